@@ -1,0 +1,69 @@
+"""Every task of the project. All of them run in one environment, .venv, which tools/in_env.py makes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.2.9"
+nox.options.default_venv_backend = "none"
+nox.options.sessions = ["docs", "tests"]
+
+PYTHON = os.environ.get("PYTHON", sys.executable)
+SPHINX = ("-c", ".", "-W", "-n", "--keep-going", "-j", "auto", "docs")
+
+
+def run(session: nox.Session, *command: str) -> None:
+    """Run a command in the project's environment."""
+    session.run(PYTHON, "tools/in_env.py", *command, external=True)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """Build the site into build/html; one page: nox -s docs -- 2_devices/04."""
+    page = [f"-Dsphinx_gallery_conf.filename_pattern=/{name}" for name in session.posargs[:1]]
+    run(session, "sphinx-build", *SPHINX, "build/html", *page)
+    print(f"\nOpen {Path('build/html/index.html').resolve().as_uri()}")
+
+
+@nox.session(name="docs-live")
+def docs_live(session: nox.Session) -> None:
+    """Build the site, serve it, and rebuild and reload it at every save."""
+    made = (r".*/docs/tutorials/.*", r".*/build/.*", r".*\.(new|pyc)$", r".*/__pycache__/.*")
+    ignored = [part for pattern in made for part in ("--re-ignore", pattern)]
+    watched = [part for folder in ("src", "examples", "records") for part in ("--watch", folder) if Path(folder).exists()]
+    run(session, "sphinx-autobuild", *watched, *ignored, *SPHINX, "build/html", *session.posargs)
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the tests."""
+    run(session, "python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style (ruff) and spelling (codespell)."""
+    run(session, "ruff", "check", ".")
+    run(session, "ruff", "format", "--check", ".")
+    run(session, "codespell")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types (mypy, strict)."""
+    run(session, "mypy")
+
+
+@nox.session
+def links(session: nox.Session) -> None:
+    """Check that the pages' links to other sites still lead somewhere (needs the network)."""
+    run(session, "sphinx-build", "-c", ".", "-b", "linkcheck", "-Dplot_gallery=0", "-Dnb_execution_mode=off",
+        "docs", "build/links")  # fmt: skip
+
+
+if __name__ == "__main__":
+    nox.main()

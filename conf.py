@@ -1,0 +1,152 @@
+"""How the site is built: sphinx-build -c . docs build/html (pages in docs/, scripts in examples/)."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firstlight import __version__
+from firstlight.kernels.driver import cuda_device_count
+
+if TYPE_CHECKING:
+    from docutils import nodes
+    from sphinx.addnodes import pending_xref
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+# Numba reads this when it is first imported, by whichever page comes first.
+if not cuda_device_count():
+    os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
+# Mathematics is set while the site is built, by the Node of the environment.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+
+project = "First Light"
+author = "The First Light authors"
+copyright = f"{date.today().year}, {author}"
+release = __version__
+
+extensions = [
+    "myst_nb",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.intersphinx",
+    "sphinx.ext.napoleon",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "sphinxcontrib.katex",
+    "firstlight.sphinxext",
+]
+exclude_patterns = ["tutorials/**.ipynb", "tutorials/**/sg_execution_times.rst", "sg_execution_times.rst"]
+nitpicky = True
+toc_object_entries = False
+
+# -- Text ---------------------------------------------------------------------------------------------------------------------
+myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3
+nb_execution_mode = "cache"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 120
+autodoc_member_order = "bysource"
+autodoc_typehints = "description"
+autodoc_typehints_description_target = "documented"
+copybutton_exclude = ".linenos, .gp, .go"
+
+# -- Mathematics: set at build time, styles and fonts served by the site itself --------------------------------------------------
+katex_prerender = True
+katex_css_path = "katex/katex.min.css"
+
+# -- Tutorials: run one at a time, because a second worker would spoil what the first one times -----------------------------------
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "tutorials",
+    "filename_pattern": r"/\d\d_",
+    "within_subsection_order": "FileNameSortKey",
+    "nested_sections": True,
+    "show_signature": False,
+    "write_computation_times": False,
+    "remove_config_comments": True,
+    "download_all_examples": False,
+    "capture_repr": ("_repr_html_",),
+    "image_scrapers": ("firstlight.sphinxext.figures.scrape",),
+    "reset_modules": ("matplotlib", "firstlight.sphinxext.figures.reset"),
+    "reset_modules_order": "before",
+    "parallel": False,
+    "plot_gallery": True,
+    "min_reported_time": 3600,  # the time of a whole script, imports and figures included, is no measurement
+}
+
+# -- Pages --------------------------------------------------------------------------------------------------------------------
+html_theme = "pydata_sphinx_theme"
+html_title = "First Light"
+html_static_path = ["docs/_static", str(Path(sys.prefix) / "site-static")]
+html_css_files = ["firstlight.css"]
+html_copy_source = False
+html_show_sourcelink = False
+html_context: dict[str, object] = {"default_mode": "auto"}
+html_theme_options: dict[str, object] = {
+    "logo": {"text": "First Light"},
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher"],
+    "search_as_you_type": True,
+    "secondary_sidebar_items": ["page-toc", "edit-this-page"],
+    "show_prev_next": True,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "back_to_top_button": False,
+    "pygments_light_style": "a11y-high-contrast-light",
+    "pygments_dark_style": "a11y-high-contrast-dark",
+}
+
+# The services that build the site say where its source is; elsewhere nobody knows, and the links are left out.
+repository = (
+    os.environ.get("GITHUB_REPOSITORY")
+    or os.environ.get("READTHEDOCS_GIT_CLONE_URL", "").removesuffix(".git").partition("github.com/")[2]
+)
+if repository.count("/") == 1:
+    owner, name = repository.split("/")
+    html_theme_options["use_edit_page_button"] = True
+    html_context |= {"github_user": owner, "github_repo": name, "github_version": "main", "doc_path": "docs"}
+
+# -- Other projects -------------------------------------------------------------------------------------------------------------
+intersphinx_mapping = {
+    "python": ("https://docs.python.org/3", None),
+    "numpy": ("https://numpy.org/doc/stable", None),
+    "matplotlib": ("https://matplotlib.org/stable", None),
+    "torch": ("https://docs.pytorch.org/docs/stable", None),
+}
+intersphinx_timeout = 3
+linkcheck_ignore = [r"https://github\.com/.*/(issues|pull)/\d+"]
+nitpick_ignore = [("py:class", "optional"), ("py:class", "Clock"), ("py:class", "Wait")]
+
+
+def quiet_without_network(
+    app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement
+) -> nodes.TextElement | None:
+    """Let a reference to another project be plain text while that project's inventory cannot be had; ours must resolve."""
+    del app
+    target = str(node.get("reftarget", ""))
+    root = target.partition(".")[0]
+    inventories: dict[str, object] = getattr(env, "intersphinx_named_inventory", {})
+    outside = root in intersphinx_mapping or (root in sys.stdlib_module_names or root in dir(__builtins__))
+    home = root if root in intersphinx_mapping else "python"
+    return content if outside and home not in inventories else None
+
+
+class Unreachable(logging.Filter):
+    """Tell of inventories that could not be fetched without failing the build."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Turn this one warning into information."""
+        if "failed to reach any of the inventories" in str(record.msg):
+            record.levelno, record.levelname = logging.INFO, "INFO"
+        return True
+
+
+def setup(app: Sphinx) -> None:
+    """Wire what the configuration above cannot say."""
+    app.connect("missing-reference", quiet_without_network, priority=900)
+    logging.getLogger("sphinx.sphinx.ext.intersphinx").addFilter(Unreachable())

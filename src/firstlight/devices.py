@@ -1,0 +1,329 @@
+"""Which devices this machine has, which one is best, and a card that describes one."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import torch
+
+VARIABLE = "FIRSTLIGHT_DEVICE"
+ARM_MAKERS = {"0x41": "Arm", "0x46": "Fujitsu", "0x48": "HiSilicon", "0x61": "Apple", "0xc0": "Ampere"}
+
+
+@dataclass(frozen=True)
+class Card:
+    """What is known about a device; None where the driver or the operating system does not say.
+
+    Examples
+    --------
+    >>> Card("NVIDIA H200", "cuda", capability=(9, 0)).slug
+    'nvidia-h200'
+    """
+
+    name: str
+    kind: Literal["cuda", "rocm", "xpu", "mps", "cpu"]
+    capability: tuple[int, int] | None = None  # NVIDIA's compute capability
+    architecture: str | None = None  # what AMD has in its place, such as "gfx942"
+    multiprocessors: int | None = None
+    cores: int | None = None  # those that this process may use
+    clock_hz: int | None = None  # the highest, not the present one
+    memory_bytes: int | None = None
+    memory_clock_hz: int | None = None
+    bus_bits: int | None = None
+    cache_bytes: int | None = None  # the last level the system tells of, all of it
+    driver: str | None = None
+    libraries: Mapping[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def slug(self) -> str:
+        """The name in small letters, digits and hyphens, fit for a file name.
+
+        Examples
+        --------
+        >>> Card("Intel(R) Xeon(R) CPU @ 2.20GHz", "cpu").slug
+        'cpu-intel-xeon'
+        """
+        plain = re.sub(r"\((r|tm)\)|\bcpu\b|@.*", " ", self.name.lower())
+        words = re.findall(r"[a-z0-9]+", plain) or ["unknown"]
+        return "-".join(["cpu", *words] if self.kind == "cpu" else words)
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return labels and values for a person to read, without what is unknown.
+
+        Examples
+        --------
+        >>> Card("AMD EPYC", "cpu", cores=2, cache_bytes=32 * 2**20).rows()
+        [('name', 'AMD EPYC'), ('kind', 'cpu'), ('cores', '2'), ('last cache', '32 MiB')]
+        """
+        facts = {
+            "name": self.name,
+            "kind": self.kind,
+            "capability": self.capability and "{}.{}".format(*self.capability),
+            "architecture": self.architecture,
+            "multiprocessors": self.multiprocessors,
+            "cores": self.cores,
+            "clock": _in_units(self.clock_hz, 1000, "Hz kHz MHz GHz"),
+            "memory": _in_units(self.memory_bytes, 1024, "B KiB MiB GiB TiB"),
+            "memory clock": _in_units(self.memory_clock_hz, 1000, "Hz kHz MHz GHz"),
+            "memory bus": self.bus_bits and f"{self.bus_bits} bit",
+            "last cache": _in_units(self.cache_bytes, 1024, "B KiB MiB GiB TiB"),
+            "driver": self.driver,
+            "libraries": ", ".join(f"{name} {version}" for name, version in self.libraries.items()) or None,
+        }
+        return [(label, str(value)) for label, value in facts.items() if value is not None]
+
+
+def all_devices() -> list[torch.device]:
+    """Return every device PyTorch can use: CUDA or ROCm, then XPU, then MPS, then the CPU.
+
+    Examples
+    --------
+    >>> all_devices()[-1]
+    device(type='cpu')
+    """
+    import torch
+
+    # A count alone proves nothing: it may come from a driver that cannot start.
+    counts = {
+        "cuda": torch.cuda.device_count() if torch.cuda.is_available() else 0,
+        "xpu": torch.xpu.device_count() if torch.xpu.is_available() else 0,
+        "mps": int(torch.backends.mps.is_available()),
+    }
+    found = [torch.device(kind, index) for kind, count in counts.items() for index in range(count)]
+    return [*found, torch.device("cpu")]
+
+
+def best_device(index: int = 0) -> torch.device:
+    """Return the device to compute on: CUDA or ROCm, then XPU, then MPS, then the CPU.
+
+    The environment variable ``FIRSTLIGHT_DEVICE`` chooses instead: ``cuda`` or ``cpu`` names a kind, of which
+    `index` picks one; ``cuda:1`` names a single device, which then has the index 0.
+
+    Parameters
+    ----------
+    index
+        Which one, where there are several of the best kind.
+
+    Examples
+    --------
+    >>> best_device() in all_devices()
+    True
+    """
+    if not isinstance(index, int) or isinstance(index, bool):
+        raise TypeError(f"best_device() takes a whole number such as 0 or 1, not {index!r}.")
+    devices = all_devices()
+    wanted = os.environ.get(VARIABLE, "").strip()
+    choice = _named(wanted or devices[0].type, devices, f"{VARIABLE}={wanted!r}")
+    if not 0 <= index < len(choice):
+        reason = f" under {VARIABLE}={wanted!r}" if wanted else ""
+        raise ValueError(
+            f"best_device({index}): no such device. Counted from 0{reason}, there is {_listed(choice)}; "
+            f"this machine has {_listed(devices)}."
+        )
+    return choice[index]
+
+
+def card(device: torch.device | str | None = None) -> Card:
+    """Describe a device, by default the best one.
+
+    Parameters
+    ----------
+    device
+        A device or its name, such as ``"cuda:1"``; ``"cuda"`` means the first of its kind.
+
+    Examples
+    --------
+    >>> card("cpu").kind
+    'cpu'
+    """
+    name = str(best_device() if device is None else device)
+    if name.strip().lower() in ("cpu", "cpu:0"):  # apart from the rest, because it needs no PyTorch
+        return _mac_card() if platform.system() == "Darwin" else _cpu_card()
+    found = _named(name, all_devices(), f"card({name!r})")[0]
+    if found.type == "mps":
+        return _mps_card()
+    return _cuda_card(found) if found.type == "cuda" else _xpu_card(found)
+
+
+def _named(name: str, devices: list[torch.device], asked: str) -> list[torch.device]:
+    """Return the devices that a name such as "cuda" or "cuda:1" means."""
+    wanted = name.strip().lower()
+    found = [d for d in devices if wanted in (d.type, f"{d.type}:{d.index or 0}")]
+    if not found:
+        raise ValueError(f"{asked}: no such device. Choose from what this machine has: {_listed(devices)}.")
+    return found
+
+
+def _listed(devices: list[torch.device]) -> str:
+    return ", ".join(map(str, devices))
+
+
+def _cuda_card(device: torch.device) -> Card:
+    import torch
+
+    facts = torch.cuda.get_device_properties(device)
+    amd = torch.version.hip is not None
+    architecture = facts.gcnArchName.partition(":")[0] if amd else None
+    return Card(
+        name=facts.name.strip() or architecture or "GPU",  # some ROCm installations know no names
+        kind="rocm" if amd else "cuda",
+        capability=None if amd else (facts.major, facts.minor),
+        architecture=architecture,
+        multiprocessors=_amount(facts.multi_processor_count),
+        clock_hz=_amount(getattr(facts, "clock_rate", None), 1000),
+        memory_bytes=_amount(facts.total_memory),
+        memory_clock_hz=_amount(getattr(facts, "memory_clock_rate", None), 1000),
+        bus_bits=_amount(getattr(facts, "memory_bus_width", None)),
+        cache_bytes=_amount(getattr(facts, "L2_cache_size", None)),
+        driver=_read(Path("/sys/module/amdgpu/version")).strip() or None if amd else _nvidia_driver(),
+        libraries=_libraries(cuda=torch.version.cuda, hip=torch.version.hip),
+    )
+
+
+def _xpu_card(device: torch.device) -> Card:
+    import torch
+
+    facts = torch.xpu.get_device_properties(device)
+    return Card(
+        name=facts.name.strip(),
+        kind="xpu",
+        multiprocessors=_amount(getattr(facts, "gpu_subslice_count", None)),
+        memory_bytes=_amount(facts.total_memory),
+        memory_clock_hz=_amount(getattr(facts, "memory_clock_rate", None), 1_000_000),
+        bus_bits=_amount(getattr(facts, "memory_bus_width", None)),
+        cache_bytes=_amount(getattr(facts, "last_level_cache_size", None)),
+        driver=facts.driver_version or None,
+        libraries=_libraries(xpu=torch.version.xpu),
+    )
+
+
+def _mps_card() -> Card:
+    import torch
+
+    chip = _mac_card()  # the GPU is on the CPU's chip and shares its memory
+    count = getattr(torch.backends.mps, "get_core_count", lambda: None)  # newer than the oldest torch we take
+    return Card(
+        name=chip.name,
+        kind="mps",
+        multiprocessors=_amount(count()),
+        memory_bytes=chip.memory_bytes,
+        driver=f"macOS {platform.mac_ver()[0]}",
+        libraries=_libraries(),
+    )
+
+
+def _mac_card() -> Card:
+    keys = (
+        "machdep.cpu.brand_string",
+        "hw.memsize",
+        "hw.l3cachesize",
+        "hw.perflevel0.l2cachesize",
+        "hw.l2cachesize",
+    )
+    text = _output("sysctl", *keys)
+    brand, memory, *caches = (_value(text, key) for key in keys)
+    return Card(
+        name=brand or platform.machine(),
+        kind="cpu",
+        cores=_usable_cores(),
+        memory_bytes=_amount(memory),
+        cache_bytes=next((size for size in map(_amount, caches) if size), None),
+        libraries=_libraries(),
+    )
+
+
+def _cpu_card(root: Path = Path("/")) -> Card:
+    """Describe a CPU by the files that Linux keeps; elsewhere there are none, and little is known."""
+    cpuinfo = _read(root / "proc/cpuinfo")
+    maker = ARM_MAKERS.get(_value(cpuinfo, "CPU implementer"), "")
+    return Card(
+        name=_value(cpuinfo, "model name") or f"{maker} {platform.processor() or platform.machine()}".strip(),
+        kind="cpu",
+        cores=_usable_cores(),
+        clock_hz=_amount(_read(root / "sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"), 1000),
+        memory_bytes=_amount(_value(_read(root / "proc/meminfo"), "MemTotal"), 1024),
+        cache_bytes=_linux_cache(root),
+        libraries=_libraries(),
+    )
+
+
+def _linux_cache(root: Path) -> int | None:
+    """Add up the caches of the last level; cores that share one name it by the same list of cores."""
+    sizes = {}
+    for cache in (root / "sys/devices/system/cpu").glob("cpu[0-9]*/cache/index[0-9]*"):
+        if _read(cache / "type").strip() != "Instruction":
+            level, sharers = _amount(_read(cache / "level")) or 0, _read(cache / "shared_cpu_list")
+            sizes[level, sharers] = _amount(_read(cache / "size"), 1024) or 0
+    last = max((level for level, _ in sizes), default=0)
+    return sum(size for (level, _), size in sizes.items() if level == last) or None
+
+
+def _nvidia_driver(root: Path = Path("/")) -> str | None:
+    text = _read(root / "proc/driver/nvidia/version") or _output(
+        "nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"
+    )
+    found = re.search(r"^(?:NVRM version.*?\s)?(\d{3,}\.[\d.]*\d)\b", text)
+    return found[1] if found else None
+
+
+def _usable_cores() -> int | None:
+    if sys.version_info >= (3, 13):
+        return os.process_cpu_count()
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+
+
+def _libraries(**runtimes: str | None) -> dict[str, str]:
+    """Return versions without importing what they belong to."""
+    from importlib import metadata
+
+    found = {}
+    for name in ("torch", "numba", "numba-cuda", "numpy"):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found | {name: version for name, version in runtimes.items() if version}
+
+
+def _read(path: Path) -> str:
+    """Return the text of a file, and nothing where it cannot be read."""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _output(*command: str) -> str:
+    """Return what a command prints, and nothing where it is missing or hangs."""
+    try:
+        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=5).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+def _value(text: str, key: str) -> str:
+    """Return what stands behind the first `key:` of a text."""
+    found = re.search(rf"^{re.escape(key)}[ \t]*:[ \t]*(.*)", text, re.MULTILINE)
+    return " ".join(found[1].split()) if found else ""
+
+
+def _amount(value: object, unit: int = 1) -> int | None:
+    """Return a number, or the one a text begins with, in plain units; a driver's 0 means "not known"."""
+    digits = re.match(r"\d+", str(value))
+    return int(digits[0]) * unit or None if digits else None
+
+
+def _in_units(value: int | None, step: int, units: str) -> str | None:
+    """Write 60 * 2**20 as 60 MiB."""
+    if value is None:
+        return None
+    power, unit = max((p, unit) for p, unit in enumerate(units.split()) if step**p <= max(value, 1))
+    return f"{value / step**power:.4g} {unit}"

@@ -1,0 +1,164 @@
+"""One experiment: the ways of doing a thing, each timed, judged, and shown as one table and one figure."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from firstlight.devices import Card, card
+from firstlight.measure.roofs import Roof, ceilings, fraction_of_roof, judge, measured_roof
+from firstlight.measure.tables import NONE, Table, percent, quantity
+from firstlight.measure.timing import Timing, measure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HEAD = ("", "n", "device", "median", "spread", "first call", "rate", "of roof", "cores", "verdict")
+
+
+class Bench:
+    """One experiment: its rows share a budget of seconds, a table and a figure.
+
+    Parameters
+    ----------
+    id
+        A name that no other experiment has: small letters, digits and hyphens.
+    budget
+        Seconds for all rows together; each takes at most a quarter of what is left, and at most one second.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bench = Bench("two-sums", budget=0.2)
+    >>> a, out = np.ones(1001), np.empty(1001)
+    >>> timing = bench.time("new result", np.add, a, a, n=1001, bytes=3 * 8 * 1001)
+    >>> timing = bench.time("same result", lambda: np.add(a, a, out=out), n=1001, bytes=3 * 8 * 1001)
+    >>> [t.label for t in bench.timings]
+    ['new result', 'same result']
+    """
+
+    def __init__(self, id: str, budget: float = 8.0) -> None:
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", id):
+            raise ValueError(
+                f"a Bench is named with small letters, digits and hyphens, like 'vector-add'; got {id!r}"
+            )
+        if not 0 < budget < math.inf:
+            raise ValueError(f"budget must be a positive number of seconds; got {budget!r}")
+        self.id = id
+        self.timings: list[Timing] = []
+        self._left = budget
+
+    def time(
+        self,
+        label: str,
+        fn: Callable[..., object],
+        *args: Any,
+        n: int | None = None,
+        bytes: int | None = None,
+        flops: int | None = None,
+        device: object = None,
+    ) -> Timing:
+        """Time ``fn(*args)`` as one row; a call that raises or is interrupted leaves no row behind.
+
+        Parameters and result are those of :func:`~firstlight.measure.timing.measure`.
+        """
+        budget = min(1.0, self._left / 4)
+        timing = measure(fn, *args, label=label, n=n, bytes=bytes, flops=flops, device=device, budget=budget)
+        if any(self._name(timing) == self._name(other) for other in self.timings):
+            raise ValueError(
+                f"{self.id!r} has a row {self._name(timing)!r} already; give this one another label"
+            )
+        if timing.values:
+            roof = measured_roof(timing.device) if bytes or flops else None
+            timing = judge(timing, ceilings(card(timing.device)), roof)
+            self._left -= min(sum(timing.values) * timing.loops, budget)
+        self.timings.append(timing)
+        return timing
+
+    def __getitem__(self, label: str) -> Timing:
+        """The timing with this label; the name in full where several share it."""
+        found = [t for t in self.timings if label in (t.label, self._name(t))]
+        if len(found) != 1:
+            names = ", ".join(repr(self._name(t)) for t in (found or self.timings)) or "none yet"
+            raise KeyError(f"{len(found)} rows of {self.id!r} are called {label!r}; there are: {names}")
+        return found[0]
+
+    @staticmethod
+    def _name(timing: Timing) -> str:
+        return "/".join([timing.label, timing.device, *([f"n={timing.n}"] if timing.n else [])])
+
+    def table(self) -> Table:
+        """The rows as a table, with the machine in its caption, and what all rows share."""
+        rows = tuple(row(timing, self._roof(timing)) for timing in self.timings)
+        devices = list(dict.fromkeys(timing.device for timing in self.timings))
+        sizes = {timing.n for timing in self.timings}
+        shared = {"device"} if len(devices) < 2 else set()
+        caption = [self.id, "; ".join(describe(card(device)) for device in devices) or "nothing timed yet"]
+        if len(sizes) == 1 and (size := sizes.pop()):
+            caption.append(f"n = {size:,}")
+            shared.add("n")
+        return Table(" – ".join(caption), HEAD, rows).without(shared)
+
+    def show(self) -> Bench | None:
+        """Show the table: as text in a terminal, as a table in a notebook and on a page."""
+        if displays_html():
+            return self
+        print(self.table().text())
+        return None
+
+    def plot(self) -> Figure:
+        """Draw the rows with their spread, and the floor that their bytes and operations set on this machine."""
+        from firstlight.measure.drawing import draw
+
+        return draw(self.timings, self._floor, self.table().caption)
+
+    def _roof(self, timing: Timing) -> Roof | None:
+        return measured_roof(timing.device) if timing.byte_rate or timing.flop_rate else None
+
+    def _floor(self, timing: Timing) -> float | None:
+        roof, share = self._roof(timing), None
+        if roof is not None:
+            share = fraction_of_roof(timing, roof)
+        return timing.median * share if share is not None else None
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+    def __repr__(self) -> str:
+        return f"Bench({self.id!r}), {len(self.timings)} rows"
+
+
+def row(timing: Timing, roof: Roof | None) -> tuple[str, ...]:
+    """The cells of one timing, in the order of ``HEAD``."""
+    name = (timing.label, f"{timing.n:,}" if timing.n else NONE, timing.device)
+    if timing.verdict in ("simulated", "impossible"):
+        return (*name, *[NONE] * (len(HEAD) - 4), timing.verdict)  # such a number is flagged, never printed
+    rate, unit = (timing.byte_rate, "B/s") if timing.byte_rate else (timing.flop_rate, "FLOP/s")
+    on_cpu = timing.device == "cpu" and timing.cores is not None
+    return (
+        *name,
+        quantity(timing.median, "s"),
+        percent(timing.spread),
+        quantity(timing.first, "s"),
+        quantity(rate, unit),
+        percent(fraction_of_roof(timing, roof)) if roof else NONE,
+        f"{timing.cores:.1f}" if on_cpu else NONE,
+        timing.verdict,
+    )
+
+
+def describe(of: Card) -> str:
+    """A device in a few words; a CPU says its cores."""
+    return f"{of.name}, {of.cores} cores" if of.kind == "cpu" else of.name
+
+
+def displays_html() -> bool:
+    """Whether what a cell ends with is shown as HTML: in a notebook, and while sphinx-gallery builds a page."""
+    if "sphinx_gallery.gen_rst" in sys.modules:
+        return True
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython else None
+    return getattr(shell, "kernel", None) is not None

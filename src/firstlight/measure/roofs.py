@@ -1,0 +1,142 @@
+"""What a device can at most do: ceilings from its own properties, roofs measured on it, and what a timing says against them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from firstlight.devices import Card, card
+from firstlight.measure.timing import Timing, measure
+
+if TYPE_CHECKING:
+    import torch
+
+# Per compute capability and multiprocessor and clock: float32 lanes; then operations (a multiply-add is two) of the matrix units with
+# 16-bit numbers and with the narrowest numbers they take, without sparsity. NVIDIA's architecture papers; Triton's formula for the matrix
+# units gives half of an H200's rate, which an honest matmul exceeds.
+PER_CLOCK = {
+    (7, 0): (64, 1024, 1024),
+    (7, 2): (64, 1024, 2048),
+    (7, 5): (64, 1024, 4096),
+    (8, 0): (64, 2048, 8192),
+    (8, 6): (128, 1024, 4096),
+    (8, 7): (128, 2048, 8192),
+    (8, 9): (128, 1024, 4096),
+    (9, 0): (128, 4096, 8192),
+    (10, 0): (128, 8192, 32768),
+    (10, 3): (128, 8192, 49152),
+    (12, 0): (128, 1024, 4096),
+    (12, 1): (128, 1024, 4096),
+}
+TOLERANCE = 1.1  # clocks may run a little above what the driver reports
+CACHES = 4  # work on less than this many last-level caches may never reach memory
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What no program can exceed: bytes and operations a second; ``None`` where the device does not tell."""
+
+    byte_rate: float | None = None
+    float32_rate: float | None = None
+    matrix16_rate: float | None = None
+    flop_rate: float | None = None
+    cache_bytes: int | None = None
+
+
+def ceilings(of: Card) -> Ceilings:
+    """Work out the ceilings from the properties on a card.
+
+    Examples
+    --------
+    >>> h200 = Card(name="NVIDIA H200", kind="cuda", capability=(9, 0), multiprocessors=132, clock_hz=1.98e9,
+    ...             memory_clock_hz=3.201e9, bus_bits=6144, cache_bytes=60 * 2**20)
+    >>> f"{ceilings(h200).byte_rate:.3g}"
+    '4.92e+12'
+    """
+    per_clock = PER_CLOCK.get(of.capability) if of.capability and of.kind == "cuda" else None
+    clocks = of.multiprocessors * of.clock_hz if of.multiprocessors and of.clock_hz else None
+    lanes, matrix16, fastest = (
+        (2 * per_clock[0] * clocks, per_clock[1] * clocks, per_clock[2] * clocks)
+        if per_clock and clocks
+        else (None, None, None)
+    )
+    # Two transfers a clock: the memory is "double data rate".
+    memory = 2 * of.memory_clock_hz * of.bus_bits / 8 if of.memory_clock_hz and of.bus_bits else None
+    return Ceilings(memory, lanes, matrix16, fastest, of.cache_bytes)
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The best rates that plain calls reached on this device. A program may exceed them; few do."""
+
+    byte_rate: float
+    flop_rate: float
+
+
+@cache
+def measured_roof(device: str) -> Roof:
+    """Measure, once a run, what a big copy, a big sum and a big float32 matmul reach on a device, on all its cores.
+
+    Examples
+    --------
+    >>> measured_roof("cpu").byte_rate > 0
+    True
+    """
+    import torch
+
+    facts = card(device)
+    size = min(max(CACHES * (facts.cache_bytes or 0), 2**25), 2**28) // 4
+    a, b, out = (torch.rand(size, device=device) for _ in range(3))
+
+    def rate(fn: object, bytes: int) -> float:
+        timing = measure(fn, bytes=bytes, device=device, budget=0.3)  # type: ignore[arg-type]
+        return bytes / min(timing.values)
+
+    byte_rate = max(rate(lambda: out.copy_(a), 8 * size), rate(lambda: torch.add(a, b, out=out), 12 * size))
+    side = 1024 if device == "cpu" else 4096
+    left, right = (torch.rand(side, side, device=device) for _ in range(2))
+    product = torch.empty_like(left)
+    timing = measure(lambda: torch.matmul(left, right, out=product), device=device, budget=0.3)
+    return Roof(byte_rate, 2 * side**3 / min(timing.values))
+
+
+def judge(timing: Timing, limits: Ceilings, roof: Roof | None = None) -> Timing:
+    """Give a timing the verdict that its rates call for; only a ceiling, never a measured roof, says ``impossible``.
+
+    Examples
+    --------
+    >>> t = Timing(label="add", device="cuda:0", first=1.0, values=(1e-6,) * 9, bytes=10**9)
+    >>> judge(t, Ceilings(byte_rate=5e12, cache_bytes=60 * 2**20)).verdict
+    'impossible'
+    """
+    if not timing.values:
+        return timing
+    from_memory = not limits.cache_bytes or (timing.bytes or 0) >= CACHES * limits.cache_bytes
+    if exceeds(timing.flop_rate, limits.flop_rate) or (
+        from_memory and exceeds(timing.byte_rate, limits.byte_rate)
+    ):
+        return replace(timing, verdict="impossible")
+    if timing.verdict != "ok":
+        return timing
+    above = roof and exceeds(timing.byte_rate, roof.byte_rate)
+    if not from_memory and (above or exceeds(timing.byte_rate, limits.byte_rate)):
+        return replace(timing, verdict="in-cache")
+    if above or (roof and exceeds(timing.flop_rate, roof.flop_rate)):
+        return replace(timing, verdict="above-roof")
+    return timing
+
+
+def exceeds(rate: float | None, limit: float | None) -> bool:
+    """Whether a rate is clearly above a limit, where both are known."""
+    return rate is not None and limit is not None and rate > TOLERANCE * limit
+
+
+def fraction_of_roof(timing: Timing, roof: Roof) -> float | None:
+    """How near a timing comes to the roof that binds it: the memory's or the arithmetic's, whichever is nearer."""
+    fractions = [
+        rate / limit
+        for rate, limit in ((timing.byte_rate, roof.byte_rate), (timing.flop_rate, roof.flop_rate))
+        if rate is not None
+    ]
+    return max(fractions, default=None)

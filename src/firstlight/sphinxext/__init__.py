@@ -1,0 +1,18 @@
+"""What First Light adds to Sphinx; each step has a module of its own, and this one only wires them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from firstlight.sphinxext import folds, maths
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.util.typing import ExtensionMetadata
+
+
+def setup(app: Sphinx) -> ExtensionMetadata:
+    """Connect the steps to the build."""
+    folds.setup(app)
+    maths.setup(app)
+    return {"version": "1", "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": True}

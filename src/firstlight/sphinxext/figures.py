@@ -1,0 +1,95 @@
+"""Save the figures of an example for both themes, with the alternative text that the example gave them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sphinx.errors import ExtensionError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INK = {"light": "#000000", "dark": "#ced6dd"}
+PAPER = {"light": "#ffffff", "dark": "#14181e"}
+PARTS = ("color", "edgecolor", "facecolor", "markeredgecolor", "markerfacecolor")
+DPI = 100
+
+
+def reset(gallery_conf: dict[str, Any], fname: str) -> None:
+    """Give every example the site's type size, so that figures can be read on a telephone."""
+    import matplotlib as mpl
+
+    del gallery_conf, fname
+    mpl.rcParams.update({"font.size": 11, "figure.figsize": (5.6, 3.8), "figure.dpi": DPI})
+
+
+def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+    """Save each open figure in ink for the light and for the dark theme, and write the reST that shows one of them."""
+    import matplotlib.pyplot as plt
+
+    out = []
+    for number, path in zip(plt.get_fignums(), block_vars["image_path_iterator"], strict=False):
+        fig = plt.figure(number)
+        alt = " ".join(str(fig.get_label()).split())
+        if not alt:
+            raise ExtensionError(
+                f"{block_vars['src_file']}, line {block.lineno}: a figure has no alternative text; "
+                'say what it shows with fig.set_label("…")'
+            )
+        light = Path(path).with_suffix(".webp")
+        dark = light.with_stem(light.stem + "_dark")
+        fig.savefig(light, dpi=2 * DPI, transparent=True)
+        with dark_ink(fig):
+            fig.savefig(dark, dpi=2 * DPI, transparent=True)
+        width = round(fig.get_figwidth() * DPI)
+        source = Path(gallery_conf["src_dir"])
+        out.append(image("/" + light.relative_to(source).as_posix(), alt, width, "only-light"))
+        # Paper has no dark theme.
+        shown_dark = image("/" + dark.relative_to(source).as_posix(), alt, width, "only-dark")
+        out.append(".. only:: html\n\n" + "".join(f"    {line}\n" for line in shown_dark.splitlines()))
+    plt.close("all")
+    return "\n".join(out)
+
+
+def image(uri: str, alt: str, width: int, theme: str) -> str:
+    """One image as reST."""
+    return (
+        f".. image:: {uri}\n    :alt: {alt}\n    :width: {width}px\n    :class: sphx-glr-single-img {theme}\n"
+    )
+
+
+@contextmanager
+def dark_ink(fig: Figure) -> Iterator[None]:
+    """Swap black ink and white paper for the dark theme's; everything else keeps its colour."""
+    from matplotlib.colors import same_color
+
+    fig.canvas.draw()  # type: ignore[no-untyped-call]  # ticks are made when drawn
+    swaps = [(INK["light"], INK["dark"]), (PAPER["light"], PAPER["dark"])]
+    undo = []
+    for artist in fig.findobj():
+        for part in PARTS:
+            get, put = getattr(artist, f"get_{part}", None), getattr(artist, f"set_{part}", None)
+            if get is None or put is None:
+                continue
+            for old, new in swaps:
+                if matches(get(), old, same_color):
+                    undo.append((put, get()))
+                    put(new)
+                    break
+    try:
+        yield
+    finally:
+        for put, colour in reversed(undo):
+            put(colour)
+
+
+def matches(colour: Any, wanted: str, same_color: Any) -> bool:
+    """Whether a colour, or a list of one colour, is the wanted one."""
+    try:
+        one = colour[0] if getattr(colour, "ndim", 1) == 2 and len(colour) == 1 else colour
+        return bool(same_color(one, wanted))
+    except (TypeError, ValueError, IndexError):
+        return False

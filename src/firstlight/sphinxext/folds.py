@@ -1,0 +1,70 @@
+"""Fold the solutions of exercises: a code cell whose first line is ``# solution``, with what it printed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from docutils import nodes
+from sphinx.transforms import SphinxTransform
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.writers.html5 import HTML5Translator
+
+OUTPUT_CLASSES = {"sphx-glr-script-out", "sphx-glr-single-img"}
+
+
+class fold(nodes.General, nodes.Element):  # noqa: N801 - docutils finds visitors by this name
+    """What is hidden until the reader asks for it."""
+
+
+class FoldSolutions(SphinxTransform):
+    """Move each solution and its output into a fold."""
+
+    default_priority: ClassVar[int] = 400
+
+    def apply(self) -> None:
+        """Find the solutions of this page."""
+        for code in list(self.document.findall(nodes.literal_block)):
+            if code.astext().lstrip().startswith("# solution"):
+                wrap(code)
+
+
+def wrap(code: nodes.literal_block) -> None:
+    """Put a cell and the output that follows it into a fold."""
+    parent, place = code.parent, code.parent.index(code)
+    end = place + 1
+    while end < len(parent.children) and is_output(parent.children[end]):
+        end += 1
+    folded = fold("", *parent.children[place:end])
+    parent.children[place:end] = [folded]
+    folded.parent = parent
+
+
+def is_output(node: nodes.Node) -> bool:
+    """Whether a node is what a cell printed or drew, or a remark of sphinx-gallery's around it."""
+    if isinstance(node, nodes.comment):
+        return False
+    classes = set(node.get("classes", [])) if isinstance(node, nodes.Element) else set()
+    return bool(classes & OUTPUT_CLASSES) or isinstance(node, nodes.raw)
+
+
+def open_fold(self: HTML5Translator, node: fold) -> None:
+    """Begin a fold; it opens without JavaScript."""
+    self.body.append('<details class="fl-fold"><summary>Solution</summary>\n')
+
+
+def close_fold(self: HTML5Translator, node: fold) -> None:
+    """End a fold."""
+    self.body.append("</details>\n")
+
+
+def leave_open(self: object, node: fold) -> None:
+    """Show the solution where nothing can be folded."""
+
+
+def setup(app: Sphinx) -> None:
+    """Register the fold with every builder."""
+    plain = (leave_open, leave_open)
+    app.add_node(fold, html=(open_fold, close_fold), latex=plain, text=plain, man=plain, texinfo=plain)
+    app.add_transform(FoldSolutions)

@@ -1,0 +1,154 @@
+"""Numba decides once, at its first import: what depends on the order of imports is tried in a new Python."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from test_driver import REFUSES, TWO_DEVICES, environment, fake_driver, in_new_python, needs_compiler
+
+from firstlight.kernels import blocks_for, cuda
+
+
+@pytest.fixture
+def no_gpu():
+    """An environment in which the driver, if there is one, has no devices."""
+    return environment(CUDA_VISIBLE_DEVICES="")
+
+
+# -- Which cuda it is --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "",
+        "import firstlight.kernels.cuda",
+        "from firstlight.kernels import blocks_for",
+        "import firstlight.kernels",
+    ],
+)
+def test_cuda_is_numbas_module_whatever_was_imported_before(no_gpu, before):
+    code = f"""
+{before}
+from firstlight.kernels import cuda
+import firstlight.kernels, firstlight.kernels.cuda, numba.cuda
+from firstlight.kernels import cuda as again
+from firstlight.kernels.cuda import blocks_for
+print(cuda is again is firstlight.kernels.cuda is numba.cuda, blocks_for(37, 16))
+"""
+    assert in_new_python(code, no_gpu) == ["True", "3"]
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error():
+    import firstlight.kernels
+
+    with pytest.raises(AttributeError, match="has no attribute 'cudda'"):
+        _ = firstlight.kernels.cudda
+
+
+WHICH = """
+import os
+from firstlight.kernels import simulated
+print(simulated(), os.environ.get("NUMBA_ENABLE_CUDASIM"))
+"""
+
+
+@needs_compiler
+@pytest.mark.parametrize(
+    ("driver", "variable", "expected"),
+    [
+        (REFUSES, None, ["True", "1"]),
+        (REFUSES, "", ["True", "1"]),
+        (REFUSES, "0", ["False", "0"]),
+        (TWO_DEVICES, None, ["False", "None"]),
+        (TWO_DEVICES, "1", ["True", "1"]),
+    ],
+    ids=["no device", "no device, empty", "no device, off", "devices", "devices, on"],
+)
+def test_the_simulator_stands_in_for_a_missing_device_and_the_user_decides(
+    tmp_path, driver, variable, expected
+):
+    env = fake_driver(tmp_path, driver) | ({} if variable is None else {"NUMBA_ENABLE_CUDASIM": variable})
+    assert in_new_python(WHICH, env) == expected
+
+
+@pytest.mark.parametrize("late", ["", "import os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'"])
+def test_numba_imported_too_early_is_an_error_with_its_cure(no_gpu, late):
+    code = f"import numba; {late or 'pass'}; from firstlight.kernels import cuda"
+    done = subprocess.run([sys.executable, "-c", code], env=no_gpu, capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith("RuntimeError")
+    assert "numba was imported before" in last
+    assert "`from firstlight.kernels import cuda` above every import of numba" in last
+
+
+def test_numba_imported_early_with_the_simulator_on_is_no_error(no_gpu):
+    code = "import numba, os; del os.environ['NUMBA_ENABLE_CUDASIM']\n" + WHICH
+    assert in_new_python(code, no_gpu | {"NUMBA_ENABLE_CUDASIM": "1"}) == ["True", "1"]
+
+
+def test_a_kernel_runs_here_and_small_grids_do_not_warn():
+    @cuda.jit
+    def count(out):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = i
+
+    out = cuda.to_device(np.full(5, -1))
+    count[blocks_for(5, 2), 2](out)
+    assert out.copy_to_host().tolist() == [0, 1, 2, 3, 4]
+
+
+# -- How many blocks ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", [1, 16, 31, 1024])
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 1023, 1024, 1025, 2**53 + 1])
+def test_the_blocks_reach_every_element_and_no_block_is_spare(n, threads):
+    blocks = blocks_for(n, threads)
+    assert (blocks - 1) * threads < n <= blocks * threads
+
+
+def test_every_axis_is_counted_by_itself():
+    assert blocks_for((100, 37), (8, 16)) == (13, 3)
+    assert blocks_for((1, 5, 9), (4, 4, 4)) == (1, 2, 3)
+
+
+@pytest.mark.parametrize(("n", "threads", "blocks"), [(0, 128, 1), ((0, 9), (4, 4), (1, 3))])
+def test_an_empty_array_still_gets_a_block_because_cuda_launches_none(n, threads, blocks):
+    assert blocks_for(n, threads) == blocks
+
+
+def test_numpys_whole_numbers_will_do_and_do_not_overflow():
+    blocks = blocks_for(np.int32(2**31 - 1), np.int8(100))
+    assert type(blocks) is int
+    assert blocks == 21_474_837
+    assert blocks_for((np.int64(100), 100), (np.int8(16), np.int8(16))) == (7, 7)
+
+
+@pytest.mark.parametrize(
+    ("n", "threads", "says"),
+    [
+        (-1, 16, "n=-1"),
+        (37.0, 16, "n=37.0"),
+        ("37", 16, "n='37'"),
+        ((8, -8), (4, 4), r"n=\(8, -8\)"),
+        (37, 0, "1 to 1024 threads"),
+        (37, -16, "1 to 1024 threads"),
+        (37, 16.0, "threads=16.0"),
+        (37, 1025, "1 to 1024 threads"),
+        ((64, 64), (64, 64), r"threads=\(64, 64\).*all axes multiplied"),
+        ((8, 8), (np.int8(100), np.int8(100)), "1 to 1024 threads"),
+        ((8, 8), 16, "do not match"),
+        (8, (16,), "do not match"),
+        ((8, 8), (4,), "do not match"),
+        ((), (), "do not match"),
+        ((1, 1, 1, 1), (1, 1, 1, 1), "do not match"),
+        (None, 16, "n=None"),
+        (np.zeros(3), 16, "a number of elements"),
+    ],
+)
+def test_what_cannot_be_launched_is_refused_in_words(n, threads, says):
+    with pytest.raises(ValueError, match=says):
+        blocks_for(n, threads)

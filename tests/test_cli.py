@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from firstlight import __version__
+from firstlight.cli import main
+from firstlight.devices import VARIABLE
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    for module in (torch.cuda, torch.xpu, torch.backends.mps):
+        monkeypatch.setattr(module, "is_available", lambda: False)
+
+
+@pytest.fixture
+def two_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = SimpleNamespace(name="NVIDIA H200", major=9, minor=0, multi_processor_count=132, total_memory=2**37)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: gpu)
+
+
+def marked(text: str) -> list[str]:
+    return [line.split()[0] for line in text.splitlines() if "picks this one" in line]
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_devices_shows_every_card_and_marks_the_best(capsys):
+    assert main(["devices"]) == 0
+    out = capsys.readouterr().out
+    heads = [line.split()[0] for line in out.splitlines() if not line.startswith(" ")]
+    assert heads == ["cuda:0", "cuda:1", "cpu"]
+    assert marked(out) == ["cuda:0"]
+    assert out.count("128 GiB") == 2
+    assert VARIABLE not in out
+
+
+@pytest.mark.usefixtures("two_gpus")
+def test_devices_aligns_the_values_of_all_cards(capsys):
+    main(["devices"])
+    rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    values = {
+        line.index(value) for line in rows for value in ("NVIDIA H200", "128 GiB", "torch ") if value in line
+    }
+    assert len(values) == 1
+
+
+@pytest.mark.usefixtures("two_gpus")
+@pytest.mark.parametrize(("wanted", "chosen"), [("cpu", "cpu"), (" CUDA:1 ", "cuda:1")])
+def test_devices_says_that_the_variable_chose(monkeypatch, capsys, wanted, chosen):
+    monkeypatch.setenv(VARIABLE, wanted)
+    assert main(["devices"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith(f"{VARIABLE}={wanted.strip()} ")
+    assert marked(out) == [chosen]
+
+
+def test_a_variable_that_is_blank_is_not_mentioned(monkeypatch, capsys):
+    monkeypatch.setenv(VARIABLE, "  ")
+    assert main(["devices"]) == 0
+    assert VARIABLE not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("wanted", ["gpu", "cuda:7", "two\nlines"])
+def test_a_users_mistake_is_one_line_on_stderr(monkeypatch, capsys, wanted):
+    monkeypatch.setenv(VARIABLE, wanted)
+    assert main(["devices"]) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"firstlight: {VARIABLE}={wanted!r}")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("argv", [[], ["nonsense"], ["devices", "extra"], ["--nonsense"]])
+def test_wrong_usage_exits_2_and_shows_the_usage(argv, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(argv)
+    assert stopped.value.code == 2
+    assert "usage: firstlight" in capsys.readouterr().err
+
+
+def test_help_says_what_each_command_is_for(capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["--help"])
+    assert stopped.value.code == 0
+    assert "Describe each device of this machine" in " ".join(capsys.readouterr().out.split())
+
+
+@pytest.mark.parametrize("option", ["--version", "--help"])
+def test_version_and_help_load_no_library(option):
+    program = f"""
+import atexit, sys
+atexit.register(lambda: print({{"torch", "numba", "numpy"}} & {{*sys.modules}}))
+sys.argv = ["firstlight", "{option}"]
+import runpy
+runpy.run_module("firstlight", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
+def test_python_m_firstlight_is_the_command():
+    done = subprocess.run(
+        [sys.executable, "-m", "firstlight", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f"firstlight {__version__}\n"
+    assert subprocess.run([sys.executable, "-m", "firstlight"], capture_output=True).returncode == 2

@@ -1,0 +1,450 @@
+from __future__ import annotations
+
+import doctest
+import getpass
+import os
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from firstlight import devices
+from firstlight.devices import Card, all_devices, best_device, card
+
+H200 = {
+    "name": "NVIDIA H200",
+    "major": 9,
+    "minor": 0,
+    "multi_processor_count": 132,
+    "total_memory": 150_110_011_392,
+    "clock_rate": 1_980_000,
+    "memory_clock_rate": 3_201_000,
+    "memory_bus_width": 6144,
+    "L2_cache_size": 62_914_560,
+    "uuid": "5c3f9d0e-1111-2222-3333-444455556666",
+}
+
+
+@pytest.fixture(autouse=True)
+def bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start every test from a machine without accelerators, whatever the real one has."""
+    monkeypatch.delenv(devices.VARIABLE, raising=False)
+    for module in (torch.cuda, torch.xpu, torch.backends.mps):
+        monkeypatch.setattr(module, "is_available", lambda: False)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch):
+    """Return a function that puts GPUs into the machine: fake("cuda", {"name": ...}, {"name": ...})."""
+
+    def put(kind: str, *gpus: dict[str, object]) -> None:
+        module = {"cuda": torch.cuda, "xpu": torch.xpu}[kind]
+        monkeypatch.setattr(module, "is_available", lambda: True)
+        monkeypatch.setattr(module, "device_count", lambda: len(gpus))
+        monkeypatch.setattr(
+            module, "get_device_properties", lambda device: SimpleNamespace(**gpus[device.index])
+        )
+
+    return put
+
+
+@pytest.fixture
+def write(tmp_path: Path):
+    """Return a function that writes a file of the fake machine whose root is tmp_path."""
+
+    def put(path: str, text: str) -> None:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+
+    return put
+
+
+def names(found: list[torch.device]) -> list[str]:
+    return [str(device) for device in found]
+
+
+# Which devices there are
+
+
+def test_devices_come_fastest_kind_first_and_the_cpu_last(fake, monkeypatch):
+    fake("xpu", {})
+    fake("cuda", H200, H200)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert names(all_devices()) == ["cuda:0", "cuda:1", "xpu:0", "mps:0", "cpu"]
+
+
+def test_a_driver_that_counts_gpus_but_cannot_start_gives_none(monkeypatch):
+    for module in (torch.cuda, torch.xpu):
+        monkeypatch.setattr(module, "device_count", lambda: 2)
+    assert names(all_devices()) == ["cpu"]
+
+
+@pytest.mark.parametrize("kind", ["cuda", "xpu"])
+def test_best_device_counts_within_the_best_kind(fake, kind):
+    fake(kind, {}, {})
+    assert [str(best_device(index)) for index in (0, 1)] == [f"{kind}:0", f"{kind}:1"]
+    with pytest.raises(ValueError, match=rf"best_device\(2\).*there is {kind}:0, {kind}:1;.*has.*cpu"):
+        best_device(2)
+
+
+def test_mps_is_best_where_it_is_the_only_accelerator(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert best_device() == torch.device("mps", 0)
+
+
+def test_without_accelerators_only_index_0_exists():
+    assert best_device() == torch.device("cpu")
+    with pytest.raises(ValueError, match=r"best_device\(1\): no such device.*there is cpu;"):
+        best_device(1)
+
+
+def test_index_does_not_count_from_the_end(fake):
+    fake("cuda", H200, H200)
+    with pytest.raises(ValueError, match=r"best_device\(-1\): no such device"):
+        best_device(-1)
+
+
+@pytest.mark.parametrize("index", [True, False, 0.0, "0", "cuda:0", None])
+def test_index_must_be_a_whole_number(index):
+    with pytest.raises(TypeError, match=f"whole number.*not {index!r}"):
+        best_device(index)
+
+
+# The environment variable
+
+
+@pytest.mark.parametrize(
+    ("wanted", "chosen"),
+    [
+        ("cpu", "cpu"),
+        ("cpu:0", "cpu"),
+        (" CUDA:1 ", "cuda:1"),
+        ("cuda", "cuda:0"),
+        ("", "cuda:0"),
+        (" ", "cuda:0"),
+    ],
+)
+def test_variable_chooses_whatever_its_case_and_blanks(fake, monkeypatch, wanted, chosen):
+    fake("cuda", H200, H200)
+    monkeypatch.setenv(devices.VARIABLE, wanted)
+    assert str(best_device()) == chosen
+
+
+def test_variable_may_choose_a_kind_that_is_not_the_best(fake, monkeypatch):
+    fake("cuda", H200)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setenv(devices.VARIABLE, "mps")
+    assert best_device() == torch.device("mps", 0)
+
+
+@pytest.mark.parametrize(
+    "wanted", ["gpu", "cuda:x", "cuda:7", "cuda:", "cuda:-1", "cuda:01", "cpu:1", "mps", "0"]
+)
+def test_variable_that_names_no_device_here_is_refused(fake, monkeypatch, wanted):
+    fake("cuda", H200, H200)
+    monkeypatch.setenv(devices.VARIABLE, wanted)
+    with pytest.raises(ValueError, match=f"FIRSTLIGHT_DEVICE='{wanted}'.*cuda:0, cuda:1, cpu"):
+        best_device()
+
+
+def test_index_counts_within_what_the_variable_leaves(fake, monkeypatch):
+    fake("cuda", H200, H200)
+    monkeypatch.setenv(devices.VARIABLE, "cuda")
+    assert str(best_device(1)) == "cuda:1"
+    monkeypatch.setenv(devices.VARIABLE, "cuda:1")
+    with pytest.raises(ValueError, match=r"best_device\(1\).*FIRSTLIGHT_DEVICE='cuda:1', there is cuda:1;"):
+        best_device(1)
+
+
+# Cards of GPUs
+
+
+def test_card_of_an_nvidia_gpu_is_in_plain_units(fake, monkeypatch):
+    fake("cuda", {"name": "Tesla T4"}, H200)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    described = card("cuda:1")
+    assert (described.name, described.kind, described.capability) == ("NVIDIA H200", "cuda", (9, 0))
+    assert described.multiprocessors == 132
+    assert described.clock_hz == 1.98e9
+    assert described.memory_clock_hz == 3.201e9
+    assert (described.bus_bits, described.memory_bytes, described.cache_bytes) == (
+        6144,
+        150_110_011_392,
+        60 * 2**20,
+    )
+    assert described.libraries["cuda"] == "13.0"
+
+
+def test_zeros_and_gaps_of_a_driver_are_unknown(fake):
+    old = {key: H200[key] for key in ("name", "major", "minor", "multi_processor_count", "total_memory")}
+    fake("cuda", H200 | {"memory_clock_rate": 0, "memory_bus_width": 0}, old)
+    zeros, gaps = card("cuda:0"), card("cuda:1")
+    assert (zeros.memory_clock_hz, zeros.bus_bits, zeros.clock_hz) == (None, None, 1_980_000_000)
+    assert (gaps.memory_clock_hz, gaps.bus_bits, gaps.clock_hz, gaps.cache_bytes) == (None, None, None, None)
+    assert "memory bus" not in dict(gaps.rows())
+
+
+@pytest.mark.parametrize(("name", "shown"), [("AMD Instinct MI300X", "AMD Instinct MI300X"), ("", "gfx942")])
+def test_card_of_an_amd_gpu_has_no_cuda_capability(fake, monkeypatch, name, shown):
+    fake("cuda", H200 | {"name": name, "major": 9, "minor": 4, "gcnArchName": "gfx942:sramecc+:xnack-"})
+    monkeypatch.setattr(torch.version, "hip", "6.4.4")
+    described = card()
+    assert (described.name, described.kind) == (shown, "rocm")
+    assert (described.capability, described.architecture) == (None, "gfx942")
+    assert described.libraries["hip"] == "6.4.4"
+
+
+def test_a_gpu_without_a_name_still_has_a_card(fake):
+    fake("cuda", H200 | {"name": " "})
+    assert card().slug == "gpu"
+
+
+def test_card_of_an_intel_gpu_reads_its_memory_clock_in_mhz(fake):
+    max1550 = {
+        "name": "Intel(R) Data Center GPU Max 1550",
+        "gpu_subslice_count": 64,
+        "total_memory": 2**36,
+        "memory_clock_rate": 3200,
+        "memory_bus_width": 64,
+        "last_level_cache_size": 0,
+        "driver_version": "1.6.33578",
+    }
+    fake("xpu", max1550)
+    described = card("xpu")
+    assert (described.kind, described.slug) == ("xpu", "intel-data-center-gpu-max-1550")
+    assert (described.memory_clock_hz, described.cache_bytes) == (3_200_000_000, None)
+    assert (described.multiprocessors, described.driver) == (64, "1.6.33578")
+
+
+SYSCTL = """\
+machdep.cpu.brand_string: Apple M2 Max
+hw.memsize: 68719476736
+hw.perflevel0.l2cachesize: 16777216
+hw.l2cachesize: 4194304
+"""
+
+
+def test_cards_of_a_mac_share_name_and_memory(monkeypatch):
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    monkeypatch.setattr(torch.backends.mps, "get_core_count", lambda: 38, raising=False)
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "mac_ver", lambda: ("15.1", ("", "", ""), "arm64"))
+    monkeypatch.setattr(devices, "_output", lambda *_: SYSCTL)
+    gpu, cpu = card(), card("cpu")
+    assert (gpu.slug, cpu.slug) == ("apple-m2-max", "cpu-apple-m2-max")
+    assert gpu.memory_bytes == cpu.memory_bytes == 2**36
+    assert (gpu.multiprocessors, gpu.cache_bytes, gpu.driver) == (38, None, "macOS 15.1")
+    assert cpu.cache_bytes == 2**24
+
+
+def test_card_takes_a_device_or_its_name(fake):
+    fake("cuda", H200, H200 | {"name": "Tesla T4"})
+    assert card(torch.device("cuda", 1)).name == card("CUDA:1 ").name == "Tesla T4"
+    assert card(torch.device("cuda")).name == card().name == "NVIDIA H200"
+
+
+@pytest.mark.parametrize("device", ["cuda:2", "meta", "", 0, torch.device("meta")])
+def test_card_of_no_device_is_refused(fake, device):
+    fake("cuda", H200, H200)
+    with pytest.raises(ValueError, match=rf"card\('{device}'\).*cuda:0, cuda:1, cpu"):
+        card(device)
+
+
+# Driver versions
+
+PROC = (
+    "NVRM version: NVIDIA UNIX {}  Release Build  (builder@host-12.345)\nGCC version:  gcc version 12.3.0\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023", "535.129.03"),
+        ("Open Kernel Module for x86_64  580.65.06", "580.65.06"),
+        ("Open Kernel Module for aarch64  540.3.0", "540.3.0"),
+    ],
+)
+def test_nvidia_driver_is_read_from_proc(tmp_path, write, text, version):
+    write("proc/driver/nvidia/version", PROC.format(text))
+    assert devices._nvidia_driver(tmp_path) == version
+
+
+@pytest.mark.parametrize(
+    ("printed", "version"),
+    [
+        ("580.65.06\n580.65.06\n", "580.65.06"),
+        ("566.36\r\n", "566.36"),
+        ("Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.95\n", None),
+        ("", None),
+    ],
+)
+def test_nvidia_driver_is_else_asked_of_nvidia_smi(tmp_path, monkeypatch, printed, version):
+    monkeypatch.setattr(devices, "_output", lambda *_: printed)
+    assert devices._nvidia_driver(tmp_path) == version
+
+
+def test_a_command_that_is_missing_fails_or_hangs_says_nothing(monkeypatch):
+    assert devices._output("no-such-command-firstlight") == ""
+    assert devices._output(sys.executable, "-c", "raise SystemExit(3)") == ""
+
+    def hang(command, timeout, **_):
+        raise subprocess.TimeoutExpired(command, timeout)
+
+    monkeypatch.setattr(subprocess, "run", hang)
+    assert devices._output("nvidia-smi") == ""
+
+
+# Cards of CPUs
+
+
+def write_cache(write, cpu: int, index: int, level: str, kind: str, size: str, shared: str) -> None:
+    folder = f"sys/devices/system/cpu/cpu{cpu}/cache/index{index}"
+    for name, text in {"level": level, "type": kind, "size": size, "shared_cpu_list": shared}.items():
+        write(f"{folder}/{name}", f"{text}\n")
+
+
+def test_card_of_a_linux_cpu(tmp_path, write):
+    model = "model name\t: AMD EPYC 7763 64-Core Processor             \n"
+    write("proc/cpuinfo", f"processor\t: 0\n{model}cpu MHz\t\t: 1500.000\n\n{model}")
+    write("proc/meminfo", "MemTotal:       24684092 kB\nMemFree:        23671944 kB\n")
+    write("sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq", "3529052\n")
+    described = devices._cpu_card(tmp_path)
+    assert described.name == "AMD EPYC 7763 64-Core Processor"
+    assert described.slug == "cpu-amd-epyc-7763-64-core-processor"
+    assert described.memory_bytes == 24684092 * 1024
+    assert described.clock_hz == 3_529_052_000
+
+
+def test_last_cache_counts_each_shared_cache_once_and_no_instructions(tmp_path, write):
+    for cpu, shared in enumerate(["0-1", "0-1", "2-3", "2-3"]):
+        write_cache(write, cpu, 0, "1", "Data", "32K", str(cpu))
+        write_cache(write, cpu, 1, "1", "Instruction", "32K", str(cpu))
+        write_cache(write, cpu, 3, "3", "Unified", "32768K", shared)
+    write_cache(write, 0, 4, "4", "Instruction", "99K", "0")
+    assert devices._cpu_card(tmp_path).cache_bytes == 2 * 32 * 2**20
+
+
+@pytest.mark.parametrize("size", ["0K", ""])
+def test_last_cache_without_a_size_is_unknown(tmp_path, write, size):
+    write_cache(write, 0, 2, "2", "Unified", size, "0")
+    assert devices._cpu_card(tmp_path).cache_bytes is None
+
+
+@pytest.mark.parametrize(("maker", "name"), [("0x41", "Arm aarch64"), ("0x99", "aarch64")])
+def test_arm_cpu_without_a_model_name_is_named_after_its_maker(tmp_path, write, monkeypatch, maker, name):
+    monkeypatch.setattr(platform, "processor", lambda: "")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    write("proc/cpuinfo", f"processor\t: 0\nmodel name\t:\nCPU implementer\t: {maker}\n")
+    assert devices._cpu_card(tmp_path).name == name
+
+
+def test_cpu_of_a_system_without_such_files_still_has_a_card(tmp_path, monkeypatch):
+    monkeypatch.setattr(platform, "processor", lambda: "Intel64 Family 6 Model 158 Stepping 10, GenuineIntel")
+    described = devices._cpu_card(tmp_path)
+    assert described.slug == "cpu-intel64-family-6-model-158-stepping-10-genuineintel"
+    assert (described.clock_hz, described.memory_bytes, described.cache_bytes) == (None, None, None)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot bind a process to cores")
+def test_cores_are_those_the_process_may_use():
+    program = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
+    program += "from firstlight.devices import card; print(card('cpu').cores)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "1\n"
+
+
+def test_card_of_the_cpu_loads_no_library():
+    program = "import sys, firstlight.devices as d; d.card('cpu').rows(); d.card(' CPU:0 '); "
+    program += "print({'torch', 'numba', 'numpy'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+def test_versions_are_those_that_would_be_imported():
+    found = card("cpu").libraries
+    assert found["torch"] == torch.__version__
+    assert {"numba", "numpy"} <= set(found)
+
+
+def test_a_library_that_is_not_installed_is_left_out(monkeypatch):
+    from importlib import metadata
+
+    def version(name: str) -> str:
+        if name == "numba-cuda":  # does not exist for macOS
+            raise metadata.PackageNotFoundError(name)
+        return "1.2"
+
+    monkeypatch.setattr(metadata, "version", version)
+    assert devices._libraries(cuda=None, hip="6.4") == {
+        "torch": "1.2",
+        "numba": "1.2",
+        "numpy": "1.2",
+        "hip": "6.4",
+    }
+
+
+def test_cards_tell_nothing_about_whose_machine_it_is(fake):
+    fake("cuda", H200)
+    told = repr([card("cuda"), card("cpu")])
+    secrets = [str(H200["uuid"]), platform.node(), getpass.getuser(), str(Path.home()), str(Path.cwd())]
+    long_enough = [secret for secret in secrets if len(secret) > 5]  # a shorter one may be part of any word
+    assert [secret for secret in long_enough if secret in told] == []
+
+
+# What a card shows
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "slug"),
+    [
+        ("NVIDIA H200", "cuda", "nvidia-h200"),
+        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", "cuda", "nvidia-a100-sxm4-80gb-mig-1g-10gb"),
+        ("11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz", "cpu", "cpu-11th-gen-intel-core-i7-1165g7"),
+        ("Intel® Core™ Ultra", "cpu", "cpu-intel-core-ultra"),
+        ("../../etc/passwd", "cuda", "etc-passwd"),
+        ("CPU", "cpu", "cpu-unknown"),
+        ("显卡", "cuda", "unknown"),
+    ],
+)
+def test_slug_is_fit_for_a_file_name(name, kind, slug):
+    assert Card(name, kind).slug == slug
+
+
+def test_rows_adapt_units_and_leave_out_what_is_unknown():
+    described = Card(
+        "NVIDIA H200",
+        "cuda",
+        capability=(9, 0),
+        clock_hz=1_980_000_000,
+        memory_bytes=150_110_011_392,
+        memory_clock_hz=999_000_000,
+        bus_bits=6144,
+        cache_bytes=1024,
+        libraries={"torch": "2.13.0", "cuda": "13.0"},
+    )
+    assert described.rows() == [
+        ("name", "NVIDIA H200"),
+        ("kind", "cuda"),
+        ("capability", "9.0"),
+        ("clock", "1.98 GHz"),
+        ("memory", "139.8 GiB"),
+        ("memory clock", "999 MHz"),
+        ("memory bus", "6144 bit"),
+        ("last cache", "1 KiB"),
+        ("libraries", "torch 2.13.0, cuda 13.0"),
+    ]
+
+
+def test_cards_can_be_kept_in_a_set():
+    assert len({Card("A", "cpu", libraries={"numpy": "2"}), Card("A", "cpu", libraries={"numpy": "2"})}) == 1
+
+
+def test_examples_in_the_docstrings_are_true():
+    result = doctest.testmod(devices)
+    assert result.attempted >= 5
+    assert result.failed == 0

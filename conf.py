@@ -44,7 +44,7 @@ exclude_patterns = ["tutorials/**.ipynb", "tutorials/**/sg_execution_times.rst",
 nitpicky = True
 toc_object_entries = False
 
-# -- Text ---------------------------------------------------------------------------------------------------------------------
+# -- Text ----------------------------------------------------------------------------------------------------
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
@@ -55,11 +55,11 @@ autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 copybutton_exclude = ".linenos, .gp, .go"
 
-# -- Mathematics: set at build time, styles and fonts served by the site itself --------------------------------------------------
+# -- Mathematics: set at build time, styles and fonts served by the site itself ------------------------------
 katex_prerender = True
 katex_css_path = "katex/katex.min.css"
 
-# -- Tutorials: run one at a time, because a second worker would spoil what the first one times -----------------------------------
+# -- Tutorials: run one at a time, because a second worker would spoil what the first one times --------------
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "tutorials",
@@ -79,13 +79,14 @@ sphinx_gallery_conf = {
     "min_reported_time": 3600,  # the time of a whole script, imports and figures included, is no measurement
 }
 
-# -- Pages --------------------------------------------------------------------------------------------------------------------
+# -- Pages ---------------------------------------------------------------------------------------------------
 html_theme = "pydata_sphinx_theme"
 html_title = "First Light"
 html_static_path = ["docs/_static", str(Path(sys.prefix) / "site-static")]
 html_css_files = ["firstlight.css"]
 html_copy_source = False
 html_show_sourcelink = False
+html_sidebars: dict[str, list[str]] = {name: [] for name in ("index", "install", "how_we_measure", "api")}
 html_context: dict[str, object] = {"default_mode": "auto"}
 html_theme_options: dict[str, object] = {
     "logo": {"text": "First Light"},
@@ -111,7 +112,7 @@ if repository.count("/") == 1:
     html_theme_options["use_edit_page_button"] = True
     html_context |= {"github_user": owner, "github_repo": name, "github_version": "main", "doc_path": "docs"}
 
-# -- Other projects -------------------------------------------------------------------------------------------------------------
+# -- Other projects ------------------------------------------------------------------------------------------
 intersphinx_mapping = {
     "python": ("https://docs.python.org/3", None),
     "numpy": ("https://numpy.org/doc/stable", None),
@@ -126,7 +127,7 @@ nitpick_ignore = [("py:class", "optional"), ("py:class", "Clock"), ("py:class", 
 def quiet_without_network(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement
 ) -> nodes.TextElement | None:
-    """Let a reference to another project be plain text while that project's inventory cannot be had; ours must resolve."""
+    """Leave a reference to another project as plain text while its inventory cannot be had; ours must resolve."""
     del app
     target = str(node.get("reftarget", ""))
     root = target.partition(".")[0]

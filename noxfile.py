@@ -35,10 +35,7 @@ def docs_live(session: nox.Session) -> None:
     made = (r".*/docs/tutorials/.*", r".*/build/.*", r".*\.(new|pyc)$", r".*/__pycache__/.*")
     ignored = [part for pattern in made for part in ("--re-ignore", pattern)]
     watched = [
-        part
-        for folder in ("src", "examples", "records")
-        for part in ("--watch", folder)
-        if Path(folder).exists()
+        part for folder in ("src", "examples", "records") for part in ("--watch", folder) if Path(folder).exists()
     ]
     run(session, "sphinx-autobuild", *watched, *ignored, *SPHINX, "build/html", *session.posargs)
 
@@ -68,6 +65,13 @@ def links(session: nox.Session) -> None:
     """Check that the pages' links to other sites still lead somewhere (needs the network)."""
     run(session, "sphinx-build", "-c", ".", "-b", "linkcheck", "-Dplot_gallery=0", "-Dnb_execution_mode=off",
         "docs", "build/links")  # fmt: skip
+
+
+@nox.session
+def bench(session: nox.Session) -> None:
+    """Measure side by side with other packages; one benchmark: -- timing."""
+    for name in session.posargs[:1] or [path.stem for path in sorted(Path("benchmarks").glob("*.py"))]:
+        run(session, "python", f"benchmarks/{name}.py", *session.posargs[1:])
 
 
 if __name__ == "__main__":

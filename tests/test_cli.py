@@ -46,9 +46,7 @@ def test_devices_shows_every_card_and_marks_the_best(capsys):
 def test_devices_aligns_the_values_of_all_cards(capsys):
     main(["devices"])
     rows = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
-    values = {
-        line.index(value) for line in rows for value in ("NVIDIA H200", "128 GiB", "torch ") if value in line
-    }
+    values = {line.index(value) for line in rows for value in ("NVIDIA H200", "128 GiB", "torch ") if value in line}
     assert len(values) == 1
 
 
@@ -107,8 +105,6 @@ runpy.run_module("firstlight", run_name="__main__")
 
 
 def test_python_m_firstlight_is_the_command():
-    done = subprocess.run(
-        [sys.executable, "-m", "firstlight", "--version"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-m", "firstlight", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"firstlight {__version__}\n"
     assert subprocess.run([sys.executable, "-m", "firstlight"], capture_output=True).returncode == 2

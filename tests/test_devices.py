@@ -45,9 +45,7 @@ def fake(monkeypatch: pytest.MonkeyPatch):
         module = {"cuda": torch.cuda, "xpu": torch.xpu}[kind]
         monkeypatch.setattr(module, "is_available", lambda: True)
         monkeypatch.setattr(module, "device_count", lambda: len(gpus))
-        monkeypatch.setattr(
-            module, "get_device_properties", lambda device: SimpleNamespace(**gpus[device.index])
-        )
+        monkeypatch.setattr(module, "get_device_properties", lambda device: SimpleNamespace(**gpus[device.index]))
 
     return put
 
@@ -141,9 +139,7 @@ def test_variable_may_choose_a_kind_that_is_not_the_best(fake, monkeypatch):
     assert best_device() == torch.device("mps", 0)
 
 
-@pytest.mark.parametrize(
-    "wanted", ["gpu", "cuda:x", "cuda:7", "cuda:", "cuda:-1", "cuda:01", "cpu:1", "mps", "0"]
-)
+@pytest.mark.parametrize("wanted", ["gpu", "cuda:x", "cuda:7", "cuda:", "cuda:-1", "cuda:01", "cpu:1", "mps", "0"])
 def test_variable_that_names_no_device_here_is_refused(fake, monkeypatch, wanted):
     fake("cuda", H200, H200)
     monkeypatch.setenv(devices.VARIABLE, wanted)
@@ -256,9 +252,7 @@ def test_card_of_no_device_is_refused(fake, device):
 
 # Driver versions
 
-PROC = (
-    "NVRM version: NVIDIA UNIX {}  Release Build  (builder@host-12.345)\nGCC version:  gcc version 12.3.0\n"
-)
+PROC = "NVRM version: NVIDIA UNIX {}  Release Build  (builder@host-12.345)\nGCC version:  gcc version 12.3.0\n"
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,7 @@ def check_python():  # type: () -> None
     """Refuse, in words, a Python that cannot make the environment."""
     if sys.version_info < (3, 11):
         found = ".".join(map(str, sys.version_info[:2]))
-        stop(
-            f"Python 3.11 or newer is needed, and {sys.executable} is {found}. Try: make PYTHON=python3.11 …"
-        )
+        stop(f"Python 3.11 or newer is needed, and {sys.executable} is {found}. Try: make PYTHON=python3.11 …")
     try:
         import ensurepip  # noqa: F401
         import venv  # noqa: F401
@@ -106,7 +104,7 @@ def install():  # type: () -> None
 
 
 def fetch_katex(python):  # type: (Path) -> None
-    """Lay the styles and fonts of mathematics where conf.py serves them from: those of the very KaTeX that renders it."""
+    """Lay the styles and fonts of mathematics, in the version that renders it, where conf.py serves them from."""
     ask = "import sphinxcontrib.katex as k; print(k.katex_version)"
     version = subprocess.check_output([str(python), "-c", ask], text=True).strip()
     node = ENV / "node"
@@ -132,7 +130,8 @@ def main():  # type: () -> None
     check_python()
     if ENV.exists() and any(ENV.iterdir()) and not STAMP.exists():
         stop(
-            f"{ENV} was not made by this project and is left alone. Move it away, or set FIRSTLIGHT_ENV to another folder."
+            f"{ENV} was not made by this project and is left alone. "
+            "Move it away, or set FIRSTLIGHT_ENV to another folder."
         )
     if not STAMP.exists() or STAMP.read_text(encoding="utf-8") != fingerprint():
         install()

@@ -150,7 +150,7 @@ print(f"{blocks * threads} threads were launched; {idle} of them signed nothing"
 # The figure shows these signatures: a row is a block, a cell is a thread, the number in
 # it is the element that the thread signed. A hatched cell signed nothing.
 
-fig, ax = plt.subplots(figsize=(6.4, 2.1), layout="constrained")
+fig, ax = plt.subplots(figsize=(5.6, 2.0), layout="constrained")
 for (row, column), element in np.ndenumerate(taken_by):
     busy = element >= 0
     style = {"fc": "#2e7ab0"} if busy else {"fill": False, "hatch": "////"}

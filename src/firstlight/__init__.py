@@ -1,4 +1,4 @@
-"""The package behind the First Light tutorials; importing it loads no library, so that it is instant and never fails."""
+"""The package behind the First Light tutorials. Importing it loads no library: it is instant and never fails."""
 
 from __future__ import annotations
 

@@ -66,9 +66,7 @@ print(simulated(), os.environ.get("NUMBA_ENABLE_CUDASIM"))
     ],
     ids=["no device", "no device, empty", "no device, off", "devices", "devices, on"],
 )
-def test_the_simulator_stands_in_for_a_missing_device_and_the_user_decides(
-    tmp_path, driver, variable, expected
-):
+def test_the_simulator_stands_in_for_a_missing_device_and_the_user_decides(tmp_path, driver, variable, expected):
     env = fake_driver(tmp_path, driver) | ({} if variable is None else {"NUMBA_ENABLE_CUDASIM": variable})
     assert in_new_python(WHICH, env) == expected
 

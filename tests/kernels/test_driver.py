@@ -51,9 +51,7 @@ def environment(**variables):
 
 
 def in_new_python(code, env):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code], env=env, capture_output=True, text=True
-    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], env=env, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -69,9 +67,7 @@ def test_the_count_is_the_drivers(tmp_path, source, count):
     assert in_new_python(code, fake_driver(tmp_path, source)) == [str(count)]
 
 
-@pytest.mark.skipif(
-    not sys.platform.startswith("linux"), reason="only Linux looks for libraries in LD_LIBRARY_PATH"
-)
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux looks for libraries in LD_LIBRARY_PATH")
 def test_a_file_that_is_no_library_counts_as_no_driver(tmp_path):
     (tmp_path / "libcuda.so.1").write_text("not a library")
     code = "from firstlight.kernels.driver import cuda_device_count; print(cuda_device_count())"

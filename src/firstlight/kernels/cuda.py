@@ -88,11 +88,7 @@ def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> int 
     """
     sizes = n if isinstance(n, tuple) else (n,)
     block = threads if isinstance(threads, tuple) else (threads,)
-    if (
-        isinstance(n, tuple) != isinstance(threads, tuple)
-        or len(sizes) != len(block)
-        or len(sizes) not in (1, 2, 3)
-    ):
+    if isinstance(n, tuple) != isinstance(threads, tuple) or len(sizes) != len(block) or len(sizes) not in (1, 2, 3):
         raise ValueError(
             f"n={n!r} and threads={threads!r} do not match: give two whole numbers, or two tuples of 1 to 3"
         )

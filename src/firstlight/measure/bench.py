@@ -42,9 +42,7 @@ class Bench:
 
     def __init__(self, id: str, budget: float = 8.0) -> None:
         if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", id):
-            raise ValueError(
-                f"a Bench is named with small letters, digits and hyphens, like 'vector-add'; got {id!r}"
-            )
+            raise ValueError(f"a Bench is named with small letters, digits and hyphens, like 'vector-add'; got {id!r}")
         if not 0 < budget < math.inf:
             raise ValueError(f"budget must be a positive number of seconds; got {budget!r}")
         self.id = id
@@ -68,9 +66,7 @@ class Bench:
         budget = min(1.0, self._left / 4)
         timing = measure(fn, *args, label=label, n=n, bytes=bytes, flops=flops, device=device, budget=budget)
         if any(self._name(timing) == self._name(other) for other in self.timings):
-            raise ValueError(
-                f"{self.id!r} has a row {self._name(timing)!r} already; give this one another label"
-            )
+            raise ValueError(f"{self.id!r} has a row {self._name(timing)!r} already; give this one another label")
         if timing.values:
             roof = measured_roof(timing.device) if bytes or flops else None
             timing = judge(timing, ceilings(card(timing.device)), roof)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from firstlight.measure.tables import quantity
@@ -68,30 +67,25 @@ def draw_rows(ax: Axes, timings: Sequence[Timing], floor: Floor) -> None:
                 color=MODEL,
                 label="" if row else "model: the floor",
             )
-    ax.set_yticks(
-        range(len(timings)), [f"{t.label} ({t.device})" if t.device != "cpu" else t.label for t in timings]
-    )
+    ax.set_yticks(range(len(timings)), [f"{t.label} ({t.device})" if t.device != "cpu" else t.label for t in timings])
     ax.set_ylim(len(timings) - 0.4, -0.8)
-    scale_time(ax.xaxis.axes, "x", timings)
+    scale_time(ax, "x", timings)
     if ax.get_legend_handles_labels()[1]:
         ax.legend(loc="best", frameon=False, fontsize=9)
 
 
 def draw_curves(ax: Axes, timings: Sequence[Timing], floor: Floor) -> None:
     """One curve a label and device, over the size of the problem, with quartiles and the model's line."""
-    key = lambda t: (t.label, t.device)  # noqa: E731
-    order = list(dict.fromkeys(map(key, timings)))
-    for i, (name, group) in enumerate(groupby(sorted(timings, key=lambda t: order.index(key(t))), key)):
-        points = sorted(group, key=lambda t: t.n or 0)
+    names = dict.fromkeys((timing.label, timing.device) for timing in timings)
+    for i, name in enumerate(names):
+        points = sorted((t for t in timings if (t.label, t.device) == name), key=lambda t: t.n or 0)
         sizes, middles = [t.n or 0 for t in points], [t.median for t in points]
         bars = [[t.median - t.quartiles[0] for t in points], [t.quartiles[1] - t.median for t in points]]
         colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
         ax.errorbar(sizes, middles, yerr=bars, marker=marker, color=colour, capsize=3, label=", ".join(name))
-        floors = [
-            (size, least) for size, t in zip(sizes, points, strict=True) if (least := floor(t)) is not None
-        ]
+        floors = {t.n or 0: least for t in points if (least := floor(t)) is not None}
         if floors:
-            ax.plot(*zip(*floors, strict=True), "--", color=MODEL, label="" if i else "model: the floor")
+            ax.plot([*floors], [*floors.values()], "--", color=MODEL, label="" if i else "model: the floor")
     ax.set_xscale("log")
     ax.set_xlabel("size of the problem, n")
     scale_time(ax, "y", timings)
@@ -109,14 +103,11 @@ def scale_time(ax: Axes, axis: str, timings: Sequence[Timing]) -> None:
         lines.set_minor_formatter(NullFormatter())
     elif medians:
         getattr(ax, f"set_{axis}lim")(0, 1.25 * max(medians))
-    lines.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, "s", digits=1 if value else 1)))
+    lines.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, "s", digits=1)))
     getattr(ax, f"set_{axis}label")("time a call: median and quartiles")
 
 
 def in_words(timings: Sequence[Timing], title: str) -> str:
     """The figure as a sentence, for those who do not see it."""
-    said = [
-        f"{t.label}{f' with n = {t.n}' if t.n else ''} on {t.device} {quantity(t.median, 's')}"
-        for t in timings
-    ]
+    said = [f"{t.label}{f' with n = {t.n}' if t.n else ''} on {t.device} {quantity(t.median, 's')}" for t in timings]
     return f"{title}. Median time a call: {'; '.join(said)}." if said else f"{title}. Nothing was timed."

@@ -1,4 +1,4 @@
-"""What a device can at most do: ceilings from its own properties, roofs measured on it, and what a timing says against them."""
+"""What a device can at most do: ceilings from its properties, roofs measured on it, and judging a timing by both."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from firstlight.devices import Card, card
 from firstlight.measure.timing import Timing, measure
 
 if TYPE_CHECKING:
-    import torch
+    pass
 
-# Per compute capability and multiprocessor and clock: float32 lanes; then operations (a multiply-add is two) of the matrix units with
-# 16-bit numbers and with the narrowest numbers they take, without sparsity. NVIDIA's architecture papers; Triton's formula for the matrix
-# units gives half of an H200's rate, which an honest matmul exceeds.
+# By compute capability, for each multiprocessor and clock: float32 lanes; operations of the matrix units (a
+# multiply-add is two, no sparsity) with 16-bit numbers, and with the narrowest numbers they take. From NVIDIA's
+# architecture papers: Triton's formula gives half of what an honest matmul reaches on an H200.
 PER_CLOCK = {
     (7, 0): (64, 1024, 1024),
     (7, 2): (64, 1024, 2048),
@@ -113,9 +113,7 @@ def judge(timing: Timing, limits: Ceilings, roof: Roof | None = None) -> Timing:
     if not timing.values:
         return timing
     from_memory = not limits.cache_bytes or (timing.bytes or 0) >= CACHES * limits.cache_bytes
-    if exceeds(timing.flop_rate, limits.flop_rate) or (
-        from_memory and exceeds(timing.byte_rate, limits.byte_rate)
-    ):
+    if exceeds(timing.flop_rate, limits.flop_rate) or (from_memory and exceeds(timing.byte_rate, limits.byte_rate)):
         return replace(timing, verdict="impossible")
     if timing.verdict != "ok":
         return timing

@@ -21,11 +21,7 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
         return NONE
     if value == 0:
         return f"0 {unit}"
-    prefixes = (
-        {-9: "n", -6: "µ", -3: "m", 0: ""}
-        if unit == "s"
-        else {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
-    )
+    prefixes = {-9: "n", -6: "µ", -3: "m", 0: ""} if unit == "s" else {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
     # Rounding first: 999.9 µs is 1.00 ms, not 1000 µs.
     value = float(f"{value:.{digits - 1}e}")
     power = 3 * math.floor(math.log10(abs(value)) / 3 + 1e-12)
@@ -88,7 +84,9 @@ class Table:
             + "</tr>"
             for row in self.rows
         )
+        caption = escape(self.caption)
         return (
-            f'<div class="fl-table" role="region" tabindex="0" aria-label="{escape(self.caption)}" style="overflow-x:auto">'
-            f"<table><caption>{escape(self.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+            f'<div class="fl-table" role="region" tabindex="0" aria-label="{caption}" style="overflow-x:auto">'
+            f"<table><caption>{caption}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )

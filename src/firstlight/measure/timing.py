@@ -8,15 +8,16 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from itertools import repeat
 from typing import Any
 
 MIN_BLOCK_SECONDS = 5e-3
 MIN_BLOCK_WAITS = 50  # a block lasts this many waits, so that the wait adds at most 2 % to a call
 MIN_BLOCKS, MAX_BLOCKS = 9, 25
-STEADY = 0.05  # two successive blocks that agree this well end the warm-up
+MAX_LOOPS = 1_000_000
+STEADY = 0.05  # a first block that is this much above the median of the others belongs to the warm-up
 QUIET = 0.02  # a spread below this needs no more than MIN_BLOCKS
 
 Clock = Callable[[], float]
@@ -63,7 +64,7 @@ class Timing:
     def spread(self) -> float:
         """The distance of the quartiles as a fraction of the median."""
         low, high = self.quartiles
-        return (high - low) / self.median
+        return (high - low) / self.median if self.median else 0.0
 
     @property
     def byte_rate(self) -> float | None:
@@ -91,7 +92,8 @@ def measure(
     """Time ``fn(*args)``.
 
     Calls are made in blocks, and the clock is stopped only when every device has finished. Blocks are long against the
-    clock and the wait; they count from when two in a row agree. At least nine make a result, more where they scatter.
+    clock and the wait, and those at the start that are slower than the rest are warm-up and do not count. At least nine
+    make a result, more where they scatter.
 
     Parameters
     ----------
@@ -126,8 +128,7 @@ def measure(
     check_request(fn, label, n, bytes, flops, budget)
     place = str(device) if device is not None else device_of(args)
     tick, settle = clock or time.perf_counter, wait or waiter(place)
-    facts = {"label": label, "device": place, "n": n, "bytes": bytes, "flops": flops}
-
+    timing = Timing(label, place, first=math.nan, values=(), n=n, bytes=bytes, flops=flops, verdict="simulated")
     try:
         settle()
         with launches_in_simulator() as simulated:
@@ -136,53 +137,41 @@ def measure(
             settle()
             first = tick() - start
         if simulated:
-            return Timing(**facts, first=math.nan, values=(), verdict="simulated")
-        loops, values, cores = steady_blocks(fn, args, tick, settle, budget)
-        own_clock = clock is None and wait is None
-        timing = Timing(
-            **facts,
-            first=first,
-            values=tuple(values),
-            loops=loops,
-            cores=cores if own_clock else None,
-            device_seconds=seconds_on_device(fn, args, place, statistics.median(values))
-            if own_clock
-            else None,
-        )
+            return timing
+        loops, values, cores = steady_blocks(partial(fn, *args) if args else fn, tick, settle, budget)
+        timing = replace(timing, first=first, values=tuple(values), loops=loops)
+        if clock is None and wait is None:
+            timing = replace(timing, cores=cores, device_seconds=seconds_on_device(fn, args, place, timing.median))
     except Exception as error:
         error.add_note(f"raised by the call that was being timed as {label or getattr(fn, '__name__', fn)!r}")
         raise
-    return Timing(**{**vars(timing), "verdict": engine_verdict(timing)})
+    return replace(timing, verdict=engine_verdict(timing))
 
 
-def check_request(
-    fn: object, label: str, n: int | None, bytes: int | None, flops: int | None, budget: float
-) -> None:
+def check_request(fn: object, label: str, n: int | None, bytes: int | None, flops: int | None, budget: float) -> None:
     """Refuse what cannot be measured before anything runs."""
     if not callable(fn):
         raise TypeError(
-            f"the thing to time{f' as {label!r}' if label else ''} must be a function, and {type(fn).__name__} is none: "
-            "write measure(np.add, a, b), not measure(np.add(a, b))"
+            f"to time {label or 'something'!r}, give a function and its arguments: measure(np.add, a, b), not "
+            f"measure(np.add(a, b)). Got {type(fn).__name__}, which cannot be called."
         )
     for name, value in (("n", n), ("bytes", bytes), ("flops", flops)):
         if value is not None and not (math.isfinite(value) and value > 0):
-            raise ValueError(
-                f"{name} must be a positive number for one call, or None if unknown; got {value!r}"
-            )
+            raise ValueError(f"{name} must be a positive number for one call, or None if unknown; got {value!r}")
     if not budget > 0:
         raise ValueError(f"budget must be a positive number of seconds; got {budget!r}")
 
 
 def steady_blocks(
-    fn: Callable[..., object], args: tuple[Any, ...], tick: Clock, settle: Wait, budget: float
+    call: Callable[[], object], tick: Clock, settle: Wait, budget: float
 ) -> tuple[int, list[float], float]:
-    """Grow a block until it is long, warm up until two agree, and collect blocks: loops, seconds a call, cores in use."""
+    """Grow a block until it is long, then collect blocks without the warm-up: loops, seconds a call, cores."""
     cpu_seconds: list[float] = []
 
     def block(loops: int) -> float:
         cpu, start = time.process_time(), tick()
         for _ in repeat(None, loops):
-            fn(*args)
+            call()
         settle()
         seconds = tick() - start
         cpu_seconds.append((time.process_time() - cpu) / loops)
@@ -191,27 +180,20 @@ def steady_blocks(
     long_enough = max(MIN_BLOCK_SECONDS, MIN_BLOCK_WAITS * idle_wait(tick, settle))
     began, loops = tick(), 1
     values = [block(loops)]
-    while values[-1] * loops < long_enough and tick() - began < budget:
-        grow = 1.2 * long_enough / max(values[-1] * loops, long_enough / 12)
-        loops = math.ceil(loops * min(grow, 10))
+    while values[-1] * loops < long_enough and loops < MAX_LOOPS and tick() - began < budget:
+        loops = math.ceil(loops * min(10, 1.2 * long_enough / max(values[-1] * loops, 1e-9)))
         values = [block(loops)]
 
     cpu_seconds = cpu_seconds[-1:]
-    steady = False
     while tick() - began < budget and len(values) < MAX_BLOCKS:
-        if len(values) >= MIN_BLOCKS and steady and Timing("", "", 0, tuple(values)).spread < QUIET:
+        if len(values) >= MIN_BLOCKS and Timing("", "", 0, tuple(values)).spread < QUIET:
             break
         values.append(block(loops))
-        if not steady and (agree(*values[-2:]) or tick() - began > budget / 2):
-            steady = True
-            values, cpu_seconds = values[-2:], cpu_seconds[-2:]
+        # Clocks rise and caches fill over many calls: the head of the list is warm-up while it is above the rest.
+        while len(values) > 1 and values[0] > (1 + STEADY) * statistics.median(values[1:]):
+            del values[0], cpu_seconds[0]
     wall = sum(values)
     return loops, values, sum(cpu_seconds) / wall if wall else 0.0
-
-
-def agree(one: float, other: float) -> bool:
-    """Whether two blocks are within a few percent of each other."""
-    return abs(one - other) <= STEADY * min(one, other)
 
 
 def idle_wait(tick: Clock, settle: Wait) -> float:
@@ -286,14 +268,14 @@ def seconds_on_device(
 ) -> float | None:
     """Seconds that the device itself needs for a call, by events, with no gaps between the calls (CUDA only).
 
-    Events around calls that the device waits for would count the waiting. So the queue is first plugged with work that lasts longer
-    than the host needs to ask for all the calls; they then run back to back.
+    Around calls that the device has to wait for, events would count the waiting. So the queue is first plugged
+    with work that lasts longer than the host needs to ask for all the calls; they then run back to back.
     """
     torch = sys.modules.get("torch")
     if torch is None or not place.startswith("cuda") or not torch.cuda.is_available():
         return None
     calls = max(1, min(100, int(3e-3 / call_seconds)))
-    times = []
+    times: list[float] = []
     with torch.cuda.device(place):
         for _ in range(5):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

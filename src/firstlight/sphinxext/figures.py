@@ -56,9 +56,7 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
 
 def image(uri: str, alt: str, width: int, theme: str) -> str:
     """One image as reST."""
-    return (
-        f".. image:: {uri}\n    :alt: {alt}\n    :width: {width}px\n    :class: sphx-glr-single-img {theme}\n"
-    )
+    return f".. image:: {uri}\n    :alt: {alt}\n    :width: {width}px\n    :class: sphx-glr-single-img {theme}\n"
 
 
 @contextmanager
@@ -66,7 +64,7 @@ def dark_ink(fig: Figure) -> Iterator[None]:
     """Swap black ink and white paper for the dark theme's; everything else keeps its colour."""
     from matplotlib.colors import same_color
 
-    fig.canvas.draw()  # type: ignore[no-untyped-call]  # ticks are made when drawn
+    fig.canvas.draw()  # ticks are made when drawn
     swaps = [(INK["light"], INK["dark"]), (PAPER["light"], PAPER["dark"])]
     undo = []
     for artist in fig.findobj():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 OUTPUT_CLASSES = {"sphx-glr-script-out", "sphx-glr-single-img"}
 
 
-class fold(nodes.General, nodes.Element):  # noqa: N801 - docutils finds visitors by this name
+class fold(nodes.General, nodes.Element):
     """What is hidden until the reader asks for it."""
 
 
@@ -45,21 +45,21 @@ def is_output(node: nodes.Node) -> bool:
     """Whether a node is what a cell printed or drew, or a remark of sphinx-gallery's around it."""
     if isinstance(node, nodes.comment):
         return False
-    classes = set(node.get("classes", [])) if isinstance(node, nodes.Element) else set()
+    classes: set[str] = set(node.get("classes", [])) if isinstance(node, nodes.Element) else set()
     return bool(classes & OUTPUT_CLASSES) or isinstance(node, nodes.raw)
 
 
-def open_fold(self: HTML5Translator, node: fold) -> None:
+def open_fold(self: HTML5Translator, _: fold) -> None:
     """Begin a fold; it opens without JavaScript."""
     self.body.append('<details class="fl-fold"><summary>Solution</summary>\n')
 
 
-def close_fold(self: HTML5Translator, node: fold) -> None:
+def close_fold(self: HTML5Translator, _: fold) -> None:
     """End a fold."""
     self.body.append("</details>\n")
 
 
-def leave_open(self: object, node: fold) -> None:
+def leave_open(_self: object, _: fold) -> None:
     """Show the solution where nothing can be folded."""
 
 

@@ -1,0 +1,39 @@
+"""A device with a queue whose times are exact: its clock moves only when something happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass
+class FakeDevice:
+    """Work that is asked for runs behind what was asked for before; the host goes on at once."""
+
+    tick_cost: float = 50e-9
+    wait_cost: float = 10e-6
+    host_cost: float = 1e-6
+    now: float = 0.0
+    busy_until: float = 0.0
+
+    def clock(self) -> float:
+        self.now += self.tick_cost
+        return self.now
+
+    def launch(self, seconds: float) -> None:
+        self.now += self.host_cost
+        self.busy_until = max(self.busy_until, self.now) + seconds
+
+    def wait(self) -> None:
+        self.now = max(self.now, self.busy_until) + self.wait_cost
+
+    def call(self, seconds: float | Callable[[int], float]) -> Callable[[], None]:
+        """Make a call that keeps the device busy; its cost may depend on how many came before."""
+        calls = 0
+
+        def run() -> None:
+            nonlocal calls
+            self.launch(seconds(calls) if callable(seconds) else seconds)
+            calls += 1
+
+        return run

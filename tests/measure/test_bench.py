@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from firstlight import Bench
+from firstlight.measure import bench as bench_module
+from firstlight.measure.roofs import Roof
+from firstlight.measure.timing import Timing
+
+
+@pytest.fixture(autouse=True)
+def known_roof(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bench_module, "measured_roof", lambda _: Roof(byte_rate=1e10, flop_rate=1e11))
+
+
+def row(label: str, median: float = 0.01, **changes) -> Timing:
+    facts = {"device": "cpu", "first": 0.5, "values": (0.9 * median, median, 1.2 * median) * 3, "cores": 1.0}
+    return Timing(**{"label": label, **facts, **changes})
+
+
+def bench_of(*timings: Timing) -> Bench:
+    bench = Bench("some-thing")
+    bench.timings.extend(timings)
+    return bench
+
+
+@pytest.mark.parametrize("name", ["", "Vector Add", "a--b", "-a", "a_b", "a/b", "ä"])
+def test_names_that_cannot_be_linked_are_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="small letters"):
+        Bench(name)
+
+
+@pytest.mark.parametrize("budget", [0, -1, float("nan"), float("inf")])
+def test_budget_must_be_seconds(budget: float) -> None:
+    with pytest.raises(ValueError, match="budget"):
+        Bench("a", budget=budget)
+
+
+def test_a_call_that_raises_or_is_interrupted_leaves_no_row() -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    bench = Bench("a", budget=0.1)
+    with pytest.raises(ZeroDivisionError):
+        bench.time("division", lambda: 1 / 0)
+    with pytest.raises(KeyboardInterrupt):
+        bench.time("interrupt", stop)
+    assert bench.timings == []
+    assert "nothing timed yet" in bench.table().text()
+
+
+def test_two_rows_of_one_name_are_refused_other_sizes_are_not() -> None:
+    bench = Bench("a", budget=0.1)
+    bench.time("abs", abs, -1, n=1)
+    bench.time("abs", abs, -1, n=2)
+    with pytest.raises(ValueError, match="'abs/cpu/n=2' already"):
+        bench.time("abs", abs, -1, n=2)
+    assert len(bench.timings) == 2
+    assert bench["abs/cpu/n=2"].n == 2
+    with pytest.raises(KeyError, match="2 rows of 'a' are called 'abs'"):
+        bench["abs"]
+    with pytest.raises(KeyError, match="there are: 'abs/cpu/n=1'"):
+        bench["add"]
+
+
+def test_the_budget_is_shared_out() -> None:
+    bench = Bench("a", budget=1.0)
+    for label in "abcd":
+        bench.time(label, abs, -1)
+    spent = sum(sum(t.values) * t.loops for t in bench.timings)
+    assert spent < 1.0
+
+
+def test_terminal_shows_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert bench_of(row("numpy", n=1001, bytes=10**8)).show() is None
+    caption, head, _, line = capsys.readouterr().out.splitlines()
+    assert "cores" in caption
+    assert "n = 1,001" in caption
+    assert head.split() == ["median", "spread", "first", "call", "rate", "of", "roof", "cores", "verdict"]
+    assert line.split()[:3] == ["numpy", "10.0", "ms"]
+    assert "10.0 GB/s" in line
+    assert "100 %" in line
+
+
+def test_notebook_shows_a_table_and_prints_nothing(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(bench_module, "displays_html", lambda: True)
+    shown = bench_of(row("<b>numpy</b>")).show()
+    assert "&lt;b&gt;numpy" in shown._repr_html_()
+    assert capsys.readouterr().out == ""
+
+
+def test_a_running_ipython_without_a_kernel_is_a_terminal() -> None:
+    code = "import IPython; from firstlight import Bench; Bench('a').show()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "nothing timed yet" in done.stdout, done.stderr
+
+
+def test_impossible_and_simulated_numbers_are_never_printed() -> None:
+    bench = bench_of(
+        row("fast", 3e-6, verdict="impossible", bytes=10**9, device="cuda:0"),
+        row("kernel", values=(), verdict="simulated", device="cuda:0"),
+        row("honest", 0.02),
+    )
+    bench_module_rows = [bench_module.row(t, None) for t in bench.timings]
+    assert set(bench_module_rows[0][3:-1]) == {"–"}
+    assert set(bench_module_rows[1][3:-1]) == {"–"}
+    assert bench_module_rows[0][-1] == "impossible"
+    assert "20.0 ms" in bench_module_rows[2]
+
+
+def test_sizes_and_devices_that_differ_are_columns() -> None:
+    head = bench_of(row("a", n=10), row("a", n=20)).table().head
+    assert "n" in head
+    assert "device" not in head
+
+
+def test_rows_are_drawn_with_value_spread_floor_and_words() -> None:
+    fig = bench_of(row("slow", 0.1, bytes=10**8), row("fast", 0.02, bytes=10**8)).plot()
+    (ax,) = fig.axes
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["slow", "fast"]
+    assert ax.get_xscale() == "log"
+    assert {t.get_text() for t in ax.texts} == {"100 ms", "20.0 ms"}
+    floors = [line for line in ax.lines if line.get_linestyle() == "--"]
+    assert [line.get_xdata()[0] for line in floors] == pytest.approx([0.01, 0.01])  # 100 MB at 10 GB/s
+    assert "slow on cpu 100 ms" in fig.get_label()
+    plt.close(fig)
+
+
+def test_several_sizes_are_drawn_as_curves() -> None:
+    timings = [row(label, 1e-6 * n, n=n, bytes=12 * n) for n in (1000, 10, 100) for label in ("a", "b")]
+    fig = bench_of(*timings).plot()
+    (ax,) = fig.axes
+    curves = [line for line in ax.lines if line.get_linestyle() == "-" and len(line.get_xdata()) == 3]
+    assert len(curves) == 2
+    assert list(curves[0].get_xdata()) == [10, 100, 1000]
+    assert len(ax.get_legend().get_texts()) == 3  # two curves and one model
+    plt.close(fig)
+
+
+def test_a_bench_in_which_nothing_has_a_time_can_be_drawn() -> None:
+    fig = bench_of(row("kernel", values=(), verdict="simulated")).plot()
+    assert "Nothing was timed" in fig.get_label()
+    plt.close(fig)
+
+
+def test_real_rows() -> None:
+    bench = Bench("sums", budget=0.3)
+    a = np.ones(1001)
+    bench.time("numpy", np.add, a, a, n=1001, bytes=3 * a.nbytes)
+    assert bench["numpy"].verdict != "simulated"
+    assert "numpy" in repr(bench.table().text())
+    assert "1 rows" in repr(bench)

@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from fakes import FakeDevice
+
+from firstlight.devices import Card
+from firstlight.measure import roofs
+from firstlight.measure.roofs import Ceilings, Roof, ceilings, fraction_of_roof, judge, measured_roof
+from firstlight.measure.timing import Timing, measure
+
+H200 = Card(
+    name="NVIDIA H200",
+    kind="cuda",
+    capability=(9, 0),
+    multiprocessors=132,
+    clock_hz=1_980_000_000,
+    memory_clock_hz=3_201_000_000,
+    bus_bits=6144,
+    cache_bytes=60 * 2**20,
+)
+LIMITS = Ceilings(byte_rate=1e12, flop_rate=1e15, cache_bytes=10**7)
+
+
+def test_ceilings_of_an_h200_agree_with_its_data_sheet() -> None:
+    found = ceilings(H200)
+    assert found.byte_rate == pytest.approx(4.8e12, rel=0.03)
+    assert found.float32_rate == pytest.approx(67e12, rel=0.01)
+    assert found.matrix16_rate == pytest.approx(989e12, rel=0.1)
+    # An honest bf16 matmul reached 788 TFLOP/s on such a card: a ceiling below that would call it impossible.
+    assert found.matrix16_rate > 788e12
+    assert found.flop_rate >= found.matrix16_rate
+
+
+@pytest.mark.parametrize("per_clock", roofs.PER_CLOCK.values(), ids=map(str, roofs.PER_CLOCK))
+def test_narrower_numbers_are_never_slower(per_clock: tuple[int, int, int]) -> None:
+    lanes, matrix16, fastest = per_clock
+    assert 2 * lanes <= matrix16 <= fastest
+
+
+def test_what_the_driver_does_not_tell_is_no_ceiling() -> None:
+    unknown = ceilings(replace(H200, memory_clock_hz=None, clock_hz=None))
+    assert (unknown.byte_rate, unknown.flop_rate) == (None, None)
+    assert ceilings(replace(H200, capability=(99, 0))).flop_rate is None
+    assert ceilings(replace(H200, kind="rocm")).flop_rate is None
+    assert ceilings(Card(name="some CPU", kind="cpu", cores=2)) == Ceilings()
+
+
+def timing(**changes) -> Timing:
+    return Timing(**{"label": "x", "device": "cuda:0", "first": 1.0, "values": (1e-3,) * 9, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({"bytes": 9 * 10**8}, "ok"),
+        ({"bytes": 109 * 10**7}, "ok"),  # clocks may run a little above what the driver says
+        ({"bytes": 12 * 10**8}, "impossible"),
+        ({"bytes": 12 * 10**8, "verdict": "noisy"}, "impossible"),
+        ({"bytes": 9 * 10**8, "verdict": "noisy"}, "noisy"),
+        ({"bytes": 2 * 10**7, "values": (1e-6,) * 9}, "in-cache"),
+        ({"bytes": 4 * 10**7, "values": (1e-6,) * 9}, "impossible"),  # four caches: this must come from memory
+        ({"flops": 12 * 10**11}, "impossible"),
+        ({"flops": 12 * 10**11, "bytes": 10}, "impossible"),
+        ({"values": (), "verdict": "simulated", "bytes": 10**15}, "simulated"),
+        ({}, "ok"),
+    ],
+)
+def test_verdicts_by_theory(changes: dict, verdict: str) -> None:
+    assert judge(timing(**changes), LIMITS).verdict == verdict
+
+
+def test_a_measured_roof_never_says_impossible() -> None:
+    roof = Roof(byte_rate=1e10, flop_rate=1e10)
+    no_theory = Ceilings(cache_bytes=10**7)
+    assert judge(timing(bytes=10**12), no_theory, roof).verdict == "above-roof"
+    assert judge(timing(flops=10**12), no_theory, roof).verdict == "above-roof"
+    assert judge(timing(bytes=2 * 10**7), replace(no_theory, cache_bytes=10**8), roof).verdict == "in-cache"
+    assert judge(timing(bytes=10**7), no_theory, roof).verdict == "ok"
+
+
+def test_call_that_nobody_awaits_is_impossible_and_awaited_is_not() -> None:
+    card = ceilings(H200)
+    moved = 12 * 99_000_000
+    device = FakeDevice(host_cost=3e-6)
+    awaited = measure(device.call(270e-6), bytes=moved, clock=device.clock, wait=device.wait, device="cuda:0")
+    device = FakeDevice(host_cost=3e-6)
+    unawaited = measure(device.call(270e-6), bytes=moved, clock=device.clock, wait=lambda: None, device="cuda:0")
+    assert judge(awaited, card).verdict == "ok"
+    assert judge(unawaited, card).verdict == "impossible"
+
+
+def test_fraction_is_that_of_the_nearer_roof() -> None:
+    roof = Roof(byte_rate=1e12, flop_rate=1e13)
+    assert fraction_of_roof(timing(bytes=5 * 10**8, flops=10**9), roof) == pytest.approx(0.5)
+    assert fraction_of_roof(timing(bytes=10**6, flops=9 * 10**9), roof) == pytest.approx(0.9)
+    assert fraction_of_roof(timing(), roof) is None
+
+
+def test_roof_of_this_machine_is_measured_once() -> None:
+    roof = measured_roof("cpu")
+    assert roof.byte_rate > 0
+    assert roof.flop_rate > 0
+    assert measured_roof("cpu") is roof

@@ -1,0 +1,238 @@
+from __future__ import annotations
+
+import math
+import os
+import random
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from fakes import FakeDevice
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firstlight.measure import timing
+from firstlight.measure.timing import Timing, engine_verdict, measure
+
+
+def timed(device: FakeDevice, seconds, **kwargs) -> Timing:
+    return measure(device.call(seconds), clock=device.clock, wait=device.wait, **kwargs)
+
+
+def test_short_call_behind_a_costly_wait() -> None:
+    assert timed(FakeDevice(wait_cost=10e-6), 20e-6).median == pytest.approx(20e-6, abs=0.5e-6)
+
+
+@given(cost=st.floats(2e-6, 0.05), wait=st.floats(0, 100e-6))
+@settings(deadline=None)
+def test_exact_on_any_device(cost: float, wait: float) -> None:
+    t = timed(FakeDevice(wait_cost=wait), cost)
+    assert t.median == pytest.approx(cost, rel=0.05)
+    assert t.quartiles[0] <= t.median <= t.quartiles[1]
+
+
+def test_compiling_first_call_stays_out_of_the_median() -> None:
+    t = timed(FakeDevice(), lambda call: 1.0 if call == 0 else 20e-6)
+    assert t.first == pytest.approx(1.0, rel=0.01)
+    assert max(t.values) < 25e-6
+    assert t.verdict == "ok"
+
+
+def test_clock_that_ramps_up_is_waited_for() -> None:
+    t = timed(FakeDevice(), lambda call: 20e-6 * (1 + 4 * math.exp(-call / 500)))
+    assert t.median == pytest.approx(20e-6, rel=0.05)
+
+
+def test_work_nobody_waits_for_is_timed_as_the_asking() -> None:
+    device = FakeDevice(host_cost=1e-6)
+    t = measure(device.call(1e-3), clock=device.clock, wait=lambda: None)
+    assert t.median == pytest.approx(1e-6, rel=0.1)
+
+
+def test_slow_call_gets_few_blocks_and_says_so() -> None:
+    t = timed(FakeDevice(), 0.4, budget=1.0)
+    assert t.verdict == "few"
+    assert 1 <= len(t.values) < timing.MIN_BLOCKS
+    assert t.median == pytest.approx(0.4, rel=1e-3)
+
+
+def test_call_longer_than_the_budget_is_still_timed_once() -> None:
+    t = timed(FakeDevice(), 5.0, budget=0.1)
+    assert (len(t.values), t.verdict) == (1, "few")
+    assert t.quartiles == (t.median, t.median)
+
+
+def test_scatter_takes_more_blocks_and_is_called_noisy() -> None:
+    rng = random.Random(0)
+    noisy = timed(FakeDevice(), lambda _: rng.uniform(6e-3, 10e-3), budget=10)
+    quiet = timed(FakeDevice(), 6e-3, budget=10)
+    assert noisy.verdict == "noisy"
+    assert len(noisy.values) > len(quiet.values) >= timing.MIN_BLOCKS
+
+
+def test_every_timed_call_is_in_blocks_long_against_the_wait() -> None:
+    device = FakeDevice(wait_cost=1e-3)
+    t = timed(device, 20e-6, budget=30)
+    assert t.loops * t.median >= timing.MIN_BLOCK_WAITS * device.wait_cost
+    assert t.median == pytest.approx(20e-6, rel=0.03)
+
+
+def test_a_call_that_costs_nothing_ends() -> None:
+    device = FakeDevice(tick_cost=0, wait_cost=0, host_cost=0)
+    assert timed(device, 0.0).median == 0
+
+
+def test_exception_names_the_row_and_stays_itself() -> None:
+    with pytest.raises(ZeroDivisionError) as caught:
+        measure(lambda: 1 / 0, label="my row")
+    assert any("my row" in note for note in caught.value.__notes__)
+
+
+def test_interrupt_in_mid_measurement_passes() -> None:
+    def interrupted(call: int) -> float:
+        if call == 50:
+            raise KeyboardInterrupt
+        return 20e-6
+
+    with pytest.raises(KeyboardInterrupt):
+        timed(FakeDevice(), interrupted)
+
+
+@pytest.mark.parametrize("name", ["bytes", "flops", "n"])
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
+def test_impossible_requests_are_refused_before_the_call(name: str, value: float) -> None:
+    calls = []
+    with pytest.raises(ValueError, match=f"{name} must be a positive number"):
+        measure(lambda: calls.append(1), **{name: value})
+    assert not calls
+
+
+@pytest.mark.parametrize("budget", [0, -1, math.nan])
+def test_budget_must_be_positive(budget: float) -> None:
+    with pytest.raises(ValueError, match="budget"):
+        measure(abs, 1, budget=budget)
+
+
+def test_a_result_in_place_of_a_function_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"give a function and its arguments.*ndarray"):
+        measure(np.ones(3))
+
+
+def test_real_cpu_call() -> None:
+    a = np.ones(1001)
+    t = measure(np.add, a, a, budget=0.2, bytes=3 * a.nbytes, flops=1001)
+    assert t.device == "cpu"
+    assert t.cores is not None
+    assert t.cores > 0
+    assert t.byte_rate == pytest.approx(3 * a.nbytes / t.median)
+    assert t.flop_rate == pytest.approx(1001 / t.median)
+
+
+def test_device_is_where_the_arguments_are() -> None:
+    class OnGpu:
+        device = torch.device("cuda", 1)
+
+    assert timing.device_of((np.ones(1), 3, OnGpu())) == "cuda:1"
+    assert timing.device_of((np.ones(1), torch.ones(1), "cuda")) == "cpu"
+    assert timing.device_of(()) == "cpu"
+
+
+def result(**changes) -> Timing:
+    facts = {"label": "x", "device": "cuda:0", "first": 1.0, "values": (1.0,) * 9}
+    return Timing(**{**facts, **changes})
+
+
+def test_verdicts_of_the_engine() -> None:
+    assert engine_verdict(result()) == "ok"
+    assert engine_verdict(result(device_seconds=0.5)) == "launch-bound"
+    assert engine_verdict(result(device_seconds=0.95)) == "ok"
+    assert engine_verdict(result(device="cpu", cores=0.5)) == "cpu-contended"
+    assert engine_verdict(result(device="cpu", cores=2.0)) == "ok"
+    assert engine_verdict(result(cores=0.01)) == "ok"  # the host of a GPU may well sleep
+    assert engine_verdict(result(values=(1.0,) * 8)) == "few"
+    assert engine_verdict(result(values=(1.0, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5))) == "noisy"
+
+
+def test_nothing_timed_has_no_numbers() -> None:
+    empty = result(values=(), bytes=10, flops=10)
+    assert math.isnan(empty.median)
+    assert empty.byte_rate is None
+    assert empty.flop_rate is None
+
+
+def test_waits_for_the_device_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = []
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda *device: waited.append(device))
+    timing.waiter("xpu:1")()
+    timing.waiter("cpu")()
+    assert waited == [("xpu:1",), ()]
+
+
+def test_cuda_that_nobody_started_is_not_started_by_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = []
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda *_: waited.append(1))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    timing.waiter("cpu")()
+    assert not waited
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    timing.waiter("cpu")()
+    assert waited
+
+
+def in_python(code: str, **env: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, **env},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_numba_kernels_are_waited_for_where_torch_has_no_gpu() -> None:
+    code = """
+        import sys, types
+        waited = []
+        numba = types.ModuleType("numba"); numba.config = types.SimpleNamespace(ENABLE_CUDASIM=0)
+        cuda = types.ModuleType("numba.cuda"); cuda.is_available = lambda: True
+        cuda.synchronize = lambda: waited.append(1)
+        from firstlight.measure.timing import measure
+        sys.modules |= {"numba": numba, "numba.cuda": cuda}
+        measure(abs, -1, budget=0.01)
+        print(bool(waited), "torch" in sys.modules)
+    """
+    assert in_python(code) == "True False"
+
+
+def test_simulated_kernel_has_no_time_and_runs_once() -> None:
+    code = """
+        import numpy as np
+        from numba import cuda
+        from numba.cuda.simulator.kernel import FakeCUDAKernel
+        from firstlight.measure.timing import measure
+        @cuda.jit
+        def add_one(x):
+            x[cuda.grid(1)] += 1
+        x, before = np.zeros(4), FakeCUDAKernel.__call__
+        t = measure(lambda: add_one[1, 4](x), label="kernel", n=4)
+        print(t.verdict, t.values, t.median, x.tolist(), FakeCUDAKernel.__call__ is before)
+        print(measure(abs, -1, budget=0.01).verdict != "simulated")
+    """
+    assert in_python(code, NUMBA_ENABLE_CUDASIM="1") == "simulated () nan [1.0, 1.0, 1.0, 1.0] True\nTrue"
+
+
+def test_timing_without_torch_loads_no_torch() -> None:
+    code = """
+        import sys
+        from firstlight.measure.timing import measure
+        measure(abs, -1, budget=0.01)
+        print(sorted({"torch", "numba"} & set(sys.modules)))
+    """
+    assert in_python(code) == "[]"

@@ -211,25 +211,14 @@ shade = ax.imshow(
     np.log10(ratios), cmap="PuOr", vmin=-largest, vmax=largest, aspect="auto"
 )
 for (row, column), ratio in np.ndenumerate(ratios):
-    pale = abs(np.log10(ratio)) < 0.6 * largest
+    colour = "#111111" if abs(np.log10(ratio)) < 0.6 * largest else "#fefefe"
     text = f"{ratio:.1f} ×" if ratio < 9.95 else f"{ratio:.0f} ×"
-    ax.text(
-        column,
-        row,
-        text,
-        ha="center",
-        va="center",
-        color="#111111" if pale else "#fefefe",
-    )
+    ax.text(column, row, text, ha="center", va="center", color=colour)
 ax.set_xticks(range(len(contenders)), contenders, fontsize=9)
 ax.set_yticks(range(len(baselines)), baselines, fontsize=9)
 ax.xaxis.tick_top()
 fair = len(baselines) - 1
-ax.add_patch(
-    plt.Rectangle(
-        (-0.5, fair - 0.5), len(contenders), 1, fill=False, lw=3, ec="#2f7ed8"
-    )
-)
+ax.axhspan(fair - 0.5, fair + 0.5, fill=False, lw=3, ec="#2f7ed8")
 ax.set_xlabel("framed: against the CPU at its best")
 fig.set_label(
     "A table of ratios, rows of CPU times over columns of GPU times. Down each column "

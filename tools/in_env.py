@@ -67,7 +67,7 @@ def run(*command):  # type: (object) -> None
 
 def install():  # type: () -> None
     """Make the environment anew; the stamp is written last, so that an install that was cut off never counts."""
-    print("Making the environment in", ENV, "(once; some minutes, about 2 GB)", flush=True)
+    print("Making the environment in", ENV, "(once; a few minutes, about 2.6 GB)", flush=True)
     if ENV.exists():
         shutil.rmtree(ENV)
     ENV.mkdir(parents=True)

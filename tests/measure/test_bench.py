@@ -157,3 +157,22 @@ def test_real_rows() -> None:
     assert bench["numpy"].verdict != "simulated"
     assert "numpy" in repr(bench.table().text())
     assert "1 rows" in repr(bench)
+
+
+def test_a_gpu_that_only_numba_reaches_is_timed_without_a_roof(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_roof(device: str) -> Roof:
+        raise ValueError(device)
+
+    monkeypatch.setattr(bench_module, "measured_roof", no_roof)
+    bench = Bench("kernel", budget=0.1)
+    bench.time("kernel", abs, -1, n=7, bytes=84, device="cuda:7")
+    assert "cuda:7, which this PyTorch cannot use" in bench.table().caption
+    assert "of roof" not in bench.table().head
+
+
+def test_a_name_in_use_is_refused_before_anything_runs() -> None:
+    calls: list[int] = []
+    bench = bench_of(row("a"))
+    with pytest.raises(ValueError, match="already"):
+        bench.time("a", calls.append, 1)
+    assert calls == []

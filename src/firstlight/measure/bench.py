@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from firstlight.devices import Card, card
 from firstlight.measure.roofs import Roof, ceilings, fraction_of_roof, judge, measured_roof
 from firstlight.measure.tables import NONE, Table, percent, quantity
-from firstlight.measure.timing import Timing, measure
+from firstlight.measure.timing import Timing, device_of, measure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -63,36 +63,32 @@ class Bench:
 
         Parameters and result are those of :func:`~firstlight.measure.timing.measure`.
         """
+        place = str(device) if device is not None else device_of(args)
+        name = name_of(label, place, n)
+        if any(name == name_of(other.label, other.device, other.n) for other in self.timings):
+            raise ValueError(f"{self.id!r} has a row {name!r} already; give this one another label")
         budget = min(1.0, self._left / 4)
-        timing = measure(fn, *args, label=label, n=n, bytes=bytes, flops=flops, device=device, budget=budget)
-        if any(self._name(timing) == self._name(other) for other in self.timings):
-            raise ValueError(f"{self.id!r} has a row {self._name(timing)!r} already; give this one another label")
-        if timing.values:
-            roof = measured_roof(timing.device) if bytes or flops else None
-            timing = judge(timing, ceilings(card(timing.device)), roof)
-            self._left -= min(sum(timing.values) * timing.loops, budget)
+        timing = measure(fn, *args, label=label, n=n, bytes=bytes, flops=flops, device=place, budget=budget)
+        timing = judge(timing, ceilings(card_of(place)), roof_for(timing))
+        self._left -= min(sum(timing.values) * timing.loops, budget)
         self.timings.append(timing)
         return timing
 
     def __getitem__(self, label: str) -> Timing:
         """The timing with this label; the name in full where several share it."""
-        found = [t for t in self.timings if label in (t.label, self._name(t))]
+        found = [t for t in self.timings if label in (t.label, name_of(t.label, t.device, t.n))]
         if len(found) != 1:
-            names = ", ".join(repr(self._name(t)) for t in (found or self.timings)) or "none yet"
+            names = ", ".join(repr(name_of(t.label, t.device, t.n)) for t in (found or self.timings)) or "none yet"
             raise KeyError(f"{len(found)} rows of {self.id!r} are called {label!r}; there are: {names}")
         return found[0]
 
-    @staticmethod
-    def _name(timing: Timing) -> str:
-        return "/".join([timing.label, timing.device, *([f"n={timing.n}"] if timing.n else [])])
-
     def table(self) -> Table:
         """The rows as a table, with the machine in its caption, and what all rows share."""
-        rows = tuple(row(timing, self._roof(timing)) for timing in self.timings)
+        rows = tuple(row(timing, roof_for(timing)) for timing in self.timings)
         devices = list(dict.fromkeys(timing.device for timing in self.timings))
         sizes = {timing.n for timing in self.timings}
         shared = {"device"} if len(devices) < 2 else set()
-        caption = [self.id, "; ".join(describe(card(device)) for device in devices) or "nothing timed yet"]
+        caption = [self.id, "; ".join(describe(card_of(device)) for device in devices) or "nothing timed yet"]
         if len(sizes) == 1 and (size := sizes.pop()):
             caption.append(f"n = {size:,}")
             shared.add("n")
@@ -109,22 +105,43 @@ class Bench:
         """Draw the rows with their spread, and the floor that their bytes and operations set on this machine."""
         from firstlight.measure.drawing import draw
 
-        return draw(self.timings, self._floor, self.table().caption)
-
-    def _roof(self, timing: Timing) -> Roof | None:
-        return measured_roof(timing.device) if timing.byte_rate or timing.flop_rate else None
-
-    def _floor(self, timing: Timing) -> float | None:
-        roof, share = self._roof(timing), None
-        if roof is not None:
-            share = fraction_of_roof(timing, roof)
-        return timing.median * share if share is not None else None
+        return draw(self.timings, floor_of, self.table().caption)
 
     def _repr_html_(self) -> str:
         return self.table().html()
 
     def __repr__(self) -> str:
         return f"Bench({self.id!r}), {len(self.timings)} rows"
+
+
+def name_of(label: str, device: str, n: int | None) -> str:
+    """The name of a row within its experiment."""
+    return "/".join([label, device, *([f"n={n}"] if n else [])])
+
+
+def card_of(device: str) -> Card:
+    """The card of a device, also of one that only Numba reaches, because this PyTorch has no GPU code."""
+    try:
+        return card(device)
+    except ValueError:
+        return Card(name=f"{device}, which this PyTorch cannot use", kind="cuda")
+
+
+def roof_for(timing: Timing) -> Roof | None:
+    """The roof to hold a timing against; none if it has no rate, or if the device has no room or no PyTorch for it."""
+    if timing.byte_rate is None and timing.flop_rate is None:
+        return None
+    try:
+        return measured_roof(timing.device)
+    except (ValueError, RuntimeError):
+        return None
+
+
+def floor_of(timing: Timing) -> float | None:
+    """The least seconds that the roof of this machine allows the timing's bytes and operations."""
+    roof = roof_for(timing)
+    share = fraction_of_roof(timing, roof) if roof else None
+    return timing.median * share if share is not None else None
 
 
 def row(timing: Timing, roof: Roof | None) -> tuple[str, ...]:

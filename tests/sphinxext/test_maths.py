@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import os
+import re
+import signal
+import sys
+
+import pytest
+
+# Each page has its own formulas, so that an answer that went to another page shows. The first page in the alphabet is
+# written by the main process, before the workers are forked.
+PAGES = {f"a_{page:02}": [f"x_{{{page}}}^{{{row}}}" for row in range(1, 31)] for page in range(12)}
+
+
+def page(name, formulas):
+    lines = "\n\n".join(f":math:`{formula}`" for formula in formulas)
+    return f"{name}\n{'=' * len(name)}\n\n{lines}\n\n.. math:: \\int_0^1 {formulas[0]}\\,dx\n"
+
+
+@pytest.fixture(scope="module")
+def site(make_site):
+    """Pages with mathematics only, so that the main process and several workers all have some to set."""
+    site = make_site({f"{name}.rst": page(name, formulas) for name, formulas in PAGES.items()})
+    site.build("html", "-j", "4")
+    yield site
+    for process in site.left_running() if sys.platform == "linux" else []:
+        os.kill(process, signal.SIGKILL)
+
+
+def test_every_page_has_its_own_formulas(site):
+    assert not site.failed, site.log
+    for name, formulas in PAGES.items():
+        found = re.findall(r'application/x-tex">\s*(.*?)\s*</annotation>', site.read(f"html/{name}.html"))
+        assert found == [*formulas, rf"\int_0^1 {formulas[0]}\,dx"], name
+
+
+def test_formulas_are_set_in_the_page_and_ask_nobody_for_anything(site):
+    elements = site.elements("html/a_00.html").found
+    assert sum(tag == "math" for tag, _, _ in elements) == 31
+    asked = [attributes.get("href" if tag == "link" else "src") for tag, attributes, _ in elements
+             if tag in {"link", "script", "img", "iframe"}]  # fmt: skip
+    assert any("katex" in (address or "") for address in asked)
+    assert not [address for address in asked if address and (":" in address or address.startswith("//"))]
+    assert not [address for address in asked if address and "katex" in address and ".js" in address]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_server_is_left_running(site, gallery):
+    assert site.left_running() == gallery.left_running() == []
+
+
+@pytest.mark.parametrize("jobs", ["1", "3"])
+def test_wrong_mathematics_fails_the_build_and_is_named(make_site, jobs):
+    wrong = page("wrong", [r"\frac{1"])
+    site = make_site({"wrong.rst": wrong, "a.rst": page("a", ["a"]), "b.rst": page("b", ["b"])})
+    site.build("html", "-j", jobs)
+    assert site.failed
+    assert f"{site.folder / 'wrong.rst'}:4: WARNING: KaTeX parse error" in site.log
+    assert r"\frac{1" in site.log
+    assert "Traceback" not in site.log

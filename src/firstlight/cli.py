@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from firstlight import __version__
 
@@ -35,6 +36,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return command
 
     add(devices)
+    command = add(record)
+    command.add_argument(
+        "examples", nargs="*", metavar="EXAMPLE", help="a script, or the beginning of a name: 1_setup/02"
+    )
+    command.add_argument("--out", type=Path, default=Path("records"), help="the folder of records (default: records)")
+    command.add_argument("--to", type=Path, metavar="FILE", help="one example: write its record to this file")
+    command = add(records)
+    command.add_argument("what", choices=["check"])
+    command.add_argument("--strict", action="store_true", help="fail on stale records, too")
+    command.add_argument("--root", type=Path, default=Path(), help="the folder that holds records/ and examples/")
+    command = add(compare)
+    command.add_argument("one", type=Path, help="a record")
+    command.add_argument("other", type=Path, help="another record of the same example")
 
     arguments = parser.parse_args(argv)
     try:
@@ -42,6 +56,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except ValueError as mistake:
         print(f"firstlight: {mistake}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("firstlight: interrupted; nothing half-written is left behind", file=sys.stderr)
+        return 130
     return status
 
 
@@ -58,4 +75,32 @@ def devices(_: argparse.Namespace) -> int:
         print(f"{device} (best_device() picks this one)" if device == best else device)
         for label, value in rows:
             print(f"  {label:{width}}  {value}")
+    return 0
+
+
+def record(arguments: argparse.Namespace) -> int:
+    """Run examples and record what they measure and print on this machine."""
+    from firstlight.measure import recording
+
+    scripts = recording.scripts_named(arguments.examples)
+    if arguments.to is None:
+        return recording.record_all(scripts, arguments.out)
+    if len(scripts) != 1:
+        raise ValueError(f"--to takes one example; {' '.join(arguments.examples)!r} names {len(scripts)}")
+    return recording.record_one(scripts[0], arguments.to)
+
+
+def records(arguments: argparse.Namespace) -> int:
+    """Check that every record still belongs to the code beside it."""
+    from firstlight.measure.checks import check
+
+    return check(arguments.root, strict=arguments.strict)
+
+
+def compare(arguments: argparse.Namespace) -> int:
+    """Put two machines side by side."""
+    from firstlight.measure.checks import comparison
+    from firstlight.measure.records import read
+
+    print(comparison(read(arguments.one), read(arguments.other)).text())
     return 0

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import re
+import subprocess
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from firstlight.devices import Card, card
-from firstlight.measure.roofs import Roof, ceilings, fraction_of_roof, judge, measured_roof
+from firstlight.measure.roofs import Roof, ceilings, judge, measured_roof
 from firstlight.measure.tables import NONE, Table, percent, quantity
 from firstlight.measure.timing import Timing, device_of, measure
 
@@ -45,6 +46,8 @@ class Bench:
             raise ValueError(f"a Bench is named with small letters, digits and hyphens, like 'vector-add'; got {id!r}")
         if not 0 < budget < math.inf:
             raise ValueError(f"budget must be a positive number of seconds; got {budget!r}")
+        if sys.argv[1:2] == ["--record"]:
+            record_instead()
         self.id = id
         self.timings: list[Timing] = []
         self._left = budget
@@ -84,7 +87,7 @@ class Bench:
 
     def table(self) -> Table:
         """The rows as a table, with the machine in its caption, and what all rows share."""
-        rows = tuple(row(timing, roof_for(timing)) for timing in self.timings)
+        rows = tuple(map(row, self.timings))
         devices = list(dict.fromkeys(timing.device for timing in self.timings))
         sizes = {timing.n for timing in self.timings}
         shared = {"device"} if len(devices) < 2 else set()
@@ -114,6 +117,13 @@ class Bench:
         return f"Bench({self.id!r}), {len(self.timings)} rows"
 
 
+def record_instead() -> NoReturn:
+    """Serve ``python example.py --record mine.json``: leave the script and run it anew under the recorder."""
+    script = getattr(sys.modules["__main__"], "__file__", "")
+    command = [sys.executable, "-m", "firstlight", "record", script, "--to", *sys.argv[2:3]]
+    sys.exit(subprocess.run(command).returncode)
+
+
 def name_of(label: str, device: str, n: int | None) -> str:
     """The name of a row within its experiment."""
     return "/".join([label, device, *([f"n={n}"] if n else [])])
@@ -139,12 +149,10 @@ def roof_for(timing: Timing) -> Roof | None:
 
 def floor_of(timing: Timing) -> float | None:
     """The least seconds that the roof of this machine allows the timing's bytes and operations."""
-    roof = roof_for(timing)
-    share = fraction_of_roof(timing, roof) if roof else None
-    return timing.median * share if share is not None else None
+    return timing.median * timing.of_roof if timing.of_roof is not None else None
 
 
-def row(timing: Timing, roof: Roof | None) -> tuple[str, ...]:
+def row(timing: Timing) -> tuple[str, ...]:
     """The cells of one timing, in the order of ``HEAD``."""
     name = (timing.label, f"{timing.n:,}" if timing.n else NONE, timing.device)
     if timing.verdict in ("simulated", "impossible"):
@@ -157,7 +165,7 @@ def row(timing: Timing, roof: Roof | None) -> tuple[str, ...]:
         percent(timing.spread),
         quantity(timing.first, "s"),
         quantity(rate, unit),
-        percent(fraction_of_roof(timing, roof)) if roof else NONE,
+        percent(timing.of_roof),
         f"{timing.cores:.1f}" if on_cpu else NONE,
         timing.verdict,
     )

@@ -112,6 +112,7 @@ def judge(timing: Timing, limits: Ceilings, roof: Roof | None = None) -> Timing:
     """
     if not timing.values:
         return timing
+    timing = replace(timing, of_roof=fraction_of_roof(timing, roof) if roof else None)
     from_memory = not limits.cache_bytes or (timing.bytes or 0) >= CACHES * limits.cache_bytes
     if exceeds(timing.flop_rate, limits.flop_rate) or (from_memory and exceeds(timing.byte_rate, limits.byte_rate)):
         return replace(timing, verdict="impossible")

@@ -45,6 +45,7 @@ class Timing:
     loops: int = 1
     cores: float | None = None
     device_seconds: float | None = None
+    of_roof: float | None = None
     verdict: str = "ok"
 
     @cached_property

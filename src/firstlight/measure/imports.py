@@ -1,0 +1,68 @@
+"""Which modules of ours a script stands on, found in its text without importing anything."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from firstlight.measure.runner import digest, lines_that_run
+
+TRACKED = ("kernels", "imaging")  # when one of these changes, the records of the scripts that import it drift
+PACKAGE = Path(__file__).parents[1]
+
+
+def imported_modules(source: str) -> dict[str, str]:
+    """The digests of the modules in ``kernels`` and ``imaging`` that a script imports, directly or through others."""
+    found: dict[str, str] = {}
+    waiting = list(imports_of(source))
+    while waiting:
+        name = waiting.pop()
+        file = module_file(name)
+        if name not in found and file is not None:
+            text = file.read_text(encoding="utf-8")
+            found[name] = digest(without_docstrings(text))
+            waiting.extend(imports_of(text))
+    return {name: found[name] for name in sorted(found) if name.split(".")[1] in TRACKED}
+
+
+def imports_of(source: str) -> Iterator[str]:
+    """Every module of ours that a source imports something from."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name.startswith("firstlight."))
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "firstlight":
+            yield from (provider(str(node.module), alias.name) for alias in node.names)
+
+
+def provider(module: str, name: str) -> str:
+    """The module that ``from module import name`` really takes a name from: a package only passes it on."""
+    if module_file(f"{module}.{name}"):
+        return f"{module}.{name}"
+    file = module_file(module)
+    if file is not None and file.name == "__init__.py":
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and name in {alias.name for alias in node.names}:
+                return provider(node.module, name)
+    return module
+
+
+def module_file(name: str) -> Path | None:
+    """The file of a module of ours, if it is one."""
+    base = PACKAGE.joinpath(*name.split(".")[1:])
+    return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()), None)
+
+
+def without_docstrings(source: str) -> str:
+    """The lines of a module that run."""
+    lines = source.replace("\r\n", "\n").split("\n")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:
+            first = node.body[0]
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
+                lines[first.lineno - 1 : first.end_lineno] = [""] * ((first.end_lineno or 0) - first.lineno + 1)
+    return "\n".join(lines_that_run("\n".join(lines)))

@@ -1,0 +1,88 @@
+"""Record an example on this machine: run it block by block, and keep what it measured and printed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from firstlight.devices import best_device, card
+from firstlight.measure.bench import Bench, name_of
+from firstlight.measure.records import VERDICTS, Record, facts_of, write
+from firstlight.measure.runner import ExampleError, run
+
+
+def record_example(script: Path) -> Record:
+    """Run an example in this process and return its record.
+
+    Rows of the simulator and rows faster than the hardware are left out, by name.
+    """
+    sys.argv = [str(script)]
+    done = run(script)
+    benches = {id(value): value for value in done.names.values() if isinstance(value, Bench)}.values()
+    ids = [bench.id for bench in benches]
+    if len(set(ids)) < len(ids):
+        raise ValueError(f"{script.name} has two experiments with one name: {', '.join(sorted(ids))}")
+    rows = {f"{bench.id}/{name_of(t.label, t.device, t.n)}": t for bench in benches for t in bench.timings}
+    best = card(best_device())
+    facts = facts_of(f"{script.parent.name}/{script.stem}", script.read_text(encoding="utf-8"), best, card("cpu"))
+    left_out = [name for name, timing in rows.items() if timing.verdict not in VERDICTS]
+    if left_out:
+        facts["left_out"] = "\n".join(left_out)
+    return Record(facts, {name: timing for name, timing in rows.items() if name not in left_out}, done.outputs)
+
+
+def scripts_named(names: Sequence[str], examples: Path = Path("examples")) -> list[Path]:
+    """The scripts that are meant: files, or beginnings of names under examples/; all of them if none is named."""
+    known = sorted(examples.glob("*/[0-9][0-9]_*.py"))
+    found = []
+    for name in names or [""]:
+        script = Path(name)
+        meant = (
+            [script] if script.is_file() else [s for s in known if s.relative_to(examples).as_posix().startswith(name)]
+        )
+        if not meant:
+            there = ", ".join(f"{s.parent.name}/{s.stem}" for s in known) or f"none under {examples}/"
+            raise ValueError(f"there is no example {name!r}; there are: {there}")
+        found.extend(meant)
+    return list(dict.fromkeys(found))
+
+
+def record_one(script: Path, file: Path) -> int:
+    """Record one example in this process, into a file."""
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    try:
+        record = record_example(script)
+    except ExampleError as error:
+        print(error, file=sys.stderr)
+        print(f"firstlight: {script.name} failed, as told above; {file} is as it was", file=sys.stderr)
+        return 1
+    write(record, file)
+    print(f"{len(record.timings)} timings and {len(record.outputs)} outputs on {record.machine}: {file}")
+    return 0
+
+
+def record_all(scripts: Sequence[Path], root: Path) -> int:
+    """Record examples, a fresh process each, and say at the end what became of each."""
+    from tqdm import tqdm
+
+    from firstlight.measure.tables import Table
+
+    machine = card(best_device()).slug
+    rows, failures = [], []
+    with tqdm(scripts, unit="example", disable=None) as progress:
+        for script in progress:
+            example = f"{script.parent.name}/{script.stem}"
+            progress.set_description(example)
+            file = root / machine / f"{example}.json"
+            command = [sys.executable, "-m", "firstlight", "record", str(script), "--to", str(file)]
+            done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace")
+            lines = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines() or ["no word"]
+            rows.append((example, "recorded" if done.returncode == 0 else "FAILED", lines[-1]))
+            if done.returncode:
+                failures.append(f"{example}:\n{done.stderr.strip()}\n")
+    print(*failures, sep="\n", end="")
+    print(Table(f"{machine}, in {root}", ("example", "", "what"), tuple(rows)).text())
+    return 1 if failures else 0

@@ -1,0 +1,166 @@
+"""Run an example block by block, as its page does, and tell its code from its prose."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import io
+import re
+import sys
+import traceback
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Literal
+
+OUTPUT_LIMIT = 8_000  # characters of printed output that a page may record
+
+
+@dataclass(frozen=True)
+class Block:
+    """A piece of an example: prose, or code with the line at which it begins."""
+
+    kind: Literal["text", "code"]
+    text: str
+    line: int
+
+
+def split(source: str) -> list[Block]:
+    r"""Split an example into its blocks: the docstring, then text under each ``# %%``, and code.
+
+    Examples
+    --------
+    >>> [(block.kind, block.line) for block in split('"Title"\n\n# %%\n# Prose.\n\nx = 1\n')]
+    [('text', 1), ('code', 5)]
+    """
+    lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    body = ast.parse("\n".join(lines)).body
+    docstring = body[:1] if body and isinstance(body[0], ast.Expr) and ast.get_docstring(ast.Module(body, [])) else []
+    start = (docstring[0].end_lineno or 0) if docstring else 0
+    blocks = [Block("text", "\n".join(lines[:start]), 1)] if docstring else []
+    first = start
+    while first < len(lines):
+        marked = lines[first].startswith("# %%") or lines[first].startswith("#%%")
+        past = first + 1
+        if marked:
+            while past < len(lines) and lines[past].startswith("#"):
+                past += 1
+        else:
+            while past < len(lines) and not re.match("# ?%%", lines[past]):
+                past += 1
+        text = "\n".join(lines[first:past])
+        if not marked and text.strip():
+            blocks.append(Block("code", text, first + 1))
+        first = past
+    return blocks
+
+
+def lines_that_run(code: str) -> list[str]:
+    """The lines of a code block without whole-line comments, blank lines and trailing space.
+
+    Lines are compared as text: syntax trees differ between versions of Python.
+    """
+    kept = (line.rstrip() for line in code.split("\n"))
+    return [line for line in kept if line and not line.lstrip().startswith("#")]
+
+
+def digest(text: str) -> str:
+    """Sixteen hexadecimal digits that change when a text does."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def block_keys(source: str) -> list[str]:
+    r"""For each code block, the digest of its code and of all code before it.
+
+    Examples
+    --------
+    >>> old = block_keys('"Page"\n\nx = 1\n# %%\n# Prose.\n\nprint(x)\n')
+    >>> new = block_keys('"Page"\n\nx = 1\n# %%\n# Other prose.\n\nprint(x + 1)\n')
+    >>> [one == other for one, other in zip(old, new)]
+    [True, False]
+    """
+    keys, so_far = [], ""
+    for block in split(source):
+        if block.kind == "code":
+            so_far += "\n".join([*lines_that_run(block.text), ""])
+            keys.append(digest(so_far))
+    return keys
+
+
+def ends_with_bench(code: str) -> tuple[str, str] | None:
+    """The name of the Bench and ``show`` or ``plot``, if a block ends with ``bench.show()`` or ``bench.plot()``."""
+    last = ast.parse(code).body[-1:]
+    call = last[0].value if last and isinstance(last[0], ast.Expr) else None
+    target = call.func if isinstance(call, ast.Call) else None
+    if isinstance(target, ast.Attribute) and target.attr in ("show", "plot") and isinstance(target.value, ast.Name):
+        return (target.value.id, target.attr) if target.value.id != "plt" else None
+    return None
+
+
+@dataclass(frozen=True)
+class Run:
+    """What an example left behind: its names, and what each code block printed, by the block's key."""
+
+    names: dict[str, Any]
+    outputs: dict[str, str]
+
+
+class ExampleError(Exception):
+    """An example failed; the message holds its traceback, with the example's own lines."""
+
+
+def run(path: Path) -> Run:
+    """Run an example block by block; what it prints is kept, and shown too."""
+    source = path.read_text(encoding="utf-8")
+    module = ModuleType("__main__")
+    module.__file__ = str(path)
+    blocks = [block for block in split(source) if block.kind == "code"]
+    outputs: dict[str, str] = {}
+    previous = sys.modules["__main__"]
+    sys.modules["__main__"] = module
+    try:
+        for block, key in zip(blocks, block_keys(source), strict=True):
+            printed = Tee()
+            with redirect_stdout(printed):
+                execute(block, path, module.__dict__)
+            if ends_with_bench(block.text) is None:  # a table is drawn anew, from its numbers
+                outputs[key] = printed.getvalue()
+    except Exception as error:
+        frames = traceback.TracebackException.from_exception(error)
+        frames.stack = traceback.StackSummary.from_list([f for f in frames.stack if f.filename != __file__])
+        raise ExampleError("".join(frames.format())) from None
+    finally:
+        sys.modules["__main__"] = previous
+    return Run(module.__dict__, within_limit(outputs))
+
+
+def execute(block: Block, path: Path, names: dict[str, Any]) -> None:
+    """Run one block with the line numbers it has in its file."""
+    tree = ast.parse(block.text, str(path))
+    ast.increment_lineno(tree, block.line - 1)
+    exec(compile(tree, str(path), "exec"), names)
+
+
+class Tee(io.StringIO):
+    """Keeps what is printed and passes it on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.shown = sys.stdout
+
+    def write(self, text: str) -> int:
+        """Keep and show."""
+        self.shown.write(text)
+        return super().write(text)
+
+
+def within_limit(outputs: dict[str, str]) -> dict[str, str]:
+    """Leave out what was not printed, and say where output was cut."""
+    kept, left = {}, OUTPUT_LIMIT
+    for key, text in outputs.items():
+        text = text.rstrip()
+        if text:
+            kept[key] = text if len(text) <= left else text[:left] + "\n… (cut)"
+            left = max(0, left - len(text))
+    return kept

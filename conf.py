@@ -71,7 +71,8 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "download_all_examples": False,
     "capture_repr": ("_repr_html_",),
-    "image_scrapers": ("firstlight.sphinxext.figures.scrape",),
+    "image_scrapers": ("firstlight.sphinxext.timings.scrape", "firstlight.sphinxext.figures.scrape"),
+    "ignore_repr_types": r"firstlight\.measure|matplotlib",
     "reset_modules": ("matplotlib", "firstlight.sphinxext.figures.reset"),
     "reset_modules_order": "before",
     "parallel": False,
@@ -86,7 +87,7 @@ html_static_path = ["docs/_static", str(Path(sys.prefix) / "site-static")]
 html_css_files = ["firstlight.css"]
 html_copy_source = False
 html_show_sourcelink = False
-html_sidebars: dict[str, list[str]] = {name: [] for name in ("index", "install", "how_we_measure", "api")}
+html_sidebars: dict[str, list[str]] = {name: [] for name in ("index", "install", "how_we_measure", "machines", "api")}
 html_context: dict[str, object] = {"default_mode": "auto"}
 html_theme_options: dict[str, object] = {
     "logo": {"text": "First Light"},

@@ -32,17 +32,17 @@ kernels run on it; without one, the same code runs in a simulator.
 #
 # Only the last one needs more than counting. For each element the GPU reads two
 # ``float32`` numbers and writes one: 12 bytes for a single addition. Every GPU of today
-# can add far faster than its memory can deliver. So memory will set the time, and your
-# kernel should take as long as PyTorch's own addition, which moves the same bytes. You
-# will see at the end.
+# can add far faster than its memory can deliver. So for large arrays memory will set
+# the time, and your kernel should take as long as PyTorch's own addition, which moves
+# the same bytes. You will see at the end.
 #
 # Two ways to run a kernel
 # ------------------------
 #
-# The package that turns Python functions into GPU code is called Numba. It also has a
-# *simulator*, which runs the same function as plain Python. The line below picks the
-# GPU if there is one, and the simulator if not. The simulator gives right answers and
-# readable errors. It is very slow, and its times say nothing about a GPU.
+# This page turns Python functions into GPU code with a package called Numba. It also
+# has a *simulator*, which runs the same function as plain Python. The line below picks
+# the GPU if there is one, and the simulator if not. The simulator gives right answers
+# and readable errors. It is very slow, and its times say nothing about a GPU.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -71,9 +71,9 @@ def add(a, b, out):
 # Read it as if you were the thread:
 #
 # - ``blockIdx.x`` is the number of my block, ``blockDim.x`` is how many threads a block
-#   has, and ``threadIdx.x`` is my number within the block. All count from 0. So ``i``
-#   is my number among all threads, and the element that I take. (``.x`` is the first of
-#   up to three axes. An array with one axis needs no other.)
+#   has, and ``threadIdx.x`` is my number within the block. Both numbers count from 0.
+#   So ``i`` is my number among all threads, and the element that I take. (``.x`` is the
+#   first of up to three axes. An array with one axis needs no other.)
 # - ``if i < out.size`` is the *guard*. Some threads are left over, and must touch
 #   nothing.
 # - There is no loop. NumPy hides the loop over the elements; here there is none to
@@ -112,14 +112,14 @@ print(f"the last sum: NumPy {a[-1] + b[-1]:.6f}, kernel {out[-1]:.6f}")
 #   and ``copy_to_host`` brings it back. The ``d_`` in a name says that an array is on
 #   the device.
 # - You may pass NumPy arrays to a kernel. Then Numba copies each of them to the GPU
-#   *and back*, at every launch, also those that the kernel only reads. Copies cost more
-#   than this whole addition, so move your data once.
+#   *and back*, at every launch, also those that the kernel only reads. Copies usually
+#   cost far more than the addition, so move your data once.
 # - The first launch takes longer. Numba compiles the kernel when it first meets these
 #   types of arguments (*just in time*, hence ``jit``) and keeps the result. The
 #   simulator compiles nothing.
-# - A launch does not wait. It puts the kernel into a queue and returns, usually before
-#   the GPU has begun. ``copy_to_host`` waits, since it needs the result. So a clock
-#   that stops right after a launch has timed the queueing, not the kernel.
+# - On a GPU, a launch does not wait. It puts the kernel into a queue and returns,
+#   usually before the GPU has begun. ``copy_to_host`` waits, since it needs the result.
+#   So a clock that stops right after a launch has timed the queueing, not the kernel.
 #
 # See who wrote what
 # ------------------
@@ -192,21 +192,20 @@ else:
     print("Not run: on a GPU it would write behind the end of an array.")
 
 # %%
-# The simulator checks every index, and its message names a thread (``tid``) and its
-# block (``ctaid``; CUDA's other name for a block is *cooperative thread array*). Find
-# that thread in the figure: it is hatched.
+# The simulator checks every index. Its message names a thread (``tid``) and its block
+# (``ctaid``; CUDA's other name for a block is *cooperative thread array*). Find that
+# thread in the figure: it is hatched.
 #
-# **A GPU checks nothing.** The threads left over read what lies behind ``a`` and ``b``,
-# and write behind ``out``. Perhaps nothing of yours is there, and the answer is right.
-# Perhaps another array is, and that one is now wrong. Or the GPU stops your program,
-# often at some later, innocent line. So a missing guard can pass every test with a size
-# that is a multiple of the block. That is why you test odd sizes.
+# **A GPU does not check indices.** The threads left over read what lies behind ``a``
+# and ``b``, and write behind ``out``. Perhaps nothing of yours is there, and the answer
+# is right. Perhaps another array is, and that one is now wrong. Or the GPU stops your
+# program, often at some later, innocent line. So a missing guard can pass every test
+# with a size that is a multiple of the block. That is why you test odd sizes.
 #
 # Check
 # -----
 #
-# Here is a second kernel, with one character more. You will find it in tutorials. Do
-# you trust it?
+# Here is a second kernel, with one character more. Do you trust it?
 
 
 @cuda.jit
@@ -242,8 +241,8 @@ for kernel in (add, add_in_place):
 # two, one of them has added the sum twice. ``+=`` reads what ``out`` held before, so it
 # gives the sum only if ``out`` held zeros. You meet this at the worst moment. A program
 # that *times* a kernel launches it hundreds of times into the same array, and reports a
-# time for a wrong result. It also times the wrong work: reading ``out`` makes 16 bytes
-# of 12.
+# time for a wrong result. It also times the wrong work: it reads ``out`` as well, so it
+# moves 16 bytes an element, not 12.
 #
 # So launch a kernel twice when you check it, or start from an output that is *not*
 # zero.
@@ -252,10 +251,9 @@ for kernel in (add, add_in_place):
 # ----------------------------
 #
 # Sixteen made a small figure. It is a bad choice for work, and to see why you need to
-# know what becomes of a block. A GPU consists of *multiprocessors*, a handful in a
-# laptop and more than a hundred in a large card. Each block goes to one of them, as
-# soon as there is room for the whole block, and stays there until its last thread is
-# done.
+# know what becomes of a block. A GPU consists of *multiprocessors*, a few in a small
+# card, more than a hundred in a large one. Each block goes to one of them, as soon as
+# there is room for the whole block, and stays there until its last thread is done.
 #
 # The multiprocessor cuts the block into *warps* of 32 threads. It works on a warp as a
 # whole: one instruction at a time, for all of the 32 that are at the same place in the
@@ -273,23 +271,23 @@ for threads in (16, 33, 100, 128, 256, 1024):
 # - Take a multiple of 32. With 33 threads, the second warp has one thread and takes up
 #   as much room as a full one.
 # - Start with 128 or 256. The best number depends on the kernel and on the GPU, so
-#   measure it when it matters. It seldom matters much.
+#   measure it when it matters.
 # - 1024 is the most that CUDA allows. It is not a good default. The block has to find
 #   room as a whole, and the room of its finished warps stays empty until its slowest
-#   warp is done. A multiprocessor that holds 1536 threads (many GeForce and RTX cards
-#   do) has room for one such block, and a third of it stays empty. And a kernel in
-#   which a thread keeps more than 64 numbers at hand (in *registers*) does not start at
-#   all with so many threads.
+#   warp is done. A multiprocessor that holds 1536 threads (that of a GeForce RTX 30, 40
+#   or 50 does) has room for one such block, and a third of it stays empty. And a kernel
+#   whose threads need more than 64 *registers* each (a register holds 32 bits) does not
+#   start at all with so many threads.
 # - Have many more blocks than multiprocessors. Three blocks keep at most three of them
 #   busy.
 #
 # Measure
 # -------
 #
-# On a GPU, you now add arrays that are too large for any cache (the small, fast memory
-# beside the processor), with your kernel and with PyTorch, and on the CPU with NumPy.
-# In the simulator the arrays are small. There the row of the kernel says ``simulated``
-# and has no time, because there is none worth showing.
+# On a GPU, you now add arrays that are too large for the GPU's caches (small, fast
+# memory beside the processor), with your kernel and with PyTorch, and on the CPU with
+# NumPy. In the simulator the arrays are small. There the row of the kernel says
+# ``simulated`` and has no time, because there is none worth showing.
 
 import torch
 
@@ -337,8 +335,8 @@ for name, result in results.items():
 # ---------------------------
 #
 # - *Small arrays.* Starting a kernel takes a while, whatever its size, and from Numba
-#   it takes longer than from PyTorch. For a few thousand elements you measure only
-#   that.
+#   it usually takes longer than from PyTorch. For a few thousand elements you measure
+#   only that.
 # - *Data that travel.* If the arrays come from the CPU and the sum goes back there, the
 #   way costs far more than the addition. A GPU pays when data stay on it for many
 #   operations.
@@ -347,9 +345,11 @@ for name, result in results.items():
 #   Which thread reads which address decides how fast a kernel is.
 # - *The simulator.* It runs one block after the other, has no warps, and does not
 #   compile. It even accepts blocks of more than 1024 threads. A kernel that passes
-#   there can still fail on a GPU. A kernel that fails there is wrong.
-# - *Other makers.* Numba's kernels run on NVIDIA GPUs only. With another GPU you get
-#   the simulator here; PyTorch's own operations run on yours.
+#   there can still fail on a GPU. A kernel that leaves an array there, or computes a
+#   wrong number, is wrong on a GPU too. (Some of CUDA the simulator does not know; then
+#   it says so.)
+# - *Other makers.* Numba's CUDA kernels run on NVIDIA GPUs only. With another GPU you
+#   get the simulator here; PyTorch's own operations run on yours.
 #
 # Exercise
 # --------

@@ -40,7 +40,7 @@ def test_script(script: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_cells_are_short_and_lines_fit(script: Path) -> None:
     text = script.read_text(encoding="utf-8")
-    too_long = [line for line in text.splitlines() if len(line) > 88]
+    too_long = [line for line in text.splitlines() if len(line) > 88 and "://" not in line]
     assert not too_long
     for cell in text.split("\n# %%")[1:]:
         code = [line for line in cell.splitlines() if line.strip() and not line.startswith("#")]

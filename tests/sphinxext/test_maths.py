@@ -8,8 +8,9 @@ import sys
 import pytest
 
 # Each page has its own formulas, so that an answer that went to another page shows. The first page in the alphabet is
-# written by the main process, before the workers are forked.
+# written by the main process, before the workers are forked. The headings of the last one stand on the home page too.
 PAGES = {f"a_{page:02}": [f"x_{{{page}}}^{{{row}}}" for row in range(1, 31)] for page in range(12)}
+HEADINGS = "Last :math:`z^8`\n================\n\nPart :math:`z^9`\n----------------\n\nText.\n"
 
 
 def page(name, formulas):
@@ -20,7 +21,7 @@ def page(name, formulas):
 @pytest.fixture(scope="module")
 def site(make_site):
     """Pages with mathematics only, so that the main process and several workers all have some to set."""
-    site = make_site({f"{name}.rst": page(name, formulas) for name, formulas in PAGES.items()})
+    site = make_site({f"{name}.rst": page(name, formulas) for name, formulas in PAGES.items()} | {"zz.rst": HEADINGS})
     site.build("html", "-j", "4")
     yield site
     for process in site.left_running() if sys.platform == "linux" else []:
@@ -32,6 +33,13 @@ def test_every_page_has_its_own_formulas(site):
     for name, formulas in PAGES.items():
         found = re.findall(r'application/x-tex">\s*(.*?)\s*</annotation>', site.read(f"html/{name}.html"))
         assert found == [*formulas, rf"\int_0^1 {formulas[0]}\,dx"], name
+
+
+def test_a_heading_can_hold_a_formula(site):
+    for name in ("index", "zz"):
+        assert {"z^8", "z^9"} <= set(
+            re.findall(r'application/x-tex">(.*?)</annotation>', site.read(f"html/{name}.html"))
+        )
 
 
 def test_formulas_are_set_in_the_page_and_ask_nobody_for_anything(site):

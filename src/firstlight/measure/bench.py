@@ -108,7 +108,9 @@ class Bench:
         """Draw the rows with their spread, and the floor that their bytes and operations set on this machine."""
         from firstlight.measure.drawing import draw
 
-        return draw(self.timings, floor_of, self.table().caption)
+        devices = dict.fromkeys(timing.device for timing in self.timings)
+        series = {describe(card_of(d)): [t for t in self.timings if t.device == d] for d in devices}
+        return draw(series, self.id)
 
     def _repr_html_(self) -> str:
         return self.table().html()
@@ -145,11 +147,6 @@ def roof_for(timing: Timing) -> Roof | None:
         return measured_roof(timing.device)
     except (ValueError, RuntimeError):
         return None
-
-
-def floor_of(timing: Timing) -> float | None:
-    """The least seconds that the roof of this machine allows the timing's bytes and operations."""
-    return timing.median * timing.of_roof if timing.of_roof is not None else None
 
 
 def row(timing: Timing) -> tuple[str, ...]:

@@ -1,8 +1,8 @@
-"""Draw timings: a dot with its quartiles a row, or a curve over the size of the problem."""
+"""Draw timings: a dot with quartiles a row, or a curve over the size of the problem; a colour and marker a machine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from firstlight.measure.tables import quantity
@@ -17,97 +17,93 @@ COLOURS = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
 MARKERS = ("o", "s", "^", "D", "v", "P")
 MODEL = "#808890"
 
-Floor = Callable[[Timing], float | None]
+Series = Mapping[str, Sequence[Timing]]
 
 
-def draw(timings: Sequence[Timing], floor: Floor, title: str) -> Figure:
-    """Draw timings; ``floor`` gives the least seconds that the model allows a call, or ``None``."""
+def draw(series: Series, title: str) -> Figure:
+    """Draw the timings of one experiment, by machine; dashed is the floor that the first machine's roof sets."""
     import matplotlib.pyplot as plt
 
-    shown = [timing for timing in timings if timing.values]
-    curves = len({timing.n for timing in shown}) > 1
-    height = 4.2 if curves else 1.4 + 0.42 * max(len(shown), 1)
-    fig, ax = plt.subplots(figsize=(7.2, height), layout="constrained")
+    shown = {machine: [t for t in timings if t.values] for machine, timings in series.items()}
+    labels = list(dict.fromkeys(t.label for timings in shown.values() for t in timings))
+    curves = any(len({t.n for t in timings if t.label == label}) > 1 for timings in shown.values() for label in labels)
+    height = 4.0 if curves else 1.5 + (0.3 + 0.18 * len(shown)) * max(len(labels), 1)
+    fig, ax = plt.subplots(figsize=(5.6, height), layout="constrained")
     if curves:
-        draw_curves(ax, shown, floor)
+        draw_curves(ax, shown)
     else:
-        draw_rows(ax, shown, floor)
-    ax.set_title(title, loc="left", fontsize="medium")
+        draw_rows(ax, shown, labels)
+    if ax.get_legend_handles_labels()[1]:
+        fig.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=2)
     fig.set_label(in_words(shown, title))
     return fig
 
 
-def draw_rows(ax: Axes, timings: Sequence[Timing], floor: Floor) -> None:
-    """One row a timing: dot and quartiles, the value beside it, and the model's floor as a dashed mark."""
-    for row, timing in enumerate(timings):
-        low, high = timing.quartiles
-        middle = timing.median
-        ax.errorbar(
-            middle,
-            row,
-            xerr=[[middle - low], [high - middle]],
-            fmt="o",
-            color=COLOURS[0],
-            capsize=4,
-            zorder=3,
-        )
-        ax.annotate(
-            quantity(middle, "s"),
-            (middle, row),
-            xytext=(0, 8),
-            textcoords="offset points",
-            ha="center",
-            fontsize=9,
-        )
-        if (least := floor(timing)) is not None:
-            ax.plot(
-                [least, least],
-                [row - 0.35, row + 0.35],
-                "--",
-                color=MODEL,
-                label="" if row else "model: the floor",
+def floor_of(timing: Timing) -> float | None:
+    """The least seconds that the roof of its machine allows the timing's bytes and operations."""
+    return timing.median * timing.of_roof if timing.of_roof is not None else None
+
+
+def draw_rows(ax: Axes, shown: Series, labels: list[str]) -> None:
+    """One row a label, a dot a machine with its quartiles and value; the floor is a dashed mark."""
+    for number, (machine, timings) in enumerate(shown.items()):
+        shift = 0.5 * (number - (len(shown) - 1) / 2) / max(len(shown), 1)
+        style = {"color": COLOURS[number % len(COLOURS)], "fmt": MARKERS[number % len(MARKERS)], "capsize": 3}
+        for place, timing in enumerate(timings):
+            low, high = timing.quartiles
+            middle, row = timing.median, labels.index(timing.label) + shift
+            bars = [[middle - low], [high - middle]]
+            ax.errorbar(middle, row, xerr=bars, zorder=3, label="" if place else machine, **style)  # type: ignore[arg-type]
+            ax.annotate(
+                quantity(middle, "s"), (middle, row), (7, 0), textcoords="offset points", va="center", fontsize=8
             )
-    ax.set_yticks(range(len(timings)), [f"{t.label} ({t.device})" if t.device != "cpu" else t.label for t in timings])
-    ax.set_ylim(len(timings) - 0.4, -0.8)
-    scale_time(ax, "x", timings)
-    if ax.get_legend_handles_labels()[1]:
-        ax.legend(loc="best", frameon=False, fontsize=9)
+            if number == 0 and (least := floor_of(timing)) is not None:
+                ends = [labels.index(timing.label) - 0.35, labels.index(timing.label) + 0.35]
+                ax.plot([least, least], ends, "--", color=MODEL, label="" if place else "model: the floor")
+    ax.set_yticks(range(len(labels)), labels)
+    ax.set_ylim(len(labels) - 0.4, -0.6)
+    scale_time(ax, "x", [t.median for timings in shown.values() for t in timings])
 
 
-def draw_curves(ax: Axes, timings: Sequence[Timing], floor: Floor) -> None:
-    """One curve a label and device, over the size of the problem, with quartiles and the model's line."""
-    names = dict.fromkeys((timing.label, timing.device) for timing in timings)
-    for i, name in enumerate(names):
-        points = sorted((t for t in timings if (t.label, t.device) == name), key=lambda t: t.n or 0)
+def draw_curves(ax: Axes, shown: Series) -> None:
+    """One curve a label and machine, over the size of the problem, with quartiles and the model's line."""
+    names = list(dict.fromkeys((machine, t.label) for machine, timings in shown.items() for t in timings))
+    for number, (machine, label) in enumerate(names):
+        points = sorted((t for t in shown[machine] if t.label == label), key=lambda t: t.n or 0)
         sizes, middles = [t.n or 0 for t in points], [t.median for t in points]
         bars = [[t.median - t.quartiles[0] for t in points], [t.quartiles[1] - t.median for t in points]]
-        colour, marker = COLOURS[i % len(COLOURS)], MARKERS[i % len(MARKERS)]
-        ax.errorbar(sizes, middles, yerr=bars, marker=marker, color=colour, capsize=3, label=", ".join(name))
-        floors = {t.n or 0: least for t in points if (least := floor(t)) is not None}
-        if floors:
-            ax.plot([*floors], [*floors.values()], "--", color=MODEL, label="" if i else "model: the floor")
+        colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
+        name = label if len(shown) == 1 else f"{label}, {machine}"
+        ax.errorbar(sizes, middles, yerr=bars, marker=marker, color=colour, capsize=3, label=name)
+        floors = {t.n or 0: least for t in points if (least := floor_of(t)) is not None}
+        if floors and machine == names[0][0]:
+            ax.plot([*floors], [*floors.values()], "--", color=MODEL, label="" if number else "model: the floor")
     ax.set_xscale("log")
     ax.set_xlabel("size of the problem, n")
-    scale_time(ax, "y", timings)
-    ax.legend(frameon=False, fontsize=9)
+    scale_time(ax, "y", [t.median for timings in shown.values() for t in timings])
 
 
-def scale_time(ax: Axes, axis: str, timings: Sequence[Timing]) -> None:
+def scale_time(ax: Axes, axis: str, medians: list[float]) -> None:
     """Label an axis of seconds; logarithmic where the times differ by more than a factor of three."""
-    from matplotlib.ticker import FuncFormatter, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    medians = [timing.median for timing in timings]
     lines = ax.xaxis if axis == "x" else ax.yaxis
     if medians and max(medians) > 3 * min(medians):
         getattr(ax, f"set_{axis}scale")("log")
+        getattr(ax, f"set_{axis}lim")(min(medians) / 2, max(medians) * 3)
+        lines.set_major_locator(LogLocator(subs=(1.0, 3.0)))
         lines.set_minor_formatter(NullFormatter())
     elif medians:
-        getattr(ax, f"set_{axis}lim")(0, 1.25 * max(medians))
+        getattr(ax, f"set_{axis}lim")(0, 1.3 * max(medians))
     lines.set_major_formatter(FuncFormatter(lambda value, _: quantity(value, "s", digits=1)))
     getattr(ax, f"set_{axis}label")("time a call: median and quartiles")
 
 
-def in_words(timings: Sequence[Timing], title: str) -> str:
+def in_words(shown: Series, title: str) -> str:
     """The figure as a sentence, for those who do not see it."""
-    said = [f"{t.label}{f' with n = {t.n}' if t.n else ''} on {t.device} {quantity(t.median, 's')}" for t in timings]
+    said = [
+        f"{t.label}{f' with n = {t.n:,}' if t.n else ''} on {machine} {quantity(t.median, 's')}"
+        for machine, timings in shown.items()
+        for t in timings
+    ]
     return f"{title}. Median time a call: {'; '.join(said)}." if said else f"{title}. Nothing was timed."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from firstlight.measure.runner import digest, lines_that_run
@@ -20,14 +21,21 @@ def imported_modules(source: str) -> dict[str, str]:
         name = waiting.pop()
         file = module_file(name)
         if name not in found and file is not None:
-            text = file.read_text(encoding="utf-8")
-            found[name] = digest(without_docstrings(text))
-            waiting.extend(imports_of(text))
-    return {name: found[name] for name in sorted(found) if name.split(".")[1] in TRACKED}
+            found[name], imported = studied(file, file.stat().st_mtime_ns)
+            waiting.extend(imported)
+    return {name: found[name] for name in sorted(found) if name.startswith(tuple(f"firstlight.{t}" for t in TRACKED))}
+
+
+@lru_cache
+def studied(file: Path, changed: int) -> tuple[str, tuple[str, ...]]:
+    """The digest of a module's file as it is since it changed, and what it imports; many records ask for the same."""
+    del changed
+    text = file.read_text(encoding="utf-8")
+    return digest(without_docstrings(text)), tuple(imports_of(text))
 
 
 def imports_of(source: str) -> Iterator[str]:
-    """Every module of ours that a source imports something from."""
+    """Every module of ours that a source imports something from; our imports are absolute."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith("firstlight."))
@@ -37,7 +45,7 @@ def imports_of(source: str) -> Iterator[str]:
 
 def provider(module: str, name: str) -> str:
     """The module that ``from module import name`` really takes a name from: a package only passes it on."""
-    if module_file(f"{module}.{name}"):
+    if name.islower() and module_file(f"{module}.{name}"):  # where file names have no case, Fit would find fit.py
         return f"{module}.{name}"
     file = module_file(module)
     if file is not None and file.name == "__init__.py":
@@ -55,14 +63,10 @@ def module_file(name: str) -> Path | None:
 
 def without_docstrings(source: str) -> str:
     """The lines of a module that run."""
-    lines = source.replace("\r\n", "\n").split("\n")
+    docstrings: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:
             first = node.body[0]
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                lines[first.lineno - 1 : first.end_lineno] = [""] * ((first.end_lineno or 0) - first.lineno + 1)
-    return "\n".join(lines_that_run("\n".join(lines)))
+            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and type(first.value.value) is str:
+                docstrings.update(range(first.lineno, (first.end_lineno or 0) + 1))
+    return "\n".join(lines_that_run(source, without=docstrings))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from firstlight.devices import best_device, card
 from firstlight.measure.bench import Bench, name_of
-from firstlight.measure.records import VERDICTS, Record, facts_of, write
+from firstlight.measure.records import LEFT_OUT, VERDICTS, Record, facts_of, write
 from firstlight.measure.runner import ExampleError, run
 
 
@@ -30,7 +30,7 @@ def record_example(script: Path) -> Record:
     facts = facts_of(f"{script.parent.name}/{script.stem}", script.read_text(encoding="utf-8"), best, card("cpu"))
     left_out = [name for name, timing in rows.items() if timing.verdict not in VERDICTS]
     if left_out:
-        facts["left_out"] = "\n".join(left_out)
+        facts["left_out"] = LEFT_OUT.join(left_out)
     return Record(facts, {name: timing for name, timing in rows.items() if name not in left_out}, done.outputs)
 
 

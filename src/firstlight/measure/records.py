@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from typing import Any
 
 from firstlight.devices import Card, card
 from firstlight.measure.imports import imported_modules
-from firstlight.measure.runner import block_keys, digest
+from firstlight.measure.runner import block_keys, digest, lines_that_run, split
 from firstlight.measure.timing import Timing
 
 SCHEMA = 1
@@ -22,6 +21,33 @@ HELPER_API = 1  # raised when measure/ changes what a timing means
 VERDICTS = ("ok", "noisy", "few", "launch-bound", "cpu-contended", "in-cache", "above-roof")
 MAX_BYTES = 60_000
 MAX_AGE = timedelta(days=365)
+LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
+LARGEST = 1e30  # no size, count or time is larger
+
+# The keys of a record and what they hold, in words of regular expressions; records/schema.json says it for machines.
+LINE = r"[^\x00-\x20\x7f-\xa0][^\x00-\x1f\x7f-\x9f]*"  # nothing in it that could move a terminal's cursor
+HASH = r"[0-9a-f]{16}"
+TEXTS = {
+    "unit": "second",
+    "machine": r"[a-z0-9]+(-[a-z0-9]+)*",
+    "example": r"[0-9a-z_]+/[0-9a-z_]+",
+    "code_sha256": HASH,
+    "date": r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]) ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}",
+    "device_kind": "cuda|rocm|xpu|mps|cpu",
+    "device_name": LINE,
+    "device_capability": r"[0-9]+\.[0-9]+",
+    "driver": LINE,
+    "cpu_name": LINE,
+    "left_out": LINE,
+    r"lib_[a-z0-9_]+": LINE,
+    r"module_firstlight\.[a-z0-9_.]+": HASH,
+}
+COUNTS = re.compile(
+    "record_schema|helper_api|complete|cpu_cores|device_(multiprocessors|(memory|cache)_bytes|(memory_)?clock_hz|bus_bits)"
+)
+REQUIRED = {*list(TEXTS)[:7], "record_schema", "helper_api", "complete"}
+ROW_TEXTS = {"name": rf"[a-z0-9]+(-[a-z0-9]+)*/{LINE}", "label": LINE, "device": LINE, "verdict": "|".join(VERDICTS)}
+ROW_NUMBERS = ("loops", "n", "bytes", "flops", "cores", "device_seconds", "of_roof")
 
 
 class InvalidRecord(ValueError):
@@ -41,7 +67,7 @@ class Record:
 
     facts: dict[str, Any]
     timings: dict[str, Timing]  # by name: bench/label/device/n=…
-    outputs: dict[str, str]  # what the code blocks printed, by block key
+    outputs: dict[str, str]  # what the code blocks printed, by number and key
     path: Path | None = None
 
     @property
@@ -119,9 +145,9 @@ def to_json(record: Record) -> str:
         if timing.verdict in VERDICTS
     ]
     content = {"version": "1.0", "metadata": record.facts, "benchmarks": benchmarks, "outputs": record.outputs}
-    text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True)
-    # The values of a row on one line: a file to read, and a difference to review.
-    return re.sub(r"\[[\d.,e+\s-]+\]", lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
+    text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True, default=lambda number: number.item())
+    # The values of a row on one line: a file to read, and a difference to review. Printed text has no line breaks here.
+    return re.sub(r"\[\n[\d.,e+\s-]+\]", lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
 
 
 def rounded(value: float) -> float:
@@ -133,8 +159,9 @@ def from_json(text: str, path: Path | None = None) -> Record:
     """Read a record; raise InvalidRecord, in words, on anything that is none."""
     name = f"{path}: " if path else ""
     try:
-        content = json.loads(text)
-    except ValueError as error:
+        content = json.loads(text, parse_constant=float.fromhex)  # NaN is no JSON, and no number either
+        json.dumps(content, ensure_ascii=False).encode()  # half a character can be escaped, but never written
+    except (ValueError, RecursionError) as error:
         raise InvalidRecord(f"{name}not JSON, or cut off ({error})") from None
     problem = next(problems(content), None)
     if problem:
@@ -161,47 +188,87 @@ def problems(content: Any) -> Iterator[str]:
         yield 'not a record: "version" must be "1.0", pyperf\'s format'
         return
     meta = content.get("metadata")
-    if not isinstance(meta, dict) or meta.get("record_schema") != SCHEMA:
+    if not isinstance(meta, dict) or not is_number(meta.get("record_schema")) or meta["record_schema"] != SCHEMA:
         yield f"not a record of schema {SCHEMA}: metadata.record_schema is missing or another"
         return
-    for key in ("machine", "example", "code_sha256", "date", "device_name", "device_kind"):
-        if not isinstance(meta.get(key), str) or not meta[key]:
-            yield f"metadata.{key} must be a text"
+    yield from key_problems(content, {"version", "metadata", "benchmarks", "outputs"})
+    yield from (f"metadata.{key} is missing" for key in sorted(REQUIRED - meta.keys()))
     for key, value in meta.items():
-        if not isinstance(value, (str, int, float)) or (isinstance(value, float) and not math.isfinite(value)):
-            yield f"metadata.{key} must be a text or a finite number"
-    if not re.fullmatch(r"[a-z0-9-]+", str(meta.get("machine"))):
-        yield "metadata.machine must be small letters, digits and hyphens"
-    if meta.get("complete") != 1:
+        pattern = next((text for name, text in TEXTS.items() if re.fullmatch(name, key)), None)
+        if pattern is None and not COUNTS.fullmatch(key):
+            yield f"metadata has an unknown key {shown(key)}"
+        elif not (fits(value, pattern) if pattern else is_count(value)):
+            yield f"metadata.{key} cannot be {shown(value)}"
+    if is_count(meta.get("complete")) and meta["complete"] != 1:
         yield "the run was not complete (metadata.complete is not 1)"
     outputs = content.get("outputs")
     if not isinstance(outputs, dict) or not all(isinstance(text, str) for text in outputs.values()):
         yield "outputs must be texts by block"
+    else:
+        wrong = [key for key in outputs if not re.fullmatch(rf"([0-9]+:)?{HASH}", key)]
+        yield from (f"outputs has a key that names no block, {shown(key)}" for key in wrong)
     benchmarks = content.get("benchmarks")
     if not isinstance(benchmarks, list):
         yield "benchmarks must be a list"
         return
+    names = set()
     for number, benchmark in enumerate(benchmarks):
-        yield from (f"benchmarks[{number}]: {problem}" for problem in benchmark_problems(benchmark))
+        wrong = list(benchmark_problems(benchmark))
+        yield from (f"benchmarks[{number}]: {problem}" for problem in wrong)
+        if not wrong and benchmark["metadata"]["name"] in names:
+            yield f"benchmarks[{number}]: there is another row of this name"
+        names |= set() if wrong else {benchmark["metadata"]["name"]}
 
 
 def benchmark_problems(benchmark: Any) -> Iterator[str]:
     """Everything that is wrong with one row of a file."""
     try:
         meta, (run,) = benchmark["metadata"], benchmark["runs"]
-        values, first = run["values"], run["warmups"][0][1]
-        texts = [meta[key] for key in ("name", "label", "device", "verdict")]
-        optional = [meta.get(key) for key in ("n", "bytes", "flops", "cores", "device_seconds", "of_roof")]
-        numbers = [meta["loops"], first, *values, *(value for value in optional if value is not None)]
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        yield f"a part is missing or of another kind ({type(error).__name__}: {error})"
+        values, ((one, first),) = run["values"], run["warmups"]
+        texts, loops = {key: meta[key] for key in ROW_TEXTS}, meta["loops"]
+        numbers = {key: meta[key] for key in ROW_NUMBERS if key in meta}
+        yield from key_problems(benchmark, {"metadata", "runs"})
+        yield from key_problems(meta, {*ROW_TEXTS, *ROW_NUMBERS})
+        yield from key_problems(run, {"values", "warmups"})
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        yield f"a part is missing or of another kind ({type(error).__name__}: {str(error):.60})"
         return
-    if not all(isinstance(text, str) for text in texts):
-        yield "name, label, device and verdict must be texts"
-    elif meta["verdict"] not in VERDICTS:
-        yield f"verdict {meta['verdict']!r} is never recorded; expected one of {', '.join(VERDICTS)}"
-    if not values or not all(type(x) in (int, float) and math.isfinite(x) and x > 0 for x in numbers):
-        yield "values, loops and sizes must be positive numbers, and there must be at least one value"
+    for key, text in texts.items():
+        if not fits(text, ROW_TEXTS[key]):
+            allowed = f"; expected one of {', '.join(VERDICTS)}" if key == "verdict" else ""
+            yield f"{key} cannot be {shown(text)}{allowed}"
+    for key, number in numbers.items():
+        if not is_number(number) or (number == 0 and key in ("loops", "n", "bytes", "flops")):
+            yield f"{key} cannot be {shown(number)}"
+    if not is_count(loops) or not is_count(one) or one != 1 or not is_number(first):
+        yield "loops must be a whole number, and warmups one call with its seconds"
+    if not isinstance(values, list) or not values or not all(is_number(value) and value for value in values):
+        yield "values must be positive numbers, at least one"
+
+
+def key_problems(part: dict[str, Any], known: set[str]) -> Iterator[str]:
+    """The keys of a part that no record has."""
+    yield from (f"unknown key {shown(key)}" for key in part if key not in known)
+
+
+def fits(value: Any, pattern: str) -> bool:
+    """Whether a value is a text of this form."""
+    return isinstance(value, str) and re.fullmatch(pattern, value) is not None
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number that could be measured or counted; true, NaN and infinity are none."""
+    return type(value) in (int, float) and 0 <= value <= LARGEST
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number above 0."""
+    return is_number(value) and type(value) is int and value > 0
+
+
+def shown(value: Any) -> str:
+    """A value as a message may show it, whatever is in it."""
+    return ascii(value)[:60]
 
 
 # -- In a folder: records/<machine>/<chapter>/<example>.json -------------------------------------------------------
@@ -227,9 +294,11 @@ def write(record: Record, path: Path) -> None:
 def read(path: Path) -> Record:
     """Read a record; raise InvalidRecord, naming the file, on anything that is none."""
     try:
-        if path.stat().st_size > MAX_BYTES:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
             raise InvalidRecord(f"{path}: more than {MAX_BYTES:,} bytes, so not a record")
-        return from_json(path.read_text(encoding="utf-8"), path)
+        return from_json(data.decode(), path)
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRecord(f"{path}: cannot be read ({error})") from None
 
@@ -257,8 +326,11 @@ def judge_record(record: Record, source: str | None, today: datetime | None = No
         return "stale", ["recorded with older code"]
     if record.facts.get("helper_api") != HELPER_API:
         return "stale", ["recorded before the meaning of a timing changed"]
-    named = {name.split("/")[0] for name in (*record.timings, *str(record.facts.get("left_out", "")).split("\n"))}
-    missing = set(re.findall(r"""\bBench\(\s*["']([a-z0-9-]+)["']""", source)) - named
+    left_out = str(record.facts.get("left_out", "")).split(LEFT_OUT)
+    code = "\n".join(line for block in split(source) if block.kind == "code" for line in lines_that_run(block.text))
+    missing = set(re.findall(r"""\bBench\(\s*["']([a-z0-9-]+)["']""", code)) - {
+        name.split("/")[0] for name in (*record.timings, *left_out)
+    }
     if missing:
         return "partial", [f"nothing of {', '.join(sorted(missing))}"]
     reasons = list(drifts(record, source, today or datetime.now(UTC)))
@@ -275,7 +347,7 @@ def drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
         then = record.facts.get(f"lib_{name.replace('-', '_')}")
         if then and minor(str(then)) != minor(version):
             yield f"{name} {minor(str(then))} then, {minor(version)} now"
-    if today - datetime.strptime(str(record.facts["date"])[:10], "%Y-%m-%d").replace(tzinfo=UTC) > MAX_AGE:
+    if str(record.facts["date"])[:10] < f"{today - MAX_AGE:%Y-%m-%d}":
         yield f"recorded on {str(record.facts['date'])[:10]}, more than a year ago"
 
 

@@ -112,8 +112,9 @@ def judge(timing: Timing, limits: Ceilings, roof: Roof | None = None) -> Timing:
     """
     if not timing.values:
         return timing
-    timing = replace(timing, of_roof=fraction_of_roof(timing, roof) if roof else None)
     from_memory = not limits.cache_bytes or (timing.bytes or 0) >= CACHES * limits.cache_bytes
+    if roof and (from_memory or timing.flops):  # of memory's roof, work in a cache has no fraction
+        timing = replace(timing, of_roof=fraction_of_roof(timing, roof))
     if exceeds(timing.flop_rate, limits.flop_rate) or (from_memory and exceeds(timing.byte_rate, limits.byte_rate)):
         return replace(timing, verdict="impossible")
     if timing.verdict != "ok":

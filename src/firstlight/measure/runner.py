@@ -8,13 +8,14 @@ import io
 import re
 import sys
 import traceback
+from collections.abc import Collection
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-OUTPUT_LIMIT = 8_000  # characters of printed output that a page may record
+OUTPUT_LIMIT = 8_000  # bytes of printed output that a page may record
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ def split(source: str) -> list[Block]:
     Examples
     --------
     >>> [(block.kind, block.line) for block in split('"Title"\n\n# %%\n# Prose.\n\nx = 1\n')]
-    [('text', 1), ('code', 5)]
+    [('text', 1), ('text', 3), ('code', 5)]
     """
     lines = source.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     body = ast.parse("\n".join(lines)).body
@@ -50,19 +51,28 @@ def split(source: str) -> list[Block]:
             while past < len(lines) and not re.match("# ?%%", lines[past]):
                 past += 1
         text = "\n".join(lines[first:past])
-        if not marked and text.strip():
-            blocks.append(Block("code", text, first + 1))
+        if text.strip():
+            blocks.append(Block("text" if marked else "code", text, first + 1))
         first = past
     return blocks
 
 
-def lines_that_run(code: str) -> list[str]:
-    """The lines of a code block without whole-line comments, blank lines and trailing space.
+def lines_that_run(code: str, without: Collection[int] = ()) -> list[str]:
+    """The lines of some code without whole-line comments, blank lines, trailing space and the lines with these numbers.
 
-    Lines are compared as text: syntax trees differ between versions of Python.
+    Lines are compared as text: syntax trees differ between versions of Python. The lines of a string all count: there,
+    ``#define`` is no comment.
     """
-    kept = (line.rstrip() for line in code.split("\n"))
-    return [line for line in kept if line and not line.lstrip().startswith("#")]
+    in_string: set[int] = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, (ast.Constant, ast.JoinedStr)):
+            in_string.update(range(node.lineno + 1, (node.end_lineno or 0) + 1))
+    kept = []
+    for number, line in enumerate(code.split("\n"), 1):
+        runs = number in in_string or (line.strip() and not line.lstrip().startswith("#"))
+        if runs and number not in without:
+            kept.append(line if number in in_string else line.rstrip())
+    return kept
 
 
 def digest(text: str) -> str:
@@ -93,6 +103,8 @@ def ends_with_bench(code: str) -> tuple[str, str] | None:
     last = ast.parse(code).body[-1:]
     call = last[0].value if last and isinstance(last[0], ast.Expr) else None
     target = call.func if isinstance(call, ast.Call) else None
+    if not isinstance(call, ast.Call) or call.args or call.keywords:  # ax.plot(x, y) is no Bench's
+        return None
     if isinstance(target, ast.Attribute) and target.attr in ("show", "plot") and isinstance(target.value, ast.Name):
         return (target.value.id, target.attr) if target.value.id != "plt" else None
     return None
@@ -100,7 +112,7 @@ def ends_with_bench(code: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class Run:
-    """What an example left behind: its names, and what each code block printed, by the block's key."""
+    """What an example left behind: its names, and what each code block printed, by the block's number and key."""
 
     names: dict[str, Any]
     outputs: dict[str, str]
@@ -112,21 +124,23 @@ class ExampleError(Exception):
 
 def run(path: Path) -> Run:
     """Run an example block by block; what it prints is kept, and shown too."""
-    source = path.read_text(encoding="utf-8")
     module = ModuleType("__main__")
     module.__file__ = str(path)
-    blocks = [block for block in split(source) if block.kind == "code"]
     outputs: dict[str, str] = {}
     previous = sys.modules["__main__"]
     sys.modules["__main__"] = module
     try:
-        for block, key in zip(blocks, block_keys(source), strict=True):
+        source = path.read_text(encoding="utf-8")
+        ast.parse(source, str(path))
+        blocks = [block for block in split(source) if block.kind == "code"]
+        for number, (block, key) in enumerate(zip(blocks, block_keys(source), strict=True), 1):
             printed = Tee()
             with redirect_stdout(printed):
                 execute(block, path, module.__dict__)
-            if ends_with_bench(block.text) is None:  # a table is drawn anew, from its numbers
-                outputs[key] = printed.getvalue()
-    except Exception as error:
+            # A table is drawn anew, from its numbers. A block of comments shares its key with the block before it.
+            if ends_with_bench(block.text) is None and printed.getvalue():
+                outputs[f"{number:02}:{key}"] = printed.getvalue()
+    except (Exception, SystemExit) as error:
         frames = traceback.TracebackException.from_exception(error)
         frames.stack = traceback.StackSummary.from_list([f for f in frames.stack if f.filename != __file__])
         raise ExampleError("".join(frames.format())) from None
@@ -137,9 +151,8 @@ def run(path: Path) -> Run:
 
 def execute(block: Block, path: Path, names: dict[str, Any]) -> None:
     """Run one block with the line numbers it has in its file."""
-    tree = ast.parse(block.text, str(path))
-    ast.increment_lineno(tree, block.line - 1)
-    exec(compile(tree, str(path), "exec"), names)
+    text = "\n" * (block.line - 1) + block.text
+    exec(compile(text, str(path), "exec", dont_inherit=True), names)
 
 
 class Tee(io.StringIO):
@@ -159,8 +172,9 @@ def within_limit(outputs: dict[str, str]) -> dict[str, str]:
     """Leave out what was not printed, and say where output was cut."""
     kept, left = {}, OUTPUT_LIMIT
     for key, text in outputs.items():
-        text = text.rstrip()
-        if text:
-            kept[key] = text if len(text) <= left else text[:left] + "\n… (cut)"
-            left = max(0, left - len(text))
+        data = text.rstrip().encode(errors="replace")
+        if data:
+            cut = "\n… (cut)" if len(data) > left else ""
+            kept[key] = (data[:left].decode(errors="ignore") + cut).removeprefix("\n" if not left else "")
+            left = max(0, left - len(data))
     return kept

@@ -40,6 +40,8 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
                 'say what it shows with fig.set_label("…")'
             )
         light = Path(path).with_suffix(".webp")
+        # A page that was once listed without being run left a placeholder, which would be preferred.
+        (light.parent / "thumb" / f"{light.stem.rpartition('_')[0]}_thumb.png").unlink(missing_ok=True)
         dark = light.with_stem(light.stem + "_dark")
         fig.savefig(light, dpi=2 * DPI, transparent=True)
         with dark_ink(fig):

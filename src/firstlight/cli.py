@@ -14,7 +14,8 @@ from firstlight import __version__
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a ``firstlight`` command line and return its exit status.
 
-    The package says with a ValueError what a user got wrong: that becomes one line, and the status 1.
+    The package says with a ValueError what a user got wrong, the system with an OSError: that becomes one line, and the
+    status 1.
 
     Parameters
     ----------
@@ -41,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         "examples", nargs="*", metavar="EXAMPLE", help="a script, or the beginning of a name: 1_setup/02"
     )
     command.add_argument("--out", type=Path, default=Path("records"), help="the folder of records (default: records)")
-    command.add_argument("--to", type=Path, metavar="FILE", help="one example: write its record to this file")
+    command.add_argument("--to", nargs="?", const="", metavar="FILE", help="one example: write its record to this file")
     command = add(records)
     command.add_argument("what", choices=["check"])
     command.add_argument("--strict", action="store_true", help="fail on stale records, too")
@@ -53,7 +54,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         status: int = arguments.run(arguments)
-    except ValueError as mistake:
+    except (ValueError, OSError) as mistake:
         print(f"firstlight: {mistake}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -82,12 +83,14 @@ def record(arguments: argparse.Namespace) -> int:
     """Run examples and record what they measure and print on this machine."""
     from firstlight.measure import recording
 
+    if arguments.to == "":
+        raise ValueError("the file to write is missing: name it behind --record or --to, such as mine.json")
     scripts = recording.scripts_named(arguments.examples)
     if arguments.to is None:
         return recording.record_all(scripts, arguments.out)
     if len(scripts) != 1:
         raise ValueError(f"--to takes one example; {' '.join(arguments.examples)!r} names {len(scripts)}")
-    return recording.record_one(scripts[0], arguments.to)
+    return recording.record_one(scripts[0], Path(arguments.to))
 
 
 def records(arguments: argparse.Namespace) -> int:

@@ -32,6 +32,7 @@ def test_every_page_has_its_own_formulas(site):
     assert not site.failed, site.log
     for name, formulas in PAGES.items():
         found = re.findall(r'application/x-tex">\s*(.*?)\s*</annotation>', site.read(f"html/{name}.html"))
+        found = [formula for formula in found if not formula.startswith("z")]  # the name of the next page
         assert found == [*formulas, rf"\int_0^1 {formulas[0]}\,dx"], name
 
 
@@ -44,7 +45,8 @@ def test_a_heading_can_hold_a_formula(site):
 
 def test_formulas_are_set_in_the_page_and_ask_nobody_for_anything(site):
     elements = site.elements("html/a_00.html").found
-    assert sum(tag == "math" for tag, _, _ in elements) == 31
+    displayed = [attributes.get("display") == "block" for tag, attributes, _ in elements if tag == "math"]
+    assert displayed == [False] * 30 + [True]
     asked = [attributes.get("href" if tag == "link" else "src") for tag, attributes, _ in elements
              if tag in {"link", "script", "img", "iframe"}]  # fmt: skip
     assert any("katex" in (address or "") for address in asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from firstlight.measure.records import InvalidRecord, Record, find, judge_record, read
+from firstlight.measure.records import InvalidRecord, Record, judge_record, read
 from firstlight.measure.tables import NONE, Table, quantity
 from firstlight.measure.timing import Timing
 
@@ -14,7 +14,7 @@ ERRORS = ("invalid", "orphan", "partial")
 def check(root: Path, strict: bool = False) -> int:
     """Print the state of every record under a project's folder; 1 if one is an error, or stale where that counts."""
     rows = []
-    for path in find(root / "records"):
+    for path in sorted({*(root / "records").rglob("*.json")} - {root / "records" / "schema.json"}):
         state, reasons = state_of(path, root / "examples")
         rows.append((path.relative_to(root / "records").with_suffix("").as_posix(), state, "; ".join(reasons)))
     print(Table(f"{len(rows)} records", ("record", "state", "why"), tuple(rows)).text())
@@ -26,12 +26,15 @@ def state_of(path: Path, examples: Path) -> tuple[str, list[str]]:
     """The state of one file: that of its record, or ``invalid``."""
     try:
         record = read(path)
-        if record.example != f"{path.parent.name}/{path.stem}" or record.machine != path.parents[1].name:
+        if [record.machine, *record.example.split("/")] != list(path.with_suffix("").parts[-3:]):
             raise InvalidRecord(f"it is of {record.example} on {record.machine}, and lies in another's place")
     except InvalidRecord as error:
         return "invalid", [str(error).removeprefix(f"{path}: ")]
     script = examples / f"{record.example}.py"
-    return judge_record(record, script.read_text(encoding="utf-8") if script.is_file() else None)
+    try:
+        return judge_record(record, script.read_text(encoding="utf-8") if script.is_file() else None)
+    except SyntaxError as error:
+        return "stale", [f"the code of today is no Python: {error.msg}, line {error.lineno}"]
 
 
 def comparison(one: Record, other: Record) -> Table:
@@ -39,23 +42,41 @@ def comparison(one: Record, other: Record) -> Table:
 
     Rows of another size are not compared: their times say nothing of each other.
     """
-    if one.example != other.example:
+    same_code = one.facts["code_sha256"] == other.facts["code_sha256"]
+    if one.example != other.example and not same_code:
         raise ValueError(f"these are records of two examples, {one.example} and {other.example}: nothing to compare")
     rows = []
-    theirs = {key(name, timing): timing for name, timing in other.timings.items()}
+    theirs = dict(other.timings)
     for name, timing in one.timings.items():
-        match = theirs.get(key(name, timing))
+        match = theirs.pop(counterpart(name, one, other), None)
         times = (quantity(timing.median, "s"), quantity(match.median if match else None, "s"))
         rows.append((name, *times, *(ratio(timing, match) if match else (NONE, NONE))))
-    return Table(one.example, ("", one.machine, other.machine, "ratio", "range"), tuple(rows))
+    rows += [(name, NONE, quantity(timing.median, "s"), NONE, NONE) for name, timing in theirs.items()]
+    caption = one.example if same_code else f"{one.example}, recorded with different code"
+    return Table(caption, ("", one.machine, other.machine, "ratio", "range"), tuple(rows))
 
 
-def key(name: str, timing: Timing) -> tuple[str, str, int | None]:
-    """What makes two rows of two machines the same experiment: its name, label and size, on whatever device."""
+def counterpart(name: str, one: Record, other: Record) -> str:
+    """The row of another machine that is the same experiment: by name, else by label and size on whatever device."""
+    if name in other.timings:
+        return name
+    ours, theirs = (
+        [row for row, t in record.timings.items() if key(row, t) == key(name, one.timings[name])]
+        for record in (one, other)
+    )
+    return theirs[0] if len(ours) == len(theirs) == 1 else ""
+
+
+def key(name: str, timing: Timing) -> tuple[str, str, float | None]:
+    """What two machines' rows of one experiment share: its name, label and size."""
     return name.split("/")[0], timing.label, timing.n
 
 
 def ratio(one: Timing, other: Timing) -> tuple[str, str]:
     """How many times longer one took than the other, and from where to where their quartiles reach."""
     (low, high), (other_low, other_high) = one.quartiles, other.quartiles
-    return f"{one.median / other.median:.3g} ×", f"{low / other_high:.3g} to {high / other_low:.3g}"
+    least, middle, most = (
+        f"{times:,.0f}" if times >= 999.5 else f"{times:.3g}"
+        for times in (low / other_high, one.median / other.median, high / other_low)
+    )
+    return f"{middle} ×", f"{least} to {most}"

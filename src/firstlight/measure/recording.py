@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,8 +11,9 @@ from pathlib import Path
 
 from firstlight.devices import best_device, card
 from firstlight.measure.bench import Bench, name_of
-from firstlight.measure.records import LEFT_OUT, VERDICTS, Record, facts_of, write
+from firstlight.measure.records import LEFT_OUT, Record, facts_of, write
 from firstlight.measure.runner import ExampleError, run
+from firstlight.measure.schema import VERDICTS
 
 
 def record_example(script: Path) -> Record:
@@ -27,11 +29,18 @@ def record_example(script: Path) -> Record:
         raise ValueError(f"{script.name} has two experiments with one name: {', '.join(sorted(ids))}")
     rows = {f"{bench.id}/{name_of(t.label, t.device, t.n)}": t for bench in benches for t in bench.timings}
     best = card(best_device())
-    facts = facts_of(f"{script.parent.name}/{script.stem}", script.read_text(encoding="utf-8"), best, card("cpu"))
+    facts = facts_of(example_of(script), script.read_text(encoding="utf-8"), best, card("cpu"))
     left_out = [name for name, timing in rows.items() if timing.verdict not in VERDICTS]
     if left_out:
         facts["left_out"] = LEFT_OUT.join(left_out)
     return Record(facts, {name: timing for name, timing in rows.items() if name not in left_out}, done.outputs)
+
+
+def example_of(script: Path) -> str:
+    """The name of an example, as chapter and name; the name of another folder stays untold: it may be a user's."""
+    chapter = script.resolve().parent.name
+    name = re.sub("[^0-9a-z_]+", "_", script.stem.lower())
+    return f"{chapter if re.fullmatch('[0-9]+_[0-9a-z_]+', chapter) else 'elsewhere'}/{name}"
 
 
 def scripts_named(names: Sequence[str], examples: Path = Path("examples")) -> list[Path]:
@@ -52,6 +61,8 @@ def scripts_named(names: Sequence[str], examples: Path = Path("examples")) -> li
 
 def record_one(script: Path, file: Path) -> int:
     """Record one example in this process, into a file."""
+    if file.is_dir():
+        raise ValueError(f"{file} is a folder; name the file to write")
     os.environ.setdefault("MPLBACKEND", "Agg")
     try:
         record = record_example(script)
@@ -74,12 +85,15 @@ def record_all(scripts: Sequence[Path], root: Path) -> int:
     rows, failures = [], []
     with tqdm(scripts, unit="example", disable=None) as progress:
         for script in progress:
-            example = f"{script.parent.name}/{script.stem}"
+            example = example_of(script)
             progress.set_description(example)
             file = root / machine / f"{example}.json"
             command = [sys.executable, "-m", "firstlight", "record", str(script), "--to", str(file)]
-            done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", errors="replace")
-            lines = (done.stdout if done.returncode == 0 else done.stderr).strip().splitlines() or ["no word"]
+            done = subprocess.run(
+                command, capture_output=True, encoding="utf-8", errors="replace", env={**os.environ, "PYTHONUTF8": "1"}
+            )
+            said = (done.stdout if done.returncode == 0 else done.stderr).strip()
+            lines = said.splitlines() or [f"it ended with status {done.returncode} and no word"]
             rows.append((example, "recorded" if done.returncode == 0 else "FAILED", lines[-1]))
             if done.returncode:
                 failures.append(f"{example}:\n{done.stderr.strip()}\n")

@@ -8,46 +8,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
 from firstlight.devices import Card, card
 from firstlight.measure.imports import imported_modules
 from firstlight.measure.runner import block_keys, digest, lines_that_run, split
+from firstlight.measure.schema import SCHEMA, VERDICTS, problems
 from firstlight.measure.timing import Timing
 
-SCHEMA = 1
 HELPER_API = 1  # raised when measure/ changes what a timing means
-VERDICTS = ("ok", "noisy", "few", "launch-bound", "cpu-contended", "in-cache", "above-roof")
 MAX_BYTES = 60_000
 MAX_AGE = timedelta(days=365)
 LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
-LARGEST = 1e30  # no size, count or time is larger
-
-# The keys of a record and what they hold, in words of regular expressions; records/schema.json says it for machines.
-LINE = r"[^\x00-\x20\x7f-\xa0][^\x00-\x1f\x7f-\x9f]*"  # nothing in it that could move a terminal's cursor
-HASH = r"[0-9a-f]{16}"
-TEXTS = {
-    "unit": "second",
-    "machine": r"[a-z0-9]+(-[a-z0-9]+)*",
-    "example": r"[0-9a-z_]+/[0-9a-z_]+",
-    "code_sha256": HASH,
-    "date": r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01]) ([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}",
-    "device_kind": "cuda|rocm|xpu|mps|cpu",
-    "device_name": LINE,
-    "device_capability": r"[0-9]+\.[0-9]+",
-    "driver": LINE,
-    "cpu_name": LINE,
-    "left_out": LINE,
-    r"lib_[a-z0-9_]+": LINE,
-    r"module_firstlight\.[a-z0-9_.]+": HASH,
-}
-COUNTS = re.compile(
-    "record_schema|helper_api|complete|cpu_cores|device_(multiprocessors|(memory|cache)_bytes|(memory_)?clock_hz|bus_bits)"
-)
-REQUIRED = {*list(TEXTS)[:7], "record_schema", "helper_api", "complete"}
-ROW_TEXTS = {"name": rf"[a-z0-9]+(-[a-z0-9]+)*/{LINE}", "label": LINE, "device": LINE, "verdict": "|".join(VERDICTS)}
-ROW_NUMBERS = ("loops", "n", "bytes", "flops", "cores", "device_seconds", "of_roof")
 
 
 class InvalidRecord(ValueError):
@@ -112,6 +86,7 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
     }
 
 
+@lru_cache
 def code_digest(source: str) -> str:
     """The digest of all code of an example: prose and comments may change without it."""
     keys = block_keys(source)
@@ -180,95 +155,6 @@ def from_json(text: str, path: Path | None = None) -> Record:
             **facts,
         )
     return Record(content["metadata"], timings, content["outputs"], path)
-
-
-def problems(content: Any) -> Iterator[str]:
-    """Everything in which a file differs from a record, in words; records/schema.json says the same for machines."""
-    if not isinstance(content, dict) or content.get("version") != "1.0":
-        yield 'not a record: "version" must be "1.0", pyperf\'s format'
-        return
-    meta = content.get("metadata")
-    if not isinstance(meta, dict) or not is_number(meta.get("record_schema")) or meta["record_schema"] != SCHEMA:
-        yield f"not a record of schema {SCHEMA}: metadata.record_schema is missing or another"
-        return
-    yield from key_problems(content, {"version", "metadata", "benchmarks", "outputs"})
-    yield from (f"metadata.{key} is missing" for key in sorted(REQUIRED - meta.keys()))
-    for key, value in meta.items():
-        pattern = next((text for name, text in TEXTS.items() if re.fullmatch(name, key)), None)
-        if pattern is None and not COUNTS.fullmatch(key):
-            yield f"metadata has an unknown key {shown(key)}"
-        elif not (fits(value, pattern) if pattern else is_count(value)):
-            yield f"metadata.{key} cannot be {shown(value)}"
-    if is_count(meta.get("complete")) and meta["complete"] != 1:
-        yield "the run was not complete (metadata.complete is not 1)"
-    outputs = content.get("outputs")
-    if not isinstance(outputs, dict) or not all(isinstance(text, str) for text in outputs.values()):
-        yield "outputs must be texts by block"
-    else:
-        wrong = [key for key in outputs if not re.fullmatch(rf"([0-9]+:)?{HASH}", key)]
-        yield from (f"outputs has a key that names no block, {shown(key)}" for key in wrong)
-    benchmarks = content.get("benchmarks")
-    if not isinstance(benchmarks, list):
-        yield "benchmarks must be a list"
-        return
-    names = set()
-    for number, benchmark in enumerate(benchmarks):
-        wrong = list(benchmark_problems(benchmark))
-        yield from (f"benchmarks[{number}]: {problem}" for problem in wrong)
-        if not wrong and benchmark["metadata"]["name"] in names:
-            yield f"benchmarks[{number}]: there is another row of this name"
-        names |= set() if wrong else {benchmark["metadata"]["name"]}
-
-
-def benchmark_problems(benchmark: Any) -> Iterator[str]:
-    """Everything that is wrong with one row of a file."""
-    try:
-        meta, (run,) = benchmark["metadata"], benchmark["runs"]
-        values, ((one, first),) = run["values"], run["warmups"]
-        texts, loops = {key: meta[key] for key in ROW_TEXTS}, meta["loops"]
-        numbers = {key: meta[key] for key in ROW_NUMBERS if key in meta}
-        yield from key_problems(benchmark, {"metadata", "runs"})
-        yield from key_problems(meta, {*ROW_TEXTS, *ROW_NUMBERS})
-        yield from key_problems(run, {"values", "warmups"})
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        yield f"a part is missing or of another kind ({type(error).__name__}: {str(error):.60})"
-        return
-    for key, text in texts.items():
-        if not fits(text, ROW_TEXTS[key]):
-            allowed = f"; expected one of {', '.join(VERDICTS)}" if key == "verdict" else ""
-            yield f"{key} cannot be {shown(text)}{allowed}"
-    for key, number in numbers.items():
-        if not is_number(number) or (number == 0 and key in ("loops", "n", "bytes", "flops")):
-            yield f"{key} cannot be {shown(number)}"
-    if not is_count(loops) or not is_count(one) or one != 1 or not is_number(first):
-        yield "loops must be a whole number, and warmups one call with its seconds"
-    if not isinstance(values, list) or not values or not all(is_number(value) and value for value in values):
-        yield "values must be positive numbers, at least one"
-
-
-def key_problems(part: dict[str, Any], known: set[str]) -> Iterator[str]:
-    """The keys of a part that no record has."""
-    yield from (f"unknown key {shown(key)}" for key in part if key not in known)
-
-
-def fits(value: Any, pattern: str) -> bool:
-    """Whether a value is a text of this form."""
-    return isinstance(value, str) and re.fullmatch(pattern, value) is not None
-
-
-def is_number(value: Any) -> bool:
-    """Whether a value is a number that could be measured or counted; true, NaN and infinity are none."""
-    return type(value) in (int, float) and 0 <= value <= LARGEST
-
-
-def is_count(value: Any) -> bool:
-    """Whether a value is a whole number above 0."""
-    return is_number(value) and type(value) is int and value > 0
-
-
-def shown(value: Any) -> str:
-    """A value as a message may show it, whatever is in it."""
-    return ascii(value)[:60]
 
 
 # -- In a folder: records/<machine>/<chapter>/<example>.json -------------------------------------------------------
@@ -351,6 +237,7 @@ def drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
         yield f"recorded on {str(record.facts['date'])[:10]}, more than a year ago"
 
 
+@cache
 def installed() -> dict[str, str]:
     """The versions of the libraries that the site is built with."""
     return dict(card("cpu").libraries)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from html import escape
-from pathlib import Path
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from firstlight.measure.checks import state_of
-from firstlight.measure.records import Record, find, read
+from firstlight.sphinxext.watch import Judged, records_of
 
 SHOWN = {
     "device_name": "device",
@@ -31,19 +29,14 @@ class Machines(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """One section a machine, with an anchor that the tables link to."""
-        root = Path(self.env.app.confdir)
-        machines: dict[str, list[tuple[Record, str, list[str]]]] = {}
-        for path in find(root / "records"):
-            self.env.note_dependency(str(path))
-            state, reasons = state_of(path, root / "examples")
-            if state != "invalid":  # the page of its example says so
-                record = read(path)
-                machines.setdefault(record.machine, []).append((record, state, reasons))
+        machines: dict[str, list[Judged]] = {}
+        for judged in records_of(self.env):
+            machines.setdefault(judged[0].machine, []).append(judged)
         if not machines:
             return [nodes.paragraph(text="No machine is recorded yet.")]
         return [self.section(machine, records) for machine, records in sorted(machines.items())]
 
-    def section(self, machine: str, records: list[tuple[Record, str, list[str]]]) -> nodes.section:
+    def section(self, machine: str, records: list[Judged]) -> nodes.section:
         """A machine: its card, and its records."""
         newest = max((record for record, _, _ in records), key=lambda record: str(record.facts["date"]))
         section = nodes.section("", nodes.title(text=str(newest.facts["device_name"])), ids=[machine])

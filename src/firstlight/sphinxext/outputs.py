@@ -45,7 +45,7 @@ class ShowOutputs(SphinxTransform):
 
 def show(comment: nodes.comment, records: list[Record], place: int, keys: list[str]) -> None:
     """Put the tabs of one block, if a machine printed something else than this build did."""
-    code = next(comment.findall(nodes.literal_block, include_self=False, descend=False, ascend=True))
+    code = next(comment.findall(nodes.literal_block, ascend=True))  # in a fold, perhaps
     out = output_after(code)
     here = plain(out.astext()) if out else ""
     machines = []
@@ -60,7 +60,7 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
         code.parent.insert(code.parent.index(code) + 1, tabs)
         nothing: nodes.Element = nodes.paragraph("", "Nothing was printed.", classes=["fl-missing"])
     else:
-        out.replace_self(tabs)
+        out.parent.replace(out, tabs)
         out["classes"].remove(OUT)  # the tab says whose output it is
         nothing = out
     tabs += [tab("This build", "this-build", nothing), *machines]
@@ -68,10 +68,10 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
 
 def output_after(code: nodes.Element) -> nodes.Element | None:
     """What sphinx-gallery shows as the output of a code block: before the next block begins, and beside the code."""
-    for node in code.parent.children[code.parent.index(code) + 1 :]:
-        if isinstance(node, nodes.comment):
-            return None
-        if isinstance(node, nodes.Element) and OUT in node.get("classes", []):
+    for node in code.findall(nodes.Element, include_self=False, descend=False, siblings=True):
+        if node.tagname == "comment":
+            break
+        if OUT in node.get("classes", []):
             return node
     return None
 
@@ -83,10 +83,14 @@ def printed(record: Record, place: int, keys: list[str]) -> tuple[str, bool]:
     """
     if place and keys[place] == keys[place - 1]:  # nothing in it runs
         return "", False
-    named = [(*name.split(":"), plain(text)) for name, text in record.outputs.items() if name.count(":") == 1]
-    now = [text for _, key, text in named if key == keys[place]]
-    then = [text for number, key, text in named if number == f"{place + 1:02}" and key not in keys]
-    return (now[0], False) if now else (then[0], True) if then else ("", False)
+    then = ""
+    for name, text in record.outputs.items():
+        number, _, key = name.rpartition(":")
+        if key == keys[place]:
+            return plain(text), False
+        if number == f"{place + 1:02}" and key not in keys:
+            then = plain(text)
+    return then, True
 
 
 def plain(text: str) -> str:
@@ -109,6 +113,7 @@ def machine_tab(record: Record, text: str, outdated: bool) -> nodes.container:
 def tab(label: str, machine: str, *content: nodes.Node) -> nodes.container:
     """One tab; the reader who chooses a machine at one block sees it at all of them."""
     title = nodes.rubric("", label, classes=["sd-tab-label"], sync_group="machine", sync_id=machine)
+    title["support_smartquotes"] = False  # a name stays as it was recorded
     inside = create_component("tab-content", ["sd-tab-content"], children=content)
     return create_component("tab-item", ["sd-tab-item"], children=[title, inside], selected=False)
 

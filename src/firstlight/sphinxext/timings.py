@@ -24,6 +24,7 @@ from firstlight.measure.records import Record, code_digest, facts_of
 from firstlight.measure.runner import ends_with_bench
 from firstlight.measure.tables import NONE, percent, quantity
 from firstlight.measure.timing import Timing
+from firstlight.sphinxext.watch import home, records_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -94,8 +95,6 @@ class Timings(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Put together what this build and the records say."""
-        from firstlight.sphinxext.recorded import records_of
-
         bench = self.arguments[0]
         example = self.env.docname.removeprefix("tutorials/")
         measured = Path(self.env.doc2path(self.env.docname)).with_suffix(f".{bench}.timings.json")
@@ -106,7 +105,7 @@ class Timings(SphinxDirective):
         if "plot" in self.options:
             return [nodes.raw("", svg(columns, bench), format="html")] if columns else []
         to_root = "../" * self.env.docname.count("/")
-        script = Path(self.env.app.confdir) / "examples" / f"{example}.py"
+        script = home(self.env) / "examples" / f"{example}.py"
         code = code_digest(script.read_text(encoding="utf-8")) if script.is_file() else ""
         html = table_html(columns, bench, example, code, f"{to_root}machines.html")
         plain = addnodes.only("", plain_table(columns), expr="not html")
@@ -195,7 +194,7 @@ def plain_table(columns: list[Column]) -> nodes.table:
     for name, timings in names_of(columns).items():
         lines.append([name, *(quantity(t.median, "s") if t and t.values else NONE for t in timings)])
     group = nodes.tgroup("", cols=len(lines[0]))
-    group += [nodes.colspec(colwidth=1) for _ in lines[0]]
+    group += [nodes.colspec(colwidth=max(map(len, cells))) for cells in zip(*lines, strict=True)]
     rows = [nodes.row("", *(nodes.entry("", nodes.paragraph(text=cell)) for cell in line)) for line in lines]
     group += [nodes.thead("", rows[0]), nodes.tbody("", *rows[1:])]
     return nodes.table("", group)

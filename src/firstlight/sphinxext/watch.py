@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,9 @@ def records_of(env: BuildEnvironment, example: str = "*/*") -> list[Judged]:
     example
         Chapter and name, as in ``1_setup/02_first_speedup``.
     """
-    cache: dict[str, list[Judged]] = env.current_document.setdefault("firstlight_records", {})
+    if "firstlight_records" not in env.current_document:
+        env.current_document["firstlight_records"] = {}
+    cache: dict[str, list[Judged]] = env.current_document["firstlight_records"]
     if example not in cache:
         cache[example], problems = judged(home(env), example)
         for problem in problems:
@@ -69,8 +72,10 @@ def stands_on(folder: Path, example: str) -> list[Path]:
     """The files that the state of an example's records depends on: its script, and our modules that it imports."""
     found = []
     for script in (folder / "examples").glob(f"{example}.py"):
-        modules = map(module_file, imported_modules(script.read_text(encoding="utf-8")))
-        found += [script, *(file for file in modules if file)]
+        found.append(script)
+        with suppress(SyntaxError):
+            modules = map(module_file, imported_modules(script.read_text(encoding="utf-8")))
+            found += [file for file in modules if file]
     return found
 
 

@@ -1,0 +1,86 @@
+"""What makers say of their cards: with measurements, the only numbers that the site shows, each with its source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firstlight.measure.tables import quantity
+
+GIB = 2**30
+UNITS = {"bandwidth": "B/s", "fp32": "FLOP/s", "memory": "B"}
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A card or a slot as its maker's paper describes it; None where the paper does not say it without doubt.
+
+    Examples
+    --------
+    >>> Spec("the paper", bandwidth=320e9).text("bandwidth")
+    '320 GB/s'
+    """
+
+    source: str
+    bandwidth: float | None = None  # bytes a second, of the memory; of a slot, in each direction
+    fp32: float | None = None  # operations a second at the boost clock, without tensor cores
+    memory: float | None = None  # bytes
+
+    def text(self, what: str) -> str:
+        """A value as a page shows it, with as many digits as the source gives, up to four."""
+        value = spec_value(self, what)
+        if what == "memory":
+            return f"{value / GIB:g} GiB"  # chips have powers of two; makers write GB
+        number, unit = quantity(value, UNITS[what], digits=4).split(" ")
+        return f"{float(number):g} {unit}"
+
+
+SPECS = {
+    "GTX 1080": Spec("NVIDIA GeForce GTX 1080 whitepaper (2016)", 320e9, 8.873e12, 8 * GIB),
+    "GTX 1080 Ti": Spec("NVIDIA GeForce GTX 1080 Ti specifications", 484e9, memory=11 * GIB),
+    "GTX 1650": Spec("NVIDIA GeForce GTX 1650 specifications, GDDR5 model", 128e9, memory=4 * GIB),
+    "GTX 1660 Ti": Spec("NVIDIA GeForce GTX 1660 Ti specifications", 288e9, memory=6 * GIB),
+    "RTX 4090": Spec("NVIDIA Ada GPU architecture whitepaper", 1008e9, 82.6e12, 24 * GIB),
+    "V100 SXM2": Spec("NVIDIA V100 Tensor Core GPU data sheet", 900e9, 15.7e12),
+    "A100 40GB": Spec("NVIDIA A100 Tensor Core GPU data sheet, 40 GB", 1555e9, 19.5e12, 40 * GIB),
+    "A100 80GB SXM": Spec("NVIDIA A100 Tensor Core GPU data sheet, 80 GB SXM", 2039e9, 19.5e12, 80 * GIB),
+    "H100 SXM": Spec("NVIDIA H100 Tensor Core GPU data sheet, SXM", 3.35e12, 67e12, 80 * GIB),
+    "H200": Spec("NVIDIA H200 Tensor Core GPU data sheet, SXM", 4.8e12, 67e12),
+    "L4": Spec("NVIDIA L4 Tensor Core GPU data sheet", 300e9, 30.3e12, 24 * GIB),
+    # Transfers a second × lanes × the part of the bits that are data / bits in a byte.
+    "PCIe 3 x16": Spec("PCI Express Base Specification 3.0", 8e9 * 16 * 128 / 130 / 8),
+    "PCIe 4 x16": Spec("PCI Express Base Specification 4.0", 16e9 * 16 * 128 / 130 / 8),
+    "PCIe 5 x16": Spec("PCI Express Base Specification 5.0", 32e9 * 16 * 128 / 130 / 8),
+}
+
+
+def spec(name: str, what: str) -> float:
+    """What a card's maker says of it.
+
+    Parameters
+    ----------
+    name
+        The card or slot, such as ``"GTX 1080"``.
+    what
+        ``"bandwidth"`` in bytes a second, ``"fp32"`` in operations a second, or ``"memory"`` in bytes.
+
+    Examples
+    --------
+    >>> spec("GTX 1080", "bandwidth")
+    320000000000.0
+    """
+    return spec_value(spec_of(name), what)
+
+
+def spec_of(name: str) -> Spec:
+    """The specification of a card or slot; a ValueError lists those that are known."""
+    if name not in SPECS:
+        raise ValueError(f"there is no specification of {name!r}; there are: {', '.join(SPECS)}")
+    return SPECS[name]
+
+
+def spec_value(of: Spec, what: str) -> float:
+    """One value of a specification; a ValueError lists what the source gives."""
+    given = {name: float(value) for name in UNITS if (value := getattr(of, name)) is not None}
+    if what not in given:
+        raise ValueError(f"{of.source} gives no {what!r} here; it gives: {', '.join(given)}")
+    return given[what]

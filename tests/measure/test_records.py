@@ -1,0 +1,481 @@
+from __future__ import annotations
+
+import copy
+import getpass
+import json
+import math
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import numpy as np
+import pytest
+from samples import CPU, GPU, RECORDS, ROOT, SOURCE, content, full_timing, record_of, timing
+
+from firstlight.measure import imports, records
+from firstlight.measure.records import MAX_BYTES, InvalidRecord, from_json, judge_record, read, to_json, write
+from firstlight.measure.schema import problems
+
+SCHEMA = json.loads((ROOT / "records" / "schema.json").read_text(encoding="utf-8"))
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+# -- What is written is what is read -----------------------------------------------------------------------------------
+
+
+def test_round_trip() -> None:
+    record = record_of(full_timing(), timing("<script>alert('1')</script> | ×", n=None, device="mps", verdict="noisy"))
+    back = from_json(to_json(record))
+    assert (back.facts, back.timings, back.outputs) == (record.facts, record.timings, record.outputs)
+    assert (back.machine, back.example) == ("nvidia-h200", "1_setup/01_sums")
+
+
+def test_measured_numbers_keep_four_digits_and_sizes_keep_all() -> None:
+    exact = timing(values=(0.123456789, 1.23456e-7), first=9.99996, n=20_000_001, cores=1.23456, of_roof=0.0123456)
+    (back,) = from_json(to_json(record_of(exact))).timings.values()
+    assert back.values == (0.1235, 1.235e-7)
+    assert (back.first, back.n, back.cores, back.of_roof) == (10.0, 20_000_001, 1.235, 0.01235)
+
+
+def test_numpy_numbers_are_written_as_numbers() -> None:
+    record = record_of(timing(n=np.int64(333), bytes=np.float32(0.5), values=(np.float64(0.25),)))
+    (back,) = from_json(to_json(record)).timings.values()
+    assert (back.n, back.bytes, back.values) == (333, 0.5, (0.25,))
+
+
+def test_measured_zeros_are_kept() -> None:
+    record = record_of(timing(cores=0.0, device_seconds=0.0, of_roof=0.0))
+    assert from_json(to_json(record)).timings == record.timings
+
+
+@pytest.mark.parametrize("text", ["[  1.   2. ]\n[ 30.   4. ]", "[1,   2]", "a\r\nb\x1b[0m", "µ × 😀", "[", '"\\u2028'])
+def test_printed_text_is_kept_to_the_letter(text: str) -> None:
+    record = replace(record_of(), outputs={"0123456789abcdef": text})
+    assert from_json(to_json(record)).outputs == record.outputs
+
+
+def test_values_of_a_row_stand_on_one_line() -> None:
+    assert '"values": [ 0.002, 0.003, 0.001 ]' in to_json(record_of())
+
+
+def test_rows_without_a_time_that_could_be_true_are_left_out() -> None:
+    record = record_of(
+        timing("fast", verdict="impossible"), timing("kernel", values=(), verdict="simulated"), timing("honest")
+    )
+    assert [t.label for t in from_json(to_json(record)).timings.values()] == ["honest"]
+
+
+# -- Whole or not at all -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    path = tmp_path / "nvidia-h200" / "1_setup" / "01_sums.json"
+    write(record_of(), path)
+    return path
+
+
+def unchanged(path: Path, before: bytes) -> bool:
+    return path.read_bytes() == before and [*path.parent.iterdir()] == [path]
+
+
+def test_a_record_is_replaced(old: Path) -> None:
+    record = record_of(timing(first=0.5))
+    write(record, old)
+    assert read(old).timings == record.timings
+    assert [*old.parent.iterdir()] == [old]
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+@pytest.mark.parametrize("step", ["write_text", "replace"])
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(old, monkeypatch, step, error) -> None:
+    before, original = old.read_bytes(), getattr(Path, step)
+
+    def half(path: Path, text: Any, **options: Any) -> None:
+        if step == "write_text":
+            original(path, text[: len(text) // 2], **options)
+        raise error
+
+    monkeypatch.setattr(Path, step, half)
+    with pytest.raises(type(error)):
+        write(record_of(timing(first=0.5)), old)
+    monkeypatch.undo()
+    assert unchanged(old, before)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        record_of(timing(values=())),
+        record_of(timing(values=(0.1, math.nan))),
+        record_of(timing(values=(0.0,))),
+        record_of(timing(first=math.inf)),
+        record_of(timing("two\nlines")),
+        record_of(example="../../etc/passwd"),
+        record_of(machine="../x"),
+    ],
+)
+def test_what_is_no_record_is_never_written(old: Path, wrong: records.Record) -> None:
+    before = old.read_bytes()
+    with pytest.raises(InvalidRecord, match=re.escape(str(old))):
+        write(wrong, old)
+    assert unchanged(old, before)
+
+
+def test_a_record_that_is_too_large_is_never_written(old: Path) -> None:
+    before = old.read_bytes()
+    with pytest.raises(ValueError, match=r"1_setup/01_sums would have \d\d,\d\d\d bytes; at most 60,000"):
+        write(replace(record_of(), outputs={"0123456789abcdef": "×" * (MAX_BYTES // 2)}), old)  # two bytes each
+    assert unchanged(old, before)
+
+
+# -- What is no record is named and refused ----------------------------------------------------------------------------
+
+
+def assert_refused(path: Path) -> str:
+    with pytest.raises(InvalidRecord) as caught:
+        read(path)
+    message = str(caught.value)
+    assert message.startswith(f"{path}: ")
+    assert message.isprintable()  # one line, and nothing that moves a terminal's cursor
+    return message
+
+
+def test_every_truncated_record_is_refused(old: Path) -> None:
+    data = old.read_bytes()
+    for length in [*range(0, len(data) - 1, 53), len(data) - 2]:
+        old.write_bytes(data[:length])
+        assert_refused(old)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\x01\x02\xff",
+        b"\x89PNG\r\n\x1a\n",
+        to_json(record_of()).encode("utf-16"),
+        to_json(replace(record_of(), outputs={"0123456789abcdef": "é"})).encode("latin-1"),
+        b"null",
+        b"42",
+        b'"1.0"',
+        b"[]",
+        b"{}",
+        b'{"version": "1.0"}',
+        b'{"version": "1.0", "metadata": {"record_schema": 2}}',
+        b'{"version": "1.0", "metadata": {"record_schema": [1]}}',
+        b'{"version": "1.0", "metadata": ["record_schema"]}',
+        b'{"version": "1.0", "metadata": {"record_schema": 1}}',
+        b'{"version": "1.0", "metadata": {"unit": "second"}, "benchmarks": [{"runs": [{"values": [1.0]}]}]}',
+        b"[" * 50_000,
+        b'{"a":' * 9_000,
+        b"1" * 5_000,
+        b" " * (MAX_BYTES + 1),
+    ],
+    ids=lambda data: repr(data[:40]),
+)
+def test_other_files_are_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "mine.json"
+    path.write_bytes(data)
+    assert_refused(path)
+
+
+def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+    assert_refused(tmp_path)
+    assert_refused(tmp_path / "missing.json")
+    loop = tmp_path / "loop.json"
+    loop.symlink_to(loop)
+    assert_refused(loop)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no endless file here")
+def test_an_endless_file_is_refused() -> None:
+    assert "more than 60,000 bytes" in assert_refused(Path("/dev/zero"))
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
+def test_numbers_that_json_does_not_have_are_refused(old: Path, number: str) -> None:
+    text = old.read_text(encoding="utf-8")
+    old.write_text(text.replace("0.75", number), encoding="utf-8")  # of_roof
+    assert number in text.replace("0.75", number)
+    assert_refused(old)
+
+
+def test_half_a_character_is_refused(old: Path) -> None:
+    old.write_text(old.read_text(encoding="utf-8").replace("added", "\\ud800"), encoding="utf-8")
+    assert_refused(old)
+
+
+# -- The schema says the same ------------------------------------------------------------------------------------------
+
+VALUES: list[Any] = [
+    None, True, False, 0, 0.0, -1, 1, 1.0, 2.5, 1e31, 10**400, -math.inf, math.nan,
+    "", " ", "1", "second", "cpu", "ok", "impossible", "x\n", "\nx", " x", "é x", "\x1b[2J", "\x7f", "\x9b",
+    "..", "../x", "a/../b", "a/b", "A/b", "a/b/c", "/a", "a/b\n", "-a", "a--b", "0123456789abcdef", "9.0",
+    "0123456789ABCDEF", "2026-11-21", "2026-13-21 08:39:22.000000", "2026-11-21 08:39:22.000000\n", "sums/",
+    [], {}, [1], [[1]], [[1, 0.5]], [[1.0, 0.5]], [[True, 0.5]], [[2, 0.5]], [[1, -0.5]], [[1, 0.5, 1]], [[1, 0.5]] * 2,
+    [0.1, 0], [0.1, "0.1"], [None], [{}], {"a": 1}, {"3:0123456789abcdef": ""}, {"0123456789abcdef\n": ""},
+]  # fmt: skip
+UNKNOWN = [
+    "note",
+    "unit ",
+    "lib_",
+    "lib_torch\n",
+    "lib_Torch",
+    "module_os",
+    "module_firstlight.a/b",
+    "0123456789abcdef",
+]
+
+
+def places(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path of every part of some JSON."""
+    yield path
+    for key, inner in part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ():
+        yield from places(inner, (*path, key))
+
+
+def at(part: Any, path: tuple[Any, ...]) -> Any:
+    for key in path:
+        part = part[key]
+    return part
+
+
+def changed(path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    whole = content()
+    at(whole, path[:-1])[path[-1]] = value
+    return whole
+
+
+def mutants() -> Iterator[tuple[str, Any]]:
+    """A good record with one thing changed, everywhere and in every way."""
+    good = content()
+    for path in places(good):
+        for value in VALUES:
+            yield f"{path} = {value!r}", changed(path, value)
+        if path:
+            whole = copy.deepcopy(good)
+            part = at(whole, path[:-1])
+            del part[path[-1]]
+            yield f"{path} deleted", whole
+            if isinstance(part, list):
+                yield f"{path} doubled", changed(path[:-1], [*at(good, path[:-1]), *at(good, path[:-1])])
+        if isinstance(at(good, path), dict):
+            for key in UNKNOWN:
+                for value in ("1", 1, "0123456789abcdef"):
+                    yield f"{path}[{key!r}] = {value!r}", changed((*path, key), value)
+
+
+def is_json(value: Any) -> bool:
+    try:
+        json.dumps(value, allow_nan=False)
+    except ValueError:
+        return False
+    return True
+
+
+def test_schema_is_one() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_a_good_record_has_every_key_that_the_schema_knows() -> None:
+    good = content()
+    assert list(problems(good)) == []
+    assert list(VALIDATOR.iter_errors(good)) == []
+    facts, row = SCHEMA["$defs"]["facts"], SCHEMA["$defs"]["row"]["properties"]["metadata"]
+    assert set(facts["properties"]) <= set(good["metadata"])
+    assert set(row["properties"]) == set(good["benchmarks"][0]["metadata"])
+
+
+def test_schema_and_code_agree_on_every_broken_record() -> None:
+    verdicts, disagree = [], []
+    for what, mutant in mutants():
+        by_code = not any(problems(mutant))
+        by_schema = is_json(mutant) and VALIDATOR.is_valid(mutant)
+        verdicts.append(by_code)
+        names = [row["metadata"]["name"] for row in mutant["benchmarks"]] if by_schema else []
+        if by_code != (by_schema and len(set(names)) == len(names)):  # a schema cannot say that names are unique
+            disagree.append(f"{what}: code {by_code}, schema {by_schema}")
+    assert disagree == []
+    assert verdicts.count(False) > 1000
+    assert verdicts.count(True) > 100
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("metadata", "machine"), "../../etc"),
+        (("metadata", "machine"), "a/b"),
+        (("metadata", "example"), "../x"),
+        (("metadata", "example"), "1_setup/../../x"),
+        (("metadata", "complete"), 0),
+        (("metadata", "complete"), True),
+        (("metadata", "record_schema"), 2),
+        (("metadata", "record_schema"), True),
+        (("metadata", "device_name"), "\x1b[31mred"),
+        (("metadata", "hostname"), "x"),
+        (("metadata", "date"), "yesterday"),
+        (("outputs", "../x"), ""),
+        (("extra",), 1),
+        (("benchmarks", 0, "metadata", "verdict"), "impossible"),
+        (("benchmarks", 0, "metadata", "verdict"), "simulated"),
+        (("benchmarks", 0, "metadata", "n"), 10**400),
+        (("benchmarks", 0, "metadata", "loops"), 1.5),
+        (("benchmarks", 0, "runs", 0, "values"), [-0.1]),
+        (("benchmarks", 0, "runs", 0, "values"), [math.nan]),
+        (("benchmarks", 0, "runs", 0, "values"), []),
+        (("benchmarks", 0, "runs"), []),
+    ],
+)
+def test_code_and_schema_both_refuse(path: tuple[Any, ...], value: Any) -> None:
+    wrong = changed(path, value)
+    assert any(problems(wrong))
+    assert not (is_json(wrong) and VALIDATOR.is_valid(wrong))
+
+
+def test_two_rows_of_one_name_are_refused() -> None:
+    twice = changed(("benchmarks", 1, "metadata", "name"), content()["benchmarks"][0]["metadata"]["name"])
+    assert [p for p in problems(twice) if "two rows are called" in p]
+    long = "x" * 200
+    both = [
+        {**row, "metadata": {**row["metadata"], "name": f"a/{long}{i}"}} for i, row in enumerate(twice["benchmarks"])
+    ]
+    assert list(problems({**twice, "benchmarks": both})) == []
+
+
+# -- States ------------------------------------------------------------------------------------------------------------
+
+
+def state(record: records.Record, source: str | None = SOURCE, today: datetime | None = None) -> str:
+    return judge_record(record, source, today)[0]
+
+
+def test_fresh() -> None:
+    assert judge_record(record_of(), SOURCE) == ("fresh", [])
+
+
+def test_one_character_of_code_is_stale_and_prose_is_not() -> None:
+    record = record_of()
+    assert state(record, SOURCE.replace("-1", "-2")) == "stale"
+    assert state(record, SOURCE.replace("More words", "Better words").replace("Sums\n", "Plus\n")) == "fresh"
+    assert state(record, SOURCE.replace('print("added")', '# Say so:\n\nprint("added")  ')) == "fresh"
+    assert state(record, SOURCE.replace("\n", "\r\n")) == "fresh"
+
+
+def test_another_meaning_of_a_timing_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
+    record = record_of()
+    monkeypatch.setattr(records, "HELPER_API", records.HELPER_API + 1)
+    assert state(record) == "stale"
+
+
+def test_an_example_that_is_gone_is_an_orphan() -> None:
+    assert state(record_of(), None) == "orphan"
+
+
+def test_an_experiment_that_is_missing_is_partial() -> None:
+    source = SOURCE + 'other = Bench(\n    "other-sums"\n)\n'
+    assert judge_record(record_of(source=source), source) == ("partial", ["nothing of other-sums"])
+    assert state(record_of(source=source, left_out="sums/b/cpu/n=2 | other-sums/a/cpu/n=1"), source) == "fresh"
+
+
+def test_a_bench_in_prose_or_in_a_comment_is_no_experiment() -> None:
+    source = SOURCE.replace("# More words.", '# As ``Bench("vector-add")`` did.') + '# Bench("later")\n'
+    assert state(record_of(source=source), source) == "fresh"
+
+
+def test_minor_versions_of_libraries_drift_and_patches_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "installed", lambda: {"torch": "2.13.1+cu130", "numba-cuda": "0.31.0"})
+    record = record_of(lib_torch="2.13.0+cpu", lib_numba_cuda="0.30.9")
+    assert judge_record(record, SOURCE) == ("drifted", ["numba-cuda 0.30 then, 0.31 now"])
+    del record.facts["lib_numba_cuda"]  # a machine without it
+    assert state(record) == "fresh"
+
+
+def test_a_year_drifts() -> None:
+    assert state(record_of(date="2025-11-21 00:00:00.000000"), today=NOW) == "fresh"
+    (reason,) = judge_record(record_of(date="2025-11-20 23:59:59.000000"), SOURCE, NOW)[1]
+    assert "2025-11-20" in reason
+    assert state(record_of(date="2026-02-31 00:00:00.000000"), today=NOW) == "fresh"  # no such day, and no crash
+
+
+def test_a_module_that_changed_drifts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "imaging").mkdir()
+    (tmp_path / "imaging" / "__init__.py").write_text("", encoding="utf-8")
+    module = tmp_path / "imaging" / "grid.py"
+    module.write_text('"""Grids."""\n\nCELLS = 4\n', encoding="utf-8")
+    monkeypatch.setattr(imports, "PACKAGE", tmp_path)
+    source = SOURCE + "from firstlight.imaging.grid import CELLS\n"
+    record = record_of(source=source)
+    assert state(record, source) == "fresh"
+    module.write_text('"""Better words."""\n\n# A comment.\nCELLS = 4\n', encoding="utf-8")
+    assert state(record, source) == "fresh"
+    module.write_text('"""Grids."""\n\nCELLS = 5\n', encoding="utf-8")
+    assert judge_record(record, source) == ("drifted", ["firstlight.imaging.grid has changed"])
+    assert state(record, source.replace("-1", "-2")) == "stale"  # which is worse
+
+
+# -- The records in the repository -------------------------------------------------------------------------------------
+
+
+def test_facts_of_a_gpu_and_of_a_cpu() -> None:
+    gpu = records.facts_of("1_setup/01_sums", SOURCE, GPU, CPU)
+    assert (gpu["device_capability"], gpu["driver"], gpu["cpu_name"]) == ("9.0", "580.159.04", "AMD EPYC")
+    cpu = records.facts_of("1_setup/01_sums", SOURCE, CPU, CPU)
+    assert "driver" not in cpu
+    assert cpu["machine"] == "cpu-amd-epyc"
+
+
+def test_there_are_records() -> None:
+    assert RECORDS
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_record_is_valid_and_tells_nothing_of_its_host(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert read(path).example == f"{path.parent.name}/{path.stem}"
+    assert list(VALIDATOR.iter_errors(json.loads(text))) == []
+    told = [str(Path.home()), str(Path.cwd()), str(ROOT), sys.prefix, sys.executable, socket.gethostname()]
+    assert [word for word in told if len(word) > 3 and word in text] == []
+    assert not re.search(rf"[\\/]{re.escape(getpass.getuser())}\b", text)
+    assert not re.search(r"(?<![\w.])/(home|root|Users|usr|tmp|opt|work|mnt|etc)/|[A-Z]:\\\\|GPU-[0-9a-f]{8}", text)
+
+
+def pyperf(*words: str | Path) -> str:
+    command = [sys.executable, "-m", "pyperf", *map(str, words)]
+    env = {**os.environ, "PYTHONUTF8": "1", "COLUMNS": "200"}
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=env)
+    assert done.returncode == 0, done.stderr + done.stdout
+    return done.stdout
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_pyperf_reads_the_record(path: Path) -> None:
+    record = read(path)
+    shown = pyperf("show", path)
+    assert [name for name in record.timings if name not in shown] == []
+    assert pyperf("stats", path).count("Number of values:") == len(record.timings)
+    assert record.facts["device_name"] in pyperf("metadata", path)
+    assert pyperf("check", path)
+
+
+def test_pyperf_reads_every_key_and_compares(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    whole = content()
+    one.write_text(json.dumps(whole), encoding="utf-8")
+    for row in whole["benchmarks"]:
+        row["runs"][0]["values"] = [10 * value for value in row["runs"][0]["values"]]
+    other.write_text(json.dumps(whole), encoding="utf-8")
+    assert "sums/kernel/cpu/n=9" in pyperf("metadata", one)
+    table = pyperf("compare_to", one, other, "--table")
+    assert "10.00x slower" in table
+    assert "sums/add/cuda:0/n=333" in table

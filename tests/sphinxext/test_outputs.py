@@ -70,7 +70,9 @@ def tab_sets(html):
         labels = re.findall(r'<label [^>]*class="sd-tab-label"[^>]*>\s*(.*?)</label>', tabs)
         panels = re.split(r'<div class="sd-tab-content', tabs)[1 : len(labels) + 1]
         texts = [re.sub(r"<[^>]*>", "", re.search(r"<pre>.*?</pre>|<p.*?</p>", p, re.S)[0]) for p in panels]
-        found.append([(unescape(label), unescape(text).rstrip("\n")) for label, text in zip(labels, texts, strict=True)])
+        found.append(
+            [(unescape(label), unescape(text).rstrip("\n")) for label, text in zip(labels, texts, strict=True)]
+        )
     return found
 
 

@@ -12,7 +12,9 @@ from firstlight.measure.records import Record
 from firstlight.measure.timing import Timing
 from firstlight.sphinxext.prose import benches_in, spec_number, timing
 
-EXAMPLE = '"""\nAdd\n===\n\n{}\n"""\n# %%\n# Text.\n\nprint("no Bench runs here")\nif False:\n    b = Bench("vector-add")\n'
+EXAMPLE = (
+    '"""\nAdd\n===\n\n{}\n"""\n# %%\n# Text.\n\nprint("no Bench runs here")\nif False:\n    b = Bench("vector-add")\n'
+)
 NAME = "1_part/01_add"
 
 
@@ -127,7 +129,9 @@ def test_a_speed_up_never_mixes_machines():
     assert ask("vector-add speedup a/b @gpu", *parts).text == "not recorded yet"
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(1.0, "1 ×"), (1234.5, "1,230 ×"), (99.96, "100 ×"), (0.0123, "0.0123 ×")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(1.0, "1 ×"), (1234.5, "1,230 ×"), (99.96, "100 ×"), (0.0123, "0.0123 ×")]
+)
 def test_ratios_have_three_digits(seconds, text):
     rows = named(row("a", 1.0), row("b", seconds))
     assert ask("vector-add speedup a/b @cpu", record("cpu-x", rows)).text == text
@@ -137,7 +141,7 @@ def test_specifications_say_their_source():
     found = spec_number("GTX 1080\n bandwidth")
     assert (found.text, found.title) == ("320 GB/s", "NVIDIA GeForce GTX 1080 whitepaper (2016)")
     for wrong in ("", "bandwidth", "GTX 1080", "GTX 1080 price"):
-        with pytest.raises(ValueError, match="there (are|is)|it gives"):
+        with pytest.raises(ValueError, match=r"there (are|is)|it gives"):
             spec_number(wrong)
 
 
@@ -184,7 +188,7 @@ def test_numbers_are_linked_to_their_machines_and_say_them(make_site):
     site.build("html", "-j", "2")
     assert not site.failed, site.log
     title = 'title="AMD &lt;script&gt;&quot;EPYC&quot;&lt;/script&gt;, 2026-05-01"'
-    number = f'<a class="reference internal" href="{{}}machines.html#cpu-amd-epyc"><span class="fl-number" {title}>{{}}</span></a>'
+    number = f'href="{{}}machines.html#cpu-amd-epyc"><span class="fl-number" {title}>{{}}</span></a>'
     for page, to_root in ((PAGE, ""), ("html/tutorials/1_part/01_add.html", "../../")):
         html = site.read(page)
         assert number.format(to_root, "10.0 ms") in html
@@ -221,9 +225,15 @@ def test_pages_follow_the_records_that_they_quote_and_nothing_else(make_site):
 
 
 def test_a_name_that_does_not_exist_fails_the_build_and_is_placed(make_site):
-    wrong = "Text.\n\n:timing:`vector-sub median torch @cpu` and :timing:`vector-add median tensor @cpu` and :spec:`X bandwidth`"
-    site = site_with(make_site, wrong).build("html")
-    assert site.failed
+    requests = (
+        ":timing:`vector-sub median torch @cpu`",
+        ":timing:`vector-add median tensor @cpu`",
+        ":spec:`X bandwidth`",
+    )
+    wrong = f"Text.\n\n{', '.join(requests)}"
+    site = site_with(make_site, wrong)
+    site.build("html").build("html")
+    assert site.failed, "the second time too"
     for words in ("there is no experiment 'vector-sub'; there are: vector-add", "has no row 'tensor' on cpu-amd-epyc",
                   "there is no specification of 'X'; there are: GTX 1080"):  # fmt: skip
         assert re.search(rf"prose\.rst:6: WARNING: .*{re.escape(words)}", site.log), words
@@ -237,7 +247,7 @@ def test_notebooks_hold_the_numbers_of_today(make_site):
         return " ".join("".join(cell["source"]) for cell in json.loads(book.read_text(encoding="utf-8"))["cells"])
 
     pages_read(site)
-    assert 'Takes 10.0 ms (AMD <script>"EPYC"</script>, 2026-05-01), 0.2 ×' in words()
+    assert 'Takes 10.0 ms (AMD &lt;script&gt;"EPYC"&lt;/script&gt;, 2026-05-01), 0.2 ×' in words()
     assert "not recorded yet; the sheet says 320 GB/s." in words()
     assert ":timing:" not in words()
     before = book.stat().st_mtime_ns

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from firstlight.measure.runner import digest, lines_that_run
@@ -21,26 +21,25 @@ def imported_modules(source: str) -> dict[str, str]:
         name = waiting.pop()
         file = module_file(name)
         if name not in found and file is not None:
-            found[name], imported = studied(file, file.stat().st_mtime_ns)
-            waiting.extend(imported)
+            text = file.read_text(encoding="utf-8")
+            found[name] = digest(without_docstrings(text))
+            waiting.extend(imports_of(text))
     return {name: found[name] for name in sorted(found) if name.startswith(tuple(f"firstlight.{t}" for t in TRACKED))}
-
-
-@lru_cache
-def studied(file: Path, changed: int) -> tuple[str, tuple[str, ...]]:
-    """The digest of a module's file as it is since it changed, and what it imports; many records ask for the same."""
-    del changed
-    text = file.read_text(encoding="utf-8")
-    return digest(without_docstrings(text)), tuple(imports_of(text))
 
 
 def imports_of(source: str) -> Iterator[str]:
     """Every module of ours that a source imports something from; our imports are absolute."""
-    for node in ast.walk(ast.parse(source)):
+    for node in import_nodes(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith("firstlight."))
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "firstlight":
+        elif (node.module or "").split(".")[0] == "firstlight":
             yield from (provider(str(node.module), alias.name) for alias in node.names)
+
+
+@cache
+def import_nodes(source: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
+    """The import statements of a source; a build asks once for each record."""
+    return tuple(node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Import, ast.ImportFrom)))
 
 
 def provider(module: str, name: str) -> str:
@@ -49,7 +48,7 @@ def provider(module: str, name: str) -> str:
         return f"{module}.{name}"
     file = module_file(module)
     if file is not None and file.name == "__init__.py":
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        for node in import_nodes(file.read_text(encoding="utf-8")):
             if isinstance(node, ast.ImportFrom) and node.module and name in {alias.name for alias in node.names}:
                 return provider(node.module, name)
     return module
@@ -61,8 +60,10 @@ def module_file(name: str) -> Path | None:
     return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()), None)
 
 
+@cache
 def without_docstrings(source: str) -> str:
     """The lines of a module that run."""
+    source = source.replace("\r\n", "\n")
     docstrings: set[int] = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
     }
 
 
-@lru_cache
+@cache
 def code_digest(source: str) -> str:
     """The digest of all code of an example: prose and comments may change without it."""
     keys = block_keys(source)
@@ -212,15 +212,19 @@ def judge_record(record: Record, source: str | None, today: datetime | None = No
         return "stale", ["recorded with older code"]
     if record.facts.get("helper_api") != HELPER_API:
         return "stale", ["recorded before the meaning of a timing changed"]
-    left_out = str(record.facts.get("left_out", "")).split(LEFT_OUT)
-    code = "\n".join(line for block in split(source) if block.kind == "code" for line in lines_that_run(block.text))
-    missing = set(re.findall(r"""\bBench\(\s*["']([a-z0-9-]+)["']""", code)) - {
-        name.split("/")[0] for name in (*record.timings, *left_out)
-    }
+    named = {*record.timings, *str(record.facts.get("left_out", "")).split(LEFT_OUT)}
+    missing = benches(source) - {name.split("/")[0] for name in named}
     if missing:
         return "partial", [f"nothing of {', '.join(sorted(missing))}"]
     reasons = list(drifts(record, source, today or datetime.now(UTC)))
     return ("drifted", reasons) if reasons else ("fresh", [])
+
+
+@cache
+def benches(source: str) -> frozenset[str]:
+    """The names of the experiments in an example's code."""
+    code = "\n".join(line for block in split(source) if block.kind == "code" for line in lines_that_run(block.text))
+    return frozenset(re.findall(r"""\bBench\(\s*["']([a-z0-9-]+)["']""", code))
 
 
 def drifts(record: Record, source: str, today: datetime) -> Iterator[str]:

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any, Literal
 
 OUTPUT_LIMIT = 8_000  # bytes of printed output that a page may record
@@ -133,10 +133,11 @@ def run(path: Path) -> Run:
         source = path.read_text(encoding="utf-8")
         ast.parse(source, str(path))
         blocks = [block for block in split(source) if block.kind == "code"]
-        for number, (block, key) in enumerate(zip(blocks, block_keys(source), strict=True), 1):
+        codes = [compiled(block, path) for block in blocks]
+        for number, (block, code, key) in enumerate(zip(blocks, codes, block_keys(source), strict=True), 1):
             printed = Tee()
             with redirect_stdout(printed):
-                execute(block, path, module.__dict__)
+                exec(code, module.__dict__)
             # A table is drawn anew, from its numbers. A block of comments shares its key with the block before it.
             if ends_with_bench(block.text) is None and printed.getvalue():
                 outputs[f"{number:02}:{key}"] = printed.getvalue()
@@ -149,10 +150,9 @@ def run(path: Path) -> Run:
     return Run(module.__dict__, within_limit(outputs))
 
 
-def execute(block: Block, path: Path, names: dict[str, Any]) -> None:
-    """Run one block with the line numbers it has in its file."""
-    text = "\n" * (block.line - 1) + block.text
-    exec(compile(text, str(path), "exec", dont_inherit=True), names)
+def compiled(block: Block, path: Path) -> CodeType:
+    """One block with the line numbers it has in its file, and without the ``__future__`` of this one."""
+    return compile("\n" * (block.line - 1) + block.text, str(path), "exec", dont_inherit=True)
 
 
 class Tee(io.StringIO):

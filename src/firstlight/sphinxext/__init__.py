@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstlight.sphinxext import folds, maths, timings, watch
+from firstlight.sphinxext import folds, maths, notebooks, outputs, prose, timings, watch
 from firstlight.sphinxext.machines import Machines
 
 if TYPE_CHECKING:
@@ -17,6 +17,9 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     folds.setup(app)
     maths.setup(app)
     watch.setup(app)
+    outputs.setup(app)
+    prose.setup(app)
+    notebooks.setup(app)
     timings.setup(app)
     app.add_directive("machines", Machines)
-    return {"version": "1", "env_version": 1, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": "1", "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}

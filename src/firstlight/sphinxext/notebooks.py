@@ -6,6 +6,7 @@ import json
 import re
 import zipfile
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,10 +47,12 @@ def in_words(role: re.Match[str], folder: Path, benches: dict[str, str]) -> str:
     """One number in plain words; what is wrong stays as written, and the page warns of it."""
     try:
         if role[1] == "spec":
-            return spec_number(role[2]).plain()
-        return timing(role[2], benches, lambda example: judged(folder, example)[0]).plain()
+            found = spec_number(role[2])
+        else:
+            found = timing(role[2], benches, lambda example: judged(folder, example)[0])
     except ValueError:
         return role[0]
+    return escape(found.plain(), quote=False)
 
 
 def pack(notebook: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -68,12 +69,9 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
 
 def output_after(code: nodes.Element) -> nodes.Element | None:
     """What sphinx-gallery shows as the output of a code block: before the next block begins, and beside the code."""
-    for node in code.findall(nodes.Element, include_self=False, descend=False, siblings=True):
-        if node.tagname == "comment":
-            break
-        if OUT in node.get("classes", []):
-            return node
-    return None
+    after = code.findall(nodes.Element, include_self=False, descend=False, siblings=True)
+    beside = takewhile(lambda node: node.tagname != "comment", after)
+    return next((node for node in beside if OUT in node.get("classes", [])), None)
 
 
 def printed(record: Record, place: int, keys: list[str]) -> tuple[str, bool]:

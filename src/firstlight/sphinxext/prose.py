@@ -17,7 +17,7 @@ from sphinx.util.nodes import make_refnode
 from firstlight.measure.records import LEFT_OUT, Record
 from firstlight.measure.specs import spec_of
 from firstlight.measure.tables import quantity
-from firstlight.sphinxext.watch import home, records_of
+from firstlight.sphinxext.watch import home, read_again, records_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -180,6 +180,7 @@ class NumberRole(SphinxRole):
             return [self.number_for(self.text, self.env).node()], []
         except ValueError as error:
             logger.warning("%s", error, location=self.get_location(), type="firstlight", subtype="prose")
+            read_again(self.env)
             return [nodes.literal("", self.rawtext)], []
 
 
@@ -193,7 +194,7 @@ def finish(app: Sphinx, doctree: nodes.document, docname: str) -> None:
                 link = make_refnode(app.builder, docname, "machines", node["machine"], [])
             except NoUri:  # the page is in no book
                 continue
-            node.replace_self(link)
+            node.parent.replace(node, link)
             link += node
 
 

@@ -1,0 +1,58 @@
+"""The built site (build/html) in a Chromium or Chrome that is there already; nothing is downloaded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+SITE = Path(__file__).resolve().parents[2] / "build" / "html"
+
+
+def missing(what: str) -> NoReturn:
+    """Skip on a person's machine; fail where the tests were asked for to be run."""
+    if os.environ.get("CI"):
+        pytest.fail(what, pytrace=False)
+    pytest.skip(what)
+
+
+def pytest_ignore_collect(config: pytest.Config) -> bool | None:
+    """Run these only where they are asked for by their folder: they need a built site and a browser."""
+    return None if any("browser" in str(argument) for argument in config.invocation_params.args) else True
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give a test each page of the site in turn."""
+    if "html" in metafunc.fixturenames:
+        pages = {path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html") if "_static" not in path.parts}
+        metafunc.parametrize("html", sorted(pages) or [None])
+
+
+@pytest.fixture
+def address(html: str | None) -> str:
+    if html is None:
+        missing(f"there is no site in {SITE}: build it first (make docs)")
+    return (SITE / html).as_uri()
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        missing("playwright is not installed: pip install playwright")
+    names = (os.environ.get("CHROME"), "chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, (shutil.which(name) for name in names if name)), None)
+    if program is None:
+        missing("there is no Chromium or Chrome on the path: install one, or set CHROME to it")
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=program)
+        yield chromium
+        chromium.close()

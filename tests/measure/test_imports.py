@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+from samples import EXAMPLES, ROOT
+
+from firstlight.measure import imports
+from firstlight.measure.imports import imported_modules, without_docstrings
+
+PACKAGE = {
+    "__init__.py": "if TYPE_CHECKING:\n    from firstlight.devices import best_device\n__version__ = '1'\n",
+    "devices.py": "import os\n",
+    "measure/__init__.py": "from firstlight.imaging.far import unseen\n",
+    "kernels/__init__.py": "if TYPE_CHECKING:\n    from firstlight.kernels.cuda import blocks_for, cuda\n",
+    "kernels/cuda.py": "from firstlight.kernels.driver import count\n",
+    "kernels/driver.py": "count = 1\n",
+    "kernels/ptx.py": "import firstlight.kernels.cuda\n",
+    "imaging/__init__.py": "from firstlight.imaging.fit import Fit\n",
+    "imaging/fit.py": "from firstlight.imaging import images, fit\nfrom firstlight.devices import best_device\n",
+    "imaging/images.py": "from firstlight.imaging.fit import Fit\n",
+    "imaging/far.py": "unseen = 1\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in PACKAGE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(imports, "PACKAGE", tmp_path)
+    return tmp_path
+
+
+CUDA = ["kernels.cuda", "kernels.driver"]
+FIT = ["imaging.fit", "imaging.images"]
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("", []),
+        ("import numpy as np\nfrom torch import nn\n", []),
+        ("import firstlight\n", []),
+        ("from firstlight import __version__, best_device, nonsense\n", []),
+        ("from firstlight.measure import unseen\n", ["imaging.far"]),
+        ("from firstlight.kernels import blocks_for\n", CUDA),
+        ("from firstlight.kernels import cuda\n", CUDA),
+        ("import firstlight.kernels.cuda as c\n", CUDA),
+        ("import os, firstlight.kernels.driver\n", CUDA[1:]),
+        ("from firstlight.kernels import ptx\n", ["kernels.cuda", "kernels.driver", "kernels.ptx"]),
+        ("from firstlight.imaging import Fit\n", FIT),
+        ("from firstlight.imaging.images import *\n", FIT),
+        ("from firstlight.imaging import nothing_here\n", ["imaging", *FIT]),
+        ("def later():\n    from firstlight.imaging.far import unseen\n", ["imaging.far"]),
+        ("# from firstlight.imaging.far import unseen\n'import firstlight.imaging.far'\n", []),
+        ("from firstlight.imaging.gone import x\nimport firstlight.gone\n", []),
+        ("import firstlight_other.kernels\nfrom firstlightly.kernels import cuda\n", []),
+    ],
+)
+def test_modules_of_kernels_and_imaging_are_found_through_others(source: str, expected: list[str]) -> None:
+    assert [*imported_modules(source)] == [f"firstlight.{name}" for name in expected]
+
+
+def test_only_what_changed_gets_another_digest(package: Path) -> None:
+    source = "from firstlight.kernels import cuda\n"
+    before = imported_modules(source)
+    (package / "kernels" / "driver.py").write_text("count = 2\n", encoding="utf-8")
+    after = imported_modules(source)
+    assert before["firstlight.kernels.cuda"] == after["firstlight.kernels.cuda"]
+    assert before["firstlight.kernels.driver"] != after["firstlight.kernels.driver"]
+
+
+MODULE = '''"""Words.
+
+More.
+"""
+
+X = """
+# kept
+
+"""
+
+
+class Empty(ValueError):
+    """Only words."""
+
+
+def f(x):
+    r"""Words."""
+    # why
+    return x
+
+
+async def g():
+    "Words."
+    "no docstring"
+'''
+
+
+@pytest.mark.parametrize(
+    "same",
+    [
+        MODULE.replace("Words", "Other words"),
+        MODULE.replace("More.\n", "More.\n\nAnd more.\n"),
+        MODULE.replace("    # why\n", ""),
+        MODULE.replace("\n", "\r\n"),
+        MODULE.replace("return x", "return x  "),
+    ],
+)
+def test_docstrings_comments_and_white_space_do_not_count(same: str) -> None:
+    assert same != MODULE
+    assert without_docstrings(same) == without_docstrings(MODULE)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        MODULE.replace("return x", "return -x"),
+        MODULE.replace("# kept", "# changed"),
+        MODULE.replace('    "no docstring"', '    "still none"'),
+        MODULE.replace("Empty", "Void"),
+        MODULE.replace("    return x", "        return x").replace("    # why", "    if x:"),
+    ],
+)
+def test_code_counts(other: str) -> None:
+    assert other != MODULE
+    assert without_docstrings(other) != without_docstrings(MODULE)
+
+
+def test_the_examples_stand_on_what_they_import() -> None:
+    found = {name for script in EXAMPLES for name in imported_modules(script.read_text(encoding="utf-8"))}
+    assert "firstlight.kernels.cuda" in found
+    assert "firstlight.kernels.driver" in found  # which no example names
+
+
+def test_our_imports_are_absolute() -> None:
+    for file in (ROOT / "src" / "firstlight").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            assert not (isinstance(node, ast.ImportFrom) and node.level), f"{file.name}, line {node.lineno}"

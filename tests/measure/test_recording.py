@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from samples import CPU, EXAMPLES, GPU, ROOT, SOURCE
+
+from firstlight.cli import main
+from firstlight.measure import recording
+from firstlight.measure.bench import Bench
+from firstlight.measure.records import judge_record, read
+from firstlight.measure.runner import block_keys
+from firstlight.measure.timing import Timing
+
+CHAPTER = Path("examples") / "1_setup"
+QUICK = SOURCE.replace(", bytes=3996", "")  # without bytes no roof is measured
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with one example, in a process that runs on a CPU and may be recorded in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["firstlight"])
+    monkeypatch.setattr(recording, "best_device", lambda: "cpu")
+    monkeypatch.setattr(recording, "card", lambda _: CPU)
+    add(tmp_path, "01_sums", SOURCE)
+    return tmp_path
+
+
+def add(project: Path, name: str, source: str) -> Path:
+    path = project / CHAPTER / f"{name}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source, encoding="utf-8")
+    return path
+
+
+# -- One example, in this process --------------------------------------------------------------------------------------
+
+
+def test_a_record_is_what_the_example_measured_and_printed(project) -> None:
+    assert main(["record", "1_setup/01", "--to", "mine.json"]) == 0
+    record = read(project / "mine.json")
+    assert (record.example, record.machine) == ("1_setup/01_sums", "cpu-amd-epyc")
+    assert [*record.timings] == ["sums/add/cpu/n=333"]
+    assert record.outputs == {f"01:{block_keys(SOURCE)[0]}": "added"}
+    assert judge_record(record, SOURCE) == ("fresh", [])
+
+
+def test_simulated_and_impossible_rows_are_left_out_by_name(project, monkeypatch) -> None:
+    verdicts = {"add": "impossible", "b, c": "simulated", "d": "noisy"}
+
+    def time(self: Bench, label: str, *_: object, **__: object) -> None:
+        self.timings.append(Timing(label, "cpu", 0.5, (0.1,), n=3, verdict=verdicts[label]))
+
+    monkeypatch.setattr(Bench, "time", time)
+    source = SOURCE + 'bench.time("b, c")\nbench.time("d")\nnothing = Bench("nothing")\nnothing.time("add")\n'
+    add(project, "01_sums", source)
+    assert main(["record", "1_setup/01", "--to", "mine.json"]) == 0
+    record = read(project / "mine.json")
+    assert [*record.timings] == ["sums/d/cpu/n=3"]
+    assert record.facts["left_out"] == "sums/add/cpu/n=3 | sums/b, c/cpu/n=3 | nothing/add/cpu/n=3"
+    assert judge_record(record, source)[0] == "fresh"  # nothing is missing: what is not there is named
+
+
+def test_a_bench_with_two_names_is_one_and_two_with_one_name_are_refused(project, capsys) -> None:
+    add(project, "01_sums", SOURCE + "again = bench\n")
+    assert main(["record", "1_setup/01", "--to", "mine.json"]) == 0
+    before = (project / "mine.json").read_bytes()
+    add(project, "01_sums", SOURCE + "again = Bench('sums')\n")
+    assert main(["record", "1_setup/01", "--to", "mine.json"]) == 1
+    assert "01_sums.py has two experiments with one name: sums" in capsys.readouterr().err
+    assert (project / "mine.json").read_bytes() == before
+
+
+def test_the_folder_of_a_script_that_is_no_chapter_stays_untold(project, monkeypatch) -> None:
+    folder = project / "Jane Doe"
+    folder.mkdir()
+    (folder / "02 Sums (1).py").write_text(SOURCE, encoding="utf-8")
+    assert main(["record", "Jane Doe/02 Sums (1).py", "--to", "mine.json"]) == 0
+    assert read(project / "mine.json").example == "elsewhere/02_sums_1_"
+    assert b"ane" not in (project / "mine.json").read_bytes()
+    monkeypatch.chdir(project / CHAPTER)
+    assert main(["record", "01_sums.py", "--to", "mine.json"]) == 0  # the chapter is where one stands
+    assert read(Path("mine.json")).example == "1_setup/01_sums"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nonsense"], "there is no example 'nonsense'; there are: 1_setup/01_sums"),
+        (["1_setup", "2_devices/01"], "there is no example '2_devices/01'"),
+        (["1_setup/01", "--to"], "the file to write is missing"),
+        (["1_setup", "--to", "mine.json"], "--to takes one example; '1_setup' names 2"),
+        (["1_setup/01", "--to", "examples"], "examples is a folder"),
+        (["1_setup/01", "--to", "examples/1_setup/01_sums.py/mine.json"], "01_sums.py"),
+    ],
+)
+def test_a_users_mistake_is_one_line(project, capsys, words, says) -> None:
+    if "names 2" in says:
+        add(project, "02_more", "x = 1\n")
+    before = sorted(project.rglob("*"))
+    assert main(["record", *words]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("firstlight: ")
+    assert says in err
+    assert err.count("\n") == 1
+    assert sorted(project.rglob("*")) == before
+
+
+def test_no_examples_here(tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["record"]) == 1
+    assert "none under examples/" in capsys.readouterr().err
+
+
+def test_which_scripts_are_meant(project) -> None:
+    add(project, "02_more", "x = 1\n")
+    add(project, "helper", "x = 1\n")
+    add(project, "10_last", "x = 1\n")
+
+    def named(*names: str) -> list[str]:
+        return [script.stem for script in recording.scripts_named(names)]
+
+    assert named() == named("1_setup") == ["01_sums", "02_more", "10_last"]
+    assert named("1_setup/02", "1_setup/02_more", "1_setup/01") == ["02_more", "01_sums"]
+    assert named("examples/1_setup/helper.py") == ["helper"]
+
+
+def test_experiments_of_the_examples_have_names_of_their_own() -> None:
+    code = (script.read_text(encoding="utf-8") for script in EXAMPLES)
+    names = Counter(
+        name for text in code for name in re.findall(r"^\w.*\bBench\(\s*[\"']([^\"']+)", text, re.MULTILINE)
+    )
+    assert names
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+# -- As a user runs it, in processes of its own ------------------------------------------------------------------------
+
+NAMES = {"USER": "jane-doe-user", "LOGNAME": "jane-doe-user", "HOSTNAME": "jane-doe-host"}
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment that has the package by PYTHONPATH and no Sphinx, and a home to tell nothing of."""
+    (tmp_path / "blocked").mkdir()
+    for name in ("sphinx", "sphinx_gallery", "docutils", "myst_nb"):
+        (tmp_path / "blocked" / f"{name}.py").write_text("raise ImportError('blocked')\n", encoding="utf-8")
+    (tmp_path / "jane-doe-home").mkdir()
+    path = os.pathsep.join([str(tmp_path / "blocked"), str(ROOT / "src")])
+    return {
+        **os.environ,
+        **NAMES,
+        "HOME": str(tmp_path / "jane-doe-home"),
+        "PYTHONPATH": path,
+        "FIRSTLIGHT_DEVICE": "cpu",
+    }
+
+
+def command(project: Path, env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], capture_output=True, encoding="utf-8", env=env, cwd=project)
+
+
+def snapshot(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_failing_example_leaves_its_old_record_and_the_others_are_recorded(tmp_path, bare) -> None:
+    add(tmp_path, "01_sums", QUICK)
+    add(tmp_path, "02_fails", QUICK.replace("-1", "'text'"))
+    add(tmp_path, "03_dies", "import os\nos._exit(3)\n")
+    add(tmp_path, "04_symbols", 'print("× – 😀")\n')
+    bare |= {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    machine = tmp_path / "records" / recording.card("cpu").slug / "1_setup"
+    machine.mkdir(parents=True)
+    for name in ("01_sums", "02_fails", "03_dies"):
+        (machine / f"{name}.json").write_text("old", encoding="utf-8")
+    done = command(tmp_path, bare, "-X", "utf8", "-m", "firstlight", "record")
+    assert done.returncode == 1, done.stderr
+    assert "Traceback" not in done.stderr
+    assert f'{CHAPTER / "02_fails.py"}", line 12' in done.stdout
+    assert "TypeError: bad operand type for abs(): 'str'" in done.stdout
+    states = {
+        line.split()[0]: line for line in done.stdout.splitlines() if line.startswith("1_setup/") and ":" in line[20:]
+    }
+    assert "recorded" in states["1_setup/01_sums"]
+    assert "FAILED" in done.stdout
+    assert "it ended with status 3" in done.stdout
+    assert sorted(path.name for path in machine.iterdir()) == [
+        "01_sums.json", "02_fails.json", "03_dies.json", "04_symbols.json",
+    ]  # fmt: skip
+    assert (machine / "02_fails.json").read_text(encoding="utf-8") == "old"
+    assert (machine / "03_dies.json").read_text(encoding="utf-8") == "old"
+    assert [*read(machine / "04_symbols.json").outputs.values()] == ["× – 😀"]
+
+    text = (machine / "01_sums.json").read_text(encoding="utf-8")
+    assert read(machine / "01_sums.json").timings
+    told = [*NAMES.values(), "jane-doe", str(tmp_path), tmp_path.name, str(ROOT), sys.prefix, sys.executable]
+    told += [str(Path.home()), socket.gethostname(), f"/{getpass.getuser()}", "/site-packages"]
+    assert [word for word in told if word in text] == []
+    assert {*json.loads(text)} == {"version", "metadata", "benchmarks", "outputs"}
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups here")
+def test_an_interrupted_run_leaves_the_old_record_and_nothing_else(tmp_path, bare) -> None:
+    slow = "import time\nfrom pathlib import Path\nPath('started').touch()\nprint('x')\ntime.sleep(300)\n"
+    add(tmp_path, "01_slow", QUICK + slow)
+    old = tmp_path / "records" / recording.card("cpu").slug / "1_setup" / "01_slow.json"
+    old.parent.mkdir(parents=True)
+    old.write_text("old", encoding="utf-8")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "firstlight", "record"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        env=bare,
+        cwd=tmp_path,
+        start_new_session=True,
+    )
+    try:
+        while process.poll() is None and not (tmp_path / "started").exists():
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert process.returncode == 130, out + err
+    assert "interrupted" in err
+    assert "Traceback" not in out + err
+    assert snapshot(tmp_path / "records") == {old: b"old"}
+
+
+def test_a_script_records_itself(tmp_path, bare) -> None:
+    ran = "with open('ran', 'a') as file:\n    file.write('once ')\n"
+    add(tmp_path, "01_sums", QUICK + ran)
+    done = command(tmp_path, bare, str(CHAPTER / "01_sums.py"), "--record", "mine.json")
+    assert done.returncode == 0, done.stderr
+    assert read(tmp_path / "mine.json").example == "1_setup/01_sums"
+    assert (tmp_path / "ran").read_text(encoding="utf-8") == "once "
+    assert done.stdout.count("added") == 1
+
+
+def test_a_script_that_is_told_no_file_to_record_to_says_so(tmp_path, bare) -> None:
+    add(tmp_path, "01_sums", QUICK)
+    before = snapshot(tmp_path)
+    done = command(tmp_path, bare, str(CHAPTER / "01_sums.py"), "--record")
+    assert done.returncode != 0
+    assert "--record" in done.stderr
+    assert "mine.json" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert {path: data for path, data in snapshot(tmp_path).items() if path.suffix != ".pyc"} == before
+
+
+def test_the_machine_that_is_recorded_is_the_best_device(project, monkeypatch) -> None:
+    monkeypatch.setattr(recording, "card", lambda device: CPU if device == "cpu" else GPU)
+    monkeypatch.setattr(recording, "best_device", lambda: "cuda:0")
+    assert main(["record", "1_setup/01", "--to", "mine.json"]) == 0
+    facts = read(project / "mine.json").facts
+    assert (facts["machine"], facts["cpu_name"], facts["driver"]) == ("nvidia-h200", "AMD EPYC", "580.159.04")

@@ -1,0 +1,200 @@
+"""No time, rate or speed-up is typed by hand: not in a page, not in the text of an example.
+
+Numbers come from ``:timing:`` and ``:spec:``. What a named source says is quoted to the letter, and stands in QUOTED.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from firstlight.measure.runner import split
+
+ROOT = Path(__file__).parents[1]
+PAGES = [
+    ROOT / "README.md",
+    *sorted(path for path in (ROOT / "docs").rglob("*.md") if "tutorials" not in path.relative_to(ROOT).parts),
+    *sorted((ROOT / "examples").rglob("*.rst")),
+    *sorted((ROOT / "examples").rglob("*.py")),
+]
+MPOL = "what MPoL's early tutorial says of itself"
+HERE = "what to expect of the first command; it is no result"
+QUOTED = {
+    "README.md": {"two minutes on two cores": HERE, "half a minute": HERE},
+    "examples/1_setup/02_first_speedup.py": {
+        "320 milliseconds on a CPU": MPOL,
+        "3.1 milliseconds on a GPU": MPOL,
+        '"up to 100x" faster': MPOL,
+        "The tutorial reports 3.1 milliseconds": MPOL,
+        "15.75 GB/s each way": "the specification of PCI Express 3.0",
+    },
+}
+
+GAP = r"[\s\u00a0\u202f-]"
+DIGITS = rf"(?<![\w.,^])(?!(?:19|20)\d\ds)\d+(?:[.,\u2009\u202f]\d+)*(?:e[-+]?\d+)?(?: ?× ?10\S+)?{GAP}*"
+WORDS = (
+    r"\b(?:half an?|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|forty|fifty|sixty"
+    rf"|(?:hundred|thousand|million)(?:s of)?){GAP}+(?:(?:hundred|thousand|million){GAP}+)?"
+)
+NUMBER = f"(?:{DIGITS}|{WORDS})"
+TIME = r"(?:[nµμmu]s|s|(?:nano|micro|milli)?sec(?:ond)?s?|min(?:ute)?s?|h(?:ours?)?)\b"
+EACH = r"(?:\s?/\s?s\b|\s?s⁻¹|ps\b|\s(?:per|a|each|every)\s(?:second|s)\b)"
+UNIT = r"(?:[kKMGTPE]i?)?(?:B|bit|b|FLOPs?|flops?|OPS?|[Bb]ytes?)"
+FASTER = r"(?:faster|slower|quicker|speed|the speed|as fast|as slow|as quick|as long|longer|shorter)"
+TYPED = {
+    "time": NUMBER + TIME,
+    "rate": rf"{NUMBER}(?:{UNIT}|(?:\w+\s)?\w+){EACH}",
+    "flops": rf"{DIGITS}[KMGTPE]?(?:FLOPS|flops)\b",
+    "ratio": rf"{DIGITS}[x×](?!\w)(?!\s*(?:\d|[a-zA-Z]\b|[(\\`*|:]|\.\.))",
+    "times": rf"(?:{NUMBER}|twice\s)(?:times\s|fold\s)?{FASTER}\b",
+    "percent": rf"{DIGITS}(?:%|percent)\s{FASTER}\b",
+    "by": rf"(?:faster|slower|quicker|speed-?ups?)\s(?:by|of)\s(?:(?:about|up to|nearly|over|a factor of)\s)*{NUMBER}",
+    "factor": rf"factor of\s{NUMBER}(?:faster|slower|in speed|in time)",
+    "magnitude": r"orders? of magnitude (?:faster|slower|quicker)",
+}
+HEADER = r"\*\*Time:\*\*\s+\d+\s+minutes"
+MARKED = r":?\{?\b[\w:.-]+\}?:?`[^`]+`|(`+)(?:(?!\1).)+\1"  # roles of both languages, and inline code
+
+
+def typed(text: str) -> list[str]:
+    """The times, rates and speed-ups that stand in a text outside roles, inline code and the header."""
+    plain = re.sub(r"<!--.*?-->", " ", text, flags=re.DOTALL)
+    plain = re.sub(HEADER, " ", plain)
+    plain = re.sub(MARKED, " … ", plain, flags=re.DOTALL)
+    plain = re.sub(r"[*_]{1,2}(?=\S)|(?<=\S)[*_]{1,2}", "", plain)
+    plain = re.sub(r"\s+", " ", plain)
+    return [found[0].strip() for pattern in TYPED.values() for found in re.finditer(pattern, plain)]
+
+
+def prose(path: Path) -> str:
+    """What a reader reads as text: no code, fenced or indented, and none of an example's own code."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        blocks = [block.text for block in split(text) if block.kind == "text"]
+        text = "\n\n".join(re.sub(r"^# ?(%%)?", "", block, flags=re.MULTILINE) for block in blocks)
+    if path.suffix == ".md":
+        text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
+        fence = re.compile(r"^(`{3,}|~{3,})(.*?)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)
+        text = fence.sub(lambda found: found[3] if re.match(r"\{(?!code)", found[2]) else "", text)
+        return re.sub(r"(?<=\])\([^)]*\)", "", text)  # where links lead
+    literal = re.compile(r"^( *)(\.\. code.*|(?!\.\. ).*::)\n(?:(?:\1 +.*)?\n)+", re.MULTILINE)
+    return literal.sub(r"\2\n\n", f"{text}\n")
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_no_number_is_typed_by_hand(path: Path) -> None:
+    text = re.sub(r"\s+", " ", prose(path))
+    for quotation in QUOTED.get(path.relative_to(ROOT).as_posix(), {}):
+        assert quotation in text, f"nothing says {quotation!r} any more: take it out of QUOTED"
+        text = text.replace(quotation, " ")
+    assert typed(text) == [], "take it from a measurement with :timing: or from a data sheet with :spec:"
+
+
+def test_there_are_pages_of_every_kind() -> None:
+    assert {path.suffix for path in PAGES} == {".md", ".rst", ".py"}
+    assert {*QUOTED} <= {path.relative_to(ROOT).as_posix() for path in PAGES}
+
+
+# -- The guard itself --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It takes 5 ms.",
+        "It takes 5ms, not more.",
+        "It takes 3.1 milliseconds on a GPU.",
+        "after 320\nmilliseconds",
+        "0.25 s a call",
+        "about 12 µs",
+        "1,200 ns",
+        "in **4 ms**",
+        "ten microseconds later",
+        "half a second",
+        "a few hundred microseconds",
+        "a 30-second run",
+        "The build takes 10 minutes.",
+        "It reached 300 GB/s.",
+        "3.35 TB/s, says the maker",
+        "4.8e12 bytes per second",
+        "67 TFLOP/s",
+        "67 TFLOPS",
+        "two million visibilities a second",
+        "500 images per second",
+        "16 Gbit/s",
+        "10x faster",
+        "up to 100x",
+        "148 ×",
+        "148 × against NumPy, 9.5 × against PyTorch",
+        "12 times faster",
+        "ten times as fast",
+        "a hundred times slower",
+        "twice as fast",
+        "3-fold faster",
+        "30 % faster",
+        "a speed-up of 148",
+        "faster by a factor of 12",
+        "three orders of magnitude faster",
+        "`fast` code took 5 ms",
+        "a :timing:`vector-add speedup gpu/cpu` and 7 ms more",
+        "**Time:** 10 minutes. It takes 5 minutes.",
+    ],
+)
+def test_typed_numbers_are_caught(text: str) -> None:
+    assert typed(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "12 bytes an element",
+        "a slot with 16 lanes of version 3",
+        "Python 3.11 to 3.14",
+        "on two cores",
+        "**Time:** 10 minutes. **Needs:** any computer.",
+        "99 million numbers",
+        "about 2.6 GB of memory",
+        "at most 50 000 threads",
+        "a grid of 32 x 32 places",
+        "a 3 × 4 matrix and 12 × n bytes",
+        "12\\ \\text{bytes} \\times n",
+        "repeated 5 times",
+        "less than four times the last cache",
+        "a bandwidth in bytes a second",
+        "the bytes that memory can deliver in a second",
+        "compute capability 7.5, driver 580 or newer",
+        "a relative error of 6e-08",
+        "at least nine blocks",
+        "a tenth of the median",
+        "one second call, two first ones",
+        "in the 1990s",
+        "a 4096 × 4096 image",
+        "much faster than the CPU",
+        "ask for 3 smaller ones",
+        "inline ``5 ms`` and `10x`",
+        ":timing:`vector-add speedup gpu/cpu @nvidia-h200` of it",
+        "{timing}`vector-add gpu` and {spec}`H200 bandwidth 4.8 TB/s`",
+        "<!-- took 5 ms -->",
+    ],
+)
+def test_innocent_numbers_pass(text: str) -> None:
+    assert typed(text) == []
+
+
+def test_code_is_no_prose_and_text_of_every_kind_is(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "---\nwait: 1 s\n---\n# In 2 s\n\n```python\nsleep(3)  # 3 s\n```\n\n```{code-cell} python\n4 s\n```\n\n"
+        "```{note}\n5 s\n```\n\n:::{tip}\n6 s\n:::\n\n[7 s](https://x.org/8 s)\n\n| 9 s |\n",
+        encoding="utf-8",
+    )
+    assert typed(prose(page)) == ["2 s", "5 s", "6 s", "7 s", "9 s"]
+    script = tmp_path / "01_page.py"
+    script.write_text(
+        '"""\nTitle: 1 s\n"""\n\n# %% 2 s\n# 3\n# ms. Like so::\n#\n#     4 s\n#\n#     5 s\n#\n'
+        "# .. code-block:: text\n#\n#    6 s\n#\n# .. note::\n#\n#    7 s\n#\n# end 8 s\n\n# code 9 s\nx = '10 s'\n",
+        encoding="utf-8",
+    )
+    assert typed(prose(script)) == ["1 s", "2 s", "3 ms", "7 s", "8 s"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import logging
 import os
 import sys
@@ -79,7 +80,6 @@ sphinx_gallery_conf = {
     "reset_modules": ("matplotlib", "firstlight.sphinxext.figures.reset"),
     "reset_modules_order": "before",
     "parallel": False,
-    "plot_gallery": True,
     "min_reported_time": 3600,  # the time of a whole script, imports and figures included, is no measurement
 }
 
@@ -114,7 +114,14 @@ repository = (
 if repository.count("/") == 1:
     owner, name = repository.split("/")
     html_theme_options["use_edit_page_button"] = True
-    html_context |= {"github_user": owner, "github_repo": name, "github_version": "main", "doc_path": "docs"}
+    html_context |= {"github_user": owner, "github_repo": name, "edit_page_provider_name": "GitHub"}
+    # A tutorial's page is made from its script, and a chapter's from the header of its folder.
+    html_context["edit_page_url_template"] = (
+        "https://github.com/{{ github_user }}/{{ github_repo }}/edit/main/"
+        "{% if not pagename.startswith('tutorials/') %}docs/{{ file_name }}"
+        "{% elif pagename.endswith('/index') %}examples/{{ pagename[10:-5] }}GALLERY_HEADER.rst"
+        "{% else %}examples/{{ pagename[10:] }}.py{% endif %}"
+    )
 
 # -- Other projects ------------------------------------------------------------------------------------------
 intersphinx_mapping = {
@@ -133,12 +140,11 @@ def quiet_without_network(
 ) -> nodes.TextElement | None:
     """Leave a reference to another project as plain text while its inventory cannot be had; ours must resolve."""
     del app
-    target = str(node.get("reftarget", ""))
-    root = target.partition(".")[0]
+    root = str(node.get("reftarget", "")).partition(".")[0]
     inventories: dict[str, object] = getattr(env, "intersphinx_named_inventory", {})
-    outside = root in intersphinx_mapping or (root in sys.stdlib_module_names or root in dir(__builtins__))
+    outside = root in intersphinx_mapping or root in sys.stdlib_module_names or hasattr(builtins, root)
     home = root if root in intersphinx_mapping else "python"
-    return content if outside and home not in inventories else None
+    return content if node.get("refdomain") == "py" and outside and home not in inventories else None
 
 
 class Unreachable(logging.Filter):
@@ -146,7 +152,7 @@ class Unreachable(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Turn this one warning into information."""
-        if "failed to reach any of the inventories" in str(record.msg):
+        if "objects.inv" in record.getMessage():  # the rest of the message is in the language of the machine
             record.levelno, record.levelname = logging.INFO, "INFO"
         return True
 

@@ -75,10 +75,13 @@ def run(*command):  # type: (object) -> None
 def install():  # type: () -> None
     """Make the environment anew; the stamp is written last, so that an install that was cut off never counts."""
     print("Making the environment in", ENV, "(once; a few minutes, about 2.6 GB)", flush=True)
-    if ENV.exists():
-        shutil.rmtree(ENV)
-    ENV.mkdir(parents=True)
-    STAMP.write_text("unfinished", encoding="utf-8")
+    ENV.mkdir(parents=True, exist_ok=True)
+    STAMP.write_text("unfinished", encoding="utf-8")  # and it stays: it says whose folder this is
+    for old in set(ENV.iterdir()) - {STAMP}:
+        if old.is_dir() and not old.is_symlink():
+            shutil.rmtree(old)
+        else:
+            old.unlink()
     run(getattr(sys, "_base_executable", sys.executable), "-m", "venv", ENV)
     python = BIN / "python"
     pins = ["--constraint", "constraints.txt"] if sys.version_info[:2] == PINNED_PYTHON else []

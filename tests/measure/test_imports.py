@@ -73,6 +73,13 @@ def test_only_what_changed_gets_another_digest(package: Path) -> None:
     assert before["firstlight.kernels.driver"] != after["firstlight.kernels.driver"]
 
 
+@pytest.mark.usefixtures("package")
+def test_a_class_is_not_its_module_where_file_names_have_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = imports.module_file
+    monkeypatch.setattr(imports, "module_file", lambda name: original(name.lower()))
+    assert [*imported_modules("from firstlight.imaging import Fit\n")] == [f"firstlight.{name}" for name in FIT]
+
+
 MODULE = '''"""Words.
 
 More.

@@ -180,7 +180,7 @@ def test_a_failing_example_leaves_its_old_record_and_the_others_are_recorded(tmp
     add(tmp_path, "02_fails", QUICK.replace("-1", "'text'"))
     add(tmp_path, "03_dies", "import os\nos._exit(3)\n")
     add(tmp_path, "04_symbols", 'print("× – 😀")\n')
-    bare |= {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0"}
+    bare |= {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
     machine = tmp_path / "records" / recording.card("cpu").slug / "1_setup"
     machine.mkdir(parents=True)
     for name in ("01_sums", "02_fails", "03_dies"):

@@ -391,7 +391,10 @@ def test_an_experiment_that_is_missing_is_partial() -> None:
 
 
 def test_a_bench_in_prose_or_in_a_comment_is_no_experiment() -> None:
-    source = SOURCE.replace("# More words.", '# As ``Bench("vector-add")`` did.') + '# Bench("later")\n'
+    source = (
+        SOURCE.replace("# More words.", '# As ``Bench("vector-add")`` did.').replace("====\n", '====\nBench("title")\n')
+        + '# Bench("later")\n'
+    )
     assert state(record_of(source=source), source) == "fresh"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -93,6 +94,8 @@ class Site:
 
 @pytest.fixture(scope="session")
 def make_site(tmp_path_factory):
+    sites = []
+
     def make(files: Mapping[str, str]) -> Site:
         folder = tmp_path_factory.mktemp("site")
         gallery = any(name.startswith("examples/") for name in files)
@@ -102,9 +105,12 @@ def make_site(tmp_path_factory):
         for name, text in (written | dict(files)).items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
-        return Site(folder)
+        sites.append(Site(folder))
+        return sites[-1]
 
-    return make
+    yield make
+    for process in [process for site in sites for process in site.left_running()]:
+        os.kill(process, signal.SIGKILL)  # only a build that went wrong leaves any
 
 
 EXAMPLE = '''"""

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import os
 import re
-import signal
 import sys
 
 import pytest
@@ -22,10 +20,7 @@ def page(name, formulas):
 def site(make_site):
     """Pages with mathematics only, so that the main process and several workers all have some to set."""
     site = make_site({f"{name}.rst": page(name, formulas) for name, formulas in PAGES.items()} | {"zz.rst": HEADINGS})
-    site.build("html", "-j", "4")
-    yield site
-    for process in site.left_running() if sys.platform == "linux" else []:
-        os.kill(process, signal.SIGKILL)
+    return site.build("html", "-j", "4")
 
 
 def test_every_page_has_its_own_formulas(site):

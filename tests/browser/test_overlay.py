@@ -89,6 +89,11 @@ def test_numbers_are_those_of_the_table(page) -> None:
         assert cells[-1].split() == cells[place + 1].split()
 
 
+def test_a_record_of_the_downloaded_script_is_taken(page) -> None:
+    assert "Added" in paste(page, record(page, example="elsewhere/02_first_speedup"))
+    assert "another page" in paste(page, record(page, example="elsewhere/03_other"))
+
+
 def test_it_is_kept_and_removed(page) -> None:
     paste(page, record(page))
     page.reload()

@@ -15,6 +15,12 @@ PACKAGE = Path(__file__).parents[1]
 
 def imported_modules(source: str) -> dict[str, str]:
     """The digests of the modules in ``kernels`` and ``imaging`` that a script imports, directly or through others."""
+    tracked = tuple(f"firstlight.{name}" for name in TRACKED)
+    return {name: found for name, found in closure(source).items() if name.startswith(tracked)}
+
+
+def closure(source: str) -> dict[str, str]:
+    """The digests of all our modules that a script imports, directly or through others."""
     found: dict[str, str] = {}
     waiting = list(imports_of(source))
     while waiting:
@@ -24,7 +30,7 @@ def imported_modules(source: str) -> dict[str, str]:
             text = file.read_text(encoding="utf-8")
             found[name] = digest(without_docstrings(text))
             waiting.extend(imports_of(text))
-    return {name: found[name] for name in sorted(found) if name.startswith(tuple(f"firstlight.{t}" for t in TRACKED))}
+    return dict(sorted(found.items()))
 
 
 def imports_of(source: str) -> Iterator[str]:

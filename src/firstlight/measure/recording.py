@@ -12,6 +12,7 @@ from pathlib import Path
 from firstlight.devices import best_device, card
 from firstlight.measure.bench import Bench, name_of
 from firstlight.measure.records import LEFT_OUT, Record, facts_of, write
+from firstlight.measure.records import benches as benches_in
 from firstlight.measure.runner import ExampleError, run
 from firstlight.measure.schema import VERDICTS
 
@@ -19,7 +20,8 @@ from firstlight.measure.schema import VERDICTS
 def record_example(script: Path) -> Record:
     """Run an example in this process and return its record.
 
-    Rows of the simulator and rows faster than the hardware are left out, by name.
+    Rows of the simulator and rows faster than the hardware are left out, by name; so are experiments that are not for
+    this machine.
     """
     sys.argv = [str(script)]
     done = run(script)
@@ -29,8 +31,10 @@ def record_example(script: Path) -> Record:
         raise ValueError(f"{script.name} has two experiments with one name: {', '.join(sorted(ids))}")
     rows = {f"{bench.id}/{name_of(t.label, t.device, t.n)}": t for bench in benches for t in bench.timings}
     best = card(best_device())
-    facts = facts_of(example_of(script), script.read_text(encoding="utf-8"), best, card("cpu"))
+    source = script.read_text(encoding="utf-8")
+    facts = facts_of(example_of(script), source, best, card("cpu"))
     left_out = [name for name, timing in rows.items() if timing.verdict not in VERDICTS]
+    left_out += [f"{bench}/not run here" for bench in sorted(benches_in(source) - set(ids))]
     if left_out:
         facts["left_out"] = LEFT_OUT.join(left_out)
     return Record(facts, {name: timing for name, timing in rows.items() if name not in left_out}, done.outputs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstlight.sphinxext import folds, maths, notebooks, outputs, prose, timings, watch, workers
+from firstlight.sphinxext import folds, gallery, maths, notebooks, outputs, prose, timings, watch, workers
 from firstlight.sphinxext.machines import Machines
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect the steps to the build."""
     workers.setup()
+    gallery.setup(app)
     folds.setup(app)
     maths.setup(app)
     watch.setup(app)

@@ -1,0 +1,31 @@
+"""Run an example again when our code that it stands on has changed: sphinx-gallery looks at the example alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from firstlight.measure.imports import closure
+from firstlight.measure.runner import digest
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+
+def forget_outdated(app: Sphinx) -> None:
+    """Remove what sphinx-gallery remembers of each example whose modules are not those of its last run."""
+    gallery = Path(app.srcdir) / "tutorials"
+    for script in sorted((Path(app.confdir) / "examples").glob("*/[0-9][0-9]_*.py")):
+        ran = gallery / script.parent.name / f"{script.name}.md5"
+        stamp = ran.with_suffix(".modules")
+        now = digest(repr(closure(script.read_text(encoding="utf-8"))))
+        if stamp.exists() and stamp.read_text(encoding="utf-8") == now:
+            continue
+        ran.unlink(missing_ok=True)
+        stamp.parent.mkdir(parents=True, exist_ok=True)
+        stamp.write_text(now, encoding="utf-8")
+
+
+def setup(app: Sphinx) -> None:
+    """Go before sphinx-gallery, which runs the examples at the same event."""
+    app.connect("builder-inited", forget_outdated, priority=100)

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from firstlight.measure import imports
+from firstlight.sphinxext.gallery import forget_outdated
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """Two examples that were run, of which one stands on the kernels; and a copy of our package to change."""
+    monkeypatch.setattr(imports, "PACKAGE", shutil.copytree(imports.PACKAGE, tmp_path / "src/firstlight"))
+    for name, code in {"01_plain": "import math\n", "02_kernel": "from firstlight.kernels import cuda\n"}.items():
+        script = tmp_path / "examples/1_x" / f"{name}.py"
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(f'"""Title"""\n{code}')
+    project = SimpleNamespace(srcdir=tmp_path / "docs", confdir=tmp_path)
+    forget_outdated(project)
+    for name in ("01_plain", "02_kernel"):
+        memory(project, name).write_text("what sphinx-gallery writes")
+    return project
+
+
+def memory(project, name: str):
+    return project.srcdir / "tutorials/1_x" / f"{name}.py.md5"
+
+
+def forgotten(project) -> list[str]:
+    forget_outdated(project)
+    return [name for name in ("01_plain", "02_kernel") if not memory(project, name).exists()]
+
+
+def change(project, module: str, old: str, new: str) -> None:
+    file = project.confdir / "src/firstlight" / module
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_nothing_changed_nothing_is_run(project) -> None:
+    assert forgotten(project) == []
+
+
+def test_a_module_that_is_used_runs_its_example_and_no_other(project) -> None:
+    change(project, "kernels/cuda.py", "MAX_THREADS = 1024", "MAX_THREADS = 1023")
+    assert forgotten(project) == ["02_kernel"]
+
+
+def test_also_through_another_module(project) -> None:
+    change(project, "kernels/driver.py", "cuInit(0)", "cuInit(1)")
+    assert forgotten(project) == ["02_kernel"]
+
+
+@pytest.mark.parametrize("module", ["measure/timing.py", "devices.py"])
+def test_a_module_that_is_not_used_runs_nothing(project, module: str) -> None:
+    change(project, module, "return", "return  ")
+    assert forgotten(project) == []
+
+
+def test_prose_runs_nothing(project) -> None:
+    change(project, "kernels/cuda.py", "Nothing else in the project imports", "Nobody imports")
+    assert forgotten(project) == []
+
+
+def test_a_first_build_has_nothing_to_forget(tmp_path) -> None:
+    (tmp_path / "examples/1_x").mkdir(parents=True)
+    (tmp_path / "examples/1_x/01_new.py").write_text('"""Title"""\n')
+    project = SimpleNamespace(srcdir=tmp_path / "docs", confdir=tmp_path)
+    assert not memory(project, "01_new").exists()
+    forget_outdated(project)
+    assert not memory(project, "01_new").exists()

@@ -9,7 +9,7 @@ from samples import CPU, GPU, SOURCE, record_of, timing
 
 from firstlight.cli import main
 from firstlight.devices import Card
-from firstlight.measure.checks import comparison, state_of
+from firstlight.measure.checks import comparison, judged_file
 from firstlight.measure.records import Record, write
 
 NAME = "nvidia-h200/1_setup/01_sums"
@@ -133,7 +133,7 @@ def test_a_record_cannot_lead_out_of_the_examples(project) -> None:
     content = json.loads(path.read_text(encoding="utf-8"))
     content["metadata"]["example"] = "../secret"
     path.write_text(json.dumps(content), encoding="utf-8")
-    assert state_of(path, project / "examples")[0] == "invalid"
+    assert judged_file(path, project / "examples")[1] == "invalid"
 
 
 # -- Two machines side by side -----------------------------------------------------------------------------------------

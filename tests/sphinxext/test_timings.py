@@ -157,6 +157,15 @@ def test_what_is_no_record_is_named_and_fails_the_build(site, content: str) -> N
     assert not site.build("html").failed, site.log
 
 
+def test_two_builds_have_the_same_bytes(site, monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = []
+    for seed in ("1", "2"):
+        monkeypatch.setenv("PYTHONHASHSEED", seed)
+        assert not site.build("html", "-E").failed, site.log
+        pages.append((page(site), site.read("html/machines.html")))
+    assert pages[0] == pages[1]
+
+
 @pytest.mark.parametrize("builder", ["text", "latex"])
 def test_other_builders_have_the_medians(site, builder: str) -> None:
     assert not site.build(builder).failed, site.log

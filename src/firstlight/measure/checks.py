@@ -15,26 +15,26 @@ def check(root: Path, strict: bool = False) -> int:
     """Print the state of every record under a project's folder; 1 if one is an error, or stale where that counts."""
     rows = []
     for path in sorted({*(root / "records").rglob("*.json")} - {root / "records" / "schema.json"}):
-        state, reasons = state_of(path, root / "examples")
+        _, state, reasons = judged_file(path, root / "examples")
         rows.append((path.relative_to(root / "records").with_suffix("").as_posix(), state, "; ".join(reasons)))
     print(Table(f"{len(rows)} records", ("record", "state", "why"), tuple(rows)).text())
     states = {state for _, state, _ in rows}
     return int(bool(states & {*ERRORS, *(["stale"] if strict else [])}))
 
 
-def state_of(path: Path, examples: Path) -> tuple[str, list[str]]:
-    """The state of one file: that of its record, or ``invalid``."""
+def judged_file(path: Path, examples: Path) -> tuple[Record | None, str, list[str]]:
+    """The record in a file, its state and the reasons; a file that is none is ``invalid``."""
     try:
         record = read(path)
         if [record.machine, *record.example.split("/")] != list(path.with_suffix("").parts[-3:]):
             raise InvalidRecord(f"it is of {record.example} on {record.machine}, and lies in another's place")
     except InvalidRecord as error:
-        return "invalid", [str(error).removeprefix(f"{path}: ")]
+        return None, "invalid", [str(error).removeprefix(f"{path}: ")]
     script = examples / f"{record.example}.py"
     try:
-        return judge_record(record, script.read_text(encoding="utf-8") if script.is_file() else None)
+        return record, *judge_record(record, script.read_text(encoding="utf-8") if script.is_file() else None)
     except SyntaxError as error:
-        return "stale", [f"the code of today is no Python: {error.msg}, line {error.lineno}"]
+        return record, "stale", [f"the code of today is no Python: {error.msg}, line {error.lineno}"]
 
 
 def comparison(one: Record, other: Record) -> Table:

@@ -62,11 +62,16 @@ def provider(module: str, name: str) -> str:
 
 def module_file(name: str) -> Path | None:
     """The file of a module of ours, if it is one."""
-    base = PACKAGE.joinpath(*name.split(".")[1:])
-    return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()), None)
+    return file_in(PACKAGE, name)
 
 
 @cache
+def file_in(package: Path, name: str) -> Path | None:
+    """The file of a module in a package's folder; a build asks once for each record."""
+    base = package.joinpath(*name.split(".")[1:])
+    return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()), None)
+
+
 def without_docstrings(source: str) -> str:
     """The lines of a module that run."""
     source = source.replace("\r\n", "\n")

@@ -11,9 +11,9 @@ from docutils import nodes
 from sphinx.environment.collectors import EnvironmentCollector
 from sphinx.util import logging
 
-from firstlight.measure.checks import state_of
+from firstlight.measure.checks import judged_file
 from firstlight.measure.imports import imported_modules, module_file
-from firstlight.measure.records import Record, find, read
+from firstlight.measure.records import Record, find
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -64,11 +64,11 @@ def judged(folder: Path, example: str) -> tuple[list[Judged], list[str]]:
     """The records of an example with their states, newest first, and what is wrong with files that are none."""
     found, problems = [], []
     for path in find(folder / "records", example):
-        state, reasons = state_of(path, folder / "examples")
-        if state == "invalid":
+        record, state, reasons = judged_file(path, folder / "examples")
+        if record is None:
             problems.append(f"{path.relative_to(folder).as_posix()} is no record: {'; '.join(reasons)}")
         else:
-            found.append((read(path), state, reasons))
+            found.append((record, state, reasons))
     found.sort(key=lambda item: (str(item[0].facts["date"]), item[0].machine), reverse=True)
     return found, problems
 

@@ -72,6 +72,7 @@ def file_in(package: Path, name: str) -> Path | None:
     return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()), None)
 
 
+@cache
 def without_docstrings(source: str) -> str:
     """The lines of a module that run."""
     source = source.replace("\r\n", "\n")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sphinx_gallery import gen_gallery
+
 from firstlight.measure.imports import closure
 from firstlight.measure.runner import digest
 
@@ -28,4 +30,6 @@ def forget_outdated(app: Sphinx) -> None:
 
 def setup(app: Sphinx) -> None:
     """Go before sphinx-gallery, which runs the examples at the same event."""
+    # It imports matplotlib at every build. Its reset before each example does so, too, and that is early enough.
+    gen_gallery._import_matplotlib = lambda: None
     app.connect("builder-inited", forget_outdated, priority=100)

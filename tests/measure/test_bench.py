@@ -180,3 +180,11 @@ def test_a_name_in_use_is_refused_before_anything_runs() -> None:
     with pytest.raises(ValueError, match="already"):
         bench.time("a", calls.append, 1)
     assert calls == []
+
+
+def test_the_floor_is_under_every_row() -> None:
+    """Also where a row exceeded the measured roof: nothing is faster than the floor that is drawn."""
+    fig = bench_of(row("slow", 0.1, bytes=10**8), row("fast", 0.005, bytes=10**8)).plot()
+    floors = [line.get_xdata()[0] for line in fig.axes[0].lines if line.get_linestyle() == "--"]
+    assert floors == pytest.approx([0.005, 0.005])
+    plt.close(fig)

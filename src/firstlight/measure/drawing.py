@@ -39,9 +39,14 @@ def draw(series: Series, title: str) -> Figure:
     return fig
 
 
-def floor_of(timing: Timing) -> float | None:
-    """The least seconds that the roof of its machine allows the timing's bytes and operations."""
-    return timing.median * timing.of_roof if timing.of_roof is not None else None
+def floor_of(timing: Timing, others: Sequence[Timing]) -> float | None:
+    """The least seconds for the timing's bytes and operations at the best rate that its machine reached.
+
+    That is the roof's, or that of a row which exceeded the roof.
+    """
+    if timing.of_roof is None:
+        return None
+    return timing.median * timing.of_roof / max(1.0, *(other.of_roof or 0.0 for other in others))
 
 
 def draw_rows(ax: Axes, shown: Series, labels: list[str]) -> None:
@@ -57,7 +62,7 @@ def draw_rows(ax: Axes, shown: Series, labels: list[str]) -> None:
             ax.annotate(
                 quantity(middle, "s"), (middle, row), (7, 0), textcoords="offset points", va="center", fontsize=8
             )
-            if number == 0 and (least := floor_of(timing)) is not None:
+            if number == 0 and (least := floor_of(timing, timings)) is not None:
                 ends = [labels.index(timing.label) - 0.35, labels.index(timing.label) + 0.35]
                 ax.plot([least, least], ends, "--", color=MODEL, label="" if place else "model: the floor")
     ax.set_yticks(range(len(labels)), labels)
@@ -75,7 +80,7 @@ def draw_curves(ax: Axes, shown: Series) -> None:
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         name = label if len(shown) == 1 else f"{label}, {machine}"
         ax.errorbar(sizes, middles, yerr=bars, marker=marker, color=colour, capsize=3, label=name)
-        floors = {t.n or 0: least for t in points if (least := floor_of(t)) is not None}
+        floors = {t.n or 0: least for t in points if (least := floor_of(t, shown[machine])) is not None}
         if floors and machine == names[0][0]:
             ax.plot([*floors], [*floors.values()], "--", color=MODEL, label="" if number else "model: the floor")
     ax.set_xscale("log")

@@ -38,7 +38,8 @@ def build(folder, builder, page="", **environment):
     """Build the site with one page more, where the ways out lead to a closed door; no example runs."""
     (folder / "docs/added.md").write_text(f"---\norphan: true\n---\n# Added\n\n{page}\n", encoding="utf-8")
     env = {name: value for name, value in os.environ.items() if name not in SERVICES and "proxy" not in name.lower()}
-    env |= {"HTTP_PROXY": CLOSED, "HTTPS_PROXY": CLOSED, "NO_PROXY": "127.0.0.1"} | environment
+    env |= {"HTTP_PROXY": CLOSED, "HTTPS_PROXY": CLOSED, "NO_PROXY": "127.0.0.1", "NO_COLOR": "1"} | environment
+    env.pop("FORCE_COLOR", None)
     # A notebook that is not run does not know its language.
     quick = ("-Dplot_gallery=0", "-Dnb_execution_mode=off", "-Dsuppress_warnings=myst-nb.lexer")
     options = (*quick, "-W", "--keep-going", "-n", "-c", ".")

@@ -218,6 +218,8 @@ def test_an_interrupted_run_leaves_the_old_record_and_nothing_else(tmp_path, bar
     old = tmp_path / "records" / recording.card("cpu").slug / "1_setup" / "01_slow.json"
     old.parent.mkdir(parents=True)
     old.write_text("old", encoding="utf-8")
+    # A shell in the background gives its children a deaf ear for this signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
         [sys.executable, "-m", "firstlight", "record"],
         stdout=subprocess.PIPE,
@@ -227,6 +229,7 @@ def test_an_interrupted_run_leaves_the_old_record_and_nothing_else(tmp_path, bar
         cwd=tmp_path,
         start_new_session=True,
     )
+    signal.signal(signal.SIGINT, before)
     try:
         while process.poll() is None and not (tmp_path / "started").exists():
             time.sleep(0.05)

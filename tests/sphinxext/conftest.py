@@ -64,7 +64,8 @@ class Site:
 
     def build(self, builder: str, *options: str) -> Site:
         """Build it in a process of its own, where no program is on the path but what conf.py puts there."""
-        env = os.environ | {"PATH": str(self.folder / "no-programs"), MARK: str(self.folder)}
+        env = os.environ | {"PATH": str(self.folder / "no-programs"), MARK: str(self.folder), "NO_COLOR": "1"}
+        env.pop("FORCE_COLOR", None)
         log = self.folder / "log"
         with log.open("wb") as out:  # a file: a pipe would be held open by a server that was left running
             command = [sys.executable, "-m", "sphinx", "-W", "-b", builder, *options, ".", f"build/{builder}"]

@@ -17,6 +17,7 @@ from firstlight.measure.timing import Timing, device_of, measure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+on_page = False  # set by the build of the site before it runs an example
 HEAD = ("", "n", "device", "median", "spread", "first call", "rate", "of roof", "cores", "verdict")
 
 
@@ -174,9 +175,7 @@ def describe(of: Card) -> str:
 
 
 def displays_html() -> bool:
-    """Whether what a cell ends with is shown as HTML: in a notebook, and while sphinx-gallery builds a page."""
-    if "sphinx_gallery.gen_rst" in sys.modules:
-        return True
+    """Whether what a cell ends with is shown as HTML: on a page, and in a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
-    return getattr(shell, "kernel", None) is not None
+    return on_page or getattr(shell, "kernel", None) is not None

@@ -20,10 +20,13 @@ DPI = 100
 
 
 def reset(gallery_conf: dict[str, Any], fname: str) -> None:
-    """Give every example the site's type size, so that figures can be read on a telephone."""
+    """Give every example a page for its tables, and the site's type size: figures are read on telephones, too."""
     import matplotlib as mpl
 
+    from firstlight.measure import bench
+
     del gallery_conf, fname
+    bench.on_page = True
     mpl.rcParams.update({"font.size": 11, "figure.figsize": (5.6, 3.8), "figure.dpi": DPI})
 
 

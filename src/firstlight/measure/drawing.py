@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # Mid-tones: each stands out on white and on near-black. Markers differ too, so that colour carries nothing alone.
 COLOURS = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
-MARKERS = ("o", "s", "^", "D", "v", "P")
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # one more than the colours: pairs do not come again soon
 MODEL = "#808890"
 
 Series = Mapping[str, Sequence[Timing]]
@@ -52,7 +52,7 @@ def floor_of(timing: Timing, others: Sequence[Timing]) -> float | None:
 def draw_rows(ax: Axes, shown: Series, labels: list[str]) -> None:
     """One row a label, a dot a machine with its quartiles and value; the floor is a dashed mark."""
     for number, (machine, timings) in enumerate(shown.items()):
-        shift = 0.5 * (number - (len(shown) - 1) / 2) / max(len(shown), 1)
+        shift = 0.7 * (number - (len(shown) - 1) / 2) / max(len(shown), 1)
         style = {"color": COLOURS[number % len(COLOURS)], "fmt": MARKERS[number % len(MARKERS)], "capsize": 3}
         for place, timing in enumerate(timings):
             low, high = timing.quartiles

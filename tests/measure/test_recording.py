@@ -102,6 +102,7 @@ def test_the_folder_of_a_script_that_is_no_chapter_stays_untold(project, monkeyp
         (["1_setup/01", "--to"], "the file to write is missing"),
         (["1_setup", "--to", "mine.json"], "--to takes one example; '1_setup' names 2"),
         (["1_setup/01", "--to", "examples"], "examples is a folder"),
+        (["1_setup/01", "--to", "examples/1_setup/01_sums.py"], "a record's file ends in .json"),
         (["1_setup/01", "--to", "examples/1_setup/01_sums.py/mine.json"], "01_sums.py"),
     ],
 )

@@ -67,6 +67,10 @@ def record_one(script: Path, file: Path) -> int:
     """Record one example in this process, into a file."""
     if file.is_dir():
         raise ValueError(f"{file} is a folder; name the file to write")
+    if file.suffix != ".json":
+        raise ValueError(
+            f"a record's file ends in .json, so {file} is not written; a script or a text is safe this way"
+        )
     os.environ.setdefault("MPLBACKEND", "Agg")
     try:
         record = record_example(script)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -89,8 +90,8 @@ def measured_roof(device: str) -> Roof:
     size = min(max(CACHES * (facts.cache_bytes or 0), 2**25), 2**28) // 4
     a, b, out = (torch.rand(size, device=device) for _ in range(3))
 
-    def rate(fn: object, bytes: int) -> float:
-        timing = measure(fn, bytes=bytes, device=device, budget=0.3)  # type: ignore[arg-type]
+    def rate(fn: Callable[[], object], bytes: int) -> float:
+        timing = measure(fn, bytes=bytes, device=device, budget=0.3)
         return bytes / min(timing.values)
 
     byte_rate = max(rate(lambda: out.copy_(a), 8 * size), rate(lambda: torch.add(a, b, out=out), 12 * size))

@@ -36,6 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.set_defaults(run=run)
         return command
 
+    command = add(doctor)
+    command.add_argument("--json", action="store_true", help="the report for programs, with all facts")
+    command.add_argument("--facts", type=Path, metavar="FILE", help="judge a report that --json wrote, not this machine")
+    command.add_argument("--root", type=Path, default=Path("/"), help="where /proc, /sys and /dev are (default: /)")
+    command.add_argument("--error", default="", metavar="TEXT", help="an error that you met, to be explained, too")
     add(devices)
     command = add(record)
     command.add_argument(
@@ -61,6 +66,31 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("firstlight: interrupted; nothing half-written is left behind", file=sys.stderr)
         return 130
     return status
+
+
+def doctor(arguments: argparse.Namespace) -> int:
+    """Find out why there is no GPU, or that it is well, and say what to do."""
+    import json
+    import shutil
+    from dataclasses import replace
+
+    from firstlight.doctor import Facts, collect, examine
+
+    if arguments.facts:
+        try:
+            kept = json.loads(arguments.facts.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{arguments.facts} is not JSON: {error}") from None
+        facts = Facts.of(kept["facts"] if isinstance(kept, dict) and "facts" in kept else kept)
+    else:
+        facts = collect(arguments.root)
+    report = examine(replace(facts, said=arguments.error or facts.said))
+    if arguments.json:
+        print(json.dumps(report.content(), indent=1))
+    else:
+        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+        print(report.text(colour, min(shutil.get_terminal_size((100, 24)).columns, 120)))
+    return int(report.status == "problem")
 
 
 def devices(_: argparse.Namespace) -> int:

@@ -1,0 +1,257 @@
+"""The shape of the facts about one machine, and how they become JSON and come back from it, whoever wrote it."""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+LONGEST = 20_000  # characters of one text in a report
+
+
+@dataclass(frozen=True)
+class System:
+    """The machine without its GPU, and the Python that runs on it."""
+
+    os: str = "linux"  # or "darwin", "windows"
+    machine: str = "x86_64"  # the processor's kind, as this Python sees it: "arm64" and "aarch64" are ARM
+    distro: tuple[str, ...] = ()  # a Linux distribution and those it descends from: "ubuntu", "debian"
+    kernel: str | None = None  # release of the Linux kernel
+    macos: str | None = None
+    rosetta: bool = False  # an Intel Python that an Apple chip translates
+    python: str = "3.11.0"
+    free_threaded: bool = False
+    conda: tuple[str, ...] = ()  # packages of PyTorch and CUDA that conda installed in this environment
+    commands: tuple[str, ...] = ()  # those of LOOKED_FOR that are on the path
+    python_h: bool | None = None  # whether C can be compiled against this Python
+    wsl: bool = False
+    container: str | None = None  # "docker", "podman", "apptainer", "kubernetes" and others
+    tegra: bool = False  # an NVIDIA Jetson
+    secure_boot: bool | None = None
+    root: bool = False  # whether the user is the administrator
+    memory_limit: int | None = None  # bytes of address space that a process may ask for
+    shadowed: tuple[str, ...] = ()  # files of the working folder that hide a package: "torch.py"
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """A card on the bus; `driver` is what Linux runs it with."""
+
+    vendor: str  # "nvidia", "amd", "intel", "apple"
+    device: str | None = None  # the maker's number of the model, such as "0x2335"
+    driver: str | None = None
+
+
+@dataclass(frozen=True)
+class Node:
+    """A device file, and whether this user may open it."""
+
+    path: str
+    open: bool = True
+    group: str | None = None
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The driver's half inside the Linux kernel."""
+
+    version: str | None = None  # of the NVIDIA module that runs
+    open_module: bool | None = None  # NVIDIA's open kernel module, or its older closed one
+    loaded: tuple[str, ...] = ()  # of nvidia, nvidia_uvm, nouveau, amdgpu, i915, xe
+    on_disk: str | None = None  # path of an NVIDIA module for this kernel, installed though perhaps not loaded
+    log: tuple[str, ...] = ()  # lines of the kernel's log that name the GPU, where the user may read it
+
+
+@dataclass(frozen=True)
+class CudaDevice:
+    """A card as CUDA sees it."""
+
+    name: str = ""
+    capability: tuple[int, ...] = ()
+    context: int | None = None  # the code that making a context returned: 0 is success
+
+
+@dataclass(frozen=True)
+class Cuda:
+    """The driver's library, asked without PyTorch."""
+
+    path: str | None = None  # the file that was really loaded
+    error: str | None = None  # why it was not
+    version: int | None = None  # 13000: up to CUDA 13.0
+    init: int | None = None  # what cuInit returned
+    devices: tuple[CudaDevice, ...] = ()
+    failed: str | None = None  # how the probe itself ended, if it did not end well
+
+
+@dataclass(frozen=True)
+class NvmlDevice:
+    """A card as NVML, the library behind nvidia-smi, sees it."""
+
+    name: str = ""
+    bus: str = ""  # its place on the bus, such as "0000:3b:00.0"
+    mig: bool = False
+    mig_instances: int = 0
+    exclusive: bool = False  # one process at a time
+    processes: int = 0  # that compute on it
+    memory: int | None = None
+    memory_used: int | None = None
+    ecc_errors: int = 0  # that could not be corrected
+    throttle: int = 0  # NVML's bits for why the clock is held down
+    fabric: str | None = None  # state of an NVSwitch fabric: "completed" is well
+
+
+@dataclass(frozen=True)
+class Nvml:
+    """The library behind nvidia-smi."""
+
+    error: str | None = None  # why it was not loaded
+    init: int | None = None  # what nvmlInit returned
+    driver: str | None = None
+    cuda: int | None = None  # what nvidia-smi calls "CUDA Version"
+    devices: tuple[NvmlDevice, ...] = ()
+    failed: str | None = None
+
+
+@dataclass(frozen=True)
+class Torch:
+    """PyTorch, as installed and as it behaves."""
+
+    version: str | None = None  # as installed, so known even if it cannot be imported
+    cuda: str | None = None  # what the wheel was built for
+    hip: str | None = None
+    xpu: str | None = None
+    mps: bool = False
+    imported: bool = False
+    error: str | None = None  # of the import
+    warnings: tuple[str, ...] = ()
+    archs: tuple[str, ...] = ()  # that the wheel has code for: "sm_90", "gfx942"
+    kind: str | None = None  # what PyTorch finds: "cuda" (AMD's too), "xpu", "mps"
+    names: tuple[str, ...] = ()  # the cards in PyTorch's order
+    kernel: str | None = None  # "right", "wrong", or the error of the first computation
+    rate: float | None = None  # bytes a second that a copy on the card reached
+    ceiling: float | None = None  # what its memory can do at most
+    failed: str | None = None
+
+
+@dataclass(frozen=True)
+class Numba:
+    """Numba and its CUDA target."""
+
+    version: str | None = None
+    target: str | None = None  # version of numba-cuda
+    error: str | None = None  # of the import
+    built_in: bool = False  # the old target inside Numba is used
+    simulator: bool = False
+    disabled: bool = False
+    toolchain: str | None = None  # "works", or the error of compiling a kernel
+    ptx: str | None = None  # version of the PTX it writes, such as "9.0"
+    needs: int | None = None  # the CUDA that a driver must know for that: 13000
+    kernel: str | None = None  # "right", "wrong", or the error
+    failed: str | None = None
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything that the doctor looks at. What was not found out is missing or None.
+
+    Examples
+    --------
+    >>> Facts.of({"gpus": [{"vendor": "nvidia", "driver": "nouveau"}]}).gpus[0].driver
+    'nouveau'
+    """
+
+    system: System = field(default_factory=System)
+    gpus: tuple[Gpu, ...] = ()
+    nodes: tuple[Node, ...] = ()
+    kernel: Kernel = field(default_factory=Kernel)
+    env: Mapping[str, str] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)
+    cuda: Cuda = field(default_factory=Cuda)
+    nvml: Nvml = field(default_factory=Nvml)
+    torch: Torch = field(default_factory=Torch)
+    numba: Numba = field(default_factory=Numba)
+    said: str = ""  # an error that the reader met, in its own words
+
+    @classmethod
+    def of(cls, content: Any) -> Facts:
+        """Read facts from JSON. A ValueError names what does not fit."""
+        return build(cls, content, "facts")
+
+    def content(self) -> dict[str, Any]:
+        """Return the facts as JSON has them, without what is not known."""
+        return cast("dict[str, Any]", _known(asdict(self)))
+
+
+def build(shape: type[T], content: Any, place: str) -> T:
+    """Make a dataclass of ours from JSON, checking every value on the way."""
+    if not isinstance(content, dict):
+        raise ValueError(f"{place} must be an object, not {content!r:.60}")
+    hints = typing.get_type_hints(shape)
+    if unknown := sorted(map(str, content.keys() - hints.keys())):
+        raise ValueError(f"{place} has an unknown key {unknown[0]!r:.60}; known are {', '.join(hints)}")
+    parts = fields(cast("Any", shape))
+    if missing := [part.name for part in parts if part.default is part.default_factory is MISSING]:
+        for name in set(missing) - content.keys():
+            raise ValueError(f"{place}.{name} is missing")
+    return shape(**{name: _value(hints[name], value, f"{place}.{name}") for name, value in content.items()})
+
+
+def _value(hint: Any, value: Any, place: str) -> Any:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is types.UnionType:
+        return None if value is None else _value(arguments[0], value, place)
+    if origin is tuple:
+        if not isinstance(value, list | tuple):
+            raise ValueError(f"{place} must be a list, not {value!r:.60}")
+        return tuple(_value(arguments[0], item, f"{place}[{number}]") for number, item in enumerate(value))
+    if is_dataclass(hint):
+        return build(cast("type[Any]", hint), value, place)
+    if origin is not None:  # a mapping of texts
+        if not isinstance(value, dict):
+            raise ValueError(f"{place} must be an object, not {value!r:.60}")
+        return {str(key): _value(str, item, f"{place}.{key}") for key, item in value.items()}
+    if type(value) is not hint and not (hint is float and type(value) is int):
+        raise ValueError(f"{place} must be {NAMES[hint]}, not {value!r:.60}")
+    if hint is str and len(value) > LONGEST:
+        raise ValueError(f"{place} is longer than {LONGEST} characters")
+    return value
+
+
+NAMES: dict[Any, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+
+
+def _known(content: Any) -> Any:
+    """Leave out what is None or empty, at every depth; False and 0 are facts."""
+    if isinstance(content, dict):
+        return {key: _known(value) for key, value in content.items() if value is not None and value not in ((), {}, "")}
+    if isinstance(content, tuple):
+        return [_known(value) for value in content]
+    return content
+
+
+def json_schema(shape: Any = Facts) -> dict[str, Any]:
+    """Return the JSON Schema of a shape."""
+    hints = typing.get_type_hints(shape)
+    required = [part.name for part in fields(shape) if part.default is part.default_factory is MISSING]
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {name: _schema_of(hint) for name, hint in hints.items()},
+        **({"required": required} if required else {}),
+    }
+
+
+def _schema_of(hint: Any) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is types.UnionType:
+        return {"anyOf": [_schema_of(arguments[0]), {"type": "null"}]}
+    if origin is tuple:
+        return {"type": "array", "items": _schema_of(arguments[0])}
+    if is_dataclass(hint):
+        return json_schema(hint)
+    if origin is not None:
+        return {"type": "object", "additionalProperties": {"type": "string"}}
+    return {"type": {str: "string", int: "integer", float: "number", bool: "boolean"}[hint]}

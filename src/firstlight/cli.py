@@ -38,7 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     command = add(doctor)
     command.add_argument("--json", action="store_true", help="the report for programs, with all facts")
-    command.add_argument("--facts", type=Path, metavar="FILE", help="judge a report that --json wrote, not this machine")
+    command.add_argument(
+        "--facts", type=Path, metavar="FILE", help="judge a report that --json wrote, not this machine"
+    )
     command.add_argument("--root", type=Path, default=Path("/"), help="where /proc, /sys and /dev are (default: /)")
     command.add_argument("--error", default="", metavar="TEXT", help="an error that you met, to be explained, too")
     add(devices)

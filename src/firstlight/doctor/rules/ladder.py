@@ -1,5 +1,7 @@
 """The questions, each answered from the facts alone: yes, no, or not known because it was not reached or not needed."""
 
+# ruff: noqa: D103 -- each function answers the question of its name: see QUESTIONS
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -44,7 +46,6 @@ BUILT = {"cuda": "CUDA", "hip": "ROCm", "xpu": "XPU", "mps": "MPS"}
 
 
 def wheel(facts: Facts) -> State:
-    """Is PyTorch built for this GPU?"""
     torch, vendor = facts.torch, maker(facts)
     if not torch.version:
         return False, "PyTorch is not installed"
@@ -54,7 +55,6 @@ def wheel(facts: Facts) -> State:
 
 
 def bus(facts: Facts) -> State:
-    """Is there a GPU in this machine?"""
     vendor = maker(facts)
     if not vendor:
         return False, "none was found"
@@ -65,7 +65,6 @@ def bus(facts: Facts) -> State:
 
 
 def driver(facts: Facts) -> State:
-    """Does the system run it with the right driver?"""
     vendor = maker(facts)
     if vendor == "apple":
         return True, f"Metal, of macOS {facts.system.macos or ''}".strip()
@@ -86,7 +85,6 @@ def driver(facts: Facts) -> State:
 
 
 def nodes(facts: Facts) -> State:
-    """May you open its device files?"""
     if facts.system.os != "linux":
         return NEEDLESS
     if not facts.nodes:
@@ -96,7 +94,6 @@ def nodes(facts: Facts) -> State:
 
 
 def library(facts: Facts) -> State:
-    """Is the driver's library found?"""
     cuda = facts.cuda
     if maker(facts) != "nvidia":
         return NEEDLESS
@@ -106,7 +103,6 @@ def library(facts: Facts) -> State:
 
 
 def start(facts: Facts) -> State:
-    """Does the driver start?"""
     cuda = facts.cuda
     if maker(facts) != "nvidia":
         return NEEDLESS
@@ -117,7 +113,6 @@ def start(facts: Facts) -> State:
 
 
 def visible(facts: Facts) -> State:
-    """Is the GPU visible to programs?"""
     if maker(facts) != "nvidia":
         return (True, facts.torch.kind) if facts.torch.kind else LATER
     if facts.cuda.init == 100 or (facts.cuda.init == 0 and not facts.cuda.devices and not facts.cuda.failed):
@@ -127,7 +122,6 @@ def visible(facts: Facts) -> State:
 
 
 def context(facts: Facts) -> State:
-    """Does a program get its place on it?"""
     if maker(facts) != "nvidia":
         return NEEDLESS
     codes = [device.context for device in facts.cuda.devices]
@@ -136,7 +130,6 @@ def context(facts: Facts) -> State:
 
 
 def version(facts: Facts) -> State:
-    """Is the driver new enough for PyTorch?"""
     if maker(facts) != "nvidia":
         return NEEDLESS
     if not facts.torch.cuda or not facts.cuda.version:
@@ -146,7 +139,6 @@ def version(facts: Facts) -> State:
 
 
 def code(facts: Facts) -> State:
-    """Has PyTorch code for this card?"""
     if maker(facts) != "nvidia":
         return NEEDLESS
     cards = [device.capability for device in facts.cuda.devices]
@@ -158,7 +150,6 @@ def code(facts: Facts) -> State:
 
 
 def torch(facts: Facts) -> State:
-    """Does PyTorch compute on it, and right?"""
     if facts.torch.kernel:
         return facts.torch.kernel == "right", f"the result of a matrix product: {facts.torch.kernel}"
     if facts.torch.error or facts.torch.failed:
@@ -167,7 +158,6 @@ def torch(facts: Facts) -> State:
 
 
 def toolchain(facts: Facts) -> State:
-    """Does Numba find its CUDA compiler?"""
     numba = facts.numba
     if facts.system.os == "darwin" or maker(facts) not in ("nvidia", None):
         return None, "there is none for this GPU; kernels run in the simulator"
@@ -183,7 +173,6 @@ def toolchain(facts: Facts) -> State:
 
 
 def ptx(facts: Facts) -> State:
-    """Can the driver load what Numba compiles?"""
     if not facts.numba.needs or not facts.cuda.version:
         return LATER
     words = f"PTX {facts.numba.ptx} needs CUDA {cuda_number(facts.numba.needs)}"
@@ -192,13 +181,11 @@ def ptx(facts: Facts) -> State:
 
 
 def numba(facts: Facts) -> State:
-    """Does Numba compute on it, and right?"""
     kernel = facts.numba.kernel
     return (kernel == "right", f"the result of a kernel: {kernel}") if kernel else LATER
 
 
 def health(facts: Facts) -> State:
-    """Is it as fast as it can be, and without errors?"""
     torch = facts.torch
     errors = sum(device.ecc_errors for device in facts.nvml.devices)
     if errors:

@@ -1,0 +1,128 @@
+"""The toy queue keeps a real queue's promises. Gates, not clocks, decide when its work ends."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from firstlight.measure.toystream import ToyStream
+
+
+def gate():
+    """A piece of work that lasts until it is let go."""
+    event = threading.Event()
+
+    def work(value="done"):
+        assert event.wait(10)
+        return value
+
+    return event, work
+
+
+def test_a_launch_returns_before_the_work_is_done() -> None:
+    stream, (open_gate, work) = ToyStream(), gate()
+    result = stream.launch(work)
+    event = stream.record()
+    assert result.value is None
+    assert not event.query()
+    open_gate.set()
+    assert result.item() == "done"
+    assert event.query()
+
+
+def test_work_is_done_in_order() -> None:
+    stream, seen = ToyStream(), []
+    for number in range(50):
+        stream.launch(seen.append, number)
+    stream.synchronize()
+    assert seen == list(range(50))
+
+
+def test_a_result_that_is_not_there_yet_is_an_argument() -> None:
+    stream, (open_gate, work) = ToyStream(), gate()
+    later = stream.launch(np.add, stream.launch(work, 2.0), 3.0)
+    open_gate.set()
+    assert float(later) == 5.0
+    assert np.asarray(later) == 5.0
+    assert repr(later) == repr(np.float64(5.0))
+
+
+@pytest.mark.parametrize("look", [float, bool, repr, np.asarray, lambda result: result.item()])
+def test_every_look_at_a_result_waits(look) -> None:
+    stream, (open_gate, work) = ToyStream(), gate()
+    result = stream.launch(work, 1.0)
+    threading.Timer(0.05, open_gate.set).start()
+    look(result)
+    assert open_gate.is_set()
+
+
+def test_a_full_queue_makes_the_host_wait() -> None:
+    stream, (open_gate, work) = ToyStream(depth=2), gate()
+    started = threading.Event()
+
+    def fill() -> None:
+        for _ in range(4):
+            stream.launch(work)
+        started.set()
+
+    threading.Thread(target=fill, daemon=True).start()
+    assert not started.wait(0.05)  # one runs, two wait, the fourth does not fit
+    open_gate.set()
+    assert started.wait(10)
+
+
+def test_an_error_comes_out_later_and_elsewhere_and_once() -> None:
+    stream, seen = ToyStream(), []
+    stream.launch(lambda: 1 / 0)
+    stream.launch(seen.append, "after the error")
+    with pytest.raises(RuntimeError, match="launched earlier has failed: division by zero"):
+        stream.synchronize()
+    assert seen == []
+    stream.launch(seen.append, "the queue goes on")
+    stream.synchronize()
+    assert seen == ["the queue goes on"]
+
+
+def test_two_queues_run_side_by_side_and_can_wait_for_each_other() -> None:
+    copies, (open_gate, work) = ToyStream("copies"), gate()
+    compute = ToyStream("compute", beside=copies)
+    seen: list[str] = []
+    copies.launch(work, label="copy")
+    copied = copies.record()
+    compute.launch(seen.append, "needs no copy")
+    compute.wait_event(copied)
+    compute.launch(seen.append, "needs the copy")
+    while not seen:
+        pass
+    assert seen == ["needs no copy"]
+    open_gate.set()
+    compute.synchronize()
+    assert seen == ["needs no copy", "needs the copy"]
+    copies.synchronize()
+    assert {span.lane for span in copies.spans} == {"host", "copies", "compute"}
+
+
+def test_spans_tell_who_did_what() -> None:
+    stream = ToyStream()
+    with stream.host("prepare"):
+        stream.launch(sum, [1, 2], label="add")
+    stream.synchronize()
+    assert sorted((span.lane, span.label) for span in stream.spans) == [
+        ("host", "launch add"),
+        ("host", "prepare"),
+        ("host", "wait"),
+        ("queue", "add"),
+    ]
+    assert all(span.end >= span.start for span in stream.spans)
+
+
+def test_events_tell_the_time_between_them() -> None:
+    stream = ToyStream()
+    first, last = stream.record(), stream.record()
+    last.synchronize()
+    assert 0 <= first.elapsed_time(last) < 10_000
+    open_gate, work = gate()
+    stream.launch(work)
+    with pytest.raises(RuntimeError, match="has not reached both"):
+        first.elapsed_time(stream.record())
+    open_gate.set()

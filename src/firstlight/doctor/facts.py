@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-import getpass
 import importlib
-import json
 import os
 import platform
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 from typing import Any
 
-from firstlight.doctor.shapes import LONGEST, Facts
+from firstlight.doctor.children import in_child, stop_all
+from firstlight.doctor.redaction import redacted, secrets
+from firstlight.doctor.shapes import Facts
 
 Run = Callable[[str, Mapping[str, str], float], dict[str, Any]]
 
-SECONDS = {"cuda": 15.0, "nvml": 15.0, "torch": 90.0, "numba": 60.0}
+SECONDS = {"torch": 90.0, "numba": 60.0, "cuda": 15.0, "nvml": 15.0}  # at most; the slowest starts first
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
+ENOUGH = 2_000_000  # bytes of one file
 MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu", "i915", "xe")
+MODULE_FOLDERS = ("updates", "extra", "extramodules", "weak-updates", "kernel")  # distributions differ
 NODES = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm", "kfd", "dri/renderD*", "dxg", "nvhost-gpu", "nvmap")
 COMMANDS = ("apt", "cc", "conda", "dnf", "mokutil", "nvcc", "nvidia-smi", "pacman", "sbatch", "uv", "zypper")
 VARIABLES = re.compile(
@@ -59,65 +60,45 @@ def collect(root: str | Path = "/", env: Mapping[str, str] | None = None, run: R
     True
     """
     root, env, run = Path(root), os.environ if env is None else env, run or in_child
-    with ThreadPoolExecutor() as pool:  # the children work while the files are read
-        probes = {name: pool.submit(run, name, env, seconds) for name, seconds in SECONDS.items()}
-        facts: dict[str, Any] = {
-            "system": system(root, env),
-            "gpus": list(gpus(root)),
-            "nodes": list(nodes(root)),
-            "kernel": kernel(root),
-            "env": {name: value for name, value in env.items() if VARIABLES.fullmatch(name)},
-            "packages": packages(),
-        }
-        facts |= {name: probe.result() for name, probe in probes.items()}
-    facts["torch"] = {**wheel(), **facts["torch"]}
-    installed = {"version": facts["packages"].get("numba"), "target": facts["packages"].get("numba-cuda")}
-    facts["numba"] = {**installed, **facts["numba"]}
+    with ThreadPoolExecutor(len(SECONDS)) as pool:  # the children work while the files are read
+        try:
+            probes = {name: pool.submit(run, name, env, seconds) for name, seconds in SECONDS.items()}
+            facts: dict[str, Any] = {
+                "system": system(root, env),
+                "gpus": list(gpus(root)),
+                "nodes": list(nodes(root)),
+                "kernel": kernel(root),
+                "env": {name: value for name, value in env.items() if VARIABLES.fullmatch(name)},
+                "packages": packages(),
+            }
+            facts |= {name: probe.result() for name, probe in probes.items()}
+        except BaseException:  # an interrupt, which must not wait for a probe that hangs
+            stop_all()
+            raise
+    installed = facts["packages"]
+    facts["torch"] = {"version": installed.get("torch"), **wheel(), **facts["torch"]}
+    facts["numba"] = {"version": installed.get("numba"), "target": installed.get("numba-cuda"), **facts["numba"]}
     hidden = secrets(env)
     return Facts.of({name: readable(name, redacted(part, hidden)) for name, part in facts.items()})
 
 
 def readable(name: str, part: Any) -> Any:
-    """Return a part of the facts, or in its place what is wrong with it; it must not take the others with it."""
+    """Return what of a part of the facts can be read; what a probe gave must not take the rest with it."""
     try:
         Facts.of({name: part})
     except ValueError as error:
-        return {"failed": f"gave what cannot be read: {error}"}
+        kept = {key: value for key, value in part.items() if fits({name: {key: value}})}
+        return {"failed": f"gave what cannot be read: {error}", **kept}
     return part
 
 
-def in_child(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, Any]:
-    """Run a probe in a process of its own, and return what it found out before it ended, however it ended."""
-    script = str(Path(__file__).with_name("probes.py"))
-    failed = None
+def fits(content: dict[str, Any]) -> bool:
+    """Whether something has the shape of facts."""
     try:
-        # In a session of its own, so that what it started dies with it.
-        child = subprocess.Popen(
-            [sys.executable, "-P", script, probe],
-            env=dict(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except (OSError, ValueError) as error:  # too large an environment, a zero byte in it
-        return {"failed": f"could not be started: {error}"}
-    with child:
-        try:
-            out, err = child.communicate(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            out, err = child.communicate()
-            failed = f"hung: it was stopped after {seconds:.0f} seconds"
-    if child.returncode and not failed:
-        last = err.decode(errors="replace").strip().splitlines()[-1:] or ["it said nothing"]
-        how = f"was killed by signal {-child.returncode}" if child.returncode < 0 else f"ended with {child.returncode}"
-        failed = f"{how}: {last[0][:500]}"
-    found: dict[str, Any] = {}
-    for line in out.splitlines():
-        with suppress(ValueError):
-            found = dict(json.loads(line))
-    return {**found, "failed": failed} if failed else found
+        Facts.of(content)
+    except ValueError:
+        return False
+    return True
 
 
 def system(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
@@ -143,7 +124,7 @@ def system(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "secure_boot": secure_boot(root),
         "root": hasattr(os, "geteuid") and os.geteuid() == 0,
         "memory_limit": memory_limit(),
-        "shadowed": [name for name in ("torch.py", "numba.py", "numpy.py", "cuda.py") if Path(name).exists()],
+        "shadowed": [name for name in ("torch.py", "numba.py", "numpy.py", "cuda.py") if _exists(Path(name))],
     }
 
 
@@ -185,12 +166,10 @@ def gpus(root: Path) -> Iterator[dict[str, Any]]:
     for path in _entries(root / "sys/bus/pci/devices", "*"):
         vendor = VENDORS.get(_read(path / "vendor").strip())
         if vendor and re.match("0x(03|12)", _read(path / "class")):  # display controllers and accelerators
-            driver = path / "driver"
-            yield {
-                "vendor": vendor,
-                "device": _read(path / "device").strip() or None,
-                "driver": driver.readlink().name if driver.is_symlink() else None,
-            }
+            driver = None
+            with suppress(OSError):
+                driver = (path / "driver").readlink().name
+            yield {"vendor": vendor, "device": _read(path / "device").strip() or None, "driver": driver}
 
 
 def windows_gpus() -> Iterator[dict[str, Any]]:
@@ -201,7 +180,7 @@ def windows_gpus() -> Iterator[dict[str, Any]]:
     with suppress(OSError), winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SYSTEM\CurrentControlSet\Enum\PCI") as pci:
         for card in (winreg.EnumKey(pci, number) for number in range(winreg.QueryInfoKey(pci)[0])):
             with (
-                suppress(OSError),
+                suppress(OSError, KeyError),  # not a card; one of another maker
                 winreg.OpenKey(pci, card) as key,
                 winreg.OpenKey(key, winreg.EnumKey(key, 0)) as one,
             ):
@@ -227,16 +206,23 @@ def kernel(root: Path) -> dict[str, Any]:
         r"(\d{3,}\.[\d.]*\d)", _read(root / "sys/module/nvidia/version")
     )
     modules = root / "lib/modules" / platform.release()
-    on_disk = next(
-        (path for place in ("updates", "extra", "kernel") for path in (modules / place).rglob("nvidia.ko*")), None
-    )
+    on_disk = next((path for place in MODULE_FOLDERS for path in _entries(modules / place, "**/nvidia.ko*")), None)
     return {
         "version": version and version[1],
         "open_module": "Open Kernel Module" in said if said else None,
         "loaded": [name for name in MODULES if _exists(root / "sys/module" / name)],
         "on_disk": on_disk and f"/{on_disk.relative_to(root)}",
         "log": kernel_log(root),
+        "gfx": list(architectures(root)),
     }
+
+
+def architectures(root: Path) -> Iterator[str]:
+    """Read the names of AMD's architectures: 90010 stands for gfx90a, 0 for a processor."""
+    for path in _entries(root / "sys/class/kfd/kfd/topology/nodes", "*/properties"):
+        found = re.search(r"^gfx_target_version (\d+)$", _read(path), re.MULTILINE)
+        if number := int(found[1]) if found else 0:
+            yield f"gfx{number // 10000}{number // 100 % 100:x}{number % 100:x}"
 
 
 def kernel_log(root: Path) -> list[str]:
@@ -245,66 +231,42 @@ def kernel_log(root: Path) -> list[str]:
     if root == Path("/") and (dmesg := shutil.which("dmesg")):
         with suppress(OSError, subprocess.TimeoutExpired):
             text = subprocess.run([dmesg], capture_output=True, timeout=5).stdout.decode(errors="replace")
-    text = text or _read(root / "var/log/kern.log")[-1_000_000:]
-    wanted = re.compile(r"NVRM|Xid|nouveau|nvidia.*(key was rejected|version|fail)|amdgpu.*(error|fail)", re.IGNORECASE)
+    # Each line of the file names the host.
+    text = text or re.sub(r"(?m)^.*?\bkernel: ", "", _read(root / "var/log/kern.log", last=True))
+    wanted = re.compile(
+        r"NVRM|Xid|nouveau|module.* is rejected|nvidia.*(rejected|version|fail)|amdgpu.*(error|fail)", re.IGNORECASE
+    )
     return [line[:500] for line in text.splitlines() if wanted.search(line)][-20:]
 
 
-def wheel() -> dict[str, Any]:
+def wheel() -> dict[str, str]:
     """Read what PyTorch was built for out of its files, without running them."""
-    found: dict[str, Any] = {}
-    with suppress(metadata.PackageNotFoundError):
-        found["version"] = metadata.version("torch")
-    with suppress(ImportError, ValueError, AttributeError):
+    text = ""
+    with suppress(Exception):  # whatever is found in its place
         place = util.find_spec("torch")
         text = _read(Path(place.origin).with_name("version.py")) if place and place.origin else ""
-        found |= dict[str, str](re.findall(r"^(cuda|hip|xpu)\b[^=\n]*= *['\"]([^'\"\n]+)", text, re.MULTILINE))
-    return found
+    return dict(re.findall(r"^(cuda|hip|xpu)\b[^=\n]*= *['\"]([^'\"\n]+)", text, re.MULTILINE))
 
 
 def packages() -> dict[str, str]:
-    """Return the versions of packages that matter to a GPU."""
+    """Return the versions of packages that matter to a GPU, from the names of their folders."""
     found: dict[str, str] = {}
-    for distribution in metadata.distributions():
-        with suppress(Exception):  # half-removed packages have no name or no version
-            name = distribution.metadata["Name"].lower().replace("_", "-")
-            if PACKAGES.fullmatch(name):
-                found.setdefault(name, distribution.version)
+    for path in (path for folder in sys.path for path in _entries(Path(folder), "*-info")):
+        named = re.fullmatch(r"([^-]+)-([^-]+)(-.*)?\.(dist|egg)-info", path.name)
+        name = named[1].lower().replace("_", "-") if named else ""
+        # What pip half removed has no such file.
+        if named and PACKAGES.fullmatch(name) and (_exists(path / "METADATA") or _exists(path / "PKG-INFO")):
+            found.setdefault(name, named[2])
     return dict(sorted(found.items()))
 
 
-def secrets(env: Mapping[str, str]) -> list[tuple[re.Pattern[str], str]]:
-    """Return patterns of what tells who and where this is, and what to write in their place."""
-    hidden = [(r"\b(GPU|MIG)-[0-9a-f]{8}-[0-9a-f-]{20,}", r"\1-…")]
-    homes = {env.get("HOME"), env.get("USERPROFILE"), os.path.expanduser("~")} - {None, "", "/"}  # noqa: PTH111
-    hidden += [(re.escape(home), "~") for home in sorted(map(str, homes), key=len, reverse=True)]
-    user = env.get("USER") or env.get("USERNAME")
-    with suppress(Exception):  # a user without a name
-        user = user or getpass.getuser()
-    if user and user != "root":
-        hidden.append((rf"(?<=[/\\]){re.escape(user)}(?=[/\\]|$)", "USER"))
-    hidden += [(rf"\b{re.escape(host)}\b", "HOST") for host in {socket.gethostname()} - {"", "localhost"}]
-    return [(re.compile(pattern), instead) for pattern, instead in hidden]
-
-
-def redacted(content: Any, hidden: Iterable[tuple[re.Pattern[str], str]]) -> Any:
-    """Replace what tells who and where this is in every text, and cut texts that are too long."""
-    if isinstance(content, dict):
-        return {str(key): redacted(value, hidden) for key, value in content.items()}
-    if isinstance(content, list | tuple):
-        return [redacted(value, hidden) for value in content]
-    if isinstance(content, str):
-        for pattern, instead in hidden:
-            content = pattern.sub(instead, content)
-        return content[: LONGEST - 1]
-    return content
-
-
-def _read(path: Path) -> str:
-    """Return the beginning of a file as text, and nothing where it cannot be read."""
+def _read(path: Path, last: bool = False) -> str:
+    """Return the beginning of a file as text, or its end, and nothing where it cannot be read."""
     try:
         with path.open("rb") as file:
-            return file.read(2_000_000).decode(errors="replace")
+            if last:
+                file.seek(max(0, path.stat().st_size - ENOUGH))
+            return file.read(ENOUGH).decode(errors="replace")
     except OSError:
         return ""
 

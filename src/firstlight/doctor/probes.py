@@ -1,18 +1,22 @@
 """What is asked of drivers and libraries, in a process of its own: any of them can hang, crash or poison the process.
 
 ``python -P probes.py NAME`` writes one JSON object a line, each with more facts than the line before, so that what was
-found out before a crash is not lost. Whatever else a library prints goes to the standard error.
+found out before a crash is not lost, and "end" if all was asked. Whatever else a library prints goes to the standard
+error.
 """
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import importlib
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +26,11 @@ MIG, EXCLUSIVE = 1, (1, 3)  # NVML's numbers for a mode that is on, and for comp
 FABRIC = ("not supported", "not started", "in progress", "completed")
 
 
-def main(probe: str) -> None:
-    """Run one probe."""
+def main(probe: str, seconds: float = 0) -> None:
+    """Run one probe, and end by itself soon after so many seconds, even if nobody waits for it any more."""
+    if seconds and hasattr(signal, "alarm"):
+        signal.alarm(int(seconds) + 5)
+    gc.disable()  # the imports are a fifth faster
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     facts: dict[str, Any] = {}
@@ -33,6 +40,8 @@ def main(probe: str) -> None:
         print(json.dumps(facts, default=str), file=out, flush=True)
 
     PROBES[probe](say)
+    print("end", file=out, flush=True)
+    os._exit(0)  # at once: taking libraries down costs time, and some hang or crash at it
 
 
 def words(error: BaseException) -> str:
@@ -58,7 +67,7 @@ def cuda(say: Say) -> None:
         driver = load("libcuda.so.1", "nvcuda.dll")
     except OSError as error:
         return say(error=words(error))
-    say(path=loaded_from("libcuda"))
+    say(path=loaded_from("libcuda.so"))
     number = ctypes.c_int(0)
     if driver.cuDriverGetVersion(ctypes.byref(number)) == 0:  # answers without a device
         say(version=number.value)
@@ -103,12 +112,14 @@ def nvml(say: Say) -> None:
     if library.nvmlSystemGetCudaDriverVersion_v2(ctypes.byref(number)) == 0:
         say(cuda=number.value)
     library.nvmlDeviceGetCount_v2(ctypes.byref(number))
-    devices = []
+    devices, refused = [], []
     for index in range(min(number.value, MOST)):
         handle = ctypes.c_void_p()
-        if library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)) == 0:
+        if code := library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)):
+            refused.append(code)
+        else:
             devices.append(nvml_device(library, handle))
-            say(devices=devices)
+        say(devices=devices, refused=refused)
     return None
 
 
@@ -182,9 +193,9 @@ def torch(say: Say) -> None:
         except BaseException as error:  # whatever is found in its place, SystemExit included
             return say(error=words(error))
         say(imported=True, mps=torch.backends.mps.is_built())
-        kinds: dict[str, Any] = {"cuda": torch.cuda, "xpu": torch.xpu, "mps": torch.mps}
-        here = {"cuda": torch.cuda, "xpu": torch.xpu, "mps": torch.backends.mps}
-        kind = next((kind for kind, module in here.items() if module.is_available()), None)
+        kinds: dict[str, Any] = {kind: getattr(torch, kind, None) for kind in ("cuda", "xpu", "mps")}
+        here = kinds | {"mps": torch.backends.mps}
+        kind = next((kind for kind, module in here.items() if module and module.is_available()), None)
         say(kind=kind, archs=torch.cuda.get_arch_list(), warnings=[str(warning.message)[:2000] for warning in caught])
     if kind is None:
         return None
@@ -196,9 +207,10 @@ def torch(say: Say) -> None:
         there = numbers.to(kind)
         got = ((there @ there.T).sum() + 1.0).cpu()
         say(kernel="right" if torch.isclose(got, expected, rtol=1e-2) else "wrong")
-        say(**copy_rate(kind))
     except Exception as error:
-        say(kernel=words(error))
+        return say(kernel=words(error))
+    with suppress(Exception):  # its memory may be full
+        say(**copy_rate(kind))
     return None
 
 
@@ -261,12 +273,14 @@ def compiled(numba_cuda: Any, kernel: Callable[..., None]) -> dict[str, Any]:
     except Exception as error:
         return {"toolchain": words(error)}
     version = ptx.partition(".version ")[2].split()[0]
-    utils: Any = importlib.import_module("cuda.bindings.utils")
-    needs = utils.get_minimal_required_cuda_ver_from_ptx_ver(version)
+    needs = None
+    with suppress(Exception):  # an old toolkit has no such table, or not this version
+        utils: Any = importlib.import_module("cuda.bindings.utils")
+        needs = utils.get_minimal_required_cuda_ver_from_ptx_ver(version)
     return {"toolchain": "works", "ptx": version, "needs": needs}
 
 
 PROBES: dict[str, Callable[[Say], None]] = {"cuda": cuda, "nvml": nvml, "torch": torch, "numba": numba}
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], *map(float, sys.argv[2:]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -10,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 LONGEST = 20_000  # characters of one text in a report
+LARGEST = 2**64
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Kernel:
     loaded: tuple[str, ...] = ()  # of nvidia, nvidia_uvm, nouveau, amdgpu, i915, xe
     on_disk: str | None = None  # path of an NVIDIA module for this kernel, installed though perhaps not loaded
     log: tuple[str, ...] = ()  # lines of the kernel's log that name the GPU, where the user may read it
+    gfx: tuple[str, ...] = ()  # the architectures of AMD's cards, as amdgpu names them: "gfx1100"
 
 
 @dataclass(frozen=True)
@@ -112,6 +115,7 @@ class Nvml:
     driver: str | None = None
     cuda: int | None = None  # what nvidia-smi calls "CUDA Version"
     devices: tuple[NvmlDevice, ...] = ()
+    refused: tuple[int, ...] = ()  # codes for cards that it found and could not reach: 15 is a lost one
     failed: str | None = None
 
 
@@ -182,13 +186,15 @@ class Facts:
 
     def content(self) -> dict[str, Any]:
         """Return the facts as JSON has them, without what is not known."""
-        return cast("dict[str, Any]", _known(asdict(self)))
+        known = cast("dict[str, Any]", _known(asdict(self)))
+        # An empty variable is a fact: CUDA_VISIBLE_DEVICES="" hides every card.
+        return known | {"env": dict(self.env)} if self.env else known
 
 
 def build(shape: type[T], content: Any, place: str) -> T:
     """Make a dataclass of ours from JSON, checking every value on the way."""
     if not isinstance(content, dict):
-        raise ValueError(f"{place} must be an object, not {content!r:.60}")
+        raise ValueError(f"{place} must be an object, not {_brief(content)}")
     hints = typing.get_type_hints(shape)
     if unknown := sorted(map(str, content.keys() - hints.keys())):
         raise ValueError(f"{place} has an unknown key {unknown[0]!r:.60}; known are {', '.join(hints)}")
@@ -205,19 +211,27 @@ def _value(hint: Any, value: Any, place: str) -> Any:
         return None if value is None else _value(arguments[0], value, place)
     if origin is tuple:
         if not isinstance(value, list | tuple):
-            raise ValueError(f"{place} must be a list, not {value!r:.60}")
+            raise ValueError(f"{place} must be a list, not {_brief(value)}")
         return tuple(_value(arguments[0], item, f"{place}[{number}]") for number, item in enumerate(value))
     if is_dataclass(hint):
         return build(cast("type[Any]", hint), value, place)
     if origin is not None:  # a mapping of texts
         if not isinstance(value, dict):
-            raise ValueError(f"{place} must be an object, not {value!r:.60}")
-        return {str(key): _value(str, item, f"{place}.{key}") for key, item in value.items()}
+            raise ValueError(f"{place} must be an object, not {_brief(value)}")
+        return {_value(str, key, place): _value(str, item, f"{place}[{key!r:.60}]") for key, item in value.items()}
     if type(value) is not hint and not (hint is float and type(value) is int):
-        raise ValueError(f"{place} must be {NAMES[hint]}, not {value!r:.60}")
+        raise ValueError(f"{place} must be {NAMES[hint]}, not {_brief(value)}")
     if hint is str and len(value) > LONGEST:
         raise ValueError(f"{place} is longer than {LONGEST} characters")
+    if hint is str and re.search("[\ud800-\udfff]", value):
+        raise ValueError(f"{place} has half a character in it")
+    if hint in (int, float) and not abs(value) < LARGEST:  # nor is it not a number at all
+        raise ValueError(f"{place} is beyond every number that a machine reports")
     return value
+
+
+def _brief(value: Any) -> str:
+    return type(value).__name__ if isinstance(value, dict | list | tuple) else f"{value!r:.60}"
 
 
 NAMES: dict[Any, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}

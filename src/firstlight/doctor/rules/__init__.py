@@ -4,7 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from firstlight.doctor.rules import compilers, driver, health, makers, place, wheels  # noqa: F401 -- they enter their rules
+from firstlight.doctor.rules import (  # noqa: F401 -- they enter their rules
+    amd,
+    card,
+    compilers,
+    containers,
+    context,
+    driver,
+    health,
+    hidden,
+    library,
+    makers,
+    notes,
+    place,
+    process,
+    start,
+    wheels,
+)
 from firstlight.doctor.rules.ladder import Answer, climb
 from firstlight.doctor.rules.rule import CERTAINTIES, QUESTIONS, RULES, Finding, Rule, Seen
 from firstlight.doctor.shapes import Facts
@@ -34,7 +50,11 @@ def diagnose(facts: Facts) -> list[Finding]:
     )
     broken = next((answer for answer in climb(facts) if answer.state is False), None)
     if broken and all(finding.rule.kind == "note" for finding in findings):
-        found = Seen((broken.words,), ("Keep the report and ask with it: $ firstlight doctor --json",), "possible")
+        found = Seen(
+            (broken.words,),
+            ("Keep the report, and ask with it:", "$ firstlight doctor --json > report.json"),
+            "possible",
+        )
         findings.insert(0, Finding(replace(UNEXPLAINED, question=broken.question), found))
     return findings
 

@@ -1,31 +1,316 @@
-"""Causes in the driver: its module in the kernel, its library, and how they start."""
+"""Causes in the driver's half inside the kernel: which module has the card, and why the right one has not."""
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import sudo
+from firstlight.doctor.rules.ask import (
+    bare,
+    driver_of,
+    heard,
+    install,
+    install_driver,
+    logged,
+    number_of,
+    release_of,
+    sudo,
+)
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
+
+TURING, BLACKWELL = 0x1E00, 0x2900  # the first model numbers of two generations
+SMI = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"
+REJECTED = r"(module|key).* is rejected|key was rejected|required key not available"
+
+
+def rebuilt(facts: Facts) -> str:
+    """The command that takes a new choice of modules into what Linux starts from."""
+    tools = {"apt": "update-initramfs -u", "pacman": "mkinitcpio -P"}
+    tool = next((tools[name] for name in tools if name in facts.system.commands), "dracut --force")
+    return f"$ {sudo(facts)}{tool}"
+
+
+def driverless(facts: Facts) -> bool:
+    """Whether an NVIDIA card is on the bus of a plain machine, and no driver has taken it."""
+    running = facts.kernel.version or "nvidia" in facts.kernel.loaded
+    return bare(facts) and not running and any(gpu.vendor == "nvidia" and not gpu.driver for gpu in facts.gpus)
+
+
+def programs_half(facts: Facts) -> str | None:
+    """What shows that the driver's libraries, its half for programs, are installed."""
+    if facts.cuda.path:
+        return f"its library is there: {facts.cuda.path}"
+    return f"nvmlInit returned {facts.nvml.init}: its library is there" if facts.nvml.init is not None else None
+
+
+def rejected(facts: Facts) -> str | None:
+    """The line which tells that the kernel refused a module for its signature."""
+    return logged(facts, REJECTED) or heard(facts, "Key was rejected by service", "Required key not available")
+
+
+def disowned(facts: Facts) -> str | None:
+    """The line in which the driver tells that it no longer knows a card."""
+    return logged(facts, "Legacy drivers|does not include the required GPU")
 
 
 @rule(
     "driver",
-    says=("nouveau", "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"),
+    says=("nouveau", SMI),
     links=("https://github.com/Oneflow-Inc/oneflow/issues/3106",),
 )
 def nouveau(facts: Facts) -> Seen | None:
     """Linux runs the card with nouveau, a driver that has no CUDA.
 
-    Only one driver can own a card. nouveau comes with Linux and draws the screen; CUDA needs NVIDIA's driver, which
-    cannot take the card while nouveau holds it.
+    Only one driver can own a card. nouveau comes with Linux and draws the screen; CUDA needs NVIDIA's own driver,
+    which cannot take the card while nouveau holds it.
     """
-    if not any(gpu.vendor == "nvidia" and gpu.driver == "nouveau" for gpu in facts.gpus):
+    drivers = {gpu.driver for gpu in facts.gpus if gpu.vendor == "nvidia"}
+    if "nouveau" not in drivers or "nvidia" in drivers:
         return None
-    rebuild = "dracut --force" if "dnf" in facts.system.commands else "update-initramfs -u"
+    *installed, reboot = install_driver(facts)
     return Seen(
         evidence=("the driver that holds the card on the bus is nouveau",),
         fix=(
+            "Install NVIDIA's driver, and keep nouveau away from the card:",
+            *installed,
             f"$ echo blacklist nouveau | {sudo(facts)}tee /etc/modprobe.d/no-nouveau.conf",
-            f"$ {sudo(facts)}{rebuild}",
+            rebuilt(facts),
+            reboot,
+        ),
+    )
+
+
+@rule(
+    "driver",
+    says=("vfio-pci", SMI, "No devices were found"),
+    links=("https://github.com/kubevirt/kubevirt/issues/14593",),
+)
+def given_to_a_virtual_machine(facts: Facts) -> Seen | None:
+    """The card is set aside for a virtual machine.
+
+    A card can be handed whole to a virtual machine. For that, Linux holds it with vfio-pci, a driver that does
+    nothing but pass it on. NVIDIA's driver may be installed all the same; it does not get the card.
+    """
+    drivers = {gpu.driver for gpu in facts.gpus if gpu.vendor == "nvidia"}
+    if "vfio-pci" not in drivers or "nvidia" in drivers:
+        return None
+    return Seen(
+        evidence=("the driver that holds the card on the bus is vfio-pci",),
+        fix=(
+            "If a virtual machine has the card, run your program there. To take the card back, find the line that "
+            "sets it aside:",
+            "$ grep -rn vfio /etc/modprobe.d /etc/default/grub",
+            "Remove that line (after a change in /etc/default/grub, write the boot menu anew: update-grub), then:",
+            rebuilt(facts),
+            f"$ {sudo(facts)}reboot",
+        ),
+    )
+
+
+@rule(
+    "driver",
+    says=(
+        "Found no NVIDIA driver on your system",
+        "libcuda.so.1: cannot open shared object file",
+        "nvidia-smi: command not found",
+    ),
+    links=("https://github.com/MeshInspector/MeshLib/pull/6335",),
+)
+def no_driver(facts: Facts) -> Seen | None:
+    """NVIDIA's driver is not installed.
+
+    The card is in the machine, but nothing knows how to drive it. PyTorch's wheel brings all of CUDA that it needs,
+    with one exception: the driver, which belongs to the operating system.
+    """
+    if not driverless(facts) or programs_half(facts) or facts.kernel.on_disk:
+        return None
+    return Seen(
+        evidence=("an NVIDIA card is on the bus, and no driver holds it", str(facts.cuda.error or "no libcuda.so.1")),
+        fix=install_driver(facts),
+    )
+
+
+@rule(
+    "driver",
+    says=(SMI, "modprobe: FATAL: Module nvidia not found", "No CUDA GPUs are available"),
+    links=("https://github.com/CachyOS/linux-cachyos/issues/118", "https://github.com/NVIDIA/nvidia-docker/issues/365"),
+)
+def no_module_for_this_kernel(facts: Facts) -> Seen | None:
+    """NVIDIA's driver has no module for the Linux kernel that runs.
+
+    One half of the driver is a module of the kernel, and each version of the kernel needs a module of its own. After
+    an update of the kernel it is built or installed anew; where that failed, the other half finds nobody to talk to.
+    """
+    half = programs_half(facts)
+    if not driverless(facts) or not half or facts.kernel.on_disk:
+        return None
+    kernel = facts.system.kernel or "$(uname -r)"
+    headers = {"apt": f"linux-headers-{kernel}", "dnf": f"kernel-devel-{kernel}", "pacman": "linux-headers"}
+    build = "akmods --force" if "dnf" in facts.system.commands else "dkms autoinstall"
+    *installed, reboot = install_driver(facts)
+    return Seen(
+        evidence=(half, f"no module nvidia.ko is installed for the kernel {facts.system.kernel or 'that runs'}"),
+        fix=(
+            *install(facts, **headers),
+            f"$ {sudo(facts)}{build}",
+            reboot,
+            "If there is no such command or it fails, install the driver again, then restart:",
+            *installed,
+        ),
+        certainty="likely",
+    )
+
+
+@rule(
+    "driver",
+    says=("Key was rejected by service", "Required key not available", SMI),
+    links=(
+        "https://github.com/linux-surface/linux-surface/issues/906",
+        "https://github.com/awesometic/realtek-r8126-dkms/issues/3",
+    ),
+)
+def secure_boot(facts: Facts) -> Seen | None:
+    """Secure Boot refuses NVIDIA's kernel module.
+
+    With Secure Boot, Linux loads only modules that are signed with a key which the machine's firmware knows. A module
+    that was built on this machine is signed with a key of this machine, and you have to make that key known, once.
+    """
+    line = rejected(facts)
+    built = facts.kernel.on_disk or programs_half(facts)
+    if not driverless(facts) or not built or not (line or (facts.kernel.on_disk and facts.system.secure_boot)):
+        return None
+    keys = {"ubuntu": "/var/lib/shim-signed/mok/MOK.der", "debian": "/var/lib/dkms/mok.pub"}
+    key = next((keys[name] for name in keys if name in facts.system.distro), "/etc/pki/akmods/certs/public_key.der")
+    tool = () if "mokutil" in facts.system.commands else install(facts, **dict.fromkeys(("apt", "dnf"), "mokutil"))
+    return Seen(
+        evidence=(
+            line or "Secure Boot is on",
+            f"the module is installed and not loaded: {facts.kernel.on_disk or 'nvidia'}",
+        ),
+        fix=(
+            *tool,
+            f"$ {sudo(facts)}mokutil --import {key}",
+            "It asks you to invent a password, which you need only once.",
+            f"$ {sudo(facts)}reboot",
+            'On the blue screen that comes up, choose "Enroll MOK" and "Continue", and type the password. Or switch '
+            "Secure Boot off in the firmware's settings (BIOS).",
+        ),
+        certainty="certain" if line else "likely",
+    )
+
+
+@rule(
+    "driver",
+    says=(SMI, "No CUDA GPUs are available"),
+    links=("https://github.com/mattshma/bigdata/issues/133",),
+)
+def module_not_loaded(facts: Facts) -> Seen | None:
+    """NVIDIA's kernel module is installed, but not loaded.
+
+    Linux loads the module when it finds the card. It does not if the driver was installed since the last start, if a
+    line in /etc/modprobe.d forbids it, or if a laptop is set to use only its other graphics.
+    """
+    if not driverless(facts) or not facts.kernel.on_disk or facts.system.secure_boot or rejected(facts):
+        return None
+    if disowned(facts):
+        return None
+    return Seen(
+        evidence=(f"installed: {facts.kernel.on_disk}", "the kernel has not loaded it, and no driver holds the card"),
+        fix=(
+            f"$ {sudo(facts)}modprobe nvidia",
+            "If that says nothing, it worked, and a restart should do the same. If it fails, the last lines of the "
+            "kernel's log tell why, and the second of these commands shows what forbids it:",
+            f"$ {sudo(facts)}dmesg | tail",
+            "$ grep -rn nvidia /etc/modprobe.d",
+            *((f"$ {sudo(facts)}prime-select on-demand",) if "ubuntu" in facts.system.distro else ()),
+        ),
+        certainty="likely",
+    )
+
+
+@rule(
+    "driver",
+    says=(
+        "requires use of the NVIDIA open kernel modules",
+        "No devices were found",
+        "RmInitAdapter failed! (0x22:0x56",
+    ),
+    links=(
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/862",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/872",
+    ),
+)
+def closed_module(facts: Facts) -> Seen | None:
+    """The card is too new for NVIDIA's closed kernel module.
+
+    NVIDIA ships its kernel module twice: closed, and open. Cards of the Blackwell generation (GeForce RTX 50, B200)
+    and later work with the open one alone. The closed one loads, and then shows no device.
+    """
+    line = logged(facts, "requires use of the NVIDIA open kernel modules")
+    new = any(gpu.vendor == "nvidia" and number_of(gpu) >= BLACKWELL for gpu in facts.gpus)
+    dark = not facts.cuda.devices and not facts.nvml.devices
+    if not line and not (new and dark and facts.kernel.open_module is False):
+        return None
+    release, fedora = max(release_of(driver_of(facts)), 580), facts.system.distro[:1] == ("fedora",)
+    macro = "echo %_with_kmod_nvidia_open 1 | {0}tee /etc/rpm/macros.nvidia-kmod"
+    steps = install(
+        facts,
+        apt=f"nvidia-driver-{release}-open" if "ubuntu" in facts.system.distro else "nvidia-open-kernel-dkms",
+        pacman="nvidia-open",
+        zypper="nvidia-open-driver-G06-signed-kmp-meta",
+        **({} if fedora else {"dnf": "nvidia-open --allowerasing"}),
+    )
+    if fedora:
+        steps = (f"$ {macro.format(sudo(facts))}", f"$ {sudo(facts)}akmods --kernels $(uname -r) --rebuild")
+    return Seen(
+        evidence=(
+            line or f"the closed kernel module {facts.kernel.version} runs, and shows no device",
+            *(f"the card's model number is {gpu.device}" for gpu in facts.gpus if number_of(gpu) >= BLACKWELL),
+        ),
+        fix=(
+            *steps,
+            f"$ {sudo(facts)}reboot",
+            'If there is still no device, switch on "Above 4G Decoding" and "Resizable BAR" in the settings of the '
+            "firmware (BIOS).",
+        ),
+    )
+
+
+@rule(
+    "driver",
+    says=(
+        "is not supported by open nvidia.ko because it does not include the required GPU System Processor (GSP)",
+        "Legacy drivers",
+        "No devices were found",
+    ),
+    links=(
+        "https://github.com/pop-os/pop/issues/3859",
+        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/696",
+    ),
+)
+def card_too_old(facts: Facts) -> Seen | None:
+    """The card is too old for this driver.
+
+    NVIDIA's open kernel module knows cards from 2018 on (GeForce GTX 16 and RTX 20, compute capability 7.5), and the
+    drivers after the branch 580 know no older ones at all. An older card (GTX 10, P100, V100) needs the closed module
+    of an earlier branch. The newer driver installs and loads, and then leaves the card alone.
+    """
+    line = disowned(facts)
+    old = any(gpu.vendor == "nvidia" and 0 < number_of(gpu) < TURING for gpu in facts.gpus)
+    modern = facts.kernel.open_module or release_of(facts.kernel.version) > 580
+    if facts.cuda.devices or facts.nvml.devices or not (line or (old and modern)):
+        return None
+    kind = ", open kernel module" if facts.kernel.open_module else ""
+    steps = {"ubuntu": install(facts, apt="nvidia-driver-580"), "fedora": install(facts, dnf="akmod-nvidia-580xx")}
+    named = next((steps[name] for name in steps if name in facts.system.distro[:2]), ())
+    site = "https://www.nvidia.com/en-us/drivers/unix/"
+    return Seen(
+        evidence=(
+            *([line] if line else []),
+            *(f"the card's model number is {gpu.device}" for gpu in facts.gpus if 0 < number_of(gpu) < TURING),
+            *([f"driver {facts.kernel.version}{kind}"] if facts.kernel.version else []),
+        ),
+        fix=(
+            "Install the closed kernel module of the branch 580, for cards before 2014 that of the branch 470:",
+            *(named or (f"NVIDIA lists the branches and the cards that each one knows: {site}",)),
             f"$ {sudo(facts)}reboot",
         ),
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firstlight.doctor.rules.ask import MAKERS, covers, cuda_number, maker
+from firstlight.doctor.rules.ask import MAKERS, covers, cuda_number, files, maker, shut
 from firstlight.doctor.rules.rule import QUESTIONS
 from firstlight.doctor.shapes import Facts
 
@@ -29,7 +29,7 @@ def climb(facts: Facts) -> list[Answer]:
     Examples
     --------
     >>> [answer.words for answer in climb(Facts()) if answer.state is False]
-    ['PyTorch is not installed', 'none was found']
+    ['none was found']
     """
     found = [Answer(question, *ANSWERS[question](facts)) for question in QUESTIONS]
     if maker(facts):
@@ -43,25 +43,28 @@ State = tuple[bool | None, str]
 LATER: State = (None, "not reached")
 NEEDLESS: State = (None, "not needed for this GPU")
 BUILT = {"cuda": "CUDA", "hip": "ROCm", "xpu": "XPU", "mps": "MPS"}
+NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple"}
 
 
 def wheel(facts: Facts) -> State:
     torch, vendor = facts.torch, maker(facts)
-    if not torch.version:
-        return False, "PyTorch is not installed"
+    if not torch.version:  # without a GPU, that breaks nothing
+        return (False if vendor else None), "PyTorch is not installed"
+    if vendor == "apple" and not torch.imported:  # only the import tells
+        return None, f"PyTorch {torch.version}"
     kinds = [f"{name} {version}" for kind, name in BUILT.items() if isinstance(version := getattr(torch, kind), str)]
     words = f"PyTorch {torch.version} for {kinds[0] if kinds else 'MPS' if torch.mps else 'the CPU'}"
-    return (bool(getattr(torch, MAKERS[vendor])) if vendor else True), words
+    return (bool(getattr(torch, MAKERS[vendor])) if vendor else None), words
 
 
 def bus(facts: Facts) -> State:
     vendor = maker(facts)
     if not vendor:
-        return False, "none was found"
-    devices = facts.cuda.devices or facts.nvml.devices
+        seen = " and ".join(sorted({NAMES[gpu.vendor] for gpu in facts.gpus}))
+        return False, f"one of {seen}, but none that PyTorch supports" if seen else "none was found"
+    devices = (facts.cuda.devices or facts.nvml.devices) if vendor == "nvidia" else ()
     names = [device.name for device in devices] or list(facts.torch.names)
-    makers = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple"}
-    return True, ", ".join(dict.fromkeys(name for name in names if name)) or f"one of {makers[vendor]}"
+    return True, ", ".join(dict.fromkeys(name for name in names if name)) or f"one of {NAMES[vendor]}"
 
 
 def driver(facts: Facts) -> State:
@@ -73,24 +76,31 @@ def driver(facts: Facts) -> State:
         if version:
             kind = {True: ", open kernel module", False: ", closed kernel module", None: ""}[facts.kernel.open_module]
             return True, f"NVIDIA {version}{kind}"
-        if facts.system.wsl or facts.system.os == "windows" or facts.system.tegra:
-            return LATER
+    if facts.system.wsl:
+        return None, "Windows has it"
+    if facts.system.os != "linux" or facts.system.tegra:
+        return LATER
     bound = {gpu.driver for gpu in facts.gpus if gpu.vendor == vendor}
     good = bound & {"nvidia", "amdgpu", "i915", "xe"}
     if good:
         return True, ", ".join(sorted(map(str, good)))
-    if facts.system.os != "linux" or not bound:
+    if not bound:
         return LATER
-    return False, f"{', '.join(sorted(map(str, bound - {None}))) or 'no driver'} holds the card"
+    others = ", ".join(sorted(driver for driver in bound if driver))
+    return False, f"{others} has the card" if others else "no driver has taken the card"
 
 
 def nodes(facts: Facts) -> State:
     if facts.system.os != "linux":
         return NEEDLESS
-    if not facts.nodes:
-        return False, "there is none"
-    closed = [node.path for node in facts.nodes if not node.open]
-    return (False, f"not {', '.join(closed)}") if closed else (True, ", ".join(node.path for node in facts.nodes[:3]))
+    if closed := [node.path for node in shut(facts)]:
+        return False, f"not {', '.join(closed)}"
+    paths = [node.path for node in files(facts)]
+    if maker(facts) == "amd" and not facts.system.wsl and "/dev/kfd" not in paths:
+        return False, "there is no /dev/kfd"
+    if not paths:  # a Jetson has them in places of its own
+        return (None, "not known on a Jetson") if facts.system.tegra else (False, "there is none")
+    return True, ", ".join(paths[:3])
 
 
 def library(facts: Facts) -> State:
@@ -139,6 +149,8 @@ def version(facts: Facts) -> State:
 
 
 def code(facts: Facts) -> State:
+    if maker(facts) == "amd":
+        return code_for_amd(facts)
     if maker(facts) != "nvidia":
         return NEEDLESS
     cards = [device.capability for device in facts.cuda.devices]
@@ -149,11 +161,24 @@ def code(facts: Facts) -> State:
     return not missing, f"{'no code' if missing else 'code'} for compute capability {named}"
 
 
+def code_for_amd(facts: Facts) -> State:
+    cards, archs = facts.kernel.gfx, facts.torch.archs
+    if not cards or not facts.torch.hip or not archs:
+        return LATER
+    known = [card for card in cards if card in archs]
+    if known or facts.torch.kernel == "right":  # a sister's code may run
+        return True, f"code for {', '.join(known or cards)}"
+    return False, f"no code for {', '.join(cards)}"
+
+
 def torch(facts: Facts) -> State:
-    if facts.torch.kernel:
-        return facts.torch.kernel == "right", f"the result of a matrix product: {facts.torch.kernel}"
-    if facts.torch.error or facts.torch.failed:
-        return False, f"import torch: {facts.torch.error or facts.torch.failed}"
+    kernel, failed = facts.torch.kernel, facts.torch.failed
+    if kernel in ("right", "wrong"):
+        return kernel == "right", f"the product of two matrices was {kernel}"
+    if kernel or (failed and facts.torch.imported):
+        return False, f"the product of two matrices: {kernel or failed}"
+    if facts.torch.error or failed:
+        return False, f"import torch: {facts.torch.error or failed}"
     return (False, "PyTorch finds no GPU") if facts.torch.imported and not facts.torch.kind else LATER
 
 
@@ -173,27 +198,42 @@ def toolchain(facts: Facts) -> State:
 
 
 def ptx(facts: Facts) -> State:
+    if maker(facts) != "nvidia":
+        return NEEDLESS
     if not facts.numba.needs or not facts.cuda.version:
         return LATER
-    words = f"PTX {facts.numba.ptx} needs CUDA {cuda_number(facts.numba.needs)}"
+    words = f"its PTX {facts.numba.ptx} is for CUDA {cuda_number(facts.numba.needs)}"
+    if facts.numba.needs <= facts.cuda.version:
+        return True, words
     # A driver of the same CUDA generation is helped out by NVIDIA's linker; the kernel's run tells.
-    return facts.numba.needs <= facts.cuda.version or facts.numba.kernel == "right", words
+    words += f", the driver knows up to {cuda_number(facts.cuda.version)}"
+    return (True, f"{words}; NVIDIA's linker helps") if facts.numba.kernel == "right" else (False, words)
 
 
 def numba(facts: Facts) -> State:
     kernel = facts.numba.kernel
-    return (kernel == "right", f"the result of a kernel: {kernel}") if kernel else LATER
+    if maker(facts) != "nvidia":
+        return NEEDLESS
+    return (kernel == "right", f"a kernel's result: {kernel}") if kernel else LATER
 
 
 def health(facts: Facts) -> State:
-    torch = facts.torch
     errors = sum(device.ecc_errors for device in facts.nvml.devices)
     if errors:
-        return False, f"{errors} errors in its memory that could not be corrected"
-    if not torch.rate or not torch.ceiling:
+        return False, f"{errors} error{'s' * (errors > 1)} in its memory that could not be corrected"
+    reached = share(facts)
+    if reached is None or not facts.torch.rate:
         return LATER
-    words = f"a copy moves {torch.rate / 1e9:,.0f} GB/s, {torch.rate / torch.ceiling:.0%} of what its memory can do"
-    return torch.rate > SLOW * torch.ceiling, words
+    words = f"a copy moves {facts.torch.rate / 1e9:,.0f} GB/s, {reached:.0%} of what its memory can do"
+    return reached > SLOW, words
+
+
+def share(facts: Facts) -> float | None:
+    """How much of what the memory can do a copy reached; a slice of a card (MIG) has only a part of its memory."""
+    torch = facts.torch
+    if not torch.rate or not torch.ceiling or any(device.mig for device in facts.nvml.devices):
+        return None
+    return torch.rate / torch.ceiling
 
 
 ANSWERS: dict[str, Callable[[Facts], State]] = {

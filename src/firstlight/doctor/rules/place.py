@@ -1,3 +1,283 @@
-"""Causes in the place where the program runs: containers, Windows' Linux, clusters, and what hides a GPU."""
+"""Causes in the place where the program runs: no GPU at all, a cluster, Windows' Linux, a Jetson."""
 
 from __future__ import annotations
+
+from firstlight.doctor.rules.ask import cluster, has, maker, pip, shut, too_old, torch_for
+from firstlight.doctor.rules.containers import give
+from firstlight.doctor.rules.rule import Seen, rule
+from firstlight.doctor.shapes import Facts
+
+NOT_FOUND = (
+    "Found no NVIDIA driver on your system",
+    "No CUDA GPUs are available",
+    "no CUDA-capable device is detected",
+)
+WSL_GUIDE = "https://docs.nvidia.com/cuda/wsl-user-guide/"
+JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform/"
+ASK_SLURM = (
+    "Ask for a GPU. To try things out, in a shell on a node that has one:",
+    "$ srun --gpus=1 --pty bash",
+    "For work that runs by itself, a line of the script asks for it: #SBATCH --gpus=1",
+    "$ sbatch your_script.sh",
+    'On some clusters the option is --gres=gpu:1, or the GPUs have a partition of their own. The column "GRES" tells:',
+    "$ sinfo -o '%P %G'",
+)
+
+
+def still_works(facts: Facts) -> tuple[str, ...]:
+    """Return what one can do here without a GPU."""
+    system, numba = facts.system, facts.numba
+    lines = ["Every page of this site runs here: it computes on the processor (CPU), and kernels run in a simulator."]
+    if facts.torch.version:
+        lines.append(f"PyTorch {facts.torch.version} computes on the CPU: the same code, on the device cpu.")
+    else:
+        index = "" if system.os == "darwin" else " --index-url https://download.pytorch.org/whl/cpu"
+        lines += ["PyTorch is not installed; it computes on the CPU too:", f"$ {pip(facts)} torch{index}"]
+    if numba.version:
+        start = '$env:NUMBA_ENABLE_CUDASIM = "1"; ' if system.os == "windows" else "NUMBA_ENABLE_CUDASIM=1 "
+        lines += [
+            "Kernels of Numba run in its simulator, slowly but right. It is turned on before numba is imported:",
+            f"$ {start}python your_script.py",
+        ]
+    if numba.toolchain == "works":
+        lines.append("Numba also compiles kernels here, to PTX: NVIDIA's instructions, to be read but not run.")
+    return tuple(lines)
+
+
+@rule("bus", kind="no-gpu", says=(*NOT_FOUND, "Torch not compiled with CUDA enabled"))
+def no_gpu(facts: Facts) -> Seen | None:
+    """There is no GPU in this machine that PyTorch can use.
+
+    Nothing is broken. Most laptops and many servers have no GPU of the kind that PyTorch computes on. If you know that
+    one is built in, it gets no power, is turned off in the firmware (BIOS), or, in a virtual machine, is not passed
+    through to it.
+    """
+    system = facts.system
+    if maker(facts) or cluster(facts) or (system.wsl and not system.container):
+        return None
+    if any(too_old(facts, gpu) for gpu in facts.gpus):  # there is one, for which PyTorch has nothing
+        return None
+    if system.os == "darwin":
+        seen = "this Mac has no Apple chip, and PyTorch computes on no other GPU of a Mac"
+    elif facts.gpus:
+        models = ", ".join(f"{gpu.vendor} {gpu.device or ''}".strip() for gpu in facts.gpus)
+        seen = f"on the bus is only what draws the screen, and PyTorch has no code for it: {models}"
+    else:
+        seen = "no card of NVIDIA, AMD or Intel is on the bus, and there are no device files of one"
+    around: tuple[str, ...] = ()
+    if system.container:
+        around = (
+            f"This is a container ({system.container}): it sees what it was given. If the machine around it has a GPU "
+            "of NVIDIA, start it there with the GPU:",
+            *give(facts, "nvidia"),
+        )
+    elsewhere = (
+        "To compute on a GPU, take the pages to a machine that has one: a colleague's, a cluster (there you ask for a "
+        "GPU when you start a job), or a notebook service that lends one.",
+    )
+    return Seen((seen,), (*still_works(facts), *around, *elsewhere))
+
+
+@rule("bus", kind="no-gpu", says=NOT_FOUND, links=("https://slurm.schedmd.com/gres.html#Running_Jobs",))
+def cluster_node_without_gpu(facts: Facts) -> Seen | None:
+    """You are on a node of a cluster that has no GPU.
+
+    A cluster is many machines, its nodes. The one that you log in to mostly has no GPU; a scheduler, here Slurm, runs
+    your work on others. It takes a node with a GPU only if you ask for a GPU.
+    """
+    if maker(facts) or not cluster(facts):
+        return None
+    job = "SLURM_JOB_ID" in facts.env
+    where = (
+        "this runs in a job of Slurm: SLURM_JOB_ID is set"
+        if job
+        else "sbatch, Slurm's command, is here, and this is no job: it is a node to log in to"
+    )
+    return Seen(("no GPU is on the bus", where), (*ASK_SLURM, *still_works(facts)))
+
+
+@rule(
+    "nodes",
+    says=(*NOT_FOUND, "No devices were found", "CUDA_VISIBLE_DEVICES=NoDevFiles"),
+    links=("https://slurm.schedmd.com/gres.html", "https://github.com/3dem/model-angelo/issues/60"),
+)
+def slurm_job_without_gpu(facts: Facts) -> Seen | None:
+    """Slurm gave your job no GPU, because it did not ask for one.
+
+    The node has GPUs, but Slurm opens only those that a job asked for. To have landed on the node, or in a partition
+    that is called gpu, is not enough. nvidia-smi may still run, and list no device.
+    """
+    env = facts.env
+    asked = "SLURM_JOB_GPUS" in env or env.get("SLURM_GPUS_ON_NODE", "0") != "0"
+    if "SLURM_JOB_ID" not in env or asked or not maker(facts) or facts.cuda.devices or facts.torch.kind:
+        return None
+    closed = [node.path for node in shut(facts)]
+    hidden = env.get("CUDA_VISIBLE_DEVICES") == "NoDevFiles"
+    if not closed and not hidden:
+        return None
+    return Seen(
+        evidence=(
+            "this runs in a job of Slurm, to which it gave no GPU: SLURM_JOB_ID is set, SLURM_JOB_GPUS is not",
+            *((f"it may not open {', '.join(closed)}",) if closed else ()),
+            *(("Slurm set CUDA_VISIBLE_DEVICES=NoDevFiles",) if hidden else ()),
+        ),
+        fix=ASK_SLURM,
+    )
+
+
+@rule(
+    "bus",
+    kind="no-gpu",
+    says=(*NOT_FOUND, "WSL1 is not currently supported"),
+    links=(WSL_GUIDE, "https://github.com/microsoft/WSL/issues/5554"),
+)
+def wsl_without_gpu(facts: Facts) -> Seen | None:
+    """Windows lends no GPU to this Linux.
+
+    In WSL, the Linux inside Windows, the card belongs to Windows, which lends it through the file /dev/dxg. WSL 1 has
+    no such file at all; WSL 2 has it if Windows, its driver and WSL are new enough, and the machine has a GPU.
+    """
+    system = facts.system
+    if not system.wsl or system.container or maker(facts):
+        return None
+    release = system.kernel or ""
+    if release.endswith("-Microsoft"):  # WSL 2 writes it small, and ends in "WSL2"
+        seen = f"the kernel is {release}, which is WSL 1"
+        steps: tuple[str, ...] = (
+            "Turn this Linux into WSL 2. In PowerShell on Windows, the first command tells its name:",
+            "$ wsl --list --verbose",
+            "$ wsl --set-version Ubuntu 2",
+        )
+    else:
+        seen = f"the kernel is {release or 'not known'}"
+        steps = (
+            "In PowerShell on Windows, bring WSL up to date and start it anew:",
+            "$ wsl --update",
+            "$ wsl --shutdown",
+            "If /dev/dxg is still missing, install the newest driver of the card on Windows, and see that the file "
+            ".wslconfig in your Windows home folder does not say gpuSupport=false.",
+        )
+    return Seen(("there is no /dev/dxg", seen), (*steps, "If the computer has no GPU:", *still_works(facts)), "likely")
+
+
+@rule(
+    "driver",
+    says=("libcuda.so.1: cannot open shared object file", "Found no NVIDIA driver on your system"),
+    links=(WSL_GUIDE, "https://github.com/microsoft/WSL/issues/5604"),
+)
+def wsl_without_driver(facts: Facts) -> Seen | None:
+    """Windows lends this Linux a GPU, but no driver of NVIDIA.
+
+    In WSL the driver on Windows brings CUDA's library for Linux along: Windows shows it in /usr/lib/wsl/lib. It is not
+    there if Windows runs the card with a driver of its own, or if the card is not one of NVIDIA.
+    """
+    system = facts.system
+    if not system.wsl or system.container or maker(facts) != "nvidia" or not facts.cuda.error or facts.torch.kind:
+        return None
+    return Seen(
+        evidence=("/dev/dxg is there", f"CUDA's library is not: {facts.cuda.error}"),
+        fix=(
+            "If the computer has a card of NVIDIA, install its driver on Windows, never in here: "
+            "https://www.nvidia.com/en-us/drivers/",
+            "Then, in PowerShell on Windows:",
+            "$ wsl --update",
+            "$ wsl --shutdown",
+            "If this finds the library in here all the same, only the list of libraries is out of date:",
+            "$ ls /usr/lib/wsl/lib/libcuda.so.1 && sudo ldconfig",
+            "If the computer has no card of NVIDIA, there is nothing to mend:",
+            *still_works(facts),
+        ),
+        certainty="likely",
+    )
+
+
+@rule(
+    "library",
+    says=(
+        "Call to cuInit results in CUDA_ERROR_NO_DEVICE (100)",
+        "no CUDA-capable device is detected",
+        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
+    ),
+    links=(WSL_GUIDE, "https://github.com/NVIDIA/cuml/issues/6218"),
+)
+def linux_driver_in_wsl(facts: Facts) -> Seen | None:
+    """A Linux driver inside WSL hides the one that Windows lends.
+
+    In WSL the driver belongs on Windows, and Linux finds its library in /usr/lib/wsl/lib. A driver installed inside,
+    often by a guide for plain Linux, brings a library of the same name, which is found first and knows no card.
+    """
+    path, init = facts.cuda.path or "", facts.cuda.init
+    if not facts.system.wsl or not path or facts.cuda.devices:
+        return None
+    if any(place in path for place in ("/usr/lib/wsl/", "/compat/", "/stubs/")):
+        return None
+    packages = "libcuda1 'nvidia-driver*'" if facts.system.distro[:1] == ("debian",) else "'*nvidia-compute*'"
+    remove = (
+        "In here, this tells which package the library came with:",
+        f"$ dpkg -S {path}",
+        "Remove it; the list that is shown should name packages of NVIDIA's driver alone:",
+        f"$ sudo apt purge {packages}",
+    )
+    return Seen(
+        evidence=(
+            f"CUDA's library is {path}, not the one in /usr/lib/wsl/lib",
+            *((f"cuInit, with which it starts, returned {init}",) if init is not None else ()),
+        ),
+        fix=(
+            *(remove if "apt" in facts.system.commands else ("In here, remove the packages of NVIDIA's driver.",)),
+            "$ sudo ldconfig",
+            "In PowerShell on Windows, start WSL anew:",
+            "$ wsl --shutdown",
+            "Until then a program can be pointed to the right library:",
+            "$ LD_LIBRARY_PATH=/usr/lib/wsl/lib python your_script.py",
+        ),
+    )
+
+
+@rule(
+    "wheel",
+    says=(
+        "CUDA error: no kernel image is available for execution on the device",
+        "Torch not compiled with CUDA enabled",
+    ),
+    links=(JETSON_GUIDE, "https://github.com/pytorch/pytorch/issues/145560"),
+)
+def jetson_wheel(facts: Facts) -> Seen | None:
+    """PyTorch's wheel is made for servers, not for a Jetson.
+
+    A Jetson has the ARM processor of some servers but a GPU of its own kind, and its driver comes with JetPack,
+    NVIDIA's system for it. pip takes the wheel for ARM servers, which has no code for that GPU, or none for any.
+    """
+    torch = facts.torch
+    cards = [device.capability for device in facts.cuda.devices if device.capability]
+    # Code for another card of the same generation does not run on a Jetson.
+    missing = [card for card in cards if f"sm_{card[0]}{card[1]}" not in torch.archs]
+    served = torch.cuda and not (torch.archs and missing)
+    if not facts.system.tegra or not torch.version or torch.kernel == "right" or served or not has(facts, "nvidia"):
+        return None
+    seen = [f"this is a Jetson, with the kernel {facts.system.kernel}", f"PyTorch {torch.version}"]
+    if not torch.cuda:
+        seen.append("this PyTorch is for the CPU alone")
+    else:
+        seen.append(f"it has code for {', '.join(torch.archs)}, the GPU needs sm_{missing[0][0]}{missing[0][1]}")
+    return Seen(tuple(seen), jetson_steps(facts))
+
+
+def jetson_steps(facts: Facts) -> tuple[str, ...]:
+    """Return where the wheel for this Jetson comes from, which its JetPack decides; the kernel tells which that is."""
+    release, thor = facts.system.kernel or "", any(card.capability == (11, 0) for card in facts.cuda.devices)
+    if thor:
+        return ("For a Jetson Thor, PyTorch's own wheel for CUDA 13 has the code:", torch_for(facts, "cu130"))
+    container = (
+        "A container made for your JetPack has a PyTorch that fits: https://github.com/dusty-nv/jetson-containers",
+        "$ jetson-containers run $(autotag l4t-pytorch)",
+    )
+    if not release.startswith("5.15."):
+        return (f"NVIDIA lists which PyTorch belongs to which JetPack: {JETSON_GUIDE}", *container)
+    return (
+        "This is JetPack 6. Its wheels are for Python 3.10, in an environment of its own:",
+        "$ python3.10 -m venv ~/jetson-env",
+        "$ ~/jetson-env/bin/pip install torch --index-url https://pypi.jetson-ai-lab.io/jp6/cu126",
+        "The pages of this site need Python 3.11 or newer, which JetPack 7.2 has; it is there for the Orin too.",
+        *container,
+    )

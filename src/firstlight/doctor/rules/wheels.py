@@ -1,3 +1,288 @@
-"""Causes in PyTorch's wheel: built for something else, broken, or without code for the card."""
+"""Causes in the choice of PyTorch's wheel: none, or one for something else than this card, this driver, this Python."""
 
 from __future__ import annotations
+
+from firstlight.doctor.rules.ask import (
+    cluster,
+    covers,
+    cuda_number,
+    cuda_tag,
+    driver_of,
+    fresh,
+    has,
+    heard,
+    install_driver,
+    maker,
+    number_of,
+    release_of,
+    torch_for,
+)
+from firstlight.doctor.rules.rule import Seen, rule
+from firstlight.doctor.shapes import Facts
+
+OLDEST, NEWEST = (3, 11), (3, 14)  # Pythons that the site's pages run on
+DRIVERS = {11: 450, 12: 525, 13: 580}  # the first driver that can run programs of a generation of CUDA
+BLACKWELL = 0x2900  # the first model number of the generation whose compute capability is 10.0 and more
+INDEX = {"amd": "rocm7.2", "intel": "xpu"}
+WHEELS = "https://pytorch.org/get-started/locally/"
+
+
+def python_of(facts: Facts) -> tuple[int, ...]:
+    """Return the version of Python, as far as wheels are chosen by it."""
+    return tuple(int(part) for part in facts.system.python.split(".")[:2])
+
+
+def unserved(facts: Facts) -> bool:
+    """Whether this Python is one that wheels are not built for."""
+    return facts.system.free_threaded or not OLDEST <= python_of(facts) <= NEWEST
+
+
+def from_conda(facts: Facts) -> str | None:
+    """Return conda's own name of the PyTorch without GPU code that it installed."""
+    return next((name for name in facts.system.conda if name.startswith(("pytorch-", "libtorch-")) and "cpu" in name), None)
+
+
+def newer_driver(facts: Facts, release: int) -> tuple[str, ...]:
+    """Return how this machine gets a newer driver."""
+    system = facts.system
+    if system.os == "windows" or system.wsl:
+        steps: tuple[str, ...] = ("Install the newest driver for your card on Windows: https://www.nvidia.com/en-us/drivers/",)
+        return (*steps, "In PowerShell, bring Windows' Linux up to date too:", "$ wsl --update") if system.wsl else steps
+    if system.container:
+        return ("The driver belongs to the machine around the container: it has to be updated there.",)
+    if cluster(facts):
+        return (f"The driver belongs to the cluster: ask its administrators for {release} or newer.",)
+    return (
+        *install_driver(facts),
+        f"Then nvidia-smi has to print a driver of {release} or newer. If your distribution has no such driver, take "
+        "NVIDIA's own packages: https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",
+    )
+
+
+@rule(
+    "wheel",
+    says=(
+        "ERROR: Could not find a version that satisfies the requirement torch (from versions: none)",
+        "ERROR: No matching distribution found for torch",
+    ),
+    links=("https://github.com/pytorch/pytorch/issues/91543",),
+)
+def python_without_wheels(facts: Facts) -> Seen | None:
+    """There is no PyTorch for this version of Python.
+
+    A wheel, pip's ready-built package, is made for one version of Python. A new Python comes out before the wheels for
+    it, and an old one gets no new wheels. The free-threaded build of Python (its name ends in "t") needs wheels of its
+    own, which Numba's package for CUDA does not have. pip then acts as if the package did not exist.
+    """
+    system = facts.system
+    line = heard(facts, "No matching distribution found for torch", "satisfies the requirement torch")
+    if facts.torch.version or not unserved(facts) or not (maker(facts) or line):
+        return None
+    build = ", the free-threaded build" if system.free_threaded else ""
+    if "conda" in system.commands:
+        fix: tuple[str, ...] = (
+            "$ conda create --name firstlight --channel conda-forge python=3.13",
+            "$ conda activate firstlight",
+        )
+    elif system.os == "windows":
+        fix = (
+            "$ winget install Python.Python.3.13",
+            "$ py -3.13 -m venv ..\\firstlight-env",
+            "$ ..\\firstlight-env\\Scripts\\activate",
+        )
+    else:
+        uv = () if "uv" in system.commands else ("$ curl -LsSf https://astral.sh/uv/install.sh | sh",)
+        fix = (
+            "uv, a package manager, brings a Python of its own and leaves that of the system alone:",
+            *uv,
+            "$ uv venv --python 3.13 ../firstlight-env",
+            "$ source ../firstlight-env/bin/activate",
+        )
+    evidence = [f"this is Python {system.python}{build}", "PyTorch is not installed in it", *([line] if line else [])]
+    return Seen(tuple(evidence), (*fix, "In this environment, install everything again."), "certain" if line else "likely")
+
+
+@rule(
+    "wheel",
+    says=("ModuleNotFoundError: No module named 'torch'",),
+    links=(WHEELS,),
+)
+def torch_missing(facts: Facts) -> Seen | None:
+    """PyTorch is not installed in this Python.
+
+    Every environment has packages of its own. PyTorch may be on this machine and still be missing here: an environment
+    that was not activated, a notebook that runs in another one, or a pip that belongs to another Python.
+    """
+    vendor = maker(facts)
+    if facts.torch.version or not vendor or unserved(facts) or facts.system.tegra:
+        return None
+    tag = cuda_tag(facts) if vendor == "nvidia" else INDEX.get(vendor)
+    fix = fresh(facts, tag) if tag else ("$ python -m pip install torch",)
+    return Seen(
+        evidence=(f"Python {facts.system.python} has no package torch",),
+        fix=("If you did install it, activate the environment that has it. Otherwise:", *fix),
+    )
+
+
+@rule(
+    "wheel",
+    says=("AssertionError: Torch not compiled with CUDA enabled", "torch.cuda.is_available() is False", "+cpu"),
+    links=(
+        "https://github.com/ScrollPrize/villa/pull/1584",
+        "https://github.com/JBjoernskov/Twin4Build/issues/167",
+        "https://github.com/pytorch/pytorch/issues/168065",
+    ),
+)
+def cpu_wheel(facts: Facts) -> Seen | None:
+    """PyTorch is built without CUDA, most often for the CPU alone.
+
+    PyTorch comes in several builds of the same version, and pip does not look at your card. From PyPI, its usual index,
+    Windows gets a build for the CPU, and so did ARM servers for long. A lock file, or a setting that names PyTorch's
+    index for Linux only, has the same effect. No driver and no CUDA toolkit can make such a build use a GPU.
+    """
+    torch = facts.torch
+    if maker(facts) != "nvidia" or not torch.version or torch.cuda or facts.system.tegra or from_conda(facts):
+        return None
+    build = "ROCm, so for AMD" if torch.hip else "Intel" if torch.xpu else "the CPU alone"
+    tag = cuda_tag(facts)
+    return Seen(
+        evidence=(f"PyTorch {torch.version} is built for {build}", "the card is NVIDIA's"),
+        fix=(
+            torch_for(facts, tag),
+            f"If a lock file or a pyproject.toml chose the build, name the index {tag} there, for your system too: "
+            "otherwise the next sync undoes it.",
+        ),
+    )
+
+
+@rule(
+    "wheel",
+    says=("AssertionError: Torch not compiled with CUDA enabled", "pytorch-2.7.1-cpu_generic_py312"),
+    links=(
+        "https://github.com/conda-forge/pytorch-cpu-feedstock/issues/364",
+        "https://github.com/conda/conda/issues/14761",
+    ),
+)
+def conda_cpu_build(facts: Facts) -> Seen | None:
+    """conda chose the PyTorch for the CPU.
+
+    conda looks for NVIDIA's driver at the moment it installs, and takes a build with CUDA only if it finds one. On a
+    cluster you install on a login node, which has no GPU, so it finds none; the node with the GPU then runs a PyTorch
+    for the CPU.
+    """
+    name = from_conda(facts)
+    if maker(facts) != "nvidia" or not name or facts.torch.cuda:
+        return None
+    generation = "13.0" if cuda_tag(facts) == "cu130" else "12"
+    override = f"CONDA_OVERRIDE_CUDA={generation if '.' in generation else '12.6'}"
+    command = f'conda install --channel conda-forge pytorch-gpu "cuda-version={generation}"'
+    if facts.system.os == "windows":
+        return Seen((f"conda installed {name}", "the card is NVIDIA's"), (f"$ {command}",))
+    return Seen(
+        evidence=(f"conda installed {name}", f"PyTorch {facts.torch.version} has no CUDA", "the card is NVIDIA's"),
+        fix=(
+            f"$ {override} {command}",
+            f"{override} tells conda which CUDA the driver can load, so the command works on a login node too.",
+        ),
+    )
+
+
+@rule(
+    "version",
+    says=(
+        "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 12040)",
+        "CUDA driver version is insufficient for CUDA runtime version",
+    ),
+    links=(
+        "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html",
+        "https://github.com/pytorch/pytorch/pull/162531",
+    ),
+)
+def driver_too_old_for_wheel(facts: Facts) -> Seen | None:
+    """PyTorch's wheel is newer than NVIDIA's driver.
+
+    The wheel brings CUDA along, and the driver has to know that generation of CUDA: CUDA 13 needs driver 580 or newer,
+    CUDA 12 needs 525. In "found version 12040" the number is not the driver's own: it is the newest CUDA that the
+    driver knows, here 12.4. Either part can be changed: the driver, or the wheel.
+    """
+    wants = int((facts.torch.cuda or "0").partition(".")[0])
+    line = heard(facts, "driver on your system is too old", "driver version is insufficient")
+    knows = facts.cuda.version
+    if not wants or not has(facts, "nvidia") or (knows is not None and knows // 1000 >= wants) or not (knows or line):
+        return None
+    driver, evidence = driver_of(facts), [f"PyTorch {facts.torch.version} wants CUDA {facts.torch.cuda}"]
+    evidence += [f"the driver knows CUDA up to {cuda_number(knows)}"] if knows else []
+    evidence += [f"the driver is {driver}"] if driver else []
+    newer = newer_driver(facts, DRIVERS.get(wants, 580))
+    older = (torch_for(facts, "cu126"), *numba_beside(facts, "cu126"))
+    if needs_new_driver(facts):
+        fix: tuple[str, ...] = ("Only a newer driver helps: older wheels have no code for this card.", *newer)
+    elif 0 < release_of(driver) < DRIVERS[12]:
+        fix = ("This driver is too old for every wheel of today. Install a newer one:", *newer)
+    elif old_card(facts):
+        fix = ("Take the wheel for CUDA 12, the last that has code for this card:", *older)
+    else:
+        fix = ("Either install a newer driver, which is the better way:", *newer, "or keep the driver, and take the wheel for CUDA 12:", *older)
+    return Seen((*evidence, *([line] if line else [])), fix, "certain" if knows else "likely")
+
+
+@rule(
+    "code",
+    says=(
+        "CUDA error: no kernel image is available for execution on the device",
+        "cudaErrorNoKernelImageForDevice (209)",
+        "with CUDA capability sm_120 is not compatible with the current PyTorch installation",
+        "does not include kernels for this GPU",
+    ),
+    links=(
+        "https://github.com/pytorch/pytorch/issues/150733",
+        "https://github.com/jhj0517/Whisper-WebUI/issues/653",
+        "https://developer.nvidia.com/cuda-gpus",
+    ),
+)
+def no_code_for_card(facts: Facts) -> Seen | None:
+    """PyTorch's wheel has no code for this card.
+
+    A wheel holds programs for some generations of cards, which NVIDIA numbers by compute capability. Wheels for CUDA 13
+    begin with 7.5 (Turing); those of CUDA 12.6 end with 9.0, before Blackwell. is_available() is True all the same,
+    because it asks the driver alone; the first computation fails.
+    """
+    torch, cards = facts.torch, [device for device in facts.cuda.devices if device.capability]
+    missing = [card for card in cards if torch.archs and not covers(torch.archs, card.capability)]
+    line = heard(facts, "no kernel image is available", "does not include kernels for this GPU", "is not compatible with the current PyTorch installation")
+    known = bool(torch.archs and cards)
+    if not has(facts, "nvidia") or not torch.cuda or facts.system.tegra or not (missing or (line and not known)):
+        return None
+    evidence = [f"{card.name or 'the card'} has compute capability {'.'.join(map(str, card.capability))}" for card in missing]
+    evidence += [f"PyTorch {torch.version} has code for {', '.join(torch.archs)}"] if torch.archs else []
+    evidence += [line] if line else []
+    return Seen(tuple(evidence), for_cards(facts), "certain" if missing else "likely")
+
+
+def for_cards(facts: Facts) -> tuple[str, ...]:
+    """Return how to get code for every card, or which card to leave out."""
+    cards = [device.capability for device in facts.cuda.devices if device.capability]
+    served = [number for number, card in enumerate(cards) if covers(facts.torch.archs, card)]
+    if served:
+        numbers = ",".join(map(str, served))
+        value = f'$ $env:CUDA_VISIBLE_DEVICES = "{numbers}"' if facts.system.os == "windows" else f"$ export CUDA_VISIBLE_DEVICES={numbers}"
+        return ("Your other card is served. Show programs only that one:", value)
+    if any(card < (5, 0) for card in cards):
+        return ("No wheel of today has code for so old a card. Compute on the CPU, or on another machine.",)
+    if needs_new_driver(facts) and cuda_tag(facts) != "cu130":
+        return ("The wheel that has the code needs a newer driver first:", *newer_driver(facts, DRIVERS[13]), torch_for(facts, "cu130"))
+    tag = cuda_tag(facts)
+    return (torch_for(facts, tag), *numba_beside(facts, tag))
+
+
+def needs_new_driver(facts: Facts) -> bool:
+    """Whether a card is so new that wheels for CUDA 12.6 have no code for it."""
+    cards = [device.capability for device in facts.cuda.devices if device.capability]
+    if cards:
+        return any(card >= (10, 0) for card in cards)
+    return any(gpu.vendor == "nvidia" and number_of(gpu) >= BLACKWELL for gpu in facts.gpus)
+
+
+def old_card(facts: Facts) -> bool:
+    """Whether a card is so old that wheels for CUDA 13 have no code for it."""
+    return any(device.capability < (7, 5) for device in facts.cuda.devices if device.capability)

@@ -1,0 +1,539 @@
+"""Collecting from trees of /proc, /sys and /dev as Linux makes them, and from what no system should ever hold."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+import types
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from firstlight.doctor import Facts, collect, facts
+from firstlight.doctor.redaction import redacted, secrets
+from firstlight.doctor.shapes import LONGEST
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
+
+
+def nothing(*_):
+    return {}
+
+
+def look(machine, env=None, run=nothing) -> Facts:
+    return collect(machine.root, {} if env is None else env, run)
+
+
+# Machines
+
+
+@linux
+def test_a_machine_that_nvidias_open_module_runs(machine):
+    found = look(machine.nvidia())
+    assert [(gpu.vendor, gpu.device, gpu.driver) for gpu in found.gpus] == [("nvidia", "0x2330", "nvidia")]
+    assert (found.kernel.version, found.kernel.open_module) == ("580.95.05", True)
+    assert found.kernel.loaded == ("nvidia", "nvidia_uvm")
+    assert {node.path: node.open for node in found.nodes} == {
+        "/dev/nvidia0": True,
+        "/dev/nvidiactl": True,
+        "/dev/nvidia-uvm": True,
+    }
+    assert found.system.distro == ("ubuntu", "debian")
+
+
+@linux
+def test_nvidias_closed_module(machine):
+    machine.file(
+        "proc/driver/nvidia/version",
+        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 01:44:30 UTC 2024\n"
+        "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)\n",
+    )
+    kernel = look(machine).kernel
+    assert (kernel.version, kernel.open_module) == ("550.54.14", False)
+
+
+@linux
+def test_the_module_tells_its_version_where_proc_does_not(machine):
+    kernel = look(machine.file("sys/module/nvidia/version", "470.256.02\n")).kernel
+    assert (kernel.version, kernel.open_module) == ("470.256.02", None)
+
+
+@linux
+@pytest.mark.parametrize("driver", ["nouveau", "vfio-pci", "nvidia", None])
+def test_what_holds_the_card(machine, driver):
+    assert look(machine.card("0x10de", "0x2684", driver)).gpus[0].driver == driver
+
+
+@linux
+@pytest.mark.parametrize(
+    ("vendor", "device", "driver", "kind", "maker"),
+    [
+        ("0x1002", "0x744c", "amdgpu", "0x030000", "amd"),
+        ("0x1002", "0x74a1", "amdgpu", "0x120000", "amd"),  # an accelerator is no display
+        ("0x8086", "0xe20b", "xe", "0x030000", "intel"),
+        ("0x10de", "0x1eb8", "nvidia", "0x030200", "nvidia"),
+    ],
+)
+def test_each_maker(machine, vendor, device, driver, kind, maker):
+    (gpu,) = look(machine.card(vendor, device, driver, kind)).gpus
+    assert (gpu.vendor, gpu.device, gpu.driver) == (maker, device, driver)
+
+
+@linux
+def test_what_is_no_card_is_not_counted(machine):
+    machine.card("0x10de", "0x228b", "snd_hda_intel", "0x040300", "01")  # the sound of a graphics card
+    machine.card("0x8086", "0x7a60", "xhci_hcd", "0x0c0330", "02")
+    machine.card("0x1a03", "0x2000", "ast", "0x030000", "03")  # a server's own screen
+    assert look(machine).gpus == ()
+
+
+@linux
+def test_several_cards_come_in_the_order_of_the_bus(machine):
+    machine.card("0x10de", "0x2684", "nvidia", slot="41").card("0x8086", "0x4680", "i915", slot="02")
+    assert [gpu.vendor for gpu in look(machine).gpus] == ["intel", "nvidia"]
+
+
+@linux
+def test_windows_linux(machine):
+    machine.file("proc/version", "Linux version 5.15.167.4-microsoft-standard-WSL2 (root@f9c826d3017f) (gcc 11.2.0)")
+    found = look(machine.file("dev/dxg"))
+    assert found.system.wsl
+    assert [node.path for node in found.nodes] == ["/dev/dxg"]
+    assert not look(machine.file("proc/version", "Linux version 6.8.0-45-generic (buildd@lcy02-amd64-115)")).system.wsl
+
+
+@linux
+def test_a_jetson(machine):
+    machine.file("proc/device-tree/compatible", b"nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0")
+    found = look(machine.file("dev/nvhost-gpu").file("dev/nvmap"))
+    assert found.system.tegra
+    assert [node.path for node in found.nodes] == ["/dev/nvhost-gpu", "/dev/nvmap"]
+
+
+@linux
+@pytest.mark.parametrize(
+    ("mark", "env", "kind"),
+    [
+        (".dockerenv", {}, "docker"),
+        ("run/.containerenv", {}, "podman"),
+        ("x", {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes"),
+        ("x", {"APPTAINER_CONTAINER": "/data/torch.sif"}, "apptainer"),
+        ("x", {"SINGULARITY_CONTAINER": "/data/torch.sif"}, "apptainer"),
+        ("x", {}, None),
+    ],
+)
+def test_containers(machine, mark, env, kind):
+    assert look(machine.file(mark), env).system.container == kind
+
+
+@linux
+@pytest.mark.parametrize(
+    ("content", "on"), [(b"\6\0\0\0\1", True), (b"\6\0\0\0\0", False), (b"", False), (None, None)], ids=str
+)
+def test_secure_boot(machine, content, on):
+    if content is not None:
+        machine.file("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", content)
+    assert look(machine).system.secure_boot is on
+
+
+@linux
+@pytest.mark.parametrize(
+    "place",
+    [
+        "updates/dkms/nvidia.ko.zst",
+        "extra/nvidia.ko.xz",
+        "kernel/nvidia-580/nvidia.ko",
+        "weak-updates/nvidia/nvidia.ko",
+    ],
+)
+def test_a_module_on_disk(machine, place):
+    path = f"lib/modules/{platform.release()}/{place}"
+    assert look(machine.file(path)).kernel.on_disk == f"/{path}"
+
+
+@linux
+def test_a_module_for_another_kernel_is_of_no_use(machine):
+    machine.file("lib/modules/1.2.3/updates/dkms/nvidia.ko.zst").file(
+        f"lib/modules/{platform.release()}/extra/nvidiafb.ko"
+    )
+    assert look(machine).kernel.on_disk is None
+
+
+@linux
+def test_lines_of_the_log_come_without_the_name_of_the_host(machine):
+    line = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+    machine.file(
+        "var/log/kern.log", f"Nov 21 10:00:01 lucy kernel: [ 12.5] {line}\nNov 21 lucy kernel: [13.0] usb 1-1\n"
+    )
+    assert look(machine).kernel.log == (f"[ 12.5] {line}",)
+
+
+@linux
+def test_the_end_of_a_long_log_counts(machine):
+    machine.file("var/log/kern.log", "h kernel: NVRM: old\n" + "h kernel: usb\n" * 200_000 + "h kernel: NVRM: new\n")
+    assert look(machine).kernel.log == ("NVRM: new",)
+
+
+@linux
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="the administrator may open everything")
+def test_a_device_file_that_this_user_may_not_open(machine):
+    (machine.file("dev/dri/renderD128").root / "dev/dri/renderD128").chmod(0)
+    assert [(node.path, node.open) for node in look(machine).nodes] == [("/dev/dri/renderD128", False)]
+
+
+@linux
+def test_a_machine_without_anything(machine):
+    found = look(machine)
+    assert (found.gpus, found.nodes, found.kernel.loaded, found.system.distro) == ((), (), (), ())
+
+
+# Other systems
+
+
+@pytest.mark.parametrize(
+    ("version", "processor", "apple", "rosetta"),
+    [
+        ("Darwin Kernel Version 24.1.0: root:xnu-11215/RELEASE_ARM64_T6030", "arm64", True, False),
+        ("Darwin Kernel Version 24.1.0: root:xnu-11215/RELEASE_ARM64_T6030", "x86_64", True, True),
+        ("Darwin Kernel Version 21.6.0: root:xnu-8020/RELEASE_X86_64", "x86_64", False, False),
+    ],
+)
+def test_macs(monkeypatch, machine, version, processor, apple, rosetta):
+    monkeypatch.setattr(platform, "system", lambda: "Darwin")
+    monkeypatch.setattr(platform, "machine", lambda: processor)
+    monkeypatch.setattr(platform, "version", lambda: version)
+    monkeypatch.setattr(platform, "mac_ver", lambda: ("15.1", ("", "", ""), processor))
+    found = look(machine)
+    assert (found.system.os, found.system.macos, found.system.kernel) == ("darwin", "15.1", None)
+    assert found.system.rosetta is rosetta
+    assert [gpu.vendor for gpu in found.gpus] == ["apple"] * apple
+
+
+class Key:
+    """A key of a registry that holds dictionaries."""
+
+    def __init__(self, content):
+        self.content = content
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        pass
+
+
+def registry(content) -> types.SimpleNamespace:
+    def inner(key, name):
+        for part in name.split("\\"):
+            key = key.content if isinstance(key, Key) else key
+            if part not in key:
+                raise FileNotFoundError(part)
+            key = key[part]
+        return Key(key)
+
+    def enum(key, number):
+        try:
+            return list(key.content)[number]
+        except IndexError:
+            raise OSError(259, "no more data") from None
+
+    def value(key, name):
+        if name not in key.content:
+            raise FileNotFoundError(name)
+        return key.content[name], 1
+
+    return types.SimpleNamespace(
+        HKEY_LOCAL_MACHINE=content,
+        OpenKey=inner,
+        EnumKey=enum,
+        QueryInfoKey=lambda key: (len(key.content), 0, 0),
+        QueryValueEx=value,
+    )
+
+
+def test_windows(monkeypatch):
+    display, sound = "{4d36e968-e325-11ce-bfc1-08002be10318}", "{4d36e96c-e325-11ce-bfc1-08002be10318}"
+    cards = {
+        "VEN_10DE&DEV_228B&SUBSYS_1": {"4&1": {"ClassGUID": sound}},
+        "VEN_1414&DEV_008E&SUBSYS_0": {"5&2": {"ClassGUID": display}},  # Microsoft's, in a virtual machine
+        "VEN_15AD&DEV_0405&SUBSYS_0": {"3&2": {"ClassGUID": display}},
+        "VEN_8086&DEV_1237": {},
+        "VEN_10DE&DEV_1234": {"4&1": {}},
+        "VEN_10DE&DEV_2684&SUBSYS_2": {"4&3": {"ClassGUID": display.upper()}},
+        "VEN_8086&DEV_A780&SUBSYS_3": {"3&1": {"ClassGUID": display}},
+    }
+    monkeypatch.setitem(sys.modules, "winreg", registry({"SYSTEM": {"CurrentControlSet": {"Enum": {"PCI": cards}}}}))
+    assert list(facts.windows_gpus()) == [
+        {"vendor": "nvidia", "device": "0x2684"},
+        {"vendor": "intel", "device": "0xa780"},
+    ]
+    monkeypatch.setitem(sys.modules, "winreg", registry({}))
+    assert list(facts.windows_gpus()) == []
+
+
+# Garbage
+
+
+@linux
+def test_garbage_in_every_file_is_survived(machine):
+    garbage = bytes(range(256)) * 20_000
+    machine.nvidia()
+    files = [path for path in machine.root.rglob("*") if path.is_file()]
+    assert len(files) > 8
+    for path in files:
+        path.write_bytes(garbage)
+    for path in ("proc/version", "proc/device-tree/compatible", "var/log/kern.log", "etc/os-release"):
+        machine.file(path, garbage)
+    machine.file("sys/class/kfd/kfd/topology/nodes/1/properties", garbage)
+    assert Facts.of(look(machine).content())
+
+
+@linux
+def test_folders_in_place_of_files_and_files_in_place_of_folders(machine):
+    for path in ("proc/version", "proc/driver/nvidia/version", "etc/os-release", "var/log/kern.log", "dev/nvidia0"):
+        (machine.root / path).mkdir(parents=True)
+    for path in ("sys", "lib", ".dockerenv/x"):
+        machine.file(path)
+    assert look(machine).kernel.version is None
+
+
+@linux
+def test_links_that_lead_in_circles_or_nowhere(machine):
+    machine.card("0x10de", "0x2684", None)
+    card = machine.root / "sys/bus/pci/devices/0000:01:00.0"
+    (card / "driver").symlink_to("driver")
+    (machine.root / "sys/bus/pci/devices/0000:02:00.0").symlink_to("../nowhere")
+    (machine.root / "sys/bus/pci/devices/0000:03:00.0").symlink_to("0000:03:00.0")
+    modules = machine.root / "lib/modules" / platform.release() / "kernel"
+    modules.mkdir(parents=True)
+    (modules / "loop").symlink_to("..")
+    (machine.root / "dev").symlink_to("dev")
+    found = look(machine)
+    assert [gpu.vendor for gpu in found.gpus] == ["nvidia"]
+
+
+@linux
+@pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="the administrator may read everything")
+def test_what_may_not_be_read_is_missing(machine):
+    machine.nvidia()
+    folders = [machine.root / name for name in ("proc/driver", "sys/bus", "sys/module", "dev", "etc")]
+    for folder in folders:
+        folder.chmod(0)
+    try:
+        assert look(machine).gpus == ()
+    finally:
+        for folder in folders:
+            folder.chmod(0o755)
+
+
+@linux
+@pytest.mark.parametrize("root", ["/nonexistent", "/dev/null"])
+def test_a_root_that_is_none(root):
+    assert collect(root, {}, nothing).gpus == ()
+
+
+BAD = [
+    {"names": [1, 2]},
+    {"rate": float("nan")},
+    {"rate": float("inf")},
+    {"ceiling": 10**400},
+    {"kind": ["cuda"]},
+    {"archs": "sm_90"},
+    {"surprise": True},
+    {"warnings": [{"a": [[]]}]},
+    {"imported": 1},
+    {"version": {"\ud800": None}},
+]
+
+
+@pytest.mark.parametrize("bad", BAD, ids=str)
+def test_a_probe_that_answers_nonsense_loses_nothing_else(machine, bad):
+    probes = {"torch": {"version": "2.13.0", "error": "OSError: disk", **bad}, "cuda": {"init": 0}}
+    found = look(machine, run=lambda probe, env, seconds: probes.get(probe, {}))
+    assert found.cuda.init == 0
+    assert found.torch.error == "OSError: disk"
+    assert str(found.torch.failed).startswith("gave what cannot be read: facts.torch")
+
+
+def test_texts_without_end_are_cut(machine):
+    env = {"LD_LIBRARY_PATH": "x" * 10_000_000, "CUDA_VISIBLE_DEVICES": "0", "CUDA_PATH": "/" * 10_000_000}
+    found = look(machine, env, lambda probe, env, seconds: {"error": "y" * 10_000_000})
+    assert len(found.env["LD_LIBRARY_PATH"]) < LONGEST
+    assert len(str(found.torch.error)) < LONGEST
+    assert Facts.of(found.content()) == found
+
+
+def test_half_characters_and_zero_bytes_can_be_written(machine):
+    found = look(machine, {"CUDA_HOME": "/opt/\udcff\ud800\0cuda"}, lambda probe, env, seconds: {"error": "\udc80"})
+    assert str(found.content()).encode()
+    assert found.env["CUDA_HOME"] == "/opt/??\0cuda"
+
+
+@pytest.fixture
+def site(tmp_path, monkeypatch) -> Path:
+    """A folder of packages that is the only one."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.setattr(sys, "path", [str(folder), "", "/nonexistent", str(tmp_path / "some.zip")])
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    return folder
+
+
+def test_what_a_wheel_was_built_for_is_read_without_importing_it(site):
+    (site / "torch").mkdir()
+    (site / "torch/__init__.py").write_text("raise SystemExit")
+    (site / "torch/version.py").write_text(
+        "from typing import Optional\n\n__version__ = '2.13.0+cu130'\ndebug = False\n"
+        "cuda: Optional[str] = '13.0'\ngit_version = 'abc'\nhip: Optional[str] = None\nxpu: Optional[str] = None\n"
+    )
+    assert facts.wheel() == {"cuda": "13.0"}
+    (site / "torch/version.py").write_text("hip: Optional[str] = '7.2.53211'\ncuda = None")
+    assert facts.wheel() == {"hip": "7.2.53211"}
+    (site / "torch/version.py").write_bytes(bytes(range(256)))
+    assert facts.wheel() == {}
+
+
+def test_installed_packages(site):
+    for name, file in [
+        ("torch-2.13.0+cu130.dist-info", "METADATA"),
+        ("numba_cuda-0.30.4.dist-info", "METADATA"),
+        ("nvidia_cublas-13.1.0.3.dist-info", "METADATA"),
+        ("numba-0.61.0-py3.11.egg-info", "PKG-INFO"),
+        ("requests-2.32.0.dist-info", "METADATA"),
+        ("~riton-3.0.dist-info", "METADATA"),  # what pip leaves on Windows
+        ("triton-3.0.dist-info", "RECORD"),  # half removed
+        ("cuda.egg-info", "PKG-INFO"),
+    ]:
+        (site / name).mkdir()
+        (site / name / file).write_bytes(b"\xff\0")
+    expected = {"nvidia-cublas": "13.1.0.3", "numba": "0.61.0", "numba-cuda": "0.30.4", "torch": "2.13.0+cu130"}
+    assert facts.packages() == expected
+
+
+@linux
+@pytest.mark.parametrize("home", [None, "", "/nonexistent"])
+def test_a_deleted_working_folder_no_home_and_no_user(tmp_path, home):
+    program = (
+        "import os, pwd, sys\n"
+        "os.rmdir(os.getcwd())\n"
+        "def nobody(uid): raise KeyError(uid)\n"
+        "pwd.getpwuid = nobody\n"
+        "from firstlight.doctor import collect\n"
+        f"print(collect({str(tmp_path)!r}).torch.error)"
+    )
+    (tmp_path / "torch.py").write_text("raise ImportError('none')")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path), "HOME": home or ""}
+    for name in ("USER", "USERNAME", "LOGNAME", *(["HOME"] if home is None else [])):
+        env.pop(name, None)
+    (tmp_path / "gone").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=tmp_path / "gone", env=env, capture_output=True, text=True
+    )
+    assert (done.stdout, done.returncode) == ("ImportError: none\n", 0), done.stderr
+
+
+def test_importing_the_doctor_loads_no_library():
+    program = "import sys, firstlight.doctor; print({'torch', 'numba', 'numpy', 'ctypes', 'asyncio'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
+
+
+# Redaction
+
+ANNA = {"HOME": "/home/anna.k", "USER": "anna.k", "HOSTNAME": "lucy07.cluster.uni.edu", "SUDO_USER": "boss"}
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("/home/anna.k/env/lib:/usr/lib", "~/env/lib:/usr/lib"),
+        ("/home/anna.k", "~"),
+        ("/home/anna.keller/x", "/home/USER/x"),
+        ("/home/boris/shared/lib", "/home/USER/shared/lib"),
+        ("/Users/boris/shared", "/Users/USER/shared"),
+        (r"C:\Users\boris\lib", r"C:\Users\USER\lib"),
+        (r"'C:\\Users\\boris\\lib'", r"'C:\\Users\\USER\\lib'"),
+        ("/scratch/anna.k/env, /scratch/anna.k_old", "/scratch/USER/env, /scratch/USER_old"),
+        ("Anna.K: permission denied", "USER: permission denied"),
+        ("ssh://anna.k@lucy07.cluster.uni.edu", "ssh://USER@HOST"),
+        ("lucy07 kernel: NVRM", "HOST kernel: NVRM"),
+        ("Lucy07:8888", "HOST:8888"),
+        ("/data/boss/x", "/data/USER/x"),
+        ("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "GPU-…"),
+        ("GPU-8932F937,GPU-0abcdef1", "GPU-…,GPU-…"),
+        ("MIG-b4895dd2-9534-5bba-9a0e-0ea9ab0e5f5e", "MIG-…"),
+        ("MIG-GPU-8932f937-d72c-4106-c12f-20bd9faed9f6/1/0", "MIG-GPU-…/1/0"),
+        ("GPU Board Serial Number: 1650522003820", "GPU Board Serial Number: …"),
+        ("annabel and lucy071 stay, GPU-accelerated", "annabel and lucy071 stay, GPU-accelerated"),
+    ],
+)
+def test_what_tells_who_and_where_this_is(text, clean):
+    assert redacted(text, secrets(ANNA)) == clean
+
+
+def test_windows_homes():
+    hidden = secrets({"USERPROFILE": r"C:\Users\Anna Keller", "USERNAME": "Anna Keller", "COMPUTERNAME": "DESKTOP-4XQ"})
+    text = r"DLL C:\Users\Anna Keller\env\c10.dll, 'c:\\users\\anna keller\\x' on desktop-4xq"
+    assert redacted(text, hidden) == r"DLL ~\env\c10.dll, '~\\x' on HOST"
+
+
+@pytest.mark.parametrize("name", ["root", "ubuntu", "nvidia", "user", "torch"])
+def test_a_name_that_tells_nobody_leaves_the_facts_alone(name):
+    hidden = secrets({"USER": name, "HOSTNAME": name})
+    for text in ("ubuntu", "/lib/modules/nvidia.ko", "No module named 'torch'", "nvidia", "root"):
+        assert redacted(text, hidden) == text
+
+
+def test_a_short_name_is_hidden_in_paths_only():
+    hidden = secrets({"USER": "li", "HOME": "/nonexistent"})
+    assert redacted("/scratch/li/env says li", hidden) == "/scratch/USER/env says li"
+
+
+names = st.text(st.characters(categories=["Ll", "Nd"], include_characters="-._+$(["), min_size=3, max_size=20)
+
+
+@given(
+    name=names.filter(lambda name: re.search("[a-z]", name)),
+    around=st.lists(st.sampled_from(" /\\:;,'\"\n-_@=()"), max_size=9),
+)
+def test_no_user_survives_whatever_stands_around(name, around):
+    name = f"zq{name}"  # no word that anything else would be made of
+    hidden = secrets({"USER": name, "HOME": f"/data/{name}"})
+    text = "".join(f"{mark}{name}{mark}/data/{name}{mark}" for mark in around)
+    assert name not in redacted({"a": [text]}, hidden)["a"][0]
+
+
+@given(st.text(alphabet="/\\:GPUMIG-0af \n" + "home", max_size=2000))
+def test_no_text_breaks_or_stops_the_redaction(text):
+    assert isinstance(redacted(text, secrets(ANNA)), str)
+
+
+def test_a_text_of_slashes_alone_takes_no_time():
+    text = "/" * 2_000_000
+    assert len(redacted(text, secrets(ANNA))) == LONGEST - 1
+
+
+def test_nobody_is_named_in_a_whole_report(machine):
+    machine.nvidia().file(
+        "var/log/kern.log", "Nov 21 lucy07 kernel: NVRM: lucy07 /home/anna.k/x GPU-8932f937-d72c-4106\n"
+    )
+    env = ANNA | {
+        "LD_LIBRARY_PATH": "/home/anna.k/lib:/scratch/anna.k:/home/boris",
+        "CUDA_VISIBLE_DEVICES": "GPU-8932f937-d72c-4106-c12f-20bd9faed9f6",
+        "SLURM_JOB_ID": "7",
+    }
+    answer = {"error": "/home/anna.k/a on lucy07.cluster.uni.edu by anna.k", "failed": "boss@lucy07 GPU-8932f937-d72c"}
+    report = str(look(machine, env, lambda probe, env, seconds: answer).content())
+    for secret in ("anna", "boris", "boss", "lucy07", "uni.edu", "8932f937"):
+        assert secret not in report
+
+
+def test_variables_that_nobody_asked_for_are_never_read(machine):
+    env = {"AWS_SECRET_ACCESS_KEY": "s3cret", "HF_TOKEN": "s3cret", "XCUDA_HOME": "s3cret", "CUDA_HOME_X": "s3cret"}
+    assert "s3cret" not in str(look(machine, env | {"CUDA_HOME": "/usr/local/cuda"}).content())
+    assert look(machine, env).env == {}

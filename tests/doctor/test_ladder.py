@@ -1,0 +1,157 @@
+"""The questions are answered alike on every maker's cards and on every system, and no red answer goes unexplained."""
+
+from typing import Any
+
+import pytest
+
+from firstlight.doctor import Facts, case, cases, diagnose
+from firstlight.doctor.cases import patched
+from firstlight.doctor.rules import QUESTIONS, Answer, climb
+
+WSL = {"wsl": True, "kernel": "6.6.87.2-microsoft-standard-WSL2"}
+WINDOWS = {"os": "windows", "machine": "AMD64", "distro": None, "commands": None, "kernel": None}
+NO_KERNEL = {"version": None, "open_module": None, "loaded": None, "gfx": None}
+EVERY_NVIDIA = set(QUESTIONS) - {"driver", "nodes"}
+
+
+def like(name: str, **changes: Any) -> Facts:
+    """A kept machine with changes, as a merge patch has them."""
+    return Facts.of(patched(case(name).facts.content(), changes))
+
+
+# Healthy machines, and the questions that have to be answered with yes on them; no other may be answered with no.
+HEALTHY = {
+    "nvidia, Linux": (like("healthy-nvidia"), set(QUESTIONS)),
+    "nvidia, container": (like("healthy-nvidia", system={"container": "docker"}), set(QUESTIONS)),
+    "nvidia, WSL": (like("healthy-wsl"), EVERY_NVIDIA | {"driver", "nodes"}),
+    "nvidia, Windows": (
+        like(
+            "healthy-nvidia",
+            system=WINDOWS,
+            gpus=[{"vendor": "nvidia", "device": "0x2684"}],
+            nodes=None,
+            kernel=NO_KERNEL,
+            cuda={"path": None},
+        ),
+        EVERY_NVIDIA | {"driver"},
+    ),
+    "nvidia, Jetson": (
+        like(
+            "healthy-nvidia",
+            system={"tegra": True, "machine": "aarch64"},
+            gpus=None,
+            nodes=None,
+            kernel=NO_KERNEL,
+            nvml={"init": None, "driver": None, "cuda": None, "devices": None, "error": "OSError: libnvidia-ml.so.1"},
+            cuda={"devices": [{"name": "Orin", "capability": [8, 7], "context": 0}]},
+            torch={"archs": ["sm_87"]},
+        ),
+        EVERY_NVIDIA,
+    ),
+    "amd, Linux": (like("healthy-amd"), {"wheel", "bus", "driver", "nodes", "visible", "code", "torch"}),
+    "amd, WSL": (
+        like("healthy-amd", system=WSL, gpus=None, nodes=[{"path": "/dev/dxg"}], kernel=NO_KERNEL),
+        {"wheel", "bus", "nodes", "visible", "torch"},
+    ),
+    "amd, Windows": (
+        like("healthy-amd", system=WINDOWS, gpus=[{"vendor": "amd"}], nodes=None, kernel=NO_KERNEL),
+        {"wheel", "bus", "visible", "torch"},
+    ),
+    "intel, Linux": (like("healthy-intel"), {"wheel", "bus", "driver", "nodes", "visible", "torch"}),
+    "intel, WSL": (
+        like("healthy-intel", system=WSL, gpus=None, nodes=[{"path": "/dev/dxg"}], kernel=NO_KERNEL),
+        {"wheel", "bus", "nodes", "visible", "torch"},
+    ),
+    "intel, Windows": (
+        like("healthy-intel", system=WINDOWS, gpus=[{"vendor": "intel", "device": "0xe20b"}], nodes=None),
+        {"wheel", "bus", "visible", "torch"},
+    ),
+    "apple, macOS": (like("healthy-apple"), {"wheel", "bus", "driver", "visible", "torch"}),
+}
+
+
+def answers(facts: Facts) -> dict[str, Answer]:
+    return {answer.question: answer for answer in climb(facts)}
+
+
+@pytest.mark.parametrize("machine", HEALTHY)
+def test_a_healthy_machine_has_no_red_answer_and_no_problem(machine: str) -> None:
+    facts, green = HEALTHY[machine]
+    states = {question: answer.state for question, answer in answers(facts).items()}
+    assert states == {question: True if question in green else None for question in QUESTIONS}
+    assert [finding.rule.code for finding in diagnose(facts) if finding.rule.kind != "note"] == []
+
+
+@pytest.mark.parametrize("machine", HEALTHY)
+def test_an_answer_is_short_and_names_nothing_of_python(machine: str) -> None:
+    for answer in climb(HEALTHY[machine][0]):
+        assert 3 < len(answer.words) < 90
+        assert not any(piece in answer.words for piece in ("None", "True", "False", "()", "{"))
+
+
+@pytest.mark.parametrize("name", cases())
+def test_a_red_answer_is_explained_there_or_before(name: str) -> None:
+    kept, order = case(name), list(QUESTIONS)
+    for facts in (kept.facts, kept.near_miss):
+        if facts is None:
+            continue
+        red = [order.index(answer.question) for answer in climb(facts) if answer.state is False]
+        causes = [order.index(finding.rule.question) for finding in diagnose(facts) if finding.rule.kind != "note"]
+        assert not red or min(causes) <= red[0], [finding.rule.code for finding in diagnose(facts)]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "question", "state", "words"),
+    [
+        ("healthy-nvidia", {"torch": {"version": None}}, "wheel", False, "PyTorch is not installed"),
+        ("healthy-nvidia", {"torch": {"cuda": None}}, "wheel", False, "PyTorch 2.13.0 for the CPU"),
+        ("healthy-apple", {"torch": {"imported": None, "mps": None}}, "wheel", None, "PyTorch 2.13.0"),
+        ("healthy-nvidia", {"gpus": [{"vendor": "nvidia", "driver": "vfio-pci"}], "kernel": None, "nvml": None}, "driver", False, "vfio-pci has the card"),
+        ("healthy-amd", {"gpus": [{"vendor": "amd"}]}, "driver", False, "no driver has taken the card"),
+        ("healthy-wsl", {"nvml": None, "cuda": None}, "driver", None, "Windows has it"),
+        ("healthy-amd", {"nodes": [{"path": "/dev/dri/renderD128"}]}, "nodes", False, "there is no /dev/kfd"),
+        ("healthy-amd", {"nodes": [{"path": "/dev/kfd", "open": False}]}, "nodes", False, "not /dev/kfd"),
+        ("healthy-intel", {"nodes": None}, "nodes", False, "there is none"),
+        ("healthy-amd", {"kernel": {"gfx": ["gfx1010"]}, "torch": {"kernel": "HIP error"}}, "code", False, "no code for gfx1010"),
+        ("healthy-amd", {"kernel": {"gfx": ["gfx1031"]}}, "code", True, "code for gfx1031"),
+        ("healthy-amd", {"kernel": {"gfx": ["gfx1100", "gfx1036"]}}, "code", True, "code for gfx1100"),
+        ("healthy-nvidia", {"torch": {"archs": ["sm_50"]}}, "code", False, "no code for compute capability 8.9"),
+        ("healthy-nvidia", {"torch": {"kernel": "wrong"}}, "torch", False, "the product of two matrices was wrong"),
+        ("healthy-nvidia", {"torch": {"kernel": None, "failed": "was killed by signal 11"}}, "torch", False, "the product of two matrices: was killed by signal 11"),
+        ("healthy-nvidia", {"torch": {"kernel": None, "imported": None, "failed": "hung"}}, "torch", False, "import torch: hung"),
+        ("healthy-apple", {"torch": {"kernel": None, "kind": None}}, "torch", False, "PyTorch finds no GPU"),
+        ("healthy-nvidia", {"numba": {"ptx": "9.2", "needs": 13020}}, "ptx", True, "its PTX 9.2 is for CUDA 13.2, the driver knows up to 13.0; NVIDIA's linker helps"),
+        ("healthy-nvidia", {"numba": {"ptx": "9.2", "needs": 13020, "kernel": None}}, "ptx", False, "its PTX 9.2 is for CUDA 13.2, the driver knows up to 13.0"),
+        ("healthy-nvidia", {"torch": {"rate": 1e11, "ceiling": 1e12}}, "health", False, "a copy moves 100 GB/s, 10% of what its memory can do"),
+    ],
+)  # fmt: skip
+def test_one_fact_changes_one_answer(name: str, changes: Any, question: str, state: bool | None, words: str) -> None:
+    answer = answers(like(name, **changes))[question]
+    assert (answer.state, answer.words) == (state, words)
+
+
+def test_files_that_cuda_does_not_need_may_be_closed() -> None:
+    card = case("healthy-nvidia").facts.content()["nodes"]
+    shut = [*card, {"path": "/dev/dri/renderD128", "open": False}, {"path": "/dev/kfd", "open": False}]
+    assert answers(like("healthy-nvidia", nodes=shut))["nodes"].state is True
+
+
+def test_a_slice_of_a_card_is_not_held_to_the_whole_cards_speed() -> None:
+    facts = like("healthy-nvidia", nvml={"devices": [{"mig": True, "mig_instances": 1}]}, torch={"rate": 1e11})
+    assert answers(facts)["health"].state is None
+
+
+def test_without_a_gpu_nothing_is_red_but_the_gpu() -> None:
+    red = [answer.words for answer in climb(Facts.of({"torch": {"version": "2.13.0+cpu"}})) if answer.state is False]
+    assert red == ["none was found"]
+
+
+def test_a_gpu_that_pytorch_has_nothing_for_is_named() -> None:
+    facts = Facts.of({"gpus": [{"vendor": "intel", "device": "0x9a49", "driver": "i915"}]})
+    assert answers(facts)["bus"].words == "one of Intel, but none that PyTorch supports"
+
+
+def test_of_two_makers_the_installed_pytorch_decides() -> None:
+    both = like("several-makers", torch={"version": "2.13.0+rocm7.2", "cuda": None, "hip": "7.2.1"})
+    assert answers(both)["wheel"].state is True
+    assert answers(both)["version"].words == "not needed for this GPU"

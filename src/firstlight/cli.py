@@ -7,8 +7,12 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from firstlight import __version__
+
+if TYPE_CHECKING:
+    from firstlight.doctor.shapes import Facts
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,6 +65,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         status: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output has enough of it
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (ValueError, OSError) as mistake:
         print(f"firstlight: {mistake}", file=sys.stderr)
         return 1
@@ -76,33 +84,72 @@ def doctor(arguments: argparse.Namespace) -> int:
     import shutil
     from dataclasses import replace
 
-    from firstlight.doctor import Facts, collect, examine
+    from firstlight.doctor import collect, examine
+    from firstlight.doctor.redaction import redacted, secrets
 
-    if arguments.facts:
-        try:
-            kept = json.loads(arguments.facts.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise ValueError(f"{arguments.facts} is not JSON: {error}") from None
-        facts = Facts.of(kept["facts"] if isinstance(kept, dict) and "facts" in kept else kept)
-    else:
-        facts = collect(arguments.root)
-    report = examine(replace(facts, said=arguments.error or facts.said))
+    try:
+        if not arguments.root.is_dir():
+            raise ValueError(f"there is no folder {str(arguments.root)!r}")
+        facts = kept_facts(arguments.facts) if arguments.facts else collect(arguments.root)
+    except (ValueError, OSError) as mistake:  # 1 would say that the machine has a problem
+        print(f"firstlight: {mistake}", file=sys.stderr)
+        return 2
+    if arguments.error:
+        facts = replace(facts, said=redacted(arguments.error, secrets(os.environ)))
+    report = examine(facts)
     if arguments.json:
         print(json.dumps(report.content(), indent=1))
     else:
-        colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-        print(report.text(colour, min(shutil.get_terminal_size((100, 24)).columns, 120)))
+        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        width = min(max(shutil.get_terminal_size((100, 24)).columns, 40), 120)
+        print(printable(report.text(colour, width), sys.stdout.encoding or "utf-8"))
     return int(report.status == "problem")
+
+
+def kept_facts(file: Path) -> Facts:
+    """Read the facts of a report, or bare facts. A ValueError says why a file is neither."""
+    import json
+
+    from firstlight.doctor.report import FORMAT
+    from firstlight.doctor.shapes import Facts
+
+    try:
+        kept = json.loads(file.read_bytes())
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{str(file)!r} is not JSON: {error}") from None
+    whole = isinstance(kept, dict) and "facts" in kept
+    if whole and kept.get("format", FORMAT) != FORMAT:
+        raise ValueError(f"{str(file)!r} is a report of format {kept['format']!r:.20}; this firstlight reads {FORMAT}")
+    try:
+        return Facts.of(kept["facts"] if whole else kept)
+    except ValueError as error:
+        raise ValueError(f"{str(file)!r} is no report: {error}") from None
+
+
+def printable(text: str, encoding: str) -> str:
+    """Write a text with what an encoding has; the marks of the ladder stay apart."""
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        marks = str.maketrans({"✓": "+", "✗": "x", "·": "-", "…": "..."})
+        return text.translate(marks).encode(encoding, "replace").decode(encoding)
+    return text
 
 
 def devices(_: argparse.Namespace) -> int:
     """Describe each device of this machine, and mark the one that best_device() picks."""
     from firstlight.devices import VARIABLE, all_devices, best_device, card
 
-    best = best_device()
+    try:
+        best = best_device()
+        cards = {device: card(device).rows() for device in all_devices()}
+    except ValueError:
+        raise
+    except Exception as error:  # a broken PyTorch, or a broken driver
+        first = (str(error).splitlines() or [type(error).__name__])[0]
+        raise ValueError(f"PyTorch does not work here ({first:.200}). This finds out why: firstlight doctor") from None
     if wanted := os.environ.get(VARIABLE, "").strip():
         print(f"{VARIABLE}={wanted} chooses the device.\n")
-    cards = {device: card(device).rows() for device in all_devices()}
     width = max(len(label) for rows in cards.values() for label, _ in rows)
     for device, rows in cards.items():
         print(f"{device} (best_device() picks this one)" if device == best else device)

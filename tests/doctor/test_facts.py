@@ -432,7 +432,7 @@ def test_a_deleted_working_folder_no_home_and_no_user(tmp_path, home):
         env.pop(name, None)
     (tmp_path / "gone").mkdir()
     done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path / "gone", env=env, capture_output=True, text=True
+        [sys.executable, "-Pc", program], cwd=tmp_path / "gone", env=env, capture_output=True, text=True
     )
     assert (done.stdout, done.returncode) == ("ImportError: none\n", 0), done.stderr
 

@@ -106,25 +106,67 @@ def test_a_red_answer_is_explained_there_or_before(name: str) -> None:
         ("healthy-nvidia", {"torch": {"version": None}}, "wheel", False, "PyTorch is not installed"),
         ("healthy-nvidia", {"torch": {"cuda": None}}, "wheel", False, "PyTorch 2.13.0 for the CPU"),
         ("healthy-apple", {"torch": {"imported": None, "mps": None}}, "wheel", None, "PyTorch 2.13.0"),
-        ("healthy-nvidia", {"gpus": [{"vendor": "nvidia", "driver": "vfio-pci"}], "kernel": None, "nvml": None}, "driver", False, "vfio-pci has the card"),
+        (
+            "healthy-nvidia",
+            {"gpus": [{"vendor": "nvidia", "driver": "vfio-pci"}], "kernel": None, "nvml": None},
+            "driver",
+            False,
+            "vfio-pci has the card",
+        ),
         ("healthy-amd", {"gpus": [{"vendor": "amd"}]}, "driver", False, "no driver has taken the card"),
         ("healthy-wsl", {"nvml": None, "cuda": None}, "driver", None, "Windows has it"),
         ("healthy-amd", {"nodes": [{"path": "/dev/dri/renderD128"}]}, "nodes", False, "there is no /dev/kfd"),
         ("healthy-amd", {"nodes": [{"path": "/dev/kfd", "open": False}]}, "nodes", False, "not /dev/kfd"),
         ("healthy-intel", {"nodes": None}, "nodes", False, "there is none"),
-        ("healthy-amd", {"kernel": {"gfx": ["gfx1010"]}, "torch": {"kernel": "HIP error"}}, "code", False, "no code for gfx1010"),
+        (
+            "healthy-amd",
+            {"kernel": {"gfx": ["gfx1010"]}, "torch": {"kernel": "HIP error"}},
+            "code",
+            False,
+            "no code for gfx1010",
+        ),
         ("healthy-amd", {"kernel": {"gfx": ["gfx1031"]}}, "code", True, "code for gfx1031"),
         ("healthy-amd", {"kernel": {"gfx": ["gfx1100", "gfx1036"]}}, "code", True, "code for gfx1100"),
         ("healthy-nvidia", {"torch": {"archs": ["sm_50"]}}, "code", False, "no code for compute capability 8.9"),
         ("healthy-nvidia", {"torch": {"kernel": "wrong"}}, "torch", False, "the product of two matrices was wrong"),
-        ("healthy-nvidia", {"torch": {"kernel": None, "failed": "was killed by signal 11"}}, "torch", False, "the product of two matrices: was killed by signal 11"),
-        ("healthy-nvidia", {"torch": {"kernel": None, "imported": None, "failed": "hung"}}, "torch", False, "import torch: hung"),
+        (
+            "healthy-nvidia",
+            {"torch": {"kernel": None, "failed": "was killed by signal 11"}},
+            "torch",
+            False,
+            "it fails: was killed by signal 11",
+        ),
+        (
+            "healthy-nvidia",
+            {"torch": {"kernel": None, "imported": None, "failed": "hung"}},
+            "torch",
+            False,
+            "import torch: hung",
+        ),
         ("healthy-apple", {"torch": {"kernel": None, "kind": None}}, "torch", False, "PyTorch finds no GPU"),
-        ("healthy-nvidia", {"numba": {"ptx": "9.2", "needs": 13020}}, "ptx", True, "its PTX 9.2 is for CUDA 13.2, the driver knows up to 13.0; NVIDIA's linker helps"),
-        ("healthy-nvidia", {"numba": {"ptx": "9.2", "needs": 13020, "kernel": None}}, "ptx", False, "its PTX 9.2 is for CUDA 13.2, the driver knows up to 13.0"),
-        ("healthy-nvidia", {"torch": {"rate": 1e11, "ceiling": 1e12}}, "health", False, "a copy moves 100 GB/s, 10% of what its memory can do"),
+        (
+            "healthy-nvidia",
+            {"numba": {"ptx": "9.2", "needs": 13020}},
+            "ptx",
+            True,
+            "its PTX 9.2 is for CUDA 13.2, the driver knows up to 13.0; NVIDIA's linker helps",
+        ),
+        (
+            "healthy-nvidia",
+            {"numba": {"ptx": "9.2", "needs": 13020, "kernel": None}},
+            "ptx",
+            False,
+            "its PTX 9.2 is for CUDA 13.2, the driver knows up to 13.0",
+        ),
+        (
+            "healthy-nvidia",
+            {"torch": {"rate": 1e11, "ceiling": 1e12}},
+            "health",
+            False,
+            "a copy reaches 100 GB/s, 10% of its limit",
+        ),
     ],
-)  # fmt: skip
+)
 def test_one_fact_changes_one_answer(name: str, changes: Any, question: str, state: bool | None, words: str) -> None:
     answer = answers(like(name, **changes))[question]
     assert (answer.state, answer.words) == (state, words)
@@ -148,7 +190,7 @@ def test_without_a_gpu_nothing_is_red_but_the_gpu() -> None:
 
 def test_a_gpu_that_pytorch_has_nothing_for_is_named() -> None:
     facts = Facts.of({"gpus": [{"vendor": "intel", "device": "0x9a49", "driver": "i915"}]})
-    assert answers(facts)["bus"].words == "one of Intel, but none that PyTorch supports"
+    assert answers(facts)["bus"].words == "one of Intel, which PyTorch cannot use"
 
 
 def test_of_two_makers_the_installed_pytorch_decides() -> None:

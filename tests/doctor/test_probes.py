@@ -202,10 +202,11 @@ NVIDIA_TORCH = {"version": "2.13.0+cu130", "cuda": "13.0", "imported": True, "ar
 
 
 def fake_run(probe: str, env: Any, seconds: float) -> dict[str, Any]:
-    """The real probes of the driver, beside a PyTorch and a Numba for NVIDIA that find no card."""
+    """The real probes of the driver, beside a PyTorch and a Numba for NVIDIA."""
     if probe in ("cuda", "nvml"):
         return in_child(probe, env, seconds)
-    return NVIDIA_TORCH if probe == "torch" else {"version": "0.68.1", "target": "0.30.4", "toolchain": "works"}
+    works = {"kind": "cuda", "kernel": "right"} if "FAKE_ECC" in env else {}
+    return NVIDIA_TORCH | works if probe == "torch" else {"version": "0.68.1", "target": "0.30.4", "toolchain": "works"}
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import getpass
 import os
+import platform
 import re
-import socket
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -31,11 +31,9 @@ def secrets(env: Mapping[str, str]) -> Hidden:
     homes = {env.get("HOME"), env.get("USERPROFILE"), os.path.expanduser("~")}  # noqa: PTH111
     folders = [parts for home in homes if home and (parts := [part for part in re.split(r"[/\\]+", home) if part])]
     users = {env.get(name) for name in USERS} | {parts[-1] for parts in folders}
-    hosts = {env.get(name) for name in HOSTS}
+    hosts = {env.get(name) for name in HOSTS} | {platform.node()}
     with suppress(Exception):  # a user without a name
         users.add(getpass.getuser())
-    with suppress(Exception):
-        hosts.add(socket.gethostname())
     hosts |= {host.partition(".")[0] for host in hosts if host}
     hidden = [(r"(GPU|MIG)-[0-9a-f]{8}[0-9a-f-]*", r"\1-…"), (r"(serial number:? ?)\w+", r"\1…")]
     for parts in sorted(folders, key=len, reverse=True):
@@ -63,7 +61,8 @@ def redacted(content: Any, hidden: Hidden) -> Any:
     if isinstance(content, list | tuple):
         return [redacted(value, hidden) for value in content]
     if isinstance(content, str):
-        content = content.encode(errors="replace").decode()  # half characters, which no terminal can write
+        # Cut early, so that a text without end takes no time; half characters are what no terminal can write.
+        content = content[: 10 * LONGEST].encode(errors="replace").decode()
         for pattern, instead in hidden:
             content = pattern.sub(instead, content)
         return content[: LONGEST - 1]

@@ -105,15 +105,18 @@ def _body(finding: Finding, width: int) -> list[str]:
         lines += textwrap.wrap(" ".join(paragraph.split()), width, initial_indent="  ", subsequent_indent="  ")
     lines.append("  Seen here:")
     for seen in finding.seen.evidence:
-        lines += textwrap.wrap(_plain(seen), width, initial_indent="    - ", subsequent_indent="      ")
+        lines += _wrapped(_plain(seen), width, "    - ", "      ")
     lines.append("  What to do:")
     for step in map(_plain, finding.seen.fix):  # a command stays in one piece, to be copied
-        lines += (
-            [f"    {step}"]
-            if step.startswith("$ ")
-            else textwrap.wrap(step, width, initial_indent="    ", subsequent_indent="    ")
-        )
+        lines += [f"    {step}"] if step.startswith("$ ") else _wrapped(step, width, "    ", "    ")
     return [*lines, *(f"  See {link}" for link in finding.rule.links)]
+
+
+def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
+    """Break a text into lines, but no address, option or name inside it."""
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def _plain(text: str) -> str:

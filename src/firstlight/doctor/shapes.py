@@ -6,12 +6,18 @@ import re
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
-from typing import Any, TypeVar, cast
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Annotated, Any, TypeVar, cast
 
 T = TypeVar("T")
 LONGEST = 20_000  # characters of one text in a report
 LARGEST = 2**64
+
+# Texts that rules take apart, so that nothing else may stand in them.
+Version = Annotated[str, r"\d{1,9}\.\d{1,9}.*"]
+Vendor = Annotated[str, "nvidia|amd|intel|apple"]
+Capability = Annotated[tuple[int, ...], r"(\d{1,3}\.\d{1,3})?"]
+Container = Annotated[str, "docker|podman|apptainer|kubernetes"]
 
 
 @dataclass(frozen=True)
@@ -24,13 +30,13 @@ class System:
     kernel: str | None = None  # release of the Linux kernel
     macos: str | None = None
     rosetta: bool = False  # an Intel Python that an Apple chip translates
-    python: str = "3.11.0"
+    python: Version = "3.11.0"
     free_threaded: bool = False
     conda: tuple[str, ...] = ()  # packages of PyTorch and CUDA that conda installed in this environment
     commands: tuple[str, ...] = ()  # those of LOOKED_FOR that are on the path
     python_h: bool | None = None  # whether C can be compiled against this Python
     wsl: bool = False
-    container: str | None = None  # "docker", "podman", "apptainer", "kubernetes" and others
+    container: Container | None = None
     tegra: bool = False  # an NVIDIA Jetson
     secure_boot: bool | None = None
     root: bool = False  # whether the user is the administrator
@@ -42,7 +48,7 @@ class System:
 class Gpu:
     """A card on the bus; `driver` is what Linux runs it with."""
 
-    vendor: str  # "nvidia", "amd", "intel", "apple"
+    vendor: Vendor
     device: str | None = None  # the maker's number of the model, such as "0x2335"
     driver: str | None = None
 
@@ -73,7 +79,7 @@ class CudaDevice:
     """A card as CUDA sees it."""
 
     name: str = ""
-    capability: tuple[int, ...] = ()
+    capability: Capability = ()
     context: int | None = None  # the code that making a context returned: 0 is success
 
 
@@ -124,7 +130,7 @@ class Torch:
     """PyTorch, as installed and as it behaves."""
 
     version: str | None = None  # as installed, so known even if it cannot be imported
-    cuda: str | None = None  # what the wheel was built for
+    cuda: Version | None = None  # what the wheel was built for
     hip: str | None = None
     xpu: str | None = None
     mps: bool = False
@@ -186,16 +192,14 @@ class Facts:
 
     def content(self) -> dict[str, Any]:
         """Return the facts as JSON has them, without what is not known."""
-        known = cast("dict[str, Any]", _known(asdict(self)))
-        # An empty variable is a fact: CUDA_VISIBLE_DEVICES="" hides every card.
-        return known | {"env": dict(self.env)} if self.env else known
+        return cast("dict[str, Any]", _known(self))
 
 
 def build(shape: type[T], content: Any, place: str) -> T:
     """Make a dataclass of ours from JSON, checking every value on the way."""
     if not isinstance(content, dict):
         raise ValueError(f"{place} must be an object, not {_brief(content)}")
-    hints = typing.get_type_hints(shape)
+    hints = typing.get_type_hints(shape, include_extras=True)
     if unknown := sorted(map(str, content.keys() - hints.keys())):
         raise ValueError(f"{place} has an unknown key {unknown[0]!r:.60}; known are {', '.join(hints)}")
     parts = fields(cast("Any", shape))
@@ -207,7 +211,7 @@ def build(shape: type[T], content: Any, place: str) -> T:
 
 def _value(hint: Any, value: Any, place: str) -> Any:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is types.UnionType:
+    if origin in UNION:
         return None if value is None else _value(arguments[0], value, place)
     if origin is tuple:
         if not isinstance(value, list | tuple):
@@ -215,6 +219,11 @@ def _value(hint: Any, value: Any, place: str) -> Any:
         return tuple(_value(arguments[0], item, f"{place}[{number}]") for number, item in enumerate(value))
     if is_dataclass(hint):
         return build(cast("type[Any]", hint), value, place)
+    if origin is Annotated:
+        plain = _value(arguments[0], value, place)
+        if not re.fullmatch(arguments[1], plain if isinstance(plain, str) else ".".join(map(str, plain))):
+            raise ValueError(f"{place} must be like {arguments[1]}, not {_brief(value)}")
+        return plain
     if origin is not None:  # a mapping of texts
         if not isinstance(value, dict):
             raise ValueError(f"{place} must be an object, not {_brief(value)}")
@@ -234,21 +243,24 @@ def _brief(value: Any) -> str:
     return type(value).__name__ if isinstance(value, dict | list | tuple) else f"{value!r:.60}"
 
 
+UNION = (types.UnionType, typing.Union)
 NAMES: dict[Any, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def _known(content: Any) -> Any:
-    """Leave out what is None or empty, at every depth; False and 0 are facts."""
-    if isinstance(content, dict):
-        return {key: _known(value) for key, value in content.items() if value is not None and value not in ((), {}, "")}
+    """Leave out what is None or empty; False, 0, and a variable that is set to nothing, are facts."""
+    if is_dataclass(content):
+        values = [(part, getattr(content, part.name)) for part in fields(content)]
+        known = [(part, value) for part, value in values if value not in (None, (), {})]
+        return {part.name: _known(value) for part, value in known if not value == "" == part.default}
     if isinstance(content, tuple):
         return [_known(value) for value in content]
-    return content
+    return dict(content) if isinstance(content, Mapping) else content
 
 
 def json_schema(shape: Any = Facts) -> dict[str, Any]:
     """Return the JSON Schema of a shape."""
-    hints = typing.get_type_hints(shape)
+    hints = typing.get_type_hints(shape, include_extras=True)
     required = [part.name for part in fields(shape) if part.default is part.default_factory is MISSING]
     return {
         "type": "object",
@@ -260,7 +272,10 @@ def json_schema(shape: Any = Facts) -> dict[str, Any]:
 
 def _schema_of(hint: Any) -> dict[str, Any]:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is types.UnionType:
+    if origin is Annotated:
+        pattern = {"pattern": f"^({arguments[1]})$"} if arguments[0] is str else {}
+        return _schema_of(arguments[0]) | pattern
+    if origin in UNION:
         return {"anyOf": [_schema_of(arguments[0]), {"type": "null"}]}
     if origin is tuple:
         return {"type": "array", "items": _schema_of(arguments[0])}

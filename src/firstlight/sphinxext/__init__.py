@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstlight.sphinxext import folds, gallery, maths, notebooks, outputs, prose, timings, watch, workers
+from firstlight.sphinxext import doctor, folds, gallery, maths, notebooks, outputs, prose, timings, watch, workers
 from firstlight.sphinxext.machines import Machines
 
 if TYPE_CHECKING:
@@ -23,5 +23,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     prose.setup(app)
     notebooks.setup(app)
     timings.setup(app)
+    doctor.setup(app)
     app.add_directive("machines", Machines)
-    return {"version": "1", "env_version": 2, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": "1", "env_version": 3, "parallel_read_safe": True, "parallel_write_safe": True}

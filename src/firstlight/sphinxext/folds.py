@@ -51,9 +51,10 @@ def is_output(node: nodes.Node) -> bool:
     return bool(classes & OUTPUT_CLASSES) or isinstance(node, nodes.raw)
 
 
-def open_fold(self: HTML5Translator, _: fold) -> None:
+def open_fold(self: HTML5Translator, folded: fold) -> None:
     """Begin a fold; it opens without JavaScript."""
-    self.body.append('<details class="fl-fold"><summary>Solution</summary>\n')
+    summary = self.encode(folded.get("summary", "Solution"))
+    self.body.append(f'<details class="fl-fold"><summary>{summary}</summary>\n')
 
 
 def close_fold(self: HTML5Translator, _: fold) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from typing import Any
 
@@ -24,6 +25,7 @@ class Case:
     near_miss: Facts | None = None  # so little different that this cause no longer holds
 
 
+@cache
 def case(name: str) -> Case:
     """Return a case by its name.
 

@@ -11,8 +11,12 @@ from firstlight.doctor.rules import (  # noqa: F401 -- they enter their rules
     containers,
     context,
     driver,
+    extensions,
     health,
     hidden,
+    imports,
+    installs,
+    kernels,
     library,
     makers,
     notes,
@@ -49,7 +53,8 @@ def diagnose(facts: Facts) -> list[Finding]:
         )
     )
     broken = next((answer for answer in climb(facts) if answer.state is False), None)
-    if broken and all(finding.rule.kind == "note" for finding in findings):
+    causes = [order.index(finding.rule.question) for finding in findings if finding.rule.kind != "note"]
+    if broken and min(causes, default=len(order)) > order.index(broken.question):  # none explains the first failure
         found = Seen(
             (broken.words,),
             ("Keep the report, and ask with it:", "$ firstlight doctor --json > report.json"),

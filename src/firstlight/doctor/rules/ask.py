@@ -8,6 +8,7 @@ from firstlight.doctor.shapes import Facts, Gpu, Node
 
 # The first release of PyTorch that has a kind of wheel, and the first that no longer has it.
 RELEASES = {"cu126": ((2, 6), (2, 15)), "cu130": ((2, 9), (99, 0))}
+EXTRAS = (0, 20)  # the first numba-cuda that brings CUDA 13
 OURS = "2.13.0"  # the release that the site's page on installing names
 MAKERS = {"nvidia": "cuda", "amd": "hip", "intel": "xpu", "apple": "mps"}
 # What PyTorch's wheel for ROCm 7.2 has code for.
@@ -146,6 +147,18 @@ def cuda_number(version: int) -> str:
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
+def numbers_of(version: str | None) -> tuple[int, int]:
+    """Return the first two numbers of a version, and zeros for what it does not have.
+
+    Examples
+    --------
+    >>> numbers_of("2.13.0+cu126"), numbers_of("13"), numbers_of(None)
+    ((2, 13), (13, 0), (0, 0))
+    """
+    first, second, *_ = [*map(int, re.findall(r"[0-9]{1,6}", version or "")), 0, 0]
+    return first, second
+
+
 def release_of(version: str | None) -> int:
     """Return the branch of a driver: 580 of "580.95.05"; 0 where it is not known."""
     head = (version or "").partition(".")[0]
@@ -166,10 +179,23 @@ def torch_for(facts: Facts, tag: str) -> str:
     """Return the command that installs PyTorch from the index of a kind of wheel: "cu130", "cu126", "xpu"."""
     version = re.match(r"\d+\.\d+\.\d+", facts.torch.version or "")
     first, end = RELEASES.get(tag, ((0, 0), (99, 0)))
-    there = version and first <= tuple(map(int, version[0].split(".")[:2])) < end
+    there = version and first <= numbers_of(version[0]) < end
     which = f'"torch=={version[0] if version and there else OURS}"' if version else "torch"
     again = "--reinstall" if "uv" in facts.system.commands else "--force-reinstall"
     return f"$ {pip(facts)} {again} {which} --index-url https://download.pytorch.org/whl/{tag}"
+
+
+def numba_for(facts: Facts, tag: str) -> str:
+    """Return the command that installs Numba's CUDA target with the CUDA of a kind of wheel.
+
+    Examples
+    --------
+    >>> numba_for(Facts(), "cu126")
+    '$ python -m pip install "numba-cuda[cu12]" "cuda-toolkit==12.6.*"'
+    """
+    old = facts.numba.target and numbers_of(facts.numba.target) < EXTRAS
+    least = f">={'.'.join(map(str, EXTRAS))}" if old else ""
+    return f'$ {pip(facts)} "numba-cuda[{tag[:4]}]{least}" "cuda-toolkit=={tag[2:4]}.{tag[4:]}.*"'
 
 
 def fresh(facts: Facts, tag: str) -> tuple[str, ...]:

@@ -30,8 +30,9 @@ def throttled(facts: Facts) -> Seen | None:
     A card that grows too hot, or whose power supply asks for it, lowers its clock, often to less than half. It computes
     right, but slowly. That is not the limit that a card keeps to under full load, nor the rest of a card that idles.
     """
+    known = any(device.throttle & bit for device in facts.nvml.devices for bit in HEAT | POWER)
     slow = (share(facts) or 1.0) <= SLOW
-    reasons = HEAT | POWER | ({SLOWED: "it slows itself down (hardware slowdown)"} if slow else {})
+    reasons = HEAT | POWER if known or not slow else {SLOWED: "it slows itself down (hardware slowdown)"}
     seen = [
         f"card {number} ({device.name}): {words}"
         for number, device in enumerate(facts.nvml.devices)
@@ -68,8 +69,8 @@ def memory_errors(facts: Facts) -> Seen | None:
     """The card's memory had errors that it could not correct.
 
     Cards for computing check their memory (ECC). An error that they cannot correct ends the program that meets it. The
-    card then sets the bad place aside, for good at its next reset. One such error in a year is no reason to worry; more
-    of them soon after a reset mean that the card is failing.
+    card then sets the bad place aside, for good at its next reset. A single error is no reason to worry; more of them
+    soon after a reset mean that the card is failing.
     """
     bad = [(number, device) for number, device in enumerate(facts.nvml.devices) if device.ecc_errors]
     if not bad:
@@ -103,7 +104,7 @@ def slow_copy(facts: Facts) -> Seen | None:
     reached = share(facts)
     if reached is None or reached > SLOW or throttled(facts):
         return None
-    busy = [device for device in facts.nvml.devices if device.processes]
+    programs = sum(device.processes for device in facts.nvml.devices)
     watch = (
         ("See which programs compute on it, and look again when they are done:", f"$ {QUERY}")
         if maker(facts) == "nvidia"
@@ -112,14 +113,14 @@ def slow_copy(facts: Facts) -> Seen | None:
     return Seen(
         evidence=(
             f"a copy reaches {reached:.0%} of what the memory can do; {SLOW:.0%} is little",
-            *(f"{device.processes} programs compute on {device.name}" for device in busy),
+            *((f"programs on the card meanwhile, the doctor's own among them: {programs}",) if programs else ()),
         ),
         fix=(
             *watch,
             "On a laptop, plug in the charger and choose the power profile for performance.",
             "$ firstlight doctor",
         ),
-        certainty="likely" if busy else "possible",
+        certainty="possible",
     )
 
 

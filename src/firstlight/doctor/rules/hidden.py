@@ -27,7 +27,7 @@ def accepted(value: str, cards: int) -> list[str]:
     for entry in (entry.strip() for entry in value.split(",")):
         if entry.isdecimal() and entry in taken:
             return []  # a card named twice makes the whole list void
-        if not entry.startswith(("GPU-", "MIG-")) and not (entry.isdecimal() and int(entry) < cards):
+        if not entry.startswith(("GPU-", "MIG-")) and not (entry.isdecimal() and len(entry) < 5 and int(entry) < cards):
             break
         taken.append(entry)
     return taken

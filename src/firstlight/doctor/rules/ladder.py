@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firstlight.doctor.rules.ask import MAKERS, covers, cuda_number, files, maker, shut
+from firstlight.doctor.rules.ask import MAKERS, covers, cuda_number, files, maker, release_of, shut
 from firstlight.doctor.rules.rule import QUESTIONS
 from firstlight.doctor.shapes import Facts
 
@@ -49,10 +49,13 @@ NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple"}
 def wheel(facts: Facts) -> State:
     torch, vendor = facts.torch, maker(facts)
     if not torch.version:  # without a GPU, that breaks nothing
-        return (False if vendor else None), "PyTorch is not installed"
+        return (False if vendor and torch.error else None), "PyTorch is not installed"
     if vendor == "apple" and not torch.imported:  # only the import tells
         return None, f"PyTorch {torch.version}"
-    kinds = [f"{name} {version}" for kind, name in BUILT.items() if isinstance(version := getattr(torch, kind), str)]
+    versions = {
+        name: str(getattr(torch, kind)) for kind, name in BUILT.items() if kind != "mps" and getattr(torch, kind)
+    }
+    kinds = [f"{name} {'.'.join(version.split('.')[:2])}" for name, version in versions.items()]
     words = f"PyTorch {torch.version} for {kinds[0] if kinds else 'MPS' if torch.mps else 'the CPU'}"
     return (bool(getattr(torch, MAKERS[vendor])) if vendor else None), words
 
@@ -60,11 +63,13 @@ def wheel(facts: Facts) -> State:
 def bus(facts: Facts) -> State:
     vendor = maker(facts)
     if not vendor:
-        seen = " and ".join(sorted({NAMES[gpu.vendor] for gpu in facts.gpus}))
-        return False, f"one of {seen}, but none that PyTorch supports" if seen else "none was found"
+        seen = " and ".join(sorted({NAMES[gpu.vendor] for gpu in facts.gpus if gpu.vendor in NAMES}))
+        return False, f"one of {seen}, which PyTorch cannot use" if seen else "none was found"
     devices = (facts.cuda.devices or facts.nvml.devices) if vendor == "nvidia" else ()
     names = [device.name for device in devices] or list(facts.torch.names)
-    return True, ", ".join(dict.fromkeys(name for name in names if name)) or f"one of {NAMES[vendor]}"
+    return True, ", ".join(dict.fromkeys(name for name in names if name)) or (
+        "an Apple chip" if vendor == "apple" else f"a card of {NAMES[vendor]}"
+    )
 
 
 def driver(facts: Facts) -> State:
@@ -83,7 +88,7 @@ def driver(facts: Facts) -> State:
     bound = {gpu.driver for gpu in facts.gpus if gpu.vendor == vendor}
     good = bound & {"nvidia", "amdgpu", "i915", "xe"}
     if good:
-        return True, ", ".join(sorted(map(str, good)))
+        return True, f"it is {', '.join(sorted(map(str, good)))}"
     if not bound:
         return LATER
     others = ", ".join(sorted(driver for driver in bound if driver))
@@ -124,7 +129,7 @@ def start(facts: Facts) -> State:
 
 def visible(facts: Facts) -> State:
     if maker(facts) != "nvidia":
-        return (True, facts.torch.kind) if facts.torch.kind else LATER
+        return (True, f'PyTorch calls it "{facts.torch.kind}"') if facts.torch.kind else LATER
     if facts.cuda.init == 100 or (facts.cuda.init == 0 and not facts.cuda.devices and not facts.cuda.failed):
         return False, "the driver shows no device"
     count = len(facts.cuda.devices)
@@ -144,8 +149,8 @@ def version(facts: Facts) -> State:
         return NEEDLESS
     if not facts.torch.cuda or not facts.cuda.version:
         return LATER
-    words = f"PyTorch wants CUDA {facts.torch.cuda}, the driver knows up to {cuda_number(facts.cuda.version)}"
-    return int(facts.torch.cuda.partition(".")[0]) <= facts.cuda.version // 1000, words
+    words = f"it knows CUDA up to {cuda_number(facts.cuda.version)}, PyTorch wants {facts.torch.cuda}"
+    return release_of(facts.torch.cuda) <= facts.cuda.version // 1000, words
 
 
 def code(facts: Facts) -> State:
@@ -157,7 +162,7 @@ def code(facts: Facts) -> State:
     if not facts.torch.archs or not cards:
         return LATER
     missing = [card for card in cards if not covers(facts.torch.archs, card)]
-    named = ", ".join(".".join(map(str, card)) for card in missing or cards)
+    named = " and ".join(".".join(map(str, card)) for card in dict.fromkeys(missing or cards))
     return not missing, f"{'no code' if missing else 'code'} for compute capability {named}"
 
 
@@ -176,7 +181,7 @@ def torch(facts: Facts) -> State:
     if kernel in ("right", "wrong"):
         return kernel == "right", f"the product of two matrices was {kernel}"
     if kernel or (failed and facts.torch.imported):
-        return False, f"the product of two matrices: {kernel or failed}"
+        return False, f"it fails: {kernel or failed}"
     if facts.torch.error or failed:
         return False, f"import torch: {facts.torch.error or failed}"
     return (False, "PyTorch finds no GPU") if facts.torch.imported and not facts.torch.kind else LATER
@@ -185,7 +190,7 @@ def torch(facts: Facts) -> State:
 def toolchain(facts: Facts) -> State:
     numba = facts.numba
     if facts.system.os == "darwin" or maker(facts) not in ("nvidia", None):
-        return None, "there is none for this GPU; kernels run in the simulator"
+        return None, "it has none; kernels run in the simulator"
     if not numba.version:
         return None, "Numba is not installed"
     if numba.error or (numba.failed and not numba.toolchain):
@@ -224,7 +229,7 @@ def health(facts: Facts) -> State:
     reached = share(facts)
     if reached is None or not facts.torch.rate:
         return LATER
-    words = f"a copy moves {facts.torch.rate / 1e9:,.0f} GB/s, {reached:.0%} of what its memory can do"
+    words = f"a copy reaches {facts.torch.rate / 1e9:,.0f} GB/s, {reached:.0%} of its limit"
     return reached > SLOW, words
 
 

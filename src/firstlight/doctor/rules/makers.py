@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import fresh, heard, install, maker, release_of, shut, sudo, too_old
+from firstlight.doctor.rules.ask import files, fresh, heard, install, maker, release_of, shut, sudo, too_old
 from firstlight.doctor.rules.containers import DEVICES
 from firstlight.doctor.rules.place import still_works
 from firstlight.doctor.rules.rule import Seen, rule
@@ -135,14 +135,15 @@ def kernel_older_than_intel(facts: Facts) -> Seen | None:
     links=("https://github.com/pytorch/pytorch/issues/135867",),
 )
 def level_zero_missing(facts: Facts) -> Seen | None:
-    """Level Zero, the library through which PyTorch reaches Intel's cards, is missing or has no driver.
+    """Level Zero, through which PyTorch reaches Intel's cards, is missing or has no driver.
 
-    Linux itself only draws with an Intel card. For computing, two packages come on top: Level Zero, and the part of
-    Intel's driver that it loads. Without the first, import torch may fail; without the second, there is no GPU.
+    With what Linux brings, an Intel card only draws. For computing, two packages come on top: the library Level Zero,
+    and the part of Intel's driver that it loads. Without the first, import torch may fail; without the second, PyTorch
+    finds no GPU.
     """
-    torch = facts.torch
-    loader = heard(facts, "libze_loader")
-    if maker(facts) != "intel" or not torch.xpu or torch.kind or shut(facts) or not (loader or torch.imported):
+    torch, loader = facts.torch, heard(facts, "libze_loader")
+    reachable = facts.system.os != "linux" or (files(facts) and not shut(facts))
+    if maker(facts) != "intel" or not torch.xpu or torch.kind or not reachable or not (loader or torch.imported):
         return None
     if facts.system.os == "windows":
         fix: tuple[str, ...] = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import MAKERS, computes, cuda_number, has, heard, maker
+from firstlight.doctor.rules.ask import MAKERS, computes, cuda_number, has, heard, maker, release_of
 from firstlight.doctor.rules.ladder import NAMES
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
@@ -53,7 +53,7 @@ def cuda_version_of_nvidia_smi(facts: Facts) -> Seen | None:
     driver, wheel = facts.nvml.cuda, facts.torch.cuda
     if not driver or not wheel:
         return None
-    older = int(wheel.partition(".")[0]) < driver // 1000
+    older = 0 < release_of(wheel) < driver // 1000
     if not older and not heard(facts, "CUDA Version:", "detected CUDA version"):
         return None
     return Seen(
@@ -85,7 +85,7 @@ def several_makers(facts: Facts) -> Seen | None:
     return Seen(
         evidence=(
             f"there are cards of {' and '.join(NAMES[vendor] for vendor in here)}",
-            f"PyTorch {facts.torch.version or '(not installed)'} goes with {NAMES[taken]}",
+            f"PyTorch {'uses' if computes(facts) else 'would use'} the card of {NAMES[taken]}",
         ),
         fix=(f"Nothing has to be done. For the card of {others}, install PyTorch from that maker's index elsewhere.",),
     )

@@ -1,4 +1,4 @@
-"""Causes in the choice of PyTorch's wheel: none, or one for something else than this card, this driver, this Python."""
+"""Causes in the choice of PyTorch's wheel: one for something else than this card or this driver."""
 
 from __future__ import annotations
 
@@ -13,41 +13,36 @@ from firstlight.doctor.rules.ask import (
     heard,
     install_driver,
     maker,
+    numba_for,
     number_of,
+    numbers_of,
     release_of,
     torch_for,
 )
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
-OLDEST, NEWEST = (3, 11), (3, 14)  # Pythons that the site's pages run on
-DRIVERS = {11: 450, 12: 525, 13: 580}  # the first driver that can run programs of a generation of CUDA
+DRIVERS = {12: 525, 13: 580}  # the first driver that can run programs of a generation of CUDA
 BLACKWELL = 0x2900  # the first model number of the generation whose compute capability is 10.0 and more
-INDEX = {"amd": "rocm7.2", "intel": "xpu"}
-WHEELS = "https://pytorch.org/get-started/locally/"
-
-
-def python_of(facts: Facts) -> tuple[int, ...]:
-    """Return the version of Python, as far as wheels are chosen by it."""
-    return tuple(int(part) for part in facts.system.python.split(".")[:2])
-
-
-def unserved(facts: Facts) -> bool:
-    """Whether this Python is one that wheels are not built for."""
-    return facts.system.free_threaded or not OLDEST <= python_of(facts) <= NEWEST
 
 
 def from_conda(facts: Facts) -> str | None:
     """Return conda's own name of the PyTorch without GPU code that it installed."""
-    return next((name for name in facts.system.conda if name.startswith(("pytorch-", "libtorch-")) and "cpu" in name), None)
+    return next(
+        (name for name in facts.system.conda if name.startswith(("pytorch-", "libtorch-")) and "cpu" in name), None
+    )
 
 
 def newer_driver(facts: Facts, release: int) -> tuple[str, ...]:
     """Return how this machine gets a newer driver."""
     system = facts.system
     if system.os == "windows" or system.wsl:
-        steps: tuple[str, ...] = ("Install the newest driver for your card on Windows: https://www.nvidia.com/en-us/drivers/",)
-        return (*steps, "In PowerShell, bring Windows' Linux up to date too:", "$ wsl --update") if system.wsl else steps
+        steps: tuple[str, ...] = (
+            "Install the newest driver for your card on Windows: https://www.nvidia.com/en-us/drivers/",
+        )
+        return (
+            (*steps, "In PowerShell, bring Windows' Linux up to date too:", "$ wsl --update") if system.wsl else steps
+        )
     if system.container:
         return ("The driver belongs to the machine around the container: it has to be updated there.",)
     if cluster(facts):
@@ -56,71 +51,6 @@ def newer_driver(facts: Facts, release: int) -> tuple[str, ...]:
         *install_driver(facts),
         f"Then nvidia-smi has to print a driver of {release} or newer. If your distribution has no such driver, take "
         "NVIDIA's own packages: https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",
-    )
-
-
-@rule(
-    "wheel",
-    says=(
-        "ERROR: Could not find a version that satisfies the requirement torch (from versions: none)",
-        "ERROR: No matching distribution found for torch",
-    ),
-    links=("https://github.com/pytorch/pytorch/issues/91543",),
-)
-def python_without_wheels(facts: Facts) -> Seen | None:
-    """There is no PyTorch for this version of Python.
-
-    A wheel, pip's ready-built package, is made for one version of Python. A new Python comes out before the wheels for
-    it, and an old one gets no new wheels. The free-threaded build of Python (its name ends in "t") needs wheels of its
-    own, which Numba's package for CUDA does not have. pip then acts as if the package did not exist.
-    """
-    system = facts.system
-    line = heard(facts, "No matching distribution found for torch", "satisfies the requirement torch")
-    if facts.torch.version or not unserved(facts) or not (maker(facts) or line):
-        return None
-    build = ", the free-threaded build" if system.free_threaded else ""
-    if "conda" in system.commands:
-        fix: tuple[str, ...] = (
-            "$ conda create --name firstlight --channel conda-forge python=3.13",
-            "$ conda activate firstlight",
-        )
-    elif system.os == "windows":
-        fix = (
-            "$ winget install Python.Python.3.13",
-            "$ py -3.13 -m venv ..\\firstlight-env",
-            "$ ..\\firstlight-env\\Scripts\\activate",
-        )
-    else:
-        uv = () if "uv" in system.commands else ("$ curl -LsSf https://astral.sh/uv/install.sh | sh",)
-        fix = (
-            "uv, a package manager, brings a Python of its own and leaves that of the system alone:",
-            *uv,
-            "$ uv venv --python 3.13 ../firstlight-env",
-            "$ source ../firstlight-env/bin/activate",
-        )
-    evidence = [f"this is Python {system.python}{build}", "PyTorch is not installed in it", *([line] if line else [])]
-    return Seen(tuple(evidence), (*fix, "In this environment, install everything again."), "certain" if line else "likely")
-
-
-@rule(
-    "wheel",
-    says=("ModuleNotFoundError: No module named 'torch'",),
-    links=(WHEELS,),
-)
-def torch_missing(facts: Facts) -> Seen | None:
-    """PyTorch is not installed in this Python.
-
-    Every environment has packages of its own. PyTorch may be on this machine and still be missing here: an environment
-    that was not activated, a notebook that runs in another one, or a pip that belongs to another Python.
-    """
-    vendor = maker(facts)
-    if facts.torch.version or not vendor or unserved(facts) or facts.system.tegra:
-        return None
-    tag = cuda_tag(facts) if vendor == "nvidia" else INDEX.get(vendor)
-    fix = fresh(facts, tag) if tag else ("$ python -m pip install torch",)
-    return Seen(
-        evidence=(f"Python {facts.system.python} has no package torch",),
-        fix=("If you did install it, activate the environment that has it. Otherwise:", *fix),
     )
 
 
@@ -144,12 +74,11 @@ def cpu_wheel(facts: Facts) -> Seen | None:
     if maker(facts) != "nvidia" or not torch.version or torch.cuda or facts.system.tegra or from_conda(facts):
         return None
     build = "ROCm, so for AMD" if torch.hip else "Intel" if torch.xpu else "the CPU alone"
-    tag = cuda_tag(facts)
     return Seen(
         evidence=(f"PyTorch {torch.version} is built for {build}", "the card is NVIDIA's"),
         fix=(
-            torch_for(facts, tag),
-            f"If a lock file or a pyproject.toml chose the build, name the index {tag} there, for your system too: "
+            *wheel_for(facts),
+            "If a lock file or a pyproject.toml chose the build, name PyTorch's index there, for your system too: "
             "otherwise the next sync undoes it.",
         ),
     )
@@ -164,7 +93,7 @@ def cpu_wheel(facts: Facts) -> Seen | None:
     ),
 )
 def conda_cpu_build(facts: Facts) -> Seen | None:
-    """conda chose the PyTorch for the CPU.
+    """The PyTorch that conda chose is for the CPU.
 
     conda looks for NVIDIA's driver at the moment it installs, and takes a build with CUDA only if it finds one. On a
     cluster you install on a login node, which has no GPU, so it finds none; the node with the GPU then runs a PyTorch
@@ -174,7 +103,8 @@ def conda_cpu_build(facts: Facts) -> Seen | None:
     if maker(facts) != "nvidia" or not name or facts.torch.cuda:
         return None
     generation = "13.0" if cuda_tag(facts) == "cu130" else "12"
-    override = f"CONDA_OVERRIDE_CUDA={generation if '.' in generation else '12.6'}"
+    knows = facts.cuda.version
+    override = f"CONDA_OVERRIDE_CUDA={cuda_number(knows) if knows else '13.0' if generation == '13.0' else '12.6'}"
     command = f'conda install --channel conda-forge pytorch-gpu "cuda-version={generation}"'
     if facts.system.os == "windows":
         return Seen((f"conda installed {name}", "the card is NVIDIA's"), (f"$ {command}",))
@@ -205,24 +135,25 @@ def driver_too_old_for_wheel(facts: Facts) -> Seen | None:
     CUDA 12 needs 525. In "found version 12040" the number is not the driver's own: it is the newest CUDA that the
     driver knows, here 12.4. Either part can be changed: the driver, or the wheel.
     """
-    wants = int((facts.torch.cuda or "0").partition(".")[0])
+    wants = numbers_of(facts.torch.cuda)[0]
     line = heard(facts, "driver on your system is too old", "driver version is insufficient")
     knows = facts.cuda.version
-    if not wants or not has(facts, "nvidia") or (knows is not None and knows // 1000 >= wants) or not (knows or line):
+    if (
+        not wants
+        or not has(facts, "nvidia")
+        or (knows is not None and knows // 1000 >= wants)
+        or not (knows or line)
+        or facts.cuda.error
+    ):
         return None
-    driver, evidence = driver_of(facts), [f"PyTorch {facts.torch.version} wants CUDA {facts.torch.cuda}"]
+    evidence = [f"PyTorch {facts.torch.version} wants CUDA {facts.torch.cuda}"]
     evidence += [f"the driver knows CUDA up to {cuda_number(knows)}"] if knows else []
-    evidence += [f"the driver is {driver}"] if driver else []
-    newer = newer_driver(facts, DRIVERS.get(wants, 580))
-    older = (torch_for(facts, "cu126"), *numba_beside(facts, "cu126"))
-    if needs_new_driver(facts):
-        fix: tuple[str, ...] = ("Only a newer driver helps: older wheels have no code for this card.", *newer)
-    elif 0 < release_of(driver) < DRIVERS[12]:
-        fix = ("This driver is too old for every wheel of today. Install a newer one:", *newer)
-    elif old_card(facts):
-        fix = ("Take the wheel for CUDA 12, the last that has code for this card:", *older)
+    evidence += [f"the driver is {driver_of(facts)}"] if driver_of(facts) else []
+    if wheel_needs_driver(facts) or old_card(facts):
+        fix = wheel_for(facts)
     else:
-        fix = ("Either install a newer driver, which is the better way:", *newer, "or keep the driver, and take the wheel for CUDA 12:", *older)
+        either = "Either install a newer driver, which is the better way:"
+        fix = (either, *newer_driver(facts, DRIVERS[13]), "or keep the driver and change the wheel:", *wheel_for(facts))
     return Seen((*evidence, *([line] if line else [])), fix, "certain" if knows else "likely")
 
 
@@ -249,11 +180,18 @@ def no_code_for_card(facts: Facts) -> Seen | None:
     """
     torch, cards = facts.torch, [device for device in facts.cuda.devices if device.capability]
     missing = [card for card in cards if torch.archs and not covers(torch.archs, card.capability)]
-    line = heard(facts, "no kernel image is available", "does not include kernels for this GPU", "is not compatible with the current PyTorch installation")
+    line = heard(
+        facts,
+        "no kernel image is available",
+        "does not include kernels for this GPU",
+        "is not compatible with the current PyTorch installation",
+    )
     known = bool(torch.archs and cards)
     if not has(facts, "nvidia") or not torch.cuda or facts.system.tegra or not (missing or (line and not known)):
         return None
-    evidence = [f"{card.name or 'the card'} has compute capability {'.'.join(map(str, card.capability))}" for card in missing]
+    evidence = [
+        f"{card.name or 'the card'} has compute capability {'.'.join(map(str, card.capability))}" for card in missing
+    ]
     evidence += [f"PyTorch {torch.version} has code for {', '.join(torch.archs)}"] if torch.archs else []
     evidence += [line] if line else []
     return Seen(tuple(evidence), for_cards(facts), "certain" if missing else "likely")
@@ -265,17 +203,34 @@ def for_cards(facts: Facts) -> tuple[str, ...]:
     served = [number for number, card in enumerate(cards) if covers(facts.torch.archs, card)]
     if served:
         numbers = ",".join(map(str, served))
-        value = f'$ $env:CUDA_VISIBLE_DEVICES = "{numbers}"' if facts.system.os == "windows" else f"$ export CUDA_VISIBLE_DEVICES={numbers}"
+        value = (
+            f'$ $env:CUDA_VISIBLE_DEVICES = "{numbers}"'
+            if facts.system.os == "windows"
+            else f"$ export CUDA_VISIBLE_DEVICES={numbers}"
+        )
         return ("Your other card is served. Show programs only that one:", value)
     if any(card < (5, 0) for card in cards):
         return ("No wheel of today has code for so old a card. Compute on the CPU, or on another machine.",)
-    if needs_new_driver(facts) and cuda_tag(facts) != "cu130":
-        return ("The wheel that has the code needs a newer driver first:", *newer_driver(facts, DRIVERS[13]), torch_for(facts, "cu130"))
-    tag = cuda_tag(facts)
-    return (torch_for(facts, tag), *numba_beside(facts, tag))
+    return wheel_for(facts)
 
 
-def needs_new_driver(facts: Facts) -> bool:
+def wheel_for(facts: Facts) -> tuple[str, ...]:
+    """Return the command for the wheel that fits the card and the driver, and before it what it needs."""
+    late = wheel_needs_driver(facts)
+    tag = "cu126" if old_card(facts) else "cu130" if late else cuda_tag(facts)
+    numba = (numba_for(facts, tag),) if facts.numba.target else ()
+    first = ("The driver is too old for every wheel that has code for this card, so it comes first:",) if late else ()
+    torch = (torch_for(facts, tag),) if facts.torch.version else fresh(facts, tag)
+    return (*first, *(newer_driver(facts, DRIVERS[13]) if late else ()), *torch, *numba)
+
+
+def wheel_needs_driver(facts: Facts) -> bool:
+    """Whether no wheel has code for the card and also runs with the driver."""
+    release = release_of(driver_of(facts))
+    return 0 < release < DRIVERS[12] or (cuda_tag(facts) == "cu126" and blackwell(facts))
+
+
+def blackwell(facts: Facts) -> bool:
     """Whether a card is so new that wheels for CUDA 12.6 have no code for it."""
     cards = [device.capability for device in facts.cuda.devices if device.capability]
     if cards:

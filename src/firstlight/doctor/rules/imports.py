@@ -1,0 +1,156 @@
+"""Causes that show when PyTorch is imported, or at its first computation."""
+
+from __future__ import annotations
+
+from firstlight.doctor.rules.ask import has, heard
+from firstlight.doctor.rules.rule import Seen, rule
+from firstlight.doctor.shapes import Facts
+
+FOREIGN = ("undefined symbol: __nvJitLink", "symbol __nvJitLink", "but found runtime version", "undefined symbol: cu")
+HALF_IMPORTED = ("partially initialized module", "module 'torch' has no attribute", "module 'numba' has no attribute")
+
+
+@rule(
+    "torch",
+    says=(
+        "AttributeError: partially initialized module 'torch' has no attribute 'cuda' (most likely due to a circular "
+        "import)",
+        "AttributeError: module 'torch' has no attribute 'tensor'",
+        "consider renaming",
+    ),
+    links=(
+        "https://docs.python.org/3/library/sys_path_init.html",
+        "https://github.com/ZhendongWang6/Uformer/issues/62",
+    ),
+)
+def shadowed(facts: Facts) -> Seen | None:
+    """A file of yours has the name of a package and hides it.
+
+    Python looks for a module in the folder of the program first, and only then among the installed packages. With a
+    file torch.py there, "import torch" runs that file, which has nothing of PyTorch in it.
+    """
+    names, line = facts.system.shadowed, heard(facts, *HALF_IMPORTED)
+    if not names:
+        return None
+    move = "Rename-Item" if facts.system.os == "windows" else "mv"
+    return Seen(
+        evidence=(f"this folder has a file {' and one '.join(names)}", *([line] if line else [])),
+        fix=("Give it another name:", *(f"$ {move} {name} my_{name}" for name in names)),
+        certainty="certain" if line else "likely",
+    )
+
+
+@rule(
+    "torch",
+    says=(
+        "ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12",
+        "undefined symbol: __nvJitLinkComplete_12_4",
+        "RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 1, 0) but found runtime version",
+        "Looks like your LD_LIBRARY_PATH contains incompatible version of cudnn",
+    ),
+    links=(
+        "https://github.com/pytorch/pytorch/issues/134929",
+        "https://github.com/pytorch/pytorch/issues/80637",
+        "https://github.com/infiniflow/ragflow/issues/4466",
+    ),
+)
+def library_path(facts: Facts) -> Seen | None:
+    """LD_LIBRARY_PATH gives PyTorch libraries of another CUDA.
+
+    PyTorch's wheel brings its own CUDA and cuDNN. The variable LD_LIBRARY_PATH names folders that Linux searches before
+    those of the wheel; guides that install a CUDA toolkit set it, and so do modules on clusters. PyTorch then loads
+    part of its libraries from there, in another version, and one misses a function in the other.
+    """
+    line, path = heard(facts, *FOREIGN), facts.env.get("LD_LIBRARY_PATH")
+    if not line or not (path or line in facts.said):
+        return None
+    seen = f"LD_LIBRARY_PATH={path}" if path else "the error came in a program that was started elsewhere"
+    return Seen(
+        evidence=(line, seen),
+        fix=(
+            "See whether PyTorch starts without the variable:",
+            '$ env -u LD_LIBRARY_PATH python -c "import torch; print(torch.backends.cudnn.version())"',
+            "If it does, take the variable away for good:",
+            "$ unset LD_LIBRARY_PATH",
+            "If a new terminal has it again, this shows the file that sets it:",
+            "$ grep -sn LD_LIBRARY_PATH ~/.bashrc ~/.profile ~/.bash_profile ~/.zshrc /etc/environment",
+            "On a cluster a module may have set it: module list shows which, and module unload takes it back.",
+        ),
+        certainty="likely" if path else "possible",
+    )
+
+
+@rule(
+    "torch",
+    says=("import torch hangs", "Segmentation fault (core dumped)", "Illegal instruction (core dumped)", "Killed"),
+    links=(
+        "https://github.com/pytorch/pytorch/issues/96797",
+        "https://docs.python.org/3/library/faulthandler.html",
+    ),
+)
+def torch_stops(facts: Facts) -> Seen | None:
+    """PyTorch hangs or crashes.
+
+    It does so without an error of Python, because the fault is in compiled code: a library of another program that
+    PyTorch picked up, a processor that lacks instructions, too little memory, or a driver that does not answer. On a
+    network disk a first import can also just be slow.
+    """
+    torch = facts.torch
+    if not torch.failed:
+        return None
+    where = "after it had been imported, at its first work" if torch.imported else "at import torch"
+    work = "torch.ones(2, device=torch.accelerator.current_accelerator()).sum()"
+    trace = f'$ python -X faulthandler -c "import torch; {work}"'
+    if "hung" in torch.failed and not torch.imported:
+        fix: tuple[str, ...] = (
+            "Try it once more by hand: if it only was slow, the second time is quicker.",
+            '$ time python -c "import torch"',
+            "If it hangs again, this prints after a minute where it waits:",
+            '$ python -c "import faulthandler; faulthandler.dump_traceback_later(60, exit=True); import torch"',
+        )
+    elif "signal 4" in torch.failed:
+        fix = (
+            "The processor lacks an instruction. In a virtual machine, let it have the processor of the host (its type "
+            '"host"); in a container, take an image for this kind of processor.',
+        )
+    elif "signal 9" in torch.failed:
+        fix = (
+            "The system ended it, most likely because memory ran out: give the job or the container more.",
+            "$ free -h",
+        )
+    else:
+        fix = ("This prints where it stops; a path outside of the environment is what to take away:", trace)
+    if facts.env.get("LD_LIBRARY_PATH") and "signal 9" not in torch.failed:
+        fix = ("First without the libraries that LD_LIBRARY_PATH brings in:", "$ unset LD_LIBRARY_PATH", *fix)
+    return Seen((f"the check of PyTorch {torch.failed}", f"it stopped {where}"), fix, "likely")
+
+
+@rule(
+    "torch",
+    says=("wrong results on the GPU", "the result of a matrix product: wrong", "NaN on GPU but not on CPU"),
+    links=("https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/dcgm-diagnostics.html",),
+)
+def wrong_result(facts: Facts) -> Seen | None:
+    """The GPU computes, and gets it wrong.
+
+    The doctor multiplied matrices on the GPU and on the CPU and compared. A difference as large as this is no rounding.
+    Memory that loses bits, clocks set too high, or too weak a power supply do that; now and then it is a fault of the
+    driver or of PyTorch. Do not trust what this GPU computed.
+    """
+    if facts.torch.kernel != "wrong":
+        return None
+    nvidia = (
+        "See whether the card has counted errors, how hot it is, and how fast it runs:",
+        "$ nvidia-smi -q -d ECC,TEMPERATURE,CLOCK",
+        "On a server, NVIDIA's own test takes some minutes:",
+        "$ dcgmi diag -r 3",
+    )
+    return Seen(
+        evidence=(f"a matrix product on {facts.torch.names[0] if facts.torch.names else 'the GPU'} was wrong",),
+        fix=(
+            *(nvidia if has(facts, "nvidia") else ()),
+            "Take back any overclocking, restart, and run the doctor again. If it is still wrong, try a newer driver, "
+            "then another card in its place.",
+        ),
+        certainty="likely",
+    )

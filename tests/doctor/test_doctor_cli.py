@@ -1,0 +1,270 @@
+"""The command: what it prints where, with which status, and that nothing a reader gives it makes a traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from firstlight.cli import main
+from firstlight.doctor import case, report
+from firstlight.doctor.cases import cases
+
+SCHEMA = Path(report.__file__).with_name("schema.json")
+REWRITE = "import json; from firstlight.doctor.report import schema; print(json.dumps(schema(), indent=1))"
+
+
+@pytest.fixture(autouse=True)
+def plain(monkeypatch):
+    for name in ("NO_COLOR", "TERM", "COLUMNS", "PYTHONIOENCODING", "FORCE_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def kept(tmp_path):
+    """A file with what it is given: kept({"gpus": []})."""
+
+    def write(content) -> str:
+        file = tmp_path / "kept.json"
+        file.write_bytes(content if isinstance(content, bytes) else json.dumps(content).encode())
+        return str(file)
+
+    return write
+
+
+NOUVEAU = case("nouveau").facts.content()
+
+
+def firstlight(*words: str, **env: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([sys.executable, "-m", "firstlight", *words], capture_output=True, env={**os.environ, **env})
+
+
+def test_the_schema_is_that_of_the_report():
+    assert json.loads(SCHEMA.read_text("utf-8")) == report.schema(), (
+        f"write it anew: python -c '{REWRITE}' > {SCHEMA.name}"
+    )
+    jsonschema.Draft202012Validator.check_schema(report.schema())
+
+
+@pytest.mark.parametrize("name", cases())
+def test_every_case_gives_a_valid_report(name):
+    written = json.loads(json.dumps(report.examine(case(name).facts).content(), allow_nan=False))
+    jsonschema.Draft202012Validator(report.schema()).validate(written)
+
+
+def test_this_machine(tmp_path):
+    done = firstlight("doctor", "--json")
+    found = json.loads(done.stdout)
+    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text("utf-8"))).validate(found)
+    assert done.returncode == (found["status"] == "problem")
+    assert done.stderr == b""
+    (tmp_path / "me.json").write_bytes(done.stdout)
+    again = firstlight("doctor", "--json", "--facts", str(tmp_path / "me.json"))
+    assert json.loads(again.stdout) == found
+
+
+@pytest.mark.parametrize("format", ["report", "facts", "utf-16", "utf-8-sig"])
+def test_a_kept_report_is_replayed(kept, capsys, format):
+    content = report.examine(report.Facts.of(NOUVEAU)).content() if format != "facts" else NOUVEAU
+    encoded = json.dumps(content).encode(format if format.startswith("utf") else "utf-8")  # PowerShell writes UTF-16
+    assert main(["doctor", "--facts", kept(encoded), "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert [finding["code"] for finding in found["findings"]][:1] == ["nouveau"]
+    if format != "facts":
+        assert found == content
+
+
+@pytest.mark.parametrize("status", ["healthy", "no-gpu"])
+def test_a_healthy_machine_and_one_without_a_gpu_are_no_failure(kept, capsys, status):
+    torch = {"version": "2.13.0", "imported": True}
+    healthy = {
+        "system": {"os": "darwin", "machine": "arm64", "macos": "15.1"},
+        "gpus": [{"vendor": "apple"}],
+        "torch": {**torch, "mps": True, "kind": "mps", "names": ["Apple GPU"], "kernel": "right"},
+    }
+    facts = {"healthy": healthy, "no-gpu": {"torch": {**torch, "archs": []}}}[status]
+    assert main(["doctor", "--facts", kept(facts)]) == 0
+    assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"", "is not JSON"),
+        (b"\xff\xfe\x00", "is not JSON"),
+        (bytes(range(256)), "is not JSON"),
+        (b"[" * 200_000, "is not JSON"),
+        (b"9" * 5000, "is not JSON"),
+        (b"[]", "is no report: facts must be an object"),
+        (b"null", "is no report"),
+        ({"name": "other", "version": 1}, "is no report: facts has an unknown key"),
+        ({"facts": [1]}, "is no report: facts must be an object"),
+        ({"facts": {}, "format": 2}, "is a report of format 2"),
+        ({"facts": {}, "format": "\x1b[2J"}, r"is a report of format '\x1b[2J'"),
+        ({"facts": {"torch": {"rate": float("nan")}}}, "is no report: facts.torch.rate"),
+        ({"facts": {"nvml": {"cuda": 10**400}}}, "is no report: facts.nvml.cuda"),
+        ({"facts": {"said": "\ud800"}}, "is no report: facts.said"),
+        ({"facts": {"\x1b]0;title\x07": 1}}, "is no report: facts has an unknown key"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_file_that_is_no_report_is_refused_in_one_line(kept, capsys, content, why):
+    assert main(["doctor", "--facts", kept(content)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("firstlight: ")
+    assert why in err
+    assert err.count("\n") == 1
+    assert err.strip().isprintable()
+
+
+@pytest.mark.parametrize(
+    "words", [["--facts", "none.json"], ["--facts", "."], ["--root", "none"], ["--root", "conf.py"]]
+)
+def test_what_is_not_there_is_a_usage_error(capsys, words):
+    assert main(["doctor", *words]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("words", [["--nonsense"], ["--facts"], ["extra"]])
+def test_wrong_usage(words, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["doctor", *words])
+    assert stopped.value.code == 2
+    assert "usage: firstlight" in capsys.readouterr().err
+
+
+EVIL = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\n\x08evil"
+
+
+def hostile() -> dict:
+    """Facts with what moves a cursor in every text of a machine whose faults are quoted."""
+
+    def spoilt(content):
+        if isinstance(content, dict):
+            return {key: spoilt(value) for key, value in content.items()}
+        if isinstance(content, list):
+            return [spoilt(value) for value in content]
+        return content + EVIL if isinstance(content, str) else content
+
+    facts = report.Facts.of(NOUVEAU).content()
+    told = {
+        "nodes": [{"path": "/dev/nvidia0", "open": False, "group": "g"}],
+        "env": {"CUDA_VISIBLE_DEVICES": "", "LD_LIBRARY_PATH": "/usr/local/cuda/lib64/stubs"},
+        "kernel": {"version": "580.95.05", "log": ["NVRM: Xid 79"], "on_disk": "/lib/x"},
+        "cuda": {"error": "OSError: libcuda.so.1", "failed": "hung", "path": "/stubs/libcuda.so.1"},
+        "torch": {"version": "2.13.0", "error": "ImportError: x", "warnings": ["CUDA unknown error"]},
+        "numba": {"version": "1", "error": "y", "toolchain": "libnvrtc"},
+        "said": "CUDA error 802",
+    }
+    return facts | {name: spoilt(part) for name, part in told.items()}
+
+
+def test_no_escape_sequence_of_a_report_reaches_the_terminal(kept, capsys):
+    main(["doctor", "--facts", kept(hostile())])
+    out = capsys.readouterr().out
+    assert "evil" in out
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", out)
+
+
+def test_an_error_is_cut_and_tells_nobody(kept, capsys, monkeypatch):
+    monkeypatch.setenv("USER", "annakeller")
+    main(["doctor", "--facts", kept(NOUVEAU), "--json", "--error", "/scratch/annakeller/x \udcff" + "y" * 100_000])
+    content = json.loads(capsys.readouterr().out)
+    assert content["facts"]["said"].startswith("/scratch/USER/x ?y")
+    assert report.Facts.of(content["facts"])
+
+
+def test_output_into_a_pipe_is_plain(kept):
+    done = firstlight("doctor", "--facts", kept(NOUVEAU), TERM="xterm-256color")
+    assert b"\x1b" not in done.stdout
+    assert "✗ Does the system run it".encode() in done.stdout
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+def test_a_terminal_without_the_marks_still_tells_them_apart(kept, encoding):
+    done = firstlight("doctor", "--facts", kept(NOUVEAU), PYTHONIOENCODING=encoding)
+    lines = done.stdout.decode(encoding).splitlines()
+    answered = {line[0] for line in lines if "?" in line}
+    assert answered == ({"✓", "✗", "·"} if encoding == "utf-8" else {"+", "x", "-"})
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+@pytest.mark.parametrize(
+    ("env", "coloured"),
+    [
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"NO_COLOR": ""}, True),
+        ({"TERM": "dumb"}, False),
+        ({"COLUMNS": "5"}, True),
+    ],
+    ids=str,
+)
+def test_a_terminal_gets_colours_unless_it_does_not_want_them(kept, env, coloured):
+    import pty
+
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "firstlight", "doctor", "--facts", kept(NOUVEAU)]
+    with subprocess.Popen(
+        command, stdout=theirs, stderr=subprocess.PIPE, env={**os.environ, "TERM": "xterm", **env}
+    ) as doctor:
+        os.close(theirs)
+        out = b""
+        while True:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # Linux' way to say that the other end is closed
+                break
+            if not piece:
+                break
+            out += piece
+        assert doctor.stderr
+        assert doctor.stderr.read() == b""
+    os.close(ours)
+    assert (b"\x1b[31m\xe2\x9c\x97\x1b[0m" in out) == coloured
+    assert (b"\x1b" in out) == coloured
+    assert b"Diagnosis: Linux runs the card with nouveau" in out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+def test_a_reader_that_has_enough_is_no_error(kept):
+    command = f"{sys.executable} -m firstlight doctor --json --facts {kept(NOUVEAU)} | true"
+    done = subprocess.run(["sh", "-c", command], capture_output=True)
+    assert (done.stdout, done.stderr) == (b"", b"")
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "raise ImportError('libcudart.so.13: cannot open\\nsecond line')",
+        "raise OSError",
+        "1 / 0",
+        "def f(:",
+        "None",
+        "",
+    ],
+)
+def test_devices_points_to_the_doctor_where_pytorch_is_broken(tmp_path, code):
+    if code != "None":
+        (tmp_path / "torch").mkdir()
+        (tmp_path / "torch/__init__.py").write_text(code)
+    site = "import sys; sys.modules['torch'] = None" if code == "None" else ""
+    program = f"{site}\nfrom firstlight.cli import main\nraise SystemExit(main(['devices']))"
+    done = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(tmp_path)}, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("firstlight: PyTorch does not work here")
+    assert done.stderr.endswith("firstlight doctor\n")
+    assert done.stderr.count("\n") == 1

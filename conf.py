@@ -95,7 +95,8 @@ html_css_files = ["firstlight.css"]
 html_copy_source = False
 html_use_index = html_domain_indices = False  # search finds more, and each build would write them again
 html_show_sourcelink = False
-html_sidebars: dict[str, list[str]] = {name: [] for name in ("index", "install", "doctor", "how_we_measure", "machines", "api")}
+bare = ("index", "install", "doctor", "how_we_measure", "machines", "api")
+html_sidebars: dict[str, list[str]] = {name: [] for name in bare}
 html_context: dict[str, object] = {"default_mode": "auto"}
 html_theme_options: dict[str, object] = {
     "logo": {"text": "First Light"},

@@ -11,7 +11,7 @@ import types
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstlight.doctor import Facts, collect, facts
@@ -497,6 +497,7 @@ def test_a_short_name_is_hidden_in_paths_only():
 names = st.text(st.characters(categories=["Ll", "Nd"], include_characters="-._+$(["), min_size=3, max_size=20)
 
 
+@settings(deadline=None)
 @given(
     name=names.filter(lambda name: re.search("[a-z]", name)),
     around=st.lists(st.sampled_from(" /\\:;,'\"\n-_@=()"), max_size=9),
@@ -508,6 +509,7 @@ def test_no_user_survives_whatever_stands_around(name, around):
     assert name not in redacted({"a": [text]}, hidden)["a"][0]
 
 
+@settings(deadline=None)
 @given(st.text(alphabet="/\\:GPUMIG-0af \n" + "home", max_size=2000))
 def test_no_text_breaks_or_stops_the_redaction(text):
     assert isinstance(redacted(text, secrets(ANNA)), str)

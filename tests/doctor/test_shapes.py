@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from firstlight.doctor import Facts, case, cases, examine
 from firstlight.doctor.shapes import json_schema
 
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 VALIDATOR = jsonschema.Draft202012Validator(json_schema())
 
 WORDS = """
@@ -57,16 +58,19 @@ def shaped(hint: Any) -> st.SearchStrategy[Any]:
     return {str: texts, int: small, float: floats, bool: st.booleans()}[hint]
 
 
+@unhurried
 @given(anything)
 def test_anything_is_facts_or_a_value_error(content):
     check(content)
 
 
+@unhurried
 @given(st.dictionaries(st.sampled_from([part.name for part in dataclasses.fields(Facts)]), anything))
 def test_anything_in_the_right_places_is_facts_or_a_value_error(content):
     check(content)
 
 
+@unhurried
 @given(st.data())
 def test_one_wrong_value_in_good_facts_is_facts_or_a_value_error(data):
     content = data.draw(shaped(Facts))
@@ -92,7 +96,7 @@ def check(content: Any) -> None:
         VALIDATOR.validate(written)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@unhurried
 @given(shaped(Facts))
 def test_every_report_of_good_facts_can_be_written(content):
     report = examine(Facts.of(content))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from firstlight.doctor.shapes import Facts, Gpu, Node
+from firstlight.doctor.shapes import Facts, Gpu, Node, Torch
 
 # The first release of PyTorch that has a kind of wheel, and the first that no longer has it.
 RELEASES = {"cu126": ((2, 6), (2, 15)), "cu130": ((2, 9), (99, 0))}
@@ -92,6 +92,11 @@ def heard(facts: Facts, *pieces: str) -> str | None:
         if any(piece.lower() in line.lower() for piece in pieces):
             return line[:300]
     return None
+
+
+def absent(facts: Facts) -> bool:
+    """Whether PyTorch was looked for and is not installed."""
+    return not facts.torch.version and facts.torch != Torch()
 
 
 def bare(facts: Facts) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from firstlight.doctor.rules.amd import RADEON
-from firstlight.doctor.rules.ask import cuda_tag, fresh, has, heard, maker, numbers_of, pip, torch_for
+from firstlight.doctor.rules.ask import absent, cuda_tag, fresh, has, heard, maker, numbers_of, pip, torch_for
 from firstlight.doctor.rules.imports import FOREIGN
 from firstlight.doctor.rules.place import jetson_steps
 from firstlight.doctor.rules.rule import Seen, rule
@@ -15,11 +15,6 @@ from firstlight.doctor.shapes import Facts
 OLDEST, NEWEST = (3, 11), (3, 14)  # Pythons that the site's pages run on
 MKL = "undefined symbol: iJIT_NotifyEvent"
 INDEX = {"amd": "rocm7.2", "intel": "xpu"}
-
-
-def absent(facts: Facts) -> bool:
-    """Whether PyTorch was looked for and is not there."""
-    return bool(facts.torch.error) and not facts.torch.version
 
 
 def unserved(facts: Facts) -> bool:

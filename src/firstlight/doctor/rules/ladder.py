@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from firstlight.doctor.rules.ask import MAKERS, covers, cuda_number, files, maker, release_of, shut
+from firstlight.doctor.rules.ask import MAKERS, absent, covers, cuda_number, files, maker, release_of, shut
 from firstlight.doctor.rules.rule import QUESTIONS
 from firstlight.doctor.shapes import Facts
 
@@ -49,7 +49,7 @@ NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple"}
 def wheel(facts: Facts) -> State:
     torch, vendor = facts.torch, maker(facts)
     if not torch.version:  # without a GPU, that breaks nothing
-        return (False if vendor and torch.error else None), "PyTorch is not installed"
+        return (False if vendor and absent(facts) else None), "PyTorch is not installed"
     if vendor == "apple" and not torch.imported:  # only the import tells
         return None, f"PyTorch {torch.version}"
     versions = {

@@ -228,8 +228,8 @@ ill = [m for m in machines if m.cause and examine(m.facts).status == "problem"]
 silent = {m.cause for m in ill if m.facts.torch.imported and not m.facts.torch.kind}
 lying = {m.cause for m in ill if m.facts.torch.kind}
 
-print(f"PyTorch finds no GPU:                  {len(silent)} different causes")
-print(f"PyTorch finds one, and it is not well: {len(lying)} different causes")
+print(f"PyTorch finds no GPU:                   {len(silent)} different causes")
+print(f"PyTorch finds one, yet all is not well: {len(lying)} different causes")
 
 # %%
 # So ``False`` is the beginning of a question, and ``True`` is not the end of it. A GPU
@@ -280,7 +280,11 @@ def check(answer):
 
     trials = [
         ([("gpu", right)], "gpu", "this candidate works"),
-        ([("new card", no_code), ("gpu", right)], "gpu", "an error means: try the next"),
+        (
+            [("new card", no_code), ("gpu", right)],
+            "gpu",
+            "an error means: try the next",
+        ),
         ([("ill", half), ("gpu", right)], "gpu", "compare every number, not the first"),
         ([("ill", nan), ("gpu", right)], "gpu", "NaN is not a square"),
         ([("ill", lambda numbers: []), ("gpu", right)], "gpu", "count the results too"),
@@ -301,9 +305,9 @@ def verdict(answer, trials):
         try:
             got = answer(candidates)
         except Exception as error:
-            return f"With {names} it raised {type(error).__name__}: {error}. Hint: {hint}."
+            got = f"{type(error).__name__}: {error}"
         if got != expected:
-            return f"With {names} it gave {got!r}, not {expected!r}. Hint: {hint}."
+            return f"With {names}: {got!r}, not {expected!r}. Hint: {hint}."
     return "Right: this function believes only what it has seen."
 
 

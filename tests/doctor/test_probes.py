@@ -239,7 +239,7 @@ def fake_run(probe: str, env: Any, seconds: float) -> dict[str, Any]:
 )
 def test_the_cause_behind_each_code_leads(driver, machine, monkeypatch, settings, cause):
     monkeypatch.setattr(facts, "SECONDS", dict.fromkeys(facts.SECONDS, 2.0 if settings.get("cuda") == "hang" else LONG))
-    monkeypatch.setattr(facts, "wheel", dict)
+    monkeypatch.setattr(facts, "wheel", lambda: NVIDIA_TORCH if settings.get("cuda") == "hang" else {})
     monkeypatch.setattr(facts, "memory_limit", lambda: None)
     plain = {name: value for name, value in settings.items() if name.isupper()}
     fakes = {name: value for name, value in settings.items() if not name.isupper()}

@@ -23,7 +23,7 @@ from firstlight.doctor.shapes import Facts
 
 Run = Callable[[str, Mapping[str, str], float], dict[str, Any]]
 
-SECONDS = {"torch": 90.0, "numba": 60.0, "cuda": 15.0, "nvml": 15.0}  # at most; the slowest starts first
+SECONDS = {"nvml": 15.0, "cuda": 15.0, "torch": 90.0, "numba": 60.0}  # at most
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
 ENOUGH = 2_000_000  # bytes of one file
 MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu", "i915", "xe")
@@ -60,13 +60,23 @@ def collect(root: str | Path = "/", env: Mapping[str, str] | None = None, run: R
     True
     """
     root, env, run = Path(root), os.environ if env is None else env, run or in_child
-    with ThreadPoolExecutor(len(SECONDS)) as pool:  # the children work while the files are read
+    cards, files = list(gpus(root)), list(nodes(root))
+    # On a card one probe at a time: it may admit one process only, and two would share its speed.
+    at_once = 1 if cards or files else len(SECONDS)
+    answers: dict[str, dict[str, Any]] = {}
+
+    def ask(name: str) -> dict[str, Any]:
+        hangs = "hung" in answers.get("cuda", {}).get("failed", "")  # then all that use the driver would
+        answers[name] = {} if hangs else run(name, env, SECONDS[name])
+        return answers[name]
+
+    with ThreadPoolExecutor(at_once) as pool:  # the children work while the files are read
         try:
-            probes = {name: pool.submit(run, name, env, seconds) for name, seconds in SECONDS.items()}
+            probes = {name: pool.submit(ask, name) for name in SECONDS}
             facts: dict[str, Any] = {
                 "system": system(root, env),
-                "gpus": list(gpus(root)),
-                "nodes": list(nodes(root)),
+                "gpus": cards,
+                "nodes": files,
                 "kernel": kernel(root),
                 "env": {name: value for name, value in env.items() if VARIABLES.fullmatch(name)},
                 "packages": packages(),

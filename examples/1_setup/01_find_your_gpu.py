@@ -143,8 +143,8 @@ print(here.text(width=88))
 #
 # The doctor splits its work in two. One half collects facts. The other half judges
 # them, and looks at nothing else. So a machine can be kept as a file of facts and
-# judged again anywhere. Here are six that do not work, beside yours, each with the first
-# question that is answered with no:
+# judged again anywhere. Here are six that do not work, beside yours. Each line shows
+# the first question that is answered with no:
 
 from firstlight.doctor.rules import QUESTIONS
 
@@ -160,8 +160,8 @@ reports = {"this machine": here}
 reports |= {name: examine(case(code).facts) for name, code in broken.items()}
 
 for name, report in reports.items():
-    first = next((answer for answer in report.ladder if answer.state is False), None)
-    print(f"{name:<28} {QUESTIONS[first.question] if first else 'no question fails'}")
+    failed = [answer.question for answer in report.ladder if answer.state is False]
+    print(f"{name:<28} {QUESTIONS[failed[0]] if failed else 'none: it is healthy'}")
 
 # %%
 # The picture has a row for each question and a column for each machine.
@@ -184,13 +184,12 @@ ax.set_yticks(range(len(QUESTIONS)), QUESTIONS.values(), fontsize=9)
 ax.set_xticks(range(len(reports)), reports, rotation=65, ha="left", fontsize=9)
 ax.xaxis.tick_top()
 ax.tick_params(length=0)
-first_no = {name: [*row].index(False) + 1 for name, row in zip(broken, states.T[1:])}
 fig.set_label(
     "A grid of the doctor's questions, in rows, and seven machines, in columns: this "
     "one and six broken ones. Each broken machine answers yes down to the link that "
-    "broke and no there: "
-    + ", ".join(f"{name} at question {row}" for name, row in first_no.items())
-    + ". Below it, most questions cannot be asked."
+    "broke, and no there. The link is another one for each: the six come in the order "
+    "wheel, driver, start, device files, version, code. Below it, most questions "
+    "cannot be asked."
 )
 plt.show()
 
@@ -269,7 +268,7 @@ def check(answer):
     def right(numbers):
         return [number * number for number in numbers]
 
-    def no_code(numbers):
+    def no_code(_):
         raise RuntimeError("no kernel image is available for execution on the device")
 
     def half(numbers):
@@ -287,7 +286,7 @@ def check(answer):
         ),
         ([("ill", half), ("gpu", right)], "gpu", "compare every number, not the first"),
         ([("ill", nan), ("gpu", right)], "gpu", "NaN is not a square"),
-        ([("ill", lambda numbers: []), ("gpu", right)], "gpu", "count the results too"),
+        ([("ill", lambda _: []), ("gpu", right)], "gpu", "count the results too"),
         ([("fast", right), ("slow", right)], "fast", "the best that works comes first"),
         ([("new card", no_code), ("ill", half)], "cpu", "there is always the CPU"),
         ([], "cpu", "a machine may have no candidate"),

@@ -80,7 +80,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "capture_repr": ("_repr_html_",),
     "image_scrapers": ("firstlight.sphinxext.timings.scrape", "firstlight.sphinxext.figures.scrape"),
-    "ignore_repr_types": r"firstlight\.measure|matplotlib",
+    "ignore_repr_types": r"firstlight\.measure\.bench|matplotlib",
     "reset_modules": ("matplotlib", "firstlight.sphinxext.figures.reset"),
     "reset_modules_order": "before",
     "parallel": False,

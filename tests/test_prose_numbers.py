@@ -20,6 +20,8 @@ PAGES = [
     *sorted((ROOT / "examples").rglob("*.py")),
 ]
 MPOL = "what MPoL's early tutorial says of itself"
+COURSE = "what a course notebook on PyTorch and Numba says of itself"
+NOTES = "what notes on a textbook's GPU chapter say of themselves"
 HERE = "what to expect of the first command; it is no result"
 QUOTED = {
     "README.md": {"two minutes on two cores": HERE, "half a minute": HERE},
@@ -28,6 +30,14 @@ QUOTED = {
         "3.1 milliseconds on a GPU": MPOL,
         '"up to 100x" faster': MPOL,
         "The tutorial reports 3.1 milliseconds": MPOL,
+    },
+    "examples/2_devices/03_timing_it_wrong.py": {
+        "in 320 milliseconds on a CPU and in 3.1 milliseconds on a GPU": MPOL,
+        "in 264 and in 10.4 microseconds": COURSE,
+        "in 6.007 seconds": NOTES,
+        "in 0.001 seconds": NOTES,
+        "Numba adds two vectors in 304 microseconds": COURSE,
+        'it calls 1.25 milliseconds against 264 microseconds "about 9X"': COURSE,
     },
 }
 

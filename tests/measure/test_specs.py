@@ -42,7 +42,8 @@ def test_a_value_has_the_digits_of_its_source(name, what, text):
 
 def test_bandwidth_of_memory_is_pins_times_clock():
     for name, bits, gigabits in (("GTX 1080", 256, 10), ("GTX 1080 Ti", 352, 11), ("GTX 1650", 128, 8),
-                                 ("GTX 1660 Ti", 192, 12), ("RTX 4090", 384, 21)):  # fmt: skip
+                                 ("GTX 1650 GDDR6", 128, 12), ("GTX 1660 Ti", 192, 12),
+                                 ("RTX 4090", 384, 21)):  # fmt: skip
         assert spec(name, "bandwidth") == bits * gigabits * 1e9 / 8
 
 

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from firstlight.measure.tables import quantity
 
 GIB = 2**30
+# The largest last cache in NVIDIA's whitepaper on each architecture (P100, V100, Turing, A100, Ada, H100): a card has
+# this much or less.
+PASCAL, VOLTA, TURING, AMPERE, ADA, HOPPER = (mib * 2**20 for mib in (4, 6, 6, 40, 96, 60))
 UNITS = {"bandwidth": "B/s", "fp32": "FLOP/s", "memory": "B"}
 
 
@@ -24,6 +27,7 @@ class Spec:
     bandwidth: float | None = None  # bytes a second, of the memory; of a slot, in each direction
     fp32: float | None = None  # operations a second at the boost clock, without tensor cores
     memory: float | None = None  # bytes
+    cache_at_most: float | None = None  # bytes; the card's last cache may be smaller
 
     def text(self, what: str) -> str:
         """A value as a page shows it, with as many digits as the source gives, up to four."""
@@ -35,17 +39,24 @@ class Spec:
 
 
 SPECS = {
-    "GTX 1080": Spec("NVIDIA GeForce GTX 1080 whitepaper (2016)", 320e9, 8.873e12, 8 * GIB),
-    "GTX 1080 Ti": Spec("NVIDIA GeForce GTX 1080 Ti specifications", 484e9, memory=11 * GIB),
-    "GTX 1650": Spec("NVIDIA GeForce GTX 1650 specifications, GDDR5 model", 128e9, memory=4 * GIB),
-    "GTX 1660 Ti": Spec("NVIDIA GeForce GTX 1660 Ti specifications", 288e9, memory=6 * GIB),
-    "RTX 4090": Spec("NVIDIA Ada GPU architecture whitepaper", 1008e9, 82.6e12, 24 * GIB),
-    "V100 SXM2": Spec("NVIDIA V100 Tensor Core GPU data sheet", 900e9, 15.7e12),
-    "A100 40GB": Spec("NVIDIA A100 Tensor Core GPU data sheet, 40 GB", 1555e9, 19.5e12, 40 * GIB),
-    "A100 80GB SXM": Spec("NVIDIA A100 Tensor Core GPU data sheet, 80 GB SXM", 2039e9, 19.5e12, 80 * GIB),
-    "H100 SXM": Spec("NVIDIA H100 Tensor Core GPU data sheet, SXM", 3.35e12, 67e12, 80 * GIB),
-    "H200": Spec("NVIDIA H200 Tensor Core GPU data sheet, SXM", 4.8e12, 67e12),
-    "L4": Spec("NVIDIA L4 Tensor Core GPU data sheet", 300e9, 30.3e12, 24 * GIB),
+    "GTX 1080": Spec("NVIDIA GeForce GTX 1080 whitepaper (2016)", 320e9, 8.873e12, 8 * GIB, cache_at_most=PASCAL),
+    "GTX 1080 Ti": Spec("NVIDIA GeForce GTX 1080 Ti specifications", 484e9, memory=11 * GIB, cache_at_most=PASCAL),
+    "GTX 1650": Spec(
+        "NVIDIA GeForce GTX 1650 specifications, GDDR5 model", 128e9, memory=4 * GIB, cache_at_most=TURING
+    ),
+    "GTX 1650 GDDR6": Spec(
+        "NVIDIA GeForce GTX 1650 specifications, GDDR6 model", 192e9, memory=4 * GIB, cache_at_most=TURING
+    ),
+    "GTX 1660 Ti": Spec("NVIDIA GeForce GTX 1660 Ti specifications", 288e9, memory=6 * GIB, cache_at_most=TURING),
+    "RTX 4090": Spec("NVIDIA Ada GPU architecture whitepaper", 1008e9, 82.6e12, 24 * GIB, cache_at_most=ADA),
+    "V100 SXM2": Spec("NVIDIA V100 Tensor Core GPU data sheet", 900e9, 15.7e12, cache_at_most=VOLTA),
+    "A100 40GB": Spec("NVIDIA A100 Tensor Core GPU data sheet, 40 GB", 1555e9, 19.5e12, 40 * GIB, cache_at_most=AMPERE),
+    "A100 80GB SXM": Spec(
+        "NVIDIA A100 Tensor Core GPU data sheet, 80 GB SXM", 2039e9, 19.5e12, 80 * GIB, cache_at_most=AMPERE
+    ),
+    "H100 SXM": Spec("NVIDIA H100 Tensor Core GPU data sheet, SXM", 3.35e12, 67e12, 80 * GIB, cache_at_most=HOPPER),
+    "H200": Spec("NVIDIA H200 Tensor Core GPU data sheet, SXM", 4.8e12, 67e12, cache_at_most=HOPPER),
+    "L4": Spec("NVIDIA L4 Tensor Core GPU data sheet", 300e9, 30.3e12, 24 * GIB, cache_at_most=ADA),
     # Transfers a second × lanes × the part of the bits that are data / bits in a byte.
     "PCIe 3 x16": Spec("PCI Express Base Specification 3.0", 8e9 * 16 * 128 / 130 / 8),
     "PCIe 4 x16": Spec("PCI Express Base Specification 4.0", 16e9 * 16 * 128 / 130 / 8),

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from firstlight.sphinxext import doctor, folds, gallery, maths, notebooks, outputs, prose, timings, watch, workers
+from firstlight.sphinxext import (
+    doctor,
+    folds,
+    gallery,
+    maths,
+    notebooks,
+    outputs,
+    possible,
+    prose,
+    timings,
+    watch,
+    workers,
+)
 from firstlight.sphinxext.machines import Machines
 
 if TYPE_CHECKING:
@@ -24,5 +36,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     notebooks.setup(app)
     timings.setup(app)
     doctor.setup(app)
+    possible.setup(app)
     app.add_directive("machines", Machines)
     return {"version": "1", "env_version": 3, "parallel_read_safe": True, "parallel_write_safe": True}

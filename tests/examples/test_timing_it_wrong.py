@@ -1,0 +1,144 @@
+"""The six mistakes are those that they are called, and the check accepts what is right and tells what is wrong."""
+
+import pytest
+
+from firstlight.measure.possible import MISTAKES
+
+PAGE = "2_devices/03_timing_it_wrong.py"
+
+
+def floors(page, report):
+    """The two floors of a report, in seconds."""
+    spec = page["spec"]
+    memory = report.calls * (report.read + report.written) * report.size / spec(report.card, "bandwidth")
+    return memory, report.calls * report.operations / spec(report.card, "fp32")
+
+
+def answer(memory=1.0, arithmetic=1.0, change=lambda report: report):
+    """A function that multiplies the floors by something wrong, or misreads the report."""
+
+    def make(page):
+        def what_forbids(report):
+            by_memory, by_arithmetic = floors(page, change(report))
+            if report.seconds < memory * by_memory:
+                return "memory"
+            return "arithmetic" if report.seconds < arithmetic * by_arithmetic else "nothing"
+
+        return what_forbids
+
+    return make
+
+
+WRONG = {
+    "bits for bytes": (answer(memory=8), "one sum"),
+    "bytes for bits": (answer(memory=1 / 8), "copy"),
+    "forgot the write": (answer(change=lambda r: r._replace(written=0)), "copy"),
+    "float64": (answer(change=lambda r: r._replace(size=8)), "one sum"),
+    "always float32": (answer(change=lambda r: r._replace(size=4)), "float16 sum"),
+    "memory only": (answer(arithmetic=0), "product"),
+    "one call": (answer(change=lambda r: r._replace(calls=1)), "ten sums"),
+    "numbers, not bytes": (answer(change=lambda r: r._replace(size=1)), "copy"),
+}
+
+
+@pytest.mark.parametrize(("make", "stops_at"), WRONG.values(), ids=WRONG)
+def test_wrong_answers_are_told_why(page, make, stops_at) -> None:
+    said = page["check"](make(page))
+    assert said.startswith(f"{stops_at}: not ")
+    assert "Hint: " in said
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda report: None, 'say "memory"'),
+        (lambda report: True, 'say "memory"'),
+        (lambda report: ["memory"], 'say "memory"'),
+        (lambda: "memory", "raised TypeError"),
+        (lambda report: 1 / 0, "raised ZeroDivisionError"),
+        ("memory", "raised TypeError"),
+        (lambda report: "nothing", "Hint"),
+    ],
+)
+def test_what_is_no_answer_is_refused_in_words(page, wrong, says) -> None:
+    assert says in page["check"](wrong)
+
+
+def test_the_solution_and_another_right_answer_pass(page) -> None:
+    assert page["check"](page["what_forbids_solution"]).startswith("Right")
+    assert page["check"](answer()(page)).startswith("Right")
+    assert not page["check"](page["what_forbids"]).startswith("Right")
+
+
+def test_none_of_the_five_is_near_a_floor_or_below_both(page) -> None:
+    """Nobody is refused for a rounding, and there is one right name for each."""
+    for report in page["five"]:
+        memory, arithmetic = floors(page, report)
+        assert not (report.seconds < memory and report.seconds < arithmetic)
+        assert all(abs(report.seconds / floor - 1) > 0.005 for floor in (memory, arithmetic) if floor)
+    assert sum(page["what_forbids_solution"](report) != "nothing" for report in page["five"]) == 3
+
+
+def test_reports_from_gpus_are_below_a_floor_and_three_below_all(page) -> None:
+    seconds = {what: report[0] for what, report in page["reports"].items()}
+    below = {
+        what: [seconds[what] < floor for floor in found.values()] for what, found in page["floors"].items() if found
+    }
+    assert [what[0] for what in below] == ["1", "3", "4", "5"]
+    assert all(any(found) for found in below.values())
+    assert [what[0] for what, found in below.items() if all(found)] == ["1", "3", "5"]
+
+
+def test_all_six_mistakes_are_made(page) -> None:
+    assert [replay.mistake for replay in page["replays"]] == [*MISTAKES]
+    assert len(page["board"].claims) == 5
+
+
+def test_the_order_of_events_is_what_the_charts_say(page) -> None:
+    def queue(replay):
+        return [span for span in replay.spans if span.lane == "queue"]
+
+    waiting = page["not_waiting"]
+    assert waiting.clock[1] < queue(waiting)[0].end
+    for name, calls in (
+        ("first_call", 3),
+        ("fresh_memory", 2),
+        ("changing_work", 5),
+        ("not_checked", 10),
+        ("unequal_work", 10),
+    ):
+        assert len(queue(page[name])) == calls
+    for name in ("changing_work", "not_checked"):
+        assert all(span.end <= page[name].clock[1] for span in queue(page[name]))
+    assert page["first_call"].clock[1] >= queue(page["first_call"])[0].end
+    assert queue(page["unequal_work"])[0].start >= page["unequal_work"].clock[1]
+
+
+def test_products_become_infinite_at_the_fourth_and_stay_so(page) -> None:
+    assert page["finite"] == [True] * 3 + [False] * 7
+    assert len(page["infinite"]) == 7
+
+
+def test_the_textbooks_own_matrices_overflow_at_the_fourth_too(page) -> None:
+    """A mean of m becomes one of side × m² or so; float32 ends at 2**128."""
+    for side in (10_000, page["side"]):
+        means = [0.5]
+        for _ in range(4):
+            means.append(side * means[-1] ** 2)
+        assert [mean < 2.0**128 for mean in means[1:]] == [True, True, True, False]
+
+
+def test_what_is_sorted_is_sorted_and_a_copy_leaves_it(page) -> None:
+    numbers = page["numbers"]
+    assert (numbers[1:] >= numbers[:-1]).all()
+    assert not (page["shuffled"][1:] >= page["shuffled"][:-1]).all()
+
+
+def test_few_numbers_fit_a_cache_and_many_do_not(page) -> None:
+    cache = page["here"].cache or 2**25
+    assert page["small"]["bytes"] < cache
+    assert page["moved"] > 4 * min(cache, 2**25)
+
+
+def test_the_figure_tells_its_finding(page) -> None:
+    assert "impossible on every card" in page["fig"].get_label()

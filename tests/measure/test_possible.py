@@ -1,0 +1,244 @@
+"""A claim is judged by its bytes, its operations and its card, and told the mistake that is likeliest."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from firstlight.measure.board import LEAST, MOST, Board, at
+from firstlight.measure.possible import (
+    LONG,
+    MISTAKES,
+    SENTENCES,
+    SUSPECTS,
+    Claim,
+    Place,
+    cards,
+    place_here,
+    place_of,
+    rules,
+    times,
+)
+from firstlight.measure.replay import Replay, Span
+from firstlight.measure.specs import SPECS
+
+ADD = 12 * 99_000_000
+MATVEC = 4 * (100_000 * 100 + 100 + 100_000)
+HOSTILE = '"><img src=x onerror=alert(1)><script>alert(1)</script>&'
+
+
+def claim(seconds, card="GTX 1080", bytes=ADD, flops=None):
+    return Claim("it", seconds, place_of(card), bytes, flops)
+
+
+# -- Verdicts --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("made", "verdict", "kind", "first"),
+    [
+        (claim(3.1e-3), "impossible", "impossible", "unequal-work"),
+        (claim(3.1e-3, "GTX 1660 Ti"), "impossible", "impossible", "unequal-work"),
+        (claim(3.1e-3, "GTX 1080 Ti"), "ok", "possible", "unequal-work"),
+        (claim(10.4e-6, "GTX 1650", MATVEC), "impossible", "impossible", "not-waiting"),
+        (claim(10.4e-6, "GTX 1650 GDDR6", MATVEC), "impossible", "impossible", "not-waiting"),
+        (claim(264e-6, "GTX 1650", MATVEC), "impossible", "impossible", "unequal-work"),
+        (claim(264e-6, "GTX 1650 GDDR6", MATVEC), "ok", "possible", "unequal-work"),
+        (claim(1e-3, "H200", 8e9, 2e13), "impossible", "impossible-twice", "not-waiting"),
+        (claim(2e-3, "H200", 8e9, 2e13), "above-roof", "above-float32", "not-waiting"),
+        (claim(10.4e-6, "H200", MATVEC), "ok", "at-floor", "not-checked"),
+        (claim(2e-6, "H200", MATVEC), "in-cache", "in-cache", "not-waiting"),
+        (claim(3.72e-3), "ok", "at-floor", "not-checked"),
+        (claim(30e-3), "ok", "possible", "fresh-memory"),
+        (claim(0.5), "ok", "possible", "first-call"),
+        (claim(1e-3, "H200", 80e9), "impossible", "impossible", "not-waiting"),
+        (claim(5e-3, "H200", 80e9), "impossible", "impossible", "changing-work"),
+    ],
+)
+def test_verdicts(made: Claim, verdict: str, kind: str, first: str) -> None:
+    assert (made.verdict, made.kind, made.suspects[0]) == (verdict, kind, first)
+    assert made.sentence
+    assert "{" not in made.sentence
+
+
+def test_a_measured_rate_never_says_impossible() -> None:
+    here = Place("here", 30e9, 150e9, cache=32 * 2**20, measured=True)
+    assert Claim("it", 1e-6, here, 240e6).kind == "above-roof"
+    assert Claim("it", 1e-6, here, 1e6).kind == "in-cache"
+    assert Claim("it", 1e-6, here, 1e6, 1e9).kind == "above-roof"
+    assert Claim("it", 1e-2, here, 240e6).kind == "possible" or Claim("it", 1e-2, here, 240e6).kind == "at-floor"
+
+
+def test_a_card_without_a_rate_of_operations_is_judged_by_its_memory() -> None:
+    assert place_of("GTX 1650").flop_rate is None
+    assert claim(1.0, "GTX 1650", 1e9, 1e15).verdict == "ok"
+
+
+def test_the_floor_itself_is_possible_and_the_tolerance_is_that_of_a_bench() -> None:
+    floor = claim(1.0).floor
+    assert claim(floor).verdict == "ok"
+    assert claim(floor / 1.09).verdict == "ok"
+    assert claim(floor / 1.11).verdict == "impossible"
+
+
+@pytest.mark.parametrize("ratio", [1e-9, 0.01, 0.7, 1.0, 2.0, 10.0, 1e3, 1e9])
+@pytest.mark.parametrize("bytes", [1e6, 1e9, 1e13])
+def test_every_ratio_has_a_first_suspect_that_there_is(ratio: float, bytes: float) -> None:
+    made = claim(ratio * bytes / 320e9, bytes=bytes)
+    assert made.suspects
+    assert {*made.suspects} <= {*MISTAKES}
+    assert made.kind in SENTENCES
+
+
+def test_every_mistake_is_sometimes_the_first_suspect() -> None:
+    firsts = {
+        claim(seconds, bytes=bytes).suspects[0] for seconds in (1e-6, 1e-3, 1e-2, 1) for bytes in (1e6, 3e8, 3e9, 1e11)
+    }
+    firsts |= {claim(r * 1e9 / 320e9, bytes=1e9).suspects[0] for r in (0.7, 1.0, 2.0, 10.0, 100.0)}
+    assert firsts == {*MISTAKES}
+
+
+def test_the_bands_are_in_order_and_end_nowhere() -> None:
+    limits = [limit for limit, _ in SUSPECTS]
+    assert limits == sorted(limits)
+    assert limits[-1] == math.inf
+
+
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
+@pytest.mark.parametrize("name", ["seconds", "bytes", "flops"])
+def test_what_is_no_positive_number_is_refused(name: str, value: float) -> None:
+    given = {"seconds": 1.0, "bytes": 1.0, "flops": 1.0, name: value}
+    with pytest.raises(ValueError, match=f"{name} must be a positive number"):
+        Claim("it", place=place_of("H200"), **given)
+
+
+def test_cards_are_those_with_a_memory_of_their_own() -> None:
+    assert "GTX 1080" in cards()
+    assert not any(name.startswith("PCIe") for name in cards())
+    assert {*cards()} <= {*SPECS}
+    with pytest.raises(ValueError, match="there is no specification"):
+        place_of("GTX 9999")
+
+
+def test_this_machine_has_a_floor() -> None:
+    here = place_here("cpu")
+    assert here.byte_rate > 0
+    assert here.measured
+    assert "cores" in here.name
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(5e-4, "less than 0.001"), (0.0034, "0.0034"), (0.999, "1"), (99_400, "99,000"), (1e6, "more than 100,000")],
+)
+def test_ratios_are_written_with_two_digits(ratio: float, text: str) -> None:
+    assert times(ratio) == text
+
+
+def test_the_rules_are_plain_data_and_complete() -> None:
+    data = json.loads(json.dumps(rules(), allow_nan=False))
+    assert [*data["mistakes"]] == [*MISTAKES]
+    assert data["suspects"][-1][0] is None
+    assert data["long"] == LONG
+
+
+# -- A mistake as a chart ----------------------------------------------------------------------------------------------
+
+
+def replay(**changes) -> Replay:
+    spans = [Span("queue", "add", 2.0, 9.0), Span("host", "launch add", 1.0, 2.0), Span("host", "wait", 2.0, 9.0)]
+    return Replay(
+        **{"mistake": "not-waiting", "spans": spans, "clock": (1.0, 2.0), "reported": 1.0, "honest": 8.0, **changes}
+    )
+
+
+def test_a_chart_has_every_bar_with_its_time() -> None:
+    html = replay()._repr_html_()
+    assert html.count("<g data-start=") == 3
+    assert 'data-start="0.12500" data-end="1.00000"' in html
+    assert 'data-mistake="not-waiting" data-seconds="8"' in html
+    assert "host: launch add, wait; queue: add. The clock ran 1.00 s of 8.00 s." in html
+    assert "measured on the toy queue" in html
+
+
+def test_a_chart_in_a_terminal_is_as_wide_as_its_spans() -> None:
+    _, host, queue, clock, legend = replay().text().split("\n")
+    assert [len(host), len(queue)] == [7 + 60, 7 + 60]
+    assert host.split()[1] == "|" + "=" * 6 + "." * 53
+    assert queue.split()[1] == "|" + "=" * 52
+    assert clock.endswith("X stopped")
+    assert "hatched" not in legend
+    assert "hatched" in replay(other={"add"}).text()
+
+
+def test_hatched_work_is_told_by_more_than_colour() -> None:
+    assert "url(#" not in replay()._repr_html_()
+    html = replay(other={"add"}, note="something else")._repr_html_()
+    assert 'fill="url(#fl-hatch-not-waiting)"' in html
+    assert "Hatched: something else." in html
+
+
+def test_hostile_labels_are_text() -> None:
+    spans = [Span("queue", HOSTILE, 0, 1), Span("host", HOSTILE, 0, 1)]
+    html = replay(spans=spans, note=HOSTILE, clock=(0, 1))._repr_html_()
+    assert "<img" not in html
+    assert "<script" not in html
+    assert "&lt;img" in html
+
+
+@pytest.mark.parametrize(
+    "changes", [{"reported": 0}, {"honest": math.nan}, {"reported": math.inf}, {"mistake": HOSTILE}]
+)
+def test_what_is_no_replay_is_refused(changes) -> None:
+    with pytest.raises(ValueError, match=r"mistake|seconds"):
+        replay(**changes)
+
+
+def test_a_chart_without_spans_still_shows_the_clock() -> None:
+    assert "stopped" in replay(spans=[])._repr_html_()
+    assert "stopped" in replay(spans=[], clock=(1.0, 1.0)).text()
+
+
+# -- The board ---------------------------------------------------------------------------------------------------------
+
+
+def board(name="add") -> Board:
+    claims = [Claim(name, 3.1e-3, place_of("GTX 1080"), ADD), Claim("other", 1.0, Place(name, 1e9), 1e9)]
+    return Board(claims, [replay()], places=[Place(name, 1e9, measured=True)])
+
+
+def test_the_static_form_says_all() -> None:
+    html = board()._repr_html_()
+    for said in (
+        "1 add, GTX 1080",
+        "Impossible: 3.10 ms is 0.84 of the floor",
+        "Look first for: unequal work.",
+        "a not waiting",
+        "0.12 of the true time",
+        "It waits",
+    ):
+        assert said in html
+    assert "<button" not in html
+    assert "<input" not in html
+
+
+def test_the_same_is_said_in_a_terminal(capsys) -> None:
+    assert board().show() is None
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Impossible: 3.10 ms is 0.84 of the floor" in said
+    assert "a not waiting: 0.12 of the true time" in said
+
+
+def test_hostile_names_on_a_board_are_text() -> None:
+    html = board(HOSTILE)._repr_html_()
+    assert "<img" not in html
+    assert "<script" not in html
+
+
+@pytest.mark.parametrize(
+    ("ratio", "place"), [(LEAST / 10, 0.0), (LEAST, 0.0), (1.0, 0.5), (MOST, 1.0), (MOST * 10, 1.0)]
+)
+def test_the_axis_ends_where_it_ends(ratio: float, place: float) -> None:
+    assert at(ratio) == pytest.approx(at(LEAST) + place * (at(MOST) - at(LEAST)))

@@ -150,7 +150,8 @@ def hostile() -> dict:
 
     def spoilt(content):
         if isinstance(content, dict):
-            return {key: spoilt(value) for key, value in content.items()}
+            names = ("version", "group")  # which could not be read with anything else in them
+            return {key: value if key in names else spoilt(value) for key, value in content.items()}
         if isinstance(content, list):
             return [spoilt(value) for value in content]
         return content + EVIL if isinstance(content, str) else content
@@ -162,7 +163,7 @@ def hostile() -> dict:
         "kernel": {"version": "580.95.05", "log": ["NVRM: Xid 79"], "on_disk": "/lib/x"},
         "cuda": {"error": "OSError: libcuda.so.1", "failed": "hung", "path": "/stubs/libcuda.so.1"},
         "torch": {"version": "2.13.0", "error": "ImportError: x", "warnings": ["CUDA unknown error"]},
-        "numba": {"version": "1", "error": "y", "toolchain": "libnvrtc"},
+        "numba": {"version": "1.0", "error": "y", "toolchain": "libnvrtc"},
         "said": "CUDA error 802",
     }
     return facts | {name: spoilt(part) for name, part in told.items()}

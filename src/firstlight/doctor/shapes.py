@@ -13,8 +13,9 @@ T = TypeVar("T")
 LONGEST = 20_000  # characters of one text in a report
 LARGEST = 2**64
 
-# Texts that rules take apart, so that nothing else may stand in them.
-Version = Annotated[str, r"\d{1,9}\.\d{1,9}.*"]
+# Texts that rules take apart or write into commands, which a reader may copy: nothing else may stand in them.
+Version = Annotated[str, r"\d{1,9}\.\d{1,9}[\w.+-]{0,60}"]
+Name = Annotated[str, r"[\w.][\w.+-]{0,80}"]
 Vendor = Annotated[str, "nvidia|amd|intel|apple"]
 Capability = Annotated[tuple[int, ...], r"(\d{1,3}\.\d{1,3})?"]
 Container = Annotated[str, "docker|podman|apptainer|kubernetes"]
@@ -27,7 +28,7 @@ class System:
     os: str = "linux"  # or "darwin", "windows"
     machine: str = "x86_64"  # the processor's kind, as this Python sees it: "arm64" and "aarch64" are ARM
     distro: tuple[str, ...] = ()  # a Linux distribution and those it descends from: "ubuntu", "debian"
-    kernel: str | None = None  # release of the Linux kernel
+    kernel: Name | None = None  # release of the Linux kernel
     macos: str | None = None
     rosetta: bool = False  # an Intel Python that an Apple chip translates
     python: Version = "3.11.0"
@@ -41,7 +42,7 @@ class System:
     secure_boot: bool | None = None
     root: bool = False  # whether the user is the administrator
     memory_limit: int | None = None  # bytes of address space that a process may ask for
-    shadowed: tuple[str, ...] = ()  # files of the working folder that hide a package: "torch.py"
+    shadowed: tuple[Name, ...] = ()  # files of the working folder that hide a package: "torch.py"
 
 
 @dataclass(frozen=True)
@@ -59,14 +60,14 @@ class Node:
 
     path: str
     open: bool = True
-    group: str | None = None
+    group: Name | None = None
 
 
 @dataclass(frozen=True)
 class Kernel:
     """The driver's half inside the Linux kernel."""
 
-    version: str | None = None  # of the NVIDIA module that runs
+    version: Version | None = None  # of the NVIDIA module that runs
     open_module: bool | None = None  # NVIDIA's open kernel module, or its older closed one
     loaded: tuple[str, ...] = ()  # of nvidia, nvidia_uvm, nouveau, amdgpu, i915, xe
     on_disk: str | None = None  # path of an NVIDIA module for this kernel, installed though perhaps not loaded
@@ -129,7 +130,7 @@ class Nvml:
 class Torch:
     """PyTorch, as installed and as it behaves."""
 
-    version: str | None = None  # as installed, so known even if it cannot be imported
+    version: Version | None = None  # as installed, so known even if it cannot be imported
     cuda: Version | None = None  # what the wheel was built for
     hip: str | None = None
     xpu: str | None = None
@@ -150,8 +151,8 @@ class Torch:
 class Numba:
     """Numba and its CUDA target."""
 
-    version: str | None = None
-    target: str | None = None  # version of numba-cuda
+    version: Version | None = None
+    target: Version | None = None  # version of numba-cuda
     error: str | None = None  # of the import
     built_in: bool = False  # the old target inside Numba is used
     simulator: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import PurePosixPath
+from shlex import quote
 
 from firstlight.doctor.rules.ask import (
     bare,
@@ -45,7 +46,7 @@ def search_path_without(facts: Facts, piece: str) -> tuple[str, ...]:
     folders = facts.env.get("LD_LIBRARY_PATH", "").split(":")
     kept = [folder for folder in folders if folder and piece not in folder]
     if any(piece in folder for folder in folders):
-        command = f'$ export LD_LIBRARY_PATH="{":".join(kept)}"' if kept else "$ unset LD_LIBRARY_PATH"
+        command = f"$ export LD_LIBRARY_PATH={quote(':'.join(kept))}" if kept else "$ unset LD_LIBRARY_PATH"
         return (command, "The old setting comes from a line in ~/.bashrc, a job script or a module: take it out there.")
     return (
         "A file in /etc/ld.so.conf.d names the folder. Remove the line that the first command shows:",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shlex import quote
+
 from firstlight.doctor.rules.ask import cluster, has, maker, pip, shut, too_old, torch_for
 from firstlight.doctor.rules.containers import give
 from firstlight.doctor.rules.rule import Seen, rule
@@ -214,7 +216,7 @@ def linux_driver_in_wsl(facts: Facts) -> Seen | None:
     packages = "libcuda1 'nvidia-driver*'" if facts.system.distro[:1] == ("debian",) else "'*nvidia-compute*'"
     remove = (
         "In here, this tells which package the library came with:",
-        f"$ dpkg -S {path}",
+        f"$ dpkg -S {quote(path)}",
         "Remove it; the list that is shown should name packages of NVIDIA's driver alone:",
         f"$ sudo apt purge {packages}",
     )

@@ -95,8 +95,10 @@ def scale_time(ax: Axes, axis: str, medians: list[float]) -> None:
     lines = ax.xaxis if axis == "x" else ax.yaxis
     if medians and max(medians) > 3 * min(medians):
         getattr(ax, f"set_{axis}scale")("log")
-        getattr(ax, f"set_{axis}lim")(min(medians) / 2, max(medians) * 3)
-        lines.set_major_locator(LogLocator(subs=(1.0, 3.0)))
+        ratio = max(medians) / min(medians)
+        getattr(ax, f"set_{axis}lim")(min(medians) / 2, max(medians) * max(3, ratio**0.2))
+        # Over many decades, labels at each one and between would run into each other.
+        lines.set_major_locator(LogLocator(subs=(1.0, 3.0) if ratio < 1000 else (1.0,), numticks=6))
         lines.set_minor_formatter(NullFormatter())
     elif medians:
         getattr(ax, f"set_{axis}lim")(0, 1.3 * max(medians))

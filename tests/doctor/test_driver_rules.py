@@ -96,14 +96,15 @@ def test_the_administrator_needs_no_sudo() -> None:
     for name in cases():
         cause = case(name).cause
         rule = next((rule for rule in RULES if rule.code == cause), None)
-        if rule is None or not rule.look.__module__.endswith(("driver", "library", "start", "card", "context")):
+        modules = ("driver", "generation", "library", "start", "card", "context")
+        if rule is None or not rule.look.__module__.endswith(modules):
             continue
         assert "sudo" not in fix(name, {"system": {"root": True}}), name
 
 
 def test_only_the_wrong_folder_leaves_the_search_path() -> None:
     path = "/opt/lib:/opt/cuda/lib64/stubs:/opt/cuda/lib64"
-    assert '$ export LD_LIBRARY_PATH="/opt/lib:/opt/cuda/lib64"' in fix(
+    assert "$ export LD_LIBRARY_PATH=/opt/lib:/opt/cuda/lib64" in fix(
         "stub-library", {"env": {"LD_LIBRARY_PATH": path}}
     )
     assert "$ unset LD_LIBRARY_PATH" in fix("stub-library", {"env": {"LD_LIBRARY_PATH": "/opt/cuda/lib64/stubs"}})

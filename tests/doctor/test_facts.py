@@ -149,6 +149,7 @@ def test_secure_boot(machine, content, on):
     [
         "updates/dkms/nvidia.ko.zst",
         "extra/nvidia.ko.xz",
+        "updates/dkms/nvidia-current.ko.xz",
         "kernel/nvidia-580/nvidia.ko",
         "weak-updates/nvidia/nvidia.ko",
     ],

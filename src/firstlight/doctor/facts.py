@@ -28,6 +28,7 @@ VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
 ENOUGH = 2_000_000  # bytes of one file
 MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu", "i915", "xe")
 MODULE_FOLDERS = ("updates", "extra", "extramodules", "weak-updates", "kernel")  # distributions differ
+NVIDIA_MODULES = ("**/nvidia.ko*", "**/nvidia-current.ko*")  # the latter is Debian's
 NODES = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm", "kfd", "dri/renderD*", "dxg", "nvhost-gpu", "nvmap")
 COMMANDS = ("apt", "cc", "conda", "dnf", "mokutil", "nvcc", "nvidia-smi", "pacman", "sbatch", "uv", "zypper")
 VARIABLES = re.compile(
@@ -216,7 +217,8 @@ def kernel(root: Path) -> dict[str, Any]:
         r"(\d{3,}\.[\d.]*\d)", _read(root / "sys/module/nvidia/version")
     )
     modules = root / "lib/modules" / platform.release()
-    on_disk = next((path for place in MODULE_FOLDERS for path in _entries(modules / place, "**/nvidia.ko*")), None)
+    found = (path for name in NVIDIA_MODULES for place in MODULE_FOLDERS for path in _entries(modules / place, name))
+    on_disk = next(found, None)
     return {
         "version": version and version[1],
         "open_module": "Open Kernel Module" in said if said else None,

@@ -62,8 +62,13 @@ class Report:
             room = max(width - longest - 5, 30)
             words = textwrap.shorten(_plain(answer.words), room, placeholder=" …")
             lines.append(f"{MARKS[answer.state]} {QUESTIONS[answer.question]:{longest}}  {words}")
-        if self.status == "healthy":
+        if self.status == "healthy" and "right" in (self.facts.torch.kernel, self.facts.numba.kernel):
             lines += ["", "Diagnosis: healthy. Your GPU computes, and computes right."]
+        elif self.status == "healthy":
+            lines += [
+                "",
+                "Diagnosis: no fault was found, but no kernel has been run, so nothing shows yet that it computes.",
+            ]
         for number, finding in enumerate(self.findings):
             head = "Note" if finding.rule.kind == "note" else "Diagnosis" if number == 0 else "Also"
             lines += ["", f"{head}: {finding.rule.title} ({finding.seen.certainty})", *_body(finding, width)]

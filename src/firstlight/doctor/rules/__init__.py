@@ -12,10 +12,12 @@ from firstlight.doctor.rules import (  # noqa: F401 -- they enter their rules
     context,
     driver,
     extensions,
+    generation,
     health,
     hidden,
     imports,
     installs,
+    jetson,
     kernels,
     library,
     makers,
@@ -25,6 +27,7 @@ from firstlight.doctor.rules import (  # noqa: F401 -- they enter their rules
     start,
     wheels,
 )
+from firstlight.doctor.rules.ask import cluster
 from firstlight.doctor.rules.ladder import Answer, climb
 from firstlight.doctor.rules.rule import CERTAINTIES, QUESTIONS, RULES, Finding, Rule, Seen
 from firstlight.doctor.shapes import Facts
@@ -44,7 +47,7 @@ def diagnose(facts: Facts) -> list[Finding]:
     'nouveau'
     """
     order = list(QUESTIONS)
-    findings = [Finding(each, seen) for each in RULES if (seen := each.look(facts))]
+    findings = [addressed(Finding(each, seen), facts) for each in RULES if (seen := each.look(facts))]
     findings.sort(
         key=lambda finding: (
             finding.rule.kind == "note",
@@ -62,6 +65,30 @@ def diagnose(facts: Facts) -> list[Finding]:
         )
         findings.insert(0, Finding(replace(UNEXPLAINED, question=broken.question), found))
     return findings
+
+
+def addressed(finding: Finding, facts: Facts) -> Finding:
+    """Say who has to do it and where, if that is not the reader here: the administrator, or the host of a container."""
+    fix, rule = finding.seen.fix, finding.rule
+    if rule.question == "driver" and facts.system.container:
+        fix = ("The driver belongs to the machine around this container. Do this there, not in here:", *fix)
+    commands = [step for step in fix if step.startswith("$ ")]
+    if rule.kind != "problem" or facts.system.wsl or not any("sudo " in command for command in commands):
+        whose: tuple[str, ...] = ()
+    elif cluster(facts):
+        said = f"On a node of yours, firstlight doctor says: {rule.title}. It saw: {finding.seen.evidence[0]}."
+        other = ("Meanwhile, let Slurm take another node:", "$ sbatch --exclude=$(hostname -s) JOB_SCRIPT")
+        whose = (
+            "What begins with sudo, only the administrators of the cluster may do. Send them the report, and write: "
+            f'"{said}"',
+            "$ firstlight doctor --json > report.json",
+            *(other if "SLURM_JOB_ID" in facts.env else ()),
+        )
+    else:
+        whose = ("If you may not use sudo, or others work on the machine, send this text to whoever looks after it.",)
+    # What you can do yourself comes first.
+    ordered = (*whose, *fix) if whose and cluster(facts) and "sudo " in commands[0] else (*fix, *whose)
+    return replace(finding, seen=replace(finding.seen, fix=ordered))
 
 
 def no_known_cause(facts: Facts) -> Seen | None:

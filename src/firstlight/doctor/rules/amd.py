@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import ROCM, fresh, heard, maker, runs, sudo, too_old
-from firstlight.doctor.rules.place import still_works
+from firstlight.doctor.rules.ask import ROCM, heard, maker, runs
+from firstlight.doctor.rules.commands import fresh, sudo
+from firstlight.doctor.rules.driver import given_to_a_virtual_machine
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
@@ -41,24 +42,7 @@ def not_built_for_amd(facts: Facts) -> Seen | None:
     else:
         fix = fresh(facts, "rocm7.2")
     evidence = (f"PyTorch {torch.version} is built for {other}", "the card is AMD's", *architectures(facts))
-    return Seen(evidence=evidence, fix=fix)
-
-
-@rule(
-    "bus",
-    says=("gfx803", "gfx902", "gfx90c", "gfx1010"),
-    links=("https://github.com/ROCm/legacy-rocm-build/issues/2527",),
-    kind="no-gpu",
-)
-def amd_not_supported(facts: Facts) -> Seen | None:
-    """PyTorch's wheels have no code for this Radeon.
-
-    A program for a GPU is compiled for its architecture. PyTorch's wheels for ROCm leave out older Radeons and several
-    that are part of a processor. That is no fault of your machine, and everything runs on the CPU.
-    """
-    if maker(facts) or not any(gpu.vendor == "amd" and too_old(facts, gpu) for gpu in facts.gpus):
-        return None
-    return Seen(evidence=architectures(facts), fix=(*still_works(facts), MORE_CARDS))
+    return Seen(evidence=evidence, fix=fix, certainty="certain" if facts.kernel.gfx else "likely")
 
 
 @rule(
@@ -70,23 +54,21 @@ def amdgpu_missing(facts: Facts) -> Seen | None:
     """Linux does not run the AMD card with amdgpu.
 
     PyTorch reaches an AMD card through amdgpu, a driver that is part of Linux. It makes the file /dev/kfd, the door for
-    programs that compute. It stays away if it was forbidden, if the kernel is older than the card, if the card's
-    firmware is missing, or if the card was given to a virtual machine.
+    programs that compute. It stays away if it was forbidden, if the kernel is older than the card, or if the card's
+    firmware is missing.
     """
     system, ours = facts.system, [gpu.driver for gpu in facts.gpus if gpu.vendor == "amd"]
     kfd = any(node.path == "/dev/kfd" for node in facts.nodes)
     if maker(facts) != "amd" or system.os != "linux" or system.wsl or kfd or (system.container and "amdgpu" in ours):
         return None
+    if given_to_a_virtual_machine(facts):
+        return None
     root = sudo(facts)
-    if "vfio-pci" in ours:
+    if "amdgpu" in ours:
         fix: tuple[str, ...] = (
-            "The card is kept for a virtual machine. Use it in there, or take it out of the options of vfio-pci, in:",
-            "$ grep -r vfio /etc/modprobe.d /proc/cmdline",
-            f"$ {root}reboot",
+            "Ask amdgpu why it offers no computing; in an old board the slot may lack PCIe atomics:",
+            f"$ {root}dmesg | grep -i kfd",
         )
-    elif "amdgpu" in ours:
-        fix = ("Ask amdgpu why it offers no computing; in an old board the slot may lack PCIe atomics:",)
-        fix += (f"$ {root}dmesg | grep -i kfd",)
     else:
         fix = (
             f"$ {root}modprobe amdgpu",

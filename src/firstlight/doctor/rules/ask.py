@@ -1,4 +1,4 @@
-"""What several rules ask of the facts, and the commands that several of them prescribe."""
+"""What several rules ask of the facts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import re
 
 from firstlight.doctor.shapes import Facts, Gpu, Node, Torch
 
-# The first release of PyTorch that has a kind of wheel, and the first that no longer has it.
-RELEASES = {"cu126": ((2, 6), (2, 15)), "cu130": ((2, 9), (99, 0))}
-EXTRAS = (0, 20)  # the first numba-cuda that brings CUDA 13
-OURS = "2.13.0"  # the release that the site's page on installing names
 MAKERS = {"nvidia": "cuda", "amd": "hip", "intel": "xpu", "apple": "mps"}
 # What PyTorch's wheel for ROCm 7.2 has code for.
 ROCM = (
     "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1103",
     "gfx1150", "gfx1151", "gfx1200", "gfx1201",
 )  # fmt: skip
+# AMD's architectures inside processors that have no code of their own, and its numbers of models inside older ones.
+INSIDE = ("gfx1033", "gfx1035", "gfx1036", "gfx1037")
+OLD_AMD = re.compile("0x(15(06|d8|dd|e7)|16(36|38|3f|4[cde]|81)|13c0|98)")
 # Intel's numbers for models before Arc and Core Ultra.
 OLD_INTEL = re.compile("0x(0[0-24acdf]|1[69a]|2|31|3e|4[569ce]|5[9a]|8[7a]|9[8ab]|a[07])")
+MAXWELL, TURING, BLACKWELL = 0x1340, 0x1E00, 0x2900  # NVIDIA's first numbers of three generations
 
 
 def maker(facts: Facts) -> str | None:
@@ -31,8 +31,9 @@ def has(facts: Facts, vendor: str) -> bool:
 
     In Windows' Linux (WSL) and on a Jetson no card is on the bus.
     """
-    if computes(facts) == vendor or any(gpu.vendor == vendor and not too_old(facts, gpu) for gpu in facts.gpus):
-        return True
+    listed = [gpu for gpu in facts.gpus if gpu.vendor == vendor]
+    if listed or computes(facts) == vendor:
+        return computes(facts) == vendor or not all(too_old(facts, gpu) for gpu in listed)
     paths = [node.path for node in facts.nodes]
     if vendor == "nvidia":
         lent = facts.system.wsl and "/dev/dxg" in paths  # by Windows, which does not tell whose card it is
@@ -56,11 +57,15 @@ def computes(facts: Facts) -> str | None:
 
 
 def too_old(facts: Facts, gpu: Gpu) -> bool:
-    """Whether PyTorch's wheels have nothing for a card: one inside an older processor, or an older Radeon."""
-    if gpu.vendor == "amd":
+    """Whether PyTorch's wheels have nothing for a card: one of an older generation, or inside an older processor."""
+    if gpu.vendor == "nvidia":
+        return 0 < number_of(gpu) < MAXWELL
+    if gpu.vendor == "amd" and facts.kernel.gfx:
         archs = (*ROCM, *facts.torch.archs)
-        return bool(facts.kernel.gfx) and not any(runs(arch, archs) for arch in facts.kernel.gfx)
-    return gpu.vendor == "intel" and bool(OLD_INTEL.match((gpu.device or "").lower()))
+        # With a PyTorch for AMD someone wants it all the same.
+        return not any(runs(arch, archs) and (facts.torch.hip or arch not in INSIDE) for arch in facts.kernel.gfx)
+    old = {"amd": OLD_AMD, "intel": OLD_INTEL}.get(gpu.vendor)
+    return bool(old and old.match((gpu.device or "").lower()))
 
 
 def runs(arch: str, archs: tuple[str, ...]) -> str | None:
@@ -136,6 +141,21 @@ def number_of(gpu: Gpu) -> int:
         return 0
 
 
+def old_card(facts: Facts) -> bool:
+    """Whether a card of NVIDIA is so old that wheels for CUDA 13 and drivers after 580 do not know it."""
+    if known := [device.capability for device in facts.cuda.devices if device.capability]:
+        return any(capability < (7, 5) for capability in known)
+    numbers = [number_of(gpu) for gpu in facts.gpus if gpu.vendor == "nvidia"]
+    return bool(numbers) and 0 < max(numbers) < TURING
+
+
+def blackwell(facts: Facts) -> bool:
+    """Whether a card of NVIDIA is so new that wheels for CUDA 12.6 have no code for it."""
+    if known := [device.capability for device in facts.cuda.devices if device.capability]:
+        return any(capability >= (10, 0) for capability in known)
+    return any(gpu.vendor == "nvidia" and number_of(gpu) >= BLACKWELL for gpu in facts.gpus)
+
+
 def logged(facts: Facts, pattern: str) -> str | None:
     """Return the last line of the kernel's log in which a pattern is found."""
     return next((line.strip() for line in reversed(facts.kernel.log) if re.search(pattern, line, re.IGNORECASE)), None)
@@ -173,90 +193,6 @@ def release_of(version: str | None) -> int:
 def driver_of(facts: Facts) -> str | None:
     """The version of NVIDIA's driver, from whichever half tells it."""
     return facts.kernel.version or facts.nvml.driver
-
-
-def pip(facts: Facts) -> str:
-    """How packages are installed here."""
-    return "uv pip install" if "uv" in facts.system.commands else "python -m pip install"
-
-
-def torch_for(facts: Facts, tag: str) -> str:
-    """Return the command that installs PyTorch from the index of a kind of wheel: "cu130", "cu126", "xpu"."""
-    version = re.match(r"\d+\.\d+\.\d+", facts.torch.version or "")
-    first, end = RELEASES.get(tag, ((0, 0), (99, 0)))
-    there = version and first <= numbers_of(version[0]) < end
-    which = f'"torch=={version[0] if version and there else OURS}"' if version else "torch"
-    again = "--reinstall" if "uv" in facts.system.commands else "--force-reinstall"
-    return f"$ {pip(facts)} {again} {which} --index-url https://download.pytorch.org/whl/{tag}"
-
-
-def numba_for(facts: Facts, tag: str) -> str:
-    """Return the command that installs Numba's CUDA target with the CUDA of a kind of wheel.
-
-    Examples
-    --------
-    >>> numba_for(Facts(), "cu126")
-    '$ python -m pip install "numba-cuda[cu12]" "cuda-toolkit==12.6.*"'
-    """
-    old = facts.numba.target and numbers_of(facts.numba.target) < EXTRAS
-    least = f">={'.'.join(map(str, EXTRAS))}" if old else ""
-    return f'$ {pip(facts)} "numba-cuda[{tag[:4]}]{least}" "cuda-toolkit=={tag[2:4]}.{tag[4:]}.*"'
-
-
-def fresh(facts: Facts, tag: str) -> tuple[str, ...]:
-    """Return the commands that put the newest PyTorch of an index in the place of the installed one."""
-    away = "uv pip uninstall" if "uv" in facts.system.commands else "python -m pip uninstall --yes"
-    new = f"$ {pip(facts)} torch --index-url https://download.pytorch.org/whl/{tag}"
-    return (f"$ {away} torch", new) if facts.torch.version else (new,)
-
-
-def cuda_tag(facts: Facts) -> str:
-    """Return the kind of CUDA wheel that fits this card and this driver."""
-    capabilities = [device.capability for device in facts.cuda.devices if device.capability]
-    old_card = any(capability < (7, 5) for capability in capabilities)
-    old_driver = 0 < release_of(driver_of(facts)) < 580 or 0 < (facts.cuda.version or 0) < 13000
-    return "cu126" if old_card or old_driver else "cu130"
-
-
-def sudo(facts: Facts) -> str:
-    """Return what comes before a command that only the administrator may run."""
-    return "" if facts.system.root else "sudo "
-
-
-def install(facts: Facts, **packages: str) -> tuple[str, ...]:
-    """Return the command of this distribution that installs packages, which each manager knows by other names.
-
-    Examples
-    --------
-    >>> install(Facts.of({"system": {"commands": ["dnf"]}}), apt="build-essential", dnf="gcc")
-    ('$ sudo dnf install gcc',)
-    """
-    verbs = {"apt": "apt install", "dnf": "dnf install", "pacman": "pacman -S", "zypper": "zypper install"}
-    manager = next((name for name in verbs if name in facts.system.commands and name in packages), None)
-    return (f"$ {sudo(facts)}{verbs[manager]} {packages[manager]}",) if manager else ()
-
-
-def install_driver(facts: Facts) -> tuple[str, ...]:
-    """Return how this distribution installs NVIDIA's driver, up to the restart."""
-    root, distro = sudo(facts), facts.system.distro
-    if "ubuntu" in distro:
-        steps: tuple[str, ...] = (f"$ {root}apt install ubuntu-drivers-common", f"$ {root}ubuntu-drivers install")
-    elif "debian" in distro:
-        steps = (
-            "The package is in the section non-free of Debian, which has to be named in /etc/apt/sources.list.",
-            *install(facts, apt="nvidia-driver"),
-        )
-    elif distro[:1] == ("fedora",):
-        steps = (
-            "The package is in RPM Fusion; https://rpmfusion.org/Configuration tells how to add that source.",
-            *install(facts, dnf="akmod-nvidia xorg-x11-drv-nvidia-cuda"),
-        )
-    elif "pacman" in facts.system.commands:
-        steps = install(facts, pacman="nvidia-open nvidia-utils")
-    else:
-        guide = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
-        steps = (f"Install NVIDIA's driver as its guide describes for your distribution: {guide}",)
-    return (*steps, f"$ {root}reboot")
 
 
 def covers(archs: tuple[str, ...], capability: tuple[int, ...]) -> bool:

@@ -4,27 +4,22 @@ from __future__ import annotations
 
 import re
 
-from firstlight.doctor.rules.ask import cluster, driver_of, heard, install, logged, release_of, sudo
+from firstlight.doctor.rules.ask import driver_of, heard, logged, release_of
+from firstlight.doctor.rules.commands import install, sudo
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
 SWITCHED = re.compile(r"SXM|HBM3|\bH(200|20)\b(?!.*NVL)|\bB[23]00\b")  # cards that NVSwitches connect
+OFF_AND_ON = (
+    "Switch the machine off, if nobody else works on it and you can reach its switch; a mere restart may not bring the "
+    "card back:",
+)
 NVML_CODES = {15: "the GPU is lost", 16: "the GPU must be reset"}
 
 
 def contexts(facts: Facts) -> list[tuple[int, int]]:
     """The number of each card on which no program gets a place, and the code that tells why."""
     return [(number, device.context) for number, device in enumerate(facts.cuda.devices) if device.context]
-
-
-def hand_over(facts: Facts) -> tuple[str, ...]:
-    """What to do first on a machine that others look after."""
-    if not cluster(facts):
-        return ()
-    return (
-        "Send this report to the administrators of the cluster, and run elsewhere meanwhile:",
-        "$ sbatch --exclude=$(hostname -s) JOB_SCRIPT",
-    )
 
 
 @rule(
@@ -60,9 +55,7 @@ def card_lost(facts: Facts) -> Seen | None:
             *([f"{on_bus} NVIDIA cards are on the bus, NVML reaches {seen}"] if seen < on_bus else []),
         ),
         fix=(
-            *hand_over(facts),
-            *(reset or ("Switch the machine off and on again; a mere restart may not bring the card back.",)),
-            *(() if reset else (f"$ {sudo(facts)}poweroff",)),
+            *(reset or (*OFF_AND_ON, f"$ {sudo(facts)}poweroff")),
             "If it comes again, look at the temperature under load, at the power cables and at the seat of the card.",
             "$ nvidia-smi --query-gpu=temperature.gpu,power.draw --format=csv --loop=1",
         ),
@@ -98,7 +91,6 @@ def memory_broken(facts: Facts) -> Seen | None:
             *(f"card {number} counts {errors} errors that could not be corrected" for number, errors in counts),
         ),
         fix=(
-            *hand_over(facts),
             "End every program that uses the card, then reset it, or restart the machine:",
             f"$ {sudo(facts)}nvidia-smi --gpu-reset",
             "This tells whether the broken place was replaced, and whether the card is to be changed:",
@@ -141,7 +133,6 @@ def fabric_manager(facts: Facts) -> Seen | None:
             *dict.fromkeys(f"{device.name} is a card for boards with switches" for device in switched if not waiting),
         ),
         fix=(
-            *hand_over(facts),
             lender,
             *steps,
             f"$ {sudo(facts)}systemctl enable --now nvidia-fabricmanager",

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import (
-    EXTRAS,
-    cuda_number,
-    cuda_tag,
-    has,
-    heard,
-    numba_for,
-    numbers_of,
-)
+from firstlight.doctor.rules.ask import cuda_number, has, heard, numbers_of
+from firstlight.doctor.rules.commands import EXTRAS, cuda_tag, numba_for
 from firstlight.doctor.rules.installs import two_cudas, two_cudas_seen
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts

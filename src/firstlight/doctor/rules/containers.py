@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import driver_of, heard, maker, sudo
+from firstlight.doctor.rules.ask import driver_of, heard, maker
+from firstlight.doctor.rules.commands import sudo
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from firstlight.doctor.rules.ask import bare, heard, logged, shut, sudo
-from firstlight.doctor.rules.card import card_lost, contexts, hand_over
-from firstlight.doctor.rules.driver import card_too_old, closed_module
+from firstlight.doctor.rules.ask import bare, heard, logged, shut
+from firstlight.doctor.rules.card import OFF_AND_ON, card_lost, contexts
+from firstlight.doctor.rules.commands import sudo
+from firstlight.doctor.rules.generation import card_too_old, closed_module
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
@@ -53,9 +54,11 @@ def card_does_not_start(facts: Facts) -> Seen | None:
             *([line] if line else []),
         ),
         fix=(
-            *hand_over(facts),
-            "Switch the machine off, check the power cables of the card, and switch it on again:",
+            "In a rented virtual machine, install the driver that its provider names: a part of a card (vGPU) starts "
+            "with no other.",
+            *OFF_AND_ON,
             f"$ {sudo(facts)}poweroff",
+            "While it is off, check the power cables of the card.",
             'In the settings of the firmware (BIOS), switch on "Above 4G Decoding" and "Resizable BAR".',
             *(
                 ("Of several cards, try each alone; if one fails alone, that is the one:", ONE_CARD)
@@ -145,7 +148,6 @@ def card_unavailable(facts: Facts) -> Seen | None:
             ),
         ),
         fix=(
-            *hand_over(facts),
             'See whether the mode is "Prohibited", and set it back:',
             "$ nvidia-smi --query-gpu=index,name,compute_mode --format=csv",
             f"$ {sudo(facts)}nvidia-smi --compute-mode=DEFAULT",

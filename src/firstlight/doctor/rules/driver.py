@@ -2,21 +2,11 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import (
-    bare,
-    driver_of,
-    heard,
-    install,
-    install_driver,
-    logged,
-    number_of,
-    release_of,
-    sudo,
-)
+from firstlight.doctor.rules.ask import bare, heard, logged, maker, too_old
+from firstlight.doctor.rules.commands import install, install_driver, sudo
 from firstlight.doctor.rules.rule import Seen, rule
-from firstlight.doctor.shapes import Facts
+from firstlight.doctor.shapes import Facts, Gpu
 
-TURING, BLACKWELL = 0x1E00, 0x2900  # the first model numbers of two generations
 SMI = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver"
 REJECTED = r"(module|key).* is rejected|key was rejected|required key not available"
 
@@ -28,10 +18,15 @@ def rebuilt(facts: Facts) -> str:
     return f"$ {sudo(facts)}{tool}"
 
 
+def ours(facts: Facts) -> list[Gpu]:
+    """The cards of NVIDIA on the bus for which PyTorch has code."""
+    return [gpu for gpu in facts.gpus if gpu.vendor == "nvidia" and not too_old(facts, gpu)]
+
+
 def driverless(facts: Facts) -> bool:
     """Whether an NVIDIA card is on the bus of a plain machine, and no driver has taken it."""
     running = facts.kernel.version or "nvidia" in facts.kernel.loaded
-    return bare(facts) and not running and any(gpu.vendor == "nvidia" and not gpu.driver for gpu in facts.gpus)
+    return bare(facts) and not running and any(not gpu.driver for gpu in ours(facts))
 
 
 def programs_half(facts: Facts) -> str | None:
@@ -62,7 +57,7 @@ def nouveau(facts: Facts) -> Seen | None:
     Only one driver can own a card. nouveau comes with Linux and draws the screen; CUDA needs NVIDIA's own driver,
     which cannot take the card while nouveau holds it.
     """
-    drivers = {gpu.driver for gpu in facts.gpus if gpu.vendor == "nvidia"}
+    drivers = {gpu.driver for gpu in ours(facts)}
     if "nouveau" not in drivers or "nvidia" in drivers:
         return None
     *installed, reboot = install_driver(facts)
@@ -87,10 +82,10 @@ def given_to_a_virtual_machine(facts: Facts) -> Seen | None:
     """The card is set aside for a virtual machine.
 
     A card can be handed whole to a virtual machine. For that, Linux holds it with vfio-pci, a driver that does
-    nothing but pass it on. NVIDIA's driver may be installed all the same; it does not get the card.
+    nothing but pass it on. The maker's driver may be installed all the same; it does not get the card.
     """
-    drivers = {gpu.driver for gpu in facts.gpus if gpu.vendor == "nvidia"}
-    if "vfio-pci" not in drivers or "nvidia" in drivers:
+    drivers = {gpu.driver for gpu in facts.gpus if gpu.vendor == maker(facts)}
+    if "vfio-pci" not in drivers or drivers & {"nvidia", "amdgpu", "i915", "xe"}:
         return None
     return Seen(
         evidence=("the driver that holds the card on the bus is vfio-pci",),
@@ -98,7 +93,8 @@ def given_to_a_virtual_machine(facts: Facts) -> Seen | None:
             "If a virtual machine has the card, run your program there. To take the card back, find the line that "
             "sets it aside:",
             "$ grep -rn vfio /etc/modprobe.d /etc/default/grub",
-            "Remove that line (after a change in /etc/default/grub, write the boot menu anew: update-grub), then:",
+            "Remove that line. After a change in /etc/default/grub, write the boot menu anew, with update-grub or "
+            "grub2-mkconfig, whichever your system has. Then:",
             rebuilt(facts),
             f"$ {sudo(facts)}reboot",
         ),
@@ -144,7 +140,7 @@ def no_module_for_this_kernel(facts: Facts) -> Seen | None:
         return None
     kernel = facts.system.kernel or "$(uname -r)"
     headers = {"apt": f"linux-headers-{kernel}", "dnf": f"kernel-devel-{kernel}", "pacman": "linux-headers"}
-    build = "akmods --force" if "dnf" in facts.system.commands else "dkms autoinstall"
+    build = "akmods --force" if facts.system.distro[:1] == ("fedora",) else "dkms autoinstall"
     *installed, reboot = install_driver(facts)
     return Seen(
         evidence=(half, f"no module nvidia.ko is installed for the kernel {facts.system.kernel or 'that runs'}"),
@@ -174,11 +170,18 @@ def secure_boot(facts: Facts) -> Seen | None:
     that was built on this machine is signed with a key of this machine, and you have to make that key known, once.
     """
     line = rejected(facts)
-    built = facts.kernel.on_disk or programs_half(facts)
-    if not driverless(facts) or not built or not (line or (facts.kernel.on_disk and facts.system.secure_boot)):
+    there = facts.kernel.on_disk or programs_half(facts)
+    # What the distribution built lies under kernel/, and is signed with a key that the firmware knows.
+    built_here = facts.system.secure_boot and "/kernel/" not in (facts.kernel.on_disk or "/kernel/")
+    if not driverless(facts) or not there or not (line or built_here):
         return None
-    keys = {"ubuntu": "/var/lib/shim-signed/mok/MOK.der", "debian": "/var/lib/dkms/mok.pub"}
-    key = next((keys[name] for name in keys if name in facts.system.distro), "/etc/pki/akmods/certs/public_key.der")
+    keys = {
+        "ubuntu": "/var/lib/shim-signed/mok/MOK.der",
+        "fedora": "/etc/pki/akmods/certs/public_key.der",
+        "suse": "/usr/share/nvidia-pubkeys/*.der",
+    }
+    suits = (keys[name] for name in keys if any(name in each for each in facts.system.distro[:2]))
+    key = next(suits, "/var/lib/dkms/mok.pub")
     tool = () if "mokutil" in facts.system.commands else install(facts, **dict.fromkeys(("apt", "dnf"), "mokutil"))
     return Seen(
         evidence=(
@@ -190,10 +193,12 @@ def secure_boot(facts: Facts) -> Seen | None:
             f"$ {sudo(facts)}mokutil --import {key}",
             "It asks you to invent a password, which you need only once.",
             f"$ {sudo(facts)}reboot",
-            'On the blue screen that comes up, choose "Enroll MOK" and "Continue", and type the password. Or switch '
-            "Secure Boot off in the firmware's settings (BIOS).",
+            "At the machine itself, where no ssh reaches, a blue screen comes up before Linux starts. Choose "
+            '"Enroll MOK" and "Continue", and type the password.',
+            "To switch Secure Boot off in the firmware's settings (BIOS) does it, too, but takes away a protection: on "
+            "a machine that is not your own, ask first.",
         ),
-        certainty="certain" if line else "likely",
+        certainty="certain" if line and facts.system.secure_boot else "likely",
     )
 
 
@@ -208,9 +213,7 @@ def module_not_loaded(facts: Facts) -> Seen | None:
     Linux loads the module when it finds the card. It does not if the driver was installed since the last start, if a
     line in /etc/modprobe.d forbids it, or if a laptop is set to use only its other graphics.
     """
-    if not driverless(facts) or not facts.kernel.on_disk or facts.system.secure_boot or rejected(facts):
-        return None
-    if disowned(facts):
+    if not driverless(facts) or not facts.kernel.on_disk or secure_boot(facts) or disowned(facts):
         return None
     return Seen(
         evidence=(f"installed: {facts.kernel.on_disk}", "the kernel has not loaded it, and no driver holds the card"),
@@ -220,97 +223,11 @@ def module_not_loaded(facts: Facts) -> Seen | None:
             "kernel's log tell why, and the second of these commands shows what forbids it:",
             f"$ {sudo(facts)}dmesg | tail",
             "$ grep -rn nvidia /etc/modprobe.d",
-            *((f"$ {sudo(facts)}prime-select on-demand",) if "ubuntu" in facts.system.distro else ()),
+            *(
+                ("On a laptop with two kinds of graphics:", f"$ {sudo(facts)}prime-select on-demand")
+                if "ubuntu" in facts.system.distro and len(facts.gpus) > 1
+                else ()
+            ),
         ),
         certainty="likely",
-    )
-
-
-@rule(
-    "driver",
-    says=(
-        "requires use of the NVIDIA open kernel modules",
-        "No devices were found",
-        "RmInitAdapter failed! (0x22:0x56",
-    ),
-    links=(
-        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/862",
-        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/872",
-    ),
-)
-def closed_module(facts: Facts) -> Seen | None:
-    """The card is too new for NVIDIA's closed kernel module.
-
-    NVIDIA ships its kernel module twice: closed, and open. Cards of the Blackwell generation (GeForce RTX 50, B200)
-    and later work with the open one alone. The closed one loads, and then shows no device.
-    """
-    line = logged(facts, "requires use of the NVIDIA open kernel modules")
-    new = any(gpu.vendor == "nvidia" and number_of(gpu) >= BLACKWELL for gpu in facts.gpus)
-    dark = not facts.cuda.devices and not facts.nvml.devices
-    if not line and not (new and dark and facts.kernel.open_module is False):
-        return None
-    release, fedora = max(release_of(driver_of(facts)), 580), facts.system.distro[:1] == ("fedora",)
-    macro = "echo %_with_kmod_nvidia_open 1 | {0}tee /etc/rpm/macros.nvidia-kmod"
-    steps = install(
-        facts,
-        apt=f"nvidia-driver-{release}-open" if "ubuntu" in facts.system.distro else "nvidia-open-kernel-dkms",
-        pacman="nvidia-open",
-        zypper="nvidia-open-driver-G06-signed-kmp-meta",
-        **({} if fedora else {"dnf": "nvidia-open --allowerasing"}),
-    )
-    if fedora:
-        steps = (f"$ {macro.format(sudo(facts))}", f"$ {sudo(facts)}akmods --kernels $(uname -r) --rebuild")
-    return Seen(
-        evidence=(
-            line or f"the closed kernel module {facts.kernel.version} runs, and shows no device",
-            *(f"the card's model number is {gpu.device}" for gpu in facts.gpus if number_of(gpu) >= BLACKWELL),
-        ),
-        fix=(
-            *steps,
-            f"$ {sudo(facts)}reboot",
-            'If there is still no device, switch on "Above 4G Decoding" and "Resizable BAR" in the settings of the '
-            "firmware (BIOS).",
-        ),
-    )
-
-
-@rule(
-    "driver",
-    says=(
-        "is not supported by open nvidia.ko because it does not include the required GPU System Processor (GSP)",
-        "Legacy drivers",
-        "No devices were found",
-    ),
-    links=(
-        "https://github.com/pop-os/pop/issues/3859",
-        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/696",
-    ),
-)
-def card_too_old(facts: Facts) -> Seen | None:
-    """The card is too old for this driver.
-
-    NVIDIA's open kernel module knows cards from 2018 on (GeForce GTX 16 and RTX 20, compute capability 7.5), and the
-    drivers after the branch 580 know no older ones at all. An older card (GTX 10, P100, V100) needs the closed module
-    of an earlier branch. The newer driver installs and loads, and then leaves the card alone.
-    """
-    line = disowned(facts)
-    old = any(gpu.vendor == "nvidia" and 0 < number_of(gpu) < TURING for gpu in facts.gpus)
-    modern = facts.kernel.open_module or release_of(facts.kernel.version) > 580
-    if facts.cuda.devices or facts.nvml.devices or not (line or (old and modern)):
-        return None
-    kind = ", open kernel module" if facts.kernel.open_module else ""
-    steps = {"ubuntu": install(facts, apt="nvidia-driver-580"), "fedora": install(facts, dnf="akmod-nvidia-580xx")}
-    named = next((steps[name] for name in steps if name in facts.system.distro[:2]), ())
-    site = "https://www.nvidia.com/en-us/drivers/unix/"
-    return Seen(
-        evidence=(
-            *([line] if line else []),
-            *(f"the card's model number is {gpu.device}" for gpu in facts.gpus if 0 < number_of(gpu) < TURING),
-            *([f"driver {facts.kernel.version}{kind}"] if facts.kernel.version else []),
-        ),
-        fix=(
-            "Install the closed kernel module of the branch 580, for cards before 2014 that of the branch 470:",
-            *(named or (f"NVIDIA lists the branches and the cards that each one knows: {site}",)),
-            f"$ {sudo(facts)}reboot",
-        ),
     )

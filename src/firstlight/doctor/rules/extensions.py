@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import cuda_tag, heard, install, maker
+from firstlight.doctor.rules.ask import heard, maker
+from firstlight.doctor.rules.commands import cuda_tag, install
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 

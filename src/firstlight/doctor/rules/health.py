@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import heard, maker, sudo
+from firstlight.doctor.rules.ask import heard, maker
+from firstlight.doctor.rules.card import memory_broken
+from firstlight.doctor.rules.commands import sudo
 from firstlight.doctor.rules.ladder import SLOW, share
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
@@ -73,7 +75,7 @@ def memory_errors(facts: Facts) -> Seen | None:
     soon after a reset mean that the card is failing.
     """
     bad = [(number, device) for number, device in enumerate(facts.nvml.devices) if device.ecc_errors]
-    if not bad:
+    if not bad or memory_broken(facts):
         return None
     return Seen(
         evidence=tuple(

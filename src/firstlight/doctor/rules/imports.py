@@ -36,7 +36,7 @@ def shadowed(facts: Facts) -> Seen | None:
     return Seen(
         evidence=(f"this folder has a file {' and one '.join(names)}", *([line] if line else [])),
         fix=("Give it another name:", *(f"$ {move} {name} my_{name}" for name in names)),
-        certainty="certain" if line else "likely",
+        certainty="certain" if line else "possible",
     )
 
 

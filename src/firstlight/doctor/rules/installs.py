@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from firstlight.doctor.rules.amd import RADEON
-from firstlight.doctor.rules.ask import absent, cuda_tag, fresh, has, heard, maker, numbers_of, pip, torch_for
+from firstlight.doctor.rules.ask import absent, has, heard, maker, numbers_of
+from firstlight.doctor.rules.commands import cuda_tag, fresh, pip, torch_for
 from firstlight.doctor.rules.imports import FOREIGN
-from firstlight.doctor.rules.place import jetson_steps
+from firstlight.doctor.rules.jetson import jetson_steps
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.rules.wheels import wheel_for
 from firstlight.doctor.shapes import Facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from firstlight.doctor.rules.ask import pip
+from firstlight.doctor.rules.commands import pip
 from firstlight.doctor.rules.compilers import NO_TOOLKIT, beside_cuda_13, inside_numba, met
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.rules.wheels import wheel_for
@@ -23,11 +23,11 @@ NUMPY = ("has no attribute 'row_stack'", "Numba needs NumPy", "was compiled usin
     links=("https://github.com/NVIDIA/numba-cuda/issues/907", "https://github.com/numba/numba/issues/10033"),
 )
 def numpy_too_new(facts: Facts) -> Seen | None:
-    """NumPy is newer than Numba knows.
+    """NumPy is newer than Numba, or an old PyTorch, knows.
 
     Numba rebuilds much of NumPy, so each release knows NumPy up to some version, and refuses what is newer. Its CUDA
     target is further behind: numba-cuda 0.30 cannot compile a kernel with NumPy 2.5, from which a function was removed.
-    Some other package has brought the newer NumPy.
+    A PyTorch before 2.3 knows no NumPy 2. Some other package has brought the newer NumPy.
     """
     line = facts.numba.error if any(piece in (facts.numba.error or "") for piece in NUMPY) else met(facts, *NUMPY)
     if not line:

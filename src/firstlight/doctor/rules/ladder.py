@@ -162,6 +162,9 @@ def code(facts: Facts) -> State:
     if not facts.torch.archs or not cards:
         return LATER
     missing = [card for card in cards if not covers(facts.torch.archs, card)]
+    served = [card for card in cards if card not in missing]
+    if facts.torch.kernel == "right" and served:  # beside a card that only draws the screen
+        missing, cards = [], served
     named = " and ".join(".".join(map(str, card)) for card in dict.fromkeys(missing or cards))
     return not missing, f"{'no code' if missing else 'code'} for compute capability {named}"
 

@@ -6,17 +6,8 @@ import re
 from pathlib import PurePosixPath
 from shlex import quote
 
-from firstlight.doctor.rules.ask import (
-    bare,
-    cuda_number,
-    driver_of,
-    heard,
-    install,
-    install_driver,
-    logged,
-    release_of,
-    sudo,
-)
+from firstlight.doctor.rules.ask import bare, cuda_number, driver_of, heard, logged, release_of
+from firstlight.doctor.rules.commands import install, install_driver, sudo
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 

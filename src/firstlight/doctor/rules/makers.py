@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import files, fresh, heard, install, maker, release_of, shut, sudo, too_old
+from firstlight.doctor.rules.ask import files, heard, maker, release_of, shut
+from firstlight.doctor.rules.commands import fresh, install, sudo
 from firstlight.doctor.rules.containers import DEVICES
-from firstlight.doctor.rules.place import still_works
+from firstlight.doctor.rules.driver import given_to_a_virtual_machine
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
@@ -79,24 +80,6 @@ def not_built_for_intel(facts: Facts) -> Seen | None:
 
 
 @rule(
-    "bus",
-    says=("is not officially supported by PyTorch XPU", "Iris Xe", "UHD Graphics"),
-    links=("https://github.com/intel/intel-extension-for-pytorch/issues/714", XPU),
-    kind="no-gpu",
-)
-def intel_not_supported(facts: Facts) -> Seen | None:
-    """PyTorch does not support this Intel GPU, which is part of the processor.
-
-    PyTorch supports Intel's Arc, Core Ultra with Arc graphics, and Data Center Max. A GPU inside an older processor is
-    there to draw the screen. That is no fault of your machine, and everything runs on the CPU.
-    """
-    old = [gpu.device for gpu in facts.gpus if gpu.vendor == "intel" and too_old(facts, gpu)]
-    if not old or maker(facts):
-        return None
-    return Seen(evidence=(f"Intel's GPU on the bus is model {old[0]}",), fix=still_works(facts))
-
-
-@rule(
     "driver",
     says=("Your graphics device is not officially supported by xe driver in this kernel version",),
     links=("https://github.com/geerlingguy/raspberry-pi-pcie-devices/issues/510",),
@@ -110,6 +93,8 @@ def kernel_older_than_intel(facts: Facts) -> Seen | None:
     ours = [gpu.driver for gpu in facts.gpus if gpu.vendor == "intel"]
     system = facts.system
     if maker(facts) != "intel" or system.os != "linux" or system.wsl or not ours or {"i915", "xe"} & set(ours):
+        return None
+    if given_to_a_virtual_machine(facts):
         return None
     return Seen(
         evidence=(
@@ -152,7 +137,10 @@ def level_zero_missing(facts: Facts) -> Seen | None:
     else:
         names = {"apt": "libze1 libze-intel-gpu1", "dnf": "oneapi-level-zero intel-level-zero"}
         names |= {"pacman": "level-zero-loader intel-compute-runtime"}
-        fix = install(facts, **names) or (f"Install Intel's driver as described there: {XPU}",)
+        fix = (
+            *install(facts, **names),
+            f"Where your system has no such packages, Intel has them: {XPU}",
+        )
     seen = loader or f"PyTorch {torch.version}, built for XPU, finds no GPU"
     return Seen(evidence=(seen,), fix=fix, certainty="certain" if loader else "likely")
 

@@ -1,11 +1,13 @@
-"""Causes in the place where the program runs: no GPU at all, a cluster, Windows' Linux, a Jetson."""
+"""Causes in the place where the program runs: no GPU at all, a cluster, Windows' Linux."""
 
 from __future__ import annotations
 
 from shlex import quote
 
-from firstlight.doctor.rules.ask import cluster, has, maker, pip, shut, too_old, torch_for
+from firstlight.doctor.rules.ask import cluster, maker, shut, too_old
+from firstlight.doctor.rules.commands import pip
 from firstlight.doctor.rules.containers import give
+from firstlight.doctor.rules.ladder import NAMES
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
@@ -15,7 +17,6 @@ NOT_FOUND = (
     "no CUDA-capable device is detected",
 )
 WSL_GUIDE = "https://docs.nvidia.com/cuda/wsl-user-guide/"
-JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform/"
 ASK_SLURM = (
     "Ask for a GPU. To try things out, in a shell on a node that has one:",
     "$ srun --gpus=1 --pty bash",
@@ -57,7 +58,7 @@ def no_gpu(facts: Facts) -> Seen | None:
     system = facts.system
     if maker(facts) or cluster(facts) or (system.wsl and not system.container):
         return None
-    if any(too_old(facts, gpu) for gpu in facts.gpus):  # there is one, for which PyTorch has nothing
+    if not_supported(facts):
         return None
     if system.os == "darwin":
         seen = "this Mac has no Apple chip, and PyTorch computes on no other GPU of a Mac"
@@ -78,6 +79,37 @@ def no_gpu(facts: Facts) -> Seen | None:
         "GPU when you start a job), or a notebook service that lends one.",
     )
     return Seen((seen,), (*still_works(facts), *around, *elsewhere))
+
+
+@rule(
+    "bus",
+    kind="no-gpu",
+    says=("gfx803", "gfx902", "gfx90c", "gfx1010", "Iris Xe", "UHD Graphics", "GeForce GT 710", "Tesla K80"),
+    links=(
+        "https://github.com/ROCm/legacy-rocm-build/issues/2527",
+        "https://github.com/intel/intel-extension-for-pytorch/issues/714",
+        "https://github.com/pytorch/pytorch/issues/30532",
+    ),
+)
+def not_supported(facts: Facts) -> Seen | None:
+    """PyTorch has nothing for a GPU as old as yours, or for one inside an older processor.
+
+    A program for a GPU is compiled for its generation. PyTorch's wheels begin with NVIDIA's Maxwell (GeForce GTX 750
+    and 900) and Intel's Arc, and have code for some of AMD's Radeons and Instincts. They leave out most GPUs that are
+    part of a processor, which are there to draw the screen. That is no fault of your machine, and everything runs on
+    the CPU.
+    """
+    old = [gpu for gpu in facts.gpus if too_old(facts, gpu)]
+    if maker(facts) or not old:
+        return None
+    amd = ("AMD has wheels of its own, for more cards: https://rocm.docs.amd.com/",)
+    return Seen(
+        evidence=(
+            *(f"on the bus is {NAMES[gpu.vendor]}'s model {gpu.device or ''}".strip() for gpu in old),
+            *(f"amdgpu calls its architecture {name}" for name in facts.kernel.gfx),
+        ),
+        fix=(*still_works(facts), *(amd if any(gpu.vendor == "amd" for gpu in old) else ())),
+    )
 
 
 @rule("bus", kind="no-gpu", says=NOT_FOUND, links=("https://slurm.schedmd.com/gres.html#Running_Jobs",))
@@ -233,53 +265,4 @@ def linux_driver_in_wsl(facts: Facts) -> Seen | None:
             "Until then a program can be pointed to the right library:",
             "$ LD_LIBRARY_PATH=/usr/lib/wsl/lib python your_script.py",
         ),
-    )
-
-
-@rule(
-    "wheel",
-    says=(
-        "CUDA error: no kernel image is available for execution on the device",
-        "Torch not compiled with CUDA enabled",
-    ),
-    links=(JETSON_GUIDE, "https://github.com/pytorch/pytorch/issues/145560"),
-)
-def jetson_wheel(facts: Facts) -> Seen | None:
-    """PyTorch's wheel is made for servers, not for a Jetson.
-
-    A Jetson has the ARM processor of some servers but a GPU of its own kind, and its driver comes with JetPack,
-    NVIDIA's system for it. pip takes the wheel for ARM servers, which has no code for that GPU, or none for any.
-    """
-    torch = facts.torch
-    cards = [device.capability for device in facts.cuda.devices if device.capability]
-    # Code for another card of the same generation does not run on a Jetson.
-    missing = [card for card in cards if f"sm_{card[0]}{card[1]}" not in torch.archs]
-    served = torch.cuda and not (torch.archs and missing)
-    if not facts.system.tegra or not torch.version or torch.kernel == "right" or served or not has(facts, "nvidia"):
-        return None
-    seen = [f"this is a Jetson, with the kernel {facts.system.kernel}", f"PyTorch {torch.version}"]
-    if not torch.cuda:
-        seen.append("this PyTorch is for the CPU alone")
-    else:
-        seen.append(f"it has code for {', '.join(torch.archs)}, the GPU needs sm_{missing[0][0]}{missing[0][1]}")
-    return Seen(tuple(seen), jetson_steps(facts))
-
-
-def jetson_steps(facts: Facts) -> tuple[str, ...]:
-    """Return where the wheel for this Jetson comes from, which its JetPack decides; the kernel tells which that is."""
-    release, thor = facts.system.kernel or "", any(card.capability == (11, 0) for card in facts.cuda.devices)
-    if thor:
-        return ("For a Jetson Thor, PyTorch's own wheel for CUDA 13 has the code:", torch_for(facts, "cu130"))
-    container = (
-        "A container made for your JetPack has a PyTorch that fits: https://github.com/dusty-nv/jetson-containers",
-        "$ jetson-containers run $(autotag l4t-pytorch)",
-    )
-    if not release.startswith("5.15."):
-        return (f"NVIDIA lists which PyTorch belongs to which JetPack: {JETSON_GUIDE}", *container)
-    return (
-        "This is JetPack 6. Its wheels are for Python 3.10, in an environment of its own:",
-        "$ python3.10 -m venv ~/jetson-env",
-        "$ ~/jetson-env/bin/pip install torch --index-url https://pypi.jetson-ai-lab.io/jp6/cu126",
-        "The pages of this site need Python 3.11 or newer, which JetPack 7.2 has; it is there for the Orin too.",
-        *container,
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import heard, sudo
+from firstlight.doctor.rules.ask import heard
+from firstlight.doctor.rules.commands import sudo
 from firstlight.doctor.rules.hidden import NO_DEVICE
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
@@ -60,6 +61,8 @@ def one_mig_instance(facts: Facts) -> Seen | None:
     number = sum(device.mig_instances for device in facts.nvml.devices if device.mig)
     chosen = facts.env.get("CUDA_VISIBLE_DEVICES", "")
     if number < 2 or len(facts.cuda.devices) != 1 or (chosen and "," not in chosen):
+        return None
+    if "MIG" not in facts.cuda.devices[0].name:  # a card without MIG goes before the instances of its neighbours
         return None
     return Seen(
         evidence=(

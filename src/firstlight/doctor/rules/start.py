@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import bare, cluster, logged, shut, sudo
-from firstlight.doctor.rules.card import hand_over
+from firstlight.doctor.rules.ask import bare, cluster, logged, shut
+from firstlight.doctor.rules.commands import sudo
 from firstlight.doctor.rules.driver import rebuilt
 from firstlight.doctor.rules.place import ASK_SLURM, slurm_job_without_gpu
 from firstlight.doctor.rules.rule import Seen, rule
@@ -59,7 +59,7 @@ def no_permission(facts: Facts) -> Seen | None:
         steps = (f"$ {sudo(facts)}usermod -aG {group} $USER", "Then log out and in again.")
     else:
         steps = (
-            "Open the files to every user, as the driver does unless told otherwise:",
+            "Unless someone closed them on purpose, open the files to every user, as the driver does by itself:",
             f"$ echo options nvidia NVreg_DeviceFileMode=0666 | {sudo(facts)}tee /etc/modprobe.d/nvidia-files.conf",
             rebuilt(facts),
             f"$ {sudo(facts)}reboot",
@@ -86,7 +86,7 @@ def uvm_missing(facts: Facts) -> Seen | None:
         return None
     if system.wsl or system.tegra:
         return None
-    again = ("Run that on the host, then start the container anew.",) if system.container else ()
+    inside, root = system.container, "sudo " if system.container else sudo(facts)
     return Seen(
         evidence=(
             f"cuInit returned {facts.cuda.init}",
@@ -94,10 +94,10 @@ def uvm_missing(facts: Facts) -> Seen | None:
             *(() if "nvidia_uvm" in facts.kernel.loaded else ("nvidia_uvm is not loaded",)),
         ),
         fix=(
-            f"$ {sudo(facts)}nvidia-modprobe -c 0 -u",
-            *again,
+            *(("Run this on the machine around the container, and then start the container anew:",) if inside else ()),
+            f"$ {root}nvidia-modprobe -c 0 -u",
             "To load it at every start of the machine:",
-            f"$ echo nvidia_uvm | {sudo(facts)}tee /etc/modules-load.d/nvidia-uvm.conf",
+            f"$ echo nvidia_uvm | {root}tee /etc/modules-load.d/nvidia-uvm.conf",
         ),
     )
 
@@ -193,7 +193,8 @@ def system_call_refused(facts: Facts) -> Seen | None:
         return None
     if facts.system.container:
         steps: tuple[str, ...] = (
-            "Try without the filter for system calls. If that helps, update the container engine, whose filter is old:",
+            "Try once without the filter for system calls, which is a protection. If that helps, update the container "
+            "engine, whose filter is old, and run with the filter again:",
             "$ docker run --security-opt seccomp=unconfined --gpus all IMAGE",
         )
     else:
@@ -239,7 +240,7 @@ def hangs(facts: Facts) -> Seen | None:
         evidence=tuple(each for each in (f"asking CUDA {failed}", nvml, line) if each),
         fix=(
             *(awake if many else ()),
-            *(hand_over(facts) or (f"$ {sudo(facts)}reboot",)),
+            f"$ {sudo(facts)}reboot",
             "If it comes again, the card or its driver fails under load: update the driver, and watch the temperature.",
         ),
         certainty="likely" if line or facts.nvml.failed else "possible",

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 from firstlight.doctor.rules.ask import (
+    blackwell,
     cluster,
     covers,
     cuda_number,
-    cuda_tag,
     driver_of,
-    fresh,
     has,
     heard,
-    install_driver,
     maker,
-    numba_for,
-    number_of,
     numbers_of,
+    old_card,
     release_of,
-    torch_for,
 )
+from firstlight.doctor.rules.commands import cuda_tag, fresh, install_driver, numba_for, torch_for
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
 DRIVERS = {12: 525, 13: 580}  # the first driver that can run programs of a generation of CUDA
-BLACKWELL = 0x2900  # the first model number of the generation whose compute capability is 10.0 and more
 
 
 def from_conda(facts: Facts) -> str | None:
@@ -189,6 +185,8 @@ def no_code_for_card(facts: Facts) -> Seen | None:
     known = bool(torch.archs and cards)
     if not has(facts, "nvidia") or not torch.cuda or facts.system.tegra or not (missing or (line and not known)):
         return None
+    if torch.kernel == "right" and (not line or line not in facts.said):  # another card computes
+        return None
     evidence = [
         f"{card.name or 'the card'} has compute capability {'.'.join(map(str, card.capability))}" for card in missing
     ]
@@ -228,16 +226,3 @@ def wheel_needs_driver(facts: Facts) -> bool:
     """Whether no wheel has code for the card and also runs with the driver."""
     release = release_of(driver_of(facts))
     return 0 < release < DRIVERS[12] or (cuda_tag(facts) == "cu126" and blackwell(facts))
-
-
-def blackwell(facts: Facts) -> bool:
-    """Whether a card is so new that wheels for CUDA 12.6 have no code for it."""
-    cards = [device.capability for device in facts.cuda.devices if device.capability]
-    if cards:
-        return any(card >= (10, 0) for card in cards)
-    return any(gpu.vendor == "nvidia" and number_of(gpu) >= BLACKWELL for gpu in facts.gpus)
-
-
-def old_card(facts: Facts) -> bool:
-    """Whether a card is so old that wheels for CUDA 13 have no code for it."""
-    return any(device.capability < (7, 5) for device in facts.cuda.devices if device.capability)

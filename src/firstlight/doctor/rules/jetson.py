@@ -1,0 +1,59 @@
+"""Causes that belong to a Jetson, NVIDIA's small computer with an ARM processor."""
+
+from __future__ import annotations
+
+from firstlight.doctor.rules.ask import has
+from firstlight.doctor.rules.commands import torch_for
+from firstlight.doctor.rules.rule import Seen, rule
+from firstlight.doctor.shapes import Facts
+
+JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform/"
+
+
+@rule(
+    "wheel",
+    says=(
+        "CUDA error: no kernel image is available for execution on the device",
+        "Torch not compiled with CUDA enabled",
+    ),
+    links=(JETSON_GUIDE, "https://github.com/pytorch/pytorch/issues/145560"),
+)
+def jetson_wheel(facts: Facts) -> Seen | None:
+    """PyTorch's wheel is made for servers, not for a Jetson.
+
+    A Jetson has the ARM processor of some servers but a GPU of its own kind, and its driver comes with JetPack,
+    NVIDIA's system for it. pip takes the wheel for ARM servers, which has no code for that GPU, or none for any.
+    """
+    torch = facts.torch
+    cards = [device.capability for device in facts.cuda.devices if device.capability]
+    # Code for another card of the same generation does not run on a Jetson.
+    missing = [card for card in cards if f"sm_{card[0]}{card[1]}" not in torch.archs]
+    served = torch.cuda and not (torch.archs and missing)
+    if not facts.system.tegra or not torch.version or torch.kernel == "right" or served or not has(facts, "nvidia"):
+        return None
+    seen = [f"this is a Jetson, with the kernel {facts.system.kernel}", f"PyTorch {torch.version}"]
+    if not torch.cuda:
+        seen.append("this PyTorch is for the CPU alone")
+    else:
+        seen.append(f"it has code for {', '.join(torch.archs)}, the GPU needs sm_{missing[0][0]}{missing[0][1]}")
+    return Seen(tuple(seen), jetson_steps(facts))
+
+
+def jetson_steps(facts: Facts) -> tuple[str, ...]:
+    """Return where the wheel for this Jetson comes from, which its JetPack decides; the kernel tells which that is."""
+    release, thor = facts.system.kernel or "", any(card.capability == (11, 0) for card in facts.cuda.devices)
+    if thor:
+        return ("For a Jetson Thor, PyTorch's own wheel for CUDA 13 has the code:", torch_for(facts, "cu130"))
+    container = (
+        "A container made for your JetPack has a PyTorch that fits: https://github.com/dusty-nv/jetson-containers",
+        "$ jetson-containers run $(autotag l4t-pytorch)",
+    )
+    if not release.startswith("5.15."):
+        return (f"NVIDIA lists which PyTorch belongs to which JetPack: {JETSON_GUIDE}", *container)
+    return (
+        "This is JetPack 6. Its wheels are for Python 3.10, in an environment of its own:",
+        "$ python3.10 -m venv ~/jetson-env",
+        "$ ~/jetson-env/bin/pip install torch --index-url https://pypi.jetson-ai-lab.io/jp6/cu126",
+        "The pages of this site need Python 3.11 or newer, which JetPack 7.2 has; it is there for the Orin too.",
+        *container,
+    )

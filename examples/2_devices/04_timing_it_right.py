@@ -12,7 +12,7 @@ end with twenty lines that you may believe.
 - which parts of a good timer mend which flaw, and how large each flaw is *here*;
 - which number to report: not the mean, not the minimum;
 - why one call has several right times, and what to write beside yours;
-- where a good timer still misleads you, PyTorch's and this site's.
+- where a good timer still misleads you.
 
 **Time:** 20 minutes. **Needs:** any computer. With a GPU, the same code times that.
 """
@@ -23,7 +23,7 @@ end with twenty lines that you may believe.
 #
 # The call to be timed is small and plain: add two vectors of ``float32`` numbers into a
 # third that is there already. For each element, the processor reads 8 bytes and writes
-# 4. If these bytes come from memory, the call can not be faster than
+# 4. If these bytes come from memory, the call takes at least
 #
 # .. math::
 #
@@ -46,14 +46,13 @@ n = min(cache // 3 // 12, 4_000_000) | 1  # an odd number
 
 print(f"device: {device}, last cache {cache / 2**20:.0f} MiB")
 print(f"{n:,} elements, {12 * n / 1e6:.1f} MB")
-print("if it comes from memory, never under")
 for name in ("GTX 1080", "RTX 4090", "H100 SXM"):
     floor = 12 * n / spec(name, "bandwidth")
-    print(f"{1e6 * floor:5.1f} µs on the {name}")
+    print(f"{name}: from memory, at least {1e6 * floor:.1f} µs")
 
 # %%
-# A good measurement has a spread of a few percent. So guess: by which *factor* does the
-# time change, if
+# A good measurement repeats within a few percent. So guess: by which *factor* does the
+# answer change, if
 #
 # - you time the first call,
 # - you stop the clock before the work is done,
@@ -62,15 +61,15 @@ for name in ("GTX 1080", "RTX 4090", "H100 SXM"):
 # - PyTorch may use only one of the CPU's cores,
 # - the call is so short that reading the clock takes a part of it?
 #
-# The last figure of this page has the answers, and one that you did not ask for.
+# The last figure of this page has the answers.
 #
 # A pair of readings
 # ------------------
 #
 # A first call can only be had once, so you time it before anything else. Then three
 # more calls, which do exactly the same. PyTorch usually spreads an addition over all
-# cores of the CPU. For now it gets one, to keep things simple. Cores have a section of
-# their own below.
+# cores of the CPU, with a *thread* for each. For now it gets one thread, to keep things
+# simple.
 
 from time import perf_counter
 
@@ -97,8 +96,8 @@ print(f"first call: {1e6 * first:,.0f} µs")
 print("the others:", ", ".join(f"{1e6 * other:,.0f} µs" for other in others))
 
 # %%
-# (``perf_counter`` is the clock for this. ``time.time`` tells the time of the day. It
-# can be set back while you measure.)
+# (``perf_counter`` is the clock for this. ``time.time`` tells the time of the day,
+# which may be set back while you measure.)
 #
 # **The first flaw: a first call does things that are done once.** The operating system
 # finds memory for ``out`` when it is first written. A library loads what it needs, and
@@ -112,8 +111,8 @@ print("the others:", ", ".join(f"{1e6 * other:,.0f} µs" for other in others))
 # in blocks would show. The result has to be the exact sum, rounded once: a relative
 # error of at most :math:`2^{-24}`.
 #
-# And your own machine's floor, which you need below. It follows from the best rate that
-# plain copies and sums reach on it now, with all cores.
+# Your own machine's floor follows from the best rate that plain copies and sums reach
+# on it now, with all cores. You need it below.
 
 from firstlight.measure.roofs import measured_roof
 
@@ -136,12 +135,12 @@ print(f"floor of this machine: {1e6 * floor:,.0f} µs")
 # Is the work done when the clock stops?
 # --------------------------------------
 #
-# **The second flaw: the clock may stop too early.** On a CPU, the work is done when a
-# call returns. A GPU works through a *queue*: your call puts the work into it, and
-# returns. Who reads the clock then has timed the asking. So wait until the queue is
-# empty, and stop the clock after that.
+# **The second flaw: the clock may stop too early.** A GPU works through a *queue*: your
+# call puts the work into it, and returns. Who reads the clock then has timed the asking
+# (:doc:`03_timing_it_wrong` shows it as a picture). So wait until the queue is empty,
+# and stop the clock after that.
 #
-# With a GPU, the cell below uses it. Without one, the queue is a *toy*: a second thread
+# With a GPU, the cells below use it. Without one, the queue is a *toy*: a second thread
 # of your CPU, which really adds vectors, but later. Its times are not a GPU's. What it
 # shares with a GPU is when calls return.
 
@@ -163,9 +162,18 @@ def finish():
 
 launch, wait = (add, finish) if has_gpu else (toy_add, toy.synchronize)
 
+
+def block(call, loops, wait=finish):
+    start = perf_counter()
+    for _ in range(loops):
+        call()
+    wait()
+    return (perf_counter() - start) / loops
+
+
 # %%
-# There is a second way to ask when the work was done. An *event* is a mark in the
-# queue. The device notes the time when it gets there, so the host needs no clock.
+# There is a second way to learn when the work was done. An *event* is a mark in the
+# queue. The device notes the time when it gets there, so your program needs no clock.
 
 
 def mark():
@@ -187,14 +195,14 @@ def between(begin, end):
 
 # %%
 # Here are four ways to time the same addition in a queue. Each is repeated, and you see
-# the median: half of the values were smaller, half larger.
+# the *median*: half of the values were smaller, half larger.
 
 from statistics import median
 
 calls, repeats = 100, 21
 
 
-def launch_many():
+def by_events():
     begin = mark()
     for _ in range(calls):
         launch()
@@ -205,9 +213,9 @@ def launch_many():
 
 ways = {
     "no wait": lambda: timed(launch),
-    "a wait after each call": lambda: timed(lambda: (launch(), wait())),
-    f"one wait for {calls} calls": lambda: timed(launch_many) / calls,
-    f"events around {calls} calls": launch_many,
+    "a wait after each call": lambda: block(launch, 1, wait),
+    f"one wait for {calls} calls": lambda: block(launch, calls, wait),
+    f"events around {calls} calls": by_events,
 }
 queued = {way: [] for way in ways}
 for way, seconds in ways.items():
@@ -215,7 +223,7 @@ for way, seconds in ways.items():
         wait()  # begin with an empty queue
         queued[way].append(seconds())
     print(f"{way:<24} {1e6 * median(queued[way]):7.1f} µs a call")
-no_wait, wait_each, wait_once, by_events = queued.values()
+no_wait, wait_each, wait_once, _ = queued.values()
 
 # %%
 # - *No wait* is wrong. It is the price of asking, whatever you ask for. Python's
@@ -224,31 +232,22 @@ no_wait, wait_each, wait_once, by_events = queued.values()
 # - *A wait after each call* is right. It is how long you wait for one result:
 #   *latency*.
 # - *One wait for many calls* is right, too. It is how long a call takes in a row of
-#   calls. The calls that you get done in a second are the *throughput*. While the
-#   device works on one call, you already ask for the next. And the wait is paid once.
+#   calls: one divided by their *throughput*. While the device works on one call, you
+#   already ask for the next. And the wait is paid once.
 # - *Events* leave out the wait at the end. But they count all time between the marks,
 #   also while the device has nothing to do because you do not ask fast enough. Around a
 #   *single* call into an empty queue they count your asking, again.
 #
-# A latency and a throughput are answers to two questions. Must your program see each
-# result before it knows what to ask next? Then latency. Does it ask for much, and look
-# at the end? Then throughput. Write down which one you report. Never divide one by the
-# other and call that a speed-up.
+# Latency and throughput answer two questions. Must your program see each result before
+# it knows what to ask next? Then latency. Does it ask for much, and look at the end?
+# Then throughput. Write down which one you report, and never divide one by the other.
 #
 # Which sample do you report?
 # ---------------------------
 #
-# The timer now waits. You call it 300 times, and get 300 answers.
+# The timer now waits. You call it 300 times, and get 300 answers: *samples*.
 
-
-def timed_to_the_end(call, wait=finish):
-    start = perf_counter()
-    call()
-    wait()
-    return perf_counter() - start
-
-
-singles = [timed_to_the_end(add) for _ in range(300)]
+singles = [block(add, 1) for _ in range(300)]
 
 print("             smallest      mean    median")
 for count in (10, 300):
@@ -276,8 +275,7 @@ print(f"the mean by {mean_moved:.2%}, the median by {median_moved:.2%}.")
 # - the *median* hardly minds a few wild samples, on either side. The *quartiles*, which
 #   enclose the middle half, say how far samples lie apart.
 #
-# Leave no sample out because you dislike it. An interruption is a fact. The median can
-# live with it.
+# Leave no sample out because you dislike it. The median can live with it.
 #
 # How many samples? The true median is the value that half of *all* calls would stay
 # under. If samples are independent, each falls on either side of it as a coin does.
@@ -301,48 +299,25 @@ print(f"between the quartiles of 9: {inside:.0%}")
 # The clock is not free
 # ---------------------
 #
-# Now a call that is very short: the sum of 101 numbers, in a function that Numba
-# compiles for the CPU when it is first called.
+# Now a call that is very short: one square root.
 
 from functools import partial
+from math import sqrt
 
-from numba import njit
-
-
-@njit
-def total(vector):
-    result = 0.0
-    for value in vector:
-        result += value
-    return result
-
-
-def block(call, loops, wait=finish):
-    start = perf_counter()
-    for _ in range(loops):
-        call()
-    wait()
-    return (perf_counter() - start) / loops
-
-
-tiny = partial(total, rng.random(101))
-print(f"first call, with the compiler: {1e3 * timed(tiny):.0f} ms")
-empty = median(timed(lambda: None) for _ in range(999))
+tiny = partial(sqrt, 2.0)
 tiny_singles = [timed(tiny) for _ in range(999)]
 tiny_blocks = [block(tiny, 10_000) for _ in range(9)]
-print(f"two readings, nothing between: {1e9 * empty:4.0f} ns")
-print(f"two readings, one call:        {1e9 * median(tiny_singles):4.0f} ns")
-print(f"two readings, 10 000 calls:    {1e9 * median(tiny_blocks):4.0f} ns a call")
+print(f"two readings, one call:     {1e9 * median(tiny_singles):4.0f} ns")
+print(f"two readings, 10 000 calls: {1e9 * median(tiny_blocks):4.0f} ns a call")
 
 # %%
 # **The fourth flaw: the timer times itself.** Reading a clock takes time, and a clock
 # goes in steps. If the call is long against both, that is nothing. If it is not, you
-# report your clock. The wait has a price as well, a far higher one: compare the second
-# and the third way to time the queue.
-#
-# So read the clock, and wait, once for a *block* of many calls. How many? As many as
-# make the block long against the clock and against the wait. You cannot know that
-# beforehand, so let the block grow until it is.
+# report your clock. The wait has a price as well, and often a far higher one. So read
+# the clock, and wait, once for a *block* of many calls: as many as make the block long
+# against the clock and against the wait. You cannot know how many beforehand, so let
+# the block grow until it is long. (Its loop takes time, too. Work in Python that you
+# would not do without the timer stays in the answer.)
 #
 # Twenty lines
 # ------------
@@ -391,8 +366,8 @@ from torch.utils.benchmark import Timer
 
 bench = Bench("timing-it-right")
 size = {"n": n, "bytes": 12 * n}
-row = "GPU, one wait" if has_gpu else "CPU, one thread"
-ours = bench.time(row, add, device=device, **size)
+label = "GPU, one wait" if has_gpu else "CPU, one thread"
+ours = bench.time(label, add, device=device, **size)
 _, own_loops, own = time_call(add)
 peer = Timer("add()", globals={"add": add}).blocked_autorange()
 
@@ -407,14 +382,58 @@ for name, (samples, loops) in timers.items():
     print(f"{name} {middle:.1f} µs ({low:.1f}–{high:.1f}), {len(samples)} × {loops}")
 
 # %%
-# On a computer that has nothing else to do, the three agree within a few percent. They
-# are different programs with the same rules, so the number does not depend on whose
-# timer you took.
+# If the three differ by more than their quartiles, either the computer did something
+# else meanwhile, or one of the timers is wrong. If they agree, the number does not
+# depend on whose timer you took.
 #
-# How many cores?
-# ---------------
+# Three rules that may surprise you
+# ---------------------------------
 #
-# Now the CPU again, first with all the threads that PyTorch takes if you let it.
+# PyTorch's timer is a good one, and its rules are written down. Three of them mislead
+# those who do not know them. Here is each with a call made for it. The first call asks
+# PyTorch how many threads it may use. The other two call a function that Numba compiles
+# (translates into machine code) when it is first called.
+
+from numba import njit
+
+
+def total(vector):
+    result = 0.0
+    for value in vector:
+        result += value
+    return result
+
+
+torch.set_num_threads(threads)
+seen = set()
+Timer("seen.add(torch.get_num_threads())", globals={"seen": seen}).timeit(1)
+print(f"threads: {threads} before, {seen.pop()} inside the timer")
+
+names = {"total": njit(total), "vector": rng.random(101)}
+compiles = Timer("total(vector)", globals=names).blocked_autorange()
+compiled = Timer("total(vector)", globals=names).blocked_autorange()
+for name, result in {"compiles": compiles, "compiled": compiled}.items():
+    blocks = f"{len(result.times):,} blocks of {result.number_per_run:,}"
+    print(f"{name}: {1e9 * result.median:.0f} ns, {blocks}")
+
+single = Timer("total(vector)", globals=names).timeit(1000)
+print(f"one block: IQR {single.iqr:.0f}, warning: {single.has_warnings}")
+
+# %%
+# - *Threads.* The timer sets their number to 1 if you do not ask for more with
+#   ``num_threads=``. That is good for comparing two versions of an operator. In a
+#   comparison with a GPU, it makes the GPU look better by all the cores that stood
+#   idle.
+# - *Compiles.* The timer grows its block until it is long. It begins with one call.
+#   That one compiled, so it was long. The timer keeps blocks of one call, and you are
+#   back at two readings for each. Call the function once before you give it to this
+#   timer.
+# - *One block.* ``timeit`` takes a single sample. The distance of its quartiles (*IQR*,
+#   the interquartile range) is zero, and so nothing warns you. Zero here means
+#   *unknown*.
+#
+# What do the threads cost? ``Bench`` leaves them as they are, and its table says how
+# many *cores* a row really used.
 
 host_out = torch.zeros_like(host_x)
 
@@ -428,76 +447,18 @@ def add_and_wait():
     finish()
 
 
-torch.set_num_threads(threads)
 all_cores = bench.time("CPU, all cores", host_add, **size)
-stock = Timer("host_add()", globals={"host_add": host_add}).blocked_autorange()
 torch.set_num_threads(1)
 if has_gpu:
     bench.time("CPU, one thread", host_add, **size)
     bench.time("GPU, a wait each", add_and_wait, device=device, **size)
 one_core = bench["CPU, one thread"]
-
-print(f"torch's timer, all cores: {1e6 * stock.median:.1f} µs?")
 bench.show()
 
 # %%
-# Compare the printed number with the table. PyTorch was told to use all cores, and its
-# timer still gives the time of *one*: it sets the number of threads itself, to 1 if you
-# do not ask for more with ``num_threads=``. That is documented, and good for comparing
-# two versions of an operator. In a comparison with a GPU, it makes the GPU look better
-# by all the cores that stood idle. (It rules PyTorch only. NumPy's matrix products and
-# Numba keep their own threads.)
-#
-# ``Bench`` leaves the threads as they are, and its table says how many *cores* a row
-# really used. A verdict ``in-cache`` says that a row is faster than memory could be;
-# ``launch-bound``, that the GPU waited for you to ask, and not you for the GPU.
-#
-# Where a good timer misleads
-# ---------------------------
-#
-# PyTorch's timer is a good one, and its rules are written down. Here are two more that
-# can mislead, each with a call made for it.
-
-names = {"total": total, "vector": rng.random(101), "toy_add": toy_add}
-recompiled = names | {"total": njit(total.py_func)}  # not compiled yet
-fresh = Timer("total(vector)", globals=recompiled).blocked_autorange()
-again = Timer("total(vector)", globals=names).blocked_autorange()
-for name, result in {"compiles": fresh, "compiled": again}.items():
-    blocks = f"{len(result.times):,} blocks of {result.number_per_run:,}"
-    print(f"{name:<9} {1e9 * result.median:5.0f} ns, {blocks}")
-
-single = Timer("total(vector)", globals=names).timeit(1000)
-print(f"one block {1e9 * single.median:5.0f} ns, IQR {single.iqr:.0f}", end="")
-print(f", warning: {single.has_warnings}")
-
-# %%
-# - *Compiles.* The timer grows its block until it is long. It begins with one call.
-#   That one compiled, so it was long. The timer keeps blocks of one call, and you are
-#   back at two readings for each. Call the function once before you give it to this
-#   timer.
-# - *One block.* ``timeit`` takes a single sample. The distance of its quartiles (*IQR*,
-#   the interquartile range) is zero, and so nothing warns you. Zero here means
-#   *unknown*.
-#
-# And one that no timer is safe from: **it waits only for queues that it knows.** None
-# knows the toy queue of this page.
-
-
-def clock_that_waits():
-    toy.synchronize()
-    return perf_counter()
-
-
-unknown = Timer("toy_add()", globals=names).timeit(50)
-known = Timer("toy_add()", globals=names, timer=clock_that_waits).timeit(50)
-print(f"a queue it does not know: {1e6 * unknown.median:6.1f} µs")
-print(f"with a clock that waits:  {1e6 * known.median:6.1f} µs")
-
-# %%
-# You meet that for real where kernels come from Numba, and PyTorch was installed
-# without GPU support: then PyTorch's timer waits for nothing, and says nothing.
-# ``Bench`` waits for PyTorch's devices and for Numba's. It would not wait for a third
-# library's. A time that is shorter than the floor is the only alarm that you have.
+# A verdict ``in-cache`` says that a row is faster than memory could be;
+# ``launch-bound``, that the GPU waited for you to ask, and not you for the GPU;
+# ``cpu-contended``, that something else used the CPU.
 #
 # Where are the data?
 # -------------------
@@ -505,8 +466,7 @@ print(f"with a clock that waits:  {1e6 * known.median:6.1f} µs")
 # Call ``add`` again and again, and its vectors stay in the cache: they are *warm*. In
 # your program, other data may pass between two calls and push them out. Then they come
 # from memory: they are *cold*. To measure that, touch much more than the cache holds
-# before each call. This is called a *flush*. (The flush below reads and writes. Some
-# processors store a plain fill straight into memory, past the cache.)
+# before each call. This is called a *flush*.
 
 from itertools import pairwise
 
@@ -527,14 +487,10 @@ for number, samples in enumerate((cold, *between_them, warm), start=1):
     print(f"call {number} after the flush: {1e6 * median(samples):6.1f} µs")
 
 # %%
-# The first call of a round finds its vectors in memory, the fifth where the four before
-# left them. Look at the calls between: a cache need not be warm after a single call,
-# which is one more reason for a warm-up. Below, the first of each round is *cold*, and
-# the fifth is *warm*.
-#
-# With CUDA and ROCm the stamps are events,
-# and the flush has a use more: while the GPU is busy with it, you ask for everything
-# else, so no event counts your asking.
+# The first call of a round finds its vectors in memory: it is *cold*. The fifth finds
+# them where the four before left them: it is *warm*. (With CUDA and ROCm the stamps are
+# events. While the GPU is busy with the flush, you ask for all the rest, so the events
+# do not count your asking.)
 #
 # Here are all samples, in the order in which they were taken. None is left out. The
 # solid lines are the medians, the bands hold the middle half. The dashed line is a
@@ -570,9 +526,9 @@ plt.show()
 # %%
 # Look for three things:
 #
-# - *The strips.* They are samples of one call, on one machine, in one minute. Which of
-#   them is "the time" depends on where your data are. Mix them, and the mean is a time
-#   that no call ever took.
+# - *The strips.* They are samples of one call, on one machine. Which of them is "the
+#   time" depends on where your data are. Mix them, and the mean is a time that no call
+#   ever took.
 # - *The floor.* Cold samples should stay above it. Warm ones may lie below, and are
 #   still possible: their bytes do not come from memory. A floor is only as good as the
 #   assumption behind it.
@@ -594,7 +550,7 @@ rows = {
     "the first call": ([first], own),
     f"no wait{toys}": (no_wait, wait_once),
     "two readings a call": (tiny_singles, tiny_blocks),
-    "compiled in the first block": (fresh.times, again.times),
+    "compiled in the first block": (compiles.times, compiled.times),
     "one thread": (one_core.values, all_cores.values),
     "cold data": (cold, warm),
     f"a wait each{toys}": (wait_each, wait_once),
@@ -603,17 +559,22 @@ answers, rights = {}, {}
 for row, (samples, right) in rows.items():
     answers[row] = quartiles(samples) / median(right)
     rights[row] = quartiles(right) / median(right)
-outside = [
-    row for row in rows if not rights[row][0] <= answers[row][1] <= rights[row][2]
-]
+    print(f"{row:<27} {answers[row][1]:6.2f} ×")
 
-for row, (_, factor, _) in answers.items():
-    print(f"{row:<27} {factor:6.2f} ×")
+
+def stays_inside(row):
+    low, _, high = rights[row]
+    return low <= answers[row][1] <= high
+
+
+outside = [row for row in rows if not stays_inside(row)]
+print(f"{len(outside)} of {len(rows)} lie outside the spread of the right answer")
 
 # %%
-# The same as a picture. Filled circles are mistakes. Hollow diamonds are right answers
-# to *another* question. The thin lines are their quartiles (a first call has none). A
-# grey bar holds the quartiles of the right answer: the spread that you would report.
+# Here they are as a picture. Filled circles are mistakes. Hollow diamonds are right
+# answers to *another* question. The thin lines are their quartiles (a first call has
+# none). A grey bar holds the quartiles of the right answer: the spread that you would
+# report.
 
 fig, ax = plt.subplots(figsize=(5.6, 4.0), layout="constrained")
 for place, (row, (low, factor, high)) in enumerate(answers.items()):
@@ -625,10 +586,11 @@ for place, (row, (low, factor, high)) in enumerate(answers.items()):
     ax.errorbar(factor, place, xerr=spread, ms=8, capsize=4, **style)
     ax.annotate(f"{factor:.2g} ×", (factor, place - 0.28), ha="center", va="bottom")
 ax.axvline(1, color="#808890", lw=1)
-ax.set_xscale("log")
 ends = np.array([*answers.values(), *rights.values()])
-ax.set_xlim(ends.min() / 1.7, ends.max() * 1.7)
+ax.set(xscale="log", xlim=(ends.min() / 1.7, ends.max() * 1.7))
 ax.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+ax.xaxis.set_minor_formatter(NullFormatter())
+ax.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
 ax.set_yticks(range(len(answers)), answers)
 ax.set_ylim(len(answers) - 0.5, -0.9)
 ax.set_xlabel("answer, divided by the right one")
@@ -638,8 +600,6 @@ fig.set_label(
 )
 plt.show()
 
-# %%
-print(f"{len(outside)} of {len(answers)} answers lie outside the spread.")
 assert worst_error() <= 2**-24  # what was timed is still right
 torch.set_num_threads(threads)  # as it was
 
@@ -651,16 +611,18 @@ torch.set_num_threads(threads)  # as it was
 # the bars are long, and a dot may hide in one. Then the computer was not fit for
 # measuring. That much a spread does tell.)
 #
-# So a time needs company. Beside the median, write: the quartiles, the number of
-# samples, the first call, warm or cold, how many threads, one wait or many, and the
-# machine.
+# So write beside the median: the quartiles, the number of samples, the first call, warm
+# or cold, how many threads, one wait or many, and the machine.
 #
 # Where this stops being true
 # ---------------------------
 #
+# - *Queues that nobody knows.* A timer waits only for queues that it knows. PyTorch's
+#   waits for PyTorch's, ``Bench`` also for Numba's. Where kernels come from another
+#   library, both time the asking and say nothing. A time shorter than the floor is then
+#   the only alarm that you have.
 # - *Calls that change their input.* A timer repeats, so the call has to do the same
-#   work each time. ``a @ a`` into ``a`` overflows after a few rounds, sorting in place
-#   finds a sorted list, ``+=`` counts up. Check the result after timing, as above.
+#   work each time. Check the result after timing, as above.
 # - *Busy computers.* A block is itself a mean: an interruption in it is spread over its
 #   calls. Blocks much longer than needed make a spread look small. And a call on all
 #   cores waits for the one core that is busy elsewhere. ``Bench`` says so then:
@@ -698,45 +660,41 @@ RAW = (9.0, 1.30, 1.02, 1.05, 4.90, 1.01, 1.07, 1.03, 1.00, 7.70, 1.04, 1.06, 1.
 
 def explain(got, samples, floor):
     first, *rest = samples
-    refuse = len(rest) < 9 or min(samples) < floor
-    if refuse and got is not None:
+    if min(samples) < floor or len(rest) < 9:
+        if got is None:
+            return ""
         if len(rest) < 9:
             return f"{len(rest)} samples after the first are too few: return None."
-        return (
-            "a sample is under the floor. Then the clock is wrong, and all are suspect."
-        )
-    if refuse:
-        return ""
-    if not isinstance(got, dict) or not set(got) >= {"first", "median", "low", "high"}:
+        return "one is under the floor. Then the clock is wrong, and all are suspect."
+    wanted = {"first", "median", "low", "high", "count"}
+    if not isinstance(got, dict) or not set(got) >= wanted:
         return f"it gave {got!r}. It can be reported: return the dictionary."
     return wrong_entry(got, first, rest)
 
 
 # %%
-# The first sentence that is true is the answer.
+# There are several rules for quartiles. Each puts them near the same neighbours. The
+# first sentence below that is true is the answer.
 
 
 def wrong_entry(got, first, rest):
-    rules = "linear", "weibull"  # there are several for quartiles; these two are common
-    lows, highs = (
-        sorted(np.quantile(rest, part, method=rule) for rule in rules)
-        for part in (0.25, 0.75)
-    )
-    value = got["median"]
-    findings = [
-        (got["first"] != first, "first is the first sample, whatever its size."),
-        (
-            np.isclose(value, np.mean(rest)),
-            "that is the mean. Two interruptions move it.",
+    ordered, part = sorted(rest), len(rest) // 4
+    middle, count = got["median"], got["count"]
+    low_is_good = ordered[part - 1] <= got["low"] <= ordered[part + 1]
+    high_is_good = ordered[-part - 2] <= got["high"] <= ordered[-part]
+    findings = {
+        "first is the first sample, whatever its size.": got["first"] != first,
+        "that is the mean. Two interruptions move it.": np.isclose(
+            middle, np.mean(rest)
         ),
-        (value == min(rest), "that is the minimum: the luckiest call, not the usual."),
-        (got.get("count") == len(rest) + 1, "the first call is counted as a sample."),
-        (got.get("count") != len(rest), "count them all. Leave no slow ones out."),
-        (not np.isclose(value, np.median(rest)), "that is not the median of the rest."),
-        (not lows[0] <= got["low"] <= lows[1], "low is not the lower quartile."),
-        (not highs[0] <= got["high"] <= highs[1], "high is not the upper quartile."),
-    ]
-    return next((sentence for found, sentence in findings if found), "")
+        "that is the minimum: the luckiest call, not the usual.": middle == ordered[0],
+        "the first call is counted as a sample.": count == len(rest) + 1,
+        "count them all. Leave no slow ones out.": count != len(rest),
+        "that is not the median of the rest.": not np.isclose(middle, median(rest)),
+        "low is not the lower quartile.": not low_is_good,
+        "high is not the upper quartile.": not high_is_good,
+    }
+    return next((sentence for sentence, true in findings.items() if true), "")
 
 
 # %%

@@ -126,8 +126,9 @@ class Board:
         )
         return (
             f'<div class="fl-possible" data-possible="{escape(json.dumps(self.data()))}">{self.svg()}'
-            '<p class="fl-small">Numbers above the line: the reports. Letters below it: the mistakes, as they were '
-            f"measured in this run.</p>{lists}</div>"
+            '<p class="fl-small">Numbers above the line: the reports. Letters below it: where each mistake, as it was '
+            "measured in this run, puts a program that really runs at its floor.</p>"
+            f"<details open><summary>All reports and mistakes in words</summary>{lists}</details></div>"
         )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from html import escape
@@ -13,8 +12,10 @@ from firstlight.measure.possible import MISTAKES, times
 from firstlight.measure.tables import quantity
 from firstlight.measure.toystream import Span
 
-LANES = {"host": "#2f7ed8", "queue": "#d9762b"}
-LEFT, RIGHT, ROW, BAR = 56, 392, 36, 22
+LANES = {"host": "#2f7ed8", "queue": "#d9762b", "clock": "currentColor"}
+OPAQUE = {"wait": 0.0, "clock": 0.15}  # frames; all other bars are filled
+LEFT, WIDTH, ROW, BAR = 56, 336, 36, 22
+BOTTOM = 8 + ROW * len(LANES)
 COLUMNS = 60  # of the chart in a terminal
 
 
@@ -87,117 +88,73 @@ class Replay:
         print(self.text())
         return None
 
-    def scaled(self) -> tuple[float, float, list[tuple[str, str, float, float]]]:
-        """The clock's start and stop, and lane, label, start and end of each span, as parts of the whole."""
-        spans = tuple(self.spans)
-        begin = min([self.clock[0], *(span.start for span in spans)])
-        whole = max([self.clock[1], *(span.end for span in spans)]) - begin or 1.0
-        parts = [(s.lane, s.label, (s.start - begin) / whole, (s.end - begin) / whole) for s in spans]
-        return (self.clock[0] - begin) / whole, (self.clock[1] - begin) / whole, parts
-
-    @property
-    def lasted(self) -> float:
-        """Seconds from the first to the last thing in the chart."""
-        spans = tuple(self.spans)
-        return max([self.clock[1], *(s.end for s in spans)]) - min([self.clock[0], *(s.start for s in spans)])
+    def bars(self) -> tuple[float, list[Span]]:
+        """The seconds that the chart shows, and its bars, the clock's last, with times as parts of these seconds."""
+        spans = [*(span for span in self.spans if span.lane in LANES), Span("clock", "clock", *self.clock)]
+        begin = min(span.start for span in spans)
+        whole = max(span.end for span in spans) - begin or 1.0
+        return whole, [Span(s.lane, s.label, (s.start - begin) / whole, (s.end - begin) / whole) for s in spans]
 
     def text(self) -> str:
         """The chart for a terminal."""
-        start, stop, parts = self.scaled()
-        lines = [self.sentence]
-        for lane in LANES:
-            cells = [" "] * COLUMNS
-            for _, label, begin, end in (part for part in parts if part[0] == lane):
-                first = min(int(begin * COLUMNS), COLUMNS - 1)
-                for place in range(first, max(first + 1, round(end * COLUMNS))):
-                    cells[place] = "/" if label in self.other else "." if label == "wait" else "="
-                cells[first] = "|" if cells[first] == "=" else cells[first]
-            lines.append(f"{lane:>6} {''.join(cells).rstrip()}")
-        first = int(start * COLUMNS)
-        lines.append(f" clock {' ' * first}{'-' * max(0, round(stop * COLUMNS) - first)}X stopped")
-        lines.append("       = busy   . waiting" + "   / hatched" * bool(self.other))
-        return "\n".join(lines)
+        lanes = {lane: [" "] * COLUMNS for lane in LANES}
+        for bar in self.bars()[1]:
+            cells, first = lanes[bar.lane], min(int(bar.start * COLUMNS), COLUMNS - 1)
+            mark = "/" if bar.label in self.other else {"wait": ".", "clock": "-"}.get(bar.label, "=")
+            for place in range(first, max(first + 1, round(bar.end * COLUMNS))):
+                cells[place] = mark
+            cells[first] = "|" if mark == "=" else mark
+        lines = [f"{lane:>6} {''.join(cells).rstrip()}" for lane, cells in lanes.items()]
+        legend = "       = busy   . waiting" + "   / hatched" * bool(self.other)
+        return "\n".join([self.sentence, *lines[:-1], f"{lines[-1]}X stopped", legend])
 
     def svg(self) -> str:
-        """The chart as a drawing, with what was measured, in milliseconds, as data of each bar."""
-        start, stop, parts = self.scaled()
-        width = RIGHT - LEFT
-        bars = []
-        for lane, label, begin, end in parts:
-            if lane not in LANES:
-                continue
-            y = 8 + ROW * list(LANES).index(lane)
-            x, wide = LEFT + begin * width, max((end - begin) * width, 1.5)
-            style = f'fill="{LANES[lane]}"' if label != "wait" else f'fill="none" stroke="{LANES[lane]}"'
-            shape = f'x="{x:.2f}" y="{y}" width="{wide:.2f}" height="{BAR}"'
-            when = f'data-start="{begin:.5f}" data-end="{end:.5f}"'
-            lasting = quantity((end - begin) * self.lasted, "s")
-            bars.append(
-                f"<g {when}><rect {shape} {style}><title>{escape(f'{lane}: {label}, {lasting}')}</title></rect>"
-            )
-            if label in self.other:
-                bars.append(f'<rect {shape} fill="url(#{self.hatch})" pointer-events="none"/>')
-            bars.append("</g>")
+        """The chart as a drawing; what a replay uncovers from left to right is one group, as wide as the axis."""
+        whole, bars = self.bars()
+        drawn = [f'<rect x="{LEFT}" y="0" width="{WIDTH}" height="{BOTTOM}" fill="none"/>']
+        for bar in bars:
+            y = 8 + ROW * [*LANES].index(bar.lane)
+            width = max((bar.end - bar.start) * WIDTH - 1, 1.5)  # a gap between two bars
+            shape = f'x="{LEFT + bar.start * WIDTH:.2f}" y="{y}" width="{width:.2f}" height="{BAR}"'
+            colour, opaque = LANES[bar.lane], OPAQUE.get(bar.label, 1)
+            stroke = f' stroke="{colour}"' if bar.label in OPAQUE else ""
+            said = escape(f"{bar.lane}: {bar.label}, {quantity((bar.end - bar.start) * whole, 's')}")
+            drawn.append(f'<rect {shape} fill="{colour}" fill-opacity="{opaque}"{stroke}><title>{said}</title></rect>')
+            if bar.label in self.other:
+                drawn.append(f'<rect {shape} fill="url(#fl-hatch)" pointer-events="none"/>')
+        stop = LEFT + bars[-1].end * WIDTH
+        place = f'x="{stop + 7:.2f}"' if bars[-1].end < 0.6 else f'x="{stop - 9:.2f}" text-anchor="end"'
+        names = "".join(
+            f'<text x="{LEFT - 8}" y="{24 + ROW * row}" text-anchor="end">{name}</text>'
+            for row, name in enumerate(LANES)
+        )
         return (
             f'<svg viewBox="0 0 400 146" role="img" aria-label="{escape(self.in_words())}" font-size="14" '
-            f'fill="currentColor" style="max-width:35rem;width:100%;height:auto;display:block">'
-            f"{self.pattern()}{self.frame()}{''.join(bars)}{self.clock_bar(start, stop)}</svg>"
-        )
-
-    @property
-    def hatch(self) -> str:
-        """The name of this chart's hatching."""
-        return f"fl-hatch-{self.mistake}"
-
-    def pattern(self) -> str:
-        """The hatching: lines that can be told from the bars without colour."""
-        return (
-            f'<defs><pattern id="{self.hatch}" width="6" height="6" patternUnits="userSpaceOnUse" '
+            'fill="currentColor" style="max-width:35rem;width:100%;height:auto;display:block">'
+            '<defs><pattern id="fl-hatch" width="6" height="6" patternUnits="userSpaceOnUse" '
             'patternTransform="rotate(45)"><rect width="2.5" height="6" fill="#ffffff"/></pattern></defs>'
-        )
-
-    def frame(self) -> str:
-        """The names of the lanes, and the axis."""
-        lanes = "".join(
-            f'<text x="{LEFT - 8}" y="{24 + ROW * place}" text-anchor="end">{name}</text>'
-            for place, name in enumerate([*LANES, "clock"])
-        )
-        axis = 8 + ROW * 3
-        return (
-            f'{lanes}<path d="M{LEFT} {axis}H{RIGHT}" stroke="currentColor" fill="none"/>'
-            f'<text x="{LEFT}" y="{axis + 19}">0</text>'
-            f'<text x="{(LEFT + RIGHT) / 2}" y="{axis + 19}" text-anchor="middle">measured on the toy queue</text>'
-            f'<text x="{RIGHT}" y="{axis + 19}" text-anchor="end">{quantity(self.lasted, "s")}</text>'
-        )
-
-    def clock_bar(self, start: float, stop: float) -> str:
-        """When the clock ran, with a line through all lanes where it stopped."""
-        width, y = RIGHT - LEFT, 8 + ROW * 2
-        left, right = LEFT + start * width, LEFT + stop * width
-        text = f'x="{right + 7:.2f}" text-anchor="start"' if stop < 0.6 else f'x="{right - 9:.2f}" text-anchor="end"'
-        return (
-            f'<rect x="{left:.2f}" y="{y + 2}" width="{max(right - left, 1.5):.2f}" height="{BAR - 4}" '
-            'fill="currentColor" fill-opacity="0.15" stroke="currentColor"/>'
-            f'<path d="M{right:.2f} 2V{y + BAR}" stroke="#c0392b" stroke-width="2.5" stroke-dasharray="5 3"/>'
-            f'<text {text} y="{y + 16}">stopped</text>'
-            f'<path class="fl-hand" d="M{LEFT} 2V{8 + ROW * 3}" stroke="currentColor" stroke-width="1.5" '
-            'visibility="hidden"/>'
+            f'{names}<g class="fl-bars">{"".join(drawn)}'
+            f'<path d="M{stop:.2f} 2V{BOTTOM - 14}" stroke="#c0392b" stroke-width="2.5" stroke-dasharray="5 3"/>'
+            f'<text {place} y="{BOTTOM - 20}">stopped</text></g>'
+            f'<path class="fl-hand" d="M{LEFT} 2V{BOTTOM}" stroke="currentColor" stroke-width="1.5" '
+            f'visibility="hidden"/><path d="M{LEFT} {BOTTOM}h{WIDTH}" stroke="currentColor"/>'
+            f'<text x="{LEFT}" y="{BOTTOM + 19}">0</text>'
+            f'<text x="{LEFT + WIDTH / 2}" y="{BOTTOM + 19}" text-anchor="middle">measured on the toy queue</text>'
+            f'<text x="{LEFT + WIDTH}" y="{BOTTOM + 19}" text-anchor="end">{quantity(whole, "s")}</text></svg>'
         )
 
     def in_words(self) -> str:
         """The chart for those who do not see it: what each lane did, in turn, and when the clock stopped."""
-        start, stop, parts = self.scaled()
-        said = []
-        for lane in LANES:
-            labels = [label for name, label, _, _ in parts if name == lane]
-            said.append(f"{lane}: {', '.join(labels) or 'nothing'}")
-        ran = quantity((stop - start) * self.lasted, "s")
-        return f"{'; '.join(said)}. The clock ran {ran} of {quantity(self.lasted, 's')}."
+        whole, (*bars, clock) = self.bars()
+        host, queue = (
+            ", ".join(bar.label for bar in bars if bar.lane == lane) or "nothing" for lane in ("host", "queue")
+        )
+        ran = quantity((clock.end - clock.start) * whole, "s")
+        return f"host: {host}; queue: {queue}. The clock ran {ran} of {quantity(whole, 's')}."
 
     def _repr_html_(self) -> str:
-        name = re.sub("[^a-z-]", "", self.mistake)
         return (
-            f'<figure class="fl-replay" data-mistake="{name}" data-seconds="{self.lasted:.6g}">{self.svg()}'
+            f'<figure class="fl-replay" data-mistake="{self.mistake}">{self.svg()}'
             f"<figcaption>{escape(self.sentence)}</figcaption></figure>"
         )
 

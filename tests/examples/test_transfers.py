@@ -1,0 +1,150 @@
+"""The page's check accepts what is right and tells what is wrong; what it shows without a clock is as it says."""
+
+import math
+import mmap
+import sys
+
+import numpy as np
+import pytest
+
+PAGE = "2_devices/05_transfers.py"
+
+
+def brute_force(n, a, b):
+    return min(range(1, 500), key=lambda m: (m + 2) * (a + n / m / b))
+
+
+RIGHT = {
+    "closed form": lambda n, a, b: max(1, round(math.sqrt(2 * n / (a * b)))),
+    "brute force": brute_force,
+    "NumPy's float": lambda n, a, b: np.maximum(1.0, np.rint(np.sqrt(2 * n / a / b))),
+}
+WRONG = {
+    "one": (lambda n, a, b: 1, "grows with m"),
+    "as many as lanes": (lambda n, a, b: 3, "one chunk is best"),
+    "lanes, if there is much": (lambda n, a, b: 3 if n > a * b else 1, "grows with m"),
+    "the more the better": (lambda n, a, b: 1000, "one chunk is best"),
+    "chunks of n½": (lambda n, a, b: max(1, round(n / (a * b))), "grows with m"),
+    "forgot the 2": (lambda n, a, b: max(1, round(math.sqrt(n / (a * b)))), "the 2 of m + 2"),
+    "no chunk at all": (lambda n, a, b: round(math.sqrt(2 * n / (a * b))), "one chunk is best"),
+    "rounded down": (lambda n, a, b: max(1, int(math.sqrt(2 * n / (a * b)))), "not always down"),
+    "rounded up": (lambda n, a, b: math.ceil(math.sqrt(2 * n / (a * b))), "not always up"),
+    "not rounded": (lambda n, a, b: max(1, math.sqrt(2 * n / (a * b))), "not 1 or 2 or 3"),
+    "not a number": (lambda n, a, b: math.nan, "not 1 or 2 or 3"),
+    "endless": (lambda n, a, b: math.inf, "not 1 or 2 or 3"),
+    "too large to compute": (lambda n, a, b: 10**400, "raised OverflowError"),
+    "an array": (lambda n, a, b: np.ones(2), "not 1 or 2 or 3"),
+    "a text": (lambda n, a, b: "4", "not 1 or 2 or 3"),
+    "raises": (lambda n, a, b: n / 0, "raised ZeroDivisionError"),
+    "other arguments": (lambda n: n, "raised TypeError"),
+    "no function": (4, "raised TypeError"),
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT.values(), ids=RIGHT)
+def test_right_answers(page, answer) -> None:
+    assert page["check"](answer).startswith("Right")
+
+
+@pytest.mark.parametrize(("answer", "hint"), WRONG.values(), ids=WRONG)
+def test_wrong_answers_are_told_why(page, answer, hint) -> None:
+    said = page["check"](answer)
+    assert said.startswith("chunks_for(")
+    assert hint in said
+
+
+def test_the_solution_is_right_and_the_start_is_not(page) -> None:
+    assert page["check"](page["chunks_for_solution"]).startswith("Right")
+    assert "gave None" in page["check"](page["chunks_for"])
+
+
+def test_below_half_bandwidth_one_chunk_is_best_and_above_it_two(page) -> None:
+    a, b = 1e-5, 1e10
+    assert brute_force(0.99 * a * b, a, b) == 1
+    assert brute_force(1.01 * a * b, a, b) == 2
+    assert page["chunks_for_solution"](0.99 * a * b, a, b) == 1
+
+
+@pytest.mark.parametrize(("a", "b"), [(3e-7, 2e10), (1e-5, 1.2e10), (5e-5, 8e8)])
+def test_the_fit_is_exact_for_exact_times_and_steady_for_noisy_ones(page, a, b) -> None:
+    sizes, fit = page["sizes"], page["fit"]
+    times = a + sizes / b
+    np.testing.assert_allclose(fit(sizes, times), (a, b), rtol=1e-3)
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        np.testing.assert_allclose(fit(sizes, times * rng.uniform(0.9, 1.1, sizes.size)), (a, b), rtol=0.2)
+
+
+def test_the_fit_is_positive_whatever_was_measured(page) -> None:
+    """A busy computer measures anything; a page that stops with an error because of it would be no page."""
+    rng = np.random.default_rng(2)
+    for _ in range(200):
+        a, b = page["fit"](page["sizes"], 10 ** rng.uniform(-7, 0, page["sizes"].size))
+        assert 0 < a < np.inf
+        assert 0 < b < np.inf
+
+
+def test_ordinary_least_squares_misses_the_latency_by_far(page) -> None:
+    """What the page says of it: it looks at the longest times only."""
+    a, b = 1e-5, 1e10
+    times = a + page["sizes"] / b
+    times[-1] *= 1.1
+    _, plain = np.polyfit(page["sizes"], times, 1)
+    fitted, _ = page["fit"](page["sizes"], times)
+    assert abs(plain - a) > 0.5 * a
+    assert abs(fitted - a) < 0.1 * a
+
+
+def test_every_way_was_timed_at_every_size(page) -> None:
+    named = [(timing.label, timing.n) for timing in page["bench"].timings]
+    assert named == [(label, n) for label in page["ways"] for n in page["sizes"].tolist()]
+    assert page["the_trip"] in page["ways"]
+
+
+def test_a_pipe_brings_all_bytes_whatever_their_number(page) -> None:
+    for size in (1, 4095, 4096, 4097, 12_289):
+        sent, arrived = np.arange(size).astype(np.uint8), np.full(size + 3, 77, dtype=np.uint8)
+        page["through_pipe"](arrived[:size], sent)
+        assert np.array_equal(arrived[:size], sent)
+        assert np.all(arrived[size:] == 77)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count page faults in other ways, or not at all")
+def test_memory_is_found_when_it_is_first_written(page) -> None:
+    assert page["asked"] < 0.01 * page["largest"] / mmap.PAGESIZE
+    assert page["first"] > 10 * page["again"]
+
+
+def test_what_is_read_too_early_is_wrong(page) -> None:
+    assert page["read_early"].tolist() == [-1, -1, -1]
+    assert page["back"].tolist() == [1, 2, 3]
+    assert page["send_batches"](careful=False) == [2, 2, 2]
+    assert page["send_batches"](careful=True) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("chunks", [1, 2, 5, 64])
+def test_the_pipeline_is_right_with_events_and_not_without(page, chunks) -> None:
+    _, right, spans = page["pipeline"](chunks)
+    assert np.allclose(right, page["exact"], rtol=2**-23, atol=0)
+    assert not np.allclose(page["pipeline"](chunks, waits=False)[1], page["exact"])
+    for lane in ("copy in", "compute", "copy out"):
+        assert [span.label for span in spans if span.lane == lane] == [str(i + 1) for i in range(chunks)]
+
+
+def test_chunks_go_through_the_lanes_in_order_and_lanes_overlap(page) -> None:
+    _, _, spans = page["pipeline"](6)
+    span = {(s.lane, s.label): s for s in spans}
+    for chunk in "123456":
+        assert span["copy in", chunk].end <= span["copy out", chunk].start
+    assert span["copy in", "2"].start < span["compute", "1"].end
+
+
+def test_the_model_of_the_pipeline(page) -> None:
+    serial = 3 * (page["link_a"] + page["data"].nbytes / page["link_b"])
+    assert page["model"](1) == pytest.approx(serial)
+    assert page["best"] == 8
+    assert all(time >= 0.9 * page["model"](m) for m, (time, *_) in page["runs"].items())
+
+
+def test_the_figures_say_what_they_show(page) -> None:
+    assert "least near 8 chunks" in page["fig"].get_label()

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from firstlight.kernels.cuda import blocks_for, cuda, simulated
+    from firstlight.kernels.tracing import trace
 
-__all__ = ["blocks_for", "cuda", "simulated"]
+__all__ = ["blocks_for", "cuda", "simulated", "trace"]
 
-_HOME = {"blocks_for": "cuda", "cuda": "cuda", "simulated": "cuda"}
+_HOME = {"blocks_for": "cuda", "cuda": "cuda", "simulated": "cuda", "trace": "tracing"}
 
 
 def __getattr__(name: str) -> object:

@@ -92,9 +92,9 @@ def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> int 
         raise ValueError(
             f"n={n!r} and threads={threads!r} do not match: give two whole numbers, or two tuples of 1 to 3"
         )
-    if not _all_whole(sizes, least=0):
+    if not all_whole(sizes, least=0):
         raise ValueError(f"n={n!r}: a number of elements is a whole number, 0 or more")
-    if not _all_whole(block, least=1) or prod(map(int, block)) > MAX_THREADS:
+    if not all_whole(block, least=1) or prod(map(int, block)) > MAX_THREADS:
         raise ValueError(
             f"threads={threads!r}: CUDA allows 1 to {MAX_THREADS} threads in a block, all axes multiplied; "
             "128 or 256 is a good start"
@@ -103,5 +103,6 @@ def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> int 
     return blocks if isinstance(n, tuple) else blocks[0]
 
 
-def _all_whole(values: tuple[object, ...], least: int) -> bool:
+def all_whole(values: tuple[object, ...], least: int) -> bool:
+    """Tell whether all are whole numbers of some size; NumPy's count, too."""
     return all(isinstance(value, Integral) and int(value) >= least for value in values)

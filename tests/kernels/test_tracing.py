@@ -1,0 +1,365 @@
+"""The trace finds each planted defect in its line and none where there is none; its counts agree with closed forms."""
+
+import inspect
+import math
+
+import numba
+import numpy as np
+import pytest
+from numba import float32
+
+from firstlight.kernels import cuda, simulated, trace
+from firstlight.kernels.findings import TraceError
+from firstlight.kernels.standin import python_function
+from tests.kernels.broken import BROKEN, RIGHT
+
+LISTS = ("out_of_bounds", "races", "divergent_barriers")
+
+
+def name_of(case) -> str:
+    return python_function(case[0]).__name__
+
+
+def line_with_the_defect(kernel) -> int:
+    lines, first = inspect.getsourcelines(python_function(kernel))
+    return first + next(number for number, line in enumerate(lines) if "# here" in line)
+
+
+@pytest.mark.parametrize("case", BROKEN, ids=name_of)
+def test_a_planted_defect_is_found_in_its_line_and_nothing_else_is(case) -> None:
+    kernel, blocks, threads, arrays, where = case
+    t = trace(kernel, blocks, threads, *(array.copy() for array in arrays))
+    found = getattr(t, where)
+    assert {each.line for each in found} == {line_with_the_defect(kernel)}
+    assert "# here" in str(found[0])
+    assert "thread" in str(found[0])
+    assert all(not getattr(t, other) for other in LISTS if other != where)
+
+
+@pytest.mark.parametrize("case", RIGHT, ids=name_of)
+def test_right_kernels_are_right_and_nothing_is_found(case) -> None:
+    kernel, blocks, threads, (given, out), expected = case
+    out = out.copy()
+    t = trace(kernel, blocks, threads, given, out)
+    np.testing.assert_allclose(out, expected)
+    assert t.problems == []
+
+
+@pytest.mark.skipif(not simulated(), reason="the simulator is the other opinion")
+@pytest.mark.parametrize(
+    "case", [case for case in RIGHT if name_of(case) not in ("by_shuffles", "within_a_warp")], ids=name_of
+)
+def test_the_simulator_agrees(case) -> None:
+    kernel, blocks, threads, (given, out), _ = case
+    ours, theirs = out.copy(), out.copy()
+    trace(kernel, blocks, threads, given, ours)
+    kernel[blocks, threads](given, theirs)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_what_is_found_names_array_index_threads_and_line() -> None:
+    kernel, blocks, threads, arrays, _ = next(case for case in BROKEN if name_of(case) == "no_guard")
+    load, store = trace(kernel, blocks, threads, *arrays).out_of_bounds
+    assert (load.array, load.index, load.kind, load.thread, load.block) == ("x", (63,), "load", (31, 0, 0), (1, 0, 0))
+    assert (store.array, store.index, store.kind) == ("out", (63,), "store")
+    kernel, blocks, threads, arrays, _ = next(case for case in BROKEN if name_of(case) == "missing_barrier")
+    (race,) = trace(kernel, blocks, threads, *arrays).races
+    assert (race.array, race.threads, race.times) == ("s", ((0, 0, 0), (63, 0, 0)), 64)
+    assert (race.first.kind, race.second.kind) == ("store", "load")
+
+
+# -- Counts ------------------------------------------------------------------------------------------------------------
+
+
+@cuda.jit
+def strided(x, stride, offset, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i * stride + offset]
+
+
+def sectors(n: int, stride: int, offset: int, itemsize: int) -> float:
+    """Count by hand: for each 32 threads in a row, the pieces of 32 bytes that their elements touch."""
+    warps = [range(first, min(first + 32, n)) for first in range(0, n, 32)]
+    touched = [{(i * stride + offset) * itemsize // 32 for i in warp} for warp in warps]
+    return sum(map(len, touched)) / len(warps)
+
+
+@pytest.mark.parametrize("stride", [*range(1, 65)])
+def test_sectors_agree_with_the_closed_form_for_strides(stride) -> None:
+    x, out = np.zeros(64 * stride, np.float32), np.zeros(64, np.float32)
+    t = trace(strided, 2, 32, x, stride, 0, out)
+    assert t.sectors_per_load == {
+        "x": min(32, 4 * stride) if 32 % stride == 0 or stride >= 8 else sectors(64, stride, 0, 4)
+    }
+    assert t.sectors_per_load["x"] == sectors(64, stride, 0, 4)
+    assert t.sectors_per_store == {"out": 4}
+
+
+@pytest.mark.parametrize("offset", [0, 1, 5, 8, 13])
+@pytest.mark.parametrize("n", [1, 31, 33, 100])
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int8, np.complex128])
+def test_sectors_with_offsets_ragged_sizes_and_other_types(offset, n, kind) -> None:
+    x, out = np.zeros(200, kind), np.zeros(n, kind)
+    t = trace(strided, math.ceil(n / 64), 64, x, 1, offset, out)
+    assert t.sectors_per_load["x"] == sectors(n, 1, offset, x.itemsize)
+
+
+def test_a_part_of_an_array_begins_where_it_begins() -> None:
+    whole, out = np.zeros(200, np.float32), np.zeros(32, np.float32)
+    assert trace(strided, 1, 32, whole[1:], 1, 0, out).sectors_per_load["x"] == 5
+    assert trace(strided, 1, 32, whole[8:], 1, 0, out).sectors_per_load["x"] == 4
+    assert trace(strided, 1, 32, whole[::2], 1, 0, out).sectors_per_load["x"] == 8
+
+
+@cuda.jit
+def row_per_thread(a, x, out):
+    i = cuda.grid(1)
+    if i < a.shape[0]:
+        total = float32(0)
+        for j in range(a.shape[1]):
+            total += a[i, j] * x[j]
+        out[i] = total
+
+
+def test_three_levels_of_a_matrix_and_a_vector() -> None:
+    """A thread a row touches 32 sectors a load, but the next columns find them in the cache."""
+    a, x, out = np.ones((64, 32), np.float32), np.ones(32, np.float32), np.zeros(64, np.float32)
+    t = trace(row_per_thread, 2, 32, a, x, out)
+    assert t.sectors_per_load == {"a": 32, "x": 1}
+    traffic = t.traffic
+    assert traffic.l1_wavefronts == 2 * 32 * (32 + 1) + 2
+    assert traffic.l2_sectors == 64 * 32 * 4 // 32 + 2 * 4 + 2 * 4
+    assert traffic.dram_bytes == a.nbytes + x.nbytes + out.nbytes == traffic.useful_bytes
+    assert t.loads_per_output == 2 * 32
+    assert np.all(t.counts("load", array="a") == 32)
+
+
+def test_data_that_two_lines_or_blocks_use_come_from_memory_once() -> None:
+    t = trace(strided, 4, 32, np.zeros(1, np.float32), 0, 0, np.zeros(128, np.float32))
+    assert (t.traffic.dram_bytes, t.traffic.l2_sectors) == (32 + 512, 4 + 16)
+
+
+@cuda.jit
+def shared_stride(stride, out):
+    s = cuda.shared.array(2048, float32)
+    t = cuda.threadIdx.x
+    s[t * stride] = t
+    out[t] = s[t * stride]
+
+
+@pytest.mark.parametrize("stride", [1, 2, 3, 4, 8, 16, 17, 32, 33, 64])
+def test_bank_conflicts_are_the_common_divisor(stride) -> None:
+    t = trace(shared_stride, 1, 32, stride, np.zeros(32, np.float32))
+    ways = math.gcd(stride, 32)
+    assert {each.ways for each in t.bank_conflicts} == ({ways} if ways > 1 else set())
+    assert all(len(each.threads) == ways and each.array == "s" for each in t.bank_conflicts)
+
+
+@cuda.jit
+def doubles(out):
+    s = cuda.shared.array(64, numba.float64)
+    t = cuda.threadIdx.x
+    s[t] = t
+    out[t] = s[0]
+
+
+def test_elements_of_eight_bytes_in_a_row_and_one_word_for_all_are_no_conflict() -> None:
+    assert trace(doubles, 1, 64, np.zeros(64)).bank_conflicts == []
+
+
+# -- Kernels as readers write them -------------------------------------------------------------------------------------
+
+
+def test_closures_and_numba_itself_are_found() -> None:
+    factor = 3
+
+    @cuda.jit
+    def kernel(x, out):
+        i = cuda.grid(1)
+        s = numba.cuda.shared.array(32, numba.float32)
+        s[i] = factor * x[i]
+        numba.cuda.syncthreads()
+        out[i] = s[31 - i]
+
+    x, out = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+    t = trace(kernel, 1, 32, x, out)
+    assert t.problems == []
+    assert out.tolist() == (3 * x[::-1]).tolist()
+
+
+def test_the_kernel_itself_is_left_as_it_was() -> None:
+    kernel, *_ = RIGHT[0]
+    trace(kernel, 1, 8, np.ones(8, np.float32), np.zeros(8, np.float32))
+    out = cuda.to_device(np.zeros(8, np.float32))
+    kernel[1, 8](cuda.to_device(np.ones(8, np.float32)), out)
+    assert out.copy_to_host().tolist() == [2] * 8
+
+
+def test_arrays_on_the_device_are_written() -> None:
+    x, out = cuda.to_device(np.ones(8, np.float32)), cuda.to_device(np.zeros(8, np.float32))
+    trace(RIGHT[0][0], 1, 8, x, out)
+    assert out.copy_to_host().tolist() == [2] * 8
+
+
+def test_atomics_return_the_old_value_and_do_what_cuda_does() -> None:
+    @cuda.jit
+    def kernel(out):
+        cuda.atomic.max(out, 0, 5)
+        cuda.atomic.min(out, (1,), -5)
+        cuda.atomic.inc(out, 2, 1)
+        cuda.atomic.dec(out, 3, 7)
+        out[4] = cuda.atomic.exch(out, 5, 9)
+        out[6] = cuda.atomic.cas(out, 7, 0, 3)
+
+    out = np.zeros(8, np.uint32).astype(np.int32)
+    trace(kernel, 1, 1, out)
+    assert out.tolist() == [5, -5, 1, 7, 0, 9, 0, 3]
+
+
+def test_votes_and_shuffles() -> None:
+    @cuda.jit
+    def kernel(out):
+        lane = cuda.laneid
+        out[lane, 0] = cuda.ballot_sync(0xFFFFFFFF, lane % 2)
+        out[lane, 1] = cuda.shfl_xor_sync(0xFFFFFFFF, lane, 3)
+        out[lane, 2] = cuda.shfl_up_sync(0xFFFFFFFF, lane, 2)
+        out[lane, 3] = cuda.shfl_sync(0xFFFFFFFF, lane, 7)
+        out[lane, 4] = cuda.any_sync(0xFFFFFFFF, lane > 30) and not cuda.all_sync(0xFFFFFFFF, lane > 30)
+
+    out = np.zeros((32, 5), np.int64)
+    assert trace(kernel, 1, 32, out).problems == []
+    lane = np.arange(32)
+    expected = [np.full(32, 0xAAAAAAAA), lane ^ 3, np.where(lane < 2, lane, lane - 2), np.full(32, 7), np.ones(32)]
+    np.testing.assert_array_equal(out.T, expected)
+
+
+def test_twice_the_same() -> None:
+    kernel, blocks, threads, arrays, _ = next(case for case in BROKEN if name_of(case) == "sum_without_atomic")
+    runs = [trace(kernel, blocks, threads, *(array.copy() for array in arrays)).table() for _ in range(2)]
+    assert runs[0] == runs[1]
+
+
+# -- Bad input ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_function_without_a_decorator_is_no_kernel() -> None:
+    def plain(x):
+        x[0] = 1
+
+    with pytest.raises(TypeError, match=r"plain is no kernel: put @cuda\.jit above plain"):
+        trace(plain, 1, 1, np.zeros(1))
+    with pytest.raises(TypeError, match=r"3\.7 is no kernel"):
+        trace(3.7, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("blocks", "threads", "said"),
+    [(0, 1, "blocks=0"), (1, 1025, "1024 threads"), (1, (32, 33), "1024 threads"), (1, (1, 1, 65), "64 along z"),
+     ((1, 1, 1, 1), 1, "one to three"), (1.5, 1, "whole numbers"), ("2", 1, "whole numbers"), ((), 1, "one to three")],
+)  # fmt: skip
+def test_grids_that_cuda_does_not_have(blocks, threads, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        trace(RIGHT[0][0], blocks, threads, np.zeros(1), np.zeros(1))
+
+
+def test_a_wrong_number_of_arguments() -> None:
+    with pytest.raises(TypeError, match=r"guarded\(x, out\) got 1 argument"):
+        trace(RIGHT[0][0], 1, 1, np.zeros(1))
+
+
+def trouble(body, *arguments, threads=4, **more) -> str:
+    with pytest.raises(TraceError) as found:
+        trace(body, 1, threads, *arguments, **more)
+    return str(found.value)
+
+
+def test_a_loop_without_an_end_is_cut_off() -> None:
+    @cuda.jit
+    def endless(x):
+        while cuda.threadIdx.x == 2:
+            x[0] = 3
+
+    said = trouble(endless, np.zeros(1), limit=1000)
+    assert "after 1,000 lines" in said
+    assert "thread 2 of block 0, line" in said
+
+
+def test_a_lock_that_waits_for_a_later_thread_is_cut_off() -> None:
+    @cuda.jit
+    def spins(flag):
+        if cuda.threadIdx.x == 0:
+            while cuda.atomic.add(flag, 0, 0) == 0:
+                pass
+        else:
+            cuda.atomic.add(flag, 0, 1)
+
+    assert "waits for one that comes after it" in trouble(spins, np.zeros(1, np.int32), limit=1000)
+
+
+def test_wrong_ranks_and_what_raises_name_thread_and_line() -> None:
+    @cuda.jit
+    def kernel(x, what):
+        if what == 0:
+            x[0, 0] = 1
+        elif what == 1:
+            x[0] = x[0] / 0
+        elif what == 2:
+            x[:] = 1
+        elif what == 3:
+            raise ValueError("no")
+        elif what == 4:
+            x[0.5] = 1
+        else:
+            cuda.nosuch()
+
+    whats = ("1 axis and is indexed with 2", "", "one element of it at a time", "ValueError: no", "TypeError", "nosuch")
+    for what, said in enumerate(whats):
+        if said:
+            message = trouble(kernel, np.zeros(3), what)
+            assert said in message
+            assert "thread 0 of block 0, line" in message
+
+
+def test_a_shared_array_whose_size_only_a_thread_knows() -> None:
+    @cuda.jit
+    def kernel(x):
+        x[0] = cuda.shared.array(cuda.threadIdx.x, float32)
+
+    assert "known before the kernel runs" in trouble(kernel, np.zeros(1))
+
+
+def test_an_empty_array_and_a_kernel_that_does_nothing() -> None:
+    t = trace(RIGHT[0][0], 1, 32, np.zeros(0, np.float32), np.zeros(0, np.float32))
+    assert (t.problems, t.bank_conflicts, t.sectors_per_load, t.loads_per_output) == ([], [], {}, 0)
+    assert t.traffic.dram_bytes == 0
+    assert t.counts().tolist() == [0] * 32
+    assert "races: none" in t.table()
+    assert t.plot().get_label() == "guarded touches nothing."
+
+
+# -- Picture and table -------------------------------------------------------------------------------------------------
+
+
+def test_table_names_line_array_and_sectors() -> None:
+    kernel, blocks, threads, arrays, _ = RIGHT[0]
+    text = trace(kernel, blocks, threads, arrays[0], arrays[1].copy()).table()
+    assert text.splitlines()[0] == "guarded[4, 32]"
+    assert "load   global  x" in text
+    assert "3.25" in text
+    assert "out[i] = 2 * x[i]" in text
+
+
+def test_picture_shows_who_was_where() -> None:
+    import matplotlib.pyplot as plt
+
+    kernel, blocks, threads, arrays, _ = next(case for case in RIGHT if name_of(case) == "turned")
+    t = trace(kernel, blocks, threads, arrays[0], arrays[1].copy())
+    figure = t.plot()
+    assert [ax.get_title(loc="left").split(" (")[0] for ax in figure.axes] == ["image", "out", "tile", "tile"]
+    assert "image: 99 elements shown that some thread reads, by 99 threads" in figure.get_label()
+    labels = [text.get_text() for text in figure.axes[0].texts]
+    assert labels[:9] == ["0", "1", "2", "3", "4", "5", "6", "7", "64"]
+    with pytest.raises(ValueError, match="there are image, out, tile"):
+        t.plot("nothing")
+    plt.close("all")

@@ -5,14 +5,13 @@ What is a GPU?
 A GPU does many things at once, and a CPU does one after the other. Most explanations
 begin like this, and one course says it outright: CPUs "can only process one thing at a
 time". Here you count. You give your own CPU one small job in several ways, one of them
-truly one thing at a time. Then you know how many things it can do at once, and what is
+truly one thing at a time. Then you know how many things it does at once, and what is
 left for a GPU to be better at.
 
 **You will learn**
 
 - to tell *latency* from *throughput*, and to predict both;
-- how many things your CPU does at once, and what a core, a thread and SIMD have to do
-  with it;
+- how many things your CPU does at once, thanks to cores, threads and SIMD;
 - what a multiprocessor, a warp and a "CUDA core" are, counted on real cards;
 - why a GPU wants thousands of threads, and when it loses.
 
@@ -30,13 +29,11 @@ left for a GPU to be better at.
 #
 #     T_\text{new} = \text{keep} \times T + \text{gain}.
 #
-# That is one multiplication and one addition. Processors do the two as one operation, a
-# *multiply-add*. To follow one cup for 100 000 steps takes 100 000 multiply-adds, *one
-# after the other*, because each needs the result of the one before. A second cup is
-# another chain of as many, and has nothing to do with the first.
-#
-# A cup is a single number. It is read once and written once: 8 bytes for 100 000
-# multiply-adds. So memory does not matter here, and two numbers describe a processor:
+# Processors do this multiplication and this addition as one operation, a
+# *multiply-add*. To follow a cup for 100 000 steps takes 100 000 of them, *one after
+# the other*, because each needs the result of the one before. A second cup is another
+# such chain, and has nothing to do with the first. Memory hardly matters: a cup is one
+# number, read once and written once. So two numbers describe a processor:
 #
 # - its *latency*: how long one multiply-add takes, until the next can use its result;
 # - its *throughput*: how many of them it finishes in a second, all together.
@@ -78,62 +75,23 @@ for card_name, model in models.items():
     print(f"{card_name:<9} {one:8.3f} {thousand:8.3f} {million:10.3f}")
 
 # %%
-# A thousand cups take as long as one: on such a card, the other 999 are free. Is that
-# not so on a CPU? Write down a guess: how many cups can *your* CPU take at once, before
-# the time begins to grow?
+# A thousand cups take as long as one: on such a card, the other 999 are free. And on
+# *your* CPU? Write down a guess: how many cups can it take before the time grows?
 #
-# How fast does your CPU tick?
-# ----------------------------
+# One thing at a time, and more
+# -----------------------------
 #
-# To make the same prediction for your CPU, you need its clock, and many systems do not
-# tell it. You can measure it. The Fibonacci numbers are a chain of additions of whole
-# numbers, and a CPU does one such addition in one tick. So the time of a step *is* the
-# tick.
-#
-# `Numba <https://numba.pydata.org>`__ compiles the function below: it turns Python into
-# instructions of the CPU, at the first call. Python itself would be far too slow to
-# show a tick.
+# The first way follows a cup to the end, then takes the next. Each multiply-add waits
+# for the one before. `Numba <https://numba.pydata.org>`__ turns the function into
+# instructions of the CPU. (``contract`` lets it make one multiply-add of ``*`` and
+# ``+``.)
+
+import numpy as np
 
 from firstlight import Bench, best_device
 from firstlight.devices import card
 from firstlight.kernels import blocks_for, cuda, simulated  # before any import of numba
 from numba import njit
-
-
-@njit
-def fibonacci(n):
-    a, b = 0, 1
-    for _ in range(n):
-        a, b = b, a + b
-    return a
-
-
-assert fibonacci(90) == 2_880_067_194_370_816_120
-
-bench = Bench("what-is-a-gpu")
-ticks = 1_000_000
-additions = bench.time("additions in a row", fibonacci, ticks, n=ticks)
-tick = min(additions.values) / ticks
-cpu_cores = card("cpu").cores or 1
-print(f"{card('cpu').name}, {cpu_cores} cores: {1e-9 / tick:.2f} GHz")
-print(f"a tick takes {1e9 * tick:.2f} ns; 4 ticks {4e9 * tick:.2f} ns")
-print(f"4 ticks of an H100 take {1e9 * models['H100 SXM'][0]:.2f} ns")
-
-# %%
-# The multiply-add of most CPUs takes 4 ticks as well (`Agner Fog`__ has measured very
-# many; some need 5). So compare the last two lines. If your CPU ticks faster than the
-# large GPU, then a step that has to wait for the step before is *slower* on the GPU.
-#
-# __ https://www.agner.org/optimize/instruction_tables.pdf
-#
-# One thing at a time, and more
-# -----------------------------
-#
-# The first function follows a cup to the end, then takes the next cup. The compiler can
-# change nothing about that: each multiply-add waits for the one before. (``contract``
-# allows it to make one multiply-add of ``*`` and ``+``.)
-
-import numpy as np
 
 
 @njit(fastmath={"contract"})
@@ -146,10 +104,9 @@ def one_at_a_time(cups, keep, gain, steps):
 
 
 # %%
-# The second function follows eight cups through the same loop. It is still one thread,
-# on one core, and it still computes with single numbers. (A *thread* is a list of
-# instructions that is being worked off, one after the other. A *core* is what works it
-# off.)
+# The second way follows eight cups through the same loop. It is still one
+# *thread* (a list of instructions that is worked off one after the other) on one *core*
+# (the part of a chip that works it off). And it still computes with single numbers.
 
 
 @njit(fastmath={"contract"})
@@ -169,11 +126,11 @@ def eight_at_a_time(cups, keep, gain, steps):
 
 
 # %%
-# The third function takes all cups a few steps further, then again. Now the compiler
-# sees that neighbours in memory want the same operation. It puts several of them side
-# by side into one long *vector*, and uses instructions that compute with all numbers of
-# a vector at once. That is SIMD: *single instruction, multiple data*. The places in a
-# vector are its *lanes*. (Here and below, ``steps`` is a multiple of 32.)
+# The third way takes all cups a few steps further, then again. Now the compiler
+# sees that neighbours in memory want the same operation. It puts several of them into
+# one long *vector*, and uses instructions that compute with all its numbers at once.
+# That is SIMD: *single instruction, multiple data*. (SSE, AVX and Neon are names of
+# such instructions.) The places in a vector are its *lanes*.
 
 
 @njit(fastmath={"contract"}, nogil=True)
@@ -187,12 +144,13 @@ def side_by_side(cups, keep, gain, steps):
 
 
 # %%
-# The fourth does the same with a thread for each core. ``nogil`` lets Python's threads
-# run at the same time while they are in compiled code. For comparison, there are two
-# ways without a compiler: a loop in Python, and whole arrays, a step at a time.
+# The fourth does the same with a thread for each core. (``nogil`` lets Python's threads
+# run at the same time.) For comparison, there are two ways without a compiler: a loop
+# in Python, and whole arrays, one step at a time.
 
 from concurrent.futures import ThreadPoolExecutor
 
+cpu_cores = card("cpu").cores or 1
 pool = ThreadPoolExecutor(cpu_cores)
 
 
@@ -205,7 +163,7 @@ def on_all_cores(cups, keep, gain, steps):
 
 def python_loop(cups, keep, gain, steps):
     keep, gain = float(keep), float(gain)
-    for i, t in enumerate(cups):
+    for i, t in enumerate(cups.tolist()):
         for _ in range(steps):
             t = keep * t + gain
         cups[i] = t
@@ -219,10 +177,11 @@ def whole_array(cups, keep, gain, steps):
 
 
 # %%
-# Last, a *kernel*: a function for a GPU. A GPU runs it in thousands of threads. Each
-# thread finds out its own number, ``i``, and takes the cup with that number.
-# :doc:`/tutorials/3_kernels/01_first_kernel` explains every word of it. Kernels like
-# this one run on NVIDIA's GPUs; elsewhere, a simulator runs it in Python, to check it.
+# Last, a *kernel*: a function that a GPU runs in thousands of threads. Each thread
+# finds out its own number, ``i``, and takes that cup.
+# :doc:`/tutorials/3_kernels/01_first_kernel` explains every word of it. It runs on
+# NVIDIA's GPUs; elsewhere, a simulator runs it in Python, to check it. (The loop goes
+# in strides of 32, so that counting the steps costs next to nothing.)
 
 
 @cuda.jit
@@ -251,9 +210,8 @@ def kernel(cups, keep, gain, steps):
 # -----
 #
 # After :math:`k` steps, the difference to the room's temperature has become
-# :math:`\text{keep}^k` times as large. So there is a formula to compare with, in
-# ``float64``. Take cups that cool fast, so that one step too many would show, and odd
-# numbers of them.
+# :math:`\text{keep}^k` times as large. Compare with that formula, in ``float64``, for
+# odd numbers of cups. They cool fast here, so that one step too many would show.
 
 
 def exact(cups, keep, gain, steps):
@@ -267,7 +225,7 @@ for way in (python_loop, whole_array, *compiled, kernel):
     worst = 0.0
     for n in (1, 9, 33, 101):
         hot = np.linspace(60, 95, n, dtype=np.float32)
-        cups = hot.tolist() if way is python_loop else hot.copy()
+        cups = hot.copy()
         way(cups, keep, gain, 96)
         worst = max(worst, np.abs(cups - exact(hot, keep, gain, 96)).max())
     assert worst < 1e-3, f"{way.__name__} is wrong by {worst:.1e} degrees"
@@ -277,34 +235,40 @@ one_more = exact(hot, keep, gain, 97) - exact(hot, keep, gain, 96)
 print(f"a step too many: wrong by {np.abs(one_more).min():.0e} degrees")
 
 # %%
-# Before you measure the CPU, predict. How many lanes do its vectors have? The compiled
-# code tells: it is full of ``<8 x float>``, or another number. And a core has not one
-# unit for multiply-adds, but two (most do; that is our assumption). Each unit can begin
-# one multiply-add in every tick, though it takes 4 ticks to finish it: like a car
-# factory with 4 stations, from which a car comes every tick. (That is a *pipeline*.)
+# Predict your CPU
+# ----------------
+#
+# How many lanes a vector has, the compiled code tells: it is full of ``<8 x float>``,
+# or another number. A core has not one unit for multiply-adds, but two (most do; that
+# is our assumption). And each unit can begin a new one in every tick, though it takes 4
+# ticks to finish it (`on most CPUs`__; some need 5): like a car factory with 4
+# stations, from which a car comes every tick. That is a *pipeline*. So a core has room
+# for 4 × 2 vectors of multiply-adds, begun and not finished.
+#
+# __ https://www.agner.org/optimize/instruction_tables.pdf
 
 import re
 
 code = "".join(side_by_side.inspect_llvm().values())
 lanes = max((int(width) for width in re.findall(r"<(\d+) x float>", code)), default=1)
 units = 2
-per_tick = {
-    "one at a time": 1 / ticks_to_wait,
-    "eight at a time": min(8 / ticks_to_wait, units),
-    "SIMD, one thread": units * lanes,
-    "SIMD, all cores": units * lanes * cpu_cores,
+room = ticks_to_wait * units
+at_most = {
+    "one at a time": 1,
+    "eight at a time": min(8, room),
+    "SIMD, one thread": room * lanes,
+    "SIMD, all cores": room * lanes * cpu_cores,
 }
-print(f"{lanes} lanes in a vector, {units} units a core, {cpu_cores} cores")
-print("multiply-adds in a tick, at most:")
-for label, count in per_tick.items():
-    print(f"{label:<17} {count:7.2f}")
+print(f"4 ticks × {units} units × {lanes} lanes × {cpu_cores} cores")
+for label, count in at_most.items():
+    print(f"{label:<16} {count:4} under way, at most")
 
 # %%
 # Measure
 # -------
 #
-# Each way gets as many cups as it needs to show what it can do. (The two ways that need
-# long do fewer steps.) What counts is the time for one step of one cup.
+# Each way gets as many cups as it needs to show what it can do. Two of them get several
+# numbers of cups, for a test below. (The ways that need long do fewer steps.)
 
 import torch
 
@@ -313,115 +277,100 @@ has_gpu = device.type != "cpu"
 has_kernel = device.type == "cuda" and not simulated()
 keep, gain = np.float32(1 - 1e-5), np.float32(2e-4)
 
-
-def time_it(label, way, n, steps=steps, cups=None, **place):
-    if cups is None:
-        cups = np.linspace(60, 95, n, dtype=np.float32)
-    work = {"n": n, "flops": 2 * n * steps, **place}
-    return bench.time(label, way, cups, keep, gain, steps, **work)
-
-
-def per_step(timing):
-    return timing.median / (timing.flops / 2)
-
-
-cooling = {
-    "Python loop": time_it("Python loop", python_loop, 1, 3_200, [90.0]),
-    "NumPy": time_it("NumPy", whole_array, 4_096, 3_200),
-    "one at a time": time_it("one at a time", one_at_a_time, 16),
-    "eight at a time": time_it("eight at a time", eight_at_a_time, 64),
-    "SIMD, one thread": time_it("SIMD, one thread", side_by_side, 1_024),
-    "SIMD, all cores": time_it("SIMD, all cores", on_all_cores, 65_536),
+bench = Bench("what-is-a-gpu")
+ways = {
+    "Python loop": (python_loop, 3_200, [1]),
+    "NumPy": (whole_array, 3_200, [4_096]),
+    "one at a time": (one_at_a_time, steps, [16]),
+    "eight at a time": (eight_at_a_time, steps, [64]),
+    "SIMD, one thread": (side_by_side, steps, [1, 16, 64, 256]),
+    "SIMD, all cores": (on_all_cores, steps, [4_096, 65_536]),
 }
-
-# %%
-# With a GPU, there are two ways more: the same code as NumPy's, in PyTorch, which any
-# GPU can run, and the kernel.
-
-if has_gpu:
-    label, n = "GPU, PyTorch", 2**20
-    many = torch.linspace(60, 95, n, device=device)
-    cooling[label] = time_it(label, whole_array, n, 320, many, device=device)
-
+if has_gpu:  # NumPy's way, in PyTorch, which any GPU can run
+    ways["GPU, PyTorch"] = whole_array, 320, [2**20]
 if has_kernel:
-    label = "GPU, kernel"
-    for n in (1, 4_096, 65_536, 2**18, 2**20):
-        many = cuda.to_device(np.linspace(60, 95, n, dtype=np.float32))
-        cooling[label] = time_it(label, launch, n, cups=many, device=device)
-
-slow = per_step(cooling["one at a time"])
-print("                   ns a step  in a tick")
-for label, timing in cooling.items():
-    took = per_step(timing)
-    print(f"{label:<17} {1e9 * took:10.4f} {tick / took:10.3f}")
+    ways["GPU, kernel"] = launch, steps, [1, 4_096, 65_536, 2**18, 2**20]
 
 # %%
-# The same as bars. Shorter is faster. The axis is logarithmic: equal distances are the
-# same factor. The dashed lines are the floors that you predicted. The open bars are
-# floors, too: *models* of cards, which nobody measured here. The column on the right
-# compares with one thing at a time.
+
+cooling = {label: {} for label in ways}
+for label, (way, count, numbers) in ways.items():
+    for n in numbers:
+        cups, place = np.linspace(60, 95, n, dtype=np.float32), "cpu"
+        if way is launch:
+            cups, place = cuda.to_device(cups), device
+        elif "GPU" in label:
+            cups, place = torch.tensor(cups, device=device), device
+        work = {"n": n, "flops": 2 * n * count, "device": place}
+        cooling[label][n] = bench.time(label, way, cups, keep, gain, count, **work)
+
+bench.show()
+
+# %%
+# In this table, *n* is the number of cups, and *rate* counts two operations for a
+# multiply-add. Now as a picture: how many times as fast as one thing at a time? The
+# upright marks are your predictions. Dashed bars are *models*: the most that the cards'
+# makers promise, measured by nobody here. The axis is logarithmic.
 
 import matplotlib.pyplot as plt
 
-bars = {label: (per_step(timing), False) for label, timing in cooling.items()}
-bars |= {f"model: {name}": (1 / model[1], True) for name, model in models.items()}
+
+def per_second(label):
+    timing = list(cooling[label].values())[-1]
+    return timing.flops / 2 / timing.median
+
+
+slow = per_second("one at a time")
+bars = {label: per_second(label) / slow for label in ways}
+bars |= {f"model: {name}": model[1] / slow for name, model in models.items()}
 
 # %%
 
-fig, ax = plt.subplots(figsize=(5.6, 0.9 + 0.36 * len(bars)), layout="constrained")
-for row, (label, (took, is_model)) in enumerate(bars.items()):
+fig, ax = plt.subplots(figsize=(5.6, 0.9 + 0.34 * len(bars)), layout="constrained")
+for row, (label, ratio) in enumerate(bars.items()):
+    is_model = label.startswith("model")
     colour = "#d9762b" if "GPU" in label or is_model else "#2f7ed8"
     style = {"fill": False, "ls": "--"} if is_model else {"fc": colour}
-    ax.barh(row, 1e9 * took, 0.62, ec=colour, **style)
-    if label in per_tick:
-        least = 1e9 * tick / per_tick[label]
-        (mark,) = ax.plot([least] * 2, [row - 0.45, row + 0.45], "--", color="black")
-    ratio = slow / took
+    ax.barh(row, ratio - 1, 0.62, left=1, ec=colour, **style)
+    most = at_most.get(label, 1)
+    if label in at_most:
+        (mark,) = ax.plot([most] * 2, [row - 0.42, row + 0.42], color="black", lw=2)
     text = f"{ratio:,.0f} ×" if ratio > 9.5 else f"{ratio:.2g} ×"
-    ax.text(1.02, row, text, va="center", transform=ax.get_yaxis_transform())
+    ax.text(1.4 * max(ratio, most), row, text, va="center")
 ax.set_yticks(range(len(bars)), bars)
 ax.invert_yaxis()
-ax.set_xscale("log")
-ax.set_xlim(3e8 * min(took for took, _ in bars.values()))
-ax.set_xlabel("nanoseconds for one step of one cup")
-ax.text(1.02, -0.8, "speed", transform=ax.get_yaxis_transform())
-ax.legend([mark], ["floor, predicted"], loc="lower right", frameon=False, fontsize=9)
+ax.set(xscale="log", xlim=(5e-3, 2e7), xlabel="times as fast as one thing at a time")
+ax.legend([mark], ["predicted, at most"], loc="upper right", frameon=False, fontsize=9)
 fig.set_label(
-    f"Bars of the time for a step, from {1e9 * per_step(cooling['Python loop']):.0f} "
-    f"nanoseconds in a Python loop over {1e9 * slow:.2g} for one thing at a time to "
-    f"{1e9 * per_step(cooling['SIMD, all cores']):.2g} with SIMD on all cores. The "
-    "models of three GPUs are shorter still."
+    "Bars of speed, one thing at a time being 1: "
+    f"{bars['Python loop']:.2g} in a Python loop, {bars['eight at a time']:.2g} with "
+    f"eight at a time, {bars['SIMD, one thread']:.0f} with SIMD, "
+    f"{bars['SIMD, all cores']:.0f} on all cores; models of GPUs: tens of thousands."
 )
 plt.show()
 
 # %%
-# Look at the middle of the figure. From *one at a time* to *eight at a time*, nothing
-# was added: one thread, one core, single numbers. Eight cups take as long as one,
-# because there are two units with four stations each, and one cup leaves seven of these
-# eight places empty. The core finds out by itself which multiply-adds do not wait for
-# each other. With SIMD, each place holds a vector instead of one number. With all cores
-# there are more such places.
+# From *one at a time* to *eight at a time*, nothing was added: one thread, one core,
+# single numbers. Eight cups take as long as one, because one cup leaves seven of the
+# eight stations empty. The core finds out by itself which multiply-adds do not wait for
+# each other. With SIMD, each station holds a vector instead of one number. With all
+# cores there are more such stations. (NumPy uses SIMD as well. But it does one step
+# with all cups, then the next, so each number travels to the cache and back each time.)
 #
-# NumPy uses SIMD as well. But it does one step with all cups, then the next, so every
-# number travels from the cache to the core and back, twice for each step.
-#
-# So how many things does this CPU do at once? Compare with your guess. One chain alone
-# has one multiply-add under way. If a way finishes 10 times as many in the same time,
-# it has 10 under way.
+# One chain alone has one multiply-add under way. A way that finishes 10 times as many
+# in the same time has 10 under way. So how many does this CPU do at once? Compare with
+# your guess.
 
-best = per_step(cooling["SIMD, all cores"])
-at_once = slow / best
-most = ticks_to_wait * per_tick["SIMD, all cores"]
-large = 1 / models["H100 SXM"][1]
+best, h100 = per_second("SIMD, all cores"), models["H100 SXM"][1]
+at_once, most = best / slow, at_most["SIMD, all cores"]
 
-print(f"{ticks_to_wait} ticks × {units} units × {lanes} lanes × {cpu_cores} cores")
 print(f"predicted: {most} at once")
 print(f"measured:  {at_once:.0f} at once")
-print(f"an H100, model: {slow / large:,.0f} × one thing at a time")
-print(f"                {best / large:,.0f} × this CPU at its best")
+print(f"H100, model: {h100 / slow:,.0f} × one thing at a time")
+print(f"             {h100 / best:,.0f} × this CPU at its best")
 
 # %%
-# "One thing at a time" is wrong by the factor in the third line. A program that leaves
+# "One thing at a time" is wrong by the factor in the second line. A program that leaves
 # it at that wastes this factor of its CPU, and makes any GPU beside it look better by
 # the same factor: the last two lines are one GPU and one CPU.
 # :doc:`/tutorials/1_setup/02_first_speedup` asks which of such ratios is a *speed-up*.
@@ -431,16 +380,17 @@ print(f"                {best / large:,.0f} × this CPU at its best")
 #
 # The same things, in other numbers and with other names. A GPU consists of
 # *multiprocessors*. Each of those below has four units for multiply-adds, with 16 or 32
-# lanes each. That makes a multiprocessor the nearest thing to a CPU core that there is
-# in a GPU. A "CUDA core" is *one lane*. It can not run a program of its own, no more
-# than a lane of your CPU's vectors can.
+# lanes each. So a multiprocessor is the nearest thing to a CPU core that a GPU has. A
+# "CUDA core" is *one lane*. It can run no program of its own, no more than a lane of
+# your CPU's vectors can.
 #
 # A *warp* is what a GPU has in place of a vector: 32 threads that get their instruction
-# together, one for all 32. Each has its own cup. It may even take its own way at an
-# ``if``; meanwhile the places of the others stay empty.
+# together, each with its own cup. They may even go different ways at an ``if``; while
+# some of them go one way, the places of the others stay empty.
 #
-# Here are some chips, and your CPU counted in the same way. The last column says how
-# many threads a chip can *hold*: begun, not finished, ready to go on.
+# Here are some chips, and your CPU counted in the same way. *Cores* are
+# multiprocessors, for GPUs. *At once* is lanes times 4 ticks, as before. The last
+# column says how many threads a chip can *hold*: begun, not finished, ready to go on.
 
 from firstlight.measure.roofs import PER_CLOCK
 
@@ -456,103 +406,88 @@ if has_kernel and facts.capability in PER_CLOCK:
     hold = torch.cuda.get_device_properties(device).max_threads_per_multi_processor
     chips["this GPU"] = facts.capability, facts.multiprocessors, hold // 32
 
-rows = {
-    name: (number, PER_CLOCK[capability][0], 32 * warps)
-    for name, (capability, number, warps) in chips.items()
-}
-rows["this CPU"] = cpu_cores, units * lanes, 1
-print("       cores × lanes = lanes  at once  threads")
+rows = {"this CPU": (cpu_cores, units * lanes, 1)}
+for name, (capability, number, warps) in chips.items():
+    rows[name] = number, PER_CLOCK[capability][0], 32 * warps
+print("      cores×lanes in all at once threads")
 for name, (number, wide, hold) in rows.items():
     in_all = number * wide
-    print(f"{name:<8} {number:3} × {wide:3} {in_all:9,}", end=" ")
-    print(f"{ticks_to_wait * in_all:8,} {number * hold:8,}")
+    print(f"{name:<9}{f'{number}×{wide}':>8}{in_all:7,}", end="")
+    print(f"{ticks_to_wait * in_all:8,}{number * hold:8,}")
 
 # %%
-# (In the rows of GPUs, *cores* are multiprocessors. *At once* is lanes times 4 ticks,
-# as before.) The lanes in all are what NVIDIA prints as "CUDA cores". If the maker of
-# your CPU counted like this, the last row is what would stand on its box.
+# The lanes *in all* are what NVIDIA prints as "CUDA cores". If the maker of your CPU
+# counted like this, the number in the first row would stand on its box.
 #
-# Another course counts its GTX 1650: 16 multiprocessors, each with 32 cores, where "a
-# thread will run on one core" and "only 32 threads will run at the same time". Compare
-# with the first row, which has `NVIDIA's numbers`__:
+# A course notebook on PyTorch and Numba counts its GTX 1650: 16 multiprocessors, each
+# with 32 cores, where "a thread will run on one core" and "only 32 threads will run at
+# the same time". Compare with the second row, which has `NVIDIA's numbers`__:
 #
 # - A multiprocessor of that card has 64 lanes, not 32, in four units of 16.
 # - 32 is the number of threads in a *warp*. And 32 *warps* fit into a multiprocessor of
 #   that card. So it holds 1024 threads at the same time, not 32.
-# - A thread does not run on one core. No lane belongs to a thread. In each tick, each
-#   of the four units takes the next instruction of *some* warp that is ready.
+# - No thread has a lane to itself. Whenever a unit is free, it takes the next
+#   instruction of *some* warp that is ready.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#occupancy
 #
 # Test it: how many cups are free?
 # --------------------------------
 #
-# That last point can be tested. If a lane could have only one multiply-add under way,
-# then a processor would be full with one cup for each lane. With more cups, the time
-# would grow. If the prediction of this page is right, the time stays the same up to
-# four cups for each lane, and grows only then. Count cups on your CPU:
-
-for n in (1, 16, 64, 256):
-    time_it("SIMD, one thread", side_by_side, n)
-for n in (256, 4_096):
-    time_it("SIMD, all cores", on_all_cores, n)
-
-measured = {}
-for timing in bench.timings:
-    if timing.label in ("SIMD, one thread", "SIMD, all cores", "GPU, kernel"):
-        measured.setdefault(timing.label, {})[timing.n] = timing.median
+# If a lane could have only one multiply-add under way, a processor would be full with
+# one cup for each lane. With more cups, the time would grow. If this page is right, the
+# time stays about the same up to *four* cups for each lane. You have measured it:
 
 print(f"one thread, {units * lanes} lanes")
-for n, seconds in sorted(measured["SIMD, one thread"].items()):
-    print(f"{n:>5} cups: {1e3 * seconds:7.3f} ms, {seconds / steps / tick:5.1f} ticks")
+for n, timing in cooling["SIMD, one thread"].items():
+    times = slow * timing.median / steps
+    print(f"cups {n:>4}: {times:4.1f} × as long as one alone")
 
 # %%
-# One cup takes a little over 4 ticks a step, since it goes back to the cache after each
-# eight steps. For some time, more cups take no longer. Then the time grows with their
-# number. Now the same for all cores, and for a GPU: an H100, or yours if there is one
-# here whose lanes and clock are known.
+# (One cup takes a little longer here, since it goes back to the cache after every eight
+# steps.) For some time, more cups cost little or nothing. Then the time grows with
+# their number. The figure has the same for all cores, and for a GPU: an H100, or yours
+# if there is one here whose lanes and clock are known. Marks are measured. Dashed lines
+# are the model from the beginning of the page: the larger of the two floors.
 
 gpu, gpu_name = models["H100 SXM"], "H100"
 if has_kernel and facts.capability in PER_CLOCK and facts.clock_hz:
     gpu_lanes = facts.multiprocessors * PER_CLOCK[facts.capability][0]
     gpu = ticks_to_wait / facts.clock_hz, gpu_lanes * facts.clock_hz
     gpu_name = facts.name
-one_core = ticks_to_wait * tick, units * lanes / tick
-all_cores = ticks_to_wait * tick, cpu_cores * units * lanes / tick
-full = gpu[0] * gpu[1]
-even = gpu[0] / per_step(cooling["SIMD, all cores"])
+one_core = 1 / slow, slow * at_most["SIMD, one thread"]
+all_cores = 1 / slow, slow * at_most["SIMD, all cores"]
+longer, full, even = gpu[0] * slow, gpu[0] * gpu[1], gpu[0] * all_cores[1]
+
+print(f"{gpu_name} and this CPU, models")
+print(f"a step takes {longer:.1f} × as long")
+print(f"{full:,.0f} cups take as long as one")
+print(f"{even:,.0f} cups take as long as on all cores")
 
 lines = {
-    "SIMD, one thread": ("model: one thread", one_core, "#2f9e77", "o"),
-    "SIMD, all cores": ("model: all cores", all_cores, "#2f7ed8", "s"),
-    "GPU, kernel": (f"model: {gpu_name}", gpu, "#d9762b", "^"),
+    "SIMD, one thread": ("one thread", one_core, "#2f9e77", "o"),
+    "SIMD, all cores": ("all cores", all_cores, "#2f7ed8", "s"),
+    "GPU, kernel": (f"{gpu_name}, model", gpu, "#d9762b", "^"),
 }
 
-print(f"{gpu_name}, model")
-print(f"a step takes {gpu[0] / one_core[0]:.1f} × as long as on this CPU")
-print(f"{full:,.0f} cups take as long as one")
-print(f"{even:,.0f} cups take as long as on this CPU")
-
 # %%
-# In the figure, marks are measured. Dashed lines are the model from the beginning of
-# the page: the larger of the two floors.
 
 fig, ax = plt.subplots(figsize=(5.6, 4.6), layout="constrained")
 cups = np.geomspace(1, 2**20, 200)
-for name, model, colour, _ in lines.values():
-    times = [1e3 * floor(n, *model) for n in cups]
-    ax.plot(cups, times, "--", color=colour, label=name)
-for label, (_, _, colour, marker) in lines.items():
-    if label in measured:
-        n, times = zip(*sorted(measured[label].items()), strict=True)
-        ax.plot(n, 1e3 * np.array(times), marker, color=colour, label=label)
+for label, (name, model, colour, marker) in lines.items():
+    ax.plot(cups, [1e3 * floor(n, *model) for n in cups], "--", color=colour)
+    for n, timing in cooling.get(label, {}).items():
+        ax.plot(n, 1e3 * timing.median, marker, color=colour)
+    style = f"--{marker}" if label in cooling else "--"
+    ax.plot([], [], style, color=colour, label=name)
 ax.set(xscale="log", yscale="log", xlabel="cups", ylim=(0.05, 300))
 ax.set_ylabel(f"milliseconds for {steps:,} steps")
 ax.axvline(even, color="#808890", lw=1)
 ax.text(even / 1.3, 150, "the CPU is faster", ha="right")
 ax.text(even * 1.3, 150, "the GPU is faster")
 ax.text(full, 0.6e3 * steps * gpu[0], "full", va="top", ha="center")
-fig.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
+key = "dashed: the model; marks: measured"
+fig.legend(title=key, loc="outside lower center", ncols=3, frameon=False, fontsize=9)
 fig.set_label(
     "Time over the number of cups, both logarithmic. Each line is flat, then rises in "
     "proportion. The GPU's, a model, begins higher than the CPU's, but stays flat up "
@@ -561,15 +496,16 @@ fig.set_label(
 plt.show()
 
 # %%
-# Every flat part is room that was there anyway. At *one* cup for each lane, nothing
-# happens; the line bends at four, where the model says. So a lane does have several
-# multiply-adds under way, at different stations, and belongs to none of them.
+# Every flat part is room that was there anyway. One cup for each lane costs no more
+# than one cup; the line bends near four, where the model says. So a lane has several
+# multiply-adds under way, at different stations. Beyond the bend, nothing is free. (The
+# notebook hopes for a speed-up of :math:`N` with :math:`N` independent results. That
+# holds up to the bend, and no further.)
 #
-# Look at the flat parts on the left. The first course says that GPU cores "operate at
-# much slower speeds than CPU cores". For a single step that is true, but "much" is the
-# small gap between these lines. And it does not matter to the right of the vertical
-# line. That is what a GPU is: *throughput, not speed*. Each thing takes longer there,
-# and far more things are under way.
+# Now look at the left side. The first course says that GPU cores "operate at much
+# slower speeds than CPU cores". For a single step, "much" is the small gap between
+# these lines, and right of the vertical line it does not matter. That is what a GPU is:
+# *throughput, not speed*. Far more things are under way, and each takes its time.
 #
 # .. note::
 #
@@ -591,42 +527,10 @@ plt.show()
 #     \text{under way} = \text{latency} \times \text{throughput}.
 #
 # For multiply-adds the latency is 4 ticks. But a number that comes from memory keeps
-# its thread waiting for far longer. Measure that, too: a treasure hunt through an array
-# of 8 million places, where each place says which one is next. No processor can guess
-# it. Then follow several hunts at once, which have nothing to do with each other.
-
-
-@njit
-def hunt(following, places, hops):
-    for _ in range(hops):
-        for i in range(places.size):
-            places[i] = following[places[i]]
-
-
-rng = np.random.default_rng(seed=1)
-order = rng.permutation(np.arange(2**23, dtype=np.int32))
-following = np.empty_like(order)
-following[order] = np.roll(order, -1)
-hops = 2_000
-
-places = order[[0, 1_001]]
-hunt(following, places, hops)
-assert np.array_equal(places, order[[hops, 1_001 + hops]])
-
-print("hunts  ticks for a hop each  a hop")
-for n in (1, 4, 16):
-    places = order[:: order.size // n][:n].copy()
-    timing = bench.time("treasure hunt", hunt, following, places, hops, n=n)
-    took = timing.median / hops / tick
-    print(f"{n:>5} {took:21.0f} {took / n:6.0f}")
-
-# %%
-# The same law again: more under way, more throughput, about the same latency. Only,
-# the latency is not 4 ticks now, but very many. A GPU's memory answers no
-# sooner: after `hundreds of ticks`__, says NVIDIA. So a multiprocessor wants many times
-# more under way than its lanes times four, and that is why it holds up to 2048 threads.
-# A warp that waits for memory costs nothing as long as another one is ready. This is
-# called *latency hiding*.
+# its thread waiting for `hundreds of ticks`__, says NVIDIA. So a multiprocessor wants
+# far more under way than its lanes times four, and that is why it holds up to 2048
+# threads. A warp that waits for memory costs nothing as long as another one is ready.
+# This is called *latency hiding*.
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#multiprocessor-level
@@ -636,130 +540,90 @@ for n in (1, 4, 16):
 # and on holding threads. Neither is the better processor. They are good at different
 # work.
 #
-# When the GPU loses
-# ------------------
-#
-# - *Few things at once.* Left of the vertical line in the figure, the CPU is faster.
-#   (This page's CPU: more cores would move the line to the right.)
-# - *One thing after the other.* No processor can take the steps of *one* cup at the
-#   same time. If a twentieth of a program is such a chain, the rest can be as fast as
-#   you like: the whole gains at most a factor of 20. That is *Amdahl's law*.
-# - *Short calls.* The work of the figure is one long call. To start a call on a GPU,
-#   and to wait for it, is a latency as well, and a longer one.
-# - *Data that travel.* The cups were on the GPU already.
-#
-# All numbers
-# -----------
-#
-# Here is what was timed on this page. For cups, *n* is their number, and *rate* counts
-# two operations for a multiply-add. *of roof* compares it with a large product of two
-# matrices, the best that PyTorch did on the same device.
-
-bench.show()
-
-# %%
 # Where this stops being true
 # ---------------------------
 #
-# - *Work with more bytes.* A cup needs 8 bytes for 100 000 multiply-adds. Most work
-#   needs some bytes for each. Then the memory sets the floor, the lanes wait, and a
-#   ratio of lanes means nothing.
-# - *Threads that share a core.* Some CPUs show each core twice (*hyper-threading*).
-#   Then *SIMD, all cores* predicts up to twice too much here.
-# - *Clocks.* With all cores busy, a CPU may tick more slowly than for one thread. A GPU
-#   may tick more slowly than its data sheet says.
-# - *Other units.* Some CPUs have one unit for multiply-adds, or four, or wait 5 ticks.
-#   Then the dashed marks are off by that factor. GPUs have units for products of
-#   matrices besides (NVIDIA's *tensor cores*); no lane of this page is one of them.
-# - *Other makers.* AMD calls a multiprocessor a *compute unit*, and Apple simply a
-#   *core*. So never compare "cores" of two makers: compare lanes and clocks.
-# - *The word warp.* A warp is 32 threads at NVIDIA. AMD has 32 or 64 in its place.
+# First, where the GPU loses:
+#
+# - *Few things at once.* Left of the vertical line, the CPU is faster. More cores than
+#   this CPU's would move the line to the right.
+# - *One thing after the other.* No processor can take the steps of *one* cup at the
+#   same time. If a twentieth of a program is such a chain, the whole gains at most a
+#   factor of 20, however fast the rest becomes. That is *Amdahl's law*.
+# - *Short calls.* To start a call on a GPU, and to wait for it, is a latency as well,
+#   and a longer one (:doc:`/tutorials/2_devices/02_queues`).
+# - *Data that travel.* The cups were on the GPU already
+#   (:doc:`/tutorials/2_devices/05_transfers`).
+#
+# And where the counting fails:
+#
+# - *Work with more bytes.* Most work needs some bytes for each operation. Then memory
+#   sets the floor, the lanes wait, and a ratio of lanes means nothing.
+# - *Other CPUs.* Some have one unit for multiply-adds, or four, or wait 5 ticks. Some
+#   show each core twice (*hyper-threading*), or tick more slowly when all cores are
+#   busy. The upright marks are off by such factors.
+# - *Other makers.* AMD calls a multiprocessor a *compute unit*, Apple simply a *core*;
+#   in place of a warp, AMD has 32 or 64 threads. Never compare the "cores" of two
+#   makers: compare lanes and clocks. (And a *tensor core* is yet another thing: a unit
+#   for products of matrices.)
 #
 # Exercise
 # --------
 #
 # One function for both kinds of processors. A CPU core, or a multiprocessor, has some
-# ``units``, each for vectors of some ``bits``; both tick ``clock`` times a second; a
-# multiply-add takes ``ticks``. How many ``float32`` operations does it do in a second
-# at most, as makers count them? And how many multiply-adds have to be under way for
-# that?
+# ``units``, each for vectors of some ``bits``; a multiply-add takes some ``ticks``. How
+# many ``float32`` chains does your program need at least, to keep every lane of all
+# ``cores`` busy in every tick?
 
 
-def peak_and_under_way(cores, units, bits, clock, ticks): ...
+def chains_needed(cores, units, bits, ticks): ...
 
 
 # %%
-# ``check`` tries a V100 first: four units of 16 lanes, each lane for a number of 32
-# bits, so vectors of 512 bits. The answers it expects were counted in lanes.
+# ``check`` begins with the smallest processors there could be. The last two are real: a
+# V100 has four units of 16 lanes, each for 32 bits, which makes vectors of 512 bits.
 
-machines = {
-    "a V100": ((80, 4, 512, 1.53e9, 4), (2 * 5_120 * 1.53e9, 20_480)),
-    "an H100": ((132, 4, 1_024, 1.98e9, 4), (2 * 16_896 * 1.98e9, 67_584)),
-    "a CPU of 64 cores": ((64, 2, 256, 2.5e9, 4), (2 * 1_024 * 2.5e9, 4_096)),
-    "a slow laptop": ((2, 1, 128, 1.2e9, 5), (2 * 8 * 1.2e9, 40)),
+cases = {
+    (1, 1, 32, 1): (1, "one lane: count no bits, bytes, operations or warps"),
+    (1, 1, 256, 1): (8, "vectors are given in bits, and a float32 has 32 of them"),
+    (2, 4, 32, 1): (8, "each of the cores has several units"),
+    (1, 1, 32, 5): (5, "a multiply-add takes several ticks: one is at each station"),
+    (80, 4, 512, 4): (20_480, "a V100 has 5,120 lanes, and 4 ticks to fill"),
+    (64, 2, 256, 4): (4_096, "a CPU of 64 cores has 1,024 lanes, and 4 ticks to fill"),
 }
-lanes_hint = {
-    32: "bits / 32 is the number of lanes, and warps are no further factor",
-    8: "the vectors are given in bits, not in bytes",
-    4: "a float32 has 4 bytes, and those are 32 bits: one lane, not four",
-    0.25: "each core or multiprocessor has several units",
-}
-peak_hint = {0.5: "a multiply-add counts as two operations", **lanes_hint}
-number_hint = {
-    2: "count multiply-adds here, not operations",
-    0.25: "each takes several ticks, so there is one at each station",
-    **{factor: hint for factor, hint in lanes_hint.items() if factor > 1},
-}
-
-# %%
 
 
 def check(answer):
-    for name, (arguments, expected) in machines.items():
+    for arguments, (expected, hint) in cases.items():
         try:
-            peak, number = (float(value) for value in answer(*arguments))
-        except TypeError:
-            return "It has to take five numbers and return two: the peak, the number."
+            got = answer(*arguments)
         except Exception as error:
-            return f"For {name}, it raised {type(error).__name__}: {error}"
-        for what, ratio, hints in (
-            ("peak", peak / expected[0], peak_hint),
-            ("number under way", number / expected[1], number_hint),
-        ):
-            if abs(ratio - 1) < 1e-3:
-                continue
-            known = (hints[f] for f in hints if abs(ratio - f) < 1e-3 * f)
-            hint = next(known, "lanes in all, times 2 and clock, or times ticks")
-            return (
-                f"For {name}, the {what} is {ratio:.3g} × what is right. Hint: {hint}."
-            )
-    return "Right: you can read any data sheet now, and say how much work it needs."
+            return f"chains_needed{arguments} raised {type(error).__name__}: {error}"
+        if not isinstance(got, (int, float, np.number)):
+            return f"chains_needed{arguments} gave {got!r}; it has to give one number"
+        if not abs(got / expected - 1) < 1e-3:
+            return f"chains_needed{arguments} gave {got:g}. Hint: {hint}."
+    return "Right: you can say how much work a processor needs before you buy it."
 
 
-print(check(peak_and_under_way))
+print(check(chains_needed))
 
 # %%
 
 # solution
 
 
-def peak_and_under_way_solution(cores, units, bits, clock, ticks):
-    lanes = cores * units * bits // 32
-    return 2 * lanes * clock, lanes * ticks
+def chains_needed_solution(cores, units, bits, ticks):
+    return cores * units * bits // 32 * ticks
 
 
-print(check(peak_and_under_way_solution))
+print(check(chains_needed_solution))
 
 # %%
 # Three lines to remember
 # -----------------------
 
-print(
-    f"1. A CPU does many things at once: this one {at_once:.0f}, of {most} predicted."
-)
-print(
-    f"2. A GPU is throughput, not speed: the {gpu_name} has {full:,.0f} multiply-adds"
-)
-longer = gpu[0] / one_core[0]
-print(f"   under way, and each takes {longer:.1f} times as long as here (model).")
+print(f"1. A CPU does many things at once: here {at_once:.0f}, of {most} predicted.")
+print("2. A GPU is throughput, not speed. Far more is under way, each takes its time:")
+print(f"   {full:,.0f} on the {gpu_name}, {longer:.1f} × as long as here (model).")
 print("3. A CUDA core is a lane. Count the chains in your work before you count cores.")

@@ -1,6 +1,5 @@
 """The page's answers about moves hold, and its check accepts what is right and tells what is wrong."""
 
-import copy
 import itertools
 
 import pytest
@@ -16,15 +15,14 @@ def check_of(page, answer) -> str:
 
 def right(thing, device):
     match thing:
-        case torch.Tensor() | nn.Module():
+        case torch.Tensor():
             return thing.to(device)
         case dict():
             return type(thing)((key, right(value, device)) for key, value in thing.items())
         case list():
             return [right(part, device) for part in thing]
         case tuple():
-            parts = (right(part, device) for part in thing)
-            return thing._make(parts) if hasattr(thing, "_make") else tuple(parts)
+            return tuple(right(part, device) for part in thing)
     return thing
 
 
@@ -38,8 +36,7 @@ def changed(leaf, **of_type):
         if isinstance(thing, dict):
             return {key: answer(value, device) for key, value in thing.items()}
         if isinstance(thing, (list, tuple)):
-            parts = [answer(part, device) for part in thing]
-            return type(thing)(*parts) if hasattr(thing, "_fields") else type(thing)(parts)
+            return type(thing)(answer(part, device) for part in thing)
         return leaf(thing, device)
 
     return answer
@@ -63,8 +60,7 @@ def in_place(thing, device):
         thing[:] = [in_place(part, device) for part in thing]
         return thing
     if isinstance(thing, tuple):
-        parts = [in_place(part, device) for part in thing]
-        return type(thing)(*parts) if hasattr(thing, "_fields") else tuple(parts)
+        return tuple(in_place(part, device) for part in thing)
     return to(thing, device)
 
 
@@ -75,23 +71,24 @@ WRONG = {
         lambda thing, device: [to(part, device) for part in thing] if isinstance(thing, list) else to(thing, device),
         "it['pair'][0] is still on cpu",
     ),
+    "one level": (
+        lambda thing, device: (
+            {key: to(part, device) for key, part in thing.items()}
+            if isinstance(thing, dict)
+            else [to(part, device) for part in thing]
+            if isinstance(thing, list)
+            else to(thing, device)
+        ),
+        "it['pair'][0] is still on cpu",
+    ),
     "tuples become lists": (
         changed(to, tuple=lambda thing, device, answer: [answer(part, device) for part in thing]),
-        "it['pair'] was Pair, and became list",
+        "it['pair'] was tuple, and became list",
     ),
-    "named tuples become tuples": (
-        changed(to, tuple=lambda thing, device, answer: tuple(answer(part, device) for part in thing)),
-        "it['pair'] was Pair, and became tuple",
+    "lists become tuples": (
+        changed(to, list=lambda thing, device, answer: tuple(answer(part, device) for part in thing)),
+        "it was list, and became tuple",
     ),
-    "tuple of a generator": (
-        changed(to, tuple=lambda thing, device, answer: type(thing)(answer(part, device) for part in thing)),
-        "raised TypeError",
-    ),
-    "moves a copy of the model": (
-        changed(to, Module=lambda thing, device, answer: copy.deepcopy(thing).to(device)),
-        "Module.to moves it in place",
-    ),
-    "leaves the model": (changed(to, Module=lambda thing, device, answer: thing), "a model is still on {'cpu'}"),
     "copies always": (
         changed(to, Tensor=lambda thing, device, answer: thing.to(device, copy=True)),
         "already was copied",
@@ -108,7 +105,7 @@ WRONG = {
         changed(
             to, dict=lambda thing, device, answer: {k: answer(v, device) for k, v in thing.items() if v is not None}
         ),
-        "it['rest'][2] now has the keys ['id']",
+        "it['rest'] had the parts ['id', 'weight', 'no'], and now has ['id', 'weight']",
     ),
     "changes the batch": (in_place, "the batch that you were given has changed"),
     "returns nothing": (lambda thing, device: None, "it was Tensor, and became NoneType"),
@@ -151,11 +148,10 @@ def test_only_what_cannot_be_asked_here_is_a_model(page) -> None:
         assert thing[1] is memory[1] is (page["has_gpu"] or not line.startswith("g."))
 
 
-def test_a_device_that_is_not_there_is_refused_or_replaced(page) -> None:
-    assert page["try_gpu"](10**6) == torch.device("cpu")
-    assert page["try_gpu"](-1) == torch.device("cpu")
-    assert page["try_all_gpus"]()
-    assert len(page["try_all_gpus"]()) == max(1, page["num_gpus"]())
+def test_a_list_of_devices_is_never_empty(page) -> None:
+    gpus = page["try_all_gpus"]()
+    assert len(gpus) == max(1, torch.accelerator.device_count())
+    assert (gpus[0].type == "cpu") is not page["has_gpu"]
 
 
 def test_the_trap_of_cpu(page) -> None:
@@ -167,10 +163,6 @@ def test_what_moves_with_a_model_and_what_stays(page) -> None:
     model = page["Scale"]().to("meta")
     assert page["where"](model) == {"meta"}
     assert {model.width.device.type, model.steps[0].weight.device.type} == {"cpu"}
-
-
-def test_the_optimizer_of_another_model_trains_nothing(page) -> None:
-    assert torch.equal(page["twin"].weight, page["before"])
 
 
 def test_a_state_made_before_the_move_fails_until_it_is_loaded_again(page) -> None:
@@ -190,11 +182,23 @@ def test_the_trainer_learns_and_the_notes_need_a_gpu(page) -> None:
         page["Notes"]("cpu").fit(nn.Linear(3, 1), page["batches"])
 
 
+class Turned(nn.Module):
+    """It forgets a tensor, too, but only multiplies matrices with it."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 1)
+        self.turn = torch.eye(3)
+
+    def forward(self, x):
+        return self.linear(x @ self.turn)
+
+
 def test_a_rehearsal_finds_one_forgotten_tensor_and_misses_another(page) -> None:
     trainer = page["Trainer"]("meta")
     with pytest.raises(RuntimeError, match="not on the expected device"):
-        trainer.fit(page["Weighted"](torch.mul, torch.ones(3)), page["batches"])
-    assert trainer.fit(page["Weighted"](torch.matmul, torch.eye(3)), page["batches"]).device.type == "meta"
+        trainer.fit(page["Scale"](), page["batches"])
+    assert trainer.fit(Turned(), page["batches"]).device.type == "meta"
 
 
 def test_the_figure_says_what_it_shows(page) -> None:

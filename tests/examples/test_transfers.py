@@ -102,7 +102,7 @@ def test_every_way_was_timed_at_every_size(page) -> None:
 
 
 def test_a_pipe_brings_all_bytes_whatever_their_number(page) -> None:
-    for size in (1, 4095, 4096, 4097, 12_289):
+    for size in (1, 4095, 4096, 4097, 65_535, 65_536, 65_537, 200_003):
         sent, arrived = np.arange(size).astype(np.uint8), np.full(size + 3, 77, dtype=np.uint8)
         page["through_pipe"](arrived[:size], sent)
         assert np.array_equal(arrived[:size], sent)
@@ -146,5 +146,11 @@ def test_the_model_of_the_pipeline(page) -> None:
     assert all(time >= 0.9 * page["model"](m) for m, (time, *_) in page["runs"].items())
 
 
+def test_fewer_trips_are_predicted_to_be_faster(page) -> None:
+    assert page["predicted"] == sorted(page["predicted"], reverse=True)
+    assert len(page["predicted"]) == len(page["met"]) == 5
+
+
 def test_the_figures_say_what_they_show(page) -> None:
-    assert "least near 8 chunks" in page["fig"].get_label()
+    assert page["best"] == 8
+    assert "With 8 they overlap" in page["fig"].get_label()

@@ -51,7 +51,7 @@ def draw(trace: Trace, name: str | None) -> Figure:
 
 def grid(array: ArrayOf) -> tuple[int, int]:
     """Return how many rows and columns show an array."""
-    columns = array.shape[-1] if len(array.shape) > 1 else min(array.shape[0], 32)
+    columns = array.shape[-1] if len(array.shape) > 1 else min(array.shape[0], 16)
     rows = -(-int(np.prod(array.shape)) // max(columns, 1))
     return min(rows, MOST), min(columns, MOST)
 
@@ -64,6 +64,9 @@ def panel(ax: Axes, trace: Trace, number: int, load: bool) -> str:
     wide = array.shape[-1] if len(array.shape) > 1 else columns
     first, visits = np.full((rows, columns), -1), np.zeros((rows, columns), int)
     here = trace.notes[(trace.notes[:, 0] == number) & ((trace.notes[:, 2] == LOAD) == load)]
+    if array.space == "shared":  # each block has its own
+        block = here[:, 3] // int(np.prod(trace.threads))
+        here = here[block == block[0]]
     for note in here:
         row, column = divmod(int(np.ravel_multi_index(array.index(int(note[1])), array.shape)), wide)
         if row < rows and column < columns:
@@ -80,6 +83,7 @@ def panel(ax: Axes, trace: Trace, number: int, load: bool) -> str:
     verb = "reads" if load else "writes"
     ax.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), xticks=[], yticks=[])
     cut = "" if rows * columns >= int(np.prod(array.shape)) else ", its beginning"
-    ax.set_title(f"{array.name} ({array.space}{cut}): who {verb} it", size=10, loc="left")
+    others = "; +: and others" if columns <= 34 and np.any(visits > 1) else ""
+    ax.set_title(f"{array.name} ({array.space}{cut}): the thread that {verb} it{others}", size=10, loc="left")
     touched = int((first >= 0).sum())
     return f"{array.name}: {touched} elements shown that some thread {verb}, by {len(np.unique(here[:, 3]))} threads"

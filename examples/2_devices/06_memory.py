@@ -261,8 +261,8 @@ for (label, look), high in zip(reversed(bands.items()), modelled.T / MIB, strict
     ax.stairs(high, edges, baseline=low, fill=True, ls="--", lw=1.5, **look)
     low = high
 if measured is not None:
-    ax.plot(edges[:-1] + 0.5, measured / MIB, "ko", ms=5)
-ax.annotate("f finds no hole", (8, 640), (3.0, 900), arrowprops={"arrowstyle": "->"})
+    ax.plot(edges[:-1] + 0.5, measured / MIB, "o", color="#d0453e", ms=5)
+ax.annotate("f finds no hole", (8, 640), (4.2, 900), arrowprops={"arrowstyle": "->"})
 ax.set_xticks(edges[:-1] + 0.5, [label for label, _, _ in story], rotation=90)
 title = f"Three meters over one run{'' if on_cuda else ' (a model)'}"
 ax.set(title=title, ylabel="MiB", xlim=(0, len(story)), ylim=(0, None))
@@ -387,18 +387,6 @@ class Meter(TorchDispatchMode):
 
 
 # %%
-# Two tensors, and a part of one:
-
-with Meter() as meter:
-    a = torch.zeros(1_000_003, device=device)
-    b = a + 1
-    part = b[:10]
-    del b
-    print(f"a, and ten numbers of b: {meter.live():,} bytes")
-
-# %%
-# The part has 10 numbers, and keeps a million alive. Remember this; it comes back.
-#
 # A budget before you allocate
 # ----------------------------
 #
@@ -550,17 +538,10 @@ def a_result(x):
     return (weight * x).sum()
 
 
-def an_exception(x):
-    try:
-        raise ValueError(f"no use for {len(x)} numbers")
-    except ValueError as error:
-        return error
-
-
-for keeper in (a_part, a_result, an_exception):
+for keeper in (a_part, a_result):
     with Meter() as meter:
         kept = keeper(torch.zeros(1_000_003, device=device))
-    print(f"{keeper.__name__:>12}: {meter.live():>9,} bytes alive")
+    print(f"{keeper.__name__:>8}: {meter.live():,} bytes alive")
 
 # %%
 # - *A part* shares the storage of the whole. ``clone()`` copies what you want to keep.
@@ -568,9 +549,9 @@ for keeper in (a_part, a_result, an_exception):
 #   would need: its *graph*. ``.item()`` gives a plain number, ``.detach()`` a tensor
 #   without the graph.
 # - *An exception* keeps its traceback, and that keeps the local variables of all the
-#   functions on the way. So an error that you store stores tensors.
-# - *A circle*: objects that refer to each other are freed only when Python's collector
-#   comes by. It counts objects, not bytes, so `it may take its time`__.
+#   functions on the way. You will run into this one below.
+# - *A circle*, objects that refer to each other, waits for Python's collector. That one
+#   counts objects, not bytes, so `it may take its time`__.
 #
 # A notebook adds two more. The value that a cell shows stays in ``Out`` and ``_``. And
 # after an error, ``sys.last_exc`` (``sys.last_value`` before Python 3.12) keeps the
@@ -610,8 +591,6 @@ def live_bytes(learns, keep, steps):
                 optimizer.step()
         return meter.live()
 
-
-# %%
 
 for way, (predicted, *how) in ways.items():
     grown = live_bytes(*how, steps=6) - live_bytes(*how, steps=5)
@@ -686,13 +665,13 @@ for recover in (again_inside, again_outside):
 # ---------------------------
 #
 # - *The model of the allocator* knows one queue. PyTorch keeps blocks apart for each
-#   *stream* (a queue of GPU work), and for CUDA graphs, and it has settings that change
-#   the rules. Apple's GPUs have others.
+#   *stream* (a queue of GPU work), and has settings that change the rules. Apple's GPUs
+#   have others.
 # - *The meter* does not see what an operation uses inside, such as the workspace of a
 #   convolution; ``max_memory_allocated()`` does.
-# - *The rehearsal* runs the CPU's way of doing things. Here Adam takes one weight after
-#   the other (``foreach=False``). On a GPU its default is to take all at once, with
-#   temporaries as large as all weights together.
+# - *The rehearsal* runs the CPU's way of doing things. On a GPU, Adam's default is to
+#   take all weights at once, with temporaries as large as all of them together; here
+#   ``foreach=False`` takes one after the other.
 # - *Mixed precision* makes many activations half as large, but with ``autocast``
 #   weights, gradients and averages keep their 4 bytes.
 # - *Shared memory.* Where the GPU is a part of the processor, as on Apple's chips, its

@@ -9,8 +9,8 @@ import pytest
 from numba import float32
 
 from firstlight.kernels import cuda, simulated, trace
+from firstlight.kernels.cuda import python_function
 from firstlight.kernels.findings import TraceError
-from firstlight.kernels.standin import python_function
 from tests.kernels.broken import BROKEN, RIGHT
 
 LISTS = ("out_of_bounds", "races", "divergent_barriers")

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import sys
+from inspect import isfunction
 from math import prod
 from numbers import Integral
-from typing import overload
+from types import FunctionType
+from typing import Any, overload
 
 from firstlight.kernels.driver import cuda_device_count
 
@@ -106,3 +108,18 @@ def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> int 
 def all_whole(values: tuple[object, ...], least: int) -> bool:
     """Tell whether all are whole numbers of some size; NumPy's count, too."""
     return all(isinstance(value, Integral) and int(value) >= least for value in values)
+
+
+def is_jitted(value: object) -> bool:
+    """Tell whether ``@cuda.jit`` made this."""
+    return type(value).__name__ in ("CUDADispatcher", "FakeCUDAKernel")  # the second in the simulator
+
+
+def python_function(kernel: Any) -> FunctionType:
+    """Return the function that stands below ``@cuda.jit``, or say what is no kernel."""
+    if not is_jitted(kernel):
+        name = getattr(kernel, "__name__", repr(kernel))
+        cure = f"put @cuda.jit above {name}" if isfunction(kernel) else "give a function with @cuda.jit above it"
+        raise TypeError(f"{name} is no kernel: {cure}")
+    function: FunctionType = kernel.fn if type(kernel).__name__ == "FakeCUDAKernel" else kernel.py_func
+    return function

@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import builtins
-import inspect
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from firstlight.kernels.cuda import cuda
+from firstlight.kernels.cuda import cuda, is_jitted, python_function
 from firstlight.kernels.executor import codes_of
 from firstlight.kernels.intrinsics import Cuda
-
-
-def python_function(kernel: object) -> FunctionType:
-    """Return the function that was decorated."""
-    function = getattr(kernel, "py_func", None) or getattr(kernel, "fn", None)
-    if isinstance(function, FunctionType) and not isinstance(kernel, FunctionType):
-        return function
-    name = getattr(kernel, "__name__", repr(kernel))
-    hint = (
-        f"put @cuda.jit above {name}" if inspect.isfunction(kernel) else "give a function that has @cuda.jit above it"
-    )
-    raise TypeError(f"{name} is no kernel: {hint}")
 
 
 def stand_in(function: FunctionType, fake: Cuda, codes: set[int], made: dict[int, FunctionType]) -> FunctionType:
@@ -42,8 +29,7 @@ def stand_in(function: FunctionType, fake: Cuda, codes: set[int], made: dict[int
         for name, own in REAL.items():
             if value is own:
                 return getattr(fake, name)
-        inner = getattr(value, "py_func", None) or getattr(value, "fn", None)
-        return stand_in(inner, fake, codes, made) if isinstance(inner, FunctionType) else value
+        return stand_in(python_function(value), fake, codes, made) if is_jitted(value) else value
 
     for name in names_in(function.__code__):
         if name in function.__globals__:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstlight.kernels.cuda import MAX_THREADS, all_whole
+from firstlight.kernels.cuda import MAX_THREADS, all_whole, python_function
 from firstlight.kernels.executor import WARP, Executor
 from firstlight.kernels.findings import Access, BankConflict, DivergentBarrier, OutOfBounds, Place, Race, TraceError
 from firstlight.kernels.intrinsics import Cuda
-from firstlight.kernels.standin import python_function, stand_in
+from firstlight.kernels.standin import stand_in
 from firstlight.kernels.watched import ATOMIC, KINDS, LOAD, STORE, ArrayOf
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def trace(
 
     Parameters
     ----------
-    kernel : kernel
+    kernel : object
         A function under ``@cuda.jit``, as you would launch it.
     blocks, threads : int or tuple of int
         As in ``kernel[blocks, threads]``.

@@ -1,0 +1,185 @@
+"""The compiler's process, in which Numba's simulator is off: questions come in, answers go out, until the input ends.
+
+It is run as a script by ``ptx`` and imports nothing of ours, so that it starts sooner.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import itertools
+import marshal
+import os
+import pickle
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import traceback
+from contextlib import suppress
+from pathlib import Path
+from types import CellType, FunctionType, ModuleType, SimpleNamespace
+from typing import Any
+
+# A text of Numba's that names a place in the source, and the local variables of its compiler that have a `loc`.
+PLACE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:at|from) (?P<path>\S+) \((?P<number>\d+)\)')
+HAVE_PLACE = ("loc", "inst", "stmt", "self", "interp")
+NOT_THIS_PTXAS = ("Unsupported .version", "Unresolved extern function")
+
+
+def answer(question: bytes) -> dict[str, Any]:
+    """Compile one kernel, and return what came out, or what went wrong and where."""
+    try:
+        known = start_compiler()
+    except Exception as error:
+        return {"absent": f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"}
+    functions, signature, cc = pickle.loads(question)
+    if tuple(cc) not in known:
+        return {"cc": known}
+    try:
+        arguments = parsed(signature)
+    except Exception as error:
+        return {"signature": f"{type(error).__name__}: {error}"}
+    kernel = rebuilt(functions, tuple(cc))
+    if len(arguments) != kernel.__code__.co_argcount:
+        return {"arguments": len(arguments)}
+    options = dict(functions[0]["options"])
+    try:
+        text = ptx_of(kernel, arguments, tuple(cc), options)
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}" if not str(error) else str(error), "place": place_of(error)}
+    return {"text": text, **assembled(text, tuple(cc), options.get("max_registers"))}
+
+
+def start_compiler() -> list[tuple[int, int]]:
+    """Load NVIDIA's libraries, or fail; return the compute capabilities that they know."""
+    numba("cuda.cudadrv.nvvm").NVVM()
+    return [tuple(cc) for cc in numba("cuda.cudadrv.nvrtc").get_supported_ccs()]
+
+
+def numba(module: str) -> Any:
+    """Import a part of Numba: late, so that its absence can be told; by name, since it has no types to check."""
+    return importlib.import_module(f"numba.{module}")
+
+
+def parsed(signature: str) -> tuple[Any, ...]:
+    """Read the types of the arguments; what is returned must be nothing."""
+    types, sigutils = numba("core.types"), numba("core.sigutils")
+    found = sigutils._parse_signature_string(signature)
+    if isinstance(found, types.Type):
+        found = (found,)
+    arguments, returned = sigutils.normalize_signature(found)
+    if returned not in (None, types.void):
+        raise TypeError(f"a kernel returns nothing (void), not {returned}")
+    return tuple(arguments)
+
+
+def ptx_of(kernel: FunctionType, arguments: tuple[Any, ...], cc: tuple[int, int], options: dict[str, Any]) -> str:
+    """Let Numba compile the kernel; its entry gets the kernel's plain name."""
+    wanted = {name: options[name] for name in ("fastmath", "opt", "launch_bounds") if name in options}
+    # The names in the text have a number that goes on counting: the same kernel must give the same text.
+    numba("cuda.core.bytecode").FunctionIdentity._unique_ids = itertools.count(1)
+    text, _ = numba("cuda").compile_ptx(kernel, arguments, cc=cc, **wanted)
+    entry = re.search(r"\.entry\s+([\w$]+)", text)
+    return str(text.replace(entry[1], kernel.__name__) if entry and kernel.__name__.isascii() else text)
+
+
+def rebuilt(functions: list[dict[str, Any]], cc: tuple[int, int]) -> FunctionType:
+    """Make functions of what was shipped; the first is the kernel, the others may be called by it."""
+    # Numba compiles a device function for the GPU that it finds. Here it finds the one that was asked for.
+    numba("cuda.dispatcher").get_current_device = lambda: SimpleNamespace(compute_capability=cc)
+    plain = []
+    for shipped in functions:
+        code = marshal.loads(shipped["code"])
+        cells = tuple(CellType() for _ in code.co_freevars)
+        plain.append(
+            FunctionType(code, {"__builtins__": builtins}, code.co_name, value_of(shipped["defaults"], []), cells)
+        )
+    jitted = []
+    for function, shipped in zip(plain, functions, strict=True):
+        wanted = {
+            name: shipped["options"][name] for name in ("fastmath", "inline", "opt") if name in shipped["options"]
+        }
+        jitted.append(numba("cuda").jit(device=True, **wanted)(function))
+    for function, shipped in zip(plain, functions, strict=True):
+        for name, sent in shipped["names"].items():
+            if name in function.__code__.co_freevars:
+                cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
+                cell.cell_contents = value_of(sent, jitted)
+            else:
+                function.__globals__[name] = value_of(sent, jitted)
+    return plain[0]
+
+
+def value_of(sent: tuple[str, Any], jitted: list[Any]) -> Any:
+    """Make a value again of what was shipped for it."""
+    kind, content = sent
+    if kind == "function":
+        return jitted[content]
+    if kind == "module":
+        return importlib.import_module(content)
+    if kind == "member":
+        return getattr(importlib.import_module(content[0]), content[1])
+    if kind == "tuple":
+        return tuple(value_of(item, jitted) for item in content)
+    if kind == "namespace":  # a module of the reader's, with what the kernel uses of it
+        module = ModuleType(content[0])
+        module.__dict__.update({name: value_of(item, jitted) for name, item in content[1].items()})
+        return module
+    return content
+
+
+def place_of(error: BaseException) -> tuple[str, int] | None:
+    """Find the line of the kernel at which the compiler stopped: in what it says, or in what it was working on."""
+    if named := PLACE.search(str(error)):
+        return named["file"] or named["path"], int(named["line"] or named["number"])
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        for name in HAVE_PLACE:
+            with suppress(Exception):
+                loc = getattr(frame.f_locals[name], "loc", frame.f_locals[name])
+                return str(loc.filename), int(loc.line)
+    return None
+
+
+def assembled(text: str, cc: tuple[int, int], max_registers: int | None) -> dict[str, Any]:
+    """Let ptxas, where there is one, make machine code and tell what it needs."""
+    if not (ptxas := tool("ptxas")):
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(text, encoding="utf-8")
+        limit = [f"--maxrregcount={max_registers}"] if max_registers else []
+        command = [ptxas, "-v", f"-arch=sm_{cc[0]}{cc[1]}", *limit, str(source), "-o", str(made)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if not done.returncode:
+            return {"log": done.stderr, "cubin": made.read_bytes(), "nvdisasm": tool("nvdisasm")}
+    if any(reason in done.stderr for reason in NOT_THIS_PTXAS):
+        return {}
+    says = re.search(r"(?:error|fatal)\s*: (.*)", done.stderr)
+    return {"error": f"ptxas: {says[1] if says else done.stderr.strip()}", "place": None}
+
+
+def tool(name: str) -> str | None:
+    """Find a program of CUDA's: beside the libraries in pip's or conda's packages, or on the path."""
+    with suppress(Exception):  # pathfinder is new and changes; without it the path is searched
+        if found := importlib.import_module("cuda.pathfinder").find_nvidia_binary_utility(name):
+            return str(found)
+    return shutil.which(name)
+
+
+def main() -> None:
+    """Answer until nobody asks any more."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what Numba or a library prints must not end up among the answers
+    while True:
+        try:
+            question = pickle.load(sys.stdin.buffer)
+        except EOFError:
+            return
+        pickle.dump(answer(question), answers)
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

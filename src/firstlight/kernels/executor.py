@@ -122,9 +122,8 @@ class Executor:
         """Run the whole grid, block after block."""
         outer = sys.gettrace()
         try:
-            with np.errstate(all="ignore"):
-                for number, block in enumerate(places(self.blocks)):
-                    self._run_block(number, block, function, arguments)
+            for number, block in enumerate(places(self.blocks)):
+                self._run_block(number, block, function, arguments)
         finally:
             sys.settrace(outer)
 
@@ -138,7 +137,8 @@ class Executor:
         def work() -> None:
             sys.settrace(self._trace)
             try:
-                function(*arguments)
+                with np.errstate(all="ignore"):  # each greenlet has a context of its own
+                    function(*arguments)
             finally:
                 sys.settrace(None)
 

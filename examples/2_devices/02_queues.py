@@ -410,7 +410,7 @@ for line in lines:
 # Two reasons more do not show on ``meta``. ``torch.linalg.inv`` raises an error if a
 # matrix has no inverse, so it has to look; its documentation__ names ``inv_ex``, which
 # need not. And ``x.to("cuda")`` has to read ``x`` before you change it on the next
-# line: a later page of this chapter is about such copies.
+# line (:doc:`/tutorials/2_devices/05_transfers` is about such copies).
 #
 # __ https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv.html
 #

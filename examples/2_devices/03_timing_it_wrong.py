@@ -127,7 +127,7 @@ plt.show()
 # see them without a GPU on a ``ToyStream``: a queue whose worker is a second thread of
 # the CPU. ``launch`` puts work into it and returns. ``synchronize`` waits until all of
 # it is done. The work is real and so are its times, but *they are a CPU's times, not a
-# GPU's*.
+# GPU's*. (:doc:`/tutorials/2_devices/02_queues` explains it slowly.)
 
 from time import perf_counter
 
@@ -277,8 +277,8 @@ fresh_memory.show()
 # %%
 # Same numbers, same sum. Report 2 was taken like this: one call, with a new result. On
 # a GPU, PyTorch keeps memory that you no longer need and hands it out again, so there
-# it happens mostly in the first call. A CPU that is timed like this and a GPU that is
-# not: that is how a speed-up grows.
+# it happens mostly in the first call (:doc:`/tutorials/2_devices/06_memory`). A CPU that
+# is timed like this and a GPU that is not: that is how a speed-up grows.
 #
 # Mistake d: work that changes from run to run
 # --------------------------------------------
@@ -423,7 +423,8 @@ else:
 #
 # Now with care. A ``Bench`` waits for the device before it stops the clock, keeps the
 # first call apart, repeats, and compares each row with the best that plain calls
-# reached on this machine, its *roof*. Two ways to add, and two to sort:
+# reached on this machine, its *roof*. (:doc:`/tutorials/2_devices/04_timing_it_right`
+# builds such a timer, line by line.) Two ways to add, and two to sort:
 
 A, B, C = arrays
 few = 30_001

@@ -285,6 +285,18 @@ def test_a_loop_without_an_end_is_cut_off() -> None:
     assert "thread 2 of block 0, line" in said
 
 
+def test_a_loop_that_does_nothing_is_refused() -> None:
+    @cuda.jit
+    def idle(x):
+        x[0] = 1
+        while True:
+            pass
+
+    said = trouble(idle, np.zeros(1))
+    assert "a loop that does nothing has no end" in said
+    assert "pass" in said or "while True" in said
+
+
 def test_a_lock_that_waits_for_a_later_thread_is_cut_off() -> None:
     @cuda.jit
     def spins(flag):
@@ -313,8 +325,8 @@ def test_wrong_ranks_and_what_raises_name_thread_and_line() -> None:
         else:
             cuda.nosuch()
 
-    whats = ("1 axis and is indexed with 2", "", "one element of it at a time", "ValueError: no", "TypeError", "nosuch")
-    for what, said in enumerate(whats):
+    cases = ("1 axis and is indexed with 2", "", "one element of it at a time", "ValueError: no", "TypeError", "nosuch")
+    for what, said in enumerate(cases):
         if said:
             message = trouble(kernel, np.zeros(3), what)
             assert said in message

@@ -5,6 +5,7 @@ Each thread of a block is a greenlet: it runs until it is done or waits for othe
 
 from __future__ import annotations
 
+import dis
 import sys
 from array import array
 from collections.abc import Callable, Iterator
@@ -168,8 +169,7 @@ class Executor:
             if self._lines > self.limit:
                 raise TraceError(
                     f"after {self.limit:,} lines the kernel still runs. Either a loop has no end, or a thread waits "
-                    "for one that comes after it, or the grid is too large to trace: take a smaller one, or a higher "
-                    "limit="
+                    "for one that comes after it, or there is too much work to trace: take smaller arrays"
                 )
         return self._trace
 
@@ -278,6 +278,14 @@ def places(sizes: Place) -> Iterator[Place]:
 
 def codes_of(code: CodeType) -> Iterator[int]:
     """Name a function's code and the code inside it."""
+    # Python tells nobody of a jump to itself, so the limit could not stop it.
+    steps = list(dis.get_instructions(code))
+    number = {step.offset: at for at, step in enumerate(steps)}
+    for at, step in enumerate(steps):
+        if "JUMP_BACKWARD" in step.opname and all(one.opname == "NOP" for one in steps[number[step.argval] : at]):
+            line = (step.positions and step.positions.lineno) or code.co_firstlineno
+            place = Site(code.co_filename, line, code.co_name)
+            raise TraceError(f"a loop that does nothing has no end ({place})")
     yield id(code)
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

@@ -237,7 +237,7 @@ class Trace:
         for rows in split(self.notes, self.notes[:, [ARRAY, SITE, KIND]]):
             site, array = self.sites[rows[0, SITE]], self.arrays[rows[0, ARRAY]]
             requests = len(unique(self._requests(rows)))
-            sectors = f"{self._sectors(rows):.2f}" if array.space == "global" else ""
+            sectors = f"{self.sectors_of(rows):.2f}" if array.space == "global" else ""
             kind = KINDS[rows[0, KIND]]
             lines.append(
                 form.format(site.line, kind, array.space, array.name, len(rows), requests, sectors, site.source)
@@ -304,14 +304,15 @@ class Trace:
         ends = [np.column_stack([rows, offset // size]) for offset in (rows[:, OFFSET], last)]
         return np.concatenate([ends[0], ends[1][ends[0][:, -1] != ends[1][:, -1]]])
 
-    def _sectors(self, rows: np.ndarray) -> float:
+    def sectors_of(self, rows: np.ndarray) -> float:
+        """Return how many sectors a warp touches at a time, on average over some notes."""
         pieces = self._pieces(rows, SECTOR)
         sectors = len(unique(np.column_stack([self._requests(pieces), pieces[:, [ARRAY, -1]]])))
         return sectors / len(unique(self._requests(rows)))
 
     def _sectors_each(self, kind: int) -> dict[str, float]:
         rows = self.notes[self._in("global") & (self.notes[:, KIND] == kind)]
-        return {self.arrays[each[0, ARRAY]].name: self._sectors(each) for each in split(rows, rows[:, [ARRAY]])}
+        return {self.arrays[each[0, ARRAY]].name: self.sectors_of(each) for each in split(rows, rows[:, [ARRAY]])}
 
     def _shared_elements(self, rows: np.ndarray) -> list[np.ndarray]:
         """Return the accesses to each element that several threads touch, if one writes, and not all by atomics."""

@@ -1,0 +1,145 @@
+"""Each puzzle takes different right answers, and turns down those that are nearly right, with the reason."""
+
+import time
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from puzzle_answers import RIGHT, compiled, edited
+from puzzle_mistakes import WRONG
+
+from firstlight.kernels import cuda
+from firstlight.kernels.puzzles import PUZZLES
+from firstlight.kernels.puzzles.puzzle import exact
+
+
+@pytest.mark.parametrize(("name", "which"), [(name, i) for name in PUZZLES for i in range(len(RIGHT[name]))])
+def test_different_right_answers_are_right(name, which):
+    said = PUZZLES[name].check(RIGHT[name][which])
+    assert said.startswith("Right: it does what NumPy does in all")
+    assert PUZZLES[name].constraint in said
+
+
+@pytest.mark.parametrize(("name", "which", "edits", "hint"), WRONG, ids=[wrong[0] for wrong in WRONG])
+def test_plausible_wrong_answers_are_turned_down_with_the_reason(name, which, edits, hint):
+    said = PUZZLES[name].check(edited(name, which, *edits))
+    assert said.startswith("Not yet: ")
+    assert hint in said
+
+
+def test_every_puzzle_is_tried_enough():
+    for name in PUZZLES:
+        assert len(RIGHT[name]) >= 2
+        assert sum(wrong[0] == name for wrong in WRONG) >= 3
+
+
+@pytest.mark.parametrize("name", PUZZLES)
+def test_the_stub_is_a_kernel_but_no_answer(name):
+    puzzle = PUZZLES[name]
+    stub = compiled(puzzle.stub)
+    assert "no thread has changed it" in puzzle.check(stub)
+    assert puzzle.score(stub)
+
+
+@pytest.mark.parametrize("name", PUZZLES)
+def test_outputs_and_accumulators_do_not_start_at_what_is_asked_for(name):
+    puzzle = PUZZLES[name]
+    for launch in puzzle.launches:
+        given = puzzle.inputs(np.random.default_rng(0), *launch.sizes)
+        wanted = [exact(value) for value in given]
+        puzzle.spec(*wanted)
+        changed = [np.any(old != new) for old, new in zip(given, wanted, strict=True)]
+        assert any(changed) or not launch.sizes[0] or name == "gridding"
+        assert all(np.isfinite(value).all() for value in wanted)
+
+
+@pytest.mark.parametrize("name", PUZZLES)
+def test_the_sheet_shows_task_specification_constraint_and_stub(name, capsys):
+    puzzle = PUZZLES[name]
+    puzzle.show()
+    shown = capsys.readouterr().out
+    assert shown.startswith(name)
+    for part in (puzzle.task, puzzle.constraint, puzzle.stub):
+        assert " ".join(part.split()) in " ".join(shown.split())
+    assert "In NumPy:\n\n    " in shown
+    assert "-> None" not in shown
+
+
+def test_a_score_compares_the_cost_with_what_would_do():
+    greedy = edited("map", 1, ("x[i] ** 2", "x[i] * x[i]"))
+    assert PUZZLES["map"].score(greedy) == "reads of global memory by a thread: 2 (1 would do)"
+    assert PUZZLES["map"].score(RIGHT["map"][0]) == "reads of global memory by a thread: 1 (1 would do)"
+
+
+def test_the_picture_shows_the_readers_own_accesses():
+    fig = PUZZLES["map"].plot(RIGHT["map"][0], "out")
+    assert fig.get_label() == "out: 8 elements shown that some thread writes, by 8 threads."
+    plt.close(fig)
+
+
+# -- What is no answer -------------------------------------------------------------------------------------------------
+
+
+@cuda.jit
+def never_ends(x, out):
+    while x.size:
+        out[0] = 1
+
+
+@cuda.jit
+def fails(x, out):
+    out[0] = x[0] // len(None)
+
+
+@cuda.jit
+def one_axis_too_many(x, out):
+    out[0, 0] = x[0]
+
+
+@cuda.jit
+def other_arguments(x):
+    x[0] = 1
+
+
+@cuda.jit
+def too_much_room(x, out):
+    out[0] = cuda.shared.array(-1, np.float32)[0] + x[0]
+
+
+def undecorated(x, out):
+    out[0] = x[0]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "hint"),
+    [
+        (never_ends, "still runs. Either a loop has no end"),
+        (fails, "TypeError: object of type 'NoneType' has no len() (thread 0 of block 0, line"),
+        (one_axis_too_many, "out has 1 axis and is indexed with 2 (thread 0 of block 0, line"),
+        (other_arguments, "other_arguments(x) does not take the arguments of this puzzle, which are (x, out)"),
+        (too_much_room, "thread 0 of block 0, line"),
+        (undecorated, "put @cuda.jit above undecorated"),
+        (None, "None is no kernel"),
+        ("square", "is no kernel"),
+        (np.square, "is no kernel"),
+        (RIGHT["gridding"][0], "does not take the arguments of this puzzle"),
+    ],
+    ids=str,
+)
+def test_what_is_no_answer_is_told_and_never_raised(kernel, hint):
+    started = time.perf_counter()
+    said = PUZZLES["map"].check(kernel)
+    assert said.startswith("Not yet: ")
+    assert hint in said
+    assert PUZZLES["map"].score(kernel).startswith("No score: ")
+    assert time.perf_counter() - started < 10
+
+
+@pytest.mark.parametrize("name", PUZZLES)
+def test_a_check_answers_within_a_second(name):
+    def seconds():
+        started = time.process_time()
+        PUZZLES[name].check(RIGHT[name][0])
+        return time.process_time() - started
+
+    assert min(seconds() for _ in range(2)) < 1

@@ -109,7 +109,7 @@ class Puzzle:
 
         Parameters
         ----------
-        kernel : kernel
+        kernel : object
             Yours; it may be wrong.
         array : str, optional
             The name of one array in your kernel; all of them if it is not given.

@@ -276,9 +276,9 @@ fresh_memory.show()
 
 # %%
 # Same numbers, same sum. Report 2 was taken like this: one call, with a new result. On
-# a GPU, PyTorch keeps memory that you no longer need and hands it out again, so there
-# it happens mostly in the first call (:doc:`/tutorials/2_devices/06_memory`). A CPU that
-# is timed like this and a GPU that is not: that is how a speed-up grows.
+# a GPU, PyTorch keeps memory that you no longer need and hands it out again
+# (:doc:`/tutorials/2_devices/06_memory`), so there it happens mostly in the first call.
+# A CPU that is timed like this and a GPU that is not: that is how a speed-up grows.
 #
 # Mistake d: work that changes from run to run
 # --------------------------------------------

@@ -1,0 +1,245 @@
+"""The grid of an image and of its Fourier plane, and the three orders in which the pixels of a cube can lie.
+
+*sky*
+    As a map is read: row 0 is south, column 0 is east (``imshow`` with ``origin="lower"``).
+*ground*
+    The sky flipped along its columns, so that l grows with the column and m with the row.
+*packed*
+    The ground with its centre moved to [0, 0], where a fast Fourier transform has it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+ARCSEC = math.pi / 180 / 3600
+SMALLEST_PART = 0.01  # data that reach less than this part of the grid are in another unit, most likely
+
+Array = npt.NDArray[np.float64]
+Cube = TypeVar("Cube", torch.Tensor, npt.NDArray[Any])
+
+
+class GridCoords:
+    """A square image of ``npix`` x ``npix`` cells and the grid of spatial frequencies that belongs to it.
+
+    Cell (N/2, N/2) of the ground order is the phase centre.
+
+    Parameters
+    ----------
+    cell_size
+        Width of a pixel, in arcseconds.
+    npix
+        Pixels along a side: an even number.
+
+    Examples
+    --------
+    >>> coords = GridCoords(cell_size=0.03, npix=180)
+    >>> round(coords.du), round(coords.uv_limit)
+    (38197, 3418648)
+    >>> coords == GridCoords(0.03, 180)
+    True
+    """
+
+    def __init__(self, cell_size: float, npix: int) -> None:
+        if not (math.isfinite(cell_size) and cell_size > 0):
+            raise ValueError(f"cell_size must be a positive number of arcseconds; got {cell_size!r}")
+        if npix != int(npix) or npix < 2 or npix % 2:
+            raise ValueError(f"npix must be an even number of pixels, 2 or more; got {npix!r}")
+        self.cell_size = float(cell_size)
+        self.npix = int(npix)
+
+    @property
+    def du(self) -> float:
+        """The spacing of the grid along u, and along v, in wavelengths."""
+        return 1 / (self.npix * self.cell_size * ARCSEC)
+
+    @property
+    def uv_limit(self) -> float:
+        """The largest abs(u) or abs(v) for which a visibility and its mirror image both have a cell."""
+        return (self.npix - 1) / 2 * self.du
+
+    @property
+    def q_max(self) -> float:
+        """The longest baseline on the grid, in its corner, in wavelengths."""
+        return math.sqrt(2) * self.npix / 2 * self.du
+
+    @property
+    def uv_centers(self) -> Array:
+        """The frequencies along u, and along v, at which the cells are centred, from low to high."""
+        return np.asarray((np.arange(self.npix) - self.npix // 2) * self.du)
+
+    @property
+    def uv_edges(self) -> Array:
+        """The frequencies between the cells along u, and along v: one more than there are cells."""
+        return np.asarray((np.arange(self.npix + 1) - self.npix // 2 - 0.5) * self.du)
+
+    @property
+    def img_ext(self) -> tuple[float, float, float, float]:
+        """The outer edges of a sky image (east, west, south, north) in arcseconds, as ``imshow`` takes them."""
+        near, far = (self.npix - 1) / 2 * self.cell_size, (self.npix + 1) / 2 * self.cell_size
+        return near, -far, -far, near
+
+    @property
+    def vis_ext(self) -> tuple[float, float, float, float]:
+        """The outer edges of a ground cube of visibilities (left, right, bottom, top) in wavelengths."""
+        low, high = self.uv_edges[[0, -1]].tolist()
+        return low, high, low, high
+
+    def ground_coordinates(self) -> tuple[Array, Array]:
+        """Return l and m of every pixel in ground order, in arcseconds."""
+        along = (np.arange(self.npix) - self.npix // 2) * self.cell_size
+        north, east = np.meshgrid(along, along, indexing="ij")
+        return east, north
+
+    def sky_coordinates(self) -> tuple[Array, Array]:
+        """Return l (to the east) and m (to the north) of every pixel in sky order, in arcseconds.
+
+        Examples
+        --------
+        >>> east, north = GridCoords(cell_size=0.5, npix=4).sky_coordinates()
+        >>> east[0].tolist(), north[:, 0].tolist()
+        ([0.5, 0.0, -0.5, -1.0], [-1.0, -0.5, 0.0, 0.5])
+        """
+        east, north = self.ground_coordinates()
+        return ground_to_sky(east), ground_to_sky(north)
+
+    def packed_coordinates(self) -> tuple[Array, Array]:
+        """Return l and m of every pixel in packed order, in arcseconds."""
+        east, north = self.ground_coordinates()
+        return ground_to_packed(east), ground_to_packed(north)
+
+    def ground_uv(self) -> tuple[Array, Array]:
+        """Return u and v of every cell in ground order, in wavelengths."""
+        v, u = np.meshgrid(self.uv_centers, self.uv_centers, indexing="ij")
+        return u, v
+
+    def packed_uv(self) -> tuple[Array, Array]:
+        """Return u and v of every cell in packed order, in wavelengths."""
+        u, v = self.ground_uv()
+        return ground_to_packed(u), ground_to_packed(v)
+
+    def packed_cells(self, uu: npt.ArrayLike, vv: npt.ArrayLike) -> npt.NDArray[np.int64]:
+        """Return the cell that each baseline falls into: its place in a flattened packed plane.
+
+        Examples
+        --------
+        >>> coords = GridCoords(cell_size=0.1, npix=8)
+        >>> coords.packed_cells([0, 1.4 * coords.du, -coords.du], [0, 0, coords.du]).tolist()
+        [0, 1, 15]
+        """
+        column, row = (np.floor(np.asarray(along) / self.du + 0.5).astype(np.int64) % self.npix for along in (uu, vv))
+        return np.asarray(row * self.npix + column)
+
+    def check_data_fit(self, uu: npt.ArrayLike, vv: npt.ArrayLike) -> None:
+        """Refuse data that lie beyond the grid, and data that huddle at its centre.
+
+        Parameters
+        ----------
+        uu, vv
+            Baselines in wavelengths.
+
+        Raises
+        ------
+        ValueError
+            With the numbers, and a cell size that would do.
+
+        Examples
+        --------
+        >>> coords = GridCoords(cell_size=0.03, npix=180)
+        >>> coords.check_data_fit([2e5, -1.5e6], [1e6, 0])
+        >>> coords.check_data_fit([200, -1500], [1000, 0])  # doctest: +ELLIPSIS
+        Traceback (most recent call last):
+        ...
+        ValueError: the longest baseline is 1500 wavelengths, 0.044 % of ... If u and v are in kilo-lambda...
+        """
+        u, v = np.asarray(uu, dtype=float), np.asarray(vv, dtype=float)
+        if not u.size or not v.size:
+            raise ValueError("there are no visibilities: uu and vv are empty")
+        if not (np.isfinite(u).all() and np.isfinite(v).all()):
+            raise ValueError("uu and vv must be finite numbers of wavelengths; some are NaN or infinite")
+        farthest = float(max(np.abs(u).max(), np.abs(v).max()))
+        fitting = _rounded_down(self.cell_size * self.uv_limit / farthest) if farthest else math.inf
+        if farthest > self.uv_limit:
+            raise ValueError(
+                f"u or v reaches {farthest:.4g} wavelengths, but cells of {self.cell_size:g} arcsec hold only "
+                f"{self.uv_limit:.4g}. Take a cell_size of {fitting:g} arcsec or less."
+            )
+        longest = float(np.hypot(u, v).max())
+        if longest < SMALLEST_PART * self.uv_limit:
+            remedy = f" If they are in wavelengths, take a cell_size near {fitting:g} arcsec."
+            raise ValueError(
+                f"the longest baseline is {longest:.4g} wavelengths, {100 * longest / self.uv_limit:.2g} % of the "
+                f"{self.uv_limit:.4g} that cells of {self.cell_size:g} arcsec can hold. If u and v are in "
+                f"kilo-lambda, multiply them by 1000.{remedy if longest else ''}"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GridCoords):
+            return NotImplemented
+        return (self.cell_size, self.npix) == (other.cell_size, other.npix)
+
+    def __hash__(self) -> int:
+        return hash((self.cell_size, self.npix))
+
+    def __repr__(self) -> str:
+        return f"GridCoords(cell_size={self.cell_size:g}, npix={self.npix})"
+
+
+def sky_to_ground(cube: Cube) -> Cube:
+    """Flip the columns: l then grows with the column.
+
+    Examples
+    --------
+    >>> sky_to_ground(np.array([[1, 2], [3, 4]])).tolist()
+    [[2, 1], [4, 3]]
+    """
+    return cube.flip(-1) if isinstance(cube, torch.Tensor) else cube[..., ::-1]
+
+
+def ground_to_sky(cube: Cube) -> Cube:
+    """Flip the columns: east is then to the left."""
+    return sky_to_ground(cube)
+
+
+def ground_to_packed(cube: Cube) -> Cube:
+    """Move the centre to [0, 0]."""
+    if isinstance(cube, torch.Tensor):
+        return cast("Cube", torch.fft.ifftshift(cube, dim=(-2, -1)))
+    return np.fft.ifftshift(cube, axes=(-2, -1))
+
+
+def packed_to_ground(cube: Cube) -> Cube:
+    """Move [0, 0] to the centre."""
+    if isinstance(cube, torch.Tensor):
+        return cast("Cube", torch.fft.fftshift(cube, dim=(-2, -1)))
+    return np.fft.fftshift(cube, axes=(-2, -1))
+
+
+def sky_to_packed(cube: Cube) -> Cube:
+    """From a map as it is read to what a Fourier transform takes.
+
+    Examples
+    --------
+    >>> sky = np.zeros((4, 4))
+    >>> sky[2, 1] = 1  # the phase centre: row N/2, column N/2 - 1
+    >>> int(np.argmax(sky_to_packed(sky)))
+    0
+    """
+    return ground_to_packed(sky_to_ground(cube))
+
+
+def packed_to_sky(cube: Cube) -> Cube:
+    """From what a Fourier transform takes to a map as it is read."""
+    return ground_to_sky(packed_to_ground(cube))
+
+
+def _rounded_down(value: float) -> float:
+    """Two digits, and less than the value, if by a rounding error only."""
+    value *= 1 - 1e-9
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return float(f"{math.floor(value / step) * step:.6g}")

@@ -1,0 +1,140 @@
+"""From free parameters to an image: positive by construction, no finer than its pixels, and shown as a map.
+
+All modules here take and return packed cubes of shape (nchan, npix, npix), in Jy/arcsec².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from firstlight.imaging.coordinates import GridCoords, ground_to_packed, packed_to_ground, packed_to_sky
+
+START = -3.0  # softplus makes 0.05 Jy/arcsec² of it: small against what there is to see, and not stuck at zero
+
+
+def check_cube(cube: torch.Tensor, coords: GridCoords, nchan: int, name: str = "the cube") -> None:
+    """Refuse a cube of another shape than (nchan, npix, npix)."""
+    expected = (nchan, coords.npix, coords.npix)
+    if tuple(cube.shape) != expected:
+        raise ValueError(f"{name} must be (nchan, npix, npix) = {expected}; got {tuple(cube.shape)}")
+
+
+class BaseCube(nn.Module):
+    """The free parameters of an image, and the function that makes intensities of them.
+
+    Parameters
+    ----------
+    coords
+        The grid.
+    nchan
+        Number of channels.
+    pixel_mapping
+        What turns a parameter into an intensity; softplus keeps it positive.
+    base_cube
+        Where to start: packed, of any floating-point precision, which the model then has too. By default -3 everywhere.
+
+    Examples
+    --------
+    >>> cube = BaseCube(GridCoords(cell_size=0.1, npix=4))()
+    >>> tuple(cube.shape), round(cube.max().item(), 3)
+    ((1, 4, 4), 0.049)
+    """
+
+    def __init__(
+        self,
+        coords: GridCoords,
+        nchan: int = 1,
+        pixel_mapping: Callable[[torch.Tensor], torch.Tensor] = functional.softplus,
+        base_cube: torch.Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.coords, self.nchan, self.pixel_mapping = coords, nchan, pixel_mapping
+        if base_cube is None:
+            base_cube = torch.full((nchan, coords.npix, coords.npix), START)
+        check_cube(base_cube, coords, nchan, "base_cube")
+        self.base_cube = nn.Parameter(base_cube.detach().clone())
+
+    def forward(self) -> torch.Tensor:
+        """Return the intensities."""
+        return self.pixel_mapping(self.base_cube)
+
+
+class HannConvCube(nn.Module):
+    """Smooth each channel by (1/4, 1/2, 1/4) along both axes, so that no pixel stands alone.
+
+    Beyond the edges of the map the sky is empty: what lies on the outermost pixels loses light, all else keeps it.
+
+    Examples
+    --------
+    >>> cube = torch.zeros(1, 6, 6)
+    >>> cube[0, 0, 0] = 16
+    >>> HannConvCube()(cube)[0, :2, :2].tolist()
+    [[4.0, 2.0], [2.0, 1.0]]
+    """
+
+    def __init__(self, nchan: int = 1) -> None:
+        super().__init__()
+        self.nchan = nchan
+
+    def forward(self, cube: torch.Tensor) -> torch.Tensor:
+        """Return the smoothed cube."""
+        # In packed order the edge of the map runs through the middle of the array.
+        return ground_to_packed(smooth_columns(smooth_rows(packed_to_ground(cube))))
+
+
+def smooth_rows(cube: torch.Tensor) -> torch.Tensor:
+    """Mix each row with the row above and the row below."""
+    padded = functional.pad(cube, (0, 0, 1, 1))
+    return cube / 2 + (padded[..., :-2, :] + padded[..., 2:, :]) / 4
+
+
+def smooth_columns(cube: torch.Tensor) -> torch.Tensor:
+    """Mix each column with its left and its right neighbour."""
+    padded = functional.pad(cube, (1, 1))
+    return cube / 2 + (padded[..., :-2] + padded[..., 2:]) / 4
+
+
+class ImageCube(nn.Module):
+    """Holds the image of the last forward pass, and shows it as a map.
+
+    Examples
+    --------
+    >>> image = ImageCube(GridCoords(cell_size=0.5, npix=4))
+    >>> packed = torch.zeros(1, 4, 4)
+    >>> packed[0, 1, 0] = 8.0  # one pixel north of the phase centre
+    >>> _ = image(packed)
+    >>> image.sky_cube[0].nonzero().tolist(), image.flux.tolist()
+    ([[3, 1]], [2.0])
+    """
+
+    def __init__(self, coords: GridCoords, nchan: int = 1) -> None:
+        super().__init__()
+        self.coords, self.nchan = coords, nchan
+        self._cube: torch.Tensor | None = None
+
+    def forward(self, packed_cube: torch.Tensor) -> torch.Tensor:
+        """Keep the cube, and pass it on."""
+        check_cube(packed_cube, self.coords, self.nchan)
+        self._cube = packed_cube
+        return packed_cube
+
+    @property
+    def packed_cube(self) -> torch.Tensor:
+        """The image as a Fourier transform takes it."""
+        if self._cube is None:
+            raise RuntimeError("there is no image yet: call the model, or this module with a packed cube, first")
+        return self._cube
+
+    @property
+    def sky_cube(self) -> torch.Tensor:
+        """The image as a map: row 0 is south, column 0 is east."""
+        return packed_to_sky(self.packed_cube)
+
+    @property
+    def flux(self) -> torch.Tensor:
+        """The flux of each channel, in Jy."""
+        return self.packed_cube.sum(dim=(-2, -1)) * self.coords.cell_size**2

@@ -1,0 +1,243 @@
+"""From a sky image to visibilities at any (u, v), and back: non-uniform Fourier transforms with gradients.
+
+finufft does the work on a CPU and, where it is installed, cufinufft on a CUDA device; without it CUDA tensors take
+the way through the CPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import finufft
+import numpy as np
+import torch
+from torch import Tensor
+
+ARCSEC = math.pi / 180 / 3600
+CHUNK = 1 << 22  # visibilities in one transform: 64 MiB of complex128 a channel
+SMALL = 10_000  # up to so many visibilities, starting threads takes longer than the work
+ACCURACY = {torch.float32: 1e-6, torch.float64: 1e-14}  # about the best that each type can give
+COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
+
+Array = Tensor | np.ndarray[Any, Any]
+
+
+def visibilities(
+    sky: Tensor, u: Array, v: Array, cell_size: float, *, eps: float | None = None, chunk: int = CHUNK
+) -> Tensor:
+    """Predict what an interferometer sees of a sky (a transform of type 2).
+
+    Parameters
+    ----------
+    sky
+        A cube of shape (nchan, npix, npix) in Jy/arcsec², float32 or float64: row 0 is south, column 0 is east.
+    u, v
+        Baselines in wavelengths: of shape (nvis,) for all channels, or (nchan, nvis).
+    cell_size
+        The width of a pixel in arcsec.
+    eps
+        The error to allow, relative to the result; by default the best that the type of the sky can give. float32
+        also rounds the phases: expect errors of about ``npix`` times 1e-7.
+    chunk
+        How many visibilities to transform at once: a bound on the memory.
+
+    Returns
+    -------
+    Tensor
+        Complex visibilities in Jy, of shape (nchan, nvis). Gradients flow to the sky, not to the baselines.
+
+    Examples
+    --------
+    A source of 2 Jy in one pixel at the centre of the field is seen alike by every baseline:
+
+    >>> sky = torch.zeros(1, 8, 8, dtype=torch.float64)
+    >>> sky[0, 4, 3] = 2 / 0.1**2
+    >>> visibilities(sky, np.array([0.0, 3e5]), np.array([0.0, -4e5]), 0.1).real.round(decimals=9).tolist()
+    [[2.0, 2.0]]
+    """
+    check_sky(sky)
+    eps = ACCURACY[sky.dtype] if eps is None else eps
+    modes = (sky.flip(-1) * cell_size**2).to(COMPLEX[sky.dtype])
+    u, v = check_baselines(u, v, len(sky))
+    if u.ndim == 2:
+        rows = zip(modes, u, v, strict=True)
+        return torch.cat([in_chunks_to_visibilities(m[None], a, b, cell_size, eps, chunk) for m, a, b in rows])
+    return in_chunks_to_visibilities(modes, u, v, cell_size, eps, chunk)
+
+
+def adjoint(
+    vis: Tensor, u: Array, v: Array, cell_size: float, npix: int, *, eps: float | None = None, chunk: int = CHUNK
+) -> Tensor:
+    """Carry visibilities back onto the sky (a transform of type 1): the adjoint of `visibilities`.
+
+    This is the exact transpose, not an inverse: weight the visibilities before, and divide by the sum of the weights
+    and by ``cell_size**2`` after, to have a dirty image in Jy/beam.
+
+    Parameters
+    ----------
+    vis
+        Complex visibilities of shape (nchan, nvis).
+    u, v, cell_size, eps, chunk
+        As in `visibilities`.
+    npix
+        The width of the image, an even number of pixels.
+
+    Returns
+    -------
+    Tensor
+        A real cube of shape (nchan, npix, npix), row 0 in the south, column 0 in the east. Gradients flow to ``vis``.
+
+    Examples
+    --------
+    >>> vis = torch.ones(1, 1, dtype=torch.complex128)
+    >>> adjoint(vis, np.zeros(1), np.zeros(1), 0.5, 2).round(decimals=9).tolist()
+    [[[0.25, 0.25], [0.25, 0.25]]]
+    """
+    check_npix(npix)
+    if vis.ndim != 2 or not vis.is_complex():
+        raise ValueError(
+            f"vis has shape {tuple(vis.shape)} and type {vis.dtype}, and should be complex of shape (nchan, nvis): "
+            "of one channel, pass vis[None]."
+        )
+    eps = ACCURACY[vis.real.dtype] if eps is None else eps
+    u, v = check_baselines(u, v, len(vis), vis.shape[1])
+    if u.ndim == 2:
+        rows = zip(vis, u, v, strict=True)
+        modes = torch.cat([in_chunks_to_modes(x[None], a, b, cell_size, npix, eps, chunk) for x, a, b in rows])
+    else:
+        modes = in_chunks_to_modes(vis, u, v, cell_size, npix, eps, chunk)
+    return modes.real.flip(-1) * cell_size**2
+
+
+def sums_of_cosines(
+    weight: Tensor, u: Array, v: Array, cell_size: float, npix: int, *, eps: float | None = None
+) -> Tensor:
+    """Sum Σ w cos 2π(ul + vm) at distances of −npix/2 to npix/2 − 1 pixels from the centre, rows north, columns west.
+
+    With columns to the west it is the response to a pixel in the order of a sky image, whose columns run west, too.
+    """
+    eps = ACCURACY[weight.dtype] if eps is None else eps
+    u, v = check_baselines(u, v, len(weight), weight.shape[1])
+    strengths = weight.to(COMPLEX[weight.dtype])
+    rows = [(strengths, u, v)] if u.ndim == 1 else zip(strengths[:, None], u, v, strict=True)
+    # West is −l: turning u around turns the columns around.
+    return torch.cat([in_chunks_to_modes(s, -a, b, cell_size, npix, eps, CHUNK).real for s, a, b in rows])
+
+
+def in_chunks_to_visibilities(modes: Tensor, u: Array, v: Array, cell_size: float, eps: float, chunk: int) -> Tensor:
+    """Add up modes at every baseline; they come in ground order: column 0 is west."""
+    parts = [differentiable(modes, *phases(u[at], v[at], cell_size, modes), None, eps) for at in chunks(len(u), chunk)]
+    return torch.cat(parts, dim=-1)
+
+
+def in_chunks_to_modes(vis: Tensor, u: Array, v: Array, cell_size: float, npix: int, eps: float, chunk: int) -> Tensor:
+    """Add up visibilities at every pixel, in ground order: column 0 is west."""
+    parts = (
+        differentiable(vis[:, at], *phases(u[at], v[at], cell_size, vis), npix, eps) for at in chunks(len(u), chunk)
+    )
+    return sum(parts, torch.zeros(len(vis), npix, npix, dtype=vis.dtype, device=vis.device))
+
+
+class Transform(torch.autograd.Function):
+    """The transform of type 2, or of type 1 where ``npix`` is given; each is the other's derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, values: Tensor, x: Tensor, y: Tensor, npix: int | None, eps: float) -> Tensor:
+        """Transform, and keep what the way back needs."""
+        ctx.save_for_backward(x, y)
+        ctx.back = values.shape[-1] if npix is None else None, eps
+        return transform(values, x, y, npix, eps)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        """Carry a gradient back by the adjoint, which can be differentiated in turn."""
+        return differentiable(grad, *ctx.saved_tensors, *ctx.back), None, None, None, None
+
+
+def differentiable(values: Tensor, x: Tensor, y: Tensor, npix: int | None, eps: float) -> Tensor:
+    """Transform, with a gradient."""
+    out: Tensor = Transform.apply(values, x, y, npix, eps)  # type: ignore[no-untyped-call]
+    return out
+
+
+def transform(values: Tensor, x: Tensor, y: Tensor, npix: int | None, eps: float) -> Tensor:
+    """Run finufft on (nchan, npix, npix) modes, or with ``npix`` on (nchan, nvis) strengths."""
+    shape = (len(values), len(x)) if npix is None else (len(values), npix, npix)
+    if not len(values) or not len(x):
+        return torch.zeros(shape, dtype=values.dtype, device=values.device)
+    values = values.detach().resolve_conj().contiguous()
+    type_1 = {} if npix is None else {"n_modes": (npix, npix)}
+    options: dict[str, Any] = {"eps": eps, "isign": -1 if npix is None else 1}
+    name = "nufft2d2" if npix is None else "nufft2d1"
+    on_gpu = cuda_finufft() if values.device.type == "cuda" else None
+    if on_gpu is not None:
+        out = getattr(on_gpu, name)(x, y, values, **type_1, **options, gpu_device_id=values.device.index or 0)
+        return torch.as_tensor(out).reshape(shape)
+    options["nthreads"] = torch.get_num_threads() if x.numel() > SMALL else 1
+    out = getattr(finufft, name)(*(a.cpu().numpy() for a in (x, y, values)), **type_1, **options)
+    return torch.from_numpy(out.reshape(shape)).to(values.device)
+
+
+def cuda_finufft() -> Any:
+    """Find cufinufft, which is 115 MB and therefore not a dependency."""
+    try:
+        import cufinufft
+    except ImportError:
+        return None
+    return cufinufft
+
+
+def phases(u: Array, v: Array, cell_size: float, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Turn baselines into radians a pixel, along rows and along columns: multiplied in float64, then rounded."""
+    scale = 2 * math.pi * cell_size * ARCSEC
+    x, y = ((to_tensor(w, torch.float64) * scale).to(like.real.dtype).to(like.device) for w in (v, u))
+    return x.contiguous(), y.contiguous()
+
+
+def to_tensor(values: Array, dtype: torch.dtype) -> Tensor:
+    """Copy an array, which may be a read-only map of a file; a tensor without float64 (Apple's) goes to the CPU."""
+    if isinstance(values, Tensor):
+        return values.detach().to("cpu" if values.device.type == "mps" else values.device).to(dtype)
+    return torch.from_numpy(np.array(values)).to(dtype)
+
+
+def chunks(total: int, size: int) -> Iterator[slice]:
+    """Cut a range into slices; an empty one gives one empty slice, so that the result has its shape and type."""
+    if size < 1:
+        raise ValueError(f"chunk is {size}, and should be at least 1.")
+    for start in range(0, max(total, 1), size):
+        yield slice(start, start + size)
+
+
+def check_npix(npix: int) -> None:
+    """Refuse a grid whose centre would not be on a pixel's corner as the conventions have it."""
+    if npix < 2 or npix % 2:
+        raise ValueError(f"npix is {npix}, and should be an even number, at least 2.")
+
+
+def check_sky(sky: Tensor) -> None:
+    """Refuse what is not a cube of square channels in float32 or float64."""
+    if sky.ndim != 3 or sky.shape[-1] != sky.shape[-2]:
+        raise ValueError(
+            f"The sky has shape {tuple(sky.shape)}, and should have (nchan, npix, npix): "
+            "of one image, pass image[None]."
+        )
+    if sky.dtype not in COMPLEX:
+        raise TypeError(f"The sky is {sky.dtype}, and should be float32 or float64: sky.to(torch.float32).")
+    check_npix(sky.shape[-1])
+
+
+def check_baselines(u: Any, v: Any, nchan: int, nvis: int | None = None) -> tuple[Array, Array]:
+    """Refuse baselines that do not fit each other, the channels or the visibilities."""
+    u, v = (w if isinstance(w, Tensor) else np.asarray(w) for w in (u, v))
+    nvis = u.shape[-1] if nvis is None and u.ndim else nvis
+    if u.shape != v.shape or tuple(u.shape) not in ((nvis,), (nchan, nvis)):
+        raise ValueError(
+            f"u and v have shapes {tuple(u.shape)} and {tuple(v.shape)}, and should both have ({nvis},), "
+            f"or ({nchan}, {nvis}) to differ between channels."
+        )
+    if any(isinstance(w, Tensor) and w.requires_grad for w in (u, v)):
+        raise ValueError("u or v asks for a gradient, and there is none for baselines: pass u.detach(), v.detach().")
+    return u, v

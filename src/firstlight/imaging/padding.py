@@ -1,0 +1,64 @@
+"""Convolve an image with a point-spread function that is as wide as two images, by FFTs on a padded grid."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def spread(image: Tensor, kernel: Tensor) -> Tensor:
+    """Convolve (…, npix, npix) images with what `transfer` made.
+
+    Examples
+    --------
+    A point-spread function with a tail to both sides, and a source at the edge: nothing comes in at the other edge.
+
+    >>> tails = torch.zeros(1, 8, 8)
+    >>> tails[0, 4, 3:6] = torch.tensor([0.5, 1.0, 0.5])
+    >>> image = torch.zeros(1, 4, 4)
+    >>> image[0, 0, 0] = 1
+    >>> spread(image, transfer(tails, 8))[0, 0].round(decimals=6).abs().tolist()
+    [1.0, 0.5, 0.0, 0.0]
+    """
+    npix, width = image.shape[-1], kernel.shape[-2]
+    wide = torch.fft.rfft2(image, s=(width, width))
+    out: Tensor = torch.fft.irfft2(wide * kernel, s=(width, width))
+    return out[..., :npix, :npix]
+
+
+def transfer(point_spread: Tensor, width: int) -> Tensor:
+    """Turn the point-spread function into the real numbers that multiply the FFT of an image padded to ``width``."""
+    npix = point_spread.shape[-1] // 2
+    wide = point_spread.new_zeros(len(point_spread), width, width)
+    # Distance −npix has no partner +npix: with it the function would not be even, nor its transform real.
+    wide[:, : 2 * npix - 1, : 2 * npix - 1] = point_spread[:, 1:, 1:]
+    response: Tensor = torch.fft.rfft2(wide.roll((1 - npix, 1 - npix), dims=(-2, -1)))
+    return response.real.contiguous()
+
+
+def fast_width(least: int) -> int:
+    """Find the next even number without prime factors above 5.
+
+    Examples
+    --------
+    >>> fast_width(1023), fast_width(361)
+    (1024, 384)
+    """
+    width = least + least % 2
+    while True:
+        rest = width
+        for prime in (2, 3, 5):
+            while rest % prime == 0:
+                rest //= prime
+        if rest == 1:
+            return width
+        width += 2
+
+
+def check_width(width: int, npix: int) -> int:
+    """Refuse a padded grid on which the image would wrap onto itself."""
+    if width < 2 * npix - 1:
+        raise ValueError(
+            f"width is {width}, and should be at least 2 * npix - 1 = {2 * npix - 1}, or the edges wrap around."
+        )
+    return width

@@ -1,0 +1,148 @@
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firstlight.imaging.coordinates import (
+    ARCSEC,
+    GridCoords,
+    ground_to_packed,
+    ground_to_sky,
+    packed_to_ground,
+    packed_to_sky,
+    sky_to_ground,
+    sky_to_packed,
+)
+
+COORDS = GridCoords(cell_size=0.03, npix=180)
+
+
+def test_importing_the_package_loads_no_library():
+    code = "import sys, firstlight.imaging; print([m for m in ('numpy', 'torch', 'astropy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_names_of_the_package_are_found_and_others_are_not():
+    import firstlight.imaging as imaging
+
+    assert all(getattr(imaging, name) is not None for name in imaging.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'GridCords'"):
+        _ = imaging.GridCords
+
+
+@pytest.mark.parametrize("npix", [0, -2, 5, 4.5])
+def test_npix_must_be_even(npix):
+    with pytest.raises(ValueError, match="npix must be an even number of pixels"):
+        GridCoords(cell_size=0.1, npix=npix)
+
+
+@pytest.mark.parametrize("cell_size", [0, -0.1, math.nan, math.inf])
+def test_cell_size_must_be_positive(cell_size):
+    with pytest.raises(ValueError, match="cell_size must be a positive number of arcseconds"):
+        GridCoords(cell_size=cell_size, npix=4)
+
+
+def test_two_grids_are_equal_by_what_they_are():
+    assert GridCoords(0.03, 180) == COORDS
+    assert len({COORDS, GridCoords(0.03, 180)}) == 1
+    assert GridCoords(0.03, 182) != COORDS
+    assert GridCoords(0.031, 180) != COORDS
+    assert COORDS != (0.03, 180)
+
+
+# -- Orders ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(4, 4), (1, 6, 6), (2, 3, 8, 8)])
+@pytest.mark.parametrize("kind", [np.asarray, torch.as_tensor], ids=["numpy", "torch"])
+def test_every_order_leads_back_and_numpy_and_torch_agree(shape, kind):
+    sky = np.random.default_rng(0).normal(size=shape)
+    cube = kind(sky)
+    for there, back in ((sky_to_ground, ground_to_sky), (ground_to_packed, packed_to_ground)):
+        np.testing.assert_array_equal(back(there(cube)), sky)
+        np.testing.assert_array_equal(there(cube), there(sky))
+    np.testing.assert_array_equal(packed_to_sky(sky_to_packed(cube)), sky)
+    np.testing.assert_array_equal(sky_to_packed(cube), ground_to_packed(sky_to_ground(sky)))
+
+
+def test_a_source_to_the_north_east_is_up_and_to_the_left():
+    coords = GridCoords(cell_size=0.5, npix=8)
+    east, north = coords.sky_coordinates()
+    row, column = np.argwhere((east == 1.0) & (north == 1.5))[0]
+    assert (row, column) == (7, 1)  # the centre is at row 4, column 3
+    left, right, bottom, top = coords.img_ext
+    assert left - 0.25 - column * 0.5 == 1.0
+    assert bottom + 0.25 + row * 0.5 == 1.5
+    assert (right, top) == (-2.25, 1.75)
+
+
+def test_coordinates_of_all_orders_are_those_of_the_same_pixels():
+    for order, convert in (("packed", sky_to_packed), ("ground", sky_to_ground)):
+        for mine, sky in zip(getattr(COORDS, f"{order}_coordinates")(), COORDS.sky_coordinates(), strict=True):
+            np.testing.assert_array_equal(mine, convert(sky))
+    assert [float(axis[0, 0]) for axis in COORDS.packed_coordinates()] == [0, 0]
+
+
+def test_uv_of_packed_cells_are_the_frequencies_of_the_fft():
+    u, v = COORDS.packed_uv()
+    along = np.fft.fftfreq(180, d=0.03 * ARCSEC)
+    np.testing.assert_allclose(u, np.broadcast_to(along, (180, 180)), rtol=1e-14)
+    np.testing.assert_allclose(v, u.T)
+    assert np.hypot(u, v).max() == pytest.approx(COORDS.q_max)
+    np.testing.assert_allclose((COORDS.uv_edges[1:] + COORDS.uv_edges[:-1]) / 2, COORDS.uv_centers, rtol=1e-9)
+    assert COORDS.vis_ext == (COORDS.uv_edges[0], COORDS.uv_edges[-1]) * 2
+
+
+# -- What fits ---------------------------------------------------------------------------
+
+
+@settings(deadline=None)
+@given(st.floats(0.01, 1), st.integers(0, 3), st.floats(-1, 1))
+def test_data_within_the_grid_fit(part, turn, other):
+    reach = part * COORDS.uv_limit
+    u, v = [(reach, other * reach), (other * reach, reach), (-reach, 0), (0, -reach)][turn]
+    COORDS.check_data_fit([u], [v])
+
+
+@settings(deadline=None)
+@given(st.floats(1.0001, 1e3), st.sampled_from([(1, 0), (0, 1), (-1, 0.3), (0.9, -1)]), st.floats(1e-4, 10))
+def test_data_beyond_the_grid_are_refused_with_a_cell_size_that_does(times, towards, cell_size):
+    coords = GridCoords(cell_size, 64)
+    u, v = ([0, way * times * coords.uv_limit] for way in towards)
+    with pytest.raises(ValueError, match=r"reaches .* wavelengths, but cells of .* hold only") as refusal:
+        coords.check_data_fit(u, v)
+    advised = float(str(refusal.value).split("cell_size of ")[1].split()[0])
+    GridCoords(advised, 64).check_data_fit(u, v)
+    assert advised > 0.85 * cell_size / times  # and not needlessly small
+
+
+def test_kilo_lambda_are_refused_and_their_remedy_does():
+    u, v = np.array([200.0, -1500.0, 700.0]), np.array([1000.0, 0.0, -300.0])
+    with pytest.raises(ValueError, match=r"longest baseline is 1500 .* 0\.044 % .* kilo-lambda, multiply them by 1000"):
+        COORDS.check_data_fit(u, v)
+    COORDS.check_data_fit(1000 * u, 1000 * v)
+
+
+def test_advice_for_truly_short_baselines_does():
+    with pytest.raises(ValueError, match="kilo-lambda") as refusal:
+        COORDS.check_data_fit([300.0], [20.0])
+    advised = float(str(refusal.value).split("cell_size near ")[1].split()[0])
+    GridCoords(advised, 180).check_data_fit([300.0], [20.0])
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_baselines_must_be_finite(bad):
+    with pytest.raises(ValueError, match="must be finite"):
+        COORDS.check_data_fit([1e6, bad], [0, 0])
+
+
+def test_no_baselines_and_none_but_zero_are_refused():
+    with pytest.raises(ValueError, match="no visibilities"):
+        COORDS.check_data_fit([], [])
+    with pytest.raises(ValueError, match="longest baseline is 0 wavelengths"):
+        COORDS.check_data_fit([0.0], [0.0])

@@ -1,0 +1,85 @@
+import copy
+
+import pytest
+import torch
+
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.datasets import GriddedDataset
+from firstlight.imaging.losses import r_chi_squared_gridded
+
+COORDS = GridCoords(cell_size=0.1, npix=8)
+
+
+@pytest.fixture
+def dataset():
+    generator = torch.Generator().manual_seed(0)
+    vis = torch.randn(2, 8, 8, generator=generator, dtype=torch.complex128)
+    weight = torch.rand(2, 8, 8, generator=generator, dtype=torch.float64)
+    return GriddedDataset(coords=COORDS, vis_gridded=vis, weight_gridded=weight, mask=weight > 0.6, nchan=2)
+
+
+MOVES = {
+    "to(float32)": (lambda d: d.to(torch.float32), torch.complex64),
+    "to(complex64)": (lambda d: d.to(torch.complex64), torch.complex64),
+    "to(device, float32)": (lambda d: d.to("cpu", torch.float32), torch.complex64),
+    "float()": (lambda d: d.float(), torch.complex64),
+    "double()": (lambda d: d.double(), torch.complex128),
+    "down and up": (lambda d: d.to(torch.float32).to(torch.float64), torch.complex128),
+    "to(device)": (lambda d: d.to("cpu"), torch.complex128),
+    "inside a module": (lambda d: torch.nn.ModuleList([d]).to(torch.float32)[0], torch.complex64),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Complex modules are a new feature")
+@pytest.mark.parametrize(("move", "dtype"), MOVES.values(), ids=MOVES)
+def test_moves_change_precision_and_never_the_data(dataset, move, dtype):
+    before, model = copy.deepcopy(dataset), torch.zeros(2, 8, 8, dtype=dtype)
+    moved = move(dataset)
+    assert moved is dataset
+    assert moved.vis_indexed.dtype == dtype
+    assert moved.weight_indexed.dtype == dtype.to_real()
+    assert (moved.mask.dtype, moved.index.dtype) == (torch.bool, torch.int64)
+    torch.testing.assert_close(moved.vis_indexed, before.vis_indexed.to(dtype), rtol=1e-6, atol=0)
+    loss, expected = r_chi_squared_gridded(model, moved), r_chi_squared_gridded(model, before)
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_moves_to_a_device_take_every_buffer_along(dataset):
+    assert {buffer.device.type for buffer in dataset.to("meta").buffers()} == {"meta"}
+    assert dataset.vis_indexed.dtype == torch.complex128
+
+
+def test_state_is_saved_and_loaded(dataset):
+    other = copy.deepcopy(dataset)
+    other.vis_indexed.zero_()
+    other.load_state_dict(dataset.state_dict())
+    torch.testing.assert_close(other.vis_indexed, dataset.vis_indexed)
+
+
+def test_cells_are_gathered_in_the_order_of_the_data(dataset):
+    model = torch.randn(2, 8, 8, dtype=torch.complex64, requires_grad=True)
+    cells = dataset(model)
+    torch.testing.assert_close(cells, model[dataset.mask])
+    cells.real.sum().backward()
+    torch.testing.assert_close(model.grad.real, dataset.mask.float())
+
+
+def test_a_mask_takes_cells_away_and_adds_none(dataset):
+    before = copy.deepcopy(dataset)
+    mask = torch.zeros(2, 8, 8, dtype=torch.bool)
+    mask[1, :, ::3] = True
+    dataset.add_mask(mask)
+    kept = before.mask & mask
+    assert 0 < kept.sum() == len(dataset.index) < len(before.index)
+    torch.testing.assert_close(dataset.mask, kept)
+    cube = torch.zeros(2, 8, 8, dtype=torch.complex128)
+    cube[before.mask] = before.vis_indexed
+    torch.testing.assert_close(dataset(cube), dataset.vis_indexed)
+    assert dataset.weight_indexed.shape == dataset.vis_indexed.shape
+
+
+def test_other_shapes_are_refused(dataset):
+    with pytest.raises(ValueError, match=r"cube must be .* = \(2, 8, 8\); got \(1, 8, 8\)"):
+        dataset(torch.zeros(1, 8, 8))
+    with pytest.raises(ValueError, match=r"mask must be"):
+        dataset.add_mask(torch.ones(8, 8))

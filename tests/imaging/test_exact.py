@@ -1,0 +1,438 @@
+from __future__ import annotations
+
+import doctest
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from direct import ARCSEC, CELL, baselines, field_filling, ratio_error, sky_of, vis_of
+
+from firstlight.imaging import exact, padding
+from firstlight.imaging.exact import ExactLikelihood
+from firstlight.imaging.padding import fast_width
+
+NPIX, NVIS = 32, 1000
+
+
+@dataclass
+class Observation:
+    """A field-filling sky, its noisy visibilities, and the truth about any image."""
+
+    sky: np.ndarray
+    u: np.ndarray
+    v: np.ndarray
+    weight: np.ndarray
+    data: np.ndarray
+    beam: np.ndarray | float = 1.0
+    factor: np.ndarray | float = 1.0
+
+    def model(self, image) -> np.ndarray:
+        return self.factor * vis_of(np.asarray(image, dtype=np.float64) * self.beam, self.u, self.v)
+
+    def chi_squared(self, image) -> np.ndarray:
+        return (self.weight * np.abs(self.data - self.model(image)) ** 2).sum(-1)
+
+    def gradient(self, image) -> np.ndarray:
+        back = self.weight * np.conj(self.factor) * (self.data - self.model(image))
+        return -2 * self.beam * sky_of(np.broadcast_to(back, self.data.shape), self.u, self.v, image.shape[-1])
+
+    def likelihood(self, dtype: torch.dtype = torch.float64, **options) -> ExactLikelihood:
+        extra = {
+            name: getattr(self, name) for name in ("beam", "factor") if isinstance(getattr(self, name), np.ndarray)
+        }
+        return ExactLikelihood(
+            self.u, self.v, self.data, self.weight, CELL, self.sky.shape[-1], dtype=dtype, **extra, **options
+        )
+
+
+def observe(snr: float, nchan: int = 1, own_uv: bool = False, seed: int = 0, **extra) -> Observation:
+    """Observe at a signal-to-noise ``snr`` a visibility (rms), with weights that differ by a factor of 100."""
+    rng = np.random.default_rng(seed + 100)
+    u, v = baselines(NVIS, seed)
+    if own_uv:
+        stretch = 1 + 0.01 * np.arange(nchan)[:, None]
+        u, v = u * stretch, v * stretch
+    seen = Observation(field_filling(nchan, NPIX, seed), u, v, np.ones(NVIS), np.zeros((nchan, NVIS)), **extra)
+    vis = seen.model(seen.sky)
+    sigma = rng.uniform(0.3, 3, NVIS)
+    sigma *= np.sqrt((np.abs(vis / sigma) ** 2).mean()) / snr
+    seen.weight = 1 / sigma**2
+    seen.data = vis + sigma * (rng.standard_normal(vis.shape) + 1j * rng.standard_normal(vis.shape))
+    return seen
+
+
+def value_and_gradient(likelihood: ExactLikelihood, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    image = image.clone().requires_grad_()
+    value = likelihood.chi_squared(image)
+    value.sum().backward()
+    return value.detach(), image.grad
+
+
+def gradient_error(gradient: torch.Tensor, seen: Observation, image) -> float:
+    """The gradient's error over the gradient at the true sky, which is made of noise alone."""
+    off = gradient.double().numpy() - seen.gradient(np.asarray(image, dtype=np.float64))
+    return float(np.linalg.norm(off) / np.linalg.norm(seen.gradient(seen.sky)))
+
+
+@pytest.mark.parametrize("snr", [1, 10, 100])
+@pytest.mark.parametrize("nchan", [1, 3])
+@pytest.mark.parametrize("own_uv", [True, False])
+def test_float64_is_the_direct_sum(snr: float, nchan: int, own_uv: bool) -> None:
+    seen = observe(snr, nchan, own_uv)
+    likelihood = seen.likelihood()
+    for image in (torch.tensor(seen.sky), torch.tensor(field_filling(nchan, NPIX, seed=5))):
+        value, gradient = value_and_gradient(likelihood, image)
+        assert value.dtype == torch.float64
+        assert ratio_error(value, seen.chi_squared(image)) < 1e-10
+        assert gradient_error(gradient, seen, image) < 1e-8
+
+
+def at_distance(share: float, likelihood: ExactLikelihood, seed: int = 3) -> torch.Tensor:
+    """An image as far from the reference as makes δ·Tδ this share of c₀, in each channel."""
+    away = torch.tensor(np.random.default_rng(seed).uniform(-1, 1, likelihood.reference.shape))
+    away = away.to(likelihood.reference)
+    curved = (away * likelihood.respond(away)).sum((-2, -1), keepdim=True)
+    return likelihood.reference + away * (share * likelihood.c0[:, None, None] / curved).sqrt().to(away)
+
+
+@pytest.mark.parametrize("snr", [1, 100, 1e4])
+@pytest.mark.parametrize("nchan", [1, 2])
+def test_recentred_float32_is_exact_wherever_no_recentring_is_due(snr: float, nchan: int) -> None:
+    seen = observe(snr, nchan, own_uv=nchan > 1)
+    likelihood = seen.likelihood(torch.float32)
+    likelihood.recentre(torch.tensor(seen.sky))
+    for share in (0, 0.01, 1, 3):
+        image = at_distance(share, likelihood)
+        assert not likelihood.needs_recentring(image)
+        value, gradient = value_and_gradient(likelihood, image)
+        assert gradient.dtype == torch.float32
+        assert ratio_error(value, seen.chi_squared(image)) < 1e-7
+        assert gradient_error(gradient, seen, image) < 1e-5
+
+
+def test_recentred_float32_far_away_keeps_its_digits_for_there() -> None:
+    """Where chi² is a million times that of the reference, errors are small against what is there."""
+    seen = observe(1e4)
+    likelihood = seen.likelihood(torch.float32)
+    likelihood.recentre(torch.tensor(seen.sky))
+    image = at_distance(1e6, likelihood)
+    value, gradient = value_and_gradient(likelihood, image)
+    assert ratio_error(value, seen.chi_squared(image)) < 1e-6
+    truth = seen.gradient(image.double().numpy())
+    assert np.linalg.norm(gradient.numpy() - truth) < 1e-6 * np.linalg.norm(truth)
+
+
+def test_float32_about_an_empty_reference_fails_and_is_told_to_recentre() -> None:
+    seen = observe(600)
+    likelihood = seen.likelihood(torch.float32)
+    image = torch.tensor(seen.sky, dtype=torch.float32)
+    value, gradient = value_and_gradient(likelihood, image)
+    assert ratio_error(value, seen.chi_squared(image)) > 1e-4
+    assert gradient_error(gradient, seen, image) > 1e-5
+    assert likelihood.needs_recentring(image)
+    likelihood.recentre(image)
+    assert not likelihood.needs_recentring(image)
+
+
+def test_one_channel_in_need_is_enough() -> None:
+    seen = observe(50, nchan=2)
+    likelihood = seen.likelihood()
+    reference = torch.tensor(seen.sky)
+    reference[1] *= 1.5
+    likelihood.recentre(reference)
+    assert likelihood.needs_recentring(torch.tensor(seen.sky))
+    assert not likelihood.needs_recentring(reference)
+
+
+def test_reference_is_rounded_before_its_visibilities_are_made() -> None:
+    seen = observe(600)
+    likelihood = seen.likelihood(torch.float32)
+    likelihood.recentre(torch.tensor(seen.sky))
+    rounded = torch.tensor(seen.sky, dtype=torch.float32)
+    assert torch.equal(likelihood.reference, rounded)
+    assert ratio_error(likelihood.c0, seen.chi_squared(rounded)) < 1e-10
+    rounded += 1  # the reference is a copy
+    assert not torch.equal(likelihood.reference, rounded)
+
+
+def fitted(seen: Observation, dtype: torch.dtype) -> float:
+    """Fit by L-BFGS with a smooth prior, re-centring between its runs; the objective by the direct sum."""
+    likelihood, image = seen.likelihood(dtype), torch.ones(seen.sky.shape, dtype=dtype, requires_grad=True)
+
+    def objective(image, chi_squared):
+        return chi_squared.sum() + 1e3 * (image.diff(dim=-1).double().square().sum() + image.double().square().sum())
+
+    for _ in range(8):
+        likelihood.recentre(image)
+        optimizer = torch.optim.LBFGS([image], max_iter=15, line_search_fn="strong_wolfe")
+
+        def closure():
+            optimizer.zero_grad()  # noqa: B023
+            loss = objective(image, likelihood.chi_squared(image))
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)
+    done = image.detach().double()
+    return float(objective(done, torch.tensor(seen.chi_squared(done))))
+
+
+def test_recentred_float32_fit_ends_where_float64_ends() -> None:
+    seen = observe(60)
+    assert ratio_error(fitted(seen, torch.float32), fitted(seen, torch.float64)) < 1e-3
+
+
+def test_gradient_against_finite_differences() -> None:
+    seen = observe(5, nchan=2, own_uv=True)
+    likelihood, image = seen.likelihood(), torch.tensor(field_filling(2, NPIX, seed=9))
+    _, gradient = value_and_gradient(likelihood, image)
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        way = torch.tensor(rng.standard_normal(image.shape))
+        slope = (likelihood(image + 1e-3 * way) - likelihood(image - 1e-3 * way)) / 2e-3
+        assert ratio_error((gradient * way).sum(), slope) < 1e-7
+
+
+def test_gradient_scales_with_what_comes_back_channel_by_channel() -> None:
+    seen = observe(5, nchan=2)
+    likelihood, image = seen.likelihood(), torch.tensor(field_filling(2, NPIX, seed=9), requires_grad=True)
+    (likelihood.chi_squared(image) * torch.tensor([3.0, 0.0])).sum().backward()
+    plain = value_and_gradient(likelihood, image.detach())[1]
+    assert torch.allclose(image.grad[0], 3 * plain[0], rtol=1e-14)
+    assert image.grad[1].abs().max() == 0
+
+
+def test_second_derivative_is_twice_the_response() -> None:
+    seen = observe(5, nchan=2, own_uv=True)
+    likelihood = seen.likelihood()
+    image = torch.tensor(seen.sky, requires_grad=True)
+    way = torch.tensor(field_filling(2, NPIX, 1))
+    (gradient,) = torch.autograd.grad(likelihood(image), image, create_graph=True)
+    (bent,) = torch.autograd.grad((gradient * way).sum(), image)
+    expected = 2 * likelihood.respond(way)
+    assert (bent - expected).abs().max() < 1e-13 * expected.abs().max()
+
+
+@pytest.mark.parametrize("own_uv", [True, False])
+def test_response_is_self_adjoint_and_the_direct_one(own_uv: bool) -> None:
+    seen = observe(20, nchan=2, own_uv=own_uv)
+    likelihood = seen.likelihood()
+    a, b = (torch.tensor(field_filling(2, NPIX, seed)) for seed in (1, 2))
+    assert ratio_error((a * likelihood.respond(b)).sum(), (b * likelihood.respond(a)).sum()) < 1e-12
+    direct = sky_of(seen.weight * vis_of(a, seen.u, seen.v), seen.u, seen.v, NPIX)
+    assert np.abs(likelihood.respond(a).numpy() - direct).max() < 1e-12 * np.abs(direct).max()
+
+
+def test_response_is_linear_in_the_weights() -> None:
+    seen, image = observe(20), torch.tensor(field_filling(1, NPIX, 1))
+    rng = np.random.default_rng(4)
+    one, two = rng.uniform(0, 1, (2, NVIS))
+
+    def response(weight):
+        return ExactLikelihood(seen.u, seen.v, seen.data, weight, CELL, NPIX, dtype=torch.float64).respond(image)
+
+    both = response(2 * one + 3 * two)
+    assert (both - 2 * response(one) - 3 * response(two)).abs().max() < 1e-12 * both.abs().max()
+
+
+def test_any_width_of_padding_gives_the_same() -> None:
+    seen = observe(20)
+    image = torch.tensor(field_filling(1, NPIX, 1))
+    widths = (2 * NPIX - 1, 2 * NPIX, 2 * NPIX + 1, 81)
+    results = [value_and_gradient(seen.likelihood(width=width), image) for width in widths]
+    for value, gradient in results[1:]:
+        assert ratio_error(value, results[0][0]) < 1e-12
+        assert (gradient - results[0][1]).abs().max() < 1e-12 * gradient.abs().max()
+    with pytest.raises(ValueError, match="wrap around"):
+        seen.likelihood(width=2 * NPIX - 2)
+
+
+def test_fast_widths_are_even_smooth_and_wide_enough() -> None:
+    for least in range(1, 400):
+        width = fast_width(least)
+        rest = width
+        for prime in (2, 3, 5):
+            while rest % prime == 0:
+                rest //= prime
+        assert (rest, width % 2) == (1, 0)
+        assert least <= width < 1.4 * least + 2
+
+
+def test_without_padding_a_full_field_would_show() -> None:
+    """The sky of these tests is one that a kernel without doubling gets wrong."""
+    seen = observe(20)
+    likelihood, image = seen.likelihood(), torch.tensor(seen.sky)
+    unpadded = torch.fft.irfft2(torch.fft.rfft2(image) * likelihood.kernel[:, ::2, ::2], s=(NPIX, NPIX))
+    plain = likelihood.c0 + (image * (unpadded - 2 * likelihood.dirty)).sum((-2, -1))
+    assert ratio_error(plain, seen.chi_squared(image)) > 1e-2
+
+
+@pytest.mark.parametrize("transform", [lambda x: x.flip(-1), lambda x: x.flip(-2), lambda x: x.transpose(-1, -2)])
+def test_mirrored_sky_is_not_the_sky(transform) -> None:
+    seen = observe(20)
+    likelihood, image = seen.likelihood(), transform(torch.tensor(seen.sky))
+    assert ratio_error(likelihood(image), likelihood(torch.tensor(seen.sky))) > 0.1
+    assert ratio_error(likelihood(image), seen.chi_squared(image)) < 1e-10
+
+
+def test_another_channels_kernel_would_show() -> None:
+    seen = observe(100, nchan=2, own_uv=True)
+    likelihood = seen.likelihood()
+    likelihood.kernel = likelihood.kernel[:1].expand(2, -1, -1)
+    error = np.abs(likelihood.chi_squared(torch.tensor(seen.sky)).numpy() / seen.chi_squared(seen.sky) - 1)
+    assert error[0] < 1e-10
+    assert error[1] > 1e-3
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+@pytest.mark.parametrize("each_channel", [True, False])
+def test_beam_and_factors(dtype: torch.dtype, each_channel: bool) -> None:
+    rng = np.random.default_rng(8)
+    y, x = np.mgrid[:NPIX, :NPIX] / NPIX - 0.4
+    beam = np.exp(-(x**2 + 2 * y**2))
+    factor = rng.uniform(0.3, 1.5, NVIS) * np.exp(2j * np.pi * rng.uniform(size=NVIS))
+    if each_channel:
+        beam, factor = np.array([beam, beam**2]), np.array([factor, factor[::-1]])
+    seen = observe(30, nchan=2, beam=beam, factor=factor)
+    likelihood = seen.likelihood(dtype)
+    likelihood.recentre(torch.tensor(seen.sky))
+    image = at_distance(1, likelihood)
+    value, gradient = value_and_gradient(likelihood, image)
+    assert ratio_error(value, seen.chi_squared(image)) < (1e-10 if dtype == torch.float64 else 1e-7)
+    assert gradient_error(gradient, seen, image) < (1e-10 if dtype == torch.float64 else 1e-5)
+
+
+def test_two_spectral_windows_in_one_kernel() -> None:
+    seen = observe(30)
+    both = Observation(
+        seen.sky, *(np.concatenate([w, 1.03 * w]) for w in (seen.u, seen.v)), np.tile(seen.weight, 2), np.zeros(1)
+    )
+    both.data = both.model(seen.sky) + np.tile(seen.data - seen.model(seen.sky), 2)
+    assert ratio_error(both.likelihood()(torch.tensor(seen.sky)), both.chi_squared(seen.sky)) < 1e-10
+
+
+def test_channels_in_chunks_and_visibilities_in_chunks_change_nothing() -> None:
+    seen = observe(20, nchan=3, own_uv=True)
+    image = torch.tensor(field_filling(3, NPIX, 1))
+    whole, parts = seen.likelihood(), seen.likelihood(chunk=701, channels_at_once=2)
+    assert ratio_error(parts.chi_squared(image), whole.chi_squared(image)) < 1e-12
+    assert ratio_error(parts.residuals().abs(), whole.residuals().abs()) < 1e-12
+
+
+def test_shared_baselines_share_one_kernel_and_own_weights_do_not() -> None:
+    seen = observe(20, nchan=3)
+    assert seen.likelihood().kernel.shape[0] == 1
+    seen.weight = seen.weight * np.array([[1.0], [2.0], [0.5]])
+    likelihood, image = seen.likelihood(), torch.tensor(field_filling(3, NPIX, 1))
+    assert likelihood.kernel.shape[0] == 3
+    assert ratio_error(likelihood.chi_squared(image), seen.chi_squared(image)) < 1e-10
+
+
+def test_true_sky_scores_one_in_five_seeds() -> None:
+    """Reduced chi² scatters by 1/√N with the noise, the mean of five by less than half of that."""
+    off = []
+    for seed in range(5):
+        seen = observe(6, seed=seed)
+        off.append(seen.likelihood(torch.float32)(torch.tensor(seen.sky, dtype=torch.float32)).item() / (2 * NVIS) - 1)
+    assert np.abs(off).max() < 4 / np.sqrt(NVIS)
+    assert abs(np.mean(off)) < 1 / np.sqrt(NVIS)
+
+
+def test_residuals_of_the_reference_and_of_any_image() -> None:
+    seen = observe(20, nchan=2)
+    likelihood, image = seen.likelihood(), torch.tensor(field_filling(2, NPIX, 1))
+    assert np.abs(likelihood.residuals().numpy() - seen.data).max() < 1e-12
+    expected = seen.data - seen.model(image)
+    assert np.abs(likelihood.residuals(image).numpy() - expected).max() < 1e-12 * np.abs(expected).max()
+
+
+def test_new_data_keep_the_kernel_bit_for_bit() -> None:
+    seen = observe(20)
+    likelihood, image = seen.likelihood(), torch.tensor(field_filling(1, NPIX, 1))
+    kernel = likelihood.kernel.clone()
+    seen.data = seen.data * np.exp(0.3j)
+    likelihood.replace_data(seen.data)
+    assert torch.equal(likelihood.kernel, kernel)
+    assert ratio_error(likelihood(image), seen.chi_squared(image)) < 1e-10
+    with pytest.raises(ValueError, match=r"\(1, 999\)"):
+        likelihood.replace_data(seen.data[:, 1:])
+
+
+def test_flagged_visibilities_may_hold_anything() -> None:
+    seen = observe(20)
+    seen.weight[::7] = 0
+    image = torch.tensor(field_filling(1, NPIX, 1))
+    expected = seen.chi_squared(image)
+    seen.data[:, ::7] = np.nan
+    value, gradient = value_and_gradient(seen.likelihood(), image)
+    assert ratio_error(value, expected) < 1e-10
+    assert gradient.isfinite().all()
+
+
+def test_change_of_type_makes_everything_anew() -> None:
+    seen = observe(600, nchan=2)
+    likelihood = seen.likelihood(torch.float64)
+    likelihood.recentre(torch.tensor(seen.sky))
+    assert likelihood.to(torch.float32) is likelihood
+    image = at_distance(1, likelihood)
+    assert image.dtype == torch.float32
+    assert ratio_error(likelihood.chi_squared(image), seen.chi_squared(image)) < 1e-7
+    assert likelihood.double().kernel.dtype == torch.float64
+    assert ratio_error(likelihood.chi_squared(image.double()), seen.chi_squared(image)) < 1e-10
+
+
+def test_read_only_files_and_tensors(tmp_path) -> None:
+    seen = observe(20)
+    expected = seen.likelihood()(torch.tensor(seen.sky))
+    for name in ("u", "v", "data", "weight"):
+        np.save(tmp_path / f"{name}.npy", getattr(seen, name))
+    for load in (
+        lambda name: np.load(tmp_path / f"{name}.npy", mmap_mode="r"),
+        lambda name: torch.tensor(getattr(seen, name)),
+    ):
+        other = Observation(seen.sky, **{name: load(name) for name in ("u", "v", "weight", "data")})
+        assert other.likelihood()(torch.tensor(seen.sky)) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weight": -np.ones(5)}, "5 weights are negative"),
+        ({"weight": np.full(5, np.inf)}, "5 weights"),
+        ({"weight": np.ones(4)}, r"weight has shape \(4,\)"),
+        ({"data": np.array([1, np.nan, 1, 1, 1]) + 0j}, "1 visibilities with a weight are not finite"),
+        ({"data": np.ones(4) + 0j}, r"u and v have shapes \(5,\)"),
+        ({"factor": np.ones((2, 5))}, "factor has shape"),
+        ({"beam": np.ones((3, 4, 4))}, "beam has shape"),
+        ({"npix": 5}, "npix is 5"),
+    ],
+)
+def test_what_does_not_fit_is_named(change: dict, message: str) -> None:
+    uv = np.linspace(-1, 1, 5) / (4 * CELL * ARCSEC)
+    good = {"u": uv, "v": uv, "data": np.ones(5) + 0j, "weight": np.ones(5), "cell_size": CELL, "npix": 4}
+    with pytest.raises(ValueError, match=message):
+        ExactLikelihood(**(good | change))
+
+
+def test_images_are_neither_broadcast_nor_rounded_in_silence() -> None:
+    likelihood = observe(5, nchan=2).likelihood(torch.float32)
+    for image in (torch.ones(1, NPIX, NPIX), torch.ones(NPIX, NPIX), torch.ones(2, NPIX, NPIX).double()):
+        with pytest.raises(ValueError, match="The image is"):
+            likelihood(image)
+
+
+def test_examples_in_docstrings() -> None:
+    assert doctest.testmod(exact, extraglobs={"np": np}).failed == 0
+    assert doctest.testmod(padding).failed == 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_same_on_a_cuda_device(dtype: torch.dtype) -> None:
+    seen = observe(100, nchan=2, own_uv=True)
+    likelihood = seen.likelihood(dtype).to("cuda")
+    likelihood.recentre(torch.tensor(seen.sky, device="cuda"))
+    value = likelihood.chi_squared(torch.tensor(seen.sky, dtype=dtype, device="cuda"))
+    assert value.device.type == "cuda"
+    assert ratio_error(value.cpu(), seen.chi_squared(seen.sky.astype(str(dtype)[6:]))) < 1e-7

@@ -1,0 +1,175 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firstlight.imaging import gridding
+from firstlight.imaging.coordinates import GridCoords
+
+COORDS = GridCoords(cell_size=0.05, npix=12)
+
+
+def tracks(nchan=1, nvis=400, seed=0, reach=1.0):
+    """Baselines all over the grid, and the same number of weights and visibilities."""
+    rng = np.random.default_rng(seed)
+    limit = reach * COORDS.uv_limit
+    return {
+        "uu": rng.uniform(-limit, limit, (nchan, nvis)),
+        "vv": rng.uniform(-limit, limit, (nchan, nvis)),
+        "weight": rng.uniform(0.5, 2, (nchan, nvis)),
+        "data_re": rng.normal(size=(nchan, nvis)),
+        "data_im": rng.normal(size=(nchan, nvis)),
+    }
+
+
+def slow_means(uu, vv, weight, data_re, data_im):
+    """One visibility at a time: find the nearest cell, add to it."""
+    u, v = COORDS.packed_uv()
+    shape = (len(uu), COORDS.npix, COORDS.npix)
+    total, weights = np.zeros(shape, complex), np.zeros(shape)
+    for channel, k in np.ndindex(uu.shape):
+        distance = np.maximum(abs(u - uu[channel, k]), abs(v - vv[channel, k]))
+        cell = (channel, *np.unravel_index(np.argmin(distance), distance.shape))
+        total[cell] += weight[channel, k] * complex(data_re[channel, k], data_im[channel, k])
+        weights[cell] += weight[channel, k]
+    return total / np.where(weights > 0, weights, 1), weights
+
+
+@given(st.integers(1, 3), st.integers(1, 60), st.integers(0, 10_000), st.floats(0.05, 1))
+@settings(max_examples=30, deadline=None)
+def test_means_are_those_of_a_slow_loop(nchan, nvis, seed, reach):
+    data = tracks(nchan, nvis, seed, reach)
+    data["weight"][:, ::3] *= 1e-3
+    vis, weight = gridding.DataAverager(COORDS, **data).cell_means()
+    expected, weights = slow_means(**data)
+    np.testing.assert_allclose(weight, weights, rtol=1e-12)
+    np.testing.assert_allclose(vis, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_no_mirror_images_are_added():
+    one = {"uu": [3 * COORDS.du], "vv": [-2 * COORDS.du], "weight": [2.0], "data_re": [1.0], "data_im": [5.0]}
+    vis, weight = gridding.Gridder(coords=COORDS, **one).cell_means()
+    assert np.argwhere(weight).tolist() == [[0, 10, 3]]
+    assert vis[0, 10, 3] == 1 + 5j
+
+
+def test_the_data_set_holds_the_filled_cells_of_every_channel():
+    data = tracks(nchan=3, nvis=50)
+    data["weight"][1, 7] = 0
+    averager = gridding.DataAverager(COORDS, **data)
+    vis, weight = averager.cell_means()
+    dataset = averager.to_pytorch_dataset(check_visibility_scatter=False)
+    assert dataset.nchan == 3
+    np.testing.assert_array_equal(dataset.mask.numpy(), weight > 0)
+    np.testing.assert_array_equal(dataset.vis_indexed.numpy(), vis[weight > 0])
+    np.testing.assert_array_equal(dataset.weight_indexed.numpy(), weight[weight > 0])
+
+
+def test_one_channel_of_baselines_and_weights_serves_all():
+    data = tracks(nchan=2, nvis=30)
+    for name in ("uu", "vv", "weight"):
+        data[name][1] = data[name][0]
+    shared = data | {name: data[name][0] for name in ("uu", "vv", "weight")}
+    for mine, expected in zip(
+        gridding.DataAverager(COORDS, **shared).cell_means(),
+        gridding.DataAverager(COORDS, **data).cell_means(),
+        strict=True,
+    ):
+        np.testing.assert_array_equal(mine, expected)
+
+
+# -- Scatter -----------------------------------------------------------------------------
+
+
+def noisy(sigma_true, nvis=20_000):
+    data = tracks(nvis=nvis)
+    sigma = sigma_true / np.sqrt(data["weight"])
+    rng = np.random.default_rng(5)
+    return data | {name: 40.0 + sigma * rng.normal(size=(1, nvis)) for name in ("data_re", "data_im")}
+
+
+@pytest.mark.parametrize("sigma", [0.1, 1.0, 3.0])
+def test_scatter_is_measured_in_units_of_the_weights(sigma):
+    averager = gridding.DataAverager(COORDS, **noisy(sigma))
+    assert averager.scatter(*averager.cell_means()) == [pytest.approx(sigma, rel=0.02)]
+
+
+def test_weights_that_promise_too_much_are_told_with_the_factor_that_mends_them():
+    data = noisy(3.0)
+    with pytest.warns(UserWarning, match=r"channel 0 scatter (3|2\.9).*max_scatter=1\.2") as told:
+        gridding.DataAverager(COORDS, **data).to_pytorch_dataset()
+    factor = float(str(told[0].message).split("multiply them by ")[1].split()[0].rstrip("."))
+    mended = data | {"weight": factor * data["weight"]}
+    gridding.DataAverager(COORDS, **mended).to_pytorch_dataset()
+    gridding.DataAverager(COORDS, **data).to_pytorch_dataset(check_visibility_scatter=False)
+    gridding.DataAverager(COORDS, **data).to_pytorch_dataset(max_scatter=4)
+
+
+def test_a_visibility_a_cell_has_no_scatter():
+    cells = np.arange(1, 5) * COORDS.du
+    averager = gridding.DataAverager(COORDS, cells, 0 * cells, [1, 1, 1, 0], [1, 2, 3, 4], [9, 9, 9, 9])
+    assert math.isnan(averager.scatter(*averager.cell_means())[0])
+    assert len(averager.to_pytorch_dataset().index) == 3
+
+
+# -- What is refused ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["data_re", "data_im", "uu", "vv", "weight"])
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_values_that_are_no_numbers_are_refused(name, bad):
+    data = tracks()
+    data[name][0, 17] = bad
+    with pytest.raises(ValueError, match="finite"):
+        gridding.DataAverager(COORDS, **data)
+
+
+def test_negative_weights_and_channels_without_any_are_refused():
+    data = tracks(nchan=3)
+    data["weight"][1] = 0
+    with pytest.raises(ValueError, match="channel 1 has no weight above zero"):
+        gridding.DataAverager(COORDS, **data)
+    data["weight"][1, 4] = -1
+    with pytest.raises(ValueError, match="not negative"):
+        gridding.DataAverager(COORDS, **data)
+
+
+@pytest.mark.parametrize(
+    ("name", "cut"), [("uu", np.s_[:, 1:]), ("weight", np.s_[:, :1]), ("vv", np.s_[:1]), ("data_im", np.s_[0, 0])]
+)
+def test_lengths_that_differ_are_refused_with_all_shapes(name, cut):
+    data = tracks(nchan=3)
+    data[name] = data[name][cut]
+    if name == "vv":
+        assert gridding.DataAverager(COORDS, **data).nchan == 3  # one channel for all
+    else:
+        with pytest.raises(ValueError, match=r"data_re \(3, 400\)"):
+            gridding.DataAverager(COORDS, **data)
+
+
+def test_fewer_data_than_baselines_are_refused():
+    data = tracks(nchan=3)
+    with pytest.raises(ValueError, match=r"shape.*data_re \(400,\)"):
+        gridding.DataAverager(COORDS, **data | {name: data[name][0] for name in ("data_re", "data_im")})
+
+
+def test_no_data_are_refused():
+    with pytest.raises(ValueError, match="no visibilities"):
+        gridding.DataAverager(COORDS, [], [], [], [], [])
+
+
+def test_mirrored_duplicates_are_refused_and_each_half_is_not():
+    data = tracks()
+    signs = {"uu": -1, "vv": -1, "weight": 1, "data_re": 1, "data_im": -1}
+    twice = {name: np.hstack([data[name], sign * data[name]]) for name, sign in signs.items()}
+    with pytest.raises(ValueError, match="Keep one of each pair"):
+        gridding.DataAverager(COORDS, **twice)
+    gridding.DataAverager(COORDS, **{name: sign * data[name] for name, sign in signs.items()})
+
+
+def test_kilo_lambda_are_refused():
+    data = tracks()
+    with pytest.raises(ValueError, match="kilo-lambda"):
+        gridding.DataAverager(COORDS, **data | {"uu": data["uu"] / 1000, "vv": data["vv"] / 1000})

@@ -1,0 +1,84 @@
+import pytest
+import torch
+from torch.nn import functional
+
+from firstlight.imaging.coordinates import GridCoords, packed_to_sky, sky_to_packed
+from firstlight.imaging.images import BaseCube, HannConvCube, ImageCube
+from firstlight.imaging.precomposed import GriddedNet, SimpleNet
+
+COORDS = GridCoords(cell_size=0.2, npix=10)
+
+
+def smoothed(sky):
+    return packed_to_sky(HannConvCube(len(sky))(sky_to_packed(sky)))
+
+
+def test_hann_is_the_two_dimensional_convolution_of_the_map_edges_included():
+    sky = torch.rand(3, 10, 10, dtype=torch.float64)
+    along = torch.tensor([0.25, 0.5, 0.25], dtype=torch.float64)
+    kernel = torch.outer(along, along).expand(3, 1, 3, 3)
+    torch.testing.assert_close(smoothed(sky), functional.conv2d(sky, kernel, padding=1, groups=3), rtol=0, atol=1e-15)
+
+
+def test_hann_keeps_the_flux_of_all_but_the_edge():
+    sky = torch.zeros(2, 10, 10, dtype=torch.float64)
+    sky[:, 1:-1, 1:-1] = torch.rand(2, 8, 8, dtype=torch.float64)
+    torch.testing.assert_close(smoothed(sky).sum(dim=(1, 2)), sky.sum(dim=(1, 2)), rtol=1e-12, atol=0)
+    full = torch.ones(1, 10, 10, dtype=torch.float64)
+    assert smoothed(full).sum().item() == pytest.approx(9.5**2)  # a quarter pixel is lost at each end of each axis
+
+
+def test_hann_carries_nothing_across_the_edge():
+    sky = torch.zeros(1, 10, 10)
+    sky[0, 0, 9] = 16
+    assert smoothed(sky)[0].nonzero().tolist() == [[0, 8], [0, 9], [1, 8], [1, 9]]
+
+
+def test_gradients_of_the_chain_are_right():
+    cube = torch.randn(1, 6, 6, dtype=torch.float64, requires_grad=True)
+    coords = GridCoords(cell_size=0.2, npix=6)
+
+    def vis(parameters):
+        image = HannConvCube()(functional.softplus(parameters))
+        return torch.view_as_real(coords.cell_size**2 * torch.fft.fft2(image))
+
+    assert torch.autograd.gradcheck(vis, cube)
+
+
+def test_base_cube_is_positive_and_starts_from_a_copy():
+    start = torch.full((2, 10, 10), -50.0, dtype=torch.float64)
+    base = BaseCube(COORDS, nchan=2, base_cube=start)
+    start[:] = 7
+    cube = base()
+    assert cube.dtype == torch.float64
+    assert (cube > 0).all()
+    assert cube.max() < 1e-20
+    assert BaseCube(COORDS)().dtype == torch.get_default_dtype()
+    assert (BaseCube(COORDS, pixel_mapping=torch.exp)() == torch.exp(torch.tensor(-3.0))).all()
+
+
+def test_cubes_of_another_shape_are_refused():
+    with pytest.raises(ValueError, match=r"base_cube must be .* \(2, 10, 10\); got \(1, 10, 10\)"):
+        BaseCube(COORDS, nchan=2, base_cube=torch.zeros(1, 10, 10))
+    with pytest.raises(ValueError, match=r"got \(10, 10\)"):
+        ImageCube(COORDS)(torch.zeros(10, 10))
+
+
+def test_flux_is_of_each_channel_in_jansky():
+    image = ImageCube(COORDS, nchan=2)
+    with pytest.raises(RuntimeError, match="no image yet"):
+        _ = image.sky_cube
+    sky = torch.rand(2, 10, 10, dtype=torch.float64)
+    image(sky_to_packed(sky))
+    torch.testing.assert_close(image.sky_cube, sky, rtol=0, atol=0)
+    torch.testing.assert_close(image.flux, sky.sum(dim=(1, 2)) * 0.04, rtol=1e-12, atol=0)
+
+
+def test_model_holds_image_and_visibilities_of_the_same_sky():
+    model = SimpleNet(coords=COORDS, nchan=3, base_cube=torch.randn(3, 10, 10, dtype=torch.float64))
+    assert isinstance(model, GriddedNet)
+    vis = model()
+    torch.testing.assert_close(vis[:, 0, 0].real, model.icube.flux, rtol=1e-12, atol=0)
+    assert [name for name, _ in model.named_parameters()] == ["bcube.base_cube"]
+    assert model.float()().dtype == torch.complex64
+    assert model.double()().dtype == torch.complex128

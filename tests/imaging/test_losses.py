@@ -1,0 +1,127 @@
+import math
+
+import pytest
+import torch
+
+from firstlight.imaging import losses
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.datasets import GriddedDataset
+
+
+def cube(*shape, seed=0):
+    return torch.rand(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 0.1
+
+
+PRIOR = cube(2, 5, 6, seed=9)
+MASK = cube(2, 5, 6, seed=3) > 0.6
+LOSSES = {
+    "entropy": lambda image: losses.entropy(image, 0.3, tot_flux=2.0),
+    "entropy about an image": lambda image: losses.entropy(image, PRIOR),
+    "sparsity": losses.sparsity,
+    "sparsity in a mask": lambda image: losses.sparsity(image, MASK),
+    "TV_image": losses.TV_image,
+    "TV_channel": losses.TV_channel,
+    "TSV": losses.TSV,
+    "edge_clamp": losses.edge_clamp,
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_gradient_is_that_of_central_differences(loss):
+    image = cube(2, 5, 6).requires_grad_()  # neither square nor symmetric
+    (slope,) = torch.autograd.grad(loss(image), image)
+    step, flat = 1e-6, image.detach().reshape(-1)
+    for at in range(flat.numel()):
+        shift = torch.zeros_like(flat)
+        shift[at] = step
+        up, down = (loss((flat + sign * shift).reshape(2, 5, 6)).item() for sign in (1, -1))
+        assert slope.reshape(-1)[at].item() == pytest.approx((up - down) / (2 * step), rel=1e-6, abs=1e-7)
+
+
+def test_gradient_of_chi_squared_is_that_of_central_differences():
+    image = cube(1, 6, 6).requires_grad_()
+    mask = cube(1, 6, 6, seed=1) > 0.5
+    data = torch.complex(cube(1, 6, 6, seed=2), cube(1, 6, 6, seed=4))
+    dataset = GriddedDataset(
+        coords=GridCoords(0.1, 6), vis_gridded=data, weight_gridded=cube(1, 6, 6, seed=5), mask=mask
+    )
+    assert torch.autograd.gradcheck(lambda x: losses.nll_gridded(torch.fft.fft2(x), dataset), image, rtol=1e-7)
+
+
+def test_sums_are_those_of_a_slow_loop():
+    image = cube(2, 4, 3)
+    tv = tsv = channels = edge = 0.0
+    for c in range(2):
+        for row in range(4):
+            for col in range(3):
+                here = image[c, row, col].item()
+                edge += here**2 if row in (0, 3) or col in (0, 2) else 0
+                if c == 0:
+                    channels += math.sqrt((image[1, row, col].item() - here) ** 2 + 1e-10)
+                if row < 3 and col < 2:
+                    across, up = image[c, row, col + 1].item() - here, image[c, row + 1, col].item() - here
+                    tv += math.sqrt(across**2 + up**2 + 1e-10)
+                    tsv += across**2 + up**2
+    assert losses.TV_image(image).item() == pytest.approx(tv)
+    assert losses.TSV(image).item() == pytest.approx(tsv)
+    assert losses.TV_channel(image).item() == pytest.approx(channels)
+    assert losses.edge_clamp(image).item() == pytest.approx(edge)
+    assert losses.sparsity(-image).item() == pytest.approx(image.sum().item())
+
+
+def test_edges_are_not_drowned_by_a_bright_middle():
+    image = torch.zeros(1, 64, 64)
+    image[:, 1:-1, 1:-1] = 1e5
+    image[0, 0, 5] = 1e-3
+    assert losses.edge_clamp(image).item() == pytest.approx(1e-6)
+
+
+def test_a_single_channel_does_not_vary_and_a_single_row_counts_once():
+    assert losses.TV_channel(cube(1, 4, 4)).item() == 0
+    assert losses.edge_clamp(torch.ones(1, 1, 5)).item() == 5
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_entropy_is_finite_at_zero_and_so_is_its_slope(dtype):
+    image = torch.tensor([[[0.0, 1e-30, 0.5], [1e-8, 2.0, 0.0]]], dtype=dtype, requires_grad=True)
+    loss = losses.entropy(image, torch.tensor([[0.1, 0.2, 0.3], [1.0, 1.0, 4.0]], dtype=dtype))
+    loss.backward()
+    assert torch.isfinite(loss)
+    assert torch.isfinite(image.grad).all()
+    assert loss.item() == pytest.approx((0.5 * math.log(0.5 / 0.3) + 2 * math.log(2)) / 10, rel=1e-5)
+
+
+def test_a_negative_pixel_is_worse_than_none_and_drawn_back():
+    image = torch.tensor([-0.1, 0.5], requires_grad=True)
+    loss = losses.entropy(image, 0.5)
+    loss.backward()
+    assert loss > losses.entropy(torch.tensor([0.0, 0.5]), 0.5)
+    assert image.grad[0] < 0
+
+
+@pytest.mark.parametrize("prior", [0, -1.0, math.nan])
+def test_entropy_refuses_a_prior_that_is_not_positive(prior):
+    with pytest.raises(ValueError, match="must be a positive intensity"):
+        losses.entropy(cube(1, 2, 2), prior)
+
+
+def test_chi_squared_of_noise_alone_is_one():
+    generator = torch.Generator().manual_seed(1)
+    sigma = 0.5 + torch.rand(20000, generator=generator, dtype=torch.float64)
+    noise = torch.complex(*(sigma * torch.randn(20000, generator=generator, dtype=torch.float64) for _ in range(2)))
+    model = torch.full_like(noise, 3 - 2j)
+    assert losses.r_chi_squared(model, model + noise, sigma**-2).item() == pytest.approx(1, abs=3 / math.sqrt(20000))
+
+
+def test_chi_squared_sees_the_imaginary_part_and_refuses_other_shapes():
+    one = torch.ones(3)
+    assert losses.r_chi_squared(2j * one, 0j * one, one).item() == 2
+    with pytest.raises(ValueError, match=r"one shape; got \(3,\), \(3,\) and \(1,\)"):
+        losses.r_chi_squared(one, one, one[:1])
+    with pytest.raises(ValueError, match="no visibilities"):
+        losses.r_chi_squared(one[:0], one[:0], one[:0])
+
+
+def test_old_names_are_the_same_functions():
+    assert losses.nll is losses.r_chi_squared
+    assert losses.nll_gridded is losses.r_chi_squared_gridded

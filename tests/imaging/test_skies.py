@@ -1,0 +1,226 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.skies import (
+    ARCSEC,
+    Point,
+    Ring,
+    Sky,
+    bessel_j0,
+    protoplanetary_disk,
+    sky_image,
+    sky_offsets,
+    sky_visibilities,
+)
+
+NPIX, CELL = 256, 0.03  # 7.7 arcsec
+
+RINGS: list[Sky] = [
+    [Ring(0.3, 0.7, 0.12, inclination=50, position_angle=30, east=0.41, north=-0.63)],
+    [Ring(0.3, 0.7, 0.12, inclination=50, position_angle=-75, east=-0.7, north=0.2)],
+    [Ring(0.25, 0.0, 0.1, inclination=45, position_angle=120, east=0.013, north=0.771)],  # no ring: a Gaussian
+    [Ring(1.0, 1.3, 0.05)],  # face-on; I0 alone would overflow, and the pixels are coarse for it
+    [Ring(0.6, 0.8, 0.2, 20, 30, 0.1, 0.2), Ring(-0.1, 0.4, 0.1, 20, 30, 0.1, 0.2), Ring(0.2, 0.1, 0.08, east=-1)],
+    protoplanetary_disk(0.25, size=1.4),
+]
+
+
+def transform(image: np.ndarray, cell: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """FFT of an image in sky order: u, v in wavelengths, and the visibilities, all of shape (npix, npix)."""
+    ground = image[:, ::-1]  # column j is now j - npix / 2 cells to the east
+    vis = np.fft.fft2(np.fft.ifftshift(ground)) * cell**2
+    freq = np.fft.fftfreq(len(image), cell) / ARCSEC
+    # The column moved by the flip from npix / 2 - 1 to npix / 2: the centre is on the origin of the FFT.
+    return freq[None, :], freq[:, None], vis
+
+
+def direct(image: np.ndarray, cell: float, u: float, v: float) -> complex:
+    """The sum of the project's convention, pixel by pixel, with nothing shifted or flipped."""
+    n, total = len(image), 0j
+    for i in range(n):
+        for j in range(n):
+            east, north = (n / 2 - 1 - j) * cell * ARCSEC, (i - n / 2) * cell * ARCSEC
+            total += image[i, j] * np.exp(-2j * math.pi * (u * east + v * north)) * cell**2
+    return total
+
+
+@pytest.mark.parametrize("sky", RINGS)
+def test_image_and_visibilities_are_a_fourier_pair(sky: Sky) -> None:
+    u, v, vis = transform(sky_image(sky, CELL, NPIX), CELL)
+    flux = sum(abs(part.flux) for part in sky)
+    assert np.abs(vis - sky_visibilities(sky, u, v)).max() <= 1e-6 * flux
+
+
+def test_a_pair_to_full_precision_where_pixels_are_fine() -> None:
+    sky = [Ring(1.0, 0.5, 0.15, inclination=40, position_angle=30, east=0.3, north=0.1)]
+    u, v, vis = transform(sky_image(sky, CELL, NPIX), CELL)
+    assert np.abs(vis - sky_visibilities(sky, u, v)).max() <= 1e-14
+
+
+def test_the_sum_over_pixels_as_it_is_written() -> None:
+    sky = [Ring(1.0, 0.4, 0.2, inclination=50, position_angle=30, east=0.35, north=-0.2)]
+    image = sky_image(sky, 0.1, 40)
+    for u, v in [(0.0, 0.0), (1.1e5, 0.0), (0.0, 1.3e5), (-0.7e5, 1.9e5)]:
+        assert direct(image, 0.1, u, v) == pytest.approx(complex(sky_visibilities(sky, u, v)), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda u, v: (-u, v),
+        lambda u, v: (u, -v),
+        lambda u, v: (-u, -v),
+        lambda u, v: (v, u),
+        lambda u, v: (v, -u),
+        lambda u, v: (1.02 * u, 1.02 * v),
+    ],
+    ids=["east-west", "north-south", "conjugate", "transpose", "quarter turn", "scale"],
+)
+def test_a_wrong_axis_is_far_beyond_the_tolerance(wrong) -> None:
+    sky = RINGS[0]
+    u, v, vis = transform(sky_image(sky, CELL, NPIX), CELL)
+    assert np.abs(vis - sky_visibilities(sky, *wrong(u, v))).max() > 0.02 * sky[0].flux
+
+
+@pytest.mark.parametrize("change", [{"inclination": 45}, {"position_angle": 33}, {"position_angle": 60}])
+def test_a_wrong_inclination_or_angle_is_seen_from_the_middle_too(change: dict[str, float]) -> None:
+    shape = {"inclination": 50.0, "position_angle": 30.0}
+    u, v, vis = transform(sky_image([Ring(0.3, 0.7, 0.12, **shape)], CELL, NPIX), CELL)
+    assert np.abs(vis - sky_visibilities([Ring(0.3, 0.7, 0.12, **(shape | change))], u, v)).max() > 0.01 * 0.3
+
+
+def test_pixels_are_where_the_coordinates_say() -> None:
+    east, north = GridCoords(cell_size=0.07, npix=10).sky_coordinates()
+    x, y = np.broadcast_arrays(*sky_offsets(0.07, 10))
+    assert x == pytest.approx(east)
+    assert y == pytest.approx(north)
+
+
+def test_centre_is_east_and_north_on_the_image() -> None:
+    image = sky_image([Ring(1.0, 0.0, 0.06, east=0.9, north=-1.5)], CELL, NPIX)
+    assert np.unravel_index(image.argmax(), image.shape) == (128 - 50, 127 - 30)  # low row: south; low column: east
+
+
+def test_position_angle_turns_from_north_to_east() -> None:
+    image = sky_image([Ring(1.0, 0.0, 0.3, inclination=70, position_angle=30)], CELL, NPIX)
+    row, column = np.indices(image.shape)
+    east, north = NPIX / 2 - 1 - column, row - NPIX / 2
+    angle = 0.5 * math.degrees(
+        math.atan2(2 * (image * east * north).sum(), (image * north**2).sum() - (image * east**2).sum())
+    )
+    assert angle == pytest.approx(30, abs=1e-6)
+
+
+def test_inclination_shortens_the_minor_axis_and_keeps_the_flux() -> None:
+    image = sky_image([Ring(0.7, 0.6, 0.15, inclination=60)], CELL, NPIX)
+    row, column = np.indices(image.shape)
+    east, north = NPIX / 2 - 1 - column, row - NPIX / 2
+    assert image.sum() * CELL**2 == pytest.approx(0.7, rel=1e-12)
+    assert (image * east**2).sum() / (image * north**2).sum() == pytest.approx(0.25, rel=1e-9)
+
+
+def test_bessel_against_its_integral() -> None:
+    x = np.concatenate([[0.0, 1e-9, 25 - 1e-9, 25.0, 300.0], np.linspace(0, 60, 1001)])
+    points = (np.arange(4000) + 0.5) * math.pi / 4000
+    expected = np.cos(x[:, None] * np.sin(points)).mean(axis=1)
+    assert np.abs(bessel_j0(x) - expected).max() < 3e-15
+
+
+def test_bessel_is_quiet_about_nan() -> None:
+    assert np.isnan(bessel_j0([math.nan, 1.0])).tolist() == [True, False]
+
+
+sizes = st.floats(0.01, 2)
+places = st.floats(-3, 3)
+baselines = st.floats(-3e6, 3e6)
+
+
+@given(
+    st.builds(Ring, st.floats(-2, 2), st.floats(0, 2), sizes, st.floats(0, 89), st.floats(-360, 360), places, places),
+    baselines,
+    baselines,
+)
+@settings(deadline=None)
+def test_a_real_sky_is_hermitian_and_below_its_flux(ring: Ring, u: float, v: float) -> None:
+    here, opposite, zero = ring.visibilities([u, -u, 0.0], [v, -v, 0.0])
+    assert opposite == pytest.approx(here.conjugate(), abs=1e-15)
+    assert zero == ring.flux
+    assert abs(here) <= abs(ring.flux) * (1 + 1e-12)
+
+
+@given(st.builds(Ring, st.just(1.0), st.floats(0, 5), sizes, st.floats(0, 89), st.floats(-360, 360), places, places))
+@settings(deadline=None, max_examples=30)
+def test_brightness_is_finite_and_never_negative(ring: Ring) -> None:
+    image = ring.image(0.1, 32)
+    assert np.isfinite(image).all()
+    assert (image >= 0).all()
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3)])
+def test_visibilities_have_the_shape_of_what_is_asked(shape: tuple[int, ...]) -> None:
+    uu = np.full(shape, 1e5)
+    assert sky_visibilities(RINGS[0], uu, 0.0).shape == shape
+    assert sky_visibilities([], uu, uu).shape == shape
+
+
+def test_an_empty_sky_is_dark() -> None:
+    assert not sky_image([], 0.1, 8).any()
+    assert not sky_visibilities([], [0.0], [1e5]).any()
+
+
+def test_points_are_exact() -> None:
+    cell, npix = 0.07, 24
+    sky = [Point(1.0, east=3 * cell, north=-5 * cell), Point(0.4, east=-12 * cell, north=11 * cell), Point(0.2)]
+    u, v, vis = transform(sky_image(sky, cell, npix), cell)
+    assert np.abs(vis - sky_visibilities(sky, u, v)).max() <= 1e-13
+
+
+def test_a_point_may_be_on_the_edge_but_not_beyond() -> None:
+    assert Point(1.0, east=3.0, north=-4.0).image(1.0, 8)[0, 0] == 1
+    assert Point(1.0, east=-4.0, north=3.0).image(1.0, 8)[7, 7] == 1
+    for east, north in [(4.0, 0.0), (-5.0, 0.0), (0.0, 4.0), (0.0, -5.0)]:
+        with pytest.raises(ValueError, match="outside of the image, which is 8 arcsec wide"):
+            Point(1.0, east=east, north=north).image(1.0, 8)
+
+
+def test_a_point_between_pixels_is_refused_with_the_nearest_place() -> None:
+    with pytest.raises(ValueError, match=r"nearest pixel centre at \(0\.3, -0\.1\)"):
+        sky_image([Point(1.0, east=0.31, north=-0.08)], 0.1, 16)
+
+
+def test_the_disk_has_the_flux_and_fills_what_it_says() -> None:
+    disk = protoplanetary_disk(0.25, size=1.7)
+    image = sky_image(disk, 0.03, 180)
+    assert image.sum() * 0.03**2 == pytest.approx(0.25, rel=2e-3)
+    bright = image > 0.01 * image.max()
+    assert np.ptp(np.nonzero(bright)[0]) * 0.03 > 0.8 * 5.4
+    assert sky_visibilities(disk, 0.0, 0.0) == pytest.approx(0.25, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ({"width": 0.0}, "width"),
+        ({"width": math.nan}, "width"),
+        ({"radius": -1.0}, "radius"),
+        ({"radius": math.nan}, "radius"),
+        ({"inclination": 90.0}, "inclination"),
+        ({"inclination": math.nan}, "inclination"),
+    ],
+)
+def test_impossible_rings_are_refused(change: dict[str, float], what: str) -> None:
+    with pytest.raises(ValueError, match=f"{what} must be"):
+        Ring(**({"flux": 1.0, "radius": 0.5, "width": 0.1} | change))
+
+
+@pytest.mark.parametrize(("cell", "npix"), [(0.0, 8), (math.nan, 8), (0.1, 7), (0.1, 0)])
+def test_impossible_grids_are_refused(cell: float, npix: int) -> None:
+    with pytest.raises(ValueError, match=r"cell_size must be|npix must be"):
+        sky_image([], cell, npix)

@@ -138,7 +138,7 @@ intersphinx_mapping = {
 }
 intersphinx_timeout = 3
 linkcheck_ignore = [r"https://github\.com/.*/(issues|pull)/\d+"]
-nitpick_ignore = [("py:class", "optional"), ("py:class", "Clock"), ("py:class", "Wait")]
+nitpick_ignore = [("py:class", name) for name in ("optional", "Clock", "Wait", "Array", "Tensor", "npt.ArrayLike")]
 
 
 def quiet_without_network(

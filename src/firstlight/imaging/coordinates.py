@@ -75,7 +75,7 @@ class GridCoords:
 
     @property
     def uv_edges(self) -> Array:
-        """The frequencies between the cells along u, and along v: one more than there are cells."""
+        """The frequencies between the cells along u and along v, one more than there are cells."""
         return np.asarray((np.arange(self.npix + 1) - self.npix // 2 - 0.5) * self.du)
 
     @property

@@ -31,7 +31,7 @@ from firstlight.imaging.padding import check_width, fast_width, spread, transfer
 
 
 class ExactLikelihood(nn.Module):
-    """Σ w |D − V(I)|² over all visibilities, from their point-spread function.
+    """The sum of ``w |D − V(I)|²`` over all visibilities, from their point-spread function.
 
     The visibilities stay where they are (numpy arrays, maps of files, tensors) and are read in chunks, only to build
     and to re-centre. Several spectral windows are one channel if their u and v, in wavelengths, are joined.

@@ -131,7 +131,7 @@ class ImageCube(nn.Module):
 
     @property
     def sky_cube(self) -> torch.Tensor:
-        """The image as a map: row 0 is south, column 0 is east."""
+        """The image as a map with row 0 in the south and column 0 in the east."""
         return packed_to_sky(self.packed_cube)
 
     @property

@@ -1,0 +1,521 @@
+from __future__ import annotations
+
+import gc
+import hashlib
+import runpy
+import sys
+import threading
+import tracemalloc
+import types
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from astropy.config import set_temp_cache
+from astropy.utils.data import get_cached_urls
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firstlight.imaging.npz import fetch_npz, read_npz, write_npz
+from firstlight.imaging.observe import block, channels, flag, observe, with_noise
+from firstlight.imaging.skies import Point, sky_visibilities
+from firstlight.imaging.tracks import uv_track
+from firstlight.imaging.visibilities import Visibilities
+
+SKY = [Point(0.5, 1.0, 0.3), Point(0.1, -0.4, 0.9)]  # off-centre, and of no symmetry
+SIX = np.random.default_rng(1).normal(scale=(300, 300, 10), size=(6, 3))
+SNIPPET = Path(__file__).parents[2] / "docs/_snippets/casa_export.py"
+
+
+def arrays(nchan: int = 2, n: int = 9) -> dict[str, Any]:
+    rng = np.random.default_rng(nchan + n)
+    u, v = rng.normal(scale=2e5, size=(2, nchan, n))
+    weight = rng.uniform(1, 2, (nchan, n))
+    return {"uu": u, "vv": v, "weight": weight, "data": sky_visibilities(SKY, u, v)}
+
+
+def saved(path: Path, changed: dict[str, Any] | None = None, save: Any = np.savez) -> Path:
+    content = {key: value for key, value in (arrays() | (changed or {})).items() if value is not None}
+    save(path, **content)
+    return path
+
+
+def old(content: dict[str, Any]) -> dict[str, Any]:
+    """The same in the keys and units of MPoL's first files."""
+    parts = {"data": None, "data_re": content["data"].real, "data_im": content["data"].imag}
+    return content | parts | {"uu": content["uu"] / 1000, "vv": content["vv"] / 1000}
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@pytest.mark.parametrize("keys", [dict, old])
+def test_both_key_sets_say_the_same(tmp_path: Path, keys: Any, save: Any) -> None:
+    seen = read_npz(saved(tmp_path / "a.npz", keys(arrays()), save))
+    assert seen.uu == pytest.approx(arrays()["uu"], rel=1e-14)
+    assert seen.data == pytest.approx(sky_visibilities(SKY, seen.uu, seen.vv), abs=1e-9)
+    assert (seen.weight == arrays()["weight"]).all()
+    assert (seen.data.dtype, seen.uu.dtype) == (complex, float)
+    assert seen.frequency is None
+
+
+def test_conjugated_files_have_the_source_on_the_other_side(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.npz", {"data": arrays()["data"].conj()})
+    right, turned = read_npz(path, conjugate=True), read_npz(path)
+    assert right.data == pytest.approx(sky_visibilities(SKY, right.uu, right.vv))
+    opposite = [Point(p.flux, -p.east, -p.north) for p in SKY]
+    assert turned.data == pytest.approx(sky_visibilities(opposite, turned.uu, turned.vv))
+    assert np.abs(turned.data - right.data).max() > 0.3
+
+
+def test_one_channel_may_stand_without_an_axis_and_baselines_be_shared(tmp_path: Path) -> None:
+    one = read_npz(saved(tmp_path / "a.npz", {key: value[0] for key, value in arrays().items()}))
+    assert one.data.shape == (1, 9)
+    shared = {key: arrays()[key][0] for key in ("uu", "vv", "weight")}
+    both = read_npz(saved(tmp_path / "b.npz", shared))
+    assert both.uu.shape == both.weight.shape == (2, 9)
+    assert (both.uu[1] == arrays()["uu"][0]).all()
+    assert both.uu.flags.writeable
+    assert (read_npz(tmp_path / "b.npz", mapped=True).uu == both.uu).all()
+
+
+@pytest.mark.parametrize("frequency", [[230.0, 231.5], [230e9, 231.5e9]])
+def test_frequencies_are_in_hertz_whether_written_so_or_in_gigahertz(tmp_path: Path, frequency: list[float]) -> None:
+    seen = read_npz(saved(tmp_path / "a.npz", {"frequencies": frequency}))
+    assert seen.frequency == pytest.approx([230e9, 231.5e9])
+
+
+def test_the_unit_may_be_said(tmp_path: Path) -> None:
+    short = {key: arrays()[key] / 1000 for key in ("uu", "vv")}
+    path = saved(tmp_path / "a.npz", short)
+    with pytest.raises(ValueError, match=r"taken to be in lambda, its longest baseline is of \d+ wavelengths. Say"):
+        read_npz(path)
+    assert read_npz(path, unit="kilolambda").uu == pytest.approx(arrays()["uu"])
+    assert read_npz(path, unit="lambda").uu == pytest.approx(short["uu"])
+    long = old(arrays()) | {key: 1e5 * arrays()[key] for key in ("uu", "vv")}
+    with pytest.raises(ValueError, match="taken to be in kilo-lambda"):
+        read_npz(saved(tmp_path / "b.npz", long))
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_what_is_written_is_read_back(tmp_path: Path, mapped: bool) -> None:
+    seen = with_noise(observe(SKY, uv_track(SIX, n_times=3), channels(230e9, 1e9, 3)), 0.01, seed=2)
+    seen = flag(seen, block(seen, antenna=3, times=(-1e9, 0)))
+    seen = replace(seen, data=np.where(seen.flagged, np.nan, seen.data))
+    write_npz(tmp_path / "no suffix", seen)
+    back = read_npz(tmp_path / "no suffix", mapped=mapped)
+    for name in ("uu", "vv", "weight", "frequency"):
+        assert (getattr(back, name) == getattr(seen, name)).all()
+    assert seen.flagged.any()
+    assert (back.flagged == seen.flagged).all()
+    assert (back.data == np.where(seen.flagged, 0, seen.data)).all()
+    assert set(np.load(tmp_path / "no suffix")) >= {"uu", "vv", "weight", "data"}  # as MPoL reads them
+
+
+def test_models_and_residuals_are_written_alike(tmp_path: Path) -> None:
+    seen = observe(SKY, uv_track(SIX, n_times=2), channels(230e9, 1e9, 2))
+    model = sky_visibilities(SKY[:1], seen.uu, seen.vv)
+    write_npz(tmp_path / "model.npz", replace(seen, data=model))
+    write_npz(tmp_path / "residual.npz", replace(seen, data=seen.data - model))
+    fitted, left = (read_npz(tmp_path / f"{name}.npz") for name in ("model", "residual"))
+    assert fitted.data + left.data == pytest.approx(seen.data)
+    assert left.data == pytest.approx(sky_visibilities(SKY[1:], seen.uu, seen.vv))
+
+
+def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Visibilities(**arrays())
+    write_npz(tmp_path / "a.npz", seen)
+    before = (tmp_path / "a.npz").read_bytes()
+    with pytest.raises(FileExistsError, match="overwrite"):
+        write_npz(tmp_path / "a.npz", seen)
+    with pytest.raises(ValueError, match="18 of data are NaN"):
+        write_npz(tmp_path / "b.npz", replace(seen, data=np.nan * seen.data))
+
+    def failing(file: Any, **_: object) -> None:
+        file.write(b"half")
+        raise OSError("no space left")
+
+    monkeypatch.setattr(np, "savez", failing)
+    with pytest.raises(OSError, match="no space left"):
+        write_npz(tmp_path / "a.npz", seen, overwrite=True)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
+    assert (tmp_path / "a.npz").read_bytes() == before
+
+
+def test_flags_are_applied_and_say_that_zeros_are_meant(tmp_path: Path) -> None:
+    weight, data, flags = arrays()["weight"], arrays()["data"], np.zeros((2, 9), bool)
+    flags[0, 3] = flags[1, 5] = True
+    data[0, 3], weight[1, 5] = np.nan, 0
+    path = saved(tmp_path / "a.npz", {"weight": weight, "data": data, "flag": flags})
+    seen = read_npz(path)
+    assert (seen.flagged == flags).all()
+    assert np.isfinite(seen.data).all()
+    with pytest.raises(ValueError, match="1 of data are NaN or infinite; 1 of weight are not 0, though flagged"):
+        read_npz(path, mapped=True)  # the file stays as it is
+
+
+def put(key: str, value: complex, channel: int = 1) -> dict[str, Any]:
+    changed = arrays()[key]
+    changed[channel, 4] = value
+    return {key: changed}
+
+
+def pairs(share: float) -> dict[str, Any]:
+    """Some of the visibilities again, conjugated, at (-u, -v), and none of them at its old place."""
+    plain = arrays(1, 5000)
+    n = int(share * 5000)
+    more = {"uu": -plain["uu"][:, :n], "vv": -plain["vv"][:, :n], "data": plain["data"][:, :n].conj()}
+    more["weight"] = plain["weight"][:, :n]
+    order = np.random.default_rng(5).permutation(5000 + n)
+    return {key: np.concatenate([plain[key], more[key]], axis=1)[:, order] for key in plain}
+
+
+BROKEN: list[tuple[dict[str, Any], str]] = [
+    ({"uu": None, "data": None}, "lacks uu, data_re, data_im; it holds vv, weight$"),
+    ({"data": None, "data_re": np.ones((2, 9))}, "lacks data_im; it holds uu, vv, weight, data_re"),
+    ({"data": arrays()["data"].real}, "data must be complex numbers; got float64"),
+    ({"uu": arrays()["uu"].astype(str)}, "uu must be real numbers; got <U"),
+    ({"uu": arrays()["uu"][:, :-1]}, r"one shape; got data \(2, 9\), uu \(2, 8\), vv \(2, 9\), weight \(2, 9\)"),
+    ({"weight": arrays()["weight"][:, 0]}, r"weight \(2,\)"),
+    ({"weight": arrays()["weight"][:1]}, r"weight \(1, 9\)"),
+    ({"flag": np.zeros(8, bool)}, r"flag \(8,\)"),
+    ({key: value[None] for key, value in arrays().items()}, r"must be \(nchan, nvis\) or \(nvis,\), and some"),
+    ({key: value[:, :0] for key, value in arrays().items()}, r"and some; got \(2, 0\)"),
+    (put("uu", np.nan), "of 18 values 1 of uu are NaN or infinite"),
+    (put("vv", -np.inf), "1 of vv are NaN"),
+    (put("data", 1j * np.inf), "1 of data are NaN"),
+    (put("weight", np.nan), "1 of weight are NaN"),
+    (put("weight", -2), "1 of weight are negative$"),
+    (put("weight", 0), "1 of weight are 0, and no array flag says that this is meant"),
+    (put("weight", 0) | {"flag": np.zeros((2, 9), bool)}, "1 of weight are 0"),
+    (put("weight", -1) | put("uu", np.nan), "1 of uu are NaN or infinite; 1 of weight are negative"),
+    ({"flag": np.ones((2, 9), bool), "weight": np.zeros((2, 9))}, "flagged throughout"),
+    ({"frequencies": [1.0]}, "frequencies must be 2 positive"),
+    ({"frequencies": [1.0, -1.0]}, "frequencies must be 2 positive"),
+    (pairs(1.0), r"Hermitian pairs: about 100% of its visibilities"),
+    (pairs(0.3), r"Hermitian pairs: about \d\d% of"),
+    (pairs(0.02), r"Hermitian pairs: about \d% of"),
+]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+@pytest.mark.parametrize(("changed", "message"), BROKEN)
+def test_a_file_that_cannot_be_used_says_why(
+    tmp_path: Path, changed: dict[str, Any], message: str, mapped: bool
+) -> None:
+    path = saved(tmp_path / "a.npz", changed)
+    if mapped and "data" in changed and changed["data"] is None:
+        message = message.split(";")[0]
+    with pytest.raises(ValueError, match=message) as caught:
+        read_npz(path, mapped=mapped)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_two_visibilities_at_mirrored_places_are_no_pair_if_they_differ(tmp_path: Path) -> None:
+    mirrored = pairs(1.0)
+    mirrored["data"] = mirrored["data"] + np.random.default_rng(0).normal(size=mirrored["data"].shape)
+    assert read_npz(saved(tmp_path / "a.npz", mirrored)).data.shape == (1, 10000)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(1, 4), st.integers(1, 40), st.booleans(), st.data())
+def test_any_place_of_a_fault_is_found(nchan: int, n: int, mapped: bool, data: Any) -> None:
+    import tempfile
+
+    content = arrays(nchan, n)
+    key = data.draw(st.sampled_from(["uu", "vv", "weight", "data"]))
+    content[key][data.draw(st.integers(0, nchan - 1)), data.draw(st.integers(0, n - 1))] = np.nan
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("firstlight.imaging.visibilities.PIECE", data.draw(st.integers(1, 50)))
+        with pytest.raises(ValueError, match=f"1 of {key} are NaN"):
+            read_npz(saved(Path(folder) / "a.npz", content), mapped=mapped)
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_what_is_no_whole_npz_file_is_refused(tmp_path: Path, mapped: bool) -> None:
+    path = saved(tmp_path / "a.npz")
+    content = path.read_bytes()
+    for broken in (b"", b"<html>404</html>", content[:-30], content[: len(content) // 2]):
+        path.write_bytes(broken)
+        with pytest.raises(ValueError, match="is no npz file, or not all of one"):
+            read_npz(path, mapped=mapped)
+    with pytest.raises(FileNotFoundError):
+        read_npz(tmp_path / "absent.npz", mapped=mapped)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("notes.txt", "no arrays")
+    with pytest.raises(ValueError, match="it holds none of its arrays"):
+        read_npz(path, mapped=mapped)
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in ("uu", "vv", "weight", "data"):
+            archive.writestr(f"{name}.npy", b"no array")
+    with pytest.raises(ValueError, match=r"cannot be read|must be real numbers; got \|S8"):
+        read_npz(path, mapped=mapped)
+    saved(path, {"uu": np.array([[None] * 9] * 2)})
+    with pytest.raises(ValueError, match=r"cannot be read: Object arrays|real numbers; got object"):
+        read_npz(path, mapped=mapped)
+
+
+def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
+    path = saved(tmp_path / "a.npz")
+    content = bytearray(path.read_bytes())
+    content[content.index(arrays()["vv"].tobytes()) + 5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="cannot be read: Bad CRC"):
+        read_npz(path)
+
+
+@pytest.mark.parametrize("how", [{"unit": "kilolambda"}, {"conjugate": True}, "old", "compressed"])
+def test_what_must_be_converted_cannot_be_mapped(tmp_path: Path, how: Any) -> None:
+    path = saved(tmp_path / "a.npz", old(arrays()) if how == "old" else None,
+                 np.savez_compressed if how == "compressed" else np.savez)  # fmt: skip
+    with pytest.raises(ValueError, match="without mapped=True"):
+        read_npz(path, mapped=True, **(how if isinstance(how, dict) else {}))
+
+
+def test_mapped_arrays_of_any_layout_are_those_of_the_file(tmp_path: Path) -> None:
+    content = {"uu": np.asfortranarray(arrays()["uu"]), "data": arrays()["data"].astype("complex64")}
+    path = saved(tmp_path / "a.npz", content | {"weight": arrays()["weight"].astype(">f8")})
+    plain, mapped = read_npz(path), read_npz(path, mapped=True)
+    for name in ("uu", "vv", "data", "weight"):
+        assert (getattr(plain, name) == getattr(mapped, name)).all()
+    assert mapped.data.dtype == "complex64"
+    before = path.read_bytes()
+    mapped.data[0, 0] = 99  # in memory
+    assert path.read_bytes() == before
+
+
+def test_a_mapped_file_takes_no_memory(tmp_path: Path) -> None:
+    n = 2_500_000
+    u = np.linspace(1e4, 1e6, 2 * n).reshape(2, n)
+    write_npz(tmp_path / "a.npz", Visibilities(u, u[::-1], np.ones((2, n), complex), np.ones((2, n))))
+    del u
+    assert (tmp_path / "a.npz").stat().st_size > 200e6
+    tracemalloc.start()
+    seen = read_npz(tmp_path / "a.npz", mapped=True)
+    middle = seen.uu[1, n // 2]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert middle == pytest.approx(1e4 + 0.75 * 0.99e6, rel=1e-6)
+    assert peak < 60e6
+
+
+class Served(HTTPServer):
+    """A server on loopback of one file, which it may cut off."""
+
+    content = b""
+    sent: int | None = None
+    length = True
+    asked = 0
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Served
+
+    def do_GET(self) -> None:
+        self.server.asked += 1
+        if self.path != "/a.npz":
+            self.send_error(404)
+            return
+        self.send_response(200)
+        if self.server.length:
+            self.send_header("Content-Length", str(len(self.server.content)))
+        self.end_headers()
+        self.wfile.write(self.server.content[: self.server.sent])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    with Served(("127.0.0.1", 0), Handler) as server, set_temp_cache(tmp_path / "cache"):
+        server.content = saved(tmp_path / "a.npz").read_bytes()
+        thread = threading.Thread(target=partial(server.serve_forever, 0.01))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+    gc.collect()  # so that a connection left open shows here
+
+
+def fetch(server: Served, name: str = "a.npz", **how: Any) -> Visibilities:
+    how = how or {"sha256": hashlib.sha256(server.content).hexdigest()}
+    return fetch_npz(f"http://127.0.0.1:{server.server_port}/{name}", **how)
+
+
+def cached() -> list[str]:
+    return list(get_cached_urls(on_missing="ignore"))
+
+
+def test_a_file_is_fetched_once(served: Served) -> None:
+    seen = fetch(served)
+    assert (seen.data == arrays()["data"]).all()
+    assert len(cached()) == 1
+    assert (fetch(served, md5=hashlib.md5(served.content).hexdigest().upper(), mapped=True).uu == seen.uu).all()
+    assert served.asked == 1
+
+
+def test_the_wrong_file_is_not_kept(served: Served) -> None:
+    right = {kind: hashlib.new(kind, served.content).hexdigest() for kind in ("md5", "sha256")}
+    for how in ({"sha256": right["md5"]}, {"md5": "0" * 32}, {"sha256": right["sha256"], "md5": "0" * 32}):
+        with pytest.raises(ValueError, match=r"not the file that was meant: its (md5|sha256) is [0-9a-f]+, expected"):
+            fetch(served, **how)
+        assert not cached()
+    with pytest.raises(ValueError, match="give sha256= or md5="):
+        fetch(served, conjugate=True)
+    assert served.asked == 3
+    fetch(served, **right)
+    assert len(cached()) == 1
+
+
+def test_what_is_cut_off_is_not_kept(served: Served) -> None:
+    served.sent = 500
+    with pytest.raises(OSError, match="did not arrive whole"):
+        fetch(served)
+    assert not cached()
+    served.length = False  # then only the checksum can tell
+    with pytest.raises(ValueError, match="not the file that was meant"):
+        fetch(served)
+    assert not cached()
+    with pytest.raises(OSError, match="404"):
+        fetch(served, "absent.npz")
+    assert not cached()
+    served.sent = None
+    assert fetch(served).data.shape == (2, 9)
+
+
+@pytest.mark.parametrize(("changed", "message"), BROKEN[::3])
+def test_the_right_file_that_cannot_be_used_is_not_kept(
+    served: Served, tmp_path: Path, changed: dict[str, Any], message: str
+) -> None:
+    served.content = saved(tmp_path / "b.npz", changed).read_bytes()
+    with pytest.raises(ValueError, match=message) as caught:
+        fetch(served)
+    assert str(caught.value).startswith("http://127.0.0.1")
+    assert not cached()
+
+
+# -- The script for CASA --------------------------------------------------------------------------------------
+
+
+def casatools(columns: dict[str, np.ndarray], codes: list[int], frequency: np.ndarray) -> types.ModuleType:
+    """The part of CASA's table tool that the script uses; the main table is a dictionary of columns, rows last."""
+    cells = {
+        "/DATA_DESCRIPTION": {"SPECTRAL_WINDOW_ID": [7, 1, 0], "POLARIZATION_ID": [5, 5, 2]},
+        "/SPECTRAL_WINDOW": {"CHAN_FREQ": [frequency, 2 * frequency]},
+        "/POLARIZATION": {"CORR_TYPE": [np.array([9]), np.array([1]), np.array(codes)]},
+    }
+
+    class Table:
+        left_open = 0
+
+        def open(self, name: str) -> None:
+            Table.left_open += 1
+            part = name.removeprefix("some.ms")
+            self.content: dict[str, Any] = cells[part] if part else columns
+
+        def close(self) -> None:
+            Table.left_open -= 1
+
+        def getcell(self, column: str, row: int) -> Any:
+            return self.content[column][row]
+
+        def getcol(self, column: str) -> np.ndarray:
+            return self.content[column]
+
+        def colnames(self) -> list[str]:
+            return list(self.content)
+
+        def iscelldefined(self, column: str, _: int) -> bool:
+            return self.content[column] is not None
+
+        def query(self, conditions: str) -> Table:
+            chosen = np.all([eval(part, {}, self.content) for part in conditions.split("&&")], axis=0)
+            rows = Table()
+            Table.left_open += 1
+            rows.content = {k: column if column is None else column[..., chosen] for k, column in self.content.items()}
+            return rows
+
+    module = types.ModuleType("casatools")
+    module.table = Table  # type: ignore[attr-defined]
+    return module
+
+
+def measurement_set(n: int = 40) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """XX, XY, YX and YY of three channels, with the phases of CASA's sign."""
+    rng = np.random.default_rng(8)
+    frequency = channels(230e9, 1e9, 3)
+    uvw = rng.normal(scale=200, size=(3, n))
+    u, v = (np.outer(frequency, metres) / 299792458.0 for metres in uvw[:2])
+    data = rng.normal(size=(4, 3, n)) + 0j
+    data[0] = data[3] = sky_visibilities(SKY, u, v).conj()
+    antennas = np.array([[0, 1]] * n).T
+    antennas[:, 5] = antennas[:, 6] = 3  # autocorrelations
+    columns = {"UVW": uvw, "DATA": data, "WEIGHT": np.tile([[1.0], [9], [9], [3]], n), "ANTENNA1": antennas[0]}
+    columns |= {"FLAG": np.zeros(data.shape, bool), "FLAG_ROW": np.zeros(n, bool), "ANTENNA2": antennas[1]}
+    columns |= {"DATA_DESC_ID": np.full(n, 2), "FIELD_ID": np.zeros(n, int), "CORRECTED_DATA": 2 * data}
+    columns["DATA_DESC_ID"][7] = columns["FIELD_ID"][8] = 1
+    return columns, frequency
+
+
+@pytest.fixture
+def export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Visibilities]:
+    def run(columns: dict[str, np.ndarray], frequency: np.ndarray, codes: Any = (9, 10, 11, 12), **how: Any) -> Any:
+        module = casatools(columns, list(codes), frequency)
+        monkeypatch.setitem(sys.modules, "casatools", module)
+        runpy.run_path(str(SNIPPET))["export_npz"]("some.ms", str(tmp_path / "a.npz"), ddid=2, **how)
+        assert module.table.left_open == 0
+        return read_npz(tmp_path / "a.npz")
+
+    return run
+
+
+def test_what_casa_exports_has_the_source_where_it_is(export: Callable[..., Visibilities]) -> None:
+    columns, frequency = measurement_set()
+    seen = export(columns, frequency)
+    assert seen.data.shape == (3, 36)
+    assert seen.data == pytest.approx(sky_visibilities(SKY, seen.uu, seen.vv))
+    assert seen.uu[:, 0] == pytest.approx(columns["UVW"][0, 0] * frequency / 299792458.0)
+    assert seen.frequency == pytest.approx(frequency)
+    assert (seen.weight == 4).all()
+    assert export(columns, frequency, column="CORRECTED_DATA").data == pytest.approx(2 * seen.data)
+
+
+def test_casas_flags_are_of_each_hand(export: Callable[..., Visibilities]) -> None:
+    columns, frequency = measurement_set()
+    columns["DATA"][3] *= 5
+    columns["FLAG"][0, 1, 10] = columns["FLAG"][3, 2, 11] = columns["FLAG"][1, 0, 12] = True
+    columns["FLAG"][:, 0, 13] = columns["FLAG_ROW"][14] = True
+    columns["DATA"][0, 1, 10] = np.nan
+    seen = export(columns, frequency)
+    source = sky_visibilities(SKY, seen.uu, seen.vv)
+    ratio, kept = seen.data / source, np.delete(np.arange(40), [5, 6, 7, 8]).tolist()
+    at = [kept.index(row) for row in (10, 11, 12, 13, 14)]
+    assert ratio[1:, at[0]] == pytest.approx([5, 4])  # YY alone; both, by their weights
+    assert ratio[1:, at[1]] == pytest.approx([4, 1])
+    assert ratio[0, at[2]] == pytest.approx(4)  # XY does not matter
+    assert seen.weight[:, at].T.tolist() == [[4, 3, 4], [4, 4, 1], [4, 4, 4], [0, 4, 4], [0, 0, 0]]
+    assert (seen.flagged == (seen.weight == 0)).all()
+
+
+@pytest.mark.parametrize(("codes", "weight"), [((5, 6, 7, 8), 4), ((9, 10, 11, 11), 1), ((2, 3, 4, 1), 3)])
+def test_casas_hands_may_be_others(export: Callable[..., Visibilities], codes: tuple[int, ...], weight: float) -> None:
+    seen = export(*measurement_set(), codes)
+    assert seen.data == pytest.approx(sky_visibilities(SKY, seen.uu, seen.vv))
+    assert (seen.weight == weight).all()
+
+
+def test_casas_weights_may_be_of_each_channel(export: Callable[..., Visibilities]) -> None:
+    columns, frequency = measurement_set()
+    columns["WEIGHT_SPECTRUM"] = None  # type: ignore[assignment]
+    assert (export(columns, frequency).weight == 4).all()
+    columns["WEIGHT_SPECTRUM"] = np.arange(1.0, 4)[None, :, None] * np.ones((4, 3, 40))
+    assert export(columns, frequency).weight[:, 0].tolist() == [2, 4, 6]
+
+
+def test_the_script_is_as_short_as_the_page_says() -> None:
+    assert len(SNIPPET.read_text().splitlines()) <= 25

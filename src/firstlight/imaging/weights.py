@@ -1,0 +1,270 @@
+"""Check weights against the scatter of the data themselves, and mend them.
+
+What changes from one integration to the next is noise, and a little of the sky. Differences of higher order leave less
+of a sky that changes smoothly, while noise weighs in them as before; and since the sky can only add to the scatter,
+the order that shows the least of it is the one to believe.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from firstlight.imaging.neighbours import Direction, neighbours, refuse_unknown
+from firstlight.imaging.observe import Observation
+from firstlight.imaging.skies import Ints, Real
+
+__all__ = ["Scatter", "WeightReport", "check_weights", "scale_weights"]
+
+ORDERS = (1, 2, 3, 4)
+BINS = 4  # of baseline length, with as many visibilities each
+FEWEST = 30  # differences that a scatter is made of
+MEDIAN = 2 * math.log(2)  # of |z|², where real and imaginary part of z are normal
+TOLERANCE = 0.1  # a factor nearer to 1 is nothing to worry about
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """How far neighbouring visibilities scatter, measured by what their weights say.
+
+    Attributes
+    ----------
+    window, execution
+        Of which spectral window and execution.
+    shortest, longest
+        The baselines in question, in wavelengths.
+    n
+        How many differences were looked at.
+    factor
+        What the weights would have to be multiplied by; NaN where too few visibilities have neighbours.
+    error
+        Of the factor, one standard deviation.
+    limit
+        Whether the sky, too, may be in the scatter, so that the factor is only the least that it can be.
+    """
+
+    window: int
+    execution: int
+    shortest: float
+    longest: float
+    n: int
+    factor: float
+    error: float
+    limit: bool
+
+    @property
+    def wrong(self) -> bool:
+        """Whether the weights are off by more than a tenth, and by more than the error and the sky explain."""
+        off = abs(self.factor - 1) > max(3 * self.error, TOLERANCE)
+        return off and not (self.limit and self.factor < 1)
+
+    def __str__(self) -> str:
+        lengths = f"{self.shortest / 1e3:9.1f} to {self.longest / 1e3:9.1f}"
+        if math.isnan(self.factor):
+            return f"{self.window:6d} {self.execution:9d} {lengths} {self.n:9d}  cannot tell"
+        sign = ">" if self.limit else " "
+        remark = "  wrong" if self.wrong else ""
+        return (
+            f"{self.window:6d} {self.execution:9d} {lengths} {self.n:9d} {self.factor**-0.5:9.4g} "
+            f"{sign}{self.factor:9.4g} ± {self.error:.2g}{remark}"
+        )
+
+
+@dataclass(frozen=True)
+class WeightReport:
+    """What `check_weights` found: over all baselines of each window and execution, and by their length."""
+
+    totals: tuple[Scatter, ...]
+    by_length: tuple[Scatter, ...]
+
+    @property
+    def worst(self) -> float:
+        """The factor on the weights that is farthest from 1; NaN if none can be told."""
+        known = [total.factor for total in self.totals if total.factor > 0]
+        return max(known, key=lambda factor: abs(math.log(factor)), default=math.nan)
+
+    @property
+    def wrong(self) -> tuple[Scatter, ...]:
+        """The windows and executions whose weights are off."""
+        return tuple(total for total in self.totals if total.wrong)
+
+    def __str__(self) -> str:
+        head = "window execution  baselines, kilo-lambda  samples   scatter   weights x"
+        rows = ["all lengths:", *map(str, self.totals), "by length:", *map(str, self.by_length)]
+        unknown = sum(math.isnan(total.factor) for total in self.totals)
+        if unknown == len(self.totals):
+            rows.append("Nothing can be told: no baseline has enough neighbouring integrations that are not flagged.")
+        elif unknown:
+            rows.append(f"Of {unknown} of {len(self.totals)} nothing can be told: too few neighbours.")
+        if self.wrong:
+            rows.append(f"The weights of {len(self.wrong)} of {len(self.totals)} are wrong: see scale_weights.")
+        if any(total.limit for total in self.totals):
+            rows.append(">: the sky changes between neighbours, too; the factor is the least that it can be.")
+        return "\n".join([head, *rows])
+
+
+def check_weights(seen: Observation, *, along: Direction = "time") -> WeightReport:
+    """Compare the scatter of neighbouring visibilities with 1/√w, for each window, execution and baseline length.
+
+    Medians are taken, so a few outliers do no harm.
+
+    Parameters
+    ----------
+    seen
+        What was observed; what is flagged is left out, and what neighbours it on both sides is not compared.
+    along
+        Which visibilities are neighbours: ``"time"``, those of the same baseline in successive integrations, or
+        ``"frequency"``, those in successive channels. The latter works for a single integration. It takes the noise
+        of channels to be independent: where the correlator smoothed the spectra (as with ALMA's Hanning window),
+        their noise is alike and the factor comes out too large.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.observe import observe, uv_track, with_noise
+    >>> from firstlight.imaging.skies import protoplanetary_disk
+    >>> seen = with_noise(observe(protoplanetary_disk(), uv_track(n_times=120)), 0.02, seed=0)
+    >>> promised = replace(seen, weight=4 * seen.weight)  # half of the noise that there is
+    >>> report = check_weights(promised)
+    >>> round(report.worst, 1), len(report.wrong)
+    (0.2, 1)
+    """
+    if along not in ("time", "frequency"):
+        raise ValueError(f'along must be "time" or "frequency"; got {along!r}')
+    refuse_unknown(seen)
+    windows, executions = np.unique(seen.window), np.unique(seen.execution)
+    edges = length_edges(seen)
+    # Of every group the squares of each order; the groups are numbered by window, execution and length.
+    found = [by_group(seen, order, along, edges) for order in ORDERS]
+    totals, by_length = [], []
+    for w, window in enumerate(windows):
+        for e, execution in enumerate(executions):
+            label = int(window), int(execution)
+            pieces = []
+            for b in range(BINS):
+                group = (w * len(executions) + e) * BINS + b
+                quietest = least_scatter([orders[group] for orders in found])
+                pieces.append(quietest)
+                by_length.append(scatter(label, (edges[b], edges[b + 1]), [quietest]))
+            totals.append(scatter(label, (edges[0], edges[-1]), pieces))
+    return WeightReport(tuple(totals), tuple(by_length))
+
+
+def scale_weights(seen: Observation, report: WeightReport) -> Observation:
+    """Multiply the weights of each window and execution by the factor that the report suggests.
+
+    Left as they are: those of which the report can tell nothing, and those that it would lower although the sky may be
+    what scatters.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.observe import observe, uv_track, with_noise
+    >>> from firstlight.imaging.skies import Point
+    >>> seen = with_noise(observe([Point(1.0)], uv_track(n_times=20)), 0.1, seed=0)
+    >>> wrong = replace(seen, weight=1000 * seen.weight)
+    >>> mended = scale_weights(wrong, check_weights(wrong))
+    >>> round(float(mended.weight[0, 0]), -1)  # 1 / 0.1²
+    100.0
+    """
+    told = {(total.window, total.execution) for total in report.totals}
+    there = {(int(w), int(e)) for w in np.unique(seen.window) for e in np.unique(seen.execution)}
+    if there - told:
+        raise ValueError(
+            f"the report says nothing of window and execution {min(there - told)}: it is of other data. Give what "
+            "check_weights says of these."
+        )
+    weight = seen.weight.copy()
+    for total in report.totals:
+        if math.isfinite(total.factor) and not (total.limit and total.factor < 1):
+            block = np.ix_(seen.window == total.window, seen.execution == total.execution)
+            weight[block] *= total.factor
+    return replace(seen, weight=weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Squares:
+    """|differences|² of one order over what the weights say, and whether the sky may be in them."""
+
+    values: Real
+    order: int
+    limit: bool = False
+
+    @property
+    def median(self) -> float:
+        """Over that of noise whose weights are right: 1 where they are."""
+        return float(np.median(self.values)) / MEDIAN if len(self.values) >= FEWEST else math.nan
+
+    @property
+    def independent(self) -> float:
+        """How many independent squares would tell as much: neighbouring differences share visibilities."""
+        c = np.array(coefficients(self.order))
+        alike = np.correlate(c, c, "full") / (c @ c)
+        return len(self.values) / float(alike @ alike)
+
+
+def least_scatter(orders: list[Squares]) -> Squares:
+    """Choose the lowest order that scatters as little as any; if it is the last, some of the sky may be left in it."""
+    known = [s for s in orders if s.median > 0]
+    if not known:
+        return max(orders, key=lambda s: len(s.values))
+    least = min(known, key=lambda s: s.median)
+    margin = relative_error(least.independent)
+    chosen = next(s for s in known if s.median <= least.median * (1 + margin))
+    if chosen is not known[-1]:
+        return chosen
+    # With one order only there is nothing that it could be compared with.
+    return replace(chosen, limit=len(known) == 1 or known[-2].median > chosen.median * (1 + max(0.02, 3 * margin)))
+
+
+def scatter(label: tuple[int, int], lengths: tuple[float, float], pieces: list[Squares]) -> Scatter:
+    """Take squares together, and give the factor that would make their median what it should be."""
+    together = Squares(np.concatenate([p.values for p in pieces]), order=1)
+    factor = error = math.nan
+    if together.median > 0:
+        factor = 1 / together.median
+        error = factor * relative_error(sum(p.independent for p in pieces))
+    limit = any(p.limit for p in pieces) and not math.isnan(factor)
+    return Scatter(*label, float(lengths[0]), float(lengths[1]), len(together.values), factor, error, limit)
+
+
+def relative_error(n: float) -> float:
+    """Of the median of n independent |z|², whose density there is 1/4."""
+    return 2 / (MEDIAN * math.sqrt(n))
+
+
+def by_group(seen: Observation, order: int, along: Direction, edges: Real) -> list[Squares]:
+    """Sort the squares of an order by window, execution and length."""
+    windows, window = np.unique(seen.window, return_inverse=True)
+    executions, execution = np.unique(seen.execution, return_inverse=True)
+    squares: list[Real] = [np.empty(0)]
+    groups: list[Ints] = [np.empty(0, int)]
+    for channel, rows, data, weight in neighbours(seen, order + 1, along):
+        counts = (weight > 0).all(axis=0)
+        data, weight, rows = data[:, counts], weight[:, counts], rows[counts]
+        c = np.array(coefficients(order))
+        squares.append(np.abs(c @ data) ** 2 / (c**2 @ (1 / weight)))
+        length = np.hypot(seen.uu[channel, rows], seen.vv[channel, rows])
+        bins = np.clip(np.searchsorted(edges, length, "right") - 1, 0, BINS - 1)
+        groups.append((window[channel] * len(executions) + execution[rows]) * BINS + bins)
+    values, group = np.concatenate(squares), np.concatenate(groups)
+    sorting = np.argsort(group, kind="stable")
+    cuts = np.searchsorted(group[sorting], np.arange(1, len(windows) * len(executions) * BINS))
+    return [Squares(part, order) for part in np.split(values[sorting], cuts)]
+
+
+def length_edges(seen: Observation) -> Real:
+    """Divide the baselines that count by length, into parts of as many visibilities each."""
+    lengths = np.hypot(seen.uu, seen.vv)[~seen.flagged]
+    return np.quantile(lengths, np.linspace(0, 1, BINS + 1)) if len(lengths) else np.zeros(BINS + 1)
+
+
+def coefficients(order: int) -> list[int]:
+    """Of a difference of some order.
+
+    Examples
+    --------
+    >>> coefficients(2)
+    [1, -2, 1]
+    """
+    return [(-1) ** k * math.comb(order, k) for k in range(order + 1)]

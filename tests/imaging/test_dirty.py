@@ -1,0 +1,286 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from direct import baselines, sky_of
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firstlight.imaging import dirty
+from firstlight.imaging.beams import fit_beam
+from firstlight.imaging.coordinates import GridCoords, ground_to_sky
+from firstlight.imaging.dirty import DirtyImager
+from firstlight.imaging.observe import channels, observe
+from firstlight.imaging.skies import Point, Ring
+from firstlight.imaging.tracks import uv_track
+
+COORDS = GridCoords(cell_size=0.05, npix=24)
+WEIGHTINGS = [("natural", None), ("uniform", None), ("briggs", -0.5), ("briggs", 1.0)]
+
+
+def some_data(coords=COORDS, nchan=2, nvis=300, seed=3):
+    """Visibilities crowded to the centre, each channel with its own baselines, weights and flags."""
+    rng = np.random.default_rng(seed)
+    u, v = rng.uniform(-1, 1, (2, nchan, nvis)) ** 3 * coords.uv_limit
+    weight = rng.uniform(0.5, 2, (nchan, nvis)) * (rng.uniform(size=(nchan, nvis)) > 0.2)
+    re, im = rng.normal(size=(2, nchan, nvis)) + 0.3
+    return {"uu": u, "vv": v, "weight": weight, "data_re": re, "data_im": im}
+
+
+def slow_weights(coords, u, v, w, weighting, robust):
+    """From the definitions: both of each pair on the full plane, the nearest cell of each by its distance."""
+    if weighting == "natural":
+        return w
+    both_u, both_v, both_w = np.r_[u, -u], np.r_[v, -v], np.r_[w, w]
+    centers = coords.uv_centers
+    row = np.abs(both_v[:, None] - centers).argmin(1)
+    column = np.abs(both_u[:, None] - centers).argmin(1)
+    density = np.zeros((coords.npix, coords.npix))
+    np.add.at(density, (row, column), both_w)
+    crowd = density[row, column][: len(w)]
+    if weighting == "uniform":
+        return np.where(w > 0, w / np.where(crowd > 0, crowd, 1), 0)
+    return w / (1 + crowd * (5 * 10**-robust) ** 2 / ((density**2).sum() / both_w.sum()))
+
+
+def slow_image(data, coords, weighting, robust, taper=lambda u, v: 1.0):
+    images, beams = [], []
+    for u, v, w, re, im in zip(*(data[name] for name in ("uu", "vv", "weight", "data_re", "data_im")), strict=True):
+        w = slow_weights(coords, u, v, w, weighting, robust) * taper(u, v)
+        both = np.stack([w * (re + 1j * im), w.astype(complex)]) / w.sum()
+        image, beam = sky_of(both, u, v, coords.npix, coords.cell_size) / coords.cell_size**2
+        images.append(image)
+        beams.append(beam)
+    return np.array(images), np.array(beams)
+
+
+@pytest.mark.parametrize(("weighting", "robust"), WEIGHTINGS)
+@pytest.mark.parametrize("chunk", [dirty.CHUNK, 149])
+def test_images_and_beams_are_direct_sums(weighting, robust, chunk, monkeypatch):
+    monkeypatch.setattr(dirty, "CHUNK", chunk)  # 300 visibilities in pieces of 149 leave 2 over
+    data = some_data()
+    imager = DirtyImager(COORDS, **data)
+    image, beam = imager.get_dirty_image(weighting, robust)
+    expected_image, expected_beam = slow_image(data, COORDS, weighting, robust)
+    assert np.abs(image - expected_image).max() < 1e-9 * np.abs(expected_image).max()
+    assert np.abs(beam - expected_beam).max() < 1e-9
+    np.testing.assert_allclose(imager.get_dirty_beam(weighting, robust), beam, atol=1e-12)
+
+
+@given(st.integers(1, 3), st.integers(1, 40), st.integers(1, 8), st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_any_sizes_and_any_side_of_the_plane(nchan, nvis, half, seed):
+    coords = GridCoords(cell_size=0.1, npix=2 * half)
+    data = some_data(coords, nchan, nvis, seed)
+    data["weight"] += 0.1
+    data["uu"][:, 0] = coords.uv_limit / 2  # lest all of them are refused as kilo-lambda
+    turned = np.random.default_rng(seed).uniform(size=(nchan, nvis)) < 0.5
+    mirrored = dict(data)
+    for name in ("uu", "vv", "data_im"):
+        mirrored[name] = np.where(turned, -data[name], data[name])
+    image, beam = DirtyImager(coords, **data).get_dirty_image("briggs", 0.3)
+    expected, _ = slow_image(data, coords, "briggs", 0.3)
+    np.testing.assert_allclose(image, expected, atol=1e-8)
+    again, beam_again = DirtyImager(coords, **mirrored).get_dirty_image("briggs", 0.3)
+    np.testing.assert_allclose(again, image, atol=1e-8)
+    np.testing.assert_allclose(beam_again, beam, atol=1e-8)
+
+
+@pytest.mark.parametrize(("weighting", "robust"), WEIGHTINGS)
+def test_each_method_makes_the_same_image(weighting, robust):
+    data = some_data()
+    expected = DirtyImager(COORDS, **data, method="direct").get_dirty_image(weighting, robust)
+    for method, most in (("nufft", 1e-9), ("gridding", 0.15)):  # large for few visibilities that are noise
+        found = DirtyImager(COORDS, **data, method=method).get_dirty_image(weighting, robust)
+        for cube, right in zip(found, expected, strict=True):
+            assert np.abs(cube - right).max() < most * np.abs(right).max()
+            assert np.abs(cube - right)[:, 6:18, 6:18].max() < most / 2 * np.abs(right).max()
+
+
+@pytest.mark.parametrize(("weighting", "robust"), WEIGHTINGS)
+@pytest.mark.parametrize("place", [(17, 4), (12, 11), (3, 22)])
+def test_a_point_source_shows_its_flux_in_its_own_pixel(weighting, robust, place):
+    east, north = COORDS.sky_coordinates()
+    data = some_data(nvis=2000)
+    point = Point(flux=0.7, east=float(east[place]), north=float(north[place]))
+    vis = np.stack([point.visibilities(u, v) for u, v in zip(data["uu"], data["vv"], strict=True)])
+    imager = DirtyImager(COORDS, **data | {"data_re": vis.real, "data_im": vis.imag})
+    image, _ = imager.get_dirty_image(weighting, robust)
+    for channel in image:
+        assert channel[place] == pytest.approx(0.7, rel=1e-9)
+        assert np.unravel_index(channel.argmax(), channel.shape) == place
+
+
+def test_each_channel_keeps_its_own_density():
+    """A channel images as it does alone: the peer shifted masks from one channel to another."""
+    data = some_data(nchan=3)
+    data["uu"] = data["uu"] * np.array([[0.1], [1], [0.4]])
+    data["weight"][2, 50:] = 0
+    together = DirtyImager(COORDS, **data).get_dirty_image("uniform")
+    for channel in range(3):
+        alone = DirtyImager(COORDS, **{name: values[channel] for name, values in data.items()})
+        for cube, single in zip(together, alone.get_dirty_image("uniform"), strict=True):
+            np.testing.assert_array_equal(cube[channel], single[0])
+
+
+def test_uniform_weights_fill_every_cell_alike():
+    du = COORDS.du
+    # Ten visibilities in one cell, some of them turned around, one in another: both cells count the same.
+    u, v = np.r_[np.full(5, 3 * du), np.full(5, -3 * du), 0], np.r_[np.full(5, 2 * du), np.full(5, -2 * du), 5 * du]
+    imager = DirtyImager(COORDS, u, v, weight=np.arange(1.0, 12), data_re=np.ones(11), data_im=np.zeros(11))
+    x, y = ground_to_sky(np.stack(COORDS.ground_coordinates())) / (COORDS.cell_size * COORDS.npix)
+    expected = (np.cos(2 * np.pi * (3 * x + 2 * y)) + np.cos(2 * np.pi * 5 * y)) / 2
+    np.testing.assert_allclose(imager.get_dirty_beam("uniform")[0], expected, atol=1e-9)
+
+
+def test_the_mirror_images_of_cells_near_v_zero_count():
+    """At v = 0.1 du and at -0.1 du, with opposite u, two visibilities share a cell and its mirror image."""
+    du = COORDS.du
+    cases = {"u": [4 * du, -4 * du, 7 * du], "v": [0.1 * du, 0.1 * du, -3 * du]}
+    data = {"weight": np.ones((1, 3)), "data_re": np.ones((1, 3)), "data_im": np.zeros((1, 3))}
+    data |= {"uu": np.array([cases["u"]]), "vv": np.array([cases["v"]])}
+    beam = DirtyImager(COORDS, **data).get_dirty_beam("uniform")
+    expected = sky_of(np.array([[0.25, 0.25, 0.5]]), data["uu"], data["vv"], COORDS.npix, COORDS.cell_size)
+    np.testing.assert_allclose(beam, expected / COORDS.cell_size**2, atol=1e-9)
+
+
+def test_briggs_goes_from_uniform_to_natural():
+    imager = DirtyImager(COORDS, **some_data(nvis=3000))
+    beams = {r: imager.get_dirty_beam("briggs", r) for r in (-2, -1, 0, 1, 2)}
+    natural, uniform = imager.get_dirty_beam("natural"), imager.get_dirty_beam("uniform")
+    span = np.abs(natural - uniform).max()
+    to_uniform = [np.abs(beam - uniform).max() / span for beam in beams.values()]
+    to_natural = [np.abs(beam - natural).max() / span for beam in beams.values()]
+    assert to_uniform == sorted(to_uniform)
+    assert to_natural == sorted(to_natural, reverse=True)
+    assert to_uniform[0] < 0.02
+    assert to_natural[-1] < 0.05
+
+
+def test_a_taper_multiplies_the_weights_of_the_chosen_scheme():
+    data = some_data()
+
+    def taper(u, v):
+        return np.exp(-((u / 4e5) ** 2 + (u + 2 * v) ** 2 / 1e12))
+
+    image, beam = DirtyImager(COORDS, **data).get_dirty_image("briggs", 0.5, taper)
+    for found, expected in zip((image, beam), slow_image(data, COORDS, "briggs", 0.5, taper), strict=True):
+        np.testing.assert_allclose(found, expected, atol=1e-9)
+    finer = GridCoords(COORDS.cell_size / 2, 2 * COORDS.npix)
+    imager = DirtyImager(finer, **some_data(nchan=1, nvis=5000))
+    wide = fit_beam(imager.get_dirty_beam("uniform", taper_function=taper)[0], finer.cell_size)
+    assert wide.major > 1.1 * fit_beam(imager.get_dirty_beam("uniform")[0], finer.cell_size).major
+
+
+def test_surface_brightness_is_the_image_over_the_area_of_the_beam():
+    seen = observe([Ring(flux=1, radius=0.3, width=0.2, east=0.4)], uv_track(n_times=30), channels(230e9, 20e9, 2))
+    coords = GridCoords(cell_size=0.03, npix=128)
+    imager = DirtyImager(coords, seen.uu, seen.vv, seen.weight, seen.data.real, seen.data.imag)
+    per_beam, beam = imager.get_dirty_image("briggs", 0.5)
+    per_area, _ = imager.get_dirty_image("briggs", 0.5, unit="Jy/arcsec^2")
+    areas = [fit_beam(channel, 0.03).area for channel in beam]
+    assert areas[0] / areas[1] == pytest.approx((240 / 220) ** 2, rel=0.05)  # each channel has its own
+    np.testing.assert_allclose(per_area, per_beam / np.array(areas)[:, None, None], rtol=1e-12)
+
+
+def test_float32_and_baselines_for_all_channels_at_once():
+    data = some_data(nchan=3)
+    data |= {name: data[name][0] for name in ("uu", "vv", "weight")}
+    data = {name: values.astype(np.float32) for name, values in data.items()}
+    image, _ = DirtyImager(COORDS, **data).get_dirty_image("uniform")
+    wide = {name: np.broadcast_to(values.astype(float), (3, 300)) for name, values in data.items()}
+    expected, _ = slow_image(wide, COORDS, "uniform", None)
+    np.testing.assert_allclose(image, expected, atol=1e-9 * np.abs(expected).max())
+
+
+def test_the_arrays_are_left_as_they_were():
+    data = some_data()
+    for values in data.values():
+        values.flags.writeable = False
+    before = {name: values.copy() for name, values in data.items()}
+    DirtyImager(COORDS, **data).get_dirty_image("uniform")
+    for name, values in data.items():
+        np.testing.assert_array_equal(values, before[name])
+
+
+MEMORY = """
+import resource
+import numpy as np
+from firstlight.imaging import dirty
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.dirty import DirtyImager
+
+dirty.CHUNK = 1 << 17
+coords = GridCoords(cell_size=0.03, npix=256)
+
+def image(nvis):
+    rng = np.random.default_rng(1)
+    u, v = (rng.uniform(-coords.uv_limit, coords.uv_limit, nvis) for _ in range(2))
+    w, re, im = np.ones(nvis), np.ones(nvis), np.zeros(nvis)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    DirtyImager(coords, u, v, w, re, im).get_dirty_image("briggs", 0.5)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 / (40 * nvis)
+
+image(1000)
+print(image(1_000_000))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the peak of a process's memory is asked of POSIX")
+def test_no_more_memory_is_taken_than_the_input_has():
+    """The peer takes 5.3 times the input."""
+    done = subprocess.run([sys.executable, "-c", MEMORY], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 1
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        ({"weighting": "robust"}, "weighting must be one of natural, uniform, briggs; got 'robust'"),
+        ({"weighting": "briggs"}, "need robust, from -2 .* got None"),
+        ({"weighting": "briggs", "robust": 3}, "got 3"),
+        ({"weighting": "briggs", "robust": float("nan")}, "got nan"),
+        ({"weighting": "uniform", "robust": 0.5}, 'robust belongs to weighting="briggs"'),
+        ({"unit": "K"}, "unit must be one of Jy/beam"),
+        ({"taper_function": lambda u, v: np.ones(7)}, "for each of 300 baselines; got the shape"),
+        ({"taper_function": lambda u, v: u * np.nan}, "finite factor"),
+        ({"taper_function": lambda u, v: u * 0}, "leaves no weight in channel 0"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:All-NaN")
+def test_wrong_choices_are_named(call, message):
+    with pytest.raises(ValueError, match=message):
+        DirtyImager(COORDS, **some_data()).get_dirty_image(**call)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"uu": np.full((2, 300), np.nan)}, "uu and vv must be finite"),
+        ({"uu": np.full((2, 300), 1e9)}, "u or v reaches 1e\\+09"),
+        ({"uu": np.ones((2, 300)), "vv": np.ones((2, 300))}, "kilo-lambda"),
+        ({"uu": np.ones((2, 299))}, "as many baselines"),
+        ({"weight": -np.ones((2, 300))}, "not negative"),
+        ({"weight": np.stack([np.ones(300), np.zeros(300)])}, "channel 1 has no weight"),
+        ({"data_im": np.full((2, 300), np.inf)}, "must be finite"),
+        ({"eps": 0}, "eps must be from"),
+        ({"method": "fft"}, "method must be one of nufft, gridding, direct; got 'fft'"),
+        ({name: np.zeros((2, 0)) for name in some_data()}, "empty"),
+    ],
+)
+def test_unusable_data_are_refused(change, message):
+    with pytest.raises(ValueError, match=message):
+        DirtyImager(COORDS, **some_data() | change)
+
+
+def test_complex_numbers_are_no_real_parts():
+    with pytest.raises(TypeError, match="data_re must be real numbers; got complex128"):
+        DirtyImager(COORDS, **some_data() | {"data_re": np.ones((2, 300), complex)})
+
+
+def test_visibilities_given_twice_are_refused():
+    u, v = baselines(50, cell=COORDS.cell_size)
+    ones = np.ones(100)
+    with pytest.raises(ValueError, match="second time"):
+        DirtyImager(COORDS, np.r_[u, -u], np.r_[v, -v], ones, ones, np.zeros(100))

@@ -1,0 +1,129 @@
+import contextlib
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from matplotlib import pyplot as plt
+
+from firstlight.imaging.beams import Beam
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.plots import STRETCHES, plot_image
+from firstlight.sphinxext.figures import dark_ink
+
+COORDS = GridCoords(cell_size=0.1, npix=40)
+
+
+@pytest.fixture(autouse=True)
+def closed():
+    yield
+    plt.close("all")
+
+
+def some_image():
+    return np.random.default_rng(0).normal(size=(40, 40))
+
+
+@pytest.mark.parametrize("place", [(3, 5), (30, 8), (20, 19)])
+def test_a_pixel_is_drawn_where_the_sky_has_it(place):
+    image = np.zeros((40, 40))
+    image[place] = 1
+    drawn = plot_image(image, COORDS)
+    east, north = (float(plane[place]) for plane in COORDS.sky_coordinates())
+    ax = drawn.axes
+    drawn.figure.canvas.draw()
+    shown = np.asarray(drawn.figure.canvas.buffer_rgba())[..., :3].astype(int)
+    x, y = ax.transData.transform((east, north))
+    at_source = shown[round(shown.shape[0] - y), round(x)]
+    x, y = ax.transData.transform((east - math.copysign(0.7, east), north))
+    elsewhere = shown[round(shown.shape[0] - y), round(x)]
+    assert at_source.sum() > 400 > 100 > elsewhere.sum()
+    assert ax.get_xlim()[0] > ax.get_xlim()[1]  # east is left
+
+
+@pytest.mark.parametrize("angle", [0, 30, 90, 145])
+def test_the_beam_lies_along_its_position_angle(angle):
+    """Its farthest point, as drawn, is at the angle from north through east, inside of the image."""
+    beam = Beam(0.6, 0.2, angle)
+    drawn = plot_image(some_image(), COORDS, beam=beam)
+    (patch,) = drawn.axes.patches
+    turn = np.linspace(0, 2 * np.pi, 721)
+    outline = patch.get_patch_transform().transform(np.stack([np.cos(turn), np.sin(turn)], axis=1))
+    away = outline - patch.center
+    east, north = away[np.hypot(*away.T).argmax()]
+    assert (math.degrees(math.atan2(east, north)) - angle + 90) % 180 - 90 == pytest.approx(0, abs=2)
+    assert np.hypot(*away.T).max() == pytest.approx(0.3, rel=1e-3)
+    left, right, bottom, top = COORDS.img_ext
+    assert right < outline[:, 0].min()
+    assert outline[:, 0].max() < left
+    assert bottom < outline[:, 1].min()
+    assert outline[:, 1].max() < top
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_the_beam_shows_on_a_light_page_and_on_a_dark_one(theme):
+    """The image is as dark on both; what the pages swap, ink and paper, must not take the beam with it."""
+    drawn = plot_image(np.eye(40)[::-1] / 50, COORDS, beam=Beam(0.8, 0.8, 0), vmax=1, unit="Jy/beam")
+    (patch,) = drawn.axes.patches
+    with dark_ink(drawn.figure) if theme == "dark" else contextlib.nullcontext():
+        drawn.figure.canvas.draw()
+        shown = np.asarray(drawn.figure.canvas.buffer_rgba())[..., :3].astype(int)
+    x, y = drawn.axes.transData.transform(patch.center)
+    inside = shown[round(shown.shape[0] - y), round(x)]
+    x, y = drawn.axes.transData.transform((patch.center[0] - 0.6, patch.center[1]))
+    outside = shown[round(shown.shape[0] - y), round(x)]
+    assert inside.sum() - outside.sum() > 500
+
+
+@pytest.mark.parametrize("stretch", STRETCHES)
+def test_the_marks_of_the_scale_stand_apart(stretch):
+    """The faint half of a stretched scale takes most of its length; marks of the bright half could run together."""
+    image = np.linspace(-0.001, 0.009, 1600).reshape(40, 40)
+    drawn = plot_image(image, COORDS, stretch=stretch, unit="Jy/beam")
+    drawn.figure.canvas.draw()
+    boxes = [mark.get_window_extent() for mark in drawn.colorbar.ax.get_yticklabels() if mark.get_text()]
+    spans = sorted((box.y0, box.y1) for box in boxes if -1 < box.y0 < 5000)
+    assert len(spans) >= 4
+    assert all(low[1] <= high[0] for low, high in itertools.pairwise(spans))
+
+
+@pytest.mark.parametrize("stretch", STRETCHES)
+def test_every_stretch_keeps_the_order_and_the_ends(stretch):
+    drawn = plot_image(some_image(), COORDS, stretch=stretch, vmin=-1, vmax=2)
+    shades = drawn.norm([-5, -1, 0, 1, 2, 9])
+    assert shades[0] == pytest.approx(0)
+    assert shades[-1] == pytest.approx(1)
+    assert (np.diff(shades) >= 0).all()
+
+
+def test_given_axes_are_used_and_the_scale_can_be_left_out():
+    figure, ax = plt.subplots()
+    drawn = plot_image(torch.ones(1, 40, 40, requires_grad=True), COORDS, ax=ax, unit=None)
+    assert drawn.axes is ax
+    assert figure.axes == [ax]
+    plot_image(some_image(), COORDS, ax=ax, unit="Jy/beam")
+    assert figure.axes[1].get_ylabel() == "Jy/beam"
+
+
+def test_holes_and_images_of_one_value_are_drawn():
+    holed = some_image()
+    holed[3:9] = np.nan
+    plot_image(holed, COORDS).figure.canvas.draw()
+    plot_image(np.zeros((40, 40)), COORDS, stretch="log").figure.canvas.draw()
+
+
+@pytest.mark.parametrize(
+    ("image", "options", "message"),
+    [
+        (np.ones((2, 40, 40)), {}, r"take cube\[k\]"),
+        (np.ones((40, 38)), {}, r"\(40, 40\)"),
+        (np.full((40, 40), np.nan), {}, "no finite pixel"),
+        (some_image(), {"stretch": "cube"}, "stretch must be one of linear"),
+        (some_image(), {"vmin": 2, "vmax": 1}, "vmin must not be above vmax"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(image, options, message):
+    with pytest.raises(ValueError, match=message):
+        plot_image(image, COORDS, **options)
+    assert not plt.get_fignums()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
+from torch.nn import functional
 
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.fourier import FourierCube
 from firstlight.imaging.images import BaseCube, HannConvCube, ImageCube
+from firstlight.imaging.nufft import Array, visibilities
 
 
 class GriddedNet(nn.Module):
@@ -21,6 +25,9 @@ class GriddedNet(nn.Module):
         Number of channels.
     base_cube
         Where the parameters start (see `BaseCube`).
+    pixel_mapping
+        What makes intensities of them. Softplus bends at 1 Jy/arcsec²; of a fainter sky, the parameters are logarithms,
+        which L-BFGS finds hard. ``partial(softplus, beta=100)``, from a base cube of zeros, bends at 1/100.
 
     Examples
     --------
@@ -30,10 +37,16 @@ class GriddedNet(nn.Module):
     ((1, 8, 8), (1, 8, 8))
     """
 
-    def __init__(self, coords: GridCoords, nchan: int = 1, base_cube: torch.Tensor | None = None) -> None:
+    def __init__(
+        self,
+        coords: GridCoords,
+        nchan: int = 1,
+        base_cube: torch.Tensor | None = None,
+        pixel_mapping: Callable[[torch.Tensor], torch.Tensor] = functional.softplus,
+    ) -> None:
         super().__init__()
         self.coords, self.nchan = coords, nchan
-        self.bcube = BaseCube(coords, nchan, base_cube=base_cube)
+        self.bcube = BaseCube(coords, nchan, pixel_mapping, base_cube)
         self.conv_layer = HannConvCube(nchan)
         self.icube = ImageCube(coords, nchan)
         self.fcube = FourierCube(coords)
@@ -42,6 +55,28 @@ class GriddedNet(nn.Module):
         """Return the visibilities, packed; the image is then in ``icube``."""
         vis: torch.Tensor = self.fcube(self.icube(self.conv_layer(self.bcube())))
         return vis
+
+    def predict_loose_visibilities(self, uu: Array, vv: Array) -> torch.Tensor:
+        """Predict what the image of the last call looks like to any baselines, not to those of the grid alone.
+
+        Parameters
+        ----------
+        uu, vv
+            In wavelengths: (nvis,) for all channels, or (nchan, nvis).
+
+        Returns
+        -------
+        Tensor
+            In Jy, (nchan, nvis), complex and with gradients.
+
+        Examples
+        --------
+        >>> model = GriddedNet(GridCoords(cell_size=0.1, npix=8))
+        >>> of_the_grid = model()
+        >>> loose = model.predict_loose_visibilities(torch.tensor([model.coords.du]), torch.tensor([0.0]))
+        >>> torch.testing.assert_close(loose[:, 0], of_the_grid[:, 0, 1])
+        """
+        return visibilities(self.icube.sky_cube, uu, vv, self.coords.cell_size)
 
 
 SimpleNet = GriddedNet  # its name in MPoL before 0.3

@@ -1,0 +1,290 @@
+"""Fit an image to data: stopped by a rule, watched by curves, and none the worse for an interrupt.
+
+A GPU is left to run on by itself. Only at a check, every few iterations, does the host read how far it has come.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from tqdm import tqdm
+
+from firstlight.imaging.checkpoints import check_settings, load, save
+from firstlight.imaging.exact import ExactLikelihood
+from firstlight.imaging.objective import Data, Losses, Model, Objective, Real, finite, not_finite, numbers
+from firstlight.imaging.optimizers import LBFGS, LEARNING_RATE, Adam
+
+PATIENCE = 2  # checks in a row without progress: Adam climbs for a while before it goes on down
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What a fit found, and how it went.
+
+    Attributes
+    ----------
+    image
+        The best one of those checked, (nchan, npix, npix) in Jy/arcsec² and sky order.
+    terms
+        Of that image: the loss, the reduced chi² and each regularizer before its λ; of separate fits, the means.
+    loss, chi2, flux
+        The loss, the reduced chi², and the flux of each channel in Jy, one row for every time that the loss was taken.
+        Adam does so once an iteration, L-BFGS a few times more. Of separate fits all three have a column for each.
+    iterations
+        How many were made.
+    why
+        Why it stopped: ``settled``, ``max_iter`` or ``not finite``.
+    message
+        The same in a sentence.
+    notes
+        What else to know, such as a λ that was converted.
+    """
+
+    image: Tensor
+    terms: dict[str, float]
+    loss: Real
+    chi2: Real
+    flux: Real
+    iterations: int
+    why: str
+    message: str
+    notes: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Say it in a few lines."""
+        best = ", ".join(f"{name} {value:.6g}" for name, value in self.terms.items())
+        return "\n".join([self.message, f"Best: {best}.", *self.notes])
+
+
+def fit(
+    model: Model,
+    data: Data,
+    *,
+    losses: Losses | None = None,
+    optimizer: Literal["adam", "lbfgs"] = "adam",
+    lr: float | None = None,
+    max_iter: int = 1000,
+    tolerance: float | None = 1e-4,
+    check_every: int = 25,
+    lambdas: Literal["gridded", "exact"] = "gridded",
+    separate: bool = False,
+    progress: bool | None = None,
+    checkpoint: str | Path | None = None,
+    resume: bool = False,
+) -> Fit:
+    """Vary a model until reduced chi² and regularizers together are as small as they get.
+
+    The model is left with the best image in it, and an exact likelihood with that image's residuals at hand.
+
+    Parameters
+    ----------
+    model
+        Such as a `GriddedNet`: anything whose call gives packed visibilities and leaves an image in ``icube``.
+    data
+        Averages in cells, or an exact likelihood.
+    losses
+        Of each regularizer the name, its λ, and a function of the image in sky order.
+    optimizer, lr
+        Adam (by default with a learning rate of 0.5) or L-BFGS with a line search (1).
+    max_iter
+        When to stop at the latest.
+    tolerance
+        Stop when two checks in a row lower the loss by less than this part of it; None never stops so.
+    check_every
+        Iterations between two checks.
+    lambdas
+        What the λ are meant for. Reduced chi² divides by the number of cells, or of visibilities: a λ for the gridded
+        loss is multiplied by cells/visibilities for an exact one, which leaves the balance of data and regularizer.
+    separate
+        Whether each channel is a fit of its own: its own reduced chi², its own λ where there are as many as channels.
+        A sweep over λ, or over folds (`stack_folds`), then runs as one.
+    progress
+        Whether to draw a bar and print the notes, on stderr; by default a bar is drawn in a terminal only.
+    checkpoint
+        A file to write at each check. It is always a whole one, wherever the program is stopped.
+    resume
+        Go on from that file if it is there. ``max_iter`` and ``tolerance`` may be others than before.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstlight.imaging import GridCoords, GriddedNet
+    >>> from firstlight.imaging.losses import sparsity
+    >>> u = np.array([0.0, 3e5, 6e5])
+    >>> likelihood = ExactLikelihood(u, u[::-1], np.ones(3, complex), np.full(3, 1e4), cell_size=0.1, npix=16)
+    >>> model = GriddedNet(GridCoords(cell_size=0.1, npix=16))
+    >>> found = fit(model, likelihood, losses={"sparsity": (1e-4, sparsity)}, optimizer="lbfgs", progress=False)
+    >>> found.why, bool(found.chi2[0] > 100), found.terms["chi2"] < 0.1
+    ('settled', True, True)
+    """
+    check_request(optimizer, lr, max_iter, tolerance, check_every, checkpoint, resume)
+    objective = Objective(model, data, losses or {}, lambdas, separate)
+    method = Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr)
+    settings = objective.settings() | {"optimizer": optimizer, "lr": method.lr, "check_every": check_every}
+    run = Run(objective, method, settings, None if checkpoint is None else Path(checkpoint))
+    if resume and run.path and run.path.exists():
+        run.resume()
+    else:
+        run.start()
+    if progress is not False:
+        for note in objective.notes:
+            print(note, file=sys.stderr)
+    with tqdm(total=max_iter, initial=run.iteration, disable=None if progress is None else not progress) as bar:
+        while not run.why:
+            if tolerance is not None and settled(run.losses, tolerance):
+                run.why = "settled"
+                run.message = f"Settled: {PATIENCE} checks lowered the loss by less than {tolerance:g} of it."
+            elif run.iteration >= max_iter:
+                run.why, run.message = "max_iter", f"Stopped after {run.iteration} iterations, before it settled."
+            else:
+                before = run.iteration
+                run.advance(min(max_iter, (before // check_every + 1) * check_every))
+                bar.update(run.iteration - before)
+                bar.set_postfix({name: f"{run.latest[name]:.5g}" for name in ("loss", "chi2")}, refresh=False)
+    return run.finish()
+
+
+def settled(losses: list[float], tolerance: float) -> bool:
+    """Tell whether the last checks brought next to nothing.
+
+    Examples
+    --------
+    >>> settled([4.0, 2.0, 1.0, 1.5, 0.99], 0.1), settled([4.0, 2.0, 1.0, 1.5, 0.5], 0.1), settled([4.0, 4.0], 0.1)
+    (True, False, False)
+    """
+    if len(losses) <= PATIENCE:
+        return False
+    return min(losses[:-PATIENCE]) - min(losses) <= tolerance * abs(min(losses))
+
+
+@dataclass
+class Run:
+    """A fit under way, from check to check."""
+
+    objective: Objective
+    method: Adam | LBFGS
+    settings: dict[str, Any]
+    path: Path | None
+    iteration: int = 0
+    losses: list[float] = field(default_factory=list)  # at the checks
+    curve: Tensor = field(default_factory=lambda: torch.empty(0))  # a row for every loss taken
+    latest: dict[str, float] = field(default_factory=dict)
+    best: dict[str, Any] = field(default_factory=dict)
+    best_terms: dict[str, float] = field(default_factory=dict)
+    why: str = ""
+    message: str = ""
+
+    def start(self) -> None:
+        """Check where the model starts from."""
+        terms = self.objective.check()
+        if not finite(terms):
+            raise ValueError(f"the fit cannot start: {not_finite(terms)}. Look at the model's parameters and the data.")
+        self.accept(terms)
+
+    def advance(self, to: int) -> None:
+        """Iterate up to the next check, and make it."""
+        curve = torch.stack(self.method.steps(self.objective, to - self.iteration)).cpu()  # the host waits here
+        terms = self.objective.check()
+        good = int(curve.isfinite().all(1).long().cumprod(0).sum())
+        self.curve = torch.cat([self.curve, curve[:good]])
+        if good == len(curve) and finite(terms):
+            self.iteration = to
+            self.accept(terms)
+        else:
+            self.why = "not finite"
+            self.message = (
+                f"Stopped: {not_finite(terms) if good == len(curve) else 'the loss is not finite'} after iteration "
+                f"{self.iteration}. The best image before that is kept; a smaller lr may help."
+            )
+
+    def accept(self, terms: dict[str, float]) -> None:
+        """Remember a check; keep its state if it is the best, and on disk."""
+        self.latest = terms
+        self.losses.append(terms["loss"])
+        if terms["loss"] <= min(self.losses):
+            self.best_terms = terms
+            self.best = {name: value.detach().clone() for name, value in self.objective.model.state_dict().items()}
+        if self.path:
+            save(self.path, self.state())
+
+    def state(self) -> dict[str, Any]:
+        """Give all that the next iteration depends on, and all that has been found so far."""
+        kept = ("settings", "iteration", "losses", "curve", "latest", "best", "best_terms")
+        state = {name: getattr(self, name) for name in kept}
+        data = self.objective.data
+        if isinstance(data, ExactLikelihood):
+            # A NUFFT in threads adds in another order each time: its results go along, for the sake of the last bit.
+            state["likelihood"] = {name: getattr(data, name) for name in ("reference", "kernel", "dirty", "c0")}
+        return state | {"model": self.objective.model.state_dict(), "method": self.method.optimizer.state_dict()}
+
+    def resume(self) -> None:
+        """Go on from the file, if it belongs to this fit."""
+        assert self.path
+        state = load(self.path)
+        check_settings(self.path, state["settings"], self.settings)
+        likelihood = state.pop("likelihood", {})
+        self.objective.model.load_state_dict(state.pop("model"))
+        self.method.optimizer.load_state_dict(state.pop("method"))
+        for name, value in state.items():
+            setattr(self, name, value)
+        data = self.objective.data
+        if isinstance(data, ExactLikelihood):
+            data.recentre(likelihood["reference"].to(data.reference))
+        with torch.no_grad():
+            terms = numbers(self.objective.terms())
+        if not math.isclose(terms["chi2"], self.latest["chi2"], rel_tol=1e-4):
+            raise ValueError(
+                f"the checkpoint {self.path} is of other data: its image had a reduced chi² of "
+                f"{self.latest['chi2']:.6g}, and has {terms['chi2']:.6g} with these. Give the data it was made with, "
+                "or resume=False to start anew."
+            )
+        for name, value in likelihood.items():
+            setattr(data, name, value.to(getattr(data, name)))
+
+    def finish(self) -> Fit:
+        """Put the best image into the model."""
+        self.objective.model.load_state_dict(self.best)
+        terms = self.objective.check()
+        n = self.objective.nchan if self.objective.separate else 1
+        curve = self.curve.double().reshape(-1, 2 * n + self.objective.nchan).numpy()
+        shape = (-1, n) if self.objective.separate else (-1,)
+        return Fit(
+            image=self.objective.sky.detach().clone(),
+            terms=terms,
+            loss=curve[:, :n].reshape(shape),
+            chi2=curve[:, n : 2 * n].reshape(shape),
+            flux=curve[:, 2 * n :],
+            iterations=self.iteration,
+            why=self.why,
+            message=self.message,
+            notes=tuple(self.objective.notes),
+        )
+
+
+def check_request(
+    optimizer: str,
+    lr: float | None,
+    max_iter: int,
+    tolerance: float | None,
+    check_every: int,
+    checkpoint: str | Path | None,
+    resume: bool,
+) -> None:
+    """Refuse what makes no fit, before anything runs."""
+    if optimizer not in LEARNING_RATE:
+        raise ValueError(f"optimizer must be one of {', '.join(map(repr, LEARNING_RATE))}; got {optimizer!r}")
+    if lr is not None and not (math.isfinite(lr) and lr > 0):
+        raise ValueError(f"lr must be a positive number, or None for the usual one; got {lr!r}")
+    for name, value in (("max_iter", max_iter), ("check_every", check_every)):
+        if value < 1:
+            raise ValueError(f"{name} must be 1 or more; got {value!r}")
+    if tolerance is not None and not tolerance >= 0:
+        raise ValueError(f"tolerance must be zero or more, or None to go on until max_iter; got {tolerance!r}")
+    if resume and checkpoint is None:
+        raise ValueError("resume=True needs the checkpoint to resume from: give its path")

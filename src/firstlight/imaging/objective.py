@@ -1,0 +1,222 @@
+"""What a fit makes small: the reduced chi² of an image, and what else one believes of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.datasets import GriddedDataset
+from firstlight.imaging.exact import ExactLikelihood
+from firstlight.imaging.losses import r_chi_squared_gridded
+
+Real = npt.NDArray[np.float64]
+Strength = float | Sequence[float] | Real | Tensor
+Losses = Mapping[str, tuple[Strength, Callable[[Tensor], Tensor]]]
+Data = GriddedDataset | ExactLikelihood
+
+
+class Model(Protocol):
+    """What can be fitted: a module like `GriddedNet`, whose call gives packed visibilities and leaves an image."""
+
+    @property
+    def icube(self) -> Any:
+        """What an `ImageCube` has: ``coords``, and after each call ``sky_cube``."""
+
+    def __call__(self) -> Tensor:
+        """Give the visibilities of the grid's cells, packed."""
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Give what to vary."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Give what to keep."""
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
+        """Take back what was kept."""
+
+
+class Objective:
+    """The loss of a model, and the terms that it is made of: of all channels together, or of each, as fits apart."""
+
+    def __init__(self, model: Model, data: Data, losses: Losses, lambdas: str, separate: bool = False) -> None:
+        self.model, self.data, self.separate = model, data, separate
+        check_losses(losses)
+        self.functions = {name: function for name, (_, function) in losses.items()}
+        self.notes: list[str] = []
+        self.coords = GridCoords(data.cell_size, data.npix) if isinstance(data, ExactLikelihood) else data.coords
+        if lambdas not in ("gridded", "exact"):
+            raise ValueError(f"lambdas must be 'gridded' or 'exact'; got {lambdas!r}")
+        if lambdas == "exact" and not isinstance(data, ExactLikelihood):
+            raise ValueError("lambdas='exact' is for an ExactLikelihood: with cells, give the λ of the gridded loss")
+        if not hasattr(model, "icube"):
+            raise TypeError(f"a {type(model).__name__} has no icube to hold its image: see GriddedNet")
+        if model.icube.coords != self.coords:
+            raise ValueError(f"the model has {model.icube.coords}, and the data {self.coords}: they must agree")
+        scale: Real | float = 1.0
+        if isinstance(data, ExactLikelihood):
+            nvis, ncell = count(data, self.coords, separate)
+            self.nvis = torch.as_tensor(nvis).to(data.c0.device, data.c0.dtype)
+            if lambdas == "gridded" and losses:
+                scale = ncell / nvis
+                self.notes.append(
+                    f"λ of the gridded loss, converted for the exact one: times {listed(scale)}, as {listed(nvis)} "
+                    f"visibilities lie in {listed(ncell)} cells."
+                )
+        first = next(iter(model.parameters()))
+        self.nchan = len(data.data) if isinstance(data, ExactLikelihood) else data.nchan
+        self.strengths = {
+            name: scaled(name, strength, scale, self.nchan if separate else None, first)
+            for name, (strength, _) in losses.items()
+        }
+
+    def terms(self) -> dict[str, Tensor]:
+        """Take the reduced chi² and each regularizer, and first of all the loss that they add up to."""
+        vis = self.model()
+        chi2 = self.chi_squared(vis)
+        parts = {name: self.regularizer(function) for name, function in self.functions.items()}
+        loss = chi2 + sum(self.strengths[name] * part for name, part in parts.items())
+        return {"loss": loss, "chi2": chi2} | parts
+
+    def chi_squared(self, vis: Tensor) -> Tensor:
+        """Take the reduced chi²: one number, or one for each channel."""
+        if isinstance(self.data, ExactLikelihood):
+            each = self.data.chi_squared(self.sky)
+            return (each if self.separate else each.sum()) / (2 * self.nvis)
+        return (r_chi_squared_per_channel if self.separate else r_chi_squared_gridded)(vis, self.data)
+
+    def regularizer(self, function: Callable[[Tensor], Tensor]) -> Tensor:
+        """Take it of the whole cube, or of each channel by itself, all in one go."""
+        if not self.separate:
+            return function(self.sky)
+        value: Tensor = torch.vmap(lambda image: function(image[None]))(self.sky)
+        return value
+
+    def loss_and_row(self) -> tuple[Tensor, Tensor]:
+        """Take the loss, and what the curves need: loss, chi² and flux, left where they were computed."""
+        terms = self.terms()
+        flux = self.sky.detach().sum((-2, -1)) * self.coords.cell_size**2
+        row = [terms["loss"].detach().reshape(-1), terms["chi2"].detach().reshape(-1), flux]
+        # The losses of separate fits are added up, so that none of their gradients knows of the others.
+        return terms["loss"].sum(), torch.cat([part.to(row[0].dtype) for part in row])
+
+    @torch.no_grad()
+    def check(self) -> dict[str, float]:
+        """Read the terms, from a likelihood that is centred well enough for all their digits."""
+        terms = numbers(self.terms())
+        if isinstance(self.data, ExactLikelihood) and finite(terms) and self.data.needs_recentring(self.sky):
+            self.data.recentre(self.sky)
+            terms = numbers(self.terms())
+        return terms
+
+    @property
+    def sky(self) -> Tensor:
+        """The image of the model's last call."""
+        cube: Tensor = self.model.icube.sky_cube
+        return cube
+
+    def settings(self) -> dict[str, Any]:
+        """Say what must be the same for a fit to be resumed."""
+        first = next(iter(self.model.parameters()))
+        return {
+            "likelihood": type(self.data).__name__,
+            "grid": repr(self.coords),
+            "channels": f"{self.nchan}, {'separate' if self.separate else 'together'}",
+            "dtype": str(first.dtype),
+            "λ": {name: torch.as_tensor(strength).tolist() for name, strength in self.strengths.items()},
+        }
+
+
+def r_chi_squared_per_channel(model_vis: Tensor, dataset: GriddedDataset) -> Tensor:
+    """Reduced chi² of each channel, over the cells that it has data in; NaN for one without data.
+
+    Examples
+    --------
+    >>> coords, vis = GridCoords(0.1, 2), torch.ones(2, 2, 2) + 0j
+    >>> mask = torch.tensor([[[True, True], [True, True]], [[True, False], [False, False]]])
+    >>> dataset = GriddedDataset(coords=coords, vis_gridded=vis, weight_gridded=2 * vis.real, mask=mask, nchan=2)
+    >>> r_chi_squared_per_channel(vis * torch.tensor([0, -1])[:, None, None], dataset).tolist()
+    [1.0, 4.0]
+    """
+    residual = dataset.vis_indexed - dataset(model_vis)
+    squares = dataset.weight_indexed * (residual.real.square() + residual.imag.square())
+    channel = dataset.index // dataset.coords.npix**2
+    nothing = squares.new_zeros(dataset.nchan)
+    cells = nothing.index_add(0, channel, torch.ones_like(squares))
+    each: Tensor = nothing.index_add(0, channel, squares) / (2 * cells)
+    return each
+
+
+def count(data: ExactLikelihood, coords: GridCoords, separate: bool) -> tuple[Real, Real]:
+    """Count the visibilities with a weight, and the cells of the grid that they lie in, in all or in each channel."""
+    filled = np.zeros((len(data.data), coords.npix**2), bool)
+    nvis = np.zeros(len(data.data))
+    for at in data.parts():
+        weight = data.read(at)[0].cpu().numpy()
+        nvis += np.count_nonzero(weight, axis=1)
+        cells = coords.packed_cells(np.asarray(data.u[..., at]), np.asarray(data.v[..., at]))
+        for channel, (w, cell) in enumerate(zip(weight, np.broadcast_to(cells, weight.shape), strict=True)):
+            filled[channel, cell[w > 0]] = True
+    ncell = filled.sum(1).astype(float)
+    if not (nvis if separate else nvis.sum(keepdims=True)).all():
+        where = f" in channel {int(np.argmin(nvis))}" if separate else ""
+        raise ValueError(f"no visibility has a weight above zero{where}: there is nothing to fit")
+    return (nvis, ncell) if separate else (nvis.sum(), ncell.sum())
+
+
+def scaled(name: str, strength: Strength, scale: Real | float, nchan: int | None, like: Tensor) -> float | Tensor:
+    """Convert a λ: a number stays one, one for each channel becomes a tensor on the model's device."""
+    given = np.asarray(strength, float)
+    if not np.isfinite(given).all():
+        raise ValueError(f"the λ of {name!r} must be a finite number; got {strength!r}")
+    if nchan is None and given.ndim:
+        raise ValueError(
+            f"the λ of {name!r} is {given.shape} numbers: give one number, or separate=True to fit each channel with "
+            "its own"
+        )
+    if given.shape not in ((), (nchan,)):
+        raise ValueError(f"the λ of {name!r} must be one number, or {nchan}, one for each channel; got {given.shape}")
+    product = given * scale
+    return torch.as_tensor(product, dtype=like.dtype, device=like.device) if product.ndim else float(product)
+
+
+def listed(values: Real | float) -> str:
+    """Write a number, or those numbers of an array that differ.
+
+    Examples
+    --------
+    >>> listed(0.25), listed(np.array([3000.0, 2000.0, 3000.0]))
+    ('0.25', '2000, 3000')
+    """
+    return ", ".join(f"{value:.10g}" if value == int(value) else f"{value:.4g}" for value in np.unique(values))
+
+
+def numbers(terms: Mapping[str, Tensor]) -> dict[str, float]:
+    """Bring them to the host; of separate fits, the means."""
+    return {name: float(value.mean()) for name, value in terms.items()}
+
+
+def finite(terms: Mapping[str, float]) -> bool:
+    """Tell whether all are."""
+    return all(math.isfinite(value) for value in terms.values())
+
+
+def not_finite(terms: Mapping[str, float]) -> str:
+    """Name those that are not; the loss only if it stands alone, as it is the sum of the others."""
+    bad = [name for name, value in terms.items() if not math.isfinite(value)]
+    return f"{' and '.join(bad[1:] or bad)} {'are' if len(bad) > 2 else 'is'} not finite"
+
+
+def check_losses(losses: Losses) -> None:
+    """Refuse regularizers that could not be told apart, or called."""
+    for name, given in losses.items():
+        if name in ("loss", "chi2"):
+            raise ValueError(f"a regularizer cannot be called {name!r}: the fit itself has one of that name")
+        if not (isinstance(given, tuple) and len(given) == 2 and callable(given[1])):
+            raise TypeError(f"losses[{name!r}] must be (λ, function of the image), as in (1e-4, TV_image); got {given}")

@@ -1,0 +1,393 @@
+"""Fits: that they arrive, stop, tell, and go on after an interrupt as if there had been none."""
+
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from firstlight.imaging import objective, optimizers
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.exact import ExactLikelihood
+from firstlight.imaging.fit import fit, settled
+from firstlight.imaging.gridding import DataAverager
+from firstlight.imaging.losses import TV_image, sparsity
+from firstlight.imaging.precomposed import GriddedNet
+from firstlight.imaging.skies import Ring
+
+COORDS = GridCoords(cell_size=0.1, npix=32)
+LOSSES = {"tv": (1e-3, TV_image), "sparsity": (1e-4, sparsity)}
+KINDS = ["gridded", "exact"]
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Images as small as these are done sooner by one thread."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def observed(kind, dtype=torch.float32, seed=0, flux=0.5):
+    """A source in the south-east that is not round, seen with short baselines by chance; one flagged in ten."""
+    rng = np.random.default_rng(seed)
+    u, v = rng.normal(scale=2.5e5, size=(2, 3000))
+    data = sum(
+        ring.visibilities(u, v)
+        for ring in (Ring(flux, 0.5, 0.15, 40, 30, 0.4, -0.3), Ring(0.1, 0, 0.2, east=-0.7, north=0.8))
+    )
+    data = data + 0.05 * (rng.normal(size=u.shape) + 1j * rng.normal(size=u.shape))
+    weight = np.where(rng.random(u.shape) < 0.1, 0, 0.05**-2)
+    if kind == "exact":
+        return ExactLikelihood(u, v, data, weight, COORDS.cell_size, COORDS.npix, dtype=dtype)
+    averager = DataAverager(COORDS, u, v, weight, data.real, data.imag)
+    return averager.to_pytorch_dataset(check_visibility_scatter=False)  # in such large cells they scatter
+
+
+def model(dtype=torch.float32, start=-3.0):
+    return GriddedNet(COORDS, base_cube=torch.full((1, 32, 32), start, dtype=dtype))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("optimizer", ["adam", "lbfgs"])
+def test_curves_begin_at_the_start_and_end_at_the_image(kind, optimizer):
+    data, net = observed(kind), model()
+    found = fit(net, data, losses=LOSSES, optimizer=optimizer, tolerance=1e-3, progress=False)
+    assert found.why == "settled"
+    assert len(found.loss) == len(found.chi2) == len(found.flux) >= found.iterations
+    net_at_start = model()
+    net_at_start()
+    assert found.flux[0, 0] == pytest.approx(net_at_start.icube.flux.item(), rel=1e-5)
+    assert found.terms["chi2"] == pytest.approx(1, abs=0.35)
+    assert found.loss.min() == pytest.approx(found.terms["loss"], rel=1e-2)
+    assert found.loss[0] > 4 * found.terms["loss"]
+    # The model has the image that is given back, and the sum is made of the terms that are.
+    net()
+    assert torch.equal(net.icube.sky_cube, found.image)
+    strengths = objective.Objective(net, data, LOSSES, "gridded").strengths
+    total = found.terms["chi2"] + sum(strengths[name] * found.terms[name] for name in LOSSES)
+    assert found.terms["loss"] == pytest.approx(total, rel=1e-6)
+    assert found.message in str(found)
+
+
+def test_a_lambda_of_the_gridded_loss_is_converted_and_it_says_so(capsys):
+    gridded, exact = observed("gridded"), observed("exact")
+    visibilities = np.count_nonzero(exact.weight)
+    scale = len(gridded.index) / visibilities
+    found = fit(model(), exact, losses=LOSSES, max_iter=1)
+    assert f"times {scale:.4g}, as {visibilities} visibilities lie in {len(gridded.index)} cells" in found.notes[0]
+    assert found.notes[0] in capsys.readouterr().err
+    assert found.notes[0] in str(found)
+    assert found.loss[0] - found.chi2[0] == pytest.approx(
+        scale * (1e-3 * TV_image(start_sky()) + 1e-4 * sparsity(start_sky())).item(), rel=1e-4
+    )
+    as_given = fit(model(), exact, losses=LOSSES, max_iter=1, lambdas="exact", progress=False)
+    assert not as_given.notes
+    assert as_given.loss[0] - as_given.chi2[0] == pytest.approx((found.loss[0] - found.chi2[0]) / scale, rel=1e-4)
+    # Balanced alike, the same sky comes out, as far as averages in cells allow.
+    by_cells = fit(model(), gridded, losses=LOSSES, optimizer="lbfgs", progress=False).image
+    by_all = fit(model(), exact, losses=LOSSES, optimizer="lbfgs", progress=False).image
+    unconverted = fit(model(), exact, losses=LOSSES, optimizer="lbfgs", lambdas="exact", progress=False).image
+    assert (by_all - by_cells).norm() < (unconverted - by_cells).norm()
+
+
+def start_sky():
+    net = model()
+    net()
+    return net.icube.sky_cube.detach()
+
+
+class Deaf(TorchDispatchMode):
+    """Refuses whatever makes the host wait for a device, while it listens."""
+
+    waits = ("_local_scalar_dense", "is_nonzero", "nonzero", "masked_select", "equal", "unique")
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        name = function.overloadpacket.__name__
+        moved = name == "_to_copy" and (kwargs or {}).get("device") is not None
+        assert name not in self.waits, f"{name} waits for the device"
+        assert not moved, "a copy from or to another device"
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_adam_never_waits_between_checks(kind, monkeypatch):
+    data, steps, made = observed(kind), optimizers.Adam.steps, []
+
+    def unheard(self, objective, n):
+        for method in ("item", "cpu", "numpy", "tolist", "__bool__", "__float__", "__int__"):
+            monkeypatch.setattr(torch.Tensor, method, lambda *_: pytest.fail("a tensor is read"))
+        with Deaf():
+            rows = steps(self, objective, n)
+        monkeypatch.undo()
+        monkeypatch.setattr(optimizers.Adam, "steps", unheard)
+        made.append(len(rows))
+        return rows
+
+    monkeypatch.setattr(optimizers.Adam, "steps", unheard)
+    fit(model(), data, losses=LOSSES, max_iter=25, check_every=10, tolerance=None, progress=False)
+    assert made == [10, 10, 5]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.parametrize("kind", KINDS)
+def test_on_cuda_adam_never_waits_between_checks(kind, monkeypatch):
+    """The driver itself tells."""
+    data, steps = observed(kind).to("cuda"), optimizers.Adam.steps
+
+    def unheard(self, objective, n):
+        torch.cuda.set_sync_debug_mode("error")
+        try:
+            return steps(self, objective, n)
+        finally:
+            torch.cuda.set_sync_debug_mode("default")
+
+    fit(model().to("cuda"), data, losses=LOSSES, max_iter=2, progress=False)  # cuFFT makes its plans
+    monkeypatch.setattr(optimizers.Adam, "steps", unheard)
+    found = fit(model().to("cuda"), data, losses=LOSSES, max_iter=25, check_every=10, progress=False)
+    assert found.iterations == 25
+
+
+def test_the_test_for_waiting_hears_a_wait():
+    with pytest.raises(AssertionError, match="waits"), Deaf():
+        torch.ones(1).item()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("optimizer", "interrupt"), [("adam", 3), ("adam", 47), ("adam", 60), ("lbfgs", 47)])
+def test_a_resumed_fit_is_the_same_to_the_last_bit(kind, optimizer, interrupt, tmp_path):
+    options = {"optimizer": optimizer, "max_iter": 65, "check_every": 15, "tolerance": None, "progress": False}
+    options["losses"] = LOSSES
+    whole = fit(model(), observed(kind), **options)
+    calls = 0
+
+    def interrupted(sky):
+        nonlocal calls
+        calls += 1
+        if calls == interrupt:
+            raise KeyboardInterrupt
+        return TV_image(sky)
+
+    path = tmp_path / "fit.pt"
+    with pytest.raises(KeyboardInterrupt):
+        fit(model(), observed(kind), **options | {"losses": LOSSES | {"tv": (1e-3, interrupted)}}, checkpoint=path)
+    resumed = fit(model(start=1.0), observed(kind), **options, checkpoint=path, resume=True)
+    for name in ("loss", "chi2", "flux"):
+        np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
+    assert torch.equal(resumed.image, whole.image)
+    assert resumed.terms == whole.terms
+    assert [file.name for file in tmp_path.iterdir()] == ["fit.pt"]
+
+
+def test_a_finished_fit_goes_on_when_it_may(tmp_path):
+    options = {"losses": LOSSES, "optimizer": "lbfgs", "check_every": 7, "tolerance": None, "progress": False}
+    path = tmp_path / "fit.pt"
+    short = fit(model(), observed("exact"), **options, max_iter=10, checkpoint=path)
+    longer = fit(model(), observed("exact"), **options, max_iter=30, checkpoint=path, resume=True)
+    assert (short.why, short.iterations) == ("max_iter", 10)
+    assert longer.iterations == 30
+    assert longer.terms["loss"] < short.terms["loss"]
+    np.testing.assert_array_equal(longer.loss[: len(short.loss)], short.loss)
+    nothing_left = fit(model(), observed("exact"), **options, max_iter=30, checkpoint=path, resume=True)
+    assert torch.equal(nothing_left.image, longer.image)
+
+
+def test_a_checkpoint_is_never_half_written(tmp_path, monkeypatch):
+    path = tmp_path / "fit.pt"
+    fit(model(), observed("gridded"), max_iter=3, checkpoint=path, progress=False)
+    before = path.read_bytes()
+
+    def full_disk(_state, file):
+        file.write(b"half of it")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(torch, "save", full_disk)
+    with pytest.raises(OSError, match="No space"):
+        fit(model(), observed("gridded"), max_iter=9, checkpoint=path, progress=False)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["fit.pt"]
+
+
+KILLED = """
+import os, signal, sys, torch
+from pathlib import Path
+from firstlight.imaging.checkpoints import save
+
+def killed(state, file):
+    file.write(b"half of it")
+    file.flush()
+    os.kill(os.getpid(), signal.SIGKILL)
+
+torch.save = killed
+save(Path(sys.argv[1]), {})
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
+def test_a_program_killed_while_it_writes_leaves_the_last_checkpoint(tmp_path):
+    path = tmp_path / "fit.pt"
+    options = {"losses": LOSSES, "checkpoint": path, "progress": False}
+    fit(model(), observed("gridded"), max_iter=3, **options)
+    killed = subprocess.run([sys.executable, "-c", KILLED, path], check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert (tmp_path / "fit.pt.part").read_bytes() == b"half of it"
+    resumed = fit(model(), observed("gridded"), max_iter=6, resume=True, **options)
+    assert resumed.iterations == 6
+    assert [file.name for file in tmp_path.iterdir()] == ["fit.pt"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_checkpoint_of_something_else_is_refused(kind, tmp_path):
+    path = tmp_path / "fit.pt"
+    options = {"max_iter": 5, "checkpoint": path, "progress": False}
+    fit(model(), observed(kind), losses=LOSSES, **options)
+    resume = options | {"resume": True}
+    with pytest.raises(ValueError, match="of other data"):
+        fit(model(), observed(kind, flux=0.6), losses=LOSSES, **resume)
+    with pytest.raises(ValueError, match="λ was"):
+        fit(model(), observed(kind), **resume)
+    with pytest.raises(ValueError, match=r"lr was 0\.5, is 0\.1"):
+        fit(model(), observed(kind), losses=LOSSES, lr=0.1, **resume)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match="no checkpoint"):
+        fit(model(), observed(kind), losses=LOSSES, **resume)
+
+
+def test_to_resume_what_was_never_begun_begins_it(tmp_path):
+    path = tmp_path / "fit.pt"
+    found = fit(model(), observed("gridded"), max_iter=3, checkpoint=path, resume=True, progress=False)
+    assert found.iterations == 3
+    assert path.exists()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("optimizer", ["adam", "lbfgs"])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_a_loss_that_is_not_finite_stops_with_the_last_good_state(kind, optimizer, bad):
+    calls = 0
+
+    def fails_later(sky):
+        nonlocal calls
+        calls += 1
+        return sky.sum() * (bad if calls > 60 else 1.0)
+
+    net = model()
+    options = {"optimizer": optimizer, "check_every": 10, "tolerance": None, "progress": False}
+    found = fit(net, observed(kind), losses={"odd": (1e-3, fails_later)} | LOSSES, **options)
+    assert found.why == "not finite"
+    assert "not finite" in found.message
+    assert found.image.isfinite().all()
+    assert all(value.isfinite().all() for value in net.state_dict().values())
+    assert np.isfinite(found.loss).all()
+    assert np.isfinite(found.terms["chi2"])
+    assert 10 <= found.iterations < 70
+    assert found.terms["chi2"] < found.chi2[0] / 3
+
+
+def test_a_fit_that_cannot_start_says_which_term():
+    with pytest.raises(ValueError, match="cannot start: odd is not finite"):
+        fit(model(), observed("gridded"), losses={"odd": (1.0, lambda sky: sky.sum().log() * np.inf)}, progress=False)
+
+
+def test_the_likelihood_is_centred_anew_at_checks_only_when_needed(monkeypatch):
+    """S/N of 2000: about a reference far away, float32 has lost chi² of the end."""
+    rng = np.random.default_rng(2)
+    u, v = rng.normal(scale=2.5e5, size=(2, 3000))
+    data = Ring(0.5, 0.5, 0.2, 40, 30, 0.4, -0.3).visibilities(u, v)
+    data += 2.5e-4 * (rng.normal(size=u.shape) + 1j * rng.normal(size=u.shape))
+    weight = np.full(u.shape, 2.5e-4**-2)
+    likelihood = ExactLikelihood(u, v, data, weight, COORDS.cell_size, COORDS.npix)
+    passes, recentre = [], likelihood.recentre
+    monkeypatch.setattr(likelihood, "recentre", lambda image: (passes.append(image), recentre(image)))
+    found = fit(model(), likelihood, optimizer="lbfgs", max_iter=200, tolerance=None, check_every=10, progress=False)
+    assert 1 <= len(passes) < 21
+    honest = (weight * likelihood.residuals(found.image)[0].abs().numpy() ** 2).sum() / (2 * len(u))
+    assert found.terms["chi2"] == pytest.approx(honest, rel=1e-5)
+    assert honest < 1e-4 * found.chi2[0]
+    assert not likelihood.needs_recentring(found.image)
+
+
+def test_several_channels_have_a_flux_each():
+    u, v = np.random.default_rng(2).normal(scale=2.5e5, size=(2, 2, 500))
+    data = np.stack([Ring(f, 0.4, 0.2, east=0.5).visibilities(a, b) for f, a, b in zip((0.2, 0.6), u, v, strict=True)])
+    likelihood = ExactLikelihood(u, v, data, np.full(data.shape, 1e4), COORDS.cell_size, COORDS.npix)
+    found = fit(GriddedNet(COORDS, nchan=2), likelihood, losses={"tv": (1e-3, TV_image)}, progress=False)
+    assert found.flux.shape == (len(found.loss), 2)
+    np.testing.assert_allclose(found.flux[-1], [0.2, 0.6], rtol=0.05)
+
+
+def test_float64_is_fitted_in_float64():
+    found = fit(model(torch.float64), observed("exact", torch.float64), max_iter=20, progress=False)
+    assert found.image.dtype == torch.float64
+
+
+def test_the_best_image_is_kept_where_the_last_is_worse():
+    found = fit(model(), observed("gridded"), lr=8, max_iter=60, check_every=5, tolerance=None, progress=False)
+    at_checks = found.loss[5::5]
+    assert found.terms["loss"] <= at_checks.min() * (1 + 1e-6)
+
+
+def test_a_bar_is_drawn_in_a_terminal_only(capsys, monkeypatch):
+    fit(model(), observed("gridded"), max_iter=3)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    fit(model(), observed("gridded"), max_iter=3)
+    assert "3/3" in capsys.readouterr().err
+    fit(model(), observed("gridded"), max_iter=3, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"optimizer": "sgd"}, "'adam', 'lbfgs'; got 'sgd'"),
+        ({"lr": 0.0}, "lr must be"),
+        ({"lr": np.nan}, "lr must be"),
+        ({"max_iter": 0}, "max_iter must be"),
+        ({"check_every": 0}, "check_every must be"),
+        ({"tolerance": -1.0}, "tolerance must be"),
+        ({"resume": True}, "needs the checkpoint"),
+        ({"losses": {"tv": (np.nan, TV_image)}}, "λ of 'tv' must be a finite number"),
+        ({"losses": {"chi2": (1.0, TV_image)}}, "cannot be called 'chi2'"),
+        ({"lambdas": "exact"}, "is for an ExactLikelihood"),
+        ({"lambdas": "both"}, "'gridded' or 'exact'; got 'both'"),
+    ],
+)
+def test_requests_that_make_no_fit_are_refused(options, says):
+    with pytest.raises(ValueError, match=says):
+        fit(model(), observed("gridded"), progress=False, **options)
+
+
+def test_a_function_without_its_lambda_is_refused():
+    with pytest.raises(TypeError, match="must be"):
+        fit(model(), observed("gridded"), losses={"tv": TV_image}, progress=False)
+
+
+def test_a_model_without_an_image_is_refused():
+    with pytest.raises(TypeError, match="icube"):
+        fit(torch.nn.Linear(2, 2), observed("gridded"), progress=False)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_on_another_grid_is_refused(kind):
+    with pytest.raises(ValueError, match="must agree"):
+        fit(GriddedNet(GridCoords(0.05, 32)), observed(kind), progress=False)
+
+
+def test_data_of_which_nothing_counts_are_refused():
+    u = np.array([1e5, 2e5])
+    likelihood = ExactLikelihood(u, u, np.ones(2, complex), np.zeros(2), COORDS.cell_size, COORDS.npix)
+    with pytest.raises(ValueError, match="nothing to fit"):
+        fit(model(), likelihood, progress=False)
+
+
+def test_a_rise_is_no_reason_to_stop_at_once():
+    assert not settled([5.0, 9.0], 0.1)
+    assert not settled([5.0, 9.0, 4.0], 0.1)
+    assert settled([5.0, 9.0, 9.0], 0.1)
+    assert settled([-5.0, -5.1, -5.2], 0.1)
+    assert not settled([-5.0, -5.1, -6.2], 0.1)

@@ -1,0 +1,82 @@
+"""What a model predicts for baselines that are not those of its grid."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from firstlight.imaging.coordinates import GridCoords, sky_to_packed
+from firstlight.imaging.images import HannConvCube
+from firstlight.imaging.precomposed import GriddedNet
+from firstlight.imaging.skies import Ring, sky_image
+
+COORDS = GridCoords(cell_size=0.05, npix=64)
+RINGS = (Ring(0.3, 0.4, 0.15, 40, 30, 0.3, -0.2), Ring(0.1, 0.0, 0.2, east=-0.5, north=0.4))
+RNG = np.random.default_rng(6)
+U, V = RNG.uniform(-5e5, 5e5, size=(2, 40))
+
+
+def model_of(*skies):
+    """A float64 model whose image, but for the smoothing by a pixel, is that of the skies."""
+    net = GriddedNet(COORDS, nchan=len(skies))
+    packed = torch.stack([sky_to_packed(torch.from_numpy(sky_image([sky], 0.05, 64))) for sky in skies])
+    net.bcube = torch.nn.Module()
+    net.bcube.image = torch.nn.Parameter(packed)
+    net.bcube.forward = lambda: net.bcube.image
+    return net
+
+
+def hann(u, v):
+    """What the smoothing does to a visibility: cos² of half the phase across a pixel, along both axes."""
+    x, y = (math.pi * 0.05 * math.pi / 648000 * w for w in (u, v))
+    return (np.cos(x) * np.cos(y)) ** 2
+
+
+def test_they_are_those_of_the_sky():
+    net = model_of(*RINGS)
+    net()
+    expected = np.stack([ring.visibilities(U, V) for ring in RINGS]) * hann(U, V)
+    np.testing.assert_allclose(net.predict_loose_visibilities(U, V).detach().numpy(), expected, atol=1e-7)
+    assert abs(expected - np.stack([ring.visibilities(-U, V) for ring in RINGS])).max() > 0.1  # mirrored, it shows
+
+
+def test_each_channel_may_have_baselines_of_its_own():
+    net = model_of(*RINGS)
+    net()
+    u, v = np.stack([U, -V]), np.stack([V, U])
+    expected = np.stack([ring.visibilities(a, b) for ring, a, b in zip(RINGS, u, v, strict=True)]) * hann(u, v)
+    np.testing.assert_allclose(net.predict_loose_visibilities(u, v).detach().numpy(), expected, atol=1e-7)
+
+
+def test_at_the_cells_they_are_those_of_the_grid_in_packed_order():
+    net = GriddedNet(COORDS, base_cube=torch.from_numpy(RNG.normal(size=(1, 64, 64))))
+    packed = net()
+    u, v = (x.ravel() for x in COORDS.packed_uv())
+    loose = net.predict_loose_visibilities(u, v).reshape(1, 64, 64)
+    torch.testing.assert_close(loose, packed, rtol=0, atol=1e-12 * packed.abs().max().item())
+
+
+def test_gradients_reach_the_parameters():
+    start = torch.from_numpy(RNG.normal(size=(1, 8, 8)))
+    net = GriddedNet(GridCoords(0.05, 8), base_cube=start)
+
+    def score(base_cube):
+        torch.func.functional_call(net, {"bcube.base_cube": base_cube}, ())
+        loose = net.predict_loose_visibilities(U[:5], V[:5])
+        return (loose * (1 + 0.5j) * torch.arange(5)).real.square().sum()
+
+    assert torch.autograd.gradcheck(score, (start.requires_grad_(),))
+
+
+def test_without_an_image_there_is_nothing_to_predict():
+    with pytest.raises(RuntimeError, match="no image yet"):
+        GriddedNet(COORDS).predict_loose_visibilities(U, V)
+
+
+def test_the_smoothing_in_the_closed_form_is_the_one_of_the_model():
+    pixel = torch.zeros(1, 64, 64, dtype=torch.float64)
+    pixel[0, 0, 0] = 1
+    u, v = (x.ravel() for x in COORDS.packed_uv())
+    seen = torch.fft.fftn(HannConvCube()(pixel)[0]).real.reshape(-1)
+    np.testing.assert_allclose(seen.numpy(), hann(u, v), atol=1e-12)

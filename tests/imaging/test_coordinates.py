@@ -1,6 +1,4 @@
 import math
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -20,19 +18,6 @@ from firstlight.imaging.coordinates import (
 )
 
 COORDS = GridCoords(cell_size=0.03, npix=180)
-
-
-def test_importing_the_package_loads_no_library():
-    code = "import sys, firstlight.imaging; print([m for m in ('numpy', 'torch', 'astropy') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
-
-
-def test_names_of_the_package_are_found_and_others_are_not():
-    import firstlight.imaging as imaging
-
-    assert all(getattr(imaging, name) is not None for name in imaging.__all__)
-    with pytest.raises(AttributeError, match="has no attribute 'GridCords'"):
-        _ = imaging.GridCords
 
 
 @pytest.mark.parametrize("npix", [0, -2, 5, 4.5])

@@ -8,18 +8,6 @@ from firstlight.imaging.coordinates import ARCSEC, GridCoords, packed_to_ground,
 from firstlight.imaging.fourier import FourierCube
 
 
-@pytest.mark.parametrize("npix", [8, 30, 64])
-@pytest.mark.parametrize(("north", "east"), [(0, 0), (1, 0), (0, 1), (3, -2), (-4, -4), (-3, 3)])
-def test_a_point_source_turns_the_phase(npix, north, east):
-    coords = GridCoords(cell_size=0.05, npix=npix)
-    sky = torch.zeros(1, npix, npix, dtype=torch.float64)
-    sky[0, npix // 2 + north, npix // 2 - 1 - east] = 2.0 / coords.cell_size**2
-    vis = FourierCube(coords)(sky_to_packed(sky))[0]
-    u, v = coords.packed_uv()
-    expected = 2.0 * np.exp(-2j * np.pi * coords.cell_size * ARCSEC * (u * east + v * north))
-    assert np.abs(vis.numpy() - expected).max() < 1e-13
-
-
 def test_an_off_centre_elliptical_gaussian_has_its_closed_form():
     coords, flux = GridCoords(cell_size=0.04, npix=256), 0.25
     east0, north0, angle = 0.61, -0.93, math.radians(27)

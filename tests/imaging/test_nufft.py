@@ -46,17 +46,6 @@ def test_source_to_the_north_east_has_the_phase_of_the_north_east() -> None:
     assert relative_error(visibilities(sky, u, v, CELL)[0], phase) < 1e-12
 
 
-@BOTH
-@pytest.mark.parametrize("shared", [True, False])
-def test_one_is_the_transpose_of_the_other(dtype: torch.dtype, shared: bool) -> None:
-    u, v = baselines(500) if shared else per_channel(2, 500)
-    sky = torch.tensor(field_filling(2, 48), dtype=dtype)
-    vis = complex_noise(2, 500, dtype)
-    there = torch.vdot(visibilities(sky, u, v, CELL).flatten().to(torch.complex128), vis.flatten().to(torch.complex128))
-    back = (sky.double() * adjoint(vis, u, v, CELL, 48).double()).sum()
-    assert abs(there.real / back - 1) < TOLERANCE[dtype]
-
-
 @pytest.mark.parametrize("shared", [True, False])
 def test_gradients_against_finite_differences(shared: bool) -> None:
     u, v = baselines(5) if shared else per_channel(2, 5)

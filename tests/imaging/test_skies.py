@@ -12,7 +12,6 @@ from firstlight.imaging.skies import (
     ARCSEC,
     Point,
     Ring,
-    Sky,
     bessel_j0,
     protoplanetary_disk,
     sky_image,
@@ -22,14 +21,7 @@ from firstlight.imaging.skies import (
 
 NPIX, CELL = 256, 0.03  # 7.7 arcsec
 
-RINGS: list[Sky] = [
-    [Ring(0.3, 0.7, 0.12, inclination=50, position_angle=30, east=0.41, north=-0.63)],
-    [Ring(0.3, 0.7, 0.12, inclination=50, position_angle=-75, east=-0.7, north=0.2)],
-    [Ring(0.25, 0.0, 0.1, inclination=45, position_angle=120, east=0.013, north=0.771)],  # no ring: a Gaussian
-    [Ring(1.0, 1.3, 0.05)],  # face-on; I0 alone would overflow, and the pixels are coarse for it
-    [Ring(0.6, 0.8, 0.2, 20, 30, 0.1, 0.2), Ring(-0.1, 0.4, 0.1, 20, 30, 0.1, 0.2), Ring(0.2, 0.1, 0.08, east=-1)],
-    protoplanetary_disk(0.25, size=1.4),
-]
+SKY = [Ring(0.3, 0.7, 0.12, inclination=50, position_angle=30, east=0.41, north=-0.63)]
 
 
 def transform(image: np.ndarray, cell: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -49,13 +41,6 @@ def direct(image: np.ndarray, cell: float, u: float, v: float) -> complex:
             east, north = (n / 2 - 1 - j) * cell * ARCSEC, (i - n / 2) * cell * ARCSEC
             total += image[i, j] * np.exp(-2j * math.pi * (u * east + v * north)) * cell**2
     return total
-
-
-@pytest.mark.parametrize("sky", RINGS)
-def test_image_and_visibilities_are_a_fourier_pair(sky: Sky) -> None:
-    u, v, vis = transform(sky_image(sky, CELL, NPIX), CELL)
-    flux = sum(abs(part.flux) for part in sky)
-    assert np.abs(vis - sky_visibilities(sky, u, v)).max() <= 1e-6 * flux
 
 
 def test_a_pair_to_full_precision_where_pixels_are_fine() -> None:
@@ -84,7 +69,7 @@ def test_the_sum_over_pixels_as_it_is_written() -> None:
     ids=["east-west", "north-south", "conjugate", "transpose", "quarter turn", "scale"],
 )
 def test_a_wrong_axis_is_far_beyond_the_tolerance(wrong) -> None:
-    sky = RINGS[0]
+    sky = SKY
     u, v, vis = transform(sky_image(sky, CELL, NPIX), CELL)
     assert np.abs(vis - sky_visibilities(sky, *wrong(u, v))).max() > 0.02 * sky[0].flux
 
@@ -166,7 +151,7 @@ def test_brightness_is_finite_and_never_negative(ring: Ring) -> None:
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (2, 3)])
 def test_visibilities_have_the_shape_of_what_is_asked(shape: tuple[int, ...]) -> None:
     uu = np.full(shape, 1e5)
-    assert sky_visibilities(RINGS[0], uu, 0.0).shape == shape
+    assert sky_visibilities(SKY, uu, 0.0).shape == shape
     assert sky_visibilities([], uu, uu).shape == shape
 
 

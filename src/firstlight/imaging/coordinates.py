@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-ARCSEC = math.pi / 180 / 3600
+ARCSEC = math.pi / 180 / 3600  # in radians
 SMALLEST_PART = 0.01  # data that reach less than this part of the grid are in another unit, most likely
 
 Array = npt.NDArray[np.float64]

@@ -11,23 +11,25 @@ grid of twice the width gives both. Differences from I₀ are what makes float32
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from firstlight.imaging.measured import check_beam, check_measured, read_part, same_power
 from firstlight.imaging.nufft import (
     CHUNK,
+    COMPLEX,
     Array,
     adjoint,
-    check_baselines,
     check_npix,
     chunks,
+    exact_place,
     sums_of_cosines,
     to_tensor,
     visibilities,
 )
 from firstlight.imaging.padding import check_width, fast_width, spread, transfer
+from firstlight.imaging.quadratic import ChiSquared, dot, sum_type
 
 
 class ExactLikelihood(nn.Module):
@@ -62,6 +64,7 @@ class ExactLikelihood(nn.Module):
 
     Examples
     --------
+    >>> import numpy as np
     >>> u, v, data = np.array([0.0, 3e5]), np.array([0.0, 1e5]), np.array([1.0, 0.5j])
     >>> likelihood = ExactLikelihood(u, v, data, np.ones(2), cell_size=0.1, npix=8)
     >>> image = torch.zeros(1, 8, 8, requires_grad=True)
@@ -95,18 +98,14 @@ class ExactLikelihood(nn.Module):
     ) -> None:
         super().__init__()
         check_npix(npix)
-        self.data = data if data.ndim > 1 else data[None]
-        nchan, self.nvis = map(int, self.data.shape)
-        self.u, self.v = check_baselines(u, v, nchan, self.nvis)
-        self.weight = check_rows("weight", weight, nchan, self.nvis)
-        self.factor = None if factor is None else check_rows("factor", factor, nchan, self.nvis)
         self.cell_size, self.npix, self.chunk = cell_size, npix, chunk
+        self.u, self.v, self.data, self.weight, self.factor = check_measured(u, v, data, weight, factor, chunk)
+        nchan = len(self.data)
         self.channels_at_once = channels_at_once or nchan
         self.width = fast_width(2 * npix - 1) if width is None else check_width(width, npix)
         self.exact_beam = None if beam is None else check_beam(to_tensor(beam, torch.float64), nchan, npix)
         self.register_buffer("reference", torch.zeros(nchan, npix, npix, dtype=dtype, device=device))
-        for at in self.parts():
-            check_values(to_tensor(self.weight[..., at], torch.float64), self.read(at)[1])
+        self.register_load_state_dict_post_hook(centre_on_loaded)  # type: ignore[no-untyped-call]
         self.rebuild()
 
     def forward(self, image: Tensor) -> Tensor:
@@ -151,23 +150,49 @@ class ExactLikelihood(nn.Module):
     def residuals(self, image: Tensor | None = None) -> Tensor:
         """Give D − V of an image, by default of the reference, for every visibility, in complex128."""
         sky = self.seen_exactly(self.reference if image is None else image)
-        return torch.cat([self.read(at)[1] - self.model(sky, at) for at in self.parts()], dim=-1)
+        parts = ((at, *self.read(at)) for at in self.parts())
+        return torch.cat([data - self.model(sky, at, factor) for at, _, data, factor in parts], dim=-1)
 
-    def replace_data(self, data: Array) -> None:
-        """Take new data of the same shape, baselines and weights: the kernel stays."""
-        data = data if data.ndim > 1 else data[None]
-        if tuple(data.shape) != tuple(self.data.shape):
-            raise ValueError(f"The new data have shape {tuple(data.shape)}, and should have {tuple(self.data.shape)}.")
-        self.data = data
-        for at in self.parts():
-            check_values(to_tensor(self.weight[..., at], torch.float64), self.read(at)[1])
-        self.recentre(self.reference)
+    def replace(
+        self,
+        *,
+        u: Array | None = None,
+        v: Array | None = None,
+        data: Array | None = None,
+        weight: Array | None = None,
+        factor: Array | None = None,
+    ) -> None:
+        """Take other visibilities in place of some or all, of as many channels, about the same reference.
+
+        The kernel stays, bit for bit, for new data, and for new factors that turn phases only; else it is made anew.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> u, v, weight = np.array([0.0, 3e5]), np.array([0.0, 1e5]), np.ones(2)
+        >>> likelihood = ExactLikelihood(u, v, np.array([1.0, 0.5j]), weight, cell_size=0.1, npix=8)
+        >>> likelihood.replace(data=np.array([1.0, 0.5]), factor=np.array([1, -1j]))
+        >>> likelihood(torch.zeros(1, 8, 8)).item()
+        1.25
+        """
+        given = {"u": u, "v": v, "data": data, "weight": weight, "factor": factor}
+        merged = {name: getattr(self, name) if new is None else new for name, new in given.items()}
+        taken = check_measured(**merged, chunk=self.chunk, nchan=len(self.reference))
+        kept = u is None and v is None and weight is None
+        kept = kept and (factor is None or same_power(factor, self.factor, self.parts()))
+        self.u, self.v, self.data, self.weight, self.factor = taken
+        if kept:
+            self.recentre(self.reference)
+        else:
+            self.rebuild()
 
     # Below: what is made from the visibilities, in float64.
 
     def rebuild(self) -> None:
         """Make kernel, residuals and the beam's working copy for the type and the place of the reference."""
         like = self.reference
+        if like.dtype not in COMPLEX:
+            raise TypeError(f"The likelihood cannot be {like.dtype}: it should be float32 or float64.")
         beam = None if self.exact_beam is None else self.exact_beam.to(like.dtype).to(like.device)
         self.register_buffer("beam", beam, persistent=False)
         kernel = transfer(self.point_spread(), self.width).to(like.dtype).to(like.device)
@@ -196,16 +221,16 @@ class ExactLikelihood(nn.Module):
         c0, dirty = sky.new_zeros(len(sky)), torch.zeros_like(sky)
         for at in self.parts():
             weight, data, factor = self.read(at)
-            residual = data - self.model(sky, at)
+            residual = data - self.model(sky, at, factor)
             c0 += (weight * residual.abs() ** 2).sum(-1)
             back = weight * residual if factor is None else weight * residual * factor.conj()
             dirty += adjoint(back, self.u[..., at], self.v[..., at], self.cell_size, self.npix)
         return c0, self.seen_exactly(dirty)
 
-    def model(self, sky: Tensor, at: slice) -> Tensor:
+    def model(self, sky: Tensor, at: slice, factor: Tensor | None) -> Tensor:
         """Predict a part of the visibilities of a sky as seen through the beam."""
         vis = visibilities(sky, self.u[..., at], self.v[..., at], self.cell_size)
-        return vis if self.factor is None else vis * to_tensor(self.factor[..., at], torch.complex128).to(vis.device)
+        return vis if factor is None else vis * factor
 
     def seen_exactly(self, sky: Tensor) -> Tensor:
         """Multiply by the beam in float64, where there is float64."""
@@ -213,16 +238,14 @@ class ExactLikelihood(nn.Module):
         return through(None if self.exact_beam is None else self.exact_beam.to(sky.device), sky)
 
     def read(self, at: slice) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Read weights, data and factors of a part; data without weight are 0, whatever they were."""
-        place = "cpu" if self.reference.device.type == "mps" else self.reference.device
-        weight = to_tensor(self.weight[..., at], torch.float64).to(place).expand(len(self.data), -1)
-        data = to_tensor(self.data[:, at], torch.complex128).to(place)
-        factor = None if self.factor is None else to_tensor(self.factor[..., at], torch.complex128).to(place)
-        return weight, torch.where(weight == 0, 0, data), factor
+        """Read weights, data and factors of a part; what has no weight is 0, whatever it was."""
+        place = exact_place(self.reference.device)
+        weight, data, factor = read_part(self.weight, self.data, self.factor, at)
+        return weight.to(place), data.to(place), None if factor is None else factor.to(place)
 
     def parts(self) -> Iterator[slice]:
         """Cut the visibilities into chunks."""
-        return chunks(self.nvis, self.chunk)
+        return chunks(self.data.shape[-1], self.chunk)
 
     def check_image(self, image: Tensor) -> None:
         """Refuse an image that would be broadcast or rounded in silence."""
@@ -242,78 +265,11 @@ class ExactLikelihood(nn.Module):
         return self
 
 
-class ChiSquared(torch.autograd.Function):
-    """chi² and its gradient from one response."""
-
-    @staticmethod
-    def forward(ctx: Any, image: Tensor, likelihood: ExactLikelihood) -> Tensor:
-        """Keep half of the gradient, Tδ − R, which the value needs as well."""
-        delta = image - likelihood.reference
-        slope = likelihood.respond(delta) - likelihood.dirty
-        ctx.save_for_backward(image, slope)
-        ctx.likelihood = likelihood
-        return likelihood.c0 + dot(delta, slope - likelihood.dirty)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        """Scale the gradient that is there already."""
-        image, slope = ctx.saved_tensors
-        slope = Slope.apply(image, slope, ctx.likelihood)  # type: ignore[no-untyped-call]
-        return (2 * grad).to(slope.dtype)[:, None, None] * slope, None
-
-
-class Slope(torch.autograd.Function):
-    """Tδ − R of an image, made before; its own derivative is T, for second derivatives of chi²."""
-
-    @staticmethod
-    def forward(ctx: Any, _image: Tensor, slope: Tensor, likelihood: ExactLikelihood) -> Tensor:
-        """Hand on what is known."""
-        ctx.likelihood = likelihood
-        return slope.view_as(slope)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        """Apply T, which is its own transpose."""
-        return ctx.likelihood.respond(grad), None, None
-
-
-def dot(a: Tensor, b: Tensor) -> Tensor:
-    """Multiply and add up the pixels of each channel, in float64 where the device has it."""
-    kind = sum_type(a.device)
-    return (a.to(kind) * b.to(kind)).sum((-2, -1))
-
-
-def sum_type(device: torch.device) -> torch.dtype:
-    """Choose what to sum in: Apple's GPUs have no float64."""
-    return torch.float32 if device.type == "mps" else torch.float64
+def centre_on_loaded(likelihood: ExactLikelihood, _incompatible_keys: object) -> None:
+    """Make what belongs to a reference that was loaded from a file."""
+    likelihood.recentre(likelihood.reference)
 
 
 def through(beam: Tensor | None, sky: Tensor) -> Tensor:
     """Multiply by the primary beam, if there is one."""
     return sky if beam is None else sky * beam
-
-
-def check_rows(name: str, values: Array, nchan: int, nvis: int) -> Array:
-    """Refuse numbers that do not fit the visibilities."""
-    if tuple(values.shape) not in ((nvis,), (nchan, nvis)):
-        raise ValueError(f"{name} has shape {tuple(values.shape)}, and should have ({nvis},) or ({nchan}, {nvis}).")
-    return values
-
-
-def check_beam(beam: Tensor, nchan: int, npix: int) -> Tensor:
-    """Refuse a beam that does not fit the image."""
-    if tuple(beam.shape) not in ((npix, npix), (1, npix, npix), (nchan, npix, npix)):
-        raise ValueError(
-            f"beam has shape {tuple(beam.shape)}, and should have ({npix}, {npix}) or ({nchan}, {npix}, {npix})."
-        )
-    return beam
-
-
-def check_values(weight: Tensor, data: Tensor) -> None:
-    """Refuse weights that are no weights, and data that would make chi² NaN."""
-    bad = int((~weight.isfinite() | (weight < 0)).sum())
-    if bad:
-        raise ValueError(f"{bad} weights are negative or not finite: set the weight of flagged visibilities to 0.")
-    lost = int((~data.isfinite()).sum())
-    if lost:
-        raise ValueError(f"{lost} visibilities with a weight are not finite: set their weight to 0.")

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-ARCSEC = math.pi / 180 / 3600
+from firstlight.imaging.coordinates import ARCSEC
+
 CHUNK = 1 << 22  # visibilities in one transform: 64 MiB of complex128 a channel
 SMALL = 10_000  # up to so many visibilities, starting threads takes longer than the work
 ACCURACY = {torch.float32: 1e-6, torch.float64: 1e-14}  # about the best that each type can give
@@ -197,10 +198,15 @@ def phases(u: Array, v: Array, cell_size: float, like: Tensor) -> tuple[Tensor, 
 
 
 def to_tensor(values: Array, dtype: torch.dtype) -> Tensor:
-    """Copy an array, which may be a read-only map of a file; a tensor without float64 (Apple's) goes to the CPU."""
+    """Copy an array, which may be a read-only map of a file; a tensor goes to where there is float64."""
     if isinstance(values, Tensor):
-        return values.detach().to("cpu" if values.device.type == "mps" else values.device).to(dtype)
+        return values.detach().to(exact_place(values.device)).to(dtype)
     return torch.from_numpy(np.array(values)).to(dtype)
+
+
+def exact_place(device: torch.device) -> torch.device:
+    """Name the device that computes in float64 for this one: for Apple's GPUs, which have none, the CPU."""
+    return torch.device("cpu") if device.type == "mps" else device
 
 
 def chunks(total: int, size: int) -> Iterator[slice]:

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from firstlight.imaging.coordinates import ARCSEC
+
 Real: TypeAlias = NDArray[np.float64]
 Complex: TypeAlias = NDArray[np.complex128]
 Ints: TypeAlias = NDArray[np.int64]
 Mask: TypeAlias = NDArray[np.bool_]
-
-ARCSEC = math.pi / 180 / 3600  # in radians
 
 
 @dataclass(frozen=True)

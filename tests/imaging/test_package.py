@@ -1,0 +1,42 @@
+import subprocess
+import sys
+import types
+
+import pytest
+
+import firstlight.imaging as imaging
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def test_importing_the_package_loads_no_library():
+    heavy = ("numpy", "torch", "astropy", "matplotlib", "finufft", "numba", "tqdm")
+    assert run(f"import sys, firstlight.imaging; print([m for m in {heavy} if m in sys.modules])") == "[]"
+
+
+def test_names_of_the_package_are_found_and_others_are_not():
+    for name in imaging.__all__:
+        assert callable(getattr(imaging, name)), name
+        assert getattr(imaging, name).__name__ == name
+    with pytest.raises(AttributeError, match="has no attribute 'GridCords'"):
+        _ = imaging.GridCords
+
+
+def test_its_modules_are_imported_by_name():
+    """As scripts for MPoL do."""
+    from firstlight.imaging import coordinates, gridding, losses, precomposed
+
+    assert {type(module) for module in (coordinates, gridding, losses, precomposed)} == {types.ModuleType}
+    assert precomposed.SimpleNet is imaging.GriddedNet
+    assert gridding.Gridder is imaging.DataAverager
+
+
+def test_fit_is_the_function_although_a_module_has_its_name():
+    """Python binds a module to its package when it is imported."""
+    code = (
+        "import firstlight.imaging.fit\nfrom firstlight.imaging import fit\nprint(fit is firstlight.imaging.fit, fit)"
+    )
+    assert run(code).startswith("True <function fit")

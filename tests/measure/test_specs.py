@@ -14,11 +14,20 @@ def given():
 @pytest.mark.parametrize(("name", "what"), given())
 def test_every_value_can_be_true_and_is_shown_without_losing_digits(name, what):
     value = spec(name, what)
-    low, high = {"bandwidth": (10e9, 10e12), "fp32": (1e12, 200e12), "memory": (2 * 2**30, 200 * 2**30)}[what]
+    low, high = {
+        "bandwidth": (10e9, 10e12),
+        "memory": (2 * 2**30, 200 * 2**30),
+        "fp32": (1e12, 200e12),
+        "fp64": (0.1e12, 100e12),
+        "fp64_matrix": (10e12, 200e12),
+        "tf32": (50e12, 1e15),
+        "bf16": (100e12, 2e15),
+        "fp16": (100e12, 2e15),
+    }[what]
     assert low < value < high
     number, unit = spec_of(name).text(what).split(" ")
     assert unit.endswith(UNITS[what])
-    scale = {"GB/s": 1e9, "TB/s": 1e12, "TFLOP/s": 1e12, "GiB": 2**30}[unit]
+    scale = {"GB/s": 1e9, "TB/s": 1e12, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15, "GiB": 2**30}[unit]
     assert math.isclose(float(number) * scale, value, rel_tol=5e-4)
 
 
@@ -34,6 +43,8 @@ def test_every_source_names_a_paper():
         ("PCIe 3 x16", "bandwidth", "15.75 GB/s"),
         ("H100 SXM", "fp32", "67 TFLOP/s"),
         ("GTX 1080 Ti", "memory", "11 GiB"),
+        ("H100 SXM", "bf16", "989.5 TFLOP/s"),
+        ("RTX 4090", "fp64", "1.291 TFLOP/s"),
     ],
 )
 def test_a_value_has_the_digits_of_its_source(name, what, text):
@@ -45,6 +56,17 @@ def test_bandwidth_of_memory_is_pins_times_clock():
                                  ("GTX 1650 GDDR6", 128, 12), ("GTX 1660 Ti", 192, 12),
                                  ("RTX 4090", 384, 21)):  # fmt: skip
         assert spec(name, "bandwidth") == bits * gigabits * 1e9 / 8
+
+
+def test_rates_of_formats_are_in_the_ratios_that_the_architectures_have():
+    ratios = {"GTX 1080": 32, "RTX 4090": 64, "V100 SXM2": 2, "A100 40GB": 2, "H100 SXM": 2, "H200": 2, "MI300X": 2}
+    for name, ratio in ratios.items():
+        assert spec(name, "fp32") / spec(name, "fp64") == pytest.approx(ratio, rel=0.02)
+    for name, of in SPECS.items():
+        if of.tf32:  # 16 bits go twice as fast through the same units as the 19 of tf32
+            assert spec(name, "bf16") == spec(name, "fp16") == pytest.approx(2 * spec(name, "tf32"), rel=0.02)
+        if of.fp64_matrix:
+            assert of.fp64_matrix == pytest.approx(2 * spec(name, "fp64"), rel=0.02)
 
 
 @pytest.mark.parametrize("name", ["", "gtx 1080", "GTX 1080  Ti", "GTX 9999"])

@@ -1,0 +1,180 @@
+"""The page's check accepts what is right and tells what is wrong; its roundings, sums and models are as it says."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+PAGE = "2_devices/09_precision.py"
+
+FORMATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]  # by bytes, then by eps
+
+
+def cheapest(error, largest, cancels):
+    fit = (f for f in FORMATS if torch.finfo(f).max >= largest and torch.finfo(f).eps * cancels <= error)
+    return next(fit, None)
+
+
+def named(rule):
+    return lambda error, largest, cancels: str(rule(error, largest, cancels) or "").removeprefix("torch.") or None
+
+
+RIGHT = {
+    "a dtype": cheapest,
+    "its name": named(cheapest),
+    "half an eps": lambda error, largest, cancels: cheapest(2 * error, largest, cancels),
+}
+WRONG = {
+    "never narrow": (lambda *_: "float32", "compare eps with the error"),
+    "always wide": (lambda *_: "float64", "compare eps with the error"),
+    "always bfloat16": (lambda *_: "bfloat16", "compare eps with the error"),
+    "always float16": (lambda *_: "float16", "where does float16 end"),
+    "no range": (lambda error, largest, cancels: cheapest(error, 1, cancels), "where does float16 end"),
+    "nothing cancels": (lambda error, largest, cancels: cheapest(error, largest, 1), "cancels multiplies eps"),
+    "the wrong way round": (lambda e, largest, cancels: cheapest(e, largest, 1 / cancels), "cancels multiplies eps"),
+    "range before digits": (
+        lambda error, largest, cancels: (
+            torch.bfloat16 if torch.finfo(torch.bfloat16).eps * cancels <= error else cheapest(error, largest, cancels)
+        ),
+        "Which has the smaller eps",
+    ),
+    "at least float64": (lambda *a: cheapest(*a) or torch.float64, "the answer is None"),
+    "only float32 ends early": (
+        lambda error, largest, cancels: cheapest(error, min(largest, 1e30), cancels),
+        "A quasar's",
+    ),
+    "raises": (lambda error, largest, cancels: error / 0, "raised ZeroDivisionError"),
+    "other arguments": (lambda error: "float32", "raised TypeError"),
+    "no function": ("float32", "raised TypeError"),
+    "a number": (lambda *_: 16, "but a format will do"),
+    "tf32": (lambda *_: "tf32", "but a format will do"),
+    "an array": (lambda *_: np.ones(2), "but a format will do"),
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT.values(), ids=RIGHT)
+def test_right_answers(page, answer) -> None:
+    assert page["check"](answer).startswith("Right")
+
+
+@pytest.mark.parametrize(("answer", "hint"), WRONG.values(), ids=WRONG)
+def test_wrong_answers_are_told_why(page, answer, hint) -> None:
+    said = page["check"](answer)
+    assert said.startswith("choose(")
+    assert hint in said
+
+
+def test_the_solution_is_right_and_the_start_is_not(page) -> None:
+    assert page["check"](page["choose_solution"]).startswith("Right")
+    assert "gave None" in page["check"](page["choose"])
+
+
+def test_the_rule_bounds_what_the_trial_finds(page) -> None:
+    for name in page["NAMES"]:
+        for cancels in (1, 2, 10, 100):
+            worst = page["worst_in"](name, 1000, cancels)
+            assert 0 < worst <= 1.001 * page["EPS"][name] * cancels or name == "float64"
+    assert math.isinf(page["worst_in"]("float16", 1e5, 1))
+    assert page["worst_in"]("float16", 65504, 1) < 1e-3
+
+
+@pytest.mark.parametrize(("bits", "dtype"), [(7, torch.bfloat16), (10, torch.float16)])
+def test_the_emulation_rounds_as_pytorch_does(page, bits, dtype) -> None:
+    keep = page["keep"]
+    halfway = torch.arange(2**13, dtype=torch.float32) * 2.0**-12 + 1  # with every tie of both formats
+    for x in (halfway, -halfway, torch.zeros(3), torch.tensor([math.inf, -math.inf])):
+        assert torch.equal(keep(x, bits), x.to(dtype).float())
+    assert torch.equal(keep(keep(halfway, bits), bits), keep(halfway, bits))
+
+
+def test_tf32_has_the_range_of_float32(page) -> None:
+    x = torch.tensor([1e38, 1e-37, -1e30])
+    assert torch.allclose(page["keep"](x, 10), x, rtol=2**-11, atol=0)
+
+
+def test_errors_are_as_predicted(page) -> None:
+    error, predicted = page["error"], page["predicted"]
+    assert page["per_rounding"] == pytest.approx(0.213, abs=0.002)
+    for name in ("tf32", "float16", "bfloat16"):
+        assert error[name] == pytest.approx(predicted[name], rel=0.1)
+    for name in ("float32", "float64"):
+        assert 0 < error[name] < predicted[name]
+    assert error["float64"] < error["float32"] < error["tf32"] < error["float16"] < error["bfloat16"]
+
+
+def test_16_bit_products_are_summed_in_float32(page) -> None:
+    """Ten thousand ones: a sum in bfloat16 would stop at 256."""
+    for name in page["formats"][page["places"][0]]:
+        product = page["product"](name, torch.ones(1, 10_001), torch.ones(10_001, 1)).double()
+        assert product.item() == pytest.approx(10_001, rel=page["EPS"][name])
+
+
+def test_tf32_is_switched_off_again(page) -> None:
+    assert torch.get_float32_matmul_precision() == "highest"
+    x = torch.rand(7, 7)
+    page["tf32_matmul"](x, x, out := torch.empty(7, 7))
+    assert torch.get_float32_matmul_precision() == "highest"
+    assert torch.allclose(out, x @ x, atol=1e-2)
+
+
+def test_constants_are_what_the_page_says_of_them(page) -> None:
+    h = page["h"]
+    assert np.float32(299_792_458) == 299_792_448
+    assert np.spacing(np.float32(299_792_458)) == 32
+    for name in ("float32", "tf32", "float16", "bfloat16"):
+        assert page["rounded"](torch.tensor(h * h, dtype=torch.float64), name) == 0
+
+
+def test_long_chains_of_roundings_err_most(page) -> None:
+    rms = {way: np.sqrt(np.mean(off**2)) for way, off in page["missed"].items()}
+    worst = min(rms[way] for way in ("loop, rounded twice", "loop, fused"))
+    assert worst > 5 * max(rms["np.sum, in pairs"], rms["256 threads, fused"])
+    assert rms["float64, then round"] < 0.3 * page["EPS"]["float32"]
+    assert page["fused"] != 0
+
+
+@pytest.mark.parametrize("threads", [1, 32, 256])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 31), (2, 257), (5, 1000)])
+def test_the_order_of_a_gpu_adds_every_term_once(page, shape, threads) -> None:
+    terms = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)  # whole numbers: no rounding
+    assert np.array_equal(page["like_a_gpu"](terms, threads), terms.sum(axis=1))
+
+
+def test_a_variance_in_one_pass_comes_in_steps_of_eight(page) -> None:
+    x = page["pixels"]
+    assert (np.mean(x * x) - np.mean(x) ** 2) % 8 == 0
+    assert np.mean((x - np.mean(x)) ** 2) == pytest.approx(4, rel=0.05)
+
+
+def test_phases_follow_the_rule(page) -> None:
+    turns, missed = page["turns"], page["phase_error"]
+    rule = 2 * np.pi * turns * page["per_rounding"] * math.sqrt(3)
+    few = (turns > 10) & (turns < 1e5)
+    for name in ("float32", "float64"):
+        ratio = missed[name][few] / (rule[few] * page["EPS"][name])
+        assert np.all((ratio > 0.6) & (ratio < 1.6))
+    assert missed["turns in float64, then float32"].max() < 3e-7
+    assert 1e5 < page["lost"] < 1e6
+
+
+def test_counting_stops_where_steps_become_two(page) -> None:
+    assert page["counts"] == {"bfloat16": 256, "float16": 2048, "float32": 5000}
+
+
+def test_the_models_are_the_ratios_of_the_cards(page) -> None:
+    h100, rtx = page["model"]("H100 SXM"), page["model"]("RTX 4090")
+    assert h100["float64"] == h100["float32"] == rtx["float32"] == rtx["tf32"] == 1
+    assert rtx["float64"] == pytest.approx(64)
+    assert h100["float16"] < h100["tf32"] < 0.2
+
+
+def test_every_format_was_timed_on_the_cpu(page) -> None:
+    cpu = page["places"][0]
+    wanted = {f"{what}, {name}" for name in page["formats"][cpu] for what in ("matmul", "add")}
+    assert wanted <= {timing.label for timing in page["bench"].timings}
+    assert {"float64", "float32", "float16", "bfloat16"} <= set(page["formats"][cpu])
+
+
+def test_the_figure_says_what_it_shows(page) -> None:
+    assert "float32 passes a hundredth of a turn" in page["fig"].get_label()

@@ -1,0 +1,180 @@
+"""The page's check accepts what is right and tells what is wrong; its model and its crossings are what it says."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+PAGE = "2_devices/07_when_the_gpu_wins.py"
+CPU, GPU, SLOT, CALL = (5e10, 5e11), (5e11, 1e13), 2.5e10, 5e-6
+
+
+def work(moved, intensity, rates):
+    return moved * max(1 / rates[0], intensity / rates[1])
+
+
+def by_cases(calls, moved, intensity, sent, uses):
+    cpu = moved / CPU[0] if intensity < 10 else moved * intensity / CPU[1]
+    gpu = moved / GPU[0] if intensity < 20 else moved * intensity / GPU[1]
+    return np.bool_(uses * (calls * CALL + gpu) + sent / SLOT < uses * cpu)
+
+
+RIGHT = {
+    "for all uses": by_cases,
+    "as a ratio": lambda n, b, i, s, k: work(b, i, CPU) / (n * CALL + s / SLOT / k + work(b, i, GPU)) > 1,
+}
+WRONG = {
+    "the trip is free": (lambda n, b, i, s, k: work(b, i, CPU) > n * CALL + work(b, i, GPU), "the trip is longer"),
+    "a trip for each use": (
+        lambda n, b, i, s, k: work(b, i, CPU) > n * CALL + s / SLOT + work(b, i, GPU),
+        "all uses share one trip",
+    ),
+    "more trips, not fewer": (
+        lambda n, b, i, s, k: work(b, i, CPU) > n * CALL + k * s / SLOT + work(b, i, GPU),
+        "all uses share one trip",
+    ),
+    "calls are free": (lambda n, b, i, s, k: work(b, i, CPU) > s / SLOT / k + work(b, i, GPU), "each call costs CALL"),
+    "one call": (lambda n, b, i, s, k: work(b, i, CPU) > CALL + s / SLOT / k + work(b, i, GPU), "count every call"),
+    "bytes alone": (lambda n, b, i, s, k: b / CPU[0] > n * CALL + s / SLOT / k + b / GPU[0], "arithmetic takes longer"),
+    "arithmetic alone": (
+        lambda n, b, i, s, k: b * i / CPU[1] > n * CALL + s / SLOT / k + b * i / GPU[1],
+        "all uses share one trip",
+    ),
+    "bytes and arithmetic in turn": (
+        lambda n, b, i, s, k: b / CPU[0] + b * i / CPU[1] > n * CALL + s / SLOT / k + b / GPU[0] + b * i / GPU[1],
+        "not their sum",
+    ),
+    "a GPU takes no time": (lambda n, b, i, s, k: work(b, i, CPU) > n * CALL + s / SLOT / k, "its own work to do"),
+    "calls are shared": (
+        lambda n, b, i, s, k: work(b, i, CPU) > (n * CALL + s / SLOT) / k + work(b, i, GPU),
+        "share the trip only",
+    ),
+    "the other way round": (lambda *numbers: not by_cases(*numbers), "the trip is longer"),
+    "always": (lambda *_: True, "the trip is longer"),
+    "never": (lambda *_: False, "all uses share one trip"),
+    "a ratio": (lambda n, b, i, s, k: work(b, i, CPU) / work(b, i, GPU), "True or False"),
+    "a text": (lambda *_: "GPU", "True or False"),
+    "raises": (lambda n, b, i, s, k: n / 0, "raised ZeroDivisionError"),
+    "other arguments": (lambda n: True, "raised TypeError"),
+    "no function": (True, "raised TypeError"),
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT.values(), ids=RIGHT)
+def test_right_answers(page, answer) -> None:
+    assert page["check"](answer).startswith("Right")
+
+
+@pytest.mark.parametrize(("answer", "hint"), WRONG.values(), ids=WRONG)
+def test_wrong_answers_are_told_why(page, answer, hint) -> None:
+    said = page["check"](answer)
+    assert said.startswith("gpu_wins(")
+    assert hint in said
+
+
+def test_the_solution_is_right_and_the_start_is_not(page) -> None:
+    assert page["check"](page["gpu_wins_solution"]).startswith("Right")
+    assert "gave None" in page["check"](page["gpu_wins"])
+
+
+def test_the_questions_are_no_near_calls(page) -> None:
+    """A right answer that is put another way, and so rounded otherwise, has to be right as well."""
+    for (calls, moved, intensity, sent, uses), wins, _ in page["questions"]:
+        gpu = calls * CALL + sent / SLOT / uses + work(moved, intensity, GPU)
+        assert (work(moved, intensity, CPU) / gpu > 1.02) if wins else (work(moved, intensity, CPU) / gpu < 0.98)
+
+
+def test_the_jobs_count_what_the_arrays_hold(page) -> None:
+    for name in ("add", "matrix × vector", "matrix × matrix", "FFT"):
+        job = page["jobs"][name](101)
+        run, inputs = page["makers"][name](101, device="cpu", dtype=torch.float32)
+        arrays = [*inputs, run(*inputs)]
+        held = sum(x.numel() * x.element_size() for x in arrays)
+        assert job.moved == job.sent == held, name
+        assert job.copies == len(arrays), name
+        assert job.calls == 1
+    job, (flowers, kinds) = page["jobs"]["network"](8), page["train_set"]
+    assert job.sent == 4 * flowers.numel() + 8 * kinds.numel() + 4
+    weights = sum(weight.numel() for weight in page["Training"](8).net.parameters())
+    assert job.operations == 6 * 120 * weights
+    assert job.moved == 4 * 10 * weights
+
+
+def test_a_training_step_is_many_calls_and_each_counts_once(page) -> None:
+    assert 15 <= page["calls"].number <= 60
+    with page["Calls"]() as calls:
+        x = torch.ones(3)
+        x.view(3, 1).t().add(1)
+    assert calls.number == 2
+
+
+@pytest.mark.parametrize("crosses", [12.0, 1e3, 7e4])
+def test_a_crossing_is_found_where_two_lines_cross(page, crosses) -> None:
+    sizes = [10, 100, 1000, 10_000, 100_000]
+    cpu, gpu = np.array(sizes) / 1e9, np.full(5, crosses / 1e9)
+    assert page["crossing"](sizes, cpu, gpu) == pytest.approx(crosses)
+
+
+def test_a_crossing_may_be_nowhere_or_before_all_sizes(page) -> None:
+    sizes, ones = [10, 100, 1000], np.ones(3)
+    assert page["crossing"](sizes, ones, 2 * ones) == math.inf
+    assert page["crossing"](sizes, ones, ones) == math.inf
+    assert page["crossing"](sizes, ones, 0.5 * ones) == 10
+    # A win that does not last is none.
+    assert page["crossing"](sizes, ones, np.array([0.5, 2.0, 2.0])) == math.inf
+    assert 100 < page["crossing"](sizes, ones, np.array([0.5, 2.0, 0.5])) < 1000
+
+
+def test_the_model_is_the_data_sheet(page) -> None:
+    job, terms = page["jobs"]["matrix × matrix"](10_000), page["three_terms"]
+    start, trip, arithmetic = terms(job, "RTX 4090")
+    assert start == page["c"]
+    assert trip == pytest.approx(3 * page["c"] + 1.2e9 / (16e9 * 16 * 128 / 130 / 8))
+    assert arithmetic == pytest.approx(2e12 / 82.6e12)
+    assert terms(page["jobs"]["add"](10**6), "GTX 1080")[2] == pytest.approx(12e6 / 320e9)
+
+
+def test_every_term_decides_somewhere(page) -> None:
+    """What the page says of its table: the trip decides four of five; without it, the work does, or the start."""
+    sizes = (99_000_000, 100_000, 10_000, 1024, 8)
+    terms = [
+        page["three_terms"](page["jobs"][name](n), "RTX 4090") for name, n in zip(page["jobs"], sizes, strict=True)
+    ]
+    assert [np.argmax(three) for three in terms] == [1, 1, 1, 1, 0]
+    assert [start < done for start, _, done in terms] == [True, True, True, True, False]
+
+
+def test_the_network_can_not_win_at_the_boot_camp_s_size(page) -> None:
+    for card in page["slots"]:
+        for stays in (True, False):
+            assert page["model"]("network", card, stays)[0] > min(page["curve"]("network", "CPU"))
+
+
+def test_the_flowers_are_split_and_the_network_learns_them(page) -> None:
+    (learn, kinds), (test, test_kinds) = page["train_set"], page["test_set"]
+    assert (len(learn), len(test)) == (len(kinds), len(test_kinds)) == (120, 30)
+    assert torch.equal(torch.cat([learn, test]).sum(0), page["flowers"].sum(0))
+    assert page["kinds"].bincount().tolist() == [50, 50, 50]
+    training = page["Training"](8)
+    losses = [training(learn, kinds).item() for _ in range(100)]
+    assert losses[-1] < 0.2 * losses[0]
+    with torch.no_grad():
+        assert (training.net(test).argmax(1) == test_kinds).sum() >= 25
+
+
+def test_every_size_was_timed_in_every_way(page) -> None:
+    ways = ["CPU", "GPU", "GPU, there and back"] if page["has_gpu"] else ["CPU"]
+    for name, bench in page["benches"].items():
+        assert [(t.label, t.n) for t in bench.timings] == [(way, n) for n in page["sizes"][name] for way in ways]
+
+
+def test_the_rule_counts_each_case_once(page) -> None:
+    assert page["cases"] == 2 * sum(map(len, page["sizes"].values()))
+    assert 0 <= page["agreed"] <= page["cases"]
+
+
+def test_the_figure_says_what_it_shows(page) -> None:
+    said = page["fig"].get_label()
+    assert f"{page['won'][0]} of 5 end above 1" in said
+    assert f"{page['won'][1]} of 5" in said

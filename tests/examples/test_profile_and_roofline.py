@@ -1,0 +1,153 @@
+"""The page's check accepts what is right and tells what is wrong; its counts are those of other counters, too."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+PAGE = "2_devices/10_profile_and_roofline.py"
+
+
+def brief(operations, moved, rate, bandwidth):
+    return max((np.float64(moved / bandwidth), "memory"), (operations / rate, "arithmetic"))[::-1]
+
+
+def by_intensity(operations, moved, rate, bandwidth):
+    if operations < moved * (rate / bandwidth):
+        return ["memory", moved / bandwidth]
+    return ["arithmetic", operations / rate]
+
+
+RIGHT = {"the longer": brief, "by intensity": by_intensity}
+WRONG = {
+    "more of them": (
+        lambda f, b, r, w: ("arithmetic", f / r) if f > b else ("memory", b / w),
+        "Compare times, not numbers",
+    ),
+    "added": (lambda f, b, r, w: ("memory" if b / w > f / r else "arithmetic", b / w + f / r), "take the longer"),
+    "the shorter": (lambda f, b, r, w: min((b / w, "memory"), (f / r, "arithmetic"))[::-1], "takes longer"),
+    "always memory": (lambda f, b, r, w: ("memory", b / w), "takes longer"),
+    "always arithmetic": (lambda f, b, r, w: ("arithmetic", f / r), "takes longer"),
+    "another machine's ridge": (
+        lambda f, b, r, w: ("arithmetic", f / r) if f / b > 20 else ("memory", b / w),
+        "The ridge is the machine's own",
+    ),
+    "intensity upside down": (
+        lambda f, b, r, w: ("memory", b / w) if b / f > w / r else ("arithmetic", f / r),
+        "ZeroDivisionError",
+    ),
+    "milliseconds": (
+        lambda f, b, r, w: (brief(f, b, r, w)[0], 1e3 * brief(f, b, r, w)[1]),
+        "it is the time of memory alone",
+    ),
+    "the other's time": (
+        lambda f, b, r, w: (brief(f, b, r, w)[0], min(f / r, b / w)),
+        "it is the time of memory alone",
+    ),
+    "a rate": (lambda f, b, r, w: (brief(f, b, r, w)[0], min(r, f / b * w)), "it is the time of memory alone"),
+    "not a number": (lambda f, b, r, w: (brief(f, b, r, w)[0], math.nan), "it is the time of memory alone"),
+    "only a time": (lambda f, b, r, w: max(f / r, b / w), "a name and a time"),
+    "turned around": (lambda f, b, r, w: brief(f, b, r, w)[::-1], "a name and a time"),
+    "other names": (lambda f, b, r, w: ("bandwidth", b / w), "says 'bandwidth' binds"),
+    "nothing": (lambda *_: None, "a name and a time"),
+    "raises": (lambda f, b, r, w: f / (b - b), "ZeroDivisionError"),
+    "other arguments": (lambda f: f, "TypeError"),
+    "no function": (("memory", 1.0), "TypeError"),
+}
+
+
+@pytest.mark.parametrize("answer", RIGHT.values(), ids=RIGHT)
+def test_right_answers(page, answer) -> None:
+    assert page["check"](answer).startswith("Right")
+
+
+@pytest.mark.parametrize(("answer", "hint"), WRONG.values(), ids=WRONG)
+def test_wrong_answers_are_told_why(page, answer, hint) -> None:
+    said = page["check"](answer)
+    assert said.startswith("least_time(")
+    assert hint in said
+
+
+def test_the_solution_is_right_and_the_start_is_not(page) -> None:
+    assert page["check"](page["least_time_solution"]).startswith("Right")
+    assert "a name and a time" in page["check"](page["least_time"])
+
+
+def test_the_counters_see_what_the_page_says_and_no_more(page) -> None:
+    """If a new PyTorch counts more, the page's table and prose must say so."""
+    counted, hand = page["counted"], page["by_hand"]
+    assert {step: counted[step][0] for step in hand} == dict.fromkeys(hand, 0)
+    assert counted["taper"][1] == hand["taper"][0]
+    assert [counted[step][1] for step in ("FFT", "power", "match")] == [0, 0, 0]
+    assert counted["column"] == (hand["match"][0], hand["match"][0])
+
+
+def test_the_product_of_many_frames_is_counted_as_pytorch_does(page) -> None:
+    side, kinds, frames = 64, 5, 7
+    operations, moved = page["costs"](side, kinds, frames)["match"]
+    left, right = torch.rand(kinds, side * (side // 2 + 1)), torch.rand(side * (side // 2 + 1), frames)
+    with page["FlopCounterMode"](display=False) as counter:
+        product = left @ right
+    assert operations == counter.get_total_flops()
+    assert moved == left.nbytes + right.nbytes + product.nbytes
+
+
+@pytest.mark.parametrize("n", [2, 8, 64, 512])
+def test_the_textbook_fft_is_right_and_takes_the_operations_of_the_custom(page, n) -> None:
+    values = np.random.default_rng(n).random(n)
+    both, done = page["counting_fft"](values)
+    np.testing.assert_allclose(both, np.fft.fft(values), atol=1e-9)
+    assert done == 5 * n * math.log2(n)
+
+
+@pytest.mark.parametrize("side", [9, 33, 64])
+def test_all_ways_of_the_loop_agree_with_numpy(page, side) -> None:
+    for way in ("best_scores", "best_scores_batched"):
+        assert page["check_against_numpy"](page[way], side=side) < 1e-5
+
+
+def test_references_that_are_cast_are_handed_back_as_they_are(page) -> None:
+    """Why the loop need not change: there is nothing to do for what is right already."""
+    here = page["here"]
+    assert here.float().to(page["device"]) is here
+    assert page["references"].dtype == torch.float64
+
+
+def copies(prof) -> int:
+    return sum(row.count for row in prof.key_averages() if row.key == "aten::copy_")
+
+
+def test_the_profile_finds_the_cast_and_the_copy_of_abs(page) -> None:
+    assert copies(page["found"]) >= copies(page["mended"]) + 8
+    for function, some in (("by_parts", False), ("abs", True)):
+        prof = page["profiled"](page.get(function, torch.abs), page["modes"])
+        assert bool(copies(prof)) is some
+
+
+def test_the_trace_has_a_frame_with_the_copy_inside_match(page) -> None:
+    events = page["last_frame"](page["trace_found"])
+    (match,) = [event for event in events if event["name"] == "match"]
+    inside = [e for e in events if match["ts"] <= e["ts"] <= match["ts"] + match["dur"]]
+    assert events[0]["name"] == "frame"
+    assert any(event["name"] == "aten::copy_" for event in inside)
+    assert "host_name" in page["trace_found"]
+
+
+def test_the_prediction_climbs_to_the_ridge_and_stays_there(page) -> None:
+    roof, costs = page["roof"], page["costs"]
+    for many, (floor, _) in page["climb"].items():
+        operations, moved = costs(page["side"], page["kinds"], many)["match"]
+        _, least = page["least_time_solution"](operations, moved, roof.flop_rate, roof.byte_rate)
+        assert floor == pytest.approx(least)
+    assert list(page["climb"]) == [1, *page["batches"]]
+    assert page["batches"][-1] == page["frames"]
+
+
+def test_no_step_gains_less_than_nothing(page) -> None:
+    assert set(page["gains"]) == set(page["by_hand"])
+    assert min(page["gains"].values()) >= 1
+
+
+def test_the_figure_says_what_it_shows(page) -> None:
+    assert "to the right" in page["fig"].get_label()

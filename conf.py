@@ -54,7 +54,7 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
 # A page that was run with other code of ours is run again.
-sources = sorted((Path(__file__).parent / "src").rglob("*.py"))
+sources = sorted([*(Path(__file__).parent / "src").rglob("*.py"), *(Path(__file__).parent / "docs").glob("*.py")])
 nb_execution_cache_path = str(Path("build/.pages") / digest("".join(p.read_text(encoding="utf-8") for p in sources)))
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
@@ -95,7 +95,7 @@ html_css_files = ["firstlight.css"]
 html_copy_source = False
 html_use_index = html_domain_indices = False  # search finds more, and each build would write them again
 html_show_sourcelink = False
-bare = ("index", "install", "doctor", "how_we_measure", "machines", "api")
+bare = ("index", "install", "doctor", "how_we_measure", "claims", "machines", "vocabulary", "scope", "api")
 html_sidebars: dict[str, list[str]] = {name: [] for name in bare}
 html_context: dict[str, object] = {"default_mode": "auto"}
 html_theme_options: dict[str, object] = {

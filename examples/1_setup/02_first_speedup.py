@@ -269,7 +269,7 @@ print(f"the CPU against itself, with no GPU:    {ratios[0, 0]:.0f} ×")
 #
 #    Measured on the newest GPU on record, against the CPU beside it, without the way
 #    there and back:
-#    :timing:`vector-add speedup "torch, same result"/"GPU, same result" @gpu`.
+#    :timing:`vector-add speedup "GPU, same result"/"torch, same result" @gpu`.
 #
 # Where this stops being true
 # ---------------------------

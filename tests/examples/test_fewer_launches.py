@@ -1,0 +1,135 @@
+"""The page counts what it asks for, its cures give right results, and its check tells which cure pays."""
+
+import math
+import os
+
+import numpy as np
+import pytest
+import torch
+
+PAGE = "2_devices/11_fewer_launches.py"
+
+
+def by_gains(job):
+    """The same answers in other words."""
+    each = max(job.asking, job.work)
+    written = job.operations * each
+    total = job.steps * job.runs * written
+    gains = {
+        "batch": job.runs * each / max(job.asking, job.runs * job.work),
+        "compile": total / (job.build + job.steps * job.runs * job.merged * each),
+        "capture": written / max(job.asking, job.operations * job.work),
+        "leave": 2 - 1e-9,
+    }
+    return max(gains, key=lambda name: gains[name])
+
+
+def variant(**changed):
+    """The solution with some of its terms replaced."""
+
+    def cure(job):
+        each = changed.get("each", max)(job.asking, job.work)
+        count = job.runs * job.steps
+        stacked = changed.get("stacked", lambda j: max(j.asking, j.runs * j.work))(job)
+        times = {
+            "batch": job.steps * job.operations * stacked,
+            "compile": changed.get("build", 1) * job.build + count * job.merged * each,
+            "capture": count * changed.get("replay", lambda j: max(j.asking, j.operations * j.work))(job),
+        }
+        best = min(times, key=lambda name: times[name])
+        return best if times[best] <= count * job.operations * each / changed.get("worth", 2) else "leave"
+
+    return cure
+
+
+BATCH, COMPILE, CAPTURE, LEAVE = "the work of each operation grows", "time of building", "only asking is saved", "half"
+WRONG = {
+    "forgot the build": (variant(build=0), COMPILE),
+    "the sum, not the longer": (
+        variant(each=lambda a, b: a + b, replay=lambda j: j.asking + j.operations * j.work),
+        CAPTURE,
+    ),
+    "stacked work is free": (variant(stacked=lambda j: j.asking), BATCH),
+    "replayed work is free": (variant(replay=lambda j: j.asking), CAPTURE),
+    "no threshold": (variant(worth=1), BATCH),
+    "always batch": (lambda job: "batch", BATCH),
+    "always compile": (lambda job: "compile", COMPILE),
+    "always capture": (lambda job: "capture", CAPTURE),
+    "never": (lambda job: "leave", LEAVE),
+    "another word": (lambda job: "graph", "none of the four words"),
+    "gives a list": (lambda job: ["batch"], "none of the four words"),
+    "raises": (lambda job: job.nothing, "raised AttributeError"),
+    "no function": ("batch", "raised TypeError"),
+}
+
+
+def test_right_answers(page) -> None:
+    for answer in (page["cure_solution"], variant(), by_gains):
+        assert page["check"](answer).startswith("Right")
+
+
+@pytest.mark.parametrize(("answer", "hint"), WRONG.values(), ids=WRONG)
+def test_wrong_answers_are_told_why(page, answer, hint) -> None:
+    said = page["check"](answer)
+    assert hint in said
+    assert "Job(" in said
+
+
+def test_the_start_is_not_right(page) -> None:
+    assert "none of the four words" in page["check"](page["cure"])
+
+
+def test_operations_and_bytes_are_those_of_the_source(page) -> None:
+    assert page["operations"] == 4 * (4 + 5 + 2 + 4 + 4)  # drift, kick's factor and square, pull, drift
+    assert page["least"] == 32 < page["moved"]
+
+
+def test_leapfrog_is_of_second_order(page) -> None:
+    def miss(step):
+        body = torch.tensor([[1.0], [0.0], [0.0], [1.0]], dtype=torch.float64)
+        page["advance"].__globals__["STEP"] = step
+        for _ in range(round(1 / step)):
+            body = page["advance"](*body, 1.0)
+        t = torch.tensor(4.0, dtype=torch.float64)
+        return (body[0] - t.cos()).abs().item()
+
+    old = page["advance"].__globals__["STEP"]
+    try:
+        assert miss(0.02) / miss(0.01) == pytest.approx(4, rel=0.05)
+    finally:
+        page["advance"].__globals__["STEP"] = old
+
+
+def test_doubling_is_found_on_a_known_curve(page) -> None:
+    sizes = np.geomspace(1, 1e6, 2000)
+    assert page["doubles"](sizes, 5.0 + sizes / 100) == pytest.approx(500, rel=0.02)
+
+
+def test_the_toy_list_keeps_the_three_rules(page) -> None:
+    assert page["result"].tolist() == [11, 12, 13]  # neither the other x nor the other factor
+    with pytest.raises(RuntimeError, match="wants to know a number"), page["Tape"]():
+        bool(torch.ones(3).sum() > 1)
+
+
+def test_the_model_says_what_the_table_says(page) -> None:
+    small, large = page["gpu_model"](10.0), page["gpu_model"](1e9)
+    assert small["compiled"] < small["captured"] < small["as written"]
+    assert large["captured"] == large["as written"] > 10 * large["compiled"]
+
+
+def test_compiled_results_were_right_or_the_page_said_why_not(page) -> None:
+    if page["compiled"] is None:
+        assert page["build_time"] == math.inf
+        assert not len(page["curve"]("compiled"))
+    else:
+        assert math.isfinite(page["build_time"])
+        assert len(page["curve"]("compiled")) == len(page["sizes"])
+
+
+def test_settings_and_folder_are_gone(page) -> None:
+    assert not os.path.exists(page["folder"].name)  # noqa: PTH110
+    assert os.environ.get("TORCHINDUCTOR_CACHE_DIR") != page["folder"].name
+
+
+def test_the_figure_says_what_it_shows(page) -> None:
+    assert "plateau" in page["fig"].get_label()

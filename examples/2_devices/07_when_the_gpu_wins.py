@@ -689,9 +689,10 @@ for place in dict.fromkeys(("cpu", device.type)):
 #   can overlap with work (:doc:`/tutorials/2_devices/05_transfers`). Then the longer
 #   counts, not the sum.
 # - *Other formats.* Cards for games do ``float64`` far more slowly; matrix units with
-#   fewer bits are faster. The page on precision has both, with the errors they cost.
-# - *Fewer calls.* Several operations can become one call. The page on fewer launches
-#   moves the network's crossing.
+#   fewer bits are faster. :doc:`/tutorials/2_devices/09_precision` has both, and
+#   the errors they cost.
+# - *Fewer calls.* Several operations can become one call:
+#   :doc:`/tutorials/2_devices/11_fewer_launches`. That moves the network's crossing.
 #
 # Exercise
 # --------

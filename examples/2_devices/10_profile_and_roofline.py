@@ -663,8 +663,8 @@ after.show()
 #
 # - *Time that is no work.* A roofline knows bytes and operations. Waiting for a disk,
 #   for Python, or for a GPU to be told what to do is in neither. Many small operations
-#   lie far below every roof. Then read the trace and look for gaps: the next page is
-#   about launching less.
+#   lie far below every roof. Then read the trace and look for gaps, and go on with
+#   :doc:`/tutorials/2_devices/11_fewer_launches`.
 # - *Other arithmetic, other roofs.* ``float64``, ``bfloat16`` and tensor cores have
 #   rates of their own. A square root costs far more than an addition. The flat roof
 #   here is a ``float32`` matrix product.

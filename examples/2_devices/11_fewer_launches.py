@@ -205,8 +205,8 @@ for name, (_, c, common, error) in lines.items():
 # The slope of the CPU is what Python and PyTorch need to find out what you want: read
 # the line, look at the types, choose the function, find memory for the result. The
 # arithmetic itself could not be seen. A GPU needs all that too, and then the launch. If
-# there is none here, its line is a *model*, with the :math:`c` that the page on when
-# the GPU wins assumes.
+# there is none here, its line is a *model*, with the :math:`c` that
+# :doc:`/tutorials/2_devices/07_when_the_gpu_wins` assumes.
 
 import matplotlib.pyplot as plt
 

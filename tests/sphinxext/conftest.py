@@ -165,6 +165,11 @@ print("printed by no solution")
 
 # %%
 
+# folded: Another way, for the curious
+print("printed for the curious")
+
+# %%
+
 # solution
 print("printed last")
 '''

@@ -11,14 +11,19 @@ def folds(gallery):
 
 
 def test_only_cells_that_begin_with_the_word_are_folded(folds):
-    assert len(folds) == 2
-    assert all(text.startswith("Solution\n") for text in folds)
+    assert len(folds) == 3
+    assert all(text.startswith("Solution\n") for text in (folds[0], folds[2]))
+
+
+def test_a_fold_can_have_a_title_of_its_own(folds):
+    assert folds[1].startswith("Another way, for the curious\n")
+    assert folds[1].count("printed for the curious") == 2, "in the code and as output"
 
 
 def test_a_fold_holds_the_cell_and_all_of_its_output(folds):
     for part in ("class Table:", "printed by the solution", "42000 rows"):
         assert part in folds[0]
-    assert folds[1].count("printed last") == 2, "in the code and as output"
+    assert folds[2].count("printed last") == 2, "in the code and as output"
 
 
 def test_both_figures_are_in_the_fold_for_both_themes(gallery):

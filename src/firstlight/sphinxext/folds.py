@@ -1,7 +1,8 @@
-"""Fold the solutions of exercises: a code cell whose first line is ``# solution``, with what it printed."""
+"""Fold code cells with what they printed: those whose first line is ``# solution``, or ``# folded:`` and a title."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.writers.html5 import HTML5Translator
 
+MARK = re.compile(r"# (?:solution|folded: *(.+))")
 OUTPUT_CLASSES = {"sphx-glr-script-out", "sphx-glr-single-img"}
 
 
@@ -20,25 +22,25 @@ class fold(nodes.General, nodes.Element):
 
 
 class FoldSolutions(SphinxTransform):
-    """Move each solution and its output into a fold."""
+    """Move each marked cell and its output into a fold."""
 
     default_priority: ClassVar[int] = 400
 
     def apply(self) -> None:
-        """Find the solutions of this page."""
+        """Find the marked cells of this page."""
         for code in list(self.document.findall(nodes.literal_block)):
             first = code.astext().lstrip().partition("\n")[0].rstrip()
-            if first == "# solution" and not is_output(code):
-                wrap(code)
+            if (mark := MARK.fullmatch(first)) and not is_output(code):
+                wrap(code, mark[1] or "Solution")
 
 
-def wrap(code: nodes.literal_block) -> None:
+def wrap(code: nodes.literal_block, summary: str) -> None:
     """Put a cell and the output that follows it into a fold."""
     parent, place = code.parent, code.parent.index(code)
     end = place + 1
     while end < len(parent.children) and is_output(parent.children[end]):
         end += 1
-    folded = fold("", *parent.children[place:end])
+    folded = fold("", *parent.children[place:end], summary=summary)
     parent.children[place:end] = [folded]
     folded.parent = parent
 
@@ -53,7 +55,7 @@ def is_output(node: nodes.Node) -> bool:
 
 def open_fold(self: HTML5Translator, folded: fold) -> None:
     """Begin a fold; it opens without JavaScript."""
-    summary = self.encode(folded.get("summary", "Solution"))
+    summary = self.encode(folded["summary"])
     self.body.append(f'<details class="fl-fold"><summary>{summary}</summary>\n')
 
 
@@ -63,7 +65,7 @@ def close_fold(self: HTML5Translator, _: fold) -> None:
 
 
 def leave_open(_self: object, _: fold) -> None:
-    """Show the solution where nothing can be folded."""
+    """Show the cell where nothing can be folded."""
 
 
 def setup(app: Sphinx) -> None:

@@ -74,7 +74,7 @@ def run(*command):  # type: (object) -> None
 
 def install():  # type: () -> None
     """Make the environment anew; the stamp is written last, so that an install that was cut off never counts."""
-    print("Making the environment in", ENV, "(once; a few minutes, about 2.7 GB)", flush=True)
+    print("Making the environment in", ENV, "(once; a few minutes, about 3 GB)", flush=True)
     ENV.mkdir(parents=True, exist_ok=True)
     STAMP.write_text("unfinished", encoding="utf-8")  # and it stays: it says whose folder this is
     for old in set(ENV.iterdir()) - {STAMP}:

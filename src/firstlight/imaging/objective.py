@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,9 @@ from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.losses import r_chi_squared_gridded
+
+if TYPE_CHECKING:
+    from firstlight.imaging.fused import Fused
 
 Real = npt.NDArray[np.float64]
 Strength = float | Sequence[float] | Real | Tensor
@@ -50,6 +53,7 @@ class Objective:
         check_losses(losses)
         self.functions = {name: function for name, (_, function) in losses.items()}
         self.notes: list[str] = []
+        self.fused: Fused | None = None  # the same by a faster way, where there is one
         self.coords = GridCoords(data.cell_size, data.npix) if isinstance(data, ExactLikelihood) else data.coords
         if lambdas not in ("gridded", "exact"):
             raise ValueError(f"lambdas must be 'gridded' or 'exact'; got {lambdas!r}")
@@ -100,6 +104,8 @@ class Objective:
 
     def loss_and_row(self) -> tuple[Tensor, Tensor]:
         """Take the loss, and what the curves need: loss, chi² and flux, left where they were computed."""
+        if self.fused:
+            return self.fused.loss_and_row()
         terms = self.terms()
         flux = self.sky.detach().sum((-2, -1)) * self.coords.cell_size**2
         row = [terms["loss"].detach().reshape(-1), terms["chi2"].detach().reshape(-1), flux]

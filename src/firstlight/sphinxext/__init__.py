@@ -8,6 +8,7 @@ from firstlight.sphinxext import (
     doctor,
     folds,
     gallery,
+    lanes,
     maths,
     notebooks,
     outputs,
@@ -37,5 +38,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     timings.setup(app)
     doctor.setup(app)
     possible.setup(app)
+    lanes.setup(app)
     app.add_directive("machines", Machines)
     return {"version": "1", "env_version": 3, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,306 @@
+"""What the 32 lanes of a warp ask of memory, request by request: counted, drawn, and on a page to step through.
+
+A request is what one warp asks with one instruction. All comes from a trace, so from the kernel itself. Arrays are
+taken to begin at a multiple of 128 bytes, as those that CUDA allocates do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from html import escape
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from firstlight.kernels.executor import WARP
+from firstlight.kernels.tracing import ARRAY, KIND, LINE, OFFSET, SECTOR, THREAD, WORD, Trace, split
+from firstlight.kernels.watched import LOAD
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST = 64  # requests of an access that a page can step through
+READ, ALONG = "#2f7ed8", "#d9762b"
+WIDTHS = ("4 (float32)", "8 (float64, complex64)", "16 (complex128)")
+SLIDERS = (
+    ("Stride", "stride", 64, 2),
+    ("Offset", "offset", 32, 0),
+    ("Request", "request", 7, 0),
+    ("Lane", "lane", 31, 0),
+)
+HATCH = (
+    '<defs><pattern id="fl-hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
+    f'<path d="M0 0V5" stroke="{ALONG}" stroke-width="2.4"/></pattern></defs>'
+)
+LEGEND = (
+    "Each row below the lanes is a line of 128 bytes, with the number of its first byte, and consists of four sectors. "
+    "Filled: a lane asks for it. Hatched: comes along. Grey with a dashed rim: came with an earlier request of the "
+    "block. Empty: not moved."
+)
+HEAD = ("", "requests", "sectors each", "L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What one warp asks with one instruction: the first byte that each of its lanes wants."""
+
+    block: int
+    lanes: Mapping[int, int]
+
+    def pieces(self, size: int, width: int) -> set[int]:
+        """The pieces of memory of some size, numbered from the array's beginning, in which elements of a width lie."""
+        ends = (offset + end for offset in self.lanes.values() for end in (0, width - 1))
+        return {end // size for end in ends}
+
+
+@dataclass(frozen=True)
+class Access:
+    """All requests of a kernel that read one array, or that write it: block by block, one warp after the other."""
+
+    name: str
+    loads: bool
+    width: int  # bytes of an element
+    requests: tuple[Request, ...]
+
+    def levels(self, count: int | None = None) -> dict[str, int]:
+        """Count what three levels of memory have to move for the first requests, or for all.
+
+        The assumptions are those of :class:`~firstlight.kernels.tracing.Traffic`: a block asks the L2 cache once for
+        a sector that it reads, and each time for one that it writes; memory moves each sector once.
+        """
+        lines, asked, seen, useful = 0, 0, set[tuple[int, int]](), set[int]()
+        for request in self.requests[:count]:
+            sectors = {(request.block, sector) for sector in request.pieces(SECTOR, self.width)}
+            lines += len(request.pieces(LINE, self.width))
+            asked += len(sectors - seen) if self.loads else len(sectors)
+            seen |= sectors
+            useful |= set(request.lanes.values())
+        moved = len({sector for _, sector in seen})
+        return {
+            "L1 wavefronts": lines,
+            "L2 sectors": asked,
+            "DRAM bytes": SECTOR * moved,
+            "useful bytes": self.width * len(useful),
+        }
+
+    @property
+    def sectors_each(self) -> float:
+        """Sectors of a request, on average."""
+        return sum(len(each.pieces(SECTOR, self.width)) for each in self.requests) / len(self.requests)
+
+    def row(self) -> tuple[str, ...]:
+        """The cells of a table, in the order of ``HEAD``."""
+        counts = (f"{count:,}" for count in self.levels().values())
+        return (self.name, f"{len(self.requests):,}", f"{self.sectors_each:.3g}", *counts)
+
+
+class Lanes:
+    """What warps ask for in some kernels, to compare.
+
+    Parameters
+    ----------
+    traces
+        A trace under each title.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstlight.kernels import cuda, trace
+    >>> @cuda.jit
+    ... def every_other(x, out):
+    ...     i = cuda.grid(1)
+    ...     out[i] = x[2 * i]
+    >>> x, out = np.ones(64, np.float32), np.zeros(32, np.float32)
+    >>> lanes = Lanes({"stride 2": trace(every_other, 1, 32, x, out)})
+    >>> lanes["stride 2: reads x"].sectors_each, lanes["stride 2: writes out"].sectors_each
+    (8.0, 4.0)
+    """
+
+    def __init__(self, traces: Mapping[str, Trace]) -> None:
+        if not traces or not all(isinstance(each, Trace) for each in traces.values()):
+            raise TypeError('give at least one trace under a title: Lanes({"mine": trace(kernel, 1, 32, x, out)})')
+        self.accesses = [access for title, each in traces.items() for access in accesses(title, each)]
+
+    def __getitem__(self, name: str) -> Access:
+        """The access with this name."""
+        for access in self.accesses:
+            if access.name == name:
+                return access
+        raise KeyError(f"no access is called {name!r}; there are: {', '.join(each.name for each in self.accesses)}")
+
+    def __str__(self) -> str:
+        rows = [HEAD, *(access.row() for access in self.accesses)]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        return "\n".join(
+            "  ".join(
+                cell.rjust(width) if at else cell.ljust(width)
+                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+            for row in rows
+        )
+
+    def plot(self, *names: str, request: int = 0) -> Figure:
+        """Draw one request of each of these accesses, or of all: a row is a line of 128 bytes that was touched.
+
+        Parameters
+        ----------
+        *names
+            Of accesses, such as ``"stride 2: reads x"``.
+        request
+            Which of their requests.
+        """
+        import matplotlib.pyplot as plt
+
+        shown = [self[name] for name in names] or self.accesses
+        heights = [len(one.requests[request].pieces(LINE, one.width)) + 1.6 for one in shown]
+        fig, axes = plt.subplots(
+            len(shown),
+            figsize=(5.6, 0.4 + 0.19 * sum(heights)),
+            height_ratios=heights,
+            squeeze=False,
+            layout="constrained",
+        )
+        said = [draw(ax, one, request) for ax, one in zip(axes[:, 0], shown, strict=True)]
+        axes[-1, 0].set_xticks([0, 8, 16, 24, 32], [f"{WORD * at}" for at in (0, 8, 16, 24, 32)])
+        axes[-1, 0].set_xlabel("byte of the line")
+        fig.set_label(
+            "Lines of 128 bytes as rows of 32 numbers. Filled: a lane reads it; hatched: comes along. " + " ".join(said)
+        )
+        return fig
+
+    def data(self) -> dict[str, object]:
+        """What the page's script needs, as plain data."""
+        return {
+            "accesses": [
+                {
+                    "name": one.name,
+                    "loads": one.loads,
+                    "width": one.width,
+                    "all": len(one.requests),
+                    "requests": [[each.block, *runs(each.lanes)] for each in one.requests[:MOST]],
+                }
+                for one in self.accesses
+            ]
+        }
+
+    def _repr_html_(self) -> str:
+        data = escape(json.dumps(self.data(), separators=(",", ":")))
+        rows = "".join(table_row(access.row()) for access in self.accesses)
+        return (
+            f'<div class="fl-lanes" data-lanes="{data}">{board([access.name for access in self.accesses])}'
+            f"<details open><summary>All requests, counted</summary>{table(HEAD, rows, 'All requests')}</details></div>"
+        )
+
+
+def board(names: list[str]) -> str:
+    """Write the controls and the picture; hidden, since only the page's script gives them life."""
+    what = "".join(f"<option>{escape(name)}</option>" for name in ("an index of your own", *names))
+    widths = "".join(f"<option>{name}</option>" for name in WIDTHS)
+    sliders = [
+        (text, f'<input name="{name}" type="range" max="{most}" value="{at}">') for text, name, most, at in SLIDERS
+    ]
+    controls = [
+        ("Requests of", f'<select name="what">{what}</select>'),
+        ("Index of x, in thread i", '<input name="index" type="text" value="i * 2" maxlength="60" spellcheck="false">'),
+        *sliders[:2],
+        ("Bytes of an element of x", f'<select name="width">{widths}</select>'),
+        *sliders[2:],
+    ]
+    value = '<span class="fl-value" aria-hidden="true"></span>'
+    labels = "".join(f"<label><span>{text}</span>{control}{value}</label>" for text, control in controls)
+    levels = "".join(table_row((level, "", "")) for level in HEAD[3:])
+    return (
+        f'<div hidden><div class="fl-controls">{labels}</div>'
+        f'<svg viewBox="0 0 411 80" role="img" aria-label="" font-size="11" fill="currentColor">{HATCH}'
+        '<text x="41" y="25" text-anchor="end">lanes</text><text x="48" y="11">0</text>'
+        '<text x="396" y="11" text-anchor="end">31</text><g></g></svg>'
+        f'<p class="fl-small">{LEGEND}</p>'
+        '<div class="fl-said" role="status"><p class="fl-verdict-text"></p><p></p></div>'
+        f'<div class="fl-levels">{table(("", "this request", "so far"), levels, "Three levels of memory")}</div></div>'
+    )
+
+
+def table(head: tuple[str, ...], rows: str, label: str) -> str:
+    """Write a table that scrolls sideways where it is too wide, with the keyboard too."""
+    cells = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+    return (
+        f'<div class="fl-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x:auto"><table>'
+        f"<thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def table_row(cells: tuple[str, ...]) -> str:
+    """Write a row of a table."""
+    body = "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:])
+    return f'<tr><th scope="row">{escape(cells[0])}</th>{body}</tr>'
+
+
+def accesses(title: str, trace: Trace) -> Iterator[Access]:
+    """Find the requests of a trace to each array in global memory, loads and stores apart."""
+    for number, array in enumerate(trace.arrays):
+        for loads in (True, False):
+            mine = (trace.notes[:, ARRAY] == number) & ((trace.notes[:, KIND] == LOAD) == loads)
+            if array.space == "global" and mine.any():
+                name = f"{title}: {'reads' if loads else 'writes'} {array.name}"
+                yield Access(name, loads, array.itemsize, tuple(requests(trace, trace.notes[mine])))
+
+
+def requests(trace: Trace, notes: np.ndarray) -> Iterator[Request]:
+    """Put notes together that one warp makes with one instruction."""
+    threads = prod(trace.threads)
+    for group in split(notes, trace._requests(notes)):
+        ranks = group[:, THREAD] % threads
+        yield Request(
+            int(group[0, THREAD]) // threads, dict(zip((ranks % WARP).tolist(), group[:, OFFSET].tolist(), strict=True))
+        )
+
+
+def runs(lanes: Mapping[int, int]) -> list[list[int]]:
+    """Write the lanes' bytes shortly: first lane, its byte, the step from lane to lane, how many lanes.
+
+    Examples
+    --------
+    >>> runs({0: 0, 1: 8, 2: 16, 5: 4})
+    [[0, 0, 8, 3], [5, 4, 0, 1]]
+    """
+    found: list[list[int]] = []
+    for lane, byte in sorted(lanes.items()):
+        if found:
+            first, start, step, count = found[-1]
+            if lane == first + count and (count == 1 or byte == start + step * count):
+                found[-1] = [first, start, byte - start if count == 1 else step, count + 1]
+                continue
+        found.append([lane, byte, 0, 1])
+    return found
+
+
+def draw(ax: Axes, access: Access, number: int) -> str:
+    """Draw the lines that a request touches, one above the other. Return it in words."""
+    from matplotlib.patches import Rectangle
+
+    request = access.requests[number]
+    lines = sorted(request.pieces(LINE, access.width))
+    sectors, words = (request.pieces(size, access.width) for size in (SECTOR, WORD))
+    for row, line in enumerate(lines):
+        for sector in range(LINE // SECTOR):
+            moved = line * LINE // SECTOR + sector in sectors
+            style = {"fc": "none", "ec": ALONG, "hatch": "//////", "lw": 0} if moved else {"fill": False, "lw": 0}
+            ax.add_patch(Rectangle((8 * sector, row), 8, 1, **style))
+        for word in range(LINE // WORD):
+            read = line * LINE // WORD + word in words
+            look = {"fc": READ} if read else {"fill": False}
+            ax.add_patch(Rectangle((word, row), 1, 1, ec="#808890", lw=0.5, **look))
+        for sector in range(LINE // SECTOR):
+            ax.add_patch(Rectangle((8 * sector, row), 8, 1, fill=False, ec="black", lw=1.4))
+    ax.set(xlim=(-0.2, 32.2), ylim=(len(lines) + 0.1, -0.1), xticks=[])
+    ax.set_yticks([row + 0.5 for row in range(len(lines))], [f"line {line}" for line in lines], fontsize=9)
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    useful = access.width * len(set(request.lanes.values()))
+    said = f"{access.name}: {len(sectors)} sectors, {useful} of {SECTOR * len(sectors)} bytes useful"
+    ax.set_title(said, size=10, loc="left")
+    return f"{said}."

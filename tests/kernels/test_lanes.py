@@ -1,0 +1,125 @@
+"""Requests are found in a trace, counted as the trace counts them, written shortly, and drawn."""
+
+import json
+import re
+from html import unescape
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from firstlight.kernels import cuda, trace
+from firstlight.kernels.lanes import HEAD, MOST, Lanes, runs
+
+
+@cuda.jit
+def gather(x, stride, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i * stride]
+
+
+@cuda.jit
+def row_sums(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        total = np.float32(0)
+        for j in range(a.shape[1]):
+            total += a[i, j]
+        out[i] = total
+
+
+@cuda.jit
+def reversed_tile(x, out):
+    tile = cuda.shared.array(32, np.float32)
+    i = cuda.threadIdx.x
+    tile[i] = x[i]
+    cuda.syncthreads()
+    out[i] = tile[31 - i]
+
+
+def strided(stride, n=64, dtype=np.float32):
+    return trace(gather, 2, 32, np.ones(n * stride, dtype), stride, np.zeros(n, dtype))
+
+
+def by_rows(order="C", columns=32):
+    return trace(row_sums, 2, 32, np.zeros((64, columns), np.float32, order=order), np.zeros(64, np.float32))
+
+
+@pytest.mark.parametrize("made", [strided(1), strided(3), strided(9, dtype=np.float64), by_rows(), by_rows("F", 7)])
+def test_counts_are_those_of_the_trace(made) -> None:
+    levels = [access.levels() for access in Lanes({"it": made}).accesses]
+    total = {name: sum(level[name] for level in levels) for name in levels[0]}
+    assert tuple(total.values()) == (
+        made.traffic.l1_wavefronts,
+        made.traffic.l2_sectors,
+        made.traffic.dram_bytes,
+        made.traffic.useful_bytes,
+    )
+
+
+def test_an_access_has_a_name_and_a_sector_count() -> None:
+    lanes = Lanes({"two": strided(2)})
+    assert [access.name for access in lanes.accesses] == ["two: reads x", "two: writes out"]
+    assert lanes["two: reads x"].sectors_each == 8
+    with pytest.raises(KeyError, match="there are: two: reads x"):
+        lanes["two"]
+
+
+def test_requests_come_block_by_block_and_step_by_step() -> None:
+    requests = Lanes({"it": by_rows()})["it: reads a"].requests
+    assert [request.block for request in requests] == [0] * 32 + [1] * 32
+    assert [request.lanes[0] for request in requests[:3]] == [0, 4, 8]
+    access = Lanes({"it": by_rows()})["it: reads a"]
+    assert [access.levels(count)["L2 sectors"] for count in (1, 8, 9)] == [32, 32, 64]
+
+
+def test_lanes_without_work_are_left_out() -> None:
+    made = trace(gather, 1, 64, np.ones(40, np.float32), 1, np.zeros(40, np.float32))
+    first, second = Lanes({"it": made})["it: reads x"].requests
+    assert len(first.lanes) == 32
+    assert sorted(second.lanes) == list(range(8))
+
+
+def test_shared_memory_is_another_matter() -> None:
+    made = trace(reversed_tile, 1, 32, np.ones(32, np.float32), np.zeros(32, np.float32))
+    assert [access.name for access in Lanes({"it": made}).accesses] == ["it: reads x", "it: writes out"]
+
+
+def test_an_element_may_lie_in_two_sectors() -> None:
+    view = np.zeros(80, np.float32)[1:].view(np.uint8)[: 8 * 32].view(np.complex64)
+    made = trace(gather, 1, 32, view, 1, np.zeros(32, np.complex64))
+    assert Lanes({"it": made})["it: reads x"].sectors_each == 9
+
+
+@pytest.mark.parametrize("lanes", [{}, {0: 4}, {0: 0, 1: 8, 2: 16, 5: 4}, {3: 9, 4: 9, 5: 9}, {0: 12, 1: 8, 2: 0}])
+def test_runs_say_which_lane_wants_which_byte(lanes) -> None:
+    told = {first + at: byte + step * at for first, byte, step, count in runs(lanes) for at in range(count)}
+    assert told == lanes
+
+
+def test_the_page_gets_little_data_and_no_hostile_names() -> None:
+    lanes = Lanes({'<img src=x onerror="alert(1)">': by_rows(columns=100)})
+    html = lanes._repr_html_()
+    assert "<img" not in html
+    told = json.loads(unescape(re.search(r'data-lanes="([^"]*)"', html)[1]))["accesses"]
+    assert told[0]["all"] == 200
+    assert len(told[0]["requests"]) == MOST
+    assert len(html) < 10_000
+    for cell in HEAD:
+        assert cell in str(lanes)
+
+
+def test_the_drawing_says_what_it_shows() -> None:
+    fig = Lanes({"two": strided(2), "eight": strided(8)}).plot("two: reads x", "eight: reads x")
+    label = fig.get_label()
+    assert "two: reads x: 8 sectors, 128 of 256 bytes useful." in label
+    assert "eight: reads x: 32 sectors, 128 of 1024 bytes useful." in label
+    assert [len(ax.get_yticks()) for ax in fig.axes] == [2, 8]
+    plt.close(fig)
+
+
+def test_anything_but_traces_is_refused() -> None:
+    for wrong in ({}, {"it": gather}):
+        with pytest.raises(TypeError, match="give at least one trace under a title"):
+            Lanes(wrong)

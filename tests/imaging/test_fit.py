@@ -13,6 +13,7 @@ from firstlight.imaging import objective, optimizers
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.fit import fit, settled
+from firstlight.imaging.fused import Fused
 from firstlight.imaging.gridding import DataAverager
 from firstlight.imaging.losses import TV_image, sparsity
 from firstlight.imaging.precomposed import GriddedNet
@@ -30,6 +31,14 @@ def _one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture(params=["fused", "plain"])
+def form(request, monkeypatch):
+    """Of the loss and its gradient: fit() would take the fused one."""
+    if request.param == "plain":
+        monkeypatch.setitem(fit.__globals__, "fused_form", lambda *_: None)
+    return request.param
 
 
 def observed(kind, dtype=torch.float32, seed=0, flux=0.5):
@@ -52,6 +61,7 @@ def model(dtype=torch.float32, start=-3.0):
     return GriddedNet(COORDS, base_cube=torch.full((1, 32, 32), start, dtype=dtype))
 
 
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("optimizer", ["adam", "lbfgs"])
 def test_curves_begin_at_the_start_and_end_at_the_image(kind, optimizer):
@@ -116,6 +126,7 @@ class Deaf(TorchDispatchMode):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_adam_never_waits_between_checks(kind, monkeypatch):
+    monkeypatch.setitem(fit.__globals__, "fused_form", lambda *_: None)  # which is of the host itself
     data, steps, made = observed(kind), optimizers.Adam.steps, []
 
     def unheard(self, objective, n):
@@ -124,6 +135,7 @@ def test_adam_never_waits_between_checks(kind, monkeypatch):
         with Deaf():
             rows = steps(self, objective, n)
         monkeypatch.undo()
+        monkeypatch.setitem(fit.__globals__, "fused_form", lambda *_: None)
         monkeypatch.setattr(optimizers.Adam, "steps", unheard)
         made.append(len(rows))
         return rows
@@ -157,24 +169,30 @@ def test_the_test_for_waiting_hears_a_wait():
         torch.ones(1).item()
 
 
+@pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("optimizer", "interrupt"), [("adam", 3), ("adam", 47), ("adam", 60), ("lbfgs", 47)])
-def test_a_resumed_fit_is_the_same_to_the_last_bit(kind, optimizer, interrupt, tmp_path):
+def test_a_resumed_fit_is_the_same_to_the_last_bit(kind, optimizer, interrupt, form, tmp_path, monkeypatch):
     options = {"optimizer": optimizer, "max_iter": 65, "check_every": 15, "tolerance": None, "progress": False}
     options["losses"] = LOSSES
     whole = fit(model(), observed(kind), **options)
-    calls = 0
+    owner, name = (Fused, "evaluate") if form == "fused" else (objective.Objective, "terms")
+    calls, function = 0, getattr(owner, name)
 
-    def interrupted(sky):
+    def interrupted(*arguments):
         nonlocal calls
         calls += 1
         if calls == interrupt:
             raise KeyboardInterrupt
-        return TV_image(sky)
+        return function(*arguments)
 
     path = tmp_path / "fit.pt"
+    monkeypatch.setattr(owner, name, interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit(model(), observed(kind), **options | {"losses": LOSSES | {"tv": (1e-3, interrupted)}}, checkpoint=path)
+        fit(model(), observed(kind), **options, checkpoint=path)
+    monkeypatch.undo()
+    if form == "plain":
+        monkeypatch.setitem(fit.__globals__, "fused_form", lambda *_: None)
     resumed = fit(model(start=1.0), observed(kind), **options, checkpoint=path, resume=True)
     for name in ("loss", "chi2", "flux"):
         np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
@@ -288,6 +306,7 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_state(kind, optimize
     assert found.terms["chi2"] < found.chi2[0] / 3
 
 
+@pytest.mark.usefixtures("form")
 def test_a_fit_that_cannot_start_says_which_term():
     with pytest.raises(ValueError, match="cannot start: odd is not finite"):
         fit(model(), observed("gridded"), losses={"odd": (1.0, lambda sky: sky.sum().log() * np.inf)}, progress=False)
@@ -311,6 +330,7 @@ def test_the_likelihood_is_centred_anew_at_checks_only_when_needed(monkeypatch):
     assert not likelihood.needs_recentring(found.image)
 
 
+@pytest.mark.usefixtures("form")
 def test_several_channels_have_a_flux_each():
     u, v = np.random.default_rng(2).normal(scale=2.5e5, size=(2, 2, 500))
     data = np.stack([Ring(f, 0.4, 0.2, east=0.5).visibilities(a, b) for f, a, b in zip((0.2, 0.6), u, v, strict=True)])
@@ -320,6 +340,7 @@ def test_several_channels_have_a_flux_each():
     np.testing.assert_allclose(found.flux[-1], [0.2, 0.6], rtol=0.05)
 
 
+@pytest.mark.usefixtures("form")
 def test_float64_is_fitted_in_float64():
     found = fit(model(torch.float64), observed("exact", torch.float64), max_iter=20, progress=False)
     assert found.image.dtype == torch.float64

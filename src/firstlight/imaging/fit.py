@@ -81,11 +81,11 @@ def fit(
     progress: bool | None = None,
     checkpoint: str | Path | None = None,
     resume: bool = False,
-    fused: bool = True,
 ) -> Fit:
     """Vary a model until reduced chi² and regularizers together are as small as they get.
 
-    The model is left with the best image in it, and an exact likelihood with that image's residuals at hand.
+    The model is left with the best image in it, and an exact likelihood with that image's residuals at hand. A
+    `GriddedNet` on the CPU with the usual losses goes by loops compiled for them, which takes some seconds once.
 
     Parameters
     ----------
@@ -115,9 +115,6 @@ def fit(
         A file to write at each check. It is always a whole one, wherever the program is stopped.
     resume
         Go on from that file if it is there. ``max_iter`` and ``tolerance`` may be others than before.
-    fused
-        Whether a `GriddedNet` on the CPU with the usual losses goes by loops compiled for them, about ten times as fast
-        as autograd, which all else goes by. Once for a machine it takes some seconds to compile them.
 
     Examples
     --------
@@ -133,8 +130,7 @@ def fit(
     """
     check_request(optimizer, lr, max_iter, tolerance, check_every, checkpoint, resume)
     objective = Objective(model, data, losses or {}, lambdas, separate)
-    if fused:
-        objective.fused = fused_form(objective, progress is not False)
+    objective.fused = fused_form(objective, progress if progress is not None else sys.stderr.isatty())
     method = Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr)
     settings = objective.settings() | {"optimizer": optimizer, "lr": method.lr, "check_every": check_every}
     run = Run(objective, method, settings, None if checkpoint is None else Path(checkpoint))

@@ -453,9 +453,7 @@ def test_record_is_valid_and_tells_nothing_of_its_host(path: Path) -> None:
     assert [word for word in told if len(word) > 3 and word in text] == []
     assert not re.search(rf"[\\/]{re.escape(getpass.getuser())}\b", text)
     # folders of the system, such as /etc/apt or /usr/lib, are the same on every machine
-    assert not re.search(
-        r"(?<![\w.])/(home|root|Users|usr/local|tmp|opt|work|mnt)/|[A-Z]:\\\\|GPU-[0-9a-f]{8}", text
-    )
+    assert not re.search(r"(?<![\w.])/(home|root|Users|usr/local|tmp|opt|work|mnt)/|[A-Z]:\\\\|GPU-[0-9a-f]{8}", text)
 
 
 def pyperf(*words: str | Path) -> str:

@@ -24,6 +24,7 @@ from firstlight.imaging.precomposed import GriddedNet
 if TYPE_CHECKING:
     from firstlight.imaging.fused import Fused
 
+WORTH = 500_000_000  # pixels times iterations, from which on a fit is faster although it compiles first
 PATIENCE = 2  # checks in a row without progress: Adam climbs for a while before it goes on down
 
 
@@ -98,7 +99,8 @@ def fit(
     optimizer, lr
         Adam (by default with a learning rate of 0.5) or L-BFGS with a line search (1).
     max_iter
-        When to stop at the latest.
+        When to stop at the latest. For a long fit on the CPU a faster form of the usual losses is compiled, once on a
+        computer.
     tolerance
         Stop when two checks in a row lower the loss by less than this part of it; None never stops so.
     check_every
@@ -130,7 +132,7 @@ def fit(
     """
     check_request(optimizer, lr, max_iter, tolerance, check_every, checkpoint, resume)
     objective = Objective(model, data, losses or {}, lambdas, separate)
-    objective.fused = fused_form(objective, progress if progress is not None else sys.stderr.isatty())
+    objective.fused = fused_form(objective, max_iter, progress if progress is not None else sys.stderr.isatty())
     method = Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr)
     settings = objective.settings() | {"optimizer": optimizer, "lr": method.lr, "check_every": check_every}
     run = Run(objective, method, settings, None if checkpoint is None else Path(checkpoint))
@@ -156,9 +158,10 @@ def fit(
     return run.finish()
 
 
-def fused_form(objective: Objective, tell: bool) -> Fused | None:
-    """Give the fused form of an objective that has one: only then is Numba imported."""
-    if not isinstance(objective.model, GriddedNet):
+def fused_form(objective: Objective, max_iter: int, tell: bool) -> Fused | None:
+    """Give the fused form of an objective that has one, if the fit is long enough to pay for compiling it."""
+    pixels = objective.nchan * objective.coords.npix**2
+    if not isinstance(objective.model, GriddedNet) or pixels * max_iter < WORTH:
         return None
     from firstlight.imaging.fused import Fused, suits
 

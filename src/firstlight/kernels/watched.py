@@ -70,14 +70,14 @@ class Watched:
 
     def __getitem__(self, index: Any) -> Any:
         key = index if isinstance(index, tuple) else (index,)
-        if len(key) < self.ndim or any(isinstance(part, slice) for part in key):
+        if len(key) < self.ndim or slice in map(type, key):
             return self._view(key, sys._getframe(1))
         at = self._touch(key, LOAD, sys._getframe(1))
         return garbage(self.dtype) if at is None else self._data[at]
 
     def __setitem__(self, index: Any, value: Any) -> None:
         key = index if isinstance(index, tuple) else (index,)
-        if len(key) < self.ndim or any(isinstance(part, slice) for part in key):
+        if len(key) < self.ndim or slice in map(type, key):
             raise TraceError(f"{self._name} has {axes(self.ndim)}: a thread can only write one element of it at a time")
         at = self._touch(key, STORE, sys._getframe(1))
         if at is not None:
@@ -119,7 +119,7 @@ class Watched:
         if len(key) != self.ndim:
             raise self._indexed_with(len(key))
         at = tuple(map(operator.index, key))
-        if any(not 0 <= i < n for i, n in zip(at, self.shape, strict=True)):
+        if min(at, default=0) < 0 or not all(map(operator.lt, at, self.shape)):
             self._run.leaves(self, at, kind, frame)
             if any(not -n <= i < n for i, n in zip(at, self.shape, strict=True)):
                 return None

@@ -190,9 +190,7 @@ def test_a_resumed_fit_is_the_same_to_the_last_bit(kind, optimizer, interrupt, f
     monkeypatch.setattr(owner, name, interrupted)
     with pytest.raises(KeyboardInterrupt):
         fit(model(), observed(kind), **options, checkpoint=path)
-    monkeypatch.undo()
-    if form == "plain":
-        monkeypatch.setitem(fit.__globals__, "WORTH", math.inf)
+    monkeypatch.setattr(owner, name, function)
     resumed = fit(model(start=1.0), observed(kind), **options, checkpoint=path, resume=True)
     for name in ("loss", "chi2", "flux"):
         np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))

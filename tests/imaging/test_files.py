@@ -150,7 +150,7 @@ def test_a_model_keeps_its_flux_in_jy_per_pixel_and_has_no_beam(tmp_path):
 def test_an_existing_file_is_kept_unless_told_otherwise(tmp_path):
     path = tmp_path / "a.fits"
     path.write_text("mine")
-    with pytest.raises(FileExistsError, match=r"a\.fits exists: .* overwrite=True"):
+    with pytest.raises(FileExistsError, match=r"a\.fits exists; overwrite=True"):
         write_image(path, cube(), COORDS, unit="Jy/pixel", **WHERE)
     assert path.read_text() == "mine"
     write_image(path, cube(), COORDS, unit="Jy/pixel", overwrite=True, **WHERE)

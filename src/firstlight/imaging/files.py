@@ -16,6 +16,7 @@ from astropy.wcs import WCS  # type: ignore[import-untyped]
 
 from firstlight.imaging.beams import Beam
 from firstlight.imaging.coordinates import Array, GridCoords
+from firstlight.imaging.saving import completed
 
 UNEVEN = 1e-3  # of a channel's width: the most by which frequencies may stray from even steps
 AXES = {"RA", "DEC", "FREQ", "STOKES"}
@@ -111,8 +112,6 @@ def write_image(
     (2.0, 'Jy/pixel', GridCoords(cell_size=0.5, npix=4))
     """
     path = Path(path)
-    if path.exists() and not overwrite:
-        raise FileExistsError(f"{path} exists: choose another name, or pass overwrite=True")
     values = native_floats(cube)
     frequencies = np.asarray(frequencies, dtype=float)
     check_cube(values, coords, frequencies)
@@ -125,7 +124,8 @@ def write_image(
     header["BUNIT"] = "Jy/beam" if beam else "Jy/pixel"
     if beam:
         header["BMAJ"], header["BMIN"], header["BPA"] = beam.major / 3600, beam.minor / 3600, beam.position_angle
-    write_whole(fits.PrimaryHDU(values[None], header), path)
+    with completed(path, overwrite) as unfinished:
+        fits.PrimaryHDU(values[None], header).writeto(unfinished)
 
 
 def read_image(path: str | os.PathLike[str]) -> ImageFile:
@@ -201,16 +201,6 @@ def make_header(coords: GridCoords, ra: float, dec: float, frequencies: Array) -
         header[f"CUNIT{number}"] = unit
     header["RADESYS"] = "ICRS"
     return header
-
-
-def write_whole(part: fits.PrimaryHDU, path: Path) -> None:
-    """Write under another name and rename: an interrupted run leaves what was there."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        part.writeto(unfinished, overwrite=True)
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def native_floats(cube: npt.ArrayLike | torch.Tensor) -> npt.NDArray[Any]:

@@ -11,10 +11,11 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from importlib import util
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from firstlight.doctor.children import in_child, stop_all
@@ -71,9 +72,11 @@ def collect(root: str | Path = "/", env: Mapping[str, str] | None = None, run: R
         answers[name] = {} if hangs else run(name, env, SECONDS[name])
         return answers[name]
 
+    probes: dict[str, Future[dict[str, Any]]] = {}
     with ThreadPoolExecutor(at_once) as pool:  # the children work while the files are read
         try:
-            probes = {name: pool.submit(ask, name) for name in SECONDS}
+            for name in SECONDS:
+                probes[name] = pool.submit(ask, name)
             facts: dict[str, Any] = {
                 "system": system(root, env),
                 "gpus": cards,
@@ -84,7 +87,10 @@ def collect(root: str | Path = "/", env: Mapping[str, str] | None = None, run: R
             }
             facts |= {name: probe.result() for name, probe in probes.items()}
         except BaseException:  # an interrupt, which must not wait for a probe that hangs
-            stop_all()
+            pool.shutdown(wait=False, cancel_futures=True)
+            while not all(probe.done() for probe in probes.values()):
+                stop_all()  # again, as one may be starting just now
+                sleep(0.02)
             raise
     installed = facts["packages"]
     facts["torch"] = {"version": installed.get("torch"), **wheel(), **facts["torch"]}

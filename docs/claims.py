@@ -172,7 +172,7 @@ def gpu_add() -> tuple[str, str]:
 )
 def cpu_add() -> tuple[str, str]:
     a, out = np.ones(ADDED // 8, np.float32), np.ones(ADDED // 8, np.float32)
-    fresh, kept = (measure(lambda to=to: np.add(a, a, out=to), budget=1) for to in (None, out))  # type: ignore[misc]
+    fresh, kept = (measure(lambda to=to: np.add(a, a, out=to), budget=1) for to in (None, out))
     claimed = 3 * 4 * ADDED / 0.320
     return (
         verdict(3 * a.nbytes / kept.median < 2 * claimed, "not this"),
@@ -422,7 +422,7 @@ def second_model() -> tuple[str, str]:
 def kept_graphs() -> tuple[str, str]:
     held: list[int] = []
     weight = torch.ones(1000, requires_grad=True)
-    with torch.autograd.graph.saved_tensors_hooks(lambda t: held.append(t.nbytes) or t, lambda t: t):  # type: ignore[func-returns-value]
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: held.append(t.nbytes) or t, lambda t: t):
         losses = [(weight * torch.ones(1000)).square().sum() for _ in range(10)]
     return (
         verdict(all(loss.grad_fn is None for loss in losses), "not so"),
@@ -435,7 +435,7 @@ def kept_graphs() -> tuple[str, str]:
 def nvidia_only() -> tuple[str, str]:
     others = [
         kind for kind in ("cuda", "mps", "xpu", "hpu", "mtia") if not raised(lambda kind=kind: torch.device(kind))
-    ]  # type: ignore[misc]
+    ]
     return verdict(
         others == ["cuda"], "not so"
     ), f"It takes {', '.join(f'`{kind}`' for kind in others)}; AMD's cards are `cuda` too."
@@ -653,21 +653,21 @@ def indentation() -> tuple[str, str]:
 
 
 @cuda.jit
-def add_one(x):  # type: ignore[no-untyped-def]
+def add_one(x):
     i = cuda.grid(1)
     if i < x.size:
         x[i] += np.float32(1)
 
 
 @cuda.jit
-def accumulate(x, out):  # type: ignore[no-untyped-def]
+def accumulate(x, out):
     i = cuda.grid(1)
     if i < out.size:
         out[i] += x[i]
 
 
 @cuda.jit
-def matvec_double(a, v, out):  # type: ignore[no-untyped-def]
+def matvec_double(a, v, out):
     i = cuda.grid(1)
     if i < out.size:
         total = 0.0
@@ -677,7 +677,7 @@ def matvec_double(a, v, out):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit
-def matvec_single(a, v, out):  # type: ignore[no-untyped-def]
+def matvec_single(a, v, out):
     i = cuda.grid(1)
     if i < out.size:
         total = np.float32(0)
@@ -687,7 +687,7 @@ def matvec_single(a, v, out):  # type: ignore[no-untyped-def]
 
 
 @cuda.jit
-def matvec_columns(a, v, out):  # type: ignore[no-untyped-def]
+def matvec_columns(a, v, out):
     i = cuda.grid(1)
     if i < out.size:
         total = np.float32(0)

@@ -55,7 +55,7 @@ def test_the_schema_is_that_of_the_report():
 @pytest.mark.parametrize("name", cases())
 def test_every_case_gives_a_valid_report(name):
     written = json.loads(json.dumps(report.examine(case(name).facts).content(), allow_nan=False))
-    jsonschema.Draft202012Validator(report.schema()).validate(written)
+    assert list(jsonschema.Draft202012Validator(report.schema()).iter_errors(written)) == []
 
 
 def test_this_machine(tmp_path):

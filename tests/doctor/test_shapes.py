@@ -150,4 +150,4 @@ def test_an_empty_variable_survives_and_what_is_not_known_is_left_out():
 
 @pytest.mark.parametrize("name", cases())
 def test_every_case_fits_the_schema(name):
-    VALIDATOR.validate(case(name).facts.content())
+    assert list(VALIDATOR.iter_errors(case(name).facts.content())) == []

@@ -109,8 +109,14 @@ def test_given_axes_are_used_and_the_scale_can_be_left_out():
 def test_holes_and_images_of_one_value_are_drawn():
     holed = some_image()
     holed[3:9] = np.nan
-    plot_image(holed, COORDS).figure.canvas.draw()
-    plot_image(np.zeros((40, 40)), COORDS, stretch="log").figure.canvas.draw()
+    drawn = plot_image(holed, COORDS)
+    drawn.figure.canvas.draw()
+    assert drawn.get_array().mask.sum() == np.isnan(holed).sum() > 0
+    assert drawn.get_clim() == (np.nanmin(holed), np.nanmax(holed))
+    flat = plot_image(np.zeros((40, 40)), COORDS, stretch="log")
+    flat.figure.canvas.draw()
+    low, high = flat.get_clim()
+    assert low < high
 
 
 @pytest.mark.parametrize(

@@ -460,9 +460,9 @@ def torch_matvec() -> tuple[str, str]:
 @claim(COURSE, "Numba does it in 264 microseconds.", "Bytes over time, against the memory", WRONG)
 def numba_matvec() -> tuple[str, str]:
     return (
-        verdict(MATRIX / 264e-6 <= spec("GTX 1650", "bandwidth"), "cannot be"),
-        f"It takes {rate(MATRIX, 264e-6)}, of {{spec}}`GTX 1650 bandwidth`. "
-        "The card's later model has {spec}`GTX 1650 GDDR6 bandwidth`, and could.",
+        verdict(MATRIX / 264e-6 <= spec("GTX 1650 GDDR6", "bandwidth"), "cannot be", "true, but"),
+        f"It takes {rate(MATRIX, 264e-6)}. The card was sold with {{spec}}`GTX 1650 bandwidth`, which cannot, and later with "
+        "{spec}`GTX 1650 GDDR6 bandwidth`, which can.",
     )
 
 

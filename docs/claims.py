@@ -461,8 +461,8 @@ def torch_matvec() -> tuple[str, str]:
 def numba_matvec() -> tuple[str, str]:
     return (
         verdict(MATRIX / 264e-6 <= spec("GTX 1650 GDDR6", "bandwidth"), "cannot be", "true, but"),
-        f"It takes {rate(MATRIX, 264e-6)}. The card was sold with {{spec}}`GTX 1650 bandwidth`, which cannot, and later "
-        "with {spec}`GTX 1650 GDDR6 bandwidth`, which can.",
+        f"It takes {rate(MATRIX, 264e-6)}. The card was sold with {{spec}}`GTX 1650 bandwidth`, which cannot, and "
+        "later with {spec}`GTX 1650 GDDR6 bandwidth`, which can.",
     )
 
 

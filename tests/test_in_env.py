@@ -135,7 +135,7 @@ def test_an_environment_that_is_cut_off_or_old_is_made_anew(in_env, stamp):
     assert in_env.STAMP.read_text(encoding="utf-8") == in_env.fingerprint()
 
 
-@pytest.mark.parametrize("failing", range(4))
+@pytest.mark.parametrize("failing", range(5))
 @pytest.mark.parametrize("stop", [SystemExit, KeyboardInterrupt])
 def test_a_step_that_fails_or_is_interrupted_does_not_count(in_env, monkeypatch, failing, stop):
     note = in_env.run
@@ -152,7 +152,7 @@ def test_a_step_that_fails_or_is_interrupted_does_not_count(in_env, monkeypatch,
             in_env.main()
     in_env.steps.clear()
     in_env.main()
-    assert len(in_env.steps) == 4, "all steps are taken again"
+    assert len(in_env.steps) == 5, "all steps are taken again"
 
 
 def test_an_interrupt_while_the_old_one_is_removed_leaves_a_folder_that_is_still_ours(in_env, monkeypatch):

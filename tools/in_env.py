@@ -74,7 +74,7 @@ def run(*command):  # type: (object) -> None
 
 def install():  # type: () -> None
     """Make the environment anew; the stamp is written last, so that an install that was cut off never counts."""
-    print("Making the environment in", ENV, "(once; a few minutes, about 3 GB)", flush=True)
+    print("Making the environment in", ENV, "(once; a few minutes, about 4 GB)", flush=True)
     ENV.mkdir(parents=True, exist_ok=True)
     STAMP.write_text("unfinished", encoding="utf-8")  # and it stays: it says whose folder this is
     for old in set(ENV.iterdir()) - {STAMP}:
@@ -110,6 +110,7 @@ def install():  # type: () -> None
         "dev",
     )
     fetch_katex(python)
+    run(python, "-m", "firstlight.imaging.fused")  # compiles the loops of a fit, so that no reader waits for it
     STAMP.write_text(fingerprint(), encoding="utf-8")
 
 

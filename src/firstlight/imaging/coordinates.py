@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any, TypeVar, cast
 
 import numpy as np
@@ -19,6 +20,8 @@ import torch
 
 ARCSEC = math.pi / 180 / 3600  # in radians
 SMALLEST_PART = 0.01  # data that reach less than this part of the grid are in another unit, most likely
+
+BLOCK = 1 << 15  # visibilities at once, so that what is computed of them stays in the cache
 
 Array = npt.NDArray[np.float64]
 Cube = TypeVar("Cube", torch.Tensor, npt.NDArray[Any])
@@ -132,8 +135,15 @@ class GridCoords:
         >>> coords.packed_cells([0, 1.4 * coords.du, -coords.du], [0, 0, coords.du]).tolist()
         [0, 1, 15]
         """
-        column, row = (np.floor(np.asarray(along) / self.du + 0.5).astype(np.int64) % self.npix for along in (uu, vv))
-        return np.asarray(row * self.npix + column)
+        both = np.broadcast_arrays(uu, vv)
+        u, v = (np.ravel(along) for along in both)
+        found = np.empty(u.size, np.int64)
+        for some in blocks(u.size):
+            column, row = (np.floor(along[some] / self.du + 0.5) for along in (u, v))
+            for cell in (column, row):  # integers have a remainder, but a slow one
+                cell -= self.npix * np.floor(cell / self.npix)
+            found[some] = row * self.npix + column
+        return found.reshape(both[0].shape)
 
     def check_data_fit(self, uu: npt.ArrayLike, vv: npt.ArrayLike) -> None:
         """Refuse data that lie beyond the grid, and data that huddle at its centre.
@@ -160,16 +170,17 @@ class GridCoords:
         u, v = np.asarray(uu, dtype=float), np.asarray(vv, dtype=float)
         if not u.size or not v.size:
             raise ValueError("there are no visibilities: uu and vv are empty")
-        if not (np.isfinite(u).all() and np.isfinite(v).all()):
+        extremes = np.abs([u.min(), u.max(), v.min(), v.max()])
+        if not np.isfinite(extremes).all():
             raise ValueError("uu and vv must be finite numbers of wavelengths; some are NaN or infinite")
-        farthest = float(max(np.abs(u).max(), np.abs(v).max()))
+        farthest = float(extremes.max())
         fitting = _rounded_down(self.cell_size * self.uv_limit / farthest) if farthest else math.inf
         if farthest > self.uv_limit:
             raise ValueError(
                 f"u or v reaches {farthest:.4g} wavelengths, but cells of {self.cell_size:g} arcsec hold only "
                 f"{self.uv_limit:.4g}. Take a cell_size of {fitting:g} arcsec or less."
             )
-        longest = float(np.hypot(u, v).max())
+        longest = float(np.hypot(u, v).max()) if farthest < SMALLEST_PART * self.uv_limit else farthest
         if longest < SMALLEST_PART * self.uv_limit:
             remedy = f" If they are in wavelengths, take a cell_size near {fitting:g} arcsec."
             raise ValueError(
@@ -243,3 +254,14 @@ def _rounded_down(value: float) -> float:
     value *= 1 - 1e-9
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
     return float(f"{math.floor(value / step) * step:.6g}")
+
+
+def blocks(size: int) -> Iterator[slice]:
+    """Cut a long array into blocks for the cache.
+
+    Examples
+    --------
+    >>> [(some.start, some.stop) for some in blocks(40000)]
+    [(0, 32768), (32768, 65536)]
+    """
+    return (slice(start, start + BLOCK) for start in range(0, size, BLOCK))

@@ -115,7 +115,9 @@ class Fused:
             )
         self.parameter: Tensor = objective.model.bcube.base_cube  # type: ignore[attr-defined]
         self.image = torch.empty_like(self.parameter.detach())
-        self.separate, self.area = objective.separate, objective.coords.cell_size**2
+        self.pixels = self.image.numpy()
+        self.separate = objective.separate or len(self.image) == 1
+        self.area = objective.coords.cell_size**2
         data = objective.data
         self.data = (
             Cells(data, self.image, self.separate)
@@ -128,7 +130,7 @@ class Fused:
             if name is not None:
                 self.strengths[:, column] = objective.strengths[name]
         self.strengths[:, 2] /= terms.tot_flux
-        real = self.image.numpy().dtype.type
+        real = self.pixels.dtype.type
         rules = (terms.epsilon, terms.prior, torch.finfo(self.image.dtype).eps)
         self.rules = self.strengths.astype(real), np.array(rules, real)
         self.sums = np.zeros((kernels.blocks(self.image), 4))
@@ -153,16 +155,16 @@ class Fused:
 
     def evaluate(self, gradient: Tensor, mean: Tensor, square: Tensor, adam: tuple[float, ...]) -> Tensor:
         """Run the passes: fill the gradient, or step where Adam's numbers are not zero."""
-        image, parameters = self.image.numpy(), self.parameter.detach().numpy()
-        run(kernels.image, len(self.sums), parameters, image)
+        parameters = self.parameter.detach().numpy()
+        run(kernels.image, len(self.sums), parameters, self.pixels)
         chi2 = self.data()
-        arrays = (tensor.detach().numpy() for tensor in (gradient, mean, square))
-        numbers = np.array(adam, image.dtype)
+        arrays = (tensor.numpy() for tensor in (gradient, mean, square))
+        numbers = np.array(adam, self.pixels.dtype)
         run(
             kernels.update,
             len(self.sums),
-            image,
-            self.data.back.numpy(),
+            self.pixels,
+            self.data.slope,
             parameters,
             self.has,
             *self.rules,
@@ -170,7 +172,7 @@ class Fused:
             numbers,
             self.sums,
         )
-        sums = self.sums.reshape(len(image), -1, 4).sum(1)
+        sums = self.sums.reshape(len(self.pixels), -1, 4).sum(1)
         loss = chi2 + (self.strengths * sums[:, 1:]).sum(1)
         if not self.separate:
             loss, chi2 = loss.sum(keepdims=True), chi2.sum(keepdims=True)

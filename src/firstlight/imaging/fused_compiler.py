@@ -24,7 +24,7 @@ Kernel = tuple[Callable[..., Any], Callable[..., Any]]
 
 library: Any = numba  # whose types do not tell all that it has
 # Without this error model a division may raise, and no loop becomes vector code.
-FAST = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
+FAST = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz", "arcp"}}
 
 
 def part(function: Any) -> Any:

@@ -72,6 +72,7 @@ class Cells:
         )
         self.image, self.back = image, torch.empty_like(image)
         self.vis = image.new_empty(nchan, npix, columns, dtype=torch.promote_types(image.dtype, torch.complex32))
+        self.numbers, self.slope = flat(self.vis), self.back.numpy()
 
     def __call__(self) -> Array:
         """Give the chi² of the image, channel by channel, over twice the number of cells; leave its slope in ``back``.
@@ -79,7 +80,7 @@ class Cells:
         The number is that of all channels, unless they are fitted apart.
         """
         torch.fft.rfft(self.image, out=self.vis)
-        run(compare, self.sums.size, flat(self.vis), *self.arrays, self.sums)
+        run(compare, self.sums.size, self.numbers, *self.arrays, self.sums)
         torch.fft.irfft(self.vis, n=self.image.shape[-1], norm="forward", out=self.back)
         chi2: Array = self.constant + self.sums.reshape(len(self.constant), -1).sum(1)
         return chi2
@@ -97,6 +98,7 @@ class Pixels:
         self.vis = image.new_empty(
             *image.shape[:2], width // 2 + 1, dtype=torch.promote_types(image.dtype, torch.complex32)
         )
+        self.numbers, self.slope = flat(self.vis), self.back.numpy()
         self.turns, self.stages = turns(width, real), stages(width)
         self.seen: Tensor | None = None
         self.sums = np.zeros((len(image), image.shape[1]))
@@ -106,6 +108,8 @@ class Pixels:
         likelihood, width = self.likelihood, self.likelihood.width
         self.seen = likelihood.dirty
         self.reference, self.dirty = (cube.flip(-1).contiguous() for cube in (likelihood.reference, likelihood.dirty))
+        cubes = (self.image, self.reference, self.dirty, self.spread, self.back)
+        self.arrays = tuple(cube.numpy() for cube in cubes)
         # Columns run west here: that is the response at −v, as it is the same at (−u, −v).
         response = likelihood.kernel.numpy()[:, -order(width) % width] / width**2
         response = np.pad(response, ((0, 0), (0, 0), (0, -response.shape[2] % WIDTH)))
@@ -119,10 +123,9 @@ class Pixels:
         torch.sub(self.image, self.reference, out=self.wide[..., : self.image.shape[-1]])
         torch.fft.rfft(self.wide, out=self.vis)
         tasks = len(self.vis) * self.response.shape[1]
-        run(convolve, tasks, flat(self.vis), *self.vis.shape[1:], self.turns, self.stages, self.response)
+        run(convolve, tasks, self.numbers, *self.vis.shape[1:], self.turns, self.stages, self.response)
         torch.fft.irfft(self.vis, n=self.likelihood.width, norm="forward", out=self.spread)
-        arrays = (cube.numpy() for cube in (self.image, self.reference, self.dirty, self.spread, self.back))
-        run(slope, self.sums.size, *arrays, self.scale, self.sums)
+        run(slope, self.sums.size, *self.arrays, self.scale, self.sums)
         chi2: Array = (self.likelihood.c0.numpy() + self.sums.sum(1)) * self.scale
         return chi2
 

@@ -7,9 +7,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numba
 import numpy as np
 from numba import extending, types
 
+njit: Any = numba.njit
 intrinsic: Any = extending.intrinsic
 overload: Any = extending.overload
 
@@ -39,6 +41,22 @@ def bit_cast(context, builder, signature, arguments):
     return builder.bitcast(arguments[0], context.get_value_type(signature.return_type))
 
 
+def halves(real, coefficients):
+    """Take a polynomial's even and odd coefficients, the highest powers first."""
+    return tuple(tuple(real(value) for value in coefficients[first::2][::-1]) for first in range(2))
+
+
+@njit(**EXACT)
+def polynomial(even, odd, x):
+    """Sum up both halves at once: a processor waits for the end of one multiplication before it begins the next."""
+    square, evens, odds = x * x, even[0], odd[0]
+    for coefficient in even[1:]:
+        evens = evens * square + coefficient
+    for coefficient in odd[1:]:
+        odds = odds * square + coefficient
+    return evens + odds * x
+
+
 def exp(x):
     """Take the exponential of a number that is not positive."""
 
@@ -55,7 +73,7 @@ def log1p(x):
 def overload_exp(x):
     """2^n e^r, with n an integer and r at most ln 2 / 2: a Taylor series, and n put where an exponent belongs."""
     real, whole, mantissa, bias, terms, _, digits = KINDS[x]
-    taylor = tuple(real(1 / math.factorial(k)) for k in reversed(range(terms)))
+    even, odd = halves(real, [1 / math.factorial(k) for k in range(terms)])
     least, octaves = real(-0.69 * bias), real(1 / math.log(2))
     high = round(math.log(2) * 2**digits) / 2**digits  # times n without rounding
     high, low = real(high), real(math.log(2) - high)
@@ -66,25 +84,21 @@ def overload_exp(x):
         shifted = x * octaves + rounder  # its last bits are n
         n = shifted - rounder
         rest = x - n * high - n * low
-        total = real(0)
-        for coefficient in taylor:
-            total = total * rest + coefficient
-        return total * real_of(whole(whole(bits_of(shifted) + bias) << mantissa))
+        return polynomial(even, odd, rest) * real_of(whole(whole(bits_of(shifted) + bias) << mantissa))
 
     return implementation
 
 
 def atanh_series(kind):
     """2 atanh(s) = ln((1 + s) / (1 − s)) = s (2 + 2 s²/3 + 2 s⁴/5 + …)."""
-    real, terms = kind[0], kind[5]
-    return tuple(real(2 / (2 * k + 1)) for k in reversed(range(terms)))
+    return halves(kind[0], [2 / (2 * k + 1) for k in range(kind[5])])
 
 
 @overload(log, jit_options=EXACT)
 def overload_log(x):
     """ln(2^n m) = n ln 2 + ln m, with m between 1/√2 and √2."""
     real, whole, mantissa, bias, *_ = kind = KINDS[x]
-    series, ln2, one = atanh_series(kind), real(math.log(2)), real(1)
+    (even, odd), ln2, one = atanh_series(kind), real(math.log(2)), real(1)
     rounder = real(1.5 * 2**mantissa)
     zero = rounder.view(whole) - whole(bias)
     shift = one.view(whole) - real(math.sqrt(0.5)).view(whole)
@@ -96,10 +110,7 @@ def overload_log(x):
         n = real_of(whole(biased + zero)) - rounder
         m = real_of(whole(bits - whole(whole(biased - bias) << mantissa)))
         s = (m - one) / (m + one)
-        total = real(0)
-        for coefficient in series:
-            total = total * (s * s) + coefficient
-        return n * ln2 + s * total
+        return n * ln2 + s * polynomial(even, odd, s * s)
 
     return implementation
 
@@ -108,14 +119,11 @@ def overload_log(x):
 def overload_log1p(x):
     """Of 1 + x or half of it, whichever is nearer to 1; x itself is never rounded to 1 + x."""
     real = KINDS[x][0]
-    series, ln2, one, limit = atanh_series(KINDS[x]), real(math.log(2)), real(1), real(math.sqrt(2) - 1)
+    (even, odd), ln2, one, limit = atanh_series(KINDS[x]), real(math.log(2)), real(1), real(math.sqrt(2) - 1)
 
     def implementation(x):
         halved = x > limit
         s = (x - one if halved else x) / ((one if halved else real(0)) + (real(2) + x))
-        total = real(0)
-        for coefficient in series:
-            total = total * (s * s) + coefficient
-        return s * total + (ln2 if halved else real(0))
+        return s * polynomial(even, odd, s * s) + (ln2 if halved else real(0))
 
     return implementation

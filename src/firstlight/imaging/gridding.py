@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from firstlight.imaging.coordinates import Array, GridCoords
+from firstlight.imaging.coordinates import Array, GridCoords, blocks
 from firstlight.imaging.datasets import GriddedDataset
 
 MAX_SCATTER = 1.2
@@ -79,11 +79,13 @@ class DataAverager:
         """
         found = []
         for channel, mean in enumerate(vis.reshape(self.nchan, -1)):
-            cells, w = self.cells[channel], self.weight[channel]
-            means = mean[cells]
-            squares = (self.data_re[channel] - means.real) ** 2 + (self.data_im[channel] - means.imag) ** 2
+            cells, w, re, im = (a[channel] for a in (self.cells, self.weight, self.data_re, self.data_im))
+            squares = 0.0
+            for some in blocks(cells.size):
+                means = mean.take(cells[some])
+                squares += float(np.sum(w[some] * ((re[some] - means.real) ** 2 + (im[some] - means.imag) ** 2)))
             spare = np.count_nonzero(w) - np.count_nonzero(weight[channel])
-            found.append(math.sqrt(float(w @ squares) / (2 * spare)) if spare else math.nan)
+            found.append(math.sqrt(squares / (2 * spare)) if spare else math.nan)
         return found
 
     def to_pytorch_dataset(
@@ -131,7 +133,7 @@ def refuse_unusable(re: Array, im: Array, weight: Array) -> None:
     """Refuse what no mean can be made of."""
     if not (np.isfinite(re).all() and np.isfinite(im).all()):
         raise ValueError("data_re and data_im must be finite; some are NaN or infinite. Drop the flagged visibilities.")
-    if not (np.isfinite(weight).all() and (weight >= 0).all()):
+    if not (weight.min() >= 0 and weight.max() < np.inf):
         raise ValueError("weights must be finite and not negative. Drop the flagged visibilities.")
     if not weight.any(axis=1).all():
         raise ValueError(f"channel {int(np.argmin(weight.any(axis=1)))} has no weight above zero: leave it out")
@@ -140,9 +142,14 @@ def refuse_unusable(re: Array, im: Array, weight: Array) -> None:
 def refuse_mirrored(u: Array, v: Array, re: Array, im: Array, samples: int = 5) -> None:
     """Refuse data that hold each visibility a second time at (-u, -v): they would count double."""
     u, v, re, im = u[0], v[0], re[0], im[0]
-    away = np.flatnonzero((u != 0) | (v != 0))
-    chosen = away[np.linspace(0, away.size - 1, min(samples, away.size)).astype(int)]
-    if chosen.size > 1 and all(((u == -u[i]) & (v == -v[i]) & (re == re[i]) & (im == -im[i])).any() for i in chosen):
+    spread = np.unique(np.linspace(0, u.size - 1, samples).astype(int))
+    chosen = [i for i in spread if u[i] or v[i]]
+
+    def has_twin(i: int) -> bool:
+        at = np.flatnonzero(u == -u[i])
+        return bool(((v[at] == -v[i]) & (re[at] == re[i]) & (im[at] == -im[i])).any())
+
+    if len(chosen) > 1 and all(map(has_twin, chosen)):
         raise ValueError(
             "every visibility stands a second time at (-u, -v), as its complex conjugate: it would count double. "
             "Keep one of each pair."

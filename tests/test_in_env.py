@@ -100,7 +100,8 @@ def test_a_python_without_venv_is_told_what_to_install(in_env, monkeypatch, miss
 
 def test_a_fresh_machine_gets_an_environment_once(in_env):
     in_env.main()
-    assert [step[0] for step in in_env.steps[1:]] == [in_env.BIN / "python"] * 2 + ["katex"]
+    python = in_env.BIN / "python"
+    assert [step[0] for step in in_env.steps[1:]] == [python, python, "katex", python]
     assert in_env.steps[0][-1] == in_env.ENV
     in_env.steps.clear()
     in_env.main()

@@ -1,0 +1,218 @@
+"""Each mistake is found as the page says, the cures are right, and the exercise's check names what is wrong."""
+
+import ast
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from firstlight.kernels import cuda, ptx, simulated, trace
+
+PAGE = "3_kernels/06_when_a_kernel_goes_wrong.py"
+T = 64
+WITH_BARRIER = {"kernel_d", "cured_c", "power", "power_solution"}
+
+
+# -- Answers to the exercise -------------------------------------------------------------------------------------------
+
+
+@cuda.jit
+def by_one_thread(x, out):
+    if cuda.threadIdx.x == 0:
+        first, total = cuda.grid(1), np.float32(0)
+        for i in range(first, min(first + T, x.size)):
+            total += x[i] * x[i]
+        out[cuda.blockIdx.x] = total
+
+
+@cuda.jit
+def no_fill(x, out):
+    near = cuda.shared.array(T, np.float32)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    if i < x.size:
+        near[t] = x[i] * x[i]
+    half = T // 2
+    while half > 0:
+        cuda.syncthreads()
+        if t < half:
+            near[t] += near[t + half]
+        half //= 2
+    if t == 0:
+        out[cuda.blockIdx.x] = near[0]
+
+
+@cuda.jit
+def all_write(x, out):
+    near = cuda.shared.array(T, np.float32)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    near[t] = x[i] * x[i] if i < x.size else np.float32(0)
+    half = T // 2
+    while half > 0:
+        cuda.syncthreads()
+        if t < half:
+            near[t] += near[t + half]
+        half //= 2
+    cuda.syncthreads()
+    out[cuda.blockIdx.x] = near[0]
+
+
+@cuda.jit
+def no_barrier(x, out):
+    near = cuda.shared.array(T, np.float32)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    near[t] = x[i] * x[i] if i < x.size else np.float32(0)
+    half = T // 2
+    while half > 0:
+        if t < half:
+            near[t] += near[t + half]
+        half //= 2
+    if t == 0:
+        out[cuda.blockIdx.x] = near[0]
+
+
+@cuda.jit
+def barrier_for_half(x, out):
+    near = cuda.shared.array(T, np.float32)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    near[t] = x[i] * x[i] if i < x.size else np.float32(0)
+    cuda.syncthreads()
+    half = T // 2
+    while half > 0:
+        if t < half:
+            near[t] += near[t + half]
+            cuda.syncthreads()
+        half //= 2
+    if t == 0:
+        out[cuda.blockIdx.x] = near[0]
+
+
+@cuda.jit
+def no_guard(x, out):
+    near = cuda.shared.array(T, np.float32)
+    t = cuda.threadIdx.x
+    near[t] = x[cuda.grid(1)] ** 2
+    half = T // 2
+    while half > 0:
+        cuda.syncthreads()
+        if t < half:
+            near[t] += near[t + half]
+        half //= 2
+    if t == 0:
+        out[cuda.blockIdx.x] = near[0]
+
+
+@cuda.jit
+def nothing(x, out):
+    pass
+
+
+@cuda.jit
+def endless(x, out):
+    while x[0] > 0:
+        out[cuda.blockIdx.x] = 1
+
+
+def test_right_answers_are_right(page) -> None:
+    assert page["check"](page["power_solution"]).startswith("Right")
+    assert page["check"](by_one_thread).startswith("Right")
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (no_fill, "samples: nan should be"),
+        (all_write, "Who must wait, or not write?"),
+        (no_barrier, "Who must wait, or not write?"),
+        (barrier_for_half, "Who has to come to a barrier?"),
+        (no_guard, "Is there a guard?"),
+        (nothing, "128 samples: -1.00 should be"),
+        (endless, "TraceError"),
+        (None, "no kernel"),
+    ],
+    ids=lambda value: getattr(value, "__name__", None),
+)
+def test_wrong_answers_are_told_what_is_wrong(page, answer, says) -> None:
+    verdict = page["check"](answer)
+    assert verdict.startswith("Not yet")
+    assert says in " ".join(verdict.split())
+
+
+def test_the_start_of_the_exercise_has_three_mistakes(page) -> None:
+    x, out = np.ones(101, np.float32), np.zeros(2, np.float32)
+    found = trace(page["power"], 2, T, x, out).problems
+    assert {type(each).__name__ for each in found} == {"Race", "DivergentBarrier"}
+    assert np.isnan(out[1])  # the third: places that nobody filled
+    assert page["check"](page["power"]).startswith("Not yet. 128 samples:")
+
+
+# -- What the page claims ----------------------------------------------------------------------------------------------
+
+
+def test_the_trace_finds_all_four_and_each_answer_was_right(page) -> None:
+    kinds = {"A": "OutOfBounds", "B": "Race", "C": "Race", "D": "DivergentBarrier"}
+    for name, kind in kinds.items():
+        problems, right = page["found"][name, 101]
+        assert {type(each).__name__ for each in problems} == {kind}
+        assert right
+    spaces = {name: page["found"][name, 101][0][0].array for name in "BC"}
+    assert spaces == {"B": "rises", "C": "near"}
+
+
+def test_with_full_blocks_the_trace_sees_only_the_races(page) -> None:
+    assert {name for name in "ABCD" if page["found"][name, 128][0]} == {"B", "C"}
+    assert page["caught"][2:].tolist() == [2, 4, 3]
+
+
+@pytest.mark.skipif(not simulated(), reason="a GPU does not look at indices")
+def test_plain_runs_in_the_simulator(page) -> None:
+    assert page["ran"]["A", 128] == "right"
+    assert page["ran"]["A", 101] == "stopped by IndexError"
+    assert page["ran"]["D", 128] == page["ran"]["D", 101] == "right"
+
+
+def test_a_plain_run_tells_a_wrong_answer_and_a_write_behind_the_end(page) -> None:
+    @cuda.jit
+    def zeros(x, out):
+        i = cuda.grid(1)
+        if 0 < i < x.size:
+            out[i - 1] = 0
+
+    assert page["plain_run"](zeros, 101) == "WRONG"
+
+
+def test_the_model_keeps_its_two_rules(page) -> None:
+    late, at_once, anew = (page["model"](*given) for given in ((1, False), (1, True), (0, False)))
+    assert [says[:5] for says in late.values()] == ["fine", "fine", "ERROR", "ERROR"]
+    assert {says[:5] for says in at_once.values()} == {"ERROR"}
+    assert set(anew.values()) == {"fine"}
+    assert list(late) == list(page["CALLS"])
+
+
+def test_the_childs_script_runs(page) -> None:
+    ast.parse(page["CHILD"])
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", page["CHILD"], "0"], env=dict(os.environ), capture_output=True, text=True
+    )
+    assert done.stdout.split() == " ".join(f"{name}|fine" for name in page["CALLS"]).split(), done.stderr
+
+
+@pytest.mark.parametrize("cc", [(7, 5), (9, 0)], ids=["7.5", "9.0"])
+def test_every_kernel_compiles(page, cc) -> None:
+    types = dict.fromkeys(["kernel_a", "kernel_c", "kernel_d", "cured_a", "cured_c", "steps_aloud"], page["TYPES"])
+    types |= dict.fromkeys(["kernel_b", "cured_b"], "float32[::1], int32[::1]")
+    types |= dict.fromkeys(["power", "power_solution"], page["TYPES"])
+    try:
+        made = {name: ptx.compile(page[name], each, cc) for name, each in types.items()}
+    except ptx.NoCompilerError as missing:
+        pytest.skip(str(missing))
+    for name, code in made.items():
+        said = " ".join(code.mix)
+        assert "f64" not in said, name
+        assert ("atom" in f" {said}" or " red" in f" {said}") == (name == "cured_b"), name
+        assert ("bar.sync" in said or "barrier" in said) == (name in WITH_BARRIER), name
+
+
+def test_figures_say_what_they_show(page) -> None:
+    assert f"and {page['caught'][3]} with 101 samples" in page["fig"].get_label()

@@ -262,7 +262,7 @@ def nufft(nvis: int) -> dict[str, float]:
     sky = torch.rand(1, 512, 512, generator=torch.manual_seed(0))
     kernel = torchkbnufft.KbNufft(im_size=(512, 512))
     points = torch.from_numpy(np.stack([v[0], -u[0]]) * 2 * np.pi * coords.cell_size * np.pi / 648000).float()
-    shift = torch.from_numpy(np.exp(2j * np.pi * (u[0] * -1) * coords.cell_size * np.pi / 648000)).to(torch.complex64)
+    shift = torch.from_numpy(np.exp(2j * np.pi * u[0] * coords.cell_size * np.pi / 648000)).to(torch.complex64)
 
     def theirs() -> torch.Tensor:
         found: torch.Tensor = kernel(sky[None].to(torch.complex64), points)[0] * coords.cell_size**2

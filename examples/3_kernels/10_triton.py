@@ -1,0 +1,614 @@
+"""
+What if you wrote for a block, not for a thread?
+================================================
+
+In Numba you write what one thread does. In Triton, another language for kernels in
+Python, you write what a whole *block* does, and a compiler divides the work among
+threads. You will write an addition, a softmax and a matrix product that way, see what
+the compiler adds, and count what a kernel of your own saves.
+
+**You will learn**
+
+- to write a kernel for blocks: offsets, masks, loads, stores, products;
+- to check it without a GPU, and what such a check cannot tell;
+- to count the bytes that *fusion* saves, and what to compare them with;
+- to read the kernel that ``torch.compile`` writes for you.
+
+**Time:** 20 minutes. **Needs:** any computer, and :doc:`a first kernel
+</tutorials/3_kernels/01_first_kernel>`. The kernels need Linux and the package Triton,
+which PyTorch's builds for CUDA bring along. Its makers offer none for macOS and
+Windows. There the page leaves out what it cannot run, and says so.
+"""
+
+# %%
+# Predict
+# -------
+#
+# *Softmax* turns each row of a matrix into positive numbers whose sum is 1. In PyTorch
+# it can be written in five steps. (To subtract the largest number first changes nothing
+# in the result, and keeps ``exp`` from overflowing.)
+
+import numpy as np
+import torch
+
+from firstlight.measure.specs import spec
+from firstlight.measure.tables import quantity
+
+
+def five_steps(x):
+    shifted = x - x.amax(1, keepdim=True)
+    powers = torch.exp(shifted)
+    return powers / powers.sum(1, keepdim=True)
+
+
+rows, columns = 2**16, 1024
+for name in ("RTX 4090", "H100 SXM"):
+    floor = 2 * 4 * rows * columns / spec(name, "bandwidth")
+    print(f"{name:>8}, {rows} x {columns} numbers: never under {quantity(floor, 's')}")
+
+# %%
+# This is the floor: each number comes from memory once, and goes back once. But on a
+# GPU each step is a kernel, which reads its inputs from memory and writes its result
+# there. Write down your answers:
+#
+# - How often does the matrix travel, there or back, in the five steps?
+# - Can one kernel reach the floor?
+# - Will your kernel beat ``torch.softmax``?
+#
+# A program is a block
+# --------------------
+#
+# First the addition as you know it, for a thread. Then the same for a block. (Where
+# there is no Triton, two stand-ins let Python read the kernels.)
+
+from types import SimpleNamespace
+
+from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
+
+try:
+    import triton
+    import triton.language as tl
+except ImportError:
+    triton = SimpleNamespace(jit=lambda function: function)
+    tl = SimpleNamespace(constexpr=int)
+
+
+@cuda.jit
+def add_threads(x, y, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i] + y[i]
+
+
+@triton.jit
+def add(x, y, out, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    inside = i < n
+    total = tl.load(x + i, mask=inside) + tl.load(y + i, mask=inside)
+    tl.store(out + i, total, mask=inside)
+
+
+# %%
+# - ``add`` is the work of a *program*, which is Triton's name for a block.
+#   ``program_id(0)`` is its number, as ``blockIdx.x`` was.
+# - ``tl.arange(0, BLOCK)`` is ``0, 1, …, BLOCK - 1``. So ``i`` is not one index but a
+#   block of them, and each line works on whole blocks, as in NumPy. ``BLOCK`` is a
+#   ``constexpr``: its value is compiled in. It must be a power of two.
+# - ``x`` is no array but a *pointer*, the address of the first number. It knows no
+#   shape, so ``n`` is passed, too. ``x + i`` are the addresses of a block of numbers.
+# - ``tl.load`` fetches a block, ``tl.store`` writes one. The *mask* says which places
+#   count. It is the guard.
+#
+# ====================  ============================  =====================
+# What you write for    a thread, in Numba            a block, in Triton
+# ====================  ============================  =====================
+# the edge              ``if i < n``                  a mask
+# coalescing            which index runs along ``x``  nothing, as a rule
+# more work a thread    a loop                        a larger block
+# a sum of a block      shared memory, barriers       ``tl.sum``
+# a tile, used often    shared memory, barriers       ``tl.dot``
+# ====================  ============================  =====================
+#
+# What you give up is your say in it: there is no thread that you could name.
+#
+# Softmax: a program takes a row
+# ------------------------------
+
+
+@triton.jit
+def softmax(x, out, columns, BLOCK: tl.constexpr):
+    start = tl.program_id(0) * columns
+    j = tl.arange(0, BLOCK)
+    inside = j < columns
+    row = tl.load(x + start + j, mask=inside, other=float("-inf"))
+    powers = tl.exp(row - tl.max(row, axis=0))
+    tl.store(out + start + j, powers / tl.sum(powers, axis=0), mask=inside)
+
+
+# %%
+# The row comes in once, and the result goes out once. ``BLOCK`` is the next power of
+# two that holds a row. ``other`` stands where the mask is false, and must do no harm:
+# minus infinity is never the largest, and its power is 0. (With 0 in its place, the
+# result would be right for 1024 columns and wrong for 781.)
+#
+# Matrix product: a program takes a square
+# ----------------------------------------
+#
+# ``[:, None]`` makes a column of indices and ``[None, :]`` a row. Their sum is a
+# square, as in NumPy. It is the tile of :doc:`/tutorials/3_kernels/04_shared_memory`,
+# without shared memory and without barriers.
+
+
+@triton.jit
+def matmul(a, b, c, M, N, K, T: tl.constexpr, D: tl.constexpr, HOW: tl.constexpr):
+    i = tl.program_id(0) * T + tl.arange(0, T)[:, None]
+    j = tl.program_id(1) * T + tl.arange(0, T)[None, :]
+    total = tl.zeros((T, T), tl.float32)
+    for first in range(0, K, D):
+        k = first + tl.arange(0, D)[None, :]
+        a_tile = tl.load(a + i * K + k, mask=(i < M) & (k < K), other=0)
+        k = first + tl.arange(0, D)[:, None]
+        b_tile = tl.load(b + k * N + j, mask=(k < K) & (j < N), other=0)
+        total = tl.dot(a_tile, b_tile, total, input_precision=HOW)
+    tl.store(c + i * N + j, total, mask=(i < M) & (j < N))
+
+
+# %%
+# You launch a kernel with a number of programs, and no number of threads. (How many are
+# there? ``num_warps=4``, which you may change at the launch, spreads a program over
+# four warps. ``@triton.autotune`` times a list of such choices at the first launch of
+# each size, and keeps the fastest, which need not be the same on another card.)
+
+
+def run_add(x, y, out):
+    n = out.numel()
+    add[(triton.cdiv(n, 1024),)](x, y, out, n, BLOCK=1024)
+
+
+def run_softmax(x, out):
+    rows, columns = x.shape
+    softmax[(rows,)](x, out, columns, BLOCK=triton.next_power_of_2(columns))
+
+
+def run_matmul(a, b, c, how):
+    (M, K), N = a.shape, b.shape[1]
+    grid = triton.cdiv(M, 64), triton.cdiv(N, 64)
+    matmul[grid](a, b, c, M, N, K, T=64, D=16, HOW=how)
+
+
+# %%
+# Check
+# -----
+#
+# Triton has an *interpreter*, which runs a kernel block by block in NumPy, without a
+# GPU. Unlike Numba's simulator, it checks no address. So the check, which takes odd
+# sizes and ``float64``, leaves spare room behind each result. It must stay as it was.
+
+
+def checked(device):
+    import torch
+
+    def error(exact, run, inputs, *more):
+        out = torch.full((exact.numel() + 8192,), -1.0, device=device)
+        result, spare = out[:-8192].view(exact.shape), out[-8192:]
+        run(*(each.to(device) for each in inputs), result, *more)
+        assert (spare == -1).all(), "something was written behind the result"
+        return ((result.cpu() - exact).abs().max() / exact.abs().max()).item()
+
+    torch.manual_seed(1)
+    x, y, z = torch.randn(5003), torch.randn(5003), torch.randn(37, 781)
+    a, b = torch.rand(65, 43), torch.rand(43, 71)
+    return {
+        "add": error(x.double() + y, run_add, [x, y]),
+        "softmax": error(torch.softmax(z.double(), 1), run_softmax, [z]),
+        "matmul, ieee": error(a.double() @ b.double(), run_matmul, [a, b], "ieee"),
+        "matmul, tf32": error(a.double() @ b.double(), run_matmul, [a, b], "tf32"),
+    }
+
+
+# %%
+# The interpreter is switched on for a whole process, by ``TRITON_INTERPRET=1``, before
+# Triton is imported. So it gets a process of its own. (A switch left on `has puzzled
+# people`__ who timed their kernel.) This helper writes functions into a file, and runs
+# them there:
+#
+# __ https://github.com/triton-lang/triton/issues/5995
+
+import inspect
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+
+def apart(expression, *functions, interpret):
+    if not hasattr(triton, "compile"):
+        print("There is no Triton here, so this is left out.")
+        return []
+    needed = (add, softmax, matmul, run_add, run_softmax, run_matmul, *functions)
+    text = "\n".join(inspect.getsource(getattr(each, "fn", each)) for each in needed)
+    head = "import json, triton\nimport triton.language as tl\n"
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        script = Path(folder, "apart.py")
+        script.write_text(f"{head}{text}\nprint(json.dumps({expression}))\n")
+        own = {"TRITON_CACHE_DIR": folder, "TRITON_DISABLE_LINE_INFO": "1"}
+        own |= {"TRITON_INTERPRET": str(int(interpret))}
+        command, own = [sys.executable, str(script)], os.environ | own
+        done = subprocess.run(command, env=own, capture_output=True, text=True)
+    if done.returncode:
+        print("It failed:", *done.stderr.splitlines()[-1:])
+    return [] if done.returncode else json.loads(done.stdout)
+
+
+# %%
+
+interpreted = dict(apart('checked("cpu")', checked, interpret=True))
+for name, error in interpreted.items():
+    assert error < 1e-6, f"{name} is wrong by {error:.1e}"
+    print(f"{name:>12}, interpreted: error {error:.0e}")
+
+a, b, c = np.ones((3, 101), dtype=np.float32)  # the kernel in Numba, too
+seen = trace(add_threads, blocks_for(101, 32), 32, a, b, c)
+assert (set(c), seen.problems) == ({2}, [])
+
+# %%
+# Both ways of ``matmul`` have the same error there. Hold on to that.
+#
+# What did the compiler add?
+# --------------------------
+#
+# The compiler needs no GPU, either. Here it works for an old card (compute capability
+# 7.5) and for an H100 (9.0). It must know what a launch would tell it: types,
+# constants, and which addresses and sizes are multiples of 16. (A new array of PyTorch
+# begins at such an address.)
+
+
+def compiled(kernel, capability, sizes_of_16, constants):
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    kernel, types, multiples = globals()[kernel], {}, {}
+    for place, name in enumerate(kernel.arg_names):
+        pointer = name in ("x", "y", "out", "a", "b", "c")
+        types[name] = "*fp32" if pointer else "i32"
+        if name in constants:
+            types[name] = "constexpr"
+        elif pointer or sizes_of_16:
+            multiples[(place,)] = [["tt.divisibility", 16]]
+    source = ASTSource(kernel, types, constants, multiples)
+    made = triton.compile(source, target=GPUTarget("cuda", capability, 32))
+    return made.asm["ptx"], made.metadata.shared
+
+
+CASES = []
+for kernel in ("add", "softmax"):
+    for capability, fits in ((75, True), (90, True), (90, False)):
+        CASES.append((kernel, capability, fits, {"BLOCK": 1024}))
+for capability, how in ((75, "tf32"), (90, "tf32"), (90, "ieee")):
+    CASES.append(("matmul", capability, True, {"T": 64, "D": 16, "HOW": how}))
+
+# %%
+# What comes out is PTX, the assembly language of NVIDIA's GPUs. For each thread, count
+# its loads and stores (``ld4`` fetches four numbers at once), copies straight into
+# shared memory, barriers, multiply-adds, and ``wgmma``, which you will see. The last
+# column is shared memory, in bytes. ``n16`` are sizes that are multiples of 16.
+
+COUNT = {"ld4": "ld.global.v4", "ld1": "ld.global.b32", "st4": "st.global.v4"}
+COUNT |= {"st1": "st.global.b32", "copy": "cp.async.shared", "barrier": "bar.sync"}
+COUNT |= {"fma": "fma.f32", "wgmma": "wgmma.mma"}
+
+made = apart(f"[compiled(*case) for case in {CASES}]", compiled, interpret=False)
+print("kernel   card  size", *COUNT, "shared", sep="  ")
+for case, (text, shared) in zip(CASES, made, strict=False):
+    size = case[3].get("HOW") or ("n16" if case[2] else "any")
+    print(f"{case[0]:<7}  {case[1] / 10:4}  {size:>4}", end="  ")
+    mix = ptx.mix_of(text)
+    for word, start in COUNT.items():
+        count = sum(n for each, n in mix.items() if each.startswith(start))
+        print(f"{count or '–':>{len(word)}}", end="  ")
+    print(f"{shared:6}")
+
+# %%
+# - A program of ``add`` has 128 threads. Four loads of four make 16 numbers a thread,
+#   2048 for all: two blocks, each once. ``softmax`` loads 1024 and stores 1024: *each
+#   number of the row once*. What happens in between happens in registers.
+# - A load of four is a *vector load*, which you did not ask for. It keeps more bytes
+#   under way (:doc:`/tutorials/3_kernels/08_bytes_in_flight`).
+# - **It is gone for sizes that are not multiples of 16.** A mask may now end within
+#   four neighbours, or a row begin between. The bytes are the same, the instructions
+#   four times as many, and the Python is the same. *Pad* rows where you can.
+# - Shared memory and barriers are there, and you wrote none. ``softmax`` uses them to
+#   find the largest number of all threads.
+# - On the H100, two ``wgmma`` of the whole program replace 512 multiply-adds of each
+#   thread. They use *tensor cores*, which multiply small matrices as a whole. Numba has
+#   no way to use them.
+#
+# But tensor cores take ``float32`` only as *TF32*: 10 bits of fraction, not 23. **And
+# TF32 is what** ``tl.dot`` **does** `unless you ask for "ieee"`__. The interpreter cuts
+# no bits, nor does the old card. So a test that passes there may fail on an H100. By
+# how much? Cut the bits yourself:
+#
+# __ https://triton-lang.org/main/python-api/generated/triton.language.dot.html
+
+rng = np.random.default_rng(seed=1)
+a, b = (rng.random(shape, dtype=np.float32) for shape in ((65, 43), (43, 71)))
+short = [((m.view(np.int32) + 0x1000) & -0x2000).view(np.float32) for m in (a, b)]
+exact = a.astype(np.float64) @ b
+for name, product in {"float32": a @ b, "model of TF32": short[0] @ short[1]}.items():
+    print(f"{name:>13}: error {np.max(np.abs(product - exact)) / exact.max():.0e}")
+
+# %%
+# On a GPU of NVIDIA, the same check runs the compiled kernels. (A launch needs a C
+# compiler. AMD's cards run them too, but know other precisions, so not on this page.)
+
+from firstlight import Bench, best_device
+
+device, errors = best_device(), {}
+own = hasattr(triton, "compile") and os.environ.get("TRITON_INTERPRET", "0") == "0"
+if device.type == "cuda" and torch.version.cuda and own:
+    try:
+        errors = checked(device)
+    except (RuntimeError, OSError, subprocess.SubprocessError) as problem:
+        print("Triton does not work here:", problem)
+on_gpu = bool(errors)
+for name, error in errors.items():
+    assert error < (2e-3 if "tf32" in name else 2e-6), f"{name}: error {error:.1e}"
+    print(f"{name:>12}, compiled: error {error:.0e}")
+print("Compiled kernels", "run" if on_gpu else "cannot run", "here.")
+
+# %%
+# What does fusion save?
+# ----------------------
+#
+# Several steps in one kernel are *fused*. What that saves can be counted, for PyTorch
+# lets you watch what it is asked to do. Add up the bytes that go in and come out:
+
+import matplotlib.pyplot as plt
+from torch.overrides import TorchFunctionMode
+
+
+class Watch(TorchFunctionMode):
+    steps = ()
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        result = function(*args, **(kwargs or {}))
+        arrays = [each for each in (*args, result) if isinstance(each, torch.Tensor)]
+        self.steps += ((function.__name__, sum(each.nbytes for each in arrays)),)
+        return result
+
+
+def watched(function, *inputs):
+    with Watch() as watch:
+        function(*inputs)
+    return watch.steps
+
+
+x = torch.randn(1823, 781)
+ways = {"five steps": watched(five_steps, x)}
+ways["torch.softmax"] = watched(torch.softmax, x, 1)
+ways["your kernel"] = [("softmax", 2 * x.nbytes)]  # as you read in its PTX
+times = {way: sum(size for _, size in ways[way]) / x.nbytes for way in ways}
+
+# %%
+
+fig, ax = plt.subplots(figsize=(5.6, 2.6), layout="constrained")
+for row, steps in enumerate(ways.values()):
+    left = 0
+    for number, (name, size) in enumerate(steps):
+        width, name = size / x.nbytes, name if len(steps) > 1 else "all in one"
+        colour = ("#2f6fc0", "#a8541c")[number % 2]
+        ax.barh(row, width, left=left, color=colour, ec="black", height=0.6)
+        style = {"ha": "center", "va": "center", "color": "#fefefe"}
+        ax.text(left + width / 2, row, name, **style)
+        left += width
+ax.axvline(2, color="black", ls="--", lw=1.5, zorder=0)
+ax.text(2.15, 1.5, "model: the floor, once in and once out", va="center")
+ax.set_yticks(range(len(ways)), ways)
+ax.set(xlabel="bytes moved, in sizes of the matrix", ylim=(2.6, -0.5))
+ax.spines[["top", "right"]].set_visible(False)
+fig.set_label(
+    f"Bytes that softmax moves. Five steps move the matrix {times['five steps']:.0f} "
+    "times: amax and sum once each, sub, exp and div twice each. torch.softmax and "
+    "your kernel move it twice, which is the floor, a dashed line."
+)
+plt.show()
+
+# %%
+# The five steps move four times the floor. Your kernel is at the floor. But so is
+# ``torch.softmax``: it is *one* operation, which somebody has fused already. **Your
+# kernel cannot beat it by bytes.** Compared with the five steps alone, it would look
+# better than it is. Fuse what PyTorch has no single operation for, such as a softmax of
+# something that you compute on the way.
+#
+# The kernel that torch.compile writes
+# ------------------------------------
+#
+# ``torch.compile`` fuses by itself, and for a GPU it writes Triton. Here is the heart
+# of what PyTorch 2.13 made of ``five_steps`` for 1823 x 781, shortened. (It was asked
+# elsewhere, without a GPU, by a private switch: too slow for this page. On a GPU, the
+# next cell prints what *your* PyTorch writes.)
+#
+# .. code-block:: python
+#
+#    tmp0 = tl.load(in_ptr0 + (r0_1 + 781*x0), r0_mask & xmask, other=0.0)
+#    tmp3 = tl.where(r0_mask & xmask, tmp1, float("-inf"))
+#    tmp4 = triton_helpers.max2(tmp3, 1)[:, None].to(tl.float32)
+#    tmp5 = tmp0 - tmp4
+#    tmp6 = libdevice.exp(tmp5)
+#    tmp9 = tl.where(r0_mask & xmask, tmp7, 0)
+#    tmp10 = tl.sum(tmp9, 1)[:, None].to(tl.float32)
+#    tmp11 = (tmp6 / tmp10)
+#    tl.store(in_out_ptr0 + (r0_1 + 781*x0), tmp11, r0_mask & xmask)
+#
+# You can read it: one load, one store, masks at the edge. It is your kernel, made from
+# the five steps. So try ``torch.compile`` first, and write Triton for what it does not
+# find.
+
+import warnings
+
+if on_gpu:
+    from torch._inductor.utils import run_and_get_code
+
+    z = torch.randn(rows, columns, device=device)
+    program = torch.compile(five_steps)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # parts of PyTorch warn of each other
+        result, sources = run_and_get_code(program, z)
+    assert torch.allclose(result, torch.softmax(z, 1), rtol=1e-4, atol=1e-7)
+    for kernel in "".join(sources).split("@triton.jit\n")[1:]:
+        print(kernel.split("'''")[0])
+else:
+    z = torch.randn(1501, 1003, device=device)
+
+# %%
+# Measure
+# -------
+#
+# The addition, then softmax, and on a GPU the product. What needs a GPU has a row only
+# there: the simulator and the interpreter have no times worth reading. Softmax has no
+# row of Numba: it needs sums of a block (:doc:`/tutorials/3_kernels/05_reductions`).
+
+from functools import partial
+
+from numba import njit, prange
+
+from firstlight.devices import card
+
+
+@njit("void(float32[::1], float32[::1], float32[::1])", parallel=True)
+def add_on_cpu(x, y, out):
+    for i in prange(out.size):
+        out[i] = x[i] + y[i]
+
+
+n = max(2**26, card(device).cache_bytes or 0) // 16 * 16 if on_gpu else 3_000_000
+x, y, out = (rng.random(n, dtype=np.float32) for _ in range(3))
+bench = Bench("triton", budget=40 if on_gpu else 1.5)
+bench.time("add, NumPy", np.add, x, y, out, n=n, bytes=12 * n)
+bench.time("add, Numba-CPU", add_on_cpu, x, y, out, n=n, bytes=12 * n)
+assert np.array_equal(out, x + y)
+
+# %%
+
+tensors = [torch.from_numpy(each).to(device) for each in (x, y, out)]
+calls = {"torch": lambda x, y, out: torch.add(x, y, out=out)}
+if on_gpu:
+    calls |= {"Triton": run_add, "Triton, odd size": run_add}
+if on_gpu and not simulated():
+    arrays = [cuda.as_cuda_array(each) for each in tensors]
+    numba_add = add_threads[blocks_for(n, 256), 256]
+    calls["Numba-CUDA"] = lambda *_: numba_add(*arrays)
+for name, call in calls.items():
+    m = n - 1 if "odd" in name else n
+    x, y, out = (each[:m] for each in tensors)
+    out.zero_()
+    size = {"n": m, "bytes": 12 * m, "device": device}
+    bench.time(f"add, {name}", call, x, y, out, **size)
+    assert torch.equal(out, x + y), f"{name} is wrong"
+size = {"n": z.numel(), "bytes": 2 * z.nbytes, "device": device}
+bench.time("softmax, five steps", five_steps, z, **size)
+bench.time("softmax, torch", torch.softmax, z, 1, **size)
+if on_gpu:
+    bench.time("softmax, torch.compile", program, z, **size)
+    bench.time("softmax, Triton", run_softmax, z, out := torch.empty_like(z), **size)
+    assert torch.allclose(out, torch.softmax(z, 1), rtol=1e-4, atol=1e-7)
+
+# %%
+
+if on_gpu:
+    n = 4096
+    left, right, out = torch.rand(3, n, n, device=device)
+    size = {"n": n, "flops": 2 * n**3, "device": device}
+    choices = [triton.Config({"T": 16 * w, "D": 32}, num_warps=w) for w in (4, 8)]
+    tuned = triton.autotune(choices, key=["HOW"])(matmul)
+    launch = tuned[lambda chosen: (triton.cdiv(n, chosen["T"]),) * 2]
+    for how, setting in (("tf32", "high"), ("ieee", "highest")):
+        torch.set_float32_matmul_precision(setting)
+        bench.time(f"product {how}, torch", torch.matmul, left, right, **size)
+        call = partial(launch, left, right, out, n, n, n, HOW=how)
+        bench.time(f"product {how}, Triton", call, **size)
+        exact = left[:9].double() @ right.double()
+        assert torch.allclose(out[:9].double(), exact, rtol=1e-2), how
+bench.show()
+
+# %%
+# On a GPU, look at three things. The additions move the same bytes, and *odd size* says
+# what the lost vector loads cost. All softmaxes but the five steps should lie together.
+# And compare products ``ieee`` with ``ieee``, ``tf32`` with ``tf32``. On a CPU, memory
+# is not all: ``exp`` keeps its cores busy, and a small matrix stays in its cache.
+#
+# Where this stops being true
+# ---------------------------
+#
+# - *Long rows.* A block lives in registers. A row of many thousand numbers needs a
+#   loop, and comes from memory more than once.
+# - *Caches.* Our count is what moves if nothing stays in a cache between the steps.
+# - *Irregular work.* Gridding, where each visibility goes to a place of its own, gains
+#   little from blocks. There you may want to name your threads again.
+# - *Large arrays.* Indices have 32 bits. More than :math:`2^{31}` numbers need
+#   ``.to(tl.int64)``, or addresses go wrong in silence.
+#
+# Exercise
+# --------
+#
+# To *standardise* spectra, one in each row, you subtract the mean of each and divide by
+# its standard deviation. How many bytes do the steps of PyTorch move, and how many
+# would one kernel move? (``std`` is one step.) ``check`` asks ``Watch``.
+
+
+def standardise(x):
+    return (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True)
+
+
+def bytes_moved(rows, columns):
+    return rows * columns, rows * columns  # in steps, in one kernel
+
+
+def check(answer):
+    right = sum(size for _, size in watched(standardise, torch.ones(7, 1001)))
+    matrix, two = 4 * 7 * 1001, 8 * 7 * 1001
+    try:
+        steps, one = map(float, answer(7, 1001))
+    except Exception as error:
+        return f"Not yet: {type(error).__name__}: {error}."
+    hints = {
+        "a float32 has four bytes": one in (matrix / 4, matrix / 2),
+        "one kernel has to write its result, too": one == matrix,
+        "in one kernel, only x comes in and only the result goes out": one != two,
+        "mean and std are a number a row, no matrix": steps > right,
+        "means and deviations travel, too": steps == 6 * matrix,
+        "what a step writes, the next one has to read": steps < right,
+    }
+    hint = next((hint for hint, wrong in hints.items() if wrong), None)
+    return f"Not yet: {hint}." if hint else "Right, to the byte."
+
+
+print(check(bytes_moved))
+
+# %%
+
+# solution
+
+
+def bytes_moved_solution(rows, columns):
+    matrix, vector = 4 * rows * columns, 4 * rows
+    mean = deviation = matrix + vector
+    subtract = divide = matrix + vector + matrix
+    return mean + deviation + subtract + divide, 2 * matrix
+
+
+print(check(bytes_moved_solution))
+
+# %%
+# Three lines to remember
+# -----------------------
+
+many, few = times["five steps"], times["your kernel"]
+print("1. In Triton you write for a block: offsets, masks, loads. Threads and barriers")
+print("   come from the compiler. Look at what it made, also for odd sizes.")
+print(f"2. Softmax in five steps moves {many:.0f} matrices, fused {few:.0f}. So does")
+print("   torch.softmax. Count first, then try torch.compile, then write.")
+print("3. The interpreter checks your logic, not the card: there tl.dot cuts bits")
+print('   unless you say "ieee". And its times mean nothing.')

@@ -1,0 +1,206 @@
+"""Kernels are right and the checks of them can fail, PTX has what the prose says, bytes add up, hints are given."""
+
+import inspect
+import os
+import re
+import runpy
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from firstlight import Bench
+from firstlight.kernels import ptx
+
+PAGE = "3_kernels/10_triton.py"
+SCRIPT = Path(__file__).parents[2] / "examples" / PAGE
+needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="there is no Triton for this system")
+
+
+@pytest.fixture(scope="module")
+def counts(page):
+    """What the page counted, by kernel, capability, size or precision, and word."""
+    found = {}
+    for (name, capability, fits, constants), (text, shared) in zip(page["CASES"], page["made"], strict=True):
+        size = constants.get("HOW") or ("n16" if fits else "any")
+        mix = ptx.mix_of(text)
+        for word, start in page["COUNT"].items():
+            found[name, capability, size, word] = sum(n for each, n in mix.items() if each.startswith(start))
+        found[name, capability, size, "shared"] = shared
+    return found
+
+
+# -- The kernels -------------------------------------------------------------------------------------------------------
+
+
+@needs_triton
+def test_all_kernels_were_checked_and_are_right(page) -> None:
+    assert page["interpreted"].keys() == {"add", "softmax", "matmul, ieee", "matmul, tf32"}
+    assert max(page["interpreted"].values()) < 1e-6
+    assert page["interpreted"]["matmul, ieee"] == page["interpreted"]["matmul, tf32"]
+
+
+@needs_triton
+def test_the_check_finds_what_the_prose_warns_of(page, tmp_path) -> None:
+    """Zeros in place of minus infinity are wrong for 781 columns; a store without its mask reaches the spare room."""
+    named = ("add", "softmax", "matmul", "run_add", "run_softmax", "run_matmul", "checked")
+    text = "\n".join(inspect.getsource(getattr(page[name], "fn", page[name])) for name in named)
+    wrong = text.replace('other=float("-inf")', "other=0.0")
+    assert wrong != text
+    bare = text.replace("tl.store(out + i, total, mask=inside)", "tl.store(out + i, total)")
+    assert bare != text
+    head = "import triton\nimport triton.language as tl\n"
+    for number, source in enumerate((wrong, bare)):
+        Path(tmp_path, f"wrong{number}.py").write_text(head + source)
+    Path(tmp_path, "both.py").write_text(
+        "import wrong0, wrong1\nprint(wrong0.checked('cpu'))\n"
+        "try:\n    wrong1.checked('cpu')\nexcept AssertionError as error:\n    print(error)\n"
+    )
+    interpreted = {**os.environ, "TRITON_INTERPRET": "1"}
+    done = subprocess.run([sys.executable, str(tmp_path / "both.py")], env=interpreted, capture_output=True, text=True)
+    first, second = done.stdout.splitlines()
+    assert float(re.search(r"'softmax': ([^,]+)", first)[1]) > 1e-3, done.stderr
+    assert second == "something was written behind the result"
+
+
+@pytest.mark.parametrize("cc", [(7, 5), (9, 0)], ids=["7.5", "9.0"])
+def test_the_same_add_for_a_thread_loads_one_number_at_a_time(page, cc) -> None:
+    try:
+        mix = ptx.compile(page["add_threads"], "float32[::1], float32[::1], float32[::1]", cc).mix
+    except ptx.NoCompilerError:
+        pytest.skip("NVIDIA's compiler is not installed")
+    assert (mix["ld.global.f32"], mix["st.global.f32"]) == (2, 1)
+    assert not any("f64" in name or ".v4" in name for name in mix)
+    assert not page["seen"].problems
+
+
+# -- What the compiler made --------------------------------------------------------------------------------------------
+
+
+@needs_triton
+def test_loads_and_stores_add_up_to_each_number_once(counts) -> None:
+    for capability, size in ((75, "n16"), (90, "n16"), (90, "any")):
+        for kernel, blocks in (("add", 2), ("softmax", 1)):
+            of = {word: counts[kernel, capability, size, word] for word in ("ld4", "ld1", "st4", "st1")}
+            assert 128 * (4 * of["ld4"] + of["ld1"]) == blocks * 1024, (kernel, capability, size)
+            assert 128 * (4 * of["st4"] + of["st1"]) == 1024, (kernel, capability, size)
+
+
+@needs_triton
+def test_vector_loads_are_gone_for_odd_sizes(counts) -> None:
+    for kernel in ("add", "softmax"):
+        assert counts[kernel, 90, "n16", "ld1"] == counts[kernel, 90, "any", "ld4"] == 0
+        assert counts[kernel, 90, "any", "ld1"] == 4 * counts[kernel, 90, "n16", "ld4"] > 0
+
+
+@needs_triton
+def test_shared_memory_and_barriers_were_added(counts) -> None:
+    for key, count in counts.items():
+        if key[-1] in ("barrier", "shared"):
+            assert (count == 0) == (key[0] == "add"), key
+
+
+@needs_triton
+def test_tensor_cores_and_what_they_replace(counts) -> None:
+    assert [counts["matmul", *case, "fma"] for case in ((75, "tf32"), (90, "tf32"), (90, "ieee"))] == [512, 0, 512]
+    assert [counts["matmul", *case, "wgmma"] for case in ((75, "tf32"), (90, "tf32"), (90, "ieee"))] == [0, 2, 0]
+
+
+@needs_triton
+def test_programs_have_128_threads_and_blocks_a_power_of_two(page) -> None:
+    assert all(re.search(r"\.reqntid 128\b", text) for text, _ in page["made"])
+    assert "power of 2" in page["apart"]("refused()", page["compiled"], refused, interpret=False)
+
+
+def refused() -> str:
+    """What the compiler says of a block of 1000; it runs where the page's kernels are compiled."""
+    try:
+        compiled("add", 90, True, {"BLOCK": 1000})  # noqa: F821
+    except Exception as error:
+        return str(error)
+    return "nothing"
+
+
+def test_cutting_to_tf32_costs_what_ten_bits_are(page) -> None:
+    """The page's model, for the numbers it cut: half a unit in the tenth bit at most, and not less than some lost."""
+    for whole, short in zip((page["a"], page["b"]), page["short"], strict=True):
+        assert np.max(np.abs(short / whole.astype(np.float64) - 1)) <= 2**-11
+        assert not np.any(short.view(np.int32) & 0x1FFF)
+
+
+# -- Bytes -------------------------------------------------------------------------------------------------------------
+
+
+def test_five_steps_move_eight_matrices_and_fused_ones_two(page) -> None:
+    rows, columns = 1823, 781
+    assert [name for name, _ in page["ways"]["five steps"]] == ["amax", "sub", "exp", "sum", "div"]
+    moved = sum(size for _, size in page["ways"]["five steps"])
+    assert moved == 4 * (8 * rows * columns + 4 * rows)
+    assert page["times"]["torch.softmax"] == page["times"]["your kernel"] == 2
+
+
+def test_the_figure_says_what_it_shows(page) -> None:
+    assert "move the matrix 8 times" in page["fig"].get_label()
+
+
+def test_the_same_operations_are_timed(page) -> None:
+    labels = {timing.label for timing in page["bench"].timings}
+    assert {"add, NumPy", "add, Numba-CPU", "add, torch", "softmax, five steps", "softmax, torch"} <= labels
+
+
+# -- Where there is no Triton ------------------------------------------------------------------------------------------
+
+
+def test_without_triton_the_page_ends_gently(monkeypatch, capsys) -> None:
+    """As on macOS, where `import triton` fails."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "triton"] or ["triton"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "triton", None)
+    monkeypatch.setattr(plt, "show", lambda: None)
+    monkeypatch.setattr(Bench.__init__, "__defaults__", (0.2,))
+    monkeypatch.setenv("FIRSTLIGHT_DEVICE", "cpu")
+    runpy.run_path(str(SCRIPT))
+    said = capsys.readouterr().out
+    assert said.count("There is no Triton here, so this is left out.") == 2
+    assert "Compiled kernels cannot run here." in said
+    assert "wgmma\n" not in said
+    assert "3. The interpreter checks" in said
+
+
+# -- The exercise ------------------------------------------------------------------------------------------------------
+
+
+def test_the_solution_and_another_right_answer(page) -> None:
+    assert page["check"](page["bytes_moved_solution"]).startswith("Right")
+    assert page["check"](lambda r, c: [24 * r * c + 16 * r, 8.0 * r * c]).startswith("Right")
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (lambda r, c: (r * c, r * c), "four bytes"),
+        (lambda r, c: (6 * r * c + 4 * r, 2 * r * c), "four bytes"),
+        (lambda r, c: (24 * r * c + 16 * r, 4 * r * c), "write its result"),
+        (lambda r, c: (24 * r * c + 16 * r, 12 * r * c), "only x comes in"),
+        (lambda r, c: (24 * r * c + 16 * r, 8 * r * c + 8 * r), "only x comes in"),
+        (lambda r, c: (24 * r * c, 8 * r * c), "travel, too"),
+        (lambda r, c: (24 * r * c + 8 * r, 8 * r * c), "the next one has to read"),
+        (lambda r, c: (16 * r * c + 16 * r, 8 * r * c), "the next one has to read"),
+        (lambda r, c: (32 * r * c + 16 * r, 8 * r * c), "no matrix"),
+        (lambda r, c: None, "TypeError"),
+        (lambda r, c: 1 / 0, "ZeroDivisionError"),
+        (None, "TypeError"),
+    ],
+)
+def test_wrong_answers_get_a_hint(page, answer, hint) -> None:
+    said = page["check"](answer)
+    assert said.startswith("Not yet: ")
+    assert hint in said
+
+
+def test_the_start_is_not_right(page) -> None:
+    assert page["check"](page["bytes_moved"]) == "Not yet: a float32 has four bytes."

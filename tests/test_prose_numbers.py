@@ -25,7 +25,7 @@ CAMP = "what a boot camp on PyTorch says of its own training"
 NOTES = "what notes on a textbook's GPU chapter say of themselves"
 HERE = "what to expect of the first command; it is no result"
 QUOTED = {
-    "README.md": {"two minutes on two cores": HERE, "half a minute": HERE},
+    "README.md": {"three minutes on two cores": HERE, "half a minute": HERE},
     "examples/1_setup/02_first_speedup.py": {
         "320 milliseconds on a CPU": MPOL,
         "3.1 milliseconds on a GPU": MPOL,

@@ -206,7 +206,7 @@ class Pictures(Dataset):
         return prepare(self.pictures[i]), self.kinds[i]
 
 
-sky, winds = galaxies(512)
+sky, winds = galaxies(256)
 print(f"{len(sky):,} galaxies of {sky[0].nbytes:,} bytes; as float32, 4 times that")
 
 # %%
@@ -295,7 +295,7 @@ print("both functions, same losses on the CPU:", torch.equal(*learned))
 from time import perf_counter
 
 
-def learn(batch, epochs=10):
+def learn(batch, epochs=8):
     model = cnn(small, 128).to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3, fused=True)
     loader = DataLoader(TensorDataset(*train_set), batch, shuffle=True)
@@ -327,7 +327,7 @@ guesses = {
 }
 scores = {way: (g == right).double().mean().item() for way, g in guesses.items()}
 sweep = {64: learn(64)}
-scores["small CNN, 10 epochs"] = sweep[64][1]
+scores["small CNN, 8 epochs"] = sweep[64][1]
 for way, p in scores.items():
     print(f"{way:<21} {p:.1%} ± {uncertain(p):.1%} of the test set right")
 
@@ -339,11 +339,11 @@ for way, p in scores.items():
 # Measure
 # -------
 #
-# Now the three costs, for four sizes of batch: a step of each network, and loading a
+# Now the three costs, for three sizes of batch: a step of each network, and loading a
 # batch of galaxies, item by item as a ``DataLoader`` does, or all of it in one go.
 
-sizes = (4, 16, 64, 256)
-bench = Bench("training-a-cnn", budget=3)
+sizes = (4, 64, 256)
+bench = Bench("training-a-cnn", budget=2.5)
 
 
 def load_items(batch):
@@ -356,7 +356,7 @@ def load_at_once(batch):
 
 rng = torch.Generator().manual_seed(1)
 for name, (convolutions, flat, shape) in nets.items():
-    for b in (256, 64, 16, 4, 1) if name == "small" else sizes[::-1]:
+    for b in (256, 64, 4, 1) if name == "small" else sizes[::-1]:
         x, y = torch.rand(b, *shape, generator=rng), torch.zeros(b).long()
         bench.time(f"{name}, CPU", make_step(cnn(convolutions, flat)), x, y, n=b)
         if has_gpu:
@@ -501,7 +501,7 @@ print(f"of the time, moving {copies / (load + gpu):.1%}")
 # The course would find that share in another way: try "different batch sizes". Test it
 # where you know the answer. On a CPU *no* tensor moves to another device. If the batch
 # size shows the cost of moving, the time of an epoch should not change. Take the
-# digits, always 10 epochs, and look at the test set as well.
+# digits, always 8 epochs, and look at the test set as well.
 
 sweep |= {b: learn(b) for b in (256, 1024)}
 batches, (epochs, rights) = [*sweep], np.array([*sweep.values()]).T
@@ -549,8 +549,8 @@ plt.show()
 # The course writes the loss into TensorBoard in every step. To write a number, one must
 # know it: ``add_scalar`` `copies it to the host`__, and waits, just like ``.item()``.
 # Here is the cost, with a toy queue (:doc:`/tutorials/2_devices/02_queues`) whose host
-# and whose GPU take a step of the same, chosen length; and with real steps of the small
-# network, here on this device:
+# and whose GPU take a step of the same, chosen length; and on a real GPU, if you have
+# one, with steps of the small network:
 #
 # __ https://github.com/pytorch/pytorch/blob/v2.6.0/torch/utils/tensorboard/_convert_np.py
 
@@ -575,15 +575,16 @@ def fifty(step, x, y, every):
 
 
 x, y = (part[:16].to(device) for part in train_set)
-real_step = make_step(cnn(small, 128).to(device))
-for name, step in {"toy": toy_step, f"real, {device.type}": real_step}.items():
-    each, once = (measure(fifty, step, x, y, k, budget=0.2).median for k in (1, 50))
+steps = {"toy": toy_step}
+if has_gpu:  # on a CPU there is nothing to wait for
+    steps["real"] = make_step(cnn(small, 128).to(device))
+for name, step in steps.items():
+    each, once = (measure(fifty, step, x, y, k, budget=0.1).median for k in (1, 50))
     print(f"{name}: reading every step takes {each / once:.2f} × as long as every 50")
 
 # %%
-# On a CPU the real steps have nothing to wait for, so the second line says nothing
-# about a GPU. The toy says what to expect at worst: two lanes that could work side by
-# side take turns. Keep ``loss.detach()`` on the device, and read it every 50 steps.
+# The toy says what to expect at worst: two lanes that could work side by side take
+# turns. Keep ``loss.detach()`` on the device, and read it every 50 steps.
 #
 # Four more things people turn on
 # -------------------------------
@@ -612,44 +613,20 @@ for name, step in {"toy": toy_step, f"real, {device.type}": real_step}.items():
 # They help where *loading* decides, if cores are free. On macOS, on Windows, and since
 # Python 3.14 on Linux, each of them imports your script anew. So what trains stands
 # under ``if __name__ == "__main__":``. And each must find the ``Dataset`` in a file: in
-# a notebook, write your class into one, or use ``TensorDataset``, which is in one. The
-# fold has a whole script. The page writes it into a temporary folder, and runs it.
-
-# %%
-
-# folded: DataLoader workers, in a script of their own
-import subprocess
-import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
-script = """
-from time import perf_counter
-import torch
-from torch.utils.data import DataLoader, Dataset
-
-class Slow(Dataset):
-    def __len__(self):
-        return 256
-    def __getitem__(self, i):
-        return torch.ones(30_000).sin_().cos_().exp_().sum()  # "decodes" a picture
-
-if __name__ == "__main__":
-    for workers in (0, 2):
-        loader = DataLoader(Slow(), 32, num_workers=workers)
-        times = [perf_counter(), *(perf_counter() for batch in loader)]
-        first, rest = 1e3 * (times[1] - times[0]), 1e3 * (times[-1] - times[1]) / 7
-        print(f"{workers} workers: first batch {first:.1f} ms, then {rest:.1f} ms each")
-"""
-with TemporaryDirectory() as folder:
-    file = Path(folder, "loading.py")
-    file.write_text(script, encoding="utf-8")
-    done = subprocess.run([sys.executable, file], capture_output=True, text=True)
-print(done.stdout or done.stderr[-500:])
-
-# %%
-# The first batch pays for starting the workers, in *each* epoch, unless you say
-# ``persistent_workers=True``.
+# a notebook, write your class into one, or use ``TensorDataset``, which is in one. Each
+# epoch starts them again, unless they are persistent__. This is a whole script::
+#
+#     import torch
+#     from torch.utils.data import DataLoader, TensorDataset
+#
+#     if __name__ == "__main__":
+#         pictures = TensorDataset(torch.rand(512, 3, 32, 32))
+#         loader = DataLoader(pictures, 64, num_workers=2, persistent_workers=True)
+#         for epoch in range(2):
+#             for i, (x,) in enumerate(loader):
+#                 print(epoch, i, x.shape)  # here you train
+#
+# __ https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
 #
 # *Mixed precision* computes in numbers of 16 bits where that does little harm. It helps
 # where *computing* decides, on hardware that has such arithmetic. ``float16`` has no
@@ -661,7 +638,7 @@ print(done.stdout or done.stderr[-500:])
 
 # folded: Mixed precision, its error and its speed
 where = device if device.type in ("cuda", "xpu") else torch.device("cpu")
-x, y = prepare(sky[:64]), winds[:64]
+x, y = prepare(sky[:16]), winds[:16]
 exact = slopes(cnn(course, 64).double(), x.double(), y)
 x, y = x.to(where), y.to(where)
 formats = [torch.float32, torch.bfloat16] + [torch.float16] * (where.type == "cuda")
@@ -680,7 +657,7 @@ for kind in formats:
     model = cnn(course, 64).to(where)
     scaler = torch.amp.GradScaler(where.type, enabled=kind == torch.float16)
     parts = model, torch.optim.SGD(model.parameters(), lr=1e-9), scaler, kind
-    time = measure(mixed_step, *parts, device=where, budget=0.2).median
+    time = measure(mixed_step, *parts, device=where, budget=0.1).median
     got = torch.cat([w.grad.flatten().cpu().double() for w in model.parameters()])
     wrong = ((got - exact).norm() / exact.norm()).item()
     print(f"{kind}: {quantity(time, 's')} a step, slopes wrong by {wrong:.0e}")

@@ -1,0 +1,74 @@
+"""What the page says of its two fits, and its checker."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+PAGE = "4_imaging/03_first_light.py"
+
+
+def test_the_averages_are_to_blame_and_not_the_fit(page):
+    """The truth fits them worse than the fit does, and without averages as well as it should."""
+    settled = page["history"][-1, 1].item()
+    assert page["of_truth"] > 1.5 * settled > 5
+    assert page["sum_of_truth"] / 2 / page["seen"].data.size == pytest.approx(1, abs=0.01)
+
+
+def test_the_exact_fit_is_the_better_image(page):
+    assert page["fidelity"](page["sky"]) < 0.08
+    assert page["fidelity"](page["fitted"]) > 0.15
+    assert page["found"].terms["chi2"] == pytest.approx(1, abs=0.02)
+    assert page["found"].flux[-1, 0] == pytest.approx(0.25, rel=0.03)
+
+
+def test_residuals_are_noise_without_cells_only(page):
+    assert np.abs(page["over_exact"]).max() < 5
+    assert np.abs(page["over"]).max() > 10
+
+
+def test_residuals_of_nothing_are_the_natural_dirty_image(page):
+    """Of the noise alone they would scatter by 1; of a source of 0.25 Jy they are far above."""
+    zero = page["left_over"](np.zeros_like(page["seen"].data))
+    assert np.abs(zero).max() > 1000
+
+
+def test_fidelity_of_the_truth_is_perfect_and_of_nothing_is_one(page):
+    assert page["fidelity"](page["truth"]) == 0
+    assert page["fidelity"](torch.zeros_like(page["truth"])) == pytest.approx(1)
+
+
+def test_the_settled_loss_had_settled(page):
+    loss = page["history"][:, 0]
+    assert loss[-1] <= loss.min() * 1.001
+    assert loss[500] / loss[-1] < 1.05
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        lambda image, cell: image.sum((1, 2)) * cell**2,
+        lambda image, cell: [float(np.sum(channel)) * cell * cell for channel in image],
+    ],
+)
+def test_the_checker_takes_right_answers(page, right):
+    assert page["check"](right).startswith("Right")
+    assert page["check"](page["flux_solution"]).startswith("Right")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        (lambda image, cell: image.sum((1, 2)), "has an area"),
+        (lambda image, cell: image.sum((1, 2)) * cell, "has an area"),
+        (lambda image, cell: image.mean((1, 2)) * cell**2, "area|mean"),
+        (lambda image, cell: image.sum() * cell**2, "shape"),
+        (lambda image, cell: np.abs(image).sum((1, 2)) * cell**2, "below zero"),
+        (lambda image, cell: image.max((1, 2)) * cell**2, "channel of its own|of its own"),
+        (lambda image, cell: None, "raised|shape"),
+        (lambda image, cell: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_the_checker_says_what_is_wrong(page, wrong, hint):
+    assert re.search(hint, page["check"](wrong))

@@ -74,7 +74,7 @@ def panel(ax: Axes, trace: Trace, number: int, load: bool) -> str:
             visits[row, column] += 1
     for (row, column), thread in np.ndenumerate(first):
         if row * wide + column < int(np.prod(array.shape)):
-            cell = Rectangle((column - 0.5, row - 0.5), 1, 1, ec="#202428", lw=0.6, fill=bool(thread >= 0))
+            cell = Rectangle((column - 0.5, row - 0.5), 1, 1, ec="black", lw=0.6, fill=bool(thread >= 0))
             cell.set(**({"fc": COLOURS[thread % len(COLOURS)]} if thread >= 0 else {"hatch": "////"}))
             ax.add_patch(cell)
             if thread >= 0 and columns <= 34:

@@ -1,0 +1,164 @@
+"""The kernels copy, the compiler kept their loads apart, the model and the occupancies are those of the prose."""
+
+import re
+
+import numpy as np
+import pytest
+
+from firstlight.kernels import ptx, trace
+
+PAGE = "3_kernels/08_bytes_in_flight.py"
+
+
+# -- The law on a CPU --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("lines", [1, 7, 64, 101])
+def test_a_linked_table_is_one_cycle_through_all_lines(page, lines) -> None:
+    after, at = np.zeros(8 * lines, np.int64), np.zeros(1, np.int64)
+    page["link"](after, np.random.default_rng(lines).permutation(lines))
+    seen = []
+    for _ in range(lines):
+        seen.append(at[0])
+        page["walk"](after, at, 1)
+    assert sorted(seen) == [8 * line for line in range(lines)]
+    assert at[0] == 0
+
+
+def test_chains_walk_apart_and_all_of_them_walk(page) -> None:
+    after = page["small"]
+    together = 8 * np.arange(5)
+    page["walk"](after, together, 13)
+    for chain in range(5):
+        alone = np.array([8 * chain])
+        page["walk"](after, alone, 13)
+        assert alone[0] == together[chain]
+
+
+def test_each_row_of_chains_visits_as_many_lines(page) -> None:
+    for chains in page["CHAINS"]:
+        assert page["bench"][f"chains: {chains}"].bytes == 64 * page["steps"]
+        assert page["steps"] % chains == 0
+    assert page["law"][-1] == pytest.approx(page["CHAINS"][-1] * page["rates"][0])
+
+
+def test_the_table_fits_in_no_cache(page) -> None:
+    assert page["after"].nbytes >= min(4 * page["largest"], 64 * 2**22)
+
+
+# -- The kernels -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["four_in_turn", *(f"loads_first({E})" for E in (1, 2, 4, 8))])
+def test_every_element_is_copied_once_whatever_the_grid(page, name) -> None:
+    for size in (1, 63, 65, 257):
+        for blocks, threads in ((1, 3), (3, 16), (5, 33)):
+            x, out = np.random.default_rng(size).random(size, dtype=np.float32), np.full(size, -1, np.float32)
+            made = trace(page["kernels"][name], blocks, threads, x, out)
+            assert made.problems == []
+            assert np.array_equal(out, x), (size, blocks, threads)
+            assert made.counts("store", "global").sum() == size
+
+
+@pytest.mark.parametrize("cc", [(7, 5), (9, 0)], ids=["7.5", "9.0"])
+def test_loads_first_has_its_loads_before_its_stores_and_in_turn_has_not(page, cc) -> None:
+    begins = {"four_in_turn": "LSLSLSLS", "loads_first(1)": "LS", "loads_first(2)": "LLSS"}
+    begins |= {"loads_first(4)": "LLLLSSSS", "loads_first(8)": "LLLLLLLLSSSSSSSS"}
+    made = {}
+    for name, expected in begins.items():
+        try:
+            made[name] = ptx.compile(page["kernels"][name], page["TYPES"], cc)
+        except ptx.NoCompilerError:
+            pytest.skip("NVIDIA's compiler is not installed")
+        machine_code = made[name].sass if "4" in name and cc == (7, 5) else None
+        for text in filter(None, (made[name].text, machine_code)):
+            found = re.findall(r"\b(?:(LD|ST)G\b|(ld|st)\.global)", text)
+            assert "".join((a or b)[0].upper() for a, b in found).startswith(expected), name
+        assert made[name].spill_bytes in (0, None)
+        assert made[name].mix["ld.local.f32"] == 0
+    assert made["four_in_turn"].mix == made["loads_first(4)"].mix
+    if cc == (9, 0) and made["loads_first(8)"].registers:
+        assert 32 < made["loads_first(8)"].registers <= 40
+
+
+# -- The model ---------------------------------------------------------------------------------------------------------
+
+
+def test_predictions_of_the_prose(page) -> None:
+    part_of_places = {
+        card: page["bytes_a_clock"](card) * page["LATENCY"] / 2 / 4 / limits[1]
+        for card, limits in page["CARDS"].items()
+    }
+    assert part_of_places["V100 SXM2"] < part_of_places["H100 SXM"] < part_of_places["H200"] < 1
+    assert 2 * part_of_places["H200"] > 1  # a kernel that only reads
+    assert page["quarter"] == 3
+
+
+def test_the_model_depends_on_bytes_in_flight_alone(page) -> None:
+    model = page["model"]
+    assert model(1 / 16, 8) == model(1 / 8, 4) == model(1 / 4, 2) == model(1 / 2, 1)
+    assert model(1 / 8, 1) == pytest.approx(2 * model(1 / 16, 1))
+    assert model(1 / 4, 1) < 0.5
+    assert model(1 / 4, 4) == model(1, 1) == 1
+
+
+def test_occupancies_are_those_of_nvidias_calculator(page) -> None:
+    """As ``cuda_occupancy.h`` of CUDA 13 gives them; all blocks of whole KiB agreed, here is a choice."""
+    known = {
+        ("V100 SXM2", 128, 40, 0): (12 * 128 / 2048, "registers"),
+        ("V100 SXM2", 128, 32, 16): (6 * 128 / 2048, "shared"),
+        ("RTX 4090", 1024, 32, 0): (1024 / 1536, "threads"),
+        ("RTX 4090", 128, 128, 0): (4 * 128 / 1536, "registers"),
+        ("RTX 4090", 128, 32, 16): (5 * 128 / 1536, "shared"),
+        ("H100 SXM", 32, 32, 0): (32 * 32 / 2048, "blocks"),
+        ("H100 SXM", 192, 57, 0): (5 * 192 / 2048, "registers"),
+        ("H100 SXM", 128, 32, 16): (13 * 128 / 2048, "shared"),
+    }
+    for (card, *block), expected in known.items():
+        assert page["occupancy"](card, *block) == expected, (card, block)
+
+
+def test_the_figure_says_what_it_shows(page) -> None:
+    assert "all lie on one line" in page["fig"].get_label()
+
+
+def test_the_same_copy_is_timed_in_several_ways(page) -> None:
+    for label in ("NumPy", "Numba-CPU", "torch"):
+        assert page["bench"][label].bytes == 2 * page["x"].nbytes
+    assert np.array_equal(page["t_out"].cpu().numpy(), page["x"])
+
+
+# -- The exercise ------------------------------------------------------------------------------------------------------
+
+
+def test_the_solution_is_right_and_the_start_is_not(page) -> None:
+    assert page["check"](page["loads_solution"]).startswith("Right")
+    assert "a load has 4" in page["check"](page["loads"])
+
+
+def test_other_right_answers(page) -> None:
+    assert page["check"](lambda b, clocks, threads: -(-b * clocks // (8 * threads))).startswith("Right")
+    assert page["check"](lambda b, clocks, threads: np.ceil(b / 2 * clocks / threads / 4)).startswith("Right")
+
+
+WRONG = {
+    "not rounded": (lambda b, c, t: b * c / (8 * t), "round up"),
+    "rounded down": (lambda b, c, t: b * c // (8 * t), "not down"),
+    "one more": (lambda b, c, t: b * c // (8 * t) + 1, "(16, 512, 256) is 4, not 5"),
+    "all bytes": (lambda b, c, t: -(-b * c // (4 * t)), "only half"),
+    "bytes": (lambda b, c, t: b * c / t, "a load has 4"),
+    "warps": (lambda b, c, t: 32 * b * c / (8 * t), "is 3, not"),
+    "nearest": (lambda b, c, t: round(b * c / (8 * t)), "is 1, not 0"),
+    "not a number": (lambda b, c, t: float("nan"), "is 3, not nan"),
+    "raises": (lambda b, c, t: 1 / 0, "ZeroDivisionError"),
+    "no number": (lambda b, c, t: "three", "ValueError"),
+    "nothing": (lambda b, c, t: None, "TypeError"),
+    "no function": (3, "give a function"),
+}
+
+
+@pytest.mark.parametrize(("answer", "says"), WRONG.values(), ids=WRONG)
+def test_wrong_answers_get_a_hint(page, answer, says) -> None:
+    said = page["check"](answer)
+    assert said.startswith("Not yet: ")
+    assert says in said

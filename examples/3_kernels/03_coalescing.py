@@ -14,7 +14,7 @@ own, and where the simple count is wrong.
 - why three levels of memory can give three answers, and which one sets the time;
 - in which order a GPU wants your data, and why a CPU may want the other.
 
-**Time:** 25 minutes. **Needs:** any computer, and :doc:`a first kernel
+**Time:** 20 minutes. **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`.
 """
 
@@ -46,8 +46,8 @@ own, and where the simple count is wrong.
 # - ``x[31 - i]``, in the first warp;
 # - ``x[0]``.
 #
-# The answers decide the speed. Any kernel with as little arithmetic as these waits for
-# memory, and memory spends the same effort on a byte that nobody wants.
+# Any kernel with as little arithmetic as these waits for memory. So the answers decide
+# its speed.
 #
 # The law
 # -------
@@ -70,10 +70,9 @@ for index in ((1, 0), (2, 0), (8, 0), (64, 0), (1, 1), (0, 0)):
     print(f"x[i * {index[0]} + {index[1]}]: {sectors(*index)} sectors")
 
 # %%
-# (``x[31 - i]`` brings the four sectors of ``x[i]``: order does not matter.)
-#
-# A sector costs the same, however much of it you use. So the useful share of the bytes
-# is the share of the bandwidth that is left for you. As a model, from data sheets:
+# (``x[31 - i]`` brings the four sectors of ``x[i]``.) A sector costs the same, however
+# much of it you use. So the useful share of the bytes is the share of the bandwidth
+# that is left for you. As a model, from data sheets:
 
 from firstlight.measure.specs import spec
 
@@ -83,15 +82,17 @@ for card in ("GTX 1650", "RTX 4090", "H100 SXM"):
 print("with a stride of           1      2      4      8 or more")
 
 # %%
-# From stride 8 on you have an eighth of the card that you paid for. That is the
-# prediction. Now count.
+# From stride 8 on you have an eighth of the card that you paid for. Strides are more
+# common than they look. Store six numbers for each visibility of a radio interferometer
+# side by side, an *array of structures*. A kernel that needs one of the six then reads
+# with stride 6. From six arrays, a *structure of arrays*, it reads with stride 1.
 #
 # Count it on a kernel
 # --------------------
 #
 # Here are the kernel of the law, and the same index in a kernel that does something:
 # each thread adds up its share of ``x[offset::stride]``. It leaves one sum a thread.
-# (How to add those is the page on reductions.)
+# (How to add those: :doc:`/tutorials/3_kernels/05_reductions`.)
 
 import numpy as np
 
@@ -148,7 +149,7 @@ print("gather and strided_sum are right")
 f32 = np.float32
 long = np.zeros(64 * 64 + 8, f32)
 counted = {}
-for stride in range(1, 65):
+for stride in (*range(1, 17), 24, 32, 48, 64):
     for offset in (0, 1, 7):
         traced = trace(gather, 1, 32, long, stride, offset, np.zeros(32, f32))
         counted[stride, offset] = traced.sectors_per_load["x"]
@@ -165,18 +166,13 @@ import matplotlib.pyplot as plt
 
 from firstlight.kernels.lanes import Lanes
 
-
-def traced_gather(stride, offset):
-    x = np.zeros(128 * stride + offset, f32)
-    return trace(gather, 2, 64, x, stride, offset, np.zeros(128, f32))
-
-
-cases = {
-    f"stride {stride}, offset {offset}": traced_gather(stride, offset)
-    for stride, offset in ((1, 0), (1, 1), (2, 0), (8, 0), (32, 0))
-}
+cases = {}
+for stride, offset in ((1, 0), (1, 1), (2, 0), (6, 0), (8, 0), (32, 0)):
+    x, out = np.zeros(128 * stride + offset, f32), np.zeros(128, f32)
+    name = f"stride {stride}, offset {offset}"
+    cases[name] = trace(gather, 2, 64, x, stride, offset, out)
 names = [f"{case}: reads x" for case in cases]
-fig = Lanes(cases).plot(*names[:4])
+fig = Lanes(cases).plot(*names[:3], names[4])
 plt.show()
 
 # %%
@@ -208,11 +204,10 @@ compiled(strided_sum)
 # %%
 # One load, for *every* stride: the stride is a number that the kernel learns when it
 # runs. Coalescing is decided then, by the 32 addresses, anew for each request. No
-# compiler can promise it, and no profile of instructions shows it.
-#
-# (``strided_sum`` has five loads for one in the source. The loop was unrolled: one
-# round makes four steps, and fetches four numbers before it adds the first. So more
-# bytes are under way at a time, which it takes to keep a large GPU's memory busy.)
+# compiler can promise it. (``strided_sum`` has five loads for one in the source: the
+# compiler fetches four numbers before it adds the first. So more bytes are under way at
+# a time, :doc:`which it takes </tutorials/3_kernels/08_bytes_in_flight>` to keep a large
+# GPU's memory busy.)
 #
 # Where the law is not the whole story
 # ------------------------------------
@@ -233,7 +228,7 @@ def matvec(a, x, y):
         y[i] = total
 
 
-for n_rows, n_columns in ((1, 1), (31, 7), (33, 2), (101, 5)):
+for n_rows, n_columns in ((1, 1), (33, 7), (101, 2)):
     a = rng.random((n_rows, n_columns), dtype=np.float32)
     x = rng.random(n_columns, dtype=np.float32)
     for order in "CF":
@@ -271,12 +266,10 @@ for name in ("matrix by rows", "matrix by columns"):
 # it need not come again. So DRAM moves the matrix once, in either order, and the eight
 # times are gone. What remains is L1: 32 wavefronts a request in place of one.
 #
-# *If it is still there.* The trace's caches are a model: a block keeps every sector
-# that it has read until it ends, and L2 keeps all. Does L1 have room for that? Each
-# thread needs its sector, 32 bytes. If a line takes up its whole room as soon as one of
-# its sectors is there, each thread needs 128. NVIDIA's `table of compute
-# capabilities`__ says how many threads a multiprocessor holds, and how large its L1 is
-# at most:
+# *If it is still there.* Each thread needs its sector, 32 bytes, to stay in L1. If a
+# line takes up its whole room as soon as one of its sectors is there, each thread needs
+# 128. NVIDIA's `table of compute capabilities`__ says how many threads a multiprocessor
+# holds, and how large its L1 is at most:
 #
 # __ https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities
 
@@ -286,43 +279,14 @@ for capability, (most, kib) in L1.items():
     print(f"{capability}: {needs[0]} or {needs[1]} KiB wanted, {kib} KiB are there")
 
 # %%
-# Sectors fit everywhere. Whole lines do not, not even on the last one, where ``x`` and
-# all else want room, too. Then sectors are lost before they were used up, L2 is asked
-# again, and the truth lies between 1 and 8 times. It depends on the card and on how
-# many warps run at once. So do not predict more than that; *by columns* there is
-# nothing to lose.
+# Sectors fit everywhere. Whole lines do not, as ``x`` and all else want room, too. Then
+# sectors are lost before they were used up, L2 is asked again, and the truth lies
+# between 1 and 8 times. (The trace's caches are a model: a block keeps every sector
+# until it ends.) *By columns* there is nothing to lose.
 #
-# Three more cases
-# ----------------
+# Two more cases
+# --------------
 #
-# **Structures or arrays.** A visibility of a radio interferometer has a position, a
-# real and an imaginary part, a weight and a time. You can store six numbers for each
-# visibility side by side (an *array of structures*), or six arrays (a *structure of
-# arrays*). This kernel needs two of the six, numbers 2 and 3:
-
-
-@cuda.jit
-def power(vis, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        re = vis[i, 2]
-        im = vis[i, 3]
-        out[i] = re * re + im * im
-
-
-for n in (1, 31, 101):
-    vis = rng.standard_normal((n, 6), dtype=np.float32)
-    exact = (vis[:, 2:4].astype(np.float64) ** 2).sum(axis=1)
-    for order in "CF":
-        laid = np.asarray(vis, order=order)
-        got = launched(power, blocks_for(n, 32), 32, laid, out=n)
-        assert np.allclose(got, exact, rtol=1e-6), "power is wrong"
-
-for order, laid in (("C", "structures"), ("F", "arrays")):
-    vis = np.zeros((128, 6), f32, order=order)
-    cases[laid] = trace(power, 2, 64, vis, np.zeros(128, f32))
-
-# %%
 # **Transposing an image.** Lanes go along a row of one image, so along a column of the
 # other. One side must lose. You can choose which:
 
@@ -342,7 +306,7 @@ def read_columns(image, out):
 
 
 for kernel in (write_columns, read_columns):
-    for shape in ((1, 1), (7, 33), (37, 5)):
+    for shape in ((1, 1), (5, 17)):
         image = rng.random(shape, dtype=np.float32)
         along = shape if kernel is write_columns else shape[::-1]  # lanes go along it
         grid = blocks_for(along[::-1], (8, 4))
@@ -358,14 +322,6 @@ cases["read columns"] = trace(read_columns, (2, 4), (32, 8), tall, wide)
 # figure: five sectors where four hold everything. That happens when you pass ``x[1:]``
 # to a kernel, or when the rows of an image are not a multiple of 128 bytes long.
 #
-# The new kernels for two kinds of GPU each. Nothing here tells them apart, either:
-
-compiled(matvec, "float32[:, ::1], float32[::1], float32[::1]")
-compiled(power, "float32[:, ::1], float32[::1]")
-compiled(write_columns, "float32[:, ::1], float32[:, ::1]")
-compiled(read_columns, "float32[:, ::1], float32[:, ::1]")
-
-# %%
 # All cases in one figure. Each mark says how many times the least possible a level has
 # to move: 1 is perfect. (``print(Lanes(cases))`` has the counts.)
 
@@ -385,7 +341,6 @@ def times_least(access):
 
 
 others = {"matrix by rows": "reads a", "matrix by columns": "reads a"}
-others |= {"structures": "reads vis", "arrays": "reads vis"}
 others |= {"write columns": "writes out", "read columns": "reads image"}
 shown = {case: f"{case}: {others.get(case, 'reads x')}" for case in cases}
 excess = {case: times_least(lanes[name]) for case, name in shown.items()}
@@ -411,8 +366,8 @@ ax.minorticks_off()
 ax.spines[["top", "right"]].set_visible(False)
 fig.legend(ncols=3, loc="outside upper center", frameon=False)
 fig.set_label(
-    "Eleven accesses, and how many times the least each level moves. For strides of 1, "
-    "2 and 8 all levels agree. A matrix by rows has "
+    "Ten accesses, and how many times the least each level moves. For strides of 1, "
+    "2, 6 and 8 all levels agree. A matrix by rows has "
     f"{excess['matrix by rows']['L1']:.0f} times at L1 and "
     f"{excess['matrix by rows']['DRAM']:.0f} at DRAM; writing columns has "
     f"{excess['write columns']['L2']:.0f} times at L2 and "
@@ -429,14 +384,11 @@ plt.show()
 #   it, and memory moves one sector more for each block, or for each array. A wrong
 #   beginning costs little.
 # - *Matrix by rows.* Only L1 suffers, as long as it keeps what it has.
-# - *Structures.* Two of six numbers are used, so DRAM moves three times the least. If
-#   you need all six, DRAM moves nothing in vain, and only L1 has more to do.
 # - *Transposing.* Who reads columns is helped by L1: the eight warps of a block share
 #   their sectors. Who writes columns is not, for writes go on to L2, each piece of a
-#   sector by itself. (L2 collects the pieces, so DRAM is spared.) The model predicts:
-#   if one side must lose, let it be the reads. Better is that none loses. For that a
-#   block needs a place of its own to turn a tile around, *shared memory*, and that is
-#   the next page.
+#   sector by itself. (L2 collects the pieces, so DRAM is spared.) So if one side must
+#   lose, let it be the reads. With :doc:`shared memory
+#   </tutorials/3_kernels/04_shared_memory>` none loses.
 #
 # From your own kernel
 # --------------------
@@ -448,19 +400,17 @@ plt.show()
 Lanes(cases)
 
 # %%
-# (The box needs JavaScript for the picture. Without it, and in a notebook, you see the
-# table, and ``Lanes({"mine": trace(kernel, blocks, threads, x,
-# out)}).plot()`` draws what your kernel asks first.)
+# (Without JavaScript, and in a notebook, you see the table, and ``Lanes({"mine":
+# trace(kernel, blocks, threads, x, out)}).plot()`` draws what your kernel asks first.)
 #
 # Measure
 # -------
 #
 # For the law you need data that no cache holds, *at every stride*. At stride 64 only
 # one sector in eight is touched. So ``x`` has 32 times the bytes of the GPU's L2, and
-# even then the touched sectors are four times what L2 holds.
-#
-# Without a GPU there is still something to measure. A CPU has lines too, of 64 bytes.
-# So its law is the same with 64 in place of 32, and NumPy can test it here and now.
+# the touched sectors are still four times what L2 holds. Without a GPU: a CPU has lines
+# too, of 64 bytes. So its law is the same with 64 in place of 32, and NumPy can test it
+# here and now.
 
 import numba
 import torch
@@ -474,16 +424,16 @@ cache = card(device).cache_bytes or 2**22
 STRIDES = (1, 2, 4, 8, 16, 32, 64)
 x = rng.random(2**25, dtype=np.float32)
 
-bench = Bench("coalescing", budget=40 if on_gpu else 4)
+bench = Bench("coalescing", budget=40 if on_gpu else 1.5)
 for stride in STRIDES:
     part = x[::stride]
     size = {"n": part.size, "bytes": 4 * part.size}
     bench.time(f"NumPy, stride {stride}", np.sum, part, **size)
 
 # %%
-# The matrix-vector product on the CPU, with the same loop: Numba spreads the rows over
-# the cores. Which order will be faster *there*? A core is no warp. It goes along one
-# row by itself, and its next number should be the next in memory.
+# The matrix-vector product on the CPU, with the same loop. Which order will be faster
+# *there*? A core is no warp. It goes along one row by itself, and its next number
+# should be the next in memory.
 
 
 @numba.njit("void(float32[:, :], float32[:], float32[:])", parallel=True)
@@ -495,7 +445,7 @@ def matvec_cpu(a, x, y):
         y[i] = total
 
 
-rows, columns = (1_000_001 if on_gpu else 330_001), 101
+rows, columns = (1_000_001 if on_gpu else 100_001), 101
 a = rng.random((rows, columns), dtype=np.float32)
 v = rng.random(columns, dtype=np.float32)
 orders = {"by rows": a, "by columns": np.asfortranarray(a)}
@@ -511,11 +461,9 @@ for laid, matrix in orders.items():
 # PyTorch, on the GPU if there is one:
 
 t_a, t_v = (torch.from_numpy(array).to(device) for array in (a, v))
-t_y = torch.empty(rows, device=device)
-bench.time(
-    "torch.mv, by rows", lambda: torch.mv(t_a, t_v, out=t_y), device=device, **size
-)
-assert np.allclose(t_y.cpu().numpy(), exact, rtol=1e-4), "torch.mv is wrong"
+size["device"] = device
+bench.time("torch.mv, by rows", torch.mv, t_a, t_v, **size)
+assert np.allclose(torch.mv(t_a, t_v).cpu().numpy(), exact, rtol=1e-4), "torch.mv"
 
 if device.type == "cpu":
     t_x = torch.from_numpy(x)
@@ -545,10 +493,8 @@ if on_gpu:
     for stride in (*STRIDES, 3, 6, 12, 24, 48):
         n = len(t_x[::stride])
         size_of = {"n": n, "moved": 4 * n}
-        arguments = (d_x, stride, 0, d_sums)
-        time_kernel(
-            f"stride {stride}", strided_sum, (blocks, 256), *arguments, **size_of
-        )
+        using = (blocks, 256), d_x, stride, 0, d_sums
+        time_kernel(f"stride {stride}", strided_sum, *using, **size_of)
         exact_sum = t_x[::stride].sum(dtype=torch.float64).item()
         assert np.isclose(d_sums.copy_to_host().sum(dtype=np.float64), exact_sum, 1e-5)
     t_one = torch.zeros(2 * cache + 2**24, device=device)
@@ -566,25 +512,11 @@ if on_gpu:
         time_kernel(laid, matvec, grid, d_a, d_v, d_y, n=rows, moved=size["bytes"])
         assert np.allclose(d_y.copy_to_host(), exact, rtol=1e-5), "matvec is wrong"
 
-    n = 2**24 + 1
-    grid, vis = (blocks_for(n, 256), 256), rng.random((n, 6), dtype=np.float32)
-    right = vis[:, 2] ** 2 + vis[:, 3] ** 2
-    for order, laid in (("C", "structures"), ("F", "arrays")):
-        d_vis = cuda.to_device(np.asarray(vis, order=order))
-        d_out = cuda.to_device(np.zeros(n, f32))
-        time_kernel(laid, power, grid, d_vis, d_out, n=n, moved=12 * n)
-        assert np.allclose(d_out.copy_to_host(), right, rtol=1e-5), "power is wrong"
-
-# %%
-
 side = 8191
 if device.type != "cpu":
     t_image, t_out = torch.rand(2, side, side, device=device)
     whole = {"n": side**2, "bytes": 8 * side**2, "device": device}
     bench.time("torch, transposed", lambda: t_out.copy_(t_image.T), **whole)
-    t_vis = torch.rand(2**24 + 1, 6, device=device)
-    some = {"n": len(t_vis), "bytes": 12 * len(t_vis), "device": device}
-    bench.time("torch, structures", lambda: t_vis[:, 2:4].square().sum(1), **some)
 if on_gpu:
     d_image, d_out = cuda.as_cuda_array(t_image), cuda.as_cuda_array(t_out)
     grid = (blocks_for((side, side), (32, 8)), (32, 8))
@@ -598,13 +530,12 @@ bench.show()
 # %%
 # On a GPU, look at *of roof*: the rate of useful bytes, as a part of the best rate that
 # plain copies and sums reach there. ``strided_sum`` with stride 1 should come close to
-# it, ``one each`` (an element a thread) less close. ``write columns``, ``read columns``
-# and the two orders of the matrix test what the counts predicted.
+# it, ``one each`` (an element a thread) less close. The other rows of kernels test what
+# the counts predicted.
 #
-# Here is the law again, with what was counted and what was measured. Each measured
-# point is the rate of useful bytes, divided by that at stride 1. The dotted line is the
-# law for pieces of 64 bytes: that of a CPU, and that of a GPU whose memory delivers two
-# sectors at a time.
+# Here is the law again, with what was counted and what was measured: the rate of useful
+# bytes, divided by that at stride 1. The dotted line is the law for pieces of 64 bytes:
+# that of a CPU, and that of a GPU whose memory delivers two sectors at a time.
 
 measured = {t.label: t.byte_rate for t in bench.timings}
 every = np.arange(1, 65)
@@ -616,12 +547,12 @@ LOOKS = {
 
 def draw_law(ax):
     law = [useful(stride) for stride in every]
-    wide = 1 / np.minimum(every, 16)
     ax.plot(every, law, "--", color="black", lw=1.6, label="model: sectors of 32 bytes")
+    wide = 1 / np.minimum(every, 16)
     ax.plot(every, wide, ":", color="black", label="model: pieces of 64 bytes")
-    shares = [128 / (32 * counted[stride, 0]) for stride in every]
+    shares = {s: 4 / count for (s, offset), count in counted.items() if offset == 0}
     look = {"ls": "", "marker": "o", "ms": 4, "color": "#2f7ed8"}
-    ax.plot(every, shares, label="counted by trace", **look)
+    ax.plot(*zip(*shares.items(), strict=True), label="counted by trace", **look)
     for who, (label, look) in LOOKS.items():
         rates = {s: measured.get(f"{who}, stride {s}") for s in every}
         rates = {s: rate / rates[1] for s, rate in rates.items() if rate}
@@ -652,10 +583,9 @@ plt.show()
 # %%
 # The counted points lie on the law, all of them. Measured ones need not: a law about
 # bytes says nothing of what else takes time. At small strides a CPU's adding may take
-# longer than its memory. At large ones it has to look up more pages of memory, and its
-# guesses about what you will read next come too late. A GPU may fall below its corner
-# at stride 8 and on to the dotted line: NVIDIA documents a `hint for how much L2
-# fetches at a time`__, up to 128 bytes.
+# longer than its memory. At large ones its guesses about what you will read next come
+# too late. A GPU may fall below its corner at stride 8 and on to the dotted line:
+# NVIDIA documents a `hint for how much L2 fetches at a time`__, up to 128 bytes.
 #
 # __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
 #
@@ -672,9 +602,9 @@ for who in ("Numba-CPU", "kernel"):
 # A ratio above 1 says that the CPU likes the matrix by rows: what one core reads next
 # should lie next to what it reads now. What counts on the GPU is what *the neighbour*
 # reads now. So the order that was right for your CPU code may be the wrong one for the
-# same loop as a kernel. (NumPy and PyTorch choose another loop for each order; so their
-# rows differ less. Triton is not in the table, as its page starts it in a process of
-# its own; in Triton you ask for blocks, and the compiler places the lanes.)
+# same loop as a kernel. (NumPy and PyTorch choose another loop for each order. In
+# :doc:`Triton </tutorials/3_kernels/10_triton>` you ask for blocks, and the compiler
+# places the lanes.)
 #
 # Where this stops being true
 # ---------------------------
@@ -683,7 +613,7 @@ for who in ("Numba-CPU", "kernel"):
 # - *Wider numbers.* 32 ``float64`` are 8 sectors, 32 ``complex128`` are 16, and all of
 #   it is useful. The law has then four or two numbers a sector, not eight.
 # - *Vector loads.* A lane can load 16 bytes with one instruction (``float4`` in CUDA C;
-#   Triton does it by itself). The sectors stay the same, the instructions are fewer.
+#   Triton does it by itself). The sectors stay the same.
 # - *Indices from data*, ``x[where[i]]``, as in gridding. Then only your data can tell:
 #   give ``trace`` a piece of them. To sort them may be worth more than any trick.
 # - *A piece for each thread.* To give each thread a run of neighbours, as one does for
@@ -713,28 +643,14 @@ answers = {
 QUESTIONS = {  # the index, bytes of an element, a hint
     "x[i // 2]": (lambda i: i // 2, 4, "two lanes share a number, so 16 are wanted"),
     "x[3 * i]": (lambda i: 3 * i, 4, "the last lane is 93 numbers behind the first"),
-    "x[i + 6]": (
-        lambda i: i + 6,
-        4,
-        "two numbers lie in the first sector, thirty follow",
-    ),
+    "x[i + 6]": (lambda i: i + 6, 4, "two are in the first sector, thirty follow"),
     "x[i % 4 * 8 + i // 4]": (
         lambda i: i % 4 * 8 + i // 4,
         4,
         "write down the smallest and the largest index; order does not matter",
     ),
-    "z[2 * i]": (
-        lambda i: 2 * i,
-        8,
-        "a complex64 has 8 bytes, and every other is skipped",
-    ),
+    "z[2 * i]": (lambda i: 2 * i, 8, "8 bytes a number, and every other is skipped"),
 }
-
-# %%
-
-
-def counted_from(index, width):
-    return len({index(i) * width // 32 for i in range(32)})
 
 
 def of_kernel(kernel):
@@ -758,7 +674,7 @@ def check(answer):
     if not isinstance(answer, dict) or QUESTIONS.keys() - answer.keys():
         return f"Not yet: give a dictionary with {', '.join(QUESTIONS)}."
     for name, (index, width, hint) in QUESTIONS.items():
-        given, right = answer[name], counted_from(index, width)
+        given, right = answer[name], len({index(i) * width // 32 for i in range(32)})
         if isinstance(given, bool) or not isinstance(given, (int, float)):
             return f"Not yet. {name}: {given!r} is no number."
         if not 1 <= given <= 32:

@@ -11,10 +11,10 @@ most.
 
 - to use shared memory: fetch a tile together, wait, use it many times;
 - to count a kernel's loads before you run it, and to check the count;
-- the mistakes that give a right product for 32 and a wrong one for 33;
+- the mistake that gives a right product for 32 and a wrong one for 33;
 - why the last step is to keep numbers in registers, and what that costs.
 
-**Time:** 30 minutes. **Needs:** any computer, and :doc:`a first kernel
+**Time:** 20 minutes. **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, you see each step in percent
 of the library's product.
 """
@@ -40,18 +40,19 @@ for card in ("RTX 4090", "H100 SXM"):
 
 # %%
 # To move the matrices *once* takes a small part of the time. So the arithmetic should
-# set the pace. But the plain kernel does not move them once: each of the
-# :math:`n^2` threads reads a whole row and a whole column. Write down your answers:
+# set the pace. But the plain kernel does not move them once: each of its :math:`mn`
+# threads reads a whole row and a whole column. Write down your answers, for
+# :math:`k = 8`:
 #
-# - How many numbers does a thread read for one element of :math:`C`?
+# - How many numbers are read for one element of :math:`C`?
 # - The threads of a block fetch tiles of 8 x 8 numbers together. How many now?
 # - Each thread then computes 4 x 4 elements instead of one. How many now?
 #
 # Two kernels that differ in one line
 # -----------------------------------
 #
-# A *grid* of threads can have two axes, ``x`` and ``y``. ``cuda.grid(2)`` gives a
-# thread its place in both. Which of the two is the row?
+# ``cuda.grid(2)`` gives a thread its place along ``x`` and along ``y``. Which of the
+# two is the row?
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -91,10 +92,17 @@ def column_along_x(a, b, c):
 # *Shared memory* is a small, fast memory inside each multiprocessor. An array there
 # belongs to one block: all its threads see it, no other block does, and it is gone when
 # the block ends. Its shape must be known when the kernel is compiled, so a function
-# makes the kernel for the ``T`` you want.
+# makes the kernel for the ``T`` you want. A block has ``T`` x ``T`` threads, and
+# computes ``T`` x ``T`` elements of :math:`C`. It goes along :math:`A` and down
+# :math:`B` in rounds.
 
 
-def tiled(T):
+@cuda.jit(device=True)  # a function that kernels can call
+def up(k, T):
+    return (k + T - 1) // T
+
+
+def tiled(T, rounds=up):
     @cuda.jit
     def product(a, b, c):
         a_tile = cuda.shared.array((T, T), np.float32)
@@ -102,7 +110,8 @@ def tiled(T):
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         column, row = cuda.grid(2)
         total = np.float32(0)
-        for first in range(0, a.shape[1], T):
+        for turn in range(rounds(a.shape[1], T)):
+            first = turn * T
             inside = row < a.shape[0] and first + tx < a.shape[1]
             a_tile[ty, tx] = a[row, first + tx] if inside else np.float32(0)
             inside = first + ty < b.shape[0] and column < b.shape[1]
@@ -118,9 +127,7 @@ def tiled(T):
 
 
 # %%
-# A block has ``T`` x ``T`` threads, and computes ``T`` x ``T`` elements of :math:`C`.
-# It goes along :math:`A` and down :math:`B` in rounds. Read a round as if you were one
-# of the threads:
+# Read a round as if you were one of the threads:
 #
 # - I fetch *one* number of each matrix, and put it where all can see it. Where the tile
 #   hangs over the edge, I put a zero: it adds nothing to any sum.
@@ -134,50 +141,33 @@ def tiled(T):
 #   is guarded. A barrier that some threads never reach is an error.
 #
 # Here is one block, for odd sizes. The tiles in colour are those that it fetches, the
-# number is the round. The last ones hang over the edge (hatched).
+# number is the round, Σ marks what the block computes. The last ones hang over the edge
+# (hatched).
 
-m, k, n = 17, 19, 13
-T = 8
+T, BLUE, GREEN, RED, ORANGE = 8, "#2e7ab0", "#2f7d4f", "#b8394b", "#e8a33d"
+DRAWN = {  # where it is drawn, rows, columns, tiles as (down, across), their labels
+    "A, 17 x 19": ((0, 28), 17, 19, [(1, 0), (1, 1), (1, 2)], "123", BLUE),
+    "B, 19 x 13": ((28, 0), 19, 13, [(0, 0), (1, 0), (2, 0)], "123", GREEN),
+    "C, 17 x 13": ((28, 28), 17, 13, [(1, 0)], "Σ", RED),
+}
 
-
-def draw_matrix(ax, rows, columns, title):
-    ax.add_patch(plt.Rectangle((0, 0), columns, rows, fill=False, ec="black", lw=1.5))
-    for edge in range(T, columns, T):
-        ax.plot([edge, edge], [0, rows], color="#8a9199", lw=0.7)
-    for edge in range(T, rows, T):
-        ax.plot([0, columns], [edge, edge], color="#8a9199", lw=0.7)
-    ax.set(xlim=(-1, 25), ylim=(25 if rows == k else 19, -1), aspect="equal")
-    ax.axis("off")
-    ax.set_title(title, size=11, loc="left")
-
-
-def draw_tile(ax, tile_row, tile_column, over, label, colour):
-    look = {"fc": colour, "ec": "black", "hatch": "////" if over else ""}
-    ax.add_patch(plt.Rectangle((tile_column * T, tile_row * T), T, T, **look))
-    middle = (tile_column + 0.5) * T, (tile_row + 0.5) * T
-    box = {"fc": colour, "ec": "none", "pad": 1}
-    style = {"ha": "center", "va": "center", "color": "#fefefe", "bbox": box}
-    ax.text(*middle, label, **style)
-
-
-# %%
-
-BLUE, GREEN, RED, ORANGE = "#2e7ab0", "#2f7d4f", "#b8394b", "#e8a33d"
-rounds = blocks_for(k, T)
-style = {"figsize": (4.6, 4.4), "height_ratios": (26, 20), "layout": "constrained"}
-fig, axes = plt.subplots(2, 2, **style)
-axes[0, 0].axis("off")
-draw_matrix(axes[1, 0], m, k, f"A, {m} x {k}")
-draw_matrix(axes[0, 1], k, n, f"B, {k} x {n}")
-draw_matrix(axes[1, 1], m, n, f"C, {m} x {n}")
-for turn in range(rounds):
-    draw_tile(axes[1, 0], 1, turn, turn == rounds - 1, turn + 1, BLUE)
-    draw_tile(axes[0, 1], turn, 0, turn == rounds - 1, turn + 1, GREEN)
-draw_tile(axes[1, 1], 1, 0, False, "sum", RED)
+fig, ax = plt.subplots(figsize=(4.4, 4.2), layout="constrained")
+for name, ((x, y), rows, columns, tiles, labels, colour) in DRAWN.items():
+    ax.text(x, y - 1, name, size=11)
+    ax.add_patch(plt.Rectangle((x, y), columns, rows, fill=False, lw=1.5))
+    for label, (down, across) in zip(labels, tiles, strict=True):
+        over = (down + 1) * T > rows or (across + 1) * T > columns
+        look = {"fc": colour, "ec": "black", "hatch": "////" if over else ""}
+        left, top = x + across * T, y + down * T
+        ax.add_patch(plt.Rectangle((left, top), T, T, **look))
+        box = {"fc": colour, "ec": "none", "pad": 1}
+        ax.text(left + 3, top + 5, label, color="#fefefe", bbox=box)
+ax.set(xlim=(-1, 43), ylim=(53, -4), aspect="equal")
+ax.axis("off")
 fig.set_label(
-    f"A block computes one tile of C. In {rounds} rounds it takes {rounds} tiles of A "
-    f"from left to right, and {rounds} of B from top to bottom. The last tile of each "
-    "is hatched: it hangs over the edge of the matrix, and is filled with zeros there."
+    "A block computes one tile of C. In three rounds it takes three tiles of A from "
+    "left to right, and three of B from top to bottom. The last tile of each is "
+    "hatched: it hangs over the edge of the matrix, and has zeros there."
 )
 plt.show()
 
@@ -188,13 +178,10 @@ plt.show()
 # Nearest to the arithmetic are a thread's *registers*. Let each thread compute
 # ``R`` x ``R`` elements. Then each number that it takes from a tile serves ``R`` times.
 # A block now computes a square of ``S = R * T`` elements a side, and holds ``R`` tiles
-# of each matrix.
-#
-# This kernel is easier to read in parts. A function with ``device=True`` is one that
-# kernels can call. (The compiler puts it in place, so the call costs nothing.) The
-# first part fetches one number of a tile, or a zero. The second stores a thread's
-# results. They do not lie side by side, but ``T`` apart: so neighbouring threads still
-# write neighbouring elements.
+# of each matrix. Two parts first, as functions that the kernel calls: what fetches a
+# number, and what runs most. ``cuda.local.array`` gives each thread an array of its
+# own. It ends up in registers if the compiler knows all its indices, as here: it writes
+# out the short loops over ``i`` and ``j``.
 
 
 @cuda.jit(device=True)
@@ -204,32 +191,13 @@ def fetch(matrix, row, column, tiles, i):
     tiles[i, cuda.threadIdx.y, cuda.threadIdx.x] = number
 
 
-def parts(T, R):
-    @cuda.jit(device=True)
-    def store(c, row, column, mine):
-        for i in range(R):
-            for j in range(R):
-                if row + i * T < c.shape[0] and column + j * T < c.shape[1]:
-                    c[row + i * T, column + j * T] = mine[i, j]
-
-    return multiplying(T, R), store
-
-
-# %%
-# The third part is the one that runs most. ``cuda.local.array`` gives each thread an
-# array of its own. It ends up in registers if the compiler knows all its indices, as
-# here: it writes out the short loops over ``i`` and ``j``. (``while`` where ``range``
-# would do, as it makes this compiler write fewer instructions:
-# :doc:`/tutorials/3_kernels/07_what_the_compiler_did` counts them.)
-
-
 def multiplying(T, R):
     @cuda.jit(device=True)
     def multiply(a_tiles, b_tiles, mine):
         of_b = cuda.local.array(R, np.float32)
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         k = 0
-        while k < T:
+        while k < T:  # the compiler makes fewer instructions of it than of a range
             for j in range(R):
                 of_b[j] = b_tiles[j, k, tx]
             for i in range(R):
@@ -243,11 +211,13 @@ def multiplying(T, R):
 
 # %%
 # In each step ``k``, a thread takes ``2 * R`` numbers from shared memory, and makes
-# ``R * R`` multiply-adds of them. The kernel itself is the same walk as before:
+# ``R * R`` multiply-adds of them. The kernel itself is the same walk as before. A
+# thread's results do not lie side by side, but ``T`` apart: so neighbouring threads
+# still write neighbouring elements.
 
 
 def register_tiled(T, R):
-    multiply, store = parts(T, R)
+    multiply = multiplying(T, R)
 
     @cuda.jit
     def product(a, b, c):
@@ -266,7 +236,10 @@ def register_tiled(T, R):
             cuda.syncthreads()
             multiply(a_tiles, b_tiles, mine)
             cuda.syncthreads()
-        store(c, row, column, mine)
+        for i in range(R):
+            for j in range(R):
+                if row + i * T < c.shape[0] and column + j * T < c.shape[1]:
+                    c[row + i * T, column + j * T] = mine[i, j]
 
     return product
 
@@ -279,19 +252,13 @@ def register_tiled(T, R):
 # access to memory, so one run gives the product and all that you want to count. It
 # fills shared memory with NaN at the start: what a kernel reads before it was written
 # cannot be right by chance. On a GPU, the kernel is also launched there. The sizes are
-# odd, and the product in ``float64`` decides.
+# odd, and the product in ``float64`` decides. (The last kernel gets a smaller tile, so
+# that it needs more rounds.)
 
+from collections import namedtuple
 
-from typing import NamedTuple
-
-
-class Step(NamedTuple):
-    """A kernel, the threads of a block, and how many elements (x, y) a block covers."""
-
-    kernel: object
-    threads: tuple
-    covers: tuple
-    row_along_x: bool = False
+# the threads of a block, how many elements (x, y) it covers, and whether x is the row
+Step = namedtuple("Step", "kernel threads covers row_along_x", defaults=(False,))
 
 
 def square(T, R=1):
@@ -303,13 +270,11 @@ ladder = {
     "row along x": Step(row_along_x, (32, 8), (32, 8), row_along_x=True),
     "column along x": Step(column_along_x, (32, 8), (32, 8)),
     "tile": square(8),
-    "2 x 2 each": square(8, 2),
     "4 x 4 each": square(8, 4),
 }
+rng = np.random.default_rng(seed=1)
 
 # %%
-
-rng = np.random.default_rng(seed=1)
 
 
 def grid_of(step, out):
@@ -340,10 +305,8 @@ def run(step, m, k, n):
     return seen, max(np.max(np.abs(each - exact)) / (4 * k) for each in results)
 
 
-# %%
-
-for name, step in ladder.items():
-    seen, error = run(step, 9, 11, 13)
+for name, step in (ladder | {"4 x 4 each": square(4, 4)}).items():
+    seen, error = run(step, 5, 11, 9)
     assert error < 1e-6, f"{name} is wrong by {error:.1e}"
     assert not seen.problems, seen.problems[0]
     print(f"{name:>14}: error {error:.0e}, no race, nothing out of bounds")
@@ -370,13 +333,10 @@ for name, seen in traces.items():
 # %%
 # - The first two read ``2 * k`` numbers for an output, here 16. They differ in the
 #   sectors. With the row along ``x``, a warp reads from 32 different rows of :math:`A`,
-#   and each time gets 32 bytes to use 4. With the column along ``x``, the warp wants
-#   *one* number of :math:`A`, and 32 neighbours in :math:`B`: 4 sectors, the least
-#   there is. That is called a *coalesced* load. The rule: **x runs along the last
-#   index.**
-# - A tile of 8 x 8 divides the loads by 8: what is fetched once serves a whole row or
-#   column of the tile.
-# - With 2 x 2 and 4 x 4 elements a thread, they are divided again, by 2 and by 4.
+#   and each time gets 32 bytes to use 4. With the column along ``x``, it wants *one*
+#   number of :math:`A`, and 32 neighbours in :math:`B`: 4 sectors, the least there is.
+#   That is a *coalesced* load. The rule: **x runs along the last index.**
+# - A tile of 8 x 8 divides the loads by 8, and 4 x 4 elements a thread by 4 again.
 #
 # In general, for each of the :math:`k` steps a block of :math:`S` x :math:`S` outputs
 # needs :math:`S` numbers of :math:`A` and :math:`S` of :math:`B`. With :math:`S = RT`,
@@ -385,271 +345,115 @@ for name, seen in traces.items():
 #
 #     \text{loads an output} = \frac{k\,(S + S)}{S^2} = \frac{2k}{R\,T}.
 #
-# Count a few more, to see whether that is so.
-
-counted = {(1, 1): 16, (8, 1): traces["tile"].loads_per_output}
-counted |= {(8, R): traces[f"{R} x {R} each"].loads_per_output for R in (2, 4)}
-for tile, each in ((4, 1), (16, 1), (4, 2)):
-    seen, error = run(square(tile, each), 16, 8, 16)
-    assert error < 1e-6
-    counted[tile, each] = seen.loads_per_output
-assert all(loads == 2 * 8 / (T * R) for (T, R), loads in counted.items())
-
-# %%
-
-MARKS = {1: ("o", BLUE), 2: ("s", ORANGE), 4: ("^", RED)}
-fig, ax = plt.subplots(figsize=(5.6, 3.5), layout="constrained")
-sides = np.array([1, 2, 4, 8, 16, 32])
-ax.plot(sides, 2 / sides, color="black", ls="--", lw=1, label="predicted, 2k / RT")
-for each, (marker, colour) in MARKS.items():
-    found = [(T * R, loads / 8) for (T, R), loads in counted.items() if each == R]
-    xs, ys = np.transpose(found)
-    style = {"marker": marker, "color": colour, "mec": "black", "ls": ""}
-    style["ms"] = 13 if each == 1 else 8  # where two are equal, both can be seen
-    ax.plot(xs, ys, label=f"counted, {each} x {each} a thread", **style)
-ax.set(xscale="log", yscale="log", xlabel="side of a block's square of outputs, S = RT")
-ax.set_ylabel("loads an output, of k")
-ax.set_xticks(sides, sides)
-ax.set_yticks(
-    [2, 1, 1 / 2, 1 / 4, 1 / 8, 1 / 16], ["2", "1", "1/2", "1/4", "1/8", "1/16"]
-)
-ax.minorticks_off()
-ax.spines[["top", "right"]].set_visible(False)
-ax.legend(frameon=False, fontsize=9)
-fig.set_label(
-    "Loads from global memory for an output against the side of a block's square, both "
-    "axes logarithmic. All counts, for 1, 4 or 16 outputs a thread, lie on the "
-    "predicted line: a square twice as large needs half the loads."
-)
-plt.show()
-
-# %%
-# It makes no difference whether a large square comes from many threads or from many
-# outputs a thread: the loads are the same. So why bother with registers? The last
-# column of the table tells. A tile brings the numbers nearer, but each multiply-add
-# still needs *two* of them from there. Only the registers reduce that: to ``2 / R``.
+# So for the loads from global memory it makes no difference whether a large square
+# comes from many threads or from many outputs a thread. Why bother with registers? The
+# last column tells. A tile brings the numbers nearer, but each multiply-add still needs
+# *two* of them from there. Only registers reduce that: to ``2 / R``.
 #
 # What can each step reach?
 # -------------------------
 #
-# A model needs two numbers of the multiprocessor. On an H100, in a clock, it can start
-# multiply-adds for 4 warps, and its shared memory can serve *one* warp, with a number
-# for each thread (32 *banks*, each 4 bytes wide). The L1 cache is the same piece of
-# hardware, and hands out one line of 128 bytes. So a warp's multiply-add takes
+# Two things can hold a kernel up. The first is inside a multiprocessor. On an H100, in
+# a clock, it can start multiply-adds for *four* warps, but its shared memory serves
+# *one*, with a number for each thread. (L1 is the same piece of hardware, and hands out
+# a line of 128 bytes.) Call that a *pass*. The arithmetic sets the pace only if a
+# warp's multiply-add needs at most a quarter of a pass. It needs 33 with the row along
+# ``x``, for 32 lines of :math:`A` and one of :math:`B`; 2 with the column; then
+# ``2 / R``.
 #
-# - :math:`1/4` clock of arithmetic, and
-# - a clock for each *pass* through that hardware: for each load, a pass for each line
-#   of 128 bytes that the warp touches.
-#
-# The trace counts passes to global memory (``l1_wavefronts``). With ``k = 0`` it counts
-# those of the last store alone, which you take off. In shared memory each access is one
-# pass, as there are no conflicts (more about those below).
-
-
-def passes(name):
-    seen, c = traces[name], np.zeros((32, 32), np.float32)
-    assert not seen.bank_conflicts
-    stores = traced(ladder[name], np.zeros((32, 0)), np.zeros((0, 32)), c)
-    lines = seen.traffic.l1_wavefronts - stores.traffic.l1_wavefronts
-    near = sum(seen.counts(kind, "shared").sum() for kind in ("load", "store"))
-    return (lines + near / 32) / (np.prod(fits) / 32)
-
-
-def predicted(T, R):
-    """2 / R in the loop; T steps share the fetching: lines, and stores to shared."""
-    return 2 / R + (2 * 32 / T + 2) / (T * R)
-
-
-for name, (T, R) in {
-    "tile": (8, 1),
-    "2 x 2 each": (8, 2),
-    "4 x 4 each": (8, 4),
-}.items():
-    assert passes(name) == predicted(T, R)
-    print(
-        f"{name:>14}: {passes(name):.2f} passes for a warp's multiply-add, as predicted"
-    )
-
-# %%
-# The prediction holds, so use it for the tiles that you would take on a GPU: the
-# largest that 1024 threads allow, 32 x 32, and with more outputs a thread, 16 x 16. The
-# second limit is memory. A block that covers ``w`` x ``h`` outputs fetches
+# The second is the card's memory. A block that covers ``w`` x ``h`` outputs fetches
 # :math:`4 (w + h)` bytes for :math:`2wh` operations. If no cache keeps them for the
-# next block, they all come from the card's memory.
+# next block, they all come from there. Tiles are here as large as a GPU allows: 32 x
+# 32, for 1024 threads, and 16 x 16 with more outputs a thread.
 
-near = {name: 0.5 / passes(name) for name in ("row along x", "column along x")}
-near |= {"tile": 0.5 / predicted(32, 1)}
-near |= {f"{R} x {R} each": 0.5 / predicted(16, R) for R in (2, 4, 8)}
-covers = {"row along x": (32, 8), "column along x": (32, 8), "tile": (32, 32)}
-covers |= {f"{R} x {R} each": (16 * R, 16 * R) for R in (2, 4, 8)}
-far = {name: w * h / (2 * (w + h)) for name, (w, h) in covers.items()}
+passes = {"row along x": 32 + 1, "column along x": 1 + 1, "tile": 2}
+passes |= {"4 x 4 each": 2 / 4, "8 x 8 each": 2 / 8}
+covers = [(32, 8), (32, 8), (32, 32), (64, 64), (128, 128)]
 
-peak, bandwidth = (spec("H100 SXM", what) for what in ("fp32", "bandwidth"))
-clocks = peak / (2 * 128)  # a second, of all multiprocessors: 128 lanes in each
-at_most = {
-    name: min(1, near[name] * 128 * clocks / peak, far[name] * bandwidth / peak)
-    for name in near
-}
+per_byte = spec("H100 SXM", "bandwidth") / spec("H100 SXM", "fp32")
+near = [min(1, 1 / 4 / each) for each in passes.values()]
+far = [min(1, w * h / (2 * (w + h)) * per_byte) for w, h in covers]
+at_most = dict(zip(passes, map(min, near, far), strict=True))
 for name, share in at_most.items():
     print(f"{name:>14}: as written, at most {share:6.1%} of the peak")
 
 # %%
-# A *roofline* shows both limits at once. The axis along the bottom is the *arithmetic
-# intensity*, operations for each byte. Each step of the ladder has two marks, one for
-# each kind of byte. It cannot be faster than its lower mark.
+# Simon Boehm `has measured such a ladder`__, in CUDA C++ on an RTX A6000, in percent of
+# the library's product. Here are his numbers beside the model. (It is another card, and
+# a library does not reach the peak: compare the steps, not the heights.)
+#
+# __ https://siboehm.com/articles/22/CUDA-MMM
 
-xs = np.geomspace(0.01, 100, 200)
+BOEHM = {0: 0.013, 1: 0.085, 2: 0.128, 4: 0.687}
 
-
-def draw_limit(ax, intensities, slope, line, look, up):
-    ax.plot(xs, np.minimum(slope * xs, peak) / 1e12, color="black", ls=line, lw=1.2)
-    marks = np.array(list(intensities.values()))
-    heights = np.minimum(slope * marks, peak) / 1e12
-    ax.plot(marks, heights, ls="", mec="black", ms=9, **look)
-    together = {}  # marks that nearly cover each other share a label
-    for number, place in enumerate(zip(marks, heights, strict=True), 1):
-        together.setdefault(round(np.log10(place[0]), 1), []).append((number, place))
-    for group in together.values():
-        text = ", ".join(str(number) for number, _ in group)
-        style = {"textcoords": "offset points", "ha": "center"}
-        ax.annotate(text, group[0][1], (0, up), **style)
-
-
-# %%
-
-fig, ax = plt.subplots(figsize=(5.6, 4.4), layout="constrained")
-look = {"marker": "o", "color": BLUE, "label": "from L1 and shared memory"}
-draw_limit(ax, near, 128 * clocks, "--", look, 8)
-look = {"marker": "s", "color": ORANGE, "label": "from the card's memory"}
-draw_limit(ax, far, bandwidth, ":", look, -18)
-names = "\n".join(f"{number}: {name}" for number, name in enumerate(near, 1))
-ax.text(0.7, 0.04, names, transform=ax.transAxes, va="bottom", size=9)
-ax.set(xscale="log", yscale="log", xlim=(0.01, 100), ylim=(0.3, 150))
-ax.set_xlabel("operations for each byte from there")
-ax.set_ylabel("TFLOP/s, at most")
-ax.set_title("model: H100, float32 without tensor cores", size=11, loc="left")
+fig, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
+look = {"ls": "--", "lw": 1, "ms": 9, "mec": "black"}
+ax.plot(near, "o", color=BLUE, label="model: limit of L1 and shared memory", **look)
+ax.plot(far, "s", color=ORANGE, label="model: limit of the card's memory", **look)
+label = "measured by S. Boehm, another card"
+ax.plot(*zip(*BOEHM.items(), strict=True), "kX", ms=8, label=label)
+ax.set(yscale="log", ylim=(0.004, 1.7), ylabel="share of the peak, or of the library")
+percents = [0.01, 0.03, 0.1, 0.3, 1]
+ax.set_yticks(percents, [f"{share:.0%}" for share in percents])
+ax.minorticks_off()
+ax.set_xticks(range(5), [name.replace(" along", "\nalong") for name in passes])
 ax.spines[["top", "right"]].set_visible(False)
-ax.legend(frameon=False, fontsize=9, loc="upper left")
-best = max(at_most, key=at_most.get)
+ax.legend(frameon=False, fontsize=9, loc="lower right")
 fig.set_label(
-    "A modelled roofline of an H100: a slope for L1 and shared memory, one for the "
-    "card's memory, and the same flat roof. On the first slope, the column along x and "
-    f"the tile are side by side at {at_most['tile']:.0%} of the roof, the row along "
-    f"x far below. Only {best} comes near the roof, with {at_most[best]:.0%} of it."
+    "What each step of the ladder can reach on an H100, a model with two limits, on a "
+    f"logarithmic axis. Inside a multiprocessor, the row along x has {near[0]:.1%} of "
+    f"the peak, the column and the tile both {near[1]:.0%}, 4 x 4 each {near[3]:.0%}; "
+    "8 x 8 each comes near the roof. Measured shares from another card rise alike."
 )
 plt.show()
 
 # %%
-# Marks 2 and 3 are the surprise. A tile of 32 x 32 divides the loads from global memory
-# by 32, and on the first slope it wins *nothing*: as written, two passes for a
-# multiply-add before, two after. What it wins is on the other slope, and in waiting (a
-# load from L2 takes much longer). And a tile is yours: no other block can push it out,
-# as happens in a cache. The registers move the mark that counts: 2 / R passes. On this
-# card, a pass takes as long as four multiply-adds, so ``R = 8`` is where the two meet.
-#
-# Is it like that in reality? Simon Boehm `has measured such a ladder`__, in CUDA C++,
-# on an RTX A6000, in percent of the library's product: 1.3 with the row along ``x``,
-# 8.5 with the column, 12.8 with a shared tile, 68.7 with 8 x 8 elements a thread. The
-# tile wins something after all, and you will see one reason. Registers win most.
-#
-# __ https://siboehm.com/articles/22/CUDA-MMM
+# The second and third step are the surprise. A tile of 32 x 32 divides the loads from
+# global memory by 32, and inside the multiprocessor it wins *nothing*: two passes for a
+# multiply-add before, two after. What it wins is on the other limit, and in waiting (a
+# load from L2 takes much longer). And no other block can push it out, as happens in a
+# cache. The registers move the limit that counts: with ``R = 8``, a multiply-add takes
+# a quarter of a pass.
 #
 # What registers cost
 # -------------------
 #
-# A thread can have 255 registers, and 8 x 8 sums take 64 of them. The compiler tells,
-# for any GPU, here for an old one (compute capability 7.5) and an H100 (9.0). What does
-# not fit is *spilled*: stored to memory and loaded again.
+# A thread can have 255 registers, and 8 x 8 sums take 64 of them. What does not fit is
+# *spilled*: stored to memory and loaded again. A multiprocessor has 65 536 registers
+# for all its warps together. The compiler tells how many a kernel needs, for any GPU:
+# here for compute capability 7.5, an older one, and for 9.0, an H100.
 
 TYPES = "float32[:, ::1], float32[:, ::1], float32[:, ::1]"  # ::1: rows in one piece
 RECORDED = {  # with numba-cuda 0.30.4 and CUDA 13.0: registers, bytes spilled
-    (8, (7, 5)): (128, 0),
+    (1, (7, 5)): (47, 0),
     (1, (9, 0)): (32, 0),
-    (4, (9, 0)): (72, 0),
     (8, (9, 0)): (146, 0),
-    (16, (9, 0)): (255, 480),
 }
-needs, made = {}, {}
+needs = {}
 try:
     for R, cc in RECORDED:
         code = ptx.compile(square(16, R).kernel, TYPES, cc)
-        needs[R, cc], made[R, cc] = (code.registers, code.spill_bytes), code
-    print("compiled here:")
+        needs[R, cc] = code.registers, code.spill_bytes
 except ptx.NoCompilerError as missing:
     needs = RECORDED
     print(missing, "So these were compiled elsewhere:")
 
-# %%
-
-PLACES = {7: 32, 9: 64}  # for warps, however few registers they need
-for (R, (major, minor)), (registers, spilled) in needs.items():
-    warps = min(65536 // (registers * 256) * 8, PLACES[major])  # a block here has 8
-    print(
-        f"{R:>2} x {R:<2} {major}.{minor}: {registers:>3} registers, "
-        f"{spilled:>3} bytes spilled, {warps:>2} of {PLACES[major]} warps"
-    )
+for (R, cc), (registers, spilled) in needs.items():
+    most = 32 if cc == (7, 5) else 64  # warps, however few registers they need
+    warps = min(65536 // (registers * 256) * 8, most)  # a block here has 8
+    print(f"{R} x {R} for {cc[0]}.{cc[1]}: {registers} registers, ", end="")
+    print(f"{spilled} bytes spilled, {warps} of {most} warps")
 
 # %%
-# A multiprocessor has 65 536 registers. The more a thread takes, the fewer warps find
-# room. Fewer warps can hide less waiting, but these have more to do while they wait: 64
-# multiply-adds that do not depend on each other. With 16 x 16 the sums alone are more
-# than 255, and those that are spilled travel to memory and back. That is the end of
-# this way up.
-#
-# Does the machine code still have the loads that you wrote? In an H100's, ``LDS`` loads
-# from shared memory, and ``FFMA`` is a multiply-add.
-
-code = made.get((1, (9, 0)))
-found = code.sass if code else None
-loads_now = found.count(" LDS") / found.count(" FFMA") if found else 1.25
-print(f"tile: 2 loads for a multiply-add as written, {loads_now} in machine code")
-
-# %%
-# The compiler has seen that a thread reads four neighbours of ``a_tile``, one after the
-# other, and joined them into one load of 16 bytes (in 4 x 4, too). How many passes such
-# a load takes, the trace does not know: its limits hold for the kernel as written. The
-# machine code may do better, and a GPU has the last word.
+# The more registers a thread takes, the fewer warps find room. Fewer warps can hide
+# less waiting, but these have more to do while they wait: 64 multiply-adds that do not
+# depend on each other. With 16 x 16, the sums alone would be 256: too many.
 #
 # Right for 32, wrong for 33
 # --------------------------
 #
-# ``range(0, a.shape[1], T)`` never asked how many rounds there are. Most kernels of
-# this kind count them, and so can be wrong. Here is the tile again, with switches:
-
-
-def switched(rounds, fill=True, second_barrier=True, T=8):
-    @cuda.jit
-    def product(a, b, c):
-        a_tile = cuda.shared.array((T, T), np.float32)
-        b_tile = cuda.shared.array((T, T), np.float32)
-        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-        column, row = cuda.grid(2)
-        total = np.float32(0)
-        for turn in range(rounds(a.shape[1], T)):
-            at = turn * T
-            inside = row < a.shape[0] and at + tx < a.shape[1]
-            if inside or fill:
-                a_tile[ty, tx] = a[row, at + tx] if inside else np.float32(0)
-            inside = at + ty < b.shape[0] and column < b.shape[1]
-            if inside or fill:
-                b_tile[ty, tx] = b[at + ty, column] if inside else np.float32(0)
-            cuda.syncthreads()
-            for k in range(T):
-                total += a_tile[ty, k] * b_tile[k, tx]
-            if second_barrier:
-                cuda.syncthreads()
-        if row < c.shape[0] and column < c.shape[1]:
-            c[row, column] = total
-
-    return product
-
-
-# %%
-
-
-@cuda.jit(device=True)
-def up(k, T):
-    return (k + T - 1) // T
+# How many rounds does the tile take? ``up`` counted them: ``k / T``, rounded up. Here
+# are two other counts that one finds in kernels.
 
 
 @cuda.jit(device=True)
@@ -662,136 +466,62 @@ def from_grid(_k, _T):
     return cuda.gridDim.x
 
 
-wrong_ways = {
-    "as it should be": switched(up),
-    "k // T rounds": switched(down),
-    "gridDim.x rounds": switched(from_grid),
-    "no zeros": switched(up, fill=False),
-    "one barrier": switched(up, second_barrier=False),
+ways = {
+    "rounded up": tiled(8),
+    "k // T": tiled(8, down),
+    "gridDim.x": tiled(8, from_grid),
 }
-sizes = (8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 23, 7)
-
-# %%
-
+sizes = (8, 8, 8), (8, 32, 8), (8, 33, 8)
 runs = {}
-print(" " * 17 + "".join(f"{m} x {k} x {n}".rjust(14) for m, k, n in sizes))
-for name, kernel in wrong_ways.items():
+print("    rounds" + "".join(f"{m} x {k} x {n}".rjust(14) for m, k, n in sizes))
+for name, kernel in ways.items():
     verdicts = []
     for size in sizes:
         _, error = runs[name, size] = run(Step(kernel, (8, 8), (8, 8)), *size)
         verdicts.append("right" if error < 1e-6 else "WRONG")
-    print(f"{name:>16} " + "".join(verdict.rjust(14) for verdict in verdicts))
+    print(f"{name:>10}" + "".join(verdict.rjust(14) for verdict in verdicts))
 
 # %%
 # - ``k // T`` rounds down. It is right whenever ``T`` divides :math:`k`: for 32, and
 #   not for 33.
 # - ``gridDim.x`` counts the blocks along a row of :math:`C`. It is right for square
 #   matrices, and those are what one tests. The example in Numba's own documentation
-#   takes its count from there. `Readers found it wrong`__; today it is right if you
-#   launch it with a grid that covers the inputs, not only the product.
-# - *No zeros*: threads outside the matrix put nothing. Then the tile still holds the
-#   numbers of the round before, and they are added once more.
-# - *One barrier*: a thread fetches its next number while its neighbours still use the
-#   old one. It is right if there is only one round. On a GPU it is often right with
-#   more, too: it depends on who is late.
+#   takes its count from there. `Readers found it wrong`__; today it is right with a
+#   grid that covers the inputs, not only the product.
 #
 # __ https://github.com/numba/numba/issues/7324
 #
-# A check with odd sizes finds the first three. The trace tells more. It knows how many
-# of the numbers were touched at all, and it need not wait for an accident to see that
-# nothing orders two threads:
-
-m, k, n = size = (8, 33, 8)
-there = m * k + k * n + m * n
-for name in ("as it should be", "k // T rounds", "gridDim.x rounds"):
-    touched = runs[name, size][0].traffic.useful_bytes // 4
-    print(f"{name:>16}: {touched} of {there} numbers touched")
-race = runs["one barrier", size][0].races[0]
-print(f"     one barrier: a race for {race.array}{list(race.index)}")
-for access in (race.first, race.second):
-    print(f"  {access.kind} by thread {access.thread[:2]}: {access.site.source}")
-
-# %%
+# A check with odd sizes that differ finds both. What happens if a barrier is missing,
+# :doc:`/tutorials/3_kernels/06_when_a_kernel_goes_wrong` shows.
+#
 # A second use: turn the tile around
 # ----------------------------------
 #
 # Transposing a matrix uses each number once, so there is nothing to save. Still a tile
 # helps. Whoever reads along a row has to write down a column: 32 numbers into 32
-# sectors. A block can read a tile by rows, wait, and write it by rows, too. What turns
-# around is how it goes through the tile. (Each of 32 x 8 threads moves four numbers.)
+# sectors. A block can read a tile of 32 x 32 by rows, wait, and write it by rows, too,
+# as it goes through the *tile* down a column. But shared memory has 32 *banks*: word
+# ``w`` lies in bank ``w % 32``, and a bank gives one word in a pass. Which banks does a
+# warp want, if the rows of the tile are 32 or 33 numbers wide?
 
-
-@cuda.jit
-def transpose_plainly(x, out):
-    column, row = cuda.grid(2)
-    if row < x.shape[0] and column < x.shape[1]:
-        out[column, row] = x[row, column]
-
-
-def transpose_by_tile(wide):
-    @cuda.jit
-    def transpose(x, out):
-        tile = cuda.shared.array((32, wide), np.float32)
-        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-        left, top = 32 * cuda.blockIdx.x, 32 * cuda.blockIdx.y
-        for i in range(ty, 32, 8):
-            if top + i < x.shape[0] and left + tx < x.shape[1]:
-                tile[i, tx] = x[top + i, left + tx]
-        cuda.syncthreads()
-        for i in range(ty, 32, 8):
-            if left + i < out.shape[0] and top + tx < out.shape[1]:
-                out[left + i, top + tx] = tile[tx, i]
-
-    return transpose
-
+turns = {}
+for wide in (32, 33):
+    words = wide * np.arange(32) + 5  # column 5, all rows
+    turns[wide] = np.bincount(words % 32).max()
+    print(f"rows {wide} wide: the busiest bank takes {turns[wide]} passes")
 
 # %%
-
-turns = {
-    "plain": Step(transpose_plainly, (32, 8), (32, 8), row_along_x=True),
-    "tile, 32 wide": Step(transpose_by_tile(32), (32, 8), (32, 32), row_along_x=True),
-    "tile, 33 wide": Step(transpose_by_tile(33), (32, 8), (32, 32), row_along_x=True),
-}
-
-
-def turn_around(step, *shape):
-    x, out = rng.random(shape, dtype=np.float32), np.full(shape[::-1], -1, np.float32)
-    seen = traced(step, x, out)
-    assert np.array_equal(out, x.T)
-    assert not seen.problems
-    return seen
-
-
-print("                sectors a load   a store   passes through the tile")
-ways = {}
-for name, step in turns.items():
-    turn_around(step, 5, 35)
-    seen = turn_around(step, 32, 32)
-    ways[name] = max((found.ways for found in seen.bank_conflicts), default=1)
-    load, store = seen.sectors_per_load["x"], seen.sectors_per_store["out"]
-    through = "no tile" if name == "plain" else ways[name]
-    print(f"{name:>14} {load:12.0f} {store:12.0f} {through:>12}")
-
-# %%
-# With a tile, both sides are coalesced: 4 sectors. But with 32 columns, the reading of
-# the tile goes from one pass to 32. This is a *bank conflict*. Shared memory has 32
-# banks, and word ``w`` lies in bank ``w % 32``. A warp that reads down a column wants
-# the words ``32 * row + column``, all of one bank, and a bank gives one word a clock.
-# With a column more, unused, these are the words ``33 * row + column``: all banks once.
-# *Padding* costs 128 bytes and mends it.
-#
-# In the ladder there was no conflict, since the threads of a warp read neighbours in a
-# row of ``b_tile``, and the same number of ``a_tile``: one word for many threads costs
-# one pass.
+# All words in one bank: that is a *bank conflict*. A column more, unused, mends it, and
+# is called *padding*. (In the ladder the threads of a warp read neighbours, or the same
+# word, and one word for many threads costs one pass.)
 #
 # Measure
 # -------
 #
-# On any computer, the CPU's own ladder: NumPy's product is the library, and two loops
-# by Numba run on all cores. They differ as the first two steps did: one goes down the
-# columns of :math:`B`, the other along its rows. On a GPU, all steps for 4096 x 4096,
-# and the library through PyTorch, in ``float32``, with tensor cores forbidden and
-# allowed. (A product in Triton comes on a page of its own, later in this chapter.)
+# On any computer: NumPy's product is the library, and a loop by Numba runs on all
+# cores. On a GPU: all steps for 4096 x 4096, and the library through PyTorch, in
+# ``float32``, with tensor cores forbidden and allowed. (A product in Triton is in
+# :doc:`/tutorials/3_kernels/10_triton`.)
 
 import torch
 from numba import njit, prange
@@ -799,17 +529,7 @@ from numba import njit, prange
 from firstlight import Bench, best_device
 
 
-@njit(parallel=True)
-def down_columns(a, b, c):
-    for i in prange(c.shape[0]):
-        for j in range(c.shape[1]):
-            total = np.float32(0)
-            for k in range(a.shape[1]):
-                total += a[i, k] * b[k, j]
-            c[i, j] = total
-
-
-@njit(parallel=True)
+@njit("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])", parallel=True)
 def along_rows(a, b, c):
     for i in prange(c.shape[0]):
         for j in range(c.shape[1]):
@@ -819,30 +539,20 @@ def along_rows(a, b, c):
                 c[i, j] += a[i, k] * b[k, j]
 
 
-# %%
-
-bench = Bench("shared-memory", budget=2 if simulated() else 8)
+bench = Bench("shared-memory", budget=1 if simulated() else 8)
 small = 513
 a, b = (rng.random((small, small), dtype=np.float32) for _ in range(2))
 c, exact = np.zeros_like(a), a.astype(np.float64) @ b
-cost = {"n": small}
-on_cpu = {"NumPy": np.matmul, "Numba, along rows": along_rows}
-on_cpu["Numba, down columns"] = down_columns
-for name, function in on_cpu.items():
-    bench.time(name, function, a, b, c, **cost)
+for name, function in {"NumPy": np.matmul, "Numba, along rows": along_rows}.items():
+    bench.time(name, function, a, b, c, n=small)
     assert np.allclose(c, exact, rtol=1e-5), f"{name} is wrong"
-
-library = bench["NumPy"].median
-for name in on_cpu:
-    print(f"{name:>19}: {library / bench[name].median:6.1%} of the library's speed")
 
 # %%
 
 device = best_device()
 has_gpu = device.type == "cuda"
 n = side if device.type != "cpu" else small
-t_a, t_b = (torch.rand(n, n, device=device) for _ in range(2))
-t_c = torch.empty_like(t_a)
+t_a, t_b, t_c = (torch.rand(n, n, device=device) for _ in range(3))
 cost = {"n": n, "device": device}
 if has_gpu:
     cost["flops"] = 2 * n**3  # for the rate, and its part of what this GPU can do
@@ -852,21 +562,16 @@ def torch_product():
     torch.matmul(t_a, t_b, out=t_c)
 
 
-torch.set_float32_matmul_precision("highest")  # no tensor cores
-bench.time("torch", torch_product, **cost)
-if torch.version.cuda and has_gpu and torch.cuda.get_device_capability()[0] >= 8:
+bench.time("torch", torch_product, **cost)  # torch's default: no tensor cores
+if has_gpu and torch.version.cuda and torch.cuda.get_device_capability()[0] >= 8:
     torch.set_float32_matmul_precision("high")  # tensor cores, numbers cut to TF32
     bench.time("torch, TF32", torch_product, **cost)
     torch.set_float32_matmul_precision("highest")
 
 # %%
 
-climbed = {name: ladder[name] for name in ("row along x", "column along x")}
-climbed |= {
-    "tile": square(32),
-    "4 x 4 each": square(16, 4),
-    "8 x 8 each": square(16, 8),
-}
+large = {"tile": square(32), "4 x 4 each": square(16, 4), "8 x 8 each": square(16, 8)}
+climbed = ladder | large
 if not simulated():
     h_a, h_b = (rng.random((side, side), dtype=np.float32) for _ in range(2))
     d_a, d_b = cuda.to_device(h_a), cuda.to_device(h_b)
@@ -879,29 +584,13 @@ if not simulated():
         if has_gpu:
             share = bench["torch"].median / bench[name].median
             print(f"{name:>14}: {share:6.1%} of torch, model {at_most[name]:6.1%}")
-
-# %%
-
-
-if not simulated():
-    cost["bytes"] = 2 * 4 * side**2
-    del cost["flops"]
-    for name, step in turns.items():
-        bench.time(f"transpose, {name}", launch, step, d_a, d_c, **cost)
-        assert np.array_equal(d_c.copy_to_host(), h_a.T), name
-    if has_gpu:
-        cost["device"] = device
-        bench.time("transpose, torch", lambda: t_c.copy_(t_a.T), **cost)
 bench.show()
 
 # %%
-# On the CPU, the order of the loops alone decides much, for the same reason as on the
-# GPU: neighbours in memory should be used together. NumPy's library has tiles and
-# registers as well.
-#
-# With a GPU, compare each step with the model. A step above it had its loads joined. A
-# step below it waits for something that the model leaves out: addresses to compute, the
-# start and end of each round, loads that nothing hides.
+# With a GPU, compare each step with the model. A step above it had its loads joined by
+# the compiler, four numbers in one. A step below it waits for something that the model
+# leaves out: addresses to compute, the fetching, loads that nothing hides. On the CPU,
+# NumPy's library uses tiles and registers as well.
 #
 # Where this stops being true
 # ---------------------------
@@ -909,16 +598,15 @@ bench.show()
 # - *Tensor cores.* They multiply small matrices as a whole. An H100 computes
 #   :spec:`H100 SXM fp32` in ``float32`` without them, :spec:`H100 SXM tf32` with them
 #   in TF32 (numbers cut to 10 bits of fraction), :spec:`H100 SXM bf16` in
-#   ``bfloat16``. No step of this ladder comes near that, and no kernel in Numba uses
-#   them. For a plain product call the library. Write a kernel for what it does not
-#   have, such as a product with something unusual at its ends.
+#   ``bfloat16``. No kernel in Numba uses them. For a plain product call the library.
+#   Write a kernel for what it does not have.
 # - *Small or thin matrices.* With few outputs, large squares leave multiprocessors
 #   without a block. With few columns the product is a matrix-vector product, and
 #   memory decides.
 # - *Caches.* The column along ``x`` depends on what L1 keeps, and can come close to the
 #   tile. Tiles make sure; they do not always win.
 # - *The library* does more: loads of four numbers at once, the next tile fetched while
-#   this one is used, sizes chosen for each card and shape.
+#   this one is used.
 #
 # Exercise
 # --------
@@ -934,9 +622,13 @@ def loads(m, k, n, T, R):
 
 
 # %%
-# ``check`` knows the counts of the trace for some kernels, and a few ways to be wrong:
+# ``check`` compares with the counts of the trace:
 
-cases = [(8, 5, 16, 4, 2), (9, 5, 20, 4, 1), (17, 6, 9, 4, 2), (5, 3, 33, 2, 4)]
+cases = {
+    (8, 5, 16, 4, 2): "all of A is read once for each column of blocks, B for each row",
+    (9, 5, 20, 4, 1): "the last block hangs over the edge: round up",
+    (5, 3, 17, 2, 4): "zeros beyond the edge are no loads",
+}
 true = {}
 for case in cases:
     seen, error = run(square(*case[3:]), *case[:3])
@@ -944,43 +636,17 @@ for case in cases:
     true[case] = seen.counts("load", "global").sum()
 
 
-def mistakes(m, k, n, T, R):
-    S, wide = R * T, R * R * T
-
-    def read(across, down):
-        return m * k * across + k * n * down
-
-    over = blocks_for(m, S) * blocks_for(n, S) * blocks_for(k, T) * 2 * S * T
-    one = read(blocks_for(n, S), blocks_for(m, S)) / (m * n)
-    return {
-        "there are only whole blocks": read(n / S, m / S),
-        "the last block hangs over the edge: round up": read(n // S, m // S),
-        "a thread has R x R outputs": read(blocks_for(n, T), blocks_for(m, T)),
-        "a square is R * T wide": read(blocks_for(n, wide), blocks_for(m, wide)),
-        "blocks side by side all read A": read(blocks_for(m, S), blocks_for(n, S)),
-        "zeros beyond the edge are no loads": over,
-        "that is for one output, and all are asked for": one,
-    }
-
-
-# %%
-
-
 def check(answer):
-    if not callable(answer):
-        return "Not yet: give the function itself, check(loads)."
-    try:
-        given = {case: float(answer(*case)) for case in cases}
-    except Exception as error:
-        return f"Not yet: it raised {type(error).__name__}: {error}."
-    if given == true:
-        return "Right: exactly what the trace counts, for all of them."
-    for hint in mistakes(*cases[0]):
-        if all(np.isclose(given[case], mistakes(*case)[hint]) for case in cases):
-            return f"Not yet: {hint}."
-    case = next(case for case in cases if given[case] != true[case])
-    sizes = "{} x {} x {}, T = {}, R = {}".format(*case)
-    return f"Not yet. {sizes}: you say {given[case]:g}, the trace counts {true[case]}."
+    for case, hint in cases.items():
+        try:
+            given = float(answer(*case))
+        except Exception as error:
+            return f"Not yet: it raised {type(error).__name__}: {error}."
+        if given != true[case]:
+            told = "{} x {} x {}, T = {}, R = {}".format(*case)
+            told += f": you say {given:g}, the trace counts {true[case]}"
+            return f"Not yet. {told}. Hint: {hint}."
+    return "Right: exactly what the trace counts, for all of them."
 
 
 print(check(loads))
@@ -999,13 +665,9 @@ def loads_solution(m, k, n, T, R):
 print(check(loads_solution))
 
 # %%
-# All of :math:`A` is read once for each column of blocks, all of :math:`B` once for
-# each row of blocks. For sizes that fit, that is the old formula.
-#
-# Now write the kernels yourself. Two puzzles ask for them, and judge not only the
-# result, but every access: ``from firstlight.kernels.puzzles import PUZZLES``, then
-# ``PUZZLES["matmul"].task`` and ``PUZZLES["matmul"].check(kernel)``, and the same with
-# ``PUZZLES["transpose"]``.
+# For sizes that fit, that is the old formula. Now write the kernels yourself. Two
+# :doc:`puzzles </tutorials/3_kernels/11_puzzles>` ask for them, and judge every access:
+# ``matmul``, and ``transpose``, where you turn a tile around.
 #
 # Three lines to remember
 # -----------------------

@@ -786,9 +786,8 @@ print(check(row_rms_solution))
 # the other: a ``float32`` and an integer make a ``float64``, so make the integer a
 # ``float32`` first.
 #
-# For more practice there are puzzles, each with a judge that runs your kernel:
-# ``from firstlight.kernels.puzzles import PUZZLES``, then ``PUZZLES["dot"].task`` and
-# ``PUZZLES["dot"].check(kernel)``. Compile your answer, too.
+# For more practice there are :doc:`puzzles </tutorials/3_kernels/11_puzzles>`, each
+# with a judge that runs your kernel: try ``dot``. Compile your answer, too.
 #
 # Three lines to remember
 # -----------------------

@@ -155,34 +155,21 @@ from firstlight.imaging import plot_image
 
 def four(fit, residual, label):
     fig, axes = plt.subplots(2, 2, figsize=(5.6, 5.0), layout="constrained")
-    top = float(truth.max())
+    look = {"vmin": 0, "vmax": float(truth.max()), "stretch": "sqrt", "unit": None}
     images = {"truth": truth, "dirty image": dirty[0], "fit": fit}
     for ax, (title, image) in zip(axes.flat, images.items(), strict=False):
-        drawn = plot_image(
-            image, coords, ax=ax, vmin=0, vmax=top, stretch="sqrt", unit=None
-        )
+        drawn = plot_image(image, coords, ax=ax, **look)
         ax.set_title(title)
-    fig.colorbar(
-        drawn,
-        ax=axes[0],
-        label="Jy/arcsec²",
-        shrink=0.9,
-        ticks=[0, 0.05, 0.1, 0.2, 0.3],
-    )
-    drawn = plot_image(
-        residual,
-        coords,
-        ax=axes[1, 1],
-        vmin=-20,
-        vmax=20,
-        stretch="linear",
-        unit=None,
-        cmap="PuOr",
-    )
+    bar = fig.colorbar(drawn, ax=axes[0], label="Jy/arcsec²", shrink=0.9)
+    bar.set_ticks([0, 0.05, 0.1, 0.2, 0.3])
+    look |= {"vmin": -20, "vmax": 20, "stretch": "linear", "cmap": "PuOr"}
+    drawn = plot_image(residual, coords, ax=axes[1, 1], **look)
     axes[1, 1].set_title("left over")
     fig.colorbar(drawn, ax=axes[1], label="times the noise", shrink=0.9)
     fig.set_label(label)
 
+
+# %%
 
 with torch.no_grad():
     loose = model.cpu().predict_loose_visibilities(*measured[:2]).numpy()

@@ -115,7 +115,7 @@ class Fused:
             )
         self.parameter: Tensor = objective.model.bcube.base_cube  # type: ignore[attr-defined]
         self.image = torch.empty_like(self.parameter.detach())
-        self.pixels = self.image.numpy()
+        self.pixels, self.bend = self.image.numpy(), np.empty_like(self.image.numpy())
         self.separate = objective.separate or len(self.image) == 1
         self.area = objective.coords.cell_size**2
         data = objective.data
@@ -156,7 +156,7 @@ class Fused:
     def evaluate(self, gradient: Tensor, mean: Tensor, square: Tensor, adam: tuple[float, ...]) -> Tensor:
         """Run the passes: fill the gradient, or step where Adam's numbers are not zero."""
         parameters = self.parameter.detach().numpy()
-        run(kernels.image, len(self.sums), parameters, self.pixels)
+        run(kernels.image, len(self.sums), parameters, self.pixels, self.bend)
         chi2 = self.data()
         arrays = (tensor.numpy() for tensor in (gradient, mean, square))
         numbers = np.array(adam, self.pixels.dtype)
@@ -165,6 +165,7 @@ class Fused:
             len(self.sums),
             self.pixels,
             self.data.slope,
+            self.bend,
             parameters,
             self.has,
             *self.rules,

@@ -24,15 +24,18 @@ ROWS = 32  # of a block
 
 
 @part
-def softplus_row(parameters, line):
-    """Make intensities of a packed row, in ground order, between two zeros."""
+def softplus_row(parameters, line, bend):
+    """Make intensities of a packed row, in ground order, between two zeros; and their slopes, packed."""
     real, half = parameters.dtype.type, parameters.size // 2
     for side in range(2):
         source, target = side * half, (1 - side) * half + 1
         for j in range(half):
             x = parameters[source + j]
-            soft = (x + abs(x)) * real(0.5) + log1p(exp(-abs(x)))  # max(x, 0) would hide NaN
+            small = exp(-abs(x))
+            soft = (x + abs(x)) * real(0.5) + log1p(small)  # max(x, 0) would hide NaN
             line[target + j] = x if x > real(20) else soft  # as torch has it
+            inside = (real(1) if x > real(0) else small) / (real(1) + small)
+            bend[source + j] = real(1) if x > real(20) else inside
 
 
 @part
@@ -88,17 +91,14 @@ def entropy_row(row, prior, least, strength, line):
 
 
 @part
-def parameter_row(below, row, above, parameters, out):
+def parameter_row(below, row, above, bend, out):
     """Mix three rows of slopes, and carry them from the intensities to the parameters, packed."""
     real, half = row.dtype.type, row.size // 2
     for side in range(2):
         source, target = (1 - side) * half, side * half
         for j in range(half):
-            x = parameters[target + j]
-            small = exp(-abs(x))
-            inside = (real(1) if x > real(0) else small) / (real(1) + small)
             mixed = row[source + j] * real(0.5) + (below[source + j] + above[source + j]) * real(0.25)
-            out[target + j] = mixed * (real(1) if x > real(20) else inside)
+            out[target + j] = mixed * bend[target + j]
 
 
 @part
@@ -124,16 +124,17 @@ def sum_row(row):
 
 
 @kernel
-def image(task, parameters, out):
-    """Make the smoothed image."""
+def image(task, parameters, out, bend):
+    """Make the smoothed image; and the slope of each intensity by its parameter, for the way back."""
     npix = out.shape[1]
     blocks = (npix + ROWS - 1) // ROWS
     channel, first = task // blocks, task % blocks * ROWS
     last = min(first + ROWS, npix)
-    line, rows = np.zeros(npix + 2, out.dtype), np.zeros((3, npix), out.dtype)
+    line, rows, spare = np.zeros(npix + 2, out.dtype), np.zeros((3, npix), out.dtype), np.empty(npix, out.dtype)
     for i in range(first - 1, last + 1):
         if 0 <= i < npix:
-            softplus_row(parameters[channel, (i + npix // 2) % npix], line)
+            at = (i + npix // 2) % npix
+            softplus_row(parameters[channel, at], line, bend[channel, at] if first <= i < last else spare)
             smooth_row(line, rows[i % 3])
         else:
             rows[i % 3] = 0
@@ -156,7 +157,7 @@ def slope(task, sky, reference, dirty, spread, out, scale, sums):
 
 
 @kernel
-def update(task, sky, back, parameters, terms, strengths, rules, gradient, mean, square, adam, sums):
+def update(task, sky, back, bend, parameters, terms, strengths, rules, gradient, mean, square, adam, sums):
     """Add the regularizers' slopes to the data's, and carry them to the parameters; step, if Adam's numbers are given.
 
     ``terms`` says which of sparsity, variation and entropy there are, ``strengths`` how much of each in each
@@ -199,7 +200,7 @@ def update(task, sky, back, parameters, terms, strengths, rules, gradient, mean,
             at = (i - 1 + npix // 2) % npix
             values = parameters[channel, at]
             slope = scratch if adam[0] != 0 else gradient[channel, at]
-            parameter_row(rows[(i - 2) % 3], rows[(i - 1) % 3], rows[i % 3], values, slope)
+            parameter_row(rows[(i - 2) % 3], rows[(i - 1) % 3], rows[i % 3], bend[channel, at], slope)
             if adam[0] != 0:
                 adam_row(slope, values, mean[channel, at], square[channel, at], adam)
 

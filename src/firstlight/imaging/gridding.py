@@ -131,12 +131,17 @@ def same_shape(arrays: dict[str, Array]) -> list[Array]:
 
 def refuse_unusable(re: Array, im: Array, weight: Array) -> None:
     """Refuse what no mean can be made of."""
-    if not (np.isfinite(re).all() and np.isfinite(im).all()):
+    if not (all_finite(re) and all_finite(im)):
         raise ValueError("data_re and data_im must be finite; some are NaN or infinite. Drop the flagged visibilities.")
     if not (weight.min() >= 0 and weight.max() < np.inf):
         raise ValueError("weights must be finite and not negative. Drop the flagged visibilities.")
     if not weight.any(axis=1).all():
         raise ValueError(f"channel {int(np.argmin(weight.any(axis=1)))} has no weight above zero: leave it out")
+
+
+def all_finite(values: Array) -> bool:
+    """Look at the sum first, which is quicker to make: only finite numbers have a finite one."""
+    return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 def refuse_mirrored(u: Array, v: Array, re: Array, im: Array, samples: int = 5) -> None:

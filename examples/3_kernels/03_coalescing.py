@@ -206,7 +206,7 @@ compiled(strided_sum)
 # runs. Coalescing is decided then, by the 32 addresses, anew for each request. No
 # compiler can promise it. (``strided_sum`` has five loads for one in the source: the
 # compiler fetches four numbers before it adds the first. So more bytes are under way at
-# a time, :doc:`which it takes </tutorials/3_kernels/08_bytes_in_flight>` to keep a large
+# a time, as :doc:`it takes </tutorials/3_kernels/08_bytes_in_flight>` to keep a large
 # GPU's memory busy.)
 #
 # Where the law is not the whole story
@@ -424,7 +424,7 @@ cache = card(device).cache_bytes or 2**22
 STRIDES = (1, 2, 4, 8, 16, 32, 64)
 x = rng.random(2**25, dtype=np.float32)
 
-bench = Bench("coalescing", budget=40 if on_gpu else 1.5)
+bench = Bench("coalescing", budget=40 if on_gpu else 3)
 for stride in STRIDES:
     part = x[::stride]
     size = {"n": part.size, "bytes": 4 * part.size}

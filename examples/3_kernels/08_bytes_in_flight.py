@@ -125,7 +125,7 @@ largest = max(card(place).cache_bytes or 2**25 for place in ("cpu", str(device))
 lines = min(4 * largest // 64, 2**22)
 after, order = np.zeros(8 * lines, dtype=np.int64), np.arange(lines)
 
-bench = Bench("bytes-in-flight", budget=40 if on_gpu else 1.2)
+bench = Bench("bytes-in-flight", budget=40 if on_gpu else 2)
 CHAINS = (1, 2, 4, 8, 16, 32)
 size, steps = {"bytes": 64 * 2**15}, 2**15
 link(after, order)

@@ -477,7 +477,7 @@ print("the operation's gradient is right")
 # Value and gradient for many elements, each with the bytes that it moves. (CuPy is not
 # in the table, and Triton has a page of its own.)
 
-bench = Bench("kernels-in-pytorch", budget=8 if on_gpu else 1.5)
+bench = Bench("kernels-in-pytorch", budget=8 if on_gpu else 2.5)
 
 
 def time_both(label, way, kind, tensors):

@@ -271,7 +271,11 @@ def test_an_interrupt_waits_for_nothing_that_hangs(driver, tmp_path):
         while not Path(tmp_path / "started").exists() and doctor.poll() is None:
             time.sleep(0.05)
         doctor.send_signal(signal.SIGINT)
-        out, err = doctor.communicate(timeout=10)
+        try:
+            out, err = doctor.communicate(timeout=5)
+        except subprocess.TimeoutExpired:  # Python loses one that comes while it cleans up after an import
+            doctor.send_signal(signal.SIGINT)
+            out, err = doctor.communicate(timeout=10)
     assert (out, doctor.returncode) == ("", 130)
     assert err.startswith("firstlight: interrupted")
     assert err.count("\n") == 1

@@ -72,3 +72,21 @@ def test_the_checker_takes_right_answers(page, right):
 )
 def test_the_checker_says_what_is_wrong(page, wrong, hint):
     assert re.search(hint, page["check"](wrong))
+
+
+def test_a_reference_saves_the_digits_that_float32_has_not(page):
+    """The more signal there is for the noise, the more of them are lost without one."""
+    from_nothing, recentred = zip(*page["digits"].values(), strict=True)
+    assert from_nothing[-1] > 100 * from_nothing[0]
+    assert from_nothing[-1] > 1e-4
+    assert max(recentred) < 1e-4
+    assert recentred[-1] < from_nothing[-1] / 30
+
+
+@pytest.mark.parametrize("count", [1001, 30_011])
+def test_both_ways_without_cells_have_the_same_chi_squared(page, count):
+    """The page looks before the first step; after five they have parted by rounding alone."""
+    calls = [page["step_for"](count, by_nufft) for by_nufft in (True, False)]
+    for _ in range(5):
+        by_nufft, exact = (call() for call in calls)
+        assert by_nufft == pytest.approx(exact, rel=1e-3)

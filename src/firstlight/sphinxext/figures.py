@@ -48,6 +48,7 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
         (light.parent / "thumb" / f"{light.stem.rpartition('_')[0]}_thumb.png").unlink(missing_ok=True)
         dark = light.with_stem(light.stem + "_dark")
         fig.savefig(light, dpi=2 * DPI, transparent=True)
+        fig.set_layout_engine("none")  # it is laid out: to do it again takes as long as to draw
         with dark_ink(fig):
             fig.savefig(dark, dpi=2 * DPI, transparent=True)
         width = round(fig.get_figwidth() * DPI)

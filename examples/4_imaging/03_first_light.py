@@ -379,7 +379,7 @@ def step_for(count, by_nufft):
 # Both compute the same number, so check that first.
 
 counts = (10_000, 100_000, 299_796)
-number = Bench("any-number", budget=1.2)
+number = Bench("any-number", budget=1.7)
 for count in counts:
     both = {"NUFFT": step_for(count, True), "exact": step_for(count, False)}
     first = [call() for call in both.values()]
@@ -476,7 +476,7 @@ def make_step(on, side, exact):
 
 # %%
 
-bench = Bench("first-light", budget=1.5)
+bench = Bench("first-light", budget=1.2)
 for side in (npix, 512):
     for kind in ("cells", "exact"):
         cpu_step = make_step(torch.device("cpu"), side, kind == "exact")

@@ -1,0 +1,480 @@
+"""
+What does an interferometer measure?
+====================================
+
+No image. A pair of antennas measures one complex number at a time, a *visibility*.
+`An early tutorial of MPoL`__ downloads five arrays, ``uu``, ``vv``, ``weight``,
+``data_re`` and ``data_im``, and hands them to a GPU unseen. Here you make such arrays
+of skies that you know, look into them, and find out what they cannot tell you.
+
+__ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
+
+**You will learn**
+
+- what one pair of antennas measures, and what changes as the Earth turns;
+- to average visibilities, and to find out whether their weights tell the truth;
+- which skies an array cannot tell apart, whatever is done with its data;
+- what it takes to predict visibilities, and when a GPU should do it.
+
+**Time:** 20 minutes. **Needs:** any computer. With a GPU, the page measures that too.
+"""
+
+# %%
+# Predict
+# -------
+#
+# A wave from a source off to the side reaches one antenna before the other. Multiply
+# the two signals: what comes out depends on how many waves fit into the detour. So a
+# pair that stands :math:`b` apart, a *baseline*, sees the sky through stripes, a
+# *fringe*, of the width :math:`\lambda / b`, where :math:`\lambda` is the wavelength.
+#
+# 43 antennas make 43 · 42 / 2 pairs. Let each measure 332 times in a quarter of a day.
+# A visibility with u, v and weight takes 40 bytes. To *predict* one from an image, add
+# up all pixels, each times a wave: four operations a pixel, if the waves are at hand.
+
+import math
+from dataclasses import replace
+from textwrap import fill
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from firstlight.measure.specs import spec
+
+ARCSEC = math.pi / 180 / 3600
+wavelength = 299_792_458 / 230e9  # in metres, at 230 GHz
+for metres in (15, 150, 2500):
+    waves = metres / wavelength
+    print(f"{metres:>5} m: {waves:9,.0f} wavelengths, {1 / waves / ARCSEC:5.2f} arcsec")
+npix, nvis = 180, 43 * 42 // 2 * 332
+work = 4 * nvis * npix**2
+print(f"{nvis:,} visibilities: {40 * nvis / 1e6:.0f} MB")
+print(f"from 180 × 180 pixels: {work / 1e9:.0f} billion operations")
+for card in ("GTX 1080", "RTX 4090", "H100 SXM"):
+    print(f"{card:>8}: never under {1e3 * work / spec(card, 'fp32'):.2f} ms")
+
+# %%
+# The data are small (a thousand channels make 12 GB). The arithmetic is not, pixel by
+# pixel: a GPU's part. (:doc:`A fit </tutorials/4_imaging/03_first_light>` does with
+# less.) Now write down what happens to a visibility if its source moves by half a
+# stripe, or is wider than one.
+#
+# One pair, one number
+# --------------------
+#
+# Call :math:`u` and :math:`v` (``uu``, ``vv``) how far one antenna is to the east and
+# to the north of the other, in wavelengths, as the source sees it. A sky of brightness
+# :math:`I`, with :math:`l` to the east and :math:`m` to the north, has the visibility
+#
+# .. math::
+#
+#     V(u, v) = \iint I(l, m)\, e^{-2 \pi i (u l + v m)}\, \mathrm{d}l\, \mathrm{d}m.
+#
+# The real part (``data_re``) is the sky seen through the stripes, the imaginary part
+# (``data_im``) through stripes moved by a quarter. That is *one Fourier component* of
+# the sky. Take two baselines, a point that moves east, and a round glow that grows.
+
+from firstlight.imaging import GridCoords, Point, Ring, plot_image
+
+BLUE, ORANGE, GREEN, GREY = "#2e7ab0", "#d9762b", "#2f9e77", "#808890"
+grid = GridCoords(cell_size=0.03, npix=npix)
+east, north = grid.sky_coordinates()
+steps = np.linspace(0, 0.4, 6)  # arcsec
+fig, axes = plt.subplots(2, 2, figsize=(5.6, 5.4), layout="constrained")
+for (top, bottom), metres in zip(axes.T, (150, 450), strict=True):
+    u = metres / wavelength
+    fringe = np.cos(2 * np.pi * u * east * ARCSEC)
+    plot_image(fringe, grid, ax=top, stretch="linear", unit=None, cmap="gray")
+    top.plot(steps, 0 * steps, "o-", color=BLUE, mec="#fefefe", ms=7)
+    top.set(title=f"{metres} m to the east", xlim=(0.9, -0.9), ylim=(-0.9, 0.9))
+    moved = np.array([Point(1, east=x).visibilities(u, 0) for x in steps])
+    grown = np.array([Ring(1, 0, x + 1e-9).visibilities(u, 0) for x in steps])
+    bottom.add_patch(plt.Circle((0, 0), 1, fill=False, ls="--", ec=GREY))
+    bottom.plot(moved.real, moved.imag, "o-", color=BLUE, label="moves")
+    bottom.plot(grown.real, grown.imag, "s-", color=ORANGE, label="grows")
+    bottom.set(aspect="equal", xlabel="real, Jy", ylabel="imaginary, Jy")
+axes[1, 0].legend(frameon=False, loc="upper left", fontsize=9)
+fig.set_label(
+    "Above, stripes over the sky. Below, the visibility: as a point moves east it runs "
+    "along a circle, three times as far for 450 m as for 150 m. As a glow grows it "
+    "slides inwards, and only for 450 m to zero."
+)
+plt.show()
+
+# %%
+# *Phase is place, amplitude is size.* A move by half a stripe turns the phase by half a
+# circle, and leaves the amplitude. A source wider than a stripe lies on bright stripes
+# as on dark ones, and is gone. The longer the baseline, the sooner both happen.
+#
+# The Earth turns
+# ---------------
+#
+# Seen from the source the array turns, and each pair draws a piece of an ellipse in the
+# plane of u and v. The mirror image comes free: as a sky is a real number everywhere,
+# :math:`V(-u, -v)` is the complex conjugate of :math:`V(u, v)`, and tells nothing new.
+
+from firstlight.imaging.observe import block, flag, observe, uv_track, with_noise
+
+filled, look = {}, {"figsize": (5.6, 4.4), "layout": "constrained"}
+fig, axes = plt.subplots(2, 3, sharex=True, sharey=True, **look)
+plans = zip((0, 1, 6, 6, 6, 6), (-24, -24, -24, -60, 0, 30), strict=True)
+for ax, (hours, declination) in zip(axes.flat, plans, strict=True):
+    span = {"hour_angles": (-hours / 2, hours / 2), "n_times": 1 + 10 * hours}
+    u, v = uv_track(declination=declination, **span).uvw.T[:2] / wavelength
+    cells = grid.packed_cells(np.append(u, -u), np.append(v, -v))
+    share = filled[hours, declination] = np.unique(cells).size / npix**2
+    for sign, colour in ((1, BLUE), (-1, ORANGE)):
+        ax.plot(sign * u[::3] / 1e6, sign * v[::3] / 1e6, ".", ms=0.5, color=colour)
+    ax.set(xlim=(2, -2), ylim=(-2, 2), aspect="equal")
+    ax.set_title(f"{hours} h, δ = {declination}°\n{share:.1%} filled", fontsize=10)
+fig.supxlabel("u to the left, v upwards: million wavelengths", fontsize=11)
+fig.set_label(
+    f"The uv plane. In a moment 43 antennas fill {filled[0, -24]:.1%} of the cells, in "
+    f"6 hours {filled[6, -24]:.0%}. At declination 0 all tracks are level lines."
+)
+plt.show()
+
+# %%
+# (Every third pair is drawn.) The cells are those of the transform of the tutorial's
+# 180 × 180 pixels. *Most stay empty.* At declination :math:`\delta = 0` the ellipses
+# are lines, with empty rows between them. A source low in the sky foreshortens the
+# array.
+#
+# Noise, and the shortest spacing
+# -------------------------------
+#
+# Observe a ring of 0.25 Jy in a wide glow of 0.5 Jy. (A *jansky*, Jy, is the unit of
+# flux: how much of the sky's radio light arrives.) Every fourth antenna is noisy. The
+# *weight* of a visibility is :math:`1/\sigma^2`, where :math:`\sigma` is the noise of
+# the real part, and that of the imaginary part. Then move the ring to the centre
+# (``shift_phase_centre``), or its turning phases cancel in the means.
+
+from firstlight.imaging.adjust import shift_phase_centre
+
+place = {"east": 0.5, "north": -0.3}
+ring, glow = Ring(flux=0.25, radius=0.8, width=0.12), Ring(flux=0.5, radius=0, width=8)
+sky = [replace(part, **place) for part in (ring, glow)]
+sigma = np.where(np.arange(43) % 4 == 0, 0.06, 0.02)  # Jy, of each antenna
+seen = with_noise(observe(sky, uv_track(n_times=60)), sigma, seed=1)
+centred = shift_phase_centre(seen, **place).data[0]
+length, weight = np.hypot(seen.uu, seen.vv)[0], seen.weight[0]
+q = np.linspace(0, length.max(), 4000)
+alone, glowing = ring.visibilities(q, 0).real, glow.visibilities(q, 0).real
+look = {"fmt": "o", "ms": 5, "color": BLUE, "capsize": 2}
+
+
+def means(values, edges):
+    total = np.histogram(length, edges, weights=weight)[0]
+    return np.histogram(length, edges, weights=weight * values)[0] / total, total**-0.5
+
+
+# %%
+# Average what: the amplitudes, which everybody plots, or the complex numbers? Below,
+# the first twentieth of the plot once more.
+
+found = []
+fig, axes = plt.subplots(2, figsize=(5.6, 5.8), layout="constrained")
+limits = (length.max(), -0.12, 0.3), (1e5, 0, 0.8)
+for ax, (reach, low, high) in zip(axes, limits, strict=True):
+    edges = np.quantile(length[length <= reach], np.linspace(0, 1, 40))
+    real, error = means(centred.real, edges)
+    amplitude, middle = (means(a, edges)[0] for a in (np.abs(centred), length / 1e3))
+    found += [amplitude, real, error]
+    ax.plot(middle, amplitude, "s", ms=5, color=ORANGE, label="mean of amplitudes")
+    ax.errorbar(middle, real, error, **look, label="mean of complex numbers")
+    ax.plot(q / 1e3, alone + glowing, color=GREEN, label="closed form")
+    ax.plot(q / 1e3, alone, "--", color=GREEN, label="of the ring alone")
+    ax.axvspan(0, length.min() / 1e3, color=GREY, alpha=0.4, label="not measured")
+    ax.set(xlim=(0, reach / 1e3), ylim=(low, high), ylabel="Jy")
+axes[0].legend(frameon=False, fontsize=9)
+axes[1].set_xlabel("length of the baseline, thousand wavelengths")
+fig.set_label(
+    "Means of complex numbers follow the closed form, of amplitudes they level off. "
+    "Below: where nothing is measured, near zero, it rises to 0.75 Jy."
+)
+plt.show()
+faint = [1e3 * values[-1] for values in found[:3]]
+print("longest: amplitudes {:.1f} mJy, complex numbers {:.1f} ± {:.1f}".format(*faint))
+print(f"shortest: {found[4][0]:.2f} Jy, of {ring.flux + glow.flux:.2f} Jy")
+
+# %%
+# *Average complex numbers.* An amplitude is never negative, so in a mean of amplitudes
+# noise adds up and looks like a source. And *the flux is* :math:`V(0, 0)`, *which no
+# pair measures*: antennas cannot stand closer than they are wide. Two thirds of the
+# light are missing, and the data look perfect. Of what is wider than 0.6 of the widest
+# stripe most is lost. The cure is a more compact array, or a single dish.
+#
+# Do the weights tell the truth?
+# ------------------------------
+#
+# Means, :math:`\chi^2` and fits lean on them, and in real data they are often off by a
+# factor. ``check_weights`` compares neighbours in time, for what changes from one to
+# the next is mostly noise. Make yours wrong on purpose: by a factor of four; and as if
+# somebody had read SIGMA for WEIGHT, of `CASA's columns`__.
+#
+# __ https://casadocs.readthedocs.io/en/stable/notebooks/data_weights.html
+
+from firstlight.imaging import check_weights, scale_weights
+
+print(check_weights(replace(seen, weight=4 * seen.weight)), end="\n\n")
+misread = replace(seen, weight=seen.weight**-0.5)
+report = check_weights(misread)
+mended = scale_weights(misread, report)
+w = mended.weight
+promised, true = w.sum() ** -0.5, (w**2 / seen.weight).sum() ** 0.5 / w.sum()
+print(f"SIGMA: multiply by {report.worst:.3g}. Then the mean of all data has noise of")
+print(f"{1e6 * promised:.0f} µJy by its weights, and of {1e6 * true:.0f} µJy in truth")
+still = {}
+for antenna in (0, 1):
+    its_own = flag(mended, ~block(mended, antenna=antenna))
+    still[antenna] = check_weights(its_own).worst
+    print(f"antenna {antenna} alone: still to multiply by {still[antenna]:.2f}")
+
+# %%
+# The report's last column is what to multiply by: a quarter. ``scale_weights`` does it.
+# SIGMA is found out, too, but no factor mends it: now the noisy antennas count most.
+# Look antenna by antenna, as in the last lines; then take :math:`1/\mathrm{SIGMA}^2`.
+#
+# Units, mirror images, and a grid
+# --------------------------------
+#
+# The tutorial's data have u and v in *kilo-lambda*, thousands of wavelengths. Some
+# files hold every visibility twice, once as its mirror image, and the noise would seem
+# smaller by :math:`\sqrt{2}`. Both are refused. ``suggest_grid`` gives the finest
+# stripe three pixels; ``check_image_grid`` tells what the data cannot show on them.
+
+from firstlight.imaging import DirtyImager, check_image_grid, suggest_grid
+
+arrays = [seen.uu, seen.vv, seen.weight, seen.data.real, seen.data.imag]
+mirror = [sign * a for sign, a in zip((-1, -1, 1, 1, -1), arrays, strict=True)]
+tries = {"kilo-lambda": [arrays[0] / 1e3, arrays[1] / 1e3, *arrays[2:]]}
+tries["mirrored"] = [np.hstack(pair) for pair in zip(arrays, mirror, strict=True)]
+for name, wrong in tries.items():
+    try:
+        DirtyImager(grid, *wrong)
+    except ValueError as refusal:
+        print(fill(f"{name}: {refusal}", 84), end="\n\n")
+print(suggest_grid(seen, field=5.4))
+wide = check_image_grid(seen, suggest_grid(seen, field=30))
+print(fill(str(next(finding for finding in wide if finding.code == "scale")), 84))
+
+# %%
+# Two skies, one set of data
+# --------------------------
+#
+# The middle is not the only hole. Take 11 antennas and an hour. Find the place
+# :math:`(u_0, v_0)` farthest from every measured point, and cut a smooth cloud into
+# stripes of that fringe. This adds half of :math:`V`, moved by :math:`\pm(u_0, v_0)`:
+# into the holes.
+
+from firstlight.imaging.tracks import alma_antennas
+
+cloud = Ring(flux=0.25, radius=0, width=0.5, inclination=40, position_angle=60)
+few = uv_track(alma_antennas()[::4], hour_angles=(-0.5, 0.5), n_times=20)
+u, v = few.uvw.T[:2] / wavelength
+side = np.arange(-8e5, 8.1e5, 4e4)
+places = np.array([(a, b) for a in side for b in side if math.hypot(a, b) > 3e5])
+clear = [np.hypot(np.append(u, -u) - a, np.append(v, -v) - b).min() for a, b in places]
+u0, v0 = places[np.argmax(clear)]
+
+
+def added(u, v):
+    return (cloud.visibilities(u - u0, v - v0) + cloud.visibilities(u + u0, v + v0)) / 2
+
+
+stripes = 1 + np.cos(2 * np.pi * ARCSEC * (u0 * east + v0 * north))
+smooth = cloud.image(grid.cell_size, npix)
+skies = {"smooth": smooth, "striped": stripes * smooth}
+many = np.linspace(-1.5e6, 1.5e6, 151)
+change = np.abs(added(*np.meshgrid(many, many))) / cloud.flux
+
+# %%
+
+fig, axes = plt.subplots(1, 3, figsize=(5.6, 2.5), layout="constrained")
+for ax, (name, image) in zip(axes, skies.items(), strict=False):
+    plot_image(image, grid, ax=ax, vmax=0.4, stretch="linear", unit=None)
+    ax.set(title=name, xlim=(1.4, -1.4), ylim=(-1.4, 1.4), xlabel="arcsec", ylabel="")
+for sign, colour in ((1, BLUE), (-1, ORANGE)):
+    axes[2].plot(sign * u / 1e6, sign * v / 1e6, ".", ms=1, color=colour)
+axes[2].contour(many / 1e6, many / 1e6, change, [0.01, 0.1, 0.4], colors=GREEN)
+axes[2].set(title="uv plane", xlim=(1.5, -1.5), ylim=(-1.5, 1.5), aspect="equal")
+axes[2].set_xlabel("million wavelengths")
+fig.set_label(
+    "A smooth cloud; the same cloud cut into bright and black stripes; and the uv "
+    "plane: what the stripes add lies in two wide holes between the measured tracks."
+)
+plt.show()
+
+# %%
+# Does :math:`\chi^2` tell the two apart, with noise of 5 mJy? Do larger arrays? (*Total
+# variation*, TV, adds up how steep an image is.)
+
+import torch
+
+from firstlight.imaging import losses
+
+data = with_noise(observe([cloud], few), 5e-3, seed=2)
+models = {"smooth": cloud.visibilities(u, v)}
+models["striped"] = models["smooth"] + added(u, v)
+chi2, apart = {}, {}
+for name, model in models.items():
+    chi2[name] = float((data.weight * np.abs(data.data - model) ** 2).sum())
+    tv = losses.TV_image(torch.from_numpy(skies[name])[None])
+    print(f"{name:>7}: chi² {chi2[name]:.4f}, of {2 * u.size} numbers; TV {tv:.0f}")
+for count, hours, times in ((11, 1, 20), (11, 6, 120), (22, 1, 20), (43, 1, 20)):
+    span = {"hour_angles": (-hours / 2, hours / 2), "n_times": times}
+    track = uv_track(alma_antennas()[:: 44 // count], **span)
+    change = np.abs(added(*track.uvw.T[:2] / wavelength)) ** 2
+    apart[count, hours] = float(change.sum()) / 5e-3**2
+    print(f"{count} antennas, {hours} h: {apart[count, hours]:.2g} apart in chi²")
+
+# %%
+# *For these data the two are one sky.* Both are positive, have the same flux, and fit.
+# No algorithm finds out which is there, on any computer. If you get one of them all the
+# same, something else chose: a *prior*, what you expect of a sky. A fit that asks for
+# little TV, as in :doc:`First light </tutorials/4_imaging/03_first_light>`, prefers the
+# smooth one, right or wrong, and :math:`\chi^2` will not tell. More antennas do; a
+# longer track just so (25 apart is five sigma). *What was not measured comes back by
+# measuring it, or by assuming it.* Say which.
+#
+# Predicting an image
+# -------------------
+#
+# An image has no closed form. Add up its pixels: a wave is a factor for the column
+# times a factor for the row, so one of the two sums is a matrix product. The waves are
+# made in float64, as a phase of many turns has no digits to lose, and then rounded.
+
+
+def make_waves(u, v, grid):
+    """Cosines, and below them sines, along the columns and along the rows."""
+    east, north = grid.sky_coordinates()
+    turns = np.outer(u, east[0] * ARCSEC), np.outer(v, north[:, 0] * ARCSEC)
+    waves = (np.exp(2j * np.pi * each).astype(np.complex64) for each in turns)
+    return [torch.from_numpy(np.vstack([w.real, w.imag])) for w in waves]
+
+
+def direct_sum(image, along, up, area):
+    cosines, sines = (along @ image.T).chunk(2)
+    c, s = up.chunk(2)
+    parts = torch.stack([c * cosines - s * sines, -c * sines - s * cosines])
+    return parts.sum(-1) * area
+
+
+# %%
+# Check
+# -----
+#
+# Against the closed form of the striped cloud, at an odd number of baselines:
+
+image, pixel = torch.from_numpy(skies["striped"]).float(), grid.cell_size**2
+parts = direct_sum(image, *make_waves(u[:301], v[:301], grid), pixel)
+worst = np.abs(torch.complex(*parts).numpy() - models["striped"][:301]).max()
+assert worst < 1e-6 * cloud.flux, worst
+print(f"off by {worst / cloud.flux:.0e} of the flux, at most")
+
+# %%
+# Measure
+# -------
+#
+# What competes is the *non-uniform FFT* (NUFFT): one FFT on a grid twice as wide, and
+# some four hundred operations a visibility. So on a CPU the direct sum should win for
+# few visibilities only. On a GPU? It is thousands of sums that know nothing of each
+# other, done by a matrix product: nothing suits a GPU better.
+
+from firstlight import Bench, best_device
+from firstlight.imaging.nufft import visibilities
+
+device, rng = best_device(), np.random.default_rng(seed=3)
+counts = [100, 1000, 10_000] + [100_000] * (device.type != "cpu")
+fft = 5 * (2 * npix) ** 2 * math.log2((2 * npix) ** 2)
+bench = Bench("predict-visibilities", budget=1.6)
+for n in counts:
+    a, b = rng.uniform(-1.5e6, 1.5e6, (2, n))
+    pieces = [image, *make_waves(a, b, grid)]
+    size = {"n": n, "flops": 4 * n * npix**2}
+    print(f"{n:>7,}: {size['flops']:.1e} operations, NUFFT {fft + 400 * n:.1e}")
+    bench.time("direct sum", direct_sum, *pieces, pixel, **size)
+    bench.time("NUFFT", visibilities, image[None], a, b, grid.cell_size, n=n)
+    if device.type != "cpu":
+        there = [tensor.to(device) for tensor in pieces]
+        bench.time("direct sum, GPU", direct_sum, *there, pixel, device=device, **size)
+bench.show()
+
+# %%
+
+bench.plot()
+
+# %%
+# By operations the two are equal at about a hundred visibilities. But a matrix product
+# does more of them in a second than an FFT, so they cross later. The direct sum of ten
+# thousand on the newest GPU on record, against the NUFFT on the CPU beside it:
+# :timing:`predict-visibilities speedup "direct sum, GPU/cuda:0/n=10000" /
+# "NUFFT/cpu/n=10000" @gpu`. For millions take a NUFFT there, too: :doc:`The dirty image
+# </tutorials/4_imaging/02_dirty_image>` times both, on the way back.
+#
+# Where this stops being true
+# ---------------------------
+#
+# - *Wide fields.* The integral takes the sky to be flat and the antennas to see all of
+#   it alike, with no smearing by channel or time: ask ``check_image_grid``.
+# - *Real phases* are turned by the air, too. Data are calibrated before they come here.
+# - *Signs.* CASA and UVFITS have :math:`+2 \pi i` in the exponent. With the wrong sign
+#   the image is turned by half a circle (:doc:`/vocabulary`).
+#
+# Exercise
+# --------
+#
+# Write the visibility of a point: its flux in Jy, its place east and north in arcsec,
+# the baseline (east, north) in metres as the source sees it, and the frequency in Hz.
+
+
+def visibility(flux, east, north, baseline, frequency): ...
+
+
+def check(answer):
+    (b, c), nu, light = (120.0, -45.0), 115e9, 299_792_458
+    for flux, x, y in ((2.0, 0.0, 0.0), (1.0, 0.3, 0.0), (3.0, 0.2, -0.5)):
+        waves = (b * x + c * y) * ARCSEC * nu / light
+        mistakes = {
+            "the exponent is negative": -waves,
+            "a whole turn is 2π": waves / (2 * np.pi),
+            "arcsec are not radians": waves / ARCSEC,
+            "in wavelengths, not in thousands of them": waves / 1e3,
+            "u is metres × frequency / c": waves * (light / nu) ** 2,
+            "east goes with east": (c * x + b * y) * ARCSEC * nu / light,
+        }
+        values = {h: flux * np.exp(-2j * np.pi * t) for h, t in mistakes.items()}
+        try:
+            got = complex(answer(flux, x, y, (b, c), nu))
+        except Exception as error:
+            return f"visibility raised {type(error).__name__}: {error}"
+        if not np.isclose(got, flux * np.exp(-2j * np.pi * waves)):
+            hint = "flux × exp(-2πi (u l + v m)), a complex number"
+            hint = next((h for h in values if np.isclose(got, values[h])), hint)
+            return f"At ({x}, {y}) arcsec it gave {got:.3f}. Hint: {hint}."
+    return "Right: you know what a pair of antennas measures."
+
+
+print(check(visibility))
+
+# %%
+
+# solution
+
+
+def visibility_solution(flux, east, north, baseline, frequency):
+    u, v = (metres * frequency / 299_792_458 for metres in baseline)
+    return flux * np.exp(-2j * np.pi * (u * east + v * north) * ARCSEC)
+
+
+print(check(visibility_solution))
+
+# %%
+# Three lines to remember
+# -----------------------
+
+print("1. Phase is place, amplitude is size. Average complex numbers: amplitudes")
+print(f"   gave {faint[0]:.0f} mJy where there was nothing.")
+print("2. Check units, mirror images and weights before anything else.")
+print(f"3. The shortest pair saw {found[4][0]:.2f} of 0.75 Jy. A striped cloud fits as")
+print("   well as a smooth one. What was not measured, a prior chose.")

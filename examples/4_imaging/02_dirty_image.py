@@ -1,0 +1,480 @@
+"""
+What can you see before you fit?
+================================
+
+Visibilities can be carried back to the sky at once, without a model. The result is the
+*dirty image*. You look at it first, so you should know what in it is sky, what is
+telescope, and how wrong it is *computed*: one way is fast and wrong at the edges, one
+is exact and slow, and one lets you choose.
+
+**You will learn**
+
+- why the dirty image is the sky convolved with the *dirty beam*, exactly;
+- what weights trade: resolution against noise;
+- to write a gridding kernel for a GPU, and to see what gridding does to an image;
+- to choose between gridding, a NUFFT and the direct sum, by time *and* error.
+
+**Time:** 20 minutes. **Needs:** any computer. On a CUDA GPU your kernel runs on it.
+"""
+
+# %%
+# Predict
+# -------
+#
+# A visibility :math:`V_k`, measured at :math:`(u_k, v_k)` with the weight :math:`w_k`,
+# is the amplitude of a wave on the sky. The dirty image is the weighted mean of waves:
+#
+# .. math::
+#
+#     I = \frac{\sum_k w_k \mathrm{Re}\, V_k e^{2 \pi i (u_k l + v_k m)}}{\sum_k w_k}
+#
+# Three ways to compute it, for :math:`M` visibilities (16 bytes each, in ``float32``)
+# and :math:`N` pixels:
+#
+# - *The direct sum* adds every wave at every pixel: :math:`4 M N` operations.
+# - *Gridding* adds each visibility to a cell of a grid: two additions. Then it makes
+#   one fast Fourier transform (FFT), of about :math:`5 N \log_2 N` operations.
+# - *A NUFFT* (non-uniform FFT) adds each to a patch of cells, as many on a side as you
+#   want digits, and one. Its cells are half as wide, so its FFT has :math:`4 N` cells.
+
+from firstlight.measure.specs import spec
+
+npix, flops = 180, {"direct": 4 * 180**2, "NUFFT, 6 digits": 4 * 7**2, "gridding": 2}
+for card in ("RTX 4090", "H100 SXM"):
+    print(f"{card}, {npix} x {npix} pixels, 100 million visibilities, at least:")
+    for name, each in flops.items():
+        floor = max(16 / spec(card, "bandwidth"), each / spec(card, "fp32"))
+        print(f"  {name:>15}: {1e3 * 1e8 * floor:7.2f} ms")
+
+# %%
+# Memory sets the floor of the last two: on paper a NUFFT takes no longer than gridding.
+# Write down: how long does it really take? And how wrong is a gridded image?
+#
+# Sky, beam, dirty image
+# ----------------------
+#
+# Here is a disk whose true image you know, seen by 43 antennas (how, is told by
+# :doc:`/tutorials/4_imaging/01_visibilities`). ``DirtyImager`` makes two images: of the
+# data, and of what the same telescope would show of a point of 1 Jy in the centre. That
+# is the *dirty beam*. (In MPoL 0.1 this was ``get_dirty_image`` of a ``Gridder``. A
+# ``Gridder`` is a ``DataAverager`` here, for fits.)
+
+import math
+from importlib.util import find_spec
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+from firstlight import Bench, best_device
+from firstlight.imaging import DirtyImager, GridCoords, Point, fit_beam, plot_image
+from firstlight.imaging.coordinates import ARCSEC, packed_to_sky
+from firstlight.imaging.nufft import adjoint
+from firstlight.imaging.observe import observe, uv_track, with_noise
+from firstlight.imaging.skies import protoplanetary_disk, sky_image
+from firstlight.imaging.waves import by_gridding
+from firstlight.kernels import blocks_for, cuda, simulated
+
+# %%
+
+device = best_device()
+on_cuda = device.type == "cuda" and not simulated()
+coords = GridCoords(cell_size=0.03, npix=npix)
+track = uv_track(n_times=100 if on_cuda else 17)
+
+disk = protoplanetary_disk(flux=0.25, size=1.7)
+truth = sky_image(disk, coords.cell_size, npix)
+seen = with_noise(observe(disk, track), 5e-3, seed=1)
+u, v, data, weight = (each[0] for each in (seen.uu, seen.vv, seen.data, seen.weight))
+imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
+dirty, beam = (cube[0] for cube in imager.get_dirty_image(weighting="natural"))
+
+# %%
+
+
+def maps(images, unit, ticks, label, **look):
+    fig, axes = plt.subplots(1, 3, figsize=(5.6, 3.3), layout="compressed")
+    for ax, (title, image) in zip(axes, images.items(), strict=True):
+        drawn = plot_image(image, coords, ax=ax, unit=None, **look)
+        ax.set_title(title, size=10)
+        ax.set(xticks=[2, 0, -2], yticks=[], xlabel="arcsec", ylabel="")
+    bar = {"location": "bottom", "aspect": 40, "ticks": ticks, "label": unit}
+    fig.colorbar(drawn, ax=axes, **bar)
+    fig.set_label(label)
+
+
+label = "The truth, a disk with two rings; the beam, a core with ripples down to "
+label += f"{beam.min():.0%} of it; the dirty image, blurred rings in a dark bowl."
+panels = {"truth": truth / truth.max(), "beam": beam, "dirty": dirty / dirty.max()}
+maps(panels, "of the peak", [0, 0.1, 0.3, 1], label, vmin=-0.06, vmax=1)
+plt.show()
+
+# %%
+# An exact identity
+# -----------------
+#
+# All of this is linear. A point elsewhere gives the same beam, moved there. A sky is a
+# sum of points. So *the dirty image is the sky convolved with the dirty beam*, exactly.
+# Test it with three points. (The beam is made twice as wide, to be moved about.)
+
+points = [Point(1.0), Point(0.7, east=1.2, north=-2.1), Point(-0.4, -1.5, 0.63)]
+three = observe(points, track).data[0]
+measured = (u, v, weight, three.real, three.imag)
+image = DirtyImager(coords, *measured).get_dirty_image(weighting="natural")[0][0]
+twice = GridCoords(coords.cell_size, 2 * npix)
+wide_beam = DirtyImager(twice, *measured).get_dirty_beam(weighting="natural")[0]
+convolved = np.zeros((npix, npix))
+for point in points:
+    column = round(npix / 2 + point.east / coords.cell_size)
+    row = round(npix / 2 - point.north / coords.cell_size)
+    convolved += point.flux * wide_beam[row : row + npix, column : column + npix]
+identity = np.abs(image - convolved).max()
+assert identity < 1e-8, identity
+print(f"dirty image - moved beams: {identity:.0e} Jy/beam")
+
+# %%
+# So whatever the beam does to a point, it does to all of your sky. Its ripples, the
+# *sidelobes*, come from the gaps between the tracks in the plane of u and v.
+#
+# Which weights?
+# --------------
+#
+# You may image with other weights than the :math:`w_k = 1/\sigma_k^2` of the noise:
+#
+# - *natural*: :math:`w_k`, by the noise alone. Short baselines, the most, dominate.
+# - *uniform*: :math:`w_k / D`. :math:`D` is the sum of the weights in the cell of
+#   :math:`k`. So every filled cell counts the same, and long baselines get a voice.
+# - *Briggs*: :math:`w_k / (1 + f^2 D)`, with :math:`f = 5 \cdot 10^{-R}` times the root
+#   of :math:`\sum D / \sum D^2` over all cells. The number :math:`R`, *robust*, leads
+#   from uniform (-2) to natural (2).
+#
+# What does each give, and cost? The resolution is the width, at half its height, of a
+# Gaussian that fits the beam. An image of noise tells the noise. *Lowest*: a sidelobe.
+
+noise = with_noise(observe([], track), 5e-3, seed=2).data[0]
+of_noise = DirtyImager(coords, u, v, weight, noise.real, noise.imag)
+HOW = {"natural": ("natural", None), "robust 0.5": ("briggs", 0.5)}
+HOW["uniform"] = ("uniform", None)
+images, fitted, rms = {}, {}, {}
+print("weights       arcsec   µJy/beam  lowest")
+for name, how in HOW.items():
+    images[name] = imager.get_dirty_image(*how)[0][0]
+    noisy, its_beam = (cube[0] for cube in of_noise.get_dirty_image(*how))
+    fitted[name], rms[name] = fit_beam(its_beam, coords.cell_size), noisy.std()
+    size = f"{fitted[name].major:.2f} x {fitted[name].minor:.2f}"
+    print(f"{name:<10} {size} {1e6 * rms[name]:>7.1f} {its_beam.min():>9.1%}")
+print(f"natural, from its weights: {1e6 / np.sqrt(weight.sum()):.1f}")
+
+# %%
+# Natural weighting has the least noise, and you can know it beforehand:
+# :math:`1/\sqrt{\sum w_k}`. (The exercise asks for the others.) Uniform weighting has
+# the finest beam, more noise, and deep sidelobes. Robust 0.5 buys resolution cheaply.
+#
+# Two units, and a missing flux
+# -----------------------------
+#
+# A dirty image is in *Jy/beam*: a point of 1 Jy has a peak of 1, whatever the weights.
+# For all else the number depends on the beam. ``unit="Jy/arcsec^2"`` divides by the
+# area of the fitted Gaussian, so that you can compare with the sky:
+
+panels = {name: image / fitted[name].area for name, image in images.items()}
+flux = {name: image.sum() * coords.cell_size**2 for name, image in panels.items()}
+print("flux in the field, of 0.25 Jy:", *(f"{name} {flux[name]:.2f}" for name in flux))
+label = "Natural is blurred, uniform sharp and mottled. All are dark around the disk."
+maps(panels, "Jy/arcsec²", [0, 0.1, 0.2], label, vmin=-0.02, vmax=0.2)
+plt.show()
+
+# %%
+# Around the disk the image is *negative*, a bowl, and flux is missing. Both come from
+# what was not measured. The flux of a sky is its visibility at :math:`u = v = 0`, and
+# no baseline has the length zero. So a dirty image adds up to zero if you look far
+# enough: what is positive on the disk is negative around it. No weighting mends that. A
+# fit can, if it asks for a sky that is nowhere negative:
+# :doc:`/tutorials/4_imaging/03_first_light`.
+#
+# A gridding kernel
+# -----------------
+#
+# On a GPU, gridding is one thread a visibility, as in the last puzzle of
+# :doc:`/tutorials/3_kernels/11_puzzles`. The remainder ``%`` puts negative frequencies
+# at the end, where an FFT looks for them. Threads may meet in one cell, so they add
+# *atomically*. Taking the real part in the end stands for the mirror image of each
+# visibility, at :math:`(-u, -v)`.
+
+
+@cuda.jit
+def to_cells(u, v, re, im, grid_re, grid_im):
+    k = cuda.grid(1)
+    if k < u.size:
+        width, half = grid_re.shape[0], np.float32(0.5)
+        column = np.int32(math.floor(u[k] + half)) % width
+        row = np.int32(math.floor(v[k] + half)) % width
+        cuda.atomic.add(grid_re, (row, column), re[k])
+        cuda.atomic.add(grid_im, (row, column), im[k])
+
+
+def by_bincount(u, v, values):
+    column, row = (np.floor(x + np.float32(0.5)).astype(int) % npix for x in (u, v))
+    return np.bincount(row * npix + column, values, npix**2).reshape(npix, npix)
+
+
+# %%
+# Is it *exactly* ``np.bincount``? The order of threads changes how a sum is rounded
+# (:doc:`/tutorials/3_kernels/05_reductions`). So check with small whole numbers:
+
+rng = np.random.default_rng(seed=3)
+few = rng.permutation(u.size)[:1501]  # an odd number
+cells = [(x[few] / coords.du).astype(np.float32) for x in (u, v)]
+whole = [rng.integers(-9, 10, few.size).astype(np.float32) for _ in range(2)]
+grids = [cuda.to_device(np.zeros((npix, npix), np.float32)) for _ in range(2)]
+to_cells[blocks_for(few.size, 128), 128](*map(cuda.to_device, cells + whole), *grids)
+for grid, values in zip(grids, whole, strict=True):
+    assert np.array_equal(grid.copy_to_host(), by_bincount(*cells, values))
+print(f"kernel and np.bincount: {few.size:,} visibilities, all cells equal")
+
+# %%
+# *Predict* what the atomics cost. A warp's 32 threads add at once, but those that meet
+# in one cell queue. Who meets depends on the order of your data. Count in a whole set:
+
+uvs = uv_track().uvw[:, :2].reshape(332, -1, 2) * (230e9 / 299_792_458 / coords.du)
+queue = {}
+for name, ordered in {"time": uvs, "baseline": uvs.transpose(1, 0, 2)}.items():
+    column, row = np.floor(ordered.reshape(-1, 2).T + 0.5)
+    warps = (row * npix + column)[: len(row) // 32 * 32].reshape(-1, 32)[::9]
+    queue[name] = np.mean([np.unique(w, return_counts=True)[1].max() for w in warps])
+    print(f"ordered by {name}: {queue[name]:.1f} of 32 threads queue at one cell")
+
+# %%
+# By time, a warp holds 32 baselines, and hardly two meet. By baseline, its threads
+# follow one track, and queue. What that costs, a GPU tells below.
+#
+# Check: the direct sum
+# ---------------------
+#
+# To see how wrong a grid is, you need the truth. In the exponent, rows and columns come
+# apart, so the direct sum is two products of matrices. (``x`` and ``y`` say how far a
+# wave turns from pixel to pixel. Without whole turns, ``float32`` has digits enough.)
+
+
+def direct(chunk, *given):
+    like = {"dtype": given[0].dtype, "device": given[0].device}
+    pixel = torch.arange(npix, **like) - npix / 2
+    image = torch.zeros(npix, npix, **like)
+    for re, im, x, y in zip(*(each.split(chunk) for each in given), strict=True):
+        up = 2 * math.pi * torch.outer(pixel, y)
+        east = 2 * math.pi * torch.outer(x, -1 - pixel)
+        c, s = torch.cos(up), torch.sin(up)
+        image += (c * re - s * im) @ torch.cos(east)
+        image -= (s * re + c * im) @ torch.sin(east)
+    return image
+
+
+wave = weight * data / weight.sum()
+turns = [x * coords.cell_size * ARCSEC for x in (u, v)]
+columns = [wave.real.copy(), wave.imag.copy(), *(x - np.round(x) for x in turns)]
+columns = list(map(torch.from_numpy, columns))
+exact = direct(16384, *columns).numpy()
+
+at = tuple(rng.integers(0, npix, (2, 101)))  # pixels, to check by the formula
+east, north = (ARCSEC * c[at] for c in coords.sky_coordinates())
+waves = np.exp(2j * np.pi * (np.outer(east, u) + np.outer(north, v)))
+by_formula = np.abs((waves @ wave).real - exact[at]).max() / exact.max()
+assert by_formula < 1e-12, by_formula
+print(f"direct sum: off by {by_formula:.0e} of the peak, at 101 pixels")
+
+# %%
+# Where is a gridded image wrong?
+# -------------------------------
+#
+# To put a visibility into the middle of its cell changes its frequency by up to half a
+# cell. In the centre of the field that does nothing. At the edge it turns the wave by
+# up to a quarter turn. Averaged over a cell, such waves are darker by
+# :math:`\mathrm{sinc}` of the place in the field, from -1/2 to 1/2. So divide by that?
+# Or share each visibility among 2 × 2 cells, half as wide, the nearer the more, and
+# divide by what *that* does? It is the method ``"gridding"`` of ``DirtyImager``.
+
+
+def to_image(grid):
+    return packed_to_sky(torch.fft.ifft2(grid, norm="forward").real)
+
+
+def nearest():
+    parts = (by_bincount(u / coords.du, v / coords.du, x) for x in columns[:2])
+    return to_image(torch.complex(*map(torch.from_numpy, parts))).numpy()
+
+
+fade = np.sinc((np.arange(npix) - npix // 2) / npix)
+off = {"nearest cell": nearest()}
+off["divided by sinc"] = nearest() / np.outer(fade, fade[::-1])
+off["2 x 2 cells"] = by_gridding(wave[None], u, v, coords)[0]
+off = {name: (image - exact) / exact.max() for name, image in off.items()}
+worst = {name: float(np.abs(image).max()) for name, image in off.items()}
+depth = 1 / np.sqrt(weight.sum()) / exact.max()  # the noise
+
+panels = {f"{name}\n{worst[name] / depth:.0f} x noise": 100 * off[name] for name in off}
+label = "Errors of gridded images. By the nearest cell they grow to the edges; divided "
+label += "by sinc, even more; with 2 x 2 cells all is pale. In units of the noise: "
+label += ", ".join(f"{x / depth:.0f}" for x in worst.values())
+look = {"vmin": -5, "vmax": 5, "stretch": "linear", "cmap": "PuOr"}
+maps(panels, "error, % of the peak", [-4, 0, 4], label, **look)
+plt.show()
+
+# %%
+# Above each map is its worst pixel. The division made the edges worse: only a part of
+# the error is darkening. The rest is *aliasing*: a grid's image is periodic, so what
+# belongs beyond one edge comes in at the other, and the division makes it brighter.
+# Sharing helps. Take better shapes, and patches as wide as your digits need, and you
+# have the NUFFT, the default of ``DirtyImager``, by `FINUFFT`__. Its error is a *knob*,
+# ``eps``.
+#
+# __ https://finufft.readthedocs.io/en/latest/
+#
+# Measure
+# -------
+#
+# From weighted visibilities to one image, in all rows. A CUDA GPU runs your kernel, and
+# the NUFFT if ``cufinufft`` is there. Any GPU runs the direct sum.
+
+bench, error = Bench("dirty-image", budget=1.7), {}
+
+
+def compare(name, call, *args):
+    made = torch.as_tensor(call(*args)).cpu().double().numpy()
+    error[name] = np.abs(made - exact).max() / exact.max()
+    on = device if "GPU" in name else "cpu"
+    bench.time(name, call, *args, n=u.size, device=on)
+
+
+def by_kernel(grid, *given):
+    grid.zero_()
+    on_card = [cuda.as_cuda_array(x) for x in (*given, *grid)]
+    to_cells[blocks_for(len(given[0]), 128), 128](*on_card)
+    return to_image(torch.complex(*grid))
+
+
+def by_nufft(digits, *given):
+    return adjoint(*given, coords.cell_size, npix, eps=10**-digits)
+
+
+# %%
+
+loose = [torch.from_numpy(x) for x in (wave[None] / coords.cell_size**2, +u, +v)]
+compare("direct", direct, 16384, *columns)
+error["direct"] = by_formula
+compare("nearest cell", nearest)
+compare("2 x 2 cells", by_gridding, wave[None], u, v, coords)
+for digits in (2, 4, 8, 12):
+    compare(f"NUFFT 1e-{digits}", by_nufft, digits, *loose)
+if device.type != "cpu":
+    single = [x.float().to(device) for x in columns]
+    compare("direct, GPU", direct, 16384, *single)
+if on_cuda:
+    given = [(x / coords.du).float().to(device) for x in loose[1:]] + single[:2]
+    grid = torch.zeros(2, npix, npix, device=device)
+    compare("nearest cell, GPU", by_kernel, grid, *given)
+    order = torch.from_numpy(np.lexsort((seen.time, *seen.antennas.T))).to(device)
+    compare("cell, by baseline, GPU", by_kernel, grid, *(x[order] for x in given))
+    moved = [x.to(device) for x in loose]
+    for digits in (2, 4, 8, 12) if find_spec("cufinufft") else ():
+        compare(f"NUFFT 1e-{digits}, GPU", by_nufft, digits, *moved)
+bench.show()
+
+# %%
+# Time alone would say: the nearest cell. With the error beside it, and the noise:
+
+fig, ax = plt.subplots(figsize=(5.6, 4), layout="constrained")
+spent = {name: 1e3 * bench[name].median for name in error}
+colours = {"cell": "#d9762b", "NUFFT": "#2e7ab0", "direct": "#8e5bb5"}
+for name, point in {x: (spent[x], error[x]) for x in error}.items():
+    marker, fill = ("s", "none") if "GPU" in name else ("o", None)
+    colour = next(colours[way] for way in colours if way in name)
+    ax.plot(*point, marker, color=colour, mfc=fill, ms=8)
+    ax.annotate(name, point, (9, -3), textcoords="offset points", size=10)
+ax.axhline(depth, color="#8a9199", ls="--", label="noise of the image")
+ax.set(xscale="log", yscale="log", xlabel="ms", ylabel="error, of the peak")
+ax.margins(x=0.25)
+ax.spines[["top", "right"]].set_visible(False)
+ax.legend(frameon=False)
+fig.set_label(
+    f"Error against time. Gridding is above the noise, {depth:.1%} of the peak; the "
+    f"nearest cell is off by {error['nearest cell']:.0%}. The NUFFT falls steeply, to "
+    f"{error['NUFFT 1e-12']:.0e} in {spent['NUFFT 1e-12']:.0f} ms. The direct sum is "
+    f"exact, and takes {spent['direct'] / spent['NUFFT 1e-12']:.0f} times as long."
+)
+plt.show()
+
+# %%
+# The NUFFT falls steeply: digits are cheap, and an ``eps`` below the noise is enough.
+# Gridding is quicker, for an error *above* the noise, which no later step can mend. The
+# direct sum is a good check, and no more: its time grows with the pixels, too. (On the
+# newest GPU on record it takes :timing:`dirty-image median "direct, GPU" @gpu`, and
+# your kernel with its FFT :timing:`dirty-image median "nearest cell, GPU" @gpu`.)
+#
+# Where this stops being true
+# ---------------------------
+#
+# - *A wide field.* A wider image has smaller cells. Fewer visibilities share one, and
+#   uniform weights move towards natural. If the sky is not flat: :doc:`/scope`.
+# - *Light from outside.* A bright source beyond the edge comes into a gridded image by
+#   aliasing, as a source that is not there. A NUFFT shows only its sidelobes.
+# - *float32*, as most GPUs prefer, has about 6 digits. For more, a NUFFT needs float64.
+#
+# Exercise
+# --------
+#
+# How deep is your image, before you make it? Write a function of ``weight``, which is
+# :math:`1/\sigma^2`, and of ``used``, the weights that you image with, for the noise of
+# the dirty image in Jy/beam. (A flagged visibility is zero in both.)
+
+
+def image_noise(weight, used): ...
+
+
+def check(answer):
+    some = np.array([1.0, 4.0, 0.25, 2.0])
+    natural, flagged = some.sum() ** -0.5, np.append(some, 0.0)
+    cases = [
+        (np.ones(4), np.ones(4), 0.5, "independent noise adds up as squares"),
+        (some, some, natural, "the weight is one over the square of sigma"),
+        (some, 7 * some, natural, "7 times the weights make the same image"),
+        (some, np.ones(4), 5.75**0.5 / 4, "a wave's noise is used / sqrt(weight)"),
+        (flagged, flagged, natural, "leave flagged visibilities out"),
+    ]
+    for weight, used, expected, hint in cases:
+        try:
+            with np.errstate(all="ignore"):
+                got = float(answer(weight.copy(), used.copy()))
+        except Exception as error:
+            return f"Not yet: that gave no number ({type(error).__name__})."
+        if not np.isclose(got, expected):
+            return f"Not yet: {got:.3g} should be {expected:.3g}. Hint: {hint}."
+    return "Right: you know the noise before you make the image."
+
+
+print(check(image_noise))
+
+# %%
+
+# solution
+
+
+def image_noise_solution(weight, used):
+    good = weight > 0
+    return np.sqrt(np.sum(used[good] ** 2 / weight[good])) / np.sum(used)
+
+
+print(check(image_noise_solution))
+for name, how in HOW.items():
+    *_, used = next(imager.weighted(0, *how, None))
+    told = 1e6 * image_noise_solution(weight, used)
+    print(f"{name:>10}: {told:.1f} µJy/beam, and was {1e6 * rms[name]:.1f}")
+
+# %%
+# Three lines to remember
+# -----------------------
+
+times = rms["uniform"] / rms["natural"], spent["NUFFT 1e-4"] / spent["nearest cell"]
+print(f"1. Dirty image = sky * beam. The finest has {times[0]:.1f} times the noise.")
+print("2. No baseline of length zero: flux is missing, in a bowl. Only a fit mends it.")
+print(f"3. The nearest cell is off by {worst['nearest cell']:.0%}. A NUFFT is as exact")
+print(f"   as you ask: with eps=1e-4, in {times[1]:.1f} times the time.")

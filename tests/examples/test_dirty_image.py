@@ -1,0 +1,157 @@
+"""What the page says of beams, weights and gridding, and its checker."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from firstlight.imaging import DirtyImager, fit_beam
+from firstlight.imaging.waves import by_direct_sum
+from firstlight.kernels import blocks_for, cuda
+
+PAGE = "4_imaging/02_dirty_image.py"
+
+
+def test_the_dirty_image_is_the_sky_convolved_with_the_beam(page):
+    assert page["identity"] < 1e-9
+    assert np.abs(page["image"]).max() > 0.5  # of points that are there
+
+
+def test_weights_trade_resolution_for_noise(page):
+    areas = [page["fitted"][name].area for name in ("natural", "robust 0.5", "uniform")]
+    noises = [page["rms"][name] for name in ("natural", "robust 0.5", "uniform")]
+    assert areas == sorted(areas, reverse=True)
+    assert areas[0] > 2 * areas[-1]
+    assert noises == sorted(noises)
+    assert noises[0] == pytest.approx(page["weight"].sum() ** -0.5, rel=0.05)
+
+
+def test_robust_half_is_cheap(page):
+    """Closer to natural in its noise than to uniform, and closer to uniform in its beam."""
+    natural, half, uniform = (page["rms"][name] for name in page["HOW"])
+    assert half - natural < 0.3 * (uniform - natural)
+    natural, half, uniform = (page["fitted"][name].major for name in page["HOW"])
+    assert natural - half > 0.5 * (natural - uniform)
+
+
+def test_the_exercise_tells_the_noise_that_was_seen(page):
+    for name, how in page["HOW"].items():
+        *_, used = next(page["imager"].weighted(0, *how, None))
+        told = page["image_noise_solution"](page["weight"], used)
+        assert told == pytest.approx(page["rms"][name], rel=0.05), name
+
+
+def test_flux_is_missing_in_a_bowl_in_every_weighting(page):
+    assert set(page["flux"]) == set(page["HOW"])
+    assert all(0 < flux < 0.2 for flux in page["flux"].values())
+    assert all(image.min() < -3 * page["rms"][name] for name, image in page["images"].items())
+
+
+def test_a_dirty_image_adds_up_to_nothing_far_enough(page):
+    """A window that fades towards the edges, as wide as this, sees next to nothing of the shortest baselines."""
+    seen, coords = page["seen"], type(page["coords"])(page["coords"].cell_size * 4, 720)
+    short = np.hypot(seen.uu, seen.vv) < coords.uv_limit
+    parts = (x[short] for x in (seen.uu, seen.vv, seen.weight, seen.data.real, seen.data.imag))
+    image = DirtyImager(coords, *parts, eps=1e-6).get_dirty_image("natural")[0][0]
+    window = np.blackman(coords.npix)
+    far = window @ image @ window * coords.cell_size**2 / page["fitted"]["natural"].area
+    assert abs(far) < 0.03 * page["flux"]["natural"]
+
+
+@pytest.mark.parametrize("count", [1, 31, 129])
+def test_the_kernel_adds_to_what_is_there_and_wraps_around(page, count):
+    rng = np.random.default_rng(seed=count)
+    npix = page["npix"]
+    u, v = (rng.uniform(-npix / 2 + 1, npix / 2 - 1, count).astype(np.float32) for _ in range(2))
+    values = [rng.integers(-9, 10, count).astype(np.float32) for _ in range(2)]
+    before = rng.integers(-9, 10, (npix, npix)).astype(np.float32)
+    grids = [cuda.to_device(before) for _ in range(2)]
+    arrays = [cuda.to_device(x) for x in (u, v, *values)]
+    page["to_cells"][blocks_for(count, 32), 32](*arrays, *grids)
+    for grid, given in zip(grids, values, strict=True):
+        expected = before.copy()
+        for x, y, value in zip(u, v, given, strict=True):
+            expected[int(np.floor(y + np.float32(0.5))), int(np.floor(x + np.float32(0.5)))] += value
+        np.testing.assert_array_equal(grid.copy_to_host(), expected)
+
+
+def test_data_ordered_by_baseline_queue(page):
+    assert page["queue"]["time"] < 2
+    assert page["queue"]["baseline"] > 10
+
+
+def test_the_direct_sum_is_the_package_s_and_does_not_depend_on_its_pieces(page):
+    few = slice(0, 997, 3)
+    some = [x[few] for x in page["columns"]]
+    image = page["direct"](50, *some).numpy()
+    expected = by_direct_sum(page["wave"][None, few], page["u"][few], page["v"][few], page["coords"])[0]
+    np.testing.assert_allclose(image, expected, atol=1e-12 * np.abs(expected).max())
+    np.testing.assert_allclose(page["direct"](1 << 20, *some).numpy(), image, atol=1e-12 * np.abs(image).max())
+
+
+def test_the_direct_sum_in_float32_has_six_digits(page):
+    """As a GPU runs it: the page says that whole turns are left out for this."""
+    image = page["direct"](4096, *(x.float() for x in page["columns"])).double().numpy()
+    assert np.abs(image - page["exact"]).max() < 2e-6 * page["exact"].max()
+
+
+def test_gridding_is_wrong_at_the_edges_and_division_makes_it_worse(page):
+    off = np.abs(page["off"]["nearest cell"])
+    assert off.max() > 3 * off[67:113, 67:113].max()
+    assert page["worst"]["divided by sinc"] > 1.5 * page["worst"]["nearest cell"]
+    assert page["worst"]["2 x 2 cells"] < 0.3 * page["worst"]["nearest cell"]
+
+
+def test_only_the_nufft_is_below_the_noise(page):
+    error, noise = page["error"], page["depth"]
+    assert min(error["nearest cell"], error["2 x 2 cells"]) > noise
+    for digits in (2, 4, 8, 12):
+        assert error[f"NUFFT 1e-{digits}"] < min(noise, 10**-digits)
+    assert error["direct"] < 1e-12
+
+
+def test_every_way_was_timed_beside_its_error(page):
+    assert {timing.label for timing in page["bench"].timings} == set(page["error"])
+
+
+def test_uniform_weights_move_towards_natural_in_a_wider_image(page):
+    """The page says so where it stops being true."""
+    measured = [page[name] for name in ("u", "v", "weight", "data")]
+    beams = []
+    for npix in (90, 360):
+        coords = type(page["coords"])(page["coords"].cell_size, npix)
+        imager = DirtyImager(coords, *measured[:3], measured[3].real, measured[3].imag, eps=1e-4)
+        beams.append(fit_beam(imager.get_dirty_beam("uniform")[0], coords.cell_size).area)
+    assert beams[1] > 1.05 * beams[0]
+
+
+def noise_by_loop(weight, used):
+    variance = sum(b**2 / a for a, b in zip(weight, used, strict=True) if b > 0)
+    return torch.tensor(variance).sqrt() / used.sum()
+
+
+def test_the_checker_takes_right_answers(page):
+    assert page["check"](page["image_noise_solution"]).startswith("Right")
+    assert page["check"](noise_by_loop).startswith("Right")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        (lambda weight, used: np.sum(used / np.sqrt(weight)) / used.sum(), "as squares"),
+        (lambda weight, used: np.sqrt(2 / weight.sum()), "as squares"),
+        (lambda weight, used: np.sqrt(np.sum(used**2 * weight)) / used.sum(), "square of sigma"),
+        (lambda weight, used: 1 / np.sqrt(used.sum()), "7 times the weights"),
+        (lambda weight, used: np.sqrt(np.sum(used**2 / weight)), "as squares|7 times"),
+        (lambda weight, used: 1 / np.sqrt(weight.sum()), re.escape("used / sqrt(weight)")),
+        (lambda weight, used: np.sqrt(np.sum(used**2 / weight)) / used.sum(), "flagged"),
+        (lambda weight, used: None, "TypeError"),
+        (lambda weight, used: 1 / 0, "ZeroDivisionError"),
+        (lambda weight, used: used / weight, "no number"),
+    ],
+)
+def test_the_checker_says_what_is_wrong(page, wrong, hint):
+    said = page["check"](wrong)
+    assert said.startswith("Not yet")
+    assert re.search(hint, said), said

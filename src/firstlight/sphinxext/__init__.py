@@ -8,12 +8,11 @@ from firstlight.sphinxext import (
     doctor,
     folds,
     gallery,
-    lanes,
     maths,
     notebooks,
     outputs,
-    possible,
     prose,
+    scripts,
     timings,
     watch,
     workers,
@@ -37,7 +36,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     notebooks.setup(app)
     timings.setup(app)
     doctor.setup(app)
-    possible.setup(app)
-    lanes.setup(app)
+    scripts.setup(app)
     app.add_directive("machines", Machines)
     return {"version": "1", "env_version": 3, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,90 @@
+"""What the page says of the ways without cells, and its checker."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+PAGE = "4_imaging/07_off_the_grid.py"
+
+
+def test_cells_get_worse_with_the_data_and_the_exact_form_does_not(page):
+    cells, exact = page["of_truth"]["cells"], page["of_truth"]["exact"]
+    assert cells[10**4] > 1.3
+    assert cells[10**5] > 2 * cells[10**4]
+    assert cells[10**6] > 5 * cells[10**5]
+    assert all(chi2 == pytest.approx(1, abs=4 / count**0.5) for count, chi2 in exact.items())
+
+
+def test_nights_repeat_the_tracks_with_other_noise(page):
+    u, v, data, weight = page["observed"](250_000)
+    night = page["night"].data.size
+    np.testing.assert_array_equal(u[:1000], u[night : night + 1000])
+    assert np.abs(data[:1000] - data[night : night + 1000]).min() > 0
+    rest = data[:night] - page["night"].data[0]
+    assert np.mean(weight[:night] * np.abs(rest) ** 2) / 2 == pytest.approx(1, abs=0.02)
+    assert len(u) == len(v) == len(weight) == 250_000
+
+
+@pytest.mark.parametrize("count", [1, 299, 10_000, 100_001])
+def test_as_many_visibilities_as_asked_for(page, count):
+    sizes = {len(part) for part in page["observed"](count)}
+    assert max(sizes) == min(sizes)
+    assert count <= max(sizes) <= 1.01 * count
+
+
+def test_angles_come_back_and_with_them_the_image(page):
+    assert np.degrees(page["wrong"].std()) < 5 < np.degrees(page["angles"].std())
+    assert page["chi2_before"] > 10
+    assert page["chi2_after"] == pytest.approx(1, abs=0.05)
+    assert page["off_known"] < page["off_after"] < page["off_before"] / 3
+
+
+def test_float32_falls_apart_and_re_centred_does_not(page):
+    plain, kept = zip(*(level.error.values() for level in page["levels"]), strict=True)
+    assert plain[0] < 1e-4
+    assert plain[-1] > 0.1
+    assert all(later > 10 * earlier for earlier, later in pairwise(plain))
+    assert max(kept) < 1e-4
+
+
+def test_the_line_is_a_parabola_through_the_truth(page):
+    for level in page["levels"]:
+        right = level.curves["float64"]
+        curve = np.polyfit(level.along, right, 2)
+        np.testing.assert_allclose(np.polyval(curve, level.along), right, atol=1e-6)
+        assert right.min() == pytest.approx(1, abs=0.05)
+
+
+def test_the_sliders_fit_onto_a_page(page):
+    sliders = page["Sliders"](page["ways"], page["levels"], "here")
+    assert len(sliders._repr_html_()) < 60_000
+    assert "25,000 times as strong" in str(sliders)
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        lambda w, r, at: len(w) * np.mean(w[at] * np.abs(r[at]) ** 2),
+        lambda w, r, at: (w[at] * (r[at] * r[at].conj()).real).sum() * w.size / at.size,
+    ],
+)
+def test_the_checker_takes_right_answers(page, right):
+    assert page["check"](right).startswith("Right")
+    assert page["check"](page["estimate_solution"]).startswith("Right")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        (lambda w, r, at: np.sum(w[at] * np.abs(r[at]) ** 2), "how many times more"),
+        (lambda w, r, at: np.mean(w[at] * np.abs(r[at]) ** 2), "look at the sum"),
+        (lambda w, r, at: np.sum(w[at] * np.abs(r[at])) * len(w) / len(at), "look at the sum"),
+        (lambda w, r, at: np.sum(w[at] * np.abs(r[at]) ** 2) * w.sum() / w[at].sum(), "does not depend on the batch"),
+        (lambda w, r, at: 1 / 0, "raised ZeroDivisionError"),
+        (lambda w, r, at: None, "raised TypeError"),
+        (lambda w, r, at: float("nan"), "look at the sum"),
+    ],
+)
+def test_the_checker_explains_wrong_answers(page, wrong, hint):
+    assert hint in page["check"](wrong)

@@ -1,0 +1,121 @@
+"""The sliders' numbers, in a terminal and on a page that has no script."""
+
+import base64
+import html
+import io
+import json
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from firstlight.imaging.sliders import Cost, Level, Sliders, across, duration, picture, up
+
+COSTS = {
+    "NUFFT <i>": Cost({10_000: 2e-3, 999_600: 0.0972}, 1e-3, 1e-7),
+    "exact": Cost({10_000: 1e-3, 999_600: 1.2e-3}, 1.1e-3, 0.0),
+}
+
+
+def level(signal=25.0, off=0.0):
+    along = np.linspace(-1, 1, 5)
+    right = 1 + 0.02 * along**2
+    ramp = np.linspace(0, 1, 48).reshape(6, 8)
+    curves = {"float64": right, "float32": right + off, "re-centred": right}
+    pictures = {"truth": (ramp, "gray", 'A ramp, "lopsided".')}
+    return Level(signal, along, curves, {"float32": off, "re-centred": 0.0}, pictures)
+
+
+class Tags(HTMLParser):
+    """Every tag with its attributes; complains of tags that are not closed."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.found, self.open = [], []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag not in ("img", "input"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_what_was_measured_is_told_from_the_model():
+    rows = Sliders(COSTS, [], "a machine").rows()
+    assert rows[0] == ("10,000", "2 ms", "1 ms")
+    assert rows[1] == ("100,000", "11 ms*", "1.1 ms*")
+    assert rows[2] == ("1,000,000", "97 ms", "1.2 ms")  # 999 600 were a million
+    assert rows[4] == ("100,000,000", "10 s*", "1.1 ms*")
+
+
+def test_it_is_whole_without_a_script():
+    shown = Sliders(COSTS, [level(), level(2500.0, 0.006)], "two <cores>")._repr_html_()
+    tags = Tags(shown).found
+    assert "NUFFT &lt;i&gt;" in shown
+    assert "<i>" not in shown
+    assert "two &lt;cores&gt;" in shown
+    sliders = [attrs for tag, attrs in tags if tag == "input"]
+    assert [one["name"] for one in sliders] == ["count", "signal"]
+    assert sliders[1]["max"] == "1"
+    assert not any("hidden" in attrs for tag, attrs in tags if tag in ("section", "svg", "table", "img", "details"))
+    assert sum(tag == "section" for tag, _ in tags) == 2
+    assert all(attrs["aria-label"] for tag, attrs in tags if tag == "svg")
+    assert all(attrs["alt"] == 'A ramp, "lopsided".' for tag, attrs in tags if tag == "img")
+    assert "6e-03 float32" in shown
+
+
+def test_the_script_gets_the_same_numbers():
+    shown = Sliders(COSTS, [level()], "here")._repr_html_()
+    told = json.loads(html.unescape(re.search(r'data-sliders="([^"]*)"', shown)[1]))
+    assert told["costs"]["exact"] == {"start": 1.1e-3, "slope": 0.0, "measured": [[10_000, 1e-3], [999_600, 1.2e-3]]}
+    assert told["signals"] == ["25"]
+
+
+def test_without_levels_there_is_one_slider():
+    tags = Tags(Sliders(COSTS, [], "here")._repr_html_()).found
+    assert [attrs["name"] for tag, attrs in tags if tag == "input"] == ["count"]
+
+
+def test_marks_beyond_the_picture_stay_at_its_edge_and_are_told():
+    inside, outside = (Sliders(COSTS, [level(off=off)], "here")._repr_html_() for off in (0.001, -5.0))
+    assert "belong farther out" in outside
+    assert "belong farther out" not in inside
+    heights = [float(y) for y in re.findall(r'<circle cx="[\d.]+" cy="(-?[\d.]+)"', outside.split("fl-level")[1])]
+    assert heights == [158.0] * 5
+
+
+def test_pictures_have_south_below_and_shades_beyond_the_ends_are_cut():
+    ramp = np.array([[-1.0, 0.0], [1.0, 3.0]]).repeat(16, 0).repeat(16, 1)
+    kind, data = picture(ramp, "gray").split(",")
+    assert kind == "data:image/webp;base64"
+    shades = imread(io.BytesIO(base64.b64decode(data)), format="webp")[..., 0]
+    np.testing.assert_allclose(shades[[8, 8, 24, 24], [8, 24, 8, 24]], [255, 255, 0, 0], atol=12)
+
+
+def test_the_chart_is_logarithmic_and_ends_at_its_ends():
+    assert across(1e4) == 50
+    assert across(1e8) == 400
+    assert across(1e6) == 225
+    assert up(1e-4) == up(1e-9) == 158
+    assert up(1e2) == up(1e5) == 12
+    assert up(0.1) == 85
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.99951, "1 s"), (0.9994, "999 ms"), (600, "600 s"), (1e-5, "0.01 ms")])
+def test_times_are_short(seconds, said):
+    assert duration(seconds) == said
+
+
+@pytest.mark.parametrize("costs", [{}, dict.fromkeys("abcd", COSTS["exact"])])
+def test_too_many_ways_are_refused(costs):
+    with pytest.raises(ValueError, match="room for 1 to 3 ways to take a step; got"):
+        Sliders(costs, [], "here")

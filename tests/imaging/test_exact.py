@@ -11,7 +11,7 @@ from direct import ARCSEC, CELL, baselines, field_filling, ratio_error, relative
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from firstlight.imaging import exact, nufft, padding, quadratic
+from firstlight.imaging import exact, nufft, padding, passes, quadratic
 from firstlight.imaging.coordinates import sky_to_packed
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.padding import fast_width
@@ -345,6 +345,89 @@ def test_channels_in_chunks_and_visibilities_in_chunks_change_nothing(monkeypatc
     assert ratio_error(parts.residuals().abs(), whole.residuals().abs()) < 1e-12
 
 
+@pytest.mark.parametrize("own_uv", [True, False])
+@pytest.mark.parametrize("chunk", [1, 37, NVIS - 1, NVIS, 10 * NVIS])
+def test_chunks_change_nothing(chunk: int, own_uv: bool) -> None:
+    seen = observe(20, nchan=2, own_uv=own_uv)
+    keep = 60 if chunk == 1 else NVIS
+    for name in ("u", "v", "weight", "data"):
+        setattr(seen, name, getattr(seen, name)[..., :keep])
+    whole, parts = seen.likelihood(), seen.likelihood(chunk=chunk)
+    for likelihood in (whole, parts):
+        likelihood.recentre(torch.tensor(field_filling(2, NPIX, 3)))
+    for name in ("kernel", "dirty", "c0"):
+        assert relative_error(getattr(parts, name), getattr(whole, name)) < 1e-12
+
+
+def saved(folder, seen: Observation, mode: str) -> list[np.ndarray]:
+    for name in ("u", "v", "data", "weight"):
+        np.save(folder / f"{name}.npy", getattr(seen, name))
+    return [np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("u", "v", "data", "weight")]
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+@pytest.mark.parametrize("own_uv", [True, False])
+def test_maps_of_files_are_read_and_left_as_they_are(tmp_path, mode: str, own_uv: bool) -> None:
+    seen = observe(20, nchan=2, own_uv=own_uv)
+    seen.data[1, 5] = np.nan
+    seen.weight = np.tile(seen.weight, (2, 1))
+    seen.weight[1, 5] = 0
+    maps = saved(tmp_path, seen, mode)
+    if mode == "c":  # what was changed for this process alone is what counts
+        maps[3][0, 7] = seen.weight[0, 7] = 0
+    likelihood = ExactLikelihood(*maps, CELL, NPIX, dtype=torch.float64, chunk=300)
+    seen.data[1, 5] = 0
+    image = torch.tensor(field_filling(2, NPIX, 1))
+    assert ratio_error(likelihood.chi_squared(image), seen.chi_squared(image)) < 1e-10
+    assert (maps[3] == seen.weight).all()
+    assert np.isnan(maps[2][1, 5])
+
+
+def test_an_empty_file_says_that_all_images_fit() -> None:
+    none = np.zeros(0)
+    likelihood = ExactLikelihood(none, none, none + 0j, none, CELL, 8)
+    assert likelihood(torch.ones(1, 8, 8)).item() == 0
+    assert likelihood.residuals().shape == (1, 0)
+
+
+def test_a_budget_of_memory_makes_chunks_or_says_what_was_wanted() -> None:
+    seen = observe(20, nchan=2, own_uv=True)
+    likelihood = seen.likelihood(memory=1e9)
+    assert (likelihood.chunk, likelihood.channels_at_once) == (nufft.CHUNK, 2)
+    with pytest.raises(
+        ValueError, match=r"memory is 0.1 MB, which is too little. At least \d+\.\d MB are needed: .*float32"
+    ):
+        seen.likelihood(memory=1e5)
+
+
+def test_without_memory_it_goes_on_with_smaller_chunks_and_says_so_once(monkeypatch) -> None:
+    seen, real = observe(20, nchan=2, own_uv=True), nufft.transform
+
+    def transform(values, x, *rest):
+        if len(x) > 130:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return real(values, x, *rest)
+
+    whole = seen.likelihood()
+    monkeypatch.setattr(nufft, "transform", transform)
+    with pytest.warns(RuntimeWarning, match="going on with 125 visibilities at once. chunk=125 would") as told:
+        likelihood = seen.likelihood()
+    assert (len(told), likelihood.chunk) == (1, 125)
+    likelihood.recentre(torch.tensor(seen.sky))
+    whole_image = torch.tensor(field_filling(2, NPIX, 1))
+    monkeypatch.undo()
+    whole.recentre(torch.tensor(seen.sky))
+    assert ratio_error(likelihood.chi_squared(whole_image), whole.chi_squared(whole_image)) < 1e-12
+
+
+def test_a_bar_is_drawn_where_it_is_asked_for(capsys) -> None:
+    seen = observe(20)
+    seen.likelihood()
+    assert capsys.readouterr().err == ""
+    seen.likelihood(progress=True)
+    assert "point-spread function" in capsys.readouterr().err
+
+
 def test_shared_baselines_share_one_kernel_and_own_weights_do_not() -> None:
     seen = observe(20, nchan=3)
     assert seen.likelihood().kernel.shape[0] == 1
@@ -366,7 +449,7 @@ def test_an_evaluation_reads_no_visibilities(monkeypatch) -> None:
     """It costs the same however many there are."""
     likelihood = observe(20).likelihood()
     monkeypatch.setattr(likelihood, "read", None)
-    monkeypatch.setattr(exact, "visibilities", None)
+    monkeypatch.setattr(passes, "at_once", None)
     value_and_gradient(likelihood, torch.tensor(field_filling(1, NPIX, 1)))
     assert likelihood.needs_recentring(torch.tensor(field_filling(1, NPIX, 1)))
 
@@ -480,7 +563,7 @@ class NoFloat64On(TorchDispatchMode):
 
 def without_float64(monkeypatch, device: str) -> None:
     """Let the rule for Apple's GPUs hold for a device that is here."""
-    for module in (nufft, exact, quadratic):
+    for module in (nufft, passes, quadratic):
         monkeypatch.setattr(module, "exact_place", lambda d: torch.device("cpu") if d.type == device else d)
 
 

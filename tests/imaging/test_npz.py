@@ -22,11 +22,13 @@ from astropy.utils.data import get_cached_urls
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from firstlight.imaging.limits import check_image_grid, suggest_grid
 from firstlight.imaging.npz import fetch_npz, read_npz, write_npz
 from firstlight.imaging.observe import block, channels, flag, observe, with_noise
 from firstlight.imaging.skies import Point, sky_visibilities
 from firstlight.imaging.tracks import uv_track
 from firstlight.imaging.visibilities import Visibilities
+from firstlight.imaging.weights import check_weights
 
 SKY = [Point(0.5, 1.0, 0.3), Point(0.1, -0.4, 0.9)]  # off-centre, and of no symmetry
 SIX = np.random.default_rng(1).normal(scale=(300, 300, 10), size=(6, 3))
@@ -70,6 +72,18 @@ def test_conjugated_files_have_the_source_on_the_other_side(tmp_path: Path) -> N
     opposite = [Point(p.flux, -p.east, -p.north) for p in SKY]
     assert turned.data == pytest.approx(sky_visibilities(opposite, turned.uu, turned.vv))
     assert np.abs(turned.data - right.data).max() > 0.3
+
+
+def test_taken_for_an_observation_it_is_checked_as_far_as_it_goes(tmp_path: Path) -> None:
+    seen = read_npz(saved(tmp_path / "a.npz"))
+    with pytest.raises(ValueError, match="give frequency="):
+        seen.observation()
+    taken = seen.observation([230e9, 231e9])
+    assert (taken.data == seen.data).all()
+    assert (taken.frequency.tolist(), taken.window.tolist()) == ([230e9, 231e9], [0, 0])
+    assert np.isnan(check_weights(taken).worst)  # no time is known
+    said = {f.code: f.severity for f in check_image_grid(taken, suggest_grid(taken))}
+    assert (said["units"], said["time"]) == ("ok", "note")
 
 
 def test_one_channel_may_stand_without_an_axis_and_baselines_be_shared(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import torch
 from direct import ARCSEC, CELL, baselines, field_filling, relative_error, sky_of, vis_of
 
-from firstlight.imaging import nufft
+from firstlight.imaging import nufft, spreading
 from firstlight.imaging.nufft import adjoint, visibilities
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
@@ -78,6 +78,67 @@ def test_chunks_change_nothing(chunk: int) -> None:
     sky, vis = torch.tensor(field_filling(2, 12)), complex_noise(2, 100, torch.float64)
     assert relative_error(visibilities(sky, u, v, CELL, chunk=chunk), visibilities(sky, u, v, CELL).numpy()) < 1e-13
     assert relative_error(adjoint(vis, u, v, CELL, 12, chunk=chunk), adjoint(vis, u, v, CELL, 12).numpy()) < 1e-13
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_budget_of_memory_makes_chunks(own: bool, monkeypatch) -> None:
+    sizes, real = [], nufft.transform
+    monkeypatch.setattr(nufft, "transform", lambda *a: sizes.append(len(a[1])) or real(*a))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)  # each has a grid of its own
+    u, v = per_channel(2, 100) if own else baselines(100)
+    sky, vis = torch.tensor(field_filling(2, 12)), complex_noise(2, 100, torch.float64)
+    seen, image = visibilities(sky, u, v, CELL), adjoint(vis, u, v, CELL, 12)
+    assert max(sizes) == 100
+    sizes.clear()
+    memory = 18_000 if own else 34_000
+    assert relative_error(visibilities(sky, u, v, CELL, memory=memory), seen.numpy()) < 1e-13
+    assert relative_error(adjoint(vis, u, v, CELL, 12, memory=memory), image.numpy()) < 1e-13
+    assert max(sizes) < 100
+    for call in (lambda: visibilities(sky, u, v, CELL, memory=1e4), lambda: adjoint(vis, u, v, CELL, 12, memory=1e4)):
+        with pytest.raises(ValueError, match=r"memory is 1e\+04 bytes, and the grids of \d .* 12 x 12 .* float32"):
+            call()
+
+
+def out_of_memory(limit: int, error: Exception):
+    """What transforms up to so many points, and then has no memory."""
+    real, sizes = nufft.transform, []
+
+    def transform(values, x, *rest):
+        sizes.append(len(x))
+        if len(x) > limit:
+            raise error
+        return real(values, x, *rest)
+
+    transform.sizes = sizes
+    return transform
+
+
+def test_without_memory_chunks_become_smaller_once_and_it_says_so(monkeypatch) -> None:
+    u, v = baselines(100)
+    sky, vis = torch.tensor(field_filling(2, 12)), complex_noise(2, 100, torch.float64)
+    seen, image = visibilities(sky, u, v, CELL), adjoint(vis, u, v, CELL, 12)
+    broken = out_of_memory(15, torch.OutOfMemoryError("CUDA out of memory"))
+    monkeypatch.setattr(nufft, "transform", broken)
+    with pytest.warns(RuntimeWarning, match="going on with 13 visibilities") as told:
+        assert relative_error(visibilities(sky, u, v, CELL), seen.numpy()) < 1e-13
+    assert len(told) == 1
+    assert broken.sizes == [100, 50, 25, *[13] * 7, 9]
+    with pytest.warns(RuntimeWarning, match="going on with 13"):
+        assert relative_error(adjoint(vis, u, v, CELL, 12), image.numpy()) < 1e-13
+    monkeypatch.setattr(nufft, "transform", out_of_memory(0, MemoryError("none at all")))
+    with pytest.raises(MemoryError, match="none at all"):
+        visibilities(sky, u, v, CELL)
+    monkeypatch.setattr(nufft, "transform", out_of_memory(15, RuntimeError("another fault")))
+    with pytest.raises(RuntimeError, match="another fault"):
+        visibilities(sky, u, v, CELL)
+
+
+def test_what_cufinufft_says_of_memory_is_understood() -> None:
+    with pytest.raises(torch.OutOfMemoryError, match="cufinufft, probably"), spreading.its_own_memory():
+        raise RuntimeError("Error creating plan.")
+    for error in (RuntimeError("device-side assert"), torch.OutOfMemoryError("Error of torch")):
+        with pytest.raises(type(error), match=str(error)), spreading.its_own_memory():
+            raise error
 
 
 def test_no_visibilities_at_all() -> None:

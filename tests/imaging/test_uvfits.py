@@ -28,7 +28,7 @@ from firstlight.imaging.observe import (
 )
 from firstlight.imaging.skies import Point, sky_visibilities
 from firstlight.imaging.tracks import uv_track
-from firstlight.imaging.uvfits import read_uvfits, total_intensity
+from firstlight.imaging.uvfits import read_phase_centre, read_uvfits, total_intensity
 from firstlight.imaging.uvfits_writer import write_uvfits, write_uvfits_like
 
 SKY = [Point(0.5, 1.0, 0.3), Point(0.1, -0.4, 0.9)]  # off-centre, and of no symmetry
@@ -128,6 +128,20 @@ def test_single_precision_keeps_times_to_a_tenth_of_a_millisecond(tmp_path: Path
     back = read_uvfits(tmp_path / "a")
     assert back.time == pytest.approx(seen.time - seen.time.min(), abs=1e-4)
     assert back.uu == pytest.approx(seen.uu, rel=1e-7)
+
+
+def test_the_phase_centre_stands_in_the_header_or_in_the_table_of_sources(tmp_path: Path) -> None:
+    write_uvfits(tmp_path / "a", few(), phase_centre=FIELD)
+    assert read_phase_centre(tmp_path / "a") == FIELD
+    columns = {"ID. NO.": ("1J", [1, 7]), "RAEPO": ("1D", [5.0, -90.0]), "DECEPO": ("1D", [6.0, 30.0])}
+    names = [fits.Column(name, code, array=values) for name, (code, values) in columns.items()]
+    table = fits.BinTableHDU.from_columns(names, name="AIPS SU")
+    axes = "DEC RA IF FREQ STOKES COMPLEX"
+    many = handmade(tmp_path / "b", GOOD, axes=axes, parameters={"SOURCE": 7}, tables=(table,))
+    assert read_phase_centre(many) == (270, 30)
+    with pytest.raises(ValueError, match="does not say where its phase centre is"):
+        read_phase_centre(handmade(tmp_path / "c", GOOD))
+    assert read_phase_centre(handmade(tmp_path / "d", GOOD, axes=axes)) == (1, 1)
 
 
 def test_executions_are_subarrays(tmp_path: Path) -> None:

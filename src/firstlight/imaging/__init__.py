@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from firstlight.imaging.crossval import split_cells, split_dartboard
     from firstlight.imaging.datasets import GriddedDataset
     from firstlight.imaging.dirty import DirtyImager
+    from firstlight.imaging.distributed import ShardedDataset, ShardedLikelihood
     from firstlight.imaging.exact import ExactLikelihood
     from firstlight.imaging.files import read_image, write_image
     from firstlight.imaging.fit import Fit, fit
@@ -20,10 +21,13 @@ if TYPE_CHECKING:
     from firstlight.imaging.gridding import DataAverager
     from firstlight.imaging.images import BaseCube, HannConvCube, ImageCube
     from firstlight.imaging.limits import check_image_grid, suggest_grid
+    from firstlight.imaging.minibatch import MiniBatches
     from firstlight.imaging.npz import read_npz
     from firstlight.imaging.observe import Observation
+    from firstlight.imaging.plan import plan
     from firstlight.imaging.plots import plot_image
     from firstlight.imaging.precomposed import GriddedNet
+    from firstlight.imaging.processes import processes
     from firstlight.imaging.skies import Point, Ring
     from firstlight.imaging.uvfits import read_uvfits
     from firstlight.imaging.uvfits_writer import write_uvfits
@@ -42,15 +46,20 @@ __all__ = [
     "GriddedNet",
     "HannConvCube",
     "ImageCube",
+    "MiniBatches",
     "Observation",
     "Point",
     "Ring",
+    "ShardedDataset",
+    "ShardedLikelihood",
     "check_image_grid",
     "check_weights",
     "convolve",
     "fit",
     "fit_beam",
+    "plan",
     "plot_image",
+    "processes",
     "read_image",
     "read_npz",
     "read_uvfits",
@@ -75,15 +84,20 @@ _HOME = {
     "GriddedNet": "precomposed",
     "HannConvCube": "images",
     "ImageCube": "images",
+    "MiniBatches": "minibatch",
     "Observation": "observe",
     "Point": "skies",
     "Ring": "skies",
+    "ShardedDataset": "distributed",
+    "ShardedLikelihood": "distributed",
     "check_image_grid": "limits",
     "check_weights": "weights",
     "convolve": "beams",
     "fit": "fit",
     "fit_beam": "beams",
+    "plan": "plan",
     "plot_image": "plots",
+    "processes": "processes",
     "read_image": "files",
     "read_npz": "npz",
     "read_uvfits": "uvfits",

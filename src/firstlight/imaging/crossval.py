@@ -115,10 +115,6 @@ def stack(datasets: Sequence[GriddedDataset]) -> GriddedDataset:
     """
     if len({dataset.coords for dataset in datasets}) != 1:
         raise ValueError(f"data sets to stack must share a grid; got {[dataset.coords for dataset in datasets]}")
-
-    def dense(values: torch.Tensor, dataset: GriddedDataset) -> torch.Tensor:
-        return values.new_zeros(dataset.mask.numel()).index_put((dataset.index,), values).reshape(dataset.mask.shape)
-
     return GriddedDataset(
         coords=datasets[0].coords,
         vis_gridded=torch.cat([dense(one.vis_indexed, one) for one in datasets]),
@@ -126,6 +122,11 @@ def stack(datasets: Sequence[GriddedDataset]) -> GriddedDataset:
         mask=torch.cat([one.mask for one in datasets]),
         nchan=sum(one.nchan for one in datasets),
     )
+
+
+def dense(values: torch.Tensor, dataset: GriddedDataset) -> torch.Tensor:
+    """Put what belongs to the filled cells into a cube, with zeros in the others."""
+    return values.new_zeros(dataset.mask.numel()).index_put((dataset.index,), values).reshape(dataset.mask.shape)
 
 
 def dartboard(dataset: GriddedDataset, rings: int, sectors: int) -> Ints:

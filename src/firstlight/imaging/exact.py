@@ -10,29 +10,21 @@ grid of twice the width gives both. Differences from I₀ are what makes float32
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from firstlight.imaging.measured import check_beam, check_measured, read_part, same_power
-from firstlight.imaging.nufft import (
-    CHUNK,
-    COMPLEX,
-    Array,
-    adjoint,
-    check_npix,
-    chunks,
-    exact_place,
-    sums_of_cosines,
-    to_tensor,
-    visibilities,
-)
-from firstlight.imaging.padding import check_width, fast_width, spread, transfer
+from firstlight.imaging.measured import check_beam, check_measured
+from firstlight.imaging.nufft import CHUNK, COMPLEX, Array, check_npix, to_tensor
+from firstlight.imaging.padding import check_width, fast_width, spread
+from firstlight.imaging.passes import Passes
+from firstlight.imaging.plan import plan
 from firstlight.imaging.quadratic import ChiSquared, dot, sum_type
+from firstlight.imaging.streaming import chunks
 
 
-class ExactLikelihood(nn.Module):
+class ExactLikelihood(Passes, nn.Module):
     """The sum of ``w |D − V(I)|²`` over all visibilities, from their point-spread function.
 
     The visibilities stay where they are (numpy arrays, maps of files, tensors) and are read in chunks, only to build
@@ -59,8 +51,13 @@ class ExactLikelihood(nn.Module):
         How many visibilities to read at once.
     channels_at_once
         How many channels to transform at once; by default all. It bounds the memory at 4096² and above.
+    memory
+        Bytes that the set-up, and a fit of a `GriddedNet`, may use beside the visibilities. Chunks and channels at once
+        become as small as that needs; `firstlight.imaging.plan` shows what it is used for.
     width
         The width of the padded grid: at least ``2 * npix - 1``; by default a width from there on that FFTs like.
+    progress
+        Whether to draw a bar on stderr for each pass over the visibilities; by default in a terminal, if it takes long.
 
     Examples
     --------
@@ -94,13 +91,18 @@ class ExactLikelihood(nn.Module):
         device: torch.device | str = "cpu",
         chunk: int = CHUNK,
         channels_at_once: int | None = None,
+        memory: float | None = None,
         width: int | None = None,
+        progress: bool | None = None,
     ) -> None:
         super().__init__()
         check_npix(npix)
-        self.cell_size, self.npix, self.chunk = cell_size, npix, chunk
+        self.cell_size, self.npix, self.chunk, self.progress = cell_size, npix, chunk, progress
         self.u, self.v, self.data, self.weight, self.factor = check_measured(u, v, data, weight, factor, chunk)
         nchan = len(self.data)
+        if memory is not None:
+            planned = plan(npix, nchan, self.nvis, device, dtype=dtype, shared=self.alike, memory=memory, chunk=chunk)
+            self.chunk, channels_at_once = planned.enough(), channels_at_once or planned.channels_at_once
         self.channels_at_once = channels_at_once or nchan
         self.width = fast_width(2 * npix - 1) if width is None else check_width(width, npix)
         self.exact_beam = None if beam is None else check_beam(to_tensor(beam, torch.float64), nchan, npix)
@@ -121,8 +123,9 @@ class ExactLikelihood(nn.Module):
     def respond(self, image: Tensor) -> Tensor:
         """Apply T: what the visibilities of an image put on its pixels, by one pair of FFTs."""
         seen = through(self.beam, image)
-        at_once = chunks(len(seen), self.channels_at_once)
-        parts = [spread(seen[at], self.kernel[at] if len(self.kernel) > 1 else self.kernel) for at in at_once]
+        at_once = list(chunks(len(seen), self.channels_at_once))  # a part of a padded image would keep all of it
+        kernels = (self.kernel[at] if len(self.kernel) > 1 else self.kernel for at in at_once)
+        parts = [spread(seen[at], kernel).contiguous() for at, kernel in zip(at_once, kernels, strict=True)]
         out = torch.cat(parts) if len(parts) > 1 else parts[0]
         return through(self.beam, out)
 
@@ -145,13 +148,6 @@ class ExactLikelihood(nn.Module):
         delta = image - self.reference
         curved, sloped = dot(delta, self.respond(delta)), 2 * dot(delta, self.dirty)
         return bool((torch.maximum(curved, sloped.abs()) > self.c0 + curved - sloped).any())
-
-    @torch.no_grad()
-    def residuals(self, image: Tensor | None = None) -> Tensor:
-        """Give D − V of an image, by default of the reference, for every visibility, in complex128."""
-        sky = self.seen_exactly(self.reference if image is None else image)
-        parts = ((at, *self.read(at)) for at in self.parts())
-        return torch.cat([data - self.model(sky, at, factor) for at, _, data, factor in parts], dim=-1)
 
     def replace(
         self,
@@ -177,16 +173,13 @@ class ExactLikelihood(nn.Module):
         """
         given = {"u": u, "v": v, "data": data, "weight": weight, "factor": factor}
         merged = {name: getattr(self, name) if new is None else new for name, new in given.items()}
-        taken = check_measured(**merged, chunk=self.chunk, nchan=len(self.reference))
-        kept = u is None and v is None and weight is None
-        kept = kept and (factor is None or same_power(factor, self.factor, self.parts()))
+        taken = check_measured(**merged, chunk=self.chunk, nchan=len(self.data))
+        kept = u is None and v is None and weight is None and self.same_kernel(factor)
         self.u, self.v, self.data, self.weight, self.factor = taken
         if kept:
             self.recentre(self.reference)
         else:
             self.rebuild()
-
-    # Below: what is made from the visibilities, in float64.
 
     def rebuild(self) -> None:
         """Make kernel, residuals and the beam's working copy for the type and the place of the reference."""
@@ -195,57 +188,8 @@ class ExactLikelihood(nn.Module):
             raise TypeError(f"The likelihood cannot be {like.dtype}: it should be float32 or float64.")
         beam = None if self.exact_beam is None else self.exact_beam.to(like.dtype).to(like.device)
         self.register_buffer("beam", beam, persistent=False)
-        kernel = transfer(self.point_spread(), self.width).to(like.dtype).to(like.device)
-        self.register_buffer("kernel", kernel, persistent=False)
+        self.register_buffer("kernel", self.transfers(), persistent=False)
         self.recentre(like)
-
-    def point_spread(self) -> Tensor:
-        """Sum w|g|² cos 2π(uΔl + vΔm) cell⁴ for all distances of two pixels, −npix to npix − 1 along each axis.
-
-        Channels that share baselines, weights and factors share one.
-        """
-        alike = all(part is None or part.ndim == 1 for part in (self.u, self.weight, self.factor))
-        total = torch.zeros(1 if alike else len(self.data), 2 * self.npix, 2 * self.npix, dtype=torch.float64)
-        for at in self.parts():
-            weight, _, factor = self.read(at)
-            power = weight if factor is None else weight * factor.abs() ** 2
-            cosines = sums_of_cosines(
-                power[: len(total)], self.u[..., at], self.v[..., at], self.cell_size, 2 * self.npix
-            )
-            total += cosines.cpu()
-        return total * self.cell_size**4
-
-    def sums_about(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum Σ w|r|² for each channel, and R = AᵀWr for each pixel."""
-        sky = self.seen_exactly(image)
-        c0, dirty = sky.new_zeros(len(sky)), torch.zeros_like(sky)
-        for at in self.parts():
-            weight, data, factor = self.read(at)
-            residual = data - self.model(sky, at, factor)
-            c0 += (weight * residual.abs() ** 2).sum(-1)
-            back = weight * residual if factor is None else weight * residual * factor.conj()
-            dirty += adjoint(back, self.u[..., at], self.v[..., at], self.cell_size, self.npix)
-        return c0, self.seen_exactly(dirty)
-
-    def model(self, sky: Tensor, at: slice, factor: Tensor | None) -> Tensor:
-        """Predict a part of the visibilities of a sky as seen through the beam."""
-        vis = visibilities(sky, self.u[..., at], self.v[..., at], self.cell_size)
-        return vis if factor is None else vis * factor
-
-    def seen_exactly(self, sky: Tensor) -> Tensor:
-        """Multiply by the beam in float64, where there is float64."""
-        sky = to_tensor(sky, torch.float64)
-        return through(None if self.exact_beam is None else self.exact_beam.to(sky.device), sky)
-
-    def read(self, at: slice) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Read weights, data and factors of a part; what has no weight is 0, whatever it was."""
-        place = exact_place(self.reference.device)
-        weight, data, factor = read_part(self.weight, self.data, self.factor, at)
-        return weight.to(place), data.to(place), None if factor is None else factor.to(place)
-
-    def parts(self) -> Iterator[slice]:
-        """Cut the visibilities into chunks."""
-        return chunks(self.data.shape[-1], self.chunk)
 
     def check_image(self, image: Tensor) -> None:
         """Refuse an image that would be broadcast or rounded in silence."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,9 +18,10 @@ from tqdm import tqdm
 
 from firstlight.imaging.checkpoints import check_settings, load, save
 from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.objective import Data, Losses, Model, Objective, Real, finite, not_finite, numbers
-from firstlight.imaging.optimizers import LBFGS, LEARNING_RATE, Adam
+from firstlight.imaging.objective import Data, Losses, Model, Objective, Real, finite, not_finite
+from firstlight.imaging.optimizers import LBFGS, Adam, check_request
 from firstlight.imaging.precomposed import GriddedNet
+from firstlight.imaging.shards import own_state, rows_of_all, state_of_all
 
 if TYPE_CHECKING:
     from firstlight.imaging.fused import Fused
@@ -35,7 +37,8 @@ class Fit:
     Attributes
     ----------
     image
-        The best one of those checked, (nchan, npix, npix) in Jy/arcsec² and sky order.
+        The best one of those checked, (nchan, npix, npix) in Jy/arcsec² and sky order. Each of several processes has it
+        whole.
     terms
         Of that image: the loss, the reduced chi² and each regularizer before its λ; of separate fits, the means.
     loss, chi2, flux
@@ -93,7 +96,8 @@ def fit(
     model
         Such as a `GriddedNet`: anything whose call gives packed visibilities and leaves an image in ``icube``.
     data
-        Averages in cells, or an exact likelihood.
+        Averages in cells, or an exact likelihood. With a `ShardedDataset` or a `ShardedLikelihood`, each process fits
+        its channels in a model of as many (``nchan=data.nchan``): all together, with one result, one bar, one file.
     losses
         Of each regularizer the name, its λ, and a function of the image in sky order.
     optimizer, lr
@@ -114,9 +118,11 @@ def fit(
     progress
         Whether to draw a bar and print the notes, on stderr; by default a bar is drawn in a terminal only.
     checkpoint
-        A file to write at each check. It is always a whole one, wherever the program is stopped.
+        A file to write at each check. It is always a whole one, wherever the program is stopped; the one before it is
+        kept as well, its name ending in ``.previous``.
     resume
-        Go on from that file if it is there. ``max_iter`` and ``tolerance`` may be others than before.
+        Go on from that file if it is there; from the one before it, with a note, if it is damaged. ``max_iter``,
+        ``tolerance`` and the number of processes may be others than before.
 
     Examples
     --------
@@ -132,13 +138,13 @@ def fit(
     """
     check_request(optimizer, lr, max_iter, tolerance, check_every, checkpoint, resume)
     objective = Objective(model, data, losses or {}, lambdas, separate)
+    if not objective.group.first:
+        progress = False
     objective.fused = fused_form(objective, max_iter, progress if progress is not None else sys.stderr.isatty())
-    method = Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr)
+    method = Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr, objective.group)
     settings = objective.settings() | {"optimizer": optimizer, "lr": method.lr, "check_every": check_every}
     run = Run(objective, method, settings, None if checkpoint is None else Path(checkpoint))
-    if resume and run.path and run.path.exists():
-        run.resume()
-    else:
+    if not (resume and run.resume()):
         run.start()
     if progress is not False:
         for note in objective.notes:
@@ -207,7 +213,8 @@ class Run:
 
     def advance(self, to: int) -> None:
         """Iterate up to the next check, and make it."""
-        curve = torch.stack(self.method.steps(self.objective, to - self.iteration)).cpu()  # the host waits here
+        rows = torch.stack(self.method.steps(self.objective, to - self.iteration)).cpu()  # the host waits here
+        curve = rows_of_all(self.objective.group.collect(rows), self.objective.separate)
         terms = self.objective.check()
         good = int(curve.isfinite().all(1).long().cumprod(0).sum())
         self.curve = torch.cat([self.curve, curve[:good]])
@@ -229,7 +236,9 @@ class Run:
             self.best_terms = terms
             self.best = {name: value.detach().clone() for name, value in self.objective.model.state_dict().items()}
         if self.path:
-            save(self.path, self.state())
+            state = state_of_all(self.objective.group, self.state())
+            if self.objective.group.first:
+                save(self.path, state)
 
     def state(self) -> dict[str, Any]:
         """Give all that the next iteration depends on, and all that has been found so far."""
@@ -237,25 +246,32 @@ class Run:
         state = {name: getattr(self, name) for name in kept}
         data = self.objective.data
         if isinstance(data, ExactLikelihood):
-            # A NUFFT in threads adds in another order each time: its results go along, for the sake of the last bit.
-            state["likelihood"] = {name: getattr(data, name) for name in ("reference", "kernel", "dirty", "c0")}
+            state["reference"] = data.reference
+            if self.objective.group.size == 1:
+                # A NUFFT in threads adds in another order each time: to the last bit, its results must go along.
+                state["likelihood"] = {name: getattr(data, name) for name in ("kernel", "dirty", "c0")}
         return state | {"model": self.objective.model.state_dict(), "method": self.method.optimizer.state_dict()}
 
-    def resume(self) -> None:
-        """Go on from the file, if it belongs to this fit."""
+    def resume(self) -> bool:
+        """Go on from the file, if there is one, and if it belongs to this fit."""
         assert self.path
-        state = load(self.path)
+        found = self.objective.group.from_first(partial(load, self.path))
+        if not found:
+            return False
+        state, note = found
         check_settings(self.path, state["settings"], self.settings)
-        likelihood = state.pop("likelihood", {})
+        if note:
+            self.objective.notes.append(note)
+        state = own_state(self.objective.group, state, self.objective.all_channels)
+        reference, likelihood = state.pop("reference", None), state.pop("likelihood", {})
         self.objective.model.load_state_dict(state.pop("model"))
         self.method.optimizer.load_state_dict(state.pop("method"))
         for name, value in state.items():
             setattr(self, name, value)
         data = self.objective.data
         if isinstance(data, ExactLikelihood):
-            data.recentre(likelihood["reference"].to(data.reference))
-        with torch.no_grad():
-            terms = numbers(self.objective.terms())
+            data.recentre(reference.to(data.reference))
+        terms = self.objective.numbers()
         if not math.isclose(terms["chi2"], self.latest["chi2"], rel_tol=1e-4):
             raise ValueError(
                 f"the checkpoint {self.path} is of other data: its image had a reduced chi² of "
@@ -264,16 +280,17 @@ class Run:
             )
         for name, value in likelihood.items():
             setattr(data, name, value.to(getattr(data, name)))
+        return True
 
     def finish(self) -> Fit:
         """Put the best image into the model."""
         self.objective.model.load_state_dict(self.best)
         terms = self.objective.check()
-        n = self.objective.nchan if self.objective.separate else 1
-        curve = self.curve.double().reshape(-1, 2 * n + self.objective.nchan).numpy()
+        n = self.objective.all_channels if self.objective.separate else 1
+        curve = self.curve.double().reshape(-1, 2 * n + self.objective.all_channels).numpy()
         shape = (-1, n) if self.objective.separate else (-1,)
         return Fit(
-            image=self.objective.sky.detach().clone(),
+            image=self.objective.group.whole(self.objective.sky.detach().clone()),
             terms=terms,
             loss=curve[:, :n].reshape(shape),
             chi2=curve[:, n : 2 * n].reshape(shape),
@@ -283,26 +300,3 @@ class Run:
             message=self.message,
             notes=tuple(self.objective.notes),
         )
-
-
-def check_request(
-    optimizer: str,
-    lr: float | None,
-    max_iter: int,
-    tolerance: float | None,
-    check_every: int,
-    checkpoint: str | Path | None,
-    resume: bool,
-) -> None:
-    """Refuse what makes no fit, before anything runs."""
-    if optimizer not in LEARNING_RATE:
-        raise ValueError(f"optimizer must be one of {', '.join(map(repr, LEARNING_RATE))}; got {optimizer!r}")
-    if lr is not None and not (math.isfinite(lr) and lr > 0):
-        raise ValueError(f"lr must be a positive number, or None for the usual one; got {lr!r}")
-    for name, value in (("max_iter", max_iter), ("check_every", check_every)):
-        if value < 1:
-            raise ValueError(f"{name} must be 1 or more; got {value!r}")
-    if tolerance is not None and not tolerance >= 0:
-        raise ValueError(f"tolerance must be zero or more, or None to go on until max_iter; got {tolerance!r}")
-    if resume and checkpoint is None:
-        raise ValueError("resume=True needs the checkpoint to resume from: give its path")

@@ -31,7 +31,9 @@ class FourierCube(nn.Module):
                 f"the cube must end in (npix, npix) = {(self.coords.npix, self.coords.npix)}; "
                 f"got {tuple(packed_cube.shape)}"
             )
-        self._vis = self.coords.cell_size**2 * torch.fft.fftn(packed_cube, dim=(-2, -1))
+        # Not every FFT takes a cube without channels.
+        vis = torch.fft.fftn(packed_cube, dim=(-2, -1)) if packed_cube.numel() else packed_cube + 0j
+        self._vis = self.coords.cell_size**2 * vis
         return self._vis
 
     @property

@@ -120,7 +120,7 @@ class Fused:
         self.area = objective.coords.cell_size**2
         data = objective.data
         self.data = (
-            Cells(data, self.image, self.separate)
+            Cells(data, self.image, None if objective.separate else objective.ncell)
             if isinstance(data, GriddedDataset)
             else Pixels(data, self.image, objective.nvis)
         )

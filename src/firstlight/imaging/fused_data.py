@@ -25,12 +25,12 @@ class Cells:
     together are averaged again, and what they differ by adds a constant to chi².
     """
 
-    def __init__(self, dataset: GriddedDataset, image: Tensor, separate: bool) -> None:
+    def __init__(self, dataset: GriddedDataset, image: Tensor, ncell: float | None) -> None:
         nchan, npix, _ = image.shape
         half = npix // 2
         index, area = dataset.index.numpy(), dataset.coords.cell_size**2
         channel, row, column = index // npix**2, index // npix % npix, index % npix
-        count = np.bincount(channel, minlength=nchan)[channel] if separate else index.size
+        count = np.bincount(channel, minlength=nchan)[channel] if ncell is None else ncell
         data = dataset.vis_indexed.numpy().astype(complex) / area
         weight = dataset.weight_indexed.numpy().astype(float) * area**2 / (2 * count)
         data *= 1 - 2 * ((row + column) % 2)  # the centre of the image is its middle, not its first pixel
@@ -77,7 +77,7 @@ class Cells:
     def __call__(self) -> Array:
         """Give the chi² of the image, channel by channel, over twice the number of cells; leave its slope in ``back``.
 
-        The number is that of all channels, unless they are fitted apart.
+        The number is that which was given, or that of each channel.
         """
         torch.fft.rfft(self.image, out=self.vis)
         run(compare, self.sums.size, self.numbers, *self.arrays, self.sums)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from firstlight.imaging.nufft import Array, check_baselines, chunks, to_tensor
+from firstlight.imaging.nufft import Array, check_baselines, to_tensor
+from firstlight.imaging.streaming import check_chunk, chunks
+
+AT_ONCE = 1 << 18  # numbers of all channels together, 10 MB with copies: more would be read no faster
 
 
 def check_measured(
@@ -21,12 +26,19 @@ def check_measured(
     u, v = check_baselines(u, v, nchan, nvis)
     weight = check_rows("weight", weight, nchan, nvis)
     factor = None if factor is None else check_rows("factor", factor, nchan, nvis)
-    for at in chunks(nvis, chunk):
+    for at in pieces(nvis, nchan, check_chunk(chunk)):
         check_values(*read_part(weight, data, factor, at))
     return u, v, data, weight, factor
 
 
-def read_part(weight: Array, data: Array, factor: Array | None, at: slice) -> tuple[Tensor, Tensor, Tensor | None]:
+def pieces(nvis: int, nchan: int, chunk: int) -> Iterator[slice]:
+    """Cut visibilities into parts, of all channels, that are small beside whatever an image needs."""
+    return chunks(nvis, max(1, min(chunk, AT_ONCE) // max(1, nchan)))
+
+
+def read_part(
+    weight: Array, data: Array, factor: Array | None, at: slice | npt.NDArray[np.int64]
+) -> tuple[Tensor, Tensor, Tensor | None]:
     """Read weights, data and factors of a part in float64; what has no weight is 0, whatever it was."""
     values = to_tensor(data[:, at], torch.complex128)
     weights = to_tensor(weight[..., at], torch.float64).to(values.device).expand(len(values), -1)

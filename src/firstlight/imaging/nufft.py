@@ -7,18 +7,18 @@ the way through the CPU.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
-import finufft
 import numpy as np
 import torch
 from torch import Tensor
 
 from firstlight.imaging.coordinates import ARCSEC
+from firstlight.imaging.spreading import CUDA_BATCH, fine_grid, transform
+from firstlight.imaging.streaming import let_go, stream
 
 CHUNK = 1 << 22  # visibilities in one transform: 64 MiB of complex128 a channel
-SMALL = 10_000  # up to so many visibilities, starting threads takes longer than the work
+EACH = 40  # bytes of a visibility, besides its numbers: phases, as they are made, and its place in the grid
 ACCURACY = {torch.float32: 1e-6, torch.float64: 1e-14}  # about the best that each type can give
 COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 
@@ -26,7 +26,14 @@ Array = Tensor | np.ndarray[Any, Any]
 
 
 def visibilities(
-    sky: Tensor, u: Array, v: Array, cell_size: float, *, eps: float | None = None, chunk: int = CHUNK
+    sky: Tensor,
+    u: Array,
+    v: Array,
+    cell_size: float,
+    *,
+    eps: float | None = None,
+    chunk: int = CHUNK,
+    memory: float | None = None,
 ) -> Tensor:
     """Predict what an interferometer sees of a sky (a transform of type 2).
 
@@ -42,7 +49,9 @@ def visibilities(
         The error to allow, relative to the result; by default the best that the type of the sky can give. float32
         also rounds the phases: expect errors of about ``npix`` times 1e-7.
     chunk
-        How many visibilities to transform at once: a bound on the memory.
+        How many visibilities to transform at once. Where a device runs out of memory, it becomes less, with a warning.
+    memory
+        Bytes that may be used beside what is given and what comes back: the chunk becomes as small as that needs.
 
     Returns
     -------
@@ -60,8 +69,9 @@ def visibilities(
     """
     check_sky(sky)
     eps = ACCURACY[sky.dtype] if eps is None else eps
-    modes = (sky.flip(-1) * cell_size**2).to(COMPLEX[sky.dtype])
+    modes = to_modes(sky, cell_size)
     u, v = check_baselines(u, v, len(sky))
+    chunk = bounded(chunk, memory, 1 if u.ndim == 2 else len(sky), sky.shape[-1], modes, eps)
     if u.ndim == 2:
         rows = zip(modes, u, v, strict=True)
         return torch.cat([in_chunks_to_visibilities(m[None], a, b, cell_size, eps, chunk) for m, a, b in rows])
@@ -69,7 +79,15 @@ def visibilities(
 
 
 def adjoint(
-    vis: Tensor, u: Array, v: Array, cell_size: float, npix: int, *, eps: float | None = None, chunk: int = CHUNK
+    vis: Tensor,
+    u: Array,
+    v: Array,
+    cell_size: float,
+    npix: int,
+    *,
+    eps: float | None = None,
+    chunk: int = CHUNK,
+    memory: float | None = None,
 ) -> Tensor:
     """Carry visibilities back onto the sky (a transform of type 1): the adjoint of `visibilities`.
 
@@ -80,7 +98,7 @@ def adjoint(
     ----------
     vis
         Complex visibilities of shape (nchan, nvis).
-    u, v, cell_size, eps, chunk
+    u, v, cell_size, eps, chunk, memory
         As in `visibilities`.
     npix
         The width of the image, an even number of pixels.
@@ -104,41 +122,59 @@ def adjoint(
         )
     eps = ACCURACY[vis.real.dtype] if eps is None else eps
     u, v = check_baselines(u, v, len(vis), vis.shape[1])
+    chunk = bounded(chunk, memory, 1 if u.ndim == 2 else len(vis), npix, vis, eps)
     if u.ndim == 2:
         rows = zip(vis, u, v, strict=True)
         modes = torch.cat([in_chunks_to_modes(x[None], a, b, cell_size, npix, eps, chunk) for x, a, b in rows])
     else:
         modes = in_chunks_to_modes(vis, u, v, cell_size, npix, eps, chunk)
-    return modes.real.flip(-1) * cell_size**2
+    return sky_of(modes, cell_size)
 
 
-def sums_of_cosines(
-    weight: Tensor, u: Array, v: Array, cell_size: float, npix: int, *, eps: float | None = None
-) -> Tensor:
+def sums_of_cosines(weight: Tensor, u: Array, v: Array, cell_size: float, npix: int, eps: float) -> Tensor:
     """Sum Σ w cos 2π(ul + vm) at distances of −npix/2 to npix/2 − 1 pixels from the centre, rows north, columns west.
 
     With columns to the west it is the response to a pixel in the order of a sky image, whose columns run west, too.
     """
-    eps = ACCURACY[weight.dtype] if eps is None else eps
-    u, v = check_baselines(u, v, len(weight), weight.shape[1])
-    strengths = weight.to(COMPLEX[weight.dtype])
-    rows = [(strengths, u, v)] if u.ndim == 1 else zip(strengths[:, None], u, v, strict=True)
-    # West is −l: turning u around turns the columns around.
-    return torch.cat([in_chunks_to_modes(s, -a, b, cell_size, npix, eps, CHUNK).real for s, a, b in rows])
+    strengths = weight[None].to(COMPLEX[weight.dtype])
+    x, y = phases(u, v, cell_size, strengths)
+    return differentiable(strengths, x, y.neg_(), npix, eps).real  # west is −l: turning u around turns columns around
+
+
+def to_modes(sky: Tensor, cell_size: float) -> Tensor:
+    """Turn a sky into what is transformed, in ground order: column 0 is west."""
+    return (sky.flip(-1) * cell_size**2).to(COMPLEX[sky.dtype])
+
+
+def sky_of(modes: Tensor, cell_size: float) -> Tensor:
+    """Turn what a transform gave into a sky: the transpose of `to_modes`."""
+    return modes.real.flip(-1) * cell_size**2
 
 
 def in_chunks_to_visibilities(modes: Tensor, u: Array, v: Array, cell_size: float, eps: float, chunk: int) -> Tensor:
     """Add up modes at every baseline; they come in ground order: column 0 is west."""
-    parts = [differentiable(modes, *phases(u[at], v[at], cell_size, modes), None, eps) for at in chunks(len(u), chunk)]
-    return torch.cat(parts, dim=-1)
+    parts: list[Tensor] = []
+    stream(len(u), chunk, lambda at: parts.append(at_once(modes, u[at], v[at], cell_size, None, eps)))
+    return torch.cat(parts, dim=-1) if len(parts) > 1 else parts[0]
 
 
 def in_chunks_to_modes(vis: Tensor, u: Array, v: Array, cell_size: float, npix: int, eps: float, chunk: int) -> Tensor:
     """Add up visibilities at every pixel, in ground order: column 0 is west."""
-    parts = (
-        differentiable(vis[:, at], *phases(u[at], v[at], cell_size, vis), npix, eps) for at in chunks(len(u), chunk)
-    )
-    return sum(parts, torch.zeros(len(vis), npix, npix, dtype=vis.dtype, device=vis.device))
+    total = None
+
+    def add(at: slice) -> None:
+        nonlocal total
+        part = at_once(vis[:, at], u[at], v[at], cell_size, npix, eps)
+        total = part if total is None else total.add_(part)
+
+    stream(len(u), chunk, add)
+    assert total is not None
+    return total
+
+
+def at_once(values: Tensor, u: Array, v: Array, cell_size: float, npix: int | None, eps: float) -> Tensor:
+    """Transform modes to visibilities, or with ``npix`` visibilities to modes, all in one go."""
+    return differentiable(values, *phases(u, v, cell_size, values), npix, eps)
 
 
 class Transform(torch.autograd.Function):
@@ -163,31 +199,19 @@ def differentiable(values: Tensor, x: Tensor, y: Tensor, npix: int | None, eps: 
     return out
 
 
-def transform(values: Tensor, x: Tensor, y: Tensor, npix: int | None, eps: float) -> Tensor:
-    """Run finufft on (nchan, npix, npix) modes, or with ``npix`` on (nchan, nvis) strengths."""
-    shape = (len(values), len(x)) if npix is None else (len(values), npix, npix)
-    if not len(values) or not len(x):
-        return torch.zeros(shape, dtype=values.dtype, device=values.device)
-    values = values.detach().resolve_conj().contiguous()
-    type_1 = {} if npix is None else {"n_modes": (npix, npix)}
-    options: dict[str, Any] = {"eps": eps, "isign": -1 if npix is None else 1}
-    name = "nufft2d2" if npix is None else "nufft2d1"
-    on_gpu = cuda_finufft() if values.device.type == "cuda" else None
-    if on_gpu is not None:
-        out = getattr(on_gpu, name)(x, y, values, **type_1, **options, gpu_device_id=values.device.index or 0)
-        return torch.as_tensor(out).reshape(shape)
-    options["nthreads"] = torch.get_num_threads() if x.numel() > SMALL else 1
-    out = getattr(finufft, name)(*(a.cpu().numpy() for a in (x, y, values)), **type_1, **options)
-    return torch.from_numpy(out.reshape(shape)).to(values.device)
-
-
-def cuda_finufft() -> Any:
-    """Find cufinufft, which is 115 MB and therefore not a dependency."""
-    try:
-        import cufinufft
-    except ImportError:
-        return None
-    return cufinufft
+def bounded(chunk: int, memory: float | None, nchan: int, npix: int, like: Tensor, eps: float) -> int:
+    """Take smaller chunks where there is little memory for them beside the grids."""
+    if memory is None:
+        return chunk
+    batch = min(nchan, torch.get_num_threads() if like.device.type == "cpu" else CUDA_BATCH)
+    fixed = batch * fine_grid(npix, eps, like.dtype) + 3 * nchan * npix**2 * like.dtype.itemsize
+    each = EACH + nchan * like.dtype.itemsize
+    if memory < fixed + each:
+        raise ValueError(
+            f"memory is {memory:.4g} bytes, and the grids of {nchan} channels of {npix} x {npix} pixels alone take "
+            f"{fixed:.4g}, a visibility {each}: give more, or fewer channels at once, fewer pixels, or float32."
+        )
+    return min(chunk, int((memory - fixed) // each))
 
 
 def phases(u: Array, v: Array, cell_size: float, like: Tensor) -> tuple[Tensor, Tensor]:
@@ -201,20 +225,14 @@ def to_tensor(values: Array, dtype: torch.dtype) -> Tensor:
     """Copy an array, which may be a read-only map of a file; a tensor goes to where there is float64."""
     if isinstance(values, Tensor):
         return values.detach().to(exact_place(values.device)).to(dtype)
-    return torch.from_numpy(np.array(values)).to(dtype)
+    copy = torch.from_numpy(np.array(values)).to(dtype)
+    let_go(values)
+    return copy
 
 
 def exact_place(device: torch.device) -> torch.device:
     """Name the device that computes in float64 for this one: for Apple's GPUs, which have none, the CPU."""
     return torch.device("cpu") if device.type == "mps" else device
-
-
-def chunks(total: int, size: int) -> Iterator[slice]:
-    """Cut a range into slices; an empty one gives one empty slice, so that the result has its shape and type."""
-    if size < 1:
-        raise ValueError(f"chunk is {size}, and should be at least 1.")
-    for start in range(0, max(total, 1), size):
-        yield slice(start, start + size)
 
 
 def check_npix(npix: int) -> None:

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.losses import r_chi_squared_gridded
+from firstlight.imaging.processes import Group
+from firstlight.imaging.shards import check_model, check_sums, spare
 
 if TYPE_CHECKING:
     from firstlight.imaging.fused import Fused
@@ -46,10 +47,14 @@ class Model(Protocol):
 
 
 class Objective:
-    """The loss of a model, and the terms that it is made of: of all channels together, or of each, as fits apart."""
+    """The loss of a model, and the terms that it is made of: of all channels together, or of each, as fits apart.
+
+    With data that are sharded, it is this process's part of the loss: that of its channels.
+    """
 
     def __init__(self, model: Model, data: Data, losses: Losses, lambdas: str, separate: bool = False) -> None:
         self.model, self.data, self.separate = model, data, separate
+        self.group: Group = getattr(data, "group", Group())
         check_losses(losses)
         self.functions = {name: function for name, (_, function) in losses.items()}
         self.notes: list[str] = []
@@ -63,22 +68,37 @@ class Objective:
             raise TypeError(f"a {type(model).__name__} has no icube to hold its image: see GriddedNet")
         if model.icube.coords != self.coords:
             raise ValueError(f"the model has {model.icube.coords}, and the data {self.coords}: they must agree")
+        self.nchan = len(data.reference) if isinstance(data, ExactLikelihood) else data.nchan
+        self.all_channels = sum(self.group.collect(self.nchan))
+        mine = self.group.share(self.all_channels)
         scale: Real | float = 1.0
         if isinstance(data, ExactLikelihood):
-            nvis, ncell = count(data, self.coords, separate)
-            self.nvis = torch.as_tensor(nvis).to(data.c0.device, data.c0.dtype)
+            nvis, ncell = count(data, self.coords, separate, self.group)
+            self.nvis = torch.as_tensor(nvis[mine] if separate else nvis).to(data.c0.device, data.c0.dtype)
             if lambdas == "gridded" and losses:
                 scale = ncell / nvis
                 self.notes.append(
                     f"λ of the gridded loss, converted for the exact one: times {listed(scale)}, as {listed(nvis)} "
                     f"visibilities lie in {listed(ncell)} cells."
                 )
+        else:
+            self.ncell = sum(self.group.collect(len(data.index)))
+            if not self.ncell:
+                raise ValueError("no cell has data: there is nothing to fit")
         first = next(iter(model.parameters()))
-        self.nchan = len(data.data) if isinstance(data, ExactLikelihood) else data.nchan
-        self.strengths = {
-            name: scaled(name, strength, scale, self.nchan if separate else None, first)
+        self.all_strengths = {
+            name: scaled(name, strength, scale, self.all_channels if separate else None, first)
             for name, (strength, _) in losses.items()
         }
+        self.strengths = {
+            name: strength[mine] if isinstance(strength, Tensor) else strength
+            for name, strength in self.all_strengths.items()
+        }
+        if self.group.size > 1:
+            check_model(model.state_dict(), self.nchan)
+            if not separate:
+                check_sums(self.functions, self.coords.npix, first)
+            self.notes += spare(self.group.size, self.all_channels)
 
     def terms(self) -> dict[str, Tensor]:
         """Take the reduced chi² and each regularizer, and first of all the loss that they add up to."""
@@ -93,12 +113,16 @@ class Objective:
         if isinstance(self.data, ExactLikelihood):
             each = self.data.chi_squared(self.sky)
             return (each if self.separate else each.sum()) / (2 * self.nvis)
-        return (r_chi_squared_per_channel if self.separate else r_chi_squared_gridded)(vis, self.data)
+        if self.separate:
+            return r_chi_squared_per_channel(vis, self.data)
+        return weighted_squares(vis, self.data).sum() / (2 * self.ncell)
 
     def regularizer(self, function: Callable[[Tensor], Tensor]) -> Tensor:
         """Take it of the whole cube, or of each channel by itself, all in one go."""
         if not self.separate:
             return function(self.sky)
+        if not self.nchan:
+            return self.sky.sum((-2, -1))
         value: Tensor = torch.vmap(lambda image: function(image[None]))(self.sky)
         return value
 
@@ -115,11 +139,23 @@ class Objective:
     @torch.no_grad()
     def check(self) -> dict[str, float]:
         """Read the terms, from a likelihood that is centred well enough for all their digits."""
-        terms = numbers(self.terms())
-        if isinstance(self.data, ExactLikelihood) and finite(terms) and self.data.needs_recentring(self.sky):
-            self.data.recentre(self.sky)
-            terms = numbers(self.terms())
+        terms = self.numbers()
+        data = self.data
+        if not isinstance(data, ExactLikelihood) or not finite(terms):
+            return terms
+        # All centre anew or none: each has visibilities of all channels.
+        if any(self.group.collect(data.needs_recentring(self.sky))):
+            data.recentre(self.sky)
+            terms = self.numbers()
         return terms
+
+    @torch.no_grad()
+    def numbers(self) -> dict[str, float]:
+        """Bring the terms to the host, of all channels; of separate fits, the means."""
+        own = {name: float(value.sum()) for name, value in self.terms().items()}
+        parts = self.group.collect(own)
+        fits = self.all_channels if self.separate else 1
+        return {name: sum(part[name] for part in parts) / fits for name in own}
 
     @property
     def sky(self) -> Tensor:
@@ -131,11 +167,11 @@ class Objective:
         """Say what must be the same for a fit to be resumed."""
         first = next(iter(self.model.parameters()))
         return {
-            "likelihood": type(self.data).__name__,
+            "likelihood": "ExactLikelihood" if isinstance(self.data, ExactLikelihood) else "GriddedDataset",
             "grid": repr(self.coords),
-            "channels": f"{self.nchan}, {'separate' if self.separate else 'together'}",
+            "channels": f"{self.all_channels}, {'separate' if self.separate else 'together'}",
             "dtype": str(first.dtype),
-            "λ": {name: torch.as_tensor(strength).tolist() for name, strength in self.strengths.items()},
+            "λ": {name: torch.as_tensor(strength).tolist() for name, strength in self.all_strengths.items()},
         }
 
 
@@ -150,8 +186,7 @@ def r_chi_squared_per_channel(model_vis: Tensor, dataset: GriddedDataset) -> Ten
     >>> r_chi_squared_per_channel(vis * torch.tensor([0, -1])[:, None, None], dataset).tolist()
     [1.0, 4.0]
     """
-    residual = dataset.vis_indexed - dataset(model_vis)
-    squares = dataset.weight_indexed * (residual.real.square() + residual.imag.square())
+    squares = weighted_squares(model_vis, dataset)
     channel = dataset.index // dataset.coords.npix**2
     nothing = squares.new_zeros(dataset.nchan)
     cells = nothing.index_add(0, channel, torch.ones_like(squares))
@@ -159,7 +194,14 @@ def r_chi_squared_per_channel(model_vis: Tensor, dataset: GriddedDataset) -> Ten
     return each
 
 
-def count(data: ExactLikelihood, coords: GridCoords, separate: bool) -> tuple[Real, Real]:
+def weighted_squares(model_vis: Tensor, dataset: GriddedDataset) -> Tensor:
+    """Square what each filled cell is off by, in units of its noise."""
+    residual = dataset.vis_indexed - dataset(model_vis)
+    squares: Tensor = dataset.weight_indexed * (residual.real.square() + residual.imag.square())
+    return squares
+
+
+def count(data: ExactLikelihood, coords: GridCoords, separate: bool, group: Group) -> tuple[Real, Real]:
     """Count the visibilities with a weight, and the cells of the grid that they lie in, in all or in each channel."""
     filled = np.zeros((len(data.data), coords.npix**2), bool)
     nvis = np.zeros(len(data.data))
@@ -169,7 +211,8 @@ def count(data: ExactLikelihood, coords: GridCoords, separate: bool) -> tuple[Re
         cells = coords.packed_cells(np.asarray(data.u[..., at]), np.asarray(data.v[..., at]))
         for channel, (w, cell) in enumerate(zip(weight, np.broadcast_to(cells, weight.shape), strict=True)):
             filled[channel, cell[w > 0]] = True
-    ncell = filled.sum(1).astype(float)
+    nvis = group.sum(torch.from_numpy(nvis)).numpy()
+    ncell = (group.sum(torch.from_numpy(filled.astype(np.int32))) > 0).sum(1).double().numpy()
     if not (nvis if separate else nvis.sum(keepdims=True)).all():
         where = f" in channel {int(np.argmin(nvis))}" if separate else ""
         raise ValueError(f"no visibility has a weight above zero{where}: there is nothing to fit")
@@ -201,11 +244,6 @@ def listed(values: Real | float) -> str:
     ('0.25', '2000, 3000')
     """
     return ", ".join(f"{value:.10g}" if value == int(value) else f"{value:.4g}" for value in np.unique(values))
-
-
-def numbers(terms: Mapping[str, Tensor]) -> dict[str, float]:
-    """Bring them to the host; of separate fits, the means."""
-    return {name: float(value.mean()) for name, value in terms.items()}
 
 
 def finite(terms: Mapping[str, float]) -> bool:

@@ -2,16 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from firstlight.imaging.objective import Model, Objective
+from firstlight.imaging.processes import Group
 
 LEARNING_RATE = {"adam": 0.5, "lbfgs": 1.0}
 MEMORY = 20  # steps that L-BFGS remembers to guess the curvature from
+
+
+def check_request(
+    optimizer: str,
+    lr: float | None,
+    max_iter: int,
+    tolerance: float | None,
+    check_every: int,
+    checkpoint: str | Path | None,
+    resume: bool,
+) -> None:
+    """Refuse what makes no fit, before anything runs."""
+    if optimizer not in LEARNING_RATE:
+        raise ValueError(f"optimizer must be one of {', '.join(map(repr, LEARNING_RATE))}; got {optimizer!r}")
+    if lr is not None and not (math.isfinite(lr) and lr > 0):
+        raise ValueError(f"lr must be a positive number, or None for the usual one; got {lr!r}")
+    for name, value in (("max_iter", max_iter), ("check_every", check_every)):
+        if value < 1:
+            raise ValueError(f"{name} must be 1 or more; got {value!r}")
+    if tolerance is not None and not tolerance >= 0:
+        raise ValueError(f"tolerance must be zero or more, or None to go on until max_iter; got {tolerance!r}")
+    if resume and checkpoint is None:
+        raise ValueError("resume=True needs the checkpoint to resume from: give its path")
 
 
 class Adam:
@@ -38,9 +66,14 @@ class Adam:
 class LBFGS:
     """Steps of L-BFGS. Its line search reads every loss; our checks alone decide when it is done."""
 
-    def __init__(self, model: Model, lr: float | None) -> None:
+    def __init__(self, model: Model, lr: float | None, group: Group) -> None:
         self.lr = LEARNING_RATE["lbfgs"] if lr is None else lr
-        self.optimizer: torch.optim.Optimizer = torch.optim.LBFGS(
+        if group.size > 1 and len(list(model.parameters())) > 1:
+            raise ValueError(
+                "L-BFGS on several processes is for models with one parameter tensor, as a GriddedNet; take "
+                "optimizer='adam', or run the fit as one process"
+            )
+        self.optimizer: torch.optim.Optimizer = (torch.optim.LBFGS if group.size == 1 else sharded_lbfgs(group))(
             model.parameters(),
             lr=self.lr,
             history_size=MEMORY,
@@ -58,6 +91,7 @@ class LBFGS:
             loss, row = objective.loss_and_row()
             loss.backward()  # type: ignore[no-untyped-call]
             rows.append(row)
+            loss = objective.group.numbers(loss).sum()
             if not loss.isfinite():  # of which the line search would make steps of 1e39
                 raise FloatingPointError
             return loss
@@ -66,3 +100,33 @@ class LBFGS:
         with suppress(FloatingPointError):
             self.optimizer.step(closure)  # type: ignore[arg-type]
         return rows
+
+
+def sharded_lbfgs(group: Group) -> type[torch.optim.LBFGS]:
+    """Make an L-BFGS that steps in the space of all processes' parameters: only its sums and maxima need the others."""
+
+    class Shard(Tensor):
+        """One process's part of a long vector; a number made of it is that of the whole."""
+
+        @classmethod
+        def __torch_function__(
+            cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+        ) -> Any:
+            """Reduce over the processes where torch reduces to a number."""
+            if func is Tensor.max and not args[0].numel():
+                own = torch.zeros(())  # of absolute values
+            else:
+                own = super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]
+            if func not in (Tensor.dot, Tensor.sum, Tensor.max):
+                return own
+            each = group.numbers(own.as_subclass(Tensor))
+            return (each.max() if func is Tensor.max else each.sum()).to(args[0].device)
+
+    class ShardedLBFGS(torch.optim.LBFGS):
+        """L-BFGS whose vectors are shards."""
+
+        def _gather_flat_grad(self) -> Tensor:
+            gradient: Tensor = super()._gather_flat_grad()  # type: ignore[no-untyped-call]
+            return gradient.as_subclass(Shard)
+
+    return ShardedLBFGS

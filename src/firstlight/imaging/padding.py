@@ -20,9 +20,12 @@ def spread(image: Tensor, kernel: Tensor) -> Tensor:
     >>> spread(image, transfer(tails, 8))[0, 0].round(decimals=6).abs().tolist()
     [1.0, 0.5, 0.0, 0.0]
     """
+    if not image.numel():  # not every FFT takes nothing
+        return image
     npix, width = image.shape[-1], kernel.shape[-2]
     wide = torch.fft.rfft2(image, s=(width, width))
-    out: Tensor = torch.fft.irfft2(wide * kernel, s=(width, width))
+    wide *= kernel
+    out: Tensor = torch.fft.irfft2(wide, s=(width, width))
     return out[..., :npix, :npix]
 
 

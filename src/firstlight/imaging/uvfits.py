@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import numpy as np
+from astropy.io import fits  # type: ignore[import-untyped]
 
 from firstlight.imaging.observe import Observation
 from firstlight.imaging.skies import Complex, Ints, Real
 from firstlight.imaging.uvfits_layout import Layout, Raw, read_layout
 
-__all__ = ["read_uvfits"]
+__all__ = ["read_phase_centre", "read_uvfits"]
 
 DAY = 86400.0  # seconds
 FARTHEST = 10.0  # light-seconds: the orbit of no antenna is as wide
@@ -77,6 +79,27 @@ def read_uvfits(path: str | Path, *, conjugate: bool = True) -> Observation:
         time=(days - days.min()) * DAY,
         execution=subarray[chosen],
     )
+
+
+def read_phase_centre(path: str | Path) -> tuple[float, float]:
+    """Read right ascension and declination, in degrees, of the phase centre of a file of one source.
+
+    A file in AIPS's multi-source form has them in a table, any other in its first header.
+    """
+    number = read_layout(Path(path)).parameter("SOURCE")  # refuses what is no UVFITS file
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of tables that are not needed
+        with fits.open(path) as hdus:
+            header = hdus[0].header
+            axes = range(2, header["NAXIS"] + 1)
+            held = {str(header.get(f"CTYPE{i}")).split("-")[0].strip(): header.get(f"CRVAL{i}") for i in axes}
+            ra, dec = held.get("RA"), held.get("DEC")
+            if number is not None and "AIPS SU" in hdus:
+                table = hdus["AIPS SU"].data
+                ra, dec = (table[name][table["ID. NO."] == round(number[0])][0] for name in ("RAEPO", "DECEPO"))
+    if ra is None or dec is None:
+        raise ValueError(f"{path} does not say where its phase centre is: its axes are {', '.join(held)}")
+    return float(ra) % 360, float(dec)
 
 
 def baselines(layout: Layout) -> tuple[Ints, Ints, Ints]:

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from firstlight.imaging.observe import Observation
 from firstlight.imaging.skies import Complex, Mask, Real
 
 __all__ = ["Visibilities"]
@@ -49,6 +51,22 @@ class Visibilities:
     def flagged(self) -> Mask:
         """What does not count, (nchan, nvis)."""
         return np.asarray(self.weight == 0)
+
+    def observation(self, frequency: ArrayLike | None = None) -> Observation:
+        """Take them for an observation of one window, whose antennas and times are not known: all are 0.
+
+        Parameters
+        ----------
+        frequency
+            Of each channel in Hz, where the file does not say it.
+        """
+        known = self.frequency if frequency is None else np.atleast_1d(np.asarray(frequency, float))
+        if known is None:
+            raise ValueError("the frequencies are not known: give frequency=, in Hz, one for each channel")
+        nchan, n = self.data.shape
+        nothing = {"antennas": np.zeros((n, 2), int), "time": np.zeros(n), "execution": np.zeros(n, int)}
+        arrays = {name: np.asarray(getattr(self, name)) for name in ("uu", "vv", "data", "weight")}
+        return Observation(**arrays, frequency=known, window=np.zeros(nchan, int), **nothing)
 
 
 def check(called: str, seen: Visibilities, flag: Mask | None, mirrors: bool = True) -> float:

@@ -1,0 +1,194 @@
+"""What the page claims, that it runs on a reader's own files, and its checker."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from types import SimpleNamespace
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from firstlight.imaging import Ring, read_image, write_uvfits
+from firstlight.imaging.npz import write_npz
+from firstlight.imaging.observe import channels, join_windows, observe, uv_track, with_noise
+from firstlight.imaging.tracks import alma_antennas
+
+PAGE = "4_imaging/09_your_own_data.py"
+SCRIPT = Path(__file__).parents[2] / "examples" / PAGE
+LINE = 'your_file = None  # or "my.uvfits", or "my.npz"'
+CENTRE = (201.5, -43.0)
+NINE = alma_antennas()[::5]
+SKY = [Ring(0.3, 0, 0.3, east=1.5, north=-0.9), Ring(0.05, 0, 0.3, east=-1.6, north=1.2)]
+PYUVDATA = """
+import sys
+from pyuvdata import UVData
+
+UVData.from_file(sys.argv[1]).write_uvfits(sys.argv[2])
+"""
+
+
+def run_on(file, folder, until="\n# Never\n"):
+    """Run the page as a reader does who has changed its first line, in the folder of the file."""
+    text = SCRIPT.read_text(encoding="utf-8").split(until)[0]
+    assert text.count(LINE) == 1
+    edited = folder / "page.py"
+    edited.write_text(text.replace(LINE, f"your_file = {file!r}"), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(plt, "show", lambda: None)
+        patch.setattr("firstlight.Bench.time", lambda _bench, _label, call, *args, **_: call(*args))  # once, untimed
+        patch.setattr("firstlight.Bench.__getitem__", lambda *_: SimpleNamespace(median=1.0))
+        for drawn in ("show", "plot"):
+            patch.setattr(f"firstlight.Bench.{drawn}", lambda _: None)
+        yield runpy.run_path(str(edited))
+        plt.close("all")
+
+
+def theirs():
+    """Two windows, without noise in the places, with some in the data."""
+    track = uv_track(NINE, hour_angles=(-1, 1), n_times=12, declination=CENTRE[1])
+    windows = [observe(SKY, track, channels(f, 1e7, 2)) for f in (98e9, 110e9)]
+    return with_noise(join_windows(windows), 0.01, seed=5)
+
+
+@pytest.fixture(scope="module")
+def pyuvdata_page(tmp_path_factory):
+    if find_spec("pyuvdata") is None:
+        pytest.skip("pyuvdata is not installed: it has no wheel for this Python")
+    folder = tmp_path_factory.mktemp("theirs")
+    write_uvfits(folder / "ours.uvfits", theirs(), phase_centre=CENTRE, antennas=NINE)
+    # A process of its own, without Numba's compiler, which takes longer than all else.
+    command = [sys.executable, "-W", "ignore", "-c", PYUVDATA, "ours.uvfits", "theirs.uvfits"]
+    subprocess.run(command, check=True, cwd=folder, env=os.environ | {"NUMBA_DISABLE_JIT": "1"})
+    assert (folder / "ours.uvfits").read_bytes() != (folder / "theirs.uvfits").read_bytes()
+    yield from run_on("theirs.uvfits", folder)
+
+
+def test_a_file_of_pyuvdata_goes_through(pyuvdata_page):
+    assert pyuvdata_page["found"].terms["chi2"] == pytest.approx(1, abs=0.1)
+    assert pyuvdata_page["found"].flux[-1, 0] == pytest.approx(0.35, rel=0.1)
+    assert not pyuvdata_page["report"].wrong
+    assert not {"sky", "truth", "chi2_true"} & set(pyuvdata_page)  # nothing that a reader does not have
+
+
+def test_its_image_is_where_the_source_is(pyuvdata_page):
+    """By the coordinates of the file: the pixels are a fifth of the beam."""
+    shown = read_image(pyuvdata_page["image_fits"])
+    assert (shown.ra, shown.dec) == pytest.approx(CENTRE, abs=1e-7)
+    east, north = shown.coords.sky_coordinates()
+    brightest = np.unravel_index(shown.cube[0].argmax(), shown.cube[0].shape)
+    assert (east[brightest], north[brightest]) == pytest.approx((1.5, -0.9), abs=0.25)
+
+
+def test_its_files_are_kept_beside_it_in_the_units_of_casa(pyuvdata_page):
+    model, shown = (read_image(f"theirs.{kind}.fits") for kind in ("model", "image"))
+    assert (model.unit, shown.unit) == ("Jy/pixel", "Jy/beam")
+    assert model.cube.sum() == pytest.approx(pyuvdata_page["found"].flux[-1, 0], rel=1e-3)
+    assert shown.beam.major == pytest.approx(pyuvdata_page["beam"].major)
+    assert not Path(pyuvdata_page["folder"].name).exists()
+
+
+def test_npz_goes_through_without_antennas_and_times(tmp_path, capsys):
+    write_npz(tmp_path / "mine.npz", theirs())
+    for page in run_on("mine.npz", tmp_path, until="# The mistake that no number reports"):
+        assert page["found"].terms["chi2"] == pytest.approx(1, abs=0.1)
+        assert np.isnan(page["report"].worst)
+        assert read_image("mine.image.fits").unit == "Jy/beam"
+        page["folder"].cleanup()
+    assert "Nothing can be told" in capsys.readouterr().out
+
+
+def test_the_truth_fits_its_data_once_the_weights_are_mended(page):
+    assert page["report"].worst == pytest.approx(0.25, rel=0.05)
+    assert page["chi2_true"] == pytest.approx(1, abs=0.02)
+
+
+def test_the_fit_is_near_the_truth_and_leaves_noise(page):
+    assert page["found"].why == "settled"
+    assert page["found"].terms["chi2"] == pytest.approx(1, abs=0.03)
+    assert page["found"].flux[-1, 0] == pytest.approx(0.29, rel=0.05)
+    assert page["off_by"] < 0.15
+    assert np.abs(page["left"]).max() < 6
+
+
+def test_the_wrong_sign_has_the_same_chi_squared_and_the_turned_image(page):
+    assert page["chi2"]["wrong"] == pytest.approx(page["chi2"]["right"], rel=1e-6)
+    (_, inner), (_, turned) = page["skies"].values()
+    east, north = page["coords"].sky_coordinates()
+    for axis in (east, north):
+        mean = [float((image[0].double().cpu().numpy() * axis).sum()) for image in (inner, turned)]
+        assert mean[0] == pytest.approx(-mean[1], rel=1e-5)
+        assert abs(mean[0]) > 1  # it is off the centre
+
+
+@pytest.mark.parametrize(
+    ("trap", "said"),
+    [
+        ("no UVFITS file", "not a FITS file"),
+        ("a file cut off", "bytes of its 8127 rows are missing"),
+        ("u, v in kilo-lambda", "Say unit="),
+        ("both Hermitian halves", "holds Hermitian pairs"),
+        ("NaN", "not flagged: flag"),
+        ("cells too large", "error: beyond"),
+        ("channels too wide", "warning: bandwidth"),
+        ("integrations too long", "note: time"),
+        ("windows at odd times", "differ in time"),
+    ],
+)
+def test_every_trap_speaks_up_until_it_is_mended(page, trap, said):
+    mistake, cured = page["sprung"][trap]
+    assert said in mistake
+    assert cured == "nothing" or cured.startswith("ok: ")
+
+
+def test_a_field_that_is_too_small_shows_in_chi_squared_alone(page):
+    wrong, right = (float(said.split()[-1]) for said in page["sprung"]["field too small"])
+    assert wrong > 3
+    assert right == pytest.approx(1, abs=0.15)
+
+
+def turn_u_and_v(uvw, frequency, data):
+    u, v, _ = np.multiply.outer(uvw, -frequency / 299_792_458).swapaxes(1, 2)
+    return u, v, data
+
+
+def test_the_checker_takes_right_answers(page):
+    assert page["check"](turn_u_and_v).startswith("Right")
+    assert page["check"](page["to_ours_solution"]).startswith("Right")
+
+
+def wrong(scale=1.0, u_sign=1, v_sign=1, conjugate=True, mean=False):
+    def answer(uvw, frequency, data):
+        hertz = np.full_like(frequency, frequency.mean()) if mean else frequency
+        u, v, _ = np.multiply.outer(uvw, scale * hertz / 299_792_458).swapaxes(1, 2)
+        return u_sign * u, v_sign * v, data.conj() if conjugate else data
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("answer", "hint"),
+    [
+        (wrong(conjugate=False), "turned by 180°"),
+        (wrong(u_sign=-1, v_sign=-1), "turned by 180°"),
+        (wrong(u_sign=-1), "mirror image"),
+        (wrong(v_sign=-1, conjugate=False), "mirror image"),
+        (wrong(scale=1e-3), "0.001 times too long"),
+        (wrong(scale=299_792_458), "times too long"),
+        (wrong(mean=True), "wavelength of its own"),
+        (lambda uvw, frequency, data: (uvw[0], uvw[1], data.conj()), "wavelength of its own"),
+        (lambda uvw, frequency, data: None, "TypeError"),
+        (lambda uvw, frequency, data: (uvw.T, uvw.T, data), "failed"),
+    ],
+)
+def test_the_checker_says_what_is_wrong(page, answer, hint):
+    assert re.search(hint, page["check"](answer))
+
+
+def test_the_fit_matters_less_the_more_is_seen(page):
+    assert page["shares"][1] > page["shares"][10] > page["shares"][100]

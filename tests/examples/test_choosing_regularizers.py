@@ -1,0 +1,163 @@
+"""What the page says of scores, priors and prices, and its checker."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+
+PAGE = "4_imaging/04_choosing_regularizers.py"
+
+
+def test_the_averages_are_right_enough(page):
+    assert page["of_truth"] == pytest.approx(1, abs=3 * len(page["averages"].index) ** -0.5)
+
+
+def test_every_fold_has_the_same_cells_as_the_data(page):
+    """Nine channels for each λ: four folds, four of the dartboard, and all data, which test themselves."""
+    k, cells = page["k"], page["averages"].mask
+    assert page["train"].nchan * 6 == page["fits"]
+    for first in (0, k):
+        for fold in range(first, first + k):
+            train, test = page["train"].mask[fold], page["test"].mask[fold]
+            assert not (train & test).any()
+            assert torch.equal(train | test, cells[0])
+        assert torch.equal(page["test"].mask[first : first + k].sum(0), cells[0].long())
+    assert torch.equal(page["test"].mask[-1], cells[0])
+
+
+def test_each_lambda_goes_to_its_own_channels(page):
+    strengths = page["tv"]["tv"][0].reshape(6, -1)
+    assert (strengths == page["lambdas"][:, None]).all()
+
+
+def test_the_score_of_all_data_is_what_the_fit_calls_chi_squared(page):
+    reached = page["found"].chi2[-1].reshape(6, -1)[:, -1]
+    assert page["whole"][:, -1] == pytest.approx(reached, rel=0.01)
+
+
+def test_strong_priors_have_arrived_and_weak_ones_have_not(page):
+    k = page["k"]
+    half_way, whole = (page[name][:, :k].mean(1) for name in ("half_way", "whole"))
+    assert whole[-2:] == pytest.approx(half_way[-2:], rel=0.02)
+    assert whole[0] > 1.5 * half_way[0]
+
+
+def test_a_few_cells_in_the_middle_make_the_score(page):
+    assert np.mean(page["far"] < 4) < 0.06
+    assert page["whole"][0, : page["k"]].mean() > 3 * page["mean"][0]
+
+
+def test_of_the_outer_cells_the_splits_agree_and_the_bars_are_short(page):
+    k, whole, outer = page["k"], page["whole"], page["outer"]
+    cells, darts = outer[2:, :k].mean(1), outer[2:, k:-1].mean(1)
+    assert cells == pytest.approx(darts, abs=0.02)
+    assert (outer[2:, k:-1].std(1) < whole[2:, k:-1].std(1) / 10).all()
+
+
+def test_the_whole_plane_asks_for_too_much_and_the_outer_cells_for_less(page):
+    lambdas, error = page["lambdas"], page["fidelity"](page["full"])
+    of_all = page["whole"][:, : page["k"]].mean(1).argmin()
+    assert lambdas[of_all] == pytest.approx(0.01)
+    assert lambdas[page["best"]] == pytest.approx(10**-2.5)
+    assert error[page["best"]] < error[of_all]
+    assert error[page["best"]] == pytest.approx(error.min(), rel=0.05)
+
+
+def test_the_score_is_flat_where_the_page_says_so(page):
+    """From 0.003 to 0.01 it changes by less than the standard error of either."""
+    k, outer = page["k"], page["outer"]
+    for part in (slice(k), slice(k, 2 * k)):
+        change = abs(outer[4, part].mean() - outer[3, part].mean())
+        assert change < outer[3:5, part].std(1, ddof=1).min() / k**0.5
+
+
+def test_too_little_adds_flux_and_too_much_takes_what_the_prior_counts(page):
+    true = float(page["truth"].max())
+    flux = {name: page["flux"](images) for name, images in page["images"].items()}
+    peak = {name: images.amax((1, 2)) / true for name, images in page["images"].items()}
+    assert all(values[0] > 1.15 * 0.25 for values in flux.values())
+    assert flux["sparsity"][-1] < 0.75 * 0.25
+    assert peak["sparsity"][-1] > 0.95
+    assert flux["tsv"].min() > 0.25
+    assert peak["tsv"][-1] < 0.5
+    assert sum(values.min() < 0.25 for values in flux.values()) == 3
+
+
+def test_the_tutorials_lambda_does_next_to_nothing_here(page):
+    tutorial, none = page["many"][18:]
+    far = (page["truth"] - none).norm()
+    assert (tutorial - none).norm() < 0.2 * far
+    assert 0.9 < page["fidelity"](tutorial) / page["fidelity"](none) < 1
+
+
+def test_prices_scale_as_sums_over_pixels_do(page):
+    """Half the pixel width has four times the pixels, and half the step from one to the next."""
+    for name, times in {"sparsity": 4, "entropy": 4, "tv": 2, "tsv": 1}.items():
+        fine = page["PRIORS"][name](page["fine"][None]).item()
+        assert fine / page["of_true"][name] == pytest.approx(times, rel=0.12)
+
+
+def test_the_fit_to_all_visibilities_is_no_worse(page):
+    final = page["fidelity"](page["final"].image.cpu().double())[0]
+    assert final < 1.02 * page["fidelity"](page["full"])[page["best"]]
+    assert "converted" in page["final"].notes[0]
+
+
+def test_threads_are_given_back(page):
+    assert torch.get_num_threads() == page["threads"]
+
+
+def by_a_loop(lambdas, scores):
+    table = {lam: row for lam, row in zip(lambdas, scores, strict=True) if not np.isnan(row).any()}
+    best = min(table, key=lambda lam: np.mean(table[lam]))
+    error = np.sqrt(np.var(table[best], ddof=1) / len(table[best]))
+    return max(lam for lam, row in table.items() if np.mean(row) <= np.mean(table[best]) + error)
+
+
+def test_the_checker_takes_right_answers(page):
+    assert page["check"](by_a_loop).startswith("Right")
+    assert page["check"](page["strongest_solution"]).startswith("Right")
+
+
+def rule(mean=np.mean, axis=1, spread=None, pick=max, clean=True):
+    """The rule with something else in place of one of its parts."""
+    spread = spread or (lambda row: np.std(row, ddof=1) / np.sqrt(len(row)))
+
+    def answer(lambdas, scores):
+        if clean:
+            keep = ~np.isnan(scores).any(1)
+            lambdas, scores = lambdas[keep], scores[keep]
+        means = mean(scores, axis=axis)
+        best = np.nanargmin(means)
+        return pick(lambdas[means <= means[best] + spread(scores[best])])
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        (rule(axis=0), "along it"),
+        (rule(spread=lambda row: 0), "worse a little"),
+        (rule(pick=min), "worse a little"),
+        (lambda lambdas, scores: lambdas[np.nanargmin(scores.mean(1))], "worse a little"),
+        (rule(spread=np.std), "root of k"),
+        (rule(spread=lambda row: np.std(row) / 2), "ddof"),
+        (rule(pick=lambda found: found[-1]), "any order"),
+        (rule(mean=np.nanmean, clean=False), "NaN"),
+        (
+            lambda lambdas, scores: max(
+                lam
+                for lam, row in zip(lambdas, scores, strict=True)
+                if row.mean() - row.std(ddof=1) / 2 <= np.nanmin(scores.mean(1))
+            ),
+            "not of each",
+        ),
+        (lambda lambdas, scores: lambdas[np.argmin(scores.mean(1))], "worse a little"),
+        (lambda lambdas, scores: None, "raised"),
+        (lambda lambdas, scores: 1 / 0, "ZeroDivisionError"),
+    ],
+)
+def test_the_checker_says_what_is_wrong(page, wrong, hint):
+    assert re.search(hint, page["check"](wrong))

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
+from firstlight.imaging.nufft import to_tensor
 from firstlight.imaging.processes import Group
 from firstlight.imaging.shards import check_model, check_sums, spare
 
@@ -208,7 +209,8 @@ def count(data: ExactLikelihood, coords: GridCoords, separate: bool, group: Grou
     for at in data.parts():
         weight = data.read(at)[0].cpu().numpy()
         nvis += np.count_nonzero(weight, axis=1)
-        cells = coords.packed_cells(np.asarray(data.u[..., at]), np.asarray(data.v[..., at]))
+        u, v = (to_tensor(part[..., at], torch.float64).cpu().numpy() for part in (data.u, data.v))
+        cells = coords.packed_cells(u, v)
         for channel, (w, cell) in enumerate(zip(weight, np.broadcast_to(cells, weight.shape), strict=True)):
             filled[channel, cell[w > 0]] = True
     nvis = group.sum(torch.from_numpy(nvis)).numpy()

@@ -80,8 +80,9 @@ print(f"{seen.data.size:,} visibilities, for {truth.numel():,} pixels; on {devic
 # %%
 # The transform back of what was measured is the *dirty image*. It is blurred, and full
 # of ripples, for the tracks leave most of the Fourier plane empty. It is no image of
-# the sky, but it is the first to look at, and you need it again below: the dirty image
-# of *residuals*, data minus model, shows what a fit has left over.
+# the sky, but it is the first to look at (:doc:`/tutorials/4_imaging/02_dirty_image`),
+# and you need it again below: the dirty image of *residuals*, data minus model, shows
+# what a fit has left over.
 
 imager = DirtyImager(coords, *measured)
 dirty, _ = imager.get_dirty_image(weighting="briggs", robust=0.5, unit="Jy/arcsec^2")
@@ -116,7 +117,8 @@ config = {"epochs": 600, "sparsity": 1e-4, "tv": 1e-4}
 # the reduced :math:`\chi^2`, the mean square of data minus model, in units of the
 # noise. It is 1 where the model is right and the noise is what you think. The other two
 # are the *regularizers*, which say what you expect of an image where the data say
-# nothing: little flux (sparsity), and few edges (total variation, TV).
+# nothing: little flux (sparsity), and few edges (total variation, TV). How much of them
+# is right, :doc:`/tutorials/4_imaging/04_choosing_regularizers` finds out.
 
 
 def step(model, optimizer):
@@ -418,6 +420,7 @@ plt.show()
 
 # %%
 # What grows is the set-up, one pass over the visibilities. The steps stay as they are.
+# :doc:`/tutorials/4_imaging/07_off_the_grid` goes on from here, with sliders to drag.
 #
 # There is a catch. :math:`\chi^2` is a small rest of large terms that cancel. If the
 # signal is far above the noise, ``float32`` has not digits enough for them. The cure is
@@ -522,8 +525,8 @@ for side in (npix, 512):
 # - *The truth.* You had it here. With real data you have :math:`\chi^2`, the flux and
 #   the residuals: enough to find out that something is wrong, as you just did.
 # - *Noise and weights.* :math:`\chi^2` is 1 only if the weights tell the truth. Real
-#   ones are often off by a factor: check them first (``firstlight.imaging`` has
-#   ``check_weights``).
+#   ones are often off by a factor: check them first, as
+#   :doc:`/tutorials/4_imaging/09_your_own_data` does.
 #
 # Exercise
 # --------

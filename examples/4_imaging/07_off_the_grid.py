@@ -89,6 +89,8 @@ truth = torch.from_numpy(sky_image(disk, coords.cell_size, npix))[None]
 night = observe(disk, uv_track(n_times=111))
 sigma = 5e-3
 
+# %%
+
 
 def observed(nvis, seed=1):
     """Give u, v, data and weights of so many visibilities: night after night."""

@@ -257,8 +257,6 @@ slope = (took["NUFFT"][last] - took["NUFFT"][first]) / (last - first)
 lines = {name: (float(np.median([*took[name].values()])), 0.0) for name in keeps}
 lines["NUFFT"] = took["NUFFT"][first] - slope * first, slope
 
-# %%
-
 
 def panel(ax, values, line, label):
     for name, points in values.items():
@@ -269,6 +267,8 @@ def panel(ax, values, line, label):
     ax.set(xscale="log", yscale="log", ylabel=label)
     ax.spines[["top", "right"]].set_visible(False)
 
+
+# %%
 
 many = np.geomspace(1e4, 1e8)
 fig, axes = plt.subplots(3, sharex=True, figsize=(5.6, 6.4), layout="constrained")

@@ -571,10 +571,7 @@ def check(answer):
             return (
                 "The batch has only a part of the sum: how many times more are there?"
             )
-        return (
-            f"On average it is {ratio:.3f} times chi². Scale by the number of "
-            "visibilities, which does not depend on the batch."
-        )
+        return f"On average {ratio:.3f} times chi²: scale by numbers of visibilities."
     return "Right: a fit may follow it, step by step."
 
 

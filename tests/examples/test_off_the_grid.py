@@ -82,7 +82,7 @@ def test_the_checker_takes_right_answers(page, right):
         (lambda w, r, at: np.sum(w[at] * np.abs(r[at]) ** 2), "how many times more"),
         (lambda w, r, at: np.mean(w[at] * np.abs(r[at]) ** 2), "look at the sum"),
         (lambda w, r, at: np.sum(w[at] * np.abs(r[at])) * len(w) / len(at), "look at the sum"),
-        (lambda w, r, at: np.sum(w[at] * np.abs(r[at]) ** 2) * w.sum() / w[at].sum(), "does not depend on the batch"),
+        (lambda w, r, at: np.sum(w[at] * np.abs(r[at]) ** 2) * w.sum() / w[at].sum(), "by numbers of visibilities"),
         (lambda w, r, at: 1 / 0, "raised ZeroDivisionError"),
         (lambda w, r, at: None, "raised TypeError"),
         (lambda w, r, at: float("nan"), "look at the sum"),

@@ -113,6 +113,8 @@ def test_holes_and_images_of_one_value_are_drawn():
     drawn.figure.canvas.draw()
     assert drawn.get_array().mask.sum() == np.isnan(holed).sum() > 0
     assert drawn.get_clim() == (np.nanmin(holed), np.nanmax(holed))
+    shown = drawn.make_image(drawn.figure.canvas.get_renderer())[0][..., 3] > 0
+    assert shown.mean() == pytest.approx(1 - np.isnan(holed).mean(), abs=0.02)
     flat = plot_image(np.zeros((40, 40)), COORDS, stretch="log")
     flat.figure.canvas.draw()
     low, high = flat.get_clim()

@@ -86,6 +86,8 @@ def plot_image(
     shades = visualization.ImageNormalize(vmin=low, vmax=high, stretch=STRETCHES[stretch](), clip=True)
     ax = plt.subplots(layout="constrained")[1] if ax is None else ax
     drawn = ax.imshow(values, origin="lower", extent=coords.img_ext, norm=shades, cmap=cmap, interpolation="nearest")
+    if np.ma.is_masked(values):  # a clipped scale would give the holes the colour of its upper end
+        drawn.set_alpha(np.where(np.ma.getmaskarray(values), 0.0, 1.0))
     ax.set(xlabel="Δα cos δ [″]", ylabel="Δδ [″]")
     if beam is not None:
         ax.add_patch(drawn_beam(beam, coords))

@@ -1,0 +1,164 @@
+"""What the page says of a cube: whose baselines, groups, coupling, velocities; and its checker."""
+
+import re
+
+import numpy as np
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+PAGE = "4_imaging/06_many_channels.py"
+
+
+class Tally(TorchDispatchMode):
+    """Count the operations that do more than give another view."""
+
+    def __init__(self):
+        super().__init__()
+        self.starts = 0
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.starts += function.name().startswith("aten::") and not function.is_view
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("channels", [1, 7])
+def test_a_step_is_about_a_hundred_starts_for_any_number_of_channels(page, channels):
+    step = page["make_step"](14, channels, "cpu")
+    step()
+    with Tally() as tally:
+        step()
+    assert tally.starts == pytest.approx(page["starts"], rel=0.15)
+
+
+def test_gas_that_moves_away_has_the_lower_frequency(page):
+    assert (np.diff(page["frequency"]) > 0).all()
+    assert (np.diff(page["velocity"]) < 0).all()
+    moving_away = page["truth"][0].numpy() > 0.1
+    assert page["away"][moving_away].min() > 1.5
+
+
+def test_each_channel_has_its_own_baselines(page):
+    seen = page["seen"]
+    np.testing.assert_allclose(seen.uu[-1] / seen.uu[0], page["frequency"][-1] / page["frequency"][0])
+
+
+def test_shared_baselines_stretch_and_a_shared_kernel_is_worse(page):
+    excess = {apart: np.subtract(chi2[1:], chi2[0]) for apart, chi2 in page["sharing"].items()}
+    assert abs(excess[1e-5]).max() < 1e-4
+    assert excess[1e-2][0] > 5e-4
+    assert excess[1e-2][1] > 10 * excess[1e-2][0]
+    assert excess[1e-2][1] / excess[1e-3][1] == pytest.approx(10, rel=0.3)  # linear
+    assert excess[1e-3][0] < excess[1e-2][0] / 20  # steeper
+
+
+def test_the_cube_fits_every_channel(page):
+    assert page["result"].chi2.shape[1] == page["nchan"]
+    assert page["result"].chi2[-1] == pytest.approx(1, abs=0.04)
+    assert max(page["off"](page["cube"])) < 0.3
+    assert page["off"](page["truth"]) == [0] * page["nchan"]
+
+
+def test_groups_give_the_same_images(page):
+    assert page["apart"] < 1e-4
+
+
+def test_the_groups_fit_and_the_whole_does_not(page):
+    assert not page["big"].fits
+    assert page["card"](page["most"]).fits
+    assert not page["card"](page["most"] + 1).fits
+    assert page["card"](200 // page["groups"]).fits
+    assert page["card"](page["most"] + 1, shared=True).fits
+
+
+def test_a_gpu_is_filled_by_few_large_or_many_small_images(page):
+    free = {side: page["starts"] * page["c"] / page["work_on_gpu"](side) for side in (96, 1024)}
+    assert free[96] > 100
+    assert free[1024] < 10
+
+
+def test_coupling_helps_the_faintest_a_little_and_smears_when_strong(page):
+    helped = page["helped"]
+    assert helped["coupled"][0] < helped["alone"][0]
+    assert helped["alone, 2 λ"][0] < helped["coupled"][0]
+    assert min(helped["strongly"]) > max(helped["alone"])
+
+
+def test_a_clip_takes_velocities_from_the_sky_and_too_high_a_one_from_the_disk(page):
+    def share(part, where):
+        return page["maps"][part][1].isfinite()[page[where]].double().mean()
+
+    assert share(0, "empty") > 0.9
+    assert share(0.1, "empty") < 0.02
+    assert share(0.1, "disk") > 0.95
+    assert share(0.3, "disk") < 0.6
+    wrong = (page["maps"][0.1][1] - page["known"])[page["disk"]]
+    assert wrong[wrong.isfinite()].abs().median() < 0.08
+
+
+def test_moments_of_a_line_at_one_velocity(page):
+    cube = torch.zeros(page["nchan"], 2, 2, dtype=torch.float64)
+    cube[2, 0, 1] = 4
+    total, mean = page["moments"](cube, 0.5)
+    assert total[0, 1] == 4 * page["width"]
+    assert mean[0, 1] == pytest.approx(page["velocity"][2])
+    assert mean[0, 0].isnan()
+
+
+def test_the_file_has_the_velocities_and_the_flux(page):
+    np.testing.assert_allclose(page["read_back"], page["velocity"], atol=1e-6)
+    flux = page["cube"].sum() * page["coords"].cell_size ** 2
+    assert page["values"].sum() == pytest.approx(float(flux))
+    assert page["header"]["SPECSYS"] == "LSRK"
+
+
+def right(cube, frequency, rest, clip):
+    """Give the moments by loops over pixels."""
+    speed = 299_792.458 * (rest - frequency) / rest
+    maps = np.full((2, *cube.shape[1:]), np.nan)
+    for place in np.ndindex(cube.shape[1:]):
+        bright = cube[(slice(None), *place)]
+        on = bright > clip
+        if on.any():
+            mean = np.average(speed[on], weights=bright[on])
+            maps[(0, *place)] = mean
+            maps[(1, *place)] = np.average((speed[on] - mean) ** 2, weights=bright[on]) ** 0.5
+    return maps
+
+
+def test_the_checker_takes_right_answers(page):
+    assert page["check"](right).startswith("Right")
+    assert page["check"](page["mean_and_width_solution"]).startswith("Right")
+
+
+def changed(maps=lambda v, s: (v, s), **arguments):
+    """Do right but for one thing."""
+
+    def answer(cube, frequency, rest, clip):
+        given = {"cube": cube, "frequency": frequency, "rest": rest, "clip": clip}
+        given |= {name: change(given) for name, change in arguments.items()}
+        return maps(*right(**given))
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        (changed(clip=lambda given: -1), "above the clip"),
+        (changed(clip=lambda given: 0), "above the clip|NaN"),
+        (changed(lambda v, s: (np.nan_to_num(v), s)), "NaN"),
+        (changed(lambda v, s: (v, np.nan_to_num(s))), "NaN"),
+        (changed(lambda v, s: (-v, s)), "lower frequency"),
+        (changed(lambda v, s: (1e3 * v, 1e3 * s)), "m/s"),
+        (changed(cube=lambda given: 1.0 * (given["cube"] > given["clip"])), "brightness"),
+        (changed(lambda v, s: (v, s**2)), "root"),
+        (changed(lambda v, s: (v, np.hypot(v, s))), "about v"),
+        (changed(lambda v, s: (v, 1e3 * s)), "about v"),
+        (changed(lambda v, s: (v,)), "raised ValueError"),
+        (lambda *arguments: None, "raised TypeError"),
+        (lambda *arguments: 1 / 0, "raised ZeroDivisionError"),
+    ],
+)
+def test_the_checker_says_what_is_wrong(page, wrong, hint):
+    assert re.search(hint, page["check"](wrong))

@@ -23,6 +23,7 @@ MPOL = "what MPoL's early tutorial says of itself"
 COURSE = "what a course notebook on PyTorch and Numba says of itself"
 CAMP = "what a boot camp on PyTorch says of its own training"
 NOTES = "what notes on a textbook's GPU chapter say of themselves"
+TITLE = "the question of its title, which it answers"
 HERE = "what to expect of the first command; it is no result"
 QUOTED = {
     "README.md": {"three minutes on two cores": HERE, "half a minute": HERE},
@@ -45,6 +46,7 @@ QUOTED = {
         "once in 6.007 seconds on a CPU": NOTES,
         "on a GPU in 0.467 seconds": CAMP,
     },
+    "examples/4_imaging/08_more_than_one_gpu.py": {"Do four GPUs image four times as fast?": TITLE},
 }
 
 GAP = r"[\s\u00a0\u202f-]"

@@ -12,9 +12,12 @@ starts them:
     torchrun --standalone --nproc-per-node 2 distributed_fit.py --json two.json
 
 Both files say the same: :math:`\\chi^2` and the length of the gradient at the image
-that the fit starts from, and :math:`\\chi^2` and the fluxes that it ends with. With
-``--checkpoint fit.pt`` a fit that was stopped, or lost a process, goes on when you
-launch it again, with any number of processes. ``--help`` lists the rest.
+that the fit starts from, and :math:`\\chi^2` and the fluxes that it ends with. Their
+``seconds`` differ: what a gradient takes in each process, what it takes all to exchange
+a number, and to add up 8 MB. :doc:`/tutorials/4_imaging/08_more_than_one_gpu` makes a
+prediction of them. With ``--checkpoint fit.pt`` a fit that was stopped, or lost a
+process, goes on when you launch it again, with any number of processes. ``--help``
+lists the rest.
 
 ``--standalone`` is for one computer, and finds a free port. On two, run this on each,
 with the name of one of them: ``torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend
@@ -24,6 +27,7 @@ c10d --rdzv-endpoint NAME:29400 distributed_fit.py``.
 import argparse
 import json
 from pathlib import Path
+from time import perf_counter
 
 import torch
 
@@ -41,6 +45,16 @@ def writable(name):
         message = f"cannot write {name}: {error.strerror}"
         raise argparse.ArgumentTypeError(message) from None
     return Path(name)
+
+
+def seconds(task):
+    """Time nine calls, after one that does not count."""
+    times = []
+    for _ in range(10):
+        began = perf_counter()
+        task()  # ends with a number on the host, so it waits for a GPU
+        times.append(perf_counter() - began)
+    return times[1:]
 
 
 parser = argparse.ArgumentParser(
@@ -79,16 +93,21 @@ with processes(timeout=options.timeout) as group:
     start = torch.full((likelihood.nchan, coords.npix, coords.npix), -3.0, dtype=dtype)
     model = GriddedNet(coords, likelihood.nchan, start).to(group.device)
 
-    # What a process has of chi² and of the gradient is that of its channels.
-    model()
-    chi2 = likelihood(model.icube.sky_cube)
-    chi2.backward()
+    def gradient():
+        """Take chi² and its gradient: of this process's channels."""
+        model.zero_grad()
+        model()
+        chi2 = likelihood(model.icube.sky_cube)
+        chi2.backward()
+        return chi2.item()
+
+    chi2 = torch.tensor(gradient(), dtype=dtype)
     squares = model.bcube.base_cube.grad.square().sum()
     found = {
         "processes": group.size,
         "visibilities": seen.data.size,
         "start": {
-            "chi2": group.sum(chi2.detach()).item() / (2 * seen.data.size),
+            "chi2": group.sum(chi2).item() / (2 * seen.data.size),
             "gradient": group.sum(squares).sqrt().item() / (2 * seen.data.size),
         },
     }
@@ -104,6 +123,13 @@ with processes(timeout=options.timeout) as group:
     flux = fitted.image.sum((1, 2)) * coords.cell_size**2  # of all channels
     found["end"] = {"chi2": fitted.terms["chi2"], "flux": flux.tolist()}
     found["iterations"] = fitted.iterations
+
+    megabytes = torch.zeros(2**21, device=group.device)
+    found["seconds"] = {
+        "gradient": group.collect(seconds(gradient)),
+        "exchange": seconds(lambda: group.collect(0.0)),
+        "sum of 8 MB": seconds(lambda: group.sum(megabytes)[0].item()),
+    }
     if group.first:
         print(fitted.message, f"chi² {fitted.terms['chi2']:.4f}, {flux.sum():.4f} Jy")
         if options.json:

@@ -82,7 +82,7 @@ class MiniBatches:
         weight: Array | None = None,
         factor: Tensor | None = None,
     ) -> Tensor:
-        """Estimate Σ w |D − g V(I)|² over all visibilities, channel by channel, from those of a batch.
+        """Estimate Σ ``w |D − g V(I)|²`` over all visibilities, channel by channel, from those of a batch.
 
         Its mean over all batches that could be dealt is chi², and that of its gradient the gradient of chi².
 

@@ -114,6 +114,9 @@ SPECS = {
     "PCIe 3 x16": Spec("PCI Express Base Specification 3.0", 8e9 * 16 * 128 / 130 / 8),
     "PCIe 4 x16": Spec("PCI Express Base Specification 4.0", 16e9 * 16 * 128 / 130 / 8),
     "PCIe 5 x16": Spec("PCI Express Base Specification 5.0", 32e9 * 16 * 128 / 130 / 8),
+    # Of all links of a card together; and of one adapter.
+    "NVLink 4": Spec("NVIDIA H100 Tensor Core GPU data sheet, SXM", 900e9 / 2),
+    "InfiniBand NDR": Spec("NVIDIA ConnectX-7 data sheet, 400 Gb/s", 400e9 / 8),
     "NVLink-C2C": Spec("NVIDIA Grace Hopper Superchip Architecture whitepaper", 900e9 / 2),
 }
 

@@ -194,6 +194,8 @@ def processes(*, timeout: float = 60.0 * MINUTES, backend: str | None = None) ->
         except (RuntimeError, ValueError) as error:
             raise RuntimeError(why_not_joined(error, rank, size, timeout)) from error
         yield group
+        with group.meeting():
+            pass  # nobody hangs up on those who still talk
     finally:
         if dist.is_initialized():
             dist.destroy_process_group()

@@ -1,0 +1,556 @@
+"""
+Do four GPUs image four times as fast?
+======================================
+
+You have four GPUs, or forty. What can they do for one fit? That depends on what they
+have to tell each other. Here two processes on two cores fit a cube together, live, by a
+program that runs as well on GPUs. You measure what talking costs, and put it into a
+model of a thousand GPUs. Some ways to divide the work are nearly free. The one that
+comes to mind first is not.
+
+**You will learn**
+
+- what to divide: channels, folds, strengths of regularizers, visibilities, the image;
+- to start a fit with ``torchrun``, to stop it, and to go on with fewer processes;
+- to predict how much faster four GPUs are, and from how many on it gets no better;
+- what goes wrong, what it looks like, and when four programs do better than one.
+
+**Time:** 20 minutes. **Needs:** any computer with two cores.
+"""
+
+# %%
+# Start it
+# --------
+#
+# :doc:`/tutorials/4_imaging/distributed_fit` is a short program that fits a simulated
+# cube: many channels, each an image of its own. ``torchrun``, which comes with PyTorch,
+# starts it as often as you say. Each *process* is a running program with its own memory
+# and, if there are any, its own GPU. Here there are two, on the CPU with one core each:
+#
+# .. code-block:: bash
+#
+#    torchrun --standalone --nproc-per-node 2 distributed_fit.py --channels 8
+#
+# This cell starts just that, and does not wait. It looks for the program beside this
+# page's script: download both into one folder.
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+script = Path(globals().get("__file__", "")).parent / "distributed_fit.py"
+scratch = tempfile.TemporaryDirectory()
+small = ["--npix", "64", "--channels", "8", "--timeout", "60"]
+plain = os.environ | {"OMP_NUM_THREADS": "1", "FIRSTLIGHT_DEVICE": "cpu"}
+torchrun = [sys.executable, "-m", "torch.distributed.run"]  # what torchrun is short for
+torchrun += ["--standalone", "--nproc-per-node", "2", str(script), *small]
+
+
+def files(report, checkpoint):
+    """Name the file that a run writes at the end, and the one that it goes on from."""
+    names = Path(scratch.name, f"{report}.json"), Path(scratch.name, f"{checkpoint}.pt")
+    return ["--json", str(names[0]), "--checkpoint", str(names[1])]
+
+
+live = script.exists() and sys.platform != "win32"
+if live:
+    torchrun += ["--iterations", "30", *files("two", "two")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    job = subprocess.Popen(torchrun, env=plain, text=True, encoding="utf-8", **pipes)
+else:
+    print("Not started: distributed_fit.py is not here, or this is Windows.")
+
+# %%
+# Predict
+# -------
+#
+# A step of the fit computes :math:`\chi^2` and its gradient, and changes the image a
+# little. What must one GPU know of another's work in each step? That decides.
+#
+# - *Channels.* The image of one does not depend on the others. Each GPU takes some. A
+#   step sends nothing. At the checks, every 25 steps, all exchange a few numbers.
+# - *Folds and strengths.* Five folds of a cross-validation with five strengths
+#   :math:`\lambda` of a regularizer are 25 fits, independent of each other. The same.
+# - *Visibilities.* The exact likelihood needs them once, to be set up
+#   (:doc:`/tutorials/4_imaging/07_off_the_grid`). Each GPU adds its part up onto the
+#   pixels, and then all add up their pixels: an *all-reduce*.
+# - *One image.* Cut into strips, one for each GPU, it has to be transposed twice in
+#   each step, in the midst of its Fourier transforms. Each GPU then sends a part of its
+#   strip to each other one: an *all-to-all*. Of each pixel, 8 bytes have to move. (The
+#   transforms are twice as wide as the image, but half of their rows are zero, and half
+#   of their columns mirror the others.)
+#
+# Count bytes, for 200 channels of 1024 × 1024 pixels, and the least time that they
+# take: at the memory's rate for the work (``plan`` counts its bytes), at that of the
+# link for what is sent. All rates are from data sheets.
+
+from functools import cache, partial
+
+import torch
+
+from firstlight import Bench, best_device
+from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, plan
+from firstlight.measure.specs import spec
+
+channels, fits, npix = 200, 5 * 5, 1024
+memory, memory_rate = (spec("H100 SXM", what) for what in ("memory", "bandwidth"))
+links = {name: spec(name, "bandwidth") for name in ("NVLink 4", "InfiniBand NDR")}
+pixels = (2 * npix) ** 2 + npix**2  # kernel and dirty image of a channel, in float64
+
+
+@cache
+def work(npix):
+    """Tell how long an H100 needs for a step of one channel, at the least."""
+    return plan(npix, 1, 1, memory=memory, bandwidth=memory_rate).seconds_step
+
+
+print(f"set-up, all channels, once: {8 * pixels * channels / 1e9:.1f} GB to add up")
+print(f"a step of one channel: {1e6 * work(npix):.0f} µs")
+for name, rate in links.items():
+    time = 2 * 8 * npix**2 / rate
+    print(f"the bytes of its two transposes over {name}: {1e6 * time:.0f} µs")
+
+# %%
+# Your prediction: *with channels, folds and strengths, four GPUs do almost four times
+# the work of one. One image gains little*, and nothing between computers: there, moving
+# it takes longer than the step.
+#
+# Check
+# -----
+#
+# Do two processes compute what one computes? Run the same program in this process too,
+# wait for the two, and compare :math:`\chi^2` and the length of its gradient at the
+# image that all start from.
+
+import contextlib
+import io
+import json
+import runpy
+from unittest import mock
+
+import numpy as np
+
+device = best_device()
+threads = torch.get_num_threads()
+torch.set_num_threads(1)  # as in the other two
+
+
+def run_here(iterations, *names):
+    """Run the program in this process: it then is one of one."""
+    request = [str(script), *small, "--iterations", str(iterations), *files(*names)]
+    with (
+        mock.patch.object(sys, "argv", request),
+        mock.patch.dict(os.environ, plain),
+        contextlib.redirect_stdout(io.StringIO()),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
+        runpy.run_path(str(script))
+    return json.loads(Path(files(*names)[1]).read_text())
+
+
+def off(a, b):
+    """Give the largest relative difference."""
+    return float(np.abs(np.divide(a, b) - 1).max())
+
+
+# %%
+
+if live:
+    one = run_here(45, "one", "one")
+    said, _ = job.communicate()
+    if job.returncode:
+        print(f"The two processes did not get through. They said:\n{said[-800:]}")
+        live = False
+if live:
+    two = json.loads(Path(files("two", "two")[1]).read_text())
+    for name, value in one["start"].items():
+        difference = off(two["start"][name], value)
+        print(f"{name}: {value:.6f}; that of two processes differs by {difference:.0e}")
+        assert difference < 1e-12
+
+# %%
+# They are the same, but for the last digits of ``float64``. How does the program do
+# that? It asks which process it is, and takes its share. ``fit`` sees to the rest:
+#
+# .. code-block:: python
+#
+#    with processes() as group:  # of one, where torchrun has not started it
+#        likelihood = ShardedLikelihood(group, u, v, data, weight, cell_size, npix)
+#        model = GriddedNet(coords, nchan=likelihood.nchan).to(group.device)
+#        result = fit(model, likelihood, checkpoint="fit.pt", resume=True)
+#
+# For folds and strengths there is ``ShardedDataset`` (:doc:`/api`). GPUs add pixels up
+# by NVIDIA's NCCL, CPUs by *gloo*; both come with PyTorch, and are chosen for you.
+#
+# Stop, and go on with fewer
+# --------------------------
+#
+# A job's time runs out. A colleague needs one of your GPUs. At each check, a fit with a
+# checkpoint writes the channels of all into one file, and any number of processes can
+# go on from it. The two stopped after 30 steps. One goes on from there, up to step 45.
+# Does it arrive where the one is that has fitted alone?
+
+if live:
+    relay = run_here(45, "relay", "two")
+    handed_over = off(relay["end"]["flux"], one["end"]["flux"])
+    for who, run in (("alone", one), ("two, then one", relay)):
+        print(f"{who:>13}: {run['iterations']} steps, {sum(run['end']['flux']):.6f} Jy")
+    print(f"fluxes of {len(one['end']['flux'])} channels: differ by {handed_over:.0e}")
+    assert handed_over < 1e-6
+scratch.cleanup()
+
+# %%
+# Measure
+# -------
+#
+# A step costs a *start*, which does not depend on the number of channels, and the work
+# of each. How much is which? Time the gradient of 1, 4 and 8 channels on one core, and
+# on your GPU if you have one.
+
+grid = GridCoords(cell_size=0.04, npix=64)
+
+
+def make_gradient(nchan, on):
+    kind = torch.float64 if on.type == "cpu" else torch.float32
+    u, v = np.random.default_rng(1).normal(scale=3e5, size=(2, nchan, 999))
+    data = np.ones_like(u, dtype=complex), np.ones_like(u)
+    sizes = grid.cell_size, grid.npix
+    exact = ExactLikelihood(u, v, *data, *sizes, dtype=kind, device=on)
+    blank = torch.full((nchan, grid.npix, grid.npix), -3.0, dtype=kind)
+    model = GriddedNet(grid, nchan, blank).to(on)
+
+    def gradient():
+        model.zero_grad()
+        model()
+        chi2 = exact(model.icube.sky_cube)
+        chi2.backward()
+        return chi2.item()
+
+    return gradient
+
+
+# %%
+
+bench = Bench("more-than-one-gpu", budget=0.9)
+for nchan in (1, 4, 8):
+    one_core = make_gradient(nchan, torch.device("cpu"))
+    bench.time(f"CPU, channels: {nchan}", one_core, n=nchan)
+if device.type != "cpu":
+    for nchan in (1, 8, 64):
+        gpu = make_gradient(nchan, device)
+        bench.time(f"GPU, channels: {nchan}", gpu, n=nchan, device=device)
+torch.set_num_threads(threads)
+bench.show()
+
+# %%
+# The start is a larger part of the time, the fewer channels a process has. On a GPU the
+# start counts even more: it has to start each kernel, however small. Divide a few small
+# channels among four GPUs, and each waits for its starts as one did. So *fill one GPU
+# first*.
+#
+# And the two processes? Each timed the gradient of its four channels, while the other
+# did the same. *Strong scaling* asks: the same work, twice the cores, how much faster?
+# *Weak scaling* asks: twice the work, twice the cores, still as fast?
+
+from statistics import median
+
+took = {n: bench[f"CPU, channels: {n}"].median for n in (1, 4, 8)}
+exchange, measured = 1e-3, None  # assumed, where nothing was started
+if live:
+    seconds = two["seconds"]
+    slower = max(median(values) for values in seconds["gradient"])
+    exchange = min(seconds["exchange"])  # where nothing else kept it waiting
+    measured = took[8] / slower
+    print(f"strong: 8 channels, 2 processes: {measured:.2f} times as fast as 1")
+    print(f"weak: 8 by 2 processes: {took[4] / slower:.0%} of the speed of 4 by 1")
+    print(f"exchange of a number: {1e3 * exchange:.2f} ms at best")
+    print(f"sum of 8 MB: {1e3 * min(seconds['sum of 8 MB']):.2f} ms at best")
+
+# %%
+# Is *strong* above 2? Then look at the table: do eight channels take more than twice
+# the time of four? Four fit better into a core's cache, and two processes gain that,
+# too.
+#
+# An exchange takes long for one number: first it makes sure that all are there, so that
+# nobody waits for ever for a process that died. A check makes three exchanges. But 25
+# steps go by between two checks, or more if you say so (``fit(…, check_every=100)``).
+#
+# From 1 to 1024: a model
+# -----------------------
+#
+# Of :math:`C` channels on :math:`P` GPUs, the busiest GPU has :math:`\lceil C / P
+# \rceil`, rounded *up*, and all wait for it. In an exchange the first process hears
+# from all others, one after another. With the times of a start, :math:`s`, of a
+# channel, :math:`c`, and of an exchange, :math:`x`, and with :math:`n` steps from check
+# to check:
+#
+# .. math::
+#
+#     T(P) = s + \lceil C / P \rceil \, c + 3 \, (P - 1) \, x / n
+#
+# A strip of one image costs its part of the work, and the transposes. All this is a
+# model. Put in your own numbers: :doc:`/tutorials/2_devices/11_fewer_launches` measures
+# what starts cost, and the program writes the other times of your cluster (``--json``).
+
+from math import ceil, log2
+
+start = 120 * 5e-6  # s: so many kernels, and 5 µs for each to start
+latency = 10e-6  # s: from one GPU to another, the least
+per_node = 8  # GPUs that share NVLink; beyond, InfiniBand, one adapter for each GPU
+
+
+def step_of(channels, gpus, npix=npix, n_steps=25):
+    """Model a step of many channels, or fits."""
+    checks = 3 * exchange * (gpus - 1) / n_steps
+    return start + ceil(channels / gpus) * work(npix) + checks
+
+
+def step_of_one_image(gpus, npix=npix):
+    """Model a step of one image in strips."""
+    link = links["NVLink 4" if gpus <= per_node else "InfiniBand NDR"]
+    sent = 8 * npix**2 * (gpus - 1) / gpus**2
+    return start + work(npix) / gpus + 2 * (sent / link + latency * log2(gpus))
+
+
+how = "measured above, at best" if live else "assumed"
+print("an H100's memory and its links, as fast as their data sheets say")
+print(f"{1e3 * start:.1f} ms to start a step; {1e6 * latency:.0f} µs latency of a link")
+print(f"{1e3 * exchange:.2f} ms: exchange with each other GPU ({how})")
+
+# %%
+# The question of the title, for three sizes of image:
+
+
+def gain(step, gpus, **at):
+    return step(gpus=1, **at) / step(gpus=gpus, **at)
+
+
+print("four GPUs: so many times as fast (model)")
+print("pixels  channels  25 fits  one image")
+for side in (256, 1024, 4096):
+    many, some = (gain(partial(step_of, c), 4, npix=side) for c in (channels, fits))
+    single = gain(step_of_one_image, 4, npix=side)
+    print(f"{side:>5}² {many:>9.1f} {some:>8.1f} {single:>10.1f}")
+
+# %%
+# Almost four times, where each GPU keeps enough to do. Below 1, four are slower than
+# one: they have so little to do that talking costs more. And with more GPUs?
+
+import matplotlib.pyplot as plt
+
+counts = np.unique(np.geomspace(1, 1024, 200).round().astype(int))
+lines = {
+    "200 channels": partial(step_of, channels),
+    "200 channels, a check in 500 steps": partial(step_of, channels, n_steps=500),
+    "25 fits, a check in 500 steps": partial(step_of, fits, n_steps=500),
+    "one image": step_of_one_image,
+}
+gains = {
+    name: np.array([gain(step, int(gpus)) for gpus in counts])
+    for name, step in lines.items()
+}
+
+# %%
+
+fig, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
+styles = [(0, (6, 2)), (0, (6, 2, 1, 2)), (0, (3, 2)), (0, (1.5, 1.5))]
+colours = ["#2e7ab0", "#1b9e77", "#d9762b", "#b0417a"]
+for (name, curve), dashes, colour in zip(gains.items(), styles, colours, strict=True):
+    ax.plot(counts, curve, ls=dashes, color=colour, lw=2, label=f"model: {name}")
+ax.plot(counts, counts, color="#888888", lw=1)
+ax.text(28, 40, "four times the GPUs,\nfour times as fast", ha="right", color="#888888")
+if measured:
+    dot = {"marker": "o", "ms": 9, "mec": "#888888", "color": "#e0b020", "ls": ""}
+    ax.plot(2, measured, label="measured: 8 channels, cores of a CPU", **dot)
+ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel="times as fast as one")
+ax.set_ylim(0.5, 300)
+powers = [4**k for k in range(6)]
+ax.set_xticks(powers, powers)
+ax.set_yticks(powers[:-1], powers[:-1])
+ax.minorticks_off()
+ax.spines[["top", "right"]].set_visible(False)
+fig.legend(loc="outside lower center", frameon=False, ncols=1)
+fig.set_label(
+    "Models of how many times faster a step gets, against the number of GPUs, with "
+    "1024 × 1024 pixels. "
+    + " ".join(f"{name}: {curve.max():.1f} at best." for name, curve in gains.items())
+)
+plt.show()
+
+# %%
+# Channels and fits climb in *steps*: 200 channels take two rounds on 100 GPUs, and two
+# on 199. 25 fits cannot use a 26th GPU. Then the checks bring the lines down again:
+# more GPUs are of use only if they talk less often. One image hardly gets faster.
+#
+# One image on many GPUs
+# ----------------------
+#
+# Is that so at each size? Let the model find the smallest image for which half of the
+# GPUs is of use. Four share NVLink; of 16, strips go from computer to computer.
+
+for gpus in (16, 4):
+    sides = range(128, 16385, 128)
+    good = (n for n in sides if gain(step_of_one_image, gpus, npix=n) > gpus / 2)
+    half_used = next(good, None)
+    where = f"from {half_used} pixels on a side" if half_used else "not up to 16384"
+    print(f"{gpus:>2} GPUs, half of them used: {where}")
+needs = plan(half_used, 1, 10**6, memory=memory).peak
+print(f"one GPU holds that: it needs {needs / 1e9:.1f} of {memory / 1e9:.0f} GB")
+
+# %%
+# Most images of ALMA and the VLA are smaller. There a GPU waits for its starts, and
+# strips do not change that. So *one image on many GPUs does not pay*, and this package
+# does not do it. Almost always you have more than one fit to make: channels, folds,
+# strengths.
+#
+# On a cluster
+# ------------
+#
+# Two computers with four GPUs each, by SLURM. Each runs one ``torchrun``, which starts
+# four processes. All meet at the first computer (``--rdzv-endpoint``), and learn the
+# rest there: you set no ``MASTER_ADDR`` and no ``RANK``.
+#
+# .. code-block:: bash
+#
+#    #!/bin/bash
+#    #SBATCH --nodes=2
+#    #SBATCH --ntasks-per-node=1
+#    #SBATCH --gpus-per-node=4
+#    #SBATCH --cpus-per-task=32
+#    #SBATCH --time=04:00:00
+#    #SBATCH --requeue
+#    #SBATCH --open-mode=append
+#
+#    first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+#    port=$((20000 + SLURM_JOB_ID % 20000))
+#    export OMP_NUM_THREADS=8
+#    srun --cpus-per-task="$SLURM_CPUS_PER_TASK" torchrun \
+#        --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 \
+#        --rdzv-id="$SLURM_JOB_ID" --rdzv-backend=c10d \
+#        --rdzv-endpoint="$first:$port" \
+#        distributed_fit.py --checkpoint fit.pt
+#
+# With ``--requeue`` SLURM starts the job again if a computer fails, and the fit goes on
+# from ``fit.pt``, which must lie where both see it. When the job's time is up, submit
+# it again, with as many GPUs as you get. The port, made of the job's number, keeps two
+# jobs apart.
+#
+# When four programs do better
+# ----------------------------
+#
+# Channels that share nothing need not be one job. Start four programs, each with a
+# quarter of the channels, and with one GPU that it can see. ``my_fit.py`` is yours, and
+# knows of no other process.
+#
+# .. code-block:: bash
+#
+#    for gpu in 0 1 2 3; do
+#        CUDA_VISIBLE_DEVICES=$gpu python my_fit.py --first $((50 * gpu)) --count 50 &
+#    done
+#    wait
+#
+# No process waits for another. If one dies, three finish. Each quarter stops when *it*
+# has settled. On a cluster a job array (``--array=0-3``) does the same, and each part
+# starts as soon as one GPU is free. *Often that is the best answer.* Take ``torchrun``
+# if you want one :math:`\chi^2`, one stop and one checkpoint for all, or have so many
+# visibilities of each channel that reading them together pays.
+#
+# What goes wrong
+# ---------------
+#
+# A process dies on the second computer. What do the others say? Ask the package:
+
+from textwrap import fill
+
+from firstlight.imaging.processes import Group
+
+try:
+    with Group(rank=0, size=4, timeout=600).patience():
+        raise RuntimeError("Rank 2 failed to pass monitoredBarrier in 600000 ms")
+except RuntimeError as error:
+    print(fill(f"{type(error).__name__}: {error}", 80))
+
+# %%
+# A few others:
+#
+# - ``EADDRINUSE``: another job has the port. On one computer, ``--standalone`` finds a
+#   free one.
+# - *Not all have met*: a computer does not reach the first one, or fewer processes were
+#   started than announced. If a computer is only slow, wait longer (``--timeout``).
+# - *Out of memory* stands far above the rest, where the process died: fewer channels.
+# - *More processes than channels*: the fit is right, and a note says how many are idle.
+#
+# Where this stops being true
+# ---------------------------
+#
+# - *Channels that share something.* ``fit`` refuses a regularizer across channels here,
+#   and a model with a parameter that all of them use.
+# - *The set-up.* Visibilities are divided; the transforms of their pixels are not. With
+#   few visibilities the set-up gets no shorter.
+# - *Real links.* Data sheets give the best case. Networks that others use are slower.
+# - *Little memory.* Four small GPUs hold more channels than one. ``plan`` tells what
+#   fits.
+#
+# Exercise
+# --------
+#
+# A proposal for GPU hours asks how much of them you will use. Write a function that
+# gives the part of the time, from 0 to 1, in which the GPUs work, when ``channels``
+# equal channels go on ``gpus`` GPUs. All are yours until the last channel is done.
+
+
+def used(channels, gpus): ...
+
+
+# %%
+# ``check`` tries it on cases that a wrong one gets wrong.
+
+
+def check(answer):
+    cases = [
+        ((200, 4), 1.0, "200 channels on 4 GPUs leave none idle"),
+        ((200, 128), 200 / 256, "round up: some GPUs have two channels, all wait"),
+        ((5, 4), 5 / 8, "round up: the fifth channel needs a second round"),
+        ((4, 8), 0.5, "half of the GPUs have no channel, and are yours all the same"),
+        ((1, 1), 1.0, "one channel on one GPU uses all of it"),
+        ((0, 4), 0.0, "without a channel nothing is used, and nothing may fail"),
+    ]
+    for arguments, expected, hint in cases:
+        try:
+            got = float(answer(*arguments))
+        except Exception as error:
+            return f"used{arguments} raised {type(error).__name__}. Hint: {hint}."
+        if not abs(got - expected) < 1e-9:
+            return f"used{arguments} gave {got:.4g}. Hint: {hint}."
+    return "Right: the committee will believe your number."
+
+
+print(check(used))
+
+# %%
+
+# solution
+
+
+def used_solution(channels, gpus):
+    rounds = -(-channels // gpus)  # rounded up
+    return channels / (gpus * rounds) if rounds else 0.0
+
+
+print(check(used_solution))
+
+# %%
+# Three lines to remember
+# -----------------------
+
+four = gain(lines["200 channels"], 4)
+print("1. Divide channels, folds and strengths: in a step they send nothing. Four")
+print(
+    f"   GPUs are {four:.1f} times as fast, by the model, with {npix} × {npix} pixels."
+)
+print("2. One image on many GPUs does not pay: there four make it")
+print(f"   {gain(step_of_one_image, 4):.1f} times as fast. Fill one GPU first.")
+print("3. Keep a checkpoint: any number of processes can go on from it. And ask")
+print("   whether four programs would do.")

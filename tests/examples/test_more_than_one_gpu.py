@@ -1,0 +1,154 @@
+"""What the page says of two processes and of a thousand, and its checker."""
+
+import json
+import math
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+PAGE = "4_imaging/08_more_than_one_gpu.py"
+TEXT = (Path(__file__).parents[2] / "examples" / PAGE).read_text(encoding="utf-8")
+pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this PyTorch joins no processes")
+
+
+def test_two_processes_ran_and_agree_with_one(page):
+    assert page["live"]
+    assert (page["two"]["processes"], page["one"]["processes"]) == (2, 1)
+    assert page["two"]["start"] == pytest.approx(page["one"]["start"], rel=1e-12)
+    assert page["two"]["iterations"] == 30
+    assert len(page["two"]["seconds"]["gradient"]) == 2
+
+
+def test_one_process_goes_on_from_what_two_left(page):
+    relay, one = page["relay"], page["one"]
+    assert (relay["iterations"], relay["processes"]) == (45, 1)
+    assert relay["end"]["flux"] == pytest.approx(one["end"]["flux"], rel=1e-6)
+    assert relay["end"]["chi2"] < page["two"]["end"]["chi2"] < one["start"]["chi2"] / 10
+
+
+def test_nothing_is_left_behind(page):
+    assert not Path(page["scratch"].name).exists()
+    assert page["job"].returncode == 0
+    assert torch.get_num_threads() == page["threads"]
+
+
+def test_off_is_the_largest_relative_difference(page):
+    assert page["off"]([1.0, 2.2], [1.0, 2.0]) == pytest.approx(0.1)
+    assert page["off"](1.0, 1.0) == 0
+
+
+def test_one_gpu_gains_nothing_in_the_model(page):
+    for step in page["lines"].values():
+        assert page["gain"](step, 1) == 1
+
+
+@pytest.mark.parametrize(("gpus", "rounds"), [(1, 200), (64, 4), (100, 2), (199, 2), (200, 1), (1024, 1)])
+def test_channels_go_in_rounds(page, gpus, rounds):
+    checks = 3 * page["exchange"] * (gpus - 1) / 25
+    expected = page["start"] + rounds * page["work"](1024) + checks
+    assert page["step_of"](200, gpus) == pytest.approx(expected)
+
+
+def test_fits_gain_nothing_beyond_their_number(page):
+    at_25, beyond = (page["step_of"](25, gpus) for gpus in (25, 26))
+    assert beyond > at_25
+
+
+def test_fewer_checks_are_never_slower(page):
+    for gpus in (2, 64, 1024):
+        assert page["step_of"](200, gpus, n_steps=500) < page["step_of"](200, gpus)
+
+
+def test_the_work_of_a_step_grows_with_the_pixels(page):
+    """And is the time to read and write them at the memory's rate, some hundred times."""
+    assert page["work"](2048) == pytest.approx(4 * page["work"](1024))
+    bytes_once = 4 * 1024**2
+    assert 10 < page["work"](1024) * page["memory_rate"] / bytes_once < 1000
+
+
+def test_one_image_does_not_pay_at_the_sizes_that_people_image(page):
+    gain, step = page["gain"], page["step_of_one_image"]
+    assert gain(step, 4, npix=256) < 1
+    assert max(gain(step, gpus) for gpus in (2, 4, 8, 16, 1024)) < 1.3
+    assert gain(step, 4, npix=8192) > 2  # the model says where it would
+    assert page["half_used"] > 2000
+
+
+def test_two_strips_send_half_of_the_image_and_one_sends_nothing(page):
+    nothing = page["start"] + page["work"](512)
+    assert page["step_of_one_image"](1, npix=512) == pytest.approx(nothing)
+    sent = 8 * 512**2 / 4 / page["links"]["NVLink 4"]
+    two = page["start"] + page["work"](512) / 2 + 2 * (sent + page["latency"])
+    assert page["step_of_one_image"](2, npix=512) == pytest.approx(two)
+
+
+def test_the_gradient_that_is_timed_is_that_of_all_its_channels(page):
+    """Data of 1 Jy against an image of next to nothing: each of 999 visibilities is off by one."""
+    one, four = (page["make_gradient"](n, torch.device("cpu"))() for n in (1, 4))
+    assert one == pytest.approx(999, rel=0.1)
+    assert four == pytest.approx(4 * one, rel=0.1)
+
+
+@pytest.mark.parametrize("starts", ["#!/bin/bash", "for gpu in"])
+def test_the_shell_of_the_page_is_shell(starts, tmp_path):
+    block = TEXT[TEXT.index(f"#    {starts}") :].partition("\n#\n# " if starts != "#!/bin/bash" else "\n#\n# With")[0]
+    script = tmp_path / "job.sh"
+    script.write_text(re.sub(r"(?m)^# {0,4}", "", block) + "\n", encoding="utf-8", newline="\n")
+    try:
+        done = subprocess.run(["bash", "-n", script], capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("no bash")
+    assert done.returncode == 0, done.stderr
+    assert "python" in block or "torchrun" in block
+
+
+def test_without_the_program_beside_it_the_page_says_so(tmp_path, capsys, monkeypatch):
+    """A reader who downloads this one script, or runs the notebook alone."""
+    monkeypatch.chdir(tmp_path)
+    first = TEXT[TEXT.index("import os\n") : TEXT.index("# %%\n# Predict")]
+    space: dict[str, object] = {}
+    exec(compile(first, "page", "exec"), space)
+    space["scratch"].cleanup()
+    assert not space["live"]
+    assert "distributed_fit.py is not here" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        lambda channels, gpus: channels / (gpus * max(1, math.ceil(channels / gpus))),
+        lambda channels, gpus: channels / len(range(0, channels, gpus)) / gpus if channels else 0,
+    ],
+)
+def test_the_checker_takes_right_answers(page, right):
+    assert page["check"](right).startswith("Right")
+    assert page["check"](page["used_solution"]).startswith("Right")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "hint"),
+    [
+        (lambda channels, gpus: 1.0, "round up"),
+        (lambda channels, gpus: min(1, channels / gpus), "round up"),
+        (lambda channels, gpus: channels / gpus / round(channels / gpus), "round up"),
+        (lambda channels, gpus: channels / gpus / max(1, channels // gpus), "round up"),
+        (lambda channels, gpus: channels / min(channels, gpus) / -(-channels // gpus), "half of the GPUs"),
+        (lambda channels, gpus: channels / gpus / -(-channels // gpus), "without a channel"),
+        (lambda channels, gpus: None, "TypeError"),
+        (lambda channels, gpus: float("nan"), "leave none idle"),
+    ],
+)
+def test_the_checker_says_what_is_wrong(page, wrong, hint):
+    said = page["check"](wrong)
+    assert not said.startswith("Right")
+    assert hint in said
+
+
+def test_what_the_program_writes_is_json_of_plain_numbers(page):
+    seconds = page["two"]["seconds"]
+    assert json.loads(json.dumps(seconds)) == seconds
+    assert all(value > 0 for value in [*seconds["exchange"], *seconds["sum of 8 MB"], *seconds["gradient"][1]])

@@ -110,6 +110,13 @@ def test_impossible_requests_are_refused_before_the_call(name: str, value: float
     assert not calls
 
 
+@pytest.mark.parametrize(("call", "values"), [(0.2, 3), (0.4, 2), (1.0, 1)])
+def test_a_spread_is_worth_a_little_more_than_the_budget(call: float, values: int) -> None:
+    t = timed(FakeDevice(), call, budget=0.01)
+    assert len(t.values) == values
+    assert t.verdict == "few"
+
+
 @pytest.mark.parametrize("budget", [0, -1, math.nan])
 def test_budget_must_be_positive(budget: float) -> None:
     with pytest.raises(ValueError, match="budget"):

@@ -18,6 +18,7 @@ MIN_BLOCK_WAITS = 50  # a block lasts this many waits, so that the wait adds at 
 MIN_BLOCKS, MAX_BLOCKS = 9, 25
 MAX_LOOPS = 1_000_000
 STEADY = 0.05  # a first block that is this much above the median of the others belongs to the warm-up
+FEWEST, EXTRA = 3, 0.75  # values without which there is no spread, and the seconds beyond its budget that they may take
 QUIET = 0.02  # a spread below this needs no more than MIN_BLOCKS
 
 Clock = Callable[[], float]
@@ -109,7 +110,7 @@ def measure(
     device
         Where the work is done; by default where the arguments are.
     budget
-        Seconds to spend after the first call.
+        Seconds to spend after the first call; for the third value, a little more.
     clock, wait
         For tests: a clock, and what blocks until the device has finished.
 
@@ -186,7 +187,7 @@ def steady_blocks(
         values = [block(loops)]
 
     cpu_seconds = cpu_seconds[-1:]
-    while tick() - began < budget and len(values) < MAX_BLOCKS:
+    while tick() - began < budget + (EXTRA if len(values) < FEWEST else 0) and len(values) < MAX_BLOCKS:
         if len(values) >= MIN_BLOCKS and Timing("", "", 0, tuple(values)).spread < QUIET:
             break
         values.append(block(loops))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from textwrap import wrap
 
 import torch
 
@@ -82,7 +83,7 @@ class Plan:
         for name, seconds in (("set-up", self.seconds_setup), ("a step", self.seconds_step)):
             if seconds is not None:
                 lines.append(f"{name} takes {seconds:.3g} s at the least")
-        return "\n".join([*lines, self.advice] if self.advice else lines)
+        return "\n".join([*lines, *wrap(self.advice, 84)])
 
 
 def plan(

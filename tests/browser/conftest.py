@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -56,3 +56,24 @@ def browser() -> Iterator[Browser]:
         chromium = playwright.chromium.launch(executable_path=program)
         yield chromium
         chromium.close()
+
+
+def opened(browser: Browser, path: Path, **options: Any) -> Any:
+    """Open a built page, and note what goes wrong on it: errors of scripts, and requests to anybody else."""
+    if not path.exists():
+        missing(f"there is no {path}: build the site first (make docs)")
+    page: Any = browser.new_context(**options).new_page()
+    page.problems = []
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.on("request", lambda asked: asked.url.startswith(("file:", "data:")) or page.problems.append(asked.url))
+    page.goto(path.as_uri())
+    return page
+
+
+@pytest.fixture
+def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page that a module is about, its ``PAGE``; nothing may go wrong on it."""
+    page = opened(browser, request.module.PAGE)
+    yield page
+    assert not page.problems
+    page.context.close()

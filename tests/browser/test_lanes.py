@@ -6,33 +6,13 @@ import json
 
 import numpy as np
 import pytest
-from conftest import SITE, missing
+from conftest import SITE, opened
 
 from firstlight.kernels import cuda, trace
 from firstlight.kernels.lanes import Access, Lanes, Request
 
 PAGE = SITE / "tutorials/3_kernels/03_coalescing.html"
 LEVELS = ("L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes")
-
-
-def opened(browser, **options):
-    if not PAGE.exists():
-        missing(f"there is no {PAGE}: build the site first (make docs)")
-    context = browser.new_context(**options)
-    page = context.new_page()
-    page.problems = []
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.on("request", lambda asked: asked.url.startswith("file:") or page.problems.append(f"asks for {asked.url}"))
-    page.goto(PAGE.as_uri())
-    return page
-
-
-@pytest.fixture
-def page(browser):
-    page = opened(browser)
-    yield page
-    assert not page.problems
-    page.context.close()
 
 
 def control(page, name: str):
@@ -180,7 +160,7 @@ def test_a_lane_can_be_clicked(page) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_it_fits_a_telephone_in_both_themes(browser, theme: str) -> None:
-    page = opened(browser, color_scheme=theme, has_touch=True, viewport={"width": 390, "height": 844})
+    page = opened(browser, PAGE, color_scheme=theme, has_touch=True, viewport={"width": 390, "height": 844})
     control(page, "what").select_option("matrix by rows: reads a")
     for one in page.locator(".fl-lanes :is(select, input, summary)").all():
         assert one.bounding_box()["height"] >= 44
@@ -197,7 +177,7 @@ def test_it_fits_a_telephone_in_both_themes(browser, theme: str) -> None:
 
 
 def test_without_javascript_there_is_a_table(browser) -> None:
-    page = opened(browser, java_script_enabled=False)
+    page = opened(browser, PAGE, java_script_enabled=False)
     board = page.locator(".fl-lanes")
     assert not board.locator("svg").is_visible()
     assert "matrix by rows: reads a" in board.locator("details table").inner_text()

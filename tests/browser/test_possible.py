@@ -6,31 +6,12 @@ import json
 import math
 
 import pytest
-from conftest import SITE, missing
+from conftest import SITE, opened
 
 from firstlight.measure.possible import MISTAKES, Claim, Place
 
 PAGE = SITE / "tutorials/2_devices/03_timing_it_wrong.html"
 HOSTILE = '<img src=x onerror="document.title=1">'
-
-
-def opened(browser, **options):
-    if not PAGE.exists():
-        missing(f"there is no {PAGE}: build the site first (make docs)")
-    context = browser.new_context(**options)
-    page = context.new_page()
-    page.problems = []
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.goto(PAGE.as_uri())
-    return page
-
-
-@pytest.fixture
-def page(browser):
-    page = opened(browser)
-    yield page
-    assert not page.problems
-    page.context.close()
 
 
 def data(page) -> dict:
@@ -129,7 +110,7 @@ def test_the_point_can_be_dragged(page) -> None:
 
 
 def test_it_works_with_a_finger(browser) -> None:
-    page = opened(browser, has_touch=True, viewport={"width": 390, "height": 844})
+    page = opened(browser, PAGE, has_touch=True, viewport={"width": 390, "height": 844})
     set_slider(page, "Time", 1)
     assert page.locator(".fl-possible .fl-replay").get_attribute("data-mistake") == "first-call"
     page.locator(".fl-possible button").tap()
@@ -165,13 +146,13 @@ def test_a_chart_plays_and_ends_as_it_was(page) -> None:
 
 
 def test_nothing_moves_for_those_who_want_no_motion(browser) -> None:
-    page = opened(browser, reduced_motion="reduce")
+    page = opened(browser, PAGE, reduced_motion="reduce")
     assert page.get_by_role("button", name="Replay").count() == 0
     page.context.close()
 
 
 def test_without_javascript_all_is_there(browser) -> None:
-    page = opened(browser, java_script_enabled=False)
+    page = opened(browser, PAGE, java_script_enabled=False)
     board = page.locator(".fl-possible")
     assert board.locator("input, select, button").count() == 0
     assert "Impossible: 10.4 µs is 0.033 of the floor" in board.inner_text()
@@ -203,7 +184,7 @@ element => {
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_texts_can_be_read_in_both_themes(browser, theme: str) -> None:
-    page = opened(browser, color_scheme=theme)
+    page = opened(browser, PAGE, color_scheme=theme)
     assert page.evaluate("document.documentElement.dataset.theme") == theme
     texts = ".fl-controls label span, .fl-controls .fl-value, .fl-verdict-text, .fl-play, .fl-replay figcaption, "
     texts += ".fl-possible > svg > text, .fl-replay svg text, .fl-possible dd, .fl-possible summary"
@@ -213,10 +194,10 @@ def test_texts_can_be_read_in_both_themes(browser, theme: str) -> None:
 
 
 def test_hostile_names_are_only_text(browser) -> None:
-    page = opened(browser, java_script_enabled=False)
+    page = opened(browser, PAGE, java_script_enabled=False)
     html = PAGE.read_text(encoding="utf-8")
     page.context.close()
-    board = data(opened(browser))
+    board = data(opened(browser, PAGE))
     board["claims"][0]["name"] = board["mistakes"]["not-waiting"]["title"] = HOSTILE
     board["places"][HOSTILE] = board["places"]["H200"]
     board["claims"][0]["place"] = HOSTILE

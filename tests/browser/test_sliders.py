@@ -5,28 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from conftest import SITE, missing
+from conftest import SITE, opened
 
 PAGE = SITE / "tutorials/4_imaging/07_off_the_grid.html"
-
-
-def opened(browser, **options):
-    if not PAGE.exists():
-        missing(f"there is no {PAGE}: build the site first (make docs)")
-    page = browser.new_context(**options).new_page()
-    page.problems = []
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.on("request", lambda asked: asked.url.startswith(("file:", "data:")) or page.problems.append(asked.url))
-    page.goto(PAGE.as_uri())
-    return page
-
-
-@pytest.fixture
-def page(browser):
-    page = opened(browser)
-    yield page
-    assert not page.problems
-    page.context.close()
 
 
 def slide(page, name: str, value: float) -> None:
@@ -87,7 +68,7 @@ def test_it_works_with_the_keyboard_alone(page) -> None:
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_it_fits_a_telephone_in_both_themes(browser, theme: str) -> None:
-    page = opened(browser, color_scheme=theme, has_touch=True, viewport={"width": 390, "height": 844})
+    page = opened(browser, PAGE, color_scheme=theme, has_touch=True, viewport={"width": 390, "height": 844})
     for one in page.locator(".fl-sliders :is(input, summary)").all():
         assert one.bounding_box()["height"] >= 44
     assert page.evaluate("document.documentElement.scrollWidth") == 390
@@ -95,7 +76,7 @@ def test_it_fits_a_telephone_in_both_themes(browser, theme: str) -> None:
 
 
 def test_without_javascript_all_of_it_is_there(browser) -> None:
-    page = opened(browser, java_script_enabled=False)
+    page = opened(browser, PAGE, java_script_enabled=False)
     board = page.locator(".fl-sliders")
     assert not board.locator("input").first.is_visible()
     assert all(one.is_visible() for one in board.locator(".fl-level").all())

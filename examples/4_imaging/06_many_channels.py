@@ -184,7 +184,7 @@ from firstlight.imaging import GriddedNet, fit, losses
 strength = 6e-4
 
 
-def fit_channels(rows, terms, separate=True, start=None, steps=80):
+def fit_channels(rows, terms, separate=True, start=None, steps=70):
     part = [a[rows] for a in (seen.uu, seen.vv, seen.data, seen.weight)]
     likelihood = ExactLikelihood(*part, coords.cell_size, npix, device=device)
     start = torch.zeros(len(part[0]), npix, npix) if start is None else start
@@ -261,7 +261,7 @@ def make_step(side, n, on):
 
 # %%
 
-bench = Bench("many-channels", budget=6 if has_gpu else 1.7)
+bench = Bench("many-channels", budget=6 if has_gpu else 1.1)
 on_cpu, on_gpu = (1, 2, 4, 8, 16), (1, 4, 16, 64, 256) if has_gpu else ()
 bench.time("8 pixels, 1", make_step(8, 1, "cpu"), n=1)
 for side in (32, 96):

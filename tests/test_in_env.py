@@ -40,7 +40,7 @@ def in_env(tmp_path, monkeypatch):
     module.steps = []
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "run", lambda *command: module.steps.append(command))
-    monkeypatch.setattr(module, "fetch_katex", lambda python: module.steps.append(("katex", python)))
+    monkeypatch.setattr(module, "fetch_from_npm", lambda python: module.steps.append(("katex", python)))
     monkeypatch.setattr(sys, "argv", ["in_env.py"])
     return module
 
@@ -148,7 +148,7 @@ def test_a_step_that_fails_or_is_interrupted_does_not_count(in_env, monkeypatch,
 
     with monkeypatch.context() as broken:
         broken.setattr(in_env, "run", run)
-        broken.setattr(in_env, "fetch_katex", lambda python: run("katex", python))
+        broken.setattr(in_env, "fetch_from_npm", lambda python: run("katex", python))
         with pytest.raises(stop):
             in_env.main()
     in_env.steps.clear()

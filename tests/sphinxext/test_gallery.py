@@ -65,6 +65,26 @@ def test_prose_runs_nothing(project) -> None:
     assert forgotten(project) == []
 
 
+def test_a_module_that_goes_runs_what_used_it(project) -> None:
+    assert forgotten(project) == []
+    (project.confdir / "src/firstlight/kernels/driver.py").unlink()
+    imports.file_in.cache_clear()  # the next build is another process
+    assert forgotten(project) == ["02_kernel"]
+
+
+def test_with_nothing_new_no_source_is_read(project, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert forgotten(project) == []
+    monkeypatch.setattr(imports, "closure", lambda source: pytest.fail("it was compared again"))
+    assert forgotten(project) == []
+
+
+def test_another_import_runs_the_example(project) -> None:
+    assert forgotten(project) == []
+    script = project.confdir / "examples/1_x/01_plain.py"
+    script.write_text(script.read_text() + "from firstlight.kernels import cuda\n")
+    assert forgotten(project) == ["01_plain"]
+
+
 def test_a_first_build_has_nothing_to_forget(tmp_path) -> None:
     (tmp_path / "examples/1_x").mkdir(parents=True)
     (tmp_path / "examples/1_x/01_new.py").write_text('"""Title"""\n')

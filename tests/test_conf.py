@@ -6,6 +6,7 @@ import functools
 import http.server
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 READ = ("conf.py", "docs", "examples", "records", "CHANGELOG.md", "CONTRIBUTING.md", "README.md", "LICENSE")
-SERVICES = ("GITHUB_REPOSITORY", "READTHEDOCS_GIT_CLONE_URL")
+SERVICES = ("GITHUB_REPOSITORY", "READTHEDOCS_GIT_CLONE_URL", "READTHEDOCS_CANONICAL_URL")
 CLOSED = "http://127.0.0.1:9"  # the port of a service that discards what it gets, and that nobody runs any more
 
 
@@ -163,6 +164,40 @@ def edit_links(folder):
 def test_a_service_that_names_the_repository_gets_edit_links_to_the_files_that_made_the_pages(online):
     folder, _ = online
     assert edit_links(folder) == {*PAGES, "docs/added.md"}
+
+
+def test_a_service_that_names_the_repository_gets_the_address_of_its_pages(online):
+    folder, _ = online
+    address = "https://someone.github.io/their-fork/"
+    assert f'<link rel="canonical" href="{address}added.html"' in (folder / "build/html/added.html").read_text("utf-8")
+    assert f"<loc>{address}index.html</loc>" in (folder / "build/html/sitemap.xml").read_text("utf-8")
+
+
+ADDRESSES_OF_SITES = [
+    ({}, ""),
+    ({"GITHUB_REPOSITORY": "Some-One/Their.Fork"}, "https://some-one.github.io/Their.Fork/"),
+    ({"GITHUB_REPOSITORY": "Some-One/some-one.github.io"}, "https://some-one.github.io/"),
+    ({"READTHEDOCS_CANONICAL_URL": "https://x.org/en/"}, "https://x.org/en/"),
+    (
+        {
+            "READTHEDOCS_CANONICAL_URL": "https://x.org/en/",
+            "READTHEDOCS_GIT_CLONE_URL": "https://github.com/some/one.git",
+        },
+        "https://x.org/en/",
+    ),
+    ({"READTHEDOCS_GIT_CLONE_URL": "https://gitlab.com/some/one.git"}, ""),
+]
+
+
+@pytest.mark.parametrize(("environment", "expected"), ADDRESSES_OF_SITES)
+def test_address_of_the_site(monkeypatch, environment, expected):
+    for name in ("PATH", "NUMBA_ENABLE_CUDASIM"):  # it sets these
+        monkeypatch.setenv(name, os.environ.get(name, "1"))
+    for name in (*SERVICES, *environment):
+        monkeypatch.delenv(name, raising=False)
+        if name in environment:
+            monkeypatch.setenv(name, environment[name])
+    assert runpy.run_path(str(ROOT / "conf.py"))["html_baseurl"] == expected
 
 
 def test_without_one_there_are_none(online):

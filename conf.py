@@ -92,14 +92,26 @@ html_theme = "pydata_sphinx_theme"
 html_title = "First Light"
 html_static_path = ["docs/_static", str(Path(sys.prefix) / "site-static")]
 html_css_files = ["firstlight.css"]
+html_favicon = "docs/_static/mark.svg"
 html_copy_source = False
 html_use_index = html_domain_indices = False  # search finds more, and each build would write them again
 html_show_sourcelink = False
-bare = ("index", "install", "doctor", "how_we_measure", "claims", "machines", "vocabulary", "scope", "api")
+bare = (
+    "index",
+    "install",
+    "doctor",
+    "how_we_measure",
+    "claims",
+    "machines",
+    "vocabulary",
+    "scope",
+    "api",
+    "build_report",
+)
 html_sidebars: dict[str, list[str]] = {name: [] for name in bare}
 html_context: dict[str, object] = {"default_mode": "auto"}
 html_theme_options: dict[str, object] = {
-    "logo": {"text": "First Light"},
+    "logo": {"text": "First Light", "image_light": "docs/_static/mark.svg", "image_dark": "docs/_static/mark.svg"},
     "navbar_align": "left",
     "navbar_end": ["theme-switcher"],
     "search_as_you_type": True,
@@ -112,13 +124,17 @@ html_theme_options: dict[str, object] = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 
-# The services that build the site say where its source is; elsewhere nobody knows, and the links are left out.
+# The services that build the site say where its source is, and where they put it; elsewhere nobody knows, and the links
+# are left out.
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", "")
 repository = (
     os.environ.get("GITHUB_REPOSITORY")
     or os.environ.get("READTHEDOCS_GIT_CLONE_URL", "").removesuffix(".git").partition("github.com/")[2]
 )
 if repository.count("/") == 1:
     owner, name = repository.split("/")
+    pages = f"{owner.lower()}.github.io"
+    html_baseurl = html_baseurl or (f"https://{pages}/" if name.lower() == pages else f"https://{pages}/{name}/")
     html_theme_options["use_edit_page_button"] = True
     html_context |= {"github_user": owner, "github_repo": name, "edit_page_provider_name": "GitHub"}
     # A tutorial's page is made from its script, and a chapter's from the header of its folder.
@@ -137,7 +153,10 @@ intersphinx_mapping = {
     "torch": ("https://docs.pytorch.org/docs/stable", None),
 }
 intersphinx_timeout = 3
-linkcheck_ignore = [r"https://github\.com/.*/(issues|pull)/\d+"]
+# These refuse programs: GitHub's issues ask for few at a time, and many publishers behind DOIs for none.
+linkcheck_ignore = [r"https://github\.com/.*/(issues|pull)/\d+", r"https://doi\.org/"]
+linkcheck_anchors_ignore_for_url = [r"https://github\.com/"]  # a script makes them in the reader's browser
+linkcheck_retries, linkcheck_timeout, linkcheck_rate_limit_timeout = 3, 20, 60
 nitpick_ignore = [("py:class", name) for name in ("optional", "Clock", "Wait", "Array", "Tensor", "npt.ArrayLike")]
 
 

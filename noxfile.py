@@ -64,7 +64,7 @@ def types(session: nox.Session) -> None:
 def links(session: nox.Session) -> None:
     """Check that the pages' links to other sites still lead somewhere (needs the network)."""
     run(session, "sphinx-build", "-c", ".", "-b", "linkcheck", "-Dplot_gallery=0", "-Dnb_execution_mode=off",
-        "docs", "build/links")  # fmt: skip
+        "docs", "build/links", *session.posargs)  # fmt: skip
 
 
 @nox.session

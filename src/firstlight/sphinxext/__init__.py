@@ -9,9 +9,11 @@ from firstlight.sphinxext import (
     folds,
     gallery,
     maths,
+    meta,
     notebooks,
     outputs,
     prose,
+    report,
     scripts,
     timings,
     watch,
@@ -37,5 +39,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     timings.setup(app)
     doctor.setup(app)
     scripts.setup(app)
+    meta.setup(app)
+    report.setup(app)
     app.add_directive("machines", Machines)
     return {"version": "1", "env_version": 3, "parallel_read_safe": True, "parallel_write_safe": True}

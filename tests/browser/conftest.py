@@ -44,6 +44,8 @@ def address(html: str | None) -> str:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    if not (SITE / "index.html").exists():
+        missing(f"there is no site in {SITE}: build it first (make docs)")
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:

@@ -24,9 +24,7 @@ COURSE = "what a course notebook on PyTorch and Numba says of itself"
 CAMP = "what a boot camp on PyTorch says of its own training"
 NOTES = "what notes on a textbook's GPU chapter say of themselves"
 TITLE = "the question of its title, which it answers"
-HERE = "what to expect of the first command; it is no result"
 QUOTED = {
-    "README.md": {"three minutes on two cores": HERE, "half a minute": HERE},
     "examples/1_setup/02_first_speedup.py": {
         "320 milliseconds on a CPU": MPOL,
         "3.1 milliseconds on a GPU": MPOL,

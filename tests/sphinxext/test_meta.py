@@ -102,7 +102,7 @@ WORD = "word " * 60
     [
         ("", ""),
         ("Short,  and\nbroken.", "Short, and broken."),
-        ("One. " + "Two goes on " * 30, "One."),
+        ("One. Two. " + "Three goes on " * 30, "One. Two."),
         ('He said "no." ' + WORD.capitalize(), 'He said "no."'),
         ("About 3.5 GB. and so on " + WORD, None),
         (WORD, None),

@@ -8,6 +8,7 @@ import zlib
 from types import SimpleNamespace
 
 import pytest
+from sphinx.builders.html import StandaloneHTMLBuilder
 
 from firstlight.sphinxext import report
 from firstlight.sphinxext.report import Cost, figures, in_terminal, on_page, run_of, summary, when
@@ -109,7 +110,8 @@ def test_other_builders_and_sites_without_the_page_are_left_alone(site, make_sit
 
 
 def test_a_failed_build_reports_nothing() -> None:
-    report.report(SimpleNamespace(builder=None), ValueError("broken"), 0.0)  # it would ask the builder
+    app = SimpleNamespace(builder=object.__new__(StandaloneHTMLBuilder))  # there is nothing else that it could ask
+    report.report(app, ValueError("broken"), 0.0)
 
 
 def cost(page: str, seconds: float | None = None, html: int = 1000, seen: int = 0) -> Cost:

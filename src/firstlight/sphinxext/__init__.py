@@ -11,6 +11,7 @@ from firstlight.sphinxext import (
     maths,
     meta,
     notebooks,
+    offers,
     outputs,
     prose,
     report,
@@ -35,11 +36,11 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     watch.setup(app)
     outputs.setup(app)
     prose.setup(app)
-    notebooks.setup(app)
+    offers.setup(app)
     timings.setup(app)
     doctor.setup(app)
     scripts.setup(app)
     meta.setup(app)
     report.setup(app)
     app.add_directive("machines", Machines)
-    return {"version": "1", "env_version": 3, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": "1", "env_version": 4, "parallel_read_safe": True, "parallel_write_safe": True}

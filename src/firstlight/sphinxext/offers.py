@@ -1,0 +1,140 @@
+"""Offer on each tutorial page what there is to take home, with its size, in place of sphinx-gallery's links."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from math import ceil
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from docutils import nodes
+from sphinx.errors import ExtensionError
+from sphinx.util.docutils import SphinxRole
+from sphinx.util.osutil import relative_uri
+
+from firstlight.sphinxext.downloads import WHEEL, files_for, write
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+    from sphinx.writers.html5 import HTML5Translator
+
+TOP = re.compile(r"\.\. only:: html\n\n    \.\. note::\n        :class: sphx-glr-download-link-note\n(?:\n|  .*\n)*")
+BOTTOM = re.compile(r"\n\.\. _sphx_glr_download_.*", re.DOTALL)
+
+PAGE = """
+Run it yourself
+---------------
+
+- :offered:`{chapter}/{page}.py`, this page as a script;
+- :offered:`{chapter}/{page}.ipynb`, this page as a notebook;
+- :offered:`{chapter}.zip`, the whole chapter, with the package ``firstlight``.
+
+With `uv <https://docs.astral.sh/uv/>`__ one line runs the script. The first time, uv installs what the script needs,
+PyTorch too, into an environment that it keeps for it:
+
+.. code-block:: bash
+
+   uv run {script}
+
+The first cell of the notebook does the same, unless everything is there already.
+
+.. only:: served
+
+   Both fetch ``firstlight`` from this site. In Google Colab, choose *File*, *Upload notebook*.
+
+.. only:: not served
+
+   Both take ``firstlight`` from :offered:`{wheel}` beside them: save it in the same folder, or take the zip.
+
+Without uv, and for the PyTorch that fits your GPU, see :doc:`/install`.
+"""
+
+CHAPTER = """
+Run it yourself
+~~~~~~~~~~~~~~~
+
+:offered:`{chapter}.zip` has every page of this chapter as a script and as a notebook, and the package ``firstlight``.
+Unpack it; its ``README.txt`` says how one line runs a page.
+"""
+
+
+class offered(nodes.Inline, nodes.TextElement):
+    """A file that the site offers."""
+
+
+class OfferedRole(SphinxRole):
+    """A link to a file that the site offers; ``wheel`` is the package's."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Leave the size to the writing of the page: the archive may change when the page does not."""
+        file = WHEEL if self.text == "wheel" else self.text
+        return [offered("", "", nodes.literal("", file.rpartition("/")[2]), file=file)], []
+
+
+def offer_on_page(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put our links at the end of a tutorial or a chapter."""
+    match docname.split("/"):
+        case ["tutorials", chapter, "index"]:
+            source[0] += CHAPTER.format(chapter=chapter)
+        case ["tutorials", chapter, page] if Path(app.srcdir, f"{docname}.py").exists():
+            names = {"chapter": chapter, "page": page, "wheel": WHEEL, "script": shlex.quote(f"{page}.py")}
+            source[0] = BOTTOM.sub("", TOP.sub("", source[0])) + "\n" + PAGE.format(**names)
+
+
+def offer(app: Sphinx, env: BuildEnvironment) -> list[str]:
+    """Write the files, and name the pages that show a size which is another one now."""
+    if app.builder.format != "html":
+        return []
+    files = files_for(app, env)
+    write(Path(app.outdir, "downloads"), files)
+    before: dict[str, str] = env.__dict__.get("firstlight_offered", {})
+    sizes = env.__dict__["firstlight_offered"] = {name: size(len(data)) for name, data in files.items()}
+    changed = {name for name in {*before, *sizes} if before.get(name) != sizes.get(name)}
+    return [
+        name
+        for name in (env.found_docs if before and changed else ())
+        if any(node["file"] in changed for node in env.get_doctree(name).findall(offered))
+    ]
+
+
+def size(count: int) -> str:
+    r"""A number of bytes for a reader who wonders whether to wait.
+
+    Examples
+    --------
+    >>> size(1), size(99_001), size(1_000_000)
+    ('1 kB', '100 kB', '1.0 MB')
+    """
+    return f"{ceil(count / 1000)} kB" if count < 999_001 else f"{count / 1e6:.1f} MB"
+
+
+def open_offered(self: HTML5Translator, node: offered) -> None:
+    """Begin a link."""
+    sizes: dict[str, str] = self.builder.env.__dict__["firstlight_offered"]
+    if node["file"] not in sizes:
+        raise ExtensionError(f"{node['file']!r} is no file that the site offers; there are: {', '.join(sorted(sizes))}")
+    here = self.builder.get_target_uri(self.builder.current_docname)
+    target = relative_uri(here, f"downloads/{quote(node['file'])}")
+    self.body.append(f'<a class="fl-offered" href="{target}" download>')
+
+
+def close_offered(self: HTML5Translator, node: offered) -> None:
+    """End a link, and say how large the file is."""
+    self.body.append(f"</a> ({self.builder.env.__dict__['firstlight_offered'][node['file']]})")
+
+
+def name_alone(_self: object, _: offered) -> None:
+    """Show the file's name where nothing can be followed."""
+
+
+def setup(app: Sphinx) -> None:
+    """Register the links; whether the site's address is known decides where a download looks for our package."""
+    plain = (name_alone, name_alone)
+    app.add_node(offered, html=(open_offered, close_offered), latex=plain, text=plain, man=plain, texinfo=plain)
+    app.add_role("offered", OfferedRole())
+    app.connect("config-inited", lambda app, config: config.html_baseurl and app.tags.add("served"))
+    app.connect("source-read", offer_on_page)
+    app.connect("env-updated", offer)

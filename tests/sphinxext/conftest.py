@@ -103,6 +103,7 @@ def make_site(tmp_path_factory):
         written = {"conf.py": CONF + GALLERY * gallery, "index.rst": INDEX}
         if gallery:
             written["examples/GALLERY_HEADER.rst"] = "Examples\n========\n"
+            written["install.rst"] = ":orphan:\n\nInstall\n=======\n"  # every tutorial names it
         for name, text in (written | dict(files)).items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")

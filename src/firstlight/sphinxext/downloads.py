@@ -1,4 +1,4 @@
-"""What readers take home: each page as a script and as a notebook, and each chapter packed with our wheel beside both."""
+"""What readers take home: each page as a script and as a notebook, and each chapter with our wheel beside both."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import json
 import re
 import tempfile
 import zipfile
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sphinx.errors import ExtensionError
+from sphinx.errors import SphinxError
 
 import firstlight
 from firstlight.sphinxext.notebooks import with_numbers
 from firstlight.sphinxext.prose import benches_in
+from firstlight.sphinxext.watch import judged
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -66,8 +68,14 @@ def script_for(text: str, wheel: str) -> str:
 def notebook_for(content: dict[str, Any], text: str, wheel: str) -> str:
     """A notebook whose first code cell installs what it needs."""
     needs = {"firstlight": wheel if "://" in wheel else f"./{wheel}", **extra(text)}
-    first = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
-    first["source"] = [FIRST_CELL.format(needs=json.dumps(needs))]
+    source = FIRST_CELL.format(needs=json.dumps(needs))
+    first: dict[str, Any] = {
+        "cell_type": "code",
+        "execution_count": None,
+        "metadata": {},
+        "outputs": [],
+        "source": [source],
+    }
     cells = content["cells"]
     return json.dumps(content | {"cells": [*cells[:1], first, *cells[1:]]}, indent=1, ensure_ascii=False) + "\n"
 
@@ -107,12 +115,12 @@ def files_for(app: Sphinx, env: BuildEnvironment) -> dict[str, bytes]:
     served = f"{address}/downloads/{WHEEL}" if address else WHEEL
     files = {WHEEL: wheel_in(Path(app.outdir, "downloads"))}
     chapters: dict[str, dict[str, bytes]] = {}
-    benches = benches_in(Path(app.confdir))
+    benches, find = benches_in(app.confdir), cache(lambda example: judged(Path(app.confdir), example)[0])
     for path in sorted(Path(app.srcdir, "tutorials").glob("*/*.py")):
         chapter, page = path.parent.name, path.stem
         if f"tutorials/{chapter}/{page}" not in env.found_docs:  # left over from an example that is gone
             continue
-        text, content = path.read_text(encoding="utf-8"), notebook_of(path, Path(app.confdir), benches)
+        text, content = path.read_text(encoding="utf-8"), with_numbers(notebook_of(path), benches, find)
         packed = chapters.setdefault(chapter, {})
         for wheel, place in ((served, files), (WHEEL, packed)):
             place[f"{chapter}/{page}.py"] = script_for(text, wheel).encode()
@@ -124,12 +132,12 @@ def files_for(app: Sphinx, env: BuildEnvironment) -> dict[str, bytes]:
     return files
 
 
-def notebook_of(script: Path, folder: Path, benches: dict[str, str]) -> dict[str, Any]:
+def notebook_of(script: Path) -> str:
     """The notebook that sphinx-gallery wrote beside a script."""
     path = script.with_suffix(".ipynb")
     if not path.exists():
-        raise ExtensionError(f"{path} is missing; remove {script.name}.md5 beside it, and the build writes it again")
-    return with_numbers(path.read_text(encoding="utf-8"), folder, benches)
+        raise SphinxError(f"{path} is missing; remove {script.name}.md5 beside it, and the build writes it again")
+    return path.read_text(encoding="utf-8")
 
 
 def readme_for(chapter: str, packed: dict[str, bytes], address: str, env: BuildEnvironment) -> str:

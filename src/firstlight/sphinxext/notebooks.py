@@ -9,30 +9,28 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from firstlight.sphinxext.prose import spec_number, timing
-from firstlight.sphinxext.watch import judged
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
+
+    from firstlight.sphinxext.watch import Judged
 
 ROLE = re.compile(r"(?<!`):(timing|spec):`([^`]+)`")
 
 
-def with_numbers(notebook: str, folder: Path, benches: dict[str, str]) -> dict[str, Any]:
+def with_numbers(notebook: str, benches: dict[str, str], find: Callable[[str], list[Judged]]) -> dict[str, Any]:
     """The content of a notebook with today's numbers in it."""
     content: dict[str, Any] = json.loads(notebook)
     for cell in content["cells"]:
         if cell["cell_type"] == "markdown":
-            cell["source"] = [ROLE.sub(partial(in_words, folder=folder, benches=benches), "".join(cell["source"]))]
+            cell["source"] = [ROLE.sub(partial(in_words, benches=benches, find=find), "".join(cell["source"]))]
     return content
 
 
-def in_words(role: re.Match[str], folder: Path, benches: dict[str, str]) -> str:
+def in_words(role: re.Match[str], benches: dict[str, str], find: Callable[[str], list[Judged]]) -> str:
     """One number in plain words; what is wrong stays as written, and the page warns of it."""
     try:
-        if role[1] == "spec":
-            found = spec_number(role[2])
-        else:
-            found = timing(role[2], benches, lambda example: judged(folder, example)[0])
+        found = spec_number(role[2]) if role[1] == "spec" else timing(role[2], benches, find)
     except ValueError:
         return role[0]
     return escape(found.plain(), quote=False)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from docutils import nodes
-from sphinx.errors import ExtensionError
+from sphinx.errors import SphinxError
 from sphinx.util.docutils import SphinxRole
 from sphinx.util.osutil import relative_uri
 
@@ -39,7 +39,7 @@ PyTorch too, into an environment that it keeps for it:
 
    uv run {script}
 
-The first cell of the notebook does the same, unless everything is there already.
+The first code cell of the notebook installs the same where you run the notebook, unless it is there already.
 
 .. only:: served
 
@@ -105,19 +105,19 @@ def size(count: int) -> str:
 
     Examples
     --------
-    >>> size(1), size(99_001), size(1_000_000)
-    ('1 kB', '100 kB', '1.0 MB')
+    >>> size(1), size(98_001), size(100_001)
+    ('1 kB', '99 kB', '0.1 MB')
     """
-    return f"{ceil(count / 1000)} kB" if count < 999_001 else f"{count / 1e6:.1f} MB"
+    return f"{ceil(count / 1000)}\N{NO-BREAK SPACE}kB" if count <= 99_000 else f"{count / 1e6:.1f}\N{NO-BREAK SPACE}MB"
 
 
 def open_offered(self: HTML5Translator, node: offered) -> None:
     """Begin a link."""
-    sizes: dict[str, str] = self.builder.env.__dict__["firstlight_offered"]
+    page, sizes = self.builder.current_docname, self.builder.env.__dict__["firstlight_offered"]
     if node["file"] not in sizes:
-        raise ExtensionError(f"{node['file']!r} is no file that the site offers; there are: {', '.join(sorted(sizes))}")
-    here = self.builder.get_target_uri(self.builder.current_docname)
-    target = relative_uri(here, f"downloads/{quote(node['file'])}")
+        there = ", ".join(sorted(sizes))
+        raise SphinxError(f"{page}: the site does not offer {node['file']!r}; there are: {there}")
+    target = relative_uri(self.builder.get_target_uri(page), f"downloads/{quote(node['file'])}")
     self.body.append(f'<a class="fl-offered" href="{target}" download>')
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sphinx.errors import SphinxError
 
 import firstlight
+from firstlight.sphinxext.gallery import newest
 from firstlight.sphinxext.notebooks import with_numbers
 from firstlight.sphinxext.prose import benches_in
 from firstlight.sphinxext.watch import judged
@@ -99,9 +100,8 @@ def zipped(files: dict[str, bytes]) -> bytes:
 def wheel_in(folder: Path) -> bytes:
     """The package's wheel, built unless the one in this folder is newer than all that is in it."""
     made = folder / WHEEL
-    parts = [ROOT / name for name in ("pyproject.toml", "README.md", "LICENSE")]
-    parts += [path for path in (ROOT / "src").rglob("*") if "__pycache__" not in path.parts]
-    if made.exists() and made.stat().st_mtime > max(path.stat().st_mtime for path in parts):
+    about = [(ROOT / name).stat().st_mtime for name in ("pyproject.toml", "README.md", "LICENSE")]
+    if made.exists() and made.stat().st_mtime > max(newest(ROOT / "src"), *about):
         return made.read_bytes()
     from hatchling.builders.wheel import WheelBuilder  # a quarter of a second that most builds do without
 

@@ -119,7 +119,8 @@ def world(tmp_path_factory):
 
 HEADER = "Chapter\n=======\n\nText.\n"
 PAGES = {
-    "docs/index.md": "# Home\n\n```{toctree}\ntutorials/index\n```\n",
+    "docs/install.md": "# Install\n",
+    "docs/index.md": "# Home\n\n```{toctree}\ninstall\ntutorials/index\n```\n",
     "examples/GALLERY_HEADER.rst": HEADER,
     "examples/1_setup/GALLERY_HEADER.rst": HEADER,
     "examples/1_setup/02_index.py": '"""\nTutorial\n========\n\nText.\n"""\nprint("not run")\n',
@@ -200,10 +201,19 @@ def test_address_of_the_site(monkeypatch, environment, expected):
     assert runpy.run_path(str(ROOT / "conf.py"))["html_baseurl"] == expected
 
 
+def wheel_of(folder):
+    """Where a downloaded script takes our package from."""
+    script = (folder / "build/html/downloads/1_setup/02_index.py").read_text(encoding="utf-8")
+    return re.search(r'(?:@|path =) "?(.*)/?firstlight-', script)[1]
+def test_downloads_fetch_the_package_from_where_the_service_puts_the_site(online):
+    assert wheel_of(folder) == "https://someone.github.io/their-fork/downloads/"
+    build(folder, "html", GITHUB_REPOSITORY="a/b", READTHEDOCS_CANONICAL_URL="https://b.example/en/latest/")
+    assert wheel_of(folder) == "https://b.example/en/latest/downloads/"
 def test_without_one_there_are_none(online):
     folder, _ = online
     done = build(folder, "html", GITHUB_REPOSITORY="")
     assert done.returncode == 0, done.stderr
+    assert wheel_of(folder) == ""
     for page in (folder / "build/html").rglob("*.html"):
         assert "github.com/someone" not in page.read_text(encoding="utf-8")
         assert "/edit/" not in page.read_text(encoding="utf-8")

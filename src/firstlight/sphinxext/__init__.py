@@ -16,6 +16,7 @@ from firstlight.sphinxext import (
     prose,
     report,
     scripts,
+    terms,
     timings,
     watch,
     workers,
@@ -42,5 +43,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     scripts.setup(app)
     meta.setup(app)
     report.setup(app)
+    terms.setup(app)
     app.add_directive("machines", Machines)
     return {"version": "1", "env_version": 4, "parallel_read_safe": True, "parallel_write_safe": True}

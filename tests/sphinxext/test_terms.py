@@ -1,0 +1,249 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from docutils import nodes
+from docutils.core import publish_doctree
+
+from firstlight.sphinxext.terms import Entry, Glossary, mentions
+
+GLOSSARY = """
+:linked_in: {"block": ["kernels"], "hidden": []}
+
+Glossary
+========
+
+.. glossary::
+   :sorted:
+
+   warp
+      32 threads that go together. More of it.
+
+      Shown in :doc:`kernels`.
+
+   block
+      A group of threads.
+
+      Shown in :doc:`kernels`.
+
+   shared memory
+   hidden
+      Memory of one block. Small!
+
+      Shown in :doc:`kernels`.
+
+   memory
+      Where numbers are.
+"""
+KERNELS = "Kernels\n=======\n\nA block is cut into *warps*. A warp loads from shared\nmemory, and this is memory.\n"
+MEMORY = "Memory\n======\n\nA block of memory, hidden from a warp.\n"
+PAGES = {"glossary.rst": GLOSSARY, "kernels.rst": KERNELS, "memory.rst": MEMORY}
+
+
+def entry(*forms, page="", docname="glossary"):
+    return Entry(docname, f"term-{forms[0]}", forms, f"What {forms[0]} is.", page)
+
+
+def found(text, *entries, page="page", **linked_in):
+    tree = publish_doctree(text, settings_overrides={"report_level": 5})
+    return [str(one.text[one.start : one.end]) for one in mentions(tree, page, [Glossary(entries, linked_in)])]
+
+
+WARP, MEMORY_, SHARED = entry("warp"), entry("memory"), entry("shared memory")
+
+
+@pytest.mark.parametrize(
+    ("text", "forms", "expected"),
+    [
+        ("A warp and a warp.", ["warp"], ["warp"]),
+        ("Warps wait.", ["warp"], ["Warps"]),
+        ("The warp's lanes, the warp’s end.", ["warp"], ["warp"]),
+        ("Some *warps*, some **warps**.", ["warp"], ["warps"]),
+        ("A warped warp-level prewarp subwarp_ warp2 µwarp.", ["warp"], []),
+        ("A batch, then batches.", ["batches"], ["batches"]),
+        ("Two batches of visibilities.", ["batch", "visibility"], ["batches", "visibilities"]),
+        ("The delay and its delays.", ["delay"], ["delay"]),
+        ("An SM is no sm.", ["SM"], ["SM"]),
+        ("An sm.", ["SM"], []),
+        ("A TF, many SMs.", ["SM"], ["SMs"]),
+        ("numba, Numba", ["Numba"], ["Numba"]),
+        ("From shared\nmemory to memory.", ["memory", "shared memory"], ["shared\nmemory", "memory"]),
+        ("Amdahl’s law, Amdahl's law.", ["Amdahl's law"], ["Amdahl’s law"]),
+        ("Data are launch-bound: a launch.", ["launch", "launch-bound"], ["launch-bound", "launch"]),
+        ("Only launch-bound.", ["launch"], []),
+        ("In Jy/arcsec², not Jy.", ["Jy", "Jy/arcsec²"], ["Jy/arcsec²", "Jy"]),
+        ("The λ, and χ² of it.", ["λ", "χ²"], ["λ", "χ²"]),
+        ("A (warp), “warp”", ["warp"], ["warp"]),
+        ("An axb, then a.b", ["a.b"], ["a.b"]),
+    ],
+)
+def test_forms_are_found_as_they_are_written(text, forms, expected):
+    assert found(text, *(entry(form) for form in forms)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The warp\n========\n\nText.",
+        "Of ``warp``.",
+        "See `the warp <https://a.org>`__.",
+        "::\n\n   a warp",
+        "=====  =====\na      warp\n=====  =====\nwarp   b\n=====  =====",
+        ".. figure:: x.png\n\n   A warp.\n\n   Each warp.",
+        ".. image:: x.png\n   :alt: a warp",
+        ".. sidebar:: A\n\n   A warp.",
+        ".. topic:: A\n\n   A warp.",
+        "warp\n   A definition.",
+        ".. rubric:: A warp",
+        ".. A warp in a remark",
+    ],
+)
+def test_what_is_no_running_prose_is_left_alone(text):
+    assert found(text, WARP) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["- A warp.", "a\n   A warp.", "    A warp.", ".. note::\n\n   A warp.", "#. *A*, **warp**"]
+)
+def test_lists_quotations_and_notes_are_prose(text):
+    assert found(text, WARP) == ["warp"]
+
+
+def test_other_forms_of_an_entry_are_no_second_mention():
+    assert found("A multiprocessor (SM), an SM.", entry("SM", "multiprocessor")) == ["multiprocessor"]
+
+
+def test_an_ambiguous_form_is_linked_in_its_places_only():
+    block, places = entry("block", "thread block"), {"block": ["3_kernels", "how"]}
+    text = "A block, a thread block."
+    assert found(text, block, page="tutorials/3_kernels/01_first", **places) == ["block"]
+    assert found(text, block, page="how_we_measure", **places) == ["block"]
+    assert found(text, block, page="tutorials/2_devices/01", **places) == ["thread block"]
+    assert found(text, block, page="tutorials/2_devices/01", block=[]) == ["thread block"]
+
+
+def test_a_page_has_twelve_links_and_first_those_it_explains():
+    words = [f"word{letter}" for letter in "abcdefghijklmn"]
+    entries = [entry(word, page="page" if word == "wordn" else "other") for word in words]
+    assert found(" ".join(words), *entries) == ["wordn", *words[:11]]
+
+
+def test_nothing_is_found_without_a_glossary():
+    assert found("A warp.") == []
+    tree = publish_doctree("A warp.")
+    assert mentions(tree, "page", []) == []
+    assert next(tree.findall(nodes.paragraph)).astext() == "A warp."
+
+
+# -- On a site -----------------------------------------------------------------------------------------------------
+
+
+def links(site, page):
+    """Each link to the glossary on a page: where to, what it says of it, and its words."""
+    html = re.sub(r"\s+", " ", site.read(f"html/{page}.html"))
+    pattern = r'<a class="fl-term reference internal" href="([^"]*)" title="([^"]*)">(.*?)</a>'
+    return {words: (target, title) for target, title, words in re.findall(pattern, html)}
+
+
+def also(site, term):
+    html = re.sub(r"\s+", " ", site.read("html/glossary.html"))
+    return re.findall(rf'id="term-{term}".*?<dd>(.*?)</dd>', html)[0]
+
+
+@pytest.fixture(scope="module", params=["1", "2"], ids=["one process", "two"])
+def site(request, make_site):
+    site = make_site(PAGES | {f"page{number}.rst": f"Page {number}\n======\n\nText.\n" for number in range(6)})
+    site.build("html", "-j", request.param)
+    assert not site.failed, site.log
+    return site
+
+
+def test_first_mentions_become_links_with_the_gist_as_their_title(site):
+    assert links(site, "kernels") == {
+        "block": ("glossary.html#term-block", "A group of threads."),
+        "warps": ("glossary.html#term-warp", "32 threads that go together."),
+        "shared memory": ("glossary.html#term-shared-memory", "Memory of one block."),
+        "memory": ("glossary.html#term-memory", "Where numbers are."),
+    }
+    assert set(links(site, "memory")) == {"memory", "warp"}
+    text = re.sub(r"<[^>]*>|\s+", " ", site.read("html/kernels.html"))
+    assert "A block is cut into warps . A warp loads from shared memory , and this is memory ." in text
+
+
+def test_the_glossary_names_other_pages_and_links_nothing_to_itself(site):
+    assert "fl-term" not in site.read("html/glossary.html")
+    warp = re.sub(r"<[^>]*>", "", also(site, "warp"))
+    assert warp.strip() == "32 threads that go together. More of it. Shown in Kernels. Also in Memory."
+    assert 'href="memory.html"' in also(site, "warp")
+    assert "Also in" not in also(site, "block")
+
+
+def test_the_home_page_stays_calm(make_site):
+    site = make_site(PAGES | {"index.rst": "Home\n====\n\nA warp.\n\n.. toctree::\n   :glob:\n\n   *\n"})
+    assert not site.build("html").failed, site.log
+    assert "fl-term" not in site.read("html/index.html")
+
+
+def test_the_second_build_has_nothing_to_do(site):
+    site.build("html")
+    assert not site.failed, site.log
+    assert "0 added, 0 changed, 0 removed" in site.log
+    assert "no targets are out of date" in site.log
+
+
+def rebuilt(make_site, changes):
+    """Build, change some pages, build again: the site, and the pages that were written anew."""
+    site = make_site(PAGES | {"other.rst": "Other\n=====\n\nText.\n"})
+    assert not site.build("html").failed, site.log
+    written = {path: path.stat().st_mtime_ns for path in (site.folder / "build/html").glob("*.html")}
+    for name, text in changes.items():
+        (site.folder / name).write_text(text, encoding="utf-8")
+    site.build("html")
+    return site, {path.stem for path, time in written.items() if path.stat().st_mtime_ns != time}
+
+
+def test_a_changed_glossary_writes_pages_anew_and_reads_none_of_them(make_site):
+    changed = GLOSSARY.replace("Where numbers are.", "Where numbers wait.")
+    site, written = rebuilt(make_site, {"glossary.rst": changed})
+    assert not site.failed, site.log
+    assert "0 added, 1 changed, 0 removed" in site.log
+    assert links(site, "memory")["memory"][1] == links(site, "kernels")["memory"][1] == "Where numbers wait."
+    assert {"memory", "kernels", "glossary"} <= written
+    assert "other" not in written
+
+
+def test_a_new_term_is_linked_on_pages_that_were_read_before(make_site):
+    site, _ = rebuilt(make_site, {"glossary.rst": GLOSSARY + "\n   text\n      Words.\n"})
+    assert not site.failed, site.log
+    assert links(site, "other") == {"Text": ("glossary.html#term-text", "Words.")}
+
+
+def test_a_changed_page_changes_what_the_glossary_says(make_site):
+    site, written = rebuilt(make_site, {"memory.rst": "Other title\n===========\n\nMemory.\n"})
+    assert not site.failed, site.log
+    assert "Also in" not in also(site, "warp")
+    assert "Other title" in also(site, "memory")
+    assert "kernels" not in written
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("   memory\n", "   nowhere\n"), "no page links to 'nowhere'"),
+        (('"block": ["kernels"]', '"block": []'), "no page links to 'block'"),
+        (('"hidden"', '"ghost"'), "linked_in names 'ghost'"),
+    ],
+)
+def test_what_cannot_be_right_fails_each_build(make_site, change, says):
+    site = make_site(PAGES | {"glossary.rst": GLOSSARY.replace(*change)})
+    for _ in range(2):
+        site.build("html")
+        assert site.failed
+        assert says in site.log
+
+
+def test_a_text_builder_links_nothing_and_fails_not(make_site):
+    site = make_site(PAGES)
+    assert not site.build("text").failed, site.log
+    assert "A block is cut into *warps*. A warp loads from shared memory" in site.read("text/kernels.txt")

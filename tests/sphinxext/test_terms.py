@@ -8,37 +8,39 @@ from docutils.core import publish_doctree
 
 from firstlight.sphinxext.terms import Entry, Glossary, mentions
 
-GLOSSARY = """
-:linked_in: {"block": ["kernels"], "hidden": []}
+GLOSSARY = """---
+linked_in:
+  block: [kernels]
+  hidden: []
+---
+# Glossary
 
-Glossary
-========
+```{glossary}
+:sorted:
 
-.. glossary::
-   :sorted:
+warp
+  32 threads that go together. More of it.
 
-   warp
-      32 threads that go together. More of it.
+  Shown in {doc}`kernels`.
 
-      Shown in :doc:`kernels`.
+block
+  A group of threads.
 
-   block
-      A group of threads.
+  Shown in {doc}`kernels`.
 
-      Shown in :doc:`kernels`.
+shared memory
+hidden
+  Memory of one block. Small!
 
-   shared memory
-   hidden
-      Memory of one block. Small!
+  Shown in {doc}`kernels`.
 
-      Shown in :doc:`kernels`.
-
-   memory
-      Where numbers are.
+memory
+  Where numbers are.
+```
 """
 KERNELS = "Kernels\n=======\n\nA block is cut into *warps*. A warp loads from shared\nmemory, and this is memory.\n"
 MEMORY = "Memory\n======\n\nA block of memory, hidden from a warp.\n"
-PAGES = {"glossary.rst": GLOSSARY, "kernels.rst": KERNELS, "memory.rst": MEMORY}
+PAGES = {"glossary.md": GLOSSARY, "kernels.rst": KERNELS, "memory.rst": MEMORY}
 
 
 def entry(*forms, page="", docname="glossary"):
@@ -151,9 +153,20 @@ def also(site, term):
     return re.findall(rf'id="term-{term}".*?<dd>(.*?)</dd>', html)[0]
 
 
+@pytest.fixture(scope="session")
+def make(make_site):
+    def made(pages):
+        site = make_site(pages)
+        with (site.folder / "conf.py").open("a", encoding="utf-8") as conf:
+            conf.write('extensions.append("myst_parser")\n')
+        return site
+
+    return made
+
+
 @pytest.fixture(scope="module", params=["1", "2"], ids=["one process", "two"])
-def site(request, make_site):
-    site = make_site(PAGES | {f"page{number}.rst": f"Page {number}\n======\n\nText.\n" for number in range(6)})
+def site(request, make):
+    site = make(PAGES | {f"page{number}.rst": f"Page {number}\n======\n\nText.\n" for number in range(6)})
     site.build("html", "-j", request.param)
     assert not site.failed, site.log
     return site
@@ -179,8 +192,8 @@ def test_the_glossary_names_other_pages_and_links_nothing_to_itself(site):
     assert "Also in" not in also(site, "block")
 
 
-def test_the_home_page_stays_calm(make_site):
-    site = make_site(PAGES | {"index.rst": "Home\n====\n\nA warp.\n\n.. toctree::\n   :glob:\n\n   *\n"})
+def test_the_home_page_stays_calm(make):
+    site = make(PAGES | {"index.rst": "Home\n====\n\nA warp.\n\n.. toctree::\n   :glob:\n\n   *\n"})
     assert not site.build("html").failed, site.log
     assert "fl-term" not in site.read("html/index.html")
 
@@ -192,9 +205,9 @@ def test_the_second_build_has_nothing_to_do(site):
     assert "no targets are out of date" in site.log
 
 
-def rebuilt(make_site, changes):
+def rebuilt(make, changes):
     """Build, change some pages, build again: the site, and the pages that were written anew."""
-    site = make_site(PAGES | {"other.rst": "Other\n=====\n\nText.\n"})
+    site = make(PAGES | {"other.rst": "Other\n=====\n\nText.\n"})
     assert not site.build("html").failed, site.log
     written = {path: path.stat().st_mtime_ns for path in (site.folder / "build/html").glob("*.html")}
     for name, text in changes.items():
@@ -203,9 +216,9 @@ def rebuilt(make_site, changes):
     return site, {path.stem for path, time in written.items() if path.stat().st_mtime_ns != time}
 
 
-def test_a_changed_glossary_writes_pages_anew_and_reads_none_of_them(make_site):
+def test_a_changed_glossary_writes_pages_anew_and_reads_none_of_them(make):
     changed = GLOSSARY.replace("Where numbers are.", "Where numbers wait.")
-    site, written = rebuilt(make_site, {"glossary.rst": changed})
+    site, written = rebuilt(make, {"glossary.md": changed})
     assert not site.failed, site.log
     assert "0 added, 1 changed, 0 removed" in site.log
     assert links(site, "memory")["memory"][1] == links(site, "kernels")["memory"][1] == "Where numbers wait."
@@ -213,14 +226,14 @@ def test_a_changed_glossary_writes_pages_anew_and_reads_none_of_them(make_site):
     assert "other" not in written
 
 
-def test_a_new_term_is_linked_on_pages_that_were_read_before(make_site):
-    site, _ = rebuilt(make_site, {"glossary.rst": GLOSSARY + "\n   text\n      Words.\n"})
+def test_a_new_term_is_linked_on_pages_that_were_read_before(make):
+    site, _ = rebuilt(make, {"glossary.md": GLOSSARY.replace("\nmemory\n", "\ntext\n  Words.\n\nmemory\n")})
     assert not site.failed, site.log
     assert links(site, "other") == {"Text": ("glossary.html#term-text", "Words.")}
 
 
-def test_a_changed_page_changes_what_the_glossary_says(make_site):
-    site, written = rebuilt(make_site, {"memory.rst": "Other title\n===========\n\nMemory.\n"})
+def test_a_changed_page_changes_what_the_glossary_says(make):
+    site, written = rebuilt(make, {"memory.rst": "Other title\n===========\n\nMemory.\n"})
     assert not site.failed, site.log
     assert "Also in" not in also(site, "warp")
     assert "Other title" in also(site, "memory")
@@ -230,20 +243,20 @@ def test_a_changed_page_changes_what_the_glossary_says(make_site):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (("   memory\n", "   nowhere\n"), "no page links to 'nowhere'"),
-        (('"block": ["kernels"]', '"block": []'), "no page links to 'block'"),
-        (('"hidden"', '"ghost"'), "linked_in names 'ghost'"),
+        (("\nmemory\n", "\nnowhere\n"), "no page links to 'nowhere'"),
+        (("block: [kernels]", "block: []"), "no page links to 'block'"),
+        (("  hidden:", "  ghost:"), "linked_in names 'ghost'"),
     ],
 )
-def test_what_cannot_be_right_fails_each_build(make_site, change, says):
-    site = make_site(PAGES | {"glossary.rst": GLOSSARY.replace(*change)})
+def test_what_cannot_be_right_fails_each_build(make, change, says):
+    site = make(PAGES | {"glossary.md": GLOSSARY.replace(*change)})
     for _ in range(2):
         site.build("html")
         assert site.failed
         assert says in site.log
 
 
-def test_a_text_builder_links_nothing_and_fails_not(make_site):
-    site = make_site(PAGES)
+def test_a_text_builder_links_nothing_and_fails_not(make):
+    site = make(PAGES)
     assert not site.build("text").failed, site.log
     assert "A block is cut into *warps*. A warp loads from shared memory" in site.read("text/kernels.txt")

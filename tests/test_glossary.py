@@ -72,7 +72,7 @@ def test_linked_in_names_forms_and_places_that_exist():
 def test_a_drawing_is_small_follows_the_theme_and_says_what_it_shows(path):
     drawing = path.read_text(encoding="utf-8")
     assert f":file: figures/{path.name}" in TEXT
-    assert len(drawing.encode()) <= 2300
+    assert len(drawing.encode()) <= 2048
     assert 'role="img"' in drawing
     assert len(re.findall('aria-label="([^"]*)"', drawing)[0]) > 60
     assert set(re.findall(r'(?:fill|stroke)="([^"]*)"', drawing)) <= {"none", "currentColor"}

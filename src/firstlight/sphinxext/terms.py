@@ -237,10 +237,8 @@ class LinkTerms(SphinxPostTransform):
             for number, other in enumerate(others):
                 title = nodes.Text(self.env.titles[other].astext())
                 last = list(item.findall(nodes.paragraph))[-1]
-                last += nodes.Text(", " if number else " Also in ")
+                last += nodes.Text(", " if number else ", also in ")
                 last += make_refnode(self.app.builder, page, other, None, title)
-            if others:
-                last += nodes.Text(".")
 
 
 def setup(app: Sphinx) -> None:

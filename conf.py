@@ -93,22 +93,12 @@ html_title = "First Light"
 html_static_path = ["docs/_static", str(Path(sys.prefix) / "site-static")]
 html_css_files = ["firstlight.css"]
 html_favicon = "docs/_static/mark.svg"
+html_last_updated_fmt = "%Y-%m-%d"  # the day that a page was built, or that of SOURCE_DATE_EPOCH
+templates_path = ["docs/_templates"]
 html_copy_source = False
 html_use_index = html_domain_indices = False  # search finds more, and each build would write them again
 html_show_sourcelink = False
-bare = (
-    "index",
-    "install",
-    "doctor",
-    "how_we_measure",
-    "claims",
-    "machines",
-    "vocabulary",
-    "scope",
-    "api",
-    "build_report",
-)
-html_sidebars: dict[str, list[str]] = {name: [] for name in bare}
+html_sidebars: dict[str, list[str]] = {page.stem: [] for page in (Path(__file__).parent / "docs").glob("*.md")}
 html_context: dict[str, object] = {"default_mode": "auto"}
 html_theme_options: dict[str, object] = {
     "logo": {"text": "First Light", "image_light": "docs/_static/mark.svg", "image_dark": "docs/_static/mark.svg"},
@@ -118,7 +108,7 @@ html_theme_options: dict[str, object] = {
     "secondary_sidebar_items": ["page-toc", "edit-this-page"],
     "show_prev_next": True,
     "footer_start": ["copyright"],
-    "footer_end": [],
+    "footer_end": ["built"],
     "back_to_top_button": False,
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
@@ -144,6 +134,8 @@ if repository.count("/") == 1:
         "{% elif pagename.endswith('/index') %}examples/{{ pagename[10:-5] }}GALLERY_HEADER.rst"
         "{% else %}examples/{{ pagename[10:] }}.py{% endif %}"
     )
+
+html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", html_baseurl)
 
 # -- Other projects ------------------------------------------------------------------------------------------
 intersphinx_mapping = {

@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstlight.sphinxext import (
+    course,
+    coursemap,
     doctor,
     folds,
     gallery,
+    glance,
+    lost,
     maths,
     meta,
     notebooks,
@@ -19,6 +23,7 @@ from firstlight.sphinxext import (
     terms,
     timings,
     watch,
+    ways,
     workers,
 )
 from firstlight.sphinxext.machines import Machines
@@ -44,5 +49,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     meta.setup(app)
     report.setup(app)
     terms.setup(app)
+    for step in (course, ways, coursemap, glance, lost):
+        step.setup(app)
     app.add_directive("machines", Machines)
     return {"version": "1", "env_version": 4, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
@@ -201,27 +201,31 @@ def plain_table(columns: list[Column]) -> nodes.table:
 
 
 def svg(columns: list[Column], bench: str) -> str:
-    """The figure as part of the page, in the page's own ink; the same data give the same bytes."""
-    import matplotlib as mpl
-    import matplotlib.pyplot as plt
-
+    """The figure of an experiment as part of the page."""
     from firstlight.measure.drawing import draw
 
-    mpl.use("Agg")
-
     series = {f"{col.title}, {col.note}": col.timings for col in columns if col.state != "stale"}
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": bench, "font.size": 11, "font.family": "sans-serif"}):
-        figure = draw(series, bench)
-        out = io.StringIO()
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    plt.close(figure)
-    text = out.getvalue()
-    text = text[text.index("<svg") :].replace("#000000", "currentColor").replace("#ffffff", "none")
+    figure, text = in_ink(lambda: draw(series, bench), bench)
     label, axes = escape(str(figure.get_label())), escape(json.dumps(axes_of(figure)))
     return (
         f'<figure class="fl-figure" role="img" aria-label="{label}" data-bench="{bench}" data-axes="{axes}">'
         f"{text}</figure>\n"
     )
+
+
+def in_ink(draw: Callable[[], Figure], salt: str) -> tuple[Figure, str]:
+    """A figure, and its drawing in the page's own ink; the same data give the same bytes."""
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    mpl.use("Agg")
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt, "font.size": 11, "font.family": "sans-serif"}):
+        figure = draw()
+        out = io.StringIO()
+        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    plt.close(figure)
+    text = out.getvalue()
+    return figure, text[text.index("<svg") :].replace("#000000", "currentColor").replace("#ffffff", "none")
 
 
 def axes_of(figure: Figure) -> dict[str, Any]:

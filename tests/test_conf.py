@@ -131,7 +131,8 @@ PAGES = {
 def online(tmp_path_factory, world):
     """A few pages, with a network that knows two projects, as a service that publishes builds them."""
     folder = copy(tmp_path_factory.mktemp("online"), PAGES)
-    shutil.copytree(ROOT / "docs/_static", folder / "docs/_static")
+    for name in ("docs/_static", "docs/_templates"):
+        shutil.copytree(ROOT / name, folder / name)
     conf = (folder / "conf.py").read_text(encoding="utf-8")
     for project, address in ADDRESSES.items():
         assert conf.count(address) == 1

@@ -51,5 +51,10 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     terms.setup(app)
     for step in (course, ways, coursemap, glance, lost):
         step.setup(app)
+    course.setup(app)
+    ways.setup(app)
+    coursemap.setup(app)
+    glance.setup(app)
+    lost.setup(app)
     app.add_directive("machines", Machines)
     return {"version": "1", "env_version": 4, "parallel_read_safe": True, "parallel_write_safe": True}

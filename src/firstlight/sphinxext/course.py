@@ -164,7 +164,7 @@ def complain(app: Sphinx) -> None:
     table = Path(app.srcdir) / TABLE
     if table.is_file():
         for problem in read(table.read_text(encoding="utf-8"), tutorials_in(Path(app.confdir))).problems:
-            logger.warning("%s", problem, location=str(table), type="firstlight", subtype="course")
+            logger.warning("%s: %s", table, problem, type="firstlight", subtype="course")
 
 
 def setup(app: Sphinx) -> None:

@@ -71,9 +71,10 @@ def drawing(course: Course, by_chapter: dict[str, list[str]], to_root: str) -> s
 def box(name: str, course: Course, places: Places, ways: str, to_root: str) -> str:
     """The box of a page, a link; dots tell its level, as many as it has steps."""
     page, (x, y) = course.pages[name], places[name]
-    step = course.levels.index(page.level) if page.level in course.levels else -1
+    steps = course.levels.index(page.level) + 1 if page.level in course.levels else 0
+    first = x + WIDE - 1 - 9 * len(course.levels)
     dots = "".join(
-        f'<circle cx="{x + WIDE - 10 - 9 * place}" cy="{y + HIGH / 2:g}" r="3"{" class=fl-on" * (place <= step)}/>'
+        f'<circle class="fl-o{"n" if place < steps else "ff"}" cx="{first + 9 * place}" cy="{y + HIGH // 2}" r="3"/>'
         for place in range(len(course.levels))
     )
     return (

@@ -134,7 +134,7 @@ def draw(race: Race) -> Figure:
     """Time against size: what was measured solid, what is a model dashed, what no card can do in grey."""
     import matplotlib.pyplot as plt
 
-    figure, ax = plt.subplots(figsize=(5.6, 4.4), layout="constrained")
+    figure, ax = plt.subplots(figsize=(4.9, 4.4), layout="constrained")
     for label in (CPU, TRAVEL, STAY):
         curve = race.curves[label]
         model = race.modelled and label != CPU
@@ -148,7 +148,7 @@ def draw(race: Race) -> Figure:
     ax.yaxis.set_major_formatter(lambda time, _: quantity(time, "s", digits=1))
     draw_impossible(ax)
     draw_wins(ax, race)
-    figure.legend(loc="outside lower left", frameon=False, fontsize=10, ncols=2)
+    figure.legend(loc="outside lower left", frameon=False, fontsize=10)
     return figure
 
 
@@ -180,7 +180,7 @@ def draw_wins(ax: Axes, race: Race) -> None:
         ax.plot(n, time, "o", ms=9, mfc="none", mec=COLOURS[way], mew=2)
     lines = [f"n ≈ {rounded(n)} {IF[way]}" for way, n in wins.items()]
     if lines:
-        text = "\n".join(["The GPU wins from", *lines])
+        text = "\n".join([f"{'By the model, a' if race.modelled else 'The'} GPU wins from", *lines])
         ax.text(0.03, 0.96, text, transform=ax.transAxes, va="top", size=11, linespacing=1.4)
 
 
@@ -200,9 +200,10 @@ class Glance(SphinxDirective):
             return [nodes.raw("", f'<p class="fl-missing">{text}</p>\n', format="html")]
         _, picture = in_ink(lambda: draw(found), BENCH)
         machine = f"{to_root}machines.html#{escape(found.record.machine)}"
+        day = str(found.record.facts["date"])[:10]
         caption = (
-            f'{escape(finding(found))} Dots: measured on <a href="{machine}">{escape(found.machine)}</a>, '
-            f"{str(found.record.facts['date'])[:10]}. {escape(explained(found))} {page}Will a GPU win at yours?</a>"
+            f'{escape(finding(found))} {page}Will a GPU win at your problem?</a> <span class="fl-small">Dots: measured '
+            f'on <a href="{machine}">{escape(found.machine)}</a>, {day}. {escape(explained(found))}</span>'
         )
         html = (
             f'<figure class="fl-figure"><div role="img" aria-label="{escape(finding(found))}">{picture}</div>'

@@ -3,9 +3,9 @@ from __future__ import annotations
 import re
 
 import pytest
+from recorded import keep
 
 from firstlight.sphinxext.course import read
-from tests.sphinxext.recorded import keep
 
 TABLE = """
 levels = ["easy", "hard"]

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from recorded import keep
 
 from firstlight.measure.specs import spec
 from firstlight.measure.timing import Timing
 from firstlight.sphinxext import glance
 from firstlight.sphinxext.glance import BENCH, CPU, EXAMPLE, STAY, TRAVEL, finding, first_win, models, race
-from tests.sphinxext.recorded import keep
 
 SIZES = (10, 100, 1000)
 

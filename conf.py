@@ -135,8 +135,6 @@ if repository.count("/") == 1:
         "{% else %}examples/{{ pagename[10:] }}.py{% endif %}"
     )
 
-html_baseurl = os.environ.get("READTHEDOCS_CANONICAL_URL", html_baseurl)
-
 # -- Other projects ------------------------------------------------------------------------------------------
 intersphinx_mapping = {
     "python": ("https://docs.python.org/3", None),

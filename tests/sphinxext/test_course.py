@@ -58,6 +58,7 @@ BAD = {
         "2_two/01_third\"]\nname", "1_one/03_gone\"]\nname"),
     "'2_two/01_third' is missing": ('["2_two/01_third"]\nname', '["2_two/09_other"]\nname'),
     "has the level 'harder'; there are: easy, hard": ('level = "easy"', 'level = "harder"'),
+    "has a name of 21 letters": ('"Third"', f'"{"T" * 21}"'),
     "has tags that are not in the list: pink": ('tags = ["green"]', 'tags = ["pink"]'),
     "has 5 tags: give it one to 4": (
         'tags = ["green"]', 'tags = ["red", "green", "blue & more", "black", "white"]'),

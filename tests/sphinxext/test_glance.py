@@ -113,6 +113,7 @@ def test_the_page_follows_the_records(site):
     assert re.search(r'role="img" aria-label="To multiply [^"]*a model[^"]*"', figure)
     assert figure.count("<svg") == 1
     assert "currentColor" in figure
+    assert "rdf:" not in figure, "no HTML"
     assert "impossible" in figure
     assert '<a href="machines.html#cpu-x">CPU &lt;x&gt;' in figure
     assert "2026-05-01" in figure

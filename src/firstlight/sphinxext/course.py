@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MOST_TAGS = 4
+MOST_LETTERS = 20  # of a name: it has to fit into a box of the map
 TABLE = "course.toml"
 
 
@@ -100,6 +101,8 @@ def problems_of(name: str, course: Course) -> list[str]:
     found = []
     if page.level not in course.levels:
         found.append(f"has the level {page.level!r}; there are: {', '.join(course.levels)}")
+    if len(page.name) > MOST_LETTERS:
+        found.append(f"has a name of {len(page.name)} letters, {page.name!r}: at most {MOST_LETTERS}")
     if not 0 < len(page.tags) <= MOST_TAGS:
         found.append(f"has {len(page.tags)} tags: give it one to {MOST_TAGS}")
     if unknown := [tag for tag in page.tags if tag not in course.tags]:

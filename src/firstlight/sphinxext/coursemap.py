@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 WIDE, HIGH = 184, 34  # of a box
 ACROSS, DOWN = 254, 48  # from box to box
-LEFT, TOP = 34, 40  # of the first box
+LEFT, TOP = 46, 40  # of the first box
 
 Places = dict[str, tuple[int, int]]
 
@@ -93,7 +93,7 @@ def arrow(start: str, end: str, places: Places) -> str:
         return f'<path d="M{x1 + 16} {y1 + HIGH}V{y2}"/>'
     middle1, middle2 = y1 + HIGH // 2, y2 + HIGH // 2
     if x1 == x2:
-        out = x1 - min(12 + 4 * (y2 - y1) // DOWN, LEFT)
+        out = x1 - min(8 + 7 * (y2 - y1) // DOWN, ACROSS - WIDE - 10)
         return f'<path d="M{x1} {middle1}C{out} {middle1} {out} {middle2} {x2} {middle2}"/>'
     bend = (x2 - x1 - WIDE) // 2
     return f'<path d="M{x1 + WIDE} {middle1}C{x1 + WIDE + bend} {middle1} {x2 - bend} {middle2} {x2} {middle2}"/>'

@@ -222,7 +222,8 @@ def in_ink(draw: Callable[[], Figure], salt: str) -> tuple[Figure, str]:
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt, "font.size": 11, "font.family": "sans-serif"}):
         figure = draw()
         out = io.StringIO()
-        figure.savefig(out, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # what it says there is no HTML
+        figure.savefig(out, format="svg", transparent=True, metadata=nothing)
     plt.close(figure)
     text = out.getvalue()
     return figure, text[text.index("<svg") :].replace("#000000", "currentColor").replace("#ffffff", "none")

@@ -14,7 +14,6 @@ from firstlight.sphinxext import (
     lost,
     maths,
     meta,
-    notebooks,
     offers,
     outputs,
     prose,
@@ -49,8 +48,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     meta.setup(app)
     report.setup(app)
     terms.setup(app)
-    for step in (course, ways, coursemap, glance, lost):
-        step.setup(app)
     course.setup(app)
     ways.setup(app)
     coursemap.setup(app)

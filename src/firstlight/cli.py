@@ -28,7 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Examples
     --------
-    >>> status = main(["devices"])  # doctest: +SKIP
+    >>> main(["doctor", "--facts", "no-such-file.json"])  # says so, and that it is no report
+    2
     """
     parser = argparse.ArgumentParser(prog="firstlight", description="Find, describe and measure your GPU.")
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")

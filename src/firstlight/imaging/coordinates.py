@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+#: One second of arc, in radians.
 ARCSEC = math.pi / 180 / 3600  # in radians
 SMALLEST_PART = 0.01  # data that reach less than this part of the grid are in another unit, most likely
 
@@ -213,19 +214,38 @@ def sky_to_ground(cube: Cube) -> Cube:
 
 
 def ground_to_sky(cube: Cube) -> Cube:
-    """Flip the columns: east is then to the left."""
+    """Flip the columns: east is then to the left.
+
+    Examples
+    --------
+    >>> ground_to_sky(np.array([[1, 2, 3, 4]]))
+    array([[4, 3, 2, 1]])
+    """
     return sky_to_ground(cube)
 
 
 def ground_to_packed(cube: Cube) -> Cube:
-    """Move the centre to [0, 0]."""
+    """Move the centre to [0, 0].
+
+    Examples
+    --------
+    >>> ground_to_packed(np.arange(16).reshape(4, 4))[0]
+    array([10, 11,  8,  9])
+    """
     if isinstance(cube, torch.Tensor):
         return cast("Cube", torch.fft.ifftshift(cube, dim=(-2, -1)))
     return np.fft.ifftshift(cube, axes=(-2, -1))
 
 
 def packed_to_ground(cube: Cube) -> Cube:
-    """Move [0, 0] to the centre."""
+    """Move [0, 0] to the centre.
+
+    Examples
+    --------
+    >>> image = np.arange(16).reshape(4, 4)
+    >>> bool((packed_to_ground(ground_to_packed(image)) == image).all())
+    True
+    """
     if isinstance(cube, torch.Tensor):
         return cast("Cube", torch.fft.fftshift(cube, dim=(-2, -1)))
     return np.fft.fftshift(cube, axes=(-2, -1))
@@ -245,7 +265,15 @@ def sky_to_packed(cube: Cube) -> Cube:
 
 
 def packed_to_sky(cube: Cube) -> Cube:
-    """From what a Fourier transform takes to a map as it is read."""
+    """From what a Fourier transform takes to a map as it is read.
+
+    Examples
+    --------
+    >>> packed = np.zeros((4, 4))
+    >>> packed[0, 0] = 1
+    >>> np.argwhere(packed_to_sky(packed)).tolist()  # the centre of the sky
+    [[2, 1]]
+    """
     return ground_to_sky(packed_to_ground(cube))
 
 

@@ -43,6 +43,16 @@ class ImageFile:
         None if the file names none.
     frame
         Of the frequencies, in FITS's word; None if the file names none.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "model.fits")
+    ...     write_image(path, np.ones((1, 4, 4)), GridCoords(0.5, 4), unit="Jy/pixel", ra=83.8, dec=-5.4, frequencies=[230e9])
+    ...     model = read_image(path)
+    >>> model.unit, model.coords, model.beam is None
+    ('Jy/pixel', GridCoords(cell_size=0.5, npix=4), True)
     """
 
     cube: npt.NDArray[Any]
@@ -133,6 +143,16 @@ def read_image(path: str | os.PathLike[str]) -> ImageFile:
 
     Other programs put the centre into another pixel. ``ra`` and ``dec`` are those of the pixel that `GridCoords` has in
     the middle, wherever the file has its own.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "model.fits")
+    ...     write_image(path, np.ones((1, 4, 4)), GridCoords(0.5, 4), unit="Jy/pixel", ra=83.8, dec=-5.4, frequencies=[230e9])
+    ...     model = read_image(path)
+    >>> model.cube.shape, model.ra, model.frequencies
+    ((1, 4, 4), 83.8, array([2.3e+11]))
     """
     with fits.open(path) as file:
         header, data = file[0].header, file[0].data

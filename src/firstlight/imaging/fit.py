@@ -26,6 +26,7 @@ from firstlight.imaging.shards import own_state, rows_of_all, state_of_all
 if TYPE_CHECKING:
     from firstlight.imaging.fused import Fused
 
+#: Pixels times iterations from which on `fit` takes its fast form on the CPU, although that has to be compiled first.
 WORTH = 500_000_000  # pixels times iterations, from which on a fit is faster although it compiles first
 PATIENCE = 2  # checks in a row without progress: Adam climbs for a while before it goes on down
 
@@ -52,6 +53,16 @@ class Fit:
         The same in a sentence.
     notes
         What else to know, such as a λ that was converted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstlight.imaging import GridCoords, GriddedNet
+    >>> u = np.array([0.0, 3e5, 6e5])
+    >>> data = ExactLikelihood(u, u[::-1], np.ones(3, complex), np.full(3, 1e4), cell_size=0.1, npix=16)
+    >>> found = fit(GriddedNet(GridCoords(cell_size=0.1, npix=16)), data, max_iter=5, progress=False)
+    >>> found.why, found.image.shape, found.loss.shape
+    ('max_iter', torch.Size([1, 16, 16]), (5,))
     """
 
     image: Tensor

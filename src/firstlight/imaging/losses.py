@@ -41,7 +41,16 @@ def r_chi_squared(model_vis: torch.Tensor, data_vis: torch.Tensor, weight: torch
 
 
 def r_chi_squared_gridded(model_vis: torch.Tensor, dataset: GriddedDataset) -> torch.Tensor:
-    """Reduced chi² of a packed cube of model visibilities, over the cells that have data."""
+    """Reduced chi² of a packed cube of model visibilities, over the cells that have data.
+
+    Examples
+    --------
+    >>> from firstlight.imaging import GridCoords, GriddedDataset
+    >>> ones = torch.ones(1, 8, 8)
+    >>> cells = GriddedDataset(coords=GridCoords(0.1, 8), vis_gridded=ones + 0j, weight_gridded=ones, mask=ones.bool())
+    >>> r_chi_squared_gridded(torch.zeros(1, 8, 8) + 0j, cells).item()
+    0.5
+    """
     return r_chi_squared(dataset(model_vis), dataset.vis_indexed, dataset.weight_indexed)
 
 
@@ -107,13 +116,27 @@ def TV_image(sky_cube: torch.Tensor, epsilon: float = 1e-10) -> torch.Tensor:
 
 
 def TSV(sky_cube: torch.Tensor) -> torch.Tensor:
-    """Total squared variation: the sum of the squared lengths of the gradient. Favours smooth edges."""
+    """Total squared variation: the sum of the squared lengths of the gradient. Favours smooth edges.
+
+    Examples
+    --------
+    >>> ramp = torch.arange(4.0).expand(1, 3, 4)
+    >>> TSV(ramp).item()
+    6.0
+    """
     across, up = gradient(sky_cube)
     return across.square().sum() + up.square().sum()
 
 
 def TV_channel(cube: torch.Tensor, epsilon: float = 1e-10) -> torch.Tensor:
-    """Total variation from channel to channel."""
+    """Total variation from channel to channel.
+
+    Examples
+    --------
+    >>> line = torch.tensor([0.0, 1.0, 0.0]).reshape(3, 1, 1)
+    >>> round(TV_channel(line).item(), 3)
+    2.0
+    """
     return (cube.diff(dim=0).square() + epsilon).sqrt().sum()
 
 

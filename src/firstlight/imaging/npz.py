@@ -54,6 +54,11 @@ def fetch_npz(
         Its checksum, of one kind at least. Zenodo shows the md5 beside each file.
     unit, conjugate, mapped
         As for `read_npz`.
+
+    Examples
+    --------
+    >>> url = "https://zenodo.org/records/4930016/files/data.npz"  # doctest: +SKIP
+    >>> seen = fetch_npz(url, md5="0123456789abcdef0123456789abcdef")  # doctest: +SKIP
     """
     expected = {kind: given.lower() for kind, given in (("sha256", sha256), ("md5", md5)) if given}
     if not expected:
@@ -114,6 +119,15 @@ def write_npz(path: str | Path, seen: Observation | Visibilities, *, overwrite: 
     """Write visibilities for `read_npz`; MPoL reads them too.
 
     A model or its residuals are visibilities with other data: ``dataclasses.replace(seen, data=seen.data - model)``.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> seen = Visibilities(np.array([[1e5, 3e5]]), np.zeros((1, 2)), np.array([[1, 0.5j]]), np.ones((1, 2)))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_npz(f"{folder}/seen.npz", seen)
+    ...     sorted(np.load(f"{folder}/seen.npz"))
+    ['data', 'flag', 'uu', 'vv', 'weight']
     """
     flag = seen.flagged
     data = np.where(flag, 0, seen.data)  # what is flagged may be NaN

@@ -231,7 +231,13 @@ def to_tensor(values: Array, dtype: torch.dtype) -> Tensor:
 
 
 def exact_place(device: torch.device) -> torch.device:
-    """Name the device that computes in float64 for this one: for Apple's GPUs, which have none, the CPU."""
+    """Name the device that computes in float64 for this one: for Apple's GPUs, which have none, the CPU.
+
+    Examples
+    --------
+    >>> exact_place(torch.device("mps")), exact_place(torch.device("cuda"))
+    (device(type='cpu'), device(type='cuda'))
+    """
     return torch.device("cpu") if device.type == "mps" else device
 
 

@@ -28,7 +28,16 @@ Data = GriddedDataset | ExactLikelihood
 
 
 class Model(Protocol):
-    """What can be fitted: a module like `GriddedNet`, whose call gives packed visibilities and leaves an image."""
+    """What can be fitted: a module like `GriddedNet`, whose call gives packed visibilities and leaves an image.
+
+    Examples
+    --------
+    >>> from firstlight.imaging import GriddedNet
+    >>> model = GriddedNet(GridCoords(cell_size=0.1, npix=8))
+    >>> vis = model()
+    >>> vis.shape, model.icube.sky_cube.shape
+    (torch.Size([1, 8, 8]), torch.Size([1, 8, 8]))
+    """
 
     @property
     def icube(self) -> Any:
@@ -51,6 +60,16 @@ class Objective:
     """The loss of a model, and the terms that it is made of: of all channels together, or of each, as fits apart.
 
     With data that are sharded, it is this process's part of the loss: that of its channels.
+
+    Examples
+    --------
+    >>> from firstlight.imaging import GriddedNet
+    >>> from firstlight.imaging.losses import sparsity
+    >>> coords, ones = GridCoords(cell_size=0.1, npix=8), torch.ones(1, 8, 8)
+    >>> data = GriddedDataset(coords=coords, vis_gridded=ones + 0j, weight_gridded=ones, mask=ones.bool())
+    >>> objective = Objective(GriddedNet(coords), data, {"sparsity": (1e-2, sparsity)}, "gridded")
+    >>> sorted(objective.functions), objective.nchan
+    (['sparsity'], 1)
     """
 
     def __init__(self, model: Model, data: Data, losses: Losses, lambdas: str, separate: bool = False) -> None:

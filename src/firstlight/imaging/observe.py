@@ -25,6 +25,7 @@ __all__ = [
     "with_noise",
 ]
 
+#: The speed of light, in metres a second.
 LIGHT_SPEED = 299_792_458.0  # m/s
 
 
@@ -44,6 +45,13 @@ class Observation:
         Of each channel: in Hz, and the number of its spectral window.
     antennas, time, execution
         Of each visibility: the two antennas, seconds from transit, and the number of the execution.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.skies import Point
+    >>> seen = observe([Point(1.0)], uv_track(n_times=2), channels(230e9, 1e9, 3))
+    >>> seen.data.shape, seen.frequency / 1e9
+    ((3, 1806), array([229., 230., 231.]))
     """
 
     uu: Real
@@ -186,17 +194,43 @@ def block(
 
 
 def flag(seen: Observation, where: Mask) -> Observation:
-    """Set weights to 0 where the mask, such as one from `block`, is true; the data stay as they are, unreliable."""
+    """Set weights to 0 where the mask, such as one from `block`, is true; the data stay as they are, unreliable.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.skies import Point
+    >>> seen = observe([Point(1.0)], uv_track(n_times=2))
+    >>> int(flag(seen, block(seen, antenna=7)).flagged.sum())
+    84
+    """
     return replace(seen, weight=np.where(where, 0.0, seen.weight))
 
 
 def misscale(seen: Observation, where: Mask, factor: complex) -> Observation:
-    """Multiply data by a factor that their weights know nothing of: a wrong flux scale, or a phase."""
+    """Multiply data by a factor that their weights know nothing of: a wrong flux scale, or a phase.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.skies import Point
+    >>> seen = observe([Point(1.0)], uv_track(n_times=2))
+    >>> wrong = misscale(seen, block(seen, antenna=7), 1.1)
+    >>> int((wrong.data != seen.data).sum())
+    84
+    """
     return replace(seen, data=np.where(where, factor * seen.data, seen.data))
 
 
 def join_executions(parts: Sequence[Observation]) -> Observation:
-    """Put observations of the same channels one after another, and number them."""
+    """Put observations of the same channels one after another, and number them.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.skies import Point
+    >>> seen = observe([Point(1.0)], uv_track(n_times=2))
+    >>> both = join_executions([seen, seen])
+    >>> both.data.shape, sorted(set(both.execution.tolist()))
+    ((1, 3612), [0, 1])
+    """
     same(parts, "frequency", "window")
     joined = {
         name: np.concatenate([getattr(p, name) for p in parts], axis=1) for name in ("uu", "vv", "data", "weight")
@@ -212,7 +246,16 @@ def join_executions(parts: Sequence[Observation]) -> Observation:
 
 
 def join_windows(parts: Sequence[Observation]) -> Observation:
-    """Put spectral windows that were observed at the same time beside each other, and number them."""
+    """Put spectral windows that were observed at the same time beside each other, and number them.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.skies import Point
+    >>> track = uv_track(n_times=2)
+    >>> low, high = (observe([Point(1.0)], track, channels(centre, 1e9, 2)) for centre in (230e9, 245e9))
+    >>> join_windows([low, high]).window
+    array([0, 0, 1, 1])
+    """
     same(parts, "antennas", "time", "execution")
     joined = {name: np.concatenate([getattr(p, name) for p in parts]) for name in ("uu", "vv", "data", "weight")}
     return replace(

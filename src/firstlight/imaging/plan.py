@@ -37,6 +37,12 @@ class Plan:
         Bytes that there are.
     seconds_setup, seconds_step
         At the least, as far as roofs were given.
+
+    Examples
+    --------
+    >>> found = plan(npix=1024, nchan=4, nvis=10**7, memory=8e9)
+    >>> found.fits, max(found.fit, key=found.fit.get)  # what takes the most memory
+    (True, 'chunk of visibilities')
     """
 
     npix: int

@@ -29,7 +29,17 @@ MINUTES = 10  # to wait for the others
 
 
 class LostProcessError(RuntimeError):
-    """Another process of the job has died, or is too slow."""
+    """Another process of the job has died, or is too slow.
+
+    Examples
+    --------
+    >>> from firstlight.imaging import processes
+    >>> with processes() as group:
+    ...     try:
+    ...         total = group.sum(torch.ones(1))
+    ...     except LostProcessError:
+    ...         print("start the job again: a process is gone")
+    """
 
 
 @dataclass(frozen=True, eq=False)

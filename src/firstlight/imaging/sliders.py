@@ -37,6 +37,12 @@ class Cost:
         Seconds a step, for each number of visibilities.
     start, slope
         Of the line: seconds without any visibility, and seconds more for each.
+
+    Examples
+    --------
+    >>> cost = Cost({10_000: 2e-3, 100_000: 11e-3}, start=1e-3, slope=1e-7)
+    >>> f"{cost.at(1_000_000):.3f} s"
+    '0.101 s'
     """
 
     measured: Mapping[int, float]
@@ -64,6 +70,12 @@ class Level:
         Of chi², relative, by each of the other ways.
     pictures
         Under each title an image as shades from 0 to 1, the name of a colour map, and what it shows in words.
+
+    Examples
+    --------
+    >>> level = Level(signal=100, along=[0, 1], curves={"exact": [1, 2]}, error={"gridded": 3e-4}, pictures={})
+    >>> level.said()
+    'The source is 100 times as strong as the noise. Error of chi²: 3e-04 gridded.'
     """
 
     signal: float

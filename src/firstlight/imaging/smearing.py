@@ -38,6 +38,14 @@ class Finding:
         What to do; empty where nothing needs to be done.
     value
         The number that decided: a loss, a part, or arcsec.
+
+    Examples
+    --------
+    >>> from firstlight.imaging import GridCoords, Point, check_image_grid
+    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> found = check_image_grid(observe([Point(1.0)], uv_track()), GridCoords(cell_size=0.5, npix=64))
+    >>> [finding.code for finding in found if finding.severity == "error"]
+    ['beyond']
     """
 
     code: str

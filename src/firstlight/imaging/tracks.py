@@ -30,6 +30,12 @@ class Track:
 
     ``uvw`` is in metres and leads from the first antenna of the pair to the second; ``time`` is in seconds from
     transit.
+
+    Examples
+    --------
+    >>> track = uv_track(n_times=2)
+    >>> track.uvw.shape, track.antennas.shape, track.time.shape
+    ((1806, 3), (1806, 2), (1806,))
     """
 
     uvw: Real

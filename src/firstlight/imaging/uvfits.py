@@ -85,6 +85,18 @@ def read_phase_centre(path: str | Path) -> tuple[float, float]:
     """Read right ascension and declination, in degrees, of the phase centre of a file of one source.
 
     A file in AIPS's multi-source form has them in a table, any other in its first header.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.skies import Point
+    >>> from firstlight.imaging.uvfits_writer import write_uvfits
+    >>> seen = observe([Point(0.5)], uv_track(n_times=2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_uvfits(f"{folder}/sky.uvfits", seen, phase_centre=(83.0, -24.0))
+    ...     read_phase_centre(f"{folder}/sky.uvfits")
+    (83.0, -24.0)
     """
     number = read_layout(Path(path)).parameter("SOURCE")  # refuses what is no UVFITS file
     with warnings.catch_warnings():

@@ -52,6 +52,18 @@ def write_uvfits(
         The day of the transit that ``seen.time`` counts from.
     double
         Write numbers of 64 bits; 32 are usual.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from firstlight.imaging import read_uvfits
+    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.skies import Point
+    >>> seen = observe([Point(0.5)], uv_track(n_times=2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_uvfits(f"{folder}/sky.uvfits", seen, phase_centre=(83.0, -24.0))
+    ...     read_uvfits(f"{folder}/sky.uvfits").data.shape
+    (1, 1806)
     """
     widths, starts = channel_widths(seen)
     n_windows = len(widths)
@@ -121,6 +133,20 @@ def write_uvfits_like(
         In Jy, at the ``uu`` and ``vv`` of `read_uvfits`, of shape (nchan, nvis).
     residual
         Write the data less the model, hand by hand, instead of the model.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from firstlight.imaging import read_uvfits
+    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.skies import Point
+    >>> seen = observe([Point(0.5)], uv_track(n_times=2))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     data, rest = f"{folder}/data.uvfits", f"{folder}/residual.uvfits"
+    ...     write_uvfits(data, seen, phase_centre=(83.0, -24.0))
+    ...     write_uvfits_like(data, rest, read_uvfits(data).data, residual=True)
+    ...     bool(np.allclose(read_uvfits(rest).data, 0))
+    True
     """
     if Path(template).resolve() == Path(path).resolve():
         raise ValueError(f"{path} is the template itself: write to another file")

@@ -32,6 +32,12 @@ class Visibilities:
         One over the variance of the real part, which is also that of the imaginary part; 0 where flagged.
     frequency
         Of each channel in Hz, where it is known.
+
+    Examples
+    --------
+    >>> seen = Visibilities(np.array([[1e5, 3e5]]), np.zeros((1, 2)), np.array([[1, 0.5j]]), np.array([[1.0, 0.0]]))
+    >>> seen.flagged
+    array([[False,  True]])
     """
 
     uu: Real

@@ -43,6 +43,15 @@ class Scatter:
         Of the factor, one standard deviation.
     limit
         Whether the sky, too, may be in the scatter, so that the factor is only the least that it can be.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.observe import observe, uv_track, with_noise
+    >>> from firstlight.imaging.skies import Point
+    >>> noisy = with_noise(observe([Point(1.0)], uv_track(n_times=20)), 0.1, seed=0)
+    >>> total = check_weights(noisy).totals[0]
+    >>> round(total.factor, 1), total.wrong
+    (1.0, False)
     """
 
     window: int
@@ -74,7 +83,17 @@ class Scatter:
 
 @dataclass(frozen=True)
 class WeightReport:
-    """What `check_weights` found: over all baselines of each window and execution, and by their length."""
+    """What `check_weights` found: over all baselines of each window and execution, and by their length.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.observe import observe, uv_track, with_noise
+    >>> from firstlight.imaging.skies import Point
+    >>> noisy = with_noise(observe([Point(1.0)], uv_track(n_times=20)), 0.1, seed=0)
+    >>> report = check_weights(noisy)
+    >>> len(report.totals), report.wrong, abs(report.worst - 1) < 0.05
+    (1, (), True)
+    """
 
     totals: tuple[Scatter, ...]
     by_length: tuple[Scatter, ...]

@@ -9,12 +9,37 @@ Place = tuple[int, int, int]  # x, y, z
 
 
 class TraceError(RuntimeError):
-    """A kernel that cannot be run to its end; the message names the thread and the line."""
+    """A kernel that cannot be run to its end; the message names the thread and the line.
+
+    Examples
+    --------
+    >>> from firstlight.kernels import cuda, trace
+    >>> @cuda.jit
+    ... def forever():
+    ...     while True:
+    ...         pass
+    >>> try:
+    ...     trace(forever, 1, 1, limit=100)
+    ... except TraceError as problem:
+    ...     print(problem)
+    a loop that does nothing has no end (line 3: while True:)
+    """
 
 
 @dataclass(frozen=True)
 class Site:
-    """A place in the source at which a thread touches memory or waits."""
+    """A place in the source at which a thread touches memory or waits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstlight.kernels import cuda, trace
+    >>> @cuda.jit
+    ... def fill(out):
+    ...     out[cuda.grid(1)] = 1
+    >>> print(trace(fill, 1, 32, np.zeros(30)).out_of_bounds[0].site)
+    line 3: out[cuda.grid(1)] = 1
+    """
 
     file: str
     line: int
@@ -37,7 +62,19 @@ def place_name(place: Place) -> str:
 
 @dataclass(frozen=True)
 class OutOfBounds:
-    """An index that its array does not have."""
+    """An index that its array does not have.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstlight.kernels import cuda, trace
+    >>> @cuda.jit
+    ... def fill(out):
+    ...     out[cuda.grid(1)] = 1
+    >>> found = trace(fill, 1, 32, np.zeros(30)).out_of_bounds[0]
+    >>> found.index, found.shape, found.kind, found.times
+    ((30,), (30,), 'store', 2)
+    """
 
     array: str
     index: tuple[int, ...]
@@ -65,7 +102,19 @@ class OutOfBounds:
 
 @dataclass(frozen=True)
 class DivergentBarrier:
-    """A barrier that some threads reached and others did not."""
+    """A barrier that some threads reached and others did not.
+
+    Examples
+    --------
+    >>> from firstlight.kernels import cuda, trace
+    >>> @cuda.jit
+    ... def half():
+    ...     if cuda.threadIdx.x < 16:
+    ...         cuda.syncthreads()
+    >>> found = trace(half, 1, 32).divergent_barriers[0]
+    >>> len(found.waiting), len(found.missing), found.line
+    (16, 16, 4)
+    """
 
     site: Site
     waiting: tuple[Place, ...]
@@ -95,7 +144,19 @@ def some(places: tuple[Place, ...]) -> str:
 
 @dataclass(frozen=True)
 class Access:
-    """One access of one thread."""
+    """One access of one thread.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstlight.kernels import cuda, trace
+    >>> @cuda.jit
+    ... def count(total):
+    ...     total[0] += 1
+    >>> race = trace(count, 1, 32, np.zeros(1)).races[0]
+    >>> print(race.first)
+    store by thread 0 of block 0 in line 3: total[0] += 1
+    """
 
     kind: str
     thread: Place
@@ -108,7 +169,19 @@ class Access:
 
 @dataclass(frozen=True)
 class Race:
-    """Two threads touch one element with nothing that orders them, and at least one of them writes."""
+    """Two threads touch one element with nothing that orders them, and at least one of them writes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from firstlight.kernels import cuda, trace
+    >>> @cuda.jit
+    ... def count(total):
+    ...     total[0] += 1
+    >>> race = trace(count, 1, 32, np.zeros(1)).races[0]
+    >>> race.array, race.index, race.threads
+    ('total', (0,), ((0, 0, 0), (1, 0, 0)))
+    """
 
     array: str
     index: tuple[int, ...]
@@ -133,7 +206,20 @@ class Race:
 
 @dataclass(frozen=True)
 class BankConflict:
-    """Lanes of one warp that want different words of one bank of shared memory, so that they go one after the other."""
+    """Lanes of one warp that want different words of one bank of shared memory, so that they go one after the other.
+
+    Examples
+    --------
+    >>> import numba
+    >>> from firstlight.kernels import cuda, trace
+    >>> @cuda.jit
+    ... def column():
+    ...     tile = cuda.shared.array((32, 32), numba.float32)
+    ...     tile[cuda.threadIdx.x, 0] = 1
+    >>> found = trace(column, 1, 32).bank_conflicts[0]
+    >>> found.array, found.ways
+    ('tile', 32)
+    """
 
     array: str
     index: tuple[int, ...]

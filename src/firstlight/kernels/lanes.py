@@ -46,7 +46,13 @@ HEAD = ("", "requests", "sectors each", "L1 wavefronts", "L2 sectors", "DRAM byt
 
 @dataclass(frozen=True)
 class Request:
-    """What one warp asks with one instruction: the first byte that each of its lanes wants."""
+    """What one warp asks with one instruction: the first byte that each of its lanes wants.
+
+    Examples
+    --------
+    >>> Request(block=0, lanes={lane: 8 * lane for lane in range(32)}).pieces(size=32, width=4)  # every second float
+    {0, 1, 2, 3, 4, 5, 6, 7}
+    """
 
     block: int
     lanes: Mapping[int, int]
@@ -59,7 +65,14 @@ class Request:
 
 @dataclass(frozen=True)
 class Access:
-    """All requests of a kernel that read one array, or that write it: block by block, one warp after the other."""
+    """All requests of a kernel that read one array, or that write it: block by block, one warp after the other.
+
+    Examples
+    --------
+    >>> together = Request(block=0, lanes={lane: 4 * lane for lane in range(32)})
+    >>> Access("x", loads=True, width=4, requests=(together,)).levels()["L2 sectors"]
+    4
+    """
 
     name: str
     loads: bool

@@ -32,11 +32,30 @@ INSTRUCTION = re.compile(r"(?:\s|\$?\w+:(?!:))*(?:@!?%\w+\s+)?([a-z]\w*(?:\.[\w:
 
 
 class CompileError(Exception):
-    """A kernel that runs in the simulator, perhaps, but that no GPU can run; the message names the line."""
+    """A kernel that runs in the simulator, perhaps, but that no GPU can run; the message names the line.
+
+    Examples
+    --------
+    >>> from firstlight.kernels import cuda, ptx
+    >>> @cuda.jit
+    ... def fill(out):
+    ...     out[cuda.grid(1)] = [1, 2]
+    >>> ptx.compile(fill, "void(float32[:])")  # doctest: +SKIP
+    Traceback (most recent call last):
+    CompileError: fill, line 3 `out[cuda.grid(1)] = [1, 2]`: a kernel cannot make an array, a list ...
+    """
 
 
 class NoCompilerError(RuntimeError):
-    """NVIDIA's compiler is not installed here, or does not start; the message tells how to get it."""
+    """NVIDIA's compiler is not installed here, or does not start; the message tells how to get it.
+
+    Examples
+    --------
+    >>> try:  # doctest: +SKIP
+    ...     print(ptx.compile(axpy, "void(float32, float32[:], float32[:])").mix["fma.f32"])
+    ... except ptx.NoCompilerError as problem:
+    ...     print(problem)
+    """
 
 
 @dataclass(frozen=True)
@@ -52,6 +71,13 @@ class Compiled:
     twice if the compiler unrolled the loop by two. An instruction is named without the parts that say how it rounds
     and caches, so ``fma.rn.f32`` is ``fma.f32``, and ``ld.global.nc.f32`` is ``ld.global.f32``; the most frequent
     comes first, and one that does not occur counts 0.
+
+    Examples
+    --------
+    >>> from firstlight.kernels import ptx
+    >>> compiled = ptx.Compiled("fma.rn.f32 %f3, %f1, %f2, %f3;", mix_of("fma.rn.f32 %f3, %f1, %f2, %f3;"))
+    >>> compiled.mix["fma.f32"], compiled.mix["fma.f64"], compiled.registers
+    (1, 0, None)
     """
 
     text: str

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Trace", "TraceError", "Traffic", "trace"]
 
+#: A column of ``Trace.notes``, which has a row for each access.
 ARRAY, OFFSET, KIND, THREAD, SITE, TURN, EPOCH, WARP_EPOCH = range(8)  # columns of the notes
 SECTOR, LINE, BANKS, WORD = 32, 128, 32, 4  # bytes, bytes, banks of shared memory, bytes
 DEEPEST = 64  # threads of a block along z
@@ -47,6 +48,16 @@ class Traffic:
         Bytes between the card's memory and its caches: each piece read once, and written once.
     useful_bytes : int
         Bytes of the elements that were read or written, each counted once for each.
+
+    Examples
+    --------
+    >>> from firstlight.kernels import cuda, trace
+    >>> @cuda.jit
+    ... def copy(x, out):
+    ...     i = cuda.grid(1)
+    ...     out[i] = x[i]
+    >>> trace(copy, 2, 32, np.ones(64, np.float32), np.zeros(64, np.float32)).traffic
+    Traffic(l1_wavefronts=4, l2_sectors=16, dram_bytes=512, useful_bytes=512)
     """
 
     l1_wavefronts: int
@@ -115,7 +126,19 @@ def trace(
 
 
 class Trace:
-    """What a kernel did; lists of what is wrong are empty when nothing is."""
+    """What a kernel did; lists of what is wrong are empty when nothing is.
+
+    Examples
+    --------
+    >>> from firstlight.kernels import cuda, trace
+    >>> @cuda.jit
+    ... def copy(x, out):
+    ...     i = cuda.grid(1)
+    ...     out[i] = x[i]
+    >>> t = trace(copy, 2, 32, np.ones(48, np.float32), np.zeros(48, np.float32))
+    >>> [(found.kind, found.index, found.times) for found in t.problems]
+    [('load', (48,), 16), ('store', (48,), 16)]
+    """
 
     def __init__(self, name: str, run: Executor) -> None:
         self.name, self.blocks, self.threads = name, run.blocks, run.threads

@@ -13,6 +13,7 @@ import numpy as np
 
 from firstlight.kernels.findings import TraceError
 
+#: A kind of access, in the column ``KIND`` of ``Trace.notes``.
 LOAD, STORE, ATOMIC = range(3)
 KINDS = ("load", "store", "atomic")
 

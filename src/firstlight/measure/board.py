@@ -36,6 +36,16 @@ class Board:
         The mistakes as they were measured.
     places
         Devices beside the cards that makers describe, such as the reader's own.
+
+    Examples
+    --------
+    >>> from firstlight.measure.possible import place_of
+    >>> claim = Claim("add", 3.1e-3, place_of("GTX 1080"), bytes=12 * 99_000_000)
+    >>> print(Board([claim], []).text())  # doctest: +ELLIPSIS
+    The reports:
+    1 add, GTX 1080. Impossible: 3.10 ms is 0.84 of the floor. The memory of this card needs
+      at least 3.71 ms. Look first for: unequal work.
+    ...
     """
 
     claims: Sequence[Claim]

@@ -98,18 +98,36 @@ class Place:
 
 
 def place_of(name: str) -> Place:
-    """A card as its maker describes it."""
+    """A card as its maker describes it.
+
+    Examples
+    --------
+    >>> place_of("GTX 1080").byte_rate
+    320000000000.0
+    """
     of = spec_of(name)
     return Place(name, spec_value(of, "bandwidth"), of.fp32, of.cache_at_most or 0)
 
 
 def cards() -> list[str]:
-    """The cards that there is a specification of; slots are none."""
+    """The cards that there is a specification of; slots are none.
+
+    Examples
+    --------
+    >>> "H200" in cards(), "PCIe 4 x16" in cards()
+    (True, False)
+    """
     return [name for name, of in SPECS.items() if of.cache_at_most]
 
 
 def place_here(device: object) -> Place:
-    """A device of this machine: with its ceilings where it tells them, else with the roofs measured on it."""
+    """A device of this machine: with its ceilings where it tells them, else with the roofs measured on it.
+
+    Examples
+    --------
+    >>> place_here("cpu").byte_rate > 0
+    True
+    """
     facts = card(str(device))
     limits, roof = ceilings(facts), measured_roof(str(device))
     name = f"{facts.name}, {facts.cores} cores" if facts.kind == "cpu" else facts.name

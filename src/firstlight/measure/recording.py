@@ -22,6 +22,17 @@ def record_example(script: Path) -> Record:
 
     Rows of the simulator and rows faster than the hardware are left out, by name; so are experiments that are not for
     this machine.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     script = Path(folder, "sum.py")
+    ...     _ = script.write_text("print(1 + 2)")
+    ...     record = record_example(script)
+    3
+    >>> record.example, list(record.outputs.values())
+    ('elsewhere/sum', ['3'])
     """
     sys.argv = [str(script)]
     done = run(script)

@@ -25,7 +25,16 @@ LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line
 
 
 class InvalidRecord(ValueError):
-    """A file is not a record; the message says what is wrong with it."""
+    """A file is not a record; the message says what is wrong with it.
+
+    Examples
+    --------
+    >>> try:
+    ...     read(Path("no-such-record.json"))
+    ... except InvalidRecord as problem:
+    ...     print(problem)  # doctest: +ELLIPSIS
+    no-such-record.json: cannot be read (...)
+    """
 
 
 @dataclass(frozen=True)
@@ -161,7 +170,18 @@ def from_json(text: str, path: Path | None = None) -> Record:
 
 
 def write(record: Record, path: Path) -> None:
-    """Write a record whole or not at all: an interrupted run leaves the file that was there."""
+    """Write a record whole or not at all: an interrupted run leaves the file that was there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> record = read(Path("records/cpu-amd-epyc/1_setup/02_first_speedup.json"))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "copy.json")
+    ...     write(record, path)
+    ...     read(path).timings == record.timings
+    True
+    """
     text = to_json(record)
     if len(text.encode()) > MAX_BYTES:
         raise ValueError(
@@ -178,7 +198,14 @@ def write(record: Record, path: Path) -> None:
 
 
 def read(path: Path) -> Record:
-    """Read a record; raise InvalidRecord, naming the file, on anything that is none."""
+    """Read a record; raise InvalidRecord, naming the file, on anything that is none.
+
+    Examples
+    --------
+    >>> record = read(Path("records/cpu-amd-epyc/1_setup/02_first_speedup.json"))
+    >>> record.facts["device_name"], record.example
+    ('AMD EPYC', '1_setup/02_first_speedup')
+    """
     try:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -190,7 +217,18 @@ def read(path: Path) -> Record:
 
 
 def find(root: Path, example: str = "*/*") -> list[Path]:
-    """The files of all machines' records of an example, or of all examples."""
+    """The files of all machines' records of an example, or of all examples.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "nvidia-h200/1_setup/02_first_speedup.json")
+    ...     path.parent.mkdir(parents=True)
+    ...     path.touch()
+    ...     [found.name for found in find(Path(folder), "1_setup/*")]
+    ['02_first_speedup.json']
+    """
     return sorted(root.glob(f"*/{example}.json"))
 
 
@@ -205,6 +243,11 @@ def judge_record(record: Record, source: str | None, today: datetime | None = No
     tuple
         ``fresh``, ``drifted`` (something around the code changed), ``stale`` (the code itself did), ``partial`` (an
         experiment is missing) or ``orphan`` (the example is gone).
+
+    Examples
+    --------
+    >>> judge_record(Record({"example": "1_setup/02_first_speedup"}, {}, {}), source=None)
+    ('orphan', ['there is no example 1_setup/02_first_speedup any more'])
     """
     if source is None:
         return "orphan", [f"there is no example {record.example} any more"]

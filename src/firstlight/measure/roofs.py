@@ -13,9 +13,11 @@ from firstlight.measure.timing import Timing, measure
 if TYPE_CHECKING:
     pass
 
-# By compute capability, for each multiprocessor and clock: float32 lanes; operations of the matrix units (a
-# multiply-add is two, no sparsity) with 16-bit numbers, and with the narrowest numbers they take. From NVIDIA's
-# architecture papers: Triton's formula gives half of what an honest matmul reaches on an H200.
+#: By compute capability, for each multiprocessor and clock: float32 lanes; operations of the matrix units (a
+#: multiply-add is two, no sparsity) with 16-bit numbers, and with the narrowest numbers they take. From NVIDIA's
+#: architecture papers: Triton's formula gives half of what an honest matmul reaches on an H200.
+#:
+#: :meta hide-value:
 PER_CLOCK = {
     (7, 0): (64, 1024, 1024),
     (7, 2): (64, 1024, 2048),
@@ -36,7 +38,13 @@ CACHES = 4  # work on less than this many last-level caches may never reach memo
 
 @dataclass(frozen=True)
 class Ceilings:
-    """What no program can exceed: bytes and operations a second; ``None`` where the device does not tell."""
+    """What no program can exceed: bytes and operations a second; ``None`` where the device does not tell.
+
+    Examples
+    --------
+    >>> Ceilings(byte_rate=4.8e12).flop_rate is None
+    True
+    """
 
     byte_rate: float | None = None
     float32_rate: float | None = None
@@ -69,7 +77,14 @@ def ceilings(of: Card) -> Ceilings:
 
 @dataclass(frozen=True)
 class Roof:
-    """The best rates that plain calls reached on this device. A program may exceed them; few do."""
+    """The best rates that plain calls reached on this device. A program may exceed them; few do.
+
+    Examples
+    --------
+    >>> roof = Roof(byte_rate=4e12, flop_rate=50e12)
+    >>> f"{1e6 * 12e6 / roof.byte_rate:.0f} µs for 12 MB"
+    '3 µs for 12 MB'
+    """
 
     byte_rate: float
     flop_rate: float
@@ -134,7 +149,14 @@ def exceeds(rate: float | None, limit: float | None) -> bool:
 
 
 def fraction_of_roof(timing: Timing, roof: Roof) -> float | None:
-    """How near a timing comes to the roof that binds it: the memory's or the arithmetic's, whichever is nearer."""
+    """How near a timing comes to the roof that binds it: the memory's or the arithmetic's, whichever is nearer.
+
+    Examples
+    --------
+    >>> add = Timing(label="add", device="cuda:0", first=1.0, values=(4e-6,) * 9, bytes=12_000_000)
+    >>> fraction_of_roof(add, Roof(byte_rate=4e12, flop_rate=50e12))
+    0.75
+    """
     fractions = [
         rate / limit
         for rate, limit in ((timing.byte_rate, roof.byte_rate), (timing.flop_rate, roof.flop_rate))

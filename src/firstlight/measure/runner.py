@@ -123,7 +123,19 @@ class ExampleError(Exception):
 
 
 def run(path: Path) -> Run:
-    """Run an example block by block; what it prints is kept, and shown too."""
+    """Run an example block by block; what it prints is kept, and shown too.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     script = Path(folder, "sum.py")
+    ...     _ = script.write_text("total = 1 + 2; print(total)")
+    ...     done = run(script)
+    3
+    >>> done.names["total"], list(done.outputs.values())
+    (3, ['3'])
+    """
     module = ModuleType("__main__")
     module.__file__ = str(path)
     outputs: dict[str, str] = {}

@@ -141,7 +141,13 @@ def spec(name: str, what: str) -> float:
 
 
 def spec_of(name: str) -> Spec:
-    """The specification of a card or slot; a ValueError lists those that are known."""
+    """The specification of a card or slot; a ValueError lists those that are known.
+
+    Examples
+    --------
+    >>> spec_of("L4").text("fp32")
+    '30.3 TFLOP/s'
+    """
     if name not in SPECS:
         raise ValueError(f"there is no specification of {name!r}; there are: {', '.join(SPECS)}")
     return SPECS[name]

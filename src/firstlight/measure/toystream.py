@@ -18,7 +18,16 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Span:
-    """What one lane of the picture did, from when to when, in seconds."""
+    """What one lane of the picture did, from when to when, in seconds.
+
+    Examples
+    --------
+    >>> stream = ToyStream()
+    >>> stream.launch(sum, [1, 2, 3], label="add").item()
+    6
+    >>> sorted({(span.lane, span.label) for span in stream.spans})
+    [('host', 'launch add'), ('host', 'wait'), ('queue', 'add')]
+    """
 
     lane: str
     label: str
@@ -109,7 +118,18 @@ class ToyStream:
 
 
 class ToyEvent:
-    """A mark in a queue."""
+    """A mark in a queue.
+
+    Examples
+    --------
+    >>> stream = ToyStream()
+    >>> start = stream.record()
+    >>> _ = stream.launch(sum, range(100_000))
+    >>> end = stream.record()
+    >>> end.synchronize()
+    >>> start.elapsed_time(end) > 0  # milliseconds
+    True
+    """
 
     def __init__(self) -> None:
         self.time: float | None = None
@@ -136,7 +156,14 @@ class ToyEvent:
 
 
 class Pending:
-    """The result of a launched call. To look at it is to wait for the whole queue before it."""
+    """The result of a launched call. To look at it is to wait for the whole queue before it.
+
+    Examples
+    --------
+    >>> product = ToyStream().launch(pow, 2, 10)
+    >>> float(product)  # waits
+    1024.0
+    """
 
     def __init__(self, stream: ToyStream) -> None:
         self.value: Any = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from firstlight.sphinxext import (
     course,
     coursemap,
+    backlinks,
     doctor,
     folds,
     gallery,
@@ -18,6 +19,7 @@ from firstlight.sphinxext import (
     outputs,
     prose,
     report,
+    reference,
     scripts,
     terms,
     timings,
@@ -53,5 +55,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     coursemap.setup(app)
     glance.setup(app)
     lost.setup(app)
+    backlinks.setup(app)
+    reference.setup(app)
     app.add_directive("machines", Machines)
     return {"version": "1", "env_version": 4, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -52,7 +52,13 @@ def case(name: str) -> Case:
 
 
 def cases() -> list[str]:
-    """Return the names of all cases."""
+    """Return the names of all cases.
+
+    Examples
+    --------
+    >>> "healthy-nvidia" in cases(), len(cases()) > 20
+    (True, True)
+    """
     files = resources.files(__package__).iterdir()
     return sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json"))
 

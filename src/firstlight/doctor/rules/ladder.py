@@ -16,7 +16,14 @@ SLOW = 0.6  # of what the memory can do; a copy on a healthy card reaches more
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of one question."""
+    """What became of one question.
+
+    Examples
+    --------
+    >>> from firstlight.doctor import Facts, Report
+    >>> [answer.question for answer in Report(Facts.of({})).ladder if answer.state is False]
+    ['bus']
+    """
 
     question: str
     state: bool | None

@@ -16,7 +16,9 @@ from firstlight.doctor.shapes import Facts
 Kind = Literal["problem", "note", "no-gpu"]
 Certainty = Literal["certain", "likely", "possible"]
 
-# The questions in their order: each makes sense only if those before it were answered with yes.
+#: The questions in their order: each makes sense only if those before it were answered with yes.
+#:
+#: :meta hide-value:
 QUESTIONS = {
     "wheel": "Is PyTorch built for this GPU?",
     "bus": "Is there a GPU in this machine?",
@@ -70,7 +72,17 @@ class Rule:
 
 @dataclass(frozen=True)
 class Finding:
-    """A cause that holds on this machine."""
+    """A cause that holds on this machine.
+
+    Examples
+    --------
+    >>> from firstlight.doctor import Facts, diagnose
+    >>> finding = diagnose(Facts.of({"gpus": [{"vendor": "nvidia", "driver": "nouveau"}]}))[0]
+    >>> finding.rule.title
+    'Linux runs the card with nouveau, a driver that has no CUDA'
+    >>> finding.seen.evidence
+    ('the driver that holds the card on the bus is nouveau',)
+    """
 
     rule: Rule
     seen: Seen

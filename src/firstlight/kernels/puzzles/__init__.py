@@ -8,4 +8,7 @@ from firstlight.kernels.puzzles.together import TOGETHER
 
 __all__ = ["PUZZLES", "Puzzle"]
 
+#: The puzzles by their names, in the order of the page.
+#:
+#: :meta hide-value:
 PUZZLES: dict[str, Puzzle] = {puzzle.name: puzzle for puzzle in (*ALONE, *TOGETHER)}

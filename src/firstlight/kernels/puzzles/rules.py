@@ -18,7 +18,14 @@ VERBS = {(LOAD,): "reads of", (ATOMIC,): "atomic operations on", (LOAD, ATOMIC):
 
 @dataclass(frozen=True)
 class Launch:
-    """One launch of a puzzle: the sizes from which its inputs are made, its blocks, and the threads of a block."""
+    """One launch of a puzzle: the sizes from which its inputs are made, its blocks, and the threads of a block.
+
+    Examples
+    --------
+    >>> launch = Launch(sizes=(100,), blocks=4, threads=(8, 4))
+    >>> launch.in_block, launch.in_all, launch.in_grid
+    (32, 128, 4)
+    """
 
     sizes: tuple[int, ...]
     blocks: int | tuple[int, int]
@@ -42,7 +49,13 @@ class Launch:
 
 @dataclass(frozen=True)
 class Cost:
-    """How much of something a kernel spends, and where it spends the most."""
+    """How much of something a kernel spends, and where it spends the most.
+
+    Examples
+    --------
+    >>> Cost(8, "load of x, line 3").value
+    8
+    """
 
     value: float
     where: str = ""
@@ -50,7 +63,14 @@ class Cost:
 
 @dataclass(frozen=True)
 class Rule:
-    """One part of a puzzle's constraint: what is counted, how, and the most that a launch needs."""
+    """One part of a puzzle's constraint: what is counted, how, and the most that a launch needs.
+
+    Examples
+    --------
+    >>> rule = by_a_thread(2)
+    >>> rule.what, rule.most(Launch(sizes=(100,), blocks=4, threads=32))
+    ('reads of global memory by a thread', 2)
+    """
 
     what: str
     cost: Callable[[Trace], Cost]

@@ -1,0 +1,71 @@
+"""Every example in a docstring is run, each name of the reference has one, and the tutorials import no other names."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import re
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from firstlight.kernels import cuda  # noqa: F401 -- above every import of numba
+from firstlight.sphinxext.backlinks import home
+from firstlight.sphinxext.reference import documented
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src"
+WITH_EXAMPLES = [
+    ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+    for file in sorted(SOURCE.rglob("*.py"))
+    if ">>>" in file.read_text(encoding="utf-8")
+]
+REFERENCE = [found for page in sorted(ROOT.glob("docs/api/*.md")) for found in documented(page)]
+NOT_RUN = {
+    "firstlight.kernels.ptx.compile": "needs NVIDIA's compiler",
+    "firstlight.kernels.ptx.CompileError": "needs NVIDIA's compiler",
+    "firstlight.kernels.ptx.NoCompilerError": "needs a machine without NVIDIA's compiler",
+    "firstlight.imaging.npz.fetch_npz": "needs the network",
+}
+
+
+@pytest.mark.parametrize("name", WITH_EXAMPLES)
+def test_examples_are_true(name, monkeypatch):
+    monkeypatch.chdir(ROOT)  # some read a record
+    monkeypatch.setattr(sys, "argv", sys.argv)  # some run a script
+    result = doctest.testmod(import_module(name), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert result.attempted
+    assert result.failed == 0
+
+
+def has_example(value: object, name: str) -> bool:
+    """Whether its own docstring, not only that of a method, has an example, and all of it is run."""
+    examples = [one for test in doctest.DocTestFinder(recurse=False).find(value, name) for one in test.examples]
+    return bool(examples) and not any(doctest.SKIP in example.options for example in examples)
+
+
+def test_each_function_of_the_reference_has_an_example():
+    values = {f"{module}.{name}": getattr(import_module(module), name) for module, name in REFERENCE}
+    assert {name for name, value in values.items() if callable(value) and not has_example(value, name)} == set(NOT_RUN)
+
+
+def imports_in(text: str) -> set[tuple[str, str]]:
+    """What a script or the code on a page imports from the package."""
+    lines = re.findall(r"^ *(from firstlight[\w.]* import (?:\([^)]*\)|.*))$", text, re.MULTILINE)
+    nodes = (node for line in lines for node in ast.walk(ast.parse(line)))
+    return {(str(node.module), alias.name) for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
+
+
+def test_imports_are_found_in_scripts_and_on_pages():
+    page = "Text\n```python\nfrom firstlight.imaging import (\n    fit,\n    plan,\n)\n    from firstlight import Bench\n```"
+    assert imports_in(page) == {("firstlight.imaging", "fit"), ("firstlight.imaging", "plan"), ("firstlight", "Bench")}
+
+
+def test_what_pages_import_is_in_the_reference():
+    pages = [*ROOT.glob("examples/**/*.py"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/*.py"), ROOT / "README.md"]
+    known = {home(module, name) for module, name in REFERENCE} | {module for module, _ in REFERENCE}
+    wanted = {home(*one): page.name for page in pages for one in imports_in(page.read_text(encoding="utf-8"))}
+    ours = {name: page for name, page in wanted.items() if name.startswith("firstlight.")}
+    assert {name: page for name, page in ours.items() if name not in known} == {}

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -89,6 +91,22 @@ def test_help_says_what_each_command_is_for(capsys):
         main(["--help"])
     assert stopped.value.code == 0
     assert "Describe each device of this machine" in " ".join(capsys.readouterr().out.split())
+
+
+def test_the_reference_names_each_command_with_its_options(capsys):
+    def helped(*words: str) -> str:
+        with pytest.raises(SystemExit):
+            main([*words, "--help"])
+        return capsys.readouterr().out
+
+    page = (Path(__file__).parents[1] / "docs/api/command_line.md").read_text(encoding="utf-8")
+    written = {line.split()[0]: options(line) for line in re.findall(r"^`firstlight (.+)`$", page, re.MULTILINE)}
+    commands = re.findall(r"^    (\w+) ", helped(), re.MULTILINE)
+    assert written == {command: options(helped(command)) - {"--help"} for command in commands}
+
+
+def options(text: str) -> set[str]:
+    return set(re.findall(r"--[a-z]+", text))
 
 
 @pytest.mark.parametrize("option", ["--version", "--help"])

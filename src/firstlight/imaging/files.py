@@ -47,9 +47,10 @@ class ImageFile:
     Examples
     --------
     >>> import tempfile
+    >>> cube = np.ones((1, 4, 4))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "model.fits")
-    ...     write_image(path, np.ones((1, 4, 4)), GridCoords(0.5, 4), unit="Jy/pixel", ra=83.8, dec=-5.4, frequencies=[230e9])
+    ...     write_image(path, cube, GridCoords(0.5, 4), unit="Jy/pixel", ra=83.8, dec=-5.4, frequencies=[230e9])
     ...     model = read_image(path)
     >>> model.unit, model.coords, model.beam is None
     ('Jy/pixel', GridCoords(cell_size=0.5, npix=4), True)
@@ -147,9 +148,10 @@ def read_image(path: str | os.PathLike[str]) -> ImageFile:
     Examples
     --------
     >>> import tempfile
+    >>> cube = np.ones((1, 4, 4))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "model.fits")
-    ...     write_image(path, np.ones((1, 4, 4)), GridCoords(0.5, 4), unit="Jy/pixel", ra=83.8, dec=-5.4, frequencies=[230e9])
+    ...     write_image(path, cube, GridCoords(0.5, 4), unit="Jy/pixel", ra=83.8, dec=-5.4, frequencies=[230e9])
     ...     model = read_image(path)
     >>> model.cube.shape, model.ra, model.frequencies
     ((1, 4, 4), 83.8, array([2.3e+11]))

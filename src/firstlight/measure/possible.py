@@ -182,7 +182,7 @@ class Claim:
 
     @property
     def floor(self) -> float:
-        """The least seconds: those of the memory or of the arithmetic, whichever needs longer."""
+        """The least seconds that it can take, as the memory or the arithmetic needs longer."""
         return max(self.memory, self.arithmetic)
 
     @property

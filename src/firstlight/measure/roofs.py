@@ -13,9 +13,9 @@ from firstlight.measure.timing import Timing, measure
 if TYPE_CHECKING:
     pass
 
-#: By compute capability, for each multiprocessor and clock: float32 lanes; operations of the matrix units (a
-#: multiply-add is two, no sparsity) with 16-bit numbers, and with the narrowest numbers they take. From NVIDIA's
-#: architecture papers: Triton's formula gives half of what an honest matmul reaches on an H200.
+#: What a multiprocessor does in one clock, by compute capability. The three numbers are its float32 lanes; operations of
+#: its matrix units (a multiply-add is two, no sparsity) with 16-bit numbers; and with the narrowest numbers they take.
+#: From NVIDIA's architecture papers, because Triton's formula gives half of what an honest matmul reaches on an H200.
 #:
 #: :meta hide-value:
 PER_CLOCK = {

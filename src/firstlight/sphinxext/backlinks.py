@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -47,15 +48,16 @@ def names_in(notes: Path) -> dict[str, str]:
 
 
 def title_of(script: Path) -> str:
-    """The title of a tutorial."""
-    return (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or script.stem).splitlines()[0]
+    """The title of a tutorial, for the text of a link."""
+    title = (ast.get_docstring(ast.parse(script.read_text(encoding="utf-8"))) or script.stem).splitlines()[0]
+    return re.sub(r"[`<\\]", r"\\\g<0>", title)
 
 
 def read_notes(app: Sphinx, env: BuildEnvironment, *_changes: set[str]) -> list[str]:
     """Learn what the tutorials use, and name the pages of the reference that say otherwise."""
     imported: dict[str, str] = {}
     uses: dict[str, list[str]] = {}
-    for notes in sorted(Path(app.srcdir, "tutorials").glob("*/*.codeobj.json")):
+    for notes in sorted(Path(app.srcdir, "tutorials").rglob("*.codeobj.json")):
         names = names_in(notes)
         page = notes.relative_to(app.srcdir).as_posix().removesuffix(".codeobj.json")
         link = f":doc:`{title_of(Path(app.srcdir, page + '.py'))} </{page}>`"
@@ -77,7 +79,7 @@ def add_uses(app: Sphinx, what: str, name: str, value: object, _options: object,
     app.env.metadata[app.env.docname].setdefault(SHOWN, {})[defined] = links
     if links and what != "module":
         more = f", and {len(links) - MOST} more" if len(links) > MOST else ""
-        lines += ["", ".. rst-class:: fl-uses", "", f"Used in: {' · '.join(links[:MOST])}{more}", ""]
+        lines += ["", ".. rst-class:: fl-uses", "", f"   Used in: {' · '.join(links[:MOST])}{more}", ""]
 
 
 def note_imported_names(_app: Sphinx, env: BuildEnvironment) -> None:
@@ -110,6 +112,7 @@ class QuietLinks(SphinxPostTransform):
 
 def setup(app: Sphinx) -> None:
     """Connect both ways."""
+    app.setup_extension("sphinx.ext.autodoc")
     app.connect("env-get-outdated", read_notes)
     app.connect("autodoc-process-docstring", add_uses, priority=900)  # after napoleon, which rewrites all there is
     app.connect("env-updated", note_imported_names)

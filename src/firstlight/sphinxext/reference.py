@@ -42,12 +42,12 @@ class Reference(SphinxDirective):
         """A row a name."""
         page = self.env.doc2path(f"api/{self.arguments[0]}")
         self.env.note_dependency(page)
-        rows = []
+        lines = [".. list-table::", "   :header-rows: 1", "   :class: fl-reference", ""]
+        lines += ["   * - name", "     - what it is"]
         for module, name in documented(Path(page)):
             self.env.note_dependency(ModuleAnalyzer.for_module(module).srcname)
-            rows += [f"   * - :py:obj:`{name} <{module}.{name}>`", f"     - {summary(module, name)}"]
-        lines = [".. list-table::", "   :header-rows: 1", "   :class: fl-reference", "", "   * - name", "     - what it is"]
-        return self.parse_text_to_nodes("\n".join(lines + rows))
+            lines += [f"   * - :py:obj:`{name} <{module}.{name}>`", f"     - {summary(module, name)}"]
+        return self.parse_text_to_nodes("\n".join(lines))
 
 
 def setup(app: Sphinx) -> None:

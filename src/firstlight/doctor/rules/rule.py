@@ -16,7 +16,7 @@ from firstlight.doctor.shapes import Facts
 Kind = Literal["problem", "note", "no-gpu"]
 Certainty = Literal["certain", "likely", "possible"]
 
-#: The questions in their order: each makes sense only if those before it were answered with yes.
+#: The questions in their order. Each makes sense only if those before it were answered with yes.
 #:
 #: :meta hide-value:
 QUESTIONS = {

@@ -69,7 +69,7 @@ def built(site):
 
 def used_in(site, name: str) -> list[str]:
     """The pages that are named below a function, before the next one."""
-    below = site.read("html/reference.html").partition(f'id="{name}"')[2].partition("<dt ")[0]
+    below = site.read("html/reference.html").partition(f'id="{name}"')[2].partition('<dt class="sig')[0]
     paragraph = re.search(r'<p class="fl-uses">(.*?)</p>', below, re.DOTALL)
     return [unescape(re.sub("<.*?>", "", one)) for one in paragraph[1].split(" · ")] if paragraph else []
 

@@ -13,7 +13,7 @@ from firstlight.measure.timing import Timing, measure
 if TYPE_CHECKING:
     pass
 
-#: What a multiprocessor does in one clock, by compute capability. The three numbers are its float32 lanes; operations of
+#: What a multiprocessor does in one clock, by compute capability. The numbers are its float32 lanes; operations of
 #: its matrix units (a multiply-add is two, no sparsity) with 16-bit numbers; and with the narrowest numbers they take.
 #: From NVIDIA's architecture papers, because Triton's formula gives half of what an honest matmul reaches on an H200.
 #:

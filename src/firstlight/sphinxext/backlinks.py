@@ -40,10 +40,11 @@ def home(module: str, name: str) -> str:
 def names_in(notes: Path) -> dict[str, str]:
     """The names of ours that a page uses: as they were imported, and as they are defined."""
     found = {}
-    for meaning, *_ in json.loads(notes.read_text(encoding="utf-8")).values():
-        module, (name, dot, attribute) = meaning["module"], meaning["name"].partition(".")
-        if module.split(".")[0] == "firstlight":
-            found[f"{module}.{meaning['name']}"] = home(module, name) + dot + attribute
+    for meanings in json.loads(notes.read_text(encoding="utf-8")).values():
+        # Of a function, the first one is that it is a function; of a class, the last ones are what it inherits from.
+        for meaning in [one for one in meanings if one["module"].split(".")[0] == "firstlight"][:1]:
+            name, dot, attribute = meaning["name"].partition(".")
+            found[f"{meaning['module']}.{meaning['name']}"] = home(meaning["module"], name) + dot + attribute
     return found
 
 

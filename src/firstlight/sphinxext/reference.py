@@ -1,4 +1,4 @@
-"""The table of the reference: every name that its pages document, with the first line of what is said of it."""
+"""The list on the first page of the reference: each name that its pages document, and the first line on it."""
 
 from __future__ import annotations
 
@@ -39,14 +39,13 @@ class Reference(SphinxDirective):
     required_arguments: ClassVar[int] = 1
 
     def run(self) -> list[nodes.Node]:
-        """A row a name."""
+        """A term a name."""
         page = self.env.doc2path(f"api/{self.arguments[0]}")
         self.env.note_dependency(page)
-        lines = [".. list-table::", "   :header-rows: 1", "   :class: fl-reference", ""]
-        lines += ["   * - name", "     - what it is"]
+        lines = [".. rst-class:: fl-reference", ""]
         for module, name in documented(Path(page)):
             self.env.note_dependency(ModuleAnalyzer.for_module(module).srcname)
-            lines += [f"   * - :py:obj:`{name} <{module}.{name}>`", f"     - {summary(module, name)}"]
+            lines += [f"   :py:obj:`{name} <{module}.{name}>`", f"      {summary(module, name)}"]
         return self.parse_text_to_nodes("\n".join(lines))
 
 

@@ -82,7 +82,7 @@ def test_the_first_tutorials_are_named_and_the_others_counted(site):
     assert used_in(site, "firstlight.imaging.coordinates.sky_to_packed") == []
 
 
-def test_code_links_to_functions_and_not_to_what_holds_their_results(site):
+def test_code_links_once_to_a_function_and_not_to_what_holds_its_results(site):
     links = re.findall(
         '<a class="fl-ref[^>]*href="../reference.html#([^"]*)"[^>]*>(.*?)</a>', site.read("html/tutorials/01_use.html")
     )
@@ -90,8 +90,6 @@ def test_code_links_to_functions_and_not_to_what_holds_their_results(site):
     assert [(target, re.sub("<.*?>", "", text)) for target, text in links] == [
         (coordinates, "GridCoords"),
         ("firstlight.imaging.plan.plan", "plan"),
-        ("firstlight.imaging.plan.plan", "plan"),
-        (coordinates, "GridCoords"),
         (f"{coordinates}.sky_coordinates", "made.sky_coordinates"),
     ]
     assert "sphx-glr-backref" not in site.read("html/tutorials/01_use.html")
@@ -103,7 +101,7 @@ def test_a_changed_tutorial_updates_the_reference_and_another_build_reads_nothin
     built(site)
     assert used_in(site, "firstlight.imaging.plan.plan") == []
     assert used_in(site, "firstlight.imaging.limits.suggest_grid") == ["Used in: Changed"]
-    assert "2 changed" in site.log, site.log
+    assert "3 changed" in site.log, site.log  # with the list of tutorials, which has the title
     script.write_text(script.read_text() + "\n# A remark.\n")
     assert "1 changed" in built(site).log, site.log
     assert "0 added, 0 changed, 0 removed" in built(site).log, site.log

@@ -92,22 +92,26 @@ def note_imported_names(_app: Sphinx, env: BuildEnvironment) -> None:
 
 
 class QuietLinks(SphinxPostTransform):
-    """In code, link our functions alone: neither what only holds a result of theirs, nor Python's own names.
+    """In code, link our functions alone, once a cell: not what only holds a result of theirs, nor Python's own names.
 
     With the others, which sphinx-gallery links where the network is there, a reader with a keyboard has hundreds of
     links to pass.
     """
 
     default_priority: ClassVar[int] = 6  # right after sphinx-gallery has set its links
-    formats: ClassVar[tuple[str, ...]] = ("html",)
+    formats = ("html",)
 
     def run(self, **_: object) -> None:
         """Take the other links away."""
         for block in self.document.findall(code_links_block):
+            linked: set[str] = set()
             for link in list(block.findall(nodes.reference)):
-                if link.get("internal") and "sphx-glr-backref-instance" not in link["classes"]:
+                target = link.get("refuri", "")
+                if link.get("internal") and target not in linked and "sphx-glr-backref-instance" not in link["classes"]:
+                    linked.add(target)
                     link["classes"] = ["fl-ref"]
                 else:
+                    link["classes"] = []  # which the names inside would inherit
                     link.replace_self(link.children)
 
 

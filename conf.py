@@ -99,6 +99,7 @@ html_copy_source = False
 html_use_index = html_domain_indices = False  # search finds more, and each build would write them again
 html_show_sourcelink = False
 html_sidebars: dict[str, list[str]] = {page.stem: [] for page in (Path(__file__).parent / "docs").glob("*.md")}
+html_show_search_summary = False  # for a line under each result, the whole page would be fetched
 html_context: dict[str, object] = {"default_mode": "auto"}
 html_theme_options: dict[str, object] = {
     "logo": {"text": "First Light", "image_light": "docs/_static/mark.svg", "image_dark": "docs/_static/mark.svg"},

@@ -17,14 +17,18 @@ from firstlight.sphinxext import (
     meta,
     offers,
     outputs,
+    pictures,
     prose,
     report,
     reference,
     scripts,
     terms,
+    search,
+    subsets,
     timings,
     watch,
     ways,
+    weight,
     workers,
 )
 from firstlight.sphinxext.machines import Machines
@@ -57,5 +61,9 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     lost.setup(app)
     backlinks.setup(app)
     reference.setup(app)
+    search.setup(app)
+    pictures.setup(app)
+    weight.setup(app)
+    subsets.setup(app)
     app.add_directive("machines", Machines)
     return {"version": "1", "env_version": 4, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,62 @@
+// Sphinx's search and its index weigh as much as a page: they are loaded when the search is first used.
+"use strict";
+(() => {
+    const dialog = document.getElementById("pst-search-dialog");
+    const field = dialog.querySelector("input");
+    let typed = field.value;  // Sphinx empties the field when its search is loaded
+    let asked;
+
+    const load = name => new Promise((done, failed) => {
+        const script = document.createElement("script");
+        script.async = false;  // in this order
+        script.onload = done;
+        script.onerror = failed;
+        script.src = document.documentElement.dataset.content_root + name;
+        document.head.append(script);
+    });
+
+    // A pasted error holds words of the reader's own machine: look for the message in it that the site explains.
+    const known = text => Object.keys(Search._index.indexentries)
+        .filter(entry => entry.length > 9 && text.toLowerCase().replace(/\s+/g, " ").includes(entry))
+        .sort((one, other) => other.length - one.length)[0] ?? text;
+
+    // A place in a page is called by its heading, too.
+    const named = result => {
+        const [name, title, anchor] = result;
+        if (result[6] != "index") return result[4];
+        const page = Search._index.docnames.indexOf(name);
+        const heading = Object.entries(Search._index.alltitles)
+            .find(([, places]) => places.some(([file, id]) => file == page && "#" + id == anchor));
+        if (heading) result[1] = `${title} > ${heading[0]}`;
+        return result[4];
+    };
+
+    const extend = () => {
+        const {query} = Search;
+        Search.query = text => query(known(text));
+        Scorer.score = named;
+    };
+
+    const start = async () => {
+        const [tools, ...others] = ["_static/searchtools.js", "_static/language_data.js", "searchindex.js"].map(load);
+        await tools;
+        field.value = typed;
+        extend();
+        await Promise.all(others);
+        if (asked && asked == field.value) Search.performSearch(asked);
+    };
+
+    if (typeof Search == "undefined") {
+        window.Search = {performSearch: text => asked = text};  // what the theme calls while its search is on the way
+        field.addEventListener("input", () => typed = field.value);
+        field.addEventListener("focus", start, {once: true});
+    } else extend();
+
+    dialog.addEventListener("keydown", event => {
+        const step = {ArrowDown: 1, ArrowUp: -1}[event.key];
+        if (!step) return;
+        const stops = [field, ...dialog.querySelectorAll("#search-results li > a")];
+        event.preventDefault();
+        stops.at((stops.indexOf(document.activeElement) + step) % stops.length).focus();
+    });
+})();

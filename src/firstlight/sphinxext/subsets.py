@@ -9,10 +9,12 @@ from pathlib import Path
 from shutil import copyfile
 from typing import TYPE_CHECKING
 
-from sphinx.errors import ExtensionError
+from sphinx.util.logging import getLogger
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+logger = getLogger(__name__)
 
 STYLES = ("styles/pydata-sphinx-theme.css", "sphinx-design.min.css")
 WORD = re.compile(r"[\w-]+")
@@ -77,16 +79,15 @@ def finish(app: Sphinx, exception: Exception | None) -> None:
         return
     static = Path(app.outdir, "_static")
     styles = {path: path.read_text(encoding="utf-8") for path in map(static.joinpath, STYLES) if path.exists()}
+    names = "".join(styles.values())
     words: set[str] = set()
     formulas: set[str] = set()
     for page in Path(app.outdir).rglob("*.html"):
         html = page.read_text(encoding="utf-8")
         found = set(WORD.findall(" ".join(CLASSES.findall(html))))
-        unknown = [
-            name for name in sorted(found) if name.startswith("fa-") and f".{name}" not in "".join(styles.values())
-        ]
-        if unknown and static not in page.parents:
-            raise ExtensionError(f"{page}: the theme has no icon {unknown[0]}; choose one of fontawesome.com/icons")
+        for name in sorted(found):
+            if name.startswith("fa-") and f".{name}" not in names and static not in page.parents:
+                logger.warning("%s: the theme has no icon %s; choose one of %s", page, name, static / STYLES[0])
         words |= found
         formulas.update(unescape(re.sub("<[^>]*>", "", "".join(FORMULA.findall(html)))))
     for script in {*static.rglob("*.js")} - {static / "scripts/fontawesome.js"}:

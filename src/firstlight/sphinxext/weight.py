@@ -22,7 +22,7 @@ NEEDED_WITH = {
     r"katex": 'class="katex',
 }
 # The theme loads these on every page. The first is for icons of one's own; search.js loads the others for a search.
-UNUSED = re.compile(r"\s*<script[^>]*/(?:fontawesome|searchtools|language_data|searchindex)\.js[^>]*></script>")
+UNUSED = re.compile(r'\s*<script[^>]*["/](?:fontawesome|searchtools|language_data|searchindex)\.js[^>]*></script>')
 
 
 def needed(filename: str, html: str) -> bool:

@@ -15,10 +15,15 @@
         document.head.append(script);
     });
 
-    // A pasted error holds words of the reader's own machine: look for the message in it that the site explains.
-    const known = text => Object.keys(Search._index.indexentries)
-        .filter(entry => entry.length > 9 && text.toLowerCase().replace(/\s+/g, " ").includes(entry))
-        .sort((one, other) => other.length - one.length)[0] ?? text;
+    // A pasted error holds words of the reader's own machine, or is cut short: look for the message that the site explains.
+    const known = text => {
+        const pasted = text.toLowerCase().replace(/\s+/g, " ").trim();
+        return Object.entries(Search._index.indexentries)
+            .filter(([entry, places]) => places.some(([, , main]) => main) && Math.min(entry.length, pasted.length) > 9)
+            .map(([entry]) => entry)
+            .filter(entry => pasted.includes(entry) || entry.includes(pasted))
+            .sort((one, other) => other.length - one.length)[0] ?? text;
+    };
 
     // A place in a page is called by its heading, too.
     const named = result => {

@@ -1,0 +1,86 @@
+"""The search of the site, with the keyboard alone."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import SITE, opened
+
+PAGE = SITE / "tutorials/1_setup/01_find_your_gpu.html"
+FOUND = "#pst-search-dialog #search-results li a"
+# What readers paste, and the page that must be among the first five.
+PASTED = {
+    "CUDA driver version is insufficient": "doctor.html#",
+    "RuntimeError: CUDA error: CUDA driver version is insufficient for CUDA runtime version": "doctor.html#",
+    "no kernel image is available": "doctor.html#",
+    "torch.AcceleratorError: CUDA error: no kernel image is available for execution on the device": "doctor.html#",
+    "Torch not compiled with CUDA enabled": "doctor.html#",
+    '  File "/home/me/fit.py", line 3  AssertionError: Torch not compiled with CUDA enabled': "doctor.html#",
+    "Failed to initialize NVML: Driver/library version mismatch": "doctor.html#",
+    "libcuda.so.1: cannot open shared object file": "doctor.html",
+    "out of memory": "",
+    "coalescing": "tutorials/3_kernels/03_coalescing.html",
+    "roofline": "tutorials/2_devices/10_profile_and_roofline.html",
+}
+
+
+def search(page, text: str) -> list[str]:
+    """Type or paste into the search that Ctrl+K opens, and list what it finds."""
+    page.keyboard.press("Control+k")
+    page.keyboard.insert_text(text)
+    page.keyboard.press("Shift")  # the theme waits for a key
+    page.locator(FOUND).first.wait_for()
+    page.locator("#search-results .search-summary:not(:empty)").wait_for()
+    return page.locator(FOUND).evaluate_all("links => links.map(link => link.getAttribute('href'))")
+
+
+@pytest.mark.parametrize(("text", "target"), PASTED.items())
+def test_what_readers_paste_leads_there(page, text, target) -> None:
+    assert any(link.startswith(f"../../{target}") for link in search(page, text)[:5])
+
+
+def test_it_works_from_the_first_letter_to_the_page(page) -> None:
+    page.keyboard.press("Control+k")
+    page.keyboard.type("no kernel image is available", delay=10)  # while the index comes
+    page.locator(FOUND).first.wait_for()
+    assert page.locator("#pst-search-dialog input").input_value() == "no kernel image is available"
+    page.keyboard.press("ArrowDown")
+    first = page.evaluate("document.activeElement.getAttribute('href')")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.getAttribute('href')") == first
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/doctor.html#*")
+
+
+def test_a_place_is_called_by_its_heading(page) -> None:
+    search(page, "no kernel image is available")
+    assert " > " in page.locator(FOUND).first.inner_text()
+
+
+def test_arrows_go_round(page) -> None:
+    search(page, "coalescing")
+    page.keyboard.press("ArrowUp")
+    assert page.locator(FOUND).last.evaluate("link => link == document.activeElement")
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#pst-search-dialog input").evaluate("field => field == document.activeElement")
+
+
+def test_escape_closes_it(page) -> None:
+    search(page, "coalescing")
+    page.keyboard.press("Escape")
+    assert not page.locator("#pst-search-dialog").evaluate("dialog => dialog.open")
+
+
+def test_enter_leads_to_all_results(page) -> None:
+    search(page, "coalescing")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/search.html?q=coalescing")
+    page.locator("#search-results li a").first.wait_for()
+
+
+def test_its_page_knows_errors_too(browser) -> None:
+    page = opened(browser, SITE / "search.html")
+    page.goto(f"{page.url}?q=AssertionError%3A+Torch+not+compiled+with+CUDA+enabled+in+fit.py")
+    page.locator('#search-results li a[href^="doctor.html#"]').first.wait_for()
+    assert not page.problems
+    page.context.close()

@@ -232,7 +232,7 @@ def test_the_orders_of_pixels_are_those_of_the_table() -> None:
 
 
 def test_the_units_and_types_are_those_of_the_table() -> None:
-    rows = {row[0]: row[3] for row in tables()["| | MPoL 0.1 | MPoL 0.3 | here |"]}
+    rows = {row[0]: row[3] for row in tables()["| what | MPoL 0.1 | MPoL 0.3 | here |"]}
     assert rows["a model's numbers"] == "float32"
     assert model()().dtype == torch.complex64
     assert rows["data"].startswith("complex128, and they follow `.to(torch.float32)` as complex64")

@@ -627,7 +627,7 @@ bench.show()
 # When does each pay?
 # -------------------
 #
-# .. list-table::
+# .. list-table:: When each cure pays
 #    :header-rows: 1
 #    :widths: 16 42 42
 #

@@ -8,6 +8,7 @@ from firstlight.sphinxext import (
     course,
     coursemap,
     backlinks,
+    barriers,
     doctor,
     folds,
     gallery,
@@ -65,5 +66,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     pictures.setup(app)
     weight.setup(app)
     subsets.setup(app)
+    barriers.setup(app)
     app.add_directive("machines", Machines)
     return {"version": "1", "env_version": 4, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -35,7 +35,7 @@
   }
 
   for (const hidden of board.querySelectorAll(":scope > [hidden]")) hidden.hidden = false;
-  line.removeAttribute("hidden");
+  line.removeAttribute("visibility");
   board.querySelector("details").open = false;
   count.addEventListener("input", move);
   move();

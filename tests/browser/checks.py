@@ -1,0 +1,125 @@
+"""What is asked of every page, while it is open."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+# Everything that axe-core knows but the AAA rules, which ask for other texts, colours and sizes than WCAG's AA.
+TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice", "experimental"]
+# The theme changes colours and nothing else.
+TAGS_OF = {"light": TAGS, "dark": ["cat.color"]}
+rules: set[str] = set()
+
+# Words in code that look the same are checked once, and drawings that have one text for all: a tenth of the time.
+THIN = """
+() => {
+    const seen = new Set();
+    for (const one of document.querySelectorAll("pre span, .sig span, .sig em, .field-list em, .katex-html span")) {
+        const look = `${one.parentElement.closest("[class]").className} ${one.tagName} ${one.className}`;
+        if (one.className && !seen.has(look) || one.children.length && !one.closest("pre, .katex-html")) seen.add(look);
+        else one.replaceWith(...one.childNodes);
+    }
+    document.querySelectorAll("figure[role=img] > svg, svg[role=img]").forEach(svg => svg.replaceChildren());
+}
+"""
+AXE = """
+async tags => {
+    const found = await axe.run({runOnly: tags, resultTypes: ["violations"], preload: false});
+    const all = ["violations", "passes", "incomplete", "inapplicable"].flatMap(kind => found[kind]);
+    return {rules: all.map(one => one.id), broken: found.violations.flatMap(({id, help, nodes}) =>
+                nodes.map(({target, html}) => `${id} (${help}): ${target.join(" ")}: ${html.slice(0, 160)}`))};
+}
+"""
+IMAGES = """
+images => Promise.all(images.map(async image => {
+    image.loading = "eager";
+    try { await image.decode(); } catch { return `does not load: ${image.getAttribute("src")}`; }
+    return null;
+}))
+"""
+# A figure and a drawing have a sentence. A thumbnail beside the name of its page says nothing new.
+TEXTS = """
+() => {
+    const poor = text => text.length < 20 || !/ .* /.test(text) || /^(image|figure|plot|picture)\\b.{0,15}$/i.test(text)
+        || /\\.(png|webp|svg|jpe?g)\\b|^sphx_glr/.test(text);
+    const name = one => (one.getAttribute("aria-label")
+        ?? document.getElementById(one.getAttribute("aria-labelledby"))?.textContent
+        ?? one.querySelector(":scope > title, :scope > figcaption")?.textContent ?? "").trim();
+    const problems = [];
+    for (const image of document.querySelectorAll("img")) {
+        const alt = image.getAttribute("alt");
+        const decorative = alt === "" && image.closest("a, .sphx-glr-thumbcontainer, .fl-cards, [aria-hidden]");
+        if (!decorative && poor(alt ?? "")) problems.push(`alternative text of ${image.getAttribute("src")}: “${alt}”`);
+    }
+    for (const drawing of document.querySelectorAll("[role=img]"))
+        if (poor(name(drawing)))
+            problems.push(`text of a drawing: “${name(drawing)}”, ${drawing.outerHTML.slice(0, 80)}`);
+    for (const svg of document.querySelectorAll("article svg"))
+        if (!svg.closest("[role=img], [aria-hidden=true], .fl-map, .fl-lanes, .fl-axis, .fl-possible, .fl-sliders"))
+            problems.push(`a drawing without a role: ${svg.parentElement.outerHTML.slice(0, 80)}`);
+    return problems;
+}
+"""
+TABLES = """
+() => [...document.querySelectorAll("article table")].flatMap(table => [
+    ...(table.caption?.textContent.trim() ? [] : [`a table without a caption: ${table.textContent.slice(0, 60)}`]),
+    ...[...table.querySelectorAll("th:not([scope])")].map(th => `a head without a scope: ${th.textContent}`),
+    ...(table.querySelector("th[scope=row]") && table.querySelector("th[scope=col]") ? []
+        : [`a table without heads: ${table.textContent.slice(0, 60)}`]),
+])
+"""
+OVERFLOW = """
+() => {
+    const width = document.documentElement.clientWidth;
+    if (document.documentElement.scrollWidth <= width) return [];
+    return [...document.querySelectorAll("body *")]
+        .filter(element => element.getBoundingClientRect().right > width + 1)
+        .map(element => `wider than the page: ${element.outerHTML.slice(0, 120)}`)
+        .concat(`wider than the page, by ${document.documentElement.scrollWidth - width} px`);
+}
+"""
+PAPER = """
+() => {
+    const seen = one => one.getClientRects().length > 0;
+    const screen = "header, .bd-sidebar-primary, .bd-toc, .only-dark, button, .headerlink";
+    const dark = getComputedStyle(document.body).backgroundColor !== "rgb(255, 255, 255)";
+    const hidden = [...document.querySelectorAll("article :is(pre, figure, img.only-light, table)")].filter(one =>
+        !one.closest("[hidden], noscript, .fl-yours, .fl-paste, .fl-chart, dialog") && !seen(one));
+    const shown = [...document.querySelectorAll(screen)].filter(seen);
+    return [...shown.map(one => `on paper: ${one.outerHTML.slice(0, 80)}`),
+            ...hidden.map(one => `not on paper: ${one.outerHTML.slice(0, 80)}`), ...(dark ? ["dark paper"] : [])];
+}
+"""
+
+
+@cache
+def axe() -> str:
+    return (Path(sys.prefix) / "node/node_modules/axe-core/axe.min.js").read_text(encoding="utf-8")
+
+
+def barriers(page: Any, theme: str) -> list[str]:
+    """What keeps a reader out, by axe-core."""
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(THIN)
+        page.evaluate(axe())
+    found = page.evaluate(AXE, TAGS_OF[theme])
+    rules.update(found["rules"])
+    return found["broken"]
+
+
+def pictures_and_tables(page: Any) -> list[str]:
+    """Pictures that are not there, texts that say nothing, tables that do not say what they are."""
+    lost = [problem for problem in page.locator("img").evaluate_all(IMAGES) if problem]
+    return [*lost, *page.evaluate(TEXTS), *page.evaluate(TABLES)]
+
+
+def paper(page: Any) -> list[str]:
+    """What goes wrong when the page is printed: on A4, with margins, 720 px are left."""
+    page.set_viewport_size({"width": 720, "height": 1000})
+    page.emulate_media(media="print")
+    found = page.evaluate(PAPER) + page.evaluate(OVERFLOW)
+    page.emulate_media(media="screen")
+    return [f"printed: {problem}" for problem in found]

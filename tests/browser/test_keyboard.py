@@ -1,0 +1,124 @@
+"""The site with the keyboard alone."""
+
+from __future__ import annotations
+
+import pytest
+from conftest import SITE, opened
+
+PAGE = SITE / "tutorials/1_setup/02_first_speedup.html"
+FOCUSED = """
+() => {
+    const one = document.activeElement;
+    const target = one.matches(".sd-tab-set > input") ? one.nextElementSibling : one;
+    const box = target.getBoundingClientRect();
+    const {outlineStyle, outlineWidth, boxShadow} = getComputedStyle(target);
+    return {what: one.outerHTML.slice(0, 120), seen: box.width > 0 && box.height > 0,
+            marked: outlineStyle !== "none" && parseFloat(outlineWidth) > 0 || boxShadow !== "none"};
+}
+"""
+
+
+def what(page) -> str:
+    return str(page.evaluate("document.activeElement.outerHTML.slice(0, 200)"))
+
+
+def test_the_first_stop_leads_past_the_menus(page) -> None:
+    page.keyboard.press("Tab")
+    assert "#main-content" in what(page)
+    assert page.locator("#pst-skip-link").is_visible()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.querySelector('#main-content').contains(document.activeElement)")
+
+
+@pytest.mark.parametrize("name", ["tutorials/1_setup/02_first_speedup", "index", "install", "doctor"])
+def test_every_stop_is_seen(browser, name: str) -> None:
+    """Every control is a stop, and the one that has the focus looks as if it had."""
+    page = opened(browser, SITE / f"{name}.html")
+    problems, stops = [], set()
+    for _ in range(400):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement === document.body"):
+            break
+        state = page.evaluate(FOCUSED)
+        stops.add(state["what"])
+        if not (state["seen"] and state["marked"]):
+            problems.append(f"cannot be seen with the focus: {state['what']}")
+    controls = page.locator("article :is(button, select, textarea, summary, input:not([type=radio])):visible")
+    there = controls.evaluate_all("all => all.map(one => one.outerHTML.slice(0, 120))")
+    problems += [f"no stop: {html}" for html in there if html not in stops]
+    page.context.close()
+    assert len(stops) > 10
+    assert not problems, "\n".join(problems)
+
+
+def test_tabs_go_by_arrow_keys(page) -> None:
+    page.locator(".sd-tab-set > input:checked").first.focus()
+    tabs = page.locator(".sd-tab-set").first
+    assert tabs.locator("> .sd-tab-content").first.is_visible()
+    page.keyboard.press("ArrowRight")
+    assert not tabs.locator("> .sd-tab-content").first.is_visible()
+    assert tabs.locator("> .sd-tab-content").nth(1).is_visible()
+
+
+@pytest.mark.parametrize("key", ["Enter", "Space"])
+def test_the_theme_is_chosen(page, key: str) -> None:
+    page.locator(".theme-switch-button:visible").first.focus()
+    for wanted in ("dark", "light"):
+        page.locator(".theme-switch-button:visible").first.focus()
+        page.keyboard.press(key)
+        choice = page.locator(f".dropdown-menu.show [data-mode={wanted}]")
+        choice.wait_for()
+        for _ in range(4):
+            page.keyboard.press("ArrowDown")
+            if choice.evaluate("one => one === document.activeElement"):
+                break
+        page.keyboard.press(key)
+        page.wait_for_function("wanted => document.documentElement.dataset.theme === wanted", arg=wanted)
+    page.reload()
+    assert page.evaluate("document.documentElement.dataset.theme") == "light"
+
+
+def test_the_reader_s_record_goes_in_and_out(page) -> None:
+    page.locator(".fl-yours summary").focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Tab")
+    assert 'type="file"' in what(page)
+    page.keyboard.press("Tab")
+    page.keyboard.type("{}")
+    page.keyboard.press("Tab")
+    assert "Add what I pasted" in what(page)
+    page.keyboard.press("Space")
+    assert "not a record" in page.locator(".fl-yours").get_by_role("status").inner_text()
+    page.keyboard.press("Tab")
+    assert "Remove my machine" in what(page)
+    page.keyboard.press("Enter")
+    assert "was removed" in page.locator(".fl-yours").get_by_role("status").inner_text()
+
+
+def test_a_fold_opens_and_closes(browser) -> None:
+    page = opened(browser, SITE / "tutorials/3_kernels/11_puzzles.html")
+    summary = page.locator(".fl-fold > summary").first
+    for key, opens in (("Enter", True), ("Space", False)):
+        summary.focus()
+        page.keyboard.press(key)
+        assert page.locator(".fl-fold").first.evaluate("one => one.open") == opens
+    page.context.close()
+
+
+def test_the_menu_of_a_telephone_opens_holds_the_focus_and_closes(browser) -> None:
+    page = opened(browser, PAGE, viewport={"width": 390, "height": 844}, reduced_motion="reduce")
+    button, menu = page.locator(".primary-toggle"), page.locator("#pst-primary-sidebar-modal")
+    button.focus()
+    page.keyboard.press("Enter")
+    menu.wait_for()
+    assert button.get_attribute("aria-expanded") == "true"
+    for _ in range(120):
+        page.keyboard.press("Tab")
+        inside = page.evaluate("document.querySelector('#pst-primary-sidebar-modal').contains(document.activeElement)")
+        assert inside or "<body" in what(page)  # behind the last stop is the browser's own bar
+    page.keyboard.press("Escape")
+    menu.wait_for(state="hidden")
+    assert button.get_attribute("aria-expanded") == "false"
+    assert "primary-toggle" in what(page)
+    page.context.close()

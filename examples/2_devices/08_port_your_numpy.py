@@ -599,23 +599,23 @@ if device.type == "cuda":
 #
 # .. table:: From NumPy to PyTorch: a checklist
 #
-#     ===============================  ==================================================
-#     your NumPy has                   in PyTorch
-#     ===============================  ==================================================
-#     ``np.median``, ``nanmedian``     the lower of two: use ``median`` from above
-#     ``std``, ``var``                 another default: say ``correction=``
-#     ``max``, ``sort`` with an axis   two results: ``.values``, or ``amax``
-#     ``nanstd``, ``nanmax``, masks    a mask and ``torch.where``
-#     ``percentile``, ``a[::-1]``      ``quantile`` (small arrays), ``a.flip(0)``
-#     ``a.copy()``, ``a.astype(t)``    ``.clone()``, ``.to(t)``
-#     ``float64`` without saying so    name ``float32`` when you read; check the error
-#     ``-=`` on an argument            changes the caller's data on the CPU only
-#     ``.T``, ``swapaxes``             a view: ``.contiguous()`` before heavy use
-#     ``default_rng(seed)``            other numbers: draw on the CPU, move
-#     ``np.add.at``                    ``index_add_``; on a GPU in any order
-#     a loop of small steps            all at once, first with NumPy; or leave it there
-#     files, lists, text, plots        stay: one trip there, one back
-#     ===============================  ==================================================
+#    ===============================  ==================================================
+#    your NumPy has                   in PyTorch
+#    ===============================  ==================================================
+#    ``np.median``, ``nanmedian``     the lower of two: use ``median`` from above
+#    ``std``, ``var``                 another default: say ``correction=``
+#    ``max``, ``sort`` with an axis   two results: ``.values``, or ``amax``
+#    ``nanstd``, ``nanmax``, masks    a mask and ``torch.where``
+#    ``percentile``, ``a[::-1]``      ``quantile`` (small arrays), ``a.flip(0)``
+#    ``a.copy()``, ``a.astype(t)``    ``.clone()``, ``.to(t)``
+#    ``float64`` without saying so    name ``float32`` when you read; check the error
+#    ``-=`` on an argument            changes the caller's data on the CPU only
+#    ``.T``, ``swapaxes``             a view: ``.contiguous()`` before heavy use
+#    ``default_rng(seed)``            other numbers: draw on the CPU, move
+#    ``np.add.at``                    ``index_add_``; on a GPU in any order
+#    a loop of small steps            all at once, first with NumPy; or leave it there
+#    files, lists, text, plots        stay: one trip there, one back
+#    ===============================  ==================================================
 #
 # Exercise
 # --------

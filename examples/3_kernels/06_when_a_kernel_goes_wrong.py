@@ -421,19 +421,19 @@ except IndexError as error:
 #
 # .. table:: Symptoms, mistakes, and what finds them
 #
-#     ================================  ========================  ==========================
-#     symptom                           likely mistake            what finds it
-#     ================================  ========================  ==========================
-#     right for 128, wrong for 101      no guard                  odd sizes, trace, memcheck
-#     right, but another array changed  out of bounds, close by   trace, memcheck
-#     another answer in each run        race, missing barrier     trace, racecheck
-#     right only in the simulator       race in global memory     trace
-#     it never ends                     divergent barrier, loop   trace, synccheck
-#     zeros or old numbers in places    memory nobody filled      start from NaN, initcheck
-#     *illegal address*, innocent line  far outside, earlier      launch blocking, memcheck
-#     *device-side assert* in PyTorch   index or label too large  the same lines on the CPU
-#     after an error every call fails   none, it is sticky        a new process
-#     ================================  ========================  ==========================
+#   ================================ ======================== ==========================
+#   symptom                          likely mistake           what finds it
+#   ================================ ======================== ==========================
+#   right for 128, wrong for 101     no guard                 odd sizes, trace, memcheck
+#   right, but another array changed out of bounds, close by  trace, memcheck
+#   another answer in each run       race, missing barrier    trace, racecheck
+#   right only in the simulator      race in global memory    trace
+#   it never ends                    divergent barrier, loop  trace, synccheck
+#   zeros or old numbers in places   memory nobody filled     start from NaN, initcheck
+#   *illegal address*, innocent line far outside, earlier     launch blocking, memcheck
+#   *device-side assert* in PyTorch  index or label too large the same lines on the CPU
+#   after an error every call fails  none, it is sticky       a new process
+#   ================================ ======================== ==========================
 #
 # Where this stops being true
 # ---------------------------

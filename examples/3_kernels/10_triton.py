@@ -101,15 +101,15 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 #
 # .. table:: The same thing for a thread and for a block
 #
-#     ====================  ============================  =====================
-#     What you write for    a thread, in Numba            a block, in Triton
-#     ====================  ============================  =====================
-#     the edge              ``if i < n``                  a mask
-#     coalescing            which index runs along ``x``  nothing, as a rule
-#     more work a thread    a loop                        a larger block
-#     a sum of a block      shared memory, barriers       ``tl.sum``
-#     a tile, used often    shared memory, barriers       ``tl.dot``
-#     ====================  ============================  =====================
+#    ====================  ============================  =====================
+#    What you write for    a thread, in Numba            a block, in Triton
+#    ====================  ============================  =====================
+#    the edge              ``if i < n``                  a mask
+#    coalescing            which index runs along ``x``  nothing, as a rule
+#    more work a thread    a loop                        a larger block
+#    a sum of a block      shared memory, barriers       ``tl.sum``
+#    a tile, used often    shared memory, barriers       ``tl.dot``
+#    ====================  ============================  =====================
 #
 # What you give up is your say in it: there is no thread that you could name.
 #

@@ -3,31 +3,42 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import TimeoutError
+
 # Everything that axe-core knows but the AAA rules, which ask for other texts, colours and sizes than WCAG's AA.
 TAGS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice", "experimental"]
-# The theme changes colours and nothing else.
-TAGS_OF = {"light": TAGS, "dark": ["cat.color"]}
+RULES = {
+    "light": {"type": "tag", "values": TAGS},
+    "dark": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]},  # a theme changes colours alone
+}
 rules: set[str] = set()
 
 # Words in code that look the same are checked once, and drawings that have one text for all: a tenth of the time.
 THIN = """
 () => {
     const seen = new Set();
-    for (const one of document.querySelectorAll("pre span, .sig span, .sig em, .field-list em, .katex-html span")) {
-        const look = `${one.parentElement.closest("[class]").className} ${one.tagName} ${one.className}`;
-        if (one.className && !seen.has(look) || one.children.length && !one.closest("pre, .katex-html")) seen.add(look);
-        else one.replaceWith(...one.childNodes);
+    const words = "pre a, pre span:not(a *), .sig span:not(a *), .sig em, .field-list em, .katex-html span";
+    for (const one of document.querySelectorAll(words)) {
+        const look = [one.parentElement.closest("[class]").className, one.tagName, one.className,
+            one.matches("a") && one.firstElementChild?.className].join();
+        if (seen.has(look)) one.matches("a") ? one.replaceWith(one.textContent) : one.replaceWith(...one.childNodes);
+        seen.add(look);
     }
     document.querySelectorAll("figure[role=img] > svg, svg[role=img]").forEach(svg => svg.replaceChildren());
 }
 """
+STOPS = """
+() => [...document.querySelectorAll("pre, .nboutput > .output_area, .cell_output > .output, .jp-RenderedHTMLCommon")]
+    .every(one => one.scrollWidth <= one.clientWidth || one.tabIndex === 0)
+"""
 AXE = """
-async tags => {
-    const found = await axe.run({runOnly: tags, resultTypes: ["violations"], preload: false});
+async rules => {
+    const found = await axe.run({runOnly: rules, resultTypes: ["violations"], preload: false});
     const all = ["violations", "passes", "incomplete", "inapplicable"].flatMap(kind => found[kind]);
     return {rules: all.map(one => one.id), broken: found.violations.flatMap(({id, help, nodes}) =>
                 nodes.map(({target, html}) => `${id} (${help}): ${target.join(" ")}: ${html.slice(0, 160)}`))};
@@ -54,11 +65,11 @@ TEXTS = """
         const decorative = alt === "" && image.closest("a, .sphx-glr-thumbcontainer, .fl-cards, [aria-hidden]");
         if (!decorative && poor(alt ?? "")) problems.push(`alternative text of ${image.getAttribute("src")}: “${alt}”`);
     }
-    for (const drawing of document.querySelectorAll("[role=img]"))
+    for (const drawing of document.querySelectorAll("[role=img]:not([aria-hidden=true])"))
         if (poor(name(drawing)))
             problems.push(`text of a drawing: “${name(drawing)}”, ${drawing.outerHTML.slice(0, 80)}`);
     for (const svg of document.querySelectorAll("article svg"))
-        if (!svg.closest("[role=img], [aria-hidden=true], .fl-map, .fl-lanes, .fl-axis, .fl-possible, .fl-sliders"))
+        if (!svg.closest("[role=img], [role=group], [aria-hidden=true], [hidden], button, a"))
             problems.push(`a drawing without a role: ${svg.parentElement.outerHTML.slice(0, 80)}`);
     return problems;
 }
@@ -102,10 +113,12 @@ def axe() -> str:
 
 def barriers(page: Any, theme: str) -> list[str]:
     """What keeps a reader out, by axe-core."""
+    with suppress(TimeoutError):  # the theme makes what scrolls a stop of the keyboard a moment after each resize
+        page.wait_for_function(STOPS, timeout=2000)
     if not page.evaluate("'axe' in window"):
         page.evaluate(THIN)
         page.evaluate(axe())
-    found = page.evaluate(AXE, TAGS_OF[theme])
+    found = page.evaluate(AXE, RULES[theme])
     rules.update(found["rules"])
     return found["broken"]
 

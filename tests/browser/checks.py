@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ RULES = {
     "dark": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]},  # a theme changes colours alone
 }
 rules: set[str] = set()
+pages: Counter[str] = Counter()
 
 # Words in code that look the same are checked once, and drawings that have one text for all: a tenth of the time.
 THIN = """
@@ -119,6 +121,7 @@ def barriers(page: Any, theme: str) -> list[str]:
         page.evaluate(THIN)
         page.evaluate(axe())
     found = page.evaluate(AXE, RULES[theme])
+    pages[page.url] += 1
     rules.update(found["rules"])
     return found["broken"]
 

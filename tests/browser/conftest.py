@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -33,6 +34,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "html" in metafunc.fixturenames:
         pages = {path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html") if "_static" not in path.parts}
         metafunc.parametrize("html", sorted(pages) or [None])
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was checked for barriers."""
+    checks = sys.modules.get("checks")
+    if checks and checks.pages:
+        runs = sum(checks.pages.values())
+        terminalreporter.write_line(f"axe-core: {len(checks.pages)} pages, {runs} runs, {len(checks.rules)} rules")
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ THIN = """
 }
 """
 STOPS = """
-() => [...document.querySelectorAll("pre, .nboutput > .output_area, .cell_output > .output, .jp-RenderedHTMLCommon")]
+() => [...document.querySelectorAll("pre, .cell_output > .output, .pst-scrollable-table-container")]
     .every(one => one.scrollWidth <= one.clientWidth || one.tabIndex === 0)
 """
 AXE = """
@@ -67,7 +67,7 @@ TEXTS = """
         const decorative = alt === "" && image.closest("a, .sphx-glr-thumbcontainer, .fl-cards, [aria-hidden]");
         if (!decorative && poor(alt ?? "")) problems.push(`alternative text of ${image.getAttribute("src")}: “${alt}”`);
     }
-    for (const drawing of document.querySelectorAll("[role=img]:not([aria-hidden=true])"))
+    for (const drawing of document.querySelectorAll("article [role=img]:not([aria-hidden=true])"))
         if (poor(name(drawing)))
             problems.push(`text of a drawing: “${name(drawing)}”, ${drawing.outerHTML.slice(0, 80)}`);
     for (const svg of document.querySelectorAll("article svg"))

@@ -10,10 +10,9 @@ FOCUSED = """
 () => {
     const one = document.activeElement;
     const target = one.matches(".sd-tab-set > input") ? one.nextElementSibling : one;
-    const box = target.getBoundingClientRect();
     const looks = [getComputedStyle(target), getComputedStyle(target, "::after"),
         ...[...target.children].slice(0, 1).map(child => getComputedStyle(child))];
-    return {what: one.outerHTML.slice(0, 120), seen: box.width > 0 && box.height > 0,
+    return {what: one.outerHTML.slice(0, 120), seen: target.checkVisibility(),
             marked: looks.some(({outlineStyle, outlineWidth, boxShadow}) =>
                 outlineStyle !== "none" && parseFloat(outlineWidth) > 0 || boxShadow !== "none")};
 }

@@ -134,7 +134,7 @@ def mend_page(app: Sphinx, _page: str, _template: str, context: dict[str, Any], 
 def use_templates(app: Sphinx, config: Config) -> None:
     """Put our templates before the theme's."""
     del app
-    config.templates_path.append(str(Path(__file__).parent / "templates"))
+    config.templates_path.insert(0, str(Path(__file__).parent / "templates"))
 
 
 def setup(app: Sphinx) -> None:

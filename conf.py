@@ -100,7 +100,7 @@ html_use_index = html_domain_indices = False  # search finds more, and each buil
 html_show_sourcelink = False
 html_sidebars: dict[str, list[str]] = {page.stem: [] for page in (Path(__file__).parent / "docs").glob("*.md")}
 html_show_search_summary = False  # for a line under each result, the whole page would be fetched
-html_context: dict[str, object] = {"default_mode": "auto"}
+html_context: dict[str, object] = {"default_mode": ""}  # barriers.py sets it; without a script the theme is light
 html_theme_options: dict[str, object] = {
     "logo": {"text": "First Light", "image_light": "docs/_static/mark.svg", "image_dark": "docs/_static/mark.svg"},
     "navbar_align": "left",

@@ -206,10 +206,15 @@ def wheel_of(folder):
     """Where a downloaded script takes our package from."""
     script = (folder / "build/html/downloads/1_setup/02_index.py").read_text(encoding="utf-8")
     return re.search(r'(?:@|path =) "?(.*)/?firstlight-', script)[1]
+
+
 def test_downloads_fetch_the_package_from_where_the_service_puts_the_site(online):
+    folder, _ = online
     assert wheel_of(folder) == "https://someone.github.io/their-fork/downloads/"
     build(folder, "html", GITHUB_REPOSITORY="a/b", READTHEDOCS_CANONICAL_URL="https://b.example/en/latest/")
     assert wheel_of(folder) == "https://b.example/en/latest/downloads/"
+
+
 def test_without_one_there_are_none(online):
     folder, _ = online
     done = build(folder, "html", GITHUB_REPOSITORY="")

@@ -258,8 +258,8 @@ plt.show()
 # %%
 # Now both splits agree, the bars are short, and the score is lowest where the image is
 # good. But it is flat. From 0.003 to 0.01 it changes by less than a bar, so that other
-# noise may move the minimum: set another ``seed`` above, and look. Cross-validation finds
-# :math:`\lambda` *to a factor of three*. The true error is flat there, too.
+# noise may move the minimum: set another ``seed`` above, and look. Cross-validation
+# finds :math:`\lambda` *to a factor of three*. The true error is flat there, too.
 #
 # The grey line is no help: the misfit to data that were fitted is smallest with no
 # prior at all. Nor is :math:`\chi^2 = 1` a goal. The truth has it, but a fit takes some

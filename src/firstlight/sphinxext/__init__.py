@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from firstlight.sphinxext import (
-    course,
-    coursemap,
     backlinks,
     barriers,
+    course,
+    coursemap,
     doctor,
     folds,
     gallery,
@@ -20,12 +20,12 @@ from firstlight.sphinxext import (
     outputs,
     pictures,
     prose,
-    report,
     reference,
+    report,
     scripts,
-    terms,
     search,
     subsets,
+    terms,
     timings,
     watch,
     ways,
@@ -39,33 +39,17 @@ if TYPE_CHECKING:
     from sphinx.util.typing import ExtensionMetadata
 
 
+# In the order in which they see a page.
+STEPS = (
+    gallery, folds, maths, watch, outputs, prose, offers, timings, doctor, scripts, meta, report, terms, course, ways,
+    coursemap, glance, lost, backlinks, reference, search, pictures, weight, subsets, barriers,
+)  # fmt: skip
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect the steps to the build."""
     workers.setup()
-    gallery.setup(app)
-    folds.setup(app)
-    maths.setup(app)
-    watch.setup(app)
-    outputs.setup(app)
-    prose.setup(app)
-    offers.setup(app)
-    timings.setup(app)
-    doctor.setup(app)
-    scripts.setup(app)
-    meta.setup(app)
-    report.setup(app)
-    terms.setup(app)
-    course.setup(app)
-    ways.setup(app)
-    coursemap.setup(app)
-    glance.setup(app)
-    lost.setup(app)
-    backlinks.setup(app)
-    reference.setup(app)
-    search.setup(app)
-    pictures.setup(app)
-    weight.setup(app)
-    subsets.setup(app)
-    barriers.setup(app)
+    for step in STEPS:
+        step.setup(app)
     app.add_directive("machines", Machines)
-    return {"version": "1", "env_version": 4, "parallel_read_safe": True, "parallel_write_safe": True}
+    return {"version": "1", "env_version": 5, "parallel_read_safe": True, "parallel_write_safe": True}

@@ -102,8 +102,9 @@ html_sidebars: dict[str, list[str]] = {page.stem: [] for page in (Path(__file__)
 html_show_search_summary = False  # for a line under each result, the whole page would be fetched
 html_context: dict[str, object] = {"default_mode": ""}  # barriers.py sets it; without a script the theme is light
 html_theme_options: dict[str, object] = {
-    "logo": {"text": "First Light", "image_light": "docs/_static/mark.svg", "image_dark": "docs/_static/mark.svg"},
+    "logo": {"text": "First Light"},
     "navbar_align": "left",
+    "header_links_before_dropdown": 7,  # all of them: the menu for the others needs a script
     "navbar_end": ["theme-switcher"],
     "search_as_you_type": True,
     "secondary_sidebar_items": ["page-toc", "edit-this-page"],

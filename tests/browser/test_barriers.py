@@ -25,6 +25,7 @@ DEAD = """
 @pytest.fixture(scope="module")
 def without_script(browser):
     context = browser.new_context(java_script_enabled=False, color_scheme="dark")
+    context.set_default_timeout(10_000)
     yield context
     context.close()
 
@@ -33,7 +34,7 @@ def test_page_without_javascript(without_script, address) -> None:
     page = without_script.new_page()
     page.goto(address)
     problems = page.evaluate(DEAD) + page.evaluate(OVERFLOW)
-    for fold in page.locator("details:visible > summary").all()[:3]:
+    for fold in page.locator("article details:visible > summary").all()[:3]:
         fold.click()
         if fold.locator("xpath=..").get_attribute("open") is None:
             problems.append(f"does not open: {fold.inner_text()}")

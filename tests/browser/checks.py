@@ -99,8 +99,9 @@ PAPER = """
     const seen = one => one.getClientRects().length > 0;
     const screen = "header, .bd-sidebar-primary, .bd-toc, .only-dark, button, .headerlink";
     const dark = getComputedStyle(document.body).backgroundColor !== "rgb(255, 255, 255)";
-    const hidden = [...document.querySelectorAll("article :is(pre, figure, img.only-light, table)")].filter(one =>
-        !one.closest("[hidden], noscript, .fl-yours, .fl-paste, .fl-chart, dialog") && !seen(one));
+    const apart = "[hidden], noscript, .fl-yours, .fl-paste, .fl-chart, dialog, details:not(.fl-fold), .fl-cause details";
+    const hidden = [...document.querySelectorAll("article :is(pre, figure, img.only-light, table)")]
+        .filter(one => !one.closest(apart) && !seen(one));
     const shown = [...document.querySelectorAll(screen)].filter(seen);
     return [...shown.map(one => `on paper: ${one.outerHTML.slice(0, 80)}`),
             ...hidden.map(one => `not on paper: ${one.outerHTML.slice(0, 80)}`), ...(dark ? ["dark paper"] : [])];

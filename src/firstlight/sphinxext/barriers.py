@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,6 +25,7 @@ FIRST_PAINT = """\
   if (dataset.mode === "auto") dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 })(document.documentElement);"""
 VIEWPORT = re.compile(r'<meta name="viewport"[^>]*>')
+TABLE = re.compile(r'(<div class="pst-scrollable-table-container")(>\s*<table[^>]*>\s*<caption>(.*?)</caption>)', re.DOTALL)
 SVG = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
 RAW = [
     # sphinx-gallery: an attribute that is none, and a place for tags that is on the page several times
@@ -115,9 +117,17 @@ def close_cell(self: HTML5Translator, cell: nodes.entry) -> None:
     type(self).depart_entry(self, cell)
 
 
+def named_table(found: re.Match[str]) -> str:
+    """Name what the theme makes a stop of the keyboard where a table is wider than the screen."""
+    said = BeautifulSoup(found[3], "html.parser").select_one(".caption-text")
+    return f'{found[1]} role="region" aria-label="{escape(said.get_text())}"{found[2]}' if said else found[0]
+
+
 def mend_page(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Name what opens in the side bar, set the theme before anything is painted, and say the viewport once."""
+    """Name tables and what opens in the side bar, set the theme before anything is painted, say the viewport once."""
     app.add_js_file(None, body=FIRST_PAINT, priority=100)
+    if "body" in context:
+        context["body"] = TABLE.sub(named_table, context["body"])
     context["metatags"] = VIEWPORT.sub("", context.get("metatags", ""))
     if make := context.get("generate_toctree_html"):
 

@@ -25,7 +25,9 @@ FIRST_PAINT = """\
   if (dataset.mode === "auto") dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
 })(document.documentElement);"""
 VIEWPORT = re.compile(r'<meta name="viewport"[^>]*>')
-TABLE = re.compile(r'(<div class="pst-scrollable-table-container")(>\s*<table[^>]*>\s*<caption>(.*?)</caption>)', re.DOTALL)
+TABLE = re.compile(
+    r'(<div class="pst-scrollable-table-container")(>\s*<table[^>]*>\s*<caption>(.*?)</caption>)', re.DOTALL
+)
 SVG = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
 RAW = [
     # sphinx-gallery: an attribute that is none, and a place for tags that is on the page several times

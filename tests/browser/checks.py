@@ -65,7 +65,8 @@ TEXTS = """
     for (const image of document.querySelectorAll("img")) {
         const alt = image.getAttribute("alt");
         const decorative = alt === "" && image.closest("a, .sphx-glr-thumbcontainer, .fl-cards, [aria-hidden]");
-        if (!decorative && poor(alt ?? "")) problems.push(`alternative text of ${image.getAttribute("src")}: “${alt}”`);
+        const captioned = alt && image.closest("figure")?.querySelector("figcaption");
+        if (!decorative && !captioned && poor(alt ?? "")) problems.push(`alternative text of ${image.getAttribute("src")}: “${alt}”`);
     }
     for (const drawing of document.querySelectorAll("article [role=img]:not([aria-hidden=true])"))
         if (poor(name(drawing)))

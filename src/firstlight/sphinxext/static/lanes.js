@@ -10,7 +10,7 @@
   const [what, index, width, stride, offset, request, lane] =
     ["what", "index", "width", "stride", "offset", "request", "lane"].map(one);
   const drawing = board.querySelector("svg"), picture = drawing.lastElementChild;
-  const [verdict, hint] = board.querySelectorAll(".fl-said p"), cells = [...board.querySelectorAll(".fl-levels td")];
+  const [verdict, hint] = board.querySelectorAll(".fl-said p"), cells = [...board.querySelectorAll(".fl-levels tbody td")];
   const LANES = 32, SECTOR = 32, LINE = 128, WORD = 4, BLOCKS = 2, THREADS = 128, MOST = 2 ** 31;
 
   // -- An index in i, as Python reads it: each operator with its rank; one of a higher rank binds more -----------------

@@ -66,7 +66,8 @@ TEXTS = """
         const alt = image.getAttribute("alt");
         const decorative = alt === "" && image.closest("a, .sphx-glr-thumbcontainer, .fl-cards, [aria-hidden]");
         const captioned = alt && image.closest("figure")?.querySelector("figcaption");
-        if (!decorative && !captioned && poor(alt ?? "")) problems.push(`alternative text of ${image.getAttribute("src")}: “${alt}”`);
+        if (!decorative && !captioned && poor(alt ?? ""))
+            problems.push(`alternative text of ${image.getAttribute("src")}: “${alt}”`);
     }
     for (const drawing of document.querySelectorAll("article [role=img]:not([aria-hidden=true])"))
         if (poor(name(drawing)))

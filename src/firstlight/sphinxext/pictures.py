@@ -20,7 +20,10 @@ def describe(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _
     sources = {name: source for source, (_, name) in app.env.images.items()}
 
     def image(found: re.Match[str]) -> str:
-        with Image.open(Path(app.srcdir, sources[unquote(found[1])])) as picture:
+        source = sources.get(unquote(found[1]))
+        if source is None:  # not one that Sphinx put there
+            return found[0]
+        with Image.open(Path(app.srcdir, source)) as picture:
             width, height = picture.size
         return f'<img width="{width}" height="{height}" loading="lazy" decoding="async" '
 

@@ -105,8 +105,8 @@ def size(count: int) -> str:
 
     Examples
     --------
-    >>> size(1), size(98_001), size(100_001)
-    ('1 kB', '99 kB', '0.1 MB')
+    >>> [size(count).split() for count in (1, 98_001, 100_001)]
+    [['1', 'kB'], ['99', 'kB'], ['0.1', 'MB']]
     """
     return f"{ceil(count / 1000)}\N{NO-BREAK SPACE}kB" if count <= 99_000 else f"{count / 1e6:.1f}\N{NO-BREAK SPACE}MB"
 

@@ -76,6 +76,8 @@ def test_enter_leads_to_all_results(page) -> None:
     page.keyboard.press("Enter")
     page.wait_for_url("**/search.html?q=coalescing")
     page.locator("#search-results li a").first.wait_for()
+    found = page.locator("#search-results li a").evaluate_all("links => links.map(link => link.href)")
+    assert any("3_kernels/03_coalescing" in link for link in found)
 
 
 def test_its_page_knows_errors_too(browser) -> None:

@@ -56,6 +56,7 @@ def test_the_keyboard_alone_leads_from_a_question_to_the_next_page(page):
     page.wait_for_url("**/01_first_kernel.html")
     tab_to(page.locator(".fl-facts dt", has_text="Next").locator("+ dd a").first)
     page.wait_for_url("**/02_grids.html")
+    assert page.locator("h1").inner_text().startswith("Which thread takes which pixel")
 
 
 def test_each_path_behind_a_question_leads_to_pages_that_are_there(page):

@@ -148,6 +148,8 @@ def test_the_figures(visit, capsys) -> None:
     rows = sorted(((weigh(visit(html)), html) for html in pages), reverse=True)
     maths = [row for row in rows if has_maths(row[1])]
     plain = [row for row in rows if row not in maths]
+    assert maths, "no page with mathematics was weighed"
+    assert plain, "no page without mathematics was weighed"
     with capsys.disabled():
         print("\nKB, gzipped   first visit   its text   another visit")
         for total, html in maths[:5] + plain[:5]:

@@ -126,6 +126,14 @@ def test_baselines_must_be_finite(bad):
         COORDS.check_data_fit([1e6, bad], [0, 0])
 
 
+@pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-300])
+def test_baselines_of_next_to_nothing_are_refused_without_advice_that_is_no_number(tiny):
+    with pytest.raises(ValueError, match="kilo-lambda, multiply them by 1000") as refusal:
+        COORDS.check_data_fit([tiny, 0.0], [0.0, -tiny])
+    assert "inf" not in str(refusal.value)
+    assert ("take a cell_size near" in str(refusal.value)) == (tiny == 1e-300)
+
+
 def test_no_baselines_and_none_but_zero_are_refused():
     with pytest.raises(ValueError, match="no visibilities"):
         COORDS.check_data_fit([], [])

@@ -109,9 +109,12 @@ def test_other_builders_and_sites_without_the_page_are_left_alone(site, make_sit
     assert "The slowest pages" not in other.log
 
 
-def test_a_failed_build_reports_nothing() -> None:
-    app = SimpleNamespace(builder=object.__new__(StandaloneHTMLBuilder))  # there is nothing else that it could ask
+def test_a_failed_build_reports_nothing(monkeypatch) -> None:
+    asked = []
+    monkeypatch.setattr(report, "measured", lambda *arguments: asked.append(arguments) or [])
+    app = SimpleNamespace(builder=object.__new__(StandaloneHTMLBuilder))
     report.report(app, ValueError("broken"), 0.0)
+    assert asked == []
 
 
 def cost(page: str, seconds: float | None = None, html: int = 1000, seen: int = 0) -> Cost:

@@ -187,7 +187,7 @@ class GridCoords:
             raise ValueError(
                 f"the longest baseline is {longest:.4g} wavelengths, {100 * longest / self.uv_limit:.2g} % of the "
                 f"{self.uv_limit:.4g} that cells of {self.cell_size:g} arcsec can hold. If u and v are in "
-                f"kilo-lambda, multiply them by 1000.{remedy if longest else ''}"
+                f"kilo-lambda, multiply them by 1000.{remedy if math.isfinite(fitting) else ''}"
             )
 
     def __eq__(self, other: object) -> bool:
@@ -279,6 +279,8 @@ def packed_to_sky(cube: Cube) -> Cube:
 
 def _rounded_down(value: float) -> float:
     """Two digits, and less than the value, if by a rounding error only."""
+    if math.isinf(value):  # one over a baseline that is next to nothing
+        return value
     value *= 1 - 1e-9
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
     return float(f"{math.floor(value / step) * step:.6g}")

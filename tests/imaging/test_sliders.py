@@ -67,6 +67,7 @@ def test_it_is_whole_without_a_script():
     assert [one["name"] for one in sliders] == ["count", "signal"]
     assert sliders[1]["max"] == "1"
     assert not any("hidden" in attrs for tag, attrs in tags if tag in ("section", "svg", "table", "img", "details"))
+    assert not any("hidden" in attrs for tag, attrs in tags if tag == "g")  # SVG knows visibility only
     assert sum(tag == "section" for tag, _ in tags) == 2
     assert all(attrs["aria-label"] for tag, attrs in tags if tag == "svg")
     assert all(attrs["alt"] == 'A ramp, "lopsided".' for tag, attrs in tags if tag == "img")

@@ -110,6 +110,13 @@ def test_the_page_gets_little_data_and_no_hostile_names() -> None:
         assert cell in str(lanes)
 
 
+def test_tables_and_drawings_of_the_page_say_what_they_are() -> None:
+    html = Lanes({"it": by_rows(columns=8)})._repr_html_()
+    assert html.count("<table>") == html.count("<table><caption>") > 0
+    assert 'aria-label=""' not in html
+    assert '<th scope="col"></th>' not in html
+
+
 def test_the_drawing_says_what_it_shows() -> None:
     fig = Lanes({"two": strided(2), "eight": strided(8)}).plot("two: reads x", "eight: reads x")
     label = fig.get_label()

@@ -60,8 +60,14 @@ def test_html_is_escaped_and_has_scopes() -> None:
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
     assert "<caption>times &lt;b&gt;</caption>" in html
-    assert html.count('scope="col"') == 3
+    assert html.count('scope="col"') == 2  # the first column has no head
     assert html.count('scope="row"') == 2
+
+
+def test_a_column_without_a_head_has_no_head_that_says_nothing() -> None:
+    html = Table("sizes", ("", "n"), (("x", "1"),)).html()
+    assert "<thead><tr><td></td><th" in html
+    assert '<th scope="row">x</th>' in html
 
 
 def test_columns_that_say_nothing_are_left_out_but_never_the_first() -> None:

@@ -168,7 +168,7 @@ class Sliders:
             parts += [marker(mark, across(n), up(seconds), colour) for n, seconds in cost.measured.items()]
             end = up(cost.at(counts[-1]))
             parts.append(f'<text x="{RIGHT}" y="{end - 6:.1f}" text-anchor="end">{escape(name)}</text>')
-        moving = f'<g class="fl-here" hidden><path d="M0 {TOP}V{BOTTOM}"/></g>'
+        moving = f'<g class="fl-here" visibility="hidden"><path d="M0 {TOP}V{BOTTOM}"/></g>'
         said = ", ".join(f"{name} {duration(cost.at(10**MOST))}" for name, cost in self.costs.items())
         return (
             f'<svg viewBox="0 0 {WIDE} {TALL}" role="img" aria-label="Time of a step against the number of '

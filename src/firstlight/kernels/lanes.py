@@ -228,7 +228,8 @@ def board(names: list[str]) -> str:
     levels = "".join(table_row((level, "", "")) for level in HEAD[3:])
     return (
         f'<div hidden><div class="fl-controls">{labels}</div>'
-        f'<svg viewBox="0 0 411 80" role="img" aria-label="" font-size="11" fill="currentColor">{HATCH}'
+        '<svg viewBox="0 0 411 80" role="img" aria-label="32 lanes, and the sectors that they ask for" font-size="11" '
+        f'fill="currentColor">{HATCH}'
         '<text x="41" y="25" text-anchor="end">lanes</text><text x="48" y="11">0</text>'
         '<text x="396" y="11" text-anchor="end">31</text><g></g></svg>'
         f'<p class="fl-small">{LEGEND}</p>'
@@ -239,10 +240,10 @@ def board(names: list[str]) -> str:
 
 def table(head: tuple[str, ...], rows: str, label: str) -> str:
     """Write a table that scrolls sideways where it is too wide, with the keyboard too."""
-    cells = "".join(f'<th scope="col">{cell}</th>' for cell in head)
+    cells = "".join(f'<th scope="col">{cell}</th>' if cell else "<td></td>" for cell in head)
     return (
-        f'<div class="fl-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x:auto"><table>'
-        f"<thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table></div>"
+        f'<div class="fl-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x:auto">'
+        f"<table><caption>{label}</caption><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 

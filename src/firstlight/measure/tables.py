@@ -77,7 +77,7 @@ class Table:
 
     def html(self) -> str:
         """The table for a page or notebook; it scrolls sideways where it is too wide, with the keyboard too."""
-        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.head)
+        head = "".join(f'<th scope="col">{escape(cell)}</th>' if cell else "<td></td>" for cell in self.head)
         body = "".join(
             f'<tr><th scope="row">{escape(row[0])}</th>'
             + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])

@@ -33,11 +33,6 @@ RAW = [
     # sphinx-gallery: an attribute that is none, and a place for tags that is on the page several times
     (re.compile(r'(<div class="sphx-glr-thumbcontainer"[^>]*?) tooltip="[^"]*"'), r"\1"),
     (re.compile(r"<div id='sg-tag-list'[^>]*></div>"), ""),
-    # Ours. Where these are written nothing can change without running examples and recording them again.
-    (re.compile(r'<th scope="col"></th>'), "<td></td>"),
-    (re.compile(r'(<g class="[^"]*") hidden>'), r'\1 visibility="hidden">'),
-    (re.compile(r'(<div [^>]*aria-label="([^"]*)"[^>]*><table>)(?!<caption)'), r"\1<caption>\2</caption>"),
-    (re.compile(r'role="img" aria-label=""'), 'role="img" aria-label="32 lanes, and the sectors that they ask for"'),
 ]
 
 

@@ -81,7 +81,7 @@ sphinx_gallery_conf = {
     "capture_repr": ("_repr_html_",),
     "image_scrapers": ("firstlight.sphinxext.timings.scrape", "firstlight.sphinxext.figures.scrape"),
     "ignore_repr_types": r"firstlight\.measure\.bench|matplotlib",
-    "reset_modules": ("matplotlib", "firstlight.sphinxext.figures.reset"),
+    "reset_modules": ("matplotlib", "firstlight.sphinxext.figures.reset", "firstlight.sphinxext.gallery.keep"),
     "reset_modules_order": "before",
     "parallel": False,
     "min_reported_time": 3600,  # the time of a whole script, imports and figures included, is no measurement

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
-from sphinx_gallery._doctree_links import code_links_block
+from sphinx_gallery._doctree_links import CodeLinksTransform, code_links_block
 
 from firstlight.measure.imports import import_nodes, module_file
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
 SHOWN = "firstlight_uses"  # in the metadata of a page of the reference: the pages named on it, for each function
+LAST = 900  # code with links is a node a word: what comes after its making looks at each of them
 MOST = 6  # pages that are named of one function
 
 
@@ -98,7 +99,7 @@ class QuietLinks(SphinxPostTransform):
     links to pass.
     """
 
-    default_priority: ClassVar[int] = 6  # right after sphinx-gallery has set its links
+    default_priority: ClassVar[int] = LAST + 1
     formats = ("html",)
 
     def run(self, **_: object) -> None:
@@ -121,4 +122,5 @@ def setup(app: Sphinx) -> None:
     app.connect("env-get-outdated", read_notes)
     app.connect("autodoc-process-docstring", add_uses, priority=900)  # after napoleon, which rewrites all there is
     app.connect("env-updated", note_imported_names)
+    CodeLinksTransform.default_priority = LAST
     app.add_post_transform(QuietLinks)

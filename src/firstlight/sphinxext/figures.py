@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,11 +48,10 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
         # A page that was once listed without being run left a placeholder, which would be preferred.
         (light.parent / "thumb" / f"{light.stem.rpartition('_')[0]}_thumb.png").unlink(missing_ok=True)
         dark = light.with_stem(light.stem + "_dark")
-        save = partial(fig.savefig, dpi=2 * DPI, transparent=True, pil_kwargs={"method": QUICK})
-        save(light)
+        save(fig, light)
         fig.set_layout_engine("none")  # it is laid out: to do it again takes as long as to draw
         with dark_ink(fig):
-            save(dark)
+            save(fig, dark)
         width = round(fig.get_figwidth() * DPI)
         source = Path(gallery_conf["src_dir"])
         out.append(image("/" + light.relative_to(source).as_posix(), alt, width, "only-light"))
@@ -62,6 +60,16 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
         out.append(".. only:: html\n\n" + "".join(f"    {line}\n" for line in shown_dark.splitlines()))
     plt.close("all")
     return "\n".join(out)
+
+
+def save(fig: Figure, path: Path) -> None:
+    """Draw a figure through which the page shows. Matplotlib's own savefig goes through all of it twice."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    for part in fig.findobj(lambda artist: hasattr(artist, "patch")):
+        part.patch.set(facecolor="none", edgecolor="none")  # type: ignore[attr-defined]
+    fig.set_dpi(2 * DPI)
+    FigureCanvasAgg(fig).print_webp(path, pil_kwargs={"method": QUICK})  # type: ignore[no-untyped-call]
 
 
 def image(uri: str, alt: str, width: int, theme: str) -> str:

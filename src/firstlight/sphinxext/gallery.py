@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,12 @@ def forget_outdated(app: Sphinx) -> None:
         stamp.write_text(now, encoding="utf-8")
 
 
+def keep(*_: object) -> None:
+    """Look for garbage once, and never again among what is left: modules, which sphinx-gallery looks at each time."""
+    gc.collect()
+    gc.freeze()
+
+
 def newest(package: Path) -> float:
     """When a file of ours was last written, added or removed."""
     return max(path.stat().st_mtime for path in package.rglob("*") if "__pycache__" not in path.parts)
@@ -40,3 +47,4 @@ def setup(app: Sphinx) -> None:
     # It imports matplotlib at every build. Its reset before each example does so, too, and that is early enough.
     gen_gallery._import_matplotlib = lambda: None
     app.connect("builder-inited", forget_outdated, priority=100)
+    app.connect("builder-inited", keep, priority=900)

@@ -20,6 +20,9 @@ PASTED = {
     "out of memory": "",
     "coalescing": "tutorials/3_kernels/03_coalescing.html",
     "roofline": "tutorials/2_devices/10_profile_and_roofline.html",
+    "float32 precision": "tutorials/2_devices/09_precision.html",
+    "Transfers": "tutorials/2_devices/05_transfers.html",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has 7.6 GiB": "doctor.html#own-memory",
 }
 
 
@@ -52,6 +55,12 @@ def test_it_works_from_the_first_letter_to_the_page(page) -> None:
     page.wait_for_url("**/doctor.html#*")
 
 
+def test_a_single_result_leads_somewhere(page) -> None:
+    (found,) = search(page, "ru_minflt")
+    page.locator(FOUND).click()
+    page.wait_for_url(f"**/{found.removeprefix('../../')}*")
+
+
 def test_a_place_is_called_by_its_heading(page) -> None:
     search(page, "no kernel image is available")
     assert " > " in page.locator(FOUND).first.inner_text()
@@ -75,7 +84,7 @@ def test_enter_leads_to_all_results(page) -> None:
     search(page, "coalescing")
     page.keyboard.press("Enter")
     page.wait_for_url("**/search.html?q=coalescing")
-    page.locator("#search-results li a").first.wait_for()
+    page.locator("#search-results .search-summary:not(:empty)").wait_for()
     found = page.locator("#search-results li a").evaluate_all("links => links.map(link => link.href)")
     assert any("3_kernels/03_coalescing" in link for link in found)
 

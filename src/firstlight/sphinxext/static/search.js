@@ -5,13 +5,16 @@
     const field = dialog.querySelector("input");
     let typed = field.value;  // Sphinx empties the field when its search is loaded
     let asked;
+    let words = [];
+
+    const root = document.documentElement.dataset.content_root;
 
     const load = name => new Promise((done, failed) => {
         const script = document.createElement("script");
         script.async = false;  // in this order
         script.onload = done;
         script.onerror = failed;
-        script.src = document.documentElement.dataset.content_root + name;
+        script.src = root + name;
         document.head.append(script);
     });
 
@@ -28,7 +31,8 @@
     // A place in a page is called by its heading, too.
     const named = result => {
         const [name, title, anchor] = result;
-        if (result[6] != "index") return result[4];
+        // The name of a file is the word that its page is about: 03_coalescing, 09_precision.
+        if (result[6] != "index") return result[4] + 20 * name.split(/[/_]/).some(part => words.includes(part));
         const page = Search._index.docnames.indexOf(name);
         const heading = Object.entries(Search._index.alltitles)
             .find(([, places]) => places.some(([file, id]) => file == page && "#" + id == anchor));
@@ -38,7 +42,10 @@
 
     const extend = () => {
         const {query} = Search;
-        Search.query = text => query(known(text));
+        Search.query = text => {
+            words = text.toLowerCase().split(/\W+/);
+            return query(known(text));
+        };
         Scorer.score = named;
     };
 
@@ -56,6 +63,12 @@
         field.addEventListener("input", () => typed = field.value);
         field.addEventListener("focus", start, {once: true});
     } else extend();
+
+    // Links start at the root of the site. The theme mends that from the second result on: a single one led nowhere.
+    new MutationObserver(() => dialog.querySelectorAll("#search-results .search a").forEach(link => {
+        const target = link.getAttribute("href");
+        if (!target.startsWith(root)) link.href = root + target;
+    })).observe(dialog, {childList: true, subtree: true});
 
     dialog.addEventListener("keydown", event => {
         const step = {ArrowDown: 1, ArrowUp: -1}[event.key];

@@ -22,7 +22,7 @@ PASTED = {
     "roofline": "tutorials/2_devices/10_profile_and_roofline.html",
     "float32 precision": "tutorials/2_devices/09_precision.html",
     "Transfers": "tutorials/2_devices/05_transfers.html",
-    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has 7.6 GiB": "doctor.html#own-memory",
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has": "doctor.html#own-memory",
 }
 
 

@@ -127,3 +127,20 @@ def test_script_and_notebook_run_where_nothing_else_is(taken, fresh):
     assert len(printed & set(done.stdout.splitlines())) > 1, "they print the same, times apart"
     done = said(fresh, "-c", "import firstlight; print(firstlight.__file__)", cwd=folder)
     assert Path(done.stdout).is_relative_to(Path(fresh).parents[1]), "the first cell installed it"
+
+
+def test_the_doctor_needs_no_more_than_its_download(browser, address, tmp_path):
+    page = browser.new_page()
+    page.goto(f"{address}/doctor.html")
+    with page.expect_download() as download:
+        page.locator("a.fl-offered").click()
+    wheel = tmp_path / download.value.suggested_filename
+    download.value.save_as(wheel)
+    page.close()
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], check=True)
+    python = tmp_path / "bare" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    env = {**os.environ, "PYTHONPATH": str(wheel)}
+    done = subprocess.run([python, "-m", "firstlight", "doctor"], env=env, capture_output=True, text=True)
+    assert "PyTorch is not installed" in done.stdout
+    assert "Diagnosis" in done.stdout
+    assert done.stderr == ""

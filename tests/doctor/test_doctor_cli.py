@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ from firstlight.cli import main
 from firstlight.doctor import case, report
 from firstlight.doctor.cases import cases
 
+PACKAGE = Path(report.__file__).parents[1]
 SCHEMA = Path(report.__file__).with_name("schema.json")
 REWRITE = "import json; from firstlight.doctor.report import schema; print(json.dumps(schema(), indent=1))"
 
@@ -236,6 +238,15 @@ def test_a_terminal_gets_colours_unless_it_does_not_want_them(kept, env, coloure
     assert (b"\x1b[31m\xe2\x9c\x97\x1b[0m" in out) == coloured
     assert (b"\x1b" in out) == coloured
     assert b"Diagnosis: Linux runs the card with nouveau" in out
+
+
+def test_a_wheel_that_nobody_installed_is_enough(tmp_path):
+    wheel = shutil.make_archive(str(tmp_path / "firstlight"), "zip", PACKAGE.parent, PACKAGE.name)
+    done = firstlight("doctor", "--json", PYTHONPATH=wheel)
+    assert done.stderr == b""
+    torch = json.loads(done.stdout)["facts"]["torch"]
+    assert torch["version"]
+    assert "failed" not in torch
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")

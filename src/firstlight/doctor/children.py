@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 GRACE = 3.0  # seconds in which a process that was stopped has to end
@@ -18,12 +18,12 @@ RUNNING: set[subprocess.Popen[bytes]] = set()
 
 def in_child(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, Any]:
     """Run a probe, and return what it found out before it ended, however it ended."""
-    script = str(Path(__file__).with_name("probes.py"))
+    code = files("firstlight.doctor").joinpath("probes.py").read_text("utf-8")  # no path: it may lie in a wheel
     flags = "-P" if probe in ("torch", "numba") else "-PS"  # without packages Python starts sooner
     try:
         # In a session of its own, so that what it started dies with it.
         child = subprocess.Popen(
-            [sys.executable, flags, script, probe, str(seconds)],
+            [sys.executable, flags, "-c", code, probe, str(seconds)],
             env=dict(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

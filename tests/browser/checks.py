@@ -36,7 +36,7 @@ THIN = """
 """
 STOPS = """
 () => [...document.querySelectorAll("pre, .cell_output > .output, .pst-scrollable-table-container")]
-    .every(one => one.scrollWidth <= one.clientWidth || one.tabIndex === 0)
+    .every(one => one.tabIndex === 0 || one.scrollWidth <= one.clientWidth && one.scrollHeight <= one.clientHeight)
 """
 AXE = """
 async rules => {

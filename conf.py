@@ -129,6 +129,8 @@ if repository.count("/") == 1:
     html_baseurl = html_baseurl or (f"https://{pages}/" if name.lower() == pages else f"https://{pages}/{name}/")
     html_theme_options["use_edit_page_button"] = True
     html_context |= {"github_user": owner, "github_repo": name, "edit_page_provider_name": "GitHub"}
+    if os.environ.get("GITHUB_REPOSITORY"):  # its deployment puts the notebooks on a branch: Colab opens no others
+        html_context["notebooks"] = f"https://colab.research.google.com/github/{repository}/blob/notebooks"
     # A tutorial's page is made from its script, and a chapter's from the header of its folder.
     html_context["edit_page_url_template"] = (
         "https://github.com/{{ github_user }}/{{ github_repo }}/edit/main/"

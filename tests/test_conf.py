@@ -202,6 +202,14 @@ def test_address_of_the_site(monkeypatch, environment, expected):
     assert runpy.run_path(str(ROOT / "conf.py"))["html_baseurl"] == expected
 
 
+def test_where_the_deployment_puts_notebooks_on_a_branch_they_open_in_colab(online):
+    folder, _ = online
+    page = (folder / "build/html/tutorials/1_setup/02_index.html").read_text(encoding="utf-8")
+    address = "https://colab.research.google.com/github/someone/their-fork/blob/notebooks/1_setup/02_index.ipynb"
+    assert page.count(f'href="{address}"') == 1
+    assert "Upload notebook" not in page
+
+
 def wheel_of(folder):
     """Where a downloaded script takes our package from."""
     script = (folder / "build/html/downloads/1_setup/02_index.py").read_text(encoding="utf-8")

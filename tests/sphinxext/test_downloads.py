@@ -116,6 +116,7 @@ def test_where_the_address_is_known_single_files_fetch_the_wheel_and_the_archive
         assert f'"./{WHEEL}"' in first_code(json.loads(archive.read("1_part/01_add.ipynb")))
     page = changed.read("html/tutorials/1_part/01_add.html")
     assert "from this site" in page
+    assert "Upload notebook" in page
     assert "beside them" not in page
 
 

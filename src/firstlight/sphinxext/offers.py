@@ -43,7 +43,7 @@ The first code cell of the notebook installs the same where you run the notebook
 
 .. only:: served
 
-   Both fetch ``firstlight`` from this site. In Google Colab, choose *File*, *Upload notebook*.
+   Both fetch ``firstlight`` from this site. {colab}
 
 .. only:: not served
 
@@ -51,6 +51,10 @@ The first code cell of the notebook installs the same where you run the notebook
 
 Without uv, and for the PyTorch that fits your GPU, see :doc:`/install`.
 """
+
+COLAB = """\
+You can `open the notebook in Google Colab <{}>`__, where *Runtime*, *Change runtime type* gives it a GPU."""
+UPLOAD = "In Google Colab, choose *File*, *Upload notebook*."
 
 CHAPTER = """
 Run it yourself
@@ -80,8 +84,10 @@ def offer_on_page(app: Sphinx, docname: str, source: list[str]) -> None:
         case ["tutorials", chapter, "index"]:
             source[0] += CHAPTER.format(chapter=chapter)
         case ["tutorials", chapter, page] if Path(app.srcdir, f"{docname}.py").exists():
+            notebooks = app.config.html_context.get("notebooks")
+            colab = COLAB.format(f"{notebooks}/{chapter}/{quote(page)}.ipynb") if notebooks else UPLOAD
             names = {"chapter": chapter, "page": page, "wheel": WHEEL, "script": shlex.quote(f"{page}.py")}
-            source[0] = BOTTOM.sub("", TOP.sub("", source[0])) + "\n" + PAGE.format(**names)
+            source[0] = BOTTOM.sub("", TOP.sub("", source[0])) + "\n" + PAGE.format(colab=colab, **names)
 
 
 def offer(app: Sphinx, env: BuildEnvironment) -> list[str]:

@@ -59,6 +59,7 @@ def test_a_single_result_leads_somewhere(page) -> None:
     (found,) = search(page, "ru_minflt")
     page.locator(FOUND).click()
     page.wait_for_url(f"**/{found.removeprefix('../../')}*")
+    assert page.locator("h1").inner_text().startswith("What does a trip to the GPU cost?")
 
 
 def test_a_place_is_called_by_its_heading(page) -> None:

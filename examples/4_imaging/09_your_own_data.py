@@ -155,13 +155,26 @@ if your_file is None:
 # -----------------------
 #
 # The image must be wider than all that is bright, for a fit puts every bit of flux
-# somewhere. So look first at all that your shortest baseline can see. The shorter
-# quarter of the baselines will do: a blurred image of few pixels.
+# somewhere. It must not be much wider either: pixels are kept positive, so each empty
+# one keeps a little of the noise as flux, and there can be ten thousand of them. So
+# look first, coarsely, at all that your shortest baseline can see: the shorter quarter
+# of the baselines makes a blurred image of few pixels. The fit, which the next section
+# explains, takes the ripples of the dirty image out of it. What is brighter than a
+# tenth of the peak is the source. The field is three times as wide, and no narrower
+# than it takes to hold a source that is not in the middle.
 
 import textwrap
+from functools import partial
 
-from firstlight.imaging import DirtyImager, GridCoords, check_image_grid, suggest_grid
+import torch
+from torch.nn.functional import softplus
+
+from firstlight import Bench, best_device
+from firstlight.imaging import DirtyImager, ExactLikelihood, GridCoords, GriddedNet
+from firstlight.imaging import check_image_grid, fit, fit_beam, losses, suggest_grid
 from firstlight.imaging.adjust import select_baselines
+
+briggs = {"weighting": "briggs", "robust": 0.5}
 
 
 def flat(seen):
@@ -176,20 +189,68 @@ def dirty_image(seen, coords, **weighting):
     return [image[0] for image in imager.get_dirty_image(**weighting)]
 
 
-short = select_baselines(seen, longest=np.quantile(lengths.max(axis=0), 0.25))
-wide = suggest_grid(short)
-wide_image, _ = dirty_image(short, wide, weighting="natural")
+# %%
 
-field = 5.4 if your_file is None else None  # arcsec; None takes all
-coords = suggest_grid(seen, field)
+
+class Imaging:
+    """Data and grid, and what a fit needs: a dark image to start from, and λ."""
+
+    def __init__(self, seen, coords):
+        self.seen, self.coords = seen, coords
+        self.dirty, psf = dirty_image(seen, coords, **briggs)
+        self.beam = fit_beam(psf, coords.cell_size)
+        self.brightest = float(self.dirty.max()) / self.beam.area  # Jy/arcsec²
+        self.noise = seen.weight.sum() ** -0.5  # Jy/beam, with natural weights
+        count = int((seen.weight > 0).sum())
+        self.tv = coords.cell_size**2 / self.noise / count, losses.TV_image
+
+    def model(self, on):
+        dark = torch.full((1, self.coords.npix, self.coords.npix), -0.02)
+        positive = partial(bent, brightest=self.brightest)
+        return GriddedNet(self.coords, base_cube=dark, pixel_mapping=positive).to(on)
+
+    def likelihood(self, on):
+        grid = self.coords.cell_size, self.coords.npix
+        return ExactLikelihood(*flat(self.seen), *grid, device=on)
+
+
+def bent(parameter, brightest):
+    return brightest * softplus(parameter, beta=300)
+
+
+# %%
+
+how = {"optimizer": "lbfgs", "lambdas": "exact", "max_iter": 200, "progress": False}
+how |= {"tolerance": 1e-3, "check_every": 10}
+
+
+def source_field(seen):
+    """Three times what is brighter than a tenth of the peak; and the wide image."""
+    reach = np.quantile(np.hypot(seen.uu, seen.vv).max(axis=0), 0.25)
+    short = select_baselines(seen, longest=reach)
+    rough = Imaging(short, suggest_grid(short))
+    model, data = rough.model("cpu"), rough.likelihood("cpu")
+    image = fit(model, data, losses={"tv": rough.tv}, **how).image[0]
+    bright = np.nonzero((image > 0.1 * image.max()).numpy())
+    offsets = [axis - rough.coords.npix / 2 for axis in bright]
+    widths = [3 * (np.ptp(axis) + 1) for axis in offsets]
+    reaches = [2.2 * np.abs(axis).max() for axis in offsets]
+    field = max(*widths, *reaches) * rough.coords.cell_size
+    return min(field, rough.coords.npix * rough.coords.cell_size), rough
+
+
+field = None  # or the width in arcsec, of your own choice
+advised, rough = source_field(seen)
+wide, wide_image = rough.coords, dirty_image(rough.seen, rough.coords)[0]
+coords = suggest_grid(seen, field or advised)
 print(f"{coords}, of {wide.npix * wide.cell_size:.1f} arcsec that can be seen\n")
 for finding in check_image_grid(seen, coords):
     print(textwrap.fill(str(finding), 84, subsequent_indent="    "))
 
 # %%
-# ``field`` is a second line that you may change: ``None`` is never too small, but wider
-# than most sources need. ``suggest_grid`` takes three cells for the finest fringe; the
-# rest says in numbers what your grid, channels and integrations cost.
+# ``field`` is a second line that you may change. ``suggest_grid`` takes three cells for
+# the finest fringe; the rest says in numbers what your grid, channels and integrations
+# cost.
 #
 # The fit
 # -------
@@ -200,39 +261,14 @@ for finding in check_image_grid(seen, coords):
 # on your pixels. But there is a scale. Noise alone gives the reduced :math:`\chi^2` a
 # slope of :math:`a \sqrt{\sum w} / N` along each pixel of area *a*. Start there, then
 # try others. Pixels are kept positive, and counted in units of your brightest, so that
-# a faint source is no harder to fit.
-
-import torch
-from torch.nn.functional import softplus
-
-from firstlight import Bench, best_device
-from firstlight.imaging import ExactLikelihood, GriddedNet, fit, fit_beam, losses
+# a faint source is no harder to fit. They start dark: a fit that stops early leaves
+# where it was what the data do not mind.
 
 device = best_device()
-briggs = {"weighting": "briggs", "robust": 0.5}
-dirty, dirty_beam = dirty_image(seen, coords, **briggs)
-beam = fit_beam(dirty_beam, coords.cell_size)
-brightest = float(dirty.max()) / beam.area  # Jy/arcsec²
-noise = seen.weight.sum() ** -0.5  # Jy/beam, with natural weights
-tv = coords.cell_size**2 / noise / count, losses.TV_image
-
-# %%
-
-
-def make_model(on):
-    zeros = torch.zeros(1, coords.npix, coords.npix)
-    positive = {"pixel_mapping": lambda x: brightest * softplus(x, beta=300)}
-    return GriddedNet(coords, base_cube=zeros, **positive).to(on)
-
-
-def set_up(on):
-    return ExactLikelihood(*flat(seen), coords.cell_size, coords.npix, device=on)
-
-
-likelihood = set_up(device)
-how = {"optimizer": "lbfgs", "lambdas": "exact", "max_iter": 200, "progress": False}
-how |= {"tolerance": 1e-3, "check_every": 10}
-found = fit(make_model(device), likelihood, losses={"tv": tv}, **how)
+imaging = Imaging(seen, coords)
+dirty, beam, noise, tv = imaging.dirty, imaging.beam, imaging.noise, imaging.tv
+likelihood = imaging.likelihood(device)
+found = fit(imaging.model(device), likelihood, losses={"tv": tv}, **how)
 image = found.image.cpu().double()
 print(found)
 
@@ -240,12 +276,37 @@ print(found)
 # Judge it: by the reduced :math:`\chi^2`, near 1 if the weights are right; by the flux,
 # near what the shortest baselines see; and by what is *left over*, data less model, as
 # a dirty image. That should be noise: hardly above 4 times its size, without a pattern.
+# The flux is the one to look at first: too much of it changes neither of the others.
+
+
+def short_flux(seen):
+    """Give the flux that the shortest baselines see, up to twice the least, and σ."""
+    lengths = np.where(seen.flagged, np.inf, np.hypot(seen.uu, seen.vv))
+    near = lengths <= 2 * lengths.min()
+    weight, power = seen.weight[near], np.abs(seen.data[near]) ** 2
+    noise = 2 * near.sum() / weight.sum()  # its power adds to that of the sky
+    flux = max(np.average(power, weights=weight) - noise, 0) ** 0.5
+    return flux, weight.sum() ** -0.5
+
+
+def flux_beside_short(flux, seen):
+    least, error = short_flux(seen)
+    said = f"flux {flux:.4g} Jy; the shortest baselines see {least:.4g} ± {error:.1g}"
+    if abs(flux - least) > 0.15 * least + 3 * error:
+        said += (
+            "\nWARNING: they differ. Try a narrower field; if chi² is high, a wider one"
+        )
+    return said
+
+
+# %%
+
 
 rest = likelihood.residuals(found.image).cpu().numpy().reshape(seen.data.shape)
 residual = replace(seen, data=rest)
 left = dirty_image(residual, coords, weighting="natural")[0] / noise
 print(f"reduced chi² {found.terms['chi2']:.3f}, of {count:,} visibilities")
-print(f"flux {found.flux[-1, 0]:.3f} Jy")
+print(flux_beside_short(float(found.flux[-1, 0]), seen))
 print(f"left over: up to {np.abs(left).max():.1f} times the noise")
 if your_file is None:
     truth = torch.from_numpy(sky_image(sky, coords.cell_size, coords.npix))
@@ -472,7 +533,7 @@ bench.time("dirty image", lambda: dirty_image(seen, coords, **briggs))
 
 
 def step_on(on):
-    net, data = make_model(on), set_up(on)
+    net, data = imaging.model(on), imaging.likelihood(on)
 
     def one_step():
         net()
@@ -486,7 +547,7 @@ places = {"CPU": torch.device("cpu")}
 if device.type != "cpu":
     places["GPU"] = device
 for name, on in places.items():
-    bench.time(f"set-up, {name}", set_up, on, device=on)
+    bench.time(f"set-up, {name}", imaging.likelihood, on, device=on)
     bench.time(f"step, {name}", step_on(on), n=coords.npix**2, device=on)
 bench.show()
 

@@ -165,6 +165,22 @@ def test_an_environment_that_no_process_can_have_is_told(env, why):
     assert why in failed
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+@pytest.mark.parametrize("probe", ["cuda", "torch"])
+def test_a_python_without_p_keeps_the_current_folder_out(driver, tmp_path, monkeypatch, probe):
+    python = tmp_path / "python3.10"
+    python.write_text(f'#!/bin/sh\ncase "$1" in -*P*) exit 2;; esac\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    for name in ("json", "torch"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('taken from the current folder')")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/torch.py").write_text("raise ImportError('none')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", str(python))
+    found = in_child(probe, driver() | {"PYTHONPATH": str(tmp_path / "elsewhere")}, LONG)
+    assert (found["init"] == 0) if probe == "cuda" else found == {"error": "ImportError: none"}
+
+
 TORCHES = {
     "print('hello'); print('[1]'); print('5'); import os; os._exit(3)": "ended with 3: 5",
     "import os; os._exit(0)": "ended with 0: it said nothing",

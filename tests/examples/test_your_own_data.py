@@ -13,9 +13,10 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from firstlight.imaging import Ring, read_image, write_uvfits
+from firstlight.imaging import Ring, fit, read_image, suggest_grid, write_uvfits
 from firstlight.imaging.npz import write_npz
 from firstlight.imaging.observe import channels, join_windows, observe, uv_track, with_noise
+from firstlight.imaging.skies import protoplanetary_disk
 from firstlight.imaging.tracks import alma_antennas
 
 PAGE = "4_imaging/09_your_own_data.py"
@@ -114,6 +115,19 @@ def test_the_fit_is_near_the_truth_and_leaves_noise(page):
     assert page["found"].flux[-1, 0] == pytest.approx(0.29, rel=0.05)
     assert page["off_by"] < 0.15
     assert np.abs(page["left"]).max() < 6
+
+
+def test_positive_noise_is_not_taken_for_flux(page):
+    sky = protoplanetary_disk(0.2, size=0.7, east=0.3, north=-0.2)  # 2.1 arcsec across
+    track = uv_track(hour_angles=(-0.5, 0.5), n_times=8)
+    seen = with_noise(observe(sky, track, channels(230e9, 1e7, 1)), 0.009, seed=2)
+    advised, _ = page["source_field"](seen)
+    assert 1.5 * 2.1 < advised < 3 * 2.1
+    imaging = page["Imaging"](seen, suggest_grid(seen, advised))
+    found = fit(imaging.model("cpu"), imaging.likelihood("cpu"), losses={"tv": imaging.tv}, **page["how"])
+    assert found.flux[-1, 0] == pytest.approx(0.2, rel=0.05)
+    assert "WARNING" not in page["flux_beside_short"](float(found.flux[-1, 0]), seen)
+    assert "WARNING" in page["flux_beside_short"](0.44, seen)  # as of the whole field that the antennas see
 
 
 def test_the_wrong_sign_has_the_same_chi_squared_and_the_turned_image(page):

@@ -57,6 +57,18 @@ def test_at_the_cells_they_are_those_of_the_grid_in_packed_order():
     torch.testing.assert_close(loose, packed, rtol=0, atol=1e-12 * packed.abs().max().item())
 
 
+def test_what_a_model_shows_moves_with_it():
+    net = model_of(*RINGS)
+    net()
+    image, vis = net.icube.sky_cube, net.fcube.ground_vis
+    net.float()
+    torch.testing.assert_close(net.icube.sky_cube, image.float())
+    torch.testing.assert_close(net.fcube.ground_vis, vis.to(torch.complex64))
+    assert set(net.state_dict()) == {"bcube.image"}
+    net.to("meta")  # a device that every machine has
+    assert {part.device.type for part in (net.icube.sky_cube, net.icube.flux, net.fcube.vis)} == {"meta"}
+
+
 def test_gradients_reach_the_parameters():
     start = torch.from_numpy(RNG.normal(size=(1, 8, 8)))
     net = GriddedNet(GridCoords(0.05, 8), base_cube=start)

@@ -19,11 +19,11 @@ RUNNING: set[subprocess.Popen[bytes]] = set()
 def in_child(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, Any]:
     """Run a probe, and return what it found out before it ended, however it ended."""
     code = files("firstlight.doctor").joinpath("probes.py").read_text("utf-8")  # no path: it may lie in a wheel
-    flags = "-P" if probe in ("torch", "numba") else "-PS"  # without packages Python starts sooner
+    flags = [] if probe in ("torch", "numba") else ["-S"]  # without packages Python starts sooner
     try:
         # In a session of its own, so that what it started dies with it.
         child = subprocess.Popen(
-            [sys.executable, flags, "-c", code, probe, str(seconds)],
+            [sys.executable, *flags, "-c", code, probe, str(seconds)],
             env=dict(env),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,

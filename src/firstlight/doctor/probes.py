@@ -1,11 +1,16 @@
 """What is asked of drivers and libraries, in a process of its own: any of them can hang, crash or poison the process.
 
-``python -P probes.py NAME`` writes one JSON object a line, each with more facts than the line before, so that what was
+``python probes.py NAME`` writes one JSON object a line, each with more facts than the line before, so that what was
 found out before a crash is not lost, and "end" if all was asked. Whatever else a library prints goes to the standard
 error.
 """
 
 from __future__ import annotations
+
+import sys
+
+if not sys.path[0]:
+    del sys.path[0]  # nothing comes from the current folder; Python 3.10 does not know -P, which says so
 
 import ctypes
 import gc
@@ -13,7 +18,6 @@ import importlib
 import json
 import os
 import signal
-import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress

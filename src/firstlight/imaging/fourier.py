@@ -22,7 +22,8 @@ class FourierCube(nn.Module):
     def __init__(self, coords: GridCoords) -> None:
         super().__init__()
         self.coords = coords
-        self._vis: torch.Tensor | None = None
+        self._parts: torch.Tensor | None  # real and imaginary: a change of precision must not drop the second
+        self.register_buffer("_parts", None, persistent=False)  # a buffer moves with the model
 
     def forward(self, packed_cube: torch.Tensor) -> torch.Tensor:
         """Return the visibilities of a packed cube, packed too: (nchan, npix, npix), in Jy."""
@@ -32,16 +33,17 @@ class FourierCube(nn.Module):
                 f"got {tuple(packed_cube.shape)}"
             )
         # Not every FFT takes a cube without channels.
-        vis = torch.fft.fftn(packed_cube, dim=(-2, -1)) if packed_cube.numel() else packed_cube + 0j
-        self._vis = self.coords.cell_size**2 * vis
-        return self._vis
+        transform = torch.fft.fftn(packed_cube, dim=(-2, -1)) if packed_cube.numel() else packed_cube + 0j
+        vis = self.coords.cell_size**2 * transform
+        self._parts = torch.view_as_real(vis)
+        return vis
 
     @property
     def vis(self) -> torch.Tensor:
         """The visibilities of the last forward pass, packed."""
-        if self._vis is None:
+        if self._parts is None:
             raise RuntimeError("there are no visibilities yet: call the model, or this module with a cube, first")
-        return self._vis
+        return torch.view_as_complex(self._parts)
 
     @property
     def ground_vis(self) -> torch.Tensor:

@@ -114,7 +114,8 @@ class ImageCube(nn.Module):
     def __init__(self, coords: GridCoords, nchan: int = 1) -> None:
         super().__init__()
         self.coords, self.nchan = coords, nchan
-        self._cube: torch.Tensor | None = None
+        self._cube: torch.Tensor | None
+        self.register_buffer("_cube", None, persistent=False)  # a buffer moves with the model
 
     def forward(self, packed_cube: torch.Tensor) -> torch.Tensor:
         """Keep the cube, and pass it on."""

@@ -294,7 +294,7 @@ def flux_beside_short(flux, seen):
     said = f"flux {flux:.4g} Jy; the shortest baselines see {least:.4g} ± {error:.1g}"
     if abs(flux - least) > 0.15 * least + 3 * error:
         said += (
-            "\nWARNING: they differ. Try a narrower field; if chi² is high, a wider one"
+            "\nWARNING: they differ: try a narrower field (or wider, if chi² is high)"
         )
     return said
 

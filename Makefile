@@ -2,14 +2,16 @@
 PYTHON ?= python3
 NOX = @$(PYTHON) tools/in_env.py nox --session
 
-.PHONY: docs docs-live test lint types links browser record bench clean
+.PHONY: docs docs-live test test-all lint types links browser record bench clean
 
 docs:  ## the whole site into build/html; one page: make docs PAGE=2_devices/04
 	$(NOX) docs -- $(PAGE)
 docs-live:  ## rebuild and reload at every save
 	$(NOX) docs-live
-test:  ## the tests
+test:  ## the tests that take minutes
 	$(NOX) tests
+test-all:  ## all of them
+	$(NOX) tests -- --all
 lint types links browser record bench:
 	$(NOX) $@
 clean:  ## everything that a build made; the environment stays

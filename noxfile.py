@@ -42,8 +42,13 @@ def docs_live(session: nox.Session) -> None:
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the tests."""
-    run(session, "python", "-m", "pytest", *session.posargs)
+    """Run the quick tests, without pages that were green as they are now; all tests: nox -s tests -- --all."""
+    what = session.posargs or ["--changed"]
+    if "--all" in what:
+        what = ["-m", "", *(argument for argument in what if argument != "--all")]
+    # One worker tests a file, for what its tests share. Each has one thread, or they would wait for each other.
+    session.env.update(dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
+    run(session, "python", "-m", "pytest", "-n", "auto", "--dist", "loadfile", *what)
 
 
 @nox.session

@@ -1,6 +1,7 @@
-"""Every example runs as a plain script, as a reader who downloads it would run it."""
+"""What holds of every page: its run, with its tests beside it, is in conftest.py."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,36 +11,35 @@ import pytest
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*/[0-9][0-9]_*.py"))
 QUICKLY = """
-import runpy, sys, warnings
+import runpy, sys
 from firstlight import Bench
 Bench.__init__.__defaults__ = (0.4,)
 runpy.run_path(sys.argv[1], run_name="__main__")
 """
 
 
-def test_there_are_examples() -> None:
-    assert len(SCRIPTS) >= 2
+def test_every_page_is_run_by_its_tests() -> None:
+    files = [path.read_text(encoding="utf-8") for path in Path(__file__).parent.glob("test_*.py")]
+    run = {name for text in files if "(page" in text for name in re.findall('^PAGE = "(.+)"$', text, re.MULTILINE)}
+    assert run
+    assert run == {script.relative_to(EXAMPLES).as_posix() for script in SCRIPTS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_script(script: Path, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", QUICKLY, str(script)],
-        cwd=tmp_path,
-        env={**os.environ, "MPLBACKEND": "Agg"},
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-    )
+def test_a_page_is_a_script_that_runs_by_itself(script: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-W", "error", "-c", QUICKLY, str(script)]
+    env = {**os.environ, "MPLBACKEND": "Agg"}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert "Three lines" in script.read_text(encoding="utf-8")
-    assert list(tmp_path.iterdir()) == []  # a script leaves nothing behind
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
 def test_cells_are_short_and_lines_fit(script: Path) -> None:
     text = script.read_text(encoding="utf-8")
+    assert "Three lines" in text
     too_long = [line for line in text.splitlines() if len(line) > 88 and "://" not in line]
     assert not too_long
     for cell in text.split("\n# %%")[1:]:

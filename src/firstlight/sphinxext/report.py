@@ -146,6 +146,19 @@ def on_page(costs: list[Cost], since: float) -> str:
     return f"<p>{' '.join([machine, *summary(costs)])}</p>\n{html}"
 
 
+def in_parts(marks: dict[str, float], end: float) -> str:
+    """The seconds of a build's parts, each of which begins at its mark.
+
+    Examples
+    --------
+    >>> in_parts({"start": 10.0, "examples": 12.5, "reading": 40.0}, 41.0)
+    'Seconds: start 2.5, examples 27.5, reading 1.0; together 31.0.'
+    """
+    ends = [*list(marks.values())[1:], end]
+    parts = (f"{name} {stop - start:.1f}" for (name, start), stop in zip(marks.items(), ends, strict=True))
+    return f"Seconds: {', '.join(parts)}; together {end - next(iter(marks.values())):.1f}."
+
+
 def report(app: Sphinx, error: Exception | None, since: float) -> None:
     """Fill in the page and print the short form, if anything was written since the last time."""
     builder = app.builder
@@ -164,6 +177,16 @@ def report(app: Sphinx, error: Exception | None, since: float) -> None:
 
 
 def setup(app: Sphinx) -> None:
-    """Report at the very end, when others have done what they do to written pages."""
+    """Report at the very end, when others have done what they do to written pages; note when each part begins."""
     since = time.time()
-    app.connect("build-finished", lambda app, error: report(app, error, since), priority=950)
+    marks = {"start": since}
+
+    def finish(app: Sphinx, error: Exception | None) -> None:
+        report(app, error, since)
+        logger.info(in_parts(marks, time.time()))
+
+    begins = {"builder-inited": "examples", "env-before-read-docs": "reading", "write-started": "writing"}
+    for event, part in begins.items():
+        app.connect(event, lambda *_, part=part: marks.setdefault(part, time.time()), priority=1)
+    app.connect("build-finished", lambda *_: marks.setdefault("finishing", time.time()), priority=1)
+    app.connect("build-finished", finish, priority=950)

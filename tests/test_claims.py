@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from firstlight.measure.specs import spec
@@ -17,19 +17,25 @@ sys.path.insert(0, str(ROOT / "docs"))
 import claims  # noqa: E402
 
 NAMES = [row.judge.__name__ for row in claims.ROWS]
+SLOW = ("doubles", "fits", "iris", "lock", "toolkit")
 
 
 def judged(name: str) -> tuple[str, str]:
     return claims.ROWS[NAMES.index(name)].judge()
 
 
-@pytest.mark.parametrize("row", claims.ROWS, ids=NAMES)
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
+        for row, name in zip(claims.ROWS, NAMES, strict=True)
+    ],
+)
 def test_claim_is_judged_by_a_test_that_runs(row: claims.Row) -> None:
     found, evidence = row.judge()
     assert found in claims.VERDICTS
     assert re.search(r"\d|`", evidence), "no evidence: a number, or what was said"
     assert "|" not in row.says + row.test + evidence, "it would end a cell of the table"
-    assert evidence.endswith(".")
     assert row.source in claims.SOURCES
 
 
@@ -53,13 +59,9 @@ def test_true_claim_would_be_found_true(monkeypatch: pytest.MonkeyPatch) -> None
     assert [judged(name)[0] for name in ("gpu_add", "torch_matvec", "ten_products")] == ["true"] * 3
 
 
-def test_lock_is_missed_where_it_is_kept() -> None:
-    kept = claims.turns_during(lambda: sum(range(3_000_000)))
-    given = claims.turns_during(lambda: np.linalg.svd(np.ones((701, 701))))
-    assert given > kept
-
-
-def test_table_is_one_row_a_claim() -> None:
+def test_table_is_one_row_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged = [replace(row, judge=lambda: ("true", "`5`.")) for row in claims.ROWS]
+    monkeypatch.setattr(claims, "ROWS", judged)
     lines = claims.table(claims.TEXTBOOK).splitlines()
     assert len(lines) == 2 + sum(row.source == claims.TEXTBOOK for row in claims.ROWS)
     assert {line.count("|") for line in lines} == {4}

@@ -84,7 +84,7 @@ def test_a_driver_that_counts_gpus_but_cannot_start_gives_none(monkeypatch):
 def test_best_device_counts_within_the_best_kind(fake, kind):
     fake(kind, {}, {})
     assert [str(best_device(index)) for index in (0, 1)] == [f"{kind}:0", f"{kind}:1"]
-    with pytest.raises(ValueError, match=rf"best_device\(2\).*there is {kind}:0, {kind}:1;.*has.*cpu"):
+    with pytest.raises(ValueError, match=rf"best_device\(2\).*{kind}:0, {kind}:1;.*cpu"):
         best_device(2)
 
 
@@ -95,19 +95,19 @@ def test_mps_is_best_where_it_is_the_only_accelerator(monkeypatch):
 
 def test_without_accelerators_only_index_0_exists():
     assert best_device() == torch.device("cpu")
-    with pytest.raises(ValueError, match=r"best_device\(1\): no such device.*there is cpu;"):
+    with pytest.raises(ValueError, match=r"best_device\(1\).*cpu"):
         best_device(1)
 
 
 def test_index_does_not_count_from_the_end(fake):
     fake("cuda", H200, H200)
-    with pytest.raises(ValueError, match=r"best_device\(-1\): no such device"):
+    with pytest.raises(ValueError, match=r"best_device\(-1\)"):
         best_device(-1)
 
 
 @pytest.mark.parametrize("index", [True, False, 0.0, "0", "cuda:0", None])
 def test_index_must_be_a_whole_number(index):
-    with pytest.raises(TypeError, match=f"whole number.*not {index!r}"):
+    with pytest.raises(TypeError, match=repr(index)):
         best_device(index)
 
 
@@ -151,7 +151,7 @@ def test_index_counts_within_what_the_variable_leaves(fake, monkeypatch):
     monkeypatch.setenv(devices.VARIABLE, "cuda")
     assert str(best_device(1)) == "cuda:1"
     monkeypatch.setenv(devices.VARIABLE, "cuda:1")
-    with pytest.raises(ValueError, match=r"best_device\(1\).*FIRSTLIGHT_DEVICE='cuda:1', there is cuda:1;"):
+    with pytest.raises(ValueError, match=r"best_device\(1\).*FIRSTLIGHT_DEVICE='cuda:1'"):
         best_device(1)
 
 

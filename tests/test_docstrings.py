@@ -31,7 +31,13 @@ NOT_RUN = {
 }
 
 
-@pytest.mark.parametrize("name", WITH_EXAMPLES)
+@pytest.mark.parametrize(
+    "name",  # the doctor's facts are those of this machine, with the real PyTorch in a process of its own
+    [
+        pytest.param(name, marks=[pytest.mark.slow] if name == "firstlight.doctor.facts" else [])
+        for name in WITH_EXAMPLES
+    ],
+)
 def test_examples_are_true(name, monkeypatch):
     monkeypatch.chdir(ROOT)  # some read a record
     monkeypatch.setattr(sys, "argv", sys.argv)  # some run a script

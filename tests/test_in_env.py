@@ -70,6 +70,7 @@ def test_an_old_python_gets_as_far_as_the_message(tmp_path, monkeypatch):
     assert not in_env.ENV.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["3.7", "3.8", "3.9", "3.10"])
 def test_a_real_old_python_says_so(version, tmp_path):
     old = f"python{version}"

@@ -238,34 +238,43 @@ def test_of_two_causes_the_one_that_is_in_the_way_first_leads(
     assert codes(on(base, change)) == expected
 
 
+def test_what_is_in_the_way_first_leads_though_what_comes_later_is_surer() -> None:
+    numba = case("numba-without-toolkit").facts.content()["numba"]
+    report = examine(Facts.of(case("address-space-limit").facts.content() | {"numba": numba}))
+    assert codes(report) == ["address-space-limit", "numba-without-toolkit"]
+    assert [finding.seen.certainty for finding in report.findings][:2] == ["likely", "certain"]
+
+
 def fix(report: Report) -> list[str]:
     return list(report.findings[0].seen.fix)
 
 
 def test_on_a_cluster_only_the_administrators_are_told_to_use_sudo() -> None:
     steps = fix(on("driver-half-updated", {"env": {"SLURM_JOB_ID": "7"}}))
-    assert "only the administrators of the cluster" in steps[0]
-    assert "two halves no longer fit" in steps[0]
+    assert "administrators" in steps[0]
     assert steps.index("$ sbatch --exclude=$(hostname -s) JOB_SCRIPT") < steps.index("$ sudo reboot")
 
 
 def test_what_you_can_do_yourself_on_a_cluster_comes_before_the_administrators() -> None:
     steps = fix(on("exclusive-card", {"system": {"commands": ["sbatch"]}}))
-    asked = next(number for number, step in enumerate(steps) if "only the administrators" in step)
+    asked = next(number for number, step in enumerate(steps) if "administrators" in step)
     assert steps.index("$ kill PID") < asked
     assert not any("--exclude" in step for step in steps)  # this is no job
 
 
 def test_who_may_not_use_sudo_is_told_whom_to_ask_and_nobody_else() -> None:
-    words = "If you may not use sudo, or others work on the machine, send this text to whoever looks after it."
-    assert fix(on("nouveau"))[-1] == words
+    words = fix(on("nouveau"))[-1]
+    assert "sudo" in words
+    assert not words.startswith("$ ")
     assert words not in fix(on("nouveau", {"system": {"root": True}}))
     assert words not in fix(on("cpu-wheel"))
     assert words not in fix(on("linux-driver-in-wsl"))
 
 
 def test_a_driver_is_not_to_be_installed_in_a_container() -> None:
-    assert "Do this there, not in here" in fix(on("nouveau", {"system": {"container": "docker"}}))[0]
+    outside, inside = fix(on("nouveau")), fix(on("nouveau", {"system": {"container": "docker"}}))
+    assert inside[0] not in outside
+    assert not inside[0].startswith("$ ")  # it says where to do the rest
 
 
 @pytest.mark.parametrize(
@@ -301,10 +310,3 @@ def test_a_module_that_the_distribution_signed_is_not_blamed_on_secure_boot() ->
     there = {"on_disk": "/lib/modules/6.8.0-85-generic/kernel/nvidia-580/nvidia.ko"}
     report = on("module-not-loaded", {"system": {"secure_boot": True}, "kernel": there})
     assert codes(report) == ["module-not-loaded"]
-
-
-def test_without_a_kernel_run_nothing_is_said_to_compute() -> None:
-    told = on("healthy-nvidia", {"torch": {"kernel": None}, "numba": {"kernel": None}}).text()
-    assert "no kernel has been run" in told
-    assert "computes right" not in told
-    assert "computes right" in on("healthy-nvidia").text()

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import subprocess
 import sys
 import threading
 import time
-import types
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from firstlight.doctor import Facts, collect, facts
-from firstlight.doctor.redaction import redacted, secrets
 from firstlight.doctor.shapes import LONGEST
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
@@ -63,6 +58,17 @@ def test_nvidias_closed_module(machine):
 def test_the_module_tells_its_version_where_proc_does_not(machine):
     kernel = look(machine.file("sys/module/nvidia/version", "470.256.02\n")).kernel
     assert (kernel.version, kernel.open_module) == ("470.256.02", None)
+
+
+@linux
+def test_the_architectures_are_read_where_amdgpu_writes_them(machine):
+    nodes = "sys/class/kfd/kfd/topology/nodes"
+    for number, version in enumerate((0, 90010, 110000)):
+        machine.file(
+            f"{nodes}/{number}/properties", f"cpu_cores_count 0\ngfx_target_version {version}\nvendor_id 4098\n"
+        )
+    machine.file(f"{nodes}/3/properties", b"\xff\x00gfx_target_version x\n")
+    assert look(machine).kernel.gfx == ("gfx90a", "gfx1100")
 
 
 @linux
@@ -195,90 +201,6 @@ def test_a_machine_without_anything(machine):
     assert (found.gpus, found.nodes, found.kernel.loaded, found.system.distro) == ((), (), (), ())
 
 
-# Other systems
-
-
-@pytest.mark.parametrize(
-    ("version", "processor", "apple", "rosetta"),
-    [
-        ("Darwin Kernel Version 24.1.0: root:xnu-11215/RELEASE_ARM64_T6030", "arm64", True, False),
-        ("Darwin Kernel Version 24.1.0: root:xnu-11215/RELEASE_ARM64_T6030", "x86_64", True, True),
-        ("Darwin Kernel Version 21.6.0: root:xnu-8020/RELEASE_X86_64", "x86_64", False, False),
-    ],
-)
-def test_macs(monkeypatch, machine, version, processor, apple, rosetta):
-    monkeypatch.setattr(platform, "system", lambda: "Darwin")
-    monkeypatch.setattr(platform, "machine", lambda: processor)
-    monkeypatch.setattr(platform, "version", lambda: version)
-    monkeypatch.setattr(platform, "mac_ver", lambda: ("15.1", ("", "", ""), processor))
-    found = look(machine)
-    assert (found.system.os, found.system.macos, found.system.kernel) == ("darwin", "15.1", None)
-    assert found.system.rosetta is rosetta
-    assert [gpu.vendor for gpu in found.gpus] == ["apple"] * apple
-
-
-class Key:
-    """A key of a registry that holds dictionaries."""
-
-    def __init__(self, content):
-        self.content = content
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        pass
-
-
-def registry(content) -> types.SimpleNamespace:
-    def inner(key, name):
-        for part in name.split("\\"):
-            key = key.content if isinstance(key, Key) else key
-            if part not in key:
-                raise FileNotFoundError(part)
-            key = key[part]
-        return Key(key)
-
-    def enum(key, number):
-        try:
-            return list(key.content)[number]
-        except IndexError:
-            raise OSError(259, "no more data") from None
-
-    def value(key, name):
-        if name not in key.content:
-            raise FileNotFoundError(name)
-        return key.content[name], 1
-
-    return types.SimpleNamespace(
-        HKEY_LOCAL_MACHINE=content,
-        OpenKey=inner,
-        EnumKey=enum,
-        QueryInfoKey=lambda key: (len(key.content), 0, 0),
-        QueryValueEx=value,
-    )
-
-
-def test_windows(monkeypatch):
-    display, sound = "{4d36e968-e325-11ce-bfc1-08002be10318}", "{4d36e96c-e325-11ce-bfc1-08002be10318}"
-    cards = {
-        "VEN_10DE&DEV_228B&SUBSYS_1": {"4&1": {"ClassGUID": sound}},
-        "VEN_1414&DEV_008E&SUBSYS_0": {"5&2": {"ClassGUID": display}},  # Microsoft's, in a virtual machine
-        "VEN_15AD&DEV_0405&SUBSYS_0": {"3&2": {"ClassGUID": display}},
-        "VEN_8086&DEV_1237": {},
-        "VEN_10DE&DEV_1234": {"4&1": {}},
-        "VEN_10DE&DEV_2684&SUBSYS_2": {"4&3": {"ClassGUID": display.upper()}},
-        "VEN_8086&DEV_A780&SUBSYS_3": {"3&1": {"ClassGUID": display}},
-    }
-    monkeypatch.setitem(sys.modules, "winreg", registry({"SYSTEM": {"CurrentControlSet": {"Enum": {"PCI": cards}}}}))
-    assert list(facts.windows_gpus()) == [
-        {"vendor": "nvidia", "device": "0x2684"},
-        {"vendor": "intel", "device": "0xa780"},
-    ]
-    monkeypatch.setitem(sys.modules, "winreg", registry({}))
-    assert list(facts.windows_gpus()) == []
-
-
 # Garbage
 
 
@@ -360,7 +282,7 @@ def test_a_probe_that_answers_nonsense_loses_nothing_else(machine, bad):
     found = look(machine, run=lambda probe, env, seconds: probes.get(probe, {}))
     assert found.cuda.init == 0
     assert found.torch.error == "OSError: disk"
-    assert str(found.torch.failed).startswith("gave what cannot be read: facts.torch")
+    assert "facts.torch" in str(found.torch.failed)
 
 
 def test_texts_without_end_are_cut(machine):
@@ -419,8 +341,7 @@ def test_installed_packages(site):
 
 
 @linux
-@pytest.mark.parametrize("home", [None, "", "/nonexistent"])
-def test_a_deleted_working_folder_no_home_and_no_user(tmp_path, home):
+def test_a_deleted_working_folder_no_home_and_no_user(tmp_path):
     program = (
         "import os, pwd, sys\n"
         "os.rmdir(os.getcwd())\n"
@@ -429,9 +350,10 @@ def test_a_deleted_working_folder_no_home_and_no_user(tmp_path, home):
         "from firstlight.doctor import collect\n"
         f"print(collect({str(tmp_path)!r}).torch.error)"
     )
-    (tmp_path / "torch.py").write_text("raise ImportError('none')")
-    env = {**os.environ, "PYTHONPATH": str(tmp_path), "HOME": home or ""}
-    for name in ("USER", "USERNAME", "LOGNAME", *(["HOME"] if home is None else [])):
+    for name in ("torch", "numba"):
+        (tmp_path / f"{name}.py").write_text("raise ImportError('none')")
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    for name in ("USER", "USERNAME", "LOGNAME", "HOME"):
         env.pop(name, None)
     (tmp_path / "gone").mkdir()
     done = subprocess.run(
@@ -446,81 +368,9 @@ def test_importing_the_doctor_loads_no_library():
     assert done.stdout == "set()\n"
 
 
-# Redaction
+# What is told of whom
 
 ANNA = {"HOME": "/home/anna.k", "USER": "anna.k", "HOSTNAME": "lucy07.cluster.uni.edu", "SUDO_USER": "boss"}
-
-
-@pytest.mark.parametrize(
-    ("text", "clean"),
-    [
-        ("/home/anna.k/env/lib:/usr/lib", "~/env/lib:/usr/lib"),
-        ("/home/anna.k", "~"),
-        ("/home/anna.keller/x", "/home/USER/x"),
-        ("/home/boris/shared/lib", "/home/USER/shared/lib"),
-        ("/Users/boris/shared", "/Users/USER/shared"),
-        (r"C:\Users\boris\lib", r"C:\Users\USER\lib"),
-        (r"'C:\\Users\\boris\\lib'", r"'C:\\Users\\USER\\lib'"),
-        ("/scratch/anna.k/env, /scratch/anna.k_old", "/scratch/USER/env, /scratch/USER_old"),
-        ("Anna.K: permission denied", "USER: permission denied"),
-        ("ssh://anna.k@lucy07.cluster.uni.edu", "ssh://USER@HOST"),
-        ("lucy07 kernel: NVRM", "HOST kernel: NVRM"),
-        ("Lucy07:8888", "HOST:8888"),
-        ("/data/boss/x", "/data/USER/x"),
-        ("GPU-8932f937-d72c-4106-c12f-20bd9faed9f6", "GPU-…"),
-        ("GPU-8932F937,GPU-0abcdef1", "GPU-…,GPU-…"),
-        ("MIG-b4895dd2-9534-5bba-9a0e-0ea9ab0e5f5e", "MIG-…"),
-        ("MIG-GPU-8932f937-d72c-4106-c12f-20bd9faed9f6/1/0", "MIG-GPU-…/1/0"),
-        ("GPU Board Serial Number: 1650522003820", "GPU Board Serial Number: …"),
-        ("annabel and lucy071 stay, GPU-accelerated", "annabel and lucy071 stay, GPU-accelerated"),
-    ],
-)
-def test_what_tells_who_and_where_this_is(text, clean):
-    assert redacted(text, secrets(ANNA)) == clean
-
-
-def test_windows_homes():
-    hidden = secrets({"USERPROFILE": r"C:\Users\Anna Keller", "USERNAME": "Anna Keller", "COMPUTERNAME": "DESKTOP-4XQ"})
-    text = r"DLL C:\Users\Anna Keller\env\c10.dll, 'c:\\users\\anna keller\\x' on desktop-4xq"
-    assert redacted(text, hidden) == r"DLL ~\env\c10.dll, '~\\x' on HOST"
-
-
-@pytest.mark.parametrize("name", ["root", "ubuntu", "nvidia", "user", "torch"])
-def test_a_name_that_tells_nobody_leaves_the_facts_alone(name):
-    hidden = secrets({"USER": name, "HOSTNAME": name})
-    for text in ("ubuntu", "/lib/modules/nvidia.ko", "No module named 'torch'", "nvidia", "root"):
-        assert redacted(text, hidden) == text
-
-
-def test_a_short_name_is_hidden_in_paths_only():
-    hidden = secrets({"USER": "li", "HOME": "/nonexistent"})
-    assert redacted("/scratch/li/env says li", hidden) == "/scratch/USER/env says li"
-
-
-names = st.text(st.characters(categories=["Ll", "Nd"], include_characters="-._+$(["), min_size=3, max_size=20)
-
-
-@settings(deadline=None)
-@given(
-    name=names.filter(lambda name: re.search("[a-z]", name)),
-    around=st.lists(st.sampled_from(" /\\:;,'\"\n-_@=()"), max_size=9),
-)
-def test_no_user_survives_whatever_stands_around(name, around):
-    name = f"zq{name}"  # no word that anything else would be made of
-    hidden = secrets({"USER": name, "HOME": f"/data/{name}"})
-    text = "".join(f"{mark}{name}{mark}/data/{name}{mark}" for mark in around)
-    assert name not in redacted({"a": [text]}, hidden)["a"][0]
-
-
-@settings(deadline=None)
-@given(st.text(alphabet="/\\:GPUMIG-0af \n" + "home", max_size=2000))
-def test_no_text_breaks_or_stops_the_redaction(text):
-    assert isinstance(redacted(text, secrets(ANNA)), str)
-
-
-def test_a_text_of_slashes_alone_takes_no_time():
-    text = "/" * 2_000_000
-    assert len(redacted(text, secrets(ANNA))) == LONGEST - 1
 
 
 def test_nobody_is_named_in_a_whole_report(machine):

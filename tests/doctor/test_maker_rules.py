@@ -1,15 +1,11 @@
 """What the rules for AMD, Intel and Apple, for health and for notes prescribe, and when they keep silent."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from firstlight.doctor import Facts, case, diagnose, examine
 from firstlight.doctor.cases import patched
-from firstlight.doctor.facts import architectures
-
-HEALTHY = ("healthy-nvidia", "healthy-amd", "healthy-intel", "healthy-apple", "healthy-wsl")
 
 
 def like(name: str, **changes: Any) -> Facts:
@@ -24,21 +20,6 @@ def commands(facts: Facts) -> list[str]:
 
 def found(facts: Facts) -> list[str]:
     return [finding.rule.code for finding in diagnose(facts)]
-
-
-@pytest.mark.parametrize("name", HEALTHY)
-def test_a_healthy_machine_gets_no_finding_at_all(name: str) -> None:
-    assert found(case(name).facts) == []
-    assert examine(case(name).facts).status == "healthy"
-
-
-def test_the_architectures_are_read_where_amdgpu_writes_them(tmp_path: Path) -> None:
-    for number, version in enumerate((0, 90010, 110000, 100306)):
-        node = tmp_path / f"sys/class/kfd/kfd/topology/nodes/{number}"
-        node.mkdir(parents=True)
-        (node / "properties").write_text(f"cpu_cores_count 0\ngfx_target_version {version}\nvendor_id 4098\n")
-    (tmp_path / "sys/class/kfd/kfd/topology/nodes/3/properties").write_bytes(b"\xff\x00gfx_target_version x\n")
-    assert list(architectures(tmp_path)) == ["gfx90a", "gfx1100"]
 
 
 def test_joining_a_group_needs_sudo_only_for_others_than_root() -> None:

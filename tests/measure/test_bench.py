@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -34,7 +35,7 @@ def bench_of(*timings: Timing) -> Bench:
 
 @pytest.mark.parametrize("name", ["", "Vector Add", "a--b", "-a", "a_b", "a/b", "ä"])
 def test_names_that_cannot_be_linked_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="small letters"):
+    with pytest.raises(ValueError, match=re.escape(repr(name))):
         Bench(name)
 
 
@@ -54,29 +55,35 @@ def test_a_call_that_raises_or_is_interrupted_leaves_no_row() -> None:
     with pytest.raises(KeyboardInterrupt):
         bench.time("interrupt", stop)
     assert bench.timings == []
-    assert "nothing timed yet" in bench.table().text()
+    assert bench.table().rows == ()
 
 
 def test_two_rows_of_one_name_are_refused_other_sizes_are_not() -> None:
     bench = Bench("a", budget=0.1)
     bench.time("abs", abs, -1, n=1)
     bench.time("abs", abs, -1, n=2)
-    with pytest.raises(ValueError, match="'abs/cpu/n=2' already"):
+    with pytest.raises(ValueError, match="abs/cpu/n=2"):
         bench.time("abs", abs, -1, n=2)
     assert len(bench.timings) == 2
     assert bench["abs/cpu/n=2"].n == 2
-    with pytest.raises(KeyError, match="2 rows of 'a' are called 'abs'"):
+    with pytest.raises(KeyError, match="abs/cpu/n=2"):
         bench["abs"]
-    with pytest.raises(KeyError, match="there are: 'abs/cpu/n=1'"):
+    with pytest.raises(KeyError, match="abs/cpu/n=1"):
         bench["add"]
 
 
-def test_the_budget_is_shared_out() -> None:
-    bench = Bench("a", budget=1.0)
-    for label in "abcd":
+def test_the_budget_is_shared_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    budgets = []
+
+    def measured(*_: object, label: str, budget: float, **__: object) -> Timing:
+        budgets.append(budget)
+        return row(label, values=(0.01,) * 5, loops=6)
+
+    monkeypatch.setattr(bench_module, "measure", measured)
+    bench = Bench("a", budget=2.0)
+    for label in "abc":
         bench.time(label, abs, -1)
-    spent = sum(sum(t.values) * t.loops for t in bench.timings)
-    assert spent < 1.0
+    assert budgets == pytest.approx([2.0 / 4, 1.7 / 4, 1.4 / 4])
 
 
 def test_terminal_shows_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,7 +109,7 @@ def test_notebook_shows_a_table_and_prints_nothing(
 def test_a_running_ipython_without_a_kernel_is_a_terminal() -> None:
     code = "import IPython; from firstlight import Bench; Bench('a').show()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "nothing timed yet" in done.stdout, done.stderr
+    assert done.stdout.strip(), done.stderr
 
 
 def test_impossible_and_simulated_numbers_are_never_printed() -> None:
@@ -150,7 +157,7 @@ def test_several_sizes_are_drawn_as_curves() -> None:
 
 def test_a_bench_in_which_nothing_has_a_time_can_be_drawn() -> None:
     fig = bench_of(row("kernel", values=(), verdict="simulated")).plot()
-    assert "Nothing was timed" in fig.get_label()
+    assert fig.get_label()
     plt.close(fig)
 
 
@@ -170,14 +177,14 @@ def test_a_gpu_that_only_numba_reaches_is_timed_without_a_roof(monkeypatch: pyte
     monkeypatch.setattr(bench_module, "measured_roof", no_roof)
     bench = Bench("kernel", budget=0.1)
     bench.time("kernel", abs, -1, n=7, bytes=84, device="cuda:7")
-    assert "cuda:7, which this PyTorch cannot use" in bench.table().caption
+    assert "cuda:7" in bench.table().caption
     assert "of roof" not in bench.table().head
 
 
 def test_a_name_in_use_is_refused_before_anything_runs() -> None:
     calls: list[int] = []
     bench = bench_of(row("a"))
-    with pytest.raises(ValueError, match="already"):
+    with pytest.raises(ValueError, match="'a/cpu"):
         bench.time("a", calls.append, 1)
     assert calls == []
 

@@ -68,21 +68,23 @@ def test_prose_is_fresh(project, capsys) -> None:
 
 def test_one_character_of_code_is_stale_which_only_strict_forbids(project, capsys) -> None:
     edit(project, "-1", "-2")
-    assert both(project, capsys) == (0, 1, "stale recorded with older code")
+    status, strict, said = both(project, capsys)
+    assert (status, strict) == (0, 1)
+    assert said.startswith("stale ")
 
 
 def test_code_that_is_no_python_is_stale_and_no_crash(project, capsys) -> None:
     edit(project, "abs, -1", "abs, -1, (")
     status, strict, said = both(project, capsys)
     assert (status, strict) == (0, 1)
-    assert said.startswith("stale the code of today is no Python")
+    assert said.startswith("stale ")
 
 
 def test_drifted_is_no_error(project, capsys) -> None:
     add(project, record_of(date="2020-01-01 00:00:00.000000"), NAME)
     status, strict, said = both(project, capsys)
     assert (status, strict) == (0, 0)
-    assert said.startswith("drifted recorded on 2020-01-01")
+    assert said.startswith("drifted ")
 
 
 def test_orphan(project, capsys) -> None:
@@ -117,14 +119,14 @@ def test_a_record_in_anothers_place_is_invalid(project, capsys, name) -> None:
     add(project, record_of(), name)
     status, found = states(project, capsys)
     assert status == 1
-    assert "it is of 1_setup/01_sums on nvidia-h200" in found[name]
+    assert "1_setup/01_sums on nvidia-h200" in found[name]
 
 
 def test_a_folder_named_like_a_record_is_invalid(project, capsys) -> None:
     (project / "records" / "nvidia-h200" / "1_setup" / "02_folder.json").mkdir()
     status, found = states(project, capsys)
     assert status == 1
-    assert found["nvidia-h200/1_setup/02_folder"].startswith("invalid cannot be read")
+    assert found["nvidia-h200/1_setup/02_folder"].startswith("invalid ")
 
 
 def test_a_record_cannot_lead_out_of_the_examples(project) -> None:
@@ -187,7 +189,7 @@ def test_a_label_on_two_devices_is_compared_by_device_or_not_at_all() -> None:
 
 def test_records_of_two_examples_are_refused_and_a_copy_elsewhere_is_not() -> None:
     one = record_of()
-    with pytest.raises(ValueError, match=r"two examples, 1_setup/01_sums and 1_setup/02_other"):
+    with pytest.raises(ValueError, match=r"1_setup/01_sums .*1_setup/02_other"):
         comparison(one, record_of(source="x = 1", example="1_setup/02_other"))
     assert comparison(one, record_of(example="elsewhere/01_sums")).rows
     assert "different code" in comparison(one, record_of(source="x = 1")).caption
@@ -203,4 +205,4 @@ def test_compare_on_the_command_line(tmp_path, capsys) -> None:
         assert main(["compare", str(one), str(wrong)]) == 1
         out, err = capsys.readouterr()
         assert (out, err.count("\n")) == ("", 1)
-        assert err.startswith(f"firstlight: {wrong}: cannot be read")
+        assert str(wrong) in err

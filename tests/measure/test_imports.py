@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -138,12 +138,12 @@ def test_code_counts(other: str) -> None:
 
 
 def test_the_examples_stand_on_what_they_import() -> None:
-    found = {name for script in EXAMPLES for name in imported_modules(script.read_text(encoding="utf-8"))}
+    (script,) = (script for script in EXAMPLES if script.stem == "01_first_kernel")
+    found = imported_modules(script.read_text(encoding="utf-8"))
     assert "firstlight.kernels.cuda" in found
     assert "firstlight.kernels.driver" in found  # which no example names
 
 
 def test_our_imports_are_absolute() -> None:
     for file in (ROOT / "src" / "firstlight").rglob("*.py"):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            assert not (isinstance(node, ast.ImportFrom) and node.level), f"{file.name}, line {node.lineno}"
+        assert not re.search(r"^\s*from \.", file.read_text(encoding="utf-8"), re.MULTILINE), file.name

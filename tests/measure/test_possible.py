@@ -7,6 +7,7 @@ import math
 
 import pytest
 
+from firstlight.measure import possible
 from firstlight.measure.board import LEAST, MOST, Board, at
 from firstlight.measure.possible import (
     LONG,
@@ -16,7 +17,6 @@ from firstlight.measure.possible import (
     Claim,
     Place,
     cards,
-    place_here,
     place_of,
     rules,
     times,
@@ -67,7 +67,6 @@ def verdict_of_a_bench(made: Claim) -> str:
 )
 def test_verdicts(made: Claim, verdict: str, kind: str, first: str) -> None:
     assert (verdict_of_a_bench(made), made.kind, made.suspects[0]) == (verdict, kind, first)
-    assert made.sentence
     assert "{" not in made.sentence
 
 
@@ -118,7 +117,7 @@ def test_the_bands_are_in_order_and_end_nowhere() -> None:
 @pytest.mark.parametrize("name", ["seconds", "bytes", "flops"])
 def test_what_is_no_positive_number_is_refused(name: str, value: float) -> None:
     given = {"seconds": 1.0, "bytes": 1.0, "flops": 1.0, name: value}
-    with pytest.raises(ValueError, match=f"{name} must be a positive number"):
+    with pytest.raises(ValueError, match=name):
         Claim("it", place=place_of("H200"), **given)
 
 
@@ -126,15 +125,14 @@ def test_cards_are_those_with_a_memory_of_their_own() -> None:
     assert "GTX 1080" in cards()
     assert not any(name.startswith("PCIe") for name in cards())
     assert {*cards()} <= {*SPECS}
-    with pytest.raises(ValueError, match="there is no specification"):
+    with pytest.raises(ValueError, match="GTX 9999"):
         place_of("GTX 9999")
 
 
-def test_this_machine_has_a_floor() -> None:
-    here = place_here("cpu")
-    assert here.byte_rate > 0
-    assert here.measured
-    assert "cores" in here.name
+def test_this_machine_has_a_measured_floor(monkeypatch) -> None:
+    monkeypatch.setattr(possible, "measured_roof", lambda _: Roof(byte_rate=1e10, flop_rate=1e11))
+    here = possible.place_here("cpu")
+    assert (here.byte_rate, here.measured) == (1e10, True)
 
 
 @pytest.mark.parametrize(
@@ -165,11 +163,8 @@ def replay(**changes) -> Replay:
 def test_a_chart_has_every_bar_with_its_time() -> None:
     html = replay()._repr_html_()
     assert html.count("<title>") == 4
-    assert "<title>queue: add, 7.00 s</title>" in html
-    assert "<title>clock: clock, 1.00 s</title>" in html
-    assert 'data-mistake="not-waiting"' in html
-    assert "host: launch add, wait; queue: add. The clock ran 1.00 s of 8.00 s." in html
-    assert "measured on the toy queue" in html
+    for told in ("queue: add, 7.00 s", "clock: clock, 1.00 s", 'data-mistake="not-waiting"', "1.00 s of 8.00 s"):
+        assert told in html
 
 
 def test_a_chart_in_a_terminal_is_as_wide_as_its_spans() -> None:
@@ -186,7 +181,7 @@ def test_hatched_work_is_told_by_more_than_colour() -> None:
     assert "url(#" not in replay()._repr_html_()
     html = replay(other={"add"}, note="something else")._repr_html_()
     assert 'fill="url(#fl-hatch)"' in html
-    assert "Hatched: something else." in html
+    assert "something else" in html
 
 
 def test_hostile_labels_are_text() -> None:
@@ -218,27 +213,15 @@ def board(name="add") -> Board:
     return Board(claims, [replay()], places=[Place(name, 1e9, measured=True)])
 
 
-def test_the_static_form_says_all() -> None:
+def test_the_static_form_and_the_terminal_say_all(capsys) -> None:
     html = board()._repr_html_()
-    for said in (
-        "1 add, GTX 1080",
-        "Impossible: 3.10 ms is 0.84 of the floor",
-        "Look first for: unequal work.",
-        "a not waiting",
-        "0.12 of the true time",
-        "It waits",
-    ):
-        assert said in html
+    assert board().show() is None
+    for said in (html, " ".join(capsys.readouterr().out.split())):
+        for told in ("GTX 1080", "3.10 ms is 0.84 of the floor", "not waiting", "0.12 of the true time"):
+            assert told in said
     assert "<button" not in html
     assert "<input" not in html
     assert "<details open>" in html
-
-
-def test_the_same_is_said_in_a_terminal(capsys) -> None:
-    assert board().show() is None
-    said = " ".join(capsys.readouterr().out.split())
-    assert "Impossible: 3.10 ms is 0.84 of the floor" in said
-    assert "a not waiting: 0.12 of the true time" in said
 
 
 def test_hostile_names_on_a_board_are_text() -> None:

@@ -78,7 +78,7 @@ def test_a_bench_with_two_names_is_one_and_two_with_one_name_are_refused(project
     before = (project / "mine.json").read_bytes()
     add(project, "01_sums", SOURCE + "again = Bench('sums')\n")
     assert main(["record", "1_setup/01", "--to", "mine.json"]) == 1
-    assert "01_sums.py has two experiments with one name: sums" in capsys.readouterr().err
+    assert "01_sums.py has two experiments" in capsys.readouterr().err
     assert (project / "mine.json").read_bytes() == before
 
 
@@ -97,12 +97,12 @@ def test_the_folder_of_a_script_that_is_no_chapter_stays_untold(project, monkeyp
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["nonsense"], "there is no example 'nonsense'; there are: 1_setup/01_sums"),
-        (["1_setup", "2_devices/01"], "there is no example '2_devices/01'"),
-        (["1_setup/01", "--to"], "the file to write is missing"),
-        (["1_setup", "--to", "mine.json"], "--to takes one example; '1_setup' names 2"),
-        (["1_setup/01", "--to", "examples"], "examples is a folder"),
-        (["1_setup/01", "--to", "examples/1_setup/01_sums.py"], "a record's file ends in .json"),
+        (["nonsense"], "'nonsense'"),
+        (["1_setup", "2_devices/01"], "'2_devices/01'"),
+        (["1_setup/01", "--to"], "file"),
+        (["1_setup", "--to", "mine.json"], "names 2"),
+        (["1_setup/01", "--to", "examples"], "examples"),
+        (["1_setup/01", "--to", "examples/1_setup/01_sums.py"], ".json"),
         (["1_setup/01", "--to", "examples/1_setup/01_sums.py/mine.json"], "01_sums.py"),
     ],
 )
@@ -121,7 +121,7 @@ def test_a_users_mistake_is_one_line(project, capsys, words, says) -> None:
 def test_no_examples_here(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["record"]) == 1
-    assert "none under examples/" in capsys.readouterr().err
+    assert "examples/" in capsys.readouterr().err
 
 
 def test_which_scripts_are_meant(project) -> None:
@@ -176,7 +176,8 @@ def snapshot(folder: Path) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_failing_example_leaves_its_old_record_and_the_others_are_recorded(tmp_path, bare) -> None:
+@pytest.mark.slow
+def test_failing_examples_leave_their_old_records_and_the_others_are_recorded(tmp_path, bare) -> None:
     add(tmp_path, "01_sums", QUICK)
     add(tmp_path, "02_fails", QUICK.replace("-1", "'text'"))
     add(tmp_path, "03_dies", "import os\nos._exit(3)\n")
@@ -190,7 +191,7 @@ def test_a_failing_example_leaves_its_old_record_and_the_others_are_recorded(tmp
     assert done.returncode == 1, done.stderr
     assert "Traceback" not in done.stderr
     assert f'{CHAPTER / "02_fails.py"}", line 12' in done.stdout
-    assert "TypeError: bad operand type for abs(): 'str'" in done.stdout
+    assert "TypeError" in done.stdout
     states = {
         line.split()[0]: line for line in done.stdout.splitlines() if line.startswith("1_setup/") and ":" in line[20:]
     }
@@ -204,12 +205,17 @@ def test_a_failing_example_leaves_its_old_record_and_the_others_are_recorded(tmp
     assert (machine / "03_dies.json").read_text(encoding="utf-8") == "old"
     assert [*read(machine / "04_symbols.json").outputs.values()] == ["× – 😀"]
 
-    text = (machine / "01_sums.json").read_text(encoding="utf-8")
     assert read(machine / "01_sums.json").timings
-    told = [*NAMES.values(), "jane-doe", str(tmp_path), tmp_path.name, str(ROOT), sys.prefix, sys.executable]
-    told += [str(Path.home()), socket.gethostname(), f"/{getpass.getuser()}", "/site-packages"]
-    assert [word for word in told if word in text] == []
-    assert {*json.loads(text)} == {"version", "metadata", "benchmarks", "outputs"}
+
+
+def test_an_example_that_ends_its_process_leaves_its_old_record(project, capsys) -> None:
+    (project / CHAPTER / "01_sums.py").write_text("import os\nos._exit(3)\n", encoding="utf-8")
+    old = project / "records" / CPU.slug / "1_setup" / "01_sums.json"
+    old.parent.mkdir(parents=True)
+    old.write_text("old", encoding="utf-8")
+    assert main(["record"]) == 1
+    assert "status 3" in capsys.readouterr().out
+    assert snapshot(project / "records") == {old: b"old"}
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups here")
@@ -246,7 +252,7 @@ def test_an_interrupted_run_leaves_the_old_record_and_nothing_else(tmp_path, bar
     assert snapshot(tmp_path / "records") == {old: b"old"}
 
 
-def test_a_script_records_itself(tmp_path, bare) -> None:
+def test_a_script_records_itself_and_tells_nobody(tmp_path, bare) -> None:
     ran = "with open('ran', 'a') as file:\n    file.write('once ')\n"
     add(tmp_path, "01_sums", QUICK + ran)
     done = command(tmp_path, bare, str(CHAPTER / "01_sums.py"), "--record", "mine.json")
@@ -254,6 +260,12 @@ def test_a_script_records_itself(tmp_path, bare) -> None:
     assert read(tmp_path / "mine.json").example == "1_setup/01_sums"
     assert (tmp_path / "ran").read_text(encoding="utf-8") == "once "
     assert done.stdout.count("added") == 1
+
+    text = (tmp_path / "mine.json").read_text(encoding="utf-8")
+    told = [*NAMES.values(), "jane-doe", str(tmp_path), tmp_path.name, str(ROOT), sys.prefix, sys.executable]
+    told += [str(Path.home()), socket.gethostname(), f"/{getpass.getuser()}", "/site-packages"]
+    assert [word for word in told if word in text] == []
+    assert {*json.loads(text)} == {"version", "metadata", "benchmarks", "outputs"}
 
 
 def test_a_script_that_is_told_no_file_to_record_to_says_so(tmp_path, bare) -> None:

@@ -100,6 +100,10 @@ def galleries(script: Path) -> list[tuple[str, str, int]]:
     return [(b.type, b.content.strip(), b.lineno) for b in blocks[1:]]
 
 
+def few_quick(scripts: list[Path]) -> list:
+    return [pytest.param(script, marks=[pytest.mark.slow] if i % 4 else []) for i, script in enumerate(scripts)]
+
+
 def ours(script: Path) -> list[tuple[str, str, int]]:
     def content(block: Block) -> str:
         if block.kind == "code":
@@ -110,7 +114,7 @@ def ours(script: Path) -> list[tuple[str, str, int]]:
     return [block for block in blocks if block[1]]
 
 
-@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", few_quick(EXAMPLES), ids=lambda path: path.stem)
 def test_sphinx_gallery_splits_the_examples_like_this(script: Path) -> None:
     assert ours(script) == galleries(script)
 
@@ -212,7 +216,7 @@ def test_every_python_finds_the_same_keys(version: str, tmp_path: Path) -> None:
         pytest.skip(f"no Python {version} here")
     awkward = tmp_path / "awkward.py"
     awkward.write_text(PAGE + KERNEL + FSTRINGS.partition("\n")[2], encoding="utf-8")
-    scripts = [*EXAMPLES, awkward]
+    scripts = [*EXAMPLES[::8], awkward]
     program = (
         "import sys, pathlib\nfrom firstlight.measure.runner import block_keys\n"
         "for path in sys.argv[1:]: print(*block_keys(pathlib.Path(path).read_text(encoding='utf-8')))\n"

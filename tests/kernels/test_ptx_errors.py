@@ -1,0 +1,224 @@
+"""A kernel that no GPU can run, and a call that cannot be meant, are refused with the line or the argument."""
+
+import math
+import sys
+from inspect import currentframe
+
+import numpy as np
+import pytest
+from test_ptx import MATVEC, NOTES, ONE, TWO, matvec, square
+
+from firstlight.kernels import cuda, ptx
+from firstlight.kernels.ptx import CompileError
+
+from numba import float32, float64, int32, njit, types  # isort: skip (firstlight.kernels decides on the simulator)
+
+pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="NVIDIA has no compiler for macOS")
+
+BIG = np.zeros(100_000, dtype=np.float32)
+
+
+@cuda.jit(device=True)
+def adds_text(x):
+    return x + "x"
+
+
+def plain_function(x):
+    return x + 1
+
+
+def refusal(kernel, signature=TWO):
+    with pytest.raises(CompileError) as caught:
+        ptx.compile(kernel, signature)
+    return str(caught.value)
+
+
+def test_a_type_error_that_the_simulator_hides_names_the_line():
+    @cuda.jit
+    def add(out, a):
+        i = cuda.grid(1)
+        if i < out.size:
+            out[i] = a[i] + "x"
+
+    line = currentframe().f_lineno - 2
+    assert refusal(add).startswith(f'add, line {line} `out[i] = a[i] + "x"`: ')
+    assert "\n" not in refusal(add)
+
+
+def test_an_error_in_a_device_function_names_that_function():
+    @cuda.jit
+    def outer(out, a):
+        out[0] = adds_text(a[0])
+
+    line = adds_text.fn.__code__.co_firstlineno + 2
+    assert refusal(outer).startswith(f'adds_text, line {line} `return x + "x"`: ')
+
+
+def _indexes_twice(out, a):
+    out[0, 0] = a[0]
+
+
+def _asks_math(out, a):
+    out[0] = math.sinus(a[0])
+
+
+def _makes_a_list(out, a):
+    out[0] = [1, 2][int32(a[0])]
+
+
+def _names_nothing(out, a):
+    out[0] = a[0] + nowhere  # noqa: F821
+
+
+def _shares_by_size(out, a):
+    out[0] = cuda.shared.array(a.size, float32)[0]
+
+
+def _tries(out, a):
+    try:
+        out[0] = 1 / a[0]
+    except Exception:
+        out[0] = 0
+
+
+def _imports(out, a):
+    import math as again
+
+    out[0] = again.sin(a[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "source", "named"),
+    [
+        (_indexes_twice, "out[0, 0] = a[0]", "array(float32, 1d, A)"),
+        (_asks_math, "out[0] = math.sinus(a[0])", "'sinus'"),
+        (_makes_a_list, "out[0] = [1, 2][int32(a[0])]", "a list"),
+        (_names_nothing, "out[0] = a[0] + nowhere", "'nowhere'"),
+        (_shares_by_size, "out[0] = cuda.shared.array(a.size, float32)[0]", "array(int64, "),
+        (_tries, "out[0] = 1 / a[0]", ""),
+        (_imports, "import math as again", "IMPORT_NAME"),
+    ],
+)
+def test_the_reason_is_one_sentence_with_the_line_before_it(function, source, named):
+    message = refusal(cuda.jit(function))
+    assert message.startswith(f"{function.__name__}, line ")
+    assert f"`{source}" in message
+    assert named in message
+    assert "\n" not in message
+
+
+def test_a_kernel_that_returns_something_is_refused():
+    @cuda.jit
+    def returns(out, a):
+        return out[0] + a[0]
+
+    assert refusal(returns).startswith("returns")
+
+
+def test_more_shared_memory_than_a_block_may_have_is_refused():
+    @cuda.jit
+    def greedy(out):
+        tile = cuda.shared.array(20_000, float64)
+        tile[cuda.threadIdx.x] = out[0]
+        cuda.syncthreads()
+        out[0] = tile[cuda.threadIdx.x + 1]
+
+    assert "shared" in refusal(greedy, ONE)
+
+
+class Box:
+    side = 1
+
+
+HELD = Box()
+on_cpu = njit(lambda x: x)
+
+
+def _reads_big(out, a):
+    out[0] = a[0] + BIG[0]
+
+
+def _reads_list(out, a):
+    out[0] = a[0] + len(NOTES)
+
+
+def _reads_object(out, a):
+    out[0] = a[0] + HELD.side
+
+
+def _calls_plain(out, a):
+    out[0] = plain_function(a[0])
+
+
+def _calls_njit(out, a):
+    out[0] = on_cpu(a[0])
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (_reads_big, "BIG is an array of 400000 bytes"),
+        (_reads_list, "NOTES is of type list"),
+        (_reads_object, "HELD is of type Box"),
+        (_calls_plain, "plain_function"),
+        (_calls_njit, "on_cpu"),
+    ],
+)
+def test_a_global_that_no_kernel_can_use_is_named_with_its_line(function, says):
+    message = refusal(cuda.jit(function))
+    assert message.startswith(f"{function.__name__}, line {function.__code__.co_firstlineno + 1} `out[0] = ")
+    assert says in message
+
+
+# -- Mistakes in the call ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kernel", "says"),
+    [
+        (plain_function, "@cuda.jit above plain_function"),
+        (on_cpu, "no kernel"),
+        (None, "None"),
+        (square, "square is a device function"),
+    ],
+)
+def test_what_is_no_kernel_is_refused(kernel, says):
+    with pytest.raises(TypeError, match=says):
+        ptx.compile(kernel, ONE)
+
+
+@pytest.mark.parametrize(
+    ("signature", "says"),
+    [
+        ("void(float31[:])", "float31"),
+        ("void(float32[:]", "SyntaxError"),
+        ("", "signature"),
+        ("float32(float32[:])", "signature"),
+        ("void(7)", "signature"),
+        ("float32[:], float32[:]", "matvec.* 3 .* 2"),
+        ("void()", "matvec.* 3 .* 0"),
+    ],
+)
+def test_a_signature_that_does_not_fit_is_refused(signature, says):
+    with pytest.raises(ValueError, match=says):
+        ptx.compile(matvec, signature)
+
+
+def test_a_signature_without_void_is_the_same():
+    @cuda.jit
+    def clear(out):
+        out[0] = 0
+
+    assert ptx.compile(clear, "float32[:]").text == ptx.compile(clear, ONE).text
+
+
+@pytest.mark.parametrize("cc", [(6, 1), (9, 9), (99, 0)])
+def test_a_capability_that_cuda_does_not_know_is_refused_with_those_it_knows(cc):
+    with pytest.raises(ValueError, match=r"\(7, 5\), .*\(9, 0\)"):
+        ptx.compile(matvec, MATVEC, cc)
+
+
+@pytest.mark.parametrize(("signature", "cc"), [(types.void(float32[:]), (9, 0)), (ONE, 9.0), (ONE, "90")])
+def test_what_is_written_in_another_way_is_a_type_error(signature, cc):
+    with pytest.raises(TypeError):
+        ptx.compile(matvec, signature, cc)

@@ -5,6 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 import torch
+from answers import judge
 
 from firstlight.kernels import cuda, ptx, trace
 
@@ -20,30 +21,22 @@ def three():
 # -- The exercise ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("answer", [{"forward": 20, "backward": 12}, {"backward": 12.0, "forward": 20, "sum": 4}])
-def test_right_answers(page, answer) -> None:
-    assert page["check"](answer).startswith("Right")
+WRONG = [
+    ({"forward": 16, "backward": 20}, "reads three"),
+    ({"forward": 20, "backward": 20}, "slope"),
+    ({"forward": 20, "backward": 16}, "not 16"),
+    ({"forward": 5, "backward": 3}, "1 bytes"),
+    ({"forward": 40, "backward": 24}, "8 bytes"),
+    ({"forward": 20}, "'backward'"),
+    ({"forward": 20, "backward": "12"}, "'backward'"),
+    ({"forward": True, "backward": 12}, "'forward'"),
+    ((20, 12), "dictionary"),
+    (None, "dictionary"),
+]
 
 
-@pytest.mark.parametrize(
-    ("answer", "says"),
-    [
-        ({"forward": 16, "backward": 20}, "forward, not 16. Hint: it reads three numbers and writes two"),
-        ({"forward": 20, "backward": 20}, "backward, not 20. Hint: it reads grad and the slope"),
-        ({"forward": 20, "backward": 16}, "backward, not 16"),
-        ({"forward": 5, "backward": 3}, "forward, right if a float32 had 1 bytes"),
-        ({"forward": 40, "backward": 24}, "forward, right if a float32 had 8 bytes"),
-        ({"forward": 20}, "a number for 'backward'"),
-        ({"forward": 20, "backward": "12"}, "a number for 'backward'"),
-        ({"forward": True, "backward": 12}, "a number for 'forward'"),
-        ((20, 12), "give a dictionary"),
-        (None, "give a dictionary"),
-    ],
-)
-def test_wrong_answers_are_told_what_is_wrong(page, answer, says) -> None:
-    verdict = page["check"](answer)
-    assert verdict.startswith("Not yet")
-    assert says in verdict
+def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
+    judge(page["check"], [{"forward": 20, "backward": 12}, {"backward": 12.0, "forward": 20, "sum": 4}], WRONG)
 
 
 def test_the_exercise_counts_what_such_kernels_move(page) -> None:
@@ -83,7 +76,7 @@ def test_the_kernels_move_what_is_predicted_for_them(page) -> None:
     assert page["least"] == {"chain": (56, 168), "kernels": (16, 44)}
 
 
-@pytest.mark.parametrize("cc", [(7, 5), (9, 0)], ids=["7.5", "9.0"])
+@pytest.mark.parametrize("cc", [(9, 0), pytest.param((7, 5), marks=pytest.mark.slow)], ids=["9.0", "7.5"])
 def test_kernels_compile_without_doubles(page, cc) -> None:
     try:
         for kernel, arrays in ((page["value_kernel"], 4), (page["slope_kernel"], 5)):
@@ -113,7 +106,6 @@ def test_the_traps_are_silent_and_their_cures_are_not(page) -> None:
 
 def test_the_four_stories_end_as_told(page) -> None:
     assert [total for total, _ in page["stories"].values()] == [0, -1000, 1000, 1000]
-    assert "-1000" in page["fig"].get_label()
 
 
 def test_launch_refuses_what_a_kernel_would_not_notice(page, three) -> None:

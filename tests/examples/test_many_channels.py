@@ -1,10 +1,9 @@
 """What the page says of a cube: whose baselines, groups, coupling, velocities; and its checker."""
 
-import re
-
 import numpy as np
 import pytest
 import torch
+from answers import judge
 from torch.utils._python_dispatch import TorchDispatchMode
 
 PAGE = "4_imaging/06_many_channels.py"
@@ -126,11 +125,6 @@ def right(cube, frequency, rest, clip):
     return maps
 
 
-def test_the_checker_takes_right_answers(page):
-    assert page["check"](right).startswith("Right")
-    assert page["check"](page["mean_and_width_solution"]).startswith("Right")
-
-
 def changed(maps=lambda v, s: (v, s), **arguments):
     """Do right but for one thing."""
 
@@ -142,23 +136,22 @@ def changed(maps=lambda v, s: (v, s), **arguments):
     return answer
 
 
-@pytest.mark.parametrize(
-    ("wrong", "hint"),
-    [
-        (changed(clip=lambda given: -1), "above the clip"),
-        (changed(clip=lambda given: 0), "above the clip|NaN"),
-        (changed(lambda v, s: (np.nan_to_num(v), s)), "NaN"),
-        (changed(lambda v, s: (v, np.nan_to_num(s))), "NaN"),
-        (changed(lambda v, s: (-v, s)), "lower frequency"),
-        (changed(lambda v, s: (1e3 * v, 1e3 * s)), "m/s"),
-        (changed(cube=lambda given: 1.0 * (given["cube"] > given["clip"])), "brightness"),
-        (changed(lambda v, s: (v, s**2)), "root"),
-        (changed(lambda v, s: (v, np.hypot(v, s))), "about v"),
-        (changed(lambda v, s: (v, 1e3 * s)), "about v"),
-        (changed(lambda v, s: (v,)), "raised ValueError"),
-        (lambda *arguments: None, "raised TypeError"),
-        (lambda *arguments: 1 / 0, "raised ZeroDivisionError"),
-    ],
-)
-def test_the_checker_says_what_is_wrong(page, wrong, hint):
-    assert re.search(hint, page["check"](wrong))
+WRONG = [
+    (changed(clip=lambda given: -1), "clip"),
+    (changed(clip=lambda given: 0), "clip|NaN"),
+    (changed(lambda v, s: (np.nan_to_num(v), s)), "NaN"),
+    (changed(lambda v, s: (v, np.nan_to_num(s))), "NaN"),
+    (changed(lambda v, s: (-v, s)), "frequency"),
+    (changed(lambda v, s: (1e3 * v, 1e3 * s)), "m/s"),
+    (changed(cube=lambda given: 1.0 * (given["cube"] > given["clip"])), "brightness"),
+    (changed(lambda v, s: (v, s**2)), "root"),
+    (changed(lambda v, s: (v, np.hypot(v, s))), "about v"),
+    (changed(lambda v, s: (v, 1e3 * s)), "about v"),
+    (changed(lambda v, s: (v,)), "ValueError"),
+    (lambda *arguments: None, "TypeError"),
+    (lambda *arguments: 1 / 0, "ZeroDivisionError"),
+]
+
+
+def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
+    judge(page["check"], [page["mean_and_width_solution"], right], WRONG)

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from answers import judge
 
 PAGE = "4_imaging/07_off_the_grid.py"
 
@@ -59,34 +60,21 @@ def test_the_line_is_a_parabola_through_the_truth(page):
 
 
 def test_the_sliders_fit_onto_a_page(page):
-    sliders = page["Sliders"](page["ways"], page["levels"], "here")
-    assert len(sliders._repr_html_()) < 60_000
-    assert "25,000 times as strong" in str(sliders)
+    assert len(page["Sliders"](page["ways"], page["levels"], "here")._repr_html_()) < 60_000
 
 
-@pytest.mark.parametrize(
-    "right",
-    [
-        lambda w, r, at: len(w) * np.mean(w[at] * np.abs(r[at]) ** 2),
-        lambda w, r, at: (w[at] * (r[at] * r[at].conj()).real).sum() * w.size / at.size,
-    ],
-)
-def test_the_checker_takes_right_answers(page, right):
-    assert page["check"](right).startswith("Right")
-    assert page["check"](page["estimate_solution"]).startswith("Right")
+WRONG = [
+    (lambda w, r, at: np.sum(w[at] * np.abs(r[at]) ** 2), "times more"),
+    (lambda w, r, at: np.mean(w[at] * np.abs(r[at]) ** 2), "sum"),
+    (lambda w, r, at: np.sum(w[at] * np.abs(r[at])) * len(w) / len(at), "sum"),
+    (lambda w, r, at: np.sum(w[at] * np.abs(r[at]) ** 2) * w.sum() / w[at].sum(), "numbers"),
+    (lambda w, r, at: 1 / 0, "ZeroDivisionError"),
+    (lambda w, r, at: None, "TypeError"),
+    (lambda w, r, at: float("nan"), "sum"),
+]
 
 
-@pytest.mark.parametrize(
-    ("wrong", "hint"),
-    [
-        (lambda w, r, at: np.sum(w[at] * np.abs(r[at]) ** 2), "how many times more"),
-        (lambda w, r, at: np.mean(w[at] * np.abs(r[at]) ** 2), "look at the sum"),
-        (lambda w, r, at: np.sum(w[at] * np.abs(r[at])) * len(w) / len(at), "look at the sum"),
-        (lambda w, r, at: np.sum(w[at] * np.abs(r[at]) ** 2) * w.sum() / w[at].sum(), "by numbers of visibilities"),
-        (lambda w, r, at: 1 / 0, "raised ZeroDivisionError"),
-        (lambda w, r, at: None, "raised TypeError"),
-        (lambda w, r, at: float("nan"), "look at the sum"),
-    ],
-)
-def test_the_checker_explains_wrong_answers(page, wrong, hint):
-    assert hint in page["check"](wrong)
+def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
+    judge(
+        page["check"], [page["estimate_solution"], lambda w, r, at: len(w) * np.mean(w[at] * np.abs(r[at]) ** 2)], WRONG
+    )

@@ -5,6 +5,7 @@ from itertools import groupby, pairwise
 import numpy as np
 import pytest
 import torch
+from answers import judge
 
 PAGE = "2_devices/08_port_your_numpy.py"
 
@@ -23,47 +24,31 @@ def from_the_first_step(profile, factors, trip):
     return seconds(profile, factors) + trip * sum(a != b for a, b in pairwise(sides))
 
 
-RIGHT = {
-    "by groups": by_groups,
-    "NumPy's number": lambda *arguments: np.float64(by_groups(*arguments)),
-}
 WRONG = {
-    "always two trips": (lambda p, f, trip: seconds(p, f) + 2 * trip, "and no trip"),
-    "multiplied": (lambda p, f, trip: sum(t * f.get(s, 1) for s, t in p.items()), "is divided by 4"),
-    "nothing gained": (lambda p, f, trip: sum(p.values()), "is divided by 4"),
-    "only what stays": (lambda p, f, trip: sum(t for s, t in p.items() if s not in f), "is divided by 4"),
+    "always two trips": (lambda p, f, trip: seconds(p, f) + 2 * trip, "no trip"),
+    "multiplied": (lambda p, f, trip: sum(t * f.get(s, 1) for s, t in p.items()), "divided by 4"),
+    "nothing gained": (lambda p, f, trip: sum(p.values()), "divided by 4"),
+    "only what stays": (lambda p, f, trip: sum(t for s, t in p.items() if s not in f), "divided by 4"),
     "no trips": (lambda p, f, trip: seconds(p, f), "two trips"),
     "one trip": (lambda p, f, trip: seconds(p, f) + trip * bool(f), "two trips"),
-    "two trips a step": (lambda p, f, trip: seconds(p, f) + 2 * trip * len(f), "share a trip"),
-    "two trips at most": (lambda p, f, trip: seconds(p, f) + 2 * trip * bool(f), "each change of sides"),
-    "the result stays there": (from_the_first_step, "come back at last"),
-    "only what is faster": (
-        lambda p, f, trip: by_groups(p, {s: x for s, x in f.items() if x > 1}, trip),
-        "a slower step",
-    ),
-    "not a number": (lambda *_: np.nan, "and no trip"),
-    "a text": (lambda *_: "10", "gave '10'"),
-    "raises": (lambda p, f, trip: p["nothing"], "raised KeyError"),
-    "other arguments": (lambda p: 10, "raised TypeError"),
-    "no function": (10, "raised TypeError"),
+    "two trips a step": (lambda p, f, trip: seconds(p, f) + 2 * trip * len(f), "share"),
+    "two trips at most": (lambda p, f, trip: seconds(p, f) + 2 * trip * bool(f), "change"),
+    "the result stays there": (from_the_first_step, "back"),
+    "only the faster": (lambda p, f, trip: by_groups(p, {s: x for s, x in f.items() if x > 1}, trip), "slower"),
+    "not a number": (lambda *_: np.nan, "no trip"),
+    "a text": (lambda *_: "10", "'10'"),
+    "raises": (lambda p, f, trip: p["nothing"], "KeyError"),
+    "other arguments": (lambda p: 10, "TypeError"),
+    "no function": (10, "TypeError"),
 }
 
 
-@pytest.mark.parametrize("answer", RIGHT.values(), ids=RIGHT)
-def test_right_answers(page, answer) -> None:
-    assert page["check"](answer).startswith("Right")
-
-
-@pytest.mark.parametrize(("answer", "hint"), WRONG.values(), ids=WRONG)
-def test_wrong_answers_are_told_why(page, answer, hint) -> None:
-    said = page["check"](answer)
-    assert said.startswith("total of [")
-    assert hint in said
-
-
-def test_the_solution_is_right_and_the_start_is_not(page) -> None:
-    assert page["check"](page["total_solution"]).startswith("Right")
-    assert "gave None" in page["check"](page["total"])
+def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
+    judge(
+        page["check"],
+        [page["total_solution"], by_groups, lambda *given: np.float64(by_groups(*given))],
+        WRONG | {"the start": (page["total"], "None")},
+    )
 
 
 def test_photometry_finds_the_truth_and_a_plain_mean_does_not(page) -> None:
@@ -99,7 +84,7 @@ def test_the_lower_median_is_low_for_an_even_number_only(page) -> None:
 
 def test_quantile_refuses_what_the_page_says_it_refuses() -> None:
     with pytest.raises(RuntimeError, match="too large"):
-        torch.zeros(2**24 + 1).quantile(0.5)
+        torch.zeros(1).expand(2**24 + 1).quantile(0.5)
 
 
 def test_torch_refuses_the_byte_order_of_fits(page) -> None:
@@ -158,29 +143,10 @@ def test_photometry_serves_tensors_as_it_is(page) -> None:
 
 def test_the_order_of_a_sum_changes_it_and_a_fixed_order_does_not(page) -> None:
     assert len(page["mixed"]) > 1
-    if page["device"].type == "cpu":
-        assert len(page["same"]) == 1
+    assert len(page["same"]) == 1 or page["device"].type != "cpu"
 
 
 def test_the_prediction_is_amdahls_sum(page) -> None:
-    profile, gain = page["profile"], page["gain"]
-    factors = dict.fromkeys(page["moving"], gain)
-    predicted = page["total_solution"](profile, factors, sum(page["travel"].values()) / 2)
+    factors = dict.fromkeys(page["moving"], page["gain"])
+    predicted = page["total_solution"](page["profile"], factors, sum(page["travel"].values()) / 2)
     assert predicted == pytest.approx(page["new"])
-    assert page["old"] / predicted < page["at_most"] or gain < 0
-    assert 0 < page["share"] < 1
-
-
-def test_points_of_the_figure_obey_the_law_that_they_are_drawn_on(page) -> None:
-    old, stays, work = page["old"], page["stays"], page["work"]
-    assert list(page["met"]) == list(page["predicted"])
-    assert page["met"]["read"] == page["profile"]["read"]
-    assert page["points"]["moved, met"][0] == pytest.approx(sum(page["met"].values()))
-    for name in ("moved, predicted", "by swaps on one core, predicted"):
-        seconds, y, *_ = page["points"][name]
-        assert y == pytest.approx(old / (stays + work / (work / (seconds - stays))))
-        assert y < page["at_most"]
-
-
-def test_the_figure_says_what_it_shows(page) -> None:
-    assert f"flattens at {page['at_most']:.1f}" in page["fig"].get_label()

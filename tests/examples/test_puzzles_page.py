@@ -2,15 +2,14 @@
 
 import ast
 import re
+from functools import partial
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pytest
+from answers import judge
 
 from firstlight.kernels import cuda, ptx
 from firstlight.kernels.puzzles import PUZZLES
-
-from numba import float32  # isort: skip  (firstlight.kernels decides first whether there is a device)
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PAGE = "3_kernels/11_puzzles.py"
@@ -68,42 +67,31 @@ def undecorated(x, out):
 # -- The judge of the page ---------------------------------------------------------------------------------------------
 
 
-def test_an_answer_in_other_words_is_right(page):
-    assert page["check"]("map", square_by_power).startswith("Right")
+WRONG = [
+    (adds, "8.85975"),
+    (doubles, "out[0]"),
+    (in_the_block, "race"),
+    (reads_only, "no thread"),  # it touches memory, so it is no gap
+    (undecorated, "@cuda.jit"),
+    (None, "no kernel"),
+]
 
 
-@pytest.mark.parametrize(
-    ("kernel", "hint"),
-    [
-        (adds, "should be 8.85975, and is -68.1403"),
-        (doubles, "out[0] should be"),
-        (in_the_block, "a race: out[0]"),
-        (reads_only, "no thread has changed it"),  # it touches memory, so it is no gap
-        (undecorated, "put @cuda.jit above undecorated"),
-        (None, "None is no kernel"),
-    ],
-    ids=lambda value: getattr(value, "__name__", None),
-)
-def test_a_wrong_answer_gets_the_reason(page, kernel, hint):
-    said = page["check"]("map", kernel)
-    assert said.startswith("Not yet")
-    assert hint in said
+def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
+    judge(partial(page["check"], "map"), [square_by_power], WRONG)
 
 
 @pytest.mark.parametrize("name", PUZZLES)
 def test_a_gap_is_no_error_and_shows_the_task(page, name, capsys):
     names = ", ".join(page["inspect"].signature(PUZZLES[name].spec).parameters)
-    scope = {}
+    scope, answers = {}, {}
     exec(f"def gap({names}): ...", scope)
-    answers = {}
     page["attempt"](name, answers)(cuda.jit(scope["gap"]))
-    assert answers[name][1] == "not solved yet."
+    assert answers[name][1] == page["GAP"]
     said = capsys.readouterr().out
-    assert said.startswith(f"{name}: not solved yet.\nIn NumPy:\n\n    ")
     assert " ".join(PUZZLES[name].constraint.split()) in " ".join(said.split())
     for line in PUZZLES[name].stub.strip().splitlines()[2:]:
         assert line in said
-    assert "-> None" not in said
 
 
 # -- What stands on the page -------------------------------------------------------------------------------------------
@@ -136,6 +124,7 @@ def test_all_gaps_are_gaps_and_all_solutions_are_right(page):
     assert page["solved"](page["ours"]) == PUZZLES.keys()
 
 
+@pytest.mark.slow
 def test_no_solution_calculates_in_float64_on_any_card(page):
     for name, (kernel, _) in page["ours"].items():
         for cc in ((7, 5), (9, 0)):
@@ -150,15 +139,14 @@ def test_the_compiler_joins_the_loads_and_finds_the_doubles(page):
     for (kernel, _), (loads, in_double) in page["compiled"].items():
         assert (loads == 1) == (kernel == "square_twice")
         assert (in_double > 0) == (kernel == "plain_numbers")
-    assert page["check"]("map", page["square_twice"]).startswith("Not yet: the result is right, but")
+    assert page["check"]("map", page["square_twice"]).startswith("Not yet")
     assert page["check"]("stride", page["plain_numbers"]).startswith("Right")
 
 
 def test_the_three_attempts_at_stride_go_from_wrong_to_dear_to_right(page):
     said = [page["check"]("stride", page[name]) for name in ("one_each", "pieces", "side_by_side")]
-    assert "no thread has changed it from -77" in said[0]
-    assert said[1].startswith("Not yet: the result is right, but")
-    assert "where 4 would do" in said[1]
+    assert "no thread" in said[0]
+    assert "4 would do" in said[1]
     assert said[2].startswith("Right")
     first = PUZZLES["stride"].launches[0]
     seen = page["try_out"](PUZZLES["stride"], first, page["pieces"])
@@ -167,61 +155,22 @@ def test_the_three_attempts_at_stride_go_from_wrong_to_dear_to_right(page):
     assert starts == [0, 3, 6, 9]
 
 
-def test_the_launches_stay_within_the_budget_of_threads(page):
-    assert 2 * page["threads"] < 50_000  # gaps stop at the first launch
-
-
 # -- Score and picture -------------------------------------------------------------------------------------------------
 
 
 def test_the_score_counts_and_names_an_existing_page_for_each_puzzle(page, capsys):
     helped = [name for names in page["HELPS"].values() for name in names]
     assert sorted(helped) == sorted(PUZZLES)
-    for name in page["HELPS"]:
-        assert re.search(rf"/tutorials/3_kernels/{name}|{name}", TEXT)
-        assert (EXAMPLES / "3_kernels" / f"{name}.py").is_file()
+    assert all((EXAMPLES / "3_kernels" / f"{name}.py").is_file() for name in page["HELPS"])
     page["score"]({"map": (adds, "Not yet: …"), "dot": (adds, "Right: …")})
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "1 of 16 solved."
-    assert "  read 01_first_kernel for map, guard, zip, neighbours" in said
-    assert "  read 05_reductions for warp sum, block sum, scan" in said
+    said = capsys.readouterr().out
+    assert "1 of 16" in said
+    assert re.search("01_first_kernel .*map, guard", said)
     page["score"](page["ours"])
-    assert capsys.readouterr().out == "16 of 16 solved.\n"
-
-
-def test_the_picture_has_all_puzzles_and_tells_kernels_apart(page):
-    assert sorted(ax.get_title() for ax in page["axes"].flat) == sorted(PUZZLES)
-    assert page["fig"].get_label()
-
-    def points(kernel):
-        fig, ax = plt.subplots()
-        page["fingerprint"](ax, "tile", kernel)
-        plt.close(fig)
-        return [line.get_xydata().tolist() for line in ax.lines]
-
-    ours = points(page["ours"]["tile"][0])
-    assert max(element for element, _ in ours[0]) == 33  # shared memory, of one block
-    assert max(thread for _, thread in ours[0]) == 31
-    assert points(another_tile) != ours
+    assert "16 of 16" in capsys.readouterr().out
 
 
 def test_the_readers_own_answers_are_drawn_if_they_are_right(page):
     assert page["drawn"].keys() == PUZZLES.keys()
     assert all(said.startswith("Right") for _, said in page["drawn"].values())
     assert page["drawn"]["stride"] is page["yours"]["stride"]
-
-
-@cuda.jit
-def another_tile(x, out):
-    tile = cuda.shared.array(34, float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x
-    last = x.size - 1
-    if i <= last:
-        tile[t + 1] = x[i]
-        if t == 0:
-            tile[0] = x[max(i - 1, 0)]
-        if t == 31 or i == last:
-            tile[t + 2] = x[min(i + 1, last)]
-    cuda.syncthreads()
-    if i <= last:
-        out[i] = (tile[t] + tile[t + 1] + tile[t + 2]) / float32(3)

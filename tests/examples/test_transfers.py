@@ -3,9 +3,11 @@
 import math
 import mmap
 import sys
+import threading
 
 import numpy as np
 import pytest
+from answers import judge
 
 PAGE = "2_devices/05_transfers.py"
 
@@ -20,42 +22,33 @@ RIGHT = {
     "NumPy's float": lambda n, a, b: np.maximum(1.0, np.rint(np.sqrt(2 * n / a / b))),
 }
 WRONG = {
-    "one": (lambda n, a, b: 1, "grows with m"),
-    "as many as lanes": (lambda n, a, b: 3, "one chunk is best"),
-    "lanes, if there is much": (lambda n, a, b: 3 if n > a * b else 1, "grows with m"),
-    "the more the better": (lambda n, a, b: 1000, "one chunk is best"),
-    "chunks of n½": (lambda n, a, b: max(1, round(n / (a * b))), "grows with m"),
-    "forgot the 2": (lambda n, a, b: max(1, round(math.sqrt(n / (a * b)))), "the 2 of m + 2"),
-    "no chunk at all": (lambda n, a, b: round(math.sqrt(2 * n / (a * b))), "one chunk is best"),
-    "rounded down": (lambda n, a, b: max(1, int(math.sqrt(2 * n / (a * b)))), "not always down"),
-    "rounded up": (lambda n, a, b: math.ceil(math.sqrt(2 * n / (a * b))), "not always up"),
-    "not rounded": (lambda n, a, b: max(1, math.sqrt(2 * n / (a * b))), "not 1 or 2 or 3"),
-    "not a number": (lambda n, a, b: math.nan, "not 1 or 2 or 3"),
-    "endless": (lambda n, a, b: math.inf, "not 1 or 2 or 3"),
-    "too large to compute": (lambda n, a, b: 10**400, "raised OverflowError"),
-    "an array": (lambda n, a, b: np.ones(2), "not 1 or 2 or 3"),
-    "a text": (lambda n, a, b: "4", "not 1 or 2 or 3"),
-    "raises": (lambda n, a, b: n / 0, "raised ZeroDivisionError"),
-    "other arguments": (lambda n: n, "raised TypeError"),
-    "no function": (4, "raised TypeError"),
+    "one": (lambda n, a, b: 1, "grows"),
+    "as many as lanes": (lambda n, a, b: 3, "one chunk"),
+    "lanes, if there is much": (lambda n, a, b: 3 if n > a * b else 1, "grows"),
+    "the more the better": (lambda n, a, b: 1000, "one chunk"),
+    "chunks of n½": (lambda n, a, b: max(1, round(n / (a * b))), "grows"),
+    "forgot the 2": (lambda n, a, b: max(1, round(math.sqrt(n / (a * b)))), "m + 2"),
+    "no chunk at all": (lambda n, a, b: round(math.sqrt(2 * n / (a * b))), "one chunk"),
+    "rounded down": (lambda n, a, b: max(1, int(math.sqrt(2 * n / (a * b)))), "down"),
+    "rounded up": (lambda n, a, b: math.ceil(math.sqrt(2 * n / (a * b))), "up"),
+    "not rounded": (lambda n, a, b: max(1, math.sqrt(2 * n / (a * b))), "1 or 2 or 3"),
+    "not a number": (lambda n, a, b: math.nan, "1 or 2 or 3"),
+    "endless": (lambda n, a, b: math.inf, "1 or 2 or 3"),
+    "too large to compute": (lambda n, a, b: 10**400, "OverflowError"),
+    "an array": (lambda n, a, b: np.ones(2), "1 or 2 or 3"),
+    "a text": (lambda n, a, b: "4", "1 or 2 or 3"),
+    "raises": (lambda n, a, b: n / 0, "ZeroDivisionError"),
+    "other arguments": (lambda n: n, "TypeError"),
+    "no function": (4, "TypeError"),
 }
 
 
-@pytest.mark.parametrize("answer", RIGHT.values(), ids=RIGHT)
-def test_right_answers(page, answer) -> None:
-    assert page["check"](answer).startswith("Right")
-
-
-@pytest.mark.parametrize(("answer", "hint"), WRONG.values(), ids=WRONG)
-def test_wrong_answers_are_told_why(page, answer, hint) -> None:
-    said = page["check"](answer)
-    assert said.startswith("chunks_for(")
-    assert hint in said
-
-
-def test_the_solution_is_right_and_the_start_is_not(page) -> None:
-    assert page["check"](page["chunks_for_solution"]).startswith("Right")
-    assert "gave None" in page["check"](page["chunks_for"])
+def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
+    judge(
+        page["check"],
+        [page["chunks_for_solution"], *RIGHT.values()],
+        WRONG | {"the start": (page["chunks_for"], "None")},
+    )
 
 
 def test_below_half_bandwidth_one_chunk_is_best_and_above_it_two(page) -> None:
@@ -78,7 +71,7 @@ def test_the_fit_is_exact_for_exact_times_and_steady_for_noisy_ones(page, a, b) 
 def test_the_fit_is_positive_whatever_was_measured(page) -> None:
     """A busy computer measures anything; a page that stops with an error because of it would be no page."""
     rng = np.random.default_rng(2)
-    for _ in range(200):
+    for _ in range(50):
         a, b = page["fit"](page["sizes"], 10 ** rng.uniform(-7, 0, page["sizes"].size))
         assert 0 < a < np.inf
         assert 0 < b < np.inf
@@ -95,12 +88,6 @@ def test_ordinary_least_squares_misses_the_latency_by_far(page) -> None:
     assert abs(fitted - a) < 0.1 * a
 
 
-def test_every_way_was_timed_at_every_size(page) -> None:
-    named = [(timing.label, timing.n) for timing in page["bench"].timings]
-    assert named == [(label, n) for label in page["ways"] for n in page["sizes"].tolist()]
-    assert page["the_trip"] in page["ways"]
-
-
 def test_a_pipe_brings_all_bytes_whatever_their_number(page) -> None:
     for size in (1, 4095, 4096, 4097, 65_535, 65_536, 65_537, 200_003):
         sent, arrived = np.arange(size).astype(np.uint8), np.full(size + 3, 77, dtype=np.uint8)
@@ -115,42 +102,25 @@ def test_memory_is_found_when_it_is_first_written(page) -> None:
     assert page["first"] > 10 * page["again"]
 
 
-def test_what_is_read_too_early_is_wrong(page) -> None:
-    assert page["read_early"].tolist() == [-1, -1, -1]
-    assert page["back"].tolist() == [1, 2, 3]
+def test_a_buffer_that_is_filled_too_early_sends_the_last_batch(page, monkeypatch) -> None:
+    """The earlier work ends when all batches have been asked for, or, where the page waits, at once."""
+    queue, asked = page["queue"], threading.Event()
+    monkeypatch.setitem(page["send_batches"].__globals__, "sleep", lambda _: asked.wait(60))
+    monkeypatch.setattr(queue, "synchronize", lambda: (asked.set(), type(queue).synchronize(queue)))
     assert page["send_batches"](careful=False) == [2, 2, 2]
     assert page["send_batches"](careful=True) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("chunks", [1, 2, 5, 64])
-def test_the_pipeline_is_right_with_events_and_not_without(page, chunks) -> None:
+def test_the_pipeline_is_right_in_any_number_of_chunks(page, monkeypatch, chunks) -> None:
+    monkeypatch.setitem(page["stage"].__globals__, "sleep", lambda _: None)
     _, right, spans = page["pipeline"](chunks)
     assert np.allclose(right, page["exact"], rtol=2**-23, atol=0)
-    assert not np.allclose(page["pipeline"](chunks, waits=False)[1], page["exact"])
     for lane in ("copy in", "compute", "copy out"):
         assert [span.label for span in spans if span.lane == lane] == [str(i + 1) for i in range(chunks)]
-
-
-def test_chunks_go_through_the_lanes_in_order_and_lanes_overlap(page) -> None:
-    _, _, spans = page["pipeline"](6)
-    span = {(s.lane, s.label): s for s in spans}
-    for chunk in "123456":
-        assert span["copy in", chunk].end <= span["copy out", chunk].start
-    assert span["copy in", "2"].start < span["compute", "1"].end
 
 
 def test_the_model_of_the_pipeline(page) -> None:
     serial = 3 * (page["link_a"] + page["data"].nbytes / page["link_b"])
     assert page["model"](1) == pytest.approx(serial)
     assert page["best"] == 8
-    assert all(time >= 0.9 * page["model"](m) for m, (time, *_) in page["runs"].items())
-
-
-def test_fewer_trips_are_predicted_to_be_faster(page) -> None:
-    assert page["predicted"] == sorted(page["predicted"], reverse=True)
-    assert len(page["predicted"]) == len(page["met"]) == 5
-
-
-def test_the_figures_say_what_they_show(page) -> None:
-    assert page["best"] == 8
-    assert "With 8 they overlap" in page["fig"].get_label()

@@ -1,7 +1,6 @@
 """What the page claims, that it runs on a reader's own files, and its checker."""
 
 import os
-import re
 import runpy
 import subprocess
 import sys
@@ -12,6 +11,7 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from answers import judge
 
 from firstlight.imaging import Ring, fit, read_image, suggest_grid, write_uvfits
 from firstlight.imaging.npz import write_npz
@@ -70,6 +70,7 @@ def pyuvdata_page(tmp_path_factory):
     yield from run_on("theirs.uvfits", folder)
 
 
+@pytest.mark.slow
 def test_a_file_of_pyuvdata_goes_through(pyuvdata_page):
     assert pyuvdata_page["found"].terms["chi2"] == pytest.approx(1, abs=0.1)
     assert pyuvdata_page["found"].flux[-1, 0] == pytest.approx(0.35, rel=0.1)
@@ -77,6 +78,7 @@ def test_a_file_of_pyuvdata_goes_through(pyuvdata_page):
     assert not {"sky", "truth", "chi2_true"} & set(pyuvdata_page)  # nothing that a reader does not have
 
 
+@pytest.mark.slow
 def test_its_image_is_where_the_source_is(pyuvdata_page):
     """By the coordinates of the file: the pixels are a fifth of the beam."""
     shown = read_image(pyuvdata_page["image_fits"])
@@ -86,6 +88,7 @@ def test_its_image_is_where_the_source_is(pyuvdata_page):
     assert (east[brightest], north[brightest]) == pytest.approx((1.5, -0.9), abs=0.25)
 
 
+@pytest.mark.slow
 def test_its_files_are_kept_beside_it_in_the_units_of_casa(pyuvdata_page):
     model, shown = (read_image(f"theirs.{kind}.fits") for kind in ("model", "image"))
     assert (model.unit, shown.unit) == ("Jy/pixel", "Jy/beam")
@@ -171,11 +174,6 @@ def turn_u_and_v(uvw, frequency, data):
     return u, v, data
 
 
-def test_the_checker_takes_right_answers(page):
-    assert page["check"](turn_u_and_v).startswith("Right")
-    assert page["check"](page["to_ours_solution"]).startswith("Right")
-
-
 def wrong(scale=1.0, u_sign=1, v_sign=1, conjugate=True, mean=False):
     def answer(uvw, frequency, data):
         hertz = np.full_like(frequency, frequency.mean()) if mean else frequency
@@ -185,24 +183,19 @@ def wrong(scale=1.0, u_sign=1, v_sign=1, conjugate=True, mean=False):
     return answer
 
 
-@pytest.mark.parametrize(
-    ("answer", "hint"),
-    [
-        (wrong(conjugate=False), "turned by 180°"),
-        (wrong(u_sign=-1, v_sign=-1), "turned by 180°"),
-        (wrong(u_sign=-1), "mirror image"),
-        (wrong(v_sign=-1, conjugate=False), "mirror image"),
-        (wrong(scale=1e-3), "0.001 times too long"),
-        (wrong(scale=299_792_458), "times too long"),
-        (wrong(mean=True), "wavelength of its own"),
-        (lambda uvw, frequency, data: (uvw[0], uvw[1], data.conj()), "wavelength of its own"),
-        (lambda uvw, frequency, data: None, "TypeError"),
-        (lambda uvw, frequency, data: (uvw.T, uvw.T, data), "failed"),
-    ],
-)
-def test_the_checker_says_what_is_wrong(page, answer, hint):
-    assert re.search(hint, page["check"](answer))
+WRONG = [
+    (wrong(conjugate=False), "180°"),
+    (wrong(u_sign=-1, v_sign=-1), "180°"),
+    (wrong(u_sign=-1), "mirror"),
+    (wrong(v_sign=-1, conjugate=False), "mirror"),
+    (wrong(scale=1e-3), "0.001"),
+    (wrong(scale=299_792_458), "times too long"),
+    (wrong(mean=True), "wavelength"),
+    (lambda uvw, frequency, data: (uvw[0], uvw[1], data.conj()), "wavelength"),
+    (lambda uvw, frequency, data: None, "TypeError"),
+    (lambda uvw, frequency, data: (uvw.T, uvw.T, data), "failed"),
+]
 
 
-def test_the_fit_matters_less_the_more_is_seen(page):
-    assert page["shares"][1] > page["shares"][10] > page["shares"][100]
+def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
+    judge(page["check"], [page["to_ours_solution"], turn_u_and_v], WRONG)

@@ -1,4 +1,4 @@
-"""What each process does in the tests of several: run by torchrun, as ``ranks.py TASK FOLDER``.
+"""What each process does in the tests of several: run as ``ranks.py TASK FOLDER``, with the variables of torchrun.
 
 Its second process dies in ``die``, and stands still in ``sleep``.
 """
@@ -13,25 +13,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import torch.distributed as dist
 
-from firstlight.imaging import (
-    DataAverager,
-    GridCoords,
-    GriddedNet,
-    ShardedDataset,
-    ShardedLikelihood,
-    fit,
-    processes,
-)
+from firstlight.imaging import DataAverager, GridCoords, GriddedNet, ShardedDataset, ShardedLikelihood, fit, processes
 from firstlight.imaging.crossval import stack_folds
 from firstlight.imaging.losses import TV_channel, TV_image, entropy, sparsity
 from firstlight.imaging.objective import Objective
-from firstlight.imaging.processes import Group
 from firstlight.imaging.skies import Ring
 
 COORDS = GridCoords(cell_size=0.1, npix=16)
 LOSSES = {"tv": (1e-3, TV_image), "sparsity": (1e-4, sparsity)}
+RELAYS = ("adam relay", "lbfgs relay")
 BRIEF = {"progress": False, "tolerance": None, "check_every": 10}
 
 
@@ -92,20 +83,21 @@ def refused(task):
 
 def everything(group):
     """Objectives and fits, whole."""
-    cube, few, cells = sharded(group, 5), sharded(group, 3, shared=True), folds(group)
-    lambdas = {"tv": (np.geomspace(1e-4, 1e-2, 6), TV_image)}
+    cube, few, one = sharded(group, 5), sharded(group, 3, shared=True), sharded(group, 1)
+    cells, lambdas = folds(group), {"tv": (np.geomspace(1e-4, 1e-2, 6), TV_image)}
     out = {
         "kernel": group.whole(cube.kernel),
         "dirty": group.whole(cube.dirty),
         "cube": at_a_fixed_image(group, cube, LOSSES | {"order": (1e-3, partial(entropy, prior=0.1))}),
-        "more processes than channels": at_a_fixed_image(group, few),
+        "more processes than channels": at_a_fixed_image(group, one),
         "folds": at_a_fixed_image(group, cells, lambdas, separate=True),
         "cells together": at_a_fixed_image(group, cells),
     }
     out["residuals"] = torch.cat(group.collect(cube.residuals()), dim=-1)
     cube.replace(data=2 * observed(5)["data"], factor=np.exp(1j * np.linspace(0, 9, 401)))
     out["replaced"] = at_a_fixed_image(group, cube)
-    out["adam"] = fit(model(few), few, losses=LOSSES, progress=False, tolerance=1e-2, check_every=5)
+    out["adam"] = fit(model(few), few, losses=LOSSES, max_iter=15, **BRIEF)
+    out["one channel"] = fit(model(one), one, losses=LOSSES, max_iter=15, **BRIEF)
     sharp, centred = sharded(group, 5, sigma=1e-3), []
     recentre, sharp.recentre = sharp.recentre, lambda image: (centred.append(len(image)), recentre(image))
     options = BRIEF | {"optimizer": "lbfgs", "max_iter": 12, "check_every": 4}
@@ -131,34 +123,17 @@ def refusals(group):
     }
 
 
-def relay(group, path, optimizer, to):
+def relay(group, path, name, to):
     few = sharded(group, 3, shared=True)
-    options = BRIEF | {"optimizer": optimizer, "max_iter": to, "check_every": 5}
+    options = BRIEF | {"optimizer": name.removesuffix(" relay"), "max_iter": to, "check_every": 5}
     return fit(model(few), few, losses=LOSSES, checkpoint=path, resume=True, **options)
 
 
-def equality(folder):
-    """Do the same with four of the processes, with two, and with one; then go on where others have stopped."""
+def pair(folder):
+    """What two processes find; and they go on where one has stopped."""
     with processes(timeout=120) as group:
-        pair = dist.new_group([0, 1], backend="gloo")
-        teams = {4: group, 2: replace(group, size=2, cubes=pair, messages=pair), 1: Group()}
-        for size, team in teams.items():
-            if group.rank < size:
-                out = everything(team)
-                if team.first:
-                    torch.save(out, folder / f"{size}.pt")
-        out = {"refused": refusals(group)}
-        for optimizer in ("adam", "lbfgs"):
-            for name, order in (("up", (1, 2, 4)), ("down", (4, 2, 1))):
-                path = folder / f"{optimizer}-{name}.pt"
-                for to, size in zip((5, 10, 15), order, strict=True):
-                    if group.rank < size:
-                        out[optimizer, name] = relay(teams[size], path, optimizer, to)
-                    group.collect(None)
-            if group.first:
-                out[optimizer, "alone"] = relay(teams[1], folder / f"{optimizer}.pt", optimizer, 15)
-        if group.first:
-            torch.save(out, folder / "out.pt")
+        out = everything(group) | {"refused": refusals(group)}
+        return out | {name: relay(group, folder / f"{name}.pt", name, 10) for name in RELAYS}
 
 
 def faulty(folder, fault):
@@ -189,7 +164,7 @@ def sleep():
 if __name__ == "__main__":
     torch.set_num_threads(1)
     task, folder = sys.argv[1], Path(sys.argv[2])
-    if task == "equality":
-        equality(folder)
+    if task == "pair":
+        pair(folder)
     else:
         faulty(folder, {"die": die, "sleep": sleep}[task])

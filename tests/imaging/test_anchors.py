@@ -52,7 +52,7 @@ def test_anchor_1_image_and_visibilities_are_a_fourier_pair(sky: Sky) -> None:
     assert np.abs(vis - sky_visibilities(sky, *GRID.packed_uv())).max() <= 1e-6 * flux
 
 
-@pytest.mark.parametrize("npix", [8, 30, 256])
+@pytest.mark.parametrize("npix", [8, 30])
 @pytest.mark.parametrize(("north", "east"), [(0, 0), (1, 0), (0, 1), (3, -2), (-4, -4), (-3, 3)])
 def test_anchor_1_points_at_pixels_to_the_last_digit(npix: int, north: int, east: int) -> None:
     coords = GridCoords(cell_size=0.05, npix=npix)
@@ -81,11 +81,6 @@ def test_anchor_2_flux_is_the_visibility_at_zero() -> None:
         assert ratio_error(flux, sky[0].flux) < 1e-12, name
 
 
-def test_anchor_2_hann_keeps_the_flux_of_what_is_compact() -> None:
-    image = packed(sky_image(SKIES["ring in the south-east"], 0.03, 256))
-    assert ratio_error(HannConvCube()(image).sum(), image.sum()) < 1e-12
-
-
 # -- 3. The true sky's chi² --------------------------------------------------------------
 
 
@@ -95,8 +90,13 @@ def truth() -> Observation:
     return observe(DISK, uv_track(n_times=33))
 
 
-@BOTH
-@pytest.mark.parametrize("sigma", [30e-3, 5e-3, 0.5e-3])
+@pytest.mark.parametrize(
+    ("sigma", "dtype"),
+    [
+        (5e-3, torch.float64),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((30e-3, torch.float32), (0.5e-3, torch.float32))),
+    ],
+)
 def test_anchor_3_the_true_sky_scores_one(truth: Observation, sigma: float, dtype: torch.dtype) -> None:
     """Reduced chi² of N visibilities, 2N numbers, has a standard deviation of 1/√N, and the mean of five 1/√(5N).
 
@@ -121,18 +121,17 @@ def test_anchor_3_the_true_sky_scores_one(truth: Observation, sigma: float, dtyp
 # -- 4. Dirty image and beam -------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("eps", "tolerance"), [(1e-10, 1e-8), (1e-5, 1e-4)])
-def test_anchor_4_dirty_image_and_beam_are_the_direct_sums(truth: Observation, eps: float, tolerance: float) -> None:
+def test_anchor_4_dirty_image_and_beam_are_the_direct_sums(truth: Observation) -> None:
     """At 400 pixels, of the whole field up to its edges; natural weights, which are known without a grid."""
     seen = with_noise(truth, 5e-3, seed=0)
-    imager = DirtyImager(FIELD, seen.uu, seen.vv, seen.weight, seen.data.real, seen.data.imag, eps=eps)
+    imager = DirtyImager(FIELD, seen.uu, seen.vv, seen.weight, seen.data.real, seen.data.imag)
     image, beam = imager.get_dirty_image("natural")
     east, north = (axis.reshape(-1) for axis in FIELD.sky_coordinates())
     chosen = np.random.default_rng(0).choice(180**2, 400, replace=False)
     u, v, w = seen.uu[0], seen.vv[0], seen.weight[0] / seen.weight.sum()
     waves = np.exp(2j * np.pi * ARCSEC * (np.outer(east[chosen], u) + np.outer(north[chosen], v)))
     for found, values in ((image, w * seen.data[0]), (beam, w)):
-        assert np.abs(found.reshape(-1)[chosen] - (waves @ values).real).max() <= tolerance * found.max()
+        assert np.abs(found.reshape(-1)[chosen] - (waves @ values).real).max() <= 1e-8 * found.max()
 
 
 # -- 5. Adjoints and gradients -----------------------------------------------------------
@@ -178,9 +177,6 @@ def test_anchor_5_each_step_of_a_model_has_its_adjoint(dtype: torch.dtype) -> No
         (back,) = torch.autograd.grad(out, x, y)
         there = inner(out.detach(), y)
         assert ratio_error(there, inner(x.detach(), back)) < (1e-12 if dtype == torch.float64 else 1e-5), name
-    a, b = (torch.tensor(field_filling(2, 30, seed), dtype=dtype) for seed in (1, 2))
-    there, back = inner(likelihood.respond(a), b), inner(a, likelihood.respond(b))
-    assert ratio_error(there, back) < (1e-12 if dtype == torch.float64 else 1e-5)
 
 
 def positive(*shape: int, seed: int = 0) -> torch.Tensor:

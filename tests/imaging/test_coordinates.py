@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight.imaging.coordinates import (
@@ -22,13 +22,13 @@ COORDS = GridCoords(cell_size=0.03, npix=180)
 
 @pytest.mark.parametrize("npix", [0, -2, 5, 4.5])
 def test_npix_must_be_even(npix):
-    with pytest.raises(ValueError, match="npix must be an even number of pixels"):
+    with pytest.raises(ValueError, match="npix"):
         GridCoords(cell_size=0.1, npix=npix)
 
 
 @pytest.mark.parametrize("cell_size", [0, -0.1, math.nan, math.inf])
 def test_cell_size_must_be_positive(cell_size):
-    with pytest.raises(ValueError, match="cell_size must be a positive number of arcseconds"):
+    with pytest.raises(ValueError, match="cell_size"):
         GridCoords(cell_size=cell_size, npix=4)
 
 
@@ -86,7 +86,6 @@ def test_uv_of_packed_cells_are_the_frequencies_of_the_fft():
 # -- What fits ---------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.floats(0.01, 1), st.integers(0, 3), st.floats(-1, 1))
 def test_data_within_the_grid_fit(part, turn, other):
     reach = part * COORDS.uv_limit
@@ -94,12 +93,11 @@ def test_data_within_the_grid_fit(part, turn, other):
     COORDS.check_data_fit([u], [v])
 
 
-@settings(deadline=None)
 @given(st.floats(1.0001, 1e3), st.sampled_from([(1, 0), (0, 1), (-1, 0.3), (0.9, -1)]), st.floats(1e-4, 10))
 def test_data_beyond_the_grid_are_refused_with_a_cell_size_that_does(times, towards, cell_size):
     coords = GridCoords(cell_size, 64)
     u, v = ([0, way * times * coords.uv_limit] for way in towards)
-    with pytest.raises(ValueError, match=r"reaches .* wavelengths, but cells of .* hold only") as refusal:
+    with pytest.raises(ValueError, match="cell_size") as refusal:
         coords.check_data_fit(u, v)
     advised = float(str(refusal.value).split("cell_size of ")[1].split()[0])
     GridCoords(advised, 64).check_data_fit(u, v)
@@ -108,7 +106,7 @@ def test_data_beyond_the_grid_are_refused_with_a_cell_size_that_does(times, towa
 
 def test_kilo_lambda_are_refused_and_their_remedy_does():
     u, v = np.array([200.0, -1500.0, 700.0]), np.array([1000.0, 0.0, -300.0])
-    with pytest.raises(ValueError, match=r"longest baseline is 1500 .* 0\.044 % .* kilo-lambda, multiply them by 1000"):
+    with pytest.raises(ValueError, match=r"1500 .* kilo-lambda"):
         COORDS.check_data_fit(u, v)
     COORDS.check_data_fit(1000 * u, 1000 * v)
 
@@ -128,7 +126,7 @@ def test_baselines_must_be_finite(bad):
 
 @pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-300])
 def test_baselines_of_next_to_nothing_are_refused_without_advice_that_is_no_number(tiny):
-    with pytest.raises(ValueError, match="kilo-lambda, multiply them by 1000") as refusal:
+    with pytest.raises(ValueError, match="kilo-lambda") as refusal:
         COORDS.check_data_fit([tiny, 0.0], [0.0, -tiny])
     assert "inf" not in str(refusal.value)
     assert ("take a cell_size near" in str(refusal.value)) == (tiny == 1e-300)
@@ -137,5 +135,9 @@ def test_baselines_of_next_to_nothing_are_refused_without_advice_that_is_no_numb
 def test_no_baselines_and_none_but_zero_are_refused():
     with pytest.raises(ValueError, match="no visibilities"):
         COORDS.check_data_fit([], [])
-    with pytest.raises(ValueError, match="longest baseline is 0 wavelengths"):
+    with pytest.raises(ValueError, match="is 0"):
         COORDS.check_data_fit([0.0], [0.0])
+
+
+def test_an_arcsecond_is_the_206265th_part_of_a_radian():
+    assert pytest.approx(1 / 206264.806247, rel=1e-12) == ARCSEC

@@ -12,7 +12,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from firstlight.imaging import exact, nufft, padding, passes, quadratic
-from firstlight.imaging.coordinates import sky_to_packed
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.padding import fast_width
 
@@ -79,9 +78,7 @@ def gradient_error(gradient: torch.Tensor, seen: Observation, image) -> float:
     return float(np.linalg.norm(off) / np.linalg.norm(seen.gradient(seen.sky)))
 
 
-@pytest.mark.parametrize("snr", [1, 10, 100])
-@pytest.mark.parametrize("nchan", [1, 3])
-@pytest.mark.parametrize("own_uv", [True, False])
+@pytest.mark.parametrize(("snr", "nchan", "own_uv"), [(1, 1, False), (10, 3, True), (100, 3, False)])
 def test_float64_is_the_direct_sum(snr: float, nchan: int, own_uv: bool) -> None:
     seen = observe(snr, nchan, own_uv)
     likelihood = seen.likelihood()
@@ -100,8 +97,7 @@ def at_distance(share: float, likelihood: ExactLikelihood, seed: int = 3) -> tor
     return likelihood.reference + away * (share * likelihood.c0[:, None, None] / curved).sqrt().to(away)
 
 
-@pytest.mark.parametrize("snr", [1, 100, 1e4])
-@pytest.mark.parametrize("nchan", [1, 2])
+@pytest.mark.parametrize(("snr", "nchan"), [(1, 1), (100, 2), (1e4, 1)])
 def test_recentred_float32_is_exact_wherever_no_recentring_is_due(snr: float, nchan: int) -> None:
     seen = observe(snr, nchan, own_uv=nchan > 1)
     likelihood = seen.likelihood(torch.float32)
@@ -160,44 +156,6 @@ def test_reference_is_rounded_before_its_visibilities_are_made() -> None:
     assert not torch.equal(likelihood.reference, rounded)
 
 
-def fitted(seen: Observation, dtype: torch.dtype) -> float:
-    """Fit by L-BFGS with a smooth prior, re-centring between its runs; the objective by the direct sum."""
-    likelihood, image = seen.likelihood(dtype), torch.ones(seen.sky.shape, dtype=dtype, requires_grad=True)
-
-    def objective(image, chi_squared):
-        return chi_squared.sum() + 1e3 * (image.diff(dim=-1).double().square().sum() + image.double().square().sum())
-
-    for _ in range(8):
-        likelihood.recentre(image)
-        optimizer = torch.optim.LBFGS([image], max_iter=15, line_search_fn="strong_wolfe")
-
-        def closure():
-            optimizer.zero_grad()  # noqa: B023
-            loss = objective(image, likelihood.chi_squared(image))
-            loss.backward()
-            return loss
-
-        optimizer.step(closure)
-    done = image.detach().double()
-    return float(objective(done, torch.tensor(seen.chi_squared(done))))
-
-
-def test_recentred_float32_fit_ends_where_float64_ends() -> None:
-    seen = observe(60)
-    assert ratio_error(fitted(seen, torch.float32), fitted(seen, torch.float64)) < 1e-3
-
-
-def test_gradient_against_finite_differences() -> None:
-    seen = observe(5, nchan=2, own_uv=True)
-    likelihood, image = seen.likelihood(), torch.tensor(field_filling(2, NPIX, seed=9))
-    _, gradient = value_and_gradient(likelihood, image)
-    rng = np.random.default_rng(0)
-    for _ in range(5):
-        way = torch.tensor(rng.standard_normal(image.shape))
-        slope = (likelihood(image + 1e-3 * way) - likelihood(image - 1e-3 * way)) / 2e-3
-        assert ratio_error((gradient * way).sum(), slope) < 1e-7
-
-
 def test_gradient_scales_with_what_comes_back_channel_by_channel() -> None:
     seen = observe(5, nchan=2)
     likelihood, image = seen.likelihood(), torch.tensor(field_filling(2, NPIX, seed=9), requires_grad=True)
@@ -219,25 +177,12 @@ def test_second_derivative_is_twice_the_response() -> None:
 
 
 @pytest.mark.parametrize("own_uv", [True, False])
-def test_response_is_self_adjoint_and_the_direct_one(own_uv: bool) -> None:
+def test_response_is_the_direct_one(own_uv: bool) -> None:
     seen = observe(20, nchan=2, own_uv=own_uv)
     likelihood = seen.likelihood()
-    a, b = (torch.tensor(field_filling(2, NPIX, seed)) for seed in (1, 2))
-    assert ratio_error((a * likelihood.respond(b)).sum(), (b * likelihood.respond(a)).sum()) < 1e-12
+    a = torch.tensor(field_filling(2, NPIX, 1))
     direct = sky_of(seen.weight * vis_of(a, seen.u, seen.v), seen.u, seen.v, NPIX)
     assert np.abs(likelihood.respond(a).numpy() - direct).max() < 1e-12 * np.abs(direct).max()
-
-
-def test_response_is_linear_in_the_weights() -> None:
-    seen, image = observe(20), torch.tensor(field_filling(1, NPIX, 1))
-    rng = np.random.default_rng(4)
-    one, two = rng.uniform(0, 1, (2, NVIS))
-
-    def response(weight):
-        return ExactLikelihood(seen.u, seen.v, seen.data, weight, CELL, NPIX, dtype=torch.float64).respond(image)
-
-    both = response(2 * one + 3 * two)
-    assert (both - 2 * response(one) - 3 * response(two)).abs().max() < 1e-12 * both.abs().max()
 
 
 def test_any_width_of_padding_gives_the_same() -> None:
@@ -263,36 +208,7 @@ def test_fast_widths_are_even_smooth_and_wide_enough() -> None:
         assert least <= width < 1.4 * least + 2
 
 
-def test_without_padding_a_full_field_would_show() -> None:
-    """The sky of these tests is one that a kernel without doubling gets wrong."""
-    seen = observe(20)
-    likelihood, image = seen.likelihood(), torch.tensor(seen.sky)
-    unpadded = torch.fft.irfft2(torch.fft.rfft2(image) * likelihood.kernel[:, ::2, ::2], s=(NPIX, NPIX))
-    plain = likelihood.c0 + (image * (unpadded - 2 * likelihood.dirty)).sum((-2, -1))
-    assert ratio_error(plain, seen.chi_squared(image)) > 1e-2
-
-
-@pytest.mark.parametrize(
-    "transform", [lambda x: x.flip(-1), lambda x: x.flip(-2), lambda x: x.transpose(-1, -2), sky_to_packed]
-)
-def test_a_mirrored_sky_or_one_in_another_order_is_not_the_sky(transform) -> None:
-    seen = observe(20)
-    likelihood, image = seen.likelihood(), transform(torch.tensor(seen.sky))
-    assert ratio_error(likelihood(image), likelihood(torch.tensor(seen.sky))) > 0.1
-    assert ratio_error(likelihood(image), seen.chi_squared(image)) < 1e-10
-
-
-def test_another_channels_kernel_would_show() -> None:
-    seen = observe(100, nchan=2, own_uv=True)
-    likelihood = seen.likelihood()
-    likelihood.kernel = likelihood.kernel[:1].expand(2, -1, -1)
-    error = np.abs(likelihood.chi_squared(torch.tensor(seen.sky)).numpy() / seen.chi_squared(seen.sky) - 1)
-    assert error[0] < 1e-10
-    assert error[1] > 1e-3
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("each_channel", [True, False])
+@pytest.mark.parametrize(("dtype", "each_channel"), [(torch.float64, True), (torch.float32, False)])
 def test_beam_and_factors(dtype: torch.dtype, each_channel: bool) -> None:
     rng = np.random.default_rng(8)
     y, x = np.mgrid[:NPIX, :NPIX] / NPIX - 0.4
@@ -307,27 +223,6 @@ def test_beam_and_factors(dtype: torch.dtype, each_channel: bool) -> None:
     value, gradient = value_and_gradient(likelihood, image)
     assert ratio_error(value, seen.chi_squared(image)) < (1e-10 if dtype == torch.float64 else 1e-7)
     assert gradient_error(gradient, seen, image) < (1e-10 if dtype == torch.float64 else 1e-5)
-
-
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-def test_two_spectral_windows_in_one_kernel(dtype: torch.dtype) -> None:
-    """Windows of different sizes and noise, the second with its own spectral index, beside a beam and gains."""
-    rng = np.random.default_rng(2)
-    parts = [observe(30), observe(300, seed=1)]
-    count = 300  # of the second window's baselines
-    u, v, weight = (np.r_[getattr(parts[0], k), getattr(parts[1], k)[:count]] for k in ("u", "v", "weight"))
-    y, x = np.mgrid[:NPIX, :NPIX] / NPIX - 0.4
-    both = Observation(parts[0].sky, u, v, weight, np.zeros((1, len(u))), beam=np.exp(-(x**2) - 2 * y**2))
-    both.factor = np.r_[np.ones(NVIS), np.full(count, 1.03**2.5)] * np.exp(1j * rng.normal(size=len(u)))
-    noise = (rng.normal(size=len(u)) + 1j * rng.normal(size=len(u))) / np.sqrt(weight)
-    both.data = both.model(both.sky) + noise
-    likelihood = both.likelihood(dtype)
-    assert likelihood.kernel.shape[0] == 1
-    likelihood.recentre(torch.tensor(both.sky))
-    image = at_distance(1, likelihood)
-    value, gradient = value_and_gradient(likelihood, image)
-    assert ratio_error(value, both.chi_squared(image)) < (1e-10 if dtype == torch.float64 else 1e-7)
-    assert gradient_error(gradient, both, image) < (1e-10 if dtype == torch.float64 else 1e-5)
 
 
 def test_channels_in_chunks_and_visibilities_in_chunks_change_nothing(monkeypatch) -> None:
@@ -345,8 +240,7 @@ def test_channels_in_chunks_and_visibilities_in_chunks_change_nothing(monkeypatc
     assert ratio_error(parts.residuals().abs(), whole.residuals().abs()) < 1e-12
 
 
-@pytest.mark.parametrize("own_uv", [True, False])
-@pytest.mark.parametrize("chunk", [1, 37, NVIS - 1, NVIS, 10 * NVIS])
+@pytest.mark.parametrize(("chunk", "own_uv"), [(1, True), (37, False), (NVIS - 1, True), (10 * NVIS, False)])
 def test_chunks_change_nothing(chunk: int, own_uv: bool) -> None:
     seen = observe(20, nchan=2, own_uv=own_uv)
     keep = 60 if chunk == 1 else NVIS
@@ -365,8 +259,7 @@ def saved(folder, seen: Observation, mode: str) -> list[np.ndarray]:
     return [np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("u", "v", "data", "weight")]
 
 
-@pytest.mark.parametrize("mode", ["r", "r+", "c"])
-@pytest.mark.parametrize("own_uv", [True, False])
+@pytest.mark.parametrize(("mode", "own_uv"), [("r", True), ("r+", False), ("c", False)])
 def test_maps_of_files_are_read_and_left_as_they_are(tmp_path, mode: str, own_uv: bool) -> None:
     seen = observe(20, nchan=2, own_uv=own_uv)
     seen.data[1, 5] = np.nan
@@ -394,9 +287,7 @@ def test_a_budget_of_memory_makes_chunks_or_says_what_was_wanted() -> None:
     seen = observe(20, nchan=2, own_uv=True)
     likelihood = seen.likelihood(memory=1e9)
     assert (likelihood.chunk, likelihood.channels_at_once) == (nufft.CHUNK, 2)
-    with pytest.raises(
-        ValueError, match=r"memory is 0.1 MB, which is too little. At least \d+\.\d MB are needed: .*float32"
-    ):
+    with pytest.raises(ValueError, match=r"0\.1 MB"):
         seen.likelihood(memory=1e5)
 
 
@@ -410,7 +301,7 @@ def test_without_memory_it_goes_on_with_smaller_chunks_and_says_so_once(monkeypa
 
     whole = seen.likelihood()
     monkeypatch.setattr(nufft, "transform", transform)
-    with pytest.warns(RuntimeWarning, match="going on with 125 visibilities at once. chunk=125 would") as told:
+    with pytest.warns(RuntimeWarning, match="chunk=125") as told:
         likelihood = seen.likelihood()
     assert (len(told), likelihood.chunk) == (1, 125)
     likelihood.recentre(torch.tensor(seen.sky))
@@ -418,14 +309,6 @@ def test_without_memory_it_goes_on_with_smaller_chunks_and_says_so_once(monkeypa
     monkeypatch.undo()
     whole.recentre(torch.tensor(seen.sky))
     assert ratio_error(likelihood.chi_squared(whole_image), whole.chi_squared(whole_image)) < 1e-12
-
-
-def test_a_bar_is_drawn_where_it_is_asked_for(capsys) -> None:
-    seen = observe(20)
-    seen.likelihood()
-    assert capsys.readouterr().err == ""
-    seen.likelihood(progress=True)
-    assert "point-spread function" in capsys.readouterr().err
 
 
 def test_shared_baselines_share_one_kernel_and_own_weights_do_not() -> None:
@@ -470,10 +353,7 @@ REPLACEMENTS = {
     "new weights": (False, lambda seen: {"weight": seen.weight[::-1]}),
     "one weight flagged": (False, lambda seen: {"weight": np.where(np.arange(NVIS) == 7, 0, seen.weight)}),
     "new baselines": (False, lambda seen: {"u": seen.v, "v": -seen.u}),
-    "fewer of everything": (
-        False,
-        lambda seen: {k: getattr(seen, k)[..., :600] for k in ("u", "v", "data", "weight")},
-    ),
+    "fewer of everything": (False, lambda seen: {k: getattr(seen, k)[..., :600] for k in ("u", "v", "data", "weight")}),
 }
 
 
@@ -504,11 +384,11 @@ def test_a_phase_after_gains_keeps_their_kernel() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"data": np.ones((2, 999))}, r"u and v have shapes \(1000,\)"),
-        ({"data": np.ones((3, NVIS))}, r"should have \(2, nvis\)"),
-        ({"data": np.full((2, NVIS), np.nan)}, "2000 visibilities with a weight"),
-        ({"factor": np.full(NVIS, np.inf)}, "or their factors, are not finite"),
-        ({"weight": np.full(NVIS, -1.0)}, "weights are negative"),
+        ({"data": np.ones((2, 999))}, r"\(1000,\)"),
+        ({"data": np.ones((3, NVIS))}, r"\(2, nvis\)"),
+        ({"data": np.full((2, NVIS), np.nan)}, "2000 visibilities"),
+        ({"factor": np.full(NVIS, np.inf)}, "factors"),
+        ({"weight": np.full(NVIS, -1.0)}, "weights"),
     ],
 )
 def test_what_cannot_replace_leaves_all_as_it_was(change: dict, message: str) -> None:
@@ -520,7 +400,7 @@ def test_what_cannot_replace_leaves_all_as_it_was(change: dict, message: str) ->
     assert ratio_error(likelihood.chi_squared(image), seen.chi_squared(image)) < 1e-10
 
 
-@pytest.mark.parametrize(("part", "due"), [(-2, False), (0.26, False), (0.28, True), (1, True), (4, True)])
+@pytest.mark.parametrize(("part", "due"), [(-2, False), (0.26, False), (0.28, True), (4, True)])
 def test_recentring_is_due_when_a_term_outgrows_chi_squared(part: float, due: bool) -> None:
     """On the way from an empty image to the sky the first to do so is 2δ·R, after 2 − √3 of it; both by direct sums."""
     seen = observe(200)
@@ -531,10 +411,9 @@ def test_recentring_is_due_when_a_term_outgrows_chi_squared(part: float, due: bo
     assert likelihood.needs_recentring(torch.tensor(image)) == due
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_a_state_that_is_loaded_brings_its_reference(dtype: torch.dtype) -> None:
+def test_a_state_that_is_loaded_brings_its_reference() -> None:
     seen = observe(100)
-    likelihood, other = seen.likelihood(dtype), seen.likelihood(dtype)
+    likelihood, other = seen.likelihood(torch.float32), seen.likelihood(torch.float32)
     likelihood.recentre(torch.tensor(seen.sky))
     other.load_state_dict(likelihood.state_dict())
     image = at_distance(1, likelihood)
@@ -614,34 +493,19 @@ def test_change_of_type_makes_everything_anew() -> None:
     assert ratio_error(likelihood.chi_squared(image.double()), seen.chi_squared(image)) < 1e-10
 
 
-def test_read_only_files_and_tensors(tmp_path) -> None:
-    seen = observe(20)
-    expected = seen.likelihood()(torch.tensor(seen.sky))
-    for name in ("u", "v", "data", "weight"):
-        np.save(tmp_path / f"{name}.npy", getattr(seen, name))
-    for load in (
-        lambda name: np.load(tmp_path / f"{name}.npy", mmap_mode="r"),
-        lambda name: torch.tensor(getattr(seen, name)),
-    ):
-        other = Observation(seen.sky, **{name: load(name) for name in ("u", "v", "weight", "data")})
-        assert other.likelihood()(torch.tensor(seen.sky)) == expected
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"weight": -np.ones(5)}, "5 weights are negative"),
+        ({"weight": -np.ones(5)}, "5 weights"),
         ({"weight": np.full(5, np.inf)}, "5 weights"),
-        ({"weight": np.ones(4)}, r"weight has shape \(4,\)"),
-        (
-            {"data": np.array([1, np.nan, 1, 1, 1]) + 0j},
-            "1 visibilities with a weight, or their factors",
-        ),
-        ({"data": np.ones(4) + 0j}, r"u and v have shapes \(5,\)"),
-        ({"factor": np.ones((2, 5))}, "factor has shape"),
-        ({"beam": np.ones((3, 4, 4))}, "beam has shape"),
-        ({"npix": 5}, "npix is 5"),
-        ({"dtype": torch.float16}, "cannot be torch.float16"),
+        ({"weight": np.ones(4)}, r"weight .*\(4,\)"),
+        ({"data": np.array([1, np.nan, 1, 1, 1]) + 0j}, "1 visibilities"),
+        ({"data": np.array([1, 1, 1, 1, np.inf]) + 0j, "chunk": 2}, "1 visibilities"),
+        ({"data": np.ones(4) + 0j}, r"\(5,\)"),
+        ({"factor": np.ones((2, 5))}, "factor"),
+        ({"beam": np.ones((3, 4, 4))}, "beam"),
+        ({"npix": 5}, "npix"),
+        ({"dtype": torch.float16}, "float16"),
     ],
 )
 def test_what_does_not_fit_is_named(change: dict, message: str) -> None:
@@ -654,7 +518,7 @@ def test_what_does_not_fit_is_named(change: dict, message: str) -> None:
 def test_images_are_neither_broadcast_nor_rounded_in_silence() -> None:
     likelihood = observe(5, nchan=2).likelihood(torch.float32)
     for image in (torch.ones(1, NPIX, NPIX), torch.ones(NPIX, NPIX), torch.ones(2, NPIX, NPIX).double()):
-        with pytest.raises(ValueError, match="The image is"):
+        with pytest.raises(ValueError, match="image"):
             likelihood(image)
 
 

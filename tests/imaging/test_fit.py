@@ -1,8 +1,6 @@
 """Fits: that they arrive, stop, tell, and go on after an interrupt as if there had been none."""
 
 import math
-import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -22,23 +20,14 @@ from firstlight.imaging.skies import Ring
 
 COORDS = GridCoords(cell_size=0.1, npix=32)
 LOSSES = {"tv": (1e-3, TV_image), "sparsity": (1e-4, sparsity)}
+TYPES = {"fused": torch.float64, "plain": torch.float32}  # of each form one: compilers take their time
 KINDS = ["gridded", "exact"]
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Images as small as these are done sooner by one thread."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.fixture(params=["fused", "plain"])
-def form(request, monkeypatch):
-    """Of the loss and its gradient: fit() takes the fused one for long fits."""
-    monkeypatch.setitem(fit.__globals__, "WORTH", 0 if request.param == "fused" else math.inf)
-    return request.param
+@pytest.fixture
+def take(monkeypatch):
+    """Choose the form of the loss and its gradient; fit() takes the fused one for long fits."""
+    return lambda form: monkeypatch.setitem(fit.__globals__, "WORTH", 0 if form == "fused" else math.inf)
 
 
 def observed(kind, dtype=torch.float32, seed=0, flux=0.5):
@@ -61,16 +50,24 @@ def model(dtype=torch.float32, start=-3.0):
     return GriddedNet(COORDS, base_cube=torch.full((1, 32, 32), start, dtype=dtype))
 
 
-@pytest.mark.usefixtures("form")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("optimizer", ["adam", "lbfgs"])
-def test_curves_begin_at_the_start_and_end_at_the_image(kind, optimizer):
-    data, net = observed(kind), model()
+@pytest.mark.parametrize(
+    ("form", "kind", "optimizer"),
+    [
+        ("fused", "gridded", "adam"),
+        ("fused", "exact", "lbfgs"),
+        ("plain", "exact", "adam"),
+        ("plain", "gridded", "lbfgs"),
+    ],
+)
+def test_curves_begin_at_the_start_and_end_at_the_image(form, kind, optimizer, take):
+    take(form)
+    data, net = observed(kind, TYPES[form]), model(TYPES[form])
     found = fit(net, data, losses=LOSSES, optimizer=optimizer, tolerance=1e-3, progress=False)
     assert found.why == "settled"
     assert len(found.loss) == len(found.chi2) == len(found.flux) >= found.iterations
     net_at_start = model()
     net_at_start()
+    assert found.image.dtype == TYPES[form]
     assert found.flux[0, 0] == pytest.approx(net_at_start.icube.flux.item(), rel=1e-5)
     assert found.terms["chi2"] == pytest.approx(1, abs=0.35)
     assert found.loss.min() == pytest.approx(found.terms["loss"], rel=1e-2)
@@ -81,28 +78,20 @@ def test_curves_begin_at_the_start_and_end_at_the_image(kind, optimizer):
     strengths = objective.Objective(net, data, LOSSES, "gridded").strengths
     total = found.terms["chi2"] + sum(strengths[name] * found.terms[name] for name in LOSSES)
     assert found.terms["loss"] == pytest.approx(total, rel=1e-6)
-    assert found.message in str(found)
 
 
-def test_a_lambda_of_the_gridded_loss_is_converted_and_it_says_so(capsys):
+def test_a_lambda_of_the_gridded_loss_is_converted_and_it_says_so():
     gridded, exact = observed("gridded"), observed("exact")
     visibilities = np.count_nonzero(exact.weight)
     scale = len(gridded.index) / visibilities
-    found = fit(model(), exact, losses=LOSSES, max_iter=1)
-    assert f"times {scale:.4g}, as {visibilities} visibilities lie in {len(gridded.index)} cells" in found.notes[0]
-    assert found.notes[0] in capsys.readouterr().err
-    assert found.notes[0] in str(found)
+    found = fit(model(), exact, losses=LOSSES, max_iter=1, progress=False)
+    assert f"{scale:.4g}" in found.notes[0]
     assert found.loss[0] - found.chi2[0] == pytest.approx(
         scale * (1e-3 * TV_image(start_sky()) + 1e-4 * sparsity(start_sky())).item(), rel=1e-4
     )
     as_given = fit(model(), exact, losses=LOSSES, max_iter=1, lambdas="exact", progress=False)
     assert not as_given.notes
     assert as_given.loss[0] - as_given.chi2[0] == pytest.approx((found.loss[0] - found.chi2[0]) / scale, rel=1e-4)
-    # Balanced alike, the same sky comes out, as far as averages in cells allow.
-    by_cells = fit(model(), gridded, losses=LOSSES, optimizer="lbfgs", progress=False).image
-    by_all = fit(model(), exact, losses=LOSSES, optimizer="lbfgs", progress=False).image
-    unconverted = fit(model(), exact, losses=LOSSES, optimizer="lbfgs", lambdas="exact", progress=False).image
-    assert (by_all - by_cells).norm() < (unconverted - by_cells).norm()
 
 
 def start_sky():
@@ -169,13 +158,22 @@ def test_the_test_for_waiting_hears_a_wait():
         torch.ones(1).item()
 
 
-@pytest.mark.usefixtures("form")
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("optimizer", "interrupt"), [("adam", 3), ("adam", 47), ("adam", 60), ("lbfgs", 47)])
-def test_a_resumed_fit_is_the_same_to_the_last_bit(kind, optimizer, interrupt, form, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("form", "kind", "optimizer", "interrupt"),
+    [
+        ("plain", "gridded", "adam", 3),
+        ("fused", "gridded", "adam", 47),
+        ("plain", "exact", "adam", 60),
+        ("plain", "exact", "lbfgs", 47),
+        ("fused", "gridded", "lbfgs", 47),
+    ],
+)
+def test_a_resumed_fit_is_the_same_to_the_last_bit(form, kind, optimizer, interrupt, take, tmp_path, monkeypatch):
+    take(form)
+    dtype = TYPES[form]
     options = {"optimizer": optimizer, "max_iter": 65, "check_every": 15, "tolerance": None, "progress": False}
     options["losses"] = LOSSES
-    whole = fit(model(), observed(kind), **options)
+    whole = fit(model(dtype), observed(kind, dtype), **options)
     owner, name = (Fused, "evaluate") if form == "fused" else (objective.Objective, "terms")
     calls, function = 0, getattr(owner, name)
 
@@ -189,9 +187,9 @@ def test_a_resumed_fit_is_the_same_to_the_last_bit(kind, optimizer, interrupt, f
     path = tmp_path / "fit.pt"
     monkeypatch.setattr(owner, name, interrupted)
     with pytest.raises(KeyboardInterrupt):
-        fit(model(), observed(kind), **options, checkpoint=path)
+        fit(model(dtype), observed(kind, dtype), **options, checkpoint=path)
     monkeypatch.setattr(owner, name, function)
-    resumed = fit(model(start=1.0), observed(kind), **options, checkpoint=path, resume=True)
+    resumed = fit(model(dtype, start=1.0), observed(kind, dtype), **options, checkpoint=path, resume=True)
     for name in ("loss", "chi2", "flux"):
         np.testing.assert_array_equal(getattr(resumed, name), getattr(whole, name))
     assert torch.equal(resumed.image, whole.image)
@@ -226,33 +224,10 @@ def test_a_checkpoint_is_never_half_written(tmp_path, monkeypatch):
         fit(model(), observed("gridded"), max_iter=9, checkpoint=path, progress=False)
     assert path.read_bytes() == before
     assert sorted(file.name for file in tmp_path.iterdir()) == ["fit.pt", "fit.pt.previous"]
-
-
-KILLED = """
-import os, signal, sys, torch
-from pathlib import Path
-from firstlight.imaging.checkpoints import save
-
-def killed(state, file):
-    file.write(b"half of it")
-    file.flush()
-    os.kill(os.getpid(), signal.SIGKILL)
-
-torch.save = killed
-save(Path(sys.argv[1]), {})
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
-def test_a_program_killed_while_it_writes_leaves_the_last_checkpoint(tmp_path):
-    path = tmp_path / "fit.pt"
-    options = {"losses": LOSSES, "checkpoint": path, "progress": False}
-    fit(model(), observed("gridded"), max_iter=3, **options)
-    killed = subprocess.run([sys.executable, "-c", KILLED, path], check=False)
-    assert killed.returncode == -signal.SIGKILL
-    assert (tmp_path / "fit.pt.part").read_bytes() == b"half of it"
-    resumed = fit(model(), observed("gridded"), max_iter=6, resume=True, **options)
-    assert resumed.iterations == 6
+    # One that was killed cannot clean up.
+    (tmp_path / "fit.pt.part").write_bytes(b"half of it")
+    monkeypatch.undo()
+    assert fit(model(), observed("gridded"), max_iter=6, checkpoint=path, resume=True, progress=False).iterations == 6
     assert sorted(file.name for file in tmp_path.iterdir()) == ["fit.pt", "fit.pt.previous"]
 
 
@@ -262,15 +237,15 @@ def test_a_checkpoint_of_something_else_is_refused(kind, tmp_path):
     options = {"max_iter": 5, "checkpoint": path, "progress": False}
     fit(model(), observed(kind), losses=LOSSES, **options)
     resume = options | {"resume": True}
-    with pytest.raises(ValueError, match="of other data"):
+    with pytest.raises(ValueError, match="data"):
         fit(model(), observed(kind, flux=0.6), losses=LOSSES, **resume)
-    with pytest.raises(ValueError, match="λ was"):
+    with pytest.raises(ValueError, match="λ"):
         fit(model(), observed(kind), **resume)
-    with pytest.raises(ValueError, match=r"lr was 0\.5, is 0\.1"):
+    with pytest.raises(ValueError, match=r"lr .*0\.5.*0\.1"):
         fit(model(), observed(kind), losses=LOSSES, lr=0.1, **resume)
     for file in tmp_path.iterdir():
         file.write_bytes(file.read_bytes()[:100])
-    with pytest.raises(ValueError, match="no checkpoint"):
+    with pytest.raises(ValueError, match=r"fit\.pt"):
         fit(model(), observed(kind), losses=LOSSES, **resume)
 
 
@@ -281,9 +256,9 @@ def test_to_resume_what_was_never_begun_begins_it(tmp_path):
     assert path.exists()
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("optimizer", ["adam", "lbfgs"])
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize(
+    ("kind", "optimizer", "bad"), [("gridded", "adam", np.inf), ("exact", "adam", np.nan), ("gridded", "lbfgs", np.nan)]
+)
 def test_a_loss_that_is_not_finite_stops_with_the_last_good_state(kind, optimizer, bad):
     calls = 0
 
@@ -296,7 +271,6 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_state(kind, optimize
     options = {"optimizer": optimizer, "check_every": 10, "tolerance": None, "progress": False}
     found = fit(net, observed(kind), losses={"odd": (1e-3, fails_later)} | LOSSES, **options)
     assert found.why == "not finite"
-    assert "not finite" in found.message
     assert found.image.isfinite().all()
     assert all(value.isfinite().all() for value in net.state_dict().values())
     assert np.isfinite(found.loss).all()
@@ -305,9 +279,8 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_state(kind, optimize
     assert found.terms["chi2"] < found.chi2[0] / 3
 
 
-@pytest.mark.usefixtures("form")
 def test_a_fit_that_cannot_start_says_which_term():
-    with pytest.raises(ValueError, match="cannot start: odd is not finite"):
+    with pytest.raises(ValueError, match="odd"):
         fit(model(), observed("gridded"), losses={"odd": (1.0, lambda sky: sky.sum().log() * np.inf)}, progress=False)
 
 
@@ -329,20 +302,17 @@ def test_the_likelihood_is_centred_anew_at_checks_only_when_needed(monkeypatch):
     assert not likelihood.needs_recentring(found.image)
 
 
-@pytest.mark.usefixtures("form")
-def test_several_channels_have_a_flux_each():
+@pytest.mark.parametrize("form", TYPES)
+def test_several_channels_have_a_flux_each(form, take):
+    take(form)
     u, v = np.random.default_rng(2).normal(scale=2.5e5, size=(2, 2, 500))
     data = np.stack([Ring(f, 0.4, 0.2, east=0.5).visibilities(a, b) for f, a, b in zip((0.2, 0.6), u, v, strict=True)])
-    likelihood = ExactLikelihood(u, v, data, np.full(data.shape, 1e4), COORDS.cell_size, COORDS.npix)
-    found = fit(GriddedNet(COORDS, nchan=2), likelihood, losses={"tv": (1e-3, TV_image)}, progress=False)
+    dtype = TYPES[form]
+    likelihood = ExactLikelihood(u, v, data, np.full(data.shape, 1e4), COORDS.cell_size, COORDS.npix, dtype=dtype)
+    net = GriddedNet(COORDS, nchan=2, base_cube=torch.full((2, 32, 32), -3.0, dtype=dtype))
+    found = fit(net, likelihood, losses={"tv": (1e-3, TV_image)}, optimizer="lbfgs", max_iter=60, progress=False)
     assert found.flux.shape == (len(found.loss), 2)
     np.testing.assert_allclose(found.flux[-1], [0.2, 0.6], rtol=0.05)
-
-
-@pytest.mark.usefixtures("form")
-def test_float64_is_fitted_in_float64():
-    found = fit(model(torch.float64), observed("exact", torch.float64), max_iter=20, progress=False)
-    assert found.image.dtype == torch.float64
 
 
 def test_the_best_image_is_kept_where_the_last_is_worse():
@@ -364,17 +334,17 @@ def test_a_bar_is_drawn_in_a_terminal_only(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"optimizer": "sgd"}, "'adam', 'lbfgs'; got 'sgd'"),
-        ({"lr": 0.0}, "lr must be"),
-        ({"lr": np.nan}, "lr must be"),
-        ({"max_iter": 0}, "max_iter must be"),
-        ({"check_every": 0}, "check_every must be"),
-        ({"tolerance": -1.0}, "tolerance must be"),
-        ({"resume": True}, "needs the checkpoint"),
-        ({"losses": {"tv": (np.nan, TV_image)}}, "λ of 'tv' must be a finite number"),
-        ({"losses": {"chi2": (1.0, TV_image)}}, "cannot be called 'chi2'"),
-        ({"lambdas": "exact"}, "is for an ExactLikelihood"),
-        ({"lambdas": "both"}, "'gridded' or 'exact'; got 'both'"),
+        ({"optimizer": "sgd"}, "'sgd'"),
+        ({"lr": 0.0}, "lr"),
+        ({"lr": np.nan}, "lr"),
+        ({"max_iter": 0}, "max_iter"),
+        ({"check_every": 0}, "check_every"),
+        ({"tolerance": -1.0}, "tolerance"),
+        ({"resume": True}, "checkpoint"),
+        ({"losses": {"tv": (np.nan, TV_image)}}, "'tv'"),
+        ({"losses": {"chi2": (1.0, TV_image)}}, "'chi2'"),
+        ({"lambdas": "exact"}, "ExactLikelihood"),
+        ({"lambdas": "both"}, "'both'"),
     ],
 )
 def test_requests_that_make_no_fit_are_refused(options, says):
@@ -383,7 +353,7 @@ def test_requests_that_make_no_fit_are_refused(options, says):
 
 
 def test_a_function_without_its_lambda_is_refused():
-    with pytest.raises(TypeError, match="must be"):
+    with pytest.raises(TypeError, match="losses"):
         fit(model(), observed("gridded"), losses={"tv": TV_image}, progress=False)
 
 
@@ -394,14 +364,14 @@ def test_a_model_without_an_image_is_refused():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_model_on_another_grid_is_refused(kind):
-    with pytest.raises(ValueError, match="must agree"):
+    with pytest.raises(ValueError, match="32"):
         fit(GriddedNet(GridCoords(0.05, 32)), observed(kind), progress=False)
 
 
 def test_data_of_which_nothing_counts_are_refused():
     u = np.array([1e5, 2e5])
     likelihood = ExactLikelihood(u, u, np.ones(2, complex), np.zeros(2), COORDS.cell_size, COORDS.npix)
-    with pytest.raises(ValueError, match="nothing to fit"):
+    with pytest.raises(ValueError, match="weight"):
         fit(model(), likelihood, progress=False)
 
 

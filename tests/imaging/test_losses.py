@@ -63,7 +63,7 @@ def test_a_negative_pixel_is_worse_than_none_and_drawn_back():
 
 @pytest.mark.parametrize("prior", [0, -1.0, math.nan])
 def test_entropy_refuses_a_prior_that_is_not_positive(prior):
-    with pytest.raises(ValueError, match="must be a positive intensity"):
+    with pytest.raises(ValueError, match="prior"):
         losses.entropy(cube(1, 2, 2), prior)
 
 
@@ -78,7 +78,7 @@ def test_chi_squared_of_noise_alone_is_one():
 def test_chi_squared_sees_the_imaginary_part_and_refuses_other_shapes():
     one = torch.ones(3)
     assert losses.r_chi_squared(2j * one, 0j * one, one).item() == 2
-    with pytest.raises(ValueError, match=r"one shape; got \(3,\), \(3,\) and \(1,\)"):
+    with pytest.raises(ValueError, match=r"\(1,\)"):
         losses.r_chi_squared(one, one, one[:1])
     with pytest.raises(ValueError, match="no visibilities"):
         losses.r_chi_squared(one[:0], one[:0], one[:0])
@@ -87,3 +87,9 @@ def test_chi_squared_sees_the_imaginary_part_and_refuses_other_shapes():
 def test_old_names_are_the_same_functions():
     assert losses.nll is losses.r_chi_squared
     assert losses.nll_gridded is losses.r_chi_squared_gridded
+
+
+def test_sparsity_takes_the_visibilities_of_a_fourier_cube_and_a_mask():
+    vis = torch.complex(cube(2, 6, 6), cube(2, 6, 6, seed=1))
+    beyond = cube(6, 6, seed=2) > 0.6
+    assert losses.sparsity(vis, beyond).item() == pytest.approx(vis[:, beyond].abs().sum().item())

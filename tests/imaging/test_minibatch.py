@@ -48,20 +48,6 @@ def test_the_mean_over_a_pass_is_chi_squared_and_its_gradient(seen, sky, size):
     torch.testing.assert_close(sum(g * s for (_, g), s in zip(parts, share, strict=True)), slope, rtol=1e-9, atol=1e-9)
 
 
-def test_the_expectation_of_one_batch_is_chi_squared(seen, sky):
-    """Over many deals the first batch scatters about chi² as the theory of sampling without replacement says."""
-    right = ExactLikelihood(*seen, CELL, NPIX, dtype=torch.float64)(sky).item()
-    batches = MiniBatches(*seen, CELL, size=6, seed=2)
-    terms = np.array([batches.chi_squared(sky, np.array([k])).item() for k in range(NVIS)])  # each NVIS times its term
-    first = [next(iter(batches)) for _ in range(4000)]
-    estimates = np.array([terms[at].mean() for at in first])
-    assert batches.chi_squared(sky, first[0]).item() == pytest.approx(estimates[0], rel=1e-10)
-    size = len(first[0])
-    spread = terms.std(ddof=1) * np.sqrt((1 - size / NVIS) / size)
-    assert estimates.std() == pytest.approx(spread, rel=0.05)
-    assert abs(estimates.mean() - right) < 4 * spread / np.sqrt(len(first))
-
-
 def test_every_pass_deals_anew_and_a_seed_deals_the_same(seen):
     batches, again = (MiniBatches(*seen, CELL, size=10, seed=7) for _ in range(2))
     one, two = list(batches), list(batches)
@@ -128,11 +114,11 @@ def test_a_map_of_a_file_is_read_and_stays_as_it_is(seen, sky, tmp_path):
 
 @pytest.mark.parametrize("size", [0, -1, 42])
 def test_sizes_that_make_no_batch_are_refused(seen, size):
-    with pytest.raises(ValueError, match=r"size must be from 1 to 41, the number of visibilities; got -?\d+"):
+    with pytest.raises(ValueError, match=rf"1 to 41.* {size}"):
         MiniBatches(*seen, CELL, size=size, seed=1)
 
 
 def test_a_factor_of_all_visibilities_is_not_taken_for_a_batch(seen, sky):
     batches = MiniBatches(*seen, CELL, size=5, seed=1)
-    with pytest.raises(ValueError, match=r"factor has shape \(41,\), and should have \(5,\)"):
+    with pytest.raises(ValueError, match=r"factor .*\(41,\).*\(5,\)"):
         batches.chi_squared(sky, np.arange(5), factor=torch.ones(NVIS))

@@ -153,9 +153,9 @@ def test_executions_are_counted_on() -> None:
 
 
 def test_joining_what_does_not_fit_is_refused() -> None:
-    with pytest.raises(ValueError, match="observations 0 and 1 differ in frequency"):
+    with pytest.raises(ValueError, match=r"0 and 1 .*frequency"):
         join_executions([few(), few(frequency=231e9)])
-    with pytest.raises(ValueError, match="observations 0 and 2 differ in time"):
+    with pytest.raises(ValueError, match=r"0 and 2 .*time"):
         join_windows([few(), few(), replace(few(), time=few().time + 1)])
     for join in (join_executions, join_windows):
         with pytest.raises(ValueError, match="nothing to join"):
@@ -163,26 +163,26 @@ def test_joining_what_does_not_fit_is_refused() -> None:
 
 
 def test_an_observation_tells_which_array_has_the_wrong_shape() -> None:
-    with pytest.raises(ValueError, match=r"weight has the shape \(3,\); 1 frequencies and 120 times need \(1, 120\)"):
+    with pytest.raises(ValueError, match=r"weight .*\(3,\).*\(1, 120\)"):
         replace(few(), weight=np.ones(3))
-    with pytest.raises(ValueError, match=r"antennas has the shape \(120,\); expected \(120, 2\)"):
+    with pytest.raises(ValueError, match=r"antennas .*\(120,\)"):
         replace(few(), antennas=np.zeros(120, int))
 
 
 @pytest.mark.parametrize("sigma", [0.0, -1.0, math.nan, math.inf, [1, 1, 1, 1, 1, 0]])
 def test_impossible_noise_is_refused(sigma: object) -> None:
-    with pytest.raises(ValueError, match="sigma must be a positive number of Jy"):
+    with pytest.raises(ValueError, match="sigma"):
         with_noise(few(), sigma, seed=0)
 
 
 def test_noise_needs_a_value_for_every_antenna() -> None:
-    with pytest.raises(ValueError, match="one for each of 6 antennas"):
+    with pytest.raises(ValueError, match="6 antennas"):
         with_noise(few(), np.ones(5), seed=0)
 
 
 @pytest.mark.parametrize("frequency", [0.0, -230e9, math.nan, [230e9, math.inf], [[230e9]]])
 def test_impossible_frequencies_are_refused(frequency: object) -> None:
-    with pytest.raises(ValueError, match="frequency must be a positive number of Hz"):
+    with pytest.raises(ValueError, match="frequency"):
         few(frequency=frequency)
 
 

@@ -1,3 +1,4 @@
+import importlib
 import subprocess
 import sys
 import types
@@ -21,7 +22,7 @@ def test_names_of_the_package_are_found_and_others_are_not():
     for name in imaging.__all__:
         assert callable(getattr(imaging, name)), name
         assert getattr(imaging, name).__name__ == name
-    with pytest.raises(AttributeError, match="has no attribute 'GridCords'"):
+    with pytest.raises(AttributeError, match="GridCords"):
         _ = imaging.GridCords
 
 
@@ -36,7 +37,5 @@ def test_its_modules_are_imported_by_name():
 
 def test_fit_is_the_function_although_a_module_has_its_name():
     """Python binds a module to its package when it is imported."""
-    code = (
-        "import firstlight.imaging.fit\nfrom firstlight.imaging import fit\nprint(fit is firstlight.imaging.fit, fit)"
-    )
-    assert run(code).startswith("True <function fit")
+    module = importlib.import_module("firstlight.imaging.fit")
+    assert imaging.fit is module.fit

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from firstlight.imaging.coordinates import GridCoords, sky_to_packed
+from firstlight.imaging import losses
+from firstlight.imaging.coordinates import GridCoords, packed_to_sky, sky_to_packed
+from firstlight.imaging.datasets import GriddedDataset
+from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.images import HannConvCube
 from firstlight.imaging.precomposed import GriddedNet
 from firstlight.imaging.skies import Ring, sky_image
@@ -82,7 +85,7 @@ def test_gradients_reach_the_parameters():
 
 
 def test_without_an_image_there_is_nothing_to_predict():
-    with pytest.raises(RuntimeError, match="no image yet"):
+    with pytest.raises(RuntimeError, match="image"):
         GriddedNet(COORDS).predict_loose_visibilities(U, V)
 
 
@@ -92,3 +95,46 @@ def test_the_smoothing_in_the_closed_form_is_the_one_of_the_model():
     u, v = (x.ravel() for x in COORDS.packed_uv())
     seen = torch.fft.fftn(HannConvCube()(pixel)[0]).real.reshape(-1)
     np.testing.assert_allclose(seen.numpy(), hann(u, v), atol=1e-12)
+
+
+def three_channels():
+    """Cells of noise, each channel with its own mask."""
+    rng = np.random.default_rng(0)
+    vis = torch.from_numpy(rng.normal(size=(3, 64, 64)) + 1j * rng.normal(size=(3, 64, 64)))
+    mask = torch.from_numpy(rng.uniform(size=(3, 64, 64)) < [[[0.1]], [[0.9]], [[0.5]]])
+    return GriddedDataset(coords=COORDS, vis_gridded=vis, weight_gridded=vis.abs(), mask=mask, nchan=3).float()
+
+
+def all_losses(vis, sky, dataset):
+    total = losses.r_chi_squared_gridded(vis, dataset) + 1e-3 * losses.entropy(sky, 1e-7)
+    for loss in (losses.sparsity, losses.TV_image, losses.TV_channel, losses.TSV, losses.edge_clamp):
+        total = total + 1e-3 * loss(sky)
+    return total
+
+
+def test_a_step_has_no_shapes_that_hang_on_data_and_reads_nothing_on_the_host():
+    """On the meta device tensors have shapes and no values: to ask for one is an error."""
+    likelihood = ExactLikelihood(U, V, U + 1j * V, np.ones(40), 0.05, 64).to("meta")
+    model, single = (GriddedNet(COORDS, nchan=n).to("meta") for n in (3, 1))
+    dataset = three_channels().to("meta")
+    optimizer = torch.optim.Adam([*model.parameters(), *single.parameters()], lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = all_losses(model(), model.icube.sky_cube, dataset)
+        single()
+        (loss + likelihood(single.icube.sky_cube)).backward()
+        optimizer.step()
+    assert model.bcube.base_cube.grad.shape == (3, 64, 64)
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        loss.item()
+
+
+def test_a_step_is_one_graph():
+    """fullgraph=True raises at the first break."""
+    dataset, model = three_channels(), GriddedNet(COORDS, nchan=3)
+
+    def step():
+        vis = model()
+        return all_losses(vis, packed_to_sky(model.icube.packed_cube), dataset)
+
+    torch.testing.assert_close(torch.compile(step, backend="eager", fullgraph=True)(), step())

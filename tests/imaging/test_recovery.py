@@ -24,13 +24,7 @@ TRUTH = sky_image(DISK, COORDS.cell_size, COORDS.npix)
 LAMBDA = 1e-4
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Images as small as these are done nearly as soon by one thread, and sooner where cores are shared."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.slow  # fits to convergence
 
 
 def seen(sigma):
@@ -40,13 +34,7 @@ def seen(sigma):
 
 def exact(observation, dtype=torch.float32):
     return ExactLikelihood(
-        observation.uu,
-        observation.vv,
-        observation.data,
-        observation.weight,
-        COORDS.cell_size,
-        COORDS.npix,
-        dtype=dtype,
+        observation.uu, observation.vv, observation.data, observation.weight, COORDS.cell_size, COORDS.npix, dtype=dtype
     )
 
 
@@ -88,12 +76,7 @@ def test_float32_arrives_where_float64_does():
 def test_averages_in_cells_do_not_with_the_same_prior():
     observation = seen(5e-3)
     averager = DataAverager(
-        COORDS,
-        observation.uu,
-        observation.vv,
-        observation.weight,
-        observation.data.real,
-        observation.data.imag,
+        COORDS, observation.uu, observation.vv, observation.weight, observation.data.real, observation.data.imag
     )
     cells = averager.to_pytorch_dataset(check_visibility_scatter=False)  # that they scatter is what is shown
     balanced = LAMBDA * ALL / SOME * observation.data.size / len(cells.index)

@@ -118,5 +118,5 @@ def test_times_are_short(seconds, said):
 
 @pytest.mark.parametrize("costs", [{}, dict.fromkeys("abcd", COSTS["exact"])])
 def test_too_many_ways_are_refused(costs):
-    with pytest.raises(ValueError, match="room for 1 to 3 ways to take a step; got"):
+    with pytest.raises(ValueError, match="1 to 3"):
         Sliders(costs, [], "here")

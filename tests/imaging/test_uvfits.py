@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 from astropy.io import fits
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from firstlight.imaging.observe import (
     LIGHT_SPEED,
@@ -28,7 +26,7 @@ from firstlight.imaging.observe import (
 )
 from firstlight.imaging.skies import Point, sky_visibilities
 from firstlight.imaging.tracks import uv_track
-from firstlight.imaging.uvfits import read_phase_centre, read_uvfits, total_intensity
+from firstlight.imaging.uvfits import read_phase_centre, read_uvfits
 from firstlight.imaging.uvfits_writer import write_uvfits, write_uvfits_like
 
 SKY = [Point(0.5, 1.0, 0.3), Point(0.1, -0.4, 0.9)]  # off-centre, and of no symmetry
@@ -139,7 +137,7 @@ def test_the_phase_centre_stands_in_the_header_or_in_the_table_of_sources(tmp_pa
     axes = "DEC RA IF FREQ STOKES COMPLEX"
     many = handmade(tmp_path / "b", GOOD, axes=axes, parameters={"SOURCE": 7}, tables=(table,))
     assert read_phase_centre(many) == (270, 30)
-    with pytest.raises(ValueError, match="does not say where its phase centre is"):
+    with pytest.raises(ValueError, match="phase centre"):
         read_phase_centre(handmade(tmp_path / "c", GOOD))
     assert read_phase_centre(handmade(tmp_path / "d", GOOD, axes=axes)) == (1, 1)
 
@@ -186,15 +184,6 @@ def test_hands_count_by_their_weights_and_a_flagged_one_not_at_all(tmp_path: Pat
     assert seen.data[0].tolist() == [2 + 1j, 5 - 2j, 1 + 2j, 0, 5 - 2j]
     assert seen.weight[0].tolist() == [4, 1, 3, 0, 1]
     assert seen.flagged[0].tolist() == [False, False, False, True, False]
-
-
-@settings(deadline=None, max_examples=30)
-@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=2), st.complex_numbers(max_magnitude=100), st.integers(1, 4))
-def test_hands_that_agree_keep_their_value(weights: list[float], value: complex, n: int) -> None:
-    w = np.array(weights).reshape(2, 1, 1) * np.ones((2, 2, n))
-    mean, total = total_intensity(np.full(w.shape, value), w)
-    assert total == pytest.approx(w.sum(axis=0))
-    assert mean == pytest.approx(np.where(total > 0, value, 0), rel=1e-9, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -338,13 +327,13 @@ def test_an_unusable_model_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        (lambda s: replace(s, data=s.data * np.nan), "data must be finite"),
-        (lambda s: replace(s, weight=-s.weight), "not be negative"),
-        (lambda s: replace(s, weight=0 * s.weight), "zero throughout"),
-        (lambda s: replace(s, uu=s.uu + np.array([[0], [5], [0]])), "grow with the frequency"),
-        (lambda s: replace(s, window=np.array([0, 0, 1])), "as many channels"),
-        (lambda s: replace(s, window=np.array([0, 1, 0])), "as many channels"),
-        (lambda s: observe(SKY, uv_track(SIX, n_times=1), [1e11, 1.1e11, 1.3e11]), "evenly spaced"),
+        (lambda s: replace(s, data=s.data * np.nan), "data"),
+        (lambda s: replace(s, weight=-s.weight), "negative"),
+        (lambda s: replace(s, weight=0 * s.weight), "zero"),
+        (lambda s: replace(s, uu=s.uu + np.array([[0], [5], [0]])), "frequency"),
+        (lambda s: replace(s, window=np.array([0, 0, 1])), "channels"),
+        (lambda s: replace(s, window=np.array([0, 1, 0])), "channels"),
+        (lambda s: observe(SKY, uv_track(SIX, n_times=1), [1e11, 1.1e11, 1.3e11]), "spaced"),
     ],
 )
 def test_what_uvfits_cannot_hold_is_refused(tmp_path: Path, changed: Any, message: str) -> None:
@@ -360,25 +349,25 @@ TWO = {"SOURCE": [1, 2, 1]}
 @pytest.mark.parametrize(
     ("cube", "how", "message"),
     [
-        (GOOD, {"uv": (None, 1e-6)}, "no parameter UU; its rows hold VV, BASELINE, DATE"),
-        (GOOD, {"pairs": None}, "no parameter ANTENNA1"),
-        (GOOD, {"parameters": {"DATE": None}}, "no parameter DATE"),
-        (GOOD, {"uv": ([np.nan, 0, 0], 1e-6)}, "UU is NaN or infinite in 1 rows"),
+        (GOOD, {"uv": (None, 1e-6)}, "UU"),
+        (GOOD, {"pairs": None}, "ANTENNA1"),
+        (GOOD, {"parameters": {"DATE": None}}, "DATE"),
+        (GOOD, {"uv": ([np.nan, 0, 0], 1e-6)}, "UU .* 1 rows"),
         (GOOD, {"uv": (1e5, 0)}, "light-seconds"),
-        (GOOD, {"axes": "STOKES COMPLEX"}, "no axis FREQ"),
-        (GOOD[..., :2], {}, "2 long; expected 3"),
-        (GOOD, {"stokes": (XY, -1)}, "holds XY, YX; total intensity needs"),
-        (GOOD * np.nan, {}, "6 visibilities or weights are NaN"),
-        (GOOD * [1, np.nan, 1], {}, "NaN or infinite and not flagged"),
-        (GOOD * [1, 1, 0], {}, "flagged throughout"),
-        (GOOD * [1, 1, -1], {}, "flagged throughout"),
+        (GOOD, {"axes": "STOKES COMPLEX"}, "FREQ"),
+        (GOOD[..., :2], {}, "2 .*3"),
+        (GOOD, {"stokes": (XY, -1)}, "XY, YX"),
+        (GOOD * np.nan, {}, "6 visibilities"),
+        (GOOD * [1, np.nan, 1], {}, "flagged"),
+        (GOOD * [1, 1, 0], {}, "flagged"),
+        (GOOD * [1, 1, -1], {}, "flagged"),
         (GOOD[:0], {}, "no rows"),
-        (GOOD, {"pairs": 257}, "autocorrelations only"),
-        (GOOD, {"pairs": 3}, "antennas count from 1"),
+        (GOOD, {"pairs": 257}, "autocorrelations"),
+        (GOOD, {"pairs": 3}, "antennas"),
         (GOOD, {"parameters": TWO}, "2 sources"),
         (GOOD, {"parameters": {"FREQSEL": [1, 2, 1]}}, "2 frequency set-ups"),
-        (cube_of((1, 1), windows=2), {}, "no whole table AIPS FQ"),
-        (cube_of((1, 1), windows=2), {"tables": (frequencies([0], [1], [1]),)}, "of 1 spectral windows, the data of 2"),
+        (cube_of((1, 1), windows=2), {}, "AIPS FQ"),
+        (cube_of((1, 1), windows=2), {"tables": (frequencies([0], [1], [1]),)}, "1 spectral windows.* 2"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, cube: np.ndarray, how: Any, message: str) -> None:
@@ -391,7 +380,7 @@ def test_what_is_no_uvfits_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a"
     for content in (b"", b"\x1f\x8b\x08gzipped", b"PK\x03\x04 an npz"):
         path.write_bytes(content)
-        with pytest.raises(ValueError, match="not a FITS file"):
+        with pytest.raises(ValueError, match="FITS"):
             read_uvfits(path)
     fits.PrimaryHDU(np.zeros((4, 4))).writeto(path, overwrite=True)
     with pytest.raises(ValueError, match="without random groups"):
@@ -409,7 +398,7 @@ def test_a_truncated_file_is_refused(tmp_path: Path, lost: int) -> None:
         start = hdus[0].fileinfo()["datLoc"]
         end = start + len(seen.time) * 4 * (hdus[0].header["PCOUNT"] + 12)
     (tmp_path / "a").write_bytes(content[: end - lost])
-    with pytest.raises(ValueError, match=f"cut off: {lost} bytes"):
+    with pytest.raises(ValueError, match=f"{lost} bytes"):
         read_uvfits(tmp_path / "a")
     (tmp_path / "a").write_bytes(content[: start // 2])
     with pytest.raises((ValueError, OSError)):
@@ -445,6 +434,7 @@ np.savez(f"{folder}/kept.npz", phased=seen.data_array, **kept)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="pyuvdata 3.2.4 has no wheel for Python 3.14")
 def test_pyuvdata_reads_and_writes_the_same(tmp_path: Path) -> None:
     track = uv_track(SIX, n_times=4)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from direct import ARCSEC, baselines, sky_of
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight.imaging import waves
@@ -10,7 +10,7 @@ from firstlight.imaging.dirty import DirtyImager
 from firstlight.imaging.observe import observe
 from firstlight.imaging.skies import Point, protoplanetary_disk, sky_image, sky_visibilities
 from firstlight.imaging.tracks import uv_track
-from firstlight.imaging.waves import METHODS, by_direct_sum, by_gridding, by_nufft, shares
+from firstlight.imaging.waves import METHODS, by_direct_sum, by_gridding, by_nufft
 
 COORDS = GridCoords(cell_size=0.03, npix=180)
 # Fills the field of 5.4 arcsec, off-centre, with a source near a corner: what a wrong flip or a fold shows by.
@@ -20,7 +20,7 @@ SKY = [*protoplanetary_disk(size=1.7, east=0.3, north=-0.2), Point(0.05, east=2.
 @pytest.fixture(scope="module")
 def seen():
     """A whole night with long steps."""
-    return observe(SKY, uv_track(n_times=25))
+    return observe(SKY, uv_track(n_times=9))
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +69,6 @@ def test_a_fully_sampled_sky_is_seen_as_it_is(method):
 
 
 @given(st.integers(1, 3), st.integers(0, 40), st.integers(1, 8), st.integers(0, 10_000))
-@settings(max_examples=30, deadline=None)
 def test_any_sizes(n, nvis, half, seed):
     coords = GridCoords(cell_size=0.1, npix=2 * half)
     rng = np.random.default_rng(seed)
@@ -93,19 +92,6 @@ def test_the_direct_sum_in_pieces(monkeypatch):
     np.testing.assert_allclose(by_direct_sum(vis, u, v, COORDS), whole, atol=1e-12)
 
 
-def test_gridding_errs_less_with_finer_cells_and_least_in_the_middle(seen):
-    vis = (seen.weight * seen.data) / seen.weight.sum()
-    exact = by_nufft(vis, seen.uu[0], seen.vv[0], COORDS)
-    worst, inner = [], []
-    for finer in (1, 2, 4):
-        error = np.abs(by_gridding(vis, seen.uu[0], seen.vv[0], COORDS, finer) - exact)[0] / exact.max()
-        worst.append(error.max())
-        inner.append(error[45:135, 45:135].max())
-    assert worst[1] < worst[0] / 8
-    assert worst[2] < worst[1] / 5
-    assert inner[1] < worst[1] / 4
-
-
 def test_baselines_on_the_cells_need_no_sharing():
     """Then gridding is exact at any fineness, if nothing is flipped or moved."""
     coords = GridCoords(cell_size=0.1, npix=12)
@@ -118,13 +104,3 @@ def test_baselines_on_the_cells_need_no_sharing():
         x = (np.arange(12) - 6) / (12 * finer)
         dark = np.outer(np.sinc(x) ** 2, np.sinc(x) ** 2)[..., ::-1]
         np.testing.assert_allclose(darkened * dark, expected, atol=1e-10)
-
-
-def test_shares_add_up_to_one_and_stay_on_the_grid():
-    x, y = np.random.default_rng(0).uniform(-4, 4, (2, 100))
-    total = np.zeros(100)
-    for cell, share in shares(np.r_[x], np.r_[y], 8):
-        assert ((cell >= 0) & (cell < 64)).all()
-        assert (share >= 0).all()
-        total += share
-    np.testing.assert_allclose(total, 1)

@@ -1,14 +1,5 @@
 import pytest
 import torch
-from hypothesis import settings
-
-# The same examples at every run, and no clock: a test does not fail because its machine is busy.
-settings.register_profile("quick", derandomize=True, deadline=None, max_examples=15)
-settings.register_profile("all", derandomize=True, deadline=None, max_examples=100)
-
-
-def pytest_configure(config):
-    settings.load_profile("quick" if config.option.markexpr == "not slow" else "all")
 
 
 @pytest.fixture(autouse=True)

@@ -120,7 +120,7 @@ def undecorated(x, out):
         (np.square, "square"),
         (RIGHT["gridding"][0], "grid(u, v,"),
     ],
-    ids=str,
+    ids=lambda value: getattr(value, "__name__", None) or "kernel" if callable(value) else str(value),
 )
 def test_what_is_no_answer_is_told_and_never_raised(kernel, hint):
     said = PUZZLES["map"].check(kernel)

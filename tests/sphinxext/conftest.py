@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
+from sphinx_here import sphinx_build
 
 ROOT = Path(__file__).resolve().parents[2]
-MARK = "FIRSTLIGHT_TEST_SITE"
 CONF = f"""
 import runpy
 
@@ -63,26 +61,19 @@ class Site:
     failed: bool = False
 
     def build(self, builder: str, *options: str) -> Site:
-        """Build it in a process of its own, where no program is on the path but what conf.py puts there."""
-        env = os.environ | {"PATH": str(self.folder / "no-programs"), MARK: str(self.folder), "NO_COLOR": "1"}
-        env.pop("FORCE_COLOR", None)
-        log = self.folder / "log"
-        with log.open("wb") as out:  # a file: a pipe would be held open by a server that was left running
-            command = [sys.executable, "-m", "sphinx", "-W", "-b", builder, *options, ".", f"build/{builder}"]
-            done = subprocess.run(command, cwd=self.folder, env=env, stdout=out, stderr=out, timeout=120)
-        self.log, self.failed = log.read_text(encoding="utf-8", errors="replace"), done.returncode != 0
+        """Build it, where no program is on the path but what conf.py puts there."""
+        arguments = ("-W", "-b", builder, *options, ".", f"build/{builder}")
+        self.failed, self.log = sphinx_build(self.folder, *arguments, PATH=str(self.folder / "no-programs"))
         return self
 
-    def left_running(self) -> list[int]:
-        """The processes of these builds that still live, known by their environment."""
-        found = []
-        for process in Path("/proc").glob("[0-9]*"):
-            try:
-                if f"{MARK}={self.folder}".encode() in (process / "environ").read_bytes().split(b"\0"):
-                    found.append(int(process.name))
-            except OSError:  # it ended meanwhile, or belongs to someone else
-                continue
-        return found
+    def rebuild(self, builder: str = "html", *options: str) -> str:
+        """Build it again without a fault: how many pages were read."""
+        assert not self.build(builder, *options).failed, self.log
+        return re.search(r"updating environment:(?: \[.*?\])? (\d+ added, \d+ changed, \d+ removed)", self.log)[1]
+
+    def write(self, path: str, text: str) -> None:
+        (self.folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (self.folder / path).write_text(text, encoding="utf-8")
 
     def read(self, path: str) -> str:
         return (self.folder / "build" / path).read_text(encoding="utf-8")
@@ -94,8 +85,22 @@ class Site:
 
 
 @pytest.fixture(scope="session")
-def make_site(tmp_path_factory):
-    sites = []
+def pack_wheel(tmp_path_factory):
+    """Pack the package's wheel once for all sites, for it is half of a small build; and the step that packs it anew."""
+    kept, pack = tmp_path_factory.mktemp("wheel"), WheelBuilder.build
+
+    def once(builder: WheelBuilder, *, directory: str, versions: list[str]) -> Iterator[str]:
+        del directory
+        return iter(list(map(str, kept.iterdir())) or list(pack(builder, directory=str(kept), versions=versions)))
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(WheelBuilder, "build", once)
+        yield pack
+
+
+@pytest.fixture(scope="session")
+def make_site(tmp_path_factory, pack_wheel):
+    del pack_wheel
 
     def make(files: Mapping[str, str]) -> Site:
         folder = tmp_path_factory.mktemp("site")
@@ -104,15 +109,12 @@ def make_site(tmp_path_factory):
         if gallery:
             written["examples/GALLERY_HEADER.rst"] = "Examples\n========\n"
             written["install.rst"] = ":orphan:\n\nInstall\n=======\n"  # every tutorial names it
+        site = Site(folder)
         for name, text in (written | dict(files)).items():
-            (folder / name).parent.mkdir(exist_ok=True)
-            (folder / name).write_text(text, encoding="utf-8")
-        sites.append(Site(folder))
-        return sites[-1]
+            site.write(name, text)
+        return site
 
-    yield make
-    for process in [process for site in sites for process in site.left_running()]:
-        os.kill(process, signal.SIGKILL)  # only a build that went wrong leaves any
+    return make
 
 
 EXAMPLE = '''"""
@@ -178,9 +180,8 @@ print("printed last")
 
 @pytest.fixture(scope="session")
 def gallery(make_site):
-    """One example with folds and figures, built for the web and as text by two processes."""
-    site = make_site({"examples/01_fold.py": EXAMPLE, "zeta.rst": "Zeta\n====\n\n:math:`\\zeta^{7}`\n"})
+    """One example with folds and figures, built for the web and as text."""
+    site = make_site({"examples/01_fold.py": EXAMPLE})
     for builder in ("html", "text"):
-        site.build(builder, "-j", "2")
-        assert not site.failed, site.log
+        site.rebuild(builder)
     return site

@@ -114,19 +114,9 @@ def site(make_site):
     site = make_site(FILES)
     keep(site.folder, NAMES[0], "cpu-old", date="2026-04-01")
     keep(site.folder, NAMES[0], "gpu-new", name="GPU <new>", date="2026-05-02")
-    site.build("html", "-j", "2", "-n")
+    site.build("html", "-n")
     assert not site.failed, site.log
     return site
-
-
-def test_a_build_with_nothing_new_reads_nothing_and_a_changed_table_is_seen(make_site):
-    site = make_site(FILES).build("html")
-    assert not site.failed, site.log
-    assert "0 added, 0 changed, 0 removed" in site.build("html").log
-    (site.folder / "course.toml").write_text(changed("What you get third.", "Something else."), encoding="utf-8")
-    assert not site.build("html").failed
-    for page in ("tutorials/1_one/02_second", "tutorials/2_two/index", "map"):
-        assert "Something else." in site.read(f"html/{page}.html")
 
 
 def text_of(html):
@@ -209,18 +199,23 @@ def test_other_builders_get_the_list(site):
     assert "<svg" not in text
 
 
-def test_a_bad_table_is_a_warning_that_names_the_file_and_pages_are_built_without_it(make_site):
-    table = changed('level = "easy"', 'level = "harder"') + '["3_none/01_x"]\nname = "x"\n'
-    site = make_site(FILES | {"course.toml": table}).build("html", "--keep-going")
-    assert site.failed
-    assert re.search(r"WARNING: .*course\.toml: .*'harder'; there are: easy, hard", site.log)
-    assert "there is no tutorial '3_none/01_x'" in site.log
-    assert "What you get second." in site.read("html/tutorials/1_one/01_first.html")
+def test_a_changed_table_is_seen_a_bad_one_named_and_one_that_is_gone_leaves_no_trace(site):
+    site.rebuild("html", "-n")
+    assert site.rebuild("html", "-n") == "0 added, 0 changed, 0 removed"
 
+    site.write("course.toml", changed("What you get third.", "Something else."))
+    site.rebuild("html", "-n")
+    for page in ("tutorials/1_one/02_second", "tutorials/2_two/index", "map"):
+        assert "Something else." in site.read(f"html/{page}.html")
 
-def test_a_site_without_a_table_is_as_it_was(make_site):
-    files = {name: text for name, text in FILES.items() if name not in ("course.toml", "map.rst")}
-    site = make_site(files).build("html")
-    assert not site.failed, site.log
+    site.write("course.toml", changed('level = "easy"', 'level = "harder"') + '["3_none/01_x"]\nname = "x"\n')
+    assert site.build("html", "-n").failed
+    assert re.search(r"WARNING: .*course\.toml: .*'harder'", site.log)
+    assert "'3_none/01_x'" in site.log
+    assert "What you get second." in site.read("html/tutorials/1_one/01_first.html"), "pages are built with the rest"
+
+    for name in ("course.toml", "map.rst"):
+        (site.folder / name).unlink()
+    site.rebuild("html", "-E")
     assert "fl-facts" not in site.read("html/tutorials/1_one/01_first.html")
     assert "sphx-glr-thumbnails" in site.read("html/tutorials/1_one/index.html")

@@ -34,7 +34,7 @@ SHOWN = [rule for rule in RULES if any(case(name).cause == rule.code for name in
 @pytest.fixture(scope="module")
 def site(make_site):
     site = make_site({"doctor.rst": PAGE, "other.rst": "Other\n=====\n\n:ref:`doctor-nouveau`\n"})
-    assert not site.build("html", "-j", "2").failed, site.log
+    assert not site.build("html").failed, site.log
     return site
 
 
@@ -86,7 +86,7 @@ def test_commands_are_copied_without_their_prompt() -> None:
 
 
 def test_the_page_is_read_again_only_when_the_doctor_changes(site) -> None:
-    log = site.build("html", "-j", "2").log
+    log = site.build("html").log
     assert "0 added, 0 changed, 0 removed" in log, log
     pages = {"doctor": {"firstlight-doctor": "of other rules"}, "same": {"firstlight-doctor": sources()}, "other": {}}
     assert doctor.outdated(None, SimpleNamespace(metadata=pages), set(), set(), set()) == ["doctor"]

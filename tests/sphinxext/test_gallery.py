@@ -12,7 +12,9 @@ from firstlight.sphinxext.gallery import forget_outdated
 @pytest.fixture
 def project(tmp_path, monkeypatch: pytest.MonkeyPatch):
     """Two examples that were run, of which one stands on the kernels; and a copy of our package to change."""
-    monkeypatch.setattr(imports, "PACKAGE", shutil.copytree(imports.PACKAGE, tmp_path / "src/firstlight"))
+    ours = shutil.ignore_patterns("__pycache__", "sphinxext", "imaging", "doctor")
+    copy = shutil.copytree(imports.PACKAGE, tmp_path / "src/firstlight", ignore=ours)
+    monkeypatch.setattr(imports, "PACKAGE", copy)
     for name, code in {"01_plain": "import math\n", "02_kernel": "from firstlight.kernels import cuda\n"}.items():
         script = tmp_path / "examples/1_x" / f"{name}.py"
         script.parent.mkdir(parents=True, exist_ok=True)

@@ -31,7 +31,7 @@ SPACE = "{http://www.sitemaps.org/schemas/sitemap/0.9}"
 @pytest.fixture(scope="module")
 def site(make_site):
     site = make_site(PAGES)
-    assert not site.build("html", "-j", "2").failed, site.log
+    assert not site.build("html").failed, site.log
     return site
 
 
@@ -73,14 +73,13 @@ def test_the_list_for_language_models_has_the_pages_in_their_order(site) -> None
 
 def test_descriptions_are_kept_when_other_pages_are_written(site) -> None:
     before = site.read("html/llms.txt")
-    (site.folder / "alpha.rst").write_text(PAGES["alpha.rst"] + "\nMore.\n", encoding="utf-8")
-    assert not site.build("html").failed, site.log
+    site.write("alpha.rst", PAGES["alpha.rst"] + "\nMore.\n")
+    site.rebuild()
     assert site.read("html/llms.txt") == before
 
 
-def test_with_an_address_there_is_a_map_of_the_site(make_site) -> None:
-    site = make_site(PAGES).build("html", "-D", f"html_baseurl={BASE}")
-    assert not site.failed, site.log
+def test_with_an_address_there_is_a_map_of_the_site(site) -> None:
+    site.rebuild("html", "-D", f"html_baseurl={BASE}")
     places = [place.text for place in ET.fromstring(site.read("html/sitemap.xml")).iter(f"{SPACE}loc")]
     assert places == [f"{BASE}{page}" for page in ("index.html", "zeta.html", "alpha.html", "sub/bare.html")]
     assert tags(site, "sub/bare").get("og:url") is None
@@ -88,9 +87,8 @@ def test_with_an_address_there_is_a_map_of_the_site(make_site) -> None:
     assert f"]({BASE}zeta.html): One page" in site.read("html/llms.txt")
 
 
-def test_other_builders_write_no_lists(make_site) -> None:
-    site = make_site(PAGES).build("text")
-    assert not site.failed, site.log
+def test_other_builders_write_no_lists(site) -> None:
+    site.rebuild("text")
     assert not (site.folder / "build/text/llms.txt").exists()
 
 

@@ -49,18 +49,14 @@ HEADER = "Part\n====\n"
 INDEX = "Home\n====\n\n.. toctree::\n\n   tutorials/index\n"
 HOSTILE = "<script>alert(1)</script> & \x1b[31mred\x1b[0m"
 PAGE = "html/tutorials/1_part/01_talk.html"
-TALK, OTHER = "1_part/01_talk", "1_part/02_quiet"
-
-
-def site_with(make_site):
-    return make_site(
-        {
-            "index.rst": INDEX,
-            "examples/1_part/GALLERY_HEADER.rst": HEADER,
-            "examples/1_part/01_talk.py": EXAMPLE,
-            "examples/1_part/02_quiet.py": QUIET,
-        }
-    )
+TALK, OTHER, BARE = "1_part/01_talk", "1_part/02_quiet", "1_part/03_bare"
+FILES = {
+    "index.rst": INDEX,
+    "examples/1_part/GALLERY_HEADER.rst": HEADER,
+    f"examples/{TALK}.py": EXAMPLE,
+    f"examples/{OTHER}.py": QUIET,
+    f"examples/{BARE}.py": QUIET + "\n# %%\n\n# A remark.\n",
+}
 
 
 def tab_sets(html):
@@ -78,15 +74,15 @@ def tab_sets(html):
 
 @pytest.fixture(scope="module")
 def site(make_site):
-    """One page that shows three machines, and one that shows none of theirs."""
-    site = site_with(make_site)
+    """One page that shows three machines, and two of which one shows another."""
+    site = make_site(FILES)
     keep(site.folder, TALK, "nvidia-old", {1: "one\n  there", 3: "the same", 4: "solved there", 5: "six"})
     keep(site.folder, TALK, "nvidia-new", {1: HOSTILE, 2: "loud"}, date="2026-06-01", name='A <b>"card"</b>')
     before = EXAMPLE.replace('print("six")', 'print("before")')
     keep(site.folder, TALK, "cpu-stale", {1: "   one\nhere", 5: "before"}, source=before)
     keep(site.folder, OTHER, "nvidia-old", {1: "one"})
-    site.build("html", "-j", "2")
-    assert not site.failed, site.log
+    keep(site.folder, BARE, "nvidia-old", {1: "uno"})
+    site.rebuild()
     return site
 
 
@@ -134,8 +130,7 @@ def test_an_output_without_tabs_looks_as_sphinx_gallery_made_it(site):
 
 @pytest.mark.parametrize("builder", ["text", "latex"])
 def test_other_builders_show_all_outputs_one_under_the_other(site, builder):
-    site.build(builder)
-    assert not site.failed, site.log
+    site.rebuild(builder)
     pattern = "tutorials/1_part/01_talk.txt" if builder == "text" else "*.tex"
     (page,) = (site.folder / "build" / builder).glob(pattern)
     text = page.read_text(encoding="utf-8")
@@ -143,58 +138,33 @@ def test_other_builders_show_all_outputs_one_under_the_other(site, builder):
         assert len(re.findall(f"^ *{line}$", text, re.MULTILINE)) == 1, line
 
 
-def test_pages_are_read_again_exactly_when_what_they_show_changes(make_site):
-    site = site_with(make_site)
-    other = keep(site.folder, OTHER, "nvidia-old", {1: "uno"})
-    keep(site.folder, TALK, "nvidia-old", {1: "eins"})
+def test_a_block_without_code_of_its_own_shows_nothing_of_its_neighbour(site):
+    assert len(tab_sets(site.read("html/tutorials/1_part/03_bare.html"))) == 1
 
-    def pages_read():
-        site.build("html", "-j", "2")
-        assert not site.failed, site.log
-        return site.log.partition("updating environment")[2].splitlines()[0]
 
-    pages_read()
-    nothing, one = (f": 0 added, {number} changed, 0 removed" for number in (0, 1))
-    assert pages_read() == nothing
+def test_pages_are_read_again_exactly_when_what_they_show_changes(site):
+    nothing, one = (f"0 added, {number} changed, 0 removed" for number in (0, 1))
+    assert site.rebuild() == nothing
 
-    keep(site.folder, OTHER, "nvidia-old", {1: "due"})
-    assert pages_read() == one
-    assert "due" in site.read("html/tutorials/1_part/02_quiet.html")
+    quiet = "html/tutorials/1_part/02_quiet.html"
+    other = keep(site.folder, OTHER, "nvidia-old", {1: "due"})
+    assert site.rebuild() == one
+    assert "due" in site.read(quiet)
 
-    keep(site.folder, TALK, "nvidia-new", {1: "drei"})
-    assert pages_read() == one
-    assert "drei" in site.read(PAGE)
-    assert pages_read() == nothing
-
+    keep(site.folder, TALK, "nvidia-newest", {1: "drei"}, date="2026-07-01")
     other.unlink()
-    assert pages_read() == one
-    assert "sd-tab-set" not in site.read("html/tutorials/1_part/02_quiet.html")
+    assert site.rebuild() == "0 added, 2 changed, 0 removed"
+    assert "drei" in site.read(PAGE)
+    assert "sd-tab-set" not in site.read(quiet)
 
-
-def test_a_file_that_is_no_record_is_named_and_the_page_is_built_without_it(make_site):
-    site = site_with(make_site)
-    keep(site.folder, TALK, "nvidia-old", {1: "eins"})
-    bad = site.folder / "records/nvidia-bad" / f"{TALK}.json"
-    bad.parent.mkdir(parents=True)
-    bad.write_text('{"version": "1.0", "metad', encoding="utf-8")
+    site.write(f"records/nvidia-bad/{TALK}.json", '{"version": "1.0", "metad')
     for _ in range(2):
         site.build("html")
         assert site.failed, "as long as the file is there"
-        assert f"records/nvidia-bad/{TALK}.json is no record: not JSON, or cut off" in site.log
-        assert "eins" in site.read(PAGE)
-    bad.unlink()
-    assert not site.build("html").failed, site.log
-
-
-def test_a_block_without_code_of_its_own_shows_nothing_of_its_neighbour(make_site):
-    source = QUIET + "\n# %%\n\n# A remark.\n"
-    site = make_site(
-        {"index.rst": INDEX, "examples/1_part/GALLERY_HEADER.rst": HEADER, "examples/1_part/02_quiet.py": source}
-    )
-    keep(site.folder, OTHER, "nvidia-old", {1: "uno"})
-    site.build("html")
-    assert not site.failed, site.log
-    assert len(tab_sets(site.read("html/tutorials/1_part/02_quiet.html"))) == 1
+        assert f"records/nvidia-bad/{TALK}.json" in site.log
+        assert "drei" in site.read(PAGE), "the page is built without it"
+    (site.folder / "records/nvidia-bad" / f"{TALK}.json").unlink()
+    site.rebuild()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,115 @@
+"""Plant faults in a copy of the tree, one at a time, and tell which of them the tests find.
+
+A test suite that is fast and green may still be blind. Each fault in ``faults.toml`` is a small, plausible mistake that
+would hurt a reader: a sign, a lost weight, a stale number shown as fresh. A suite worth its time finds them. It is run
+after tests were changed, moved or thrown out: ``python tests/faults/plant.py`` asks the quick suite, ``--all`` the slow
+tests too, and names pick single faults. A fault that is missed wants a test; one whose text is gone is to be planted
+anew, at the same mistake in the new code.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+FAULTS = tomllib.loads(Path(__file__).with_name("faults.toml").read_text(encoding="utf-8"))
+MAY_MISS = 4  # of all faults, the quick suite; with the slow tests, none
+SECONDS = 900  # after which a fault has made the tests hang
+
+
+def main() -> int:
+    """Try the faults wing by wing, and say what became of each."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="of faults; by default all of them")
+    parser.add_argument("--all", action="store_true", help="try the slow tests, too")
+    arguments = parser.parse_args()
+    if unknown := set(arguments.names) - FAULTS.keys():
+        parser.error(f"no fault is called {', '.join(sorted(unknown))}; there are: {', '.join(FAULTS)}")
+    faults = {name: FAULTS[name] for name in arguments.names or FAULTS}
+    marked = "" if arguments.all else "not slow"
+    least = len(faults) - (0 if arguments.all or arguments.names else MAY_MISS)
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as with Ctrl-C, the copy is taken away
+    wings: dict[str, dict[str, dict]] = {}
+    for name, fault in faults.items():
+        wings.setdefault(wing_of(fault), {})[name] = fault
+    found, broken = 0, 0
+    with tempfile.TemporaryDirectory(prefix="faults-") as folder:
+        copy = Path(folder)
+        copy_tree(copy)
+        for wing, planted in wings.items():
+            code, said = run_tests(
+                copy, sorted({test for fault in planted.values() for test in fault["tests"]}), marked
+            )
+            if code:
+                print(f"{wing}: its tests fail without a fault, so nothing can be learnt ({said})", flush=True)
+                broken += len(planted)
+                continue
+            for name, fault in planted.items():
+                verdict = try_fault(copy, fault, marked)
+                found += verdict.startswith("found")
+                broken += not verdict.startswith(("found", "MISSED"))
+                print(f"{name}: {verdict}", flush=True)
+    print(
+        f"{found} of {len(faults)} faults found, {len(faults) - found - broken} missed, {broken} not tried to the end"
+    )
+    return int(found < least or broken > 0)
+
+
+def wing_of(fault: dict) -> str:
+    """The room of the code that a fault is in."""
+    parts = Path(fault["file"]).parts
+    return "/".join(parts[:3]) if parts[0] == "src" else parts[0]
+
+
+def copy_tree(copy: Path) -> None:
+    """Copy what git has or would have."""
+    listed = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    names = subprocess.run(listed, cwd=ROOT, check=True, capture_output=True, encoding="utf-8").stdout
+    for name in filter(None, names.split("\0")):
+        if (ROOT / name).is_file():  # else deleted, but not yet from git
+            (copy / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, copy / name)
+
+
+def try_fault(copy: Path, fault: dict, marked: str) -> str:
+    """Plant one fault, run its tests, and take it out again."""
+    file = copy / fault["file"]
+    text = file.read_text(encoding="utf-8") if file.is_file() else ""
+    if (times := text.count(fault["old"])) != 1:
+        return f"the text it changes is {'there twice' if times else 'gone'}: plant it anew ({fault['file']})"
+    file.write_text(text.replace(fault["old"], fault["new"]), encoding="utf-8")
+    try:
+        code, said = run_tests(copy, fault["tests"], marked)
+    finally:
+        file.write_text(text, encoding="utf-8")
+    if code == 1:
+        return f"found by {said}"
+    # Anything else but 0 is an import that failed, or tests that are not there: no test has judged the fault.
+    return f"the tests could not judge it ({said})" if code else f"MISSED: {fault['harm']}"
+
+
+def run_tests(copy: Path, tests: list[str], marked: str) -> tuple[int, str]:
+    """Run some tests of the copy until one fails: pytest's exit code, and which one it was."""
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", marked, *tests]
+    # The copy goes before the installed package; without bytecode, no fault outlives its source.
+    env = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    try:
+        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, encoding="utf-8", timeout=SECONDS)
+    except subprocess.TimeoutExpired:
+        return -1, f"they hung for {SECONDS} s"
+    failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
+    return done.returncode, failed[1] if failed else f"pytest ended with {done.returncode}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

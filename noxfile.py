@@ -46,9 +46,10 @@ def tests(session: nox.Session) -> None:
     what = session.posargs or ["--changed"]
     if "--all" in what:
         what = ["-m", "", *(argument for argument in what if argument != "--all")]
-    # One worker tests a file, for what its tests share. Each has one thread, or they would wait for each other.
+    # One worker tests a file, for what its tests share, the longest files not last. Each has one thread, or they would
+    # wait for each other.
     session.env.update(dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1"))
-    run(session, "python", "-m", "pytest", "-n", "auto", "--dist", "loadfile", *what)
+    run(session, "python", "-m", "pytest", "-n", "auto", "--dist", "loadfile", "--no-loadscope-reorder", *what)
 
 
 @nox.session

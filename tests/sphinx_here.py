@@ -14,6 +14,8 @@ from unittest import mock
 from sphinx.cmd.build import build_main
 from sphinx.config import Config
 
+from firstlight.measure import bench
+
 
 def sphinx_build(folder: Path, *arguments: str, **environment: str) -> tuple[bool, str]:
     """Run the command in a folder: whether it failed, and what it printed. What it changes around it is put back."""
@@ -26,6 +28,7 @@ def sphinx_build(folder: Path, *arguments: str, **environment: str) -> tuple[boo
             mock.patch.dict(os.environ, environment | {"NO_COLOR": "1"}),
             mock.patch.object(sys, "path", [*sys.path]),  # examples add to it
             mock.patch.object(Config, "config_values", deepcopy(Config.config_values)),  # extensions change the lists
+            mock.patch.object(bench, "on_page", False),
             warnings.catch_warnings(),
         ):
             stack.enter_context(around)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import Counter
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -17,8 +16,6 @@ RULES = {
     "light": {"type": "tag", "values": TAGS},
     "dark": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]},  # a theme changes colours alone
 }
-rules: set[str] = set()
-pages: Counter[str] = Counter()
 
 # Words in code that look the same are checked once, and drawings that have one text for all: a tenth of the time.
 THIN = """
@@ -34,6 +31,33 @@ THIN = """
     document.querySelectorAll("figure[role=img] > svg, svg[role=img]").forEach(svg => svg.replaceChildren());
 }
 """
+# Contrast takes axe most of its time: it is checked on one of all texts of one look on the same ground.
+# What is placed over others has no such twin. Another width or theme checks only what was not seen before.
+LOOKS = """
+() => {
+    const seen = window.looks ??= new Set(), grounds = new Map([[null, ""]]);
+    const ground = one => {
+        if (grounds.has(one)) return grounds.get(one);
+        const {backgroundColor, backgroundImage, opacity, position, filter, mixBlendMode} = getComputedStyle(one);
+        const own = [backgroundColor, backgroundImage, opacity, filter, mixBlendMode].join();
+        const apart = /absolute|fixed|sticky/.test(position);
+        const place = apart ? `${innerWidth} ${one.place ??= window.places = (window.places ?? 0) + 1}` : "";
+        const plain = !apart && own === "rgba(0, 0, 0, 0),none,1,none,normal";
+        grounds.set(one, ground(one.parentElement) + (plain ? "" : `|${own},${place}`));
+        return grounds.get(one);
+    };
+    for (const one of document.querySelectorAll("body *")) {
+        one.removeAttribute("data-look");
+        const text = one.matches("input, select, textarea") || [...one.childNodes].some(node => node.data?.trim());
+        if (!text || !one.checkVisibility()) continue;
+        const {color, fontSize, fontWeight, textShadow} = getComputedStyle(one);
+        const look = [color, fontSize, fontWeight, textShadow, ground(one)].join();
+        if (!seen.has(look)) one.dataset.look = "";
+        seen.add(look);
+    }
+    axe.configure({rules: [{id: "color-contrast", selector: "[data-look]"}]});
+}
+"""
 STOPS = """
 () => [...document.querySelectorAll("pre, .cell_output > .output, .pst-scrollable-table-container")]
     .every(one => one.tabIndex === 0 || one.scrollWidth <= one.clientWidth && one.scrollHeight <= one.clientHeight)
@@ -41,9 +65,8 @@ STOPS = """
 AXE = """
 async rules => {
     const found = await axe.run({runOnly: rules, resultTypes: ["violations"], preload: false});
-    const all = ["violations", "passes", "incomplete", "inapplicable"].flatMap(kind => found[kind]);
-    return {rules: all.map(one => one.id), broken: found.violations.flatMap(({id, help, nodes}) =>
-                nodes.map(({target, html}) => `${id} (${help}): ${target.join(" ")}: ${html.slice(0, 160)}`))};
+    return found.violations.flatMap(({id, help, nodes}) =>
+        nodes.map(({target, html}) => `${id} (${help}): ${target.join(" ")}: ${html.slice(0, 160)}`));
 }
 """
 IMAGES = """
@@ -111,6 +134,32 @@ PAPER = """
 }
 """
 
+# Without a script: what only one gives life must not be seen; what it would open must open all the same.
+BARE = """
+() => {
+    const seen = one => one.checkVisibility({visibilityProperty: true});
+    const live = ".sd-tab-set > input, form[action] :is(input, button)";
+    const dead = [...document.querySelectorAll("button, input, select, textarea")]
+        .filter(one => seen(one) && !one.matches(live));
+    const shut = [];
+    for (const summary of document.querySelectorAll("article details > summary")) {
+        const before = summary.parentElement.open;
+        summary.click();
+        if (seen(summary) && summary.parentElement.open === before) shut.push(summary);
+    }
+    for (const label of document.querySelectorAll(".sd-tab-set > label")) {
+        label.click();
+        if (seen(label) && !seen(label.nextElementSibling)) shut.push(label);
+    }
+    const paper = getComputedStyle(document.body).backgroundColor;
+    return [...dead.map(one => `a dead control: ${one.outerHTML.slice(0, 100)}`),
+            ...shut.map(one => `does not open: ${one.textContent}`),
+            ...[...document.querySelectorAll("img.only-dark")].filter(seen).map(one => `for the dark: ${one.src}`),
+            ...(seen(document.querySelector("h1")) ? [] : ["no heading is seen"]),
+            ...(paper === "rgb(255, 255, 255)" ? [] : [`paper is ${paper}`])];
+}
+"""
+
 
 @cache
 def axe() -> str:
@@ -124,10 +173,8 @@ def barriers(page: Any, theme: str) -> list[str]:
     if not page.evaluate("'axe' in window"):
         page.evaluate(THIN)
         page.evaluate(axe())
-    found = page.evaluate(AXE, RULES[theme])
-    pages[page.url] += 1
-    rules.update(found["rules"])
-    return found["broken"]
+    page.evaluate(LOOKS)
+    return page.evaluate(AXE, RULES[theme])
 
 
 def pictures_and_tables(page: Any) -> list[str]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
-import sys
 from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 SITE = Path(__file__).resolve().parents[2] / "build" / "html"
+# Sorted: all workers have to find the same tests.
+PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html") if "_static" not in path.parts)
+HERE = ("file:", "data:", "blob:", "http://127.0.0.1:")
 
 
 def missing(what: str) -> NoReturn:
@@ -29,32 +34,15 @@ def pytest_ignore_collect(config: pytest.Config) -> bool | None:
     return None if any("browser" in str(argument) for argument in config.invocation_params.args) else True
 
 
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give a test each page of the site in turn."""
-    if "html" in metafunc.fixturenames:
-        pages = {path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html") if "_static" not in path.parts}
-        metafunc.parametrize("html", sorted(pages) or [None])
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was checked for barriers."""
-    checks = sys.modules.get("checks")
-    if checks and checks.pages:
-        runs = sum(checks.pages.values())
-        terminalreporter.write_line(f"axe-core: {len(checks.pages)} pages, {runs} runs, {len(checks.rules)} rules")
-
-
-@pytest.fixture
-def address(html: str | None) -> str:
-    if html is None:
+@pytest.fixture(scope="session", autouse=True)
+def site() -> Path:
+    if not PAGES:
         missing(f"there is no site in {SITE}: build it first (make docs)")
-    return (SITE / html).as_uri()
+    return SITE
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    if not (SITE / "index.html").exists():
-        missing(f"there is no site in {SITE}: build it first (make docs)")
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
@@ -69,22 +57,82 @@ def browser() -> Iterator[Browser]:
         chromium.close()
 
 
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        """Print no line for each request."""
+
+
+@pytest.fixture(scope="session")
+def address() -> Iterator[str]:
+    """The site as it is served, on this machine."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=SITE)) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def gone(asked: Any) -> bool:
+    """What was only on its way when a reader left is not missing."""
+    return "ERR_ABORTED" not in (asked.failure or "")
+
+
+def watched(context: Any) -> Any:
+    """A new page that notes what it asks for, and what goes wrong on it: errors, and requests to anybody else."""
+    page = context.new_page()
+    page.asked, page.problems = [], []
+    page.on("request", lambda asked: page.asked.append(asked.url))
+    page.on("request", lambda asked: asked.url.startswith(HERE) or page.problems.append(f"asks for {asked.url}"))
+    page.on("requestfailed", lambda asked: gone(asked) and page.problems.append(f"cannot have {asked.url}"))
+    page.on("pageerror", lambda error: page.problems.append(f"error: {error}"))
+    page.on("console", lambda line: line.type == "error" and page.problems.append(f"console: {line.text}"))
+    page.on("websocket", lambda socket: page.problems.append(f"opens {socket.url}"))
+    return page
+
+
 def opened(browser: Browser, path: Path, **options: Any) -> Any:
-    """Open a built page, and note what goes wrong on it: errors of scripts, and requests to anybody else."""
-    if not path.exists():
-        missing(f"there is no {path}: build the site first (make docs)")
-    page: Any = browser.new_context(**options).new_page()
-    page.problems = []
-    page.on("pageerror", lambda error: page.problems.append(str(error)))
-    page.on("request", lambda asked: asked.url.startswith(("file:", "data:")) or page.problems.append(asked.url))
+    """A built page in a context of its own."""
+    page = watched(browser.new_context(**options))
     page.goto(path.as_uri())
     return page
 
 
-@pytest.fixture
-def page(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Any]:
-    """The page that a module is about, its ``PAGE``; nothing may go wrong on it."""
-    page = opened(browser, request.module.PAGE)
+@pytest.fixture(scope="module")
+def tab(browser: Browser) -> Iterator[Any]:
+    page = watched(browser.new_context())
     yield page
+    page.context.close()
+
+
+@pytest.fixture
+def page(tab: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page that a module is about, its ``PAGE``, as a new reader finds it; nothing may go wrong on it."""
+    tab.problems.clear()
+    tab.set_viewport_size({"width": 1280, "height": 720})
+    tab.goto(request.module.PAGE.as_uri())
+    yield tab
+    tab.evaluate("localStorage.clear()")
+    assert not tab.problems
+
+
+@pytest.fixture(params=["light", "dark"])
+def telephone(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page of a module on a telephone, in both themes: a finger meets each control, and nothing sticks out."""
+    size = {"width": 390, "height": 844}
+    page = opened(browser, request.module.PAGE, color_scheme=request.param, has_touch=True, viewport=size)
+    yield page
+    small = page.locator(f"{request.module.BOARD} :is(select, input, button, summary)").evaluate_all(
+        "all => all.filter(one => one.checkVisibility() && one.getBoundingClientRect().height < 44)"
+        ".map(one => one.outerHTML)"
+    )
+    assert not small
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
     assert not page.problems
+    page.context.close()
+
+
+@pytest.fixture
+def bare(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The page of a module without JavaScript."""
+    page = opened(browser, request.module.PAGE, java_script_enabled=False)
+    yield page
     page.context.close()

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import functools
-import http.server
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-import threading
+import venv
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
-from conftest import SITE, missing
+from conftest import SITE
+from packaging.requirements import Requirement
 
 from firstlight.sphinxext.downloads import ROOT, WHEEL
 
 # A quick page of each chapter, by what docs/tutorials/*/*.cost.json says.
-QUICK = ("1_setup/02_first_speedup", "2_devices/06_memory", "3_kernels/01_first_kernel", "4_imaging/01_visibilities")
+QUICK = (
+    "1_setup/02_first_speedup",
+    "2_devices/04_timing_it_right",
+    "3_kernels/01_first_kernel",
+    "4_imaging/01_visibilities",
+)
 RUN = """
 import sys
 import nbformat
@@ -31,25 +36,9 @@ print("".join(output.get("text", "") for cell in notebook.cells for output in ce
 """
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        """Print no line for each request."""
-
-
-@pytest.fixture(scope="module")
-def address():
-    """The site as it is served, on this machine."""
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=SITE)) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 @pytest.fixture(scope="module", params=QUICK)
 def taken(request, browser, address, tmp_path_factory):
     """A page's name, and a folder with everything that a reader can take from it."""
-    if not (SITE / f"tutorials/{request.param}.html").exists():
-        missing(f"there is no page {request.param} in {SITE}: build the site first (make docs)")
     folder = tmp_path_factory.mktemp("taken")
     page = browser.new_page()
     page.goto(f"{address}/tutorials/{request.param}.html")
@@ -75,23 +64,31 @@ def test_every_file_arrives_whole(taken):
         assert {path.stem for path in (folder / chapter).glob(f"*{end}")} == examples
 
 
+def needed(*names):
+    """The distributions that these ask for, and those that they ask for in turn, and so on."""
+    ahead, seen = [(name, "") for name in names], set()
+    while ahead:
+        name, extra = ahead.pop()
+        if (name, extra) not in seen:
+            seen.add((name, extra))
+            for one in map(Requirement, metadata.requires(name) or ()):
+                if one.marker is None or one.marker.evaluate({"extra": extra}):
+                    ahead += [(one.name, more) for more in ("", *one.extras)]
+    return {name for name, _ in seen}
+
+
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory):
-    """A Python with nothing but what the wheel asks for, and what opens notebooks, in the versions of the site."""
+    """A Python with nothing but what the wheel asks for, and what opens notebooks, lent by this environment."""
     folder = tmp_path_factory.mktemp("fresh")
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
+    venv.create(folder)
     python = str(folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
-    torch = re.search("(?m)^torch==.*", (ROOT / "constraints.txt").read_text(encoding="utf-8"))[0]
-    pip(
-        python,
-        "--no-compile",
-        "--constraint",
-        ROOT / "constraints.txt",
-        SITE / "downloads" / WHEEL,
-        torch,
-        "nbclient",
-        "ipykernel",
-    )
+    there = Path(said(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
+    for name in needed("firstlight", "nbclient", "ipykernel", "pip") - {"firstlight"}:
+        found = metadata.distribution(name)
+        for top in {file.parts[0] for file in found.files} - {"..", "__pycache__"}:
+            if not (there / top).exists():
+                (there / top).symlink_to(found.locate_file(top))
     yield python
     shutil.rmtree(folder)
 
@@ -102,17 +99,23 @@ def pip(python, *arguments):
 
 
 def said(python, *arguments, **options):
-    """Run it where neither this checkout nor a screen can be seen."""
+    """Run it where neither this checkout, nor a screen, nor a network can be seen: what is lent is never replaced."""
     env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    env |= {"MPLBACKEND": "Agg", "PIP_NO_INDEX": "1"}
     command = [python, *map(str, arguments)]
-    options |= {"env": env | {"MPLBACKEND": "Agg"}, "capture_output": True, "encoding": "utf-8", "errors": "replace"}
+    options |= {
+        "env": env,
+        "capture_output": True,
+        "encoding": "utf-8",
+        "errors": "replace",
+    }
     return subprocess.run(command, **options)
 
 
 def test_script_and_notebook_run_where_nothing_else_is(taken, fresh):
     page, folder = taken
     chapter, name = page.split("/")
-    pip(fresh, "--no-deps", folder / chapter / WHEEL)
+    pip(fresh, folder / chapter / WHEEL)
     done = said(fresh, f"{name}.py", "--record", "mine.json", cwd=folder / chapter)
     assert done.returncode == 0, done.stderr
     printed = set(done.stdout.splitlines())

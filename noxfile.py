@@ -76,7 +76,7 @@ def links(session: nox.Session) -> None:
 @nox.session
 def browser(session: nox.Session) -> None:
     """Drive the built site in Chromium (after docs)."""
-    run(session, "python", "-m", "pytest", "tests/browser", *session.posargs)
+    run(session, "python", "-m", "pytest", "tests/browser", "-n", "auto", *session.posargs)
 
 
 @nox.session

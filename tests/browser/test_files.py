@@ -1,0 +1,117 @@
+"""What the files of the built site tell without a browser: a test asks it of all pages and lists all findings."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from functools import cache
+from html import unescape
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from conftest import PAGES, SITE, missing
+
+CHECKER = Path(sys.prefix) / "node/node_modules/vnu-jar/build/dist/vnu.jar"
+BROKEN = "<!DOCTYPE html><html lang=en><title>Broken on purpose</title><p><li></p>"
+
+
+@cache
+def read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")
+
+
+@cache
+def ids(path: Path) -> set[str]:
+    return {unescape(one) for one in re.findall(r'\s(?:id|name)="([^"]*)"', read(path))} if path.is_file() else set()
+
+
+def lost(page: Path) -> list[str]:
+    """The links to files and places of the site that are not there."""
+    problems = []
+    for link in set(re.findall(r'\b(?:href|src|action)="([^"]*)"', read(page))):
+        parts = urlsplit(unescape(link))
+        if parts.scheme or parts.netloc or parts.path.startswith("/"):
+            continue  # another site, or the root of a server
+        target = (page.parent / unquote(parts.path)).resolve() if parts.path else page
+        anchor = unquote(parts.fragment)
+        if not target.is_file() or (anchor and target.suffix == ".html" and anchor not in ids(target)):
+            problems.append(f"{page.name}: {link}")
+    return problems
+
+
+def test_every_link_leads_somewhere() -> None:
+    assert not [problem for html in PAGES for problem in lost(SITE / html)]
+
+
+def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
+    links = ["#here", "b%C3%B6.html#there", "#gone", "b%C3%B6.html#gone", "c.html", "", "https://example.org/x"]
+    (tmp_path / "a.html").write_text("".join(f'<a id="here" href="{link}">' for link in links))
+    (tmp_path / "bö.html").write_text('<p id="there">')
+    assert {problem.split()[-1] for problem in lost(tmp_path / "a.html")} == {"#gone", "b%C3%B6.html#gone", "c.html"}
+
+
+def test_pictures_say_their_size_and_wait() -> None:
+    pictures = [one for html in PAGES for one in re.findall(r'<img [^>]*src="[^"]*_images/[^>]*>', read(SITE / html))]
+    assert pictures
+    assert not [one for one in pictures if not re.search('width="[0-9]+" height="[0-9]+" loading="lazy"', one)]
+
+
+@pytest.mark.parametrize(
+    ("script", "page"),
+    [
+        ("possible.js", "tutorials/2_devices/03_timing_it_wrong.html"),
+        ("lanes.js", "tutorials/3_kernels/03_coalescing.html"),
+        ("sliders.js", "tutorials/4_imaging/07_off_the_grid.html"),
+        ("doctor.js", "doctor.html"),
+    ],
+)
+def test_a_script_is_loaded_where_it_is_used(script: str, page: str) -> None:
+    assert [html for html in PAGES if f"/{script}" in read(SITE / html)] == [page]
+
+
+def test_the_data_of_the_lanes_are_small() -> None:
+    data = re.search(r'data-lanes="([^"]*)"', read(SITE / "tutorials/3_kernels/03_coalescing.html"))[1]
+    assert len(unescape(data)) < 20_000
+
+
+def test_a_question_leads_to_a_page_that_runs_or_offers_what_runs() -> None:
+    questions = re.search(r'<div class="fl-questions.*?</div>', read(SITE / "index.html"), re.DOTALL)[0]
+    leads = re.findall(r'<dt><a [^>]*href="([^"]*)"', questions)
+    assert leads
+    assert all("fl-offered" in read(SITE / lead) for lead in leads)
+
+
+def test_the_reference_lists_each_function() -> None:
+    listed = re.search(r'<dl class="[^"]*fl-reference.*', read(SITE / "api.html"), re.DOTALL)[0]
+    assert len(re.findall(r'<dt>.*?href="api/\w+\.html#firstlight\.', listed)) > 100
+
+
+def errors(*pages: Path) -> list[str]:
+    """What the W3C's checker of HTML finds, in one process."""
+    java = shutil.which("java")
+    if java is None:
+        missing(
+            "there is no Java, which the W3C's checker runs on: install a Java runtime (Debian: default-jre-headless)"
+        )
+    if not CHECKER.exists():
+        missing(f"there is no {CHECKER}: make the environment again (make test)")
+    command = [java, "-Xss4m", "-jar", str(CHECKER), "--errors-only", "--format", "json", *map(str, pages)]
+    checked = subprocess.run(command, capture_output=True, encoding="utf-8")
+    return [
+        f"{one.get('url', '').rpartition('/html/')[2]}:{one.get('lastLine')}: {one['message']} {one.get('extract', '')}"
+        for one in json.loads(checked.stderr)["messages"]
+    ]
+
+
+def test_no_page_has_an_error(tmp_path: Path) -> None:
+    broken = tmp_path / "html" / "broken.html"
+    broken.parent.mkdir()
+    broken.write_text(BROKEN)
+    found = errors(*(SITE / html for html in PAGES), broken)
+    assert [one for one in found if one.startswith("broken.html")], "the checker finds nothing at all"
+    found = [one for one in found if not one.startswith("broken.html")]
+    assert not found, f"{len(found)} errors:\n" + "\n".join(found[:40])

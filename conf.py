@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
+sys.path.insert(0, str(Path(__file__).parent / "docs"))  # _ext, what the site adds to Sphinx
+
 # Numba reads this when it is first imported, by whichever page comes first.
 if not cuda_device_count():
     os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
@@ -43,9 +45,9 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "sphinxcontrib.katex",
-    "firstlight.sphinxext",
+    "_ext",
 ]
-exclude_patterns = ["tutorials/**.ipynb", "tutorials/**/sg_execution_times.rst", "sg_execution_times.rst"]
+exclude_patterns = ["_ext", "tutorials/**.ipynb", "tutorials/**/sg_execution_times.rst", "sg_execution_times.rst"]
 nitpicky = True
 toc_object_entries = False
 
@@ -79,9 +81,9 @@ sphinx_gallery_conf = {
     "remove_config_comments": True,
     "download_all_examples": False,
     "capture_repr": ("_repr_html_",),
-    "image_scrapers": ("firstlight.sphinxext.timings.scrape", "firstlight.sphinxext.figures.scrape"),
+    "image_scrapers": ("_ext.timings.scrape", "_ext.figures.scrape"),
     "ignore_repr_types": r"firstlight\.measure\.bench|matplotlib",
-    "reset_modules": ("matplotlib", "firstlight.sphinxext.figures.reset", "firstlight.sphinxext.gallery.keep"),
+    "reset_modules": ("matplotlib", "_ext.figures.reset", "_ext.gallery.keep"),
     "reset_modules_order": "before",
     "parallel": False,
     "min_reported_time": 3600,  # the time of a whole script, imports and figures included, is no measurement

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from _ext.backlinks import home
+from _ext.reference import documented
 from firstlight.kernels import cuda  # noqa: F401 -- above every import of numba
-from firstlight.sphinxext.backlinks import home
-from firstlight.sphinxext.reference import documented
 
 ROOT = Path(__file__).parents[1]
-SOURCE = ROOT / "src"
 WITH_EXAMPLES = [
-    ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
-    for file in sorted(SOURCE.rglob("*.py"))
+    ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")
+    for folder, package in ((ROOT / "src", "firstlight"), (ROOT / "docs", "_ext"))
+    for file in sorted(folder.glob(f"{package}/**/*.py"))
     if ">>>" in file.read_text(encoding="utf-8")
 ]
 REFERENCE = [found for page in sorted(ROOT.glob("docs/api/*.md")) for found in documented(page)]

@@ -17,7 +17,7 @@ import pytest
 from conftest import SITE
 from packaging.requirements import Requirement
 
-from firstlight.sphinxext.downloads import ROOT, WHEEL
+from _ext.downloads import ROOT, WHEEL
 
 # A quick page of each chapter, by what docs/tutorials/*/*.cost.json says.
 QUICK = (

@@ -7,10 +7,10 @@ import pytest
 import torch
 from matplotlib import pyplot as plt
 
+from _ext.figures import dark_ink
 from firstlight.imaging.beams import Beam
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.plots import STRETCHES, plot_image
-from firstlight.sphinxext.figures import dark_ink
 
 COORDS = GridCoords(cell_size=0.1, npix=40)
 

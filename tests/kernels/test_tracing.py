@@ -7,11 +7,11 @@ import numba
 import numpy as np
 import pytest
 from numba import float32
+from tests.kernels.broken import BROKEN, RIGHT
 
 from firstlight.kernels import cuda, simulated, trace
 from firstlight.kernels.cuda import python_function
 from firstlight.kernels.findings import TraceError
-from tests.kernels.broken import BROKEN, RIGHT
 
 LISTS = ("out_of_bounds", "races", "divergent_barriers")
 

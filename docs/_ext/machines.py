@@ -1,0 +1,61 @@
+"""The page of all machines: what each one is, what was recorded on it, how old that is, and whether it still holds."""
+
+from __future__ import annotations
+
+from html import escape
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from _ext.watch import Judged, records_of
+
+SHOWN = {
+    "device_name": "device",
+    "device_kind": "kind",
+    "device_capability": "capability",
+    "device_multiprocessors": "multiprocessors",
+    "cpu_name": "CPU",
+    "cpu_cores": "cores",
+    "driver": "driver",
+    "lib_torch": "torch",
+    "lib_numba": "numba",
+    "lib_numba_cuda": "numba-cuda",
+    "lib_numpy": "numpy",
+}
+
+
+class Machines(SphinxDirective):
+    """``.. machines::`` lists every machine that has a record."""
+
+    def run(self) -> list[nodes.Node]:
+        """One section a machine, with an anchor that the tables link to."""
+        machines: dict[str, list[Judged]] = {}
+        for judged in records_of(self.env):
+            machines.setdefault(judged[0].machine, []).append(judged)
+        if not machines:
+            return [nodes.paragraph(text="No machine is recorded yet.")]
+        return [self.section(machine, records) for machine, records in sorted(machines.items())]
+
+    def section(self, machine: str, records: list[Judged]) -> nodes.section:
+        """A machine: its card, and its records."""
+        newest = max((record for record, _, _ in records), key=lambda record: str(record.facts["date"]))
+        section = nodes.section("", nodes.title(text=str(newest.facts["device_name"])), ids=[machine])
+        card = nodes.field_list()
+        for key, label in SHOWN.items():
+            if key in newest.facts:
+                value = nodes.paragraph(text=str(newest.facts[key]))
+                card += nodes.field("", nodes.field_name(text=label), nodes.field_body("", value))
+        rows = "".join(
+            f'<tr><th scope="row"><a href="tutorials/{record.example}.html">{escape(record.example)}</a></th>'
+            f"<td>{escape(str(record.facts['date'])[:10])}</td><td>{state}</td><td>{escape('; '.join(why))}</td></tr>\n"
+            for record, state, why in records
+        )
+        caption = f"What was recorded on {escape(str(newest.facts['device_name']))}"
+        table = (
+            f'<div class="fl-table" role="region" tabindex="0" aria-label="{caption}">'
+            f"<table><caption>{caption}</caption>"
+            '<thead><tr><th scope="col">page</th><th scope="col">recorded</th><th scope="col">state</th>'
+            f'<th scope="col">why</th></tr></thead><tbody>{rows}</tbody></table></div>'
+        )
+        section += [card, nodes.raw("", table, format="html")]
+        return section

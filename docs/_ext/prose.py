@@ -1,0 +1,217 @@
+"""Numbers in prose: the roles ``timing``, read from records, and ``spec``, from the makers' papers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+from sphinx.errors import NoUri
+from sphinx.util import logging
+from sphinx.util.docutils import SphinxRole
+from sphinx.util.nodes import make_refnode
+
+from _ext.watch import home, read_again, records_of
+from firstlight.measure.records import LEFT_OUT, Record
+from firstlight.measure.specs import spec_of
+from firstlight.measure.tables import quantity
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+    from sphinx.writers.html5 import HTML5Translator
+
+    from _ext.watch import Judged
+    from firstlight.measure.timing import Timing
+
+logger = logging.getLogger(__name__)
+
+ROW = r'"[^"]+"|[^\s"/@]+'
+REQUEST = re.compile(rf"([a-z0-9-]+) (?:(median|rate) ({ROW})|(speedup) ({ROW}) ?/ ?({ROW})) @([a-z0-9-]+)")
+FORMS = """expected: BENCH median "ROW" @MACHINE, BENCH rate "ROW" @MACHINE or BENCH speedup "ROW"/"ROW" @MACHINE"""
+MISSING = "not recorded yet"
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number as prose shows it."""
+
+    text: str
+    title: str = ""
+    machine: str = ""  # the slug of the machine that it was measured on, if it was
+    state: str = "fresh"
+
+    def plain(self) -> str:
+        """The number where nothing can be struck through and there are no tooltips: with its machine in words."""
+        return f"{self.text} ({self.title})" if self.machine else self.text
+
+    def node(self) -> nodes.inline:
+        """The number as part of a page."""
+        classes = ["fl-missing" if self.text == MISSING else "fl-number", *["fl-stale"] * (self.state == "stale")]
+        return number("", self.text, classes=classes, title=self.title, machine=self.machine, plain=self.plain())
+
+
+class number(nodes.inline):
+    """A number in the tree of a page."""
+
+
+# -- From a request to a number ------------------------------------------------------------------------------------
+
+
+def timing(request: str, benches: dict[str, str], find: Callable[[str], list[Judged]]) -> Number:
+    """The number that is asked for.
+
+    Parameters
+    ----------
+    request
+        An experiment, what of it, and where: ``vector-add median "NumPy, new result" @cpu``. ``rate`` is bytes or
+        operations a second. ``speedup "GPU"/"NumPy"`` says how many times faster the first row is than the second.
+        ``@gpu`` and ``@cpu`` mean the newest record of such a machine, a fresh one if there is one.
+    benches
+        The example of each experiment.
+    find
+        Gives the records of an example with their states, the newest first.
+    """
+    found = REQUEST.fullmatch(" ".join(request.split()))
+    if not found:
+        raise ValueError(f"{request!r} asks for no number; {FORMS}")
+    bench, what, machine = found[1], found[2] or found[4], found[7]
+    if bench not in benches:
+        raise ValueError(f"there is no experiment {bench!r}; there are: {', '.join(sorted(benches)) or 'none'}")
+    labels = [row.strip('"') for row in (found[3] or found[5], found[6]) if row]
+    there = [judged for judged in find(benches[bench]) if is_meant(judged[0], machine)]
+    there.sort(key=lambda judged: judged[1] == "stale")
+    for record, state, reasons in there:
+        rows = [row for label in labels if (row := row_of(record, bench, label))]
+        if len(rows) == len(labels):
+            title = "; ".join([f"{record.facts['device_name']}, {str(record.facts['date'])[:10]}", *reasons])
+            return Number(value(what, rows), title, record.machine, state)
+    refuse_unknown(bench, labels, [record for record, state, _ in there if state != "stale"])
+    return Number(MISSING)
+
+
+def is_meant(record: Record, machine: str) -> bool:
+    """Whether ``@gpu``, ``@cpu`` or the slug of a machine means the machine of a record."""
+    if machine in ("gpu", "cpu"):
+        return machine == ("cpu" if record.facts["device_kind"] == "cpu" else "gpu")
+    return record.machine == machine
+
+
+def row_of(record: Record, bench: str, label: str) -> Timing | None:
+    """The row of an experiment with this label, or with this name in full; a ValueError if several share the label."""
+    rows = {name: row for name, row in record.timings.items() if name.startswith(f"{bench}/")}
+    found = {name: row for name, row in rows.items() if label in (row.label, name.removeprefix(f"{bench}/"))}
+    if len(found) > 1:
+        names = ", ".join(repr(name.removeprefix(f"{bench}/")) for name in found)
+        raise ValueError(f"several rows of {bench!r} are called {label!r}; name one in full: {names}")
+    return next(iter(found.values()), None)
+
+
+def refuse_unknown(bench: str, labels: list[str], records: list[Record]) -> None:
+    """Raise a ValueError if today's code has no row with one of these labels; one that was left out may come."""
+    known = {
+        name.removeprefix(f"{bench}/")
+        for record in records
+        for name in (*record.timings, *str(record.facts.get("left_out", "")).split(LEFT_OUT))
+        if name.startswith(f"{bench}/")
+    }
+    for label in labels:
+        if records and not any(name == label or name.startswith(f"{label}/") for name in known):
+            rows = ", ".join(repr(name) for name in sorted(known)) or "none"
+            raise ValueError(f"{bench!r} has no row {label!r} on {records[0].machine}; there are: {rows}")
+
+
+def value(what: str, rows: list[Timing]) -> str:
+    """The median or the rate of a row, or how many times faster the first row is than the second."""
+    row = rows[0]
+    if what == "median":
+        return quantity(row.median, "s")
+    if what == "rate":
+        if not (row.byte_rate or row.flop_rate):
+            raise ValueError(f"the row {row.label!r} has no rate: it was timed without bytes and flops")
+        return quantity(row.byte_rate, "B/s") if row.byte_rate else quantity(row.flop_rate, "FLOP/s")
+    if row.n != rows[1].n:
+        raise ValueError(
+            f"no speed-up of {row.label!r} over {rows[1].label!r}: they are of two sizes, n = {row.n} and {rows[1].n}"
+        )
+    return f"{float(f'{rows[1].median / row.median:.3g}'):,g} ×"
+
+
+def spec_number(request: str) -> Number:
+    """What a maker says of a card: ``GTX 1080 bandwidth``, ``H200 fp32``, ``L4 memory``."""
+    name, _, what = " ".join(request.split()).rpartition(" ")
+    of = spec_of(name)
+    return Number(of.text(what), of.source)
+
+
+def benches_in(folder: Path) -> dict[str, str]:
+    """The example of each experiment, from the scripts under examples/."""
+    found = {}
+    for script in sorted((folder / "examples").glob("*/*.py")):
+        code = re.sub(r"(?m)^\s*#.*", "", script.read_text(encoding="utf-8"))
+        for name in re.findall(r"""\bBench\(\s*["']([a-z0-9-]+)["']""", code):
+            found[name] = f"{script.parent.name}/{script.stem}"
+    return found
+
+
+# -- On a page -----------------------------------------------------------------------------------------------------
+
+
+def timing_on_page(request: str, env: BuildEnvironment) -> Number:
+    """The number that a page asks for; the page is read again when it may be another."""
+    if "firstlight_benches" not in env.current_document:
+        env.current_document["firstlight_benches"] = benches_in(home(env))
+    return timing(request, env.current_document["firstlight_benches"], lambda example: records_of(env, example))
+
+
+class NumberRole(SphinxRole):
+    """A role that shows a number; what it cannot show is a warning and stays as it was written."""
+
+    def __init__(self, number_for: Callable[[str, BuildEnvironment], Number]) -> None:
+        super().__init__()
+        self.number_for = number_for
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Look the number up."""
+        try:
+            return [self.number_for(self.text, self.env).node()], []
+        except ValueError as error:
+            logger.warning("%s", error, location=self.get_location(), type="firstlight", subtype="prose")
+            read_again(self.env)
+            return [nodes.literal("", self.rawtext)], []
+
+
+def finish(app: Sphinx, doctree: nodes.document, docname: str) -> None:
+    """Link numbers to their machines; where there are no tooltips, say it in words."""
+    for node in list(doctree.findall(number)):
+        if app.builder.format != "html":
+            node.children = [nodes.Text(node["plain"])]
+        if node["machine"] and "machines" in app.env.found_docs:
+            try:
+                link = make_refnode(app.builder, docname, "machines", node["machine"], [])
+            except NoUri:  # the page is in no book
+                continue
+            node.parent.replace(node, link)
+            link += node
+
+
+def open_number(self: HTML5Translator, node: number) -> None:
+    """Begin a number; one of older code is struck through."""
+    title = {"title": node["title"]} if node["title"] else {}
+    self.body.append(self.starttag(node, "s" if "fl-stale" in node["classes"] else "span", "", **title))
+
+
+def close_number(self: HTML5Translator, node: number) -> None:
+    """End a number."""
+    self.body.append("</s>" if "fl-stale" in node["classes"] else "</span>")
+
+
+def setup(app: Sphinx) -> None:
+    """Register the roles."""
+    app.add_node(number, html=(open_number, close_number))
+    app.add_role("timing", NumberRole(timing_on_page))
+    app.add_role("spec", NumberRole(lambda request, _: spec_number(request)))
+    app.connect("doctree-resolved", finish)

@@ -1,0 +1,266 @@
+"""The table and the figure of a Bench on its page: this build beside every recorded machine.
+
+sphinx-gallery runs an example; the scraper writes what its Bench measured beside the generated page. The directive
+reads that and the records when the *page* is read, so that a changed record runs no example again.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx import addnodes
+from sphinx.util.docutils import SphinxDirective
+
+from _ext.watch import home, records_of
+from firstlight.measure.bench import Bench
+from firstlight.measure.records import Record, code_digest, facts_of
+from firstlight.measure.runner import ends_with_bench
+from firstlight.measure.tables import NONE, percent, quantity
+from firstlight.measure.timing import Timing
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+    from sphinx.application import Sphinx
+    from sphinx.config import Config
+
+
+def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+    """Keep what the Bench of a block measured, and mark the place of its table or figure."""
+    del gallery_conf
+    from firstlight.devices import best_device, card
+
+    name, what = ends_with_bench(block.content) or ("", "")
+    bench = block_vars["example_globals"].get(name)
+    if not isinstance(bench, Bench):
+        return ""
+    if what == "plot":
+        import matplotlib.pyplot as plt
+
+        plt.close("all")  # the page draws its own, with all machines
+    script = Path(block_vars["src_file"])
+    example = f"{script.parent.name}/{script.stem}"
+    facts = facts_of(example, script.read_text(encoding="utf-8"), card(best_device()), card("cpu"))
+    content = {"facts": facts, "rows": [asdict(timing) for timing in bench.timings]}
+    measured = Path(block_vars["target_file"]).with_suffix(f".{bench.id}.timings.json")
+    measured.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    return f".. timings:: {bench.id}\n    :{what}:\n"
+
+
+@dataclass(frozen=True)
+class Column:
+    """What one machine has to say of one experiment."""
+
+    title: str
+    note: str
+    timings: tuple[Timing, ...]
+    state: str = "fresh"
+    reasons: list[str] = field(default_factory=list)
+    anchor: str = ""
+
+
+def this_build(measured: Path) -> Column | None:
+    """The column of the build that runs now, if its example was run."""
+    if not measured.is_file():
+        return None
+    content = json.loads(measured.read_text(encoding="utf-8"))
+    rows = [{**row, "values": tuple(row["values"])} for row in content["rows"]]
+    return Column("This build", machine_name(content["facts"]), tuple(Timing(**row) for row in rows))
+
+
+def machine_name(facts: dict[str, Any]) -> str:
+    """A machine in a few words; a CPU says its cores."""
+    cores = f", {facts['cpu_cores']} cores" if facts["device_kind"] == "cpu" and "cpu_cores" in facts else ""
+    return f"{facts['device_name']}{cores}"
+
+
+def column(record: Record, state: str, reasons: list[str], bench: str) -> Column:
+    """The column of a recorded machine."""
+    timings = tuple(timing for name, timing in record.timings.items() if name.split("/")[0] == bench)
+    return Column(machine_name(record.facts), str(record.facts["date"])[:10], timings, state, reasons, record.machine)
+
+
+class Timings(SphinxDirective):
+    """``.. timings:: vector-add`` with ``:show:`` for the table or ``:plot:`` for the figure."""
+
+    required_arguments = 1
+    option_spec: ClassVar[dict[str, Any]] = {"show": directives.flag, "plot": directives.flag}
+
+    def run(self) -> list[nodes.Node]:
+        """Put together what this build and the records say."""
+        bench = self.arguments[0]
+        example = self.env.docname.removeprefix("tutorials/")
+        measured = Path(self.env.doc2path(self.env.docname)).with_suffix(f".{bench}.timings.json")
+        if measured.is_file():
+            self.env.note_dependency(str(measured))
+        columns = [column(record, state, why, bench) for record, state, why in records_of(self.env, example)]
+        columns = [col for col in (this_build(measured), *columns) if col and col.timings]
+        if "plot" in self.options:
+            return [nodes.raw("", svg(columns, bench), format="html")] if columns else []
+        to_root = "../" * self.env.docname.count("/")
+        script = home(self.env) / "examples" / f"{example}.py"
+        code = code_digest(script.read_text(encoding="utf-8")) if script.is_file() else ""
+        html = table_html(columns, bench, example, code, f"{to_root}machines.html")
+        plain = addnodes.only("", plain_table(columns), expr="not html")
+        return [nodes.raw("", html, format="html"), plain]
+
+
+def names_of(columns: Iterable[Column]) -> dict[str, list[Timing | None]]:
+    """For each measurement, by name, what each column has; sizes belong to the name where one column has several."""
+    columns = list(columns)
+    several = {
+        timing.label
+        for col in columns
+        for timing in col.timings
+        if sum(timing.label == other.label and timing.device == other.device for other in col.timings) > 1
+    }
+
+    def name(timing: Timing) -> str:
+        return f"{timing.label}, n = {timing.n:,}" if timing.label in several else timing.label
+
+    found: dict[str, list[Timing | None]] = {}
+    for place, col in enumerate(columns):
+        for timing in col.timings:
+            found.setdefault(name(timing), [None] * len(columns))[place] = timing
+    return found
+
+
+def table_html(columns: list[Column], bench: str, example: str, code: str, machines: str) -> str:
+    """A row a measurement, a column a machine."""
+    caption = f"{bench}: time a call, median; under it the spread, the rate and its part of the machine's roof"
+    heads = "".join(head_html(col, machines) for col in columns)
+    body = "".join(
+        f"<tr {row_data(name, timings)}>"
+        + f'<th scope="row">{escape(name)}</th>'
+        + "".join(cell_html(timing, columns[place]) for place, timing in enumerate(timings))
+        + "</tr>\n"
+        for name, timings in names_of(columns).items()
+    )
+    return (
+        f'<div class="fl-timings" data-bench="{bench}" data-example="{escape(example)}" data-code="{code}">\n'
+        f'<div class="fl-table" role="region" tabindex="0" aria-label="{escape(caption)}">\n'
+        f"<table><caption>{escape(caption)}</caption>\n"
+        f'<thead><tr><th scope="col">measured</th>{heads}</tr></thead>\n<tbody>{body}</tbody></table></div></div>\n'
+    )
+
+
+def row_data(name: str, timings: list[Timing | None]) -> str:
+    """What timings.js finds a row by; the size belongs to it where the label alone does not name it."""
+    timing = next(timing for timing in timings if timing)
+    size = f' data-n="{timing.n}"' if name != timing.label else ""
+    return f'data-label="{escape(timing.label)}"{size}'
+
+
+def head_html(col: Column, machines: str) -> str:
+    """The head of a machine's column: its name, its day, and what speaks against it."""
+    title = f'<a href="{machines}#{escape(col.anchor)}">{escape(col.title)}</a>' if col.anchor else escape(col.title)
+    remark = f'<span class="fl-state fl-{col.state}">{escape("; ".join(col.reasons))}</span>' if col.reasons else ""
+    return f'<th scope="col">{title}<span class="fl-small">{escape(col.note)}</span>{remark}</th>'
+
+
+def cell_html(timing: Timing | None, col: Column) -> str:
+    """One number with all that belongs to it; numbers of older code are struck through."""
+    if timing is None or timing.verdict in ("simulated", "impossible"):
+        return f"<td>{escape(timing.verdict if timing else NONE)}</td>"
+    median = quantity(timing.median, "s")
+    strong = f"<s>{median}</s>" if col.state == "stale" else f"<strong>{median}</strong>"
+    verdict = f' <em class="fl-verdict">{escape(timing.verdict)}</em>' if timing.verdict != "ok" else ""
+    lines = "".join(f'<span class="fl-small">{escape(line)}</span>' for line in details(timing))
+    return f"<td>{strong}{verdict}{lines}</td>"
+
+
+def details(timing: Timing) -> list[str]:
+    """What stands under a number, in two short lines."""
+    rate, unit = (timing.byte_rate, "B/s") if timing.byte_rate else (timing.flop_rate, "FLOP/s")
+    speed = [f"± {percent(timing.spread / 2)}"]
+    if rate:
+        speed.append(quantity(rate, unit) + (f" ({percent(timing.of_roof)})" if timing.of_roof else ""))
+    rest = [f"first call {quantity(timing.first, 's')}"]
+    if timing.device == "cpu" and timing.cores is not None:
+        rest.append(f"{timing.cores:.1f} cores")
+    return [", ".join(speed), ", ".join(rest), *([f"n = {timing.n:,}"] if timing.n else [])]
+
+
+def plain_table(columns: list[Column]) -> nodes.table:
+    """The medians alone, for builders other than HTML."""
+    lines = [["measured", *(f"{col.title} ({col.note})" for col in columns)]]
+    for name, timings in names_of(columns).items():
+        lines.append([name, *(quantity(t.median, "s") if t and t.values else NONE for t in timings)])
+    group = nodes.tgroup("", cols=len(lines[0]))
+    group += [nodes.colspec(colwidth=max(map(len, cells))) for cells in zip(*lines, strict=True)]
+    rows = [nodes.row("", *(nodes.entry("", nodes.paragraph(text=cell)) for cell in line)) for line in lines]
+    group += [nodes.thead("", rows[0]), nodes.tbody("", *rows[1:])]
+    return nodes.table("", group)
+
+
+def svg(columns: list[Column], bench: str) -> str:
+    """The figure of an experiment as part of the page."""
+    from firstlight.measure.drawing import draw
+
+    series = {f"{col.title}, {col.note}": col.timings for col in columns if col.state != "stale"}
+    figure, text = in_ink(lambda: draw(series, bench), bench)
+    label, axes = escape(str(figure.get_label())), escape(json.dumps(axes_of(figure)))
+    return (
+        f'<figure class="fl-figure" role="img" aria-label="{label}" data-bench="{bench}" data-axes="{axes}">'
+        f"{text}</figure>\n"
+    )
+
+
+def in_ink(draw: Callable[[], Figure], salt: str) -> tuple[Figure, str]:
+    """A figure, and its drawing in the page's own ink; the same data give the same bytes."""
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    mpl.use("Agg")
+    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt, "font.size": 11, "font.family": "sans-serif"}):
+        figure = draw()
+        out = io.StringIO()
+        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # what it says there is no HTML
+        figure.savefig(out, format="svg", transparent=True, metadata=nothing)
+    plt.close(figure)
+    text = out.getvalue()
+    return figure, text[text.index("<svg") :].replace("#000000", "currentColor").replace("#ffffff", "none")
+
+
+def axes_of(figure: Figure) -> dict[str, Any]:
+    """Where the axes are in the drawing, so that timings.js can put the reader's marks onto them."""
+    (ax,) = figure.axes
+    points = 72 / figure.dpi
+    height = figure.get_figheight() * 72
+    box = ax.get_window_extent()
+
+    def scale(limits: tuple[float, float], log: bool, start: float, end: float) -> dict[str, Any]:
+        return {"log": log, "from": limits[0], "to": limits[1], "start": round(start, 1), "end": round(end, 1)}
+
+    across = scale(ax.get_xlim(), ax.get_xscale() == "log", box.x0 * points, box.x1 * points)
+    upward = scale(ax.get_ylim(), ax.get_yscale() == "log", height - box.y0 * points, height - box.y1 * points)
+    if ax.get_xlabel().startswith("size"):
+        return {"size": across, "time": upward}
+    rows = {tick.get_text(): ax.transData.transform((1, place))[1] for place, tick in enumerate(ax.get_yticklabels())}
+    return {"time": across, "rows": {label: round(height - y * points, 1) for label, y in rows.items()}}
+
+
+def serve_script(app: Sphinx, config: Config) -> None:
+    """Let the site serve timings.js itself."""
+    del app
+    config.html_static_path.append(str(Path(__file__).parent / "static"))
+
+
+def load_script(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Load timings.js on the pages that have a table for it, and on no other."""
+    if 'class="fl-timings"' in context.get("body", ""):
+        app.add_js_file("timings.js", loading_method="defer")
+
+
+def setup(app: Sphinx) -> None:
+    """Register the directive and its script."""
+    app.add_directive("timings", Timings)
+    app.connect("config-inited", serve_script)
+    app.connect("html-page-context", load_script)

@@ -1,0 +1,96 @@
+from __future__ import annotations
+
+import shutil
+from types import SimpleNamespace
+
+import pytest
+
+from _ext.gallery import forget_outdated
+from firstlight.measure import imports
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch: pytest.MonkeyPatch):
+    """Two examples that were run, of which one stands on the kernels; and a copy of our package to change."""
+    ours = shutil.ignore_patterns("__pycache__", "imaging", "doctor")
+    copy = shutil.copytree(imports.PACKAGE, tmp_path / "src/firstlight", ignore=ours)
+    monkeypatch.setattr(imports, "PACKAGE", copy)
+    for name, code in {"01_plain": "import math\n", "02_kernel": "from firstlight.kernels import cuda\n"}.items():
+        script = tmp_path / "examples/1_x" / f"{name}.py"
+        script.parent.mkdir(parents=True, exist_ok=True)
+        script.write_text(f'"""Title"""\n{code}')
+    project = SimpleNamespace(srcdir=tmp_path / "docs", confdir=tmp_path)
+    forget_outdated(project)
+    for name in ("01_plain", "02_kernel"):
+        memory(project, name).write_text("what sphinx-gallery writes")
+    return project
+
+
+def memory(project, name: str):
+    return project.srcdir / "tutorials/1_x" / f"{name}.py.md5"
+
+
+def forgotten(project) -> list[str]:
+    forget_outdated(project)
+    return [name for name in ("01_plain", "02_kernel") if not memory(project, name).exists()]
+
+
+def change(project, module: str, old: str, new: str) -> None:
+    file = project.confdir / "src/firstlight" / module
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+def test_nothing_changed_nothing_is_run(project) -> None:
+    assert forgotten(project) == []
+
+
+def test_a_module_that_is_used_runs_its_example_and_no_other(project) -> None:
+    change(project, "kernels/cuda.py", "MAX_THREADS = 1024", "MAX_THREADS = 1023")
+    assert forgotten(project) == ["02_kernel"]
+
+
+def test_also_through_another_module(project) -> None:
+    change(project, "kernels/driver.py", "cuInit(0)", "cuInit(1)")
+    assert forgotten(project) == ["02_kernel"]
+
+
+@pytest.mark.parametrize("module", ["measure/timing.py", "devices.py"])
+def test_a_module_that_is_not_used_runs_nothing(project, module: str) -> None:
+    change(project, module, "return", "return  ")
+    assert forgotten(project) == []
+
+
+def test_prose_runs_nothing(project) -> None:
+    change(project, "kernels/cuda.py", "Nothing else in the project imports", "Nobody imports")
+    assert forgotten(project) == []
+
+
+def test_a_module_that_goes_runs_what_used_it(project) -> None:
+    assert forgotten(project) == []
+    (project.confdir / "src/firstlight/kernels/driver.py").unlink()
+    imports.file_in.cache_clear()  # the next build is another process
+    assert forgotten(project) == ["02_kernel"]
+
+
+def test_with_nothing_new_no_source_is_read(project, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert forgotten(project) == []
+    monkeypatch.setattr(imports, "closure", lambda source: pytest.fail("it was compared again"))
+    assert forgotten(project) == []
+
+
+def test_another_import_runs_the_example(project) -> None:
+    assert forgotten(project) == []
+    script = project.confdir / "examples/1_x/01_plain.py"
+    script.write_text(script.read_text() + "from firstlight.kernels import cuda\n")
+    assert forgotten(project) == ["01_plain"]
+
+
+def test_a_first_build_has_nothing_to_forget(tmp_path) -> None:
+    (tmp_path / "examples/1_x").mkdir(parents=True)
+    (tmp_path / "examples/1_x/01_new.py").write_text('"""Title"""\n')
+    project = SimpleNamespace(srcdir=tmp_path / "docs", confdir=tmp_path)
+    assert not memory(project, "01_new").exists()
+    forget_outdated(project)
+    assert not memory(project, "01_new").exists()

@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+import re
+from html import unescape
+
+import pytest
+from recorded import keep
+
+from _ext.outputs import plain
+
+EXAMPLE = '''"""
+Talking
+=======
+
+Text, with code that is no block::
+
+    print("one")
+"""
+# %%
+# First.
+
+print("   one\\nhere")
+
+# %%
+# Second: nothing is printed.
+
+quiet = 1
+
+# %%
+# Third: the same everywhere.
+
+print("the same")
+
+# %%
+# A comment only.
+
+# %%
+
+# solution
+print("solved here")
+
+# %%
+# Sixth, the last.
+
+print("six")
+'''
+QUIET = '"""\nQuiet\n=====\n"""\n# %%\n# Text.\n\nprint("one")\n'
+HEADER = "Part\n====\n"
+INDEX = "Home\n====\n\n.. toctree::\n\n   tutorials/index\n"
+HOSTILE = "<script>alert(1)</script> & \x1b[31mred\x1b[0m"
+PAGE = "html/tutorials/1_part/01_talk.html"
+TALK, OTHER, BARE = "1_part/01_talk", "1_part/02_quiet", "1_part/03_bare"
+FILES = {
+    "index.rst": INDEX,
+    "examples/1_part/GALLERY_HEADER.rst": HEADER,
+    f"examples/{TALK}.py": EXAMPLE,
+    f"examples/{OTHER}.py": QUIET,
+    f"examples/{BARE}.py": QUIET + "\n# %%\n\n# A remark.\n",
+}
+
+
+def tab_sets(html):
+    """The labels and the texts of the tabs, in the order of the page."""
+    found = []
+    for tabs in html.split('<div class="sd-tab-set')[1:]:
+        labels = re.findall(r'<label [^>]*class="sd-tab-label"[^>]*>\s*(.*?)</label>', tabs)
+        panels = re.split(r'<div class="sd-tab-content', tabs)[1 : len(labels) + 1]
+        texts = [re.sub(r"<[^>]*>", "", re.search(r"<pre>.*?</pre>|<p.*?</p>", p, re.S)[0]) for p in panels]
+        found.append(
+            [(unescape(label), unescape(text).rstrip("\n")) for label, text in zip(labels, texts, strict=True)]
+        )
+    return found
+
+
+@pytest.fixture(scope="module")
+def site(make_site):
+    """One page that shows three machines, and two of which one shows another."""
+    site = make_site(FILES)
+    keep(site.folder, TALK, "nvidia-old", {1: "one\n  there", 3: "the same", 4: "solved there", 5: "six"})
+    keep(site.folder, TALK, "nvidia-new", {1: HOSTILE, 2: "loud"}, date="2026-06-01", name='A <b>"card"</b>')
+    before = EXAMPLE.replace('print("six")', 'print("before")')
+    keep(site.folder, TALK, "cpu-stale", {1: "   one\nhere", 5: "before"}, source=before)
+    keep(site.folder, OTHER, "nvidia-old", {1: "one"})
+    keep(site.folder, BARE, "nvidia-old", {1: "uno"})
+    site.rebuild()
+    return site
+
+
+def test_each_machine_has_a_tab_the_newest_first_and_this_build_before_them(site):
+    first = tab_sets(site.read(PAGE))[0]
+    assert [label for label, _ in first] == ["This build", 'A <b>"card"</b>', "NVIDIA OLD"]
+    assert first[0][1] == "   one\nhere"
+    assert first[2][1] == "one\n  there"
+
+
+def test_what_a_record_says_is_text_and_never_markup(site):
+    html = site.read(PAGE)
+    assert "<script>alert" not in html
+    assert '<b>"card"' not in html
+    assert "\x1b" not in html
+    assert tab_sets(html)[0][1][1] == "<script>alert(1)</script> & [31mred[0m"
+
+
+def test_a_block_that_prints_on_one_machine_only_says_so(site):
+    assert tab_sets(site.read(PAGE))[1] == [("This build", "Nothing was printed."), ('A <b>"card"</b>', "loud")]
+
+
+def test_the_output_of_older_code_is_shown_at_its_place_and_marked(site):
+    assert tab_sets(site.read(PAGE))[-1] == [
+        ("This build", "six"),
+        ("CPU STALE, outdated", "Outdated: recorded with older code."),
+    ]
+    assert ">before\n<" in site.read(PAGE)
+
+
+def test_there_are_no_tabs_where_no_machine_says_something_else(site):
+    assert len(tab_sets(site.read(PAGE))) == 4
+    assert "sd-tab-set" not in site.read("html/tutorials/1_part/02_quiet.html")
+
+
+def test_a_solution_is_folded_with_its_tabs(site):
+    (folded,) = site.elements(PAGE).folds
+    for part in ("solved here", "NVIDIA OLD", "solved there"):
+        assert part in folded
+
+
+def test_an_output_without_tabs_looks_as_sphinx_gallery_made_it(site):
+    assert site.read(PAGE).count("sphx-glr-script-out") == 1, "the third block's; in tabs, the label says whose it is"
+
+
+@pytest.mark.parametrize("builder", ["text", "latex"])
+def test_other_builders_show_all_outputs_one_under_the_other(site, builder):
+    site.rebuild(builder)
+    pattern = "tutorials/1_part/01_talk.txt" if builder == "text" else "*.tex"
+    (page,) = (site.folder / "build" / builder).glob(pattern)
+    text = page.read_text(encoding="utf-8")
+    for line in ("here", "  there", "solved here", "solved there", "six", "before"):
+        assert len(re.findall(f"^ *{line}$", text, re.MULTILINE)) == 1, line
+
+
+def test_a_block_without_code_of_its_own_shows_nothing_of_its_neighbour(site):
+    assert len(tab_sets(site.read("html/tutorials/1_part/03_bare.html"))) == 1
+
+
+def test_pages_are_read_again_exactly_when_what_they_show_changes(site):
+    nothing, one = (f"0 added, {number} changed, 0 removed" for number in (0, 1))
+    assert site.rebuild() == nothing
+
+    quiet = "html/tutorials/1_part/02_quiet.html"
+    other = keep(site.folder, OTHER, "nvidia-old", {1: "due"})
+    assert site.rebuild() == one
+    assert "due" in site.read(quiet)
+
+    keep(site.folder, TALK, "nvidia-newest", {1: "drei"}, date="2026-07-01")
+    other.unlink()
+    assert site.rebuild() == "0 added, 2 changed, 0 removed"
+    assert "drei" in site.read(PAGE)
+    assert "sd-tab-set" not in site.read(quiet)
+
+    site.write(f"records/nvidia-bad/{TALK}.json", '{"version": "1.0", "metad')
+    for _ in range(2):
+        site.build("html")
+        assert site.failed, "as long as the file is there"
+        assert f"records/nvidia-bad/{TALK}.json" in site.log
+        assert "drei" in site.read(PAGE), "the page is built without it"
+    (site.folder / "records/nvidia-bad" / f"{TALK}.json").unlink()
+    site.rebuild()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("  a\n    b  \n", "a\n  b"),
+        ("\n\na\n\nb\n\n", "a\n\nb"),
+        ("a\tb", "a       b"),
+        ("a\r\nb\rc", "a\nb\nc"),
+        ("\x1b[1mbold\x00\x07", "[1mbold"),
+        ("", ""),
+    ],
+)
+def test_text_is_compared_and_shown_as_a_literal_block_would(text, shown):
+    assert plain(text) == shown

@@ -1,0 +1,252 @@
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from dataclasses import replace
+
+import pytest
+from recorded import keep
+
+from _ext.prose import benches_in, spec_number, timing
+from firstlight.measure.records import Record
+from firstlight.measure.specs import spec_of
+from firstlight.measure.timing import Timing
+
+EXAMPLE = (
+    '"""\nAdd\n===\n\n{}\n"""\n# %%\n# Text.\n\nprint("no Bench runs here")\nif False:\n    b = Bench("vector-add")\n'
+)
+NAME = "1_part/01_add"
+
+
+def row(label, seconds, device="cpu", n=1000, **facts):
+    return Timing(label=label, device=device, first=seconds, values=(seconds,) * 9, n=n, **facts)
+
+
+def named(*rows):
+    return {f"vector-add/{t.label}/{t.device}/n={t.n}": t for t in rows}
+
+
+CPU = named(row("NumPy, new result", 0.01, bytes=12_000), row("torch", 0.005, flops=1000), row("bare", 0.001))
+GPU = named(row("NumPy, new result", 0.02, bytes=12_000), row("torch", 0.000135, "cuda:0", bytes=12_000))
+
+
+def record(machine, timings, date="2026-05-01", **facts):
+    kind = "cpu" if machine.startswith("cpu-") else "cuda"
+    known = {"machine": machine, "device_kind": kind, "device_name": machine.upper(), "date": f"{date} 00:00:00.000000"}
+    return Record(known | facts, timings, {})
+
+
+def ask(request, *judged):
+    found = [item if isinstance(item, tuple) else (item, "fresh", []) for item in judged]
+    return timing(request, {"vector-add": NAME, "other": "x/y"}, lambda example: found if example == NAME else [])
+
+
+both = (record("nvidia-h200", GPU), record("cpu-amd-epyc", CPU))
+
+
+@pytest.mark.parametrize(
+    ("request_", "text", "machine"),
+    [
+        ('vector-add median "NumPy, new result" @cpu', "10.0 ms", "cpu-amd-epyc"),
+        ('vector-add median "NumPy, new result" @gpu', "20.0 ms", "nvidia-h200"),
+        ('vector-add\n  median   "NumPy, new\n result" @cpu', "10.0 ms", "cpu-amd-epyc"),
+        ("vector-add median torch @nvidia-h200", "135 µs", "nvidia-h200"),
+        ('vector-add median "torch/cpu/n=1000" @cpu', "5.00 ms", "cpu-amd-epyc"),
+        ('vector-add rate "NumPy, new result" @cpu', "1.20 MB/s", "cpu-amd-epyc"),
+        ("vector-add rate torch @cpu", "200 kFLOP/s", "cpu-amd-epyc"),
+        ('vector-add speedup torch/"NumPy, new result" @gpu', "148 ×", "nvidia-h200"),
+        ('vector-add speedup "NumPy, new result" / torch @cpu', "0.5 ×", "cpu-amd-epyc"),
+        ("vector-add median torch @nvidia-h100", "not recorded yet", ""),
+        ("other median anything @gpu", "not recorded yet", ""),
+    ],
+)
+def test_a_request_finds_its_number(request_, text, machine):
+    found = ask(request_, *both)
+    assert (found.text, found.machine) == (text, machine)
+
+
+@pytest.mark.parametrize(
+    ("request_", "words"),
+    [
+        ("", "asks for no number; expected: BENCH median"),
+        ("vector-add @cpu", "asks for no number"),
+        ("vector-add median torch", "asks for no number"),
+        ("vector-add speedup torch @cpu", "asks for no number"),
+        ("vector-add median torch/bare @cpu", "asks for no number"),
+        ("vector-ad median torch @cpu", "there is no experiment 'vector-ad'; there are: other, vector-add"),
+        ("vector-add median tensor @cpu", "no row 'tensor' on cpu-amd-epyc; there are: 'NumPy, new result/cpu/n=1000'"),
+        ("vector-add median tor @cpu", "no row 'tor'"),
+        ("vector-add rate bare @cpu", "'bare' has no rate: it was timed without bytes and flops"),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_in_words(request_, words):
+    with pytest.raises(ValueError, match=re.escape(words)):
+        ask(request_, *both)
+
+
+def test_rows_of_two_sizes_have_no_speed_up():
+    rows = named(row("small", 0.1, n=10), row("large", 0.2, n=1000))
+    with pytest.raises(ValueError, match="two sizes, n = 10 and 1000"):
+        ask("vector-add speedup small/large @cpu", record("cpu-x", rows))
+
+
+def test_a_label_that_several_rows_share_is_refused_with_their_names():
+    rows = named(row("sum", 0.1, n=10), row("sum", 0.2, n=1000))
+    with pytest.raises(ValueError, match=re.escape("name one in full: 'sum/cpu/n=10', 'sum/cpu/n=1000'")):
+        ask("vector-add median sum @cpu", record("cpu-x", rows))
+    assert ask('vector-add median "sum/cpu/n=10" @cpu', record("cpu-x", rows)).text == "100 ms"
+
+
+def test_the_newest_record_that_is_not_stale_speaks_and_a_stale_one_only_if_there_is_no_other():
+    stale = (record("nvidia-new", GPU, "2026-06-01"), "stale", ["recorded with older code"])
+    drifted = (record("nvidia-mid", GPU, "2026-05-01"), "drifted", ["numpy 1.2 then, 2.4 now"])
+    fresh = (record("nvidia-old", GPU, "2026-04-01"), "fresh", [])
+    request = "vector-add median torch @gpu"
+    assert ask(request, stale, drifted, fresh).machine == "nvidia-mid"
+    found = ask(request, stale)
+    assert (found.machine, found.state) == ("nvidia-new", "stale")
+    assert found.title == "NVIDIA-NEW, 2026-06-01; recorded with older code"
+    assert ask("vector-add median torch @nvidia-new", stale, fresh).state == "stale"
+
+
+def test_a_row_that_was_renamed_waits_for_a_new_record_instead_of_failing():
+    stale = (record("nvidia-h200", GPU), "stale", [])
+    assert ask("vector-add median renamed @gpu", stale).text == "not recorded yet"
+
+
+def test_a_row_that_a_machine_had_to_leave_out_is_no_error():
+    machine = record("cpu-x", {}, left_out="vector-add/kernel/cpu/n=10 | vector-add/other/cpu")
+    for label in ("kernel", "other"):
+        assert ask(f"vector-add median {label} @cpu", machine).text == "not recorded yet"
+    with pytest.raises(ValueError, match="no row 'kern'"):
+        ask("vector-add median kern @cpu", machine)
+
+
+def test_a_speed_up_never_mixes_machines():
+    parts = record("nvidia-b", named(row("a", 1.0))), record("nvidia-a", named(row("b", 2.0)))
+    with pytest.raises(ValueError, match="no row"):
+        ask("vector-add speedup a/c @gpu", *parts)
+    assert ask("vector-add speedup a/b @gpu", *parts).text == "not recorded yet"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(1.0, "1 ×"), (1234.5, "1,230 ×"), (99.96, "100 ×"), (0.0123, "0.0123 ×")]
+)
+def test_ratios_have_three_digits(seconds, text):
+    rows = named(row("a", 1.0), row("b", seconds))
+    assert ask("vector-add speedup a/b @cpu", record("cpu-x", rows)).text == text
+
+
+def test_specifications_say_their_source():
+    found = spec_number("GTX 1080\n bandwidth")
+    assert (found.text, found.title) == ("320 GB/s", spec_of("GTX 1080").source)
+    for wrong in ("", "bandwidth", "GTX 1080", "GTX 1080 price"):
+        with pytest.raises(ValueError, match=r"there (are|is)|it gives"):
+            spec_number(wrong)
+
+
+def test_experiments_in_remarks_are_none(tmp_path):
+    (tmp_path / "examples/1_part").mkdir(parents=True)
+    text = '# Bench("in-a-remark")\n  # Bench("in-another")\nb = Bench(\n    "real", budget=1)\n'
+    (tmp_path / "examples/1_part/01_a.py").write_text(text, encoding="utf-8")
+    assert benches_in(tmp_path) == {"real": "1_part/01_a"}
+
+
+# -- In a site -----------------------------------------------------------------------------------------------------
+
+ROLES = (
+    'Takes :timing:`vector-add median "NumPy, new result" @cpu`, :timing:`vector-add speedup\n'
+    "torch/bare @cpu`, :timing:`vector-add median torch @gpu`; the sheet says :spec:`GTX 1080 bandwidth`."
+)
+MACHINES = "Machines\n========\n\n.. _cpu-amd-epyc:\n\nAMD\n---\n\nText.\n"
+PAGE = "html/prose.html"
+
+
+NOTHING, BOTH = "0 added, 0 changed, 0 removed", "0 added, 2 changed, 0 removed"
+
+
+def site_with(make_site, prose, **more):
+    site = make_site(
+        {
+            "index.rst": "Home\n====\n\n.. toctree::\n   :glob:\n\n   *\n   tutorials/index\n",
+            "examples/1_part/GALLERY_HEADER.rst": "Part\n====\n",
+            "examples/1_part/01_add.py": EXAMPLE.format(prose),
+            "prose.rst": f"Prose\n=====\n\n{prose}\n",
+            "plain.rst": "Plain\n=====\n\nNo numbers.\n",
+        }
+        | more
+    )
+    keep(site.folder, NAME, "cpu-amd-epyc", timings=CPU, name='AMD <script>"EPYC"</script>')
+    return site
+
+
+@pytest.fixture(scope="module")
+def site(make_site):
+    site = site_with(make_site, ROLES, **{"machines.rst": MACHINES})
+    site.rebuild()
+    return site
+
+
+def test_numbers_are_linked_to_their_machines_and_say_them(site):
+    title = 'title="AMD &lt;script&gt;&quot;EPYC&quot;&lt;/script&gt;, 2026-05-01"'
+    number = f'href="{{}}machines.html#cpu-amd-epyc"><span class="fl-number" {title}>{{}}</span></a>'
+    for page, to_root in ((PAGE, ""), ("html/tutorials/1_part/01_add.html", "../../")):
+        html = site.read(page)
+        assert number.format(to_root, "10.0 ms") in html
+        assert number.format(to_root, "0.2 ×") in html
+        assert '<span class="fl-missing">' in html
+        source = spec_of("GTX 1080").source
+        assert f'<span class="fl-number" title="{source}">320 GB/s</span>' in html
+        assert "<script>&quot;" not in html
+    for builder in ("text", "latex"):
+        site.rebuild(builder)
+    assert '10.0 ms (AMD <script>"EPYC"</script>, 2026-05-01)' in " ".join(site.read("text/prose.txt").split())
+
+
+def words(site) -> str:
+    """What the notebook says that the site hands out."""
+    book = json.loads(site.read(f"html/downloads/{NAME}.ipynb"))
+    return " ".join("".join(cell["source"]) for cell in book["cells"])
+
+
+def test_pages_and_notebooks_follow_the_records_that_they_quote_and_nothing_else(site):
+    assert 'Takes 10.0 ms (AMD &lt;script&gt;"EPYC"&lt;/script&gt;, 2026-05-01), 0.2 ×' in words(site)
+    assert ":timing:" not in words(site)
+    book = site.folder / "build/html/downloads" / f"{NAME}.ipynb"
+    before = book.stat().st_mtime_ns
+    assert site.rebuild() == NOTHING
+    assert book.stat().st_mtime_ns == before
+
+    other = {name: replace(t, values=(0.5,) * 9) for name, t in CPU.items()}
+    keep(site.folder, NAME, "cpu-amd-epyc", timings=other)
+    assert site.rebuild() == BOTH
+    assert ">500 ms<" in site.read(PAGE)
+
+    keep(site.folder, NAME, "nvidia-h200", timings=GPU)
+    assert site.rebuild() == BOTH
+    assert ">135 µs<" in site.read(PAGE)
+    assert "135 µs (NVIDIA H200, 2026-05-01)" in words(site)
+    with zipfile.ZipFile(book.parent.with_suffix(".zip")) as archive:
+        assert archive.read(f"{NAME}.ipynb") == book.read_bytes()
+
+    script = site.folder / "examples" / f"{NAME}.py"
+    script.write_text(script.read_text(encoding="utf-8") + "print(1)\n", encoding="utf-8")
+    assert site.rebuild() == BOTH
+    stale = r'<s class="fl-number fl-stale" title="NVIDIA H200, 2026-05-01; [^"]+">135 µs</s>'
+    assert re.search(stale, site.read(PAGE))
+
+
+def test_a_name_that_does_not_exist_fails_each_build_and_is_placed(make_site):
+    wrong = (
+        ":timing:`vector-sub median torch @cpu`",
+        ":timing:`vector-add median tensor @cpu`",
+        ":spec:`X bandwidth`",
+    )
+    site = site_with(make_site, f"Text: :timing:`vector-add median torch @cpu`.\n\n{', '.join(wrong)}")
+    site.build("html").build("html")
+    assert site.failed, "the second time too"
+    for name in ("'vector-sub'", "'tensor' on cpu-amd-epyc", "'X'"):
+        assert re.search(rf"prose\.rst:6: WARNING: .*{re.escape(name)}", site.log), name
+    assert ">5.00 ms<" in site.read(PAGE)
+    assert 'href="machines.html' not in site.read(PAGE), "there is no such page"

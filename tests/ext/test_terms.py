@@ -1,0 +1,239 @@
+from __future__ import annotations
+
+import re
+
+import pytest
+from docutils import nodes
+from docutils.core import publish_doctree
+
+from _ext.terms import Entry, Glossary, mentions
+
+GLOSSARY = """---
+linked_in:
+  block: [kernels]
+  hidden: []
+---
+# Glossary
+
+```{glossary}
+:sorted:
+
+warp
+  32 threads that go together. More of it.
+
+  Shown in {doc}`kernels`
+
+block
+  A group of threads.
+
+  Shown in {doc}`kernels`
+
+shared memory
+hidden
+  Memory of one block. Small!
+
+  Shown in {doc}`kernels`
+
+memory
+  Where numbers are.
+```
+"""
+KERNELS = "Kernels\n=======\n\nA block is cut into *warps*. A warp loads from shared\nmemory, and this is memory.\n"
+MEMORY = "Memory\n======\n\nA block of memory, hidden from a warp.\n"
+PAGES = {"glossary.md": GLOSSARY, "kernels.rst": KERNELS, "memory.rst": MEMORY}
+
+
+def entry(*forms, page="", docname="glossary"):
+    return Entry(docname, f"term-{forms[0]}", forms, f"What {forms[0]} is.", page)
+
+
+def found(text, *entries, page="page", **linked_in):
+    tree = publish_doctree(text, settings_overrides={"report_level": 5})
+    return [str(one.text[one.start : one.end]) for one in mentions(tree, page, [Glossary(entries, linked_in)])]
+
+
+WARP, MEMORY_, SHARED = entry("warp"), entry("memory"), entry("shared memory")
+
+
+@pytest.mark.parametrize(
+    ("text", "forms", "expected"),
+    [
+        ("A warp and a warp.", ["warp"], ["warp"]),
+        ("Warps wait.", ["warp"], ["Warps"]),
+        ("The warp's lanes, the warp’s end.", ["warp"], ["warp"]),
+        ("Some *warps*, some **warps**.", ["warp"], ["warps"]),
+        ("A warped warp-level prewarp subwarp_ warp2 µwarp.", ["warp"], []),
+        ("A batch, then batches.", ["batches"], ["batches"]),
+        ("Two batches of visibilities.", ["batch", "visibility"], ["batches", "visibilities"]),
+        ("The delay and its delays.", ["delay"], ["delay"]),
+        ("An SM is no sm.", ["SM"], ["SM"]),
+        ("An sm.", ["SM"], []),
+        ("A TF, many SMs.", ["SM"], ["SMs"]),
+        ("numba, Numba", ["Numba"], ["Numba"]),
+        ("From shared\nmemory to memory.", ["memory", "shared memory"], ["shared\nmemory", "memory"]),
+        ("Amdahl’s law, Amdahl's law.", ["Amdahl's law"], ["Amdahl’s law"]),
+        ("Data are launch-bound: a launch.", ["launch", "launch-bound"], ["launch-bound", "launch"]),
+        ("Only launch-bound.", ["launch"], []),
+        ("In Jy/arcsec², not Jy.", ["Jy", "Jy/arcsec²"], ["Jy/arcsec²", "Jy"]),
+        ("The λ, and χ² of it.", ["λ", "χ²"], ["λ", "χ²"]),
+        ("A (warp), “warp”", ["warp"], ["warp"]),
+        ("An axb, then a.b", ["a.b"], ["a.b"]),
+    ],
+)
+def test_forms_are_found_as_they_are_written(text, forms, expected):
+    assert found(text, *(entry(form) for form in forms)) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The warp\n========\n\nText.",
+        "Of ``warp``.",
+        "See `the warp <https://a.org>`__.",
+        "::\n\n   a warp",
+        "=====  =====\na      warp\n=====  =====\nwarp   b\n=====  =====",
+        ".. figure:: x.png\n\n   A warp.\n\n   Each warp.",
+        ".. image:: x.png\n   :alt: a warp",
+        ".. sidebar:: A\n\n   A warp.",
+        ".. topic:: A\n\n   A warp.",
+        "warp\n   A definition.",
+        ".. rubric:: A warp",
+        ".. A warp in a remark",
+    ],
+)
+def test_what_is_no_running_prose_is_left_alone(text):
+    assert found(text, WARP) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["- A warp.", "a\n   A warp.", "    A warp.", ".. note::\n\n   A warp.", "#. *A*, **warp**"]
+)
+def test_lists_quotations_and_notes_are_prose(text):
+    assert found(text, WARP) == ["warp"]
+
+
+def test_other_forms_of_an_entry_are_no_second_mention():
+    assert found("A multiprocessor (SM), an SM.", entry("SM", "multiprocessor")) == ["multiprocessor"]
+
+
+def test_an_ambiguous_form_is_linked_in_its_places_only():
+    block, places = entry("block", "thread block"), {"block": ["3_kernels", "how"]}
+    text = "A block, a thread block."
+    assert found(text, block, page="tutorials/3_kernels/01_first", **places) == ["block"]
+    assert found(text, block, page="how_we_measure", **places) == ["block"]
+    assert found(text, block, page="tutorials/2_devices/01", **places) == ["thread block"]
+    assert found(text, block, page="tutorials/2_devices/01", block=[]) == ["thread block"]
+
+
+def test_a_page_has_twelve_links_and_first_those_it_explains():
+    words = [f"word{letter}" for letter in "abcdefghijklmn"]
+    entries = [entry(word, page="page" if word == "wordn" else "other") for word in words]
+    assert found(" ".join(words), *entries) == ["wordn", *words[:11]]
+
+
+def test_nothing_is_found_without_a_glossary():
+    assert found("A warp.") == []
+    tree = publish_doctree("A warp.")
+    assert mentions(tree, "page", []) == []
+    assert next(tree.findall(nodes.paragraph)).astext() == "A warp."
+
+
+# -- On a site -----------------------------------------------------------------------------------------------------
+
+
+def links(site, page):
+    """Each link to the glossary on a page: where to, what it says of it, and its words."""
+    html = re.sub(r"\s+", " ", site.read(f"html/{page}.html"))
+    pattern = r'<a class="fl-term reference internal" href="([^"]*)" title="([^"]*)">(.*?)</a>'
+    return {words: (target, title) for target, title, words in re.findall(pattern, html)}
+
+
+def also(site, term):
+    html = re.sub(r"\s+", " ", site.read("html/glossary.html"))
+    return re.findall(rf'id="term-{term}".*?<dd>(.*?)</dd>', html)[0]
+
+
+HOME = "Home\n====\n\nA warp.\n\n.. toctree::\n   :glob:\n\n   *\n"
+
+
+def made(make_site, pages):
+    site = make_site(pages)
+    with (site.folder / "conf.py").open("a", encoding="utf-8") as conf:
+        conf.write('extensions.append("myst_parser")\n')
+    return site
+
+
+@pytest.fixture(scope="module")
+def site(make_site):
+    site = made(make_site, PAGES | {"index.rst": HOME, "other.rst": "Other\n=====\n\nText.\n"})
+    site.rebuild()
+    return site
+
+
+def test_first_mentions_become_links_with_the_gist_as_their_title(site):
+    assert links(site, "kernels") == {
+        "block": ("glossary.html#term-block", "A group of threads."),
+        "warps": ("glossary.html#term-warp", "32 threads that go together."),
+        "shared memory": ("glossary.html#term-shared-memory", "Memory of one block."),
+        "memory": ("glossary.html#term-memory", "Where numbers are."),
+    }
+    assert set(links(site, "memory")) == {"memory", "warp"}
+    text = " ".join(re.sub(r"<[^>]*>", "", site.read("html/kernels.html")).split())
+    assert "A block is cut into warps. A warp loads from shared memory, and this is memory." in text
+
+
+def test_the_glossary_names_other_pages_and_links_nothing_to_itself(site):
+    assert "fl-term" not in site.read("html/glossary.html")
+    warp = re.sub(r"<[^>]*>", "", also(site, "warp"))
+    assert warp.strip() == "32 threads that go together. More of it. Shown in Kernels, also in Memory"
+    assert 'href="memory.html"' in also(site, "warp")
+    assert "also in" not in also(site, "block")
+
+
+def test_the_home_page_stays_calm(site):
+    assert "fl-term" not in site.read("html/index.html")
+
+
+def test_a_text_builder_links_nothing_and_fails_not(site):
+    site.rebuild("text")
+    assert "A block is cut into *warps*. A warp loads from shared memory" in site.read("text/kernels.txt")
+
+
+def test_the_second_build_has_nothing_to_do(site):
+    assert (site.rebuild(), written(site)) == ("0 added, 0 changed, 0 removed", set())
+
+
+def written(site):
+    """The pages that the last build wrote."""
+    return set(re.findall(r"writing output\.\.\. \[.*?\] (\S+)", site.log))
+
+
+def test_what_changes_is_written_anew_and_nothing_else(site):
+    glossary = GLOSSARY.replace("Where numbers are.", "Where numbers wait.")
+    site.write("glossary.md", glossary)
+    assert site.rebuild() == "0 added, 1 changed, 0 removed", "the pages with links are not read again"
+    assert links(site, "memory")["memory"][1] == links(site, "kernels")["memory"][1] == "Where numbers wait."
+    assert {"memory", "kernels", "glossary"} <= written(site)
+    assert "other" not in written(site)
+
+    site.write("glossary.md", glossary.replace("\nmemory\n", "\ntext\n  Words.\n\nmemory\n"))
+    site.rebuild()
+    assert links(site, "other") == {"Text": ("glossary.html#term-text", "Words.")}, "read before there was the term"
+
+    site.write("memory.rst", "Other title\n===========\n\nMemory.\n")
+    site.rebuild()
+    assert "also in" not in also(site, "warp")
+    assert "Other title" in also(site, "memory")
+    assert "kernels" not in written(site)
+
+
+def test_what_cannot_be_right_fails_each_build_and_is_named(make_site):
+    glossary = GLOSSARY
+    for old, new in (("\nmemory\n", "\nnowhere\n"), ("block: [kernels]", "block: []"), ("  hidden:", "  ghost:")):
+        assert old in glossary
+        glossary = glossary.replace(old, new)
+    site = made(make_site, PAGES | {"glossary.md": glossary})
+    for _ in range(2):
+        assert site.build("html").failed
+        assert set(re.findall(r"glossary\.md.*?'(\w+)'.*\[firstlight\.terms\]", site.log)) == {
+            "nowhere", "block", "ghost"}  # fmt: skip

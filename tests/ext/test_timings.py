@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from _ext import timings
+from _ext.timings import Column, names_of, svg, table_html
+from firstlight.measure.records import Record, code_digest, to_json
+from firstlight.measure.timing import Timing
+
+EXAMPLE = '''"""
+Sums
+====
+
+Text.
+"""
+
+from firstlight import Bench
+
+bench = Bench("two-sums", budget=0.2)
+bench.time("short", sum, (1, 2), n=2, bytes=16)
+bench.time("long", sum, range(9999), n=9999)
+bench.show()
+
+# %%
+# The figure.
+
+bench.plot()
+'''
+HOSTILE = '<script>alert("x")</script>'
+
+
+def timing(label: str, median: float = 0.01, **changes) -> Timing:
+    facts = {"device": "cpu", "first": 0.5, "values": (0.9 * median, median, 1.2 * median) * 3, "cores": 1.0}
+    return Timing(**{"label": label, **facts, **changes})
+
+
+def record(machine: str, source: str, date: str = "2026-11-01", **changes) -> Record:
+    facts = {
+        "unit": "second",
+        "record_schema": 1,
+        "helper_api": 1,
+        "complete": 1,
+        "date": f"{date} 12:00:00.000000",
+        "example": "1_x/01_sums",
+        "code_sha256": code_digest(source),
+        "machine": machine,
+        "device_kind": "cuda",
+        "device_name": machine.upper(),
+        "cpu_name": "some CPU",
+        "cpu_cores": 2,
+        **changes,
+    }
+    rows = (timing("short", 1e-6, n=2, device="cuda:0"), timing("only here", 2e-6, device="cuda:0"))
+    return Record(facts, {f"two-sums/{t.label}/cuda:0": t for t in rows}, {})
+
+
+@pytest.fixture(scope="module")
+def site(make_site):
+    """Three machines: one is as it should be, one ran older code, one has a name that could do harm."""
+    site = make_site(
+        {
+            "examples/1_x/GALLERY_HEADER.rst": "X\n-\n",
+            "examples/1_x/01_sums.py": EXAMPLE,
+            "index.rst": "Home\n====\n\n.. toctree::\n\n   tutorials/index\n   machines\n   other\n",
+            "other.rst": "Other\n=====\n",
+            "machines.rst": "Machines\n========\n\n.. machines::\n",
+        }
+    )
+    put(site, record("gpu-one", EXAMPLE))
+    put(site, record("gpu-old", EXAMPLE.replace("9999", "999")))
+    put(site, record("gpu-evil", EXAMPLE, device_name=HOSTILE))
+    site.rebuild()
+    return site
+
+
+def put(site, recorded: Record) -> None:
+    site.write(f"records/{recorded.machine}/{recorded.example}.json", to_json(recorded))
+
+
+def page(site) -> str:
+    return site.read("html/tutorials/1_x/01_sums.html")
+
+
+def changed(site) -> int:
+    """How many pages a further build reads; and no example may be run again."""
+    ran = (site.folder / "tutorials/1_x/01_sums.two-sums.timings.json").stat().st_mtime_ns
+    added, differ, _ = map(int, re.findall(r"\d+", site.rebuild()))
+    assert (site.folder / "tutorials/1_x/01_sums.two-sums.timings.json").stat().st_mtime_ns == ran
+    assert added == 0
+    return differ
+
+
+def test_page_has_this_build_and_the_machine(site) -> None:
+    html = page(site)
+    assert html.count('<div class="fl-timings"') == 1
+    assert html.count('<figure class="fl-figure"') == 1
+    assert "This build" in html
+    assert '<a href="../../machines.html#gpu-one">GPU-ONE</a>' in html
+    assert html.count('scope="row"') == 3  # two of this build, and one that only the machine has
+    assert "sphx-glr-single-img" not in html  # the example's own drawing does not stand beside the page's
+    assert "timings.js" in html
+    assert "timings.js" not in site.read("html/other.html")
+    assert (site.folder / "build/html/_static/timings.js").is_file()
+
+
+def test_machines_page_has_the_card_and_its_anchor(site) -> None:
+    html = site.read("html/machines.html")
+    assert 'id="gpu-one"' in html
+    assert 'href="tutorials/1_x/01_sums.html"' in html
+
+
+def test_older_code_is_struck_through_and_not_drawn(site) -> None:
+    assert "<s>1.00 µs</s>" in page(site)
+    figure = re.search(r'<figure class="fl-figure".*?</figure>', page(site), re.DOTALL)[0]
+    assert "GPU-OLD" not in figure
+    assert "GPU-ONE" in figure
+
+
+def test_hostile_names_are_text(site) -> None:
+    for name in ("tutorials/1_x/01_sums", "machines"):
+        assert "<script>alert" not in site.read(f"html/{name}.html")
+        assert "&lt;script&gt;alert" in site.read(f"html/{name}.html")
+
+
+def test_pages_are_read_again_when_their_records_change(site) -> None:
+    put(site, record("gpu-one", EXAMPLE, date="2026-11-02"))
+    put(site, record("gpu-two", EXAMPLE, date="2026-11-03"))
+    assert changed(site) == 2  # the page and the list of machines
+    assert "2026-11-02" in page(site)
+    assert page(site).index("GPU-TWO") < page(site).index("GPU-ONE")  # the newest first
+    (site.folder / "records/gpu-two/1_x/01_sums.json").unlink()
+    assert changed(site) == 2
+    assert "GPU-TWO" not in page(site)
+    assert changed(site) == 0
+
+
+def test_what_is_no_record_is_named_and_fails_the_build(site) -> None:
+    files = [f"records/gpu-bad{number}/1_x/01_sums.json" for number in range(5)]
+    for file, content in zip(files, ("", "{", "[]", '{"version": "1.0"}', "\x00"), strict=True):
+        site.write(file, content)
+    assert site.build("html").failed
+    assert [file for file in files if file not in site.log] == []
+    for file in files:
+        (site.folder / file).unlink()
+    site.rebuild()
+
+
+@pytest.mark.parametrize("builder", ["text", "latex"])
+def test_other_builders_have_the_medians(site, builder: str) -> None:
+    site.rebuild(builder)
+    text = "".join(f.read_text(encoding="utf-8") for f in (site.folder / "build" / builder).rglob("*") if f.is_file()
+                   and f.suffix in (".txt", ".tex"))  # fmt: skip
+    assert "This build" in text
+    assert "only here" in text
+
+
+def columns(*rows: Timing, **changes) -> list[Column]:
+    return [Column("This build", "CPU", rows), Column("GPU", "2026-11-01", rows, **changes)]
+
+
+def test_sizes_belong_to_the_name_only_where_one_machine_has_several() -> None:
+    a = [timing("a", n=10), timing("a", n=20), timing("b", n=10)]
+    assert list(names_of([Column("", "", tuple(a))])) == ["a, n = 10", "a, n = 20", "b"]
+    one, other = Column("", "", (timing("a", n=10),)), Column("", "", (timing("a", n=99),))
+    assert names_of([one, other]) == {"a": [one.timings[0], other.timings[0]]}
+
+
+def test_missing_simulated_and_impossible_have_no_number() -> None:
+    rows = (timing("kernel", verdict="simulated", values=()), timing("fast", 3e-9, verdict="impossible"))
+    html = table_html([Column("This build", "", rows)], "x", "1_x/01_sums", "", "machines.html")
+    assert "<td>simulated</td>" in html
+    assert "<td>impossible</td>" in html
+    assert "ns" not in html
+
+
+def test_labels_are_escaped_everywhere() -> None:
+    html = table_html(columns(timing(HOSTILE), reasons=[HOSTILE], state="stale"), "x", "1_x/01_sums", "", "m.html")
+    assert "<script>" not in html
+    assert "<script>" not in svg(columns(timing(HOSTILE)), "x")
+
+
+def test_the_same_data_give_the_same_bytes() -> None:
+    data = columns(timing("a"), timing("b", 0.02, bytes=100, of_roof=0.5))
+    assert svg(data, "x") == svg(data, "x")
+    assert "#000000" not in svg(data, "x")
+
+
+def test_axes_say_where_a_value_is_drawn() -> None:
+    text = svg([Column("This build", "CPU", (timing("a", 1e-3), timing("b", 1e-2)))], "x")
+    axes = json.loads(re.search(r'data-axes="(.*?)"', text)[1].replace("&quot;", '"'))
+    assert set(axes["rows"]) == {"a", "b"}
+    assert axes["rows"]["a"] < axes["rows"]["b"]  # downwards, as the page counts
+    assert axes["time"]["log"]
+    assert axes["time"]["from"] < 1e-3 < 1e-2 < axes["time"]["to"]
+    assert 0 < axes["time"]["start"] < axes["time"]["end"]
+
+
+def test_curves_have_two_axes() -> None:
+    rows = tuple(timing("a", 1e-6 * n, n=n) for n in (10, 100, 1000))
+    axes = json.loads(re.search(r'data-axes="(.*?)"', svg([Column("b", "", rows)], "x"))[1].replace("&quot;", '"'))
+    assert axes["size"]["log"]
+    assert axes["time"]["start"] > axes["time"]["end"]  # upwards is less on a page
+
+
+def test_a_column_of_nothing_but_stale_numbers_draws_nothing() -> None:
+    stale = replace(columns(timing("a"))[1], state="stale")
+    assert "Nothing was timed" in svg([stale], "x")
+
+
+def test_this_build_without_a_run_is_no_column(tmp_path) -> None:
+    assert timings.this_build(tmp_path / "none.json") is None

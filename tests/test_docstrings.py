@@ -27,7 +27,6 @@ NOT_RUN = {
     "firstlight.kernels.ptx.compile": "needs NVIDIA's compiler",
     "firstlight.kernels.ptx.CompileError": "needs NVIDIA's compiler",
     "firstlight.kernels.ptx.NoCompilerError": "needs a machine without NVIDIA's compiler",
-    "firstlight.imaging.npz.fetch_npz": "needs the network",
 }
 
 

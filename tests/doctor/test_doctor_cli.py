@@ -10,15 +10,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from firstlight.cli import main
 from firstlight.doctor import case, report
 
 PACKAGE = Path(report.__file__).parents[1]
-SCHEMA = Path(report.__file__).with_name("schema.json")
-REWRITE = "import json; from firstlight.doctor.report import schema; print(json.dumps(schema(), indent=1))"
 
 
 @pytest.fixture(autouse=True)
@@ -46,16 +43,10 @@ def firstlight(*words: str, **env: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run([sys.executable, "-m", "firstlight", *words], capture_output=True, env={**os.environ, **env})
 
 
-def test_the_schema_is_that_of_the_report():
-    assert json.loads(SCHEMA.read_text("utf-8")) == report.schema(), (
-        f"write it anew: python -c '{REWRITE}' > {SCHEMA.name}"
-    )
-
-
 def test_this_machine(tmp_path):
     done = firstlight("doctor", "--json")
     found = json.loads(done.stdout)
-    jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text("utf-8"))).validate(found)
+    assert set(found) == {"format", "status", "ladder", "findings", "facts"}
     assert done.returncode == (found["status"] == "problem")
     assert done.stderr == b""
     (tmp_path / "me.json").write_bytes(done.stdout)

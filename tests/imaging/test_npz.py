@@ -1,29 +1,21 @@
 from __future__ import annotations
 
-import gc
-import hashlib
 import runpy
 import sys
-import threading
-import tracemalloc
 import types
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from astropy.config import set_temp_cache
-from astropy.utils.data import get_cached_urls
 from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight.imaging.limits import check_image_grid, suggest_grid
-from firstlight.imaging.npz import fetch_npz, read_npz, write_npz
+from firstlight.imaging.npz import read_npz, write_npz
 from firstlight.imaging.observe import block, channels, flag, observe, with_noise
 from firstlight.imaging.skies import Point, sky_visibilities
 from firstlight.imaging.tracks import uv_track
@@ -94,7 +86,6 @@ def test_one_channel_may_stand_without_an_axis_and_baselines_be_shared(tmp_path:
     assert both.uu.shape == both.weight.shape == (2, 9)
     assert (both.uu[1] == arrays()["uu"][0]).all()
     assert both.uu.flags.writeable
-    assert (read_npz(tmp_path / "b.npz", mapped=True).uu == both.uu).all()
 
 
 @pytest.mark.parametrize("frequency", [[230.0, 231.5], [230e9, 231.5e9]])
@@ -115,13 +106,12 @@ def test_the_unit_may_be_said(tmp_path: Path) -> None:
         read_npz(saved(tmp_path / "b.npz", long))
 
 
-@pytest.mark.parametrize("mapped", [False, True])
-def test_what_is_written_is_read_back(tmp_path: Path, mapped: bool) -> None:
+def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     seen = with_noise(observe(SKY, uv_track(SIX, n_times=3), channels(230e9, 1e9, 3)), 0.01, seed=2)
     seen = flag(seen, block(seen, antenna=3, times=(-1e9, 0)))
     seen = replace(seen, data=np.where(seen.flagged, np.nan, seen.data))
     write_npz(tmp_path / "no suffix", seen)
-    back = read_npz(tmp_path / "no suffix", mapped=mapped)
+    back = read_npz(tmp_path / "no suffix")
     for name in ("uu", "vv", "weight", "frequency"):
         assert (getattr(back, name) == getattr(seen, name)).all()
     assert seen.flagged.any()
@@ -159,7 +149,7 @@ def test_flags_are_applied_and_say_that_zeros_are_meant(tmp_path: Path) -> None:
     assert (seen.flagged == flags).all()
     assert np.isfinite(seen.data).all()
     with pytest.raises(ValueError, match=r"1 of data .*1 of weight"):
-        read_npz(path, mapped=True)  # the file stays as it is
+        read_npz(path)
 
 
 def put(key: str, value: complex, channel: int = 1) -> dict[str, Any]:
@@ -206,14 +196,11 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize("mapped", [False, True])
 @pytest.mark.parametrize(("changed", "message"), BROKEN)
-def test_a_file_that_cannot_be_used_says_why(
-    tmp_path: Path, changed: dict[str, Any], message: str, mapped: bool
-) -> None:
+def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
     path = saved(tmp_path / "a.npz", changed)
     with pytest.raises(ValueError, match=message) as caught:
-        read_npz(path, mapped=mapped)
+        read_npz(path)
     assert str(caught.value).startswith(str(path))
 
 
@@ -223,8 +210,8 @@ def test_two_visibilities_at_mirrored_places_are_no_pair_if_they_differ(tmp_path
     assert read_npz(saved(tmp_path / "a.npz", mirrored)).data.shape == (1, 10000)
 
 
-@given(st.integers(1, 4), st.integers(1, 40), st.booleans(), st.data())
-def test_any_place_of_a_fault_is_found(nchan: int, n: int, mapped: bool, data: Any) -> None:
+@given(st.integers(1, 4), st.integers(1, 40), st.data())
+def test_any_place_of_a_fault_is_found(nchan: int, n: int, data: Any) -> None:
     import tempfile
 
     content = arrays(nchan, n)
@@ -233,31 +220,30 @@ def test_any_place_of_a_fault_is_found(nchan: int, n: int, mapped: bool, data: A
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr("firstlight.imaging.visibilities.PIECE", data.draw(st.integers(1, 50)))
         with pytest.raises(ValueError, match=f"1 of {key}"):
-            read_npz(saved(Path(folder) / "a.npz", content), mapped=mapped)
+            read_npz(saved(Path(folder) / "a.npz", content))
 
 
-@pytest.mark.parametrize("mapped", [False, True])
-def test_what_is_no_whole_npz_file_is_refused(tmp_path: Path, mapped: bool) -> None:
+def test_what_is_no_whole_npz_file_is_refused(tmp_path: Path) -> None:
     path = saved(tmp_path / "a.npz")
     content = path.read_bytes()
     for broken in (b"", b"<html>404</html>", content[:-30], content[: len(content) // 2]):
         path.write_bytes(broken)
         with pytest.raises(ValueError, match=r"a\.npz"):
-            read_npz(path, mapped=mapped)
+            read_npz(path)
     with pytest.raises(FileNotFoundError):
-        read_npz(tmp_path / "absent.npz", mapped=mapped)
+        read_npz(tmp_path / "absent.npz")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("notes.txt", "no arrays")
     with pytest.raises(ValueError, match=r"a\.npz"):
-        read_npz(path, mapped=mapped)
+        read_npz(path)
     with zipfile.ZipFile(path, "w") as archive:
         for name in ("uu", "vv", "weight", "data"):
             archive.writestr(f"{name}.npy", b"no array")
     with pytest.raises(ValueError, match=r"a\.npz"):
-        read_npz(path, mapped=mapped)
+        read_npz(path)
     saved(path, {"uu": np.array([[None] * 9] * 2)})
     with pytest.raises(ValueError, match=r"a\.npz"):
-        read_npz(path, mapped=mapped)
+        read_npz(path)
 
 
 def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
@@ -267,138 +253,6 @@ def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(ValueError, match="CRC"):
         read_npz(path)
-
-
-@pytest.mark.parametrize("how", [{"unit": "kilolambda"}, {"conjugate": True}, "old", "compressed"])
-def test_what_must_be_converted_cannot_be_mapped(tmp_path: Path, how: Any) -> None:
-    path = saved(tmp_path / "a.npz", old(arrays()) if how == "old" else None,
-                 np.savez_compressed if how == "compressed" else np.savez)  # fmt: skip
-    with pytest.raises(ValueError, match="mapped"):
-        read_npz(path, mapped=True, **(how if isinstance(how, dict) else {}))
-
-
-def test_mapped_arrays_of_any_layout_are_those_of_the_file(tmp_path: Path) -> None:
-    content = {"uu": np.asfortranarray(arrays()["uu"]), "data": arrays()["data"].astype("complex64")}
-    path = saved(tmp_path / "a.npz", content | {"weight": arrays()["weight"].astype(">f8")})
-    plain, mapped = read_npz(path), read_npz(path, mapped=True)
-    for name in ("uu", "vv", "data", "weight"):
-        assert (getattr(plain, name) == getattr(mapped, name)).all()
-    assert mapped.data.dtype == "complex64"
-    before = path.read_bytes()
-    mapped.data[0, 0] = 99  # in memory
-    assert path.read_bytes() == before
-
-
-def test_a_mapped_file_takes_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("firstlight.imaging.visibilities.PIECE", 10_000)
-    n = 250_000
-    u = np.linspace(1e4, 1e6, 2 * n).reshape(2, n)
-    write_npz(tmp_path / "a.npz", Visibilities(u, u[::-1], np.ones((2, n), complex), np.ones((2, n))))
-    del u
-    assert (tmp_path / "a.npz").stat().st_size > 20e6
-    tracemalloc.start()
-    seen = read_npz(tmp_path / "a.npz", mapped=True)
-    middle = seen.uu[1, n // 2]
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert middle == pytest.approx(1e4 + 0.75 * 0.99e6, rel=1e-5)
-    assert peak < 6e6
-
-
-class Served(HTTPServer):
-    """A server on loopback of one file, which it may cut off."""
-
-    content = b""
-    sent: int | None = None
-    length = True
-    asked = 0
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Served
-
-    def do_GET(self) -> None:
-        self.server.asked += 1
-        if self.path != "/a.npz":
-            self.send_error(404)
-            return
-        self.send_response(200)
-        if self.server.length:
-            self.send_header("Content-Length", str(len(self.server.content)))
-        self.end_headers()
-        self.wfile.write(self.server.content[: self.server.sent])
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-@pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
-    with Served(("127.0.0.1", 0), Handler) as server, set_temp_cache(tmp_path / "cache"):
-        server.content = saved(tmp_path / "a.npz").read_bytes()
-        thread = threading.Thread(target=partial(server.serve_forever, 0.01))
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
-    gc.collect()  # so that a connection left open shows here
-
-
-def fetch(server: Served, name: str = "a.npz", **how: Any) -> Visibilities:
-    how = how or {"sha256": hashlib.sha256(server.content).hexdigest()}
-    return fetch_npz(f"http://127.0.0.1:{server.server_port}/{name}", **how)
-
-
-def cached() -> list[str]:
-    return list(get_cached_urls(on_missing="ignore"))
-
-
-def test_a_file_is_fetched_once(served: Served) -> None:
-    seen = fetch(served)
-    assert (seen.data == arrays()["data"]).all()
-    assert len(cached()) == 1
-    assert (fetch(served, md5=hashlib.md5(served.content).hexdigest().upper(), mapped=True).uu == seen.uu).all()
-    assert served.asked == 1
-
-
-def test_the_wrong_file_is_not_kept(served: Served) -> None:
-    right = {kind: hashlib.new(kind, served.content).hexdigest() for kind in ("md5", "sha256")}
-    for how in ({"sha256": right["md5"]}, {"md5": "0" * 32}, {"sha256": right["sha256"], "md5": "0" * 32}):
-        with pytest.raises(ValueError, match=r"md5|sha256"):
-            fetch(served, **how)
-        assert not cached()
-    with pytest.raises(ValueError, match="sha256"):
-        fetch(served, conjugate=True)
-    assert served.asked == 3
-    fetch(served, **right)
-    assert len(cached()) == 1
-
-
-def test_what_is_cut_off_is_not_kept(served: Served) -> None:
-    served.sent = 500
-    with pytest.raises(OSError, match="whole"):
-        fetch(served)
-    assert not cached()
-    served.length = False  # then only the checksum can tell
-    with pytest.raises(ValueError, match="sha256"):
-        fetch(served)
-    assert not cached()
-    with pytest.raises(OSError, match="404"):
-        fetch(served, "absent.npz")
-    assert not cached()
-    served.sent = None
-    assert fetch(served).data.shape == (2, 9)
-
-
-@pytest.mark.parametrize(("changed", "message"), BROKEN[::9])
-def test_the_right_file_that_cannot_be_used_is_not_kept(
-    served: Served, tmp_path: Path, changed: dict[str, Any], message: str
-) -> None:
-    served.content = saved(tmp_path / "b.npz", changed).read_bytes()
-    with pytest.raises(ValueError, match=message) as caught:
-        fetch(served)
-    assert str(caught.value).startswith("http://127.0.0.1")
-    assert not cached()
 
 
 # -- The script for CASA --------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from firstlight.imaging.observe import (
 from firstlight.imaging.skies import Point, sky_visibilities
 from firstlight.imaging.tracks import uv_track
 from firstlight.imaging.uvfits import read_phase_centre, read_uvfits
-from firstlight.imaging.uvfits_writer import write_uvfits, write_uvfits_like
+from firstlight.imaging.uvfits_writer import write_uvfits
 
 SKY = [Point(0.5, 1.0, 0.3), Point(0.1, -0.4, 0.9)]  # off-centre, and of no symmetry
 SIX = np.random.default_rng(1).normal(scale=(300, 300, 10), size=(6, 3))
@@ -268,29 +268,6 @@ def test_antennas_beyond_255_are_written_in_columns_of_their_own(tmp_path: Path)
     assert (read_uvfits(tmp_path / "a").antennas == seen.antennas).all()
 
 
-def test_residuals_have_the_layout_of_the_data(tmp_path: Path) -> None:
-    rng = np.random.default_rng(6)
-    cube = rng.uniform(1, 2, (5, 2, 2, 4, 3))
-    cube[1, 1, 0, 0, 2] = -1
-    table = frequencies([0, 5e9], [1e9, 1e9], [1, 1])
-    template = handmade(tmp_path / "a", cube, pairs=[258, 257, 259, 515, 258], dtype=">f8", tables=(table,))
-    model = rng.normal(size=(4, 4)) + 1j * rng.normal(size=(4, 4))
-    write_uvfits_like(template, tmp_path / "model", model)
-    write_uvfits_like(template, tmp_path / "residual", model, residual=True)
-    seen, fitted, left = (read_uvfits(tmp_path / name) for name in ("a", "model", "residual"))
-    assert (fitted.flagged == seen.flagged).all()
-    assert fitted.data == pytest.approx(np.where(seen.flagged, 0, model))
-    assert left.data == pytest.approx(np.where(seen.flagged, 0, seen.data - model))
-    with fits.open(tmp_path / "model") as one, fits.open(template) as other:
-        assert one[0].header == other[0].header
-        assert (one[1].data["IF FREQ"] == other[1].data["IF FREQ"]).all()
-        of_model, of_data = (np.asarray(hdus[0].data["DATA"]) for hdus in (one, other))
-    assert (of_model[1] == of_data[1]).all()  # the autocorrelation
-    assert (of_model[..., 2] == of_data[..., 2]).all()
-    assert (of_model[[0, 2, 3, 4]][..., 2:, :2] == 0).all()
-    assert (cube == of_data.reshape(cube.shape)).all()  # the template is as it was
-
-
 def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = few()
     write_uvfits(tmp_path / "a", seen, phase_centre=FIELD)
@@ -305,23 +282,8 @@ def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(fits.HDUList, "writeto", failing)
     with pytest.raises(OSError, match="no space left"):
         write_uvfits(tmp_path / "a", seen, phase_centre=FIELD, overwrite=True)
-    monkeypatch.setattr("firstlight.imaging.uvfits_writer.intensities", lambda _: [99])
-    with pytest.raises(ValueError, match="shape"):
-        write_uvfits_like(tmp_path / "a", tmp_path / "b", np.zeros((2, 2)))
     assert [p.name for p in tmp_path.iterdir()] == ["a"]
     assert (tmp_path / "a").read_bytes() == before
-
-
-def test_an_unusable_model_is_refused(tmp_path: Path) -> None:
-    write_uvfits(tmp_path / "a", few(), phase_centre=FIELD)
-    wrong = np.full((1, 60), np.nan)
-    with pytest.raises(ValueError, match="finite"):
-        write_uvfits_like(tmp_path / "a", tmp_path / "b", wrong)
-    with pytest.raises(ValueError, match="itself"):
-        write_uvfits_like(tmp_path / "a", tmp_path / "a", wrong, overwrite=True)
-    integers = handmade(tmp_path / "i", cube_of((1, 1)), dtype=">i2")
-    with pytest.raises(ValueError, match="integers"):
-        write_uvfits_like(integers, tmp_path / "b", np.zeros((1, 3)))
 
 
 @pytest.mark.parametrize(

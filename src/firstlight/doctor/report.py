@@ -11,7 +11,7 @@ from typing import Any, Literal
 from firstlight.doctor.facts import collect
 from firstlight.doctor.rules import QUESTIONS, Answer, Finding, climb, diagnose
 from firstlight.doctor.rules.ask import maker
-from firstlight.doctor.shapes import Facts, json_schema
+from firstlight.doctor.shapes import Facts
 
 FORMAT = 1
 MARKS = {True: "✓", False: "✗", None: "·"}
@@ -131,34 +131,6 @@ def _plain(text: str) -> str:
         if not text.startswith("$ ")
         else re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text)
     )
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a report."""
-    text, texts = {"type": "string"}, {"type": "array", "items": {"type": "string"}}
-    answer = {"question": {"enum": list(QUESTIONS)}, "state": {"enum": [True, False, None]}, "words": text}
-    finding = {
-        "code": text,
-        "title": text,
-        "kind": {"enum": ["problem", "note", "no-gpu"]},
-        "question": {"enum": list(QUESTIONS)},
-        "certainty": {"enum": ["certain", "likely", "possible"]},
-        "evidence": texts,
-        "fix": texts,
-        "links": texts,
-    }
-    whole = {
-        "format": {"const": FORMAT},
-        "status": {"enum": ["healthy", "no-gpu", "problem"]},
-        "ladder": {"type": "array", "items": _exactly(answer)},
-        "findings": {"type": "array", "items": _exactly(finding)},
-        "facts": json_schema(),
-    }
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "firstlight doctor", **_exactly(whole)}
-
-
-def _exactly(properties: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "additionalProperties": False, "required": list(properties), "properties": properties}
 
 
 def examine(facts: Facts | None = None) -> Report:

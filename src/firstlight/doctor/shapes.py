@@ -257,31 +257,3 @@ def _known(content: Any) -> Any:
     if isinstance(content, tuple):
         return [_known(value) for value in content]
     return dict(content) if isinstance(content, Mapping) else content
-
-
-def json_schema(shape: Any = Facts) -> dict[str, Any]:
-    """Return the JSON Schema of a shape."""
-    hints = typing.get_type_hints(shape, include_extras=True)
-    required = [part.name for part in fields(shape) if part.default is part.default_factory is MISSING]
-    return {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {name: _schema_of(hint) for name, hint in hints.items()},
-        **({"required": required} if required else {}),
-    }
-
-
-def _schema_of(hint: Any) -> dict[str, Any]:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        pattern = {"pattern": f"^({arguments[1]})$"} if arguments[0] is str else {}
-        return _schema_of(arguments[0]) | pattern
-    if origin in UNION:
-        return {"anyOf": [_schema_of(arguments[0]), {"type": "null"}]}
-    if origin is tuple:
-        return {"type": "array", "items": _schema_of(arguments[0])}
-    if is_dataclass(hint):
-        return json_schema(hint)
-    if origin is not None:
-        return {"type": "object", "additionalProperties": {"type": "string"}}
-    return {"type": {str: "string", int: "integer", float: "number", bool: "boolean"}[hint]}

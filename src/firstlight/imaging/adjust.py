@@ -1,9 +1,8 @@
-"""Adjust visibilities before imaging: another centre, fewer baselines or channels, a known source less, a taper."""
+"""Adjust visibilities before imaging: another centre, fewer baselines, fewer channels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from firstlight.imaging.coordinates import ARCSEC
 from firstlight.imaging.observe import Observation
-from firstlight.imaging.skies import Real, Sky, shift, sky_visibilities
+from firstlight.imaging.skies import shift
 
-__all__ = ["gaussian_taper", "select_baselines", "select_channels", "shift_phase_centre", "subtract"]
+__all__ = ["select_baselines", "select_channels", "shift_phase_centre"]
 
 
 def shift_phase_centre(seen: Observation, east: float, north: float) -> Observation:
@@ -84,57 +83,3 @@ def select_channels(seen: Observation, which: ArrayLike) -> Observation:
         raise ValueError(f"of {len(seen.frequency)} channels none is chosen by {which!r}")
     names = ("uu", "vv", "data", "weight", "frequency", "window")
     return replace(seen, **{name: getattr(seen, name)[chosen] for name in names})
-
-
-def subtract(seen: Observation, sky: Sky | Callable[[float], Sky]) -> Observation:
-    """Take away points and rings that are known, such as a bright source outside of the field.
-
-    Parameters
-    ----------
-    seen
-        What was observed; flags and weights stay.
-    sky
-        Points and rings; or a function that makes them from a frequency in Hz.
-
-    Examples
-    --------
-    >>> from firstlight.imaging.observe import observe, uv_track
-    >>> from firstlight.imaging.skies import Point
-    >>> near, far = Point(0.1), Point(3.0, east=12.0)
-    >>> rest = subtract(observe([near, far], uv_track(n_times=1)), [far])
-    >>> bool(np.allclose(rest.data, 0.1))
-    True
-    """
-    data = seen.data.copy()
-    for channel, f in enumerate(seen.frequency):
-        known = sky(float(f)) if callable(sky) else sky
-        data[channel] -= sky_visibilities(known, seen.uu[channel], seen.vv[channel])
-    return replace(seen, data=data)
-
-
-def gaussian_taper(fwhm: float) -> Callable[[Real, Real], Real]:
-    """Make a ``taper_function`` for `firstlight.imaging.dirty.DirtyImager` that smooths like a Gaussian beam.
-
-    The sum of the weighted visibilities is convolved with that Gaussian; what beam comes out is about as wide as it
-    and the beam without a taper together: the root of the sum of their squares.
-
-    Parameters
-    ----------
-    fwhm
-        The full width at half maximum of the Gaussian, in arcsec.
-
-    Examples
-    --------
-    >>> taper = gaussian_taper(0.5)
-    >>> half = 2 * np.log(2) / np.pi / (0.5 * ARCSEC)  # a narrow image is wide in the uv plane
-    >>> taper(np.array([0.0, half]), np.array([0.0, 0.0])).round(12)
-    array([1. , 0.5])
-    """
-    if not (math.isfinite(fwhm) and fwhm > 0):
-        raise ValueError(f"fwhm must be a positive number of arcsec; got {fwhm!r}")
-    scale = (math.pi * fwhm * ARCSEC) ** 2 / (4 * math.log(2))
-
-    def taper(u: Real, v: Real) -> Real:
-        return np.asarray(np.exp(-scale * (u**2 + v**2)))
-
-    return taper

@@ -1,10 +1,8 @@
-"""Write visibilities as UVFITS: an observation, or a model or residuals in the layout of a file that was read."""
+"""Write an observation as UVFITS."""
 
 from __future__ import annotations
 
 import math
-import shutil
-from dataclasses import replace
 from datetime import date as Date
 from pathlib import Path
 from typing import Any
@@ -17,10 +15,9 @@ from firstlight.imaging.observe import LIGHT_SPEED, Observation
 from firstlight.imaging.saving import completed
 from firstlight.imaging.skies import Real
 from firstlight.imaging.tracks import SIDEREAL_HOUR, equatorial
-from firstlight.imaging.uvfits import DAY, baselines, intensities
-from firstlight.imaging.uvfits_layout import read_layout
+from firstlight.imaging.uvfits import DAY
 
-__all__ = ["write_uvfits", "write_uvfits_like"]
+__all__ = ["write_uvfits"]
 
 ALMA_LONGITUDE = -67.7549  # degrees
 ALMA_PLACE = (2225142.18, -5440307.37, -2481029.85)  # metres from the centre of the earth
@@ -113,71 +110,6 @@ def write_uvfits(
     ]
     with completed(Path(path), overwrite) as unfinished:
         fits.HDUList([hdu, frequency_table(widths, starts, seen), *arrays]).writeto(unfinished, overwrite=True)
-
-
-def write_uvfits_like(
-    template: str | Path, path: str | Path, model: ArrayLike, *, residual: bool = False, overwrite: bool = False
-) -> None:
-    """Write model or residual visibilities in the layout of the file that the data came from.
-
-    Rows, weights, flags and tables stay as they are, and so do autocorrelations. In a model, polarizations other
-    than the hands of Stokes I are set to 0.
-
-    Parameters
-    ----------
-    template
-        The file that was read.
-    path, overwrite
-        Where to, and whether it may replace a file. Nothing is there until all is written.
-    model
-        In Jy, at the ``uu`` and ``vv`` of `read_uvfits`, of shape (nchan, nvis).
-    residual
-        Write the data less the model, hand by hand, instead of the model.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from firstlight.imaging import read_uvfits
-    >>> from firstlight.imaging.observe import observe, uv_track
-    >>> from firstlight.imaging.skies import Point
-    >>> seen = observe([Point(0.5)], uv_track(n_times=2))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     data, rest = f"{folder}/data.uvfits", f"{folder}/residual.uvfits"
-    ...     write_uvfits(data, seen, phase_centre=(83.0, -24.0))
-    ...     write_uvfits_like(data, rest, read_uvfits(data).data, residual=True)
-    ...     bool(np.allclose(read_uvfits(rest).data, 0))
-    True
-    """
-    if Path(template).resolve() == Path(path).resolve():
-        raise ValueError(f"{path} is the template itself: write to another file")
-    layout = read_layout(Path(template))
-    if layout.dtype.kind != "f":
-        raise ValueError(f"{template} stores integers, which may not hold a model: convert it to 32-bit numbers first")
-    chosen, _, _ = baselines(layout)
-    visibilities = np.asarray(model, complex)
-    if visibilities.shape != (len(layout.frequency), len(chosen)):
-        raise ValueError(
-            f"the model has the shape {visibilities.shape}; {template} needs {(len(layout.frequency), len(chosen))}"
-        )
-    if not np.isfinite(visibilities).all():
-        raise ValueError("the model must be finite; some of it is NaN or infinite")
-    hands = intensities(layout)
-    with completed(Path(path), overwrite) as unfinished:
-        shutil.copyfile(layout.path, unfinished)
-        table = replace(layout, path=unfinished).table("r+")
-        for piece in layout.pieces(chosen):
-            rows = table[chosen[piece]]
-            cube = layout.cube(rows)
-            wanted = visibilities[:, piece].T.reshape(*cube.shape[:3])
-            for hand in range(len(layout.stokes)):
-                if hand not in hands and residual:
-                    continue
-                shown = wanted if hand in hands else np.zeros_like(wanted)
-                for part, numbers in enumerate((shown.real, shown.imag)):
-                    before = cube[..., hand, part] * np.float64(layout.scale) + layout.zero
-                    cube[..., hand, part] = ((before - numbers if residual else numbers) - layout.zero) / layout.scale
-            table[chosen[piece]] = rows
-        del table  # what was written is now in the file
 
 
 def channel_widths(seen: Observation) -> tuple[Real, Real]:

@@ -54,10 +54,11 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style (ruff) and spelling (codespell)."""
+    """Check style (ruff), spelling (codespell), and that no wing has grown too wide."""
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "codespell")
+    run(session, "python", "tools/code_lines.py")
 
 
 @nox.session

@@ -7,9 +7,21 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tools"))
 
-import code_lines  # noqa: E402
+import code_lines
 
-PYTHON = '"""What it is."""\n\n\ndef f():\n    """Say it.\n\n    Twice."""\n    # why\n    return g(\n        """not\n        a docstring"""\n    )\n'
+PYTHON = '''"""What it is."""
+
+
+def f():
+    """Say it.
+
+    Twice."""
+    # why
+    return g(
+        """not
+        a docstring"""
+    )
+'''
 SCRIPT = "// why\n\n/* and\n * why not */\nlet a = 1; // one\n"
 
 

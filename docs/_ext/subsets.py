@@ -64,12 +64,12 @@ def subset(font: Path, text: str, kept: Path) -> None:
     small = kept / f"{sha256(font.read_bytes() + text.encode()).hexdigest()}{font.suffix}"
     if not small.exists():
         options = tools.Options(flavor="woff2", layout_features=["*"], hinting=False, recalc_timestamp=False)
-        loaded = tools.load_font(str(font), options)
         subsetter = tools.Subsetter(options)
         subsetter.populate(text=text)
-        subsetter.subset(loaded)
         kept.mkdir(exist_ok=True)
-        tools.save_font(loaded, str(small), options)
+        with tools.load_font(str(font), options) as loaded:
+            subsetter.subset(loaded)
+            tools.save_font(loaded, str(small), options)
     copyfile(small, font)
 
 

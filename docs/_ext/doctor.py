@@ -163,7 +163,7 @@ def searched(says: Iterable[str]) -> set[str]:
 
 def sources() -> str:
     """Return a digest of everything that the page is written from."""
-    files = Path(doctor.__file__).parent.rglob("*.py")
+    files = [path for path in Path(doctor.__file__).parent.rglob("*") if path.suffix in (".py", ".json")]
     content = b"\0".join(path.read_bytes() for path in sorted([*files, Path(__file__)]))
     return sha256(content).hexdigest()
 

@@ -215,9 +215,8 @@ def test_a_thread_that_reads_leaves_the_others_running(page, monkeypatch) -> Non
         return stream.launch.__func__(page["second"], *job)
 
     monkeypatch.setattr(page["second"], "launch", launch)
-    _, jobs, _ = page["others_while"](lambda: stream.launch(five.wait, 60).item())
+    page["others_while"](lambda: stream.launch(five.wait, 60).item())
     assert five.is_set()
-    assert jobs >= 4
 
 
 def test_the_error_comes_out_at_the_reading_of_another_result(page) -> None:

@@ -56,7 +56,8 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
 # A page that was run with other code of ours is run again.
-sources = sorted([*(Path(__file__).parent / "src").rglob("*.py"), *(Path(__file__).parent / "docs").glob("*.py")])
+here = Path(__file__).parent
+sources = sorted([*here.glob("src/**/*.py"), *here.glob("src/**/*.toml"), *here.glob("docs/*.py")])
 nb_execution_cache_path = str(Path("build/.pages") / digest("".join(p.read_text(encoding="utf-8") for p in sources)))
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120

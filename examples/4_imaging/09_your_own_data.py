@@ -80,12 +80,12 @@ if your_file is None:
 # steps, fifty or so: each a pair of FFTs, twice as wide as the image, whatever the
 # number of visibilities.
 
-size, pixels = path.stat().st_size, (2 * 160) ** 2
+size, pixels = path.stat().st_size, (2 * 256) ** 2
 most = size / 12  # a real part, an imaginary part and a weight, of 4 bytes each
 setup = 3 * most * 15**2 * 4  # a complex number, times a weight, added
 step = 2 * 5 * pixels * np.log2(pixels)
 print(f"the file has {size / 1e6:.1f} MB: at most {most:,.0f} visibilities")
-print(f"the set-up: as much arithmetic as {setup / step:.0f} steps of 160 × 160 pixels")
+print(f"the set-up: as much arithmetic as {setup / step:.0f} steps of 256 × 256 pixels")
 
 # %%
 # Your prediction: which part of the whole is the fit? And what can a GPU gain, if it

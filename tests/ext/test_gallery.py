@@ -87,6 +87,15 @@ def test_another_import_runs_the_example(project) -> None:
     assert forgotten(project) == ["01_plain"]
 
 
+def test_data_beside_a_module_count_as_the_module(project) -> None:
+    script = project.confdir / "examples/1_x/01_plain.py"
+    script.write_text(script.read_text() + "from firstlight.measure.specs import spec\n")
+    assert forgotten(project) == ["01_plain"]
+    memory(project, "01_plain").write_text("what sphinx-gallery writes")
+    change(project, "measure/specs.toml", "= 320e9", "= 321e9")
+    assert forgotten(project) == ["01_plain"]
+
+
 def test_a_first_build_has_nothing_to_forget(tmp_path) -> None:
     (tmp_path / "examples/1_x").mkdir(parents=True)
     (tmp_path / "examples/1_x/01_new.py").write_text('"""Title"""\n')

@@ -20,7 +20,7 @@ def imported_modules(source: str) -> dict[str, str]:
 
 
 def closure(source: str) -> dict[str, str]:
-    """The digests of all our modules that a script imports, directly or through others."""
+    """The digests of all our modules that a script imports, directly or through others, with the data beside them."""
     found: dict[str, str] = {}
     waiting = list(imports_of(source))
     while waiting:
@@ -28,7 +28,10 @@ def closure(source: str) -> dict[str, str]:
         file = module_file(name)
         if name not in found and file is not None:
             text = file.read_text(encoding="utf-8")
-            found[name] = digest(without_docstrings(text))
+            data = file.with_suffix(".toml")  # what specs.py is to specs.toml
+            found[name] = digest(
+                without_docstrings(text) + (data.read_text(encoding="utf-8") if data.is_file() else "")
+            )
             waiting.extend(imports_of(text))
     return dict(sorted(found.items()))
 

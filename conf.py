@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-sys.path.insert(0, str(Path(__file__).parent / "docs"))  # _ext, what the site adds to Sphinx
+here = Path(__file__).parent
+sys.path.insert(0, str(here / "docs"))  # _ext, what the site adds to Sphinx
 
 # Numba reads this when it is first imported, by whichever page comes first.
 if not cuda_device_count():
@@ -56,7 +57,6 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
 # A page that was run with other code of ours is run again.
-here = Path(__file__).parent
 sources = sorted([*here.glob("src/**/*.py"), *here.glob("src/**/*.toml"), *here.glob("docs/*.py")])
 nb_execution_cache_path = str(Path("build/.pages") / digest("".join(p.read_text(encoding="utf-8") for p in sources)))
 nb_execution_raise_on_error = True
@@ -101,7 +101,7 @@ templates_path = ["docs/_templates"]
 html_copy_source = False
 html_use_index = html_domain_indices = False  # search finds more, and each build would write them again
 html_show_sourcelink = False
-html_sidebars: dict[str, list[str]] = {page.stem: [] for page in (Path(__file__).parent / "docs").glob("*.md")}
+html_sidebars: dict[str, list[str]] = {page.stem: [] for page in here.glob("docs/*.md")}
 html_show_search_summary = False  # for a line under each result, the whole page would be fetched
 html_context: dict[str, object] = {"default_mode": ""}  # barriers.py sets it; without a script the theme is light
 html_theme_options: dict[str, object] = {

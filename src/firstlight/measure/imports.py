@@ -28,10 +28,9 @@ def closure(source: str) -> dict[str, str]:
         file = module_file(name)
         if name not in found and file is not None:
             text = file.read_text(encoding="utf-8")
-            data = file.with_suffix(".toml")  # what specs.py is to specs.toml
-            found[name] = digest(
-                without_docstrings(text) + (data.read_text(encoding="utf-8") if data.is_file() else "")
-            )
+            data = file.with_suffix(".toml")
+            beside = data.read_text(encoding="utf-8") if data.is_file() else ""
+            found[name] = digest(without_docstrings(text) + beside)
             waiting.extend(imports_of(text))
     return dict(sorted(found.items()))
 

@@ -92,4 +92,6 @@ def test_arrows_go_round_and_enter_leads_to_all_results(page: Any) -> None:
 def test_its_page_knows_errors_too(page: Any) -> None:
     error = "AssertionError: Torch not compiled with CUDA enabled in fit.py"
     page.goto(f"{(SITE / 'search.html').as_uri()}?q={quote(error)}")
-    page.locator('#search-results li a[href^="doctor.html#"]').first.wait_for()
+    found = page.locator('#search-results li a[href^="doctor.html#"]')
+    found.first.wait_for()
+    assert found.first.inner_text().strip()

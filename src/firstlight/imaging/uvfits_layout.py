@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from astropy.io import fits  # type: ignore[import-untyped]
@@ -46,10 +46,10 @@ class Layout:
     window: Ints
     setups: int
 
-    def table(self, mode: Literal["r", "r+"] = "r") -> Raw:
+    def table(self) -> Raw:
         """Map the rows as they are stored, (rows, parameters and visibilities)."""
         width = len(self.parameters) + int(np.prod(self.shape))
-        return np.memmap(self.path, self.dtype, mode, self.start, (self.rows, width))
+        return np.memmap(self.path, self.dtype, "r", self.start, (self.rows, width))
 
     def cube(self, rows: Raw) -> Raw:
         """View the visibilities of some rows as (row, window, channel, stokes, part), in place."""

@@ -30,13 +30,13 @@ import torch
 
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.fit import Run
-from firstlight.imaging.fused import Fused
+from firstlight.imaging.fitting import Run
 from firstlight.imaging.losses import TV_image, entropy, sparsity
 from firstlight.imaging.objective import Objective
 from firstlight.imaging.optimizers import Adam
 from firstlight.imaging.plan import Plan, plan
 from firstlight.imaging.precomposed import GriddedNet
+from firstlight.imaging.step import Step
 from firstlight.measure.tables import Table
 
 FIELD = 5.4  # arcsec
@@ -52,14 +52,14 @@ LOSSES = {
 CASES = [  # npix, nchan, nvis, dtype, shared, path
     (256, 1, 100_000, "float32", False, "autograd"),
     (256, 16, 1_000_000, "float64", False, "autograd"),
-    (256, 16, 100_000, "float32", True, "fused"),
-    (512, 4, 1_000_000, "float32", False, "fused"),
+    (256, 16, 100_000, "float32", True, "step"),
+    (512, 4, 1_000_000, "float32", False, "step"),
     (512, 1, 10_000_000, "float64", False, "autograd"),
     (1024, 1, 10_000_000, "float32", False, "autograd"),
     (1024, 4, 100_000, "float64", True, "autograd"),
-    (1024, 16, 100_000, "float32", False, "fused"),
+    (1024, 16, 100_000, "float32", False, "step"),
     (2048, 1, 1_000_000, "float32", False, "autograd"),
-    (2048, 1, 100_000, "float64", False, "fused"),
+    (2048, 1, 100_000, "float64", False, "step"),
 ]
 """Sizes over which the planner is held to a tenth."""
 
@@ -96,7 +96,7 @@ def steps(data: ExactLikelihood, path: str) -> float:
     """Make what a fit makes between two checks; give the time of a step."""
     start = torch.full_like(data.reference, -3.0)
     objective = Objective(GriddedNet(GridCoords(data.cell_size, data.npix), len(start), start), data, LOSSES, "exact")
-    objective.fused = Fused(objective) if path == "fused" else None
+    objective.step = Step(objective) if path == "step" else None
     run = Run(objective, Adam(objective.model, None), {}, None)
     run.start()
     run.advance(2)
@@ -139,7 +139,7 @@ def in_process(*request: object, **environment: str) -> Any:
 
 def expected(npix: int, nchan: int, nvis: int, dtype: str, shared: bool, path: str) -> Plan:
     """Ask the planner."""
-    return plan(npix, nchan, nvis, dtype=getattr(torch, dtype), shared=shared, fused=path == "fused", memory=1e12)
+    return plan(npix, nchan, nvis, dtype=getattr(torch, dtype), shared=shared, fused=path == "step", memory=1e12)
 
 
 def scale(most: float, npix: int = 512) -> list[dict[str, float]]:

@@ -8,7 +8,7 @@ from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.crossval import dartboard, split_cells, split_dartboard, stack, stack_folds
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.fit import fit
+from firstlight.imaging.fitting import fit
 from firstlight.imaging.gridding import DataAverager
 from firstlight.imaging.losses import TSV, TV_image, entropy, r_chi_squared_gridded, sparsity
 from firstlight.imaging.objective import r_chi_squared_per_channel

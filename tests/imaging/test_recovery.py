@@ -9,7 +9,7 @@ from torch.nn.functional import softplus
 
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.fit import fit
+from firstlight.imaging.fitting import fit
 from firstlight.imaging.gridding import DataAverager
 from firstlight.imaging.losses import TV_image
 from firstlight.imaging.observe import observe, uv_track, with_noise

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from firstlight.imaging.distributed import ShardedDataset, ShardedLikelihood
     from firstlight.imaging.exact import ExactLikelihood
     from firstlight.imaging.files import read_image, write_image
-    from firstlight.imaging.fit import Fit, fit
+    from firstlight.imaging.fitting import Fit, fit
     from firstlight.imaging.fourier import FourierCube
     from firstlight.imaging.gridding import DataAverager
     from firstlight.imaging.images import BaseCube, HannConvCube, ImageCube
@@ -77,7 +77,7 @@ _HOME = {
     "DataAverager": "gridding",
     "DirtyImager": "dirty",
     "ExactLikelihood": "exact",
-    "Fit": "fit",
+    "Fit": "fitting",
     "FourierCube": "fourier",
     "GridCoords": "coordinates",
     "GriddedDataset": "datasets",
@@ -93,7 +93,7 @@ _HOME = {
     "check_image_grid": "limits",
     "check_weights": "weights",
     "convolve": "beams",
-    "fit": "fit",
+    "fit": "fitting",
     "fit_beam": "beams",
     "plan": "plan",
     "plot_image": "plots",

@@ -137,7 +137,7 @@ def convolve(image: npt.ArrayLike | torch.Tensor, coords: GridCoords, beam: Beam
     # Distances of -npix to npix - 1 pixels; columns run west.
     west, north = GridCoords(coords.cell_size, 2 * npix).ground_coordinates()
     kernel = transfer(torch.from_numpy(beam.at(-west, north))[None], fast_width(2 * npix - 1))
-    planes = [spread(plane.double(), kernel[0]) for plane in values.reshape(-1, npix, npix)]
+    planes = [spread(plane.double(), kernel[0])[:npix, :npix] for plane in values.reshape(-1, npix, npix)]
     return np.asarray(torch.stack(planes).reshape(values.shape).numpy()) * coords.cell_size**2
 
 

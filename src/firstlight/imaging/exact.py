@@ -122,12 +122,15 @@ class ExactLikelihood(Passes, nn.Module):
 
     def respond(self, image: Tensor) -> Tensor:
         """Apply T: what the visibilities of an image put on its pixels, by one pair of FFTs."""
-        seen = through(self.beam, image)
-        at_once = list(chunks(len(seen), self.channels_at_once))  # a part of a padded image would keep all of it
+        out = self.convolve(through(self.beam, image))[..., : self.npix, : self.npix]
+        return through(self.beam, out.contiguous())  # a part of a padded image would keep all of it
+
+    def convolve(self, image: Tensor) -> Tensor:
+        """Apply T to an image as seen through the beam; it may be padded, as what comes out is."""
+        at_once = list(chunks(len(image), self.channels_at_once))
         kernels = (self.kernel[at] if len(self.kernel) > 1 else self.kernel for at in at_once)
-        parts = [spread(seen[at], kernel).contiguous() for at, kernel in zip(at_once, kernels, strict=True)]
-        out = torch.cat(parts) if len(parts) > 1 else parts[0]
-        return through(self.beam, out)
+        parts = [spread(image[at], kernel) for at, kernel in zip(at_once, kernels, strict=True)]
+        return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     @torch.no_grad()
     def recentre(self, image: Tensor) -> None:

@@ -19,7 +19,7 @@ from firstlight.imaging.processes import Group
 from firstlight.imaging.shards import check_model, check_sums, spare
 
 if TYPE_CHECKING:
-    from firstlight.imaging.fused import Fused
+    from firstlight.imaging.step import Step
 
 Real = npt.NDArray[np.float64]
 Strength = float | Sequence[float] | Real | Tensor
@@ -78,7 +78,7 @@ class Objective:
         check_losses(losses)
         self.functions = {name: function for name, (_, function) in losses.items()}
         self.notes: list[str] = []
-        self.fused: Fused | None = None  # the same by a faster way, where there is one
+        self.step: Step | None = None  # the same, written down, where it is
         self.coords = GridCoords(data.cell_size, data.npix) if isinstance(data, ExactLikelihood) else data.coords
         if lambdas not in ("gridded", "exact"):
             raise ValueError(f"lambdas must be 'gridded' or 'exact'; got {lambdas!r}")
@@ -146,10 +146,18 @@ class Objective:
         value: Tensor = torch.vmap(lambda image: function(image[None]))(self.sky)
         return value
 
+    def differentiate(self) -> Tensor:
+        """Leave the gradient in the parameters; return a row for the curves: losses, chi² and fluxes."""
+        if self.step:
+            return self.step.differentiate()
+        for parameter in self.model.parameters():
+            parameter.grad = None
+        loss, row = self.loss_and_row()
+        loss.backward()  # type: ignore[no-untyped-call]
+        return row
+
     def loss_and_row(self) -> tuple[Tensor, Tensor]:
         """Take the loss, and what the curves need: loss, chi² and flux, left where they were computed."""
-        if self.fused:
-            return self.fused.loss_and_row()
         terms = self.terms()
         flux = self.sky.detach().sum((-2, -1)) * self.coords.cell_size**2
         row = [terms["loss"].detach().reshape(-1), terms["chi2"].detach().reshape(-1), flux]
@@ -176,6 +184,11 @@ class Objective:
         parts = self.group.collect(own)
         fits = self.all_channels if self.separate else 1
         return {name: sum(part[name] for part in parts) / fits for name in own}
+
+    @property
+    def fits(self) -> int:
+        """How many losses there are: one, or one for each channel of this process."""
+        return self.nchan if self.separate else 1
 
     @property
     def sky(self) -> Tensor:

@@ -43,24 +43,39 @@ def check_request(
 
 
 class Adam:
-    """Steps of Adam, without a word to the host: its fused form keeps even the number of steps on the device."""
+    """Steps of Adam, without a word to the host: its fused form keeps even the number of steps on the device.
+
+    On a GPU the first step is made as any, and captured in a graph; from then on, one launch makes a step.
+    """
 
     def __init__(self, model: Model, lr: float | None) -> None:
         self.lr = LEARNING_RATE["adam"] if lr is None else lr
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=self.lr, fused=True)
+        on_gpu = any(parameter.is_cuda for parameter in model.parameters())
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=self.lr, fused=True, capturable=on_gpu)
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.row = torch.empty(0)
 
     def steps(self, objective: Objective, n: int) -> list[Tensor]:
         """Make n steps; give a row of the curves for each."""
-        if objective.fused:
-            return [objective.fused.step(self.optimizer) for _ in range(n)]
         rows = []
+        if self.graph and objective.step:
+            objective.step.data.refresh()  # a graph sees what is in its arrays, not what takes their place
         for _ in range(n):
-            self.optimizer.zero_grad()
-            loss, row = objective.loss_and_row()
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
-            rows.append(row)
+            if self.graph:
+                self.graph.replay()
+            else:
+                self.step(objective)
+            rows.append(self.row.clone())
+            if objective.step and objective.step.on_gpu and not self.graph:
+                self.graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(self.graph):
+                    self.step(objective)
         return rows
+
+    def step(self, objective: Objective) -> None:
+        """Make one."""
+        self.row = objective.differentiate()
+        self.optimizer.step()
 
 
 class LBFGS:
@@ -87,11 +102,9 @@ class LBFGS:
         rows = []
 
         def closure() -> Tensor:
-            self.optimizer.zero_grad()
-            loss, row = objective.loss_and_row()
-            loss.backward()  # type: ignore[no-untyped-call]
+            row = objective.differentiate()
             rows.append(row)
-            loss = objective.group.numbers(loss).sum()
+            loss = objective.group.numbers(row[: objective.fits].sum()).sum()
             if not loss.isfinite():  # of which the line search would make steps of 1e39
                 raise FloatingPointError
             return loss

@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+COLUMNS = 128  # of a padded grid, that are transformed at once
+
 
 def spread(image: Tensor, kernel: Tensor) -> Tensor:
-    """Convolve (…, npix, npix) images with what `transfer` made.
+    """Convolve (…, npix, npix) images with what `transfer` made; rows, and maybe columns, come out padded.
 
     Examples
     --------
@@ -17,26 +19,44 @@ def spread(image: Tensor, kernel: Tensor) -> Tensor:
     >>> tails[0, 4, 3:6] = torch.tensor([0.5, 1.0, 0.5])
     >>> image = torch.zeros(1, 4, 4)
     >>> image[0, 0, 0] = 1
-    >>> spread(image, transfer(tails, 8))[0, 0].round(decimals=6).abs().tolist()
+    >>> spread(image, transfer(tails, 8))[0, 0, :4].round(decimals=6).abs().tolist()
     [1.0, 0.5, 0.0, 0.0]
     """
     if not image.numel():  # not every FFT takes nothing
-        return image
-    npix, width = image.shape[-1], kernel.shape[-2]
-    wide = torch.fft.rfft2(image, s=(width, width))
-    wide *= kernel
-    out: Tensor = torch.fft.irfft2(wide, s=(width, width))
-    return out[..., :npix, :npix]
+        return image.new_zeros(*image.shape[:-1], kernel.shape[-1])
+    return (spread_by_columns if image.device.type == "cpu" else spread_at_once)(image, kernel)
+
+
+def spread_at_once(image: Tensor, kernel: Tensor) -> Tensor:
+    """Convolve in as few kernels as it takes."""
+    square = kernel.shape[-1], kernel.shape[-1]
+    whole: Tensor = torch.fft.irfft2(torch.fft.rfft2(image, s=square).mul_(kernel.mT), s=square)
+    return whole
+
+
+def spread_by_columns(image: Tensor, kernel: Tensor) -> Tensor:
+    """Convolve without the half of the grid that is empty; some columns at once stay in the cache there and back."""
+    npix, width = image.shape[-2], kernel.shape[-1]
+    wide = torch.fft.rfft(image, n=width)
+    for first in range(0, width // 2 + 1, COLUMNS):
+        at = slice(first, first + COLUMNS)
+        columns = torch.fft.fft(wide[..., at].mT.contiguous(), n=width) * kernel[..., at, :]
+        wide[..., at] = torch.fft.ifft(columns)[..., :npix].mT
+    rows: Tensor = torch.fft.irfft(wide, n=width)
+    return rows
 
 
 def transfer(point_spread: Tensor, width: int) -> Tensor:
-    """Turn the point-spread function into the real numbers that multiply the FFT of an image padded to ``width``."""
+    """Turn the point-spread function into the real numbers that multiply the FFT of an image padded to ``width``.
+
+    They lie as (nchan, width // 2 + 1, width): a row for a column of the FFT.
+    """
     npix = point_spread.shape[-1] // 2
     wide = point_spread.new_zeros(len(point_spread), width, width)
     # Distance −npix has no partner +npix: with it the function would not be even, nor its transform real.
     wide[:, : 2 * npix - 1, : 2 * npix - 1] = point_spread[:, 1:, 1:]
     response: Tensor = torch.fft.rfft2(wide.roll((1 - npix, 1 - npix), dims=(-2, -1)))
-    return response.real.contiguous()
+    return response.real.mT.contiguous()
 
 
 def fast_width(least: int) -> int:

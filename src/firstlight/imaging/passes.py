@@ -51,7 +51,7 @@ class Passes:
         """Make the kernels, one after another; channels that share baselines, weights and factors share one."""
         channels = range(1 if self.alike else len(self.data))
         own = channels if self.alike else channels[self.mine]
-        kernels = self.reference.new_empty(len(own), self.width, self.width // 2 + 1)
+        kernels = self.reference.new_empty(len(own), self.width // 2 + 1, self.width)
         with bar("point-spread function", len(channels) * self.nvis, self.progress) as progress:
             for channel in channels:
                 total = self.point_spread(channel, progress)

@@ -1,6 +1,5 @@
 """Fits: that they arrive, stop, tell, and go on after an interrupt as if there had been none."""
 
-import math
 import sys
 
 import numpy as np
@@ -11,23 +10,23 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from firstlight.imaging import objective, optimizers
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.fit import fit, settled
-from firstlight.imaging.fused import Fused
+from firstlight.imaging.fitting import fit, settled
 from firstlight.imaging.gridding import DataAverager
 from firstlight.imaging.losses import TV_image, sparsity
 from firstlight.imaging.precomposed import GriddedNet
 from firstlight.imaging.skies import Ring
+from firstlight.imaging.step import Step
 
 COORDS = GridCoords(cell_size=0.1, npix=32)
 LOSSES = {"tv": (1e-3, TV_image), "sparsity": (1e-4, sparsity)}
-TYPES = {"fused": torch.float64, "plain": torch.float32}  # of each form one: compilers take their time
+TYPES = {"step": torch.float64, "plain": torch.float32}
 KINDS = ["gridded", "exact"]
 
 
 @pytest.fixture
 def take(monkeypatch):
-    """Choose the form of the loss and its gradient; fit() takes the fused one for long fits."""
-    return lambda form: monkeypatch.setitem(fit.__globals__, "WORTH", 0 if form == "fused" else math.inf)
+    """Choose the form of the loss and its gradient."""
+    return lambda form: form == "step" or monkeypatch.setitem(fit.__globals__, "written_down", lambda _: False)
 
 
 def observed(kind, dtype=torch.float32, seed=0, flux=0.5):
@@ -53,8 +52,8 @@ def model(dtype=torch.float32, start=-3.0):
 @pytest.mark.parametrize(
     ("form", "kind", "optimizer"),
     [
-        ("fused", "gridded", "adam"),
-        ("fused", "exact", "lbfgs"),
+        ("step", "gridded", "adam"),
+        ("step", "exact", "lbfgs"),
         ("plain", "exact", "adam"),
         ("plain", "gridded", "lbfgs"),
     ],
@@ -115,17 +114,14 @@ class Deaf(TorchDispatchMode):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_adam_never_waits_between_checks(kind, monkeypatch):
-    monkeypatch.setitem(fit.__globals__, "WORTH", math.inf)  # which is of the host itself
+    monkeypatch.setitem(fit.__globals__, "written_down", lambda _: False)  # of the step, its own test tells
     data, steps, made = observed(kind), optimizers.Adam.steps, []
 
     def unheard(self, objective, n):
-        for method in ("item", "cpu", "numpy", "tolist", "__bool__", "__float__", "__int__"):
-            monkeypatch.setattr(torch.Tensor, method, lambda *_: pytest.fail("a tensor is read"))
-        with Deaf():
+        with pytest.MonkeyPatch.context() as patch, Deaf():
+            for method in ("item", "cpu", "numpy", "tolist", "__bool__", "__float__", "__int__"):
+                patch.setattr(torch.Tensor, method, lambda *_: pytest.fail("a tensor is read"))
             rows = steps(self, objective, n)
-        monkeypatch.undo()
-        monkeypatch.setitem(fit.__globals__, "WORTH", math.inf)
-        monkeypatch.setattr(optimizers.Adam, "steps", unheard)
         made.append(len(rows))
         return rows
 
@@ -162,10 +158,10 @@ def test_the_test_for_waiting_hears_a_wait():
     ("form", "kind", "optimizer", "interrupt"),
     [
         ("plain", "gridded", "adam", 3),
-        ("fused", "gridded", "adam", 47),
+        ("step", "gridded", "adam", 47),
         ("plain", "exact", "adam", 60),
         ("plain", "exact", "lbfgs", 47),
-        ("fused", "gridded", "lbfgs", 47),
+        ("step", "gridded", "lbfgs", 47),
     ],
 )
 def test_a_resumed_fit_is_the_same_to_the_last_bit(form, kind, optimizer, interrupt, take, tmp_path, monkeypatch):
@@ -174,7 +170,7 @@ def test_a_resumed_fit_is_the_same_to_the_last_bit(form, kind, optimizer, interr
     options = {"optimizer": optimizer, "max_iter": 65, "check_every": 15, "tolerance": None, "progress": False}
     options["losses"] = LOSSES
     whole = fit(model(dtype), observed(kind, dtype), **options)
-    owner, name = (Fused, "evaluate") if form == "fused" else (objective.Objective, "terms")
+    owner, name = (Step, "differentiate") if form == "step" else (objective.Objective, "terms")
     calls, function = 0, getattr(owner, name)
 
     def interrupted(*arguments):

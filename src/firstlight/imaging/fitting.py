@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -20,14 +20,9 @@ from firstlight.imaging.checkpoints import check_settings, load, save
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.objective import Data, Losses, Model, Objective, Real, finite, not_finite
 from firstlight.imaging.optimizers import LBFGS, Adam, check_request
-from firstlight.imaging.precomposed import GriddedNet
 from firstlight.imaging.shards import own_state, rows_of_all, state_of_all
+from firstlight.imaging.step import Step, written_down
 
-if TYPE_CHECKING:
-    from firstlight.imaging.fused import Fused
-
-#: Pixels times iterations from which on `fit` takes its fast form on the CPU, although that has to be compiled first.
-WORTH = 500_000_000  # pixels times iterations, from which on a fit is faster although it compiles first
 PATIENCE = 2  # checks in a row without progress: Adam climbs for a while before it goes on down
 
 
@@ -100,7 +95,8 @@ def fit(
     """Vary a model until reduced chi² and regularizers together are as small as they get.
 
     The model is left with the best image in it, and an exact likelihood with that image's residuals at hand. A
-    `GriddedNet` on the CPU with the usual losses goes by loops compiled for them, which takes some seconds once.
+    `GriddedNet` on a CPU or an NVIDIA GPU, with the usual losses, goes by `firstlight.imaging.step`, which is compiled
+    once on a computer; all else by autograd.
 
     Parameters
     ----------
@@ -114,8 +110,7 @@ def fit(
     optimizer, lr
         Adam (by default with a learning rate of 0.5) or L-BFGS with a line search (1).
     max_iter
-        When to stop at the latest. For a long fit on the CPU a faster form of the usual losses is compiled, once on a
-        computer.
+        When to stop at the latest.
     tolerance
         Stop when two checks in a row lower the loss by less than this part of it; None never stops so.
     check_every
@@ -151,7 +146,7 @@ def fit(
     objective = Objective(model, data, losses or {}, lambdas, separate)
     if not objective.group.first:
         progress = False
-    objective.fused = fused_form(objective, max_iter, progress if progress is not None else sys.stderr.isatty())
+    objective.step = Step(objective) if written_down(objective) else None
     method = Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr, objective.group)
     settings = objective.settings() | {"optimizer": optimizer, "lr": method.lr, "check_every": check_every}
     run = Run(objective, method, settings, None if checkpoint is None else Path(checkpoint))
@@ -173,16 +168,6 @@ def fit(
                 bar.update(run.iteration - before)
                 bar.set_postfix({name: f"{run.latest[name]:.5g}" for name in ("loss", "chi2")}, refresh=False)
     return run.finish()
-
-
-def fused_form(objective: Objective, max_iter: int, tell: bool) -> Fused | None:
-    """Give the fused form of an objective that has one, if the fit is long enough to pay for compiling it."""
-    pixels = objective.nchan * objective.coords.npix**2
-    if not isinstance(objective.model, GriddedNet) or pixels * max_iter < WORTH:
-        return None
-    from firstlight.imaging.fused import Fused, suits
-
-    return Fused(objective, sys.stderr if tell else None) if suits(objective) else None
 
 
 def settled(losses: list[float], tolerance: float) -> bool:

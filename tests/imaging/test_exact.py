@@ -11,7 +11,7 @@ from direct import ARCSEC, CELL, baselines, field_filling, ratio_error, relative
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from firstlight.imaging import exact, nufft, padding, passes, quadratic
+from firstlight.imaging import exact, nufft, padding, passes
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.padding import fast_width
 
@@ -442,7 +442,7 @@ class NoFloat64On(TorchDispatchMode):
 
 def without_float64(monkeypatch, device: str) -> None:
     """Let the rule for Apple's GPUs hold for a device that is here."""
-    for module in (nufft, passes, quadratic):
+    for module in (nufft, passes, exact):
         monkeypatch.setattr(module, "exact_place", lambda d: torch.device("cpu") if d.type == device else d)
 
 
@@ -462,7 +462,7 @@ def test_without_float64_sums_float32_is_nearly_as_exact(monkeypatch) -> None:
     seen = observe(1e4)
     likelihood = seen.likelihood(torch.float32)
     likelihood.recentre(torch.tensor(seen.sky))
-    monkeypatch.setattr(quadratic, "sum_type", lambda device: torch.float32)
+    monkeypatch.setattr(exact, "sum_type", lambda device: torch.float32)
     image = at_distance(1, likelihood)
     value, gradient = value_and_gradient(likelihood, image)
     assert ratio_error(value, seen.chi_squared(image)) < 1e-6

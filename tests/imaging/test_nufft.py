@@ -7,7 +7,7 @@ import pytest
 import torch
 from direct import ARCSEC, CELL, baselines, field_filling, relative_error, sky_of, vis_of
 
-from firstlight.imaging import nufft, spreading
+from firstlight.imaging import nufft
 from firstlight.imaging.nufft import adjoint, visibilities
 
 TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
@@ -135,10 +135,10 @@ def test_without_memory_chunks_become_smaller_once_and_it_says_so(monkeypatch) -
 
 
 def test_what_cufinufft_says_of_memory_is_understood() -> None:
-    with pytest.raises(torch.OutOfMemoryError, match="cufinufft"), spreading.its_own_memory():
+    with pytest.raises(torch.OutOfMemoryError, match="cufinufft"), nufft.its_own_memory():
         raise RuntimeError("Error creating plan.")
     for error in (RuntimeError("device-side assert"), torch.OutOfMemoryError("Error of torch")):
-        with pytest.raises(type(error)) as told, spreading.its_own_memory():
+        with pytest.raises(type(error)) as told, nufft.its_own_memory():
             raise error
         assert told.value is error
 

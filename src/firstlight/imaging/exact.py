@@ -11,16 +11,16 @@ grid of twice the width gives both. Differences from I₀ are what makes float32
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from firstlight.imaging.measured import check_beam, check_measured
-from firstlight.imaging.nufft import CHUNK, COMPLEX, Array, check_npix, to_tensor
+from firstlight.imaging.nufft import CHUNK, COMPLEX, Array, check_npix, exact_place, to_tensor
 from firstlight.imaging.padding import check_width, fast_width, spread
 from firstlight.imaging.passes import Passes
 from firstlight.imaging.plan import plan
-from firstlight.imaging.quadratic import ChiSquared, dot, sum_type
 from firstlight.imaging.streaming import chunks
 
 
@@ -220,3 +220,49 @@ def centre_on_loaded(likelihood: ExactLikelihood, _incompatible_keys: object) ->
 def through(beam: Tensor | None, sky: Tensor) -> Tensor:
     """Multiply by the primary beam, if there is one."""
     return sky if beam is None else sky * beam
+
+
+class ChiSquared(torch.autograd.Function):
+    """chi² and its gradient from one response."""
+
+    @staticmethod
+    def forward(ctx: Any, image: Tensor, likelihood: ExactLikelihood) -> Tensor:
+        """Keep half of the gradient, Tδ − R, which the value needs as well."""
+        delta = image - likelihood.reference
+        slope = likelihood.respond(delta) - likelihood.dirty
+        ctx.save_for_backward(image, slope)
+        ctx.likelihood = likelihood
+        return likelihood.c0 + dot(delta, slope - likelihood.dirty)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        """Scale the gradient that is there already."""
+        image, slope = ctx.saved_tensors
+        slope = Slope.apply(image, slope, ctx.likelihood)  # type: ignore[no-untyped-call]
+        return (2 * grad).to(slope.dtype)[:, None, None] * slope, None
+
+
+class Slope(torch.autograd.Function):
+    """Tδ − R of an image, made before; its own derivative is T, for second derivatives of chi²."""
+
+    @staticmethod
+    def forward(ctx: Any, _image: Tensor, slope: Tensor, likelihood: ExactLikelihood) -> Tensor:
+        """Hand on what is known."""
+        ctx.likelihood = likelihood
+        return slope.view_as(slope)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        """Apply T, which is its own transpose."""
+        return ctx.likelihood.respond(grad), None, None
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    """Multiply and add up the pixels of each channel, in float64 where the device has it."""
+    kind = sum_type(a.device)
+    return (a.to(kind) * b.to(kind)).sum((-2, -1))
+
+
+def sum_type(device: torch.device) -> torch.dtype:
+    """Choose what to sum in: float64 where the device has it."""
+    return torch.float64 if exact_place(device) == device else torch.float32

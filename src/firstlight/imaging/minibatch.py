@@ -14,9 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from firstlight.imaging.exact import sum_type
 from firstlight.imaging.measured import check_measured, check_rows, read_part
 from firstlight.imaging.nufft import CHUNK, COMPLEX, Array, visibilities
-from firstlight.imaging.quadratic import sum_type
 
 Ints = npt.NDArray[np.int64]
 

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 
 import torch
 
-from firstlight.imaging.nufft import ACCURACY
+from firstlight.imaging.nufft import ACCURACY, COARSE, fine_grid
 from firstlight.imaging.padding import fast_width
-from firstlight.imaging.spreading import COARSE, fine_grid
 
 EXACT = ACCURACY[torch.float64]
 DOUBLE, COMPLEX128, INDEX = 8, 16, 8  # bytes

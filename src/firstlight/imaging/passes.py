@@ -11,6 +11,7 @@ from tqdm import tqdm
 from firstlight.imaging.measured import pieces, read_part, same_power
 from firstlight.imaging.nufft import (
     ACCURACY,
+    COARSE,
     Array,
     at_once,
     exact_place,
@@ -20,7 +21,6 @@ from firstlight.imaging.nufft import (
     to_tensor,
 )
 from firstlight.imaging.padding import transfer
-from firstlight.imaging.spreading import COARSE
 from firstlight.imaging.streaming import bar, stream
 
 EXACT = ACCURACY[torch.float64]

@@ -13,8 +13,7 @@ from textwrap import wrap
 import torch
 
 from firstlight.imaging.needs import Job
-from firstlight.imaging.nufft import CHUNK, COMPLEX, check_npix
-from firstlight.imaging.spreading import SMALL
+from firstlight.imaging.nufft import CHUNK, COMPLEX, SMALL, check_npix
 from firstlight.imaging.streaming import check_chunk
 
 PASSES = 2  # over the visibilities, to set up: one for the kernel, one for the residuals

@@ -134,8 +134,8 @@ def test_a_step_is_few_launches_and_no_wait(kind, monkeypatch):
     of = objective(kind=kind)
     method = Adam(of.model, 0.1)
     with Launches() as heard:
-        for name, run in step.CPU_PASSES.items():
-            monkeypatch.setitem(step.CPU_PASSES, name, partial(heard.run, name, run))
+        for name, run in step.PASSES.items():
+            monkeypatch.setitem(step.PASSES, name, partial(heard.run, name, run))
         of.step = Step(of)
         method.steps(of, 1)  # Adam makes its averages, and the reference is taken over
         heard.names.clear()

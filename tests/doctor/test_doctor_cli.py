@@ -185,11 +185,7 @@ def test_a_terminal_without_the_marks_still_tells_them_apart(kept, encoding):
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 @pytest.mark.parametrize(
     ("env", "coloured"),
-    [
-        ({"NO_COLOR": "", "COLUMNS": "5"}, True),
-        ({"NO_COLOR": "1"}, False),
-        ({"TERM": "dumb"}, False),
-    ],
+    [({"NO_COLOR": "", "COLUMNS": "5"}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)],
     ids=str,
 )
 def test_a_terminal_gets_colours_unless_it_does_not_want_them(kept, env, coloured):
@@ -235,14 +231,7 @@ def test_a_reader_that_has_enough_is_no_error(kept):
     assert (done.stdout, done.stderr) == (b"", b"")
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "raise ImportError('libcudart.so.13: cannot open\\nsecond line')",
-        "def f(:",
-        "None",
-    ],
-)
+@pytest.mark.parametrize("code", ["raise ImportError('libcudart.so.13: cannot open\\nsecond line')", "def f(:", "None"])
 def test_devices_points_to_the_doctor_where_pytorch_is_broken(tmp_path, code):
     if code != "None":
         (tmp_path / "torch").mkdir()

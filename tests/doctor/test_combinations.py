@@ -88,10 +88,6 @@ WELL: dict[str, tuple[str, tuple[dict[str, Any], ...]]] = {
         "healthy-nvidia",
         ({"system": {"commands": ["conda", "cc"], "conda": ["mkl-2025.0.1-h1"]}},),
     ),
-    "remains of another CUDA, which disturb nobody": (
-        "healthy-nvidia",
-        ({"packages": {"nvidia-cudnn-cu12": "9.1", "nvidia-cudnn-cu13": "9.13"}},),
-    ),
     "a Jetson, on which nvidia-smi's library does not start": ("healthy-nvidia", (JETSON,)),
     "a laptop with Intel's graphics, closed, and NVIDIA's": (
         "healthy-nvidia",

@@ -209,12 +209,6 @@ def test_what_may_not_be_read_is_missing(machine):
             folder.chmod(0o755)
 
 
-@linux
-@pytest.mark.parametrize("root", ["/nonexistent", "/dev/null"])
-def test_a_root_that_is_none(root):
-    assert collect(root, {}, nothing).gpus == ()
-
-
 BAD = [
     {"names": [1, 2]},
     {"rate": float("nan")},

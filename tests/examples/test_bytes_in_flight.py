@@ -26,16 +26,6 @@ def test_a_linked_table_is_one_cycle_through_all_lines(page, lines) -> None:
     assert at[0] == 0
 
 
-def test_chains_walk_apart_and_all_of_them_walk(page) -> None:
-    after = page["small"]
-    together = 8 * np.arange(5)
-    page["walk"](after, together, 13)
-    for chain in range(5):
-        alone = np.array([8 * chain])
-        page["walk"](after, alone, 13)
-        assert alone[0] == together[chain]
-
-
 # -- The kernels -------------------------------------------------------------------------------------------------------
 
 

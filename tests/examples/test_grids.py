@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pages import judged
 
-from firstlight.kernels import blocks_for, cuda, simulated, trace
+from firstlight.kernels import blocks_for, simulated, trace
 
 PAGE = "3_kernels/02_grids.py"
 
@@ -98,16 +98,6 @@ def test_the_formula_is_what_handing_out_blocks_one_by_one_gives(page, blocks, m
 def test_the_barrier_is_what_makes_it_right(page):
     assert page["wrong"] == 0
     assert not trace(page["turn_around"], 1, 1024, np.arange(1024)).races
-
-    @cuda.jit
-    def hastily(line):
-        i = cuda.threadIdx.x
-        mine = line[i]
-        line[line.size - 1 - i] = mine
-
-    line = np.arange(256)
-    assert trace(hastily, 1, 256, line).races
-    assert np.sum(line != np.arange(256)[::-1]) == 128
 
 
 @pytest.mark.skipif(not simulated(), reason="on a GPU nobody knows what it gives: that is the point")

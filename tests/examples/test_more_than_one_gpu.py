@@ -3,15 +3,14 @@
 import math
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
 import torch
 import torch.distributed as dist
-from pages import judged
+from pages import EXAMPLES, judged
 
 PAGE = "4_imaging/08_more_than_one_gpu.py"
-TEXT = (Path(__file__).parents[2] / "examples" / PAGE).read_text(encoding="utf-8")
+TEXT = (EXAMPLES / PAGE).read_text(encoding="utf-8")
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this PyTorch joins no processes")
 
 

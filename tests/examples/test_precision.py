@@ -21,11 +21,10 @@ def named(rule):
     return lambda error, largest, cancels: str(rule(error, largest, cancels) or "").removeprefix("torch.") or None
 
 
-RIGHT = {
-    "a dtype": cheapest,
-    "its name": named(cheapest),
-    "half an eps": lambda error, largest, cancels: cheapest(2 * error, largest, cancels),
-}
+def of_half_an_eps(error, largest, cancels):
+    return cheapest(2 * error, largest, cancels)
+
+
 WRONG = {
     "never narrow": (lambda *_: "float32", "eps with the error"),
     "always wide": (lambda *_: "float64", "eps with the error"),
@@ -47,7 +46,7 @@ WRONG = {
 }
 
 
-test_answers = judged(["choose_solution", *RIGHT.values()], WRONG)
+test_answers = judged(["choose_solution", cheapest, named(cheapest), of_half_an_eps], WRONG)
 
 
 def test_the_rule_bounds_what_the_trial_finds(page) -> None:
@@ -73,9 +72,7 @@ def test_errors_are_as_predicted(page) -> None:
     assert page["per_rounding"] == pytest.approx(0.213, abs=0.002)
     for name in ("tf32", "float16", "bfloat16"):
         assert error[name] == pytest.approx(predicted[name], rel=0.1)
-    for name in ("float32", "float64"):
-        assert 0 < error[name] < predicted[name]
-    assert error["float64"] < error["float32"] < error["tf32"] < error["float16"] < error["bfloat16"]
+    assert 0 < error["float64"] < error["float32"] < error["tf32"] < error["float16"] < error["bfloat16"]
 
 
 def test_16_bit_products_are_summed_in_float32(page) -> None:
@@ -101,10 +98,3 @@ def test_phases_follow_the_rule(page) -> None:
         assert np.all((ratio > 0.6) & (ratio < 1.6))
     assert missed["turns in float64, then float32"].max() < 3e-7
     assert 1e5 < page["lost"] < 1e6
-
-
-def test_the_models_are_the_ratios_of_the_cards(page) -> None:
-    h100, rtx = page["model"]("H100 SXM"), page["model"]("RTX 4090")
-    assert h100["float64"] == h100["float32"] == rtx["float32"] == rtx["tf32"] == 1
-    assert rtx["float64"] == pytest.approx(64)
-    assert h100["float16"] < h100["tf32"] < 0.2

@@ -22,14 +22,6 @@ GUARDED = """
         cuda.syncthreads()
         by //= 2
 """
-STRIDED = """
-    by = 1
-    while by < n:
-        if t % (2 * by) == 0 and t + by < n:
-            part[t] += part[t + by]
-        cuda.syncthreads()
-        by *= 2
-"""
 MIDDLE_TWICE = """
     while n > 1:
         half = (n + 1) // 2
@@ -69,7 +61,7 @@ WRONG = [
 ]
 
 
-test_answers = judged(["any_tree", tree(GUARDED), tree(STRIDED)], WRONG)
+test_answers = judged(["any_tree", tree(GUARDED)], WRONG)
 
 
 # -- What the page claims ----------------------------------------------------------------------------------------------

@@ -57,10 +57,7 @@ WRONG = {
     "mean": (altered(median=lambda s: statistics.mean(s[1:])), "mean"),
     "minimum": (altered(median=lambda s: min(s[1:])), "minimum"),
     "outliers dropped": (without_outliers, "slow ones"),
-    "outliers dropped, count not": (
-        altered(median=lambda s: statistics.median(x for x in s[1:] if x < 3 * statistics.median(s[1:]))),
-        "median",
-    ),
+    "outliers dropped, count not": (altered(median=of_the_quick), "median"),
     "first counted": (altered(count=len), "first call"),
     "first is the slowest": (altered(first=max), "first"),
     "median of all": (altered(median=lambda s: statistics.median(s) + 1e-3), "median"),

@@ -1,12 +1,7 @@
-"""Kernels are right and the checks of them can fail, PTX has what the prose says, bytes add up, hints are given."""
+"""PTX has what the prose says of it, bytes add up, hints are given."""
 
-import inspect
-import os
-import re
-import subprocess
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -32,30 +27,6 @@ def counts(page):
 
 
 # -- The kernels -------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@needs_triton
-def test_the_check_finds_what_the_prose_warns_of(page, tmp_path) -> None:
-    """Zeros in place of minus infinity are wrong for 781 columns; a store without its mask reaches the spare room."""
-    named = ("add", "softmax", "matmul", "run_add", "run_softmax", "run_matmul", "checked")
-    text = "\n".join(inspect.getsource(getattr(page[name], "fn", page[name])) for name in named)
-    wrong = text.replace('other=float("-inf")', "other=0.0")
-    assert wrong != text
-    bare = text.replace("tl.store(out + i, total, mask=inside)", "tl.store(out + i, total)")
-    assert bare != text
-    head = "import triton\nimport triton.language as tl\n"
-    for number, source in enumerate((wrong, bare)):
-        Path(tmp_path, f"wrong{number}.py").write_text(head + source)
-    Path(tmp_path, "both.py").write_text(
-        "import wrong0, wrong1\nprint(wrong0.checked('cpu'))\n"
-        "try:\n    wrong1.checked('cpu')\nexcept AssertionError as error:\n    print(error)\n"
-    )
-    interpreted = {**os.environ, "TRITON_INTERPRET": "1"}
-    done = subprocess.run([sys.executable, str(tmp_path / "both.py")], env=interpreted, capture_output=True, text=True)
-    first, second = done.stdout.splitlines()
-    assert float(re.search(r"'softmax': ([^,]+)", first)[1]) > 1e-3, done.stderr
-    assert "behind" in second
 
 
 def test_the_same_add_for_a_thread_loads_one_number_at_a_time(page, compiled) -> None:
@@ -126,6 +97,7 @@ def test_without_triton_the_page_ends_gently(monkeypatch, capsys, tmp_path) -> N
 
 
 WRONG = [
+    ("bytes_moved", "four"),
     (lambda r, c: (r * c, r * c), "four"),
     (lambda r, c: (6 * r * c + 4 * r, 2 * r * c), "four"),
     (lambda r, c: (24 * r * c + 16 * r, 4 * r * c), "write"),
@@ -138,6 +110,4 @@ WRONG = [
 ]
 
 
-test_answers = judged(
-    ["bytes_moved_solution", lambda r, c: [24 * r * c + 16 * r, 8.0 * r * c]], [*WRONG, ("bytes_moved", "four")]
-)
+test_answers = judged(["bytes_moved_solution", lambda r, c: [24 * r * c + 16 * r, 8.0 * r * c]], WRONG)

@@ -95,15 +95,6 @@ def test_a_crossing_is_where_two_lines_cross_or_nowhere_or_before_all_sizes(page
     assert 100 < page["crossing"](sizes, ones, np.array([0.5, 2.0, 0.5])) < 1000
 
 
-def test_the_model_is_the_data_sheet(page) -> None:
-    job, terms = page["jobs"]["matrix × matrix"](10_000), page["three_terms"]
-    start, trip, arithmetic = terms(job, "RTX 4090")
-    assert start == page["c"]
-    assert trip == pytest.approx(3 * page["c"] + 1.2e9 / (16e9 * 16 * 128 / 130 / 8))
-    assert arithmetic == pytest.approx(2e12 / 82.6e12)
-    assert terms(page["jobs"]["add"](10**6), "GTX 1080")[2] == pytest.approx(12e6 / 320e9)
-
-
 def test_the_network_learns_the_flowers(page) -> None:
     (learn, kinds), (test, test_kinds) = page["train_set"], page["test_set"]
     training = page["Training"](8)

@@ -11,7 +11,6 @@ PAGE = "4_imaging/04_choosing_regularizers.py"
 def test_every_fold_has_the_same_cells_as_the_data(page):
     """Nine channels for each λ: four folds, four of the dartboard, and all data, which test themselves."""
     k, cells = page["k"], page["averages"].mask
-    assert page["train"].nchan * 6 == page["fits"]
     for first in (0, k):
         for fold in range(first, first + k):
             train, test = page["train"].mask[fold], page["test"].mask[fold]
@@ -95,7 +94,6 @@ WRONG = [
     (rule(pick=lambda found: found[-1]), "order"),
     (rule(mean=np.nanmean, clean=False), "NaN"),
     (errors_of_each, "each"),
-    (lambda lambdas, scores: lambdas[np.argmin(scores.mean(1))], "worse"),
 ]
 
 

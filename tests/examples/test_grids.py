@@ -29,7 +29,6 @@ WRONG = {
     "three": (lambda shape, block: (*with_ceil(shape, block), 1), "whole numbers"),
     "zero": (lambda shape, block: (0, 0), "no thread"),
     "negative": (lambda shape, block: (-1, -1), "no thread"),
-    "raises": (lambda shape, block: shape / block, "TypeError"),
     "the start": ("grid_for", ""),
 }
 

@@ -1,4 +1,4 @@
-"""The page's allocator has PyTorch's constants, its meter counts to the byte, and its check finds what still leaks."""
+"""The page's allocator keeps its rules, its meter counts to the byte, and its check finds what still leaks."""
 
 import copy
 import itertools

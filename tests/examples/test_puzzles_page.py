@@ -1,4 +1,4 @@
-"""Every puzzle is on the page, its gap is told kindly from an answer, and the score and the picture follow answers."""
+"""A gap is told kindly from an answer, all solutions are right, and the score follows answers."""
 
 import re
 from functools import partial

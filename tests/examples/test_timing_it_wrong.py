@@ -68,19 +68,6 @@ def test_all_six_mistakes_are_made(page) -> None:
     assert [replay.mistake for replay in page["replays"]] == [*MISTAKES]
 
 
-def test_the_order_of_events_is_what_the_charts_say(page) -> None:
-    def queue(replay):
-        return [span for span in replay.spans if span.lane == "queue"]
-
-    calls = {"not_waiting": 1, "first_call": 3, "fresh_memory": 2}
-    for name, number in (calls | {"changing_work": 5, "not_checked": 10, "unequal_work": 10}).items():
-        assert len(queue(page[name])) == number
-    for name in ("changing_work", "not_checked"):
-        assert all(span.end <= page[name].clock[1] for span in queue(page[name]))
-    assert page["first_call"].clock[1] >= queue(page["first_call"])[0].end
-    assert queue(page["unequal_work"])[0].start >= page["unequal_work"].clock[1]
-
-
 def test_products_become_infinite_at_the_fourth_and_stay_so(page) -> None:
     assert page["finite"] == [True] * 3 + [False] * 7
     assert len(page["infinite"]) == 7

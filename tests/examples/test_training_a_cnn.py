@@ -26,7 +26,6 @@ WRONG = {
     "the wrong way round": (lambda load, compute, calls, c: (load + calls * c) / (load + compute), "launches"),
     "one launch": (lambda load, compute, calls, c: (load + compute) / (load + c), "launches"),
     "the time": (lambda load, compute, calls, c: load + calls * c, "launches"),
-    "divides by zero": (lambda load, compute, calls, c: (load + compute) / load, "ZeroDivisionError"),
     "an array": (lambda *_: np.ones(2), "not one number"),
     "the start": ("at_most", "None"),
 }

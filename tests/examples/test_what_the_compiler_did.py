@@ -109,14 +109,15 @@ def test_the_loop_is_found_in_ptx_and_in_machine_code(page) -> None:
     $L__BB0_1:
         .pragma "nounroll";
         ld.global.f32 %f1, [%rd1];
+        ld.global.f32 %f2, [%rd2];
         cvt.f64.f32 %fd1, %f1;
         @%p9 bra $L__BB0_1;
     @%p1 bra $L__BB0_9;
     $L__BB0_9:
     """
     (loop,) = page["loops"](text)
-    assert [page["kind"](line) for line in loop] == ["load", "float64", "bookkeeping"]
-    assert page["one_step"](loop) == (1, 1, 0, 1)
+    assert [page["kind"](line) for line in loop] == ["load"] * 2 + ["float64", "bookkeeping"]
+    assert page["one_step"](loop) == (2, 1, 0, 1)
     sass = """.L_x_2:
         /*0010*/                   LDG.E.SYS R1, [R2] ;
         /*0020*/              @!P0 LDG.E R3, desc[UR4][R2.64] ;

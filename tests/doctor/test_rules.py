@@ -223,6 +223,7 @@ RESTING = (0, 0x1, 0x2, 0x4, 0x8, 0x10, 0x100, 0x1 | 0x8, 0x4 | 0x2 | 0x100)
         ("healthy-nvidia", {"nvml": {"devices": [FULL]}}, []),
         ("healthy-nvidia", names("00000000:65:00.0", "00000000:01:00.0"), []),
         ("healthy-amd", {"kernel": {"gfx": ["gfx1036", "gfx1100"]}}, []),
+        ("healthy-amd", gpu("amd", *["0x744c"] * 2, driver="amdgpu") | {"kernel": {"gfx": ["gfx1100"] * 2}}, []),
         *(("macos-too-old", system(macos=macos), ["no-metal"]) for macos in ("14.0", "15.5", "26.3.1", "10.16")),
         ("no-gpu", {}, ["no-gpu"]),
         ("no-gpu", system(commands=["sbatch"]), ["cluster-node-without-gpu"]),

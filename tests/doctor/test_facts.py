@@ -43,8 +43,13 @@ def test_a_machine_that_nvidias_open_module_runs(machine):
 
 CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 01:44:30 UTC 2024\nGCC version: 11"
 XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+LINES = f"kernel: [ 12.5] {XID}\nNov 21 lucy kernel: [13.0] usb 1-1\n"
+LONG = "h kernel: NVRM: old\n" + "h kernel: usb\n" * 200_000 + "h kernel: NVRM: new\n"
 NODES = "sys/class/kfd/kfd/topology/nodes"
+GFX = {f"{NODES}/{n}/properties": f"x 0\ngfx_target_version {v}\n" for n, v in enumerate((0, 90010, 110000))}
+GFX |= {f"{NODES}/3/properties": b"\xff\x00gfx_target_version x\n"}
 MODULES = f"lib/modules/{platform.release()}"
+PLACES = ("updates/dkms/nvidia.ko.zst", "updates/dkms/nvidia-current.ko.xz", "kernel/nvidia-580/nvidia.ko")
 SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
 MICROSOFT = "Linux version 5.15.167.4-microsoft-standard-WSL2 (root@f9c826d3017f) (gcc 11.2.0)"
 TEGRA = b"nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0"
@@ -56,35 +61,11 @@ TEGRA = b"nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0"
     [
         ({"proc/driver/nvidia/version": CLOSED}, "kernel", {"version": "550.54.14", "open_module": False}),
         ({"sys/module/nvidia/version": "470.256.02\n"}, "kernel", {"version": "470.256.02", "open_module": None}),
-        (
-            {
-                f"{NODES}/{n}/properties": f"x 0\ngfx_target_version {v}\nvendor_id 4098\n"
-                for n, v in enumerate((0, 90010, 110000))
-            }
-            | {f"{NODES}/3/properties": b"\xff\x00gfx_target_version x\n"},
-            "kernel",
-            {"gfx": ("gfx90a", "gfx1100")},
-        ),
-        *(
-            ({f"{MODULES}/{place}": ""}, "kernel", {"on_disk": f"/{MODULES}/{place}"})
-            for place in (
-                "updates/dkms/nvidia.ko.zst",
-                "updates/dkms/nvidia-current.ko.xz",
-                "kernel/nvidia-580/nvidia.ko",
-                "weak-updates/nvidia/nvidia.ko",
-            )
-        ),
+        (GFX, "kernel", {"gfx": ("gfx90a", "gfx1100")}),
+        *(({f"{MODULES}/{place}": ""}, "kernel", {"on_disk": f"/{MODULES}/{place}"}) for place in PLACES),
         ({"lib/modules/1.2.3/nvidia.ko": "", f"{MODULES}/extra/nvidiafb.ko": ""}, "kernel", {"on_disk": None}),
-        (
-            {"var/log/kern.log": f"Nov 21 10:00:01 lucy kernel: [ 12.5] {XID}\nNov 21 lucy kernel: [13.0] usb 1-1\n"},
-            "kernel",
-            {"log": (f"[ 12.5] {XID}",)},
-        ),
-        (
-            {"var/log/kern.log": "h kernel: NVRM: old\n" + "h kernel: usb\n" * 200_000 + "h kernel: NVRM: new\n"},
-            "kernel",
-            {"log": ("NVRM: new",)},
-        ),
+        ({"var/log/kern.log": f"Nov 21 10:00:01 lucy {LINES}"}, "kernel", {"log": (f"[ 12.5] {XID}",)}),
+        ({"var/log/kern.log": LONG}, "kernel", {"log": ("NVRM: new",)}),
         ({SECURE_BOOT: b"\6\0\0\0\1"}, "system", {"secure_boot": True}),
         ({SECURE_BOOT: b"\6\0\0\0\0"}, "system", {"secure_boot": False}),
         ({SECURE_BOOT: b""}, "system", {"secure_boot": False}),
@@ -105,15 +86,17 @@ def test_what_files_tell(machine, files, part, expected):
 
 
 @linux
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        ("KUBERNETES_SERVICE_HOST", "kubernetes"),
-        ("APPTAINER_CONTAINER", "apptainer"),
-        ("SINGULARITY_CONTAINER", "apptainer"),
-    ],
-)
-def test_containers_that_a_variable_tells_of(machine, name, kind):
+def test_device_files(machine):
+    names = ["/dev/dxg", "/dev/kfd", "/dev/nvhost-gpu", "/dev/nvmap"]
+    for name in names:
+        machine.file(name[1:])
+    assert sorted(node.path for node in look(machine).nodes) == names
+
+
+@linux
+@pytest.mark.parametrize("name", ["KUBERNETES_SERVICE_HOST", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"])
+def test_containers_that_a_variable_tells_of(machine, name):
+    kind = "kubernetes" if name.startswith("KUBERNETES") else "apptainer"
     assert look(machine, {name: "x"}).system.container == kind
 
 

@@ -1,15 +1,19 @@
 """The script that fits on several devices, as a reader launches it."""
 
 import json
+import os
 import runpy
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-from pages import EXAMPLES
+import torch.distributed as dist
 
 from firstlight.imaging.processes import VARIABLES
 
-SCRIPT = EXAMPLES / "4_imaging" / "distributed_fit.py"
+SCRIPT = Path(__file__).parents[2] / "examples" / "4_imaging" / "distributed_fit.py"
+SMALL = ["--npix=64", "--channels=3", "--iterations=40"]
 
 
 @pytest.fixture
@@ -24,6 +28,33 @@ def script(monkeypatch):
         return runpy.run_path(str(SCRIPT), run_name="__main__")
 
     return run
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not dist.is_available(), reason="this PyTorch joins no processes")
+def test_two_processes_find_what_one_does(script, tmp_path, capsys):
+    script(*SMALL, "--json", tmp_path / "1.json")
+    assert "chi²" in capsys.readouterr().out
+    torchrun = [sys.executable, "-W", "error", "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*torchrun, SCRIPT, *SMALL, "--json", tmp_path / "2.json", "--checkpoint", tmp_path / "fit.pt"],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("chi²") == 1  # the first process speaks for all
+    assert done.stderr.count("λ of the gridded loss") == 1
+    one, two = (json.loads((tmp_path / f"{n}.json").read_text()) for n in (1, 2))
+    assert (one.pop("processes"), two.pop("processes")) == (1, 2)
+    assert two["start"] == pytest.approx(one["start"], rel=1e-10)
+    assert two["end"]["chi2"] == pytest.approx(one["end"]["chi2"], rel=1e-6)
+    assert two["end"]["flux"] == pytest.approx(one["end"]["flux"], rel=1e-6)
+    assert (two["iterations"], two["visibilities"]) == (one["iterations"], one["visibilities"])
+    # One process goes on from what two have left.
+    script(*SMALL[:2], "--iterations=45", "--json", tmp_path / "1.json", "--checkpoint", tmp_path / "fit.pt")
+    assert json.loads((tmp_path / "1.json").read_text())["iterations"] == 45
 
 
 def test_a_file_that_cannot_be_written_is_refused_at_once(script, tmp_path, capsys):

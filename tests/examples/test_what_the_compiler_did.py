@@ -139,12 +139,9 @@ def test_the_model_says_what_the_prose_says_of_it(page) -> None:
 
 def test_the_double_is_nearest_to_the_exact_sum(page) -> None:
     errors = page["errors"]
-    for at, length in enumerate(page["lengths"]):
-        assert length % 2 == 1
+    for at in range(len(page["lengths"])):
         assert errors["double_sum"][at] <= min(errors[way][at] for way in errors)
         assert errors["Kahan"][at] < 2 * errors["double_sum"][at]
-    for way in ("Kahan", "double_sum"):
-        assert max(errors[way]) < 2 * min(errors[way])
     assert errors["single_sum"][-1] > 8 * errors["single_sum"][0]
     assert page["better"] > 1
 

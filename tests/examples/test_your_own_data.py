@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from pages import EXAMPLES, judged
+from pages import judged
 
 from firstlight.imaging import Ring, fit, read_image, suggest_grid, write_uvfits
 from firstlight.imaging.npz import write_npz
@@ -20,6 +20,7 @@ from firstlight.imaging.skies import protoplanetary_disk
 from firstlight.imaging.tracks import alma_antennas
 
 PAGE = "4_imaging/09_your_own_data.py"
+SCRIPT = Path(__file__).parents[2] / "examples" / PAGE
 LINE = 'your_file = None  # or "my.uvfits", or "my.npz"'
 CENTRE = (201.5, -43.0)
 NINE = alma_antennas()[::5]
@@ -34,7 +35,7 @@ UVData.from_file(sys.argv[1]).write_uvfits(sys.argv[2])
 
 def run_on(file, folder, until="\n# Never\n"):
     """Run the page as a reader does who has changed its first line, in the folder of the file."""
-    text = (EXAMPLES / PAGE).read_text(encoding="utf-8").split(until)[0]
+    text = SCRIPT.read_text(encoding="utf-8").split(until)[0]
     assert text.count(LINE) == 1
     edited = folder / "page.py"
     edited.write_text(text.replace(LINE, f"your_file = {file!r}"), encoding="utf-8")

@@ -83,9 +83,11 @@ def test_a_healthy_machine_has_no_red_answer_and_no_problem(machine: str) -> Non
 @pytest.mark.parametrize(
     ("name", "changes", "question", "state", "named"),
     [
+        ("healthy-nvidia", {"torch": {"version": None}}, "wheel", False, "not installed"),
         ("healthy-nvidia", {"torch": {"cuda": None}}, "wheel", False, "2.13.0"),
         ("healthy-apple", {"torch": {"imported": None, "mps": None}}, "wheel", None, "2.13.0"),
         ("healthy-nvidia", VFIO, "driver", False, "vfio-pci"),
+        ("healthy-amd", {"gpus": [{"vendor": "amd"}]}, "driver", False, "no driver"),
         ("healthy-wsl", {"nvml": None, "cuda": None}, "driver", None, "Windows"),
         ("healthy-amd", {"nodes": [{"path": "/dev/dri/renderD128"}]}, "nodes", False, "/dev/kfd"),
         ("healthy-amd", {"nodes": [{"path": "/dev/kfd", "open": False}]}, "nodes", False, "/dev/kfd"),
@@ -95,6 +97,7 @@ def test_a_healthy_machine_has_no_red_answer_and_no_problem(machine: str) -> Non
         ("healthy-amd", {"kernel": {"gfx": ["gfx1100", "gfx1036"]}}, "code", True, "gfx1100"),
         ("healthy-nvidia", {"torch": {"archs": ["sm_50"]}}, "code", False, "8.9"),
         ("healthy-nvidia", {"torch": {"kernel": "wrong"}}, "torch", False, "wrong"),
+        ("healthy-nvidia", {"torch": {"kernel": None, "failed": "by signal 11"}}, "torch", False, "signal 11"),
         ("healthy-nvidia", {"torch": {"kernel": None, "imported": None, "failed": "hung"}}, "torch", False, "hung"),
         ("healthy-apple", {"torch": {"kernel": None, "kind": None}}, "torch", False, "no GPU"),
         ("healthy-nvidia", {"numba": {"ptx": "9.2", "needs": 13020}}, "ptx", True, "13.2"),
@@ -122,6 +125,15 @@ def test_a_slice_of_a_card_is_not_held_to_the_whole_cards_speed() -> None:
 def test_without_a_gpu_nothing_is_red_but_the_gpu() -> None:
     climbed = climb(Facts.of({"torch": {"version": "2.13.0+cpu"}}))
     assert [answer.question for answer in climbed if answer.state is False] == ["bus"]
+
+
+def test_a_gpu_that_pytorch_has_nothing_for_is_named() -> None:
+    facts = Facts.of({"gpus": [{"vendor": "intel", "device": "0x9a49", "driver": "i915"}]})
+    assert "Intel" in answers(facts)["bus"].words
+
+
+def test_without_a_gpu_a_missing_pytorch_does_not_lead() -> None:
+    assert causes(Facts.of({"torch": {"error": "ModuleNotFoundError: No module named 'torch'"}})) == ["no-gpu"]
 
 
 def test_of_two_makers_the_installed_pytorch_decides() -> None:

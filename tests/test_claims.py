@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -57,11 +56,3 @@ def test_true_claim_would_be_found_true(monkeypatch: pytest.MonkeyPatch) -> None
     assert [judged(name)[0] for name in ("gpu_add", "torch_matvec", "ten_products")] == ["cannot be"] * 3
     monkeypatch.setattr(claims, "spec", lambda name, what: 1000 * spec(name, what))
     assert [judged(name)[0] for name in ("gpu_add", "torch_matvec", "ten_products")] == ["true"] * 3
-
-
-def test_table_is_one_row_a_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    judged = [replace(row, judge=lambda: ("true", "`5`.")) for row in claims.ROWS]
-    monkeypatch.setattr(claims, "ROWS", judged)
-    lines = claims.table(claims.TEXTBOOK).splitlines()
-    assert len(lines) == 2 + sum(row.source == claims.TEXTBOOK for row in claims.ROWS)
-    assert {line.count("|") for line in lines} == {4}

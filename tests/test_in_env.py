@@ -2,8 +2,6 @@ from __future__ import annotations
 
 import ast
 import importlib.util
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -40,7 +38,7 @@ def in_env(tmp_path, monkeypatch):
     module.steps = []
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "run", lambda *command: module.steps.append(command))
-    monkeypatch.setattr(module, "fetch_from_npm", lambda python: module.steps.append(("katex", python)))
+    monkeypatch.setattr(module, "fetch_from_npm", lambda python: module.run("npm", python))
     monkeypatch.setattr(sys, "argv", ["in_env.py"])
     return module
 
@@ -70,26 +68,6 @@ def test_an_old_python_gets_as_far_as_the_message(tmp_path, monkeypatch):
     assert not in_env.ENV.exists()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("version", ["3.7", "3.8", "3.9", "3.10"])
-def test_a_real_old_python_says_so(version, tmp_path):
-    old = f"python{version}"
-    if not subprocess_works([old, "-c", ""]):
-        pytest.skip(f"no {old} here")
-    env = os.environ | {"FIRSTLIGHT_ENV": str(tmp_path / "env"), "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run([old, str(FILE)], env=env, capture_output=True, encoding="utf-8")
-    assert done.returncode == 1
-    assert done.stderr.startswith("firstlight: Python 3.11 or newer is needed")
-    assert done.stderr.count("\n") == 1
-
-
-def subprocess_works(command):
-    try:
-        return subprocess.run(command, capture_output=True).returncode == 0
-    except FileNotFoundError:
-        return False
-
-
 @pytest.mark.parametrize("missing", ["ensurepip", "venv"])
 def test_a_python_without_venv_is_told_what_to_install(in_env, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
@@ -101,9 +79,8 @@ def test_a_python_without_venv_is_told_what_to_install(in_env, monkeypatch, miss
 
 def test_a_fresh_machine_gets_an_environment_once(in_env):
     in_env.main()
-    python = in_env.BIN / "python"
-    assert [step[0] for step in in_env.steps[1:]] == [python, python, "katex", python]
-    assert in_env.steps[0][-1] == in_env.ENV
+    assert in_env.steps.pop(0)[1:] == ("-m", "venv", in_env.ENV)
+    assert {in_env.BIN / "python"} == {step[step[0] == "npm"] for step in in_env.steps}
     in_env.steps.clear()
     in_env.main()
     assert in_env.steps == []
@@ -120,26 +97,20 @@ def test_a_folder_of_someone_else_is_left_alone(in_env):
     assert in_env.steps == []
 
 
-def test_an_empty_folder_is_used(in_env):
+@pytest.mark.parametrize("stamp", ["unfinished", "", "0" * 64, None])
+def test_an_environment_that_is_cut_off_or_old_or_empty_is_made_anew(in_env, stamp):
     in_env.ENV.mkdir()
-    in_env.main()
-    assert in_env.steps
-
-
-@pytest.mark.parametrize("stamp", ["unfinished", "", "0" * 64])
-def test_an_environment_that_is_cut_off_or_old_is_made_anew(in_env, stamp):
-    in_env.ENV.mkdir()
-    in_env.STAMP.write_text(stamp, encoding="utf-8")
-    (in_env.ENV / "half-a-library").touch()
+    if stamp is not None:
+        in_env.STAMP.write_text(stamp, encoding="utf-8")
+        (in_env.ENV / "half-a-library").touch()
     in_env.main()
     assert in_env.steps
     assert not (in_env.ENV / "half-a-library").exists()
     assert in_env.STAMP.read_text(encoding="utf-8") == in_env.fingerprint()
 
 
-@pytest.mark.parametrize("failing", range(5))
 @pytest.mark.parametrize("stop", [SystemExit, KeyboardInterrupt])
-def test_a_step_that_fails_or_is_interrupted_does_not_count(in_env, monkeypatch, failing, stop):
+def test_a_step_that_fails_or_is_interrupted_does_not_count(in_env, monkeypatch, stop):
     note = in_env.run
 
     def run(*command):
@@ -147,14 +118,16 @@ def test_a_step_that_fails_or_is_interrupted_does_not_count(in_env, monkeypatch,
             raise stop
         note(*command)
 
-    with monkeypatch.context() as broken:
-        broken.setattr(in_env, "run", run)
-        broken.setattr(in_env, "fetch_from_npm", lambda python: run("katex", python))
+    for failing in range(3):
+        in_env.steps.clear()
+        monkeypatch.setattr(in_env, "run", run)
         with pytest.raises(stop):
             in_env.main()
+        assert len(in_env.steps) == failing
+    monkeypatch.setattr(in_env, "run", note)
     in_env.steps.clear()
     in_env.main()
-    assert len(in_env.steps) == 5, "all steps are taken again"
+    assert len(in_env.steps) > failing, "all steps are taken again"
 
 
 def test_an_interrupt_while_the_old_one_is_removed_leaves_a_folder_that_is_still_ours(in_env, monkeypatch):

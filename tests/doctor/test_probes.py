@@ -42,12 +42,6 @@ def test_the_cards_as_cuda_sees_them(driver):
     ]
 
 
-def test_a_context_that_is_refused_though_the_driver_starts(driver):
-    found = in_child("cuda", driver(context=46), LONG)
-    assert found["init"] == 0
-    assert [device["context"] for device in found["devices"]] == [46]
-
-
 def test_no_more_cards_are_described_than_a_reader_could_want(driver):
     assert len(in_child("cuda", driver(devices=100_000), LONG)["devices"]) == probes.MOST
 
@@ -80,16 +74,12 @@ def test_the_cards_as_nvml_sees_them(driver):
         ),
         ({"mig": 3, "mode": 3, "fabric": 2}, {"mig_instances": 3, "exclusive": True, "fabric": "in progress"}),
         ({"fabric": 3}, {"fabric": "completed"}),
+        ({"fabric": 200}, {"fabric": None}),  # from the future
     ],
 )
 def test_the_state_of_a_card(driver, setting, expected):
     (device,) = in_child("nvml", driver(**setting), LONG)["devices"]
-    assert expected.items() <= device.items()
-
-
-def test_an_answer_from_the_future_is_left_out(driver):
-    (device,) = in_child("nvml", driver(fabric=200), LONG)["devices"]
-    assert "fabric" not in device
+    assert {name: device.get(name) for name in expected} == expected
 
 
 def test_a_lost_card_is_told_beside_one_that_works(driver):
@@ -118,12 +108,6 @@ def test_a_probe_ends_by_itself_when_nobody_waits_for_it(driver):
 @pytest.mark.parametrize("probe", ["cuda", "nvml"])
 def test_a_driver_that_crashes_is_told(driver, probe):
     assert in_child(probe, driver(**{probe: "crash"}), LONG)["failed"].startswith("was killed by signal 11")
-
-
-def test_a_driver_that_ends_the_process_is_told(driver):
-    found = in_child("cuda", driver(cuda="exit"), LONG)
-    assert found["failed"] == "ended with 0: it said nothing"
-    assert found["version"] == 13000
 
 
 def test_what_a_driver_prints_is_not_taken_for_facts(driver):
@@ -242,12 +226,6 @@ def test_the_cause_behind_each_code_leads(driver, machine, monkeypatch, settings
     report = examine(collect(machine.nvidia().root, {**env, **plain}, fake_run))
     assert [finding.rule.code for finding in report.findings][:1] == [cause]
     assert report.text()
-
-
-def test_uvm_that_is_missing_leads(driver, machine):
-    (machine.nvidia().root / "dev/nvidia-uvm").unlink()
-    report = examine(collect(machine.root, driver(cuda=999), fake_run))
-    assert report.findings[0].rule.code == "uvm-missing"
 
 
 @pytest.mark.slow

@@ -1,26 +1,29 @@
-"""Run a page once, with little time for its measurements: for its own tests, and for what holds of every page."""
+"""Run a page once for all of its tests, and not at all while it is what it was when they were green."""
 
-import io
 import re
-import runpy
-from contextlib import redirect_stderr
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pytest
+from pages import EXAMPLES, running
 
-from firstlight import Bench
+from firstlight.kernels import ptx
 from firstlight.measure.imports import closure
 from firstlight.measure.runner import digest
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = ROOT / "examples"
+PAGES = Path(__file__).with_name("pages.py")
 
 
 def stands_on(tests: Path) -> str | None:
     """A digest of all that the tests of a page stand on; other tests have none."""
     named = re.findall('^PAGE = "(.+)"$', tests.read_text(encoding="utf-8"), re.MULTILINE)
-    scripts = [tests, Path(__file__), *(EXAMPLES / name for name in named), *sorted(EXAMPLES.glob("*/[a-z]*.py"))]
+    scripts = [
+        tests,
+        Path(__file__),
+        PAGES,
+        *(EXAMPLES / name for name in named),
+        *sorted(EXAMPLES.glob("*/[a-z]*.py")),
+    ]
     sources = [script.read_text(encoding="utf-8") for script in scripts]
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     return digest(repr([pins, *sources, *map(closure, sources)])) if named else None
@@ -46,15 +49,22 @@ def noted(request):
 
 @pytest.fixture(scope="module")
 def page(request, tmp_path_factory):
-    """What the page that the module names as PAGE has defined when it has run from its first line to its last."""
-    folder, said = tmp_path_factory.mktemp("page"), io.StringIO()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(plt, "show", lambda: None)
-        patch.setattr(Bench.__init__, "__defaults__", (0.4,))
-        with redirect_stderr(said):
-            defined = runpy.run_path(str(EXAMPLES / request.module.PAGE))
-        assert said.getvalue() == ""
-        assert list(folder.iterdir()) == []  # a script leaves nothing behind
+    """What the page that the module names as PAGE has defined when it has run."""
+    with running(request.module.PAGE, tmp_path_factory.mktemp("page")) as defined:
         yield defined
-        plt.close("all")
+
+
+@pytest.fixture(params=[(9, 0), pytest.param((7, 5), marks=pytest.mark.slow)], ids=["9.0", "7.5"])
+def compiled(request):
+    """Compile a kernel of a page for a card; as on all pages, without doubles and spills."""
+
+    def compiled(kernel, types):
+        try:
+            code = ptx.compile(kernel, types, request.param)
+        except ptx.NoCompilerError as missing:
+            pytest.skip(str(missing))
+        assert not [name for name in code.mix if "f64" in name]
+        assert not code.spill_bytes
+        return code
+
+    return compiled

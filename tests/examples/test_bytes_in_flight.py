@@ -4,9 +4,9 @@ import re
 
 import numpy as np
 import pytest
-from answers import judge
+from pages import judged
 
-from firstlight.kernels import ptx, trace
+from firstlight.kernels import trace
 
 PAGE = "3_kernels/08_bytes_in_flight.py"
 
@@ -26,26 +26,6 @@ def test_a_linked_table_is_one_cycle_through_all_lines(page, lines) -> None:
     assert at[0] == 0
 
 
-def test_chains_walk_apart_and_all_of_them_walk(page) -> None:
-    after = page["small"]
-    together = 8 * np.arange(5)
-    page["walk"](after, together, 13)
-    for chain in range(5):
-        alone = np.array([8 * chain])
-        page["walk"](after, alone, 13)
-        assert alone[0] == together[chain]
-
-
-def test_each_row_of_chains_visits_as_many_lines(page) -> None:
-    for chains in page["CHAINS"]:
-        assert page["bench"][f"chains: {chains}"].bytes == 64 * page["steps"]
-        assert page["steps"] % chains == 0
-
-
-def test_the_table_fits_in_no_cache(page) -> None:
-    assert page["after"].nbytes >= min(4 * page["largest"], 64 * 2**22)
-
-
 # -- The kernels -------------------------------------------------------------------------------------------------------
 
 
@@ -60,38 +40,18 @@ def test_every_element_is_copied_once_whatever_the_grid(page, name) -> None:
             assert made.counts("store", "global").sum() == size
 
 
-@pytest.mark.parametrize("cc", [(9, 0), pytest.param((7, 5), marks=pytest.mark.slow)], ids=["9.0", "7.5"])
-def test_loads_first_has_its_loads_before_its_stores_and_in_turn_has_not(page, cc) -> None:
+def test_loads_first_has_its_loads_before_its_stores_and_in_turn_has_not(page, compiled) -> None:
     begins = {"four_in_turn": "LSLSLSLS", "loads_first(1)": "LS", "loads_first(2)": "LLSS"}
     begins |= {"loads_first(4)": "LLLLSSSS", "loads_first(8)": "LLLLLLLLSSSSSSSS"}
-    made = {}
+    made = {name: compiled(page["kernels"][name], page["TYPES"]) for name in begins}
     for name, expected in begins.items():
-        try:
-            made[name] = ptx.compile(page["kernels"][name], page["TYPES"], cc)
-        except ptx.NoCompilerError:
-            pytest.skip("NVIDIA's compiler is not installed")
-        machine_code = made[name].sass if "4" in name and cc == (7, 5) else None
-        for text in filter(None, (made[name].text, machine_code)):
+        for text in filter(None, (made[name].text, made[name].sass if "4" in name else None)):
             found = re.findall(r"\b(?:(LD|ST)G\b|(ld|st)\.global)", text)
             assert "".join((a or b)[0].upper() for a, b in found).startswith(expected), name
-        assert made[name].spill_bytes in (0, None)
-        assert made[name].mix["ld.local.f32"] == 0
     assert made["four_in_turn"].mix == made["loads_first(4)"].mix
-    if cc == (9, 0) and made["loads_first(8)"].registers:
-        assert 32 < made["loads_first(8)"].registers <= 40
 
 
 # -- The model ---------------------------------------------------------------------------------------------------------
-
-
-def test_predictions_of_the_prose(page) -> None:
-    part_of_places = {
-        card: page["bytes_a_clock"](card) * page["LATENCY"] / 2 / 4 / limits[1]
-        for card, limits in page["CARDS"].items()
-    }
-    assert part_of_places["V100 SXM2"] < part_of_places["H100 SXM"] < part_of_places["H200"] < 1
-    assert 2 * part_of_places["H200"] > 1  # a kernel that only reads
-    assert page["quarter"] == 3
 
 
 def test_the_model_depends_on_bytes_in_flight_alone(page) -> None:
@@ -118,12 +78,6 @@ def test_occupancies_are_those_of_nvidias_calculator(page) -> None:
         assert page["occupancy"](card, *block) == expected, (card, block)
 
 
-def test_the_same_copy_is_timed_in_several_ways(page) -> None:
-    for label in ("NumPy", "Numba-CPU", "torch"):
-        assert page["bench"][label].bytes == 2 * page["x"].nbytes
-    assert np.array_equal(page["t_out"].cpu().numpy(), page["x"])
-
-
 # -- The exercise ------------------------------------------------------------------------------------------------------
 
 
@@ -135,17 +89,8 @@ WRONG = {
     "bytes": (lambda b, c, t: b * c / t, "load"),
     "warps": (lambda b, c, t: 32 * b * c / (8 * t), "is 3, not"),
     "nearest": (lambda b, c, t: round(b * c / (8 * t)), "is 1, not 0"),
-    "not a number": (lambda b, c, t: float("nan"), "is 3, not nan"),
-    "raises": (lambda b, c, t: 1 / 0, "ZeroDivisionError"),
-    "no number": (lambda b, c, t: "three", "ValueError"),
-    "nothing": (lambda b, c, t: None, "TypeError"),
-    "no function": (3, "function"),
+    "the start": ("loads", "load"),
 }
 
 
-def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
-    judge(
-        page["check"],
-        [page["loads_solution"], lambda b, clocks, threads: np.ceil(b / 2 * clocks / threads / 4)],
-        WRONG | {"the start": (page["loads"], "load")},
-    )
+test_answers = judged(["loads_solution", lambda b, clocks, threads: np.ceil(b / 2 * clocks / threads / 4)], WRONG)

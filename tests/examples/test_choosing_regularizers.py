@@ -3,19 +3,14 @@
 import numpy as np
 import pytest
 import torch
-from answers import judge
+from pages import judged
 
 PAGE = "4_imaging/04_choosing_regularizers.py"
-
-
-def test_the_averages_are_right_enough(page):
-    assert page["of_truth"] == pytest.approx(1, abs=3 * len(page["averages"].index) ** -0.5)
 
 
 def test_every_fold_has_the_same_cells_as_the_data(page):
     """Nine channels for each λ: four folds, four of the dartboard, and all data, which test themselves."""
     k, cells = page["k"], page["averages"].mask
-    assert page["train"].nchan * 6 == page["fits"]
     for first in (0, k):
         for fold in range(first, first + k):
             train, test = page["train"].mask[fold], page["test"].mask[fold]
@@ -25,21 +20,9 @@ def test_every_fold_has_the_same_cells_as_the_data(page):
     assert torch.equal(page["test"].mask[-1], cells[0])
 
 
-def test_each_lambda_goes_to_its_own_channels(page):
-    strengths = page["tv"]["tv"][0].reshape(6, -1)
-    assert (strengths == page["lambdas"][:, None]).all()
-
-
 def test_the_score_of_all_data_is_what_the_fit_calls_chi_squared(page):
     reached = page["found"].chi2[-1].reshape(6, -1)[:, -1]
     assert page["whole"][:, -1] == pytest.approx(reached, rel=0.01)
-
-
-def test_strong_priors_have_arrived_and_weak_ones_have_not(page):
-    k = page["k"]
-    half_way, whole = (page[name][:, :k].mean(1) for name in ("half_way", "whole"))
-    assert whole[-2:] == pytest.approx(half_way[-2:], rel=0.02)
-    assert whole[0] > 1.5 * half_way[0]
 
 
 def test_a_few_cells_in_the_middle_make_the_score(page):
@@ -63,14 +46,6 @@ def test_the_whole_plane_asks_for_too_much_and_the_outer_cells_for_less(page):
     assert error[page["best"]] == pytest.approx(error.min(), rel=0.05)
 
 
-def test_the_score_is_flat_where_the_page_says_so(page):
-    """From 0.003 to 0.01 it changes by less than the standard error of either."""
-    k, outer = page["k"], page["outer"]
-    for part in (slice(k), slice(k, 2 * k)):
-        change = abs(outer[4, part].mean() - outer[3, part].mean())
-        assert change < outer[3:5, part].std(1, ddof=1).min() / k**0.5
-
-
 def test_too_little_adds_flux_and_too_much_takes_what_the_prior_counts(page):
     true = float(page["truth"].max())
     flux = {name: page["flux"](images) for name, images in page["images"].items()}
@@ -83,35 +58,11 @@ def test_too_little_adds_flux_and_too_much_takes_what_the_prior_counts(page):
     assert sum(values.min() < 0.25 for values in flux.values()) == 3
 
 
-def test_the_tutorials_lambda_does_next_to_nothing_here(page):
-    tutorial, none = page["many"][18:]
-    far = (page["truth"] - none).norm()
-    assert (tutorial - none).norm() < 0.2 * far
-    assert 0.9 < page["fidelity"](tutorial) / page["fidelity"](none) < 1
-
-
 def test_prices_scale_as_sums_over_pixels_do(page):
     """Half the pixel width has four times the pixels, and half the step from one to the next."""
     for name, times in {"sparsity": 4, "entropy": 4, "tv": 2, "tsv": 1}.items():
         fine = page["PRIORS"][name](page["fine"][None]).item()
         assert fine / page["of_true"][name] == pytest.approx(times, rel=0.12)
-
-
-def test_the_fit_to_all_visibilities_is_no_worse(page):
-    final = page["fidelity"](page["final"].image.cpu().double())[0]
-    assert final < 1.02 * page["fidelity"](page["full"])[page["best"]]
-    assert "converted" in page["final"].notes[0]
-
-
-def test_threads_are_given_back(page):
-    assert torch.get_num_threads() == page["threads"]
-
-
-def by_a_loop(lambdas, scores):
-    table = {lam: row for lam, row in zip(lambdas, scores, strict=True) if not np.isnan(row).any()}
-    best = min(table, key=lambda lam: np.mean(table[lam]))
-    error = np.sqrt(np.var(table[best], ddof=1) / len(table[best]))
-    return max(lam for lam, row in table.items() if np.mean(row) <= np.mean(table[best]) + error)
 
 
 def rule(mean=np.mean, axis=1, spread=None, pick=max, clean=True):
@@ -143,11 +94,7 @@ WRONG = [
     (rule(pick=lambda found: found[-1]), "order"),
     (rule(mean=np.nanmean, clean=False), "NaN"),
     (errors_of_each, "each"),
-    (lambda lambdas, scores: lambdas[np.argmin(scores.mean(1))], "worse"),
-    (lambda lambdas, scores: None, "raised"),
-    (lambda lambdas, scores: 1 / 0, "ZeroDivisionError"),
 ]
 
 
-def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
-    judge(page["check"], [page["strongest_solution"], by_a_loop], WRONG)
+test_answers = judged(["strongest_solution", rule()], WRONG)

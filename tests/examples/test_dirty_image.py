@@ -3,18 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from answers import judge
+from pages import judged
 
-from firstlight.imaging import DirtyImager, fit_beam
+from firstlight.imaging import DirtyImager
 from firstlight.imaging.waves import by_direct_sum
 from firstlight.kernels import blocks_for, cuda
 
 PAGE = "4_imaging/02_dirty_image.py"
-
-
-def test_the_dirty_image_is_the_sky_convolved_with_the_beam(page):
-    assert page["identity"] < 1e-9
-    assert np.abs(page["image"]).max() > 0.5  # of points that are there
 
 
 def test_weights_trade_resolution_for_noise(page):
@@ -24,21 +19,6 @@ def test_weights_trade_resolution_for_noise(page):
     assert areas[0] > 2 * areas[-1]
     assert noises == sorted(noises)
     assert noises[0] == pytest.approx(page["weight"].sum() ** -0.5, rel=0.05)
-
-
-def test_robust_half_is_cheap(page):
-    """Closer to natural in its noise than to uniform, and closer to uniform in its beam."""
-    natural, half, uniform = (page["rms"][name] for name in page["HOW"])
-    assert half - natural < 0.3 * (uniform - natural)
-    natural, half, uniform = (page["fitted"][name].major for name in page["HOW"])
-    assert natural - half > 0.5 * (natural - uniform)
-
-
-def test_the_exercise_tells_the_noise_that_was_seen(page):
-    for name, how in page["HOW"].items():
-        *_, used = next(page["imager"].weighted(0, *how, None))
-        told = page["image_noise_solution"](page["weight"], used)
-        assert told == pytest.approx(page["rms"][name], rel=0.05), name
 
 
 def test_flux_is_missing_in_a_bowl_in_every_weighting(page):
@@ -75,11 +55,6 @@ def test_the_kernel_adds_to_what_is_there_and_wraps_around(page, count):
         np.testing.assert_array_equal(grid.copy_to_host(), expected)
 
 
-def test_data_ordered_by_baseline_queue(page):
-    assert page["queue"]["time"] < 2
-    assert page["queue"]["baseline"] > 10
-
-
 def test_the_direct_sum_is_the_package_s_and_does_not_depend_on_its_pieces(page):
     few = slice(0, 997, 3)
     some = [x[few] for x in page["columns"]]
@@ -110,21 +85,6 @@ def test_only_the_nufft_is_below_the_noise(page):
     assert error["direct"] < 1e-12
 
 
-def test_every_way_was_timed_beside_its_error(page):
-    assert {timing.label for timing in page["bench"].timings} == set(page["error"])
-
-
-def test_uniform_weights_move_towards_natural_in_a_wider_image(page):
-    """The page says so where it stops being true."""
-    measured = [page[name] for name in ("u", "v", "weight", "data")]
-    beams = []
-    for npix in (90, 360):
-        coords = type(page["coords"])(page["coords"].cell_size, npix)
-        imager = DirtyImager(coords, *measured[:3], measured[3].real, measured[3].imag, eps=1e-4)
-        beams.append(fit_beam(imager.get_dirty_beam("uniform")[0], coords.cell_size).area)
-    assert beams[1] > 1.05 * beams[0]
-
-
 def noise_by_loop(weight, used):
     variance = sum(b**2 / a for a, b in zip(weight, used, strict=True) if b > 0)
     return torch.tensor(variance).sqrt() / used.sum()
@@ -138,11 +98,8 @@ WRONG = [
     (lambda weight, used: np.sqrt(np.sum(used**2 / weight)), "squares|7 times"),
     (lambda weight, used: 1 / np.sqrt(weight.sum()), "sqrt(weight)"),
     (lambda weight, used: np.sqrt(np.sum(used**2 / weight)) / used.sum(), "flagged"),
-    (lambda weight, used: None, "TypeError"),
-    (lambda weight, used: 1 / 0, "ZeroDivisionError"),
     (lambda weight, used: used / weight, "no number"),
 ]
 
 
-def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
-    judge(page["check"], [page["image_noise_solution"], noise_by_loop], WRONG)
+test_answers = judged(["image_noise_solution", noise_by_loop], WRONG)

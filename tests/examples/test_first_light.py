@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from answers import judge
+from pages import judged
 
 PAGE = "4_imaging/03_first_light.py"
 
@@ -27,12 +27,6 @@ def test_residuals_are_noise_without_cells_only(page):
     assert np.abs(page["over"]).max() > 10
 
 
-def test_residuals_of_nothing_are_the_natural_dirty_image(page):
-    """Of the noise alone they would scatter by 1; of a source of 0.25 Jy they are far above."""
-    zero = page["left_over"](np.zeros_like(page["seen"].data))
-    assert np.abs(zero).max() > 1000
-
-
 def test_fidelity_of_the_truth_is_perfect_and_of_nothing_is_one(page):
     assert page["fidelity"](page["truth"]) == 0
     assert page["fidelity"](torch.zeros_like(page["truth"])) == pytest.approx(1)
@@ -51,17 +45,12 @@ WRONG = [
     (lambda image, cell: image.sum() * cell**2, "shape"),
     (lambda image, cell: np.abs(image).sum((1, 2)) * cell**2, "below zero"),
     (lambda image, cell: image.max((1, 2)) * cell**2, "of its own"),
-    (lambda image, cell: None, "raised|shape"),
-    (lambda image, cell: 1 / 0, "ZeroDivisionError"),
 ]
 
 
-def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
-    judge(
-        page["check"],
-        [page["flux_solution"], lambda image, cell: [float(np.sum(channel)) * cell**2 for channel in image]],
-        WRONG,
-    )
+test_answers = judged(
+    ["flux_solution", lambda image, cell: [float(np.sum(channel)) * cell**2 for channel in image]], WRONG
+)
 
 
 def test_a_reference_saves_the_digits_that_float32_has_not(page):

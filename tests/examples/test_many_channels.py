@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from answers import judge
+from pages import judged
 from torch.utils._python_dispatch import TorchDispatchMode
 
 PAGE = "4_imaging/06_many_channels.py"
@@ -37,11 +37,6 @@ def test_gas_that_moves_away_has_the_lower_frequency(page):
     assert page["away"][moving_away].min() > 1.5
 
 
-def test_each_channel_has_its_own_baselines(page):
-    seen = page["seen"]
-    np.testing.assert_allclose(seen.uu[-1] / seen.uu[0], page["frequency"][-1] / page["frequency"][0])
-
-
 def test_shared_baselines_stretch_and_a_shared_kernel_is_worse(page):
     excess = {apart: np.subtract(chi2[1:], chi2[0]) for apart, chi2 in page["sharing"].items()}
     assert abs(excess[1e-5]).max() < 1e-4
@@ -58,22 +53,12 @@ def test_the_cube_fits_every_channel(page):
     assert page["off"](page["truth"]) == [0] * page["nchan"]
 
 
-def test_groups_give_the_same_images(page):
-    assert page["apart"] < 1e-4
-
-
 def test_the_groups_fit_and_the_whole_does_not(page):
     assert not page["big"].fits
     assert page["card"](page["most"]).fits
     assert not page["card"](page["most"] + 1).fits
     assert page["card"](200 // page["groups"]).fits
     assert page["card"](page["most"] + 1, shared=True).fits
-
-
-def test_a_gpu_is_filled_by_few_large_or_many_small_images(page):
-    free = {side: page["starts"] * page["c"] / page["work_on_gpu"](side) for side in (96, 1024)}
-    assert free[96] > 100
-    assert free[1024] < 10
 
 
 def test_coupling_helps_the_faintest_a_little_and_smears_when_strong(page):
@@ -102,13 +87,6 @@ def test_moments_of_a_line_at_one_velocity(page):
     assert total[0, 1] == 4 * page["width"]
     assert mean[0, 1] == pytest.approx(page["velocity"][2])
     assert mean[0, 0].isnan()
-
-
-def test_the_file_has_the_velocities_and_the_flux(page):
-    np.testing.assert_allclose(page["read_back"], page["velocity"], atol=1e-6)
-    flux = page["cube"].sum() * page["coords"].cell_size ** 2
-    assert page["values"].sum() == pytest.approx(float(flux))
-    assert page["header"]["SPECSYS"] == "LSRK"
 
 
 def right(cube, frequency, rest, clip):
@@ -148,10 +126,7 @@ WRONG = [
     (changed(lambda v, s: (v, np.hypot(v, s))), "about v"),
     (changed(lambda v, s: (v, 1e3 * s)), "about v"),
     (changed(lambda v, s: (v,)), "ValueError"),
-    (lambda *arguments: None, "TypeError"),
-    (lambda *arguments: 1 / 0, "ZeroDivisionError"),
 ]
 
 
-def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
-    judge(page["check"], [page["mean_and_width_solution"], right], WRONG)
+test_answers = judged(["mean_and_width_solution", right], WRONG)

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from answers import judge
+from pages import judged
 
 PAGE = "4_imaging/07_off_the_grid.py"
 
@@ -18,20 +18,12 @@ def test_cells_get_worse_with_the_data_and_the_exact_form_does_not(page):
 
 
 def test_nights_repeat_the_tracks_with_other_noise(page):
-    u, v, data, weight = page["observed"](250_000)
+    u, _, data, weight = page["observed"](250_000)
     night = page["night"].data.size
     np.testing.assert_array_equal(u[:1000], u[night : night + 1000])
     assert np.abs(data[:1000] - data[night : night + 1000]).min() > 0
     rest = data[:night] - page["night"].data[0]
     assert np.mean(weight[:night] * np.abs(rest) ** 2) / 2 == pytest.approx(1, abs=0.02)
-    assert len(u) == len(v) == len(weight) == 250_000
-
-
-@pytest.mark.parametrize("count", [1, 299, 10_000, 100_001])
-def test_as_many_visibilities_as_asked_for(page, count):
-    sizes = {len(part) for part in page["observed"](count)}
-    assert max(sizes) == min(sizes)
-    assert count <= max(sizes) <= 1.01 * count
 
 
 def test_angles_come_back_and_with_them_the_image(page):
@@ -59,22 +51,12 @@ def test_the_line_is_a_parabola_through_the_truth(page):
         assert right.min() == pytest.approx(1, abs=0.05)
 
 
-def test_the_sliders_fit_onto_a_page(page):
-    assert len(page["Sliders"](page["ways"], page["levels"], "here")._repr_html_()) < 60_000
-
-
 WRONG = [
     (lambda w, r, at: np.sum(w[at] * np.abs(r[at]) ** 2), "times more"),
     (lambda w, r, at: np.mean(w[at] * np.abs(r[at]) ** 2), "sum"),
     (lambda w, r, at: np.sum(w[at] * np.abs(r[at])) * len(w) / len(at), "sum"),
     (lambda w, r, at: np.sum(w[at] * np.abs(r[at]) ** 2) * w.sum() / w[at].sum(), "numbers"),
-    (lambda w, r, at: 1 / 0, "ZeroDivisionError"),
-    (lambda w, r, at: None, "TypeError"),
-    (lambda w, r, at: float("nan"), "sum"),
 ]
 
 
-def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
-    judge(
-        page["check"], [page["estimate_solution"], lambda w, r, at: len(w) * np.mean(w[at] * np.abs(r[at]) ** 2)], WRONG
-    )
+test_answers = judged(["estimate_solution", lambda w, r, at: len(w) * np.mean(w[at] * np.abs(r[at]) ** 2)], WRONG)

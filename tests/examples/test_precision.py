@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from answers import judge
+from pages import judged
 
 PAGE = "2_devices/09_precision.py"
 
@@ -21,11 +21,10 @@ def named(rule):
     return lambda error, largest, cancels: str(rule(error, largest, cancels) or "").removeprefix("torch.") or None
 
 
-RIGHT = {
-    "a dtype": cheapest,
-    "its name": named(cheapest),
-    "half an eps": lambda error, largest, cancels: cheapest(2 * error, largest, cancels),
-}
+def of_half_an_eps(error, largest, cancels):
+    return cheapest(2 * error, largest, cancels)
+
+
 WRONG = {
     "never narrow": (lambda *_: "float32", "eps with the error"),
     "always wide": (lambda *_: "float64", "eps with the error"),
@@ -40,17 +39,14 @@ WRONG = {
     ),
     "at least float64": (lambda *a: cheapest(*a) or torch.float64, "None"),
     "only float32 ends early": (lambda e, largest, cancels: cheapest(e, min(largest, 1e30), cancels), "quasar"),
-    "raises": (lambda error, largest, cancels: error / 0, "ZeroDivisionError"),
-    "other arguments": (lambda error: "float32", "TypeError"),
-    "no function": ("float32", "TypeError"),
     "a number": (lambda *_: 16, "a format"),
     "tf32": (lambda *_: "tf32", "a format"),
     "an array": (lambda *_: np.ones(2), "a format"),
+    "the start": ("choose", "None"),
 }
 
 
-def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
-    judge(page["check"], [page["choose_solution"], *RIGHT.values()], WRONG | {"the start": (page["choose"], "None")})
+test_answers = judged(["choose_solution", cheapest, named(cheapest), of_half_an_eps], WRONG)
 
 
 def test_the_rule_bounds_what_the_trial_finds(page) -> None:
@@ -71,19 +67,12 @@ def test_the_emulation_rounds_as_pytorch_does(page, bits, dtype) -> None:
     assert torch.equal(keep(keep(halfway, bits), bits), keep(halfway, bits))
 
 
-def test_tf32_has_the_range_of_float32(page) -> None:
-    x = torch.tensor([1e38, 1e-37, -1e30])
-    assert torch.allclose(page["keep"](x, 10), x, rtol=2**-11, atol=0)
-
-
 def test_errors_are_as_predicted(page) -> None:
     error, predicted = page["error"], page["predicted"]
     assert page["per_rounding"] == pytest.approx(0.213, abs=0.002)
     for name in ("tf32", "float16", "bfloat16"):
         assert error[name] == pytest.approx(predicted[name], rel=0.1)
-    for name in ("float32", "float64"):
-        assert 0 < error[name] < predicted[name]
-    assert error["float64"] < error["float32"] < error["tf32"] < error["float16"] < error["bfloat16"]
+    assert 0 < error["float64"] < error["float32"] < error["tf32"] < error["float16"] < error["bfloat16"]
 
 
 def test_16_bit_products_are_summed_in_float32(page) -> None:
@@ -93,41 +82,11 @@ def test_16_bit_products_are_summed_in_float32(page) -> None:
         assert product.item() == pytest.approx(10_001, rel=page["EPS"][name])
 
 
-def test_tf32_is_switched_off_again(page) -> None:
-    assert torch.get_float32_matmul_precision() == "highest"
-    x = torch.rand(7, 7)
-    page["tf32_matmul"](x, x, out := torch.empty(7, 7))
-    assert torch.get_float32_matmul_precision() == "highest"
-    assert torch.allclose(out, x @ x, atol=1e-2)
-
-
-def test_constants_are_what_the_page_says_of_them(page) -> None:
-    h = page["h"]
-    assert np.float32(299_792_458) == 299_792_448
-    assert np.spacing(np.float32(299_792_458)) == 32
-    for name in ("float32", "tf32", "float16", "bfloat16"):
-        assert page["rounded"](torch.tensor(h * h, dtype=torch.float64), name) == 0
-
-
-def test_long_chains_of_roundings_err_most(page) -> None:
-    rms = {way: np.sqrt(np.mean(off**2)) for way, off in page["missed"].items()}
-    worst = min(rms[way] for way in ("loop, rounded twice", "loop, fused"))
-    assert worst > 5 * max(rms["np.sum, in pairs"], rms["256 threads, fused"])
-    assert rms["float64, then round"] < 0.3 * page["EPS"]["float32"]
-    assert page["fused"] != 0
-
-
 @pytest.mark.parametrize("threads", [1, 32, 256])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 31), (2, 257), (5, 1000)])
 def test_the_order_of_a_gpu_adds_every_term_once(page, shape, threads) -> None:
     terms = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)  # whole numbers: no rounding
     assert np.array_equal(page["like_a_gpu"](terms, threads), terms.sum(axis=1))
-
-
-def test_a_variance_in_one_pass_comes_in_steps_of_eight(page) -> None:
-    x = page["pixels"]
-    assert (np.mean(x * x) - np.mean(x) ** 2) % 8 == 0
-    assert np.mean((x - np.mean(x)) ** 2) == pytest.approx(4, rel=0.05)
 
 
 def test_phases_follow_the_rule(page) -> None:
@@ -139,14 +98,3 @@ def test_phases_follow_the_rule(page) -> None:
         assert np.all((ratio > 0.6) & (ratio < 1.6))
     assert missed["turns in float64, then float32"].max() < 3e-7
     assert 1e5 < page["lost"] < 1e6
-
-
-def test_counting_stops_where_steps_become_two(page) -> None:
-    assert page["counts"] == {"bfloat16": 256, "float16": 2048, "float32": 5000}
-
-
-def test_the_models_are_the_ratios_of_the_cards(page) -> None:
-    h100, rtx = page["model"]("H100 SXM"), page["model"]("RTX 4090")
-    assert h100["float64"] == h100["float32"] == rtx["float32"] == rtx["tf32"] == 1
-    assert rtx["float64"] == pytest.approx(64)
-    assert h100["float16"] < h100["tf32"] < 0.2

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from pages import EXAMPLES
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*/[0-9][0-9]_*.py"))
 QUICKLY = """
 import runpy, sys

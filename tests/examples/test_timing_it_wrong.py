@@ -1,15 +1,15 @@
 """The six mistakes are those that they are called, and the check accepts what is right and tells what is wrong."""
 
-from answers import judge
+from pages import judged
 
 from firstlight.measure.possible import MISTAKES
+from firstlight.measure.specs import spec
 
 PAGE = "2_devices/03_timing_it_wrong.py"
 
 
-def floors(page, report):
+def floors(report):
     """The two floors of a report, in seconds."""
-    spec = page["spec"]
     memory = report.calls * (report.read + report.written) * report.size / spec(report.card, "bandwidth")
     return memory, report.calls * report.operations / spec(report.card, "fp32")
 
@@ -17,16 +17,13 @@ def floors(page, report):
 def answer(memory=1.0, arithmetic=1.0, change=lambda report: report):
     """A function that multiplies the floors by something wrong, or misreads the report."""
 
-    def make(page):
-        def what_forbids(report):
-            by_memory, by_arithmetic = floors(page, change(report))
-            if report.seconds < memory * by_memory:
-                return "memory"
-            return "arithmetic" if report.seconds < arithmetic * by_arithmetic else "nothing"
+    def what_forbids(report):
+        by_memory, by_arithmetic = floors(change(report))
+        if report.seconds < memory * by_memory:
+            return "memory"
+        return "arithmetic" if report.seconds < arithmetic * by_arithmetic else "nothing"
 
-        return what_forbids
-
-    return make
+    return what_forbids
 
 
 WRONG = {
@@ -37,31 +34,21 @@ WRONG = {
     "always float32": (answer(change=lambda r: r._replace(size=4)), "float16 sum"),
     "memory only": (answer(arithmetic=0), "product"),
     "one call": (answer(change=lambda r: r._replace(calls=1)), "ten sums"),
+    "a list": (lambda report: ["memory"], "memory"),
+    "true": (lambda report: True, "memory"),
+    "never": (lambda report: "nothing", "Hint"),
+    "the start": ("what_forbids", ""),
     "numbers, not bytes": (answer(change=lambda r: r._replace(size=1)), "copy"),
 }
 
 
-NO_ANSWER = [
-    (lambda report: None, "memory"),
-    (lambda report: True, "memory"),
-    (lambda report: ["memory"], "memory"),
-    (lambda: "memory", "TypeError"),
-    (lambda report: 1 / 0, "ZeroDivisionError"),
-    ("memory", "TypeError"),
-    (lambda report: "nothing", "Hint"),
-]
-
-
-def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
-    wrong = [(make(page), stops_at) for make, stops_at in WRONG.values()]
-    start = (page["what_forbids"], "")
-    judge(page["check"], [page["what_forbids_solution"], answer()(page)], [*wrong, *NO_ANSWER, start])
+test_answers = judged(["what_forbids_solution", answer()], WRONG)
 
 
 def test_none_of_the_five_is_near_a_floor_or_below_both(page) -> None:
     """Nobody is refused for a rounding, and there is one right name for each."""
     for report in page["five"]:
-        memory, arithmetic = floors(page, report)
+        memory, arithmetic = floors(report)
         assert not (report.seconds < memory and report.seconds < arithmetic)
         assert all(abs(report.seconds / floor - 1) > 0.005 for floor in (memory, arithmetic) if floor)
     assert sum(page["what_forbids_solution"](report) != "nothing" for report in page["five"]) == 3
@@ -81,40 +68,6 @@ def test_all_six_mistakes_are_made(page) -> None:
     assert [replay.mistake for replay in page["replays"]] == [*MISTAKES]
 
 
-def test_the_order_of_events_is_what_the_charts_say(page) -> None:
-    def queue(replay):
-        return [span for span in replay.spans if span.lane == "queue"]
-
-    calls = {"not_waiting": 1, "first_call": 3, "fresh_memory": 2}
-    for name, number in (calls | {"changing_work": 5, "not_checked": 10, "unequal_work": 10}).items():
-        assert len(queue(page[name])) == number
-    for name in ("changing_work", "not_checked"):
-        assert all(span.end <= page[name].clock[1] for span in queue(page[name]))
-    assert page["first_call"].clock[1] >= queue(page["first_call"])[0].end
-    assert queue(page["unequal_work"])[0].start >= page["unequal_work"].clock[1]
-
-
 def test_products_become_infinite_at_the_fourth_and_stay_so(page) -> None:
     assert page["finite"] == [True] * 3 + [False] * 7
     assert len(page["infinite"]) == 7
-
-
-def test_the_textbooks_own_matrices_overflow_at_the_fourth_too(page) -> None:
-    """A mean of m becomes one of side × m² or so; float32 ends at 2**128."""
-    for side in (10_000, page["side"]):
-        means = [0.5]
-        for _ in range(4):
-            means.append(side * means[-1] ** 2)
-        assert [mean < 2.0**128 for mean in means[1:]] == [True, True, True, False]
-
-
-def test_what_is_sorted_is_sorted_and_a_copy_leaves_it(page) -> None:
-    numbers = page["numbers"]
-    assert (numbers[1:] >= numbers[:-1]).all()
-    assert not (page["shuffled"][1:] >= page["shuffled"][:-1]).all()
-
-
-def test_few_numbers_fit_a_cache_and_many_do_not(page) -> None:
-    cache = page["here"].cache or 2**25
-    assert page["small"]["bytes"] < cache
-    assert page["moved"] > 4 * min(cache, 2**25)

@@ -1,25 +1,22 @@
 """The page's check accepts what is right and tells what is wrong; what it claims without a clock is so."""
 
-import difflib
-import inspect
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from answers import judge
+from pages import EXAMPLES, judged
 from torch import nn
 
 PAGE = "2_devices/12_training_a_cnn.py"
 
-RIGHT = {
-    "as it is": lambda load, compute, calls, c: (load + compute) / (load + calls * c),
-    "NumPy's float": lambda load, compute, calls, c: np.divide(load + compute, np.add(load, calls * c)),
-    "as a share": lambda load, compute, calls, c: 1 / ((load + calls * c) / (load + compute)),
-}
+
+def as_a_share(load, compute, calls, c):
+    return np.float64(1 / ((load + calls * c) / (load + compute)))
+
+
 WRONG = {
     "the network alone": (lambda load, compute, calls, c: compute / (calls * c), "loads"),
     "the CPU does not load": (lambda load, compute, calls, c: compute / (load + calls * c), "in both times"),
@@ -29,17 +26,12 @@ WRONG = {
     "the wrong way round": (lambda load, compute, calls, c: (load + calls * c) / (load + compute), "launches"),
     "one launch": (lambda load, compute, calls, c: (load + compute) / (load + c), "launches"),
     "the time": (lambda load, compute, calls, c: load + calls * c, "launches"),
-    "divides by zero": (lambda load, compute, calls, c: (load + compute) / load, "ZeroDivisionError"),
-    "not a number": (lambda *_: float("nan"), "launches"),
-    "a text": (lambda *_: "200", "not one number"),
     "an array": (lambda *_: np.ones(2), "not one number"),
-    "other arguments": (lambda load: load, "TypeError"),
-    "no function": (4.0, "TypeError"),
+    "the start": ("at_most", "None"),
 }
 
 
-def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
-    judge(page["check"], [page["at_most_solution"], *RIGHT.values()], WRONG | {"the start": (page["at_most"], "None")})
+test_answers = judged(["at_most_solution", as_a_share], WRONG)
 
 
 # -- The networks ------------------------------------------------------------------------------------------------------
@@ -54,19 +46,14 @@ def the_course_writes() -> nn.Sequential:
     return nn.Sequential(*first, *second, *last)
 
 
-def test_the_network_is_the_course_s(page) -> None:
-    ours, theirs = page["cnn"](page["course"], 64), the_course_writes()
-    assert [str(layer) for layer in ours] == [str(layer) for layer in theirs]
-    assert sum(weight.numel() for weight in ours.parameters()) == 30_422
-    assert theirs(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
-
-
 @pytest.mark.parametrize(
     ("side", "said"),
     [(32, "28, 14, 16, 12, 6, 4, 2,"), (24, "Linear"), (16, "kernel_size=(3, 3)"), (8, "kernel_size=(5, 5)")],
 )
 def test_shapes_are_followed_to_where_a_picture_does_not_fit(page, side, said) -> None:
-    assert said in page["follow"](page["cnn"](page["course"], 64), 3, side)
+    ours = page["cnn"](page["course"], 64)
+    assert [str(layer) for layer in ours] == [str(layer) for layer in the_course_writes()]
+    assert said in page["follow"](ours, 3, side)
     if side != 32:
         with pytest.raises(RuntimeError):
             the_course_writes()(torch.zeros(1, 3, side, side))
@@ -85,21 +72,8 @@ def test_arithmetic_is_counted_as_by_hand(page) -> None:
 # -- The training ------------------------------------------------------------------------------------------------------
 
 
-def test_the_two_functions_differ_in_two_lines(page) -> None:
-    cpu, gpu = (inspect.getsource(page[f"train_{place}"]).splitlines()[1:] for place in ("cpu", "gpu"))
-    changed = [line for line in difflib.ndiff(cpu, gpu) if line[0] in "+-"]
-    assert len(changed) == 2
-    assert all(line.startswith("+") and "# new" in line and ".to(device)" in line for line in changed)
-
-
 def test_both_functions_learn_the_same_on_the_cpu(page) -> None:
     assert torch.equal(*page["learned"])
-
-
-def test_no_picture_is_in_both_sets(page) -> None:
-    assert len(page["train_set"][0]) == 1437
-    assert len(page["test_set"][0]) == 360
-    assert sorted(page["shuffled"].tolist()) == list(range(1797))
 
 
 def test_what_the_page_says_of_the_scores(page) -> None:
@@ -111,63 +85,22 @@ def test_what_the_page_says_of_the_scores(page) -> None:
     assert page["rights"][-1] < page["rights"][0] - 3 * page["uncertain"](page["rights"][-1])
 
 
-def test_galaxies_are_the_same_each_time_and_of_two_kinds(page) -> None:
-    sky, winds = page["galaxies"](65)
-    again, _ = page["galaxies"](65)
-    assert sky.shape == (65, 32, 32, 3)
-    assert sky.dtype == np.uint8
-    assert np.array_equal(sky, again)
-    assert set(winds.tolist()) == {0, 1}
-    assert sky.max() > 100
-    assert (sky == 255).mean() < 0.05
-
-
 def test_pictures_are_prepared_alike_one_by_one_and_at_once(page) -> None:
     one, many = page["prepare"](page["sky"][3]), page["prepare"](page["sky"][:5])
     assert one.shape == (3, 32, 32)
     assert torch.equal(one, many[3])
-    assert many.min() >= -1
-    assert many.max() <= 1
-    loaded, kinds = page["load_items"](7)
-    at_once, same = page["load_at_once"](7)
-    assert torch.equal(loaded, at_once)
-    assert torch.equal(kinds, same)
+    assert many.abs().max() <= 1
+    for loaded, at_once in zip(page["load_items"](7), page["load_at_once"](7), strict=True):
+        assert torch.equal(loaded, at_once)
 
 
 # -- Where the time goes -----------------------------------------------------------------------------------------------
 
 
-def test_the_model_has_a_part_for_each_step_and_one_for_each_picture(page) -> None:
-    for name in ("course", "small"):
-        four, eight = page["gpu_model"](name, 4), page["gpu_model"](name, 8)
-        start = 2 * four - eight
-        cost = page["calls"][name] * (page["asking"] + page["c"]) + 2 * page["c"]
-        assert start == pytest.approx(cost)
-        assert eight > four
-
-
-def test_the_profiler_sees_no_copy_without_a_gpu(page) -> None:
-    assert {"loading", "optimizer"} < set(page["shares"])
-    assert page["shares"]["moving"] == 0 or torch.cuda.is_available()
-
-
-def test_reading_every_step_makes_a_queue_take_turns(page) -> None:
-    calls = []
-
-    class Loss:
-        def item(self):
-            calls.append("read")
-
-    for every, reads in ((1, 50), (50, 1), (51, 0)):
-        calls.clear()
-        page["fifty"](lambda *_: Loss(), None, None, every)
-        assert len(calls) == reads
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("start", ["", "spawn"])
 def test_the_script_with_workers_runs_however_they_are_started(start, tmp_path) -> None:
-    source = (Path(__file__).parents[2] / "examples" / PAGE).read_text(encoding="utf-8")
+    source = (EXAMPLES / PAGE).read_text(encoding="utf-8")
     block = source.partition("This is a whole script::\n")[2].partition("# __ https")[0]
     script = textwrap.dedent("\n".join(line.removeprefix("#").removeprefix(" ") for line in block.splitlines()))
     head, guard, tail = script.partition('if __name__ == "__main__":\n')
@@ -180,7 +113,3 @@ def test_the_script_with_workers_runs_however_they_are_started(start, tmp_path) 
     printed = done.stdout.splitlines()
     assert len(printed) == 16  # 512 pictures in batches of 64, twice
     assert printed[-1] == "1 7 torch.Size([64, 3, 32, 32])"
-
-
-def test_bf16_costs_accuracy_and_float16_loses_small_slopes(page) -> None:
-    assert 0 < page["gone"] < 0.1

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-from answers import judge
+from pages import judged
 
 from firstlight.imaging import Ring, fit, read_image, suggest_grid, write_uvfits
 from firstlight.imaging.npz import write_npz
@@ -107,11 +107,6 @@ def test_npz_goes_through_without_antennas_and_times(tmp_path, capsys):
     assert "Nothing can be told" in capsys.readouterr().out
 
 
-def test_the_truth_fits_its_data_once_the_weights_are_mended(page):
-    assert page["report"].worst == pytest.approx(0.25, rel=0.05)
-    assert page["chi2_true"] == pytest.approx(1, abs=0.02)
-
-
 def test_the_fit_is_near_the_truth_and_leaves_noise(page):
     assert page["found"].why == "settled"
     assert page["found"].terms["chi2"] == pytest.approx(1, abs=0.03)
@@ -192,10 +187,8 @@ WRONG = [
     (wrong(scale=299_792_458), "times too long"),
     (wrong(mean=True), "wavelength"),
     (lambda uvw, frequency, data: (uvw[0], uvw[1], data.conj()), "wavelength"),
-    (lambda uvw, frequency, data: None, "TypeError"),
     (lambda uvw, frequency, data: (uvw.T, uvw.T, data), "failed"),
 ]
 
 
-def test_the_check_tells_right_answers_from_wrong_ones(page) -> None:
-    judge(page["check"], [page["to_ours_solution"], turn_u_and_v], WRONG)
+test_answers = judged(["to_ours_solution", turn_u_and_v], WRONG)

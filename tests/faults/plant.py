@@ -27,7 +27,7 @@ SECONDS = 900  # after which a fault has made the tests hang
 
 
 def main() -> int:
-    """Try the faults wing by wing, and say what became of each."""
+    """Try the faults, and say what became of each."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help="of faults; by default all of them")
     parser.add_argument("--all", action="store_true", help="try the slow tests, too")
@@ -39,36 +39,21 @@ def main() -> int:
     least = len(faults) - (0 if arguments.all or arguments.names else MAY_MISS)
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as with Ctrl-C, the copy is taken away
-    wings: dict[str, dict[str, dict]] = {}
-    for name, fault in faults.items():
-        wings.setdefault(wing_of(fault), {})[name] = fault
-    found, broken = 0, 0
     with tempfile.TemporaryDirectory(prefix="faults-") as folder:
         copy = Path(folder)
         copy_tree(copy)
-        for wing, planted in wings.items():
-            code, said = run_tests(
-                copy, sorted({test for fault in planted.values() for test in fault["tests"]}), marked
-            )
-            if code:
-                print(f"{wing}: its tests fail without a fault, so nothing can be learnt ({said})", flush=True)
-                broken += len(planted)
-                continue
-            for name, fault in planted.items():
-                verdict = try_fault(copy, fault, marked)
-                found += verdict.startswith("found")
-                broken += not verdict.startswith(("found", "MISSED"))
-                print(f"{name}: {verdict}", flush=True)
-    print(
-        f"{found} of {len(faults)} faults found, {len(faults) - found - broken} missed, {broken} not tried to the end"
-    )
-    return int(found < least or broken > 0)
-
-
-def wing_of(fault: dict) -> str:
-    """The room of the code that a fault is in."""
-    parts = Path(fault["file"]).parts
-    return "/".join(parts[:3]) if parts[0] == "src" else parts[0]
+        tests = sorted({test for fault in faults.values() for test in fault["tests"]})
+        code, said = run_tests(copy, tests, marked, seconds=None)
+        if code:
+            sys.exit(f"the tests fail without a fault, so nothing can be learnt ({said})")
+        verdicts = []
+        for name, fault in faults.items():
+            verdicts.append(try_fault(copy, fault, marked))
+            print(f"{name}: {verdicts[-1]}", flush=True)
+    found, missed = (sum(verdict.startswith(word) for verdict in verdicts) for word in ("found", "MISSED"))
+    untried = len(faults) - found - missed
+    print(f"{found} of {len(faults)} faults found, {missed} missed, {untried} not tried to the end")
+    return int(found < least or untried > 0)
 
 
 def copy_tree(copy: Path) -> None:
@@ -98,15 +83,15 @@ def try_fault(copy: Path, fault: dict, marked: str) -> str:
     return f"the tests could not judge it ({said})" if code else f"MISSED: {fault['harm']}"
 
 
-def run_tests(copy: Path, tests: list[str], marked: str) -> tuple[int, str]:
+def run_tests(copy: Path, tests: list[str], marked: str, seconds: int | None = SECONDS) -> tuple[int, str]:
     """Run some tests of the copy until one fails: pytest's exit code, and which one it was."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", marked, *tests]
     # The copy goes before the installed package; without bytecode, no fault outlives its source.
     env = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, encoding="utf-8", timeout=SECONDS)
+        done = subprocess.run(command, cwd=copy, env=env, capture_output=True, encoding="utf-8", timeout=seconds)
     except subprocess.TimeoutExpired:
-        return -1, f"they hung for {SECONDS} s"
+        return -1, f"they hung for {seconds} s"
     failed = re.search(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", done.stdout, re.MULTILINE)
     return done.returncode, failed[1] if failed else f"pytest ended with {done.returncode}"
 

@@ -1,0 +1,59 @@
+"""What holds of every page: how it runs, and what its check does with answers to its exercise."""
+
+import io
+import math
+import runpy
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
+from types import FunctionType
+
+import matplotlib.pyplot as plt
+import pytest
+
+from firstlight import Bench
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+# Of which no exercise asks for any.
+NO_ANSWERS = (None, 3, object(), lambda: 0, lambda *_: None, lambda *_: math.nan, lambda *_: object())
+
+
+@contextmanager
+def running(page, folder):
+    """Run a page in a folder, with little time to measure: it prints no warning, and leaves no file."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(plt, "show", lambda: None)
+        patch.setattr(Bench.__init__, "__defaults__", (0.4,))
+        with redirect_stderr(io.StringIO()) as said:
+            defined = runpy.run_path(str(EXAMPLES / page))
+        assert said.getvalue() == ""
+        assert list(folder.iterdir()) == []
+        yield defined
+        plt.close("all")
+
+
+def judged(right, wrong):
+    """A test that right answers are accepted, that wrong ones get a hint with one of ``a|b``, and that nothing raises.
+
+    A text is the name of what the page has defined.
+    """
+
+    def test(page) -> None:
+        check, named = page["check"], lambda answer: page[answer] if isinstance(answer, str) else answer
+        answers = [named(answer) for answer in right]
+        for answer in answers:
+            said = check(answer)
+            assert said.startswith("Right"), said
+        for name, (answer, hint) in wrong.items() if isinstance(wrong, dict) else enumerate(wrong):
+            said = " ".join(check(named(answer)).split())
+            assert not said.startswith("Right"), name
+            assert any(word in said for word in hint.split("|")), f"{name}: no {hint!r} in {said!r}"
+        for answer in NO_ANSWERS:
+            said = check(answer)
+            assert said
+            assert not said.startswith("Right"), answer
+        if isinstance(answers[0], FunctionType):
+            assert "ZeroDivisionError" in check(lambda *_: 1 / 0)
+
+    return test

@@ -1,4 +1,5 @@
 """Image a sky from its visibilities, in MPoL's vocabulary; importing this package alone imports no library."""
+# ruff: isort: skip_file
 
 from __future__ import annotations
 
@@ -7,107 +8,56 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from firstlight.imaging.beams import Beam, convolve, fit_beam
-    from firstlight.imaging.coordinates import GridCoords
-    from firstlight.imaging.crossval import split_cells, split_dartboard
-    from firstlight.imaging.datasets import GriddedDataset
-    from firstlight.imaging.dirty import DirtyImager
-    from firstlight.imaging.distributed import ShardedDataset, ShardedLikelihood
-    from firstlight.imaging.exact import ExactLikelihood
-    from firstlight.imaging.files import read_image, write_image
-    from firstlight.imaging.fit import Fit, fit
-    from firstlight.imaging.fourier import FourierCube
-    from firstlight.imaging.gridding import DataAverager
-    from firstlight.imaging.images import BaseCube, HannConvCube, ImageCube
-    from firstlight.imaging.limits import check_image_grid, suggest_grid
-    from firstlight.imaging.minibatch import MiniBatches
-    from firstlight.imaging.npz import read_npz
-    from firstlight.imaging.observe import Observation
-    from firstlight.imaging.plan import plan
-    from firstlight.imaging.plots import plot_image
-    from firstlight.imaging.precomposed import GriddedNet
-    from firstlight.imaging.processes import processes
-    from firstlight.imaging.skies import Point, Ring
-    from firstlight.imaging.uvfits import read_uvfits
-    from firstlight.imaging.uvfits_writer import write_uvfits
-    from firstlight.imaging.weights import check_weights, scale_weights
+if TYPE_CHECKING:  # a line a module, as in the table below
+    from firstlight.imaging.beams import Beam as Beam, convolve as convolve, fit_beam as fit_beam
+    from firstlight.imaging.coordinates import GridCoords as GridCoords
+    from firstlight.imaging.crossval import split_cells as split_cells, split_dartboard as split_dartboard
+    from firstlight.imaging.datasets import GriddedDataset as GriddedDataset
+    from firstlight.imaging.dirty import DirtyImager as DirtyImager
+    from firstlight.imaging.distributed import processes as processes
+    from firstlight.imaging.exact import ExactLikelihood as ExactLikelihood
+    from firstlight.imaging.files import write_image as write_image
+    from firstlight.imaging.fit import Fit as Fit, fit as fit
+    from firstlight.imaging.fourier import FourierCube as FourierCube
+    from firstlight.imaging.gridding import DataAverager as DataAverager
+    from firstlight.imaging.images import BaseCube as BaseCube, HannConvCube as HannConvCube, ImageCube as ImageCube
+    from firstlight.imaging.limits import check_image_grid as check_image_grid, suggest_grid as suggest_grid
+    from firstlight.imaging.minibatch import MiniBatches as MiniBatches
+    from firstlight.imaging.needs import plan as plan
+    from firstlight.imaging.npz import read_npz as read_npz
+    from firstlight.imaging.plots import plot_image as plot_image
+    from firstlight.imaging.precomposed import GriddedNet as GriddedNet
+    from firstlight.imaging.skies import Point as Point, Ring as Ring
+    from firstlight.imaging.uvfits import read_uvfits as read_uvfits
+    from firstlight.imaging.visibilities import Visibilities as Visibilities
+    from firstlight.imaging.weights import check_weights as check_weights, scale_weights as scale_weights
 
-__all__ = [
-    "BaseCube",
-    "Beam",
-    "DataAverager",
-    "DirtyImager",
-    "ExactLikelihood",
-    "Fit",
-    "FourierCube",
-    "GridCoords",
-    "GriddedDataset",
-    "GriddedNet",
-    "HannConvCube",
-    "ImageCube",
-    "MiniBatches",
-    "Observation",
-    "Point",
-    "Ring",
-    "ShardedDataset",
-    "ShardedLikelihood",
-    "check_image_grid",
-    "check_weights",
-    "convolve",
-    "fit",
-    "fit_beam",
-    "plan",
-    "plot_image",
-    "processes",
-    "read_image",
-    "read_npz",
-    "read_uvfits",
-    "scale_weights",
-    "split_cells",
-    "split_dartboard",
-    "suggest_grid",
-    "write_image",
-    "write_uvfits",
-]
-
-_HOME = {
-    "BaseCube": "images",
-    "Beam": "beams",
-    "DataAverager": "gridding",
-    "DirtyImager": "dirty",
-    "ExactLikelihood": "exact",
-    "Fit": "fit",
-    "FourierCube": "fourier",
-    "GridCoords": "coordinates",
-    "GriddedDataset": "datasets",
-    "GriddedNet": "precomposed",
-    "HannConvCube": "images",
-    "ImageCube": "images",
-    "MiniBatches": "minibatch",
-    "Observation": "observe",
-    "Point": "skies",
-    "Ring": "skies",
-    "ShardedDataset": "distributed",
-    "ShardedLikelihood": "distributed",
-    "check_image_grid": "limits",
-    "check_weights": "weights",
-    "convolve": "beams",
-    "fit": "fit",
-    "fit_beam": "beams",
-    "plan": "plan",
-    "plot_image": "plots",
-    "processes": "processes",
-    "read_image": "files",
-    "read_npz": "npz",
-    "read_uvfits": "uvfits",
-    "scale_weights": "weights",
-    "split_cells": "crossval",
-    "split_dartboard": "crossval",
-    "suggest_grid": "limits",
-    "write_image": "files",
-    "write_uvfits": "uvfits_writer",
+_NAMES = {
+    "beams": ("Beam", "convolve", "fit_beam"),
+    "coordinates": ("GridCoords",),
+    "crossval": ("split_cells", "split_dartboard"),
+    "datasets": ("GriddedDataset",),
+    "dirty": ("DirtyImager",),
+    "distributed": ("processes",),
+    "exact": ("ExactLikelihood",),
+    "files": ("write_image",),
+    "fit": ("Fit", "fit"),
+    "fourier": ("FourierCube",),
+    "gridding": ("DataAverager",),
+    "images": ("BaseCube", "HannConvCube", "ImageCube"),
+    "limits": ("check_image_grid", "suggest_grid"),
+    "minibatch": ("MiniBatches",),
+    "needs": ("plan",),
+    "npz": ("read_npz",),
+    "plots": ("plot_image",),
+    "precomposed": ("GriddedNet",),
+    "skies": ("Point", "Ring"),
+    "uvfits": ("read_uvfits",),
+    "visibilities": ("Visibilities",),
+    "weights": ("check_weights", "scale_weights"),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> object:

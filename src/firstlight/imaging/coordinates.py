@@ -175,7 +175,7 @@ class GridCoords:
         if not np.isfinite(extremes).all():
             raise ValueError("uu and vv must be finite numbers of wavelengths; some are NaN or infinite")
         farthest = float(extremes.max())
-        fitting = _rounded_down(self.cell_size * self.uv_limit / farthest) if farthest else math.inf
+        fitting = rounded_down(self.cell_size * self.uv_limit / farthest) if farthest else math.inf
         if farthest > self.uv_limit:
             raise ValueError(
                 f"u or v reaches {farthest:.4g} wavelengths, but cells of {self.cell_size:g} arcsec hold only "
@@ -277,7 +277,7 @@ def packed_to_sky(cube: Cube) -> Cube:
     return ground_to_sky(packed_to_ground(cube))
 
 
-def _rounded_down(value: float) -> float:
+def rounded_down(value: float) -> float:
     """Two digits, and less than the value, if by a rounding error only."""
     if math.isinf(value):  # one over a baseline that is next to nothing
         return value

@@ -120,8 +120,8 @@ print(f"the set-up: as much arithmetic as {setup / step:.0f} steps of 256 × 256
 # Read
 # ----
 #
-# An npz file knows neither antennas nor times: all are 0. Look at the numbers: are these
-# your baselines, your noise, your field?
+# An npz file knows neither antennas nor times, so all are 0. Look at the numbers: are
+# these your baselines, your noise, your field?
 
 from firstlight.imaging.uvfits import read_phase_centre
 

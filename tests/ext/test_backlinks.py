@@ -30,7 +30,7 @@ Reference
 .. automodule:: firstlight.imaging.limits
    :members: suggest_grid
 
-.. automodule:: firstlight.imaging.plan
+.. automodule:: firstlight.imaging.needs
    :members: plan
 """
 
@@ -39,9 +39,9 @@ Reference
     ("module", "name", "full"),
     [
         ("firstlight", "Bench", "firstlight.measure.bench.Bench"),
-        ("firstlight.imaging", "plan", "firstlight.imaging.plan.plan"),  # the function, not the module of its name
+        ("firstlight.imaging", "plan", "firstlight.imaging.needs.plan"),
         ("firstlight.imaging", "losses", "firstlight.imaging.losses"),
-        ("firstlight.imaging.observe", "uv_track", "firstlight.imaging.tracks.uv_track"),  # through a mere module
+        ("firstlight.imaging.observe", "sky_visibilities", "firstlight.imaging.skies.sky_visibilities"),  # through a mere module
         ("firstlight.kernels", "cuda", "numba.cuda"),
         ("firstlight.no_such_module", "name", "firstlight.no_such_module.name"),
     ],

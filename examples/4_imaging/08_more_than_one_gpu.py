@@ -279,8 +279,8 @@ if live:
 # the time of four? Four fit better into a core's cache, and two processes gain that,
 # too.
 #
-# There is one exchange, at the end of a job of thousands of steps: what it takes does not
-# matter.
+# There is one exchange, at the end of a job of thousands of steps: what it takes does
+# not matter.
 #
 # From 1 to 1024: a model
 # -----------------------
@@ -464,8 +464,8 @@ print(f"one GPU holds that: it needs {needs / 1e9:.1f} of {memory / 1e9:.0f} GB"
 #   or the time is up (``--timeout``). Start the job again: each fit has its checkpoint.
 # - ``EADDRINUSE``: another job has the port. On one computer, ``--standalone`` finds a
 #   free one.
-# - *Timed out* at the start: a computer does not reach the first one, or there are fewer
-#   processes than were announced.
+# - *Timed out* at the start: a computer does not reach the first one, or there are too
+#   few processes.
 # - *Out of memory* stands far above the rest, where the process died: fewer channels
 #   together.
 # - *More processes than parts*: the fits are right, and some processes have none.

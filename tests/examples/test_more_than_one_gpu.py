@@ -38,15 +38,11 @@ def test_nothing_is_left_behind(page):
 
 @pytest.mark.parametrize(("gpus", "rounds"), [(1, 200), (64, 4), (100, 2), (199, 2), (200, 1), (1024, 1)])
 def test_channels_go_in_rounds(page, gpus, rounds):
-    checks = 3 * page["exchange"] * (gpus - 1) / 25
-    expected = page["start"] + rounds * page["work"](1024) + checks
-    assert page["step_of"](200, gpus) == pytest.approx(expected)
+    assert page["step_of"](200, gpus) == pytest.approx(page["start"] + rounds * page["work"](1024))
 
 
-def test_fits_gain_nothing_beyond_their_number_and_fewer_checks_are_never_slower(page):
-    step_of = page["step_of"]
-    assert step_of(25, 26) > step_of(25, 25)
-    assert all(step_of(200, gpus, n_steps=500) < step_of(200, gpus) for gpus in (2, 64, 1024))
+def test_fits_gain_nothing_beyond_their_number(page):
+    assert page["step_of"](25, 26) == page["step_of"](25, 25) < page["step_of"](25, 24)
 
 
 def test_the_work_of_a_step_grows_with_the_pixels(page):

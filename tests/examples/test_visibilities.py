@@ -11,7 +11,7 @@ from answers import judge
 
 from firstlight.imaging import ExactLikelihood, check_weights, losses, scale_weights
 from firstlight.imaging.nufft import visibilities
-from firstlight.imaging.tracks import alma_antennas, equatorial, uv_track
+from firstlight.imaging.observe import alma_antennas, equatorial, uv_track
 
 PAGE = "4_imaging/01_visibilities.py"
 ARCSEC = math.pi / 180 / 3600

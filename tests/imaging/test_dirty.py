@@ -11,9 +11,8 @@ from firstlight.imaging import dirty
 from firstlight.imaging.beams import fit_beam
 from firstlight.imaging.coordinates import GridCoords, ground_to_sky
 from firstlight.imaging.dirty import DirtyImager
-from firstlight.imaging.observe import channels, observe
+from firstlight.imaging.observe import channels, observe, uv_track
 from firstlight.imaging.skies import Point, Ring
-from firstlight.imaging.tracks import uv_track
 
 COORDS = GridCoords(cell_size=0.05, npix=24)
 WEIGHTINGS = [("natural", None), ("uniform", None), ("briggs", -0.5), ("briggs", 1.0)]

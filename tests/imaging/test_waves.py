@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 from firstlight.imaging import waves
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.dirty import DirtyImager
-from firstlight.imaging.observe import observe
+from firstlight.imaging.observe import observe, uv_track
 from firstlight.imaging.skies import Point, protoplanetary_disk, sky_image, sky_visibilities
-from firstlight.imaging.tracks import uv_track
 from firstlight.imaging.waves import METHODS, by_direct_sum, by_gridding, by_nufft
 
 COORDS = GridCoords(cell_size=0.03, npix=180)

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import doctest
 import os
 import subprocess
 import sys
@@ -10,45 +9,36 @@ import numpy as np
 import pytest
 import torch
 
-from firstlight.imaging import needs, spreading, streaming
-from firstlight.imaging import plan as function
+from firstlight.imaging.needs import Plan, plan
 from firstlight.imaging.nufft import CHUNK
-from firstlight.imaging.plan import Plan, most_that
 
 
 def planned(**changes) -> Plan:
-    return function(**{"npix": 512, "nchan": 4, "nvis": 10**6, "memory": 8e9} | changes)
+    return plan(**{"npix": 512, "nchan": 4, "nvis": 10**6, "memory": 8e9} | changes)
 
 
-def test_a_plan_is_read_at_a_glance() -> None:
-    text = str(planned(bandwidth=2e10, points_per_second=1e6))
-    for part in ("4 channels", "512 x 512", "cpu", f"chunk={CHUNK}", " 8 s"):
+def test_a_plan_is_read_at_a_glance():
+    text = str(planned(bandwidth=2e10))
+    for part in ("4 channels", "512 x 512", "cpu", f"chunk={CHUNK}", "a step takes 0.0315 s"):
         assert part in text
 
 
-def test_parts_add_up_to_the_peak() -> None:
-    found = planned()
-    assert found.peak == max(sum(found.setup.values()), sum(found.fit.values()))
-    assert all(n >= 0 for n in (*found.setup.values(), *found.fit.values()))
-
-
-@pytest.mark.parametrize(
-    ("dtype", "fused", "shared"),
-    [(torch.float32, True, True), (torch.float64, False, True), (torch.float32, False, False)],
-)
-def test_less_memory_means_smaller_chunks_until_it_does_not_fit(dtype: torch.dtype, fused: bool, shared: bool) -> None:
-    options = {"nvis": 10**7, "dtype": dtype, "fused": fused, "shared": shared}
-    found = [planned(memory=memory, **options) for memory in np.geomspace(1e7, 1e10, 30)]
-    for less, more in pairwise(found):
+@pytest.mark.parametrize(("dtype", "shared"), [(torch.float32, True), (torch.float64, True), (torch.float32, False)])
+def test_less_memory_means_smaller_chunks_until_it_does_not_fit(dtype, shared):
+    options = {"nvis": 10**7, "dtype": dtype, "shared": shared}
+    plans = [planned(memory=memory, **options) for memory in np.geomspace(1e7, 1e10, 30)]
+    for less, more in pairwise(plans):
         assert less.chunk <= more.chunk
         assert less.channels_at_once <= more.channels_at_once
         assert less.fits <= more.fits
-    assert (found[0].fits, found[-1].fits) == (False, True)
-    assert all(plan.peak <= plan.memory and not plan.advice for plan in found if plan.fits)
-    assert len({plan.chunk for plan in found if plan.fits}) > 2
+    assert (plans[0].fits, plans[-1].fits) == (False, True)
+    assert all(one.peak <= one.memory and not one.advice for one in plans if one.fits)
+    assert len({one.chunk for one in plans if one.fits}) > 2
+    with pytest.raises(ValueError, match="too little"):
+        plans[0].enough()
 
 
-def test_what_to_do_where_it_does_not_fit() -> None:
+def test_what_to_do_where_it_does_not_fit():
     several = planned(nchan=64, npix=1024, memory=1e9, dtype=torch.float64)
     assert not several.fits
     assert "channels" in several.advice
@@ -58,15 +48,11 @@ def test_what_to_do_where_it_does_not_fit() -> None:
     assert "float32" not in alone.advice
 
 
-def test_own_baselines_need_a_kernel_each() -> None:
+def test_own_baselines_need_a_kernel_each_and_cufinufft_the_larger_grid():
     shared, own = (planned(shared=shared).fit["kernels"] for shared in (True, False))
     assert own == 4 * shared == 4 * 1024 * 513 * 4
-
-
-def test_cufinufft_has_the_larger_grid() -> None:
-    part = "its fine grid"
-    assert planned(device="cuda:3", nvis=1000).setup[part] == 2048**2 * 16
-    assert planned(device="cpu", nvis=1000).setup[part] == 1280**2 * 16
+    cuda, cpu = (planned(device=device, nvis=1000).setup["transforms"] for device in ("cuda:3", "cpu"))
+    assert cuda - cpu == (2048**2 - 1280**2) * 16
 
 
 @pytest.mark.parametrize(
@@ -74,35 +60,25 @@ def test_cufinufft_has_the_larger_grid() -> None:
     [
         ({"npix": 511}, "npix is 511"),
         ({"npix": 0}, "npix is 0"),
-        ({"npix": -2}, "npix is -2"),
         ({"nchan": 0}, "nchan .* 0"),
         ({"nvis": -1}, "nvis .* -1"),
-        ({"device": "gpu"}, "device is 'gpu'"),
         ({"device": "mps", "memory": None}, "memory"),
-        ({"device": "meta", "memory": None}, "meta"),
         ({"memory": 0}, "memory is 0"),
-        ({"memory": -5}, "memory is -5"),
         ({"memory": float("nan")}, "memory is nan"),
         ({"dtype": torch.float16}, "dtype is torch.float16"),
         ({"bandwidth": 0}, "bandwidth is 0"),
-        ({"points_per_second": float("nan")}, "points_per_second is nan"),
         ({"chunk": 0}, "chunk is 0"),
     ],
 )
-def test_what_cannot_be_planned_is_named(changes, message: str) -> None:
+def test_what_cannot_be_planned_is_named(changes, message):
     with pytest.raises((ValueError, TypeError), match=message):
         planned(**changes)
 
 
-def test_no_visibilities_and_infinite_memory_can_be_planned() -> None:
+def test_no_visibilities_and_infinite_memory_can_be_planned():
     assert planned(nvis=0).fits
     assert planned(memory=float("inf")).chunk == CHUNK
     assert planned(nvis=3, memory=None).memory > 0
-
-
-@pytest.mark.parametrize("limit", [0, 1, 5, 99, 1000])
-def test_the_largest_number_that_fits(limit: int) -> None:
-    assert most_that(lambda n: n <= limit, 1, 100) == max(1, min(limit, 100))
 
 
 CHILD = """
@@ -128,7 +104,7 @@ for n in (100_000, 800_000):
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the memory of a process")
-def test_memory_stays_within_what_was_stated_and_does_not_grow_with_the_file(tmp_path) -> None:
+def test_memory_stays_within_what_was_stated_and_does_not_grow_with_the_file(tmp_path):
     rng = np.random.default_rng(1)
     n = 800_000
     for name, values in {
@@ -144,12 +120,5 @@ def test_memory_stays_within_what_was_stated_and_does_not_grow_with_the_file(tmp
     )
     few, many = map(int, done.stdout.split())
     assert 1e7 < few <= many <= 1.1 * 6e7
-    wanted = sum(function(256, 1, n, memory=6e7).setup.values())
+    wanted = sum(plan(256, 1, n, memory=6e7).setup.values())
     assert many == pytest.approx(wanted, rel=0.15)
-
-
-def test_examples_in_docstrings() -> None:
-    assert all(
-        doctest.testmod(module, optionflags=doctest.ELLIPSIS).failed == 0
-        for module in (sys.modules[function.__module__], needs, spreading, streaming)
-    )

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from firstlight.imaging import ExactLikelihood, GriddedNet, GridCoords, fit
+from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
 from firstlight.imaging.losses import TV_image, entropy, sparsity
 from firstlight.imaging.needs import Plan, plan
 from firstlight.measure.tables import Table

@@ -55,7 +55,14 @@ def pyuvdata_page(tmp_path_factory):
     place = [CENTRE[0] + 1.5 / 3600 / np.cos(np.radians(CENTRE[1])), CENTRE[1] - 0.9 / 3600]
     frequency = [98e9, 98.01e9, 110e9, 110.01e9]
     given = {"frequency": frequency, "width": [1e7] * 4, "window": [0, 0, 1, 1], "n_times": 13, "sigma": 0.01}
-    given |= {"antennas": NINE.tolist(), "field": CENTRE, "source": place, "flux": 0.3, "start": "2020-01-01T10:30:00"}
+    given |= {
+        "antennas": NINE.tolist(),
+        "field": CENTRE,
+        "source": place,
+        "flux": 0.3,
+        "width_of_source": 0.3,
+        "start": "2020-01-01T10:30:00",
+    }
     # A process of its own, without Numba's compiler, which takes longer than all else.
     command = [sys.executable, "-W", "ignore", WRITE, folder]
     plain = os.environ | {"NUMBA_DISABLE_JIT": "1"}

@@ -1,7 +1,7 @@
-"""Let pyuvdata write UVFITS files of a point source, in a process of its own: ``pyuvdata_file.py FOLDER < JSON``.
+"""Let pyuvdata write UVFITS files of a Gaussian, in a process of its own: ``pyuvdata_file.py FOLDER < JSON``.
 
-The source is in the phase centre at first, where every visibility is its flux. pyuvdata moves the phase centre to the
-field's, by its own signs.
+The source is in the phase centre at first, where every visibility is a real number. pyuvdata moves the phase centre to
+the field's, by its own signs.
 """
 
 import json
@@ -40,7 +40,9 @@ vis = UVData.new(
     empty=True,
     **many,
 )
-vis.data_array[...] = given["flux"]
+length = np.multiply.outer(np.hypot(*vis.uvw_array.T[:2]), frequency / 299_792_458)
+blur = np.exp(-2 * (np.pi * np.radians(given["width_of_source"] / 3600) * length) ** 2)
+vis.data_array[...] = given["flux"] * blur[..., None]
 rng = np.random.default_rng(5)
 vis.data_array += given["sigma"] * (rng.normal(size=vis.data_array.shape) + 1j * rng.normal(size=vis.data_array.shape))
 vis.nsample_array[...] = 1 / max(given["sigma"], 1e-3) ** 2

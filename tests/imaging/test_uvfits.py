@@ -280,7 +280,7 @@ def test_what_pyuvdata_writes_is_where_it_put_it(tmp_path):
     frequency = [230e9, 230.01e9, 230.02e9, 240e9, 239.98e9, 239.96e9]
     given = {"frequency": frequency, "width": [1e7] * 3 + [2e7] * 3, "window": [0, 0, 0, 1, 1, 1], "n_times": 4}
     given |= {"antennas": [[0, 0], [300, 10], [-50, 400], [200, -500], [-350, -80]], "start": "2020-01-01T03:00:00"}
-    given |= {"field": [83.0, -24.0], "source": [83.0004, -23.9999], "flux": 0.5, "sigma": 0}
+    given |= {"field": [83.0, -24.0], "source": [83.0004, -23.9999], "flux": 0.5, "width_of_source": 0, "sigma": 0}
     write = Path(__file__).with_name("pyuvdata_file.py")
     # A process of its own, without Numba's compiler, which takes longer than all else.
     command, plain = [sys.executable, "-W", "ignore", write, tmp_path], os.environ | {"NUMBA_DISABLE_JIT": "1"}

@@ -160,9 +160,8 @@ CALLS: dict[str, Callable[[Path], Any]] = {
     "GriddedDataset.vis_indexed": lambda _: dataset().vis_indexed.dtype == torch.complex128,
     "GriddedDataset.weight_indexed": lambda _: dataset().weight_indexed.sum() == 3,
     "GriddedDataset.add_mask": lambda _: full().add_mask(torch.eye(24).bool()[None]) is None,
-    "dirty.DirtyImager.get_dirty_image": lambda _: all(
-        here("dirty.DirtyImager")(COORDS, **DATA, method=method).get_dirty_image()[1].max() == 1
-        for method in ("nufft", "gridding", "direct")
+    "dirty.DirtyImager.get_dirty_image": lambda _: (
+        here("dirty.DirtyImager")(COORDS, **DATA).get_dirty_image()[1].max() == 1
     ),
     "beams.fit_beam": lambda _: here("beams.fit_beam")(Beam(0.4, 0.3, 20).at(*COORDS.sky_coordinates()), 0.05),
     "Beam.area": lambda _: Beam(0.4, 0.3, 20).area == pytest.approx(0.136, rel=0.01),

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from firstlight.imaging.coordinates import ARCSEC
+from firstlight.imaging.coordinates import ARCSEC, GridCoords
 
 Real: TypeAlias = NDArray[np.float64]
 Complex: TypeAlias = NDArray[np.complex128]
@@ -64,7 +64,7 @@ class Ring:
 
     def image(self, cell_size: float, npix: int) -> Real:
         """Brightness at the pixel centres in sky order, in Jy/arcsec²."""
-        x, y = sky_offsets(cell_size, npix)
+        x, y = GridCoords(cell_size, npix).sky_coordinates()
         along, across = self._axes(x - self.east, y - self.north)
         squash = math.cos(math.radians(self.inclination))
         r = np.hypot(along, across / squash)
@@ -172,7 +172,7 @@ def sky_image(sky: Sky, cell_size: float, npix: int) -> Real:
     >>> round(float(image.sum()) * 0.1**2, 12)
     1.0
     """
-    check_grid(cell_size, npix)
+    GridCoords(cell_size, npix)  # refuses what is no grid
     image = np.zeros((npix, npix))
     for part in sky:
         image += part.image(cell_size, npix)
@@ -199,12 +199,6 @@ def sky_visibilities(sky: Sky, uu: ArrayLike, vv: ArrayLike) -> Complex:
     for part in sky:
         total += part.visibilities(u, v)
     return total
-
-
-def sky_offsets(cell_size: float, npix: int) -> tuple[Real, Real]:
-    """How far east and how far north each pixel centre is in arcsec, in sky order: a row, and a column."""
-    north = cell_size * (np.arange(npix, dtype=np.float64) - npix // 2)
-    return -cell_size - north[None, :], north[:, None]
 
 
 def bessel_j0(x: ArrayLike) -> Real:
@@ -234,11 +228,3 @@ def bessel_j0(x: ArrayLike) -> Real:
 def shift(u: Real, v: Real, east: float, north: float) -> Complex:
     """By what a visibility is multiplied when its source moves; u and v in cycles per arcsec."""
     return np.asarray(np.exp(-2j * math.pi * (u * east + v * north)))
-
-
-def check_grid(cell_size: float, npix: int) -> None:
-    """Refuse a pixel grid that the other parts of the package could not read."""
-    if not (math.isfinite(cell_size) and cell_size > 0):
-        raise ValueError(f"cell_size must be a positive number of arcsec; got {cell_size!r}")
-    if npix <= 0 or npix % 2:
-        raise ValueError(f"npix must be a positive even number; got {npix!r}. Take {max(2, npix + 1)}.")

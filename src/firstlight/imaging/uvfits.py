@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +68,7 @@ def read_uvfits(path: str | Path, *, conjugate: bool = True) -> Visibilities:
     >>> vis.data, vis.antennas
     (array([[1.+1.j]]), array([[0, 1]]))
     """
-    layout = read_layout(Path(path))
+    layout = Layout(Path(path))
     rows, antennas, subarray = baselines(layout)
     sign = -1.0 if conjugate else 1.0
     uu, vv = (sign * layout.frequency[:, None] * light_seconds(layout, name)[rows] for name in ("UU", "VV"))
@@ -109,7 +108,7 @@ def read_phase_centre(path: str | Path) -> tuple[float, float]:
     ...     read_phase_centre(f"{folder}/sky.uvfits")
     (83.0, 1.0)
     """
-    number = read_layout(Path(path)).parameter("SOURCE")  # refuses what is no UVFITS file
+    number = Layout(Path(path)).parameter("SOURCE")  # refuses what is no UVFITS file
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of tables that are not needed
         with fits.open(path) as hdus:
@@ -125,29 +124,98 @@ def read_phase_centre(path: str | Path) -> tuple[float, float]:
     return float(ra) % 360, float(dec)
 
 
-@dataclass(frozen=True)
 class Layout:
-    """What the headers of a UVFITS file say of its rows."""
+    """What the headers of a UVFITS file say of its rows; what is no UVFITS file, or not all of one, is refused."""
 
-    path: Path
-    start: int  # of the first row, in bytes
-    rows: int
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]  # of the visibilities of a row
-    axes: tuple[str, ...]
-    parameters: tuple[tuple[str, float, float], ...]  # name, scale and zero of each
-    scale: float
-    zero: float
-    blank: int | None
-    stokes: tuple[int, ...]
-    frequency: Real
-    window: Ints
-    setups: int
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with path.open("rb") as file:
+            if file.read(6) != b"SIMPLE":
+                raise ValueError(f"{path} is not a FITS file; a compressed one must be unpacked first")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a truncated file, which is refused below
+            with fits.open(path, memmap=True, lazy_load_hdus=True) as hdus:
+                self.header, self.start = hdus[0].header, int(hdus[0].fileinfo()["datLoc"])
+                self.read_rows()
+                self.frequency, self.window, self.setups = self.channels(hdus)
+        self.stokes = [round(value) for value in self.along("STOKES")]
+
+    def read_rows(self) -> None:
+        """Read how the rows are stored, and check that they are those of visibilities."""
+        header, path = self.header, self.path
+        if not header.get("GROUPS") or header.get("NAXIS1") != 0:
+            raise ValueError(
+                f"{path} is a FITS file without random groups: an image, or FITS-IDI. CASA's exportuvfits writes "
+                "a UVFITS file"
+            )
+        bits, self.rows = int(header["BITPIX"]), int(header["GCOUNT"])
+        numbers = range(int(header["NAXIS"]), 1, -1)
+        self.shape = tuple(int(header[f"NAXIS{i}"]) for i in numbers)  # of the visibilities of a row
+        self.axes = [str(header.get(f"CTYPE{i}", "")).strip().upper() for i in numbers]
+        self.parameters = [
+            (str(header[f"PTYPE{i}"]).strip().upper(), header.get(f"PSCAL{i}", 1.0), header.get(f"PZERO{i}", 0.0))
+            for i in range(1, int(header["PCOUNT"]) + 1)
+        ]
+        self.width = len(self.parameters) + math.prod(self.shape)
+        self.dtype = np.dtype(f">{'f' if bits < 0 else 'i'}{abs(bits) // 8}") if bits != 8 else np.dtype("u1")
+        missing = self.start + self.rows * self.width * abs(bits) // 8 - path.stat().st_size
+        if missing > 0:
+            raise ValueError(f"{path} is cut off: {missing} bytes of its {self.rows} rows are missing")
+        lengths = dict(zip(self.axes, self.shape, strict=True))
+        for name in ("COMPLEX", "STOKES", "FREQ"):
+            if name not in lengths:
+                raise ValueError(f"{path} has no axis {name}; its axes are {', '.join(lengths)}")
+        if lengths["COMPLEX"] != 3:
+            raise ValueError(
+                f"{path}: the axis COMPLEX is {lengths['COMPLEX']} long; expected 3: real part, imaginary part and "
+                "weight. AIPS's task UVCMP expands compressed data"
+            )
+        for name, length in lengths.items():
+            if name not in ("COMPLEX", "STOKES", "FREQ", "IF") and length != 1:
+                raise ValueError(
+                    f"{path}: the axis {name} is {length} long; only windows, channels and Stokes may be more"
+                )
+        if not self.rows:
+            raise ValueError(f"{path} holds no rows")
+
+    def along(self, name: str, step: float | None = None) -> Real:
+        """Return the coordinates along an axis, or how far they are from its reference with another step."""
+        i = len(self.axes) + 1 - self.axes.index(name)
+        pixels = np.arange(1, self.header[f"NAXIS{i}"] + 1) - float(self.header.get(f"CRPIX{i}", 1.0))
+        if step is not None:
+            return np.asarray(pixels * step)
+        return np.asarray(float(self.header[f"CRVAL{i}"]) + pixels * float(self.header.get(f"CDELT{i}", 1.0)))
+
+    def channels(self, hdus: fits.HDUList) -> tuple[Real, Ints, int]:
+        """Return the frequency in Hz and the window of each channel, and how many set-ups the file has."""
+        at = self.axes.index("FREQ")
+        windows = self.shape[self.axes.index("IF")] if "IF" in self.axes else 1
+        window = np.repeat(np.arange(windows), self.shape[at])
+        try:
+            table = hdus["AIPS FQ"].data
+            offset, width, sideband = (
+                np.asarray(table[name][0], float).reshape(-1) for name in ("IF FREQ", "CH WIDTH", "SIDEBAND")
+            )
+        except (KeyError, IndexError, TypeError, ValueError, OSError):
+            if windows > 1:
+                raise ValueError(
+                    f"{self.path} has {windows} spectral windows, but no whole table AIPS FQ that says where they lie"
+                ) from None
+            return self.along("FREQ"), window, 1
+        if len(offset) != windows:
+            raise ValueError(
+                f"{self.path}: the table AIPS FQ is of {len(offset)} spectral windows, the data of {windows}"
+            )
+        reference = float(self.header[f"CRVAL{len(self.axes) + 1 - at}"])
+        step = np.where((width > 0) & (sideband < 0), -width, width)  # some writers put the sign into the width as well
+        frequency = (reference + offset[:, None] + np.outer(step, self.along("FREQ", 1.0))).ravel()
+        if not (np.isfinite(frequency) & (frequency > 0)).all():
+            raise ValueError(f"{self.path}: its headers give frequencies that are not positive: {frequency}")
+        return frequency, window, len(table)
 
     def table(self) -> Raw:
         """Map the rows as they are stored, (rows, parameters and visibilities)."""
-        width = len(self.parameters) + int(np.prod(self.shape))
-        return np.memmap(self.path, self.dtype, "r", self.start, (self.rows, width))
+        return np.memmap(self.path, self.dtype, "r", self.start, (self.rows, self.width))
 
     def cube(self, rows: Raw) -> Raw:
         """View the visibilities of some rows as (row, window, channel, stokes, part), in place."""
@@ -160,7 +228,7 @@ class Layout:
     def parameter(self, *names: str) -> Real | None:
         """Sum the parameters of these names: what one number cannot hold stands in two of them."""
         table, columns = self.table(), [i for i, (name, _, _) in enumerate(self.parameters) if name in names]
-        parts = (table[:, i] * np.float64(self.parameters[i][1]) + self.parameters[i][2] for i in columns)
+        parts = (table[:, i] * np.float64(self.parameters[i][1]) + float(self.parameters[i][2]) for i in columns)
         return np.asarray(sum(parts), float) if columns else None
 
     def needed(self, *names: str) -> Real:
@@ -175,112 +243,8 @@ class Layout:
 
     def pieces(self, rows: Ints) -> Iterator[slice]:
         """Divide rows into pieces that are small enough to hold in memory several times."""
-        step = max(1, PIECE // int(np.prod(self.shape)))
+        step = max(1, PIECE // math.prod(self.shape))
         return (slice(first, first + step) for first in range(0, len(rows), step))
-
-
-def read_layout(path: Path) -> Layout:
-    """Read the headers, and refuse what is no UVFITS file or not all of one."""
-    with path.open("rb") as file:
-        if file.read(6) != b"SIMPLE":
-            raise ValueError(f"{path} is not a FITS file; a compressed one must be unpacked first")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a truncated file, which is refused below
-        with fits.open(path, memmap=True, lazy_load_hdus=True) as hdus:
-            header, start = hdus[0].header, int(hdus[0].fileinfo()["datLoc"])
-            if not header.get("GROUPS") or header.get("NAXIS1") != 0:
-                raise ValueError(
-                    f"{path} is a FITS file without random groups: an image, or FITS-IDI. CASA's exportuvfits writes "
-                    "a UVFITS file"
-                )
-            bits, rows = int(header["BITPIX"]), int(header["GCOUNT"])
-            numbers = range(2, int(header["NAXIS"]) + 1)
-            shape = tuple(int(header[f"NAXIS{i}"]) for i in reversed(numbers))
-            axes = tuple(str(header.get(f"CTYPE{i}", "")).strip().upper() for i in reversed(numbers))
-            count = int(header["PCOUNT"])
-            missing = start + rows * (count + math.prod(shape)) * abs(bits) // 8 - path.stat().st_size
-            if missing > 0:
-                raise ValueError(f"{path} is cut off: {missing} bytes of its {rows} rows are missing")
-            check_axes(path, dict(zip(axes, shape, strict=True)))
-            if not rows:
-                raise ValueError(f"{path} holds no rows")
-            frequency, setups = channel_frequencies(path, hdus, axes, shape)
-            n_channels = shape[axes.index("FREQ")]
-            return Layout(
-                path=path,
-                start=start,
-                rows=rows,
-                dtype=np.dtype(f">{'f' if bits < 0 else 'i'}{abs(bits) // 8}") if bits != 8 else np.dtype("u1"),
-                shape=shape,
-                axes=axes,
-                parameters=tuple(
-                    (
-                        str(header[f"PTYPE{i}"]).strip().upper(),
-                        float(header.get(f"PSCAL{i}", 1.0)),
-                        float(header.get(f"PZERO{i}", 0.0)),
-                    )
-                    for i in range(1, count + 1)
-                ),
-                scale=float(header.get("BSCALE", 1.0)),
-                zero=float(header.get("BZERO", 0.0)),
-                blank=header.get("BLANK") if bits > 0 else None,
-                stokes=tuple(round(value) for value in axis_values(header, axes, shape, "STOKES")),
-                frequency=frequency.ravel(),
-                window=np.repeat(np.arange(len(frequency)), n_channels),
-                setups=setups,
-            )
-
-
-def check_axes(path: Path, lengths: dict[str, int]) -> None:
-    """Refuse cubes that are not those of visibilities."""
-    for name in ("COMPLEX", "STOKES", "FREQ"):
-        if name not in lengths:
-            raise ValueError(f"{path} has no axis {name}; its axes are {', '.join(lengths)}")
-    if lengths["COMPLEX"] != 3:
-        raise ValueError(
-            f"{path}: the axis COMPLEX is {lengths['COMPLEX']} long; expected 3: real part, imaginary part and weight. "
-            "AIPS's task UVCMP expands compressed data"
-        )
-    for name, length in lengths.items():
-        if name not in ("COMPLEX", "STOKES", "FREQ", "IF") and length != 1:
-            raise ValueError(f"{path}: the axis {name} is {length} long; only windows, channels and Stokes may be more")
-
-
-def axis_values(header: fits.Header, axes: tuple[str, ...], shape: tuple[int, ...], name: str) -> Real:
-    """Return the coordinates along an axis."""
-    at = axes.index(name)
-    i, steps = len(axes) + 1 - at, np.arange(1, shape[at] + 1)
-    step, pixel = float(header.get(f"CDELT{i}", 1.0)), float(header.get(f"CRPIX{i}", 1.0))
-    return np.asarray(float(header[f"CRVAL{i}"]) + (steps - pixel) * step)
-
-
-def channel_frequencies(
-    path: Path, hdus: fits.HDUList, axes: tuple[str, ...], shape: tuple[int, ...]
-) -> tuple[Real, int]:
-    """Return the frequencies in Hz, (window, channel), and how many set-ups the file has."""
-    header, at = hdus[0].header, axes.index("FREQ")
-    windows = shape[axes.index("IF")] if "IF" in axes else 1
-    along = axis_values(header, axes, shape, "FREQ")
-    try:
-        table = hdus["AIPS FQ"].data
-        offset, width, sideband = (
-            np.asarray(table[name][0], float).reshape(-1) for name in ("IF FREQ", "CH WIDTH", "SIDEBAND")
-        )
-    except (KeyError, IndexError, TypeError, ValueError, OSError):
-        if windows > 1:
-            raise ValueError(
-                f"{path} has {windows} spectral windows, but no whole table AIPS FQ that says where they lie"
-            ) from None
-        return along[None], 1
-    if len(offset) != windows:
-        raise ValueError(f"{path}: the table AIPS FQ is of {len(offset)} spectral windows, the data of {windows}")
-    reference = float(header[f"CRVAL{len(axes) + 1 - at}"])
-    from_reference = np.arange(1, shape[at] + 1) - float(header.get(f"CRPIX{len(axes) + 1 - at}", 1.0))
-    step = np.where((width > 0) & (sideband < 0), -width, width)  # some writers put the sign into the width as well
-    frequency = reference + offset[:, None] + step[:, None] * from_reference
-    if not (np.isfinite(frequency) & (frequency > 0)).all():
-        raise ValueError(f"{path}: its headers give frequencies that are not positive: {frequency.ravel()}")
-    return frequency, len(table)
 
 
 def baselines(layout: Layout) -> tuple[Ints, Ints, Ints]:
@@ -335,9 +299,9 @@ def intensities(layout: Layout) -> list[int]:
 def hands(layout: Layout, rows: Raw) -> tuple[Complex, Real]:
     """Return the hands of total intensity and their weights, (hand, channel, row); those flagged are 0."""
     stored = layout.cube(rows)[:, :, :, intensities(layout)]
-    cube = stored * np.float64(layout.scale) + layout.zero
-    if layout.blank is not None:
-        cube[(stored == layout.blank).any(axis=-1)] = 0
+    cube = stored * np.float64(layout.header.get("BSCALE", 1.0)) + float(layout.header.get("BZERO", 0.0))
+    if "BLANK" in layout.header and layout.dtype.kind != "f":
+        cube[(stored == layout.header["BLANK"]).any(axis=-1)] = 0
     weight = cube[..., 2]
     counts = weight > 0
     unknown = np.isnan(weight) | (counts & ~np.isfinite(cube).all(axis=-1))

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
-import os
+import json
 import subprocess
 import sys
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,44 +82,13 @@ def test_no_visibilities_and_infinite_memory_can_be_planned():
     assert planned(nvis=3, memory=None).memory > 0
 
 
-CHILD = """
-import sys
-import numpy as np, torch
-from firstlight.imaging.exact import ExactLikelihood
-torch.set_num_threads(2)
-
-def peak():
-    return 1024 * int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
-
-def build(n, npix, **options):
-    parts = [np.load(f"{sys.argv[1]}/{name}.npy", mmap_mode="r")[:n] for name in "uvdw"]
-    return ExactLikelihood(*parts, 0.01, npix, **options)
-
-build(20000, 32)
-before = peak()
-for n in (100_000, 800_000):
-    build(n, 256, memory=6e7)
-    print(peak() - before)
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="asks Linux for the memory of a process")
-def test_memory_stays_within_what_was_stated_and_does_not_grow_with_the_file(tmp_path):
-    rng = np.random.default_rng(1)
-    n = 800_000
-    for name, values in {
-        "u": 1e6 * rng.normal(size=n),
-        "v": 1e6 * rng.normal(size=n),
-        "d": np.ones(n, complex),
-        "w": np.ones(n),
-    }.items():
-        np.save(tmp_path / f"{name}.npy", values)
-    environment = os.environ | {"MALLOC_MMAP_THRESHOLD_": "131072"}
-    done = subprocess.run(
-        [sys.executable, "-c", CHILD, str(tmp_path)], env=environment, capture_output=True, text=True, check=True
-    )
-    few, many = map(int, done.stdout.split())
-    assert 1e7 < few <= many <= 1.1 * 6e7
-    wanted = sum(plan(256, 1, n, memory=6e7).setup.values())
-    assert many == pytest.approx(wanted, rel=0.15)
+@pytest.mark.parametrize("case", [1, 3])
+def test_the_plan_is_what_is_measured(tmp_path, case):
+    scale = Path(__file__).parents[2] / "benchmarks" / "scale.py"
+    command = [sys.executable, scale, "--only", "accuracy", "--case", str(case), "--json", tmp_path / "scale.json"]
+    subprocess.run(command, check=True, capture_output=True)
+    (found,) = json.loads((tmp_path / "scale.json").read_text())["accuracy"]
+    assert found["setup"] == pytest.approx(found["handing back"]["setup"], rel=0.15)
+    assert found["fit"] == pytest.approx(found["handing back"]["peak"], rel=0.15)

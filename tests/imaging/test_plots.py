@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from matplotlib import pyplot as plt
 
 from _ext.figures import dark_ink
@@ -86,24 +85,6 @@ def test_the_marks_of_the_scale_stand_apart(stretch):
     spans = sorted((box.y0, box.y1) for box in boxes if -1 < box.y0 < 5000)
     assert len(spans) >= 4
     assert all(low[1] <= high[0] for low, high in itertools.pairwise(spans))
-
-
-@pytest.mark.parametrize("stretch", STRETCHES)
-def test_every_stretch_keeps_the_order_and_the_ends(stretch):
-    drawn = plot_image(some_image(), COORDS, stretch=stretch, vmin=-1, vmax=2)
-    shades = drawn.norm([-5, -1, 0, 1, 2, 9])
-    assert shades[0] == pytest.approx(0)
-    assert shades[-1] == pytest.approx(1)
-    assert (np.diff(shades) >= 0).all()
-
-
-def test_given_axes_are_used_and_the_scale_can_be_left_out():
-    figure, ax = plt.subplots()
-    drawn = plot_image(torch.ones(1, 40, 40, requires_grad=True), COORDS, ax=ax, unit=None)
-    assert drawn.axes is ax
-    assert figure.axes == [ax]
-    plot_image(some_image(), COORDS, ax=ax, unit="Jy/beam")
-    assert figure.axes[1].get_ylabel() == "Jy/beam"
 
 
 def test_holes_and_images_of_one_value_are_drawn():

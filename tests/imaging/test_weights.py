@@ -122,13 +122,6 @@ def test_a_single_integration_cannot_tell_and_says_so():
     assert (scale_weights(vis, report).weight == vis.weight).all()
 
 
-def test_one_of_two_executions_without_neighbours():
-    vis = with_noise(join_executions([few(60), few(1)]), SIGMA, seed=0)
-    report = check_weights(weighted(vis, vis.execution == 0, 2.0))
-    assert report.worst == pytest.approx(0.5, rel=0.15)
-    assert math.isnan(report.totals[1].factor)
-
-
 def test_a_sky_that_changes_all_the_time_is_no_reason_to_lower_weights():
     vis = with_noise(few(n_times=20, sky=[Point(5.0, east=9.0, north=-4.0)]), 0.001, seed=0)
     report = check_weights(vis)
@@ -137,14 +130,6 @@ def test_a_sky_that_changes_all_the_time_is_no_reason_to_lower_weights():
     assert total.limit
     assert not total.wrong
     assert (scale_weights(vis, report).weight == vis.weight).all()
-
-
-def test_two_integrations_tell_a_limit():
-    track = uv_track(n_times=2, hour_angles=(0, 0.01))
-    vis = with_noise(observe(WIDE, track), SIGMA, seed=1)
-    (total,) = check_weights(vis).totals
-    assert total.limit
-    assert 0.5 < total.factor < 1.2
 
 
 def test_large_data_are_sampled(monkeypatch):

@@ -69,15 +69,6 @@ def test_nothing_wraps_around(place):
     np.testing.assert_allclose(convolve(image, COORDS, beam), 5 * beam.at(east, north), atol=1e-12)
 
 
-def test_cubes_are_convolved_channel_by_channel_and_tensors_too():
-    cube = torch.rand(3, 64, 64, generator=torch.Generator().manual_seed(0)).requires_grad_()
-    beam = Beam(0.1, 0.06, 20)
-    found = convolve(cube, COORDS, beam)
-    assert found.dtype == np.float64
-    for channel, plane in zip(cube, found, strict=True):
-        np.testing.assert_array_equal(convolve(channel.detach().numpy(), COORDS, beam), plane)
-
-
 @pytest.mark.parametrize(
     ("shape", "beam", "message"),
     [

@@ -59,19 +59,6 @@ def test_the_data_set_holds_the_filled_cells_of_every_channel():
     np.testing.assert_array_equal(dataset.weight_indexed.numpy(), weight[weight > 0])
 
 
-def test_one_channel_of_baselines_and_weights_serves_all():
-    data = tracks(nchan=2, nvis=30)
-    for name in ("uu", "vv", "weight"):
-        data[name][1] = data[name][0]
-    shared = data | {name: data[name][0] for name in ("uu", "vv", "weight")}
-    for mine, expected in zip(
-        gridding.DataAverager(COORDS, **shared).cell_means(),
-        gridding.DataAverager(COORDS, **data).cell_means(),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(mine, expected)
-
-
 # -- Scatter -----------------------------------------------------------------------------
 
 

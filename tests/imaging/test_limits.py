@@ -82,20 +82,6 @@ def test_the_integration_is_taken_from_the_times():
     assert "59.84 s" in limit("time", vis).message
 
 
-def test_a_single_integration_is_taken_to_turn_around_the_pole():
-    coords = GridCoords(0.03, 1024)
-    alone = real(n_times=1, hour_angles=(1, 1))
-    unknown = limit("time", alone, coords)
-    assert unknown.severity == "note"
-    assert math.isnan(unknown.value)
-    followed = limit("time", real(n_times=3, hour_angles=(0.99, 1.01)), coords, integration=60)
-    assert 1 < limit("time", alone, coords, integration=60).value / followed.value < 6
-    at_pole = {"declination": -89.99, "min_elevation": 0, "latitude": -60}
-    one, three = (real(n, hour_angles=h, **at_pole) for n, h in ((1, (1, 1)), (3, (0.99, 1.01))))
-    values = [limit("time", vis, coords, integration=60).value for vis in (one, three)]
-    assert values[0] == pytest.approx(values[1], rel=1e-3)
-
-
 def test_the_channel_with_the_widest_band_decides():
     narrow, wide = real(frequency=channels(230e9, 1e6, 4)), real(frequency=channels(230e9, 2e9, 2))
     coords = GridCoords(0.03, 1024)

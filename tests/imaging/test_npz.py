@@ -181,15 +181,6 @@ def test_what_is_no_whole_npz_file_is_refused(tmp_path):
         read_npz(tmp_path / "absent.npz")
 
 
-def test_a_flipped_bit_is_noticed(tmp_path):
-    path = saved(tmp_path / "a.npz")
-    content = bytearray(path.read_bytes())
-    content[content.index(arrays()["vv"].tobytes()) + 5] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="CRC"):
-        read_npz(path)
-
-
 # -- The script for CASA --------------------------------------------------------------------------------------
 
 
@@ -291,13 +282,6 @@ def test_casas_flags_are_of_each_hand(export: Callable[..., Visibilities]):
     assert ratio[0, at[2]] == pytest.approx(4)  # XY does not matter
     assert vis.weight[:, at].T.tolist() == [[4, 3, 4], [4, 4, 1], [4, 4, 4], [0, 4, 4], [0, 0, 0]]
     assert (vis.flagged == (vis.weight == 0)).all()
-
-
-@pytest.mark.parametrize(("codes", "weight"), [((5, 6, 7, 8), 4), ((9, 10, 11, 11), 1), ((2, 3, 4, 1), 3)])
-def test_casas_hands_may_be_others(export: Callable[..., Visibilities], codes: tuple[int, ...], weight: float):
-    vis = export(*measurement_set(), codes)
-    assert vis.data == pytest.approx(sky_visibilities(SKY, vis.uu, vis.vv))
-    assert (vis.weight == weight).all()
 
 
 def test_casas_weights_may_be_of_each_channel(export: Callable[..., Visibilities]):

@@ -186,11 +186,6 @@ def test_windows_lie_where_the_table_says(tmp_path):
     assert vis.uu[:, 0] == pytest.approx(-1e-6 * vis.frequency)
 
 
-def test_without_a_window_axis_the_header_says_it(tmp_path):
-    vis = read_uvfits(handmade(tmp_path / "a", cube_of((1, 1), n=3), axes="FREQ STOKES COMPLEX"))
-    assert vis.frequency.tolist() == [100e9, 101e9, 102e9]
-
-
 def test_autocorrelations_are_left_out_and_antennas_count_from_0(tmp_path):
     codes = [256 * 1 + 1, 256 * 2 + 5, 256 * 255 + 255, 256 * 7 + 3, 256 * 1 + 2 + 0.01, 65536 + 2048 * 3 + 300]
     cube = cube_of((1, 1), rows=6)

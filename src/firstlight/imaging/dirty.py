@@ -139,7 +139,7 @@ class DirtyImager:
     def weighted(
         self, channel: int, weighting: str, robust: float | None
     ) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Give the baselines of each piece, and the weights that they image with."""
+        """Yield the baselines of each piece, and the weights that they image with."""
         check_weighting(weighting, robust)
         density = None if weighting == "natural" else self.density(channel)
         scale = None if density is None or robust is None else briggs(density, robust)
@@ -272,7 +272,7 @@ def by_gridding(vis: Complex, u: Array, v: Array, coords: GridCoords, finer: int
 
 
 def shares(x: Array, y: Array, width: int) -> Iterator[tuple[npt.NDArray[np.int64], Array]]:
-    """Give each of the four cells around the points, packed, and its share: the nearer the larger.
+    """Yield each of the four cells around the points, packed, and its share: the nearer the larger.
 
     Examples
     --------

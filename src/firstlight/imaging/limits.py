@@ -247,9 +247,9 @@ def averaging(vis: Visibilities, counts: Mask, coords: GridCoords, integration: 
         du[:, each] = np.diff(vis.uu[:, pairs], axis=1)[:, 0] / steps
         dv[:, each] = np.diff(vis.vv[:, pairs], axis=1)[:, 0] / steps
     loss, offset = worst_loss(vis, coords, du * seconds, dv * seconds, counts)
-    known = "" if integration is not None else " (taken from the time between integrations)"
+    source = "" if integration is not None else " (taken from the time between integrations)"
     message = (
-        f"integrations of {seconds:.4g} s{known} dim a point at the edge of the field, {offset:.2g} arcsec from its "
+        f"integrations of {seconds:.4g} s{source} dim a point at the edge of the field, {offset:.2g} arcsec from its "
         f"centre, by {100 * loss:.2g} %."
     )
     return smearing("time", message, loss, "Take a smaller field, or average over less time.")
@@ -295,8 +295,8 @@ def worst_loss(vis: Visibilities, coords: GridCoords, du: Real, dv: Real, counts
     losses = []
     for east, north in ((1, 0), (0, 1), (1, 1), (1, -1)):  # the other side loses the same
         turns = (du * east + dv * north)[some] * half * ARCSEC
-        kept = (np.sinc(turns) * vis.weight[some]).sum(axis=1) / vis.weight[some].sum(axis=1)
-        losses.append((1 - float(kept.min()), half * math.hypot(east, north)))
+        peak = (np.sinc(turns) * vis.weight[some]).sum(axis=1) / vis.weight[some].sum(axis=1)
+        losses.append((1 - float(peak.min()), half * math.hypot(east, north)))
     return max(losses)
 
 

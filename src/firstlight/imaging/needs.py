@@ -136,9 +136,9 @@ def plan(
         raise TypeError(f"dtype is {dtype}, and should be torch.float32 or torch.float64.")
     device = torch.device(device)
     free = free_memory(device) if memory is None else memory
-    for name, given in (("memory", free), ("bandwidth", bandwidth)):
-        if given is not None and not given > 0:
-            raise ValueError(f"{name} is {given}, and should be a number above 0: 8e9, say.")
+    for name, number in (("memory", free), ("bandwidth", bandwidth)):
+        if number is not None and not number > 0:
+            raise ValueError(f"{name} is {number}, and should be a number above 0: 8e9, say.")
 
     def within(chunk: int, at_once: int, nchan: int = nchan) -> Plan:
         setup, fit = peaks(npix, nchan, dtype, shared, device.type, chunk, at_once)

@@ -120,14 +120,14 @@ def spread(key: str, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[An
     return np.broadcast_to(values, shape).astype(bool if key == "flag" else float)
 
 
-def frequencies(given: NDArray[Any] | None, nchan: int) -> Real:
+def frequencies(values: NDArray[Any] | None, nchan: int) -> Real:
     """Return the frequencies in Hz; some files have GHz, which no radio telescope observes as Hz."""
-    if given is None:
+    if values is None:
         return np.full(nchan, np.nan)
-    given = np.atleast_1d(np.asarray(given, float))
-    if given.shape != (nchan,) or not (np.isfinite(given) & (given > 0)).all():
-        raise ValueError(f"frequencies must be {nchan} positive numbers, one for each channel; got {given}")
-    return given * 1e9 if given.max() < 1e5 else given
+    values = np.atleast_1d(np.asarray(values, float))
+    if values.shape != (nchan,) or not (np.isfinite(values) & (values > 0)).all():
+        raise ValueError(f"frequencies must be {nchan} positive numbers, one for each channel; got {values}")
+    return values * 1e9 if values.max() < 1e5 else values
 
 
 def mirrored(vis: Visibilities) -> float:
@@ -135,7 +135,7 @@ def mirrored(vis: Visibilities) -> float:
     places, data = vis.uu[0] + 1j * vis.vv[0], vis.data[0]
     sample = slice(None, None, max(1, len(data) // SAMPLE))
     order = np.argsort(-places[sample])
-    wanted, conjugates = -places[sample][order], data[sample][order].conj()
-    at = np.searchsorted(wanted, places).clip(max=len(wanted) - 1)
-    pair = (wanted[at] == places) & (places != 0) & (conjugates[at] == data)
-    return len(np.unique(at[pair])) / len(wanted)
+    mirrors, conjugates = -places[sample][order], data[sample][order].conj()
+    at = np.searchsorted(mirrors, places).clip(max=len(mirrors) - 1)
+    pair = (mirrors[at] == places) & (places != 0) & (conjugates[at] == data)
+    return len(np.unique(at[pair])) / len(mirrors)

@@ -154,9 +154,9 @@ def uv_track(
         raise ValueError(f"a baseline needs two antennas; got {len(xyz)}")
     if n_times < 1:
         raise ValueError(f"n_times must be 1 or more; got {n_times}")
-    asked = np.linspace(*hour_angles, n_times)
-    heights = elevation(asked, declination, latitude)
-    hours = asked[heights >= min_elevation]
+    hours = np.linspace(*hour_angles, n_times)
+    heights = elevation(hours, declination, latitude)
+    hours = hours[heights >= min_elevation]
     if not len(hours):
         raise ValueError(
             f"from latitude {latitude:g} a source at declination {declination:g} reaches {heights.max():.1f} degrees "
@@ -241,13 +241,13 @@ def with_noise(vis: Visibilities, sigma: ArrayLike, *, seed: int) -> Visibilitie
     40000.0
     """
     n_antennas = int(vis.antennas.max(initial=-1)) + 1
-    given = np.asarray(sigma, float)
-    if given.ndim > 1 or (given.ndim == 1 and len(given) < n_antennas):
-        raise ValueError(f"sigma must be one number, or one for each of {n_antennas} antennas; got {given.shape}")
-    if not (np.isfinite(given) & (given > 0)).all():
+    of_antenna = np.asarray(sigma, float)
+    if of_antenna.ndim > 1 or (of_antenna.ndim == 1 and len(of_antenna) < n_antennas):
+        raise ValueError(f"sigma must be one number, or one for each of {n_antennas} antennas; got {of_antenna.shape}")
+    if not (np.isfinite(of_antenna) & (of_antenna > 0)).all():
         raise ValueError(f"sigma must be a positive number of Jy for every antenna; got {sigma!r}")
-    each = np.full(n_antennas, given) if given.ndim == 0 else given
-    of_baseline = np.sqrt(each[vis.antennas].prod(axis=1))
+    of_antenna = np.broadcast_to(of_antenna, max(n_antennas, of_antenna.size))
+    of_baseline = np.sqrt(of_antenna[vis.antennas].prod(axis=1))
     parts = np.random.default_rng(seed).standard_normal((*vis.data.shape, 2))
     weight = np.where(vis.flagged, 0.0, of_baseline**-2)
     return replace(vis, data=vis.data + of_baseline * parts.view(complex)[..., 0], weight=weight)

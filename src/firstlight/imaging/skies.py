@@ -63,7 +63,7 @@ class Ring:
             raise ValueError(f"inclination must be from 0 to below 90 degrees; got {self.inclination!r}")
 
     def image(self, cell_size: float, npix: int) -> Real:
-        """Brightness at the pixel centres in sky order, in Jy/arcsec²."""
+        """Return the brightness at the pixel centres in sky order, in Jy/arcsec²."""
         x, y = GridCoords(cell_size, npix).sky_coordinates()
         along, across = self._axes(x - self.east, y - self.north)
         squash = math.cos(math.radians(self.inclination))
@@ -74,7 +74,7 @@ class Ring:
         return np.asarray(self.flux / (2 * math.pi * self.width**2 * squash) * profile)
 
     def visibilities(self, uu: ArrayLike, vv: ArrayLike) -> Complex:
-        """Visibilities in Jy at ``uu``, ``vv`` in wavelengths."""
+        """Return the visibilities in Jy at ``uu``, ``vv`` in wavelengths."""
         u, v = np.asarray(uu, float) * ARCSEC, np.asarray(vv, float) * ARCSEC  # cycles per arcsec
         along, across = self._axes(u, v)
         q = np.hypot(along, across * math.cos(math.radians(self.inclination)))
@@ -103,7 +103,7 @@ class Point:
     north: float = 0.0
 
     def image(self, cell_size: float, npix: int) -> Real:
-        """All of the flux in one pixel, in sky order and Jy/arcsec²."""
+        """Return all of the flux in one pixel, in sky order and Jy/arcsec²."""
         column, row = npix / 2 - 1 - self.east / cell_size, npix / 2 + self.north / cell_size
         j, i = round(column), round(row)
         if max(abs(column - j), abs(row - i)) > 1e-6:
@@ -122,7 +122,7 @@ class Point:
         return image
 
     def visibilities(self, uu: ArrayLike, vv: ArrayLike) -> Complex:
-        """Visibilities in Jy at ``uu``, ``vv`` in wavelengths."""
+        """Return the visibilities in Jy at ``uu``, ``vv`` in wavelengths."""
         u, v = np.asarray(uu, float) * ARCSEC, np.asarray(vv, float) * ARCSEC
         return np.asarray(self.flux * shift(u, v, self.east, self.north))
 
@@ -226,5 +226,5 @@ def bessel_j0(x: ArrayLike) -> Real:
 
 
 def shift(u: Real, v: Real, east: float, north: float) -> Complex:
-    """By what a visibility is multiplied when its source moves; u and v in cycles per arcsec."""
+    """Return by what a visibility is multiplied when its source moves; u and v in cycles per arcsec."""
     return np.asarray(np.exp(-2j * math.pi * (u * east + v * north)))

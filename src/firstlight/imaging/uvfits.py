@@ -289,8 +289,8 @@ def light_seconds(layout: Layout, axis: str) -> Real:
 
 def intensities(layout: Layout) -> list[int]:
     """Return where on the Stokes axis that stands which total intensity is made of."""
-    for wanted in INTENSITIES:
-        if places := [i for i, code in enumerate(layout.stokes) if code in wanted]:
+    for codes in INTENSITIES:
+        if places := [i for i, code in enumerate(layout.stokes) if code in codes]:
             return places
     held = ", ".join(STOKES.get(code, str(code)) for code in layout.stokes)
     raise ValueError(f"{layout.path} holds {held}; total intensity needs I, XX or YY, or RR or LL")

@@ -100,8 +100,8 @@ class WeightReport:
     @property
     def worst(self) -> float:
         """The factor on the weights that is farthest from 1; NaN if none can be told."""
-        known = [total.factor for total in self.totals if total.factor > 0]
-        return max(known, key=lambda factor: abs(math.log(factor)), default=math.nan)
+        factors = [total.factor for total in self.totals if total.factor > 0]
+        return max(factors, key=lambda factor: abs(math.log(factor)), default=math.nan)
 
     @property
     def wrong(self) -> tuple[Scatter, ...]:
@@ -207,7 +207,7 @@ class Squares:
 
     @property
     def independent(self) -> float:
-        """How many independent squares would tell as much: neighbouring differences share visibilities."""
+        """The number of independent squares that tell as much: neighbouring differences share visibilities."""
         c = coefficients(self.order)
         alike = np.correlate(c, c, "full") / (c @ c)
         return len(self.values) / float(alike @ alike)
@@ -215,16 +215,16 @@ class Squares:
 
 def least_scatter(orders: list[Squares]) -> Squares:
     """Choose the lowest order that scatters as little as any; if it is the last, some of the sky may be left in it."""
-    known = [s for s in orders if s.median > 0]
-    if not known:
+    noisy = [s for s in orders if s.median > 0]
+    if not noisy:
         return max(orders, key=lambda s: len(s.values))
-    least = min(known, key=lambda s: s.median)
+    least = min(noisy, key=lambda s: s.median)
     margin = relative_error(least.independent)
-    chosen = next(s for s in known if s.median <= least.median * (1 + margin))
-    if chosen is not known[-1]:
-        return chosen
+    quietest = next(s for s in noisy if s.median <= least.median * (1 + margin))
+    if quietest is not noisy[-1]:
+        return quietest
     # With one order only there is nothing that it could be compared with.
-    return replace(chosen, limit=len(known) == 1 or known[-2].median > chosen.median * (1 + max(0.02, 3 * margin)))
+    return replace(quietest, limit=len(noisy) == 1 or noisy[-2].median > quietest.median * (1 + max(0.02, 3 * margin)))
 
 
 def scatter(label: tuple[int, int], lengths: tuple[float, float], pieces: list[Squares]) -> Scatter:
@@ -239,7 +239,7 @@ def scatter(label: tuple[int, int], lengths: tuple[float, float], pieces: list[S
 
 
 def relative_error(n: float) -> float:
-    """Of the median of n independent |z|², whose density there is 1/4."""
+    """Return that of the median of n independent |z|², whose density there is 1/4."""
     return 2 / (MEDIAN * math.sqrt(n))
 
 

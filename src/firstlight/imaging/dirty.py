@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -68,7 +67,7 @@ class DirtyImager:
             raise ValueError(f"eps must be from 1e-15 to 0.1; got {eps!r}")
         self.coords, self.eps = coords, eps
         named = {"data_re": data_re, "data_im": data_im, "uu": uu, "vv": vv, "weight": weight}
-        re, im, u, v, w = same_shape_in_place({name: np.asarray(values) for name, values in named.items()})
+        re, im, u, v, w = same_shape({name: np.asarray(values) for name, values in named.items()})
         self.nchan, self.nvis = re.shape
         self.uu, self.vv, self.weight, self.data_re, self.data_im = u, v, w, re, im
         coords.check_data_fit(*self.outermost())
@@ -204,14 +203,6 @@ def briggs(density: Array, robust: float) -> float:
     squares = 2 * float((density[1:] ** 2).sum()) + float((density[0] ** 2).sum())
     weights = 2 * float(density[1:].sum()) + float(density[0].sum())
     return (5 * 10**-robust) ** 2 * weights / squares
-
-
-def same_shape_in_place(arrays: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """Bring all arrays to the shape of the data, and refuse complex numbers; nothing is copied."""
-    for name, values in arrays.items():
-        if values.dtype.kind not in "fiu":
-            raise TypeError(f"{name} must be real numbers; got {values.dtype}")
-    return same_shape(arrays)
 
 
 def check_weighting(weighting: str, robust: float | None) -> None:

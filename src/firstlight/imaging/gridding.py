@@ -116,7 +116,10 @@ Gridder = DataAverager  # its name in MPoL before 0.2
 
 
 def same_shape(arrays: dict[str, Array]) -> list[Array]:
-    """Bring all arrays to (nchan, nvis), which the first ones, the data, decide."""
+    """Bring all arrays to (nchan, nvis), which the first ones, the data, decide; nothing is copied."""
+    for name, values in arrays.items():
+        if values.dtype.kind not in "fiu":
+            raise TypeError(f"{name} must be real numbers; got {values.dtype}")
     shapes = ", ".join(f"{name} {values.shape}" for name, values in arrays.items())
     shape = next(iter(arrays.values())).shape
     if len(shape) not in (1, 2):

@@ -28,6 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
+<<<<<<< HEAD
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.fitting import Run
@@ -37,6 +38,11 @@ from firstlight.imaging.optimizers import Adam
 from firstlight.imaging.plan import Plan, plan
 from firstlight.imaging.precomposed import GriddedNet
 from firstlight.imaging.step import Step
+=======
+from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
+from firstlight.imaging.losses import TV_image, entropy, sparsity
+from firstlight.imaging.needs import Plan, plan
+>>>>>>> w-imaging
 from firstlight.measure.tables import Table
 
 FIELD = 5.4  # arcsec
@@ -49,6 +55,7 @@ LOSSES = {
     "tv": (1e-3, TV_image),
     "entropy": (1e-3, partial(entropy, prior=0.02, tot_flux=10.0)),
 }
+<<<<<<< HEAD
 CASES = [  # npix, nchan, nvis, dtype, shared, path
     (256, 1, 100_000, "float32", False, "autograd"),
     (256, 16, 1_000_000, "float64", False, "autograd"),
@@ -60,6 +67,19 @@ CASES = [  # npix, nchan, nvis, dtype, shared, path
     (1024, 16, 100_000, "float32", False, "step"),
     (2048, 1, 1_000_000, "float32", False, "autograd"),
     (2048, 1, 100_000, "float64", False, "step"),
+=======
+CASES = [  # npix, nchan, nvis, dtype, shared
+    (256, 1, 100_000, "float32", False),
+    (256, 16, 1_000_000, "float64", False),
+    (256, 16, 100_000, "float32", True),
+    (512, 4, 1_000_000, "float32", False),
+    (512, 1, 10_000_000, "float64", False),
+    (1024, 1, 10_000_000, "float32", False),
+    (1024, 4, 100_000, "float64", True),
+    (1024, 16, 100_000, "float32", False),
+    (2048, 1, 1_000_000, "float32", False),
+    (2048, 1, 100_000, "float64", False),
+>>>>>>> w-imaging
 ]
 """Sizes over which the planner is held to a tenth."""
 
@@ -92,17 +112,21 @@ def likelihood(folder: Path, npix: int, dtype: torch.dtype, shared: bool, **opti
     return ExactLikelihood(u, v, data, weight, FIELD / npix, npix, dtype=dtype, progress=False, **options)
 
 
-def steps(data: ExactLikelihood, path: str) -> float:
-    """Make what a fit makes between two checks; give the time of a step."""
+def steps(data: ExactLikelihood) -> float:
+    """Fit a little, with checks; return the time of a step."""
     start = torch.full_like(data.reference, -3.0)
+<<<<<<< HEAD
     objective = Objective(GriddedNet(GridCoords(data.cell_size, data.npix), len(start), start), data, LOSSES, "exact")
     objective.step = Step(objective) if path == "step" else None
     run = Run(objective, Adam(objective.model, None), {}, None)
     run.start()
     run.advance(2)
+=======
+    model = GriddedNet(GridCoords(data.cell_size, data.npix), len(start), start)
+>>>>>>> w-imaging
     began = time.perf_counter()
-    run.advance(4)
-    return (time.perf_counter() - began) / 2
+    fit(model, data, losses=LOSSES, lambdas="exact", max_iter=4, check_every=2, tolerance=None, progress=False)
+    return (time.perf_counter() - began) / 4
 
 
 def peak() -> int:
@@ -113,20 +137,20 @@ def peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def case(folder: str, npix: str, dtype: str, shared: str, path: str) -> dict[str, float]:
-    """Set up and, if a path is given, fit a little; measure both."""
+def case(folder: str, npix: str, dtype: str, shared: str, fitted: str) -> dict[str, float]:
+    """Set up and, if asked, fit a little; measure both."""
     kind, alike = getattr(torch, dtype), shared == "True"
     with tempfile.TemporaryDirectory() as small:  # libraries, compiled loops and threads are there before it counts
         write(Path(small), 32, 2, 20_000, alike)
         warm = likelihood(Path(small), 32, kind, alike)
-        if path != "none":
-            steps(warm, path)
+        if fitted == "True":
+            steps(warm)
         del warm
     gc.collect()
     before, began = peak(), time.perf_counter()
     data = likelihood(Path(folder), int(npix), kind, alike)
     seconds, setup = time.perf_counter() - began, peak() - before
-    step = steps(data, path) if path != "none" else 0.0
+    step = steps(data) if fitted == "True" else 0.0
     return {"seconds": seconds, "setup": setup, "step": step, "peak": peak() - before}
 
 
@@ -137,9 +161,13 @@ def in_process(*request: object, **environment: str) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def expected(npix: int, nchan: int, nvis: int, dtype: str, shared: bool, path: str) -> Plan:
+def expected(npix: int, nchan: int, nvis: int, dtype: str, shared: bool) -> Plan:
     """Ask the planner."""
+<<<<<<< HEAD
     return plan(npix, nchan, nvis, dtype=getattr(torch, dtype), shared=shared, fused=path == "step", memory=1e12)
+=======
+    return plan(npix, nchan, nvis, dtype=getattr(torch, dtype), shared=shared, memory=1e12)
+>>>>>>> w-imaging
 
 
 def scale(most: float, npix: int = 512) -> list[dict[str, float]]:
@@ -151,8 +179,8 @@ def scale(most: float, npix: int = 512) -> list[dict[str, float]]:
             break
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder), npix, 1, nvis, shared=False)
-            result = in_process(folder, npix, "float32", False, "none", **ALLOCATORS["handing back"])
-        wanted = sum(expected(npix, 1, nvis, "float32", False, "none").setup.values())
+            result = in_process(folder, npix, "float32", False, False, **ALLOCATORS["handing back"])
+        wanted = sum(expected(npix, 1, nvis, "float32", False).setup.values())
         found.append(result | {"nvis": nvis, "predicted": wanted})
         rows.append(
             (
@@ -174,35 +202,34 @@ def scale(most: float, npix: int = 512) -> list[dict[str, float]]:
 def accuracy(most: float, cases: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
     """Hold the planner to what is measured; print the table."""
     found, rows = [], []
-    for npix, nchan, nvis, dtype, shared, path in cases:
+    for npix, nchan, nvis, dtype, shared in cases:
         if nvis > most:
             continue
-        wanted = expected(npix, nchan, nvis, dtype, shared, path)
-        setup, fit = sum(wanted.setup.values()), wanted.peak
+        wanted = expected(npix, nchan, nvis, dtype, shared)
+        setup, peak_wanted = sum(wanted.setup.values()), wanted.peak
         with tempfile.TemporaryDirectory() as folder:
             write(Path(folder), npix, nchan, nvis, shared)
             results = {
-                name: in_process(folder, npix, dtype, shared, path, **environment)
+                name: in_process(folder, npix, dtype, shared, True, **environment)
                 for name, environment in ALLOCATORS.items()
             }
         result = results["handing back"]
-        found.append({"case": [npix, nchan, nvis, dtype, shared, path], "setup": setup, "fit": fit} | results)
+        found.append({"case": [npix, nchan, nvis, dtype, shared], "setup": setup, "fit": peak_wanted} | results)
         rows.append(
             (
                 f"{nchan} x {npix}",
                 f"{nvis:.0e}".replace("+0", ""),
                 dtype,
                 "shared" if shared else "own",
-                path,
                 f"{result['setup'] / 1e6:.0f}",
                 f"{100 * (setup / result['setup'] - 1):+.1f} %",
                 f"{result['peak'] / 1e6:.0f}",
-                f"{100 * (fit / result['peak'] - 1):+.1f} %",
+                f"{100 * (peak_wanted / result['peak'] - 1):+.1f} %",
                 f"{results['usual']['peak'] / 1e6:.0f}",
             )
         )
         print(" ".join(rows[-1]), file=sys.stderr, flush=True)
-    head = ("pixels", "visibilities", "", "u, v", "path", "set-up, MB", "planned", "with a fit, MB", "planned", "usual")
+    head = ("pixels", "visibilities", "", "u, v", "set-up, MB", "planned", "with a fit, MB", "planned", "usual")
     print(Table("peak memory, measured and planned", head, tuple(rows)).text())
     return found
 

@@ -113,7 +113,7 @@ plt.show()
 # plane of u and v. The mirror image comes free: as a sky is a real number everywhere,
 # :math:`V(-u, -v)` is the complex conjugate of :math:`V(u, v)`, and tells nothing new.
 
-from firstlight.imaging.observe import block, flag, observe, uv_track, with_noise
+from firstlight.imaging.observe import observe, uv_track, with_noise
 
 filled, look = {}, {"figsize": (5.6, 4.4), "layout": "constrained"}
 fig, axes = plt.subplots(2, 3, sharex=True, sharey=True, **look)
@@ -149,7 +149,7 @@ plt.show()
 # the real part, and that of the imaginary part. Then move the ring to the centre
 # (``shift_phase_centre``), or its turning phases cancel in the means.
 
-from firstlight.imaging.adjust import shift_phase_centre
+from firstlight.imaging.visibilities import shift_phase_centre
 
 place = {"east": 0.5, "north": -0.3}
 ring, glow = Ring(flux=0.25, radius=0.8, width=0.12), Ring(flux=0.5, radius=0, width=8)
@@ -215,6 +215,7 @@ print(f"shortest: {found[4][0]:.2f} Jy, of {ring.flux + glow.flux:.2f} Jy")
 # __ https://casadocs.readthedocs.io/en/stable/notebooks/data_weights.html
 
 from firstlight.imaging import check_weights, scale_weights
+from firstlight.imaging.visibilities import block, flag
 
 print(check_weights(replace(seen, weight=4 * seen.weight)), end="\n\n")
 misread = replace(seen, weight=seen.weight**-0.5)
@@ -256,7 +257,7 @@ for name, wrong in tries.items():
         print(fill(f"{name}: {refusal}", 84), end="\n\n")
 print(suggest_grid(seen, field=5.4))
 wide = check_image_grid(seen, suggest_grid(seen, field=30))
-print(fill(str(next(finding for finding in wide if finding.code == "scale")), 84))
+print(fill(str(next(limit for limit in wide if limit.code == "scale")), 84))
 
 # %%
 # Two skies, one set of data
@@ -267,7 +268,7 @@ print(fill(str(next(finding for finding in wide if finding.code == "scale")), 84
 # stripes of that fringe. This adds half of :math:`V`, moved by :math:`\pm(u_0, v_0)`:
 # into the holes.
 
-from firstlight.imaging.tracks import alma_antennas
+from firstlight.imaging.observe import alma_antennas
 
 cloud = Ring(flux=0.25, radius=0, width=0.5, inclination=40, position_angle=60)
 few = uv_track(alma_antennas()[::4], hour_angles=(-0.5, 0.5), n_times=20)

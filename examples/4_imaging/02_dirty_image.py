@@ -72,7 +72,7 @@ from firstlight.imaging.coordinates import ARCSEC, packed_to_sky
 from firstlight.imaging.nufft import adjoint
 from firstlight.imaging.observe import observe, uv_track, with_noise
 from firstlight.imaging.skies import protoplanetary_disk, sky_image
-from firstlight.imaging.waves import by_gridding
+from firstlight.imaging.dirty import by_gridding
 from firstlight.kernels import blocks_for, cuda, simulated
 
 # %%
@@ -465,7 +465,7 @@ def image_noise_solution(weight, used):
 
 print(check(image_noise_solution))
 for name, how in HOW.items():
-    *_, used = next(imager.weighted(0, *how, None))
+    *_, used = next(imager.weighted(0, *how))
     told = 1e6 * image_noise_solution(weight, used)
     print(f"{name:>10}: {told:.1f} µJy/beam, and was {1e6 * rms[name]:.1f}")
 

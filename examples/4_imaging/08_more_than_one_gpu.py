@@ -4,9 +4,8 @@ Do four GPUs image four times as fast?
 
 You have four GPUs, or forty. What can they do for one fit? That depends on what they
 have to tell each other. Here two processes on two cores fit a cube together, live, by a
-program that runs as well on GPUs. You measure what talking costs, and put it into a
-model of a thousand GPUs. Some ways to divide the work are nearly free. The one that
-comes to mind first is not.
+program that runs as well on GPUs. You put what you measure into a model of a thousand
+GPUs. Some ways to divide the work are free. The one that comes to mind first is not.
 
 **You will learn**
 
@@ -42,14 +41,14 @@ from pathlib import Path
 
 script = Path(globals().get("__file__", "")).parent / "distributed_fit.py"
 scratch = tempfile.TemporaryDirectory()
-small = ["--npix", "64", "--channels", "8", "--timeout", "60"]
+small = ["--npix", "64", "--channels", "8", "--together", "4", "--timeout", "300"]
 plain = os.environ | {"OMP_NUM_THREADS": "1", "FIRSTLIGHT_DEVICE": "cpu"}
 torchrun = [sys.executable, "-m", "torch.distributed.run"]  # what torchrun is short for
 torchrun += ["--standalone", "--nproc-per-node", "2", str(script), *small]
 
 
 def files(report, checkpoint):
-    """Name the file that a run writes at the end, and the one that it goes on from."""
+    """Name the file that a run writes at the end, and those that it goes on from."""
     names = Path(scratch.name, f"{report}.json"), Path(scratch.name, f"{checkpoint}.pt")
     return ["--json", str(names[0]), "--checkpoint", str(names[1])]
 
@@ -69,13 +68,13 @@ else:
 # A step of the fit computes :math:`\chi^2` and its gradient, and changes the image a
 # little. What must one GPU know of another's work in each step? That decides.
 #
-# - *Channels.* The image of one does not depend on the others. Each GPU takes some. A
-#   step sends nothing. At the checks, every 25 steps, all exchange a few numbers.
+# - *Channels.* The image of one does not depend on the others. Each GPU takes some, and
+#   sends nothing until it has its images.
 # - *Folds and strengths.* Five folds of a cross-validation with five strengths
 #   :math:`\lambda` of a regularizer are 25 fits, independent of each other. The same.
 # - *Visibilities.* The exact likelihood needs them once, to be set up
-#   (:doc:`/tutorials/4_imaging/07_off_the_grid`). Each GPU adds its part up onto the
-#   pixels, and then all add up their pixels: an *all-reduce*.
+#   (:doc:`/tutorials/4_imaging/07_off_the_grid`). Each GPU could add its part up onto
+#   the pixels, and then all would add up their pixels: an *all-reduce*.
 # - *One image.* Cut into strips, one for each GPU, it has to be transposed twice in
 #   each step, in the midst of its Fourier transforms. Each GPU then sends a part of its
 #   strip to each other one: an *all-to-all*. Of each pixel, 8 bytes have to move. (The
@@ -171,26 +170,34 @@ if live:
         assert difference < 1e-12
 
 # %%
-# They are the same, but for the last digits of ``float64``. How does the program do
-# that? It asks which process it is, and takes its share. ``fit`` sees to the rest:
+# They are the same, to the last digits of ``float64``. How does the program do that? It
+# cuts the cube into *parts* of a few channels, as many as fill a GPU. A process takes
+# its share of the parts, and makes an ordinary fit of each:
 #
 # .. code-block:: python
 #
 #    with processes() as group:  # of one, where torchrun has not started it
-#        likelihood = ShardedLikelihood(group, u, v, data, weight, cell_size, npix)
-#        model = GriddedNet(coords, nchan=likelihood.nchan).to(group.device)
-#        result = fit(model, likelihood, checkpoint="fit.pt", resume=True)
+#        images = {}
+#        for part in group.share(parts):  # slices of channels
+#            likelihood = ExactLikelihood(u[part], v[part], data[part], weight[part],
+#                                         cell_size, npix, device=group.device)
+#            model = GriddedNet(coords, len(likelihood.reference)).to(group.device)
+#            files = {"checkpoint": f"fit.{part.start}.pt", "resume": True}
+#            images[part.start] = fit(model, likelihood, separate=True, **files).image
+#        everything = group.collect(images)  # those of each process, for all
 #
-# For folds and strengths there is ``ShardedDataset`` (:doc:`/api`). GPUs add pixels up
-# by NVIDIA's NCCL, CPUs by *gloo*; both come with PyTorch, and are chosen for you.
+# The parts could as well be folds, or strengths. What is collected goes through *gloo*,
+# which comes with PyTorch. (NVIDIA's NCCL adds up faster what lies on GPUs. There is
+# nothing to add up here.)
 #
 # Stop, and go on with fewer
 # --------------------------
 #
 # A job's time runs out. A colleague needs one of your GPUs. At each check, a fit with a
-# checkpoint writes the channels of all into one file, and any number of processes can
-# go on from it. The two stopped after 30 steps. One goes on from there, up to step 45.
-# Does it arrive where the one is that has fitted alone?
+# checkpoint writes a file, here one for each part. As the parts do not know who fits
+# them, any number of processes can go on from their files. The two stopped after 30
+# steps. One goes on from there, up to step 45. Does it arrive where the one is that has
+# fitted alone?
 
 if live:
     relay = run_here(45, "relay", "two")
@@ -257,7 +264,7 @@ bench.show()
 from statistics import median
 
 took = {n: bench[f"CPU, channels: {n}"].median for n in (1, 4, 8)}
-exchange, measured = 1e-3, None  # assumed, where nothing was started
+measured = None  # where nothing was started
 if live:
     seconds = two["seconds"]
     slower = max(median(values) for values in seconds["gradient"])
@@ -266,29 +273,25 @@ if live:
     print(f"strong: 8 channels, 2 processes: {measured:.2f} times as fast as 1")
     print(f"weak: 8 by 2 processes: {took[4] / slower:.0%} of the speed of 4 by 1")
     print(f"exchange of a number: {1e3 * exchange:.2f} ms at best")
-    print(f"sum of 8 MB: {1e3 * min(seconds['sum of 8 MB']):.2f} ms at best")
 
 # %%
 # Is *strong* above 2? Then look at the table: do eight channels take more than twice
 # the time of four? Four fit better into a core's cache, and two processes gain that,
 # too.
 #
-# An exchange takes long for one number: first it makes sure that all are there, so that
-# nobody waits for ever for a process that died. A check makes three exchanges. But 25
-# steps go by between two checks, or more if you say so (``fit(…, check_every=100)``).
+# There is one exchange, at the end of a job of thousands of steps: what it takes does
+# not matter.
 #
 # From 1 to 1024: a model
 # -----------------------
 #
 # Of :math:`C` channels on :math:`P` GPUs, the busiest GPU has :math:`\lceil C / P
-# \rceil`, rounded *up*, and all wait for it. In an exchange the first process hears
-# from all others, one after another. With the times of a start, :math:`s`, of a
-# channel, :math:`c`, and of an exchange, :math:`x`, and with :math:`n` steps from check
-# to check:
+# \rceil`, rounded *up*, and all wait for it at the end. With the times of a start,
+# :math:`s`, and of a channel, :math:`c`, a step takes
 #
 # .. math::
 #
-#     T(P) = s + \lceil C / P \rceil \, c + 3 \, (P - 1) \, x / n
+#     T(P) = s + \lceil C / P \rceil \, c
 #
 # A strip of one image costs its part of the work, and the transposes. All this is a
 # model. Put in your own numbers: :doc:`/tutorials/2_devices/11_fewer_launches` measures
@@ -301,10 +304,9 @@ latency = 10e-6  # s: from one GPU to another, the least
 per_node = 8  # GPUs that share NVLink; beyond, InfiniBand, one adapter for each GPU
 
 
-def step_of(channels, gpus, npix=npix, n_steps=25):
+def step_of(channels, gpus, npix=npix):
     """Model a step of many channels, or fits."""
-    checks = 3 * exchange * (gpus - 1) / n_steps
-    return start + ceil(channels / gpus) * work(npix) + checks
+    return start + ceil(channels / gpus) * work(npix)
 
 
 def step_of_one_image(gpus, npix=npix):
@@ -314,10 +316,8 @@ def step_of_one_image(gpus, npix=npix):
     return start + work(npix) / gpus + 2 * (sent / link + latency * log2(gpus))
 
 
-how = "measured above, at best" if live else "assumed"
 print("an H100's memory and its links, as fast as their data sheets say")
 print(f"{1e3 * start:.1f} ms to start a step; {1e6 * latency:.0f} µs latency of a link")
-print(f"{1e3 * exchange:.2f} ms: exchange with each other GPU ({how})")
 
 # %%
 # The question of the title, for three sizes of image:
@@ -343,8 +343,7 @@ import matplotlib.pyplot as plt
 counts = np.unique(np.geomspace(1, 1024, 200).round().astype(int))
 lines = {
     "200 channels": partial(step_of, channels),
-    "200 channels, a check in 500 steps": partial(step_of, channels, n_steps=500),
-    "25 fits, a check in 500 steps": partial(step_of, fits, n_steps=500),
+    "25 fits": partial(step_of, fits),
     "one image": step_of_one_image,
 }
 gains = {
@@ -355,8 +354,8 @@ gains = {
 # %%
 
 fig, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
-styles = [(0, (6, 2)), (0, (6, 2, 1, 2)), (0, (3, 2)), (0, (1.5, 1.5))]
-colours = ["#2e7ab0", "#1b9e77", "#d9762b", "#b0417a"]
+styles = [(0, (6, 2)), (0, (3, 2)), (0, (1.5, 1.5))]
+colours = ["#2e7ab0", "#d9762b", "#b0417a"]
 for (name, curve), dashes, colour in zip(gains.items(), styles, colours, strict=True):
     ax.plot(counts, curve, ls=dashes, color=colour, lw=2, label=f"model: {name}")
 ax.plot(counts, counts, color="#888888", lw=1)
@@ -381,8 +380,8 @@ plt.show()
 
 # %%
 # Channels and fits climb in *steps*: 200 channels take two rounds on 100 GPUs, and two
-# on 199. 25 fits cannot use a 26th GPU. Then the checks bring the lines down again:
-# more GPUs are of use only if they talk less often. One image hardly gets faster.
+# on 199. 25 fits cannot use a 26th GPU. One image hardly gets faster, and then slower:
+# more GPUs are of use only if they need not talk.
 #
 # One image on many GPUs
 # ----------------------
@@ -454,41 +453,28 @@ print(f"one GPU holds that: it needs {needs / 1e9:.1f} of {memory / 1e9:.0f} GB"
 # No process waits for another. If one dies, three finish. Each quarter stops when *it*
 # has settled. On a cluster a job array (``--array=0-3``) does the same, and each part
 # starts as soon as one GPU is free. *Often that is the best answer.* Take ``torchrun``
-# if you want one :math:`\chi^2`, one stop and one checkpoint for all, or have so many
-# visibilities of each channel that reading them together pays.
+# if you want one job, one answer from all at its end, and parts that are shared out
+# among whatever GPUs you get.
 #
 # What goes wrong
 # ---------------
 #
-# A process dies on the second computer. What do the others say? Ask the package:
-
-from textwrap import fill
-
-from firstlight.imaging.processes import Group
-
-try:
-    with Group(rank=0, size=4, timeout=600).patience():
-        raise RuntimeError("Rank 2 failed to pass monitoredBarrier in 600000 ms")
-except RuntimeError as error:
-    print(fill(f"{type(error).__name__}: {error}", 80))
-
-# %%
-# A few others:
-#
+# - *A process has lost another one*: on one computer ``torchrun`` ends the others when
+#   one dies. From other computers they hear when they collect: a connection is closed,
+#   or the time is up (``--timeout``). Start the job again: each fit has its checkpoint.
 # - ``EADDRINUSE``: another job has the port. On one computer, ``--standalone`` finds a
 #   free one.
-# - *Not all have met*: a computer does not reach the first one, or fewer processes were
-#   started than announced. If a computer is only slow, wait longer (``--timeout``).
-# - *Out of memory* stands far above the rest, where the process died: fewer channels.
-# - *More processes than channels*: the fit is right, and a note says how many are idle.
+# - *Timed out* at the start: a computer does not reach the first one, or there are too
+#   few processes.
+# - *Out of memory* stands far above the rest, where the process died: fewer channels
+#   together.
+# - *More processes than parts*: the fits are right, and some processes have none.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *Channels that share something.* ``fit`` refuses a regularizer across channels here,
-#   and a model with a parameter that all of them use.
-# - *The set-up.* Visibilities are divided; the transforms of their pixels are not. With
-#   few visibilities the set-up gets no shorter.
+# - *Channels that share something*, such as a regularizer across them or a parameter of
+#   the model, belong into one part, and to one GPU.
 # - *Real links.* Data sheets give the best case. Networks that others use are slower.
 # - *Little memory.* Four small GPUs hold more channels than one. ``plan`` tells what
 #   fits.

@@ -42,21 +42,48 @@ your_file = None  # or "my.uvfits", or "my.npz"
 # check the weights. Take npz where UVFITS does not go: windows with different numbers
 # of channels, more than 255 antennas.
 #
-# Without a file of yours, here is one. The sky is a disk with rings, off the centre,
-# and a companion in the north-west. There are two windows of two channels, and one
-# antenna is flagged. And the file lies about its noise, as files do: its weights
-# promise half of the noise that there is.
+# Without a file of yours, here is one. A UVFITS file is a table. A row has a few
+# parameters: u and v in *seconds*, so that they hold for every channel, the pair of
+# antennas as one number, and the time in days. Then come real part, imaginary part and
+# weight of each channel. Both u and v have the other sign than ours.
+
+import numpy as np
+from astropy.io import fits
+
+
+def write_uvfits(path, vis, ra=83.0, dec=-24.0):
+    """Write visibilities of one window, in the layout of CASA's exportuvfits."""
+    first, second = 1 + vis.antennas.T
+    hertz = vis.frequency[0]
+    columns = {"UU": -vis.uu[0] / hertz, "VV": -vis.vv[0] / hertz}
+    columns |= {"BASELINE": 256 * first + second, "DATE": vis.time / 86400}
+    cube = np.stack([vis.data.real, vis.data.imag, vis.weight], axis=-1)
+    cube = cube.swapaxes(0, 1)[:, None, None, :, None].astype("f4")
+    names, values = list(columns), list(columns.values())
+    hdu = fits.GroupsHDU(fits.GroupData(cube, -32, parnames=names, pardata=values))
+    step = np.ptp(vis.frequency) / (len(vis.frequency) - 1)
+    axes = {"COMPLEX": (1, 1), "STOKES": (1, 1), "FREQ": (hertz, step)}
+    axes |= {"RA": (ra, 1), "DEC": (dec, 1)}
+    for axis, (name, (start, width)) in enumerate(axes.items(), 2):
+        card = {"CTYPE": name, "CRVAL": start, "CDELT": width, "CRPIX": 1}
+        hdu.header.update({f"{key}{axis}": value for key, value in card.items()})
+    hdu.header["PZERO4"] = 2459000.5  # the day, in Julian days
+    hdu.writeto(path)
+
+
+# %%
+# The sky is a disk with rings, off the centre, and a companion in the north-west. There
+# are four channels, and one antenna is flagged. And the file lies about its noise, as
+# files do: its weights promise half of the noise that there is.
 
 import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
-from firstlight.imaging import Point, Ring, read_npz, read_uvfits, write_uvfits
-from firstlight.imaging.observe import block, channels, flag, join_windows
-from firstlight.imaging.observe import observe, uv_track, with_noise
+from firstlight.imaging import Point, Ring, read_npz, read_uvfits
+from firstlight.imaging.observe import channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import protoplanetary_disk, sky_image, sky_visibilities
+from firstlight.imaging.visibilities import block, flag, join_windows
 
 folder = tempfile.TemporaryDirectory()  # removed at the end
 path = Path(your_file or Path(folder.name, "sky.uvfits"))
@@ -64,10 +91,9 @@ if your_file is None:
     sky = protoplanetary_disk(0.25, size=0.7, east=0.4, north=-0.5)
     sky = [*sky, Ring(0.04, radius=0, width=0.08, east=-1.3, north=1.2)]
     track = uv_track(hour_angles=(-0.5, 0.5), n_times=16)
-    windows = [observe(sky, track, channels(f, 5e8, 2)) for f in (226e9, 240e9)]
-    made = with_noise(join_windows(windows), 0.015, seed=1)
+    made = with_noise(observe(sky, track, channels(230e9, 5e8, 4)), 0.015, seed=1)
     made = flag(replace(made, weight=4 * made.weight), block(made, antenna=7))
-    write_uvfits(path, made, phase_centre=(83.0, -24.0))
+    write_uvfits(path, made)
 
 # %%
 # Predict
@@ -94,8 +120,8 @@ print(f"the set-up: as much arithmetic as {setup / step:.0f} steps of 256 × 256
 # Read
 # ----
 #
-# An npz file knows neither antennas nor times; ``observation`` says so to what comes
-# after. Look at the numbers: are these your baselines, your noise, your field?
+# An npz file knows neither antennas nor times, so all are 0. Look at the numbers: are
+# these your baselines, your noise, your field?
 
 from firstlight.imaging.uvfits import read_phase_centre
 
@@ -103,7 +129,7 @@ from firstlight.imaging.uvfits import read_phase_centre
 def read(path):
     """Give the visibilities, and right ascension and declination in degrees."""
     if path.suffix == ".npz":
-        return read_npz(path).observation(), (0.0, 0.0)  # type yours: npz has none
+        return read_npz(path), (0.0, 0.0)  # type yours: npz has none
     return read_uvfits(path), read_phase_centre(path)
 
 
@@ -172,7 +198,7 @@ from torch.nn.functional import softplus
 from firstlight import Bench, best_device
 from firstlight.imaging import DirtyImager, ExactLikelihood, GridCoords, GriddedNet
 from firstlight.imaging import check_image_grid, fit, fit_beam, losses, suggest_grid
-from firstlight.imaging.adjust import select_baselines
+from firstlight.imaging.visibilities import select_baselines
 
 briggs = {"weighting": "briggs", "robust": 0.5}
 
@@ -244,8 +270,8 @@ advised, rough = source_field(seen)
 wide, wide_image = rough.coords, dirty_image(rough.seen, rough.coords)[0]
 coords = suggest_grid(seen, field or advised)
 print(f"{coords}, of {wide.npix * wide.cell_size:.1f} arcsec that can be seen\n")
-for finding in check_image_grid(seen, coords):
-    print(textwrap.fill(str(finding), 84, subsequent_indent="    "))
+for limit in check_image_grid(seen, coords):
+    print(textwrap.fill(str(limit), 84, subsequent_indent="    "))
 
 # %%
 # ``field`` is a second line that you may change. ``suggest_grid`` takes three cells for
@@ -347,7 +373,6 @@ plt.show()
 # *image* is what a telescope with your beam would show of it, with what is left over
 # added: in Jy/beam, to hold against the maps of others.
 
-from astropy.io import fits
 from astropy.wcs import WCS
 
 from firstlight.imaging import convolve, write_image
@@ -432,7 +457,7 @@ half = {name: values[twice["vv"] > 0] for name, values in twice.items()}
 
 notes, good, part, npz = (Path(folder.name, f"lab.{end}") for end in ("txt", *"abc"))
 notes.write_text("u v real imaginary")
-write_uvfits(good, lab, phase_centre=(83.0, -24.0))
+write_uvfits(good, lab)
 part.write_bytes(good.read_bytes()[:50_000])
 
 # %%
@@ -444,9 +469,9 @@ def from_npz(arrays, **unit):
     read_npz(npz, **unit)
 
 
-def finding(code, seen, grid, **widths):
-    findings = check_image_grid(seen, grid, **widths)
-    return next(str(one) for one in findings if one.code == code)
+def limit_of(code, seen, grid, **widths):
+    limits = check_image_grid(seen, grid, **widths)
+    return next(str(limit) for limit in limits if limit.code == code)
 
 
 def chi2_within(field):
@@ -463,10 +488,10 @@ mistakes = {
     "a file cut off": lambda: read_uvfits(part),
     "u, v in kilo-lambda": lambda: from_npz(kilo),
     "both Hermitian halves": lambda: from_npz(twice),
-    "NaN": lambda: finding("units", lost, grid),
-    "cells too large": lambda: finding("beyond", lab, coarse),
-    "channels too wide": lambda: finding("bandwidth", lab, grid, channel_width=8e9),
-    "integrations too long": lambda: finding("time", lab, grid, integration=900),
+    "NaN": lambda: limit_of("units", lost, grid),
+    "cells too large": lambda: limit_of("beyond", lab, coarse),
+    "channels too wide": lambda: limit_of("bandwidth", lab, grid, channel_width=8e9),
+    "integrations too long": lambda: limit_of("time", lab, grid, integration=900),
     "windows at odd times": lambda: join_windows([lab, later]),
     "field too small": lambda: chi2_within(2.0),
 }
@@ -475,10 +500,10 @@ cures = {
     "copy it again": lambda: read_uvfits(good),
     'read_npz(…, unit="kilolambda")': lambda: from_npz(kilo, unit="kilolambda"),
     "keep what has v > 0": lambda: from_npz(half),
-    "flag(seen, ~np.isfinite(seen.data))": lambda: finding("units", mended, grid),
-    "suggest_grid(seen, field)": lambda: finding("beyond", lab, grid),
-    "average less": lambda: finding("bandwidth", lab, grid, channel_width=1e8),
-    "average less, in time": lambda: finding("time", lab, grid, integration=60),
+    "flag(seen, ~np.isfinite(seen.data))": lambda: limit_of("units", mended, grid),
+    "suggest_grid(seen, field)": lambda: limit_of("beyond", lab, grid),
+    "average less": lambda: limit_of("bandwidth", lab, grid, channel_width=1e8),
+    "average less, in time": lambda: limit_of("time", lab, grid, integration=60),
     "append u, v, data, weight": lambda: list(map(np.append, flat(lab), flat(later))),
     "look wide first": lambda: chi2_within(5.0),
 }
@@ -588,7 +613,7 @@ for times in (1, 10, 100):
 # - *More than total intensity of one small field.* Mosaics, polarization, wide fields:
 #   :doc:`/scope` says who does it.
 # - *A sky that changes with frequency.* All channels make one image here. Of a line,
-#   make one for each channel: ``select_channels(seen, [3])`` goes the same way.
+#   make one for each channel, of ``seen.uu[[3]]`` and so on.
 # - *Positions.* FITS files here are in ICRS. If yours is in FK5, they are off by some
 #   milliarcseconds; in B1950, by far more.
 # - *A primary beam.* The fit is of the sky as your antennas see it: near the edge of

@@ -2,9 +2,9 @@
 A fit on several devices, to launch as it is
 ============================================
 
-One process for each GPU, or for a few cores of a CPU: each has its own channels of the
-image, and its own part of the visibilities. ``torchrun``, which comes with PyTorch,
-starts them:
+One process for each GPU, or for a few cores of a CPU. The channels of a cube do not
+depend on each other: the processes share them out, a few at a time, and each fits its
+own. ``torchrun``, which comes with PyTorch, starts them:
 
 .. code-block:: bash
 
@@ -13,11 +13,10 @@ starts them:
 
 Both files say the same: :math:`\\chi^2` and the length of the gradient at the image
 that the fit starts from, and :math:`\\chi^2` and the fluxes that it ends with. Their
-``seconds`` differ: what a gradient takes in each process, what it takes all to exchange
-a number, and to add up 8 MB. :doc:`/tutorials/4_imaging/08_more_than_one_gpu` makes a
-prediction of them. With ``--checkpoint fit.pt`` a fit that was stopped, or lost a
-process, goes on when you launch it again, with any number of processes. ``--help``
-lists the rest.
+``seconds`` differ: what a gradient takes in each process, and what it takes all to
+exchange a number. :doc:`/tutorials/4_imaging/08_more_than_one_gpu` makes a prediction
+of them. With ``--checkpoint fit.pt`` a job that was stopped, or lost a process, goes on
+when you launch it again, with any number of processes. ``--help`` lists the rest.
 
 ``--standalone`` is for one computer, and finds a free port. On two, run this on each,
 with the name of one of them: ``torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend
@@ -31,7 +30,7 @@ from time import perf_counter
 
 import torch
 
-from firstlight.imaging import GriddedNet, GridCoords, ShardedLikelihood, fit, processes
+from firstlight.imaging import ExactLikelihood, GriddedNet, GridCoords, fit, processes
 from firstlight.imaging.losses import TV_image, sparsity
 from firstlight.imaging.observe import channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import protoplanetary_disk
@@ -62,14 +61,15 @@ parser = argparse.ArgumentParser(
 )
 parser.add_argument("--json", type=writable, help="where to write the numbers")
 parser.add_argument("--channels", type=int, default=4, help="how many (4)")
+parser.add_argument("--together", type=int, default=2, help="channels of a fit (2)")
 parser.add_argument("--npix", type=int, default=96, help="pixels on a side (96)")
 parser.add_argument("--iterations", type=int, default=200, help="at most (200)")
-parser.add_argument("--checkpoint", type=Path, help="a file to go on from")
-parser.add_argument("--timeout", type=float, default=600, help="wait so long (600 s)")
+parser.add_argument("--checkpoint", type=Path, help="files to go on from: fit.pt")
+parser.add_argument("--timeout", type=float, default=3600, help="wait so long (1 h)")
 options = parser.parse_args()
 
 # A disk whose channels differ; each process knows where all visibilities are, and reads
-# its own. Of your own data, pass maps of files: numpy.load(name, mmap_mode="r").
+# its own. Of your own data, take maps of files: numpy.load(name, mmap_mode="r").
 coords = GridCoords(cell_size=0.04, npix=options.npix)
 seen = with_noise(
     observe(
@@ -81,56 +81,72 @@ seen = with_noise(
     seed=1,
 )
 
-with processes(timeout=options.timeout) as group:
+firsts = range(0, options.channels, options.together)
+parts = [slice(first, first + options.together) for first in firsts]
+
+
+def gradient(model, likelihood):
+    """Take chi² and its gradient."""
+    model.zero_grad()
+    model()
+    chi2 = likelihood(model.icube.sky_cube)
+    chi2.backward()
+    return chi2.item()
+
+
+def fit_part(part, device, quiet):
+    """Fit some channels, each with a chi² of its own, and report."""
     # Apple's GPUs have no float64; elsewhere it shows that the numbers are the same.
-    dtype = torch.float32 if group.device.type == "mps" else torch.float64
-    likelihood = ShardedLikelihood(
-        group,
-        *(seen.uu, seen.vv, seen.data, seen.weight),
-        *(coords.cell_size, coords.npix),
-        dtype=dtype,
-    )
-    start = torch.full((likelihood.nchan, coords.npix, coords.npix), -3.0, dtype=dtype)
-    model = GriddedNet(coords, likelihood.nchan, start).to(group.device)
-
-    def gradient():
-        """Take chi² and its gradient: of this process's channels."""
-        model.zero_grad()
-        model()
-        chi2 = likelihood(model.icube.sky_cube)
-        chi2.backward()
-        return chi2.item()
-
-    chi2 = torch.tensor(gradient(), dtype=dtype)
-    squares = model.bcube.base_cube.grad.square().sum()
-    found = {
-        "processes": group.size,
-        "visibilities": seen.data.size,
-        "start": {
-            "chi2": group.sum(chi2).item() / (2 * seen.data.size),
-            "gradient": group.sum(squares).sqrt().item() / (2 * seen.data.size),
-        },
-    }
-
+    dtype = torch.float32 if device.type == "mps" else torch.float64
+    arrays = [array[part] for array in (seen.uu, seen.vv, seen.data, seen.weight)]
+    grid = coords.cell_size, coords.npix
+    likelihood = ExactLikelihood(*arrays, *grid, dtype=dtype, device=device)
+    start = torch.full_like(likelihood.reference, -3.0)
+    model = GriddedNet(coords, len(start), start).to(device)
+    report = {"first": part.start, "chi2 at start": gradient(model, likelihood)}
+    report["squares"] = model.bcube.base_cube.grad.square().sum().item()
+    report["seconds"] = seconds(lambda: gradient(model, likelihood))
+    file = options.checkpoint
     fitted = fit(
         model,
         likelihood,
         losses={"sparsity": (1e-4, sparsity), "tv": (1e-4, TV_image)},
         max_iter=options.iterations,
-        checkpoint=options.checkpoint,
-        resume=options.checkpoint is not None,
+        separate=True,
+        progress=False if quiet else None,
+        checkpoint=file and file.with_stem(f"{file.stem}.{part.start}"),
+        resume=file is not None,
     )
-    flux = fitted.image.sum((1, 2)) * coords.cell_size**2  # of all channels
-    found["end"] = {"chi2": fitted.terms["chi2"], "flux": flux.tolist()}
-    found["iterations"] = fitted.iterations
+    report["flux"] = (fitted.image.sum((1, 2)) * coords.cell_size**2).tolist()
+    report["chi2"] = len(start) * fitted.terms["chi2"]
+    report["iterations"] = fitted.iterations
+    return report
 
-    megabytes = torch.zeros(2**21, device=group.device)
-    found["seconds"] = {
-        "gradient": group.collect(seconds(gradient)),
-        "exchange": seconds(lambda: group.collect(0.0)),
-        "sum of 8 MB": seconds(lambda: group.sum(megabytes)[0].item()),
+
+with processes(timeout=options.timeout) as group:
+    mine = [fit_part(part, group.device, group.rank > 0) for part in group.share(parts)]
+    together = group.collect(mine)
+    exchange = seconds(lambda: group.collect(0.0))
+
+if group.rank == 0:  # the first speaks and writes for all
+    fits = [one for own in together for one in own]
+    fits.sort(key=lambda one: one["first"])
+    flux = [each for one in fits for each in one["flux"]]
+    chi2 = sum(one["chi2"] for one in fits) / options.channels
+    numbers = 2 * seen.data.size
+    start = {"chi2": sum(one["chi2 at start"] for one in fits)}
+    start["gradient"] = sum(one["squares"] for one in fits) ** 0.5
+    report = {
+        "processes": group.size,
+        "visibilities": seen.data.size,
+        "start": {name: value / numbers for name, value in start.items()},
+        "end": {"chi2": chi2, "flux": flux},
+        "iterations": max(one["iterations"] for one in fits),
+        "seconds": {
+            "gradient": [own[0]["seconds"] for own in together if own],
+            "exchange": exchange,
+        },
     }
-    if group.first:
-        print(fitted.message, f"chi² {fitted.terms['chi2']:.4f}, {flux.sum():.4f} Jy")
-        if options.json:
-            options.json.write_text(json.dumps(found, indent=2) + "\n")
+    print(f"{len(fits)} fits: chi² {chi2:.4f}, {sum(flux):.4f} Jy")
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=2) + "\n")

@@ -30,7 +30,7 @@ Reference
 .. automodule:: firstlight.imaging.limits
    :members: suggest_grid
 
-.. automodule:: firstlight.imaging.plan
+.. automodule:: firstlight.imaging.needs
    :members: plan
 """
 
@@ -39,9 +39,9 @@ Reference
     ("module", "name", "full"),
     [
         ("firstlight", "Bench", "firstlight.measure.bench.Bench"),
-        ("firstlight.imaging", "plan", "firstlight.imaging.plan.plan"),  # the function, not the module of its name
+        ("firstlight.imaging", "plan", "firstlight.imaging.needs.plan"),
         ("firstlight.imaging", "losses", "firstlight.imaging.losses"),
-        ("firstlight.imaging.observe", "uv_track", "firstlight.imaging.tracks.uv_track"),  # through a mere module
+        ("firstlight.imaging.observe", "sky_visibilities", "firstlight.imaging.skies.sky_visibilities"),
         ("firstlight.kernels", "cuda", "numba.cuda"),
         ("firstlight.no_such_module", "name", "firstlight.no_such_module.name"),
     ],
@@ -78,7 +78,7 @@ def test_the_first_tutorials_are_named_and_the_others_counted(site):
     most = ["Used in: First", *(f"Use {n} <of> `it`?" for n in range(2, 6)), "Use 6 <of> `it`?, and 1 more"]
     assert used_in(site, "firstlight.imaging.coordinates.GridCoords") == most
     assert used_in(site, "firstlight.imaging.coordinates.GridCoords.sky_coordinates") == most
-    assert used_in(site, "firstlight.imaging.plan.plan") == ["Used in: First"]
+    assert used_in(site, "firstlight.imaging.needs.plan") == ["Used in: First"]
     assert used_in(site, "firstlight.imaging.coordinates.sky_to_packed") == []
 
 
@@ -89,7 +89,7 @@ def test_code_links_once_to_a_function_and_not_to_what_holds_its_results(site):
     coordinates = "firstlight.imaging.coordinates.GridCoords"
     assert [(target, re.sub("<.*?>", "", text)) for target, text in links] == [
         (coordinates, "GridCoords"),
-        ("firstlight.imaging.plan.plan", "plan"),
+        ("firstlight.imaging.needs.plan", "plan"),
         (f"{coordinates}.sky_coordinates", "made.sky_coordinates"),
     ]
     assert "sphx-glr-backref" not in site.read("html/tutorials/01_use.html")
@@ -99,7 +99,7 @@ def test_a_changed_tutorial_updates_the_reference_and_another_build_reads_nothin
     script = site.folder / "examples/01_use.py"
     script.write_text(tutorial("Changed", "from firstlight.imaging import suggest_grid\n\nprint(suggest_grid)"))
     assert "3 changed" in rebuild(site)  # with the list of tutorials, which has the title
-    assert used_in(site, "firstlight.imaging.plan.plan") == []
+    assert used_in(site, "firstlight.imaging.needs.plan") == []
     assert used_in(site, "firstlight.imaging.limits.suggest_grid") == ["Used in: Changed"]
     script.write_text(script.read_text() + "\n# A remark.\n")
     assert "1 changed" in rebuild(site)

@@ -20,8 +20,9 @@ from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.fourier import FourierCube
 from firstlight.imaging.images import HannConvCube, ImageCube
 from firstlight.imaging.nufft import COMPLEX, adjoint, visibilities
-from firstlight.imaging.observe import Observation, observe, uv_track, with_noise
+from firstlight.imaging.observe import observe, uv_track, with_noise
 from firstlight.imaging.skies import Point, Ring, Sky, protoplanetary_disk, sky_image, sky_visibilities
+from firstlight.imaging.visibilities import Visibilities
 
 GRID = GridCoords(cell_size=0.03, npix=256)  # 7.7 arcsec
 FIELD = GridCoords(cell_size=0.03, npix=180)  # 5.4 arcsec, which this disk fills
@@ -85,7 +86,7 @@ def test_anchor_2_flux_is_the_visibility_at_zero() -> None:
 
 
 @pytest.fixture(scope="module")
-def truth() -> Observation:
+def truth() -> Visibilities:
     """30 000 visibilities of the disk, without noise."""
     return observe(DISK, uv_track(n_times=33))
 
@@ -97,7 +98,7 @@ def truth() -> Observation:
         *(pytest.param(*each, marks=pytest.mark.slow) for each in ((30e-3, torch.float32), (0.5e-3, torch.float32))),
     ],
 )
-def test_anchor_3_the_true_sky_scores_one(truth: Observation, sigma: float, dtype: torch.dtype) -> None:
+def test_anchor_3_the_true_sky_scores_one(truth: Visibilities, sigma: float, dtype: torch.dtype) -> None:
     """Reduced chi² of N visibilities, 2N numbers, has a standard deviation of 1/√N, and the mean of five 1/√(5N).
 
     Each seed within three of its own, and the mean within three of its own: were the seeds drawn anew, a right
@@ -121,7 +122,7 @@ def test_anchor_3_the_true_sky_scores_one(truth: Observation, sigma: float, dtyp
 # -- 4. Dirty image and beam -------------------------------------------------------------
 
 
-def test_anchor_4_dirty_image_and_beam_are_the_direct_sums(truth: Observation) -> None:
+def test_anchor_4_dirty_image_and_beam_are_the_direct_sums(truth: Visibilities) -> None:
     """At 400 pixels, of the whole field up to its edges; natural weights, which are known without a grid."""
     seen = with_noise(truth, 5e-3, seed=0)
     imager = DirtyImager(FIELD, seen.uu, seen.vv, seen.weight, seen.data.real, seen.data.imag)

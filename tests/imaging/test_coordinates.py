@@ -20,24 +20,21 @@ from firstlight.imaging.coordinates import (
 COORDS = GridCoords(cell_size=0.03, npix=180)
 
 
-@pytest.mark.parametrize("npix", [0, -2, 5, 4.5])
-def test_npix_must_be_even(npix):
-    with pytest.raises(ValueError, match="npix"):
-        GridCoords(cell_size=0.1, npix=npix)
+@pytest.mark.parametrize(
+    ("cell_size", "npix"), [(0.1, 0), (0.1, -2), (0.1, 5), (0.1, 4.5), (0, 4), (-0.1, 4), (math.nan, 4), (math.inf, 4)]
+)
+def test_what_is_no_grid_is_refused(cell_size, npix):
+    with pytest.raises(ValueError, match=r"(npix|cell_size) must be"):
+        GridCoords(cell_size, npix)
 
 
-@pytest.mark.parametrize("cell_size", [0, -0.1, math.nan, math.inf])
-def test_cell_size_must_be_positive(cell_size):
-    with pytest.raises(ValueError, match="cell_size"):
-        GridCoords(cell_size=cell_size, npix=4)
-
-
-def test_two_grids_are_equal_by_what_they_are():
-    assert GridCoords(0.03, 180) == COORDS
-    assert len({COORDS, GridCoords(0.03, 180)}) == 1
-    assert GridCoords(0.03, 182) != COORDS
-    assert GridCoords(0.031, 180) != COORDS
-    assert COORDS != (0.03, 180)
+@pytest.mark.parametrize(
+    ("u", "message"),
+    [([1e6, math.nan], "finite"), ([1e6, -math.inf], "finite"), ([], "no visibilities"), ([0.0], "is 0")],
+)
+def test_no_baselines_are_refused(u, message):
+    with pytest.raises(ValueError, match=message):
+        COORDS.check_data_fit(u, np.zeros(len(u)))
 
 
 # -- Orders ------------------------------------------------------------------------------
@@ -111,33 +108,9 @@ def test_kilo_lambda_are_refused_and_their_remedy_does():
     COORDS.check_data_fit(1000 * u, 1000 * v)
 
 
-def test_advice_for_truly_short_baselines_does():
-    with pytest.raises(ValueError, match="kilo-lambda") as refusal:
-        COORDS.check_data_fit([300.0], [20.0])
-    advised = float(str(refusal.value).split("cell_size near ")[1].split()[0])
-    GridCoords(advised, 180).check_data_fit([300.0], [20.0])
-
-
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_baselines_must_be_finite(bad):
-    with pytest.raises(ValueError, match="must be finite"):
-        COORDS.check_data_fit([1e6, bad], [0, 0])
-
-
 @pytest.mark.parametrize("tiny", [5e-324, 1e-310, 1e-300])
 def test_baselines_of_next_to_nothing_are_refused_without_advice_that_is_no_number(tiny):
     with pytest.raises(ValueError, match="kilo-lambda") as refusal:
         COORDS.check_data_fit([tiny, 0.0], [0.0, -tiny])
     assert "inf" not in str(refusal.value)
     assert ("take a cell_size near" in str(refusal.value)) == (tiny == 1e-300)
-
-
-def test_no_baselines_and_none_but_zero_are_refused():
-    with pytest.raises(ValueError, match="no visibilities"):
-        COORDS.check_data_fit([], [])
-    with pytest.raises(ValueError, match="is 0"):
-        COORDS.check_data_fit([0.0], [0.0])
-
-
-def test_an_arcsecond_is_the_206265th_part_of_a_radian():
-    assert pytest.approx(1 / 206264.806247, rel=1e-12) == ARCSEC

@@ -1,4 +1,3 @@
-import dataclasses
 import math
 
 import numpy as np
@@ -11,10 +10,9 @@ from astropy.wcs import WCS
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.imaging import files
 from firstlight.imaging.beams import Beam
 from firstlight.imaging.coordinates import ARCSEC, GridCoords
-from firstlight.imaging.files import read_image, write_image
+from firstlight.imaging.files import write_image
 
 COORDS = GridCoords(cell_size=0.03, npix=60)
 WHERE = {"ra": 83.82, "dec": -24.3, "frequencies": [230e9, 230.5e9, 231e9]}
@@ -27,21 +25,15 @@ def cube(nchan=3, dtype=np.float32):
 
 @pytest.mark.parametrize("unit", ["Jy/pixel", "Jy/beam"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_is_written_is_read(tmp_path, unit, dtype):
+def test_what_is_written_is_there(tmp_path, unit, dtype):
     path = tmp_path / "a.fits"
-    beam = BEAM if unit == "Jy/beam" else None
-    write_image(path, cube(dtype=dtype), COORDS, unit=unit, beam=beam, **WHERE)
-    found = read_image(path)
-    np.testing.assert_array_equal(found.cube, cube(dtype=dtype))
-    assert found.cube.dtype == dtype
-    assert found.cube.dtype.isnative
-    assert (found.coords, found.unit) == (COORDS, unit)
-    assert (found.ra, found.dec) == pytest.approx((83.82, -24.3), abs=1e-10)
-    np.testing.assert_allclose(found.frequencies, WHERE["frequencies"], rtol=1e-14)
-    if beam:
-        assert dataclasses.astuple(found.beam) == pytest.approx(dataclasses.astuple(BEAM), rel=1e-12)
-    else:
-        assert found.beam is None
+    write_image(path, cube(dtype=dtype), COORDS, unit=unit, beam=BEAM if unit == "Jy/beam" else None, **WHERE)
+    data, header = fits.getdata(path, header=True)
+    np.testing.assert_array_equal(data, cube(dtype=dtype)[None])
+    assert data.dtype.itemsize == np.dtype(dtype).itemsize
+    assert header["BUNIT"] == unit
+    widths = [3600 * header.get(key, 0) for key in ("BMAJ", "BMIN")]
+    assert widths == pytest.approx([BEAM.major, BEAM.minor] if unit == "Jy/beam" else [0, 0], rel=1e-12)
 
 
 @given(
@@ -100,16 +92,6 @@ def test_the_frame_and_the_rest_frequency_are_those_given(tmp_path):
     radio.wcs.sptr("VRAD-???")
     speed = radio.wcs_pix2world(1, 0)[0]
     assert float(speed) == pytest.approx(299792458 * (1 - 230.5e9 / 230.538e9), rel=1e-9)
-    assert read_image(path).frame == "LSRK"
-
-
-@pytest.mark.parametrize("beam", [None, BEAM])
-def test_a_file_is_read_and_written_again_alike(tmp_path, beam):
-    first, second = tmp_path / "a.fits", tmp_path / "b.fits"
-    write_image(first, cube(), COORDS, unit="Jy/beam" if beam else "Jy/pixel", beam=beam, frame="BARYCENT", **WHERE)
-    found = dataclasses.asdict(read_image(first)) | {"beam": read_image(first).beam}
-    write_image(second, found.pop("cube"), COORDS, **{k: v for k, v in found.items() if k != "coords"})
-    assert fits.FITSDiff(first, second, rtol=1e-12).identical
 
 
 def test_a_model_keeps_its_flux_in_jy_per_pixel_and_has_no_beam(tmp_path):
@@ -130,7 +112,7 @@ def test_an_existing_file_is_kept_unless_told_otherwise(tmp_path):
         write_image(path, cube(), COORDS, unit="Jy/pixel", **WHERE)
     assert path.read_text() == "mine"
     write_image(path, cube(), COORDS, unit="Jy/pixel", overwrite=True, **WHERE)
-    assert read_image(path).unit == "Jy/pixel"
+    assert fits.getheader(path)["BUNIT"] == "Jy/pixel"
 
 
 def test_an_interrupted_run_leaves_what_was_there(tmp_path, monkeypatch):
@@ -152,9 +134,9 @@ def test_an_interrupted_run_leaves_what_was_there(tmp_path, monkeypatch):
     ("change", "message"),
     [
         ({"cube": cube()[0]}, r"\(60, 60\)"),
-        ({"cube": cube()[:2]}, r"\(2, 60, 60\)"),
         ({"cube": cube()[:, :, :58]}, r"\(3, 60, 58\)"),
         ({"cube": np.where(cube() > 3, np.nan, cube())}, r"\d+ pixels"),
+        ({"cube": cube().astype(np.complex64)}, "complex64"),
         ({"unit": "K"}, "'K'"),
         ({"unit": "Jy/beam"}, "beam"),
         ({"unit": "Jy/arcsec^2", "beam": BEAM}, "beam"),
@@ -173,97 +155,6 @@ def test_an_interrupted_run_leaves_what_was_there(tmp_path, monkeypatch):
 )
 def test_what_makes_no_image_is_refused(tmp_path, change, message):
     arguments = {"cube": cube(), "unit": "Jy/pixel"} | WHERE | change
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         write_image(tmp_path / "a.fits", coords=COORDS, **arguments)
     assert not list(tmp_path.iterdir())
-
-
-def test_complex_cubes_are_refused(tmp_path):
-    with pytest.raises(TypeError, match="complex64"):
-        write_image(tmp_path / "a.fits", cube().astype(np.complex64), COORDS, unit="Jy/pixel", **WHERE)
-
-
-def test_an_image_of_another_program_is_placed_by_its_header(tmp_path):
-    """Stokes before frequency, two axes less, the centre a column further: the sky stays where it is."""
-    header = files.make_header(COORDS, 83.82, -24.3, np.array(WHERE["frequencies"]))
-    header["BUNIT"], header["CRPIX1"] = "JY/BEAM", 31
-    for key in ("CTYPE", "CRVAL", "CRPIX", "CDELT", "CUNIT"):
-        header[f"{key}3"], header[f"{key}4"] = header[f"{key}4"], header[f"{key}3"]
-    path = tmp_path / "a.fits"
-    fits.PrimaryHDU(cube()[:, None], header).writeto(path)
-    found = read_image(path)
-    np.testing.assert_array_equal(found.cube, cube())
-    np.testing.assert_allclose(found.frequencies, WHERE["frequencies"])
-    assert (found.unit, found.beam) == ("Jy/beam", None)
-    # Their centre is one column to the west of ours, so ours is a pixel east of it.
-    assert (found.ra - 83.82) * 3600 * math.cos(math.radians(24.3)) == pytest.approx(0.03, rel=1e-5)
-    assert found.dec == pytest.approx(-24.3, abs=1e-9)
-    flat = tmp_path / "flat.fits"
-    for key in ("CTYPE", "CRVAL", "CRPIX", "CDELT", "CUNIT"):
-        del header[f"{key}3"], header[f"{key}4"]
-    fits.PrimaryHDU(cube()[0], header).writeto(flat)
-    assert read_image(flat).cube.shape == (1, 60, 60)
-    assert np.isnan(read_image(flat).frequencies).all()
-
-
-@pytest.mark.parametrize(
-    ("keys", "message"),
-    [
-        ({"CDELT1": 0.03 / 3600}, "east"),
-        ({"CDELT2": 0.06 / 3600}, "square"),
-        ({"CROTA2": 30.0}, "north"),
-        ({"BUNIT": "K"}, "BUNIT is 'K'"),
-        ({"CDELT2": -0.03 / 3600}, "east"),
-        ({"CTYPE3": "VRAD"}, "VRAD"),
-        ({"CTYPE1": "GLON-SIN", "CTYPE2": "GLAT-SIN"}, "GLON"),
-    ],
-)
-def test_images_that_have_no_place_on_the_grid_are_refused(tmp_path, keys, message):
-    header = files.make_header(COORDS, 83.82, -24.3, np.array(WHERE["frequencies"]))
-    header["BUNIT"] = "Jy/pixel"
-    header.update(keys)
-    path = tmp_path / "a.fits"
-    fits.PrimaryHDU(cube()[None], header).writeto(path)
-    with pytest.raises(ValueError, match=rf"a\.fits.*{message}"):
-        read_image(path)
-
-
-def test_a_file_of_casa_is_read_and_one_with_two_stokes_parameters_is_not(tmp_path):
-    """The cards that exportfits writes: a PC matrix, a pole, short units, the centre at npix / 2 + 1, no BUNIT case."""
-    cards = {
-        "BSCALE": 1.0, "BZERO": 0.0, "BMAJ": BEAM.major / 3600, "BMIN": BEAM.minor / 3600, "BPA": BEAM.position_angle,
-        "BTYPE": "Intensity", "OBJECT": "disk", "BUNIT": "Jy/beam ", "RADESYS": "ICRS", "LONPOLE": 180.0,
-        "LATPOLE": -24.3, "PC1_1": 1.0, "PC2_1": 0.0, "PC3_3": 1.0, "PC4_4": 1.0,
-        "CTYPE1": "RA---SIN", "CRVAL1": 83.82, "CDELT1": -0.03 / 3600, "CRPIX1": 31.0, "CUNIT1": "deg",
-        "CTYPE2": "DEC--SIN", "CRVAL2": -24.3, "CDELT2": 0.03 / 3600, "CRPIX2": 31.0, "CUNIT2": "deg",
-        "CTYPE3": "STOKES", "CRVAL3": 1.0, "CDELT3": 1.0, "CRPIX3": 1.0, "CUNIT3": "",
-        "CTYPE4": "FREQ", "CRVAL4": 230e9, "CDELT4": 5e8, "CRPIX4": 1.0, "CUNIT4": "Hz",
-        "PV2_1": 0.0, "PV2_2": 0.0, "RESTFRQ": 230.538e9, "SPECSYS": "LSRK", "VELREF": 257, "TELESCOP": "ALMA",
-    }  # fmt: skip
-    path = tmp_path / "casa.fits"
-    fits.PrimaryHDU(cube()[:, None], fits.Header(cards.items())).writeto(path)
-    found = read_image(path)
-    assert (found.coords, found.unit, found.frame) == (COORDS, "Jy/beam", "LSRK")
-    assert dataclasses.astuple(found.beam) == pytest.approx(dataclasses.astuple(BEAM))
-    np.testing.assert_allclose(found.frequencies, WHERE["frequencies"])
-    assert (found.ra - 83.82) * 3600 * math.cos(math.radians(24.3)) == pytest.approx(0.03, rel=1e-5)
-    fits.PrimaryHDU(np.repeat(cube()[:, None], 2, 1), fits.Header(cards.items())).writeto(tmp_path / "two.fits")
-    with pytest.raises(ValueError, match="2 Stokes"):
-        read_image(tmp_path / "two.fits")
-
-
-def test_files_without_an_image_are_named(tmp_path):
-    empty, bare, odd = (tmp_path / name for name in ("empty.fits", "bare.fits", "odd.fits"))
-    fits.PrimaryHDU().writeto(empty)
-    with pytest.raises(ValueError, match=r"empty\.fits"):
-        read_image(empty)
-    fits.PrimaryHDU(np.zeros((4, 4))).writeto(bare)
-    with pytest.raises(ValueError, match=r"bare\.fits.*CTYPE1"):
-        read_image(bare)
-    header = files.make_header(COORDS, 0, 0, np.array([1e9]))
-    header["BUNIT"] = "Jy/pixel"
-    fits.PrimaryHDU(np.zeros((1, 1, 60, 58)), header).writeto(odd)
-    with pytest.raises(ValueError, match=r"60 .*58"):
-        read_image(odd)
-    with pytest.raises(FileNotFoundError):
-        read_image(tmp_path / "none.fits")

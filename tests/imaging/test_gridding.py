@@ -47,13 +47,6 @@ def test_means_are_those_of_a_slow_loop(nchan, nvis, seed, reach):
     np.testing.assert_allclose(vis, expected, rtol=1e-10, atol=1e-12)
 
 
-def test_no_mirror_images_are_added():
-    one = {"uu": [3 * COORDS.du], "vv": [-2 * COORDS.du], "weight": [2.0], "data_re": [1.0], "data_im": [5.0]}
-    vis, weight = gridding.Gridder(coords=COORDS, **one).cell_means()
-    assert np.argwhere(weight).tolist() == [[0, 10, 3]]
-    assert vis[0, 10, 3] == 1 + 5j
-
-
 def test_the_data_set_holds_the_filled_cells_of_every_channel():
     data = tracks(nchan=3, nvis=50)
     data["weight"][1, 7] = 0
@@ -64,19 +57,6 @@ def test_the_data_set_holds_the_filled_cells_of_every_channel():
     np.testing.assert_array_equal(dataset.mask.numpy(), weight > 0)
     np.testing.assert_array_equal(dataset.vis_indexed.numpy(), vis[weight > 0])
     np.testing.assert_array_equal(dataset.weight_indexed.numpy(), weight[weight > 0])
-
-
-def test_one_channel_of_baselines_and_weights_serves_all():
-    data = tracks(nchan=2, nvis=30)
-    for name in ("uu", "vv", "weight"):
-        data[name][1] = data[name][0]
-    shared = data | {name: data[name][0] for name in ("uu", "vv", "weight")}
-    for mine, expected in zip(
-        gridding.DataAverager(COORDS, **shared).cell_means(),
-        gridding.DataAverager(COORDS, **data).cell_means(),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(mine, expected)
 
 
 # -- Scatter -----------------------------------------------------------------------------
@@ -106,18 +86,12 @@ def test_weights_that_promise_too_much_are_told_with_the_factor_that_mends_them(
     gridding.DataAverager(COORDS, **data).to_pytorch_dataset(max_scatter=4)
 
 
-def test_a_visibility_a_cell_has_no_scatter():
-    cells = np.arange(1, 5) * COORDS.du
-    averager = gridding.DataAverager(COORDS, cells, 0 * cells, [1, 1, 1, 0], [1, 2, 3, 4], [9, 9, 9, 9])
-    assert math.isnan(averager.scatter(*averager.cell_means())[0])
-    assert len(averager.to_pytorch_dataset().index) == 3
-
-
 # -- What is refused ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["data_re", "data_im", "uu", "vv", "weight"])
-@pytest.mark.parametrize("bad", [math.nan, math.inf])
+@pytest.mark.parametrize(
+    ("name", "bad"), [("data_re", math.nan), ("data_im", math.inf), ("uu", math.nan), ("weight", math.inf)]
+)
 def test_values_that_are_no_numbers_are_refused(name, bad):
     data = tracks()
     data[name][0, 17] = bad
@@ -148,17 +122,6 @@ def test_lengths_that_differ_are_refused_with_all_shapes(name, cut):
             gridding.DataAverager(COORDS, **data)
 
 
-def test_fewer_data_than_baselines_are_refused():
-    data = tracks(nchan=3)
-    with pytest.raises(ValueError, match=r"data_re \(400,\)"):
-        gridding.DataAverager(COORDS, **data | {name: data[name][0] for name in ("data_re", "data_im")})
-
-
-def test_no_data_are_refused():
-    with pytest.raises(ValueError, match="no visibilities"):
-        gridding.DataAverager(COORDS, [], [], [], [], [])
-
-
 def test_mirrored_duplicates_are_refused_and_each_half_is_not():
     data = tracks()
     signs = {"uu": -1, "vv": -1, "weight": 1, "data_re": 1, "data_im": -1}
@@ -166,9 +129,3 @@ def test_mirrored_duplicates_are_refused_and_each_half_is_not():
     with pytest.raises(ValueError, match="pair"):
         gridding.DataAverager(COORDS, **twice)
     gridding.DataAverager(COORDS, **{name: sign * data[name] for name, sign in signs.items()})
-
-
-def test_kilo_lambda_are_refused():
-    data = tracks()
-    with pytest.raises(ValueError, match="kilo-lambda"):
-        gridding.DataAverager(COORDS, **data | {"uu": data["uu"] / 1000, "vv": data["vv"] / 1000})

@@ -5,25 +5,21 @@ import sys
 import types
 import zipfile
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from firstlight.imaging.limits import check_image_grid, suggest_grid
-from firstlight.imaging.npz import read_npz, write_npz
-from firstlight.imaging.observe import block, channels, flag, observe, with_noise
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.limits import check_image_grid
+from firstlight.imaging.npz import read_npz
+from firstlight.imaging.observe import channels
 from firstlight.imaging.skies import Point, sky_visibilities
-from firstlight.imaging.tracks import uv_track
 from firstlight.imaging.visibilities import Visibilities
 from firstlight.imaging.weights import check_weights
 
 SKY = [Point(0.5, 1.0, 0.3), Point(0.1, -0.4, 0.9)]  # off-centre, and of no symmetry
-SIX = np.random.default_rng(1).normal(scale=(300, 300, 10), size=(6, 3))
 SNIPPET = Path(__file__).parents[2] / "docs/_snippets/casa_export.py"
 
 
@@ -48,16 +44,19 @@ def old(content: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
 @pytest.mark.parametrize("keys", [dict, old])
-def test_both_key_sets_say_the_same(tmp_path: Path, keys: Any, save: Any) -> None:
-    seen = read_npz(saved(tmp_path / "a.npz", keys(arrays()), save))
-    assert seen.uu == pytest.approx(arrays()["uu"], rel=1e-14)
-    assert seen.data == pytest.approx(sky_visibilities(SKY, seen.uu, seen.vv), abs=1e-9)
-    assert (seen.weight == arrays()["weight"]).all()
-    assert (seen.data.dtype, seen.uu.dtype) == (complex, float)
-    assert seen.frequency is None
+def test_both_key_sets_say_the_same(tmp_path, keys: Any, save: Any):
+    vis = read_npz(saved(tmp_path / "a.npz", keys(arrays()), save))
+    assert vis.uu == pytest.approx(arrays()["uu"], rel=1e-14)
+    assert vis.data == pytest.approx(sky_visibilities(SKY, vis.uu, vis.vv), abs=1e-9)
+    assert (vis.weight == arrays()["weight"]).all()
+    assert (vis.data.dtype, vis.uu.dtype) == (complex, float)
+    assert np.isnan(vis.frequency).all()
+    assert np.isnan(check_weights(vis).worst)  # no time is known
+    with pytest.raises(ValueError, match="frequencies"):
+        check_image_grid(vis, GridCoords(0.05, 64))
 
 
-def test_conjugated_files_have_the_source_on_the_other_side(tmp_path: Path) -> None:
+def test_conjugated_files_have_the_source_on_the_other_side(tmp_path):
     path = saved(tmp_path / "a.npz", {"data": arrays()["data"].conj()})
     right, turned = read_npz(path, conjugate=True), read_npz(path)
     assert right.data == pytest.approx(sky_visibilities(SKY, right.uu, right.vv))
@@ -66,19 +65,7 @@ def test_conjugated_files_have_the_source_on_the_other_side(tmp_path: Path) -> N
     assert np.abs(turned.data - right.data).max() > 0.3
 
 
-def test_taken_for_an_observation_it_is_checked_as_far_as_it_goes(tmp_path: Path) -> None:
-    seen = read_npz(saved(tmp_path / "a.npz"))
-    with pytest.raises(ValueError, match="frequency"):
-        seen.observation()
-    taken = seen.observation([230e9, 231e9])
-    assert (taken.data == seen.data).all()
-    assert (taken.frequency.tolist(), taken.window.tolist()) == ([230e9, 231e9], [0, 0])
-    assert np.isnan(check_weights(taken).worst)  # no time is known
-    said = {f.code: f.severity for f in check_image_grid(taken, suggest_grid(taken))}
-    assert (said["units"], said["time"]) == ("ok", "note")
-
-
-def test_one_channel_may_stand_without_an_axis_and_baselines_be_shared(tmp_path: Path) -> None:
+def test_one_channel_may_stand_without_an_axis_and_baselines_be_shared(tmp_path):
     one = read_npz(saved(tmp_path / "a.npz", {key: value[0] for key, value in arrays().items()}))
     assert one.data.shape == (1, 9)
     shared = {key: arrays()[key][0] for key in ("uu", "vv", "weight")}
@@ -89,12 +76,12 @@ def test_one_channel_may_stand_without_an_axis_and_baselines_be_shared(tmp_path:
 
 
 @pytest.mark.parametrize("frequency", [[230.0, 231.5], [230e9, 231.5e9]])
-def test_frequencies_are_in_hertz_whether_written_so_or_in_gigahertz(tmp_path: Path, frequency: list[float]) -> None:
-    seen = read_npz(saved(tmp_path / "a.npz", {"frequencies": frequency}))
-    assert seen.frequency == pytest.approx([230e9, 231.5e9])
+def test_frequencies_are_in_hertz_whether_written_so_or_in_gigahertz(tmp_path, frequency: list[float]):
+    vis = read_npz(saved(tmp_path / "a.npz", {"frequencies": frequency}))
+    assert vis.frequency == pytest.approx([230e9, 231.5e9])
 
 
-def test_the_unit_may_be_said(tmp_path: Path) -> None:
+def test_the_unit_may_be_said(tmp_path):
     short = {key: arrays()[key] / 1000 for key in ("uu", "vv")}
     path = saved(tmp_path / "a.npz", short)
     with pytest.raises(ValueError, match="lambda"):
@@ -106,48 +93,14 @@ def test_the_unit_may_be_said(tmp_path: Path) -> None:
         read_npz(saved(tmp_path / "b.npz", long))
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    seen = with_noise(observe(SKY, uv_track(SIX, n_times=3), channels(230e9, 1e9, 3)), 0.01, seed=2)
-    seen = flag(seen, block(seen, antenna=3, times=(-1e9, 0)))
-    seen = replace(seen, data=np.where(seen.flagged, np.nan, seen.data))
-    write_npz(tmp_path / "no suffix", seen)
-    back = read_npz(tmp_path / "no suffix")
-    for name in ("uu", "vv", "weight", "frequency"):
-        assert (getattr(back, name) == getattr(seen, name)).all()
-    assert seen.flagged.any()
-    assert (back.flagged == seen.flagged).all()
-    assert (back.data == np.where(seen.flagged, 0, seen.data)).all()
-    assert set(np.load(tmp_path / "no suffix")) >= {"uu", "vv", "weight", "data"}  # as MPoL reads them
-
-
-def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = Visibilities(**arrays())
-    write_npz(tmp_path / "a.npz", seen)
-    before = (tmp_path / "a.npz").read_bytes()
-    with pytest.raises(FileExistsError, match="overwrite"):
-        write_npz(tmp_path / "a.npz", seen)
-    with pytest.raises(ValueError, match="18 of data"):
-        write_npz(tmp_path / "b.npz", replace(seen, data=np.nan * seen.data))
-
-    def failing(file: Any, **_: object) -> None:
-        file.write(b"half")
-        raise OSError("no space left")
-
-    monkeypatch.setattr(np, "savez", failing)
-    with pytest.raises(OSError, match="no space left"):
-        write_npz(tmp_path / "a.npz", seen, overwrite=True)
-    assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
-    assert (tmp_path / "a.npz").read_bytes() == before
-
-
-def test_flags_are_applied_and_say_that_zeros_are_meant(tmp_path: Path) -> None:
+def test_flags_are_applied_and_say_that_zeros_are_meant(tmp_path):
     weight, data, flags = arrays()["weight"], arrays()["data"], np.zeros((2, 9), bool)
     flags[0, 3] = flags[1, 5] = True
     data[0, 3], weight[1, 5] = np.nan, 0
     path = saved(tmp_path / "a.npz", {"weight": weight, "data": data, "flag": flags})
-    seen = read_npz(path)
-    assert (seen.flagged == flags).all()
-    assert np.isfinite(seen.data).all()
+    vis = read_npz(path)
+    assert (vis.flagged == flags).all()
+    assert np.isfinite(vis.data).all()
 
 
 def put(key: str, value: complex, channel: int = 1) -> dict[str, Any]:
@@ -172,19 +125,17 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"data": arrays()["data"].real}, "data .*float64"),
     ({"uu": arrays()["uu"].astype(str)}, "uu .*<U"),
     ({"uu": arrays()["uu"][:, :-1]}, r"uu \(2, 8\)"),
-    ({"weight": arrays()["weight"][:, 0]}, r"weight \(2,\)"),
     ({"weight": arrays()["weight"][:1]}, r"weight \(1, 9\)"),
     ({"flag": np.zeros(8, bool)}, r"flag \(8,\)"),
     ({key: value[None] for key, value in arrays().items()}, r"\(nchan, nvis\)"),
     ({key: value[:, :0] for key, value in arrays().items()}, r"\(2, 0\)"),
-    (put("uu", np.nan), "1 of uu"),
-    (put("vv", -np.inf), "1 of vv"),
-    (put("data", 1j * np.inf), "1 of data"),
-    (put("weight", np.nan), "1 of weight"),
-    (put("weight", -2), "1 of weight"),
-    (put("weight", 0), "1 of weight are 0"),
-    (put("weight", 0) | {"flag": np.zeros((2, 9), bool)}, "1 of weight are 0"),
-    (put("weight", -1) | put("uu", np.nan), "1 of uu .*1 of weight"),
+    (put("uu", np.nan), "uu"),
+    (put("vv", -np.inf), "vv"),
+    (put("data", 1j * np.inf), "1 visibilities"),
+    (put("weight", np.nan), "weight"),
+    (put("weight", -2), "weight"),
+    (put("weight", 0), "1 weights are 0"),
+    (put("weight", 0) | {"flag": np.zeros((2, 9), bool)}, "1 weights are 0"),
     ({"flag": np.ones((2, 9), bool), "weight": np.zeros((2, 9))}, "flagged"),
     ({"frequencies": [1.0]}, "frequencies"),
     ({"frequencies": [1.0, -1.0]}, "frequencies"),
@@ -195,62 +146,39 @@ BROKEN: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("changed", "message"), BROKEN)
-def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, changed: dict[str, Any], message: str) -> None:
+def test_a_file_that_cannot_be_used_says_why(tmp_path, changed: dict[str, Any], message: str):
     path = saved(tmp_path / "a.npz", changed)
     with pytest.raises(ValueError, match=message) as caught:
         read_npz(path)
     assert str(caught.value).startswith(str(path))
 
 
-def test_two_visibilities_at_mirrored_places_are_no_pair_if_they_differ(tmp_path: Path) -> None:
+def test_two_visibilities_at_mirrored_places_are_no_pair_if_they_differ(tmp_path):
     mirrored = pairs(1.0)
     mirrored["data"] = mirrored["data"] + np.random.default_rng(0).normal(size=mirrored["data"].shape)
     assert read_npz(saved(tmp_path / "a.npz", mirrored)).data.shape == (1, 10000)
 
 
-@given(st.integers(1, 4), st.integers(1, 40), st.data())
-def test_any_place_of_a_fault_is_found(nchan: int, n: int, data: Any) -> None:
-    import tempfile
-
-    content = arrays(nchan, n)
-    key = data.draw(st.sampled_from(["uu", "vv", "weight", "data"]))
-    content[key][data.draw(st.integers(0, nchan - 1)), data.draw(st.integers(0, n - 1))] = np.nan
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("firstlight.imaging.visibilities.PIECE", data.draw(st.integers(1, 50)))
-        with pytest.raises(ValueError, match=f"1 of {key}"):
-            read_npz(saved(Path(folder) / "a.npz", content))
-
-
-def test_what_is_no_whole_npz_file_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_whole_npz_file_is_refused(tmp_path):
     path = saved(tmp_path / "a.npz")
     content = path.read_bytes()
-    for broken in (b"", b"<html>404</html>", content[:-30], content[: len(content) // 2]):
-        path.write_bytes(broken)
+
+    def refused():
         with pytest.raises(ValueError, match=r"a\.npz"):
             read_npz(path)
+
+    for broken in (b"", b"<html>404</html>", content[:-30], content[: len(content) // 2]):
+        path.write_bytes(broken)
+        refused()
+    for members in (["notes.txt"], ["uu.npy", "vv.npy", "weight.npy", "data.npy"]):
+        with zipfile.ZipFile(path, "w") as archive:
+            for name in members:
+                archive.writestr(name, b"no array")
+        refused()
+    saved(path, {"uu": np.array([[None] * 9] * 2)})
+    refused()
     with pytest.raises(FileNotFoundError):
         read_npz(tmp_path / "absent.npz")
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("notes.txt", "no arrays")
-    with pytest.raises(ValueError, match=r"a\.npz"):
-        read_npz(path)
-    with zipfile.ZipFile(path, "w") as archive:
-        for name in ("uu", "vv", "weight", "data"):
-            archive.writestr(f"{name}.npy", b"no array")
-    with pytest.raises(ValueError, match=r"a\.npz"):
-        read_npz(path)
-    saved(path, {"uu": np.array([[None] * 9] * 2)})
-    with pytest.raises(ValueError, match=r"a\.npz"):
-        read_npz(path)
-
-
-def test_a_flipped_bit_is_noticed(tmp_path: Path) -> None:
-    path = saved(tmp_path / "a.npz")
-    content = bytearray(path.read_bytes())
-    content[content.index(arrays()["vv"].tobytes()) + 5] ^= 1
-    path.write_bytes(content)
-    with pytest.raises(ValueError, match="CRC"):
-        read_npz(path)
 
 
 # -- The script for CASA --------------------------------------------------------------------------------------
@@ -267,12 +195,12 @@ def casatools(columns: dict[str, np.ndarray], codes: list[int], frequency: np.nd
     class Table:
         left_open = 0
 
-        def open(self, name: str) -> None:
+        def open(self, name: str):
             Table.left_open += 1
             part = name.removeprefix("some.ms")
             self.content: dict[str, Any] = cells[part] if part else columns
 
-        def close(self) -> None:
+        def close(self):
             Table.left_open -= 1
 
         def getcell(self, column: str, row: int) -> Any:
@@ -317,7 +245,7 @@ def measurement_set(n: int = 40) -> tuple[dict[str, np.ndarray], np.ndarray]:
 
 
 @pytest.fixture
-def export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Visibilities]:
+def export(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Visibilities]:
     def run(columns: dict[str, np.ndarray], frequency: np.ndarray, codes: Any = (9, 10, 11, 12), **how: Any) -> Any:
         module = casatools(columns, list(codes), frequency)
         monkeypatch.setitem(sys.modules, "casatools", module)
@@ -328,42 +256,35 @@ def export(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Vis
     return run
 
 
-def test_what_casa_exports_has_the_source_where_it_is(export: Callable[..., Visibilities]) -> None:
+def test_what_casa_exports_has_the_source_where_it_is(export: Callable[..., Visibilities]):
     columns, frequency = measurement_set()
-    seen = export(columns, frequency)
-    assert seen.data.shape == (3, 36)
-    assert seen.data == pytest.approx(sky_visibilities(SKY, seen.uu, seen.vv))
-    assert seen.uu[:, 0] == pytest.approx(columns["UVW"][0, 0] * frequency / 299792458.0)
-    assert seen.frequency == pytest.approx(frequency)
-    assert (seen.weight == 4).all()
-    assert export(columns, frequency, column="CORRECTED_DATA").data == pytest.approx(2 * seen.data)
+    vis = export(columns, frequency)
+    assert vis.data.shape == (3, 36)
+    assert vis.data == pytest.approx(sky_visibilities(SKY, vis.uu, vis.vv))
+    assert vis.uu[:, 0] == pytest.approx(columns["UVW"][0, 0] * frequency / 299792458.0)
+    assert vis.frequency == pytest.approx(frequency)
+    assert (vis.weight == 4).all()
+    assert export(columns, frequency, column="CORRECTED_DATA").data == pytest.approx(2 * vis.data)
 
 
-def test_casas_flags_are_of_each_hand(export: Callable[..., Visibilities]) -> None:
+def test_casas_flags_are_of_each_hand(export: Callable[..., Visibilities]):
     columns, frequency = measurement_set()
     columns["DATA"][3] *= 5
     columns["FLAG"][0, 1, 10] = columns["FLAG"][3, 2, 11] = columns["FLAG"][1, 0, 12] = True
     columns["FLAG"][:, 0, 13] = columns["FLAG_ROW"][14] = True
     columns["DATA"][0, 1, 10] = np.nan
-    seen = export(columns, frequency)
-    source = sky_visibilities(SKY, seen.uu, seen.vv)
-    ratio, kept = seen.data / source, np.delete(np.arange(40), [5, 6, 7, 8]).tolist()
+    vis = export(columns, frequency)
+    source = sky_visibilities(SKY, vis.uu, vis.vv)
+    ratio, kept = vis.data / source, np.delete(np.arange(40), [5, 6, 7, 8]).tolist()
     at = [kept.index(row) for row in (10, 11, 12, 13, 14)]
     assert ratio[1:, at[0]] == pytest.approx([5, 4])  # YY alone; both, by their weights
     assert ratio[1:, at[1]] == pytest.approx([4, 1])
     assert ratio[0, at[2]] == pytest.approx(4)  # XY does not matter
-    assert seen.weight[:, at].T.tolist() == [[4, 3, 4], [4, 4, 1], [4, 4, 4], [0, 4, 4], [0, 0, 0]]
-    assert (seen.flagged == (seen.weight == 0)).all()
+    assert vis.weight[:, at].T.tolist() == [[4, 3, 4], [4, 4, 1], [4, 4, 4], [0, 4, 4], [0, 0, 0]]
+    assert (vis.flagged == (vis.weight == 0)).all()
 
 
-@pytest.mark.parametrize(("codes", "weight"), [((5, 6, 7, 8), 4), ((9, 10, 11, 11), 1), ((2, 3, 4, 1), 3)])
-def test_casas_hands_may_be_others(export: Callable[..., Visibilities], codes: tuple[int, ...], weight: float) -> None:
-    seen = export(*measurement_set(), codes)
-    assert seen.data == pytest.approx(sky_visibilities(SKY, seen.uu, seen.vv))
-    assert (seen.weight == weight).all()
-
-
-def test_casas_weights_may_be_of_each_channel(export: Callable[..., Visibilities]) -> None:
+def test_casas_weights_may_be_of_each_channel(export: Callable[..., Visibilities]):
     columns, frequency = measurement_set()
     columns["WEIGHT_SPECTRUM"] = None  # type: ignore[assignment]
     assert (export(columns, frequency).weight == 4).all()

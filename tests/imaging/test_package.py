@@ -1,7 +1,6 @@
 import importlib
 import subprocess
 import sys
-import types
 
 import pytest
 
@@ -24,15 +23,6 @@ def test_names_of_the_package_are_found_and_others_are_not():
         assert getattr(imaging, name).__name__ == name
     with pytest.raises(AttributeError, match="GridCords"):
         _ = imaging.GridCords
-
-
-def test_its_modules_are_imported_by_name():
-    """As scripts for MPoL do."""
-    from firstlight.imaging import coordinates, gridding, losses, precomposed
-
-    assert {type(module) for module in (coordinates, gridding, losses, precomposed)} == {types.ModuleType}
-    assert precomposed.SimpleNet is imaging.GriddedNet
-    assert gridding.Gridder is imaging.DataAverager
 
 
 def test_fit_is_the_function_although_a_module_has_its_name():

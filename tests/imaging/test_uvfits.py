@@ -1,42 +1,25 @@
 from __future__ import annotations
 
+import json
 import math
 import os
 import subprocess
 import sys
 import tracemalloc
-from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from astropy.coordinates import SkyCoord
 from astropy.io import fits
 
-from firstlight.imaging.observe import (
-    LIGHT_SPEED,
-    Observation,
-    block,
-    channels,
-    flag,
-    join_executions,
-    join_windows,
-    observe,
-    with_noise,
-)
+from firstlight.imaging.observe import LIGHT_SPEED
 from firstlight.imaging.skies import Point, sky_visibilities
-from firstlight.imaging.tracks import uv_track
 from firstlight.imaging.uvfits import read_phase_centre, read_uvfits
-from firstlight.imaging.uvfits_writer import write_uvfits
 
 SKY = [Point(0.5, 1.0, 0.3), Point(0.1, -0.4, 0.9)]  # off-centre, and of no symmetry
-SIX = np.random.default_rng(1).normal(scale=(300, 300, 10), size=(6, 3))
-FIELD = (83.0, -24.0)
 XX, YY, XY, YX = -5, -6, -7, -8
-
-
-def few(frequency: object = 230e9, n_times: int = 4) -> Observation:
-    return observe(SKY, uv_track(SIX, n_times=n_times), frequency)
 
 
 def handmade(
@@ -105,32 +88,7 @@ def frequencies(offset: list[float], width: list[float], sideband: list[int]) ->
     return fits.BinTableHDU.from_columns(columns, name="AIPS FQ")
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
-    windows = [few(channels(230e9, 1e7, 3)), few(channels(240e9, -2e7, 3))]
-    seen = with_noise(join_windows(windows), 0.01, seed=2)
-    seen = flag(seen, block(seen, antenna=3, window=1))
-    write_uvfits(tmp_path / "a", seen, phase_centre=FIELD, antennas=SIX, double=True)
-    back = read_uvfits(tmp_path / "a")
-    for field in fields(Observation):
-        expected, found = getattr(seen, field.name), getattr(back, field.name)
-        if field.name == "data":
-            expected = np.where(seen.flagged, 0, expected)
-        if field.name == "time":
-            expected = expected - expected.min()
-        assert found == pytest.approx(expected, rel=1e-12, abs=1e-4 if field.name == "time" else 1e-12), field.name
-
-
-def test_single_precision_keeps_times_to_a_tenth_of_a_millisecond(tmp_path: Path) -> None:
-    seen = few(n_times=7)
-    write_uvfits(tmp_path / "a", seen, phase_centre=FIELD)
-    back = read_uvfits(tmp_path / "a")
-    assert back.time == pytest.approx(seen.time - seen.time.min(), abs=1e-4)
-    assert back.uu == pytest.approx(seen.uu, rel=1e-7)
-
-
-def test_the_phase_centre_stands_in_the_header_or_in_the_table_of_sources(tmp_path: Path) -> None:
-    write_uvfits(tmp_path / "a", few(), phase_centre=FIELD)
-    assert read_phase_centre(tmp_path / "a") == FIELD
+def test_the_phase_centre_stands_in_the_header_or_in_the_table_of_sources(tmp_path):
     columns = {"ID. NO.": ("1J", [1, 7]), "RAEPO": ("1D", [5.0, -90.0]), "DECEPO": ("1D", [6.0, 30.0])}
     names = [fits.Column(name, code, array=values) for name, (code, values) in columns.items()]
     table = fits.BinTableHDU.from_columns(names, name="AIPS SU")
@@ -142,60 +100,42 @@ def test_the_phase_centre_stands_in_the_header_or_in_the_table_of_sources(tmp_pa
     assert read_phase_centre(handmade(tmp_path / "d", GOOD, axes=axes)) == (1, 1)
 
 
-def test_executions_are_subarrays(tmp_path: Path) -> None:
-    seen = join_executions([few(n_times=2), few(n_times=3)])
-    write_uvfits(tmp_path / "a", seen, phase_centre=FIELD, antennas=SIX)
-    assert (read_uvfits(tmp_path / "a").execution == seen.execution).all()
-    with fits.open(tmp_path / "a") as hdus:
-        assert [hdu.ver for hdu in hdus if hdu.name == "AIPS AN"] == [1, 2]
-
-
-def test_a_source_off_the_centre_is_where_it_was(tmp_path: Path) -> None:
+def test_a_source_off_the_centre_is_where_it_was(tmp_path):
     """The file's phases have the sign of exp(+2 pi i (ul + vm)): written as such by hand, read as ours."""
     rng = np.random.default_rng(3)
     u, v = rng.normal(scale=1e-6, size=(2, 50))
     theirs = sky_visibilities(SKY, u * 100e9, v * 100e9).conj()
     cube = np.stack([theirs.real, theirs.imag, np.ones(50)], axis=-1).reshape(50, 1, 1, 1, 3)
     path = handmade(tmp_path / "a", cube, stokes=(1, 1), uv=(u, v), dtype=">f8")
-    seen, turned = read_uvfits(path), read_uvfits(path, conjugate=False)
-    assert seen.data == pytest.approx(sky_visibilities(SKY, seen.uu, seen.vv), abs=1e-12)
+    vis, turned = read_uvfits(path), read_uvfits(path, conjugate=False)
+    assert vis.data == pytest.approx(sky_visibilities(SKY, vis.uu, vis.vv), abs=1e-12)
     opposite = [Point(p.flux, -p.east, -p.north) for p in SKY]
     assert turned.data == pytest.approx(sky_visibilities(opposite, turned.uu, turned.vv), abs=1e-12)
     assert np.abs(turned.data - sky_visibilities(SKY, turned.uu, turned.vv)).max() > 0.3
 
 
-def test_written_phases_have_the_files_sign(tmp_path: Path) -> None:
-    seen = few()
-    write_uvfits(tmp_path / "a", seen, phase_centre=FIELD, double=True)
-    with fits.open(tmp_path / "a") as hdus:
-        rows = hdus[0].data
-        u, v = rows.par("UU---SIN") * 230e9, rows.par("VV---SIN") * 230e9
-        re, im = (np.asarray(rows["DATA"])[:, 0, 0, 0, 0, 0, part] for part in (0, 1))
-    assert re - 1j * im == pytest.approx(sky_visibilities(SKY, u, v), abs=1e-9)
-
-
-def test_hands_count_by_their_weights_and_a_flagged_one_not_at_all(tmp_path: Path) -> None:
+def test_hands_count_by_their_weights_and_a_flagged_one_not_at_all(tmp_path):
     cube = cube_of((1 + 2j, 3.0), (5 - 2j, 1.0), (99, 1.0), (99, 1.0), rows=5)
     cube[1, ..., 0, 2] = -3
     cube[2, ..., 1, 2] = 0
     cube[3, ..., :2, 2] = [-1, -1]
     cube[4, ..., 0, :] = [np.nan, np.inf, -1]
-    seen = read_uvfits(handmade(tmp_path / "a", cube))
-    assert seen.data[0].tolist() == [2 + 1j, 5 - 2j, 1 + 2j, 0, 5 - 2j]
-    assert seen.weight[0].tolist() == [4, 1, 3, 0, 1]
-    assert seen.flagged[0].tolist() == [False, False, False, True, False]
+    vis = read_uvfits(handmade(tmp_path / "a", cube))
+    assert vis.data[0].tolist() == [2 + 1j, 5 - 2j, 1 + 2j, 0, 5 - 2j]
+    assert vis.weight[0].tolist() == [4, 1, 3, 0, 1]
+    assert vis.flagged[0].tolist() == [False, False, False, True, False]
 
 
 @pytest.mark.parametrize(
     ("stokes", "expected"), [((1, 1), 1), ((-1, -1), 2), ((-5, -1), 2), ((-6, -1), 1), ((-2, -1), 1)]
 )
-def test_intensity_is_found_among_the_polarizations(tmp_path: Path, stokes: tuple[int, int], expected: float) -> None:
+def test_intensity_is_found_among_the_polarizations(tmp_path, stokes: tuple[int, int], expected: float):
     """I, Q; RR, LL; XX, YY; YY, XY; LL, RL: of two with the values 1 and 3."""
-    seen = read_uvfits(handmade(tmp_path / "a", cube_of((1, 1), (3, 1)), stokes=stokes))
-    assert (seen.data == expected).all()
+    vis = read_uvfits(handmade(tmp_path / "a", cube_of((1, 1), (3, 1)), stokes=stokes))
+    assert (vis.data == expected).all()
 
 
-def test_numbers_are_scaled(tmp_path: Path) -> None:
+def test_numbers_are_scaled(tmp_path):
     cube = np.round(np.random.default_rng(4).uniform(1, 100, (6, 1, 2, 1, 3)))
     header = {"BSCALE": 0.5, "BZERO": -10.0, "PSCAL UU": 1e-9, "PSCAL VV": -1e-9, "PZERO VV": 2e-6}
     header |= {"PZERO DATE": 2459000.5, "PSCAL DATE": 0.25, "BLANK": -7}
@@ -205,28 +145,28 @@ def test_numbers_are_scaled(tmp_path: Path) -> None:
     path = handmade(
         tmp_path / "a", stored, stokes=(1, 1), dtype=">i2", header=header, uv=(3e-6, 1e-6), parameters={"DATE": days}
     )
-    seen = read_uvfits(path)
-    assert seen.uu[1] == pytest.approx(np.full(6, -3e-6 * 101e9))
-    assert seen.vv[0] == pytest.approx(np.full(6, -1e-6 * 100e9))
-    assert seen.time == pytest.approx(21600 * np.arange(6))
+    vis = read_uvfits(path)
+    assert vis.uu[1] == pytest.approx(np.full(6, -3e-6 * 101e9))
+    assert vis.vv[0] == pytest.approx(np.full(6, -1e-6 * 100e9))
+    assert vis.time == pytest.approx(21600 * np.arange(6))
     value = cube * 0.5 - 10
     good = value[:, 0, :, 0, 2].T > 0
     good[1, 2] = False
-    assert (seen.flagged == ~good).all()
-    assert (seen.data[good] == (value[:, 0, :, 0, 0] + 1j * value[:, 0, :, 0, 1]).T[good]).all()
+    assert (vis.flagged == ~good).all()
+    assert (vis.data[good] == (value[:, 0, :, 0, 0] + 1j * value[:, 0, :, 0, 1]).T[good]).all()
 
 
-def test_parameters_in_two_parts_are_summed(tmp_path: Path) -> None:
+def test_parameters_in_two_parts_are_summed(tmp_path):
     parts = {"DATE": 2459000.5, "DATE#2": [0.5, 0.25, 0.5 + 1e-3 / 86400], "UU#2": 1e-12}
-    seen = read_uvfits(handmade(tmp_path / "a", cube_of((1, 1)), stokes=(1, 1), parameters=parts, dtype=">f8"))
-    assert seen.time == pytest.approx([21600, 0, 21600.001], abs=1e-4)
-    assert seen.uu[0] == pytest.approx(np.full(3, -(1e-6 + 1e-12) * 100e9), rel=1e-12)
+    vis = read_uvfits(handmade(tmp_path / "a", cube_of((1, 1)), stokes=(1, 1), parameters=parts, dtype=">f8"))
+    assert vis.time == pytest.approx([21600, 0, 21600.001], abs=1e-4)
+    assert vis.uu[0] == pytest.approx(np.full(3, -(1e-6 + 1e-12) * 100e9), rel=1e-12)
 
 
 @pytest.mark.parametrize(
     "axes", ["COMPLEX STOKES FREQ IF", "DEC RA IF FREQ STOKES COMPLEX", "STOKES IF RA COMPLEX FREQ"]
 )
-def test_axes_may_stand_in_any_order(tmp_path: Path, axes: str) -> None:
+def test_axes_may_stand_in_any_order(tmp_path, axes: str):
     cube = np.random.default_rng(5).uniform(1, 2, (4, 2, 3, 2, 3))
     table = frequencies([0, 5e9], [1e9, 1e9], [1, 1])
     plain = read_uvfits(handmade(tmp_path / "a", cube, dtype=">f8", tables=(table,)))
@@ -236,72 +176,24 @@ def test_axes_may_stand_in_any_order(tmp_path: Path, axes: str) -> None:
     assert plain.data == pytest.approx(expected.reshape(4, 6).T)
 
 
-def test_windows_lie_where_the_table_says(tmp_path: Path) -> None:
+def test_windows_lie_where_the_table_says(tmp_path):
     table = frequencies([0, 20e9, 30e9], [1e8, 2e8, -3e8], [1, -1, -1])
     path = handmade(tmp_path / "a", cube_of((1, 1), windows=3, n=2), tables=(table,), header={"CRPIX4": 2.0})
-    seen = read_uvfits(path)
+    vis = read_uvfits(path)
     expected = [[100e9 - 1e8, 100e9], [120e9 + 2e8, 120e9], [130e9 + 3e8, 130e9]]
-    assert seen.frequency == pytest.approx(np.ravel(expected))
-    assert seen.window.tolist() == [0, 0, 1, 1, 2, 2]
-    assert seen.uu[:, 0] == pytest.approx(-1e-6 * seen.frequency)
+    assert vis.frequency == pytest.approx(np.ravel(expected))
+    assert vis.window.tolist() == [0, 0, 1, 1, 2, 2]
+    assert vis.uu[:, 0] == pytest.approx(-1e-6 * vis.frequency)
 
 
-def test_without_a_window_axis_the_header_says_it(tmp_path: Path) -> None:
-    seen = read_uvfits(handmade(tmp_path / "a", cube_of((1, 1), n=3), axes="FREQ STOKES COMPLEX"))
-    assert seen.frequency.tolist() == [100e9, 101e9, 102e9]
-
-
-def test_autocorrelations_are_left_out_and_antennas_count_from_0(tmp_path: Path) -> None:
+def test_autocorrelations_are_left_out_and_antennas_count_from_0(tmp_path):
     codes = [256 * 1 + 1, 256 * 2 + 5, 256 * 255 + 255, 256 * 7 + 3, 256 * 1 + 2 + 0.01, 65536 + 2048 * 3 + 300]
     cube = cube_of((1, 1), rows=6)
     cube[:, 0, 0, 0, 0] = np.arange(6)
-    seen = read_uvfits(handmade(tmp_path / "a", cube, stokes=(1, 1), pairs=codes))
-    assert seen.antennas.tolist() == [[1, 4], [6, 2], [0, 1], [2, 299]]
-    assert seen.data[0].tolist() == [1, 3, 4, 5]
-    assert seen.execution.tolist() == [0, 0, 1, 0]
-
-
-def test_antennas_beyond_255_are_written_in_columns_of_their_own(tmp_path: Path) -> None:
-    seen = few()
-    seen = replace(seen, antennas=seen.antennas + 500)
-    write_uvfits(tmp_path / "a", seen, phase_centre=FIELD)
-    assert (read_uvfits(tmp_path / "a").antennas == seen.antennas).all()
-
-
-def test_nothing_is_half_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = few()
-    write_uvfits(tmp_path / "a", seen, phase_centre=FIELD)
-    before = (tmp_path / "a").read_bytes()
-    with pytest.raises(FileExistsError, match="overwrite"):
-        write_uvfits(tmp_path / "a", seen, phase_centre=FIELD)
-
-    def failing(_: fits.HDUList, path: Path, **__: object) -> None:
-        path.write_bytes(b"half")
-        raise OSError("no space left")
-
-    monkeypatch.setattr(fits.HDUList, "writeto", failing)
-    with pytest.raises(OSError, match="no space left"):
-        write_uvfits(tmp_path / "a", seen, phase_centre=FIELD, overwrite=True)
-    assert [p.name for p in tmp_path.iterdir()] == ["a"]
-    assert (tmp_path / "a").read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        (lambda s: replace(s, data=s.data * np.nan), "data"),
-        (lambda s: replace(s, weight=-s.weight), "negative"),
-        (lambda s: replace(s, weight=0 * s.weight), "zero"),
-        (lambda s: replace(s, uu=s.uu + np.array([[0], [5], [0]])), "frequency"),
-        (lambda s: replace(s, window=np.array([0, 0, 1])), "channels"),
-        (lambda s: replace(s, window=np.array([0, 1, 0])), "channels"),
-        (lambda s: observe(SKY, uv_track(SIX, n_times=1), [1e11, 1.1e11, 1.3e11]), "spaced"),
-    ],
-)
-def test_what_uvfits_cannot_hold_is_refused(tmp_path: Path, changed: Any, message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        write_uvfits(tmp_path / "a", changed(few(channels(230e9, 1e9, 3))), phase_centre=FIELD)
-    assert not list(tmp_path.iterdir())
+    vis = read_uvfits(handmade(tmp_path / "a", cube, stokes=(1, 1), pairs=codes))
+    assert vis.antennas.tolist() == [[1, 4], [6, 2], [0, 1], [2, 299]]
+    assert vis.data[0].tolist() == [1, 3, 4, 5]
+    assert vis.execution.tolist() == [0, 0, 1, 0]
 
 
 GOOD = cube_of((1, 1), (1, 1))
@@ -332,13 +224,13 @@ TWO = {"SOURCE": [1, 2, 1]}
         (cube_of((1, 1), windows=2), {"tables": (frequencies([0], [1], [1]),)}, "1 spectral windows.* 2"),
     ],
 )
-def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, cube: np.ndarray, how: Any, message: str) -> None:
+def test_a_file_that_cannot_be_used_says_why(tmp_path, cube: np.ndarray, how: Any, message: str):
     path = handmade(tmp_path / "a", cube, **how)
     with pytest.raises(ValueError, match=message):
         read_uvfits(path)
 
 
-def test_what_is_no_uvfits_file_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_uvfits_file_is_refused(tmp_path):
     path = tmp_path / "a"
     for content in (b"", b"\x1f\x8b\x08gzipped", b"PK\x03\x04 an npz"):
         path.write_bytes(content)
@@ -352,75 +244,61 @@ def test_what_is_no_uvfits_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lost", [1, 100, 10_000])
-def test_a_truncated_file_is_refused(tmp_path: Path, lost: int) -> None:
-    seen = few(channels(230e9, 1e7, 4), n_times=20)
-    write_uvfits(tmp_path / "a", seen, phase_centre=FIELD)
-    content = (tmp_path / "a").read_bytes()
-    with fits.open(tmp_path / "a") as hdus:
+def test_a_truncated_file_is_refused(tmp_path, lost):
+    path = handmade(tmp_path / "a", cube_of((1, 1), (1, 1), rows=300, n=8))
+    content = path.read_bytes()
+    with fits.open(path) as hdus:
         start = hdus[0].fileinfo()["datLoc"]
-        end = start + len(seen.time) * 4 * (hdus[0].header["PCOUNT"] + 12)
-    (tmp_path / "a").write_bytes(content[: end - lost])
+    path.write_bytes(content[: start + 300 * 4 * (4 + 8 * 6) - lost])
     with pytest.raises(ValueError, match=f"{lost} bytes"):
-        read_uvfits(tmp_path / "a")
-    (tmp_path / "a").write_bytes(content[: start // 2])
+        read_uvfits(path)
+    path.write_bytes(content[: start // 2])
     with pytest.raises((ValueError, OSError)):
-        read_uvfits(tmp_path / "a")
+        read_uvfits(path)
 
 
-def test_reading_takes_little_more_memory_than_what_is_read(tmp_path: Path) -> None:
+def test_reading_takes_little_more_memory_than_what_is_read(tmp_path):
     path = handmade(tmp_path / "a", cube_of((1, 1), (1, 1), rows=8_000, n=64))
     tracemalloc.start()
-    seen = read_uvfits(path)
+    vis = read_uvfits(path)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    held = sum(getattr(seen, name).nbytes for name in ("uu", "vv", "data", "weight"))
+    held = sum(getattr(vis, name).nbytes for name in ("uu", "vv", "data", "weight"))
     assert held == 8_000 * 64 * 40
     assert peak < 4 * held
 
 
-THEIRS = """
-import sys
-import numpy as np
-from pyuvdata import UVData
-
-folder, east, north = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
-seen = UVData.from_file(f"{folder}/ours.uvfits")
-kept = {name: getattr(seen, name).copy() for name in
-        ("ant_1_array", "ant_2_array", "freq_array", "uvw_array", "flag_array", "data_array")}
-seen.write_uvfits(f"{folder}/theirs.uvfits")
-swapped = seen.copy()
-swapped.conjugate_bls("ant2<ant1")
-swapped.write_uvfits(f"{folder}/swapped.uvfits")
-seen.phase(ra=east, dec=north, phase_frame="fk5", epoch="J2000", use_ant_pos=False, cat_name="the point")
-np.savez(f"{folder}/kept.npz", phased=seen.data_array, **kept)
-"""
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="pyuvdata 3.2.4 has no wheel for Python 3.14")
-def test_pyuvdata_reads_and_writes_the_same(tmp_path: Path) -> None:
-    track = uv_track(SIX, n_times=4)
-    seen = join_windows([observe(SKY[:1], track, channels(f, width, 3)) for f, width in ((230e9, 1e7), (24e10, -2e7))])
-    seen = flag(seen, block(seen, antenna=3, window=1))
-    write_uvfits(tmp_path / "ours.uvfits", seen, phase_centre=FIELD, antennas=SIX)
-    east = np.radians(FIELD[0] + SKY[0].east / 3600 / np.cos(np.radians(FIELD[1])))
-    north = np.radians(FIELD[1] + SKY[0].north / 3600)
+def test_what_pyuvdata_writes_is_where_it_put_it(tmp_path):
+    field, source = SkyCoord(83.0, -24.0, unit="deg"), SkyCoord(83.0004, -23.9999, unit="deg")
+    frequency = [230e9, 230.01e9, 230.02e9, 240e9, 239.98e9, 239.96e9]
+    given = {"frequency": frequency, "width": [1e7] * 3 + [2e7] * 3, "window": [0, 0, 0, 1, 1, 1], "n_times": 4}
+    given |= {"antennas": [[0, 0], [300, 10], [-50, 400], [200, -500], [-350, -80]], "start": "2020-01-01T03:00:00"}
+    given |= {"field": [83.0, -24.0], "source": [83.0004, -23.9999], "flux": 0.5, "width_of_source": 0, "sigma": 0}
+    write = Path(__file__).with_name("pyuvdata_file.py")
     # A process of its own, without Numba's compiler, which takes longer than all else.
-    command = [sys.executable, "-W", "ignore", "-c", THEIRS, str(tmp_path), str(east), str(north)]
-    subprocess.run(command, check=True, env=os.environ | {"NUMBA_DISABLE_JIT": "1"})
-    kept, ours = np.load(tmp_path / "kept.npz"), read_uvfits(tmp_path / "ours.uvfits")
+    command, plain = [sys.executable, "-W", "ignore", write, tmp_path], os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    subprocess.run(command, check=True, env=plain, input=json.dumps(given), text=True)
+    kept, ours = np.load(tmp_path / "theirs.npz"), read_uvfits(tmp_path / "theirs.uvfits")
+    assert read_phase_centre(tmp_path / "theirs.uvfits") == pytest.approx((83, -24))
     assert (np.stack([kept["ant_1_array"], kept["ant_2_array"]], axis=1) - 1 == ours.antennas).all()
-    assert kept["freq_array"] == pytest.approx(ours.frequency)
-    assert np.outer(ours.frequency / LIGHT_SPEED, kept["uvw_array"][:, 0]) == pytest.approx(ours.uu)
+    assert ours.frequency == pytest.approx(frequency)
+    assert ours.time == pytest.approx(86400 * (kept["time_array"] - kept["time_array"].min()), abs=1e-3)
+    uvw = np.multiply.outer(ours.frequency / LIGHT_SPEED, kept["uvw_array"])
+    assert ours.uu == pytest.approx(uvw[..., 0], rel=1e-6)
+    assert ours.vv == pytest.approx(uvw[..., 1], rel=1e-6)
     flags = kept["flag_array"][..., 0].T
     assert flags.any()
     assert (flags == ours.flagged).all()
-    assert kept["data_array"][..., 0].T.conj()[~flags] == pytest.approx(ours.data[~flags])
-    # Turned to where the point is, by their signs, its phase is 0 on every baseline.
-    assert kept["phased"][~kept["flag_array"]] == pytest.approx(SKY[0].flux, abs=1e-3)
-    for name in ("theirs", "swapped"):
-        again = read_uvfits(tmp_path / f"{name}.uvfits")
-        assert (again.antennas == (ours.antennas if name == "theirs" else ours.antennas[:, ::-1])).all()
-        expected = sky_visibilities(SKY[:1], again.uu, again.vv)
-        assert again.data[~again.flagged] == pytest.approx(expected[~again.flagged], abs=1e-5)
-        assert (again.flagged == ours.flagged).all()
+    assert ours.weight[~flags] == pytest.approx(2e6)  # two hands
+    turn = (source.ra - field.ra).rad
+    east = np.cos(source.dec.rad) * np.sin(turn)
+    north = np.sin((source.dec - field.dec).rad) + (1 - np.cos(turn)) * np.cos(source.dec.rad) * np.sin(field.dec.rad)
+    sky = [Point(0.5, *np.degrees([east, north]) * 3600)]
+    for name, antennas in (("theirs", ours.antennas), ("swapped", ours.antennas[:, ::-1])):
+        vis = read_uvfits(tmp_path / f"{name}.uvfits")
+        assert (vis.antennas == antennas).all()
+        assert (vis.flagged == flags).all()
+        expected = sky_visibilities(sky, vis.uu, vis.vv)
+        assert vis.data[~flags] == pytest.approx(expected[~flags], abs=1e-3)  # aberration stretches the sky

@@ -54,7 +54,7 @@ class Beam:
         return math.pi / FWHM * self.major * self.minor
 
     def at(self, east: npt.ArrayLike, north: npt.ArrayLike) -> Array:
-        """Give the Gaussian's value, 1 at its centre, so many arcsec to the east and to the north of it."""
+        """Return the Gaussian's value, 1 at its centre, so many arcsec to the east and to the north of it."""
         x, y = np.asarray(east, dtype=float), np.asarray(north, dtype=float)
         sin, cos = math.sin(math.radians(self.position_angle)), math.cos(math.radians(self.position_angle))
         along, across = x * sin + y * cos, x * cos - y * sin
@@ -166,11 +166,11 @@ def main_lobe(beam: Array) -> npt.NDArray[np.bool_]:
 def gaussian(x: npt.NDArray[np.int64], y: npt.NDArray[np.int64], values: Array) -> Array:
     """Find a, b, c of exp(-(a x² + b xy + c y²)) by least squares: by Gauss and Newton, from a fit to the logarithm."""
     terms = np.stack([x * x, x * y, y * y], axis=1).astype(float)
-    found = np.linalg.lstsq(terms, -np.log(values), rcond=None)[0]
+    curvature = np.linalg.lstsq(terms, -np.log(values), rcond=None)[0]
     for _ in range(STEPS):
-        model = np.exp(-terms @ found)
-        found = found + np.linalg.lstsq(-model[:, None] * terms, values - model, rcond=None)[0]
-    return np.asarray(found)
+        model = np.exp(-terms @ curvature)
+        curvature = curvature + np.linalg.lstsq(-model[:, None] * terms, values - model, rcond=None)[0]
+    return np.asarray(curvature)
 
 
 def ellipse(curvature: Array, cell_size: float) -> Beam:

@@ -138,13 +138,13 @@ class GridCoords:
         """
         both = np.broadcast_arrays(uu, vv)
         u, v = (np.ravel(along) for along in both)
-        found = np.empty(u.size, np.int64)
+        cells = np.empty(u.size, np.int64)
         for some in blocks(u.size):
             column, row = (np.floor(along[some] / self.du + 0.5) for along in (u, v))
             for cell in (column, row):  # integers have a remainder, but a slow one
                 cell -= self.npix * np.floor(cell / self.npix)
-            found[some] = row * self.npix + column
-        return found.reshape(both[0].shape)
+            cells[some] = row * self.npix + column
+        return cells.reshape(both[0].shape)
 
     def check_data_fit(self, uu: npt.ArrayLike, vv: npt.ArrayLike) -> None:
         """Refuse data that lie beyond the grid, and data that huddle at its centre.
@@ -175,7 +175,7 @@ class GridCoords:
         if not np.isfinite(extremes).all():
             raise ValueError("uu and vv must be finite numbers of wavelengths; some are NaN or infinite")
         farthest = float(extremes.max())
-        fitting = _rounded_down(self.cell_size * self.uv_limit / farthest) if farthest else math.inf
+        fitting = rounded_down(self.cell_size * self.uv_limit / farthest) if farthest else math.inf
         if farthest > self.uv_limit:
             raise ValueError(
                 f"u or v reaches {farthest:.4g} wavelengths, but cells of {self.cell_size:g} arcsec hold only "
@@ -252,7 +252,7 @@ def packed_to_ground(cube: Cube) -> Cube:
 
 
 def sky_to_packed(cube: Cube) -> Cube:
-    """From a map as it is read to what a Fourier transform takes.
+    """Turn a map as it is read into what a Fourier transform takes.
 
     Examples
     --------
@@ -265,7 +265,7 @@ def sky_to_packed(cube: Cube) -> Cube:
 
 
 def packed_to_sky(cube: Cube) -> Cube:
-    """From what a Fourier transform takes to a map as it is read.
+    """Turn what a Fourier transform takes into a map as it is read.
 
     Examples
     --------
@@ -277,8 +277,8 @@ def packed_to_sky(cube: Cube) -> Cube:
     return ground_to_sky(packed_to_ground(cube))
 
 
-def _rounded_down(value: float) -> float:
-    """Two digits, and less than the value, if by a rounding error only."""
+def rounded_down(value: float) -> float:
+    """Return two digits, and less than the value, if by a rounding error only."""
     if math.isinf(value):  # one over a baseline that is next to nothing
         return value
     value *= 1 - 1e-9

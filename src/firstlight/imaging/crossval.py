@@ -153,9 +153,9 @@ def deal(dataset: GriddedDataset, label: Ints, what: str, k: int, seed: int) -> 
     return (without_and_with(dataset, np.isin(label, there[fold::k])) for fold in range(k))
 
 
-def without_and_with(dataset: GriddedDataset, chosen: npt.NDArray[np.bool_]) -> Fold:
-    """Give a data set without the chosen cells, and one with them alone."""
-    mask = torch.from_numpy(chosen).reshape(dataset.coords.npix, -1).expand(dataset.mask.shape)
+def without_and_with(dataset: GriddedDataset, fold: npt.NDArray[np.bool_]) -> Fold:
+    """Return a data set without the cells of a fold, and one with them alone."""
+    mask = torch.from_numpy(fold).reshape(dataset.coords.npix, -1).expand(dataset.mask.shape)
     train, test = copy.deepcopy(dataset), copy.deepcopy(dataset)
     train.add_mask(~mask)
     test.add_mask(mask)
@@ -163,12 +163,12 @@ def without_and_with(dataset: GriddedDataset, chosen: npt.NDArray[np.bool_]) -> 
 
 
 def filled_cells(dataset: GriddedDataset) -> Ints:
-    """Give the cells of the flattened plane that some channel has data in."""
+    """Return the cells of the flattened plane that some channel has data in."""
     return np.asarray(np.flatnonzero(dataset.mask.any(0).cpu().numpy()))
 
 
 def mirrored(npix: int) -> Ints:
-    """Give, for each cell of the flattened packed plane, the one at (-u, -v).
+    """Return, for each cell of the flattened packed plane, the one at (-u, -v).
 
     Examples
     --------

@@ -71,10 +71,10 @@ class GriddedDataset(nn.Module):
         """Keep only those cells that are also in this packed mask."""
         self._check(mask=mask)
         mask = mask.to(self.mask.device, torch.bool)
-        kept = mask.reshape(-1)[self.index]
+        inside = mask.reshape(-1)[self.index]
         self.mask = self.mask & mask
-        self.index, self.vis_indexed = self.index[kept], self.vis_indexed[kept]
-        self.weight_indexed = self.weight_indexed[kept]
+        self.index, self.vis_indexed = self.index[inside], self.vis_indexed[inside]
+        self.weight_indexed = self.weight_indexed[inside]
 
     def _check(self, **cubes: torch.Tensor) -> None:
         expected = (self.nchan, self.coords.npix, self.coords.npix)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from firstlight.imaging.beams import fit_beam
 from firstlight.imaging.coordinates import Array, GridCoords
 from firstlight.imaging.gridding import refuse_mirrored, refuse_unusable, same_shape
-from firstlight.imaging.waves import METHODS, by_direct_sum, by_gridding, by_nufft
+from firstlight.imaging.nufft import adjoint
+from firstlight.imaging.skies import Complex
 
 CHUNK = 1 << 19  # visibilities at once: what is made of them takes about 40 MB
 WEIGHTINGS = ("natural", "uniform", "briggs")
 UNITS = ("Jy/beam", "Jy/arcsec^2")
-
-Taper = Callable[[Array, Array], npt.ArrayLike]
+FINER = 2  # cells, in gridding, for each of the image's own, along u and along v
 
 
 class DirtyImager:
@@ -36,10 +36,6 @@ class DirtyImager:
         1 / sigma², where sigma is the noise of the real and of the imaginary part. Zero leaves a visibility out.
     data_re, data_im
         The visibilities in Jy: (nchan, nvis), or (nvis) for a single channel.
-    method
-        ``"nufft"``: a non-uniform fast Fourier transform. ``"direct"``: every wave at every pixel, exact and slow.
-        ``"gridding"``: cells, a fast Fourier transform and a correction, off by up to about 1 % of the peak (see
-        `firstlight.imaging.waves`).
     eps
         The error that the NUFFT may make, relative to the sum of the weighted amplitudes.
 
@@ -65,16 +61,13 @@ class DirtyImager:
         data_re: npt.ArrayLike,
         data_im: npt.ArrayLike,
         *,
-        method: str = "nufft",
         eps: float = 1e-10,
     ) -> None:
-        if method not in METHODS:
-            raise ValueError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
         if not 1e-15 <= eps <= 0.1:
             raise ValueError(f"eps must be from 1e-15 to 0.1; got {eps!r}")
-        self.coords, self.method, self.eps = coords, method, eps
+        self.coords, self.eps = coords, eps
         named = {"data_re": data_re, "data_im": data_im, "uu": uu, "vv": vv, "weight": weight}
-        re, im, u, v, w = same_shape_in_place({name: np.asarray(values) for name, values in named.items()})
+        re, im, u, v, w = same_shape({name: np.asarray(values) for name, values in named.items()})
         self.nchan, self.nvis = re.shape
         self.uu, self.vv, self.weight, self.data_re, self.data_im = u, v, w, re, im
         coords.check_data_fit(*self.outermost())
@@ -82,11 +75,7 @@ class DirtyImager:
         refuse_mirrored(u, v, re, im)
 
     def get_dirty_image(
-        self,
-        weighting: str = "uniform",
-        robust: float | None = None,
-        taper_function: Taper | None = None,
-        unit: str = "Jy/beam",
+        self, weighting: str = "uniform", robust: float | None = None, unit: str = "Jy/beam"
     ) -> tuple[Array, Array]:
         """Image the visibilities.
 
@@ -97,8 +86,6 @@ class DirtyImager:
             the same, the narrowest beam. ``"briggs"``: between the two.
         robust
             Of Briggs' weights: from -2, close to uniform, to 2, close to natural.
-        taper_function
-            Takes arrays of u and v in wavelengths and gives a factor for each weight.
         unit
             ``"Jy/beam"``, or ``"Jy/arcsec^2"``: divided by the area of the Gaussian that fits the main lobe.
 
@@ -111,25 +98,14 @@ class DirtyImager:
         """
         if unit not in UNITS:
             raise ValueError(f"unit must be one of {', '.join(UNITS)}; got {unit!r}")
-        image, beam = self.empty(), self.empty()
-        for channel in range(self.nchan):
-            total = 0.0
-            for at, u, v, w in self.weighted(channel, weighting, robust, taper_function):
-                data = self.data_re[channel, at] + 1j * self.data_im[channel, at].astype(float)
-                seen = self.on_sky(np.stack([w * data, w.astype(complex)]), u, v)
-                image[channel] += seen[0]
-                beam[channel] += seen[1]
-                total += float(w.sum())
-            image[channel] /= something(total, channel)
-            self.to_peak(beam[channel])
-            if unit == "Jy/arcsec^2":
-                image[channel] /= fit_beam(beam[channel], self.coords.cell_size).area
+        beam, image = self.sums(weighting, robust, with_data=True)
+        if unit == "Jy/arcsec^2":
+            for plane, lobe in zip(image, beam, strict=True):
+                plane /= fit_beam(lobe, self.coords.cell_size).area
         return image, beam
 
-    def get_dirty_beam(
-        self, weighting: str = "uniform", robust: float | None = None, taper_function: Taper | None = None
-    ) -> Array:
-        """Give the dirty beam alone, in sky order: (nchan, npix, npix), 1 at its centre; see `get_dirty_image`.
+    def get_dirty_beam(self, weighting: str = "uniform", robust: float | None = None) -> Array:
+        """Return the dirty beam alone, in sky order: (nchan, npix, npix), 1 at its centre; see `get_dirty_image`.
 
         Examples
         --------
@@ -138,22 +114,31 @@ class DirtyImager:
         >>> imager.get_dirty_beam()[0, 0, :4].round(3)  # one baseline sees a wave
         array([-0.707,  0.   ,  0.707,  1.   ])
         """
-        beam = self.empty()
-        for channel in range(self.nchan):
-            total = 0.0
-            for _, u, v, w in self.weighted(channel, weighting, robust, taper_function):
-                beam[channel] += self.on_sky(w.astype(complex)[None], u, v)[0]
-                total += float(w.sum())
-            something(total, channel)
-            self.to_peak(beam[channel])
+        (beam,) = self.sums(weighting, robust, with_data=False)
         return beam
 
     # Below: a channel at a time, and of it a piece at a time.
 
+    def sums(self, weighting: str, robust: float | None, with_data: bool) -> list[Array]:
+        """Return the mean waves of each channel, (nchan, npix, npix): the beam, and with data the image."""
+        npix, half = self.coords.npix, self.coords.npix // 2
+        means = np.zeros((1 + with_data, self.nchan, npix, npix))
+        for channel in range(self.nchan):
+            total = 0.0
+            for at, u, v, w in self.weighted(channel, weighting, robust):
+                vis = [w.astype(complex)]
+                if with_data:
+                    vis.append(w * (self.data_re[channel, at] + 1j * self.data_im[channel, at].astype(float)))
+                means[:, channel] += by_nufft(np.stack(vis), u, v, self.coords, self.eps)
+                total += float(w.sum())
+            means[:, channel] /= total
+            means[0, channel] /= means[0, channel, half, half - 1]  # which is then exactly 1
+        return list(means)
+
     def weighted(
-        self, channel: int, weighting: str, robust: float | None, taper: Taper | None
+        self, channel: int, weighting: str, robust: float | None
     ) -> Iterator[tuple[slice, Array, Array, Array]]:
-        """Give the baselines of each piece, and the weights that they image with."""
+        """Yield the baselines of each piece, and the weights that they image with."""
         check_weighting(weighting, robust)
         density = None if weighting == "natural" else self.density(channel)
         scale = None if density is None or robust is None else briggs(density, robust)
@@ -163,8 +148,6 @@ class DirtyImager:
                 crowd = density.reshape(-1)[folded_cells(self.coords, u, v)]
                 # Where there is no weight there may be no density either.
                 w /= np.where(w > 0, crowd, 1) if scale is None else 1 + crowd * scale
-            if taper is not None:
-                w = w * checked_taper(taper(u, v), w.shape)
             yield at, u, v, w
 
     def density(self, channel: int) -> Array:
@@ -177,21 +160,6 @@ class DirtyImager:
         # The cells of row 0 have their mirror images in row 0, too.
         total[0] += total[0, -np.arange(npix)]
         return total
-
-    def on_sky(self, vis: npt.NDArray[np.complex128], u: Array, v: Array) -> Array:
-        """Add up waves on the pixels, in sky order."""
-        if self.method == "nufft":
-            return by_nufft(vis, u, v, self.coords, self.eps)
-        return (by_gridding if self.method == "gridding" else by_direct_sum)(vis, u, v, self.coords)
-
-    def to_peak(self, beam: Array) -> None:
-        """Divide by the centre, which is then exactly 1."""
-        half = self.coords.npix // 2
-        beam /= beam[half, half - 1]
-
-    def empty(self) -> Array:
-        """Start with dark images."""
-        return np.zeros((self.nchan, self.coords.npix, self.coords.npix))
 
     def read(self, channel: int, at: slice) -> tuple[Array, Array, Array]:
         """Read baselines and weights of a piece, in float64."""
@@ -237,14 +205,6 @@ def briggs(density: Array, robust: float) -> float:
     return (5 * 10**-robust) ** 2 * weights / squares
 
 
-def same_shape_in_place(arrays: dict[str, npt.NDArray[Any]]) -> list[npt.NDArray[Any]]:
-    """Bring all arrays to the shape of the data, and refuse complex numbers; nothing is copied."""
-    for name, values in arrays.items():
-        if values.dtype.kind not in "fiu":
-            raise TypeError(f"{name} must be real numbers; got {values.dtype}")
-    return same_shape(arrays)
-
-
 def check_weighting(weighting: str, robust: float | None) -> None:
     """Refuse unknown weights, and a robust value with the wrong ones."""
     if weighting not in WEIGHTINGS:
@@ -255,19 +215,68 @@ def check_weighting(weighting: str, robust: float | None) -> None:
         raise ValueError(f'robust belongs to weighting="briggs"; got robust={robust!r} with {weighting!r}')
 
 
-def checked_taper(factor: npt.ArrayLike, shape: tuple[int, ...]) -> Array:
-    """Refuse a taper that is no factor for each weight."""
-    factor = np.asarray(factor, dtype=float)
-    if factor.shape not in ((), shape) or not (np.isfinite(factor).all() and (factor >= 0).all()):
-        raise ValueError(
-            f"taper_function must give a finite factor, zero or more, for each of {shape[0]} baselines; "
-            f"got the shape {factor.shape}, from {np.nanmin(factor):g} to {np.nanmax(factor):g}"
-        )
-    return factor
+def by_nufft(vis: Complex, u: Array, v: Array, coords: GridCoords, eps: float = 1e-10) -> Array:
+    """Add up waves by a non-uniform fast Fourier transform, within ``eps`` of the sum of the amplitudes.
+
+    Examples
+    --------
+    >>> coords = GridCoords(cell_size=0.1, npix=4)
+    >>> u, v = np.array([coords.du]), np.array([0.0])
+    >>> vis = np.ones((1, 1), complex)
+    >>> by_nufft(vis, u, v, coords)[0, 0].round(9) + 0.0  # column 0 is a quarter of the field east of the centre
+    array([ 0.,  1.,  0., -1.])
+    """
+    modes = adjoint(torch.from_numpy(vis), u, v, coords.cell_size, coords.npix, eps=eps)
+    return np.asarray(modes.numpy()) / coords.cell_size**2
 
 
-def something(total: float, channel: int) -> float:
-    """Refuse to divide by nothing."""
-    if not total > 0:
-        raise ValueError(f"the taper leaves no weight in channel {channel}: its scale is in wavelengths")
-    return total
+def by_gridding(vis: Complex, u: Array, v: Array, coords: GridCoords, finer: int = FINER) -> Array:
+    """Share each visibility among the four nearest cells, transform, and correct for the sharing.
+
+    The sharing spreads a visibility over a triangle two cells wide, which darkens the image towards its edges by sinc²
+    along both axes. Dividing by it mends that. What stays is light of the same waves from beyond the edges of the
+    field of the cells, folded in: cells ``finer`` times as fine move those edges out.
+
+    Of 3e5 visibilities of a sky that fills the field, the worst pixel was off by 3e-3 of the peak, most of all near
+    the edges, and by 3e-4 in the inner quarter; with ``finer=4`` by a ninth of that. With ``finer=1`` the edges were
+    off by a tenth of the peak. It is at its worst for baselines that repeat on a grid of their own, whose image
+    repeats beyond the edges: a visibility in the middle of a cell is corrected for a sharing that it did not need.
+
+    Examples
+    --------
+    >>> coords = GridCoords(cell_size=0.1, npix=8)
+    >>> vis, zero = np.ones((1, 1), complex), np.zeros(1)
+    >>> float(by_gridding(vis, zero, zero, coords)[0, 4, 3].round(9))  # one wave without a direction
+    1.0
+    """
+    width, step = finer * coords.npix, coords.du / finer
+    grid = np.zeros((len(vis), width**2), complex)
+    for cell, share in shares(u / step, v / step, width):
+        for plane, values in zip(grid, vis, strict=True):
+            plane.real += np.bincount(cell, share * values.real, width**2)
+            plane.imag += np.bincount(cell, share * values.imag, width**2)
+    wide = np.fft.fftshift(np.fft.ifft2(grid.reshape(-1, width, width), norm="forward").real, axes=(-2, -1))
+    edge = (width - coords.npix) // 2
+    inner = wide[:, edge : width - edge, edge : width - edge]
+    darkening = np.sinc((np.arange(coords.npix) - coords.npix // 2) / width) ** 2
+    return np.ascontiguousarray((inner / np.outer(darkening, darkening))[..., ::-1])
+
+
+def shares(x: Array, y: Array, width: int) -> Iterator[tuple[npt.NDArray[np.int64], Array]]:
+    """Yield each of the four cells around the points, packed, and its share: the nearer the larger.
+
+    Examples
+    --------
+    >>> for cell, share in shares(np.array([1.25]), np.array([-0.5]), width=4):
+    ...     print(cell[0], share[0])
+    13 0.375
+    14 0.125
+    1 0.375
+    2 0.125
+    """
+    left, below = np.floor(x), np.floor(y)
+    for up in (0, 1):
+        for right in (0, 1):
+            share = (1 - np.abs(x - left - right)) * (1 - np.abs(y - below - up))
+            cell = (below + up).astype(np.int64) % width * width + (left + right).astype(np.int64) % width
+            yield cell, share

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor, nn
 
 from firstlight.imaging.measured import check_beam, check_measured
+from firstlight.imaging.needs import plan
 from firstlight.imaging.nufft import CHUNK, COMPLEX, Array, check_npix, exact_place, to_tensor
 from firstlight.imaging.padding import check_width, fast_width, spread
 from firstlight.imaging.passes import Passes
-from firstlight.imaging.plan import plan
 from firstlight.imaging.streaming import chunks
 
 

@@ -1,10 +1,11 @@
-"""Images in FITS files, placed on the sky: what CASA, CARTA and astropy read."""
+"""Write images to FITS files, placed on the sky: what CASA, CARTA and astropy read."""
 
 from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,58 +13,12 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from astropy.io import fits  # type: ignore[import-untyped]
-from astropy.wcs import WCS  # type: ignore[import-untyped]
 
 from firstlight.imaging.beams import Beam
 from firstlight.imaging.coordinates import Array, GridCoords
-from firstlight.imaging.saving import completed
 
 UNEVEN = 1e-3  # of a channel's width: the most by which frequencies may stray from even steps
-AXES = {"RA", "DEC", "FREQ", "STOKES"}
 FRAMES = ("TOPOCENT", "GEOCENTR", "BARYCENT", "HELIOCEN", "LSRK", "LSRD", "GALACTOC")
-
-
-@dataclass(frozen=True, eq=False)
-class ImageFile:
-    """What an image file holds.
-
-    Attributes
-    ----------
-    cube
-        In sky order: (nchan, npix, npix).
-    coords
-        The grid.
-    unit
-        Of the cube: ``"Jy/pixel"`` or ``"Jy/beam"``.
-    ra, dec
-        Of the centre, in degrees: row npix / 2 and column npix / 2 - 1.
-    frequencies
-        Of the channels, in Hz; NaN if the file names none.
-    beam
-        None if the file names none.
-    frame
-        Of the frequencies, in FITS's word; None if the file names none.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> cube = np.ones((1, 4, 4))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "model.fits")
-    ...     write_image(path, cube, GridCoords(0.5, 4), unit="Jy/pixel", ra=83.8, dec=-5.4, frequencies=[230e9])
-    ...     model = read_image(path)
-    >>> model.unit, model.coords, model.beam is None
-    ('Jy/pixel', GridCoords(cell_size=0.5, npix=4), True)
-    """
-
-    cube: npt.NDArray[Any]
-    coords: GridCoords
-    unit: str
-    ra: float
-    dec: float
-    frequencies: Array
-    beam: Beam | None
-    frame: str | None
 
 
 def write_image(
@@ -118,20 +73,29 @@ def write_image(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "model.fits")
     ...     write_image(path, sky, coords, unit="Jy/arcsec^2", ra=83.8, dec=-5.4, frequencies=[230e9])
-    ...     model = read_image(path)
-    >>> float(model.cube[0, 2, 1]), model.unit, model.coords
-    (2.0, 'Jy/pixel', GridCoords(cell_size=0.5, npix=4))
+    ...     float(fits.getdata(path)[0, 0, 2, 1]), fits.getheader(path)["BUNIT"]
+    (2.0, 'Jy/pixel')
     """
     path = Path(path)
-    values = native_floats(cube)
+    values = cube.detach().cpu().numpy() if isinstance(cube, torch.Tensor) else np.asarray(cube)
+    if values.dtype.kind not in "fiu":
+        raise TypeError(f"the cube must be of real numbers; got {values.dtype}")
+    values = values.astype(np.float32 if values.dtype == np.float32 else np.float64, copy=False)
     frequencies = np.asarray(frequencies, dtype=float)
     check_cube(values, coords, frequencies)
     check_unit(unit, beam)
     if unit == "Jy/arcsec^2":
         values = values * values.dtype.type(coords.cell_size**2)
     header = make_header(coords, ra, dec, frequencies)
-    header["SPECSYS"] = checked_frame(frame)
-    header["RESTFRQ"] = checked_rest(frequencies, rest_frequency)
+    if frame not in FRAMES:
+        raise ValueError(
+            f"frame must be one of {', '.join(FRAMES)} (CASA's TOPO is TOPOCENT, BARY BARYCENT); got {frame!r}"
+        )
+    header["SPECSYS"] = frame
+    rest = float(frequencies.mean()) if rest_frequency is None else float(rest_frequency)
+    if not (math.isfinite(rest) and rest > 0):
+        raise ValueError(f"rest_frequency must be a positive number of Hz; got {rest_frequency!r}")
+    header["RESTFRQ"] = rest
     header["BUNIT"] = "Jy/beam" if beam else "Jy/pixel"
     if beam:
         header["BMAJ"], header["BMIN"], header["BPA"] = beam.major / 3600, beam.minor / 3600, beam.position_angle
@@ -139,67 +103,21 @@ def write_image(
         fits.PrimaryHDU(values[None], header).writeto(unfinished)
 
 
-def read_image(path: str | os.PathLike[str]) -> ImageFile:
-    """Read a cube from a FITS file: one of `write_image`, or another's with square pixels, north up and east left.
-
-    Other programs put the centre into another pixel. ``ra`` and ``dec`` are those of the pixel that `GridCoords` has in
-    the middle, wherever the file has its own.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> cube = np.ones((1, 4, 4))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "model.fits")
-    ...     write_image(path, cube, GridCoords(0.5, 4), unit="Jy/pixel", ra=83.8, dec=-5.4, frequencies=[230e9])
-    ...     model = read_image(path)
-    >>> model.cube.shape, model.ra, model.frequencies
-    ((1, 4, 4), 83.8, array([2.3e+11]))
-    """
-    with fits.open(path) as file:
-        header, data = file[0].header, file[0].data
-        if data is None:
-            raise ValueError(f"{path} has no image in its first part")
-        try:
-            return from_fits(header, data)
-        except (KeyError, ValueError) as error:
-            reason = error.args[0] if error.args else error
-            raise ValueError(f"{path} cannot be read as an image: {reason}") from None
-
-
-def from_fits(header: fits.Header, data: npt.NDArray[Any]) -> ImageFile:
-    """Make a cube of a header and its numbers."""
-    names = [str(header[f"CTYPE{axis}"]).split("-")[0] for axis in range(1, data.ndim + 1)]
-    if names[:2] != ["RA", "DEC"] or set(names) - AXES:
-        raise ValueError(f"its axes are {', '.join(names)}, and should be RA, DEC, FREQ and STOKES")
-    if "STOKES" in names:
-        place = data.ndim - 1 - names.index("STOKES")
-        if data.shape[place] != 1:
-            raise ValueError(f"it has {data.shape[place]} Stokes parameters, and should have one")
-        data = data.squeeze(place)
-    if data.ndim == 2:
-        data = data[None]
-    wcs = WCS(header)
-    cell = cell_of(wcs)
-    rows, columns = data.shape[1:]
-    if rows != columns or rows % 2:
-        raise ValueError(f"it has {rows} rows and {columns} columns, and should have as many, an even number")
-    ra, dec = (float(value) for value in wcs.celestial.wcs_pix2world(columns / 2 - 1, rows / 2, 0))
-    unit = {"jy/pixel": "Jy/pixel", "jy/beam": "Jy/beam"}.get(str(header.get("BUNIT", "")).strip().lower())
-    if unit is None:
-        raise ValueError(f"its BUNIT is {header.get('BUNIT')!r}, and should be Jy/pixel or Jy/beam")
-    beam = None
-    if "BMAJ" in header:
-        beam = Beam(3600 * header["BMAJ"], 3600 * header["BMIN"], float(header.get("BPA", 0)))
-    frequencies = np.full(1, np.nan)
-    if "FREQ" in names:
-        frequencies = wcs.spectral.wcs_pix2world(np.arange(len(data)), 0)[0]
-    frame = str(header["SPECSYS"]) if "SPECSYS" in header else None
-    return ImageFile(native_floats(data), GridCoords(cell, rows), unit, ra, dec, np.asarray(frequencies), beam, frame)
+@contextmanager
+def completed(path: Path, overwrite: bool) -> Iterator[Path]:
+    """Lend a name beside the file; it takes the file's place when all went well, and vanishes when not."""
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists; overwrite=True replaces it")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def make_header(coords: GridCoords, ra: float, dec: float, frequencies: Array) -> fits.Header:
-    """Say where the pixels are.
+    """Return a header that says where the pixels are.
 
     l and m are direction cosines: that is the SIN projection, without approximation. Columns count from 1, so that the
     centre, column npix / 2 - 1 of the sky order, is pixel npix / 2, and row npix / 2 is pixel npix / 2 + 1.
@@ -223,15 +141,6 @@ def make_header(coords: GridCoords, ra: float, dec: float, frequencies: Array) -
         header[f"CUNIT{number}"] = unit
     header["RADESYS"] = "ICRS"
     return header
-
-
-def native_floats(cube: npt.ArrayLike | torch.Tensor) -> npt.NDArray[Any]:
-    """Bring a cube to float32, if it is that, or to float64, in the order of this machine's bytes."""
-    values = cube.detach().cpu().numpy() if isinstance(cube, torch.Tensor) else np.asarray(cube)
-    if values.dtype.kind not in "fiu":
-        raise TypeError(f"the cube must be of real numbers; got {values.dtype}")
-    kept = values.dtype.kind == "f" and values.dtype.itemsize == 4
-    return np.ascontiguousarray(values, dtype=np.float32 if kept else np.float64)
 
 
 def check_cube(values: npt.NDArray[Any], coords: GridCoords, frequencies: Array) -> None:
@@ -260,29 +169,3 @@ def check_unit(unit: str, beam: Beam | None) -> None:
         raise ValueError("Jy/beam means nothing without the beam: pass beam=fit_beam(...) of the dirty beam")
     if unit != "Jy/beam" and beam is not None:
         raise ValueError(f"an image in {unit} has no beam: pass none, or unit='Jy/beam' if it is in that")
-
-
-def checked_frame(frame: str) -> str:
-    """Refuse words that FITS does not have, like CASA's short ones."""
-    if frame not in FRAMES:
-        raise ValueError(
-            f"frame must be one of {', '.join(FRAMES)} (CASA's TOPO is TOPOCENT, BARY BARYCENT); got {frame!r}"
-        )
-    return frame
-
-
-def checked_rest(frequencies: Array, rest: float | None) -> float:
-    """Return the rest frequency, or the middle of the cube where there is none."""
-    rest = float(frequencies.mean()) if rest is None else float(rest)
-    if not (math.isfinite(rest) and rest > 0):
-        raise ValueError(f"rest_frequency must be a positive number of Hz; got {rest!r}")
-    return rest
-
-
-def cell_of(wcs: WCS) -> float:
-    """Return the width of a pixel in arcsec; refuse what is not square, turned or mirrored."""
-    (a, b), (c, d) = wcs.celestial.pixel_scale_matrix
-    if not (a < 0 < d and math.isclose(-a, d, rel_tol=1e-6) and max(abs(b), abs(c)) < 1e-6 * d):
-        raise ValueError("its pixels are not square, or north is not up and east not left")
-    # A decimal number of arcsec comes back as itself, not as a neighbour that 1/3600 has made of it.
-    return float(f"{3600 * d:.12g}")

@@ -77,7 +77,7 @@ class DataAverager:
 
         About 1 where the weights are right; NaN where no cell has two visibilities.
         """
-        found = []
+        factors = []
         for channel, mean in enumerate(vis.reshape(self.nchan, -1)):
             cells, w, re, im = (a[channel] for a in (self.cells, self.weight, self.data_re, self.data_im))
             squares = 0.0
@@ -85,8 +85,8 @@ class DataAverager:
                 means = mean.take(cells[some])
                 squares += float(np.sum(w[some] * ((re[some] - means.real) ** 2 + (im[some] - means.imag) ** 2)))
             spare = np.count_nonzero(w) - np.count_nonzero(weight[channel])
-            found.append(math.sqrt(squares / (2 * spare)) if spare else math.nan)
-        return found
+            factors.append(math.sqrt(squares / (2 * spare)) if spare else math.nan)
+        return factors
 
     def to_pytorch_dataset(
         self, check_visibility_scatter: bool = True, max_scatter: float = MAX_SCATTER
@@ -116,7 +116,10 @@ Gridder = DataAverager  # its name in MPoL before 0.2
 
 
 def same_shape(arrays: dict[str, Array]) -> list[Array]:
-    """Bring all arrays to (nchan, nvis), which the first ones, the data, decide."""
+    """Bring all arrays to (nchan, nvis), which the first ones, the data, decide; nothing is copied."""
+    for name, values in arrays.items():
+        if values.dtype.kind not in "fiu":
+            raise TypeError(f"{name} must be real numbers; got {values.dtype}")
     shapes = ", ".join(f"{name} {values.shape}" for name, values in arrays.items())
     shape = next(iter(arrays.values())).shape
     if len(shape) not in (1, 2):
@@ -148,13 +151,13 @@ def refuse_mirrored(u: Array, v: Array, re: Array, im: Array, samples: int = 5) 
     """Refuse data that hold each visibility a second time at (-u, -v): they would count double."""
     u, v, re, im = u[0], v[0], re[0], im[0]
     spread = np.unique(np.linspace(0, u.size - 1, samples).astype(int))
-    chosen = [i for i in spread if u[i] or v[i]]
+    samples_off_centre = [i for i in spread if u[i] or v[i]]
 
     def has_twin(i: int) -> bool:
         at = np.flatnonzero(u == -u[i])
         return bool(((v[at] == -v[i]) & (re[at] == re[i]) & (im[at] == -im[i])).any())
 
-    if len(chosen) > 1 and all(map(has_twin, chosen)):
+    if len(samples_off_centre) > 1 and all(map(has_twin, samples_off_centre)):
         raise ValueError(
             "every visibility stands a second time at (-u, -v), as its complex conjugate: it would count double. "
             "Keep one of each pair."
@@ -162,7 +165,7 @@ def refuse_mirrored(u: Array, v: Array, re: Array, im: Array, samples: int = 5) 
 
 
 def warn_of_scatter(scatter: list[float], most: float) -> None:
-    """Tell of weights that promise less noise than the data show within the cells."""
+    """Warn of weights that promise less noise than the data show within the cells."""
     for channel, times in enumerate(scatter):
         if times > most:
             warnings.warn(

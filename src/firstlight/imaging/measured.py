@@ -50,7 +50,7 @@ def read_part(
 
 
 def same_power(one: Array | None, other: Array | None, parts: Iterable[slice]) -> bool:
-    """Tell whether two sets of factors differ in their phases only; without any, they are 1."""
+    """Return whether two sets of factors differ in their phases only; without any, they are 1."""
     return all(torch.allclose(power(one, at), power(other, at), rtol=1e-12, atol=0) for at in parts)
 
 

@@ -1,95 +1,215 @@
-"""How many bytes each part of an exact likelihood, and of a fit to it, takes: what `plan` adds up."""
+"""What an exact likelihood and its fit will need, worked out before anything is allocated: memory, chunks and time."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from textwrap import wrap
 
 import torch
 
-from firstlight.imaging.nufft import ACCURACY, COARSE, fine_grid
+from firstlight.imaging.nufft import ACCURACY, CHUNK, COARSE, COMPLEX, SMALL, check_npix, fine_grid
 from firstlight.imaging.padding import fast_width
+from firstlight.imaging.streaming import check_chunk
 
-EXACT = ACCURACY[torch.float64]
+IMAGES = 150  # that are read or written in a step, counted as images of a channel
 DOUBLE, COMPLEX128, INDEX = 8, 16, 8  # bytes
+PARTS = ("kernels", "images and parameters", "transforms", "chunk of visibilities")
 
 
 @dataclass(frozen=True)
-class Job:
-    """What decides how much memory is needed; everything in bytes."""
+class Plan:
+    """What fits, in which chunks, and how long it takes: print it, or take a number from it.
 
-    npix: int
-    nchan: int
-    dtype: torch.dtype
-    shared: bool
-    fused: bool
-    kind: str
+    Attributes
+    ----------
+    chunk, channels_at_once
+        What to give to `ExactLikelihood`.
+    setup, fit
+        Bytes at the peak of the set-up and at that of the fit, re-centring included, part by part.
+    memory
+        Bytes that there are.
+    seconds_step
+        At the least, where the bandwidth was given.
+    advice
+        What to change; empty where it fits.
 
-    def held(self) -> dict[str, int]:
-        """What the likelihood keeps."""
-        return {"kernels": self.kernels * self.kernel, "reference and residual images": 2 * self.cube}
+    Examples
+    --------
+    >>> needs = plan(npix=1024, nchan=4, nvis=10**7, memory=8e9)
+    >>> needs.fits, max(needs.fit, key=needs.fit.get)  # what takes the most memory
+    (True, 'chunk of visibilities')
+    """
 
-    def setup(self, chunk: int) -> dict[str, int]:
-        """Memory at the peak of making it: with the kernel's transform, or with that of the residuals."""
-        eps = COARSE if self.dtype == torch.float32 else EXACT
-        kernel = {
-            "kernels": (self.kernels - 1) * self.kernel,  # memory counts once it is written to
-            "reference and residual images": self.cube,
-            "sums, in float64": 4 * self.npix**2 * DOUBLE,
-            "result of the transform": 4 * self.npix**2 * COMPLEX128,
-            "its fine grid": self.fine(2 * self.npix, eps),
-            "chunk of visibilities": chunk * (3 * DOUBLE + COMPLEX128),
-            "where they lie in the grid": chunk * INDEX,
-        }
-        residuals = self.held() | self.recentring(chunk, dark=True)
-        return max(kernel, residuals, key=lambda parts: sum(parts.values()))
-
-    def recentring(self, chunk: int, *, dark: bool = False) -> dict[str, int]:
-        """Memory to make the residuals of an image; of a dark one, no visibilities are predicted."""
-        return {
-            "sums, in float64": (self.nchan + 1) * self.npix**2 * DOUBLE,
-            "result of the transform": self.npix**2 * COMPLEX128,
-            "its fine grid": self.fine(self.npix, EXACT),
-            "chunk of visibilities": chunk * (3 * DOUBLE + (1 if dark else 2) * COMPLEX128),
-            "where they lie in the grid": chunk * INDEX,
-        }
-
-    def fit(self, at_once: int, chunk: int) -> dict[str, int]:
-        """Memory at the peak of a fit by Adam: with the FFTs of chi², or when the likelihood is centred anew."""
-        held = self.held() | {
-            "parameters, gradient, Adam, best": (4 if self.fused else 5) * self.cube,
-            "image and its visibilities": 3 * self.cube,
-            "loops' own arrays": self.loops() if self.fused else 0,
-        }
-        width = fast_width(2 * self.npix - 1)
-        wide, half = width**2 * self.dtype.itemsize, width * (width // 2 + 1) * 2 * self.dtype.itemsize
-        transformed = held | {
-            "differences from the reference": 2 * self.cube,
-            "FFTs of twice the width": at_once * (wide + (2 if at_once == 1 else 3) * half),
-        }
-        return max(transformed, held | self.recentring(chunk), key=lambda parts: sum(parts.values()))
-
-    def loops(self) -> int:
-        """Bytes of the arrays of the fused form."""
-        width = fast_width(2 * self.npix - 1)
-        rows = self.nchan * self.npix * self.dtype.itemsize
-        return 5 * self.cube + rows * (2 * width + 2 * (width // 2 + 1)) + self.kernels * self.kernel
-
-    def fine(self, modes: int, eps: float) -> int:
-        """Bytes of the grid that finufft spreads on."""
-        return fine_grid(modes, EXACT if self.kind == "cuda" else eps, torch.complex128)
+    job: str
+    chunk: int
+    channels_at_once: int
+    setup: dict[str, int]
+    fit: dict[str, int]
+    memory: float
+    seconds_step: float | None
+    advice: str = ""
 
     @property
-    def kernels(self) -> int:
-        """How many there are."""
-        return 1 if self.shared else self.nchan
+    def peak(self) -> int:
+        """Bytes at the most."""
+        return max(sum(self.setup.values()), sum(self.fit.values()))
 
     @property
-    def kernel(self) -> int:
-        """Bytes of one."""
-        width = fast_width(2 * self.npix - 1)
-        return width * (width // 2 + 1) * self.dtype.itemsize
+    def fits(self) -> bool:
+        """Whether there is enough memory."""
+        return self.peak <= self.memory
 
-    @property
-    def cube(self) -> int:
-        """Bytes of an image of all channels."""
-        return self.nchan * self.npix**2 * self.dtype.itemsize
+    def enough(self) -> int:
+        """Return the chunk, or refuse too little memory."""
+        if not self.fits:
+            raise ValueError(f"memory is {size(self.memory)}, which is too little. {self.advice}")
+        return self.chunk
+
+    def __str__(self) -> str:
+        """Say it in a table."""
+        lines = [
+            self.job,
+            f"{'fits' if self.fits else 'does not fit'}: {size(self.peak)} at the peak, of {size(self.memory)}",
+            f"chunk={self.chunk}, channels_at_once={self.channels_at_once}",
+        ]
+        for name, parts in (("set-up", self.setup), ("fit", self.fit)):
+            lines += [f"{name}: {size(sum(parts.values()))}", *(f"  {p:<24}{size(n):>10}" for p, n in parts.items())]
+        if self.seconds_step is not None:
+            lines.append(f"a step takes {self.seconds_step:.3g} s at the least")
+        return "\n".join([*lines, *wrap(self.advice, 84)])
+
+
+def plan(
+    npix: int,
+    nchan: int,
+    nvis: int,
+    device: torch.device | str = "cpu",
+    *,
+    dtype: torch.dtype = torch.float32,
+    shared: bool = False,
+    memory: float | None = None,
+    chunk: int = CHUNK,
+    bandwidth: float | None = None,
+) -> Plan:
+    """Work out what an `ExactLikelihood` and a fit of a `GriddedNet` to it need, beside the visibilities themselves.
+
+    On Linux the peak resident memory of a process stays within a tenth of this where glibc hands back what is freed
+    (``MALLOC_MMAP_THRESHOLD_=131072``); as it comes, it keeps up to some 100 MB for later use. Of a GPU it is an
+    estimate: cuFFT and cufinufft choose their workspace themselves.
+
+    Parameters
+    ----------
+    npix, nchan
+        The width of the image in pixels, and its channels.
+    nvis
+        Visibilities of a channel.
+    device
+        Where.
+    dtype
+        Of the model and the likelihood.
+    shared
+        Whether all channels have the same u, v and weights, and therefore one kernel.
+    memory
+        Bytes that may be used; by default what is free on the device.
+    chunk
+        The most visibilities at once; halved until it fits.
+    bandwidth
+        Bytes that the memory carries in a second, such as ``measured_roof(device).byte_rate`` of
+        `firstlight.measure.roofs`.
+
+    Examples
+    --------
+    >>> needs = plan(npix=1024, nchan=4, nvis=10**7, memory=8e9)
+    >>> needs.fits, needs.chunk, needs.channels_at_once, f"{needs.peak / 1e9:.2f} GB"
+    (True, 4194304, 4, '0.60 GB')
+    >>> print(plan(npix=1024, nchan=4, nvis=10**7, memory=1e8).advice)
+    At least 327.8 MB are needed: take fewer, larger pixels, or a device with more memory.
+    """
+    check_npix(npix)
+    if nchan < 1 or nvis < 0:
+        raise ValueError(f"nchan and nvis are {nchan} and {nvis}, and should be at least 1 and 0.")
+    if dtype not in COMPLEX:
+        raise TypeError(f"dtype is {dtype}, and should be torch.float32 or torch.float64.")
+    device = torch.device(device)
+    free = free_memory(device) if memory is None else memory
+    for name, number in (("memory", free), ("bandwidth", bandwidth)):
+        if number is not None and not number > 0:
+            raise ValueError(f"{name} is {number}, and should be a number above 0: 8e9, say.")
+
+    def within(chunk: int, at_once: int, nchan: int = nchan) -> Plan:
+        setup, fit = peaks(npix, nchan, dtype, shared, device.type, chunk, at_once)
+        job = f"{nchan} channels of {npix} x {npix} pixels, {nvis:.3g} visibilities in each, on {device}"
+        seconds = bandwidth and IMAGES * nchan * npix**2 * dtype.itemsize / bandwidth
+        return Plan(job, chunk, at_once, setup, fit, free, seconds)
+
+    most, at_once = min(max(nvis, 1), check_chunk(chunk)), nchan
+    least = min(most, SMALL)
+    while at_once > 1 and not within(least, at_once).fits:
+        at_once //= 2
+    part = most
+    while part > least and not within(part, at_once).fits:
+        part = max(least, part // 2)
+    plan = within(part, at_once)
+    if plan.fits:
+        return replace(plan, chunk=chunk) if part == most else plan
+    one, ways = within(least, 1, nchan=1), []
+    if nchan > 1 and one.fits:
+        ways.append(f"fit fewer channels at a time, or on more devices (one channel needs {size(one.peak)})")
+    if dtype == torch.float64:
+        ways.append("use float32, which is as exact about a reference")
+    ways.append("take fewer, larger pixels, or a device with more memory")
+    return replace(plan, advice=f"At least {size(plan.peak)} are needed: {'; '.join(ways)}.")
+
+
+def peaks(
+    npix: int, nchan: int, dtype: torch.dtype, shared: bool, kind: str, chunk: int, at_once: int
+) -> tuple[dict[str, int], dict[str, int]]:
+    """Return what is held at the peak of the set-up, and at that of a fit by Adam, in bytes."""
+    exact = ACCURACY[torch.float64]
+    coarse = COARSE if dtype == torch.float32 and kind != "cuda" else exact
+    cube, width, kernels = nchan * npix**2 * dtype.itemsize, fast_width(2 * npix - 1), 1 if shared else nchan
+    wide, half = width**2 * dtype.itemsize, width * (width // 2 + 1) * 2 * dtype.itemsize
+    # A transform to pixels: sums in float64, its result, and the grid that it spreads on.
+    to_kernel = 4 * npix**2 * (DOUBLE + COMPLEX128) + fine_grid(2 * npix, coarse, torch.complex128)
+    to_image = npix**2 * ((nchan + 1) * DOUBLE + COMPLEX128) + fine_grid(npix, exact, torch.complex128)
+    read = chunk * (3 * DOUBLE + COMPLEX128 + INDEX)
+    # Kernels; images, parameters, gradient and Adam; transforms; visibilities.
+    kernel = kernels * half // 2
+    setup = max(
+        (kernel - half // 2, cube, to_kernel, read),  # memory counts once it is written to
+        (kernel, 2 * cube, to_image, read),
+        key=sum,
+    )
+    fit = max(
+        (kernel, 12 * cube, at_once * (wide + (2 if at_once == 1 else 3) * half), 0),
+        (kernel, 10 * cube, to_image, read + chunk * COMPLEX128),  # to centre anew
+        key=sum,
+    )
+    return dict(zip(PARTS, setup, strict=True)), dict(zip(PARTS, fit, strict=True))
+
+
+def free_memory(device: torch.device) -> int:
+    """Ask how many bytes a device has to spare."""
+    if device.type == "cuda" and torch.cuda.is_available():
+        return torch.cuda.mem_get_info(device)[0]
+    if device.type == "cpu":
+        with suppress(OSError, StopIteration):  # only on Linux
+            lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+            return 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
+        with suppress(OSError, ValueError, AttributeError):
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    raise ValueError(f"how much memory {device} has cannot be asked here: give memory=8e9, say, in bytes.")
+
+
+def size(n: float) -> str:
+    """Write bytes.
+
+    Examples
+    --------
+    >>> size(2.5e9), size(3000)
+    ('2.50 GB', '0.0 MB')
+    """
+    return f"{n / 1e9:.2f} GB" if n >= 1e9 else f"{n / 1e6:.1f} MB"

@@ -15,8 +15,7 @@ from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.nufft import to_tensor
-from firstlight.imaging.processes import Group
-from firstlight.imaging.shards import check_model, check_sums, spare
+from firstlight.imaging.shards import Group, check_model, check_sums, spare
 
 if TYPE_CHECKING:
     from firstlight.imaging.step import Step

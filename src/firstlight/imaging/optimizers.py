@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from firstlight.imaging.objective import Model, Objective
-from firstlight.imaging.processes import Group
+from firstlight.imaging.shards import Group
 
 LEARNING_RATE = {"adam": 0.5, "lbfgs": 1.0}
 MEMORY = 20  # steps that L-BFGS remembers to guess the curvature from

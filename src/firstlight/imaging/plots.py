@@ -98,13 +98,13 @@ def plot_image(
 
 def marks(shades: visualization.ImageNormalize) -> list[float]:
     """Choose numbers for the scale, the roundest first, that do not run into each other at its crowded end."""
-    chosen: list[float] = []
+    numbers: list[float] = []
     for most in (4, 10, 20, 50, 100):
         for value in MaxNLocator(most).tick_values(shades.vmin, shades.vmax):
             here = shades.vmin <= value <= shades.vmax
-            if here and all(abs(shades(value) - shades(other)) >= APART for other in chosen):
-                chosen.append(float(value))
-    return chosen
+            if here and all(abs(shades(value) - shades(other)) >= APART for other in numbers):
+                numbers.append(float(value))
+    return numbers
 
 
 def one_channel(image: npt.ArrayLike | torch.Tensor, coords: GridCoords) -> npt.NDArray[Any]:

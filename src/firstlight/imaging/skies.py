@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from firstlight.imaging.coordinates import ARCSEC
+from firstlight.imaging.coordinates import ARCSEC, GridCoords
 
 Real: TypeAlias = NDArray[np.float64]
 Complex: TypeAlias = NDArray[np.complex128]
@@ -63,8 +63,8 @@ class Ring:
             raise ValueError(f"inclination must be from 0 to below 90 degrees; got {self.inclination!r}")
 
     def image(self, cell_size: float, npix: int) -> Real:
-        """Brightness at the pixel centres in sky order, in Jy/arcsec²."""
-        x, y = sky_offsets(cell_size, npix)
+        """Return the brightness at the pixel centres in sky order, in Jy/arcsec²."""
+        x, y = GridCoords(cell_size, npix).sky_coordinates()
         along, across = self._axes(x - self.east, y - self.north)
         squash = math.cos(math.radians(self.inclination))
         r = np.hypot(along, across / squash)
@@ -74,7 +74,7 @@ class Ring:
         return np.asarray(self.flux / (2 * math.pi * self.width**2 * squash) * profile)
 
     def visibilities(self, uu: ArrayLike, vv: ArrayLike) -> Complex:
-        """Visibilities in Jy at ``uu``, ``vv`` in wavelengths."""
+        """Return the visibilities in Jy at ``uu``, ``vv`` in wavelengths."""
         u, v = np.asarray(uu, float) * ARCSEC, np.asarray(vv, float) * ARCSEC  # cycles per arcsec
         along, across = self._axes(u, v)
         q = np.hypot(along, across * math.cos(math.radians(self.inclination)))
@@ -103,7 +103,7 @@ class Point:
     north: float = 0.0
 
     def image(self, cell_size: float, npix: int) -> Real:
-        """All of the flux in one pixel, in sky order and Jy/arcsec²."""
+        """Return all of the flux in one pixel, in sky order and Jy/arcsec²."""
         column, row = npix / 2 - 1 - self.east / cell_size, npix / 2 + self.north / cell_size
         j, i = round(column), round(row)
         if max(abs(column - j), abs(row - i)) > 1e-6:
@@ -122,7 +122,7 @@ class Point:
         return image
 
     def visibilities(self, uu: ArrayLike, vv: ArrayLike) -> Complex:
-        """Visibilities in Jy at ``uu``, ``vv`` in wavelengths."""
+        """Return the visibilities in Jy at ``uu``, ``vv`` in wavelengths."""
         u, v = np.asarray(uu, float) * ARCSEC, np.asarray(vv, float) * ARCSEC
         return np.asarray(self.flux * shift(u, v, self.east, self.north))
 
@@ -172,7 +172,7 @@ def sky_image(sky: Sky, cell_size: float, npix: int) -> Real:
     >>> round(float(image.sum()) * 0.1**2, 12)
     1.0
     """
-    check_grid(cell_size, npix)
+    GridCoords(cell_size, npix)  # refuses what is no grid
     image = np.zeros((npix, npix))
     for part in sky:
         image += part.image(cell_size, npix)
@@ -201,12 +201,6 @@ def sky_visibilities(sky: Sky, uu: ArrayLike, vv: ArrayLike) -> Complex:
     return total
 
 
-def sky_offsets(cell_size: float, npix: int) -> tuple[Real, Real]:
-    """How far east and how far north each pixel centre is in arcsec, in sky order: a row, and a column."""
-    north = cell_size * (np.arange(npix, dtype=np.float64) - npix // 2)
-    return -cell_size - north[None, :], north[:, None]
-
-
 def bessel_j0(x: ArrayLike) -> Real:
     """J0 of numbers that are not negative, to 2e-15: torch.special.bessel_j0 (2.13) is off by 4e-7 between 3 and 14.
 
@@ -232,13 +226,5 @@ def bessel_j0(x: ArrayLike) -> Real:
 
 
 def shift(u: Real, v: Real, east: float, north: float) -> Complex:
-    """By what a visibility is multiplied when its source moves; u and v in cycles per arcsec."""
+    """Return by what a visibility is multiplied when its source moves; u and v in cycles per arcsec."""
     return np.asarray(np.exp(-2j * math.pi * (u * east + v * north)))
-
-
-def check_grid(cell_size: float, npix: int) -> None:
-    """Refuse a pixel grid that the other parts of the package could not read."""
-    if not (math.isfinite(cell_size) and cell_size > 0):
-        raise ValueError(f"cell_size must be a positive number of arcsec; got {cell_size!r}")
-    if npix <= 0 or npix % 2:
-        raise ValueError(f"npix must be a positive even number; got {npix!r}. Take {max(2, npix + 1)}.")

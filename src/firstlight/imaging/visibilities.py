@@ -1,26 +1,24 @@
-"""Visibilities without all that an observation knows of them, and what makes them unusable."""
+"""Visibilities and all that is known of them: join, flag, shift and select them, and refuse what is of no use."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from firstlight.imaging.observe import Observation
-from firstlight.imaging.skies import Complex, Mask, Real
+from firstlight.imaging.coordinates import ARCSEC
+from firstlight.imaging.skies import Complex, Ints, Mask, Real, shift
 
-__all__ = ["Visibilities"]
-
-PIECE = 2**20  # visibilities looked at, at a time
-SAMPLE = 1000  # visibilities whose conjugates are looked for
+CUBES = ("uu", "vv", "data", "weight")  # (nchan, nvis)
+OF_CHANNELS = ("frequency", "window")
+OF_ROWS = ("antennas", "time", "execution")
 
 
 @dataclass(frozen=True, eq=False)
 class Visibilities:
-    """What a likelihood or an image needs of an observation.
+    """Visibilities of one source, and all that is known of them.
 
     Attributes
     ----------
@@ -30,99 +28,189 @@ class Visibilities:
         In Jy, of shape (nchan, nvis).
     weight
         One over the variance of the real part, which is also that of the imaginary part; 0 where flagged.
-    frequency
-        Of each channel in Hz, where it is known.
+    frequency, window
+        Of each channel: in Hz, NaN where it is not known; and the number of its spectral window.
+    antennas, time, execution
+        Of each visibility: the two antennas, seconds from transit, and the number of the execution. All are 0 where
+        they are not known.
 
     Examples
     --------
-    >>> seen = Visibilities(np.array([[1e5, 3e5]]), np.zeros((1, 2)), np.array([[1, 0.5j]]), np.array([[1.0, 0.0]]))
-    >>> seen.flagged
-    array([[False,  True]])
+    >>> from firstlight.imaging.observe import channels, observe, uv_track
+    >>> from firstlight.imaging.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=2), channels(230e9, 1e9, 3))
+    >>> vis.data.shape, vis.frequency / 1e9, bool(vis.flagged.any())
+    ((3, 1806), array([229., 230., 231.]), False)
     """
 
     uu: Real
     vv: Real
     data: Complex
     weight: Real
-    frequency: Real | None = None
+    frequency: Real
+    window: Ints
+    antennas: Ints
+    time: Real
+    execution: Ints
 
     def __post_init__(self) -> None:
-        shapes = {name: getattr(self, name).shape for name in ("uu", "vv", "data", "weight")}
-        if len(set(shapes.values())) > 1 or self.data.ndim != 2:
-            raise ValueError(f"uu, vv, data and weight must all be (nchan, nvis); got {shapes}")
-        if self.frequency is not None and self.frequency.shape != self.data.shape[:1]:
-            raise ValueError(f"frequency has the shape {self.frequency.shape}; there are {len(self.data)} channels")
+        nchan, nvis = len(self.frequency), len(self.time)
+        shapes = dict.fromkeys(CUBES, (nchan, nvis)) | {
+            "window": (nchan,),
+            "antennas": (nvis, 2),
+            "execution": (nvis,),
+        }
+        for name, expected in shapes.items():
+            if getattr(self, name).shape != expected:
+                raise ValueError(
+                    f"{name} has the shape {getattr(self, name).shape}; {nchan} frequencies and {nvis} times need "
+                    f"{expected}"
+                )
 
     @property
     def flagged(self) -> Mask:
         """What does not count, (nchan, nvis)."""
         return np.asarray(self.weight == 0)
 
-    def observation(self, frequency: ArrayLike | None = None) -> Observation:
-        """Take them for an observation of one window, whose antennas and times are not known: all are 0.
-
-        Parameters
-        ----------
-        frequency
-            Of each channel in Hz, where the file does not say it.
-        """
-        known = self.frequency if frequency is None else np.atleast_1d(np.asarray(frequency, float))
-        if known is None:
-            raise ValueError("the frequencies are not known: give frequency=, in Hz, one for each channel")
-        nchan, n = self.data.shape
-        nothing = {"antennas": np.zeros((n, 2), int), "time": np.zeros(n), "execution": np.zeros(n, int)}
-        arrays = {name: np.asarray(getattr(self, name)) for name in ("uu", "vv", "data", "weight")}
-        return Observation(**arrays, frequency=known, window=np.zeros(nchan, int), **nothing)
+    @property
+    def lengths(self) -> Real:
+        """Of the baselines, in wavelengths, (nchan, nvis)."""
+        return np.hypot(self.uu, self.vv)
 
 
-def check(called: str, seen: Visibilities, flag: Mask | None, mirrors: bool = True) -> float:
-    """Refuse what cannot be used, and return the length of the longest baseline."""
-    faults: Counter[str] = Counter()
-    longest = 0.0
-    for channel, piece in pieces(seen):
-        u, v, data, weight = (array[channel, piece] for array in (seen.uu, seen.vv, seen.data, seen.weight))
-        for name, array in (("uu", u), ("vv", v), ("data", data), ("weight", weight)):
-            faults[f"of {name} are NaN or infinite"] += count(~np.isfinite(array))
-        faults["of weight are negative"] += count(weight < 0)
-        meant = np.zeros_like(weight, bool) if flag is None else flag[channel, piece]
-        faults["of weight are 0, and no array flag says that this is meant"] += count((weight == 0) & ~meant)
-        faults["of weight are not 0, though flagged"] += count((weight != 0) & meant)
-        longest = max(longest, float(np.hypot(u, v).max()))
-    if found := "; ".join(f"{times} {fault}" for fault, times in faults.items() if times):
-        raise ValueError(f"{called} cannot be used: of {seen.data.size} values {found}")
-    if flag is not None and not any(seen.weight[at].any() for at in pieces(seen)):
-        raise ValueError(f"{called} is flagged throughout: no weight is above zero")
-    if mirrors and (share := mirrored(seen)):
+def block(vis: Visibilities, antenna: int) -> Mask:
+    """Mark what belongs to an antenna.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.skies import Point
+    >>> int(block(observe([Point(1.0)], uv_track(n_times=2)), antenna=7).sum())  # 42 baselines, twice
+    84
+    """
+    return np.broadcast_to((vis.antennas == antenna).any(axis=1), vis.data.shape)
+
+
+def flag(vis: Visibilities, where: Mask) -> Visibilities:
+    """Set weights to 0 where the mask, such as one from `block`, is true; the data stay as they are, unreliable.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=2))
+    >>> int(flag(vis, block(vis, antenna=7)).flagged.sum())
+    84
+    """
+    return replace(vis, weight=np.where(where, 0.0, vis.weight))
+
+
+def shift_phase_centre(vis: Visibilities, east: float, north: float) -> Visibilities:
+    """Move the sky so that what is ``east`` and ``north`` of the centre, in arcsec, comes to lie in it.
+
+    The offsets are direction cosines (in units of an arcsecond), as all offsets in images here are: at an angle θ they
+    are smaller than it by the part θ²/6, 4e-9 at 30 arcsec. Only phases turn. The baselines stay projected as the old
+    centre saw them, so the sky slides and is not seen anew: near its new centre it is foreshortened by the part θ²/2,
+    and its north is turned by θ tan(declination), for θ to the east, from the north that is there. The w-term stays
+    as large as it was.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.skies import Point
+    >>> vis = observe([Point(2.0, east=0.5, north=-0.3)], uv_track(n_times=1))
+    >>> bool(np.allclose(shift_phase_centre(vis, 0.5, -0.3).data, 2.0))
+    True
+    """
+    if not (math.isfinite(east) and math.isfinite(north)):
+        raise ValueError(f"east and north must be finite numbers of arcsec; got {east!r} and {north!r}")
+    return replace(vis, data=vis.data * shift(vis.uu * ARCSEC, vis.vv * ARCSEC, -east, -north))
+
+
+def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float = math.inf) -> Visibilities:
+    """Keep the visibilities whose baselines are within a range of lengths, in wavelengths, in every channel.
+
+    What is out of range is gone, not flagged, so that the rest fits a grid that would not hold it.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.skies import Point
+    >>> vis = observe([Point(2.0)], uv_track(n_times=1))
+    >>> len(vis.time), len(select_baselines(vis, longest=1e5).time)
+    (903, 48)
+    """
+    lengths = vis.lengths
+    keep = ((lengths >= shortest) & (lengths <= longest)).all(axis=0)
+    if not keep.any():
+        held = f"they are from {lengths.min():.4g} to {lengths.max():.4g}" if lengths.size else "there are none"
         raise ValueError(
-            f"{called} holds Hermitian pairs: about {share:.0%} of its visibilities stand in it again, conjugated, at "
-            "(-u, -v). That counts them twice; keep one of each pair"
+            f"no baseline is from shortest={shortest:.4g} to longest={longest:.4g} wavelengths in every channel; {held}"
         )
-    return longest
+    selected = {name: getattr(vis, name)[:, keep] for name in CUBES}
+    return replace(vis, **selected, **{name: getattr(vis, name)[keep] for name in OF_ROWS})
 
 
-def count(mask: Mask) -> int:
-    """Count what is true."""
-    return int(np.count_nonzero(mask))
+def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
+    """Put visibilities of the same channels one after another, and number their executions.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=2))
+    >>> both = join_executions([vis, vis])
+    >>> both.data.shape, sorted(set(both.execution.tolist()))
+    ((1, 3612), [0, 1])
+    """
+    return join(parts, OF_CHANNELS, OF_ROWS, "execution")
 
 
-def pieces(seen: Visibilities) -> Iterator[tuple[int, slice]]:
-    """Divide all visibilities into pieces that fit into memory."""
-    n_channels, n = seen.data.shape
-    return ((channel, slice(i, i + PIECE)) for channel in range(n_channels) for i in range(0, n, PIECE))
+def join_windows(parts: Sequence[Visibilities]) -> Visibilities:
+    """Put spectral windows that were observed at the same time beside each other, and number them.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.observe import channels, observe, uv_track
+    >>> from firstlight.imaging.skies import Point
+    >>> track = uv_track(n_times=2)
+    >>> low, high = (observe([Point(1.0)], track, channels(centre, 1e9, 2)) for centre in (230e9, 245e9))
+    >>> join_windows([low, high]).window
+    array([0, 0, 1, 1])
+    """
+    return join(parts, OF_ROWS, OF_CHANNELS, "window")
 
 
-def mirrored(seen: Visibilities) -> float:
-    """Look for the conjugates of a sample, and return the share that has one."""
-    u, v, data = (array[0, :: max(1, seen.data.shape[1] // SAMPLE)] for array in (seen.uu, seen.vv, seen.data))
-    wanted = -(u + 1j * v)
-    order = np.argsort(wanted)
-    wanted, conjugates = wanted[order], data[order].conj()
-    found = np.zeros(len(wanted), bool)
-    for channel, piece in pieces(seen):
-        if channel:
-            break
-        places = seen.uu[0, piece] + 1j * seen.vv[0, piece]
-        at = np.searchsorted(wanted, places).clip(max=len(wanted) - 1)
-        pair = (wanted[at] == places) & (places != 0) & (conjugates[at] == seen.data[0, piece])
-        found[at[pair]] = True
-    return float(found.mean())
+def join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[str], label: str) -> Visibilities:
+    """Join what differs in the others alone, and count a label on from one to the next."""
+    if not parts:
+        raise ValueError("there is nothing to join: give at least one set of visibilities")
+    for name in shared:
+        for i, part in enumerate(parts[1:], 1):
+            if not np.array_equal(getattr(parts[0], name), getattr(part, name)):
+                raise ValueError(
+                    f"visibilities 0 and {i} differ in {name}, which they must share to be joined: join_executions is "
+                    "for the same channels at other times, join_windows for other channels at the same times"
+                )
+    axis = 1 if label == "execution" else 0
+    joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in CUBES}
+    joined |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
+    highest = np.cumsum([0] + [getattr(part, label).max(initial=-1) + 1 for part in parts[:-1]])
+    joined[label] = np.concatenate([getattr(part, label) + n for part, n in zip(parts, highest, strict=True)])
+    return replace(parts[0], **joined)
+
+
+def check_usable(vis: Visibilities) -> None:
+    """Refuse visibilities that are none, or that are not numbers where they count."""
+    if not vis.data.size:
+        raise ValueError("there are no visibilities: the observation is empty")
+    if not (np.isfinite(vis.weight) & (vis.weight >= 0)).all():
+        raise ValueError("weights must be finite and not negative; a flagged visibility has the weight 0")
+    if not (np.isfinite(vis.uu).all() and np.isfinite(vis.vv).all()):
+        raise ValueError("uu and vv must be finite numbers of wavelengths; some are NaN or infinite")
+    unknown = ~np.isfinite(vis.data) & ~vis.flagged
+    if unknown.any():
+        raise ValueError(
+            f"{unknown.sum()} visibilities are NaN or infinite, and not flagged: "
+            "flag(vis, ~np.isfinite(vis.data)) flags them"
+        )

@@ -11,16 +11,15 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
-from firstlight.imaging.neighbours import Direction, neighbours, refuse_unknown
-from firstlight.imaging.observe import Observation
 from firstlight.imaging.skies import Ints, Real
-
-__all__ = ["Scatter", "WeightReport", "check_weights", "scale_weights"]
+from firstlight.imaging.visibilities import Visibilities, check_usable
 
 ORDERS = (1, 2, 3, 4)
 BINS = 4  # of baseline length, with as many visibilities each
 FEWEST = 30  # differences that a scatter is made of
+MOST = 1_000_000  # of them that are looked at; more would tell nothing new
 MEDIAN = 2 * math.log(2)  # of |z|², where real and imaginary part of z are normal
 TOLERANCE = 0.1  # a factor nearer to 1 is nothing to worry about
 
@@ -101,8 +100,8 @@ class WeightReport:
     @property
     def worst(self) -> float:
         """The factor on the weights that is farthest from 1; NaN if none can be told."""
-        known = [total.factor for total in self.totals if total.factor > 0]
-        return max(known, key=lambda factor: abs(math.log(factor)), default=math.nan)
+        factors = [total.factor for total in self.totals if total.factor > 0]
+        return max(factors, key=lambda factor: abs(math.log(factor)), default=math.nan)
 
     @property
     def wrong(self) -> tuple[Scatter, ...]:
@@ -124,38 +123,31 @@ class WeightReport:
         return "\n".join([head, *rows])
 
 
-def check_weights(seen: Observation, *, along: Direction = "time") -> WeightReport:
+def check_weights(vis: Visibilities) -> WeightReport:
     """Compare the scatter of neighbouring visibilities with 1/√w, for each window, execution and baseline length.
 
-    Medians are taken, so a few outliers do no harm.
+    Neighbours are of the same baseline, in successive integrations. Medians are taken, so a few outliers do no harm.
 
     Parameters
     ----------
-    seen
+    vis
         What was observed; what is flagged is left out, and what neighbours it on both sides is not compared.
-    along
-        Which visibilities are neighbours: ``"time"``, those of the same baseline in successive integrations, or
-        ``"frequency"``, those in successive channels. The latter works for a single integration. It takes the noise
-        of channels to be independent: where the correlator smoothed the spectra (as with ALMA's Hanning window),
-        their noise is alike and the factor comes out too large.
 
     Examples
     --------
     >>> from firstlight.imaging.observe import observe, uv_track, with_noise
     >>> from firstlight.imaging.skies import protoplanetary_disk
-    >>> seen = with_noise(observe(protoplanetary_disk(), uv_track(n_times=120)), 0.02, seed=0)
-    >>> promised = replace(seen, weight=4 * seen.weight)  # half of the noise that there is
+    >>> vis = with_noise(observe(protoplanetary_disk(), uv_track(n_times=120)), 0.02, seed=0)
+    >>> promised = replace(vis, weight=4 * vis.weight)  # half of the noise that there is
     >>> report = check_weights(promised)
     >>> round(report.worst, 1), len(report.wrong)
     (0.2, 1)
     """
-    if along not in ("time", "frequency"):
-        raise ValueError(f'along must be "time" or "frequency"; got {along!r}')
-    refuse_unknown(seen)
-    windows, executions = np.unique(seen.window), np.unique(seen.execution)
-    edges = length_edges(seen)
+    check_usable(vis)
+    windows, executions = np.unique(vis.window), np.unique(vis.execution)
+    edges = length_edges(vis)
     # Of every group the squares of each order; the groups are numbered by window, execution and length.
-    found = [by_group(seen, order, along, edges) for order in ORDERS]
+    squares = [by_group(vis, order, edges) for order in ORDERS]
     totals, by_length = [], []
     for w, window in enumerate(windows):
         for e, execution in enumerate(executions):
@@ -163,14 +155,14 @@ def check_weights(seen: Observation, *, along: Direction = "time") -> WeightRepo
             pieces = []
             for b in range(BINS):
                 group = (w * len(executions) + e) * BINS + b
-                quietest = least_scatter([orders[group] for orders in found])
+                quietest = least_scatter([groups[group] for groups in squares])
                 pieces.append(quietest)
                 by_length.append(scatter(label, (edges[b], edges[b + 1]), [quietest]))
             totals.append(scatter(label, (edges[0], edges[-1]), pieces))
     return WeightReport(tuple(totals), tuple(by_length))
 
 
-def scale_weights(seen: Observation, report: WeightReport) -> Observation:
+def scale_weights(vis: Visibilities, report: WeightReport) -> Visibilities:
     """Multiply the weights of each window and execution by the factor that the report suggests.
 
     Left as they are: those of which the report can tell nothing, and those that it would lower although the sky may be
@@ -180,25 +172,24 @@ def scale_weights(seen: Observation, report: WeightReport) -> Observation:
     --------
     >>> from firstlight.imaging.observe import observe, uv_track, with_noise
     >>> from firstlight.imaging.skies import Point
-    >>> seen = with_noise(observe([Point(1.0)], uv_track(n_times=20)), 0.1, seed=0)
-    >>> wrong = replace(seen, weight=1000 * seen.weight)
+    >>> vis = with_noise(observe([Point(1.0)], uv_track(n_times=20)), 0.1, seed=0)
+    >>> wrong = replace(vis, weight=1000 * vis.weight)
     >>> mended = scale_weights(wrong, check_weights(wrong))
     >>> round(float(mended.weight[0, 0]), -1)  # 1 / 0.1²
     100.0
     """
-    told = {(total.window, total.execution) for total in report.totals}
-    there = {(int(w), int(e)) for w in np.unique(seen.window) for e in np.unique(seen.execution)}
-    if there - told:
+    parts = {(int(w), int(e)) for w in np.unique(vis.window) for e in np.unique(vis.execution)}
+    if missing := parts - {(total.window, total.execution) for total in report.totals}:
         raise ValueError(
-            f"the report says nothing of window and execution {min(there - told)}: it is of other data. Give what "
+            f"the report says nothing of window and execution {min(missing)}: it is of other data. Give what "
             "check_weights says of these."
         )
-    weight = seen.weight.copy()
+    weight = vis.weight.copy()
     for total in report.totals:
         if math.isfinite(total.factor) and not (total.limit and total.factor < 1):
-            block = np.ix_(seen.window == total.window, seen.execution == total.execution)
+            block = np.ix_(vis.window == total.window, vis.execution == total.execution)
             weight[block] *= total.factor
-    return replace(seen, weight=weight)
+    return replace(vis, weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,24 +207,24 @@ class Squares:
 
     @property
     def independent(self) -> float:
-        """How many independent squares would tell as much: neighbouring differences share visibilities."""
-        c = np.array(coefficients(self.order))
+        """The number of independent squares that tell as much: neighbouring differences share visibilities."""
+        c = coefficients(self.order)
         alike = np.correlate(c, c, "full") / (c @ c)
         return len(self.values) / float(alike @ alike)
 
 
 def least_scatter(orders: list[Squares]) -> Squares:
     """Choose the lowest order that scatters as little as any; if it is the last, some of the sky may be left in it."""
-    known = [s for s in orders if s.median > 0]
-    if not known:
+    noisy = [s for s in orders if s.median > 0]
+    if not noisy:
         return max(orders, key=lambda s: len(s.values))
-    least = min(known, key=lambda s: s.median)
+    least = min(noisy, key=lambda s: s.median)
     margin = relative_error(least.independent)
-    chosen = next(s for s in known if s.median <= least.median * (1 + margin))
-    if chosen is not known[-1]:
-        return chosen
+    quietest = next(s for s in noisy if s.median <= least.median * (1 + margin))
+    if quietest is not noisy[-1]:
+        return quietest
     # With one order only there is nothing that it could be compared with.
-    return replace(chosen, limit=len(known) == 1 or known[-2].median > chosen.median * (1 + max(0.02, 3 * margin)))
+    return replace(quietest, limit=len(noisy) == 1 or noisy[-2].median > quietest.median * (1 + max(0.02, 3 * margin)))
 
 
 def scatter(label: tuple[int, int], lengths: tuple[float, float], pieces: list[Squares]) -> Scatter:
@@ -248,42 +239,59 @@ def scatter(label: tuple[int, int], lengths: tuple[float, float], pieces: list[S
 
 
 def relative_error(n: float) -> float:
-    """Of the median of n independent |z|², whose density there is 1/4."""
+    """Return that of the median of n independent |z|², whose density there is 1/4."""
     return 2 / (MEDIAN * math.sqrt(n))
 
 
-def by_group(seen: Observation, order: int, along: Direction, edges: Real) -> list[Squares]:
+def by_group(vis: Visibilities, order: int, edges: Real) -> list[Squares]:
     """Sort the squares of an order by window, execution and length."""
-    windows, window = np.unique(seen.window, return_inverse=True)
-    executions, execution = np.unique(seen.execution, return_inverse=True)
+    windows, window = np.unique(vis.window, return_inverse=True)
+    executions, execution = np.unique(vis.execution, return_inverse=True)
+    c, runs = coefficients(order), time_runs(vis, order + 1)
+    runs = runs[:, :: max(1, math.ceil(runs.shape[1] * len(vis.data) / MOST))]
     squares: list[Real] = [np.empty(0)]
     groups: list[Ints] = [np.empty(0, int)]
-    for channel, rows, data, weight in neighbours(seen, order + 1, along):
-        counts = (weight > 0).all(axis=0)
-        data, weight, rows = data[:, counts], weight[:, counts], rows[counts]
-        c = np.array(coefficients(order))
-        squares.append(np.abs(c @ data) ** 2 / (c**2 @ (1 / weight)))
-        length = np.hypot(seen.uu[channel, rows], seen.vv[channel, rows])
-        bins = np.clip(np.searchsorted(edges, length, "right") - 1, 0, BINS - 1)
-        groups.append((window[channel] * len(executions) + execution[rows]) * BINS + bins)
+    for channel, (data, weight, length) in enumerate(zip(vis.data, vis.weight, vis.lengths, strict=True)):
+        rows = runs[:, (weight[runs] > 0).all(axis=0)]
+        squares.append(np.abs(c @ data[rows]) ** 2 / (c**2 @ (1 / weight[rows])))
+        middle = rows[len(rows) // 2]
+        bins = np.clip(np.searchsorted(edges, length[middle], "right") - 1, 0, BINS - 1)
+        groups.append((window[channel] * len(executions) + execution[middle]) * BINS + bins)
     values, group = np.concatenate(squares), np.concatenate(groups)
     sorting = np.argsort(group, kind="stable")
     cuts = np.searchsorted(group[sorting], np.arange(1, len(windows) * len(executions) * BINS))
     return [Squares(part, order) for part in np.split(values[sorting], cuts)]
 
 
-def length_edges(seen: Observation) -> Real:
+def length_edges(vis: Visibilities) -> Real:
     """Divide the baselines that count by length, into parts of as many visibilities each."""
-    lengths = np.hypot(seen.uu, seen.vv)[~seen.flagged]
+    lengths = vis.lengths[~vis.flagged]
     return np.quantile(lengths, np.linspace(0, 1, BINS + 1)) if len(lengths) else np.zeros(BINS + 1)
 
 
-def coefficients(order: int) -> list[int]:
-    """Of a difference of some order.
+def coefficients(order: int) -> Ints:
+    """Return those of a difference of some order.
 
     Examples
     --------
     >>> coefficients(2)
-    [1, -2, 1]
+    array([ 1, -2,  1])
     """
-    return [(-1) ** k * math.comb(order, k) for k in range(order + 1)]
+    return np.array([(-1) ** k * math.comb(order, k) for k in range(order + 1)])
+
+
+def time_runs(vis: Visibilities, length: int) -> Ints:
+    """Find rows of the same baseline and execution in even steps of time: (length, n)."""
+    labels = np.column_stack([vis.execution, vis.antennas])
+    order = np.lexsort((vis.time, *labels.T))
+    alike = (np.diff(labels[order], axis=0) == 0).all(axis=1)
+    return order[even_runs(np.where(alike, np.diff(vis.time[order]), 0), length)]
+
+
+def even_runs(steps: Real, length: int) -> Ints:
+    """Find where so many members follow each other in like steps; a step of 0 or less is none: (length, n)."""
+    if len(steps) < length - 1:
+        return np.empty((length, 0), int)
+    spans = sliding_window_view(steps, length - 1)
+    first = np.flatnonzero((spans.min(axis=1) > 0) & (spans.max(axis=1) <= 1.5 * spans.min(axis=1)))
+    return first + np.arange(length)[:, None]

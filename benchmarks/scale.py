@@ -28,21 +28,9 @@ from typing import Any
 import numpy as np
 import torch
 
-<<<<<<< HEAD
-from firstlight.imaging.coordinates import GridCoords
-from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.fitting import Run
-from firstlight.imaging.losses import TV_image, entropy, sparsity
-from firstlight.imaging.objective import Objective
-from firstlight.imaging.optimizers import Adam
-from firstlight.imaging.plan import Plan, plan
-from firstlight.imaging.precomposed import GriddedNet
-from firstlight.imaging.step import Step
-=======
 from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
 from firstlight.imaging.losses import TV_image, entropy, sparsity
 from firstlight.imaging.needs import Plan, plan
->>>>>>> w-imaging
 from firstlight.measure.tables import Table
 
 FIELD = 5.4  # arcsec
@@ -55,19 +43,6 @@ LOSSES = {
     "tv": (1e-3, TV_image),
     "entropy": (1e-3, partial(entropy, prior=0.02, tot_flux=10.0)),
 }
-<<<<<<< HEAD
-CASES = [  # npix, nchan, nvis, dtype, shared, path
-    (256, 1, 100_000, "float32", False, "autograd"),
-    (256, 16, 1_000_000, "float64", False, "autograd"),
-    (256, 16, 100_000, "float32", True, "step"),
-    (512, 4, 1_000_000, "float32", False, "step"),
-    (512, 1, 10_000_000, "float64", False, "autograd"),
-    (1024, 1, 10_000_000, "float32", False, "autograd"),
-    (1024, 4, 100_000, "float64", True, "autograd"),
-    (1024, 16, 100_000, "float32", False, "step"),
-    (2048, 1, 1_000_000, "float32", False, "autograd"),
-    (2048, 1, 100_000, "float64", False, "step"),
-=======
 CASES = [  # npix, nchan, nvis, dtype, shared
     (256, 1, 100_000, "float32", False),
     (256, 16, 1_000_000, "float64", False),
@@ -79,7 +54,6 @@ CASES = [  # npix, nchan, nvis, dtype, shared
     (1024, 16, 100_000, "float32", False),
     (2048, 1, 1_000_000, "float32", False),
     (2048, 1, 100_000, "float64", False),
->>>>>>> w-imaging
 ]
 """Sizes over which the planner is held to a tenth."""
 
@@ -115,15 +89,7 @@ def likelihood(folder: Path, npix: int, dtype: torch.dtype, shared: bool, **opti
 def steps(data: ExactLikelihood) -> float:
     """Fit a little, with checks; return the time of a step."""
     start = torch.full_like(data.reference, -3.0)
-<<<<<<< HEAD
-    objective = Objective(GriddedNet(GridCoords(data.cell_size, data.npix), len(start), start), data, LOSSES, "exact")
-    objective.step = Step(objective) if path == "step" else None
-    run = Run(objective, Adam(objective.model, None), {}, None)
-    run.start()
-    run.advance(2)
-=======
     model = GriddedNet(GridCoords(data.cell_size, data.npix), len(start), start)
->>>>>>> w-imaging
     began = time.perf_counter()
     fit(model, data, losses=LOSSES, lambdas="exact", max_iter=4, check_every=2, tolerance=None, progress=False)
     return (time.perf_counter() - began) / 4
@@ -163,11 +129,7 @@ def in_process(*request: object, **environment: str) -> Any:
 
 def expected(npix: int, nchan: int, nvis: int, dtype: str, shared: bool) -> Plan:
     """Ask the planner."""
-<<<<<<< HEAD
-    return plan(npix, nchan, nvis, dtype=getattr(torch, dtype), shared=shared, fused=path == "step", memory=1e12)
-=======
     return plan(npix, nchan, nvis, dtype=getattr(torch, dtype), shared=shared, memory=1e12)
->>>>>>> w-imaging
 
 
 def scale(most: float, npix: int = 512) -> list[dict[str, float]]:

@@ -23,9 +23,3 @@ def test_names_of_the_package_are_found_and_others_are_not():
         assert getattr(imaging, name).__name__ == name
     with pytest.raises(AttributeError, match="GridCords"):
         _ = imaging.GridCords
-
-
-def test_fit_is_the_function_although_a_module_has_its_name():
-    """Python binds a module to its package when it is imported."""
-    module = importlib.import_module("firstlight.imaging.fit")
-    assert imaging.fit is module.fit

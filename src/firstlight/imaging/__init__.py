@@ -3,113 +3,9 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
-<<<<<<< HEAD
-if TYPE_CHECKING:
-    from firstlight.imaging.beams import Beam, convolve, fit_beam
-    from firstlight.imaging.coordinates import GridCoords
-    from firstlight.imaging.crossval import split_cells, split_dartboard
-    from firstlight.imaging.datasets import GriddedDataset
-    from firstlight.imaging.dirty import DirtyImager
-    from firstlight.imaging.distributed import ShardedDataset, ShardedLikelihood
-    from firstlight.imaging.exact import ExactLikelihood
-    from firstlight.imaging.files import read_image, write_image
-    from firstlight.imaging.fitting import Fit, fit
-    from firstlight.imaging.fourier import FourierCube
-    from firstlight.imaging.gridding import DataAverager
-    from firstlight.imaging.images import BaseCube, HannConvCube, ImageCube
-    from firstlight.imaging.limits import check_image_grid, suggest_grid
-    from firstlight.imaging.minibatch import MiniBatches
-    from firstlight.imaging.npz import read_npz
-    from firstlight.imaging.observe import Observation
-    from firstlight.imaging.plan import plan
-    from firstlight.imaging.plots import plot_image
-    from firstlight.imaging.precomposed import GriddedNet
-    from firstlight.imaging.processes import processes
-    from firstlight.imaging.skies import Point, Ring
-    from firstlight.imaging.uvfits import read_uvfits
-    from firstlight.imaging.uvfits_writer import write_uvfits
-    from firstlight.imaging.weights import check_weights, scale_weights
-
-__all__ = [
-    "BaseCube",
-    "Beam",
-    "DataAverager",
-    "DirtyImager",
-    "ExactLikelihood",
-    "Fit",
-    "FourierCube",
-    "GridCoords",
-    "GriddedDataset",
-    "GriddedNet",
-    "HannConvCube",
-    "ImageCube",
-    "MiniBatches",
-    "Observation",
-    "Point",
-    "Ring",
-    "ShardedDataset",
-    "ShardedLikelihood",
-    "check_image_grid",
-    "check_weights",
-    "convolve",
-    "fit",
-    "fit_beam",
-    "plan",
-    "plot_image",
-    "processes",
-    "read_image",
-    "read_npz",
-    "read_uvfits",
-    "scale_weights",
-    "split_cells",
-    "split_dartboard",
-    "suggest_grid",
-    "write_image",
-    "write_uvfits",
-]
-
-_HOME = {
-    "BaseCube": "images",
-    "Beam": "beams",
-    "DataAverager": "gridding",
-    "DirtyImager": "dirty",
-    "ExactLikelihood": "exact",
-    "Fit": "fitting",
-    "FourierCube": "fourier",
-    "GridCoords": "coordinates",
-    "GriddedDataset": "datasets",
-    "GriddedNet": "precomposed",
-    "HannConvCube": "images",
-    "ImageCube": "images",
-    "MiniBatches": "minibatch",
-    "Observation": "observe",
-    "Point": "skies",
-    "Ring": "skies",
-    "ShardedDataset": "distributed",
-    "ShardedLikelihood": "distributed",
-    "check_image_grid": "limits",
-    "check_weights": "weights",
-    "convolve": "beams",
-    "fit": "fitting",
-    "fit_beam": "beams",
-    "plan": "plan",
-    "plot_image": "plots",
-    "processes": "processes",
-    "read_image": "files",
-    "read_npz": "npz",
-    "read_uvfits": "uvfits",
-    "scale_weights": "weights",
-    "split_cells": "crossval",
-    "split_dartboard": "crossval",
-    "suggest_grid": "limits",
-    "write_image": "files",
-    "write_uvfits": "uvfits_writer",
-=======
 if TYPE_CHECKING:  # a line a module, as in the table below
     from firstlight.imaging.beams import Beam as Beam, convolve as convolve, fit_beam as fit_beam
     from firstlight.imaging.coordinates import GridCoords as GridCoords
@@ -119,7 +15,7 @@ if TYPE_CHECKING:  # a line a module, as in the table below
     from firstlight.imaging.distributed import processes as processes
     from firstlight.imaging.exact import ExactLikelihood as ExactLikelihood
     from firstlight.imaging.files import write_image as write_image
-    from firstlight.imaging.fit import Fit as Fit, fit as fit
+    from firstlight.imaging.fitting import Fit as Fit, fit as fit
     from firstlight.imaging.fourier import FourierCube as FourierCube
     from firstlight.imaging.gridding import DataAverager as DataAverager
     from firstlight.imaging.images import BaseCube as BaseCube, HannConvCube as HannConvCube, ImageCube as ImageCube
@@ -143,7 +39,7 @@ _NAMES = {
     "distributed": ("processes",),
     "exact": ("ExactLikelihood",),
     "files": ("write_image",),
-    "fit": ("Fit", "fit"),
+    "fitting": ("Fit", "fit"),
     "fourier": ("FourierCube",),
     "gridding": ("DataAverager",),
     "images": ("BaseCube", "HannConvCube", "ImageCube"),
@@ -157,7 +53,6 @@ _NAMES = {
     "uvfits": ("read_uvfits",),
     "visibilities": ("Visibilities",),
     "weights": ("check_weights", "scale_weights"),
->>>>>>> w-imaging
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 __all__ = list(_HOME)
@@ -167,18 +62,3 @@ def __getattr__(name: str) -> object:
     if name in _HOME:
         return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-
-
-class _Package(ModuleType):
-    """A package in which ``fit`` is the function, although a submodule has that name too.
-
-    Python binds a submodule to its package after importing it; here its member of that name is bound instead.
-    """
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if value is sys.modules.get(f"{__name__}.{name}") and name in _HOME:
-            value = getattr(value, name)
-        super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

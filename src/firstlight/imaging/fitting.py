@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,7 +19,6 @@ from firstlight.imaging.checkpoints import check_settings, load, save
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.objective import Data, Losses, Model, Objective, Real, finite, not_finite
 from firstlight.imaging.optimizers import LBFGS, Adam, check_request
-from firstlight.imaging.shards import own_state, rows_of_all, state_of_all
 from firstlight.imaging.step import Step, written_down
 
 PATIENCE = 2  # checks in a row without progress: Adam climbs for a while before it goes on down
@@ -33,8 +31,7 @@ class Fit:
     Attributes
     ----------
     image
-        The best one of those checked, (nchan, npix, npix) in Jy/arcsec² and sky order. Each of several processes has it
-        whole.
+        The best one of those checked, (nchan, npix, npix) in Jy/arcsec² and sky order.
     terms
         Of that image: the loss, the reduced chi² and each regularizer before its λ; of separate fits, the means.
     loss, chi2, flux
@@ -103,8 +100,7 @@ def fit(
     model
         Such as a `GriddedNet`: anything whose call gives packed visibilities and leaves an image in ``icube``.
     data
-        Averages in cells, or an exact likelihood. With a `ShardedDataset` or a `ShardedLikelihood`, each process fits
-        its channels in a model of as many (``nchan=data.nchan``): all together, with one result, one bar, one file.
+        Averages in cells, or an exact likelihood.
     losses
         Of each regularizer the name, its λ, and a function of the image in sky order.
     optimizer, lr
@@ -127,8 +123,8 @@ def fit(
         A file to write at each check. It is always a whole one, wherever the program is stopped; the one before it is
         kept as well, its name ending in ``.previous``.
     resume
-        Go on from that file if it is there; from the one before it, with a note, if it is damaged. ``max_iter``,
-        ``tolerance`` and the number of processes may be others than before.
+        Go on from that file if it is there; from the one before it, with a note, if it is damaged. ``max_iter`` and
+        ``tolerance`` may be others than before.
 
     Examples
     --------
@@ -144,10 +140,8 @@ def fit(
     """
     check_request(optimizer, lr, max_iter, tolerance, check_every, checkpoint, resume)
     objective = Objective(model, data, losses or {}, lambdas, separate)
-    if not objective.group.first:
-        progress = False
     objective.step = Step(objective) if written_down(objective) else None
-    method = Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr, objective.group)
+    method = Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr)
     settings = objective.settings() | {"optimizer": optimizer, "lr": method.lr, "check_every": check_every}
     run = Run(objective, method, settings, None if checkpoint is None else Path(checkpoint))
     if not (resume and run.resume()):
@@ -209,8 +203,7 @@ class Run:
 
     def advance(self, to: int) -> None:
         """Iterate up to the next check, and make it."""
-        rows = torch.stack(self.method.steps(self.objective, to - self.iteration)).cpu()  # the host waits here
-        curve = rows_of_all(self.objective.group.collect(rows), self.objective.separate)
+        curve = torch.stack(self.method.steps(self.objective, to - self.iteration)).cpu()  # the host waits here
         terms = self.objective.check()
         good = int(curve.isfinite().all(1).long().cumprod(0).sum())
         self.curve = torch.cat([self.curve, curve[:good]])
@@ -232,9 +225,7 @@ class Run:
             self.best_terms = terms
             self.best = {name: value.detach().clone() for name, value in self.objective.model.state_dict().items()}
         if self.path:
-            state = state_of_all(self.objective.group, self.state())
-            if self.objective.group.first:
-                save(self.path, state)
+            save(self.path, self.state())
 
     def state(self) -> dict[str, Any]:
         """Give all that the next iteration depends on, and all that has been found so far."""
@@ -243,22 +234,20 @@ class Run:
         data = self.objective.data
         if isinstance(data, ExactLikelihood):
             state["reference"] = data.reference
-            if self.objective.group.size == 1:
-                # A NUFFT in threads adds in another order each time: to the last bit, its results must go along.
-                state["likelihood"] = {name: getattr(data, name) for name in ("kernel", "dirty", "c0")}
+            # A NUFFT in threads adds in another order each time: to the last bit, its results must go along.
+            state["likelihood"] = {name: getattr(data, name) for name in ("kernel", "dirty", "c0")}
         return state | {"model": self.objective.model.state_dict(), "method": self.method.optimizer.state_dict()}
 
     def resume(self) -> bool:
         """Go on from the file, if there is one, and if it belongs to this fit."""
         assert self.path
-        found = self.objective.group.from_first(partial(load, self.path))
+        found = load(self.path)
         if not found:
             return False
         state, note = found
         check_settings(self.path, state["settings"], self.settings)
         if note:
             self.objective.notes.append(note)
-        state = own_state(self.objective.group, state, self.objective.all_channels)
         reference, likelihood = state.pop("reference", None), state.pop("likelihood", {})
         self.objective.model.load_state_dict(state.pop("model"))
         self.method.optimizer.load_state_dict(state.pop("method"))
@@ -282,11 +271,11 @@ class Run:
         """Put the best image into the model."""
         self.objective.model.load_state_dict(self.best)
         terms = self.objective.check()
-        n = self.objective.all_channels if self.objective.separate else 1
-        curve = self.curve.double().reshape(-1, 2 * n + self.objective.all_channels).numpy()
+        n = self.objective.nchan if self.objective.separate else 1
+        curve = self.curve.double().reshape(-1, 2 * n + self.objective.nchan).numpy()
         shape = (-1, n) if self.objective.separate else (-1,)
         return Fit(
-            image=self.objective.group.whole(self.objective.sky.detach().clone()),
+            image=self.objective.sky.detach().clone(),
             terms=terms,
             loss=curve[:, :n].reshape(shape),
             chi2=curve[:, n : 2 * n].reshape(shape),

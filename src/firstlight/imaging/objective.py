@@ -15,7 +15,6 @@ from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.nufft import to_tensor
-from firstlight.imaging.shards import Group, check_model, check_sums, spare
 
 if TYPE_CHECKING:
     from firstlight.imaging.step import Step
@@ -58,8 +57,6 @@ class Model(Protocol):
 class Objective:
     """The loss of a model, and the terms that it is made of: of all channels together, or of each, as fits apart.
 
-    With data that are sharded, it is this process's part of the loss: that of its channels.
-
     Examples
     --------
     >>> from firstlight.imaging import GriddedNet
@@ -73,7 +70,6 @@ class Objective:
 
     def __init__(self, model: Model, data: Data, losses: Losses, lambdas: str, separate: bool = False) -> None:
         self.model, self.data, self.separate = model, data, separate
-        self.group: Group = getattr(data, "group", Group())
         check_losses(losses)
         self.functions = {name: function for name, (_, function) in losses.items()}
         self.notes: list[str] = []
@@ -88,12 +84,10 @@ class Objective:
         if model.icube.coords != self.coords:
             raise ValueError(f"the model has {model.icube.coords}, and the data {self.coords}: they must agree")
         self.nchan = len(data.reference) if isinstance(data, ExactLikelihood) else data.nchan
-        self.all_channels = sum(self.group.collect(self.nchan))
-        mine = self.group.share(self.all_channels)
         scale: Real | float = 1.0
         if isinstance(data, ExactLikelihood):
-            nvis, ncell = count(data, self.coords, separate, self.group)
-            self.nvis = torch.as_tensor(nvis[mine] if separate else nvis).to(data.c0.device, data.c0.dtype)
+            nvis, ncell = count(data, self.coords, separate)
+            self.nvis = torch.as_tensor(nvis).to(data.c0.device, data.c0.dtype)
             if lambdas == "gridded" and losses:
                 scale = ncell / nvis
                 self.notes.append(
@@ -101,23 +95,14 @@ class Objective:
                     f"visibilities lie in {listed(ncell)} cells."
                 )
         else:
-            self.ncell = sum(self.group.collect(len(data.index)))
+            self.ncell = len(data.index)
             if not self.ncell:
                 raise ValueError("no cell has data: there is nothing to fit")
         first = next(iter(model.parameters()))
-        self.all_strengths = {
-            name: scaled(name, strength, scale, self.all_channels if separate else None, first)
+        self.strengths = {
+            name: scaled(name, strength, scale, self.nchan if separate else None, first)
             for name, (strength, _) in losses.items()
         }
-        self.strengths = {
-            name: strength[mine] if isinstance(strength, Tensor) else strength
-            for name, strength in self.all_strengths.items()
-        }
-        if self.group.size > 1:
-            check_model(model.state_dict(), self.nchan)
-            if not separate:
-                check_sums(self.functions, self.coords.npix, first)
-            self.notes += spare(self.group.size, self.all_channels)
 
     def terms(self) -> dict[str, Tensor]:
         """Take the reduced chi² and each regularizer, and first of all the loss that they add up to."""
@@ -140,8 +125,6 @@ class Objective:
         """Take it of the whole cube, or of each channel by itself, all in one go."""
         if not self.separate:
             return function(self.sky)
-        if not self.nchan:
-            return self.sky.sum((-2, -1))
         value: Tensor = torch.vmap(lambda image: function(image[None]))(self.sky)
         return value
 
@@ -170,19 +153,16 @@ class Objective:
         data = self.data
         if not isinstance(data, ExactLikelihood) or not finite(terms):
             return terms
-        # All centre anew or none: each has visibilities of all channels.
-        if any(self.group.collect(data.needs_recentring(self.sky))):
+        if data.needs_recentring(self.sky):
             data.recentre(self.sky)
             terms = self.numbers()
         return terms
 
     @torch.no_grad()
     def numbers(self) -> dict[str, float]:
-        """Bring the terms to the host, of all channels; of separate fits, the means."""
-        own = {name: float(value.sum()) for name, value in self.terms().items()}
-        parts = self.group.collect(own)
-        fits = self.all_channels if self.separate else 1
-        return {name: sum(part[name] for part in parts) / fits for name in own}
+        """Bring the terms to the host; of separate fits, the means."""
+        fits = self.nchan if self.separate else 1
+        return {name: float(value.sum()) / fits for name, value in self.terms().items()}
 
     @property
     def fits(self) -> int:
@@ -201,9 +181,9 @@ class Objective:
         return {
             "likelihood": "ExactLikelihood" if isinstance(self.data, ExactLikelihood) else "GriddedDataset",
             "grid": repr(self.coords),
-            "channels": f"{self.all_channels}, {'separate' if self.separate else 'together'}",
+            "channels": f"{self.nchan}, {'separate' if self.separate else 'together'}",
             "dtype": str(first.dtype),
-            "λ": {name: torch.as_tensor(strength).tolist() for name, strength in self.all_strengths.items()},
+            "λ": {name: torch.as_tensor(strength).tolist() for name, strength in self.strengths.items()},
         }
 
 
@@ -233,7 +213,7 @@ def weighted_squares(model_vis: Tensor, dataset: GriddedDataset) -> Tensor:
     return squares
 
 
-def count(data: ExactLikelihood, coords: GridCoords, separate: bool, group: Group) -> tuple[Real, Real]:
+def count(data: ExactLikelihood, coords: GridCoords, separate: bool) -> tuple[Real, Real]:
     """Count the visibilities with a weight, and the cells of the grid that they lie in, in all or in each channel."""
     filled = np.zeros((len(data.data), coords.npix**2), bool)
     nvis = np.zeros(len(data.data))
@@ -244,8 +224,7 @@ def count(data: ExactLikelihood, coords: GridCoords, separate: bool, group: Grou
         cells = coords.packed_cells(u, v)
         for channel, (w, cell) in enumerate(zip(weight, np.broadcast_to(cells, weight.shape), strict=True)):
             filled[channel, cell[w > 0]] = True
-    nvis = group.sum(torch.from_numpy(nvis)).numpy()
-    ncell = (group.sum(torch.from_numpy(filled.astype(np.int32))) > 0).sum(1).double().numpy()
+    ncell = filled.sum(1).astype(float)
     if not (nvis if separate else nvis.sum(keepdims=True)).all():
         where = f" in channel {int(np.argmin(nvis))}" if separate else ""
         raise ValueError(f"no visibility has a weight above zero{where}: there is nothing to fit")

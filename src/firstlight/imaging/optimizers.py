@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from firstlight.imaging.objective import Model, Objective
-from firstlight.imaging.shards import Group
 
 LEARNING_RATE = {"adam": 0.5, "lbfgs": 1.0}
 MEMORY = 20  # steps that L-BFGS remembers to guess the curvature from
@@ -81,14 +78,9 @@ class Adam:
 class LBFGS:
     """Steps of L-BFGS. Its line search reads every loss; our checks alone decide when it is done."""
 
-    def __init__(self, model: Model, lr: float | None, group: Group) -> None:
+    def __init__(self, model: Model, lr: float | None) -> None:
         self.lr = LEARNING_RATE["lbfgs"] if lr is None else lr
-        if group.size > 1 and len(list(model.parameters())) > 1:
-            raise ValueError(
-                "L-BFGS on several processes is for models with one parameter tensor, as a GriddedNet; take "
-                "optimizer='adam', or run the fit as one process"
-            )
-        self.optimizer: torch.optim.Optimizer = (torch.optim.LBFGS if group.size == 1 else sharded_lbfgs(group))(
+        self.optimizer: torch.optim.Optimizer = torch.optim.LBFGS(
             model.parameters(),
             lr=self.lr,
             history_size=MEMORY,
@@ -104,7 +96,7 @@ class LBFGS:
         def closure() -> Tensor:
             row = objective.differentiate()
             rows.append(row)
-            loss = objective.group.numbers(row[: objective.fits].sum()).sum()
+            loss = row[: objective.fits].sum()
             if not loss.isfinite():  # of which the line search would make steps of 1e39
                 raise FloatingPointError
             return loss
@@ -113,33 +105,3 @@ class LBFGS:
         with suppress(FloatingPointError):
             self.optimizer.step(closure)  # type: ignore[arg-type]
         return rows
-
-
-def sharded_lbfgs(group: Group) -> type[torch.optim.LBFGS]:
-    """Make an L-BFGS that steps in the space of all processes' parameters: only its sums and maxima need the others."""
-
-    class Shard(Tensor):
-        """One process's part of a long vector; a number made of it is that of the whole."""
-
-        @classmethod
-        def __torch_function__(
-            cls, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-        ) -> Any:
-            """Reduce over the processes where torch reduces to a number."""
-            if func is Tensor.max and not args[0].numel():
-                own = torch.zeros(())  # of absolute values
-            else:
-                own = super().__torch_function__(func, types, args, kwargs or {})  # type: ignore[no-untyped-call]
-            if func not in (Tensor.dot, Tensor.sum, Tensor.max):
-                return own
-            each = group.numbers(own.as_subclass(Tensor))
-            return (each.max() if func is Tensor.max else each.sum()).to(args[0].device)
-
-    class ShardedLBFGS(torch.optim.LBFGS):
-        """L-BFGS whose vectors are shards."""
-
-        def _gather_flat_grad(self) -> Tensor:
-            gradient: Tensor = super()._gather_flat_grad()  # type: ignore[no-untyped-call]
-            return gradient.as_subclass(Shard)
-
-    return ShardedLBFGS

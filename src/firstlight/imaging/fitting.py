@@ -134,7 +134,7 @@ def fit(
     >>> u = np.array([0.0, 3e5, 6e5])
     >>> likelihood = ExactLikelihood(u, u[::-1], np.ones(3, complex), np.full(3, 1e4), cell_size=0.1, npix=16)
     >>> model = GriddedNet(GridCoords(cell_size=0.1, npix=16))
-    >>> found = fit(model, likelihood, losses={"sparsity": (1e-4, sparsity)}, optimizer="lbfgs", progress=False)
+    >>> found = fit(model, likelihood, losses={"sparsity": (1e-4, sparsity)}, tolerance=0.1, progress=False)
     >>> found.why, bool(found.chi2[0] > 100), found.terms["chi2"] < 0.1
     ('settled', True, True)
     """

@@ -24,7 +24,7 @@ def no_gpu():
     "before",
     [
         "",
-        "import firstlight.kernels.cuda",
+        "import firstlight.kernels.backend",
         pytest.param("from firstlight.kernels import blocks_for", marks=pytest.mark.slow),
     ],
 )
@@ -32,10 +32,10 @@ def test_cuda_is_numbas_module_whatever_was_imported_before(no_gpu, before):
     code = f"""
 {before}
 from firstlight.kernels import cuda
-import firstlight.kernels, firstlight.kernels.cuda, numba.cuda
+import firstlight.kernels, firstlight.kernels.backend, numba.cuda
 from firstlight.kernels import cuda as again
-from firstlight.kernels.cuda import blocks_for
-print(cuda is again is firstlight.kernels.cuda is numba.cuda, blocks_for(37, 16))
+from firstlight.kernels.backend import blocks_for
+print(cuda is again is firstlight.kernels.backend is numba.cuda, blocks_for(37, 16))
 """
     assert in_new_python(code, no_gpu) == ["True", "3"]
 

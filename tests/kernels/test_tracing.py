@@ -10,7 +10,7 @@ from numba import float32
 from tests.kernels.broken import BROKEN, RIGHT
 
 from firstlight.kernels import cuda, simulated, trace
-from firstlight.kernels.cuda import python_function
+from firstlight.kernels.backend import python_function
 from firstlight.kernels.findings import TraceError
 
 LISTS = ("out_of_bounds", "races", "divergent_barriers")

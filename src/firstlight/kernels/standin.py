@@ -6,7 +6,7 @@ import builtins
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
-from firstlight.kernels.cuda import cuda, is_jitted, python_function
+from firstlight.kernels.backend import cuda, is_jitted, python_function
 from firstlight.kernels.executor import codes_of
 from firstlight.kernels.intrinsics import Cuda
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstlight.kernels.cuda import MAX_THREADS, all_whole, python_function
+from firstlight.kernels.backend import MAX_THREADS, all_whole, python_function
 from firstlight.kernels.executor import WARP, Executor
 from firstlight.kernels.findings import Access, BankConflict, DivergentBarrier, OutOfBounds, Place, Race, TraceError
 from firstlight.kernels.intrinsics import Cuda

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstlight.kernels.cuda import python_function
+from firstlight.kernels.backend import python_function
 from firstlight.kernels.findings import element
 from firstlight.kernels.puzzles.rules import Cost, Launch, Rule
 from firstlight.kernels.tracing import Trace, trace

@@ -236,7 +236,7 @@ def test_votes_and_shuffles() -> None:
 
 def test_twice_the_same() -> None:
     kernel, blocks, threads, arrays, _ = next(case for case in BROKEN if name_of(case) == "sum_without_atomic")
-    runs = [trace(kernel, blocks, threads, *(array.copy() for array in arrays)).table() for _ in range(2)]
+    runs = [str(trace(kernel, blocks, threads, *(array.copy() for array in arrays))) for _ in range(2)]
     assert runs[0] == runs[1]
 
 
@@ -345,7 +345,7 @@ def test_an_empty_array_and_a_kernel_that_does_nothing() -> None:
     assert (t.problems, t.bank_conflicts, t.sectors_per_load, t.loads_per_output) == ([], [], {}, 0)
     assert t.traffic.dram_bytes == 0
     assert t.counts().tolist() == [0] * 32
-    assert "races: none" in t.table()
+    assert "races: none" in str(t)
     assert "guarded" in t.plot().get_label()
 
 
@@ -354,7 +354,7 @@ def test_an_empty_array_and_a_kernel_that_does_nothing() -> None:
 
 def test_table_names_line_array_and_sectors() -> None:
     kernel, blocks, threads, arrays, _ = RIGHT[0]
-    text = trace(kernel, blocks, threads, arrays[0], arrays[1].copy()).table()
+    text = str(trace(kernel, blocks, threads, arrays[0], arrays[1].copy()))
     assert text.splitlines()[0] == "guarded[4, 32]"
     assert "load   global  x" in text
     assert "3.25" in text

@@ -6,12 +6,14 @@ over (numba-cuda-mlir: ``from numba_cuda_mlir import cuda``, without a simulator
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 from inspect import isfunction
+from itertools import pairwise
 from math import prod
 from numbers import Integral
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any, overload
 
 from firstlight.kernels.driver import cuda_device_count
@@ -123,3 +125,18 @@ def python_function(kernel: Any) -> FunctionType:
         raise TypeError(f"{name} is no kernel: {cure}")
     function: FunctionType = kernel.fn if type(kernel).__name__ == "FakeCUDAKernel" else kernel.py_func
     return function
+
+
+def looked_up(code: CodeType) -> dict[str, set[str]]:
+    """Return the names that a function looks up outside of it, each with the attributes it takes of it at once."""
+    found: dict[str, set[str]] = {}
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    for step, after in pairwise(steps):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
+            taken = {after.argval} if after.opname in ("LOAD_ATTR", "LOAD_METHOD") else set()
+            found[step.argval] = found.get(step.argval, set()) | taken
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            for name, taken in looked_up(constant).items():
+                found[name] = found.get(name, set()) | taken
+    return found

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstlight.kernels.watched import LOAD, ArrayOf
+from firstlight.kernels.executor import LOAD, ArrayOf
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstlight.kernels.executor import WARP
+from firstlight.kernels.executor import LOAD, WARP
 from firstlight.kernels.tracing import ARRAY, KIND, LINE, OFFSET, SECTOR, THREAD, WORD, Trace, split
-from firstlight.kernels.watched import LOAD
 from firstlight.widgets import COLOURS, SAID, Table, Widget, board, choice, controls, drawing, hatch, label, slider
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ source text does not always exist, and its lines would shift, so the code travel
 from __future__ import annotations
 
 import atexit
-import dis
 import io
 import linecache
 import marshal
@@ -22,7 +21,6 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock, Timer
@@ -31,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from firstlight.kernels.backend import is_jitted, python_function
+from firstlight.kernels.backend import is_jitted, looked_up, python_function
 
 INSTALL = 'python -m pip install "numba-cuda[cu13]"'
 CHILD = Path(__file__).with_name("ptx_child.py")
@@ -229,7 +227,11 @@ class Parcel(pickle.Pickler):
         if is_jitted(value):
             return "function", *self._parts(value)
         if isinstance(value, ModuleType):
-            return ("module", value.__name__) if _known_there(value.__name__) else ("namespace", value.__name__, vars(value))
+            return (
+                ("module", value.__name__)
+                if _known_there(value.__name__)
+                else ("namespace", value.__name__, vars(value))
+            )
         if str(getattr(value, "__module__", "")).startswith("numba.cuda.simulator"):
             return "member", value.__name__
         return None
@@ -249,7 +251,9 @@ class Parcel(pickle.Pickler):
 
     def _used(self, name: str, value: Any, attributes: set[str]) -> Any:
         """Return what a kernel can use of a value; None, and the reason, if that is nothing."""
-        if isinstance(value, ModuleType) and not _known_there(value.__name__):  # the reader's, perhaps: send what is used of it
+        if isinstance(value, ModuleType) and not _known_there(
+            value.__name__
+        ):  # the reader's, perhaps: send what is used of it
             part = ModuleType(value.__name__)
             for attribute in attributes & vars(value).keys():
                 setattr(part, attribute, self._used(attribute, getattr(value, attribute), set()))
@@ -279,21 +283,6 @@ def why_useless(value: Any) -> str | None:
     if _known_there(str(kind.__module__)) and not isinstance(value, list | dict | set):
         return None
     return f"of type {kind.__name__}, which no kernel can use. Pass its numbers as arguments"
-
-
-def looked_up(code: CodeType) -> dict[str, set[str]]:
-    """Return the names that a function looks up outside of it, each with the attributes that are taken of it at once."""
-    found: dict[str, set[str]] = {}
-    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
-    for step, after in pairwise(steps):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
-            taken = {after.argval} if after.opname in ("LOAD_ATTR", "LOAD_METHOD") else set()
-            found[step.argval] = found.get(step.argval, set()) | taken
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            for name, taken in looked_up(constant).items():
-                found[name] = found.get(name, set()) | taken
-    return found
 
 
 CHILDREN: list[subprocess.Popen[bytes]] = []  # the one that answers, if it has been started

@@ -36,9 +36,9 @@ def answer(question: bytes) -> dict[str, Any]:
     except Exception as error:
         return {"absent": f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"}
     parcel = Parcel(io.BytesIO(question))
+    kernel, signature, cc = parcel.load()
     # Numba compiles a device function for the GPU that it finds. Here it finds the one that was asked for.
     numba("cuda.dispatcher").get_current_device = lambda: SimpleNamespace(compute_capability=cc)
-    kernel, signature, cc = parcel.load()
     if cc not in known:
         return {"cc": known}
     try:
@@ -103,7 +103,8 @@ class Parcel(pickle.Unpickler):
             module = ModuleType(parts[0])
             module.__dict__.update(parts[1])
             return module
-        code, defaults, names, self.options = marshal.loads(parts[0]), *parts[1:]
+        text, defaults, names, self.options = parts
+        code = marshal.loads(text)
         cells = tuple(CellType(names[name]) if name in names else CellType() for name in code.co_freevars)
         function = FunctionType(code, {"__builtins__": builtins, **names}, code.co_name, defaults, cells)
         return numba("cuda").jit(device=True, **taken(self.options, "fastmath", "inline", "opt"))(function)

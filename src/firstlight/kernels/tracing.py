@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firstlight.kernels.backend import MAX_THREADS, all_whole, python_function
-from firstlight.kernels.executor import WARP, Executor
-from firstlight.kernels.findings import Access, BankConflict, DivergentBarrier, OutOfBounds, Place, Race, TraceError
-from firstlight.kernels.intrinsics import Cuda
-from firstlight.kernels.standin import stand_in
-from firstlight.kernels.watched import ATOMIC, KINDS, LOAD, STORE, ArrayOf
+from firstlight.kernels.executor import ATOMIC, KINDS, LOAD, STORE, WARP, ArrayOf, Executor
+from firstlight.kernels.findings import BankConflict, DivergentBarrier, OutOfBounds, Place, Race, Side, TraceError
+from firstlight.kernels.intrinsics import Cuda, stand_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -252,8 +250,8 @@ class Trace:
         counts: np.ndarray = np.bincount(rows[:, THREAD], minlength=prod(self.blocks) * prod(self.threads))
         return counts
 
-    def table(self) -> str:
-        """Write one line for each place in the source that touches memory."""
+    def __str__(self) -> str:
+        """Return a table with one line for each place in the source that touches memory, and what is wrong."""
         lines = [f"{self.name}[{short(self.blocks)}, {short(self.threads)}]"]
         form = "{:>5}  {:<6} {:<7} {:<12} {:>8} {:>9} {:>13}  {}"
         lines.append(form.format("line", "does", "in", "to", "accesses", "by warps", "sectors each", "source"))
@@ -270,10 +268,6 @@ class Trace:
             lines.append(f"{title.replace('_', ' ')}: {'none' if not found else ''}".rstrip())
             lines += [f"  {each}" for each in found]
         return "\n".join(lines)
-
-    def show(self) -> None:
-        """Print the table."""
-        print(self.table())
 
     def plot(self, array: str | None = None) -> Figure:
         """Draw the elements of an array with the threads that touched them.
@@ -365,7 +359,7 @@ class Trace:
     def _race(self, first: np.ndarray, second: np.ndarray) -> Race:
         array: ArrayOf = self.arrays[first[ARRAY]]
         one, other = (
-            Access(KINDS[row[KIND]], *self.place(row[THREAD]), self.sites[row[SITE]]) for row in (first, second)
+            Side(KINDS[row[KIND]], *self.place(row[THREAD]), self.sites[row[SITE]]) for row in (first, second)
         )
         return Race(array.name, array.index(int(first[OFFSET])), one, other)
 

@@ -22,7 +22,6 @@ def project(tmp_path: Path) -> Path:
     script.parent.mkdir(parents=True)
     script.write_text(SOURCE, encoding="utf-8")
     write(record_of(), tmp_path / "records" / f"{NAME}.json")
-    (tmp_path / "records" / "schema.json").write_text("{}", encoding="utf-8")
     return tmp_path
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import jsonschema
 import pytest
-from samples import RECORDS, ROOT, content
+from samples import RECORDS, content
 
-from firstlight.measure.schema import problems
+from firstlight.measure.schema import SCHEMA, problems
 
-SCHEMA = json.loads((ROOT / "records" / "schema.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 VALUES: list[Any] = [
     None, True, False, 0, 0.0, -1, 1, 1.0, 2.5, 1e31, 10**400, -math.inf, math.nan,

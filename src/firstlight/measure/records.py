@@ -15,10 +15,13 @@ from typing import Any
 from firstlight.devices import Card, card
 from firstlight.measure.imports import imported_modules
 from firstlight.measure.runner import block_keys, digest, lines_that_run, split
-from firstlight.measure.schema import SCHEMA, VERDICTS, problems
+from firstlight.measure.schema import VERDICTS, VERSION, problems
 from firstlight.measure.timing import Timing
 
 HELPER_API = 1  # raised when measure/ changes what a timing means
+DEVICE = ("multiprocessors", "memory_bytes", "cache_bytes", "clock_hz", "memory_clock_hz", "bus_bits")
+COUNTED = ("label", "device", "loops", "n", "bytes", "flops", "verdict")  # what a row keeps of a timing
+MEASURED = ("cores", "device_seconds", "of_roof")  # the same, with four digits
 MAX_BYTES = 60_000
 MAX_AGE = timedelta(days=365)
 LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
@@ -70,12 +73,7 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
         "device_kind": best.kind,
         "device_name": best.name,
         "device_capability": best.capability and "{}.{}".format(*best.capability),
-        "device_multiprocessors": best.multiprocessors,
-        "device_memory_bytes": best.memory_bytes,
-        "device_cache_bytes": best.cache_bytes,
-        "device_clock_hz": best.clock_hz,
-        "device_memory_clock_hz": best.memory_clock_hz,
-        "device_bus_bits": best.bus_bits,
+        **{f"device_{name}": getattr(best, name) for name in DEVICE},
         "driver": best.driver,
         "cpu_name": cpu.name,
         "cpu_cores": cpu.cores,
@@ -84,7 +82,7 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
     }
     return {
         "unit": "second",
-        "record_schema": SCHEMA,
+        "record_schema": VERSION,
         "helper_api": HELPER_API,
         "complete": 1,
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}.000000",
@@ -104,30 +102,15 @@ def code_digest(source: str) -> str:
 
 def to_json(record: Record) -> str:
     """Write a record as text; what has no time that could be true is left out."""
-    benchmarks = [
-        {
-            "metadata": {
-                key: value
-                for key, value in {
-                    "name": name,
-                    "label": timing.label,
-                    "device": timing.device,
-                    "loops": timing.loops,
-                    "n": timing.n,
-                    "bytes": timing.bytes,
-                    "flops": timing.flops,
-                    "cores": timing.cores and rounded(timing.cores),
-                    "device_seconds": timing.device_seconds and rounded(timing.device_seconds),
-                    "of_roof": timing.of_roof and rounded(timing.of_roof),
-                    "verdict": timing.verdict,
-                }.items()
-                if value is not None
-            },
-            "runs": [{"warmups": [[1, rounded(timing.first)]], "values": [rounded(value) for value in timing.values]}],
-        }
-        for name, timing in record.timings.items()
-        if timing.verdict in VERDICTS
-    ]
+    benchmarks = []
+    for name, timing in record.timings.items():
+        measured = {key: getattr(timing, key) for key in MEASURED}
+        facts = {"name": name} | {key: getattr(timing, key) for key in COUNTED}
+        facts |= {key: value and rounded(value) for key, value in measured.items()}
+        metadata = {key: value for key, value in facts.items() if value is not None}
+        run = {"warmups": [[1, rounded(timing.first)]], "values": [rounded(value) for value in timing.values]}
+        if timing.verdict in VERDICTS:
+            benchmarks.append({"metadata": metadata, "runs": [run]})
     content = {"version": "1.0", "metadata": record.facts, "benchmarks": benchmarks, "outputs": record.outputs}
     text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True, default=lambda number: number.item())
     # The values of a row on one line: a file to read, and a difference to review. Printed text has no line breaks here.
@@ -153,16 +136,8 @@ def from_json(text: str, path: Path | None = None) -> Record:
     timings = {}
     for benchmark in content["benchmarks"]:
         meta, (run,) = benchmark["metadata"], benchmark["runs"]
-        facts = {key: meta.get(key) for key in ("n", "bytes", "flops", "cores", "device_seconds", "of_roof")}
-        timings[meta["name"]] = Timing(
-            label=meta["label"],
-            device=meta["device"],
-            first=run["warmups"][0][1],
-            values=tuple(run["values"]),
-            loops=meta["loops"],
-            verdict=meta["verdict"],
-            **facts,
-        )
+        facts = {key: meta.get(key) for key in (*COUNTED, *MEASURED)}
+        timings[meta["name"]] = Timing(first=run["warmups"][0][1], values=tuple(run["values"]), **facts)
     return Record(content["metadata"], timings, content["outputs"], path)
 
 

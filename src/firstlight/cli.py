@@ -175,15 +175,14 @@ def record(arguments: argparse.Namespace) -> int:
 
 def records(arguments: argparse.Namespace) -> int:
     """Check that every record still belongs to the code beside it."""
-    from firstlight.measure.checks import check
+    from firstlight.measure.records import check
 
     return check(arguments.root, strict=arguments.strict)
 
 
 def compare(arguments: argparse.Namespace) -> int:
     """Put two machines side by side."""
-    from firstlight.measure.checks import comparison
-    from firstlight.measure.records import read
+    from firstlight.measure.records import comparison, read
 
     print(comparison(read(arguments.one), read(arguments.other)).text())
     return 0

@@ -9,8 +9,7 @@ from samples import CPU, GPU, SOURCE, record_of, timing
 
 from firstlight.cli import main
 from firstlight.devices import Card
-from firstlight.measure.checks import comparison, judged_file
-from firstlight.measure.records import Record, write
+from firstlight.measure.records import Record, comparison, judged_file, write
 
 NAME = "nvidia-h200/1_setup/01_sums"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstlight.kernels.executor import LOAD, ArrayOf
+from firstlight.widgets import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from firstlight.kernels.tracing import Trace
 
 MOST = 64  # columns and rows that are drawn
-COLOURS = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a", "#808890", "#20808d")
 
 
 def draw(trace: Trace, name: str | None) -> Figure:

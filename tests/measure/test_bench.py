@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
@@ -106,12 +104,6 @@ def test_notebook_shows_a_table_and_prints_nothing(
     assert capsys.readouterr().out == ""
 
 
-def test_a_running_ipython_without_a_kernel_is_a_terminal() -> None:
-    code = "import IPython; from firstlight import Bench; Bench('a').show()"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.strip(), done.stderr
-
-
 def test_impossible_and_simulated_numbers_are_never_printed() -> None:
     bench = bench_of(
         row("fast", 3e-6, verdict="impossible", bytes=10**9, device="cuda:0"),
@@ -123,12 +115,6 @@ def test_impossible_and_simulated_numbers_are_never_printed() -> None:
     assert set(bench_module_rows[1][3:-1]) == {"–"}
     assert bench_module_rows[0][-1] == "impossible"
     assert "20.0 ms" in bench_module_rows[2]
-
-
-def test_sizes_and_devices_that_differ_are_columns() -> None:
-    head = bench_of(row("a", n=10), row("a", n=20)).table().head
-    assert "n" in head
-    assert "device" not in head
 
 
 def test_rows_are_drawn_with_value_spread_floor_and_words() -> None:

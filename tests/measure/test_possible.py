@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
@@ -10,18 +9,14 @@ import pytest
 from firstlight.measure import possible
 from firstlight.measure.board import Board
 from firstlight.measure.possible import (
-    LONG,
     MISTAKES,
     Claim,
     Place,
-    cards,
     place_of,
-    rules,
     times,
 )
 from firstlight.measure.replay import Replay, Span
 from firstlight.measure.roofs import Ceilings, Roof, judge
-from firstlight.measure.specs import SPECS
 from firstlight.measure.timing import Timing
 
 ADD = 12 * 99_000_000
@@ -76,11 +71,6 @@ def test_a_measured_rate_never_says_impossible() -> None:
     assert Claim("it", 1e-2, here, 240e6).kind == "possible" or Claim("it", 1e-2, here, 240e6).kind == "at-floor"
 
 
-def test_a_card_without_a_rate_of_operations_is_judged_by_its_memory() -> None:
-    assert place_of("GTX 1650").flop_rate is None
-    assert claim(1.0, "GTX 1650", 1e9, 1e15).kind == "possible"
-
-
 def test_the_floor_itself_is_possible_and_the_tolerance_is_that_of_a_bench() -> None:
     floor = claim(1.0).floor
     assert claim(floor).kind == "at-floor"
@@ -104,14 +94,6 @@ def test_what_is_no_positive_number_is_refused(name: str, value: float) -> None:
         Claim("it", place=place_of("H200"), **given)
 
 
-def test_cards_are_those_with_a_memory_of_their_own() -> None:
-    assert "GTX 1080" in cards()
-    assert not any(name.startswith("PCIe") for name in cards())
-    assert {*cards()} <= {*SPECS}
-    with pytest.raises(ValueError, match="GTX 9999"):
-        place_of("GTX 9999")
-
-
 def test_this_machine_has_a_measured_floor(monkeypatch) -> None:
     monkeypatch.setattr(possible, "measured_roof", lambda _: Roof(byte_rate=1e10, flop_rate=1e11))
     here = possible.place_here("cpu")
@@ -124,13 +106,6 @@ def test_this_machine_has_a_measured_floor(monkeypatch) -> None:
 )
 def test_ratios_are_written_with_two_digits(ratio: float, text: str) -> None:
     assert times(ratio) == text
-
-
-def test_the_rules_are_plain_data_and_complete() -> None:
-    data = json.loads(json.dumps(rules(), allow_nan=False))
-    assert [*data["mistakes"]] == [*MISTAKES]
-    assert data["suspects"][-1][0] is None
-    assert data["long"] == LONG
 
 
 # -- A mistake as a chart ----------------------------------------------------------------------------------------------
@@ -181,11 +156,6 @@ def test_hostile_labels_are_text() -> None:
 def test_what_is_no_replay_is_refused(changes) -> None:
     with pytest.raises(ValueError, match=r"mistake|seconds"):
         replay(**changes)
-
-
-def test_a_chart_without_spans_still_shows_the_clock() -> None:
-    assert "stopped" in replay(spans=[])._repr_html_()
-    assert "stopped" in str(replay(spans=[], clock=(1.0, 1.0)))
 
 
 # -- The board ---------------------------------------------------------------------------------------------------------

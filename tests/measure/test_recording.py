@@ -118,12 +118,6 @@ def test_a_users_mistake_is_one_line(project, capsys, words, says) -> None:
     assert sorted(project.rglob("*")) == before
 
 
-def test_no_examples_here(tmp_path, monkeypatch, capsys) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["record"]) == 1
-    assert "examples/" in capsys.readouterr().err
-
-
 def test_which_scripts_are_meant(project) -> None:
     add(project, "02_more", "x = 1\n")
     add(project, "helper", "x = 1\n")
@@ -206,16 +200,6 @@ def test_failing_examples_leave_their_old_records_and_the_others_are_recorded(tm
     assert [*read(machine / "04_symbols.json").outputs.values()] == ["× – 😀"]
 
     assert read(machine / "01_sums.json").timings
-
-
-def test_an_example_that_ends_its_process_leaves_its_old_record(project, capsys) -> None:
-    (project / CHAPTER / "01_sums.py").write_text("import os\nos._exit(3)\n", encoding="utf-8")
-    old = project / "records" / CPU.slug / "1_setup" / "01_sums.json"
-    old.parent.mkdir(parents=True)
-    old.write_text("old", encoding="utf-8")
-    assert main(["record"]) == 1
-    assert "status 3" in capsys.readouterr().out
-    assert snapshot(project / "records") == {old: b"old"}
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups here")

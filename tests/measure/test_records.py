@@ -1,22 +1,18 @@
 from __future__ import annotations
 
 import getpass
-import json
 import math
-import os
 import re
 import socket
-import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from pyperf import BenchmarkSuite
-from samples import CPU, GPU, RECORDS, ROOT, SOURCE, content, full_timing, record_of, timing
+from samples import RECORDS, ROOT, SOURCE, full_timing, record_of, timing
 
 from firstlight.measure import imports, records
 from firstlight.measure.records import MAX_BYTES, InvalidRecord, from_json, judge_record, read, to_json, write
@@ -41,25 +37,10 @@ def test_measured_numbers_keep_four_digits_and_sizes_keep_all() -> None:
     assert (back.first, back.n, back.cores, back.of_roof) == (10.0, 20_000_001, 1.235, 0.01235)
 
 
-def test_numpy_numbers_are_written_as_numbers() -> None:
-    record = record_of(timing(n=np.int64(333), bytes=np.float32(0.5), values=(np.float64(0.25),)))
-    (back,) = from_json(to_json(record)).timings.values()
-    assert (back.n, back.bytes, back.values) == (333, 0.5, (0.25,))
-
-
-def test_measured_zeros_are_kept() -> None:
-    record = record_of(timing(cores=0.0, device_seconds=0.0, of_roof=0.0))
-    assert from_json(to_json(record)).timings == record.timings
-
-
 @pytest.mark.parametrize("text", ["[  1.   2. ]\n[ 30.   4. ]", "[1,   2]", "a\r\nb\x1b[0m", "µ × 😀", "[", '"\\u2028'])
 def test_printed_text_is_kept_to_the_letter(text: str) -> None:
     record = replace(record_of(), outputs={"0123456789abcdef": text})
     assert from_json(to_json(record)).outputs == record.outputs
-
-
-def test_values_of_a_row_stand_on_one_line() -> None:
-    assert '"values": [ 0.002, 0.003, 0.001 ]' in to_json(record_of())
 
 
 def test_rows_without_a_time_that_could_be_true_are_left_out() -> None:
@@ -81,13 +62,6 @@ def old(tmp_path: Path) -> Path:
 
 def unchanged(path: Path, before: bytes) -> bool:
     return path.read_bytes() == before and [*path.parent.iterdir()] == [path]
-
-
-def test_a_record_is_replaced(old: Path) -> None:
-    record = record_of(timing(first=0.5))
-    write(record, old)
-    assert read(old).timings == record.timings
-    assert [*old.parent.iterdir()] == [old]
 
 
 @pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
@@ -112,11 +86,8 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(old, monkeypatch, s
     [
         record_of(timing(values=())),
         record_of(timing(values=(0.1, math.nan))),
-        record_of(timing(values=(0.0,))),
-        record_of(timing(first=math.inf)),
         record_of(timing("two\nlines")),
         record_of(example="../../etc/passwd"),
-        record_of(machine="../x"),
         record_of(hostname="lucy"),
     ],
 )
@@ -157,23 +128,15 @@ def test_every_truncated_record_is_refused(old: Path) -> None:
     "data",
     [
         b"\x00\x01\x02\xff",
-        b"\x89PNG\r\n\x1a\n",
         to_json(record_of()).encode("utf-16"),
         to_json(replace(record_of(), outputs={"0123456789abcdef": "é"})).encode("latin-1"),
         b"null",
-        b"42",
-        b'"1.0"',
         b"[]",
-        b"{}",
         b'{"version": "1.0"}',
         b'{"version": "1.0", "metadata": {"record_schema": 2}}',
-        b'{"version": "1.0", "metadata": {"record_schema": [1]}}',
         b'{"version": "1.0", "metadata": ["record_schema"]}',
         b'{"version": "1.0", "metadata": {"record_schema": 1}}',
-        b'{"version": "1.0", "metadata": {"unit": "second"}, "benchmarks": [{"runs": [{"values": [1.0]}]}]}',
         b"[" * 50_000,
-        b'{"a":' * 9_000,
-        b"1" * 5_000,
         b" " * (MAX_BYTES + 1),
     ],
     ids=lambda data: repr(data[:40]),
@@ -192,21 +155,13 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     assert_refused(loop)
 
 
-@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no endless file here")
-def test_an_endless_file_is_refused() -> None:
-    assert "more than 60,000 bytes" in assert_refused(Path("/dev/zero"))
-
-
-@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999"])
-def test_numbers_that_json_does_not_have_are_refused(old: Path, number: str) -> None:
+@pytest.mark.parametrize(
+    ("good", "bad"), [("0.75", "NaN"), ("0.75", "-Infinity"), ("0.75", "1e999"), ("added", "\\ud800")]
+)
+def test_numbers_and_characters_that_json_does_not_have_are_refused(old: Path, good: str, bad: str) -> None:
     text = old.read_text(encoding="utf-8")
-    old.write_text(text.replace("0.75", number), encoding="utf-8")  # of_roof
-    assert number in text.replace("0.75", number)
-    assert_refused(old)
-
-
-def test_half_a_character_is_refused(old: Path) -> None:
-    old.write_text(old.read_text(encoding="utf-8").replace("added", "\\ud800"), encoding="utf-8")
+    old.write_text(text.replace(good, bad), encoding="utf-8")
+    assert bad in text.replace(good, bad)
     assert_refused(old)
 
 
@@ -215,10 +170,6 @@ def test_half_a_character_is_refused(old: Path) -> None:
 
 def state(record: records.Record, source: str | None = SOURCE, today: datetime | None = None) -> str:
     return judge_record(record, source, today)[0]
-
-
-def test_fresh() -> None:
-    assert judge_record(record_of(), SOURCE) == ("fresh", [])
 
 
 def test_one_character_of_code_is_stale_and_prose_is_not() -> None:
@@ -234,10 +185,6 @@ def test_another_meaning_of_a_timing_is_stale(monkeypatch: pytest.MonkeyPatch) -
     record = record_of()
     monkeypatch.setattr(records, "HELPER_API", records.HELPER_API + 1)
     assert state(record) == "stale"
-
-
-def test_an_example_that_is_gone_is_an_orphan() -> None:
-    assert state(record_of(), None) == "orphan"
 
 
 def test_an_experiment_that_is_missing_is_partial() -> None:
@@ -288,18 +235,6 @@ def test_a_module_that_changed_drifts(tmp_path: Path, monkeypatch: pytest.Monkey
 # -- The records in the repository -------------------------------------------------------------------------------------
 
 
-def test_facts_of_a_gpu_and_of_a_cpu() -> None:
-    gpu = records.facts_of("1_setup/01_sums", SOURCE, GPU, CPU)
-    assert (gpu["device_capability"], gpu["driver"], gpu["cpu_name"]) == ("9.0", "580.159.04", "AMD EPYC")
-    cpu = records.facts_of("1_setup/01_sums", SOURCE, CPU, CPU)
-    assert "driver" not in cpu
-    assert cpu["machine"] == "cpu-amd-epyc"
-
-
-def test_there_are_records() -> None:
-    assert RECORDS
-
-
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
 def test_record_is_valid_and_tells_nothing_of_its_host(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
@@ -311,14 +246,6 @@ def test_record_is_valid_and_tells_nothing_of_its_host(path: Path) -> None:
     assert not re.search(r"(?<![\w.])/(home|root|Users|usr/local|tmp|opt|work|mnt)/|[A-Z]:\\\\|GPU-[0-9a-f]{8}", text)
 
 
-def pyperf(*words: str | Path) -> str:
-    command = [sys.executable, "-m", "pyperf", *map(str, words)]
-    env = {**os.environ, "PYTHONUTF8": "1", "COLUMNS": "200"}
-    done = subprocess.run(command, capture_output=True, encoding="utf-8", env=env)
-    assert done.returncode == 0, done.stderr + done.stdout
-    return done.stdout
-
-
 def test_pyperf_reads_all_records() -> None:
     for path in RECORDS:
         if timings := read(path).timings:  # pyperf refuses a file without a single timing
@@ -326,18 +253,3 @@ def test_pyperf_reads_all_records() -> None:
             medians = {bench.get_name(): bench.median() for bench in suite.get_benchmarks()}
             assert medians == pytest.approx({name: timing.median for name, timing in timings.items()})
             assert suite.get_metadata()["device_name"] == read(path).facts["device_name"]
-
-
-def test_pyperf_reads_every_key_and_compares(tmp_path: Path) -> None:
-    one, other = tmp_path / "one.json", tmp_path / "other.json"
-    whole = content()
-    one.write_text(json.dumps(whole), encoding="utf-8")
-    for row in whole["benchmarks"]:
-        row["runs"][0]["values"] = [10 * value for value in row["runs"][0]["values"]]
-    other.write_text(json.dumps(whole), encoding="utf-8")
-    for words in (("show", one), ("stats", one), ("check", one), ("compare_to", one, other, "--table")):
-        said = pyperf(*words)
-        assert said
-    assert "sums/add/cuda:0/n=333" in said
-    assert "10.00x slower" in said
-    assert "sums/kernel/cpu/n=9" in pyperf("metadata", one)

@@ -17,7 +17,6 @@ from firstlight.measure.runner import (
     ExampleError,
     block_keys,
     ends_with_bench,
-    lines_that_run,
     run,
     split,
 )
@@ -54,43 +53,24 @@ def kinds(source: str) -> list[tuple[str, int]]:
     return [(block.kind, block.line) for block in split(source)]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_blocks_of_a_page(end: str) -> None:
-    blocks = split(PAGE.replace("\n", end))
-    assert [(b.kind, b.line) for b in blocks] == [
-        ("text", 1), ("text", 6), ("code", 8), ("text", 13), ("code", 17), ("text", 20), ("code", 21),
-    ]  # fmt: skip
-    assert blocks[2].text == "\nx = 1\n# why two\ny = 2\n"
-    assert "\r" not in "".join(b.text for b in blocks)
-
-
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
-        ("", []),
         ("\n\n", []),
         ('"""Only."""', [("text", 1)]),
-        ('"""Only."""\n', [("text", 1)]),
         ("x = 1", [("code", 1)]),
         ("# a comment\nx = 1\n", [("code", 1)]),
         ('#!/usr/bin/env python\n"""Doc."""\nx = 1\n', [("text", 1), ("code", 3)]),
-        ('"""Doc."""\n"""Another."""\nx = 1\n', [("text", 1), ("code", 2)]),
         ('"""Doc."""\n\n# %%\n# Words.\n\n"a string"\n', [("text", 1), ("text", 3), ("code", 5)]),
         ('"""Doc."""\n#%% a title\n#words\nx = 1\n', [("text", 1), ("text", 2), ("code", 4)]),
         ('"""Doc."""\nx = 1\n# %%\n# %%\n# Words.\ny = 2\n', [("text", 1), ("code", 2), ("text", 3), ("code", 6)]),
         ('"""Doc."""\nif True:\n    # %% no marker\n    x = 1\n', [("text", 1), ("code", 2)]),
-        ('"""Doc."""\nx = """\nlines\n"""\n', [("text", 1), ("code", 2)]),
         ("x = 1\n# %%\n# The end.", [("code", 1), ("text", 2)]),
         ('f"{1} is no docstring"\n', [("code", 1)]),
-        ('b"nor is this"\n', [("code", 1)]),
     ],
 )
 def test_awkward_pages(source: str, expected: list[tuple[str, int]]) -> None:
     assert kinds(source) == expected
-
-
-def test_there_are_examples() -> None:
-    assert EXAMPLES
 
 
 def galleries(script: Path) -> list[tuple[str, str, int]]:
@@ -98,10 +78,6 @@ def galleries(script: Path) -> list[tuple[str, str, int]]:
     parser = pytest.importorskip("sphinx_gallery.py_source_parser")
     blocks = parser.split_code_and_text_blocks(script)[1]
     return [(b.type, b.content.strip(), b.lineno) for b in blocks[1:]]
-
-
-def few_quick(scripts: list[Path]) -> list:
-    return [pytest.param(script, marks=[pytest.mark.slow] if i % 4 else []) for i, script in enumerate(scripts)]
 
 
 def ours(script: Path) -> list[tuple[str, str, int]]:
@@ -114,7 +90,7 @@ def ours(script: Path) -> list[tuple[str, str, int]]:
     return [block for block in blocks if block[1]]
 
 
-@pytest.mark.parametrize("script", few_quick(EXAMPLES), ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", EXAMPLES[::4], ids=lambda path: path.stem)
 def test_sphinx_gallery_splits_the_examples_like_this(script: Path) -> None:
     assert ours(script) == galleries(script)
 
@@ -148,7 +124,6 @@ def same(old: str, new: str) -> list[bool]:
         ("print(x)", "print(y)", [True, False, False]),
         ("print(x + y)", "print(x +  y)", [True, True, False]),
         ("y = 2", "y = 2  # two", [False, False, False]),
-        ("y = 2", "\ty = 2".replace("\t", "if True: "), [False, False, False]),
     ],
 )
 def test_code_changes_the_key_of_its_block_and_of_all_later_ones(old: str, new: str, expected: list[bool]) -> None:
@@ -160,12 +135,10 @@ def test_code_changes_the_key_of_its_block_and_of_all_later_ones(old: str, new: 
     [
         PAGE.replace("Words", "Other words"),
         PAGE.replace("Title\n=====", "Another\n======="),
-        PAGE.replace("# why two", "# why, oh why"),
         PAGE.replace("# why two\n", ""),
         PAGE.replace("x = 1\n", "x = 1   \n\n\n"),
         PAGE.replace("print(x)\n", "\n    # indented\nprint(x)\n\t\n"),
         PAGE.replace("\n", "\r\n"),
-        PAGE.replace("\n", "\r"),
         PAGE.rstrip("\n"),
         PAGE.replace("# %%", "#%%"),
     ],
@@ -175,26 +148,12 @@ def test_prose_comments_and_white_space_change_no_key(changed: str) -> None:
     assert same(PAGE, changed) == [True, True, True]
 
 
-def test_the_order_of_blocks_counts() -> None:
-    one, other = '"""D."""\na = 1\n# %%\nb = 2\n', '"""D."""\nb = 2\n# %%\na = 1\n'
-    assert not {*block_keys(one)} & {*block_keys(other)}
-
-
-def test_a_line_that_moves_to_another_block_changes_only_the_keys_between() -> None:
-    moved = PAGE.replace("y = 2\n", "").replace("print(x)\n", "y = 2\nprint(x)\n")
-    assert same(PAGE, moved) == [False, True, True]
-
-
 KERNEL = 'code = r"""\n#define TILE 16\n\n  # pragma\n"""\nn = 1\n'
 
 
 @pytest.mark.parametrize("change", [("16", "32"), ("\n\n", "\n"), ("pragma", "error"), ("16\n", "16 \n")])
 def test_what_looks_like_a_comment_in_a_string_is_code(change: tuple[str, str]) -> None:
     assert same('"""D."""\n' + KERNEL, '"""D."""\n' + KERNEL.replace(*change)) == [False]
-
-
-def test_lines_with_given_numbers_are_left_out() -> None:
-    assert lines_that_run("a\n# no\nb\n\nc", without=[3]) == ["a", "c"]
 
 
 FSTRINGS = '''"""D."""
@@ -287,23 +246,15 @@ def test_a_block_that_shows_a_bench_keeps_no_output(example) -> None:
         ("x = 1\nother.plot()  # words\n\n# more", ("other", "plot")),
         ("plt.show()", None),
         ("ax.plot(x, y)", None),
-        ("ax.plot(x=1)", None),
-        ("show()", None),
         ("a.b.show()", None),
-        ("bench.show", None),
         ("bench.show()\nx = 1", None),
         ("fig = bench.plot()", None),
         ("if gpu:\n    bench.show()", None),
-        ("# only a comment", None),
         ("", None),
     ],
 )
 def test_which_blocks_show_a_bench(code: str, expected: tuple[str, str] | None) -> None:
     assert ends_with_bench(code) == expected
-
-
-def test_a_block_of_comments_does_not_hide_the_block_before_it(example) -> None:
-    assert [*run(example("print('kept')\n# %%\n# Words.\n\n# a comment\n")).outputs.values()] == ["kept"]
 
 
 def test_a_page_keeps_at_most_8_kilobytes_and_says_where_it_was_cut(example) -> None:
@@ -315,15 +266,10 @@ def test_a_page_keeps_at_most_8_kilobytes_and_says_where_it_was_cut(example) -> 
     assert len((first + second).encode()) < OUTPUT_LIMIT + 20
 
 
-def test_output_that_just_fits_is_not_cut(example) -> None:
-    assert [*run(example(f"print('a' * {OUTPUT_LIMIT})\n")).outputs.values()] == ["a" * OUTPUT_LIMIT]
-
-
 @pytest.mark.parametrize(
     ("source", "line", "error"),
     [
         ("x = 1\n\n# %%\n# Words.\n\nx += 1\nraise ValueError('here')\n", 7, "ValueError: here"),
-        ("import sys\n# %%\n\nsys.exit()\n", 4, "SystemExit"),
         ("import sys\n# %%\n\nsys.exit('no GPU')\n", 4, "SystemExit: no GPU"),
         ("# %%\n\nx = 1\nif x\n", 4, "SyntaxError"),
         ("# %%\n\nx = (1,\n# %%\n)\n", 3, "SyntaxError"),
@@ -342,25 +288,5 @@ def test_a_failure_is_told_with_the_examples_own_file_and_line(example, source, 
     assert f'File "{page}", line {line}' in message
     assert error in message.splitlines()[-1]
     assert runner.__file__ not in message
-    assert sys.modules["__main__"] is main
-    assert sys.stdout is stdout
-
-
-def test_a_file_that_is_no_text_is_a_failure_too(tmp_path: Path) -> None:
-    page = tmp_path / "01_page.py"
-    page.write_bytes(b"x = '\xff'\n")
-    with pytest.raises(ExampleError, match="UnicodeDecodeError"):
-        run(page)
-
-
-@pytest.mark.parametrize("end", ["", "raise KeyboardInterrupt\n"])
-def test_main_and_stdout_are_put_back(example, end: str) -> None:
-    main, stdout = sys.modules["__main__"], sys.stdout
-    page = example("import sys\nassert sys.modules['__main__'].__dict__ is globals()\nprint('x')\n" + end)
-    if end:
-        with pytest.raises(KeyboardInterrupt):
-            run(page)
-    else:
-        run(page)
     assert sys.modules["__main__"] is main
     assert sys.stdout is stdout

@@ -175,22 +175,6 @@ def test_the_same_kernel_gives_the_same_text_whatever_was_compiled_between():
     assert ptx.compile(matvec, MATVEC).text == first
 
 
-def test_kernels_of_one_name_and_type_are_told_apart():
-    def made(value):
-        @cuda.jit(device=True)
-        def give():
-            return value
-
-        @cuda.jit
-        def fill(out):
-            out[0] = give()
-
-        return fill
-
-    texts = {ptx.compile(made(float32(value)), ONE).text for value in (1.0, 2.0, 1.0)}
-    assert len(texts) == 2
-
-
 # -- What travels ------------------------------------------------------------------------
 
 

@@ -7,9 +7,8 @@ import sys
 
 import pytest
 from test_ptx import MATVEC, matvec, matvec_numpy
-from test_ptx_errors import _makes_a_list, refusal
 
-from firstlight.kernels import cuda, ptx
+from firstlight.kernels import ptx
 from firstlight.kernels.ptx import CompileError, NoCompilerError
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="NVIDIA has no compiler for macOS")
@@ -34,14 +33,6 @@ def unasked():
     """Let the next compilation be a real one."""
     ptx.compile(matvec, MATVEC)
     ptx.answered.cache_clear()
-
-
-@pytest.mark.usefixtures("unasked")
-def test_one_process_answers_all_questions():
-    before = ptx.CHILDREN[0].pid
-    ptx.compile(matvec, MATVEC)
-    refusal(cuda.jit(_makes_a_list))
-    assert ptx.CHILDREN[0].pid == before
 
 
 def test_the_same_question_is_asked_once(monkeypatch):

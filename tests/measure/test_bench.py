@@ -141,12 +141,6 @@ def test_several_sizes_are_drawn_as_curves() -> None:
     plt.close(fig)
 
 
-def test_a_bench_in_which_nothing_has_a_time_can_be_drawn() -> None:
-    fig = bench_of(row("kernel", values=(), verdict="simulated")).plot()
-    assert fig.get_label()
-    plt.close(fig)
-
-
 def test_real_rows() -> None:
     bench = Bench("sums", budget=0.3)
     a = np.ones(1001)

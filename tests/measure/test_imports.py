@@ -43,12 +43,9 @@ FIT = ["imaging.fit", "imaging.images"]
     [
         ("", []),
         ("import numpy as np\nfrom torch import nn\n", []),
-        ("import firstlight\n", []),
         ("from firstlight import __version__, best_device, nonsense\n", []),
         ("from firstlight.measure import unseen\n", ["imaging.far"]),
         ("from firstlight.kernels import blocks_for\n", CUDA),
-        ("from firstlight.kernels import cuda\n", CUDA),
-        ("import firstlight.kernels.cuda as c\n", CUDA),
         ("import os, firstlight.kernels.driver\n", CUDA[1:]),
         ("from firstlight.kernels import ptx\n", ["kernels.cuda", "kernels.driver", "kernels.ptx"]),
         ("from firstlight.imaging import Fit\n", FIT),
@@ -56,7 +53,6 @@ FIT = ["imaging.fit", "imaging.images"]
         ("from firstlight.imaging import nothing_here\n", ["imaging", *FIT]),
         ("def later():\n    from firstlight.imaging.far import unseen\n", ["imaging.far"]),
         ("# from firstlight.imaging.far import unseen\n'import firstlight.imaging.far'\n", []),
-        ("from firstlight.imaging.gone import x\nimport firstlight.gone\n", []),
         ("import firstlight_other.kernels\nfrom firstlightly.kernels import cuda\n", []),
     ],
 )

@@ -9,11 +9,9 @@ import pytest
 from firstlight.measure import possible
 from firstlight.measure.board import Board
 from firstlight.measure.possible import (
-    MISTAKES,
     Claim,
     Place,
     place_of,
-    times,
 )
 from firstlight.measure.replay import Replay, Span
 from firstlight.measure.roofs import Ceilings, Roof, judge
@@ -78,14 +76,6 @@ def test_the_floor_itself_is_possible_and_the_tolerance_is_that_of_a_bench() -> 
     assert claim(floor / 1.11).kind == "impossible"
 
 
-def test_every_mistake_is_sometimes_the_first_suspect() -> None:
-    firsts = {
-        claim(seconds, bytes=bytes).suspects[0] for seconds in (1e-6, 1e-3, 1e-2, 1) for bytes in (1e6, 3e8, 3e9, 1e11)
-    }
-    firsts |= {claim(r * 1e9 / 320e9, bytes=1e9).suspects[0] for r in (0.7, 1.0, 2.0, 10.0, 100.0)}
-    assert firsts == {*MISTAKES}
-
-
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
 @pytest.mark.parametrize("name", ["seconds", "bytes", "flops"])
 def test_what_is_no_positive_number_is_refused(name: str, value: float) -> None:
@@ -98,14 +88,6 @@ def test_this_machine_has_a_measured_floor(monkeypatch) -> None:
     monkeypatch.setattr(possible, "measured_roof", lambda _: Roof(byte_rate=1e10, flop_rate=1e11))
     here = possible.place_here("cpu")
     assert (here.byte_rate, here.measured) == (1e10, True)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [(5e-4, "less than 0.001"), (0.0034, "0.0034"), (0.999, "1"), (99_400, "99,000"), (1e6, "more than 100,000")],
-)
-def test_ratios_are_written_with_two_digits(ratio: float, text: str) -> None:
-    assert times(ratio) == text
 
 
 # -- A mistake as a chart ----------------------------------------------------------------------------------------------

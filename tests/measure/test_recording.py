@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from samples import CPU, EXAMPLES, GPU, ROOT, SOURCE
+from samples import CPU, EXAMPLES, ROOT, SOURCE
 
 from firstlight.cli import main
 from firstlight.measure import recording
@@ -153,13 +153,8 @@ def bare(tmp_path: Path) -> dict[str, str]:
         (tmp_path / "blocked" / f"{name}.py").write_text("raise ImportError('blocked')\n", encoding="utf-8")
     (tmp_path / "jane-doe-home").mkdir()
     path = os.pathsep.join([str(tmp_path / "blocked"), str(ROOT / "src")])
-    return {
-        **os.environ,
-        **NAMES,
-        "HOME": str(tmp_path / "jane-doe-home"),
-        "PYTHONPATH": path,
-        "FIRSTLIGHT_DEVICE": "cpu",
-    }
+    home = str(tmp_path / "jane-doe-home")
+    return {**os.environ, **NAMES, "HOME": home, "PYTHONPATH": path, "FIRSTLIGHT_DEVICE": "cpu"}
 
 
 def command(project: Path, env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
@@ -171,7 +166,7 @@ def snapshot(folder: Path) -> dict[Path, bytes]:
 
 
 @pytest.mark.slow
-def test_failing_examples_leave_their_old_records_and_the_others_are_recorded(tmp_path, bare) -> None:
+def test_examples_that_fail_or_die_leave_their_old_records_and_the_others_are_recorded(tmp_path, bare) -> None:
     add(tmp_path, "01_sums", QUICK)
     add(tmp_path, "02_fails", QUICK.replace("-1", "'text'"))
     add(tmp_path, "03_dies", "import os\nos._exit(3)\n")
@@ -183,22 +178,12 @@ def test_failing_examples_leave_their_old_records_and_the_others_are_recorded(tm
         (machine / f"{name}.json").write_text("old", encoding="utf-8")
     done = command(tmp_path, bare, "-X", "utf8", "-m", "firstlight", "record")
     assert done.returncode == 1, done.stderr
-    assert "Traceback" not in done.stderr
     assert f'{CHAPTER / "02_fails.py"}", line 12' in done.stdout
-    assert "TypeError" in done.stdout
-    states = {
-        line.split()[0]: line for line in done.stdout.splitlines() if line.startswith("1_setup/") and ":" in line[20:]
-    }
-    assert "recorded" in states["1_setup/01_sums"]
-    assert "FAILED" in done.stdout
-    assert "it ended with status 3" in done.stdout
-    assert sorted(path.name for path in machine.iterdir()) == [
-        "01_sums.json", "02_fails.json", "03_dies.json", "04_symbols.json",
-    ]  # fmt: skip
-    assert (machine / "02_fails.json").read_text(encoding="utf-8") == "old"
-    assert (machine / "03_dies.json").read_text(encoding="utf-8") == "old"
+    for told in ("TypeError", "FAILED", "it ended with status 3"):
+        assert told in done.stdout
+    kept = {path.stem: path.read_text(encoding="utf-8") == "old" for path in machine.iterdir()}
+    assert kept == {"01_sums": False, "02_fails": True, "03_dies": True, "04_symbols": False}
     assert [*read(machine / "04_symbols.json").outputs.values()] == ["× – 😀"]
-
     assert read(machine / "01_sums.json").timings
 
 
@@ -211,28 +196,22 @@ def test_an_interrupted_run_leaves_the_old_record_and_nothing_else(tmp_path, bar
     old.write_text("old", encoding="utf-8")
     # A shell in the background gives its children a deaf ear for this signal.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "firstlight", "record"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        encoding="utf-8",
-        env=bare,
-        cwd=tmp_path,
-        start_new_session=True,
-    )
+    words = [sys.executable, "-m", "firstlight", "record"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8"}
+    process = subprocess.Popen(words, env=bare, cwd=tmp_path, start_new_session=True, **pipes)
     signal.signal(signal.SIGINT, before)
     try:
         while process.poll() is None and not (tmp_path / "started").exists():
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=60)
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
-    assert process.returncode == 130, out + err
-    assert "interrupted" in err
-    assert "Traceback" not in out + err
+    assert process.returncode == 130, out
+    assert "interrupted" in out
+    assert "Traceback" not in out
     assert snapshot(tmp_path / "records") == {old: b"old"}
 
 
@@ -250,22 +229,3 @@ def test_a_script_records_itself_and_tells_nobody(tmp_path, bare) -> None:
     told += [str(Path.home()), socket.gethostname(), f"/{getpass.getuser()}", "/site-packages"]
     assert [word for word in told if word in text] == []
     assert {*json.loads(text)} == {"version", "metadata", "benchmarks", "outputs"}
-
-
-def test_a_script_that_is_told_no_file_to_record_to_says_so(tmp_path, bare) -> None:
-    add(tmp_path, "01_sums", QUICK)
-    before = snapshot(tmp_path)
-    done = command(tmp_path, bare, str(CHAPTER / "01_sums.py"), "--record")
-    assert done.returncode != 0
-    assert "--record" in done.stderr
-    assert "mine.json" in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert {path: data for path, data in snapshot(tmp_path).items() if path.suffix != ".pyc"} == before
-
-
-def test_the_machine_that_is_recorded_is_the_best_device(project, monkeypatch) -> None:
-    monkeypatch.setattr(recording, "card", lambda device: CPU if device == "cpu" else GPU)
-    monkeypatch.setattr(recording, "best_device", lambda: "cuda:0")
-    assert main(["record", "1_setup/01", "--to", "mine.json"]) == 0
-    facts = read(project / "mine.json").facts
-    assert (facts["machine"], facts["cpu_name"], facts["driver"]) == ("nvidia-h200", "AMD EPYC", "580.159.04")

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import getpass
+import json
 import math
+import os
 import re
 import socket
+import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,8 +17,18 @@ import pytest
 from pyperf import BenchmarkSuite
 from samples import RECORDS, ROOT, SOURCE, full_timing, record_of, timing
 
+from firstlight.cli import main
 from firstlight.measure import imports, records
-from firstlight.measure.records import MAX_BYTES, InvalidRecord, from_json, judge_record, read, to_json, write
+from firstlight.measure.records import (
+    MAX_BYTES,
+    InvalidRecord,
+    from_json,
+    judge_record,
+    judged_file,
+    read,
+    to_json,
+    write,
+)
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -253,3 +266,95 @@ def test_pyperf_reads_all_records() -> None:
             medians = {bench.get_name(): bench.median() for bench in suite.get_benchmarks()}
             assert medians == pytest.approx({name: timing.median for name, timing in timings.items()})
             assert suite.get_metadata()["device_name"] == read(path).facts["device_name"]
+
+
+def test_pyperf_compares_two_machines(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    write(record_of(), one)
+    write(record_of(replace(full_timing(), values=(0.02, 0.03, 0.01))), other)
+    command = [sys.executable, "-m", "pyperf", "compare_to", str(one), str(other), "--table"]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", env={**os.environ, "PYTHONUTF8": "1"})
+    assert "10.00x slower" in done.stdout, done.stderr
+
+
+# -- All of a project ----------------------------------------------------------------------------------------------
+
+
+NAME = "nvidia-h200/1_setup/01_sums"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with one example and one fresh record."""
+    script = tmp_path / "examples" / "1_setup" / "01_sums.py"
+    script.parent.mkdir(parents=True)
+    script.write_text(SOURCE, encoding="utf-8")
+    write(record_of(), tmp_path / "records" / f"{NAME}.json")
+    return tmp_path
+
+
+def add(project: Path, record: Record | str, name: str) -> None:
+    path = project / "records" / f"{name}.json"
+    if isinstance(record, Record):
+        write(record, path)
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(record, encoding="utf-8")
+
+
+def states(project: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, str]]:
+    status = main(["records", "check", "--root", str(project), *words])
+    caption, _, _, *rows = capsys.readouterr().out.splitlines()
+    assert caption == f"{len(rows)} records"
+    return status, {row.split()[0]: " ".join(row.split()[1:]) for row in rows}
+
+
+MORE = SOURCE + "more = Bench('more-sums')\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "record", "status", "strict", "said"),
+    [
+        (SOURCE.replace("Words", "Other words"), record_of(), 0, 0, "fresh"),
+        (SOURCE.replace("-1", "-2"), record_of(), 0, 1, "stale"),
+        (SOURCE.replace("abs, -1", "abs, -1, ("), record_of(), 0, 1, "stale"),  # no Python, and no crash
+        (SOURCE, record_of(date="2020-01-01 00:00:00.000000"), 0, 0, "drifted"),
+        (None, record_of(), 1, 1, "orphan"),
+        (MORE, record_of(source=MORE), 1, 1, "partial nothing of more-sums"),
+    ],
+)
+def test_what_is_told_and_whether_it_fails(project, capsys, source, record, status, strict, said) -> None:
+    script = project / "examples" / "1_setup" / "01_sums.py"
+    script.write_text(source) if source else script.unlink()
+    add(project, record, NAME)
+    found = states(project, capsys)
+    assert (found[0], states(project, capsys, "--strict")[0]) == (status, strict)
+    assert found[1][NAME].startswith(said)
+
+
+@pytest.mark.parametrize("text", ["", '{"version": "1.0", "metadata": {"record_schema": 9}}', "\x00\x1b[2J"])
+def test_what_is_no_record_is_invalid_and_the_others_are_still_judged(project, capsys, text) -> None:
+    add(project, text, "another/1_setup/01_sums")
+    status, found = states(project, capsys)
+    assert status == 1
+    assert found["another/1_setup/01_sums"].startswith("invalid ")
+    assert found[NAME] == "fresh"
+
+
+@pytest.mark.parametrize(
+    "name", ["another/1_setup/01_sums", "nvidia-h200/1_setup/02_other", "nvidia-h200/2_other/01_sums", "mine", "a/mine"]
+)
+def test_a_record_in_anothers_place_is_invalid(project, capsys, name) -> None:
+    add(project, record_of(), name)
+    status, found = states(project, capsys)
+    assert status == 1
+    assert "1_setup/01_sums on nvidia-h200" in found[name]
+
+
+def test_a_record_cannot_lead_out_of_the_examples(project) -> None:
+    (project / "secret.py").write_text("x = 1\n", encoding="utf-8")
+    path = project / "records" / f"{NAME}.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    content["metadata"]["example"] = "../secret"
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert judged_file(path, project / "examples")[1] == "invalid"

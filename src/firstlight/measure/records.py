@@ -16,9 +16,8 @@ from firstlight.devices import Card, card
 from firstlight.measure.imports import imported_modules
 from firstlight.measure.runner import block_keys, digest, lines_that_run, split
 from firstlight.measure.schema import VERDICTS, VERSION, problems
-from firstlight.measure.tables import quantity
 from firstlight.measure.timing import Timing
-from firstlight.widgets import NONE, Table
+from firstlight.widgets import Table
 
 HELPER_API = 1  # raised when measure/ changes what a timing means
 DEVICE = ("multiprocessors", "memory_bytes", "cache_bytes", "clock_hz", "memory_clock_hz", "bus_bits")
@@ -273,7 +272,7 @@ def minor(version: str) -> str:
     return ".".join(version.split("+")[0].split(".")[:2])
 
 
-# -- Tables: which records still hold, and two machines side by side ------------------------------------------------
+# -- All of a project ----------------------------------------------------------------------------------------------
 
 
 def check(root: Path, strict: bool = False) -> int:
@@ -300,48 +299,3 @@ def judged_file(path: Path, examples: Path) -> tuple[Record | None, str, list[st
         return record, *judge_record(record, script.read_text(encoding="utf-8") if script.is_file() else None)
     except SyntaxError as error:
         return record, "stale", [f"the code of today is no Python: {error.msg}, line {error.lineno}"]
-
-
-def comparison(one: Record, other: Record) -> Table:
-    """What both records timed, and how many times longer the first took, with the range that the quartiles allow.
-
-    Rows of another size are not compared: their times say nothing of each other.
-    """
-    same_code = one.facts["code_sha256"] == other.facts["code_sha256"]
-    if one.example != other.example and not same_code:
-        raise ValueError(f"these are records of two examples, {one.example} and {other.example}: nothing to compare")
-    rows = []
-    theirs = dict(other.timings)
-    for name, timing in one.timings.items():
-        match = theirs.pop(counterpart(name, one, other), None)
-        times = (quantity(timing.median, "s"), quantity(match.median if match else None, "s"))
-        rows.append((name, *times, *(ratio(timing, match) if match else (NONE, NONE))))
-    rows += [(name, NONE, quantity(timing.median, "s"), NONE, NONE) for name, timing in theirs.items()]
-    caption = one.example if same_code else f"{one.example}, recorded with different code"
-    return Table(caption, ("", one.machine, other.machine, "ratio", "range"), tuple(rows))
-
-
-def counterpart(name: str, one: Record, other: Record) -> str:
-    """The row of another machine that is the same experiment: by name, else by label and size on whatever device."""
-    if name in other.timings:
-        return name
-    ours, theirs = (
-        [row for row, t in record.timings.items() if key(row, t) == key(name, one.timings[name])]
-        for record in (one, other)
-    )
-    return theirs[0] if len(ours) == len(theirs) == 1 else ""
-
-
-def key(name: str, timing: Timing) -> tuple[str, str, float | None]:
-    """What two machines' rows of one experiment share: its name, label and size."""
-    return name.split("/")[0], timing.label, timing.n
-
-
-def ratio(one: Timing, other: Timing) -> tuple[str, str]:
-    """How many times longer one took than the other, and from where to where their quartiles reach."""
-    (low, high), (other_low, other_high) = one.quartiles, other.quartiles
-    least, middle, most = (
-        f"{times:,.0f}" if times >= 999.5 else f"{times:.3g}"
-        for times in (low / other_high, one.median / other.median, high / other_low)
-    )
-    return f"{middle} ×", f"{least} to {most}"

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 from firstlight.devices import Card, card
 from firstlight.measure.timing import Timing, measure
-
-if TYPE_CHECKING:
-    pass
 
 #: What a multiprocessor does in one clock, by compute capability. The numbers are its float32 lanes; operations of
 #: its matrix units (a multiply-add is two, no sparsity) with 16-bit numbers; and with the narrowest numbers they take.

@@ -22,6 +22,7 @@ from firstlight.measure import imports, records
 from firstlight.measure.records import (
     MAX_BYTES,
     InvalidRecord,
+    Record,
     from_json,
     judge_record,
     judged_file,

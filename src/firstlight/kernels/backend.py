@@ -14,7 +14,7 @@ from itertools import pairwise
 from math import prod
 from numbers import Integral
 from types import CodeType, FunctionType
-from typing import Any, overload
+from typing import Any
 
 from firstlight.kernels.driver import cuda_device_count
 
@@ -42,7 +42,7 @@ MAX_THREADS = 1024  # in one block, on every CUDA device
 
 
 def simulated() -> bool:
-    """Tell whether kernels run in Numba's simulator (``cuda.is_available()`` is true there, too).
+    """Return whether kernels run in Numba's simulator (``cuda.is_available()`` is true there, too).
 
     Returns
     -------
@@ -57,12 +57,8 @@ def simulated() -> bool:
     return bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
 
 
-@overload
-def blocks_for(n: int, threads: int) -> int: ...
-@overload
-def blocks_for(n: tuple[int, ...], threads: tuple[int, ...]) -> tuple[int, ...]: ...
-def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> int | tuple[int, ...]:
-    """Give the least number of blocks that has a thread for every element.
+def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> Any:
+    """Return the least number of blocks that has a thread for every element.
 
     Parameters
     ----------
@@ -108,12 +104,12 @@ def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> int 
 
 
 def all_whole(values: tuple[object, ...], least: int) -> bool:
-    """Tell whether all are whole numbers of some size; NumPy's count, too."""
+    """Return whether all are whole numbers of some size; NumPy's count, too."""
     return all(isinstance(value, Integral) and int(value) >= least for value in values)
 
 
 def is_jitted(value: object) -> bool:
-    """Tell whether ``@cuda.jit`` made this."""
+    """Return whether ``@cuda.jit`` made this."""
     return type(value).__name__ in ("CUDADispatcher", "FakeCUDAKernel")  # the second in the simulator
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from firstlight.kernels.drawing import stacked
 from firstlight.kernels.executor import LOAD, WARP
 from firstlight.kernels.tracing import ARRAY, KIND, LINE, OFFSET, SECTOR, THREAD, WORD, Trace, split
 from firstlight.widgets import COLOURS, SAID, Table, Widget, board, choice, controls, drawing, hatch, label, slider
@@ -150,20 +151,12 @@ class Lanes(Widget):
         request
             Which of their requests.
         """
-        import matplotlib.pyplot as plt
-
         shown = [self[name] for name in names] or self.accesses
         heights = [len(one.requests[request].pieces(LINE, one.width)) + 1.6 for one in shown]
-        fig, axes = plt.subplots(
-            len(shown),
-            figsize=(5.6, 0.4 + 0.19 * sum(heights)),
-            height_ratios=heights,
-            squeeze=False,
-            layout="constrained",
-        )
-        said = [draw(ax, one, request) for ax, one in zip(axes[:, 0], shown, strict=True)]
-        axes[-1, 0].set_xticks([0, 8, 16, 24, 32], [f"{WORD * at}" for at in (0, 8, 16, 24, 32)])
-        axes[-1, 0].set_xlabel("byte of the line")
+        fig, axes = stacked(heights, 0.4 + 0.19 * sum(heights))
+        said = [draw(ax, one, request) for ax, one in zip(axes, shown, strict=True)]
+        axes[-1].set_xticks([0, 8, 16, 24, 32], [f"{WORD * at}" for at in (0, 8, 16, 24, 32)])
+        axes[-1].set_xlabel("byte of the line")
         fig.set_label(
             "Lines of 128 bytes as rows of 32 numbers. Filled: a lane reads it; hatched: comes along. " + " ".join(said)
         )

@@ -227,11 +227,8 @@ class Parcel(pickle.Pickler):
         if is_jitted(value):
             return "function", *self._parts(value)
         if isinstance(value, ModuleType):
-            return (
-                ("module", value.__name__)
-                if _known_there(value.__name__)
-                else ("namespace", value.__name__, vars(value))
-            )
+            there = _known_there(value.__name__)
+            return ("module", value.__name__) if there else ("namespace", value.__name__, vars(value))
         if str(getattr(value, "__module__", "")).startswith("numba.cuda.simulator"):
             return "member", value.__name__
         return None

@@ -11,7 +11,7 @@ import numpy as np
 
 from firstlight.kernels.backend import python_function
 from firstlight.kernels.findings import element
-from firstlight.kernels.puzzles.rules import Amount, Launch, Rule
+from firstlight.kernels.puzzles.rules import Launch, Rule
 from firstlight.kernels.tracing import Trace, trace
 
 if TYPE_CHECKING:
@@ -129,7 +129,10 @@ class Puzzle:
             for rule in self.rules:
                 amount, most = rule.count(t), rule.most(launch)
                 if amount.value > most:
-                    return f"the result is right, but {self._where(launch)}, {_too_much(rule, amount, most)}"
+                    return (
+                        f"the result is right, but {self._where(launch)}, there are {amount.value:.3g} {rule.what}, "
+                        f"where {most:.3g} would do ({amount.where})"
+                    )
         return None
 
     def _run(self, kernel: object, launch: Launch) -> tuple[Trace, str | None]:
@@ -186,10 +189,6 @@ def _differences(names: list[str], before: list[Any], after: Any, wanted: list[A
                 yield f"{which} should stay {want[index]:.6g}, and is now {got[index]:.6g}"
             else:
                 yield f"{which} should be {want[index]:.6g}, and is {got[index]:.6g}"
-
-
-def _too_much(rule: Rule, amount: Amount, most: float) -> str:
-    return f"there are {amount.value:.3g} {rule.what}, where {most:.3g} would do ({amount.where})"
 
 
 def _said(error: Exception) -> str:

@@ -60,15 +60,6 @@ def test_modules_of_kernels_and_imaging_are_found_through_others(source: str, ex
     assert [*imported_modules(source)] == [f"firstlight.{name}" for name in expected]
 
 
-def test_only_what_changed_gets_another_digest(package: Path) -> None:
-    source = "from firstlight.kernels import cuda\n"
-    before = imported_modules(source)
-    (package / "kernels" / "driver.py").write_text("count = 2\n", encoding="utf-8")
-    after = imported_modules(source)
-    assert before["firstlight.kernels.cuda"] == after["firstlight.kernels.cuda"]
-    assert before["firstlight.kernels.driver"] != after["firstlight.kernels.driver"]
-
-
 @pytest.mark.usefixtures("package")
 def test_a_class_is_not_its_module_where_file_names_have_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
     original = imports.module_file
@@ -108,7 +99,6 @@ async def g():
     [
         MODULE.replace("Words", "Other words"),
         MODULE.replace("More.\n", "More.\n\nAnd more.\n"),
-        MODULE.replace("    # why\n", ""),
         MODULE.replace("\n", "\r\n"),
         MODULE.replace("return x", "return x  "),
     ],
@@ -124,7 +114,6 @@ def test_docstrings_comments_and_white_space_do_not_count(same: str) -> None:
         MODULE.replace("return x", "return -x"),
         MODULE.replace("# kept", "# changed"),
         MODULE.replace('    "no docstring"', '    "still none"'),
-        MODULE.replace("Empty", "Void"),
         MODULE.replace("    return x", "        return x").replace("    # why", "    if x:"),
     ],
 )

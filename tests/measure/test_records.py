@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
-from pyperf import BenchmarkSuite
 from samples import RECORDS, ROOT, SOURCE, full_timing, record_of, timing
 
 from firstlight.cli import main
@@ -37,31 +37,20 @@ NOW = datetime(2026, 11, 21, tzinfo=UTC)
 # -- What is written is what is read -----------------------------------------------------------------------------------
 
 
-def test_round_trip() -> None:
+def test_round_trip_with_four_digits_of_what_was_measured_and_all_of_sizes() -> None:
+    exact = timing(values=(0.123456789, 1.23456e-7), n=np.int64(20_000_001), cores=1.23456, of_roof=0.0)
+    (row,) = from_json(to_json(record_of(exact))).timings.values()
+    assert (row.values, row.n, row.cores, row.of_roof) == ((0.1235, 1.235e-7), 20_000_001, 1.235, 0.0)
     record = record_of(full_timing(), timing("<script>alert('1')</script> | ×", n=None, device="mps", verdict="noisy"))
     back = from_json(to_json(record))
     assert (back.facts, back.timings, back.outputs) == (record.facts, record.timings, record.outputs)
     assert (back.machine, back.example) == ("nvidia-h200", "1_setup/01_sums")
 
 
-def test_measured_numbers_keep_four_digits_and_sizes_keep_all() -> None:
-    exact = timing(values=(0.123456789, 1.23456e-7), first=9.99996, n=20_000_001, cores=1.23456, of_roof=0.0123456)
-    (back,) = from_json(to_json(record_of(exact))).timings.values()
-    assert back.values == (0.1235, 1.235e-7)
-    assert (back.first, back.n, back.cores, back.of_roof) == (10.0, 20_000_001, 1.235, 0.01235)
-
-
 @pytest.mark.parametrize("text", ["[  1.   2. ]\n[ 30.   4. ]", "[1,   2]", "a\r\nb\x1b[0m", "µ × 😀", "[", '"\\u2028'])
 def test_printed_text_is_kept_to_the_letter(text: str) -> None:
     record = replace(record_of(), outputs={"0123456789abcdef": text})
     assert from_json(to_json(record)).outputs == record.outputs
-
-
-def test_rows_without_a_time_that_could_be_true_are_left_out() -> None:
-    record = record_of(
-        timing("fast", verdict="impossible"), timing("kernel", values=(), verdict="simulated"), timing("honest")
-    )
-    assert [t.label for t in from_json(to_json(record)).timings.values()] == ["honest"]
 
 
 # -- Whole or not at all -----------------------------------------------------------------------------------------------
@@ -103,19 +92,13 @@ def test_a_write_that_fails_leaves_the_old_file_and_no_other(old, monkeypatch, s
         record_of(timing("two\nlines")),
         record_of(example="../../etc/passwd"),
         record_of(hostname="lucy"),
+        replace(record_of(), outputs={"0123456789abcdef": "×" * (MAX_BYTES // 2)}),  # two bytes each
     ],
 )
 def test_what_is_no_record_is_never_written(old: Path, wrong: records.Record) -> None:
     before = old.read_bytes()
-    with pytest.raises(InvalidRecord, match=re.escape(str(old))):
+    with pytest.raises(ValueError, match=rf"{re.escape(str(old))}|1_setup/01_sums .*60,000"):
         write(wrong, old)
-    assert unchanged(old, before)
-
-
-def test_a_record_that_is_too_large_is_never_written(old: Path) -> None:
-    before = old.read_bytes()
-    with pytest.raises(ValueError, match=r"1_setup/01_sums .*60,000"):
-        write(replace(record_of(), outputs={"0123456789abcdef": "×" * (MAX_BYTES // 2)}), old)  # two bytes each
     assert unchanged(old, before)
 
 
@@ -159,14 +142,8 @@ def test_other_files_are_refused(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "mine.json"
     path.write_bytes(data)
     assert_refused(path)
-
-
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
-    assert_refused(tmp_path)
+    assert_refused(tmp_path)  # a folder
     assert_refused(tmp_path / "missing.json")
-    loop = tmp_path / "loop.json"
-    loop.symlink_to(loop)
-    assert_refused(loop)
 
 
 @pytest.mark.parametrize(
@@ -193,12 +170,6 @@ def test_one_character_of_code_is_stale_and_prose_is_not() -> None:
     assert state(record, SOURCE.replace("More words", "Better words").replace("Sums\n", "Plus\n")) == "fresh"
     assert state(record, SOURCE.replace('print("added")', '# Say so:\n\nprint("added")  ')) == "fresh"
     assert state(record, SOURCE.replace("\n", "\r\n")) == "fresh"
-
-
-def test_another_meaning_of_a_timing_is_stale(monkeypatch: pytest.MonkeyPatch) -> None:
-    record = record_of()
-    monkeypatch.setattr(records, "HELPER_API", records.HELPER_API + 1)
-    assert state(record) == "stale"
 
 
 def test_an_experiment_that_is_missing_is_partial() -> None:
@@ -258,15 +229,6 @@ def test_record_is_valid_and_tells_nothing_of_its_host(path: Path) -> None:
     assert not re.search(rf"[\\/]{re.escape(getpass.getuser())}\b", text)
     # folders of the system, such as /etc/apt or /usr/lib, are the same on every machine
     assert not re.search(r"(?<![\w.])/(home|root|Users|usr/local|tmp|opt|work|mnt)/|[A-Z]:\\\\|GPU-[0-9a-f]{8}", text)
-
-
-def test_pyperf_reads_all_records() -> None:
-    for path in RECORDS:
-        if timings := read(path).timings:  # pyperf refuses a file without a single timing
-            suite = BenchmarkSuite.load(str(path))
-            medians = {bench.get_name(): bench.median() for bench in suite.get_benchmarks()}
-            assert medians == pytest.approx({name: timing.median for name, timing in timings.items()})
-            assert suite.get_metadata()["device_name"] == read(path).facts["device_name"]
 
 
 def test_pyperf_compares_two_machines(tmp_path: Path) -> None:

@@ -181,16 +181,6 @@ def test_an_example_runs_as_a_script_does(example) -> None:
     assert names["main"]
 
 
-def test_a_block_that_shows_a_bench_keeps_no_output(example) -> None:
-    source = (
-        "class Bench:\n    def show(self): print('a table')\n    plot = show\n\nbench = Bench()\nprint('made')\n"
-        "# %%\nprint('before')\nbench.show()\n# %%\nbench.plot()\n# %%\nbench.show()\nprint('after')\n"
-    )
-    done = run(example(source))
-    keys = block_keys(source)
-    assert done.outputs == {f"01:{keys[0]}": "made", f"04:{keys[3]}": "a table\nafter"}
-
-
 @pytest.mark.parametrize(
     ("code", "expected"),
     [

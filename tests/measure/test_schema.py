@@ -16,24 +16,13 @@ from firstlight.measure.schema import SCHEMA, problems
 
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 VALUES: list[Any] = [
-    None, True, False, 0, 0.0, -1, 1, 1.0, 2.5, 1e31, 10**400, -math.inf, math.nan,
-    "", " ", "1", "second", "cpu", "ok", "impossible", "x\n", "\nx", " x", "é x", "\x1b[2J", "\x7f", "\x9b",
-    "..", "../x", "a/../b", "a/b", "A/b", "a/b/c", "/a", "a/b\n", "-a", "a--b", "0123456789abcdef", "9.0",
-    "0123456789ABCDEF", "2026-11-21", "2026-13-21 08:39:22.000000", "2026-11-21 08:39:22.000000\n", "sums/",
-    [], {}, [1], [[1]], [[1, 0.5]], [[1.0, 0.5]], [[True, 0.5]], [[2, 0.5]], [[1, -0.5]], [[1, 0.5, 1]], [[1, 0.5]] * 2,
-    [0.1, 0], [0.1, "0.1"], [None], [{}], {"a": 1}, {"3:0123456789abcdef": ""}, {"0123456789abcdef\n": ""},
+    None, True, 0, -1, 1, 1.0, 2.5, 1e31, 10**400, -math.inf, math.nan, "", " ", "second", "cpu", "ok", "x\n", "é x",
+    "\x1b[2J", "\x9b", "../x", "a/b", "A/b", "a/b\n", "a--b", "0123456789abcdef", "9.0", "0123456789ABCDEF",
+    "2026-13-21 08:39:22.000000", "2026-11-21 08:39:22.000000\n", [], {}, [1], [[1, 0.5]], [[True, 0.5]], [[2, 0.5]],
+    [[1, -0.5]], [[1, 0.5, 1]], [[1, 0.5]] * 2, [0.1, "0.1"], [{}], {"a": 1}, {"0123456789abcdef\n": ""},
 ]  # fmt: skip
 GOOD = json.dumps(content())
-UNKNOWN = [
-    "note",
-    "unit ",
-    "lib_",
-    "lib_torch\n",
-    "lib_Torch",
-    "module_os",
-    "module_firstlight.a/b",
-    "0123456789abcdef",
-]
+UNKNOWN = ["note", "lib_", "lib_torch\n", "lib_Torch", "module_os", "module_firstlight.a/b", "0123456789abcdef"]
 
 
 def places(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:

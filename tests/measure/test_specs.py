@@ -31,13 +31,6 @@ def test_every_value_can_be_true_and_is_shown_without_losing_digits(name, what):
     assert math.isclose(float(number) * scale, value, rel_tol=5e-4)
 
 
-def test_bandwidth_of_memory_is_pins_times_clock():
-    for name, bits, gigabits in (("GTX 1080", 256, 10), ("GTX 1080 Ti", 352, 11), ("GTX 1650", 128, 8),
-                                 ("GTX 1650 GDDR6", 128, 12), ("GTX 1660 Ti", 192, 12),
-                                 ("RTX 4090", 384, 21)):  # fmt: skip
-        assert spec(name, "bandwidth") == bits * gigabits * 1e9 / 8
-
-
 def test_rates_of_formats_are_in_the_ratios_that_the_architectures_have():
     ratios = {"GTX 1080": 32, "RTX 4090": 64, "V100 SXM2": 2, "A100 40GB": 2, "H100 SXM": 2, "H200": 2, "MI300X": 2}
     for name, ratio in ratios.items():

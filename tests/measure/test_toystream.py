@@ -2,7 +2,6 @@
 
 import threading
 
-import numpy as np
 import pytest
 
 from firstlight.measure.toystream import ToyStream
@@ -36,15 +35,6 @@ def test_work_is_done_in_order() -> None:
         stream.launch(seen.append, number)
     stream.synchronize()
     assert seen == list(range(50))
-
-
-def test_a_result_that_is_not_there_yet_is_an_argument() -> None:
-    stream, (open_gate, work) = ToyStream(), gate()
-    later = stream.launch(np.add, stream.launch(work, 2.0), 3.0)
-    open_gate.set()
-    assert float(later) == 5.0
-    assert np.asarray(later) == 5.0
-    assert repr(later) == repr(np.float64(5.0))
 
 
 def test_a_full_queue_makes_the_host_wait() -> None:

@@ -126,12 +126,12 @@ def axes(count: int) -> str:
 
 
 def address(data: np.ndarray) -> int:
-    """Where an array's first element is."""
+    """Return where an array's first element is."""
     return int(data.__array_interface__["data"][0])
 
 
 def garbage(dtype: np.dtype) -> Any:
-    """What a thread finds outside of an array: nothing that could be mistaken for a result."""
+    """Return what a thread finds outside of an array: nothing that could be mistaken for a result."""
     if dtype.kind in "fc":
         return dtype.type(np.nan)
     return dtype.type(np.iinfo(dtype).max) if dtype.kind in "iu" else dtype.type(0)
@@ -336,7 +336,7 @@ class Executor:
         return released or bool(stuck)
 
     def _exchange(self, group: list[Thread]) -> None:
-        """Give each thread of a group what it asked of the others, and let it go on."""
+        """Hand each thread of a group what it asked of the others, and let it go on."""
         of_block = group[0].wait.mask is None
         values = {thread.rank if of_block else thread.rank % WARP: thread.wait.value for thread in group}
         for thread in group:

@@ -20,7 +20,7 @@ FULL = 0xFFFFFFFF
 
 
 def dims(place: Place) -> SimpleNamespace:
-    """Give three numbers the names x, y and z."""
+    """Return three numbers under the names x, y and z."""
     return SimpleNamespace(**dict(zip("xyz", place, strict=True)))
 
 

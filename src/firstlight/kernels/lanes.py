@@ -47,7 +47,7 @@ class Request:
     lanes: Mapping[int, int]
 
     def pieces(self, size: int, width: int) -> set[int]:
-        """The pieces of memory of some size, numbered from the array's beginning, in which elements of a width lie."""
+        """Return the pieces of memory of some size, by number from the array's beginning, in which the elements lie."""
         ends = (offset + end for offset in self.lanes.values() for end in (0, width - 1))
         return {end // size for end in ends}
 
@@ -95,7 +95,7 @@ class Access:
         return sum(len(each.pieces(SECTOR, self.width)) for each in self.requests) / len(self.requests)
 
     def row(self) -> tuple[str, ...]:
-        """The cells of a table, in the order of ``HEAD``."""
+        """Return the cells of a table, in the order of ``HEAD``."""
         counts = (f"{count:,}" for count in self.levels().values())
         return (self.name, f"{len(self.requests):,}", f"{self.sectors_each:.3g}", *counts)
 
@@ -128,7 +128,7 @@ class Lanes(Widget):
         self.accesses = [access for title, each in traces.items() for access in accesses(title, each)]
 
     def __getitem__(self, name: str) -> Access:
-        """The access with this name."""
+        """Return the access with this name."""
         for access in self.accesses:
             if access.name == name:
                 return access

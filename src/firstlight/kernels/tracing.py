@@ -292,7 +292,7 @@ class Trace:
         return unravel(rank, self.threads), unravel(block, self.blocks)
 
     def _in(self, *spaces: str, array: str | None = None) -> np.ndarray:
-        """Which notes are of arrays in some spaces, and of one name."""
+        """Return which notes are of arrays in some spaces, and of one name."""
         known = [each.space in spaces and array in (None, each.name) for each in self.arrays]
         chosen: np.ndarray = np.array(known or [False])[self.notes[:, ARRAY]]
         return chosen
@@ -304,7 +304,7 @@ class Trace:
         return number
 
     def _requests(self, rows: np.ndarray, lanes_at_once: np.ndarray | int = WARP) -> np.ndarray:
-        """Tell which accesses one warp makes with one instruction: those of one site, each lane's n-th there."""
+        """Return which accesses one warp makes with one instruction: those of one site, each lane's n-th there."""
         lane = rows[:, THREAD] % prod(self.threads) % WARP
         return np.column_stack([self._warp(rows[:, THREAD]), rows[:, SITE], rows[:, TURN], lane // lanes_at_once])
 

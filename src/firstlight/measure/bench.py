@@ -81,7 +81,7 @@ class Bench(widgets.Widget):
         return timing
 
     def __getitem__(self, label: str) -> Timing:
-        """The timing with this label; the name in full where several share it."""
+        """Return the timing with this label; the name in full where several share it."""
         found = [t for t in self.timings if label in (t.label, name_of(t.label, t.device, t.n))]
         if len(found) != 1:
             names = ", ".join(repr(name_of(t.label, t.device, t.n)) for t in (found or self.timings)) or "none yet"
@@ -89,7 +89,7 @@ class Bench(widgets.Widget):
         return found[0]
 
     def table(self) -> Table:
-        """The rows as a table, with the machine in its caption, and what all rows share."""
+        """Return the rows as a table, with the machine in its caption, and what all rows share."""
         rows = tuple(map(row, self.timings))
         devices = list(dict.fromkeys(timing.device for timing in self.timings))
         sizes = {timing.n for timing in self.timings}
@@ -126,12 +126,12 @@ def record_instead() -> NoReturn:
 
 
 def name_of(label: str, device: str, n: int | None) -> str:
-    """The name of a row within its experiment."""
+    """Return the name of a row within its experiment."""
     return "/".join([label, device, *([f"n={n}"] if n else [])])
 
 
 def card_of(device: str) -> Card:
-    """The card of a device, also of one that only Numba reaches, because this PyTorch has no GPU code."""
+    """Return the card of a device, also of one that only Numba reaches, because this PyTorch has no GPU code."""
     try:
         return card(device)
     except ValueError:
@@ -139,7 +139,7 @@ def card_of(device: str) -> Card:
 
 
 def roof_for(timing: Timing) -> Roof | None:
-    """The roof to hold a timing against; none if it has no rate, or if the device has no room or no PyTorch for it."""
+    """Return the roof to hold a timing against; none without a rate, or where there is no room or no PyTorch for it."""
     if timing.byte_rate is None and timing.flop_rate is None:
         return None
     try:
@@ -149,7 +149,7 @@ def roof_for(timing: Timing) -> Roof | None:
 
 
 def row(timing: Timing) -> tuple[str, ...]:
-    """The cells of one timing, in the order of ``HEAD``."""
+    """Return the cells of one timing, in the order of ``HEAD``."""
     name = (timing.label, f"{timing.n:,}" if timing.n else NONE, timing.device)
     if timing.verdict in ("simulated", "impossible"):
         return (*name, *[NONE] * (len(HEAD) - 4), timing.verdict)  # such a number is flagged, never printed
@@ -168,5 +168,5 @@ def row(timing: Timing) -> tuple[str, ...]:
 
 
 def describe(of: Card) -> str:
-    """A device in a few words; a CPU says its cores."""
+    """Return a device in a few words; a CPU says its cores."""
     return f"{of.name}, {of.cores} cores" if of.kind == "cpu" else of.name

@@ -42,7 +42,7 @@ def labels_of(shown: Series) -> list[str]:
 
 
 def floor_of(timing: Timing, others: Sequence[Timing]) -> float | None:
-    """The least seconds for the timing's bytes and operations at the best rate that its machine reached.
+    """Return the least seconds for the timing's bytes and operations at the best rate that its machine reached.
 
     That is the roof's, or that of a row which exceeded the roof.
     """
@@ -110,7 +110,7 @@ def scale_time(ax: Axes, axis: str, medians: list[float]) -> None:
 
 
 def in_words(shown: Series, title: str) -> str:
-    """The figure as a sentence, for those who do not see it."""
+    """Return the figure as a sentence, for those who do not see it."""
     said = [
         f"{t.label}{f' with n = {t.n:,}' if t.n else ''} on {machine} {quantity(t.median, 's')}"
         for machine, timings in shown.items()

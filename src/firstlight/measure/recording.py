@@ -53,14 +53,14 @@ def record_example(script: Path) -> Record:
 
 
 def example_of(script: Path) -> str:
-    """The name of an example, as chapter and name; the name of another folder stays untold: it may be a user's."""
+    """Return the name of an example, as chapter and name; another folder stays untold: it may be a user's."""
     chapter = script.resolve().parent.name
     name = re.sub("[^0-9a-z_]+", "_", script.stem.lower())
     return f"{chapter if re.fullmatch('[0-9]+_[0-9a-z_]+', chapter) else 'elsewhere'}/{name}"
 
 
 def scripts_named(names: Sequence[str], examples: Path = Path("examples")) -> list[Path]:
-    """The scripts that are meant: files, or beginnings of names under examples/; all of them if none is named."""
+    """Return the scripts that are meant: files, or beginnings of names under examples/; all if none is named."""
     known = sorted(examples.glob("*/[0-9][0-9]_*.py"))
     found = []
     for name in names or [""]:

@@ -70,7 +70,7 @@ class Record:
 
 
 def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]:
-    """What a record says of the code, the machine and the day; never a host, a user, a path or a serial number."""
+    """Return what a record says of the code, the machine and the day; never a host, user, path or serial number."""
     described = {
         "device_kind": best.kind,
         "device_name": best.name,
@@ -97,7 +97,7 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
 
 @cache
 def code_digest(source: str) -> str:
-    """The digest of all code of an example: prose and comments may change without it."""
+    """Return the digest of all code of an example: prose and comments may change without it."""
     keys = block_keys(source)
     return keys[-1] if keys else digest("")
 
@@ -120,7 +120,7 @@ def to_json(record: Record) -> str:
 
 
 def rounded(value: float) -> float:
-    """A number with four significant digits."""
+    """Return a number with four significant digits."""
     return float(f"{value:.4g}")
 
 
@@ -194,7 +194,7 @@ def read(path: Path) -> Record:
 
 
 def find(root: Path, example: str = "*/*") -> list[Path]:
-    """The files of all machines' records of an example, or of all examples.
+    """Return the files of all machines' records of an example, or of all examples.
 
     Examples
     --------
@@ -213,7 +213,7 @@ def find(root: Path, example: str = "*/*") -> list[Path]:
 
 
 def judge_record(record: Record, source: str | None, today: datetime | None = None) -> tuple[str, list[str]]:
-    """The state of a record beside its example's source of today, and the reasons.
+    """Return the state of a record beside its example's source of today, and the reasons.
 
     Returns
     -------
@@ -242,13 +242,13 @@ def judge_record(record: Record, source: str | None, today: datetime | None = No
 
 @cache
 def benches(source: str) -> frozenset[str]:
-    """The names of the experiments in an example's code."""
+    """Return the names of the experiments in an example's code."""
     code = "\n".join(line for block in split(source) if block.kind == "code" for line in lines_that_run(block.text))
     return frozenset(re.findall(r"""\bBench\(\s*["']([a-z0-9-]+)["']""", code))
 
 
 def drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
-    """What has changed around the code since a record was taken."""
+    """Yield what has changed around the code since a record was taken."""
     modules = imported_modules(source)
     for name in sorted(modules):
         if record.facts.get(f"module_{name}") != modules[name]:
@@ -263,12 +263,12 @@ def drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
 
 @cache
 def installed() -> dict[str, str]:
-    """The versions of the libraries that the site is built with."""
+    """Return the versions of the libraries that the site is built with."""
     return dict(card("cpu").libraries)
 
 
 def minor(version: str) -> str:
-    """The first two numbers of a version."""
+    """Return the first two numbers of a version."""
     return ".".join(version.split("+")[0].split(".")[:2])
 
 
@@ -287,7 +287,7 @@ def check(root: Path, strict: bool = False) -> int:
 
 
 def judged_file(path: Path, examples: Path) -> tuple[Record | None, str, list[str]]:
-    """The record in a file, its state and the reasons; a file that is none is ``invalid``."""
+    """Return the record in a file, its state and the reasons; a file that is none is ``invalid``."""
     try:
         record = read(path)
         if [record.machine, *record.example.split("/")] != list(path.with_suffix("").parts[-3:]):

@@ -15,7 +15,7 @@ VERDICTS = SCHEMA["$defs"]["row"]["properties"]["metadata"]["properties"]["verdi
 
 
 def problems(content: Any) -> Iterator[str]:
-    """Everything in which a file differs from a record, in words."""
+    """Yield everything in which a file differs from a record, in words."""
     if not isinstance(content, dict) or content.get("version") != "1.0":
         yield 'not a record: "version" must be "1.0", pyperf\'s format'
         return
@@ -30,7 +30,7 @@ def problems(content: Any) -> Iterator[str]:
 
 
 def differences(place: str, value: Any, form: dict[str, Any]) -> Iterator[str]:
-    """Everything in which a value is not of the form that a part of the schema gives it."""
+    """Yield everything in which a value is not of the form that a part of the schema gives it."""
     form = SCHEMA["$defs"][form["$ref"].rpartition("/")[2]] if "$ref" in form else form
     match form.get("type"):
         case "object" if isinstance(value, dict):

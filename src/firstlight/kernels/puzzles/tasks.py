@@ -373,11 +373,5 @@ GRIDDING = Puzzle(
     i = cuda.grid(1)""",
 )
 
-#: The puzzles by their names, in the order of the page.
-#:
-#: :meta hide-value:
-PUZZLES: dict[str, Puzzle] = {
-    puzzle.name: puzzle
-    for puzzle in (MAP, GUARD, ZIP, IMAGE, BROADCAST, STRIDE, NEIGHBOURS, TRANSPOSE, TILE, BLOCK_SUM, DOT, HISTOGRAM,
-                   SCAN, MATMUL, WARP_SUM, GRIDDING)
-}  # fmt: skip
+ALONE = (MAP, GUARD, ZIP, IMAGE, BROADCAST, STRIDE, NEIGHBOURS)
+TOGETHER = (TRANSPOSE, TILE, BLOCK_SUM, DOT, HISTOGRAM, SCAN, MATMUL, WARP_SUM, GRIDDING)

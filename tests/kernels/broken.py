@@ -29,22 +29,10 @@ def no_guard(x, out):
 
 
 @cuda.jit
-def left_neighbour_wraps(x, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        out[i] = x[i] - x[i - 1]  # here
-
-
-@cuda.jit
 def axes_swapped(image, out):
     x, y = cuda.grid(2)
     if y < image.shape[0] and x < image.shape[1]:
         out[x, y] = image[y, x]  # here
-
-
-@cuda.jit
-def atomic_outside(x, out):
-    cuda.atomic.add(out, int32(x[cuda.grid(1)]) + out.size, 1)  # here
 
 
 # -- Races -------------------------------------------------------------------------------------------------------------
@@ -219,9 +207,7 @@ def barrier_for_all_after_a_guard(x, out):
 # Kernel, blocks, threads, arguments, and in which list it must be found.
 BROKEN = [
     (no_guard, 2, 32, (ones(63), zeros(63)), "out_of_bounds"),
-    (left_neighbour_wraps, 1, 32, (ones(31), zeros(31)), "out_of_bounds"),
     (axes_swapped, (2, 2), (4, 4), (ones(5, 7), zeros(5, 7)), "out_of_bounds"),
-    (atomic_outside, 1, 8, (ones(8), zeros(8)), "out_of_bounds"),
     (sum_without_atomic, 2, 32, (ones(37), zeros(1)), "races"),
     (missing_barrier, 1, 64, (ones(64), zeros(64)), "races"),
     (barrier_outside_the_loop, 1, 64, (ones(64), zeros(1)), "races"),

@@ -35,12 +35,6 @@ def unasked():
     ptx.answered.cache_clear()
 
 
-def test_the_same_question_is_asked_once(monkeypatch):
-    first = ptx.compile(matvec, MATVEC)
-    monkeypatch.setattr(ptx, "running", None)
-    assert ptx.compile(matvec, MATVEC) == first
-
-
 @posix
 @pytest.mark.slow
 @pytest.mark.usefixtures("unasked")
@@ -119,12 +113,6 @@ def start_with(monkeypatch, folder, code):
 
 
 NO_NUMBA_CUDA = "import sys; sys.modules['numba.cuda'] = None"
-NO_TOOLKIT = """
-import cuda.pathfinder as finder
-def absent(name):
-    raise finder.DynamicLibNotFoundError(f"Failure finding {name}")
-finder.load_nvidia_dynamic_lib = absent
-"""
 NO_PTXAS = """
 import shutil, cuda.pathfinder as finder
 finder.find_nvidia_binary_utility = shutil.which = lambda *a, **k: None
@@ -138,16 +126,6 @@ def test_without_cudas_packages_it_says_what_to_install(monkeypatch, tmp_path, p
     monkeypatch.setattr(sys, "platform", platform)
     with pytest.raises(NoCompilerError, match=named):
         ptx.compile(matvec, MATVEC)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("anew")
-def test_what_was_installed_meanwhile_is_found(monkeypatch, tmp_path):
-    start_with(monkeypatch, tmp_path, NO_TOOLKIT)
-    with pytest.raises(NoCompilerError):
-        ptx.compile(matvec, MATVEC)
-    monkeypatch.undo()
-    assert ptx.compile(matvec, MATVEC).text  # as after an installation, in the same session
 
 
 @pytest.mark.slow

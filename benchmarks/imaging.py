@@ -42,7 +42,7 @@ from firstlight.imaging.objective import Objective
 from firstlight.imaging.optimizers import Adam
 from firstlight.imaging.precomposed import GriddedNet
 from firstlight.imaging.step import Step
-from firstlight.measure.tables import Table
+from firstlight.widgets import Table
 
 PEERS = Path("build/peers")
 PEER = "MPoL==0.3.1"

@@ -31,7 +31,7 @@ import torch
 from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
 from firstlight.imaging.losses import TV_image, entropy, sparsity
 from firstlight.imaging.needs import Plan, plan
-from firstlight.measure.tables import Table
+from firstlight.widgets import Table
 
 FIELD = 5.4  # arcsec
 NOISE = 0.03  # Jy

@@ -21,7 +21,7 @@ from sphinx.builders.html import StandaloneHTMLBuilder
 from sphinx.util import logging
 
 from firstlight.devices import card
-from firstlight.measure.tables import NONE, Table
+from firstlight.widgets import NONE, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

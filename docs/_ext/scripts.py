@@ -13,7 +13,8 @@ SCRIPTS = {"fl-possible": "possible.js", "fl-replay": "possible.js", "fl-lanes":
 def load_scripts(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
     """Load what the classes on a page ask for."""
     body = context.get("body", "")
-    for script in {script: None for name, script in SCRIPTS.items() if f'class="{name}"' in body}:
+    scripts = dict.fromkeys(script for name, script in SCRIPTS.items() if f'class="{name}"' in body)
+    for script in ("chart.js", *scripts) if scripts else ():
         app.add_js_file(script, loading_method="defer")
 
 

@@ -11,9 +11,8 @@ from docutils import nodes
 from sphinx.environment.collectors import EnvironmentCollector
 from sphinx.util import logging
 
-from firstlight.measure.checks import judged_file
 from firstlight.measure.imports import imported_modules, module_file
-from firstlight.measure.records import Record, find
+from firstlight.measure.records import Record, find, judged_file
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -59,9 +59,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("what", choices=["check"])
     command.add_argument("--strict", action="store_true", help="fail on stale records, too")
     command.add_argument("--root", type=Path, default=Path(), help="the folder that holds records/ and examples/")
-    command = add(compare)
-    command.add_argument("one", type=Path, help="a record")
-    command.add_argument("other", type=Path, help="another record of the same example")
 
     arguments = parser.parse_args(argv)
     try:
@@ -175,15 +172,6 @@ def record(arguments: argparse.Namespace) -> int:
 
 def records(arguments: argparse.Namespace) -> int:
     """Check that every record still belongs to the code beside it."""
-    from firstlight.measure.checks import check
+    from firstlight.measure.records import check
 
     return check(arguments.root, strict=arguments.strict)
-
-
-def compare(arguments: argparse.Namespace) -> int:
-    """Put two machines side by side."""
-    from firstlight.measure.checks import comparison
-    from firstlight.measure.records import read
-
-    print(comparison(read(arguments.one), read(arguments.other)).text())
-    return 0

@@ -47,7 +47,7 @@ def test_nothing_changed_nothing_is_run(project) -> None:
 
 
 def test_a_module_that_is_used_runs_its_example_and_no_other(project) -> None:
-    change(project, "kernels/cuda.py", "MAX_THREADS = 1024", "MAX_THREADS = 1023")
+    change(project, "kernels/backend.py", "MAX_THREADS = 1024", "MAX_THREADS = 1023")
     assert forgotten(project) == ["02_kernel"]
 
 
@@ -63,7 +63,7 @@ def test_a_module_that_is_not_used_runs_nothing(project, module: str) -> None:
 
 
 def test_prose_runs_nothing(project) -> None:
-    change(project, "kernels/cuda.py", "Nothing else in the project imports", "Nobody imports")
+    change(project, "kernels/backend.py", "Nothing else in the project imports", "Nobody imports")
     assert forgotten(project) == []
 
 

@@ -29,35 +29,10 @@ def no_guard(x, out):
 
 
 @cuda.jit
-def guard_off_by_one(x, out):
-    i = cuda.grid(1)
-    if i <= out.size:
-        out[i] = 1  # here
-
-
-@cuda.jit
-def left_neighbour_wraps(x, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        out[i] = x[i] - x[i - 1]  # here
-
-
-@cuda.jit
 def axes_swapped(image, out):
     x, y = cuda.grid(2)
     if y < image.shape[0] and x < image.shape[1]:
         out[x, y] = image[y, x]  # here
-
-
-@cuda.jit
-def shared_too_small(x, out):
-    s = cuda.shared.array(31, float32)
-    s[cuda.threadIdx.x] = x[cuda.grid(1)]  # here
-
-
-@cuda.jit
-def atomic_outside(x, out):
-    cuda.atomic.add(out, int32(x[cuda.grid(1)]) + out.size, 1)  # here
 
 
 # -- Races -------------------------------------------------------------------------------------------------------------
@@ -94,25 +69,6 @@ def barrier_outside_the_loop(x, out):
 
 
 @cuda.jit
-def next_tile_too_early(x, out):
-    s = cuda.shared.array(32, float32)
-    t = cuda.threadIdx.x
-    total = float32(0)
-    for tile in range(2):
-        s[t] = x[32 * tile + t]
-        cuda.syncthreads()
-        total += s[31 - t]  # here
-    out[t] = total
-
-
-@cuda.jit
-def in_place_shift(x, out):
-    i = cuda.grid(1)
-    if i + 1 < x.size:
-        x[i] = x[i + 1]  # here
-
-
-@cuda.jit
 def blocks_wait_for_nobody(x, out):
     if cuda.grid(1) == 0:
         out[0] = 7
@@ -128,17 +84,6 @@ def atomic_and_plain(x, out):
         cuda.atomic.add(out, 0, x[i])
     else:
         out[0] = 0  # here
-
-
-@cuda.jit
-def all_write_one(x, out):
-    out[0] = cuda.threadIdx.x  # here
-
-
-@cuda.jit
-def row_of_a_view(image, out):
-    row = image[0]
-    row[cuda.threadIdx.x // 2] = 1  # here
 
 
 # -- Barriers ----------------------------------------------------------------------------------------------------------
@@ -160,12 +105,6 @@ def return_before_the_barrier(x, out):
 
 
 @cuda.jit
-def barrier_a_turn_more(x, out):
-    for _ in range(1 + cuda.threadIdx.x // 32):
-        cuda.syncthreads()  # here
-
-
-@cuda.jit
 def shuffle_without_all_lanes(x, out):
     lane = cuda.laneid
     if lane < 20:
@@ -179,12 +118,6 @@ def shuffle_without_all_lanes(x, out):
 def guarded(x, out):
     i = cuda.grid(1)
     if i < out.size:
-        out[i] = 2 * x[i]
-
-
-@cuda.jit
-def grid_stride(x, out):
-    for i in range(cuda.grid(1), out.size, cuda.gridsize(1)):
         out[i] = 2 * x[i]
 
 
@@ -249,13 +182,6 @@ def turned(image, out):
 
 
 @cuda.jit
-def volume(cube, out):
-    x, y, z = cuda.grid(3)
-    if z < cube.shape[0] and y < cube.shape[1] and x < cube.shape[2]:
-        out[z, y, x] = cube[z, y, x] + 1
-
-
-@cuda.jit
 def histogram(x, out):
     bins = cuda.shared.array(4, int32)
     t = cuda.threadIdx.x
@@ -271,21 +197,6 @@ def histogram(x, out):
 
 
 @cuda.jit
-def private(x, out):
-    mine = cuda.local.array(3, float32)
-    for k in range(3):
-        mine[k] = k + x[cuda.grid(1)]
-    out[cuda.grid(1)] = mine[0] + mine[2]
-
-
-@cuda.jit
-def last_element_on_purpose(x, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        out[i] = x[x.size - 1 - i]
-
-
-@cuda.jit
 def barrier_for_all_after_a_guard(x, out):
     i = cuda.grid(1)
     inside = cuda.syncthreads_count(i < x.size)
@@ -296,37 +207,24 @@ def barrier_for_all_after_a_guard(x, out):
 # Kernel, blocks, threads, arguments, and in which list it must be found.
 BROKEN = [
     (no_guard, 2, 32, (ones(63), zeros(63)), "out_of_bounds"),
-    (guard_off_by_one, 2, 32, (ones(63), zeros(63)), "out_of_bounds"),
-    (left_neighbour_wraps, 1, 32, (ones(31), zeros(31)), "out_of_bounds"),
     (axes_swapped, (2, 2), (4, 4), (ones(5, 7), zeros(5, 7)), "out_of_bounds"),
-    (shared_too_small, 1, 32, (ones(32), zeros(32)), "out_of_bounds"),
-    (atomic_outside, 1, 8, (ones(8), zeros(8)), "out_of_bounds"),
     (sum_without_atomic, 2, 32, (ones(37), zeros(1)), "races"),
     (missing_barrier, 1, 64, (ones(64), zeros(64)), "races"),
     (barrier_outside_the_loop, 1, 64, (ones(64), zeros(1)), "races"),
-    (next_tile_too_early, 1, 32, (ones(64), zeros(32)), "races"),
-    (in_place_shift, 2, 32, (ones(64), zeros(1)), "races"),
     (blocks_wait_for_nobody, 3, 32, (ones(1), zeros(9)), "races"),
     (atomic_and_plain, 1, 32, (ones(32), zeros(1)), "races"),
-    (all_write_one, 1, 2, (ones(1), zeros(1)), "races"),
-    (row_of_a_view, 1, 8, (ones(3, 5), zeros(1)), "races"),
     (barrier_in_a_branch, 2, 32, (ones(1), zeros(1)), "divergent_barriers"),
     (return_before_the_barrier, 2, 32, (ones(37), zeros(37)), "divergent_barriers"),
-    (barrier_a_turn_more, 1, 64, (ones(1), zeros(1)), "divergent_barriers"),
     (shuffle_without_all_lanes, 1, 32, (ones(32), zeros(32)), "divergent_barriers"),
 ]
 x = np.arange(101, dtype=F)
 RIGHT = [
     (guarded, 4, 32, (x, zeros(101)), 2 * x),
-    (grid_stride, 2, 16, (x, zeros(101)), 2 * x),
     (tree, 2, 64, (x, zeros(1)), [x.sum()]),
     (by_shuffles, 4, 32, (x, zeros(1)), [x.sum()]),
     (within_a_warp, 1, 64, (x, zeros(64)), np.arange(64) ^ 1),
     (with_a_device_function, 4, 32, (x, zeros(101)), x**2),
     (turned, (2, 2), (8, 8), (x[:99].reshape(9, 11), zeros(11, 9)), x[:99].reshape(9, 11).T),
-    (volume, (2, 2, 2), (2, 2, 2), (x[:27].reshape(3, 3, 3), zeros(3, 3, 3)), x[:27].reshape(3, 3, 3) + 1),
     (histogram, 4, 32, (x, np.zeros(4, np.int32)), [26, 25, 25, 25]),
-    (private, 1, 32, (x, zeros(32)), 2 * x[:32] + 2),
-    (last_element_on_purpose, 4, 32, (x, zeros(101)), x[::-1]),
     (barrier_for_all_after_a_guard, 2, 64, (x, zeros(101)), [64] * 64 + [37] * 37),
 ]

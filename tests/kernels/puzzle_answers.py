@@ -1,4 +1,4 @@
-"""Right answers to the puzzles, at least two each, and the edits that make them wrong."""
+"""Right answers to the puzzles, beside those of their page, and the edits that make them wrong."""
 
 import inspect
 import linecache
@@ -81,14 +81,6 @@ def rotate(re, im, c, s):
         im[i] = s * a + c * b
 
 
-@answer("zip")
-def rotate_stride(re, im, c, s):
-    for i in range(cuda.grid(1), re.size, cuda.gridsize(1)):
-        z = (c + 1j * s) * (re[i] + 1j * im[i])
-        re[i] = z.real
-        im[i] = z.imag
-
-
 @answer("image")
 def positive(image, out):
     x, y = cuda.grid(2)
@@ -111,14 +103,6 @@ def distance(u, v, out):
     if y < v.size and x < u.size:
         a, b = u[x], v[y]
         out[y, x] = a * a + b * b
-
-
-@answer("broadcast")
-def distance_row(u, v, out):
-    x, y = cuda.grid(2)
-    if y < out.shape[0] and x < out.shape[1]:
-        row = out[y]
-        row[x] = u[x] ** 2 + v[y] ** 2
 
 
 @answer("stride")
@@ -167,20 +151,6 @@ def transpose(x, out):
             out[top + r, column] = tile[tx, r]
 
 
-@answer("transpose")
-def transpose_swizzled(x, out):
-    tile = cuda.shared.array((32, 32), float32)
-    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-    x0, y0 = cuda.blockIdx.x * 32, cuda.blockIdx.y * 32
-    for r in range(ty, 32, 8):
-        if y0 + r < x.shape[0] and x0 + tx < x.shape[1]:
-            tile[r, tx ^ r] = x[y0 + r, x0 + tx]
-    cuda.syncthreads()
-    for r in range(ty, 32, 8):
-        if x0 + r < x.shape[1] and y0 + tx < x.shape[0]:
-            out[x0 + r, y0 + tx] = tile[tx, r ^ tx]
-
-
 @answer("tile")
 def smooth_tile(x, out):
     tile = cuda.shared.array(34, float32)
@@ -225,25 +195,6 @@ def block_sum(x, out):
         out[cuda.blockIdx.x] = part[0]
 
 
-@answer("block sum")
-def block_sum_neighbours(x, out):
-    part = cuda.shared.array(64, float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x
-    mine = float32(0)
-    if i < x.size:
-        mine = x[i]
-    part[t] = mine
-    step = 1
-    while step < 64:
-        cuda.syncthreads()
-        if t % (2 * step) == 0:
-            mine += part[t + step]
-            part[t] = mine
-        step *= 2
-    if t == 0:
-        out[cuda.blockIdx.x] = mine
-
-
 @answer("dot")
 def dot(x, y, out):
     part = cuda.shared.array(64, float32)
@@ -286,20 +237,6 @@ def histogram(x, counts):
         cuda.atomic.add(counts, t, mine[t])
 
 
-@answer("histogram")
-def histogram_if_any(x, counts):
-    mine = cuda.shared.array(16, int32)
-    t = cuda.threadIdx.x
-    for bin_ in range(t, 16, cuda.blockDim.x):
-        mine[bin_] = 0
-    cuda.syncthreads()
-    for i in range(cuda.grid(1), x.size, cuda.gridsize(1)):
-        cuda.atomic.add(mine, x[i], 1)
-    cuda.syncthreads()
-    if t < 16 and mine[t]:
-        cuda.atomic.add(counts, t, mine[t])
-
-
 @answer("scan")
 def scan(x, out):
     part = cuda.shared.array(64, float32)
@@ -314,22 +251,6 @@ def scan(x, out):
         step *= 2
     if i < x.size:
         out[i] = part[t]
-
-
-@answer("scan")
-def scan_two_buffers(x, out):
-    part = cuda.shared.array((2, 64), float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x
-    value = x[i] if i < x.size else float32(0)
-    now, step = 0, 1
-    while step < 64:
-        part[now, t] = value
-        cuda.syncthreads()
-        if t >= step:
-            value += part[now, t - step]
-        now, step = 1 - now, step * 2
-    if i < x.size:
-        out[i] = value
 
 
 @answer("matmul")
@@ -381,20 +302,6 @@ def warp_sum(x, out):
         out[i // 32] = value
 
 
-@answer("warp sum")
-def warp_sum_butterfly(x, out):
-    i = cuda.grid(1)
-    value = float32(0)
-    if i < x.size:
-        value = x[i]
-    by = 1
-    while by < 32:
-        value += cuda.shfl_xor_sync(0xFFFFFFFF, value, by)
-        by *= 2
-    if i % 32 == 5:
-        out[i // 32] = value
-
-
 @answer("gridding")
 def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight):
     i = cuda.grid(1)
@@ -409,23 +316,3 @@ def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight):
             cuda.atomic.add(grid_re, (row, column), wre)
             cuda.atomic.add(grid_im, (row, column), sign * wim)
             cuda.atomic.add(grid_weight, (row, column), w)
-
-
-@answer("gridding")
-def grid_one_rounding(u, v, re, im, weight, grid_re, grid_im, grid_weight):
-    i = cuda.grid(1)
-    n = grid_re.shape[0]
-    if i < u.size:
-        x, y = round(u[i]), round(v[i])
-        w = weight[i]
-        r, m = w * re[i], w * im[i]
-        if 0 <= y + n // 2 < n and 0 <= x + n // 2 < n:
-            at = (y + n // 2, x + n // 2)
-            cuda.atomic.add(grid_re, at, r)
-            cuda.atomic.add(grid_im, at, m)
-            cuda.atomic.add(grid_weight, at, w)
-        if 0 <= n // 2 - y < n and 0 <= n // 2 - x < n:
-            at = (n // 2 - y, n // 2 - x)
-            cuda.atomic.add(grid_re, at, r)
-            cuda.atomic.sub(grid_im, at, m)
-            cuda.atomic.add(grid_weight, at, w)

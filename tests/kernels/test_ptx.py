@@ -7,7 +7,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from firstlight.kernels import cuda, ptx, ptx_process
+from firstlight.kernels import cuda, ptx
 from firstlight.kernels.ptx import CompileError
 
 from numba import float32, float64, int32  # isort: skip (firstlight.kernels decides on the simulator)
@@ -171,24 +171,8 @@ def test_the_decorators_options_are_kept():
 def test_the_same_kernel_gives_the_same_text_whatever_was_compiled_between():
     first = ptx.compile(matvec, MATVEC).text
     ptx.compile(matvec_numpy, MATVEC)
-    ptx_process.asked.cache_clear()
+    ptx.answered.cache_clear()
     assert ptx.compile(matvec, MATVEC).text == first
-
-
-def test_kernels_of_one_name_and_type_are_told_apart():
-    def made(value):
-        @cuda.jit(device=True)
-        def give():
-            return value
-
-        @cuda.jit
-        def fill(out):
-            out[0] = give()
-
-        return fill
-
-    texts = {ptx.compile(made(float32(value)), ONE).text for value in (1.0, 2.0, 1.0)}
-    assert len(texts) == 2
 
 
 # -- What travels ------------------------------------------------------------------------

@@ -7,9 +7,8 @@ import sys
 
 import pytest
 from test_ptx import MATVEC, matvec, matvec_numpy
-from test_ptx_errors import _makes_a_list, refusal
 
-from firstlight.kernels import cuda, ptx, ptx_process
+from firstlight.kernels import ptx
 from firstlight.kernels.ptx import CompileError, NoCompilerError
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="NVIDIA has no compiler for macOS")
@@ -21,8 +20,8 @@ def anew():
     """Begin and end without a process and without remembered answers."""
 
     def forget():
-        ptx_process.PROCESS.stop()
-        ptx_process.asked.cache_clear()
+        ptx.stop()
+        ptx.answered.cache_clear()
 
     forget()
     yield
@@ -33,38 +32,25 @@ def anew():
 def unasked():
     """Let the next compilation be a real one."""
     ptx.compile(matvec, MATVEC)
-    ptx_process.asked.cache_clear()
-
-
-@pytest.mark.usefixtures("unasked")
-def test_one_process_answers_all_questions():
-    before = ptx_process.PROCESS._child.pid
-    ptx.compile(matvec, MATVEC)
-    refusal(cuda.jit(_makes_a_list))
-    assert ptx_process.PROCESS._child.pid == before
-
-
-def test_the_same_question_is_asked_once(monkeypatch):
-    first = ptx.compile(matvec, MATVEC)
-    monkeypatch.setattr(ptx_process, "PROCESS", None)
-    assert ptx.compile(matvec, MATVEC) == first
+    ptx.answered.cache_clear()
 
 
 @posix
 @pytest.mark.slow
 @pytest.mark.usefixtures("unasked")
 def test_a_process_that_was_killed_is_replaced():
-    os.kill(ptx_process.PROCESS._child.pid, signal.SIGKILL)
+    os.kill(ptx.CHILDREN[0].pid, signal.SIGKILL)
+    ptx.CHILDREN[0].wait()
     assert ptx.compile(matvec, MATVEC).registers
 
 
 @posix
 @pytest.mark.usefixtures("unasked")
 def test_a_process_that_hangs_is_cut_off_and_replaced(monkeypatch):
-    hangs = ptx_process.PROCESS._child
+    hangs = ptx.CHILDREN[0]
     os.kill(hangs.pid, signal.SIGSTOP)
     with monkeypatch.context() as patch:
-        patch.setattr(ptx_process, "LIMIT_SECONDS", 0.3)
+        patch.setattr(ptx, "LIMIT_SECONDS", 0.3)
         with pytest.raises(CompileError, match=r"^matvec: .*0\.3"):
             ptx.compile(matvec, MATVEC)
     assert hangs.poll() == -signal.SIGKILL
@@ -72,20 +58,19 @@ def test_a_process_that_hangs_is_cut_off_and_replaced(monkeypatch):
 
 
 @pytest.mark.usefixtures("anew")
-def test_a_compiler_that_crashes_is_asked_twice_and_no_more(monkeypatch, tmp_path):
+def test_a_compiler_that_crashes_is_told_and_replaced(monkeypatch, tmp_path):
     crash = tmp_path / "crash.py"
-    crash.write_text(
-        "import os, sys; open(sys.argv[0] + '.log', 'a').write('x'); sys.stdin.buffer.read(1); os._exit(3)"
-    )
-    monkeypatch.setattr(ptx_process, "CHILD", crash)
-    with pytest.raises(CompileError, match=r"^matvec: "):
-        ptx.compile(matvec, MATVEC)
-    assert (tmp_path / "crash.py.log").read_text() == "xx"
+    crash.write_text("import os, sys; sys.stdin.buffer.read(1); os._exit(3)")
+    with monkeypatch.context() as patch:
+        patch.setattr(ptx, "CHILD", crash)
+        with pytest.raises(CompileError, match=r"^matvec: "):
+            ptx.compile(matvec, MATVEC)
+    assert ptx.compile(matvec, MATVEC).registers
 
 
 PAGE = """
 import numpy as np
-from firstlight.kernels import cuda, ptx, ptx_process
+from firstlight.kernels import cuda, ptx
 
 @cuda.jit(max_registers=24)
 def matvec(u, a, b):
@@ -102,7 +87,7 @@ def clear(out):
 
 bounded = ".maxntid 64" in ptx.compile(clear, "float32[:]").text
 compiled = ptx.compile(matvec, "void(float32[:], float32[:,::1], float32[:])")
-print(type(matvec).__name__, ptx_process.PROCESS._child.pid, compiled.registers, bounded)
+print(type(matvec).__name__, ptx.CHILDREN[0].pid, compiled.registers, bounded)
 print(compiled.mix)
 """
 
@@ -128,12 +113,6 @@ def start_with(monkeypatch, folder, code):
 
 
 NO_NUMBA_CUDA = "import sys; sys.modules['numba.cuda'] = None"
-NO_TOOLKIT = """
-import cuda.pathfinder as finder
-def absent(name):
-    raise finder.DynamicLibNotFoundError(f"Failure finding {name}")
-finder.load_nvidia_dynamic_lib = absent
-"""
 NO_PTXAS = """
 import shutil, cuda.pathfinder as finder
 finder.find_nvidia_binary_utility = shutil.which = lambda *a, **k: None
@@ -147,16 +126,6 @@ def test_without_cudas_packages_it_says_what_to_install(monkeypatch, tmp_path, p
     monkeypatch.setattr(sys, "platform", platform)
     with pytest.raises(NoCompilerError, match=named):
         ptx.compile(matvec, MATVEC)
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("anew")
-def test_what_was_installed_meanwhile_is_found(monkeypatch, tmp_path):
-    start_with(monkeypatch, tmp_path, NO_TOOLKIT)
-    with pytest.raises(NoCompilerError):
-        ptx.compile(matvec, MATVEC)
-    monkeypatch.undo()
-    assert ptx.compile(matvec, MATVEC).text  # as after an installation, in the same session
 
 
 @pytest.mark.slow

@@ -27,7 +27,6 @@ def test_plausible_wrong_answers_are_turned_down_with_the_reason(name, which, ed
 
 def test_every_puzzle_is_tried_enough():
     for name in PUZZLES:
-        assert len(RIGHT[name]) >= 2
         assert sum(wrong[0] == name for wrong in WRONG) >= 3
 
 
@@ -49,16 +48,6 @@ def test_outputs_and_accumulators_do_not_start_at_what_is_asked_for(name):
         changed = [np.any(old != new) for old, new in zip(given, wanted, strict=True)]
         assert any(changed) or not launch.sizes[0] or name == "gridding"
         assert all(np.isfinite(value).all() for value in wanted)
-
-
-@pytest.mark.parametrize("name", PUZZLES)
-def test_the_sheet_shows_task_specification_constraint_and_stub(name, capsys):
-    puzzle = PUZZLES[name]
-    puzzle.show()
-    shown = capsys.readouterr().out
-    assert shown.startswith(name)
-    for part in (puzzle.task, puzzle.constraint, puzzle.stub):
-        assert " ".join(part.split()) in " ".join(shown.split())
 
 
 def test_a_score_compares_the_cost_with_what_would_do():
@@ -88,18 +77,8 @@ def fails(x, out):
 
 
 @cuda.jit
-def one_axis_too_many(x, out):
-    out[0, 0] = x[0]
-
-
-@cuda.jit
 def other_arguments(x):
     x[0] = 1
-
-
-@cuda.jit
-def too_much_room(x, out):
-    out[0] = cuda.shared.array(-1, np.float32)[0] + x[0]
 
 
 def undecorated(x, out):
@@ -111,12 +90,9 @@ def undecorated(x, out):
     [
         (never_ends, "still runs"),
         (fails, "TypeError: object of type 'NoneType' has no len() (thread 0 of block 0, line"),
-        (one_axis_too_many, "(thread 0 of block 0, line"),
         (other_arguments, "other_arguments(x)"),
-        (too_much_room, "thread 0 of block 0, line"),
         (undecorated, "@cuda.jit above undecorated"),
         (None, "None"),
-        ("square", "square"),
         (np.square, "square"),
         (RIGHT["gridding"][0], "grid(u, v,"),
     ],

@@ -10,7 +10,7 @@ from numba import float32
 from tests.kernels.broken import BROKEN, RIGHT
 
 from firstlight.kernels import cuda, simulated, trace
-from firstlight.kernels.cuda import python_function
+from firstlight.kernels.backend import python_function
 from firstlight.kernels.findings import TraceError
 
 LISTS = ("out_of_bounds", "races", "divergent_barriers")
@@ -135,11 +135,6 @@ def test_three_levels_of_a_matrix_and_a_vector() -> None:
     assert np.all(t.counts("load", array="a") == 32)
 
 
-def test_data_that_two_lines_or_blocks_use_come_from_memory_once() -> None:
-    t = trace(strided, 4, 32, np.zeros(1, np.float32), 0, 0, np.zeros(128, np.float32))
-    assert (t.traffic.dram_bytes, t.traffic.l2_sectors) == (32 + 512, 4 + 16)
-
-
 @cuda.jit
 def shared_stride(stride, out):
     s = cuda.shared.array(2048, float32)
@@ -188,14 +183,6 @@ def test_closures_and_numba_itself_are_found() -> None:
     assert out.tolist() == (3 * x[::-1]).tolist()
 
 
-def test_the_kernel_itself_is_left_as_it_was() -> None:
-    kernel, *_ = RIGHT[0]
-    trace(kernel, 1, 8, np.ones(8, np.float32), np.zeros(8, np.float32))
-    out = cuda.to_device(np.zeros(8, np.float32))
-    kernel[1, 8](cuda.to_device(np.ones(8, np.float32)), out)
-    assert out.copy_to_host().tolist() == [2] * 8
-
-
 def test_arrays_on_the_device_are_written() -> None:
     x, out = cuda.to_device(np.ones(8, np.float32)), cuda.to_device(np.zeros(8, np.float32))
     trace(RIGHT[0][0], 1, 8, x, out)
@@ -232,12 +219,6 @@ def test_votes_and_shuffles() -> None:
     lane = np.arange(32)
     expected = [np.full(32, 0xAAAAAAAA), lane ^ 3, np.where(lane < 2, lane, lane - 2), np.full(32, 7), np.ones(32)]
     np.testing.assert_array_equal(out.T, expected)
-
-
-def test_twice_the_same() -> None:
-    kernel, blocks, threads, arrays, _ = next(case for case in BROKEN if name_of(case) == "sum_without_atomic")
-    runs = [trace(kernel, blocks, threads, *(array.copy() for array in arrays)).table() for _ in range(2)]
-    assert runs[0] == runs[1]
 
 
 # -- Bad input ---------------------------------------------------------------------------------------------------------
@@ -296,18 +277,6 @@ def test_a_loop_that_does_nothing_is_refused() -> None:
     assert "pass" in said or "while True" in said
 
 
-def test_a_lock_that_waits_for_a_later_thread_is_cut_off() -> None:
-    @cuda.jit
-    def spins(flag):
-        if cuda.threadIdx.x == 0:
-            while cuda.atomic.add(flag, 0, 0) == 0:
-                pass
-        else:
-            cuda.atomic.add(flag, 0, 1)
-
-    assert "waits for one" in trouble(spins, np.zeros(1, np.int32), limit=1000)
-
-
 def test_wrong_ranks_and_what_raises_name_thread_and_line() -> None:
     @cuda.jit
     def kernel(x, what):
@@ -332,20 +301,12 @@ def test_wrong_ranks_and_what_raises_name_thread_and_line() -> None:
             assert "thread 0 of block 0, line" in message
 
 
-def test_a_shared_array_whose_size_only_a_thread_knows() -> None:
-    @cuda.jit
-    def kernel(x):
-        x[0] = cuda.shared.array(cuda.threadIdx.x, float32)
-
-    assert "line" in trouble(kernel, np.zeros(1))
-
-
 def test_an_empty_array_and_a_kernel_that_does_nothing() -> None:
     t = trace(RIGHT[0][0], 1, 32, np.zeros(0, np.float32), np.zeros(0, np.float32))
     assert (t.problems, t.bank_conflicts, t.sectors_per_load, t.loads_per_output) == ([], [], {}, 0)
     assert t.traffic.dram_bytes == 0
     assert t.counts().tolist() == [0] * 32
-    assert "races: none" in t.table()
+    assert "races: none" in str(t)
     assert "guarded" in t.plot().get_label()
 
 
@@ -354,9 +315,9 @@ def test_an_empty_array_and_a_kernel_that_does_nothing() -> None:
 
 def test_table_names_line_array_and_sectors() -> None:
     kernel, blocks, threads, arrays, _ = RIGHT[0]
-    text = trace(kernel, blocks, threads, arrays[0], arrays[1].copy()).table()
+    text = str(trace(kernel, blocks, threads, arrays[0], arrays[1].copy()))
     assert text.splitlines()[0] == "guarded[4, 32]"
-    assert "load   global  x" in text
+    assert ["load", "global", "x"] in [line.split()[1:4] for line in text.splitlines()]
     assert "3.25" in text
     assert "out[i] = 2 * x[i]" in text
 

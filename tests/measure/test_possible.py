@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import pytest
 
 from firstlight.measure import possible
-from firstlight.measure.board import LEAST, MOST, Board, at
+from firstlight.measure.board import Board
 from firstlight.measure.possible import (
-    LONG,
-    MISTAKES,
-    SENTENCES,
-    SUSPECTS,
     Claim,
     Place,
-    cards,
     place_of,
-    rules,
-    times,
 )
 from firstlight.measure.replay import Replay, Span
 from firstlight.measure.roofs import Ceilings, Roof, judge
-from firstlight.measure.specs import SPECS
 from firstlight.measure.timing import Timing
 
 ADD = 12 * 99_000_000
@@ -61,6 +52,9 @@ def verdict_of_a_bench(made: Claim) -> str:
         (claim(3.72e-3), "ok", "at-floor", "not-checked"),
         (claim(30e-3), "ok", "possible", "fresh-memory"),
         (claim(0.5), "ok", "possible", "first-call"),
+        (claim(claim(1.0).floor / 1.09), "ok", "at-floor", "not-checked"),  # the tolerance is that of a Bench
+        (claim(claim(1.0).floor / 1.11), "impossible", "impossible", "unequal-work"),
+        (claim(1.0, "GTX 1650", 1e9, 1e15), "ok", "possible", "first-call"),  # nobody tells its rate of operations
         (claim(1e-3, "H200", 80e9), "impossible", "impossible", "not-waiting"),
         (claim(5e-3, "H200", 80e9), "impossible", "impossible", "changing-work"),
     ],
@@ -78,41 +72,6 @@ def test_a_measured_rate_never_says_impossible() -> None:
     assert Claim("it", 1e-2, here, 240e6).kind == "possible" or Claim("it", 1e-2, here, 240e6).kind == "at-floor"
 
 
-def test_a_card_without_a_rate_of_operations_is_judged_by_its_memory() -> None:
-    assert place_of("GTX 1650").flop_rate is None
-    assert claim(1.0, "GTX 1650", 1e9, 1e15).kind == "possible"
-
-
-def test_the_floor_itself_is_possible_and_the_tolerance_is_that_of_a_bench() -> None:
-    floor = claim(1.0).floor
-    assert claim(floor).kind == "at-floor"
-    assert claim(floor / 1.09).kind == "at-floor"
-    assert claim(floor / 1.11).kind == "impossible"
-
-
-@pytest.mark.parametrize("ratio", [1e-9, 0.01, 0.7, 1.0, 2.0, 10.0, 1e3, 1e9])
-@pytest.mark.parametrize("bytes", [1e6, 1e9, 1e13])
-def test_every_ratio_has_a_first_suspect_that_there_is(ratio: float, bytes: float) -> None:
-    made = claim(ratio * bytes / 320e9, bytes=bytes)
-    assert made.suspects
-    assert {*made.suspects} <= {*MISTAKES}
-    assert made.kind in SENTENCES
-
-
-def test_every_mistake_is_sometimes_the_first_suspect() -> None:
-    firsts = {
-        claim(seconds, bytes=bytes).suspects[0] for seconds in (1e-6, 1e-3, 1e-2, 1) for bytes in (1e6, 3e8, 3e9, 1e11)
-    }
-    firsts |= {claim(r * 1e9 / 320e9, bytes=1e9).suspects[0] for r in (0.7, 1.0, 2.0, 10.0, 100.0)}
-    assert firsts == {*MISTAKES}
-
-
-def test_the_bands_are_in_order_and_end_nowhere() -> None:
-    limits = [limit for limit, _ in SUSPECTS]
-    assert limits == sorted(limits)
-    assert limits[-1] == math.inf
-
-
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
 @pytest.mark.parametrize("name", ["seconds", "bytes", "flops"])
 def test_what_is_no_positive_number_is_refused(name: str, value: float) -> None:
@@ -121,33 +80,10 @@ def test_what_is_no_positive_number_is_refused(name: str, value: float) -> None:
         Claim("it", place=place_of("H200"), **given)
 
 
-def test_cards_are_those_with_a_memory_of_their_own() -> None:
-    assert "GTX 1080" in cards()
-    assert not any(name.startswith("PCIe") for name in cards())
-    assert {*cards()} <= {*SPECS}
-    with pytest.raises(ValueError, match="GTX 9999"):
-        place_of("GTX 9999")
-
-
 def test_this_machine_has_a_measured_floor(monkeypatch) -> None:
     monkeypatch.setattr(possible, "measured_roof", lambda _: Roof(byte_rate=1e10, flop_rate=1e11))
     here = possible.place_here("cpu")
     assert (here.byte_rate, here.measured) == (1e10, True)
-
-
-@pytest.mark.parametrize(
-    ("ratio", "text"),
-    [(5e-4, "less than 0.001"), (0.0034, "0.0034"), (0.999, "1"), (99_400, "99,000"), (1e6, "more than 100,000")],
-)
-def test_ratios_are_written_with_two_digits(ratio: float, text: str) -> None:
-    assert times(ratio) == text
-
-
-def test_the_rules_are_plain_data_and_complete() -> None:
-    data = json.loads(json.dumps(rules(), allow_nan=False))
-    assert [*data["mistakes"]] == [*MISTAKES]
-    assert data["suspects"][-1][0] is None
-    assert data["long"] == LONG
 
 
 # -- A mistake as a chart ----------------------------------------------------------------------------------------------
@@ -168,28 +104,13 @@ def test_a_chart_has_every_bar_with_its_time() -> None:
 
 
 def test_a_chart_in_a_terminal_is_as_wide_as_its_spans() -> None:
-    _, host, queue, clock, legend = replay().text().split("\n")
+    _, host, queue, clock, legend = str(replay()).split("\n")
     assert [len(host), len(queue)] == [7 + 60, 7 + 60]
     assert host.split()[1] == "|" + "=" * 6 + "." * 53
     assert queue.split()[1] == "|" + "=" * 52
     assert clock.endswith("X stopped")
     assert "hatched" not in legend
-    assert "hatched" in replay(other={"add"}).text()
-
-
-def test_hatched_work_is_told_by_more_than_colour() -> None:
-    assert "url(#" not in replay()._repr_html_()
-    html = replay(other={"add"}, note="something else")._repr_html_()
-    assert 'fill="url(#fl-hatch)"' in html
-    assert "something else" in html
-
-
-def test_hostile_labels_are_text() -> None:
-    spans = [Span("queue", HOSTILE, 0, 1), Span("host", HOSTILE, 0, 1)]
-    html = replay(spans=spans, note=HOSTILE, clock=(0, 1))._repr_html_()
-    assert "<img" not in html
-    assert "<script" not in html
-    assert "&lt;img" in html
+    assert "hatched" in str(replay(other={"add"}))
 
 
 @pytest.mark.parametrize(
@@ -198,11 +119,6 @@ def test_hostile_labels_are_text() -> None:
 def test_what_is_no_replay_is_refused(changes) -> None:
     with pytest.raises(ValueError, match=r"mistake|seconds"):
         replay(**changes)
-
-
-def test_a_chart_without_spans_still_shows_the_clock() -> None:
-    assert "stopped" in replay(spans=[])._repr_html_()
-    assert "stopped" in replay(spans=[], clock=(1.0, 1.0)).text()
 
 
 # -- The board ---------------------------------------------------------------------------------------------------------
@@ -219,19 +135,13 @@ def test_the_static_form_and_the_terminal_say_all(capsys) -> None:
     for said in (html, " ".join(capsys.readouterr().out.split())):
         for told in ("GTX 1080", "3.10 ms is 0.84 of the floor", "not waiting", "0.12 of the true time"):
             assert told in said
-    assert "<button" not in html
-    assert "<input" not in html
     assert "<details open>" in html
+    assert html.index("<div hidden>") < html.index("<input")  # only the page's script gives them life
 
 
-def test_hostile_names_on_a_board_are_text() -> None:
-    html = board(HOSTILE)._repr_html_()
+def test_hostile_names_are_text() -> None:
+    spans = [Span("queue", HOSTILE, 0, 1), Span("host", HOSTILE, 0, 1)]
+    html = board(HOSTILE)._repr_html_() + replay(spans=spans, note=HOSTILE, other={HOSTILE}, clock=(0, 1))._repr_html_()
+    assert 'fill="url(#fl-hatch)"' in html
     assert "<img" not in html
     assert "<script" not in html
-
-
-@pytest.mark.parametrize(
-    ("ratio", "place"), [(LEAST / 10, 0.0), (LEAST, 0.0), (1.0, 0.5), (MOST, 1.0), (MOST * 10, 1.0)]
-)
-def test_the_axis_ends_where_it_ends(ratio: float, place: float) -> None:
-    assert at(ratio) == pytest.approx(at(LEAST) + place * (at(MOST) - at(LEAST)))

@@ -10,31 +10,19 @@ from typing import Any
 
 import jsonschema
 import pytest
-from samples import RECORDS, ROOT, content
+from samples import RECORDS, content
 
-from firstlight.measure.schema import problems
+from firstlight.measure.schema import SCHEMA, problems
 
-SCHEMA = json.loads((ROOT / "records" / "schema.json").read_text(encoding="utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 VALUES: list[Any] = [
-    None, True, False, 0, 0.0, -1, 1, 1.0, 2.5, 1e31, 10**400, -math.inf, math.nan,
-    "", " ", "1", "second", "cpu", "ok", "impossible", "x\n", "\nx", " x", "é x", "\x1b[2J", "\x7f", "\x9b",
-    "..", "../x", "a/../b", "a/b", "A/b", "a/b/c", "/a", "a/b\n", "-a", "a--b", "0123456789abcdef", "9.0",
-    "0123456789ABCDEF", "2026-11-21", "2026-13-21 08:39:22.000000", "2026-11-21 08:39:22.000000\n", "sums/",
-    [], {}, [1], [[1]], [[1, 0.5]], [[1.0, 0.5]], [[True, 0.5]], [[2, 0.5]], [[1, -0.5]], [[1, 0.5, 1]], [[1, 0.5]] * 2,
-    [0.1, 0], [0.1, "0.1"], [None], [{}], {"a": 1}, {"3:0123456789abcdef": ""}, {"0123456789abcdef\n": ""},
+    None, True, 0, -1, 1, 1.0, 2.5, 1e31, 10**400, -math.inf, math.nan, "", " ", "second", "cpu", "ok", "x\n", "é x",
+    "\x1b[2J", "\x9b", "../x", "a/b", "A/b", "a/b\n", "a--b", "0123456789abcdef", "9.0", "0123456789ABCDEF",
+    "2026-13-21 08:39:22.000000", "2026-11-21 08:39:22.000000\n", [], {}, [1], [[1, 0.5]], [[True, 0.5]], [[2, 0.5]],
+    [[1, -0.5]], [[1, 0.5, 1]], [[1, 0.5]] * 2, [0.1, "0.1"], [{}], {"a": 1}, {"0123456789abcdef\n": ""},
 ]  # fmt: skip
 GOOD = json.dumps(content())
-UNKNOWN = [
-    "note",
-    "unit ",
-    "lib_",
-    "lib_torch\n",
-    "lib_Torch",
-    "module_os",
-    "module_firstlight.a/b",
-    "0123456789abcdef",
-]
+UNKNOWN = ["note", "lib_", "lib_torch\n", "lib_Torch", "module_os", "module_firstlight.a/b", "0123456789abcdef"]
 
 
 def places(part: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -119,40 +107,24 @@ def test_schema_and_code_agree_on_every_broken_record() -> None:
     ("path", "value"),
     [
         (("metadata", "machine"), "../../etc"),
-        (("metadata", "machine"), "a/b"),
-        (("metadata", "example"), "../x"),
         (("metadata", "example"), "1_setup/../../x"),
-        (("metadata", "complete"), 0),
         (("metadata", "complete"), True),
-        (("metadata", "record_schema"), 2),
-        (("metadata", "record_schema"), True),
         (("metadata", "device_name"), "\x1b[31mred"),
         (("metadata", "hostname"), "x"),
-        (("metadata", "date"), "yesterday"),
         (("outputs", "../x"), ""),
         (("extra",), 1),
         (("benchmarks", 0, "metadata", "verdict"), "impossible"),
-        (("benchmarks", 0, "metadata", "verdict"), "simulated"),
         (("benchmarks", 0, "metadata", "n"), 10**400),
         (("benchmarks", 0, "metadata", "loops"), 1.5),
-        (("benchmarks", 0, "runs", 0, "values"), [-0.1]),
         (("benchmarks", 0, "runs", 0, "values"), [math.nan]),
-        (("benchmarks", 0, "runs", 0, "values"), []),
         (("benchmarks", 0, "runs"), []),
     ],
 )
-def test_code_and_schema_both_refuse(path: tuple[Any, ...], value: Any) -> None:
-    wrong = changed(path, value)
-    assert any(problems(wrong))
-    assert not (is_json(wrong) and VALIDATOR.is_valid(wrong))
+def test_what_differs_is_named(path: tuple[Any, ...], value: Any) -> None:
+    told = "".join(problems(changed(path, value)))
+    assert str(path[-1]) in told or str(path[-2]) in told
 
 
 def test_two_rows_of_one_name_are_refused() -> None:
     (row,) = content()["benchmarks"]
-    twice = changed(("benchmarks",), [row, {**row, "runs": [{**row["runs"][0], "values": [0.5]}]}])
-    assert [p for p in problems(twice) if "two rows are called" in p]
-    long = "x" * 200
-    both = [
-        {**row, "metadata": {**row["metadata"], "name": f"a/{long}{i}"}} for i, row in enumerate(twice["benchmarks"])
-    ]
-    assert list(problems({**twice, "benchmarks": both})) == []
+    assert "two rows are called" in next(problems(changed(("benchmarks",), [row, row])))

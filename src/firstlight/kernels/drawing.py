@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from firstlight.kernels.watched import LOAD, ArrayOf
+from firstlight.kernels.executor import LOAD, ArrayOf
+from firstlight.widgets import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -15,38 +16,37 @@ if TYPE_CHECKING:
     from firstlight.kernels.tracing import Trace
 
 MOST = 64  # columns and rows that are drawn
-COLOURS = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a", "#808890", "#20808d")
 
 
 def draw(trace: Trace, name: str | None) -> Figure:
     """Draw the arrays of a trace, one above the other; loads and stores apart where an array has both."""
-    import matplotlib.pyplot as plt
-
-    known = [array.name for array in trace.arrays if array.space != "local"]
+    shown = {n: array for n, array in enumerate(trace.arrays) if array.space != "local"}
+    known = [array.name for array in shown.values()]
     if name is not None and name not in known:
         raise ValueError(f"no array of this kernel is called {name!r}: there are {', '.join(known) or 'none'}")
-    shown = [
-        number for number, array in enumerate(trace.arrays) if array.name == name or (not name and array.name in known)
-    ]
+    touched = {(int(note[0]), bool(note[2] == LOAD)) for note in trace.notes}
     panels = [
-        (number, load)
-        for number in shown
+        (n, load)
+        for n, array in shown.items()
         for load in (True, False)
-        if np.any((trace.notes[:, 0] == number) & ((trace.notes[:, 2] == LOAD) == load))
+        if (n, load) in touched and name in (None, array.name)
     ]
-    heights = [0.5 + 0.28 * grid(trace.arrays[number])[0] for number, _ in panels] or [1.0]
-    fig, axes = plt.subplots(
-        max(len(panels), 1),
-        figsize=(5.6, 0.3 + sum(heights)),
-        height_ratios=heights,
-        squeeze=False,
-        layout="constrained",
-    )
+    heights = [0.5 + 0.28 * grid(shown[n])[0] for n, _ in panels] or [1.0]
+    fig, axes = stacked(heights, 0.3 + sum(heights))
     said = [f"{trace.name} touches nothing"] if not panels else []
-    for ax, (number, load) in zip(axes[:, 0], panels, strict=False):
+    for ax, (number, load) in zip(axes, panels, strict=False):
         said.append(panel(ax, trace, number, load))
     fig.set_label(". ".join(said) + ".")
     return fig
+
+
+def stacked(heights: list[float], height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure of panels, one above the other."""
+    import matplotlib.pyplot as plt
+
+    size = (5.6, height)
+    fig, axes = plt.subplots(len(heights), figsize=size, height_ratios=heights, squeeze=False, layout="constrained")
+    return fig, list(axes[:, 0])
 
 
 def grid(array: ArrayOf) -> tuple[int, int]:

@@ -6,6 +6,7 @@ Each thread of a block is a greenlet: it runs until it is done or waits for othe
 from __future__ import annotations
 
 import dis
+import operator
 import sys
 from array import array
 from collections.abc import Callable, Iterator
@@ -17,9 +18,123 @@ import numpy as np
 from greenlet import getcurrent, greenlet
 
 from firstlight.kernels.findings import DivergentBarrier, OutOfBounds, Place, Site, TraceError, place_name
-from firstlight.kernels.watched import KINDS, ArrayOf, Watched, address
 
 WARP = 32
+#: A kind of access, in the column ``KIND`` of ``Trace.notes``.
+LOAD, STORE, ATOMIC = range(3)
+KINDS = ("load", "store", "atomic")
+
+
+@dataclass(frozen=True)
+class ArrayOf:
+    """An array that a kernel touched: its name, where it lives, and its layout."""
+
+    name: str
+    space: str  # "global", "shared", "local"
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    itemsize: int
+    start: int  # bytes from the beginning of the memory that it is a part of
+
+    def index(self, offset: int) -> tuple[int, ...]:
+        """Return the element that begins at some byte."""
+        rest, found = offset - self.start, [0] * len(self.shape)
+        for axis in sorted(range(len(self.shape)), key=lambda axis: -abs(self.strides[axis])):
+            if self.strides[axis] and self.shape[axis] > 1:
+                found[axis], rest = divmod(rest, self.strides[axis])
+        return tuple(found)
+
+
+class Watched:
+    """An array that tells of each access; what numba.cuda does with an array in a kernel, this does."""
+
+    def __init__(self, data: np.ndarray, number: int, start: int, run: Executor) -> None:
+        self._data, self._number, self._start, self._run = data, number, start, run
+        self.shape, self.size, self.ndim = data.shape, data.size, data.ndim
+        self.strides, self.dtype, self.itemsize, self.nbytes = data.strides, data.dtype, data.itemsize, data.nbytes
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[i] for i in range(len(self)))
+
+    @property
+    def T(self) -> Watched:
+        """The same memory with its axes the other way round."""
+        return Watched(self._data.T, self._number, self._start, self._run)
+
+    def __getitem__(self, index: Any) -> Any:
+        key = index if isinstance(index, tuple) else (index,)
+        if len(key) < self.ndim or (len(key) == self.ndim and slice in map(type, key)):
+            return self._view(key, sys._getframe(1))
+        at = self._touch(key, LOAD, sys._getframe(1))
+        return garbage(self.dtype) if at is None else self._data[at]
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        key = index if isinstance(index, tuple) else (index,)
+        if len(key) < self.ndim or slice in map(type, key):
+            raise TraceError(f"{self._name} has {axes(self.ndim)}: a thread can only write one element of it at a time")
+        at = self._touch(key, STORE, sys._getframe(1))
+        if at is not None:
+            self._data[at] = value
+
+    def change(self, index: Any, new: Callable[[Any], Any], frame: FrameType) -> Any:
+        """Replace an element by what a function makes of it, in one piece, and return the old one."""
+        key = index if isinstance(index, tuple) else (index,)
+        at = self._touch(key, ATOMIC, frame)
+        if at is None:
+            return garbage(self.dtype)
+        old = self._data[at]
+        self._data[at] = new(old)
+        return old
+
+    @property
+    def _name(self) -> str:
+        return self._run.arrays[self._number].name
+
+    def _view(self, key: tuple[Any, ...], frame: FrameType) -> Watched:
+        whole = []
+        for part, length in zip(key, self.shape, strict=False):
+            if not isinstance(part, slice):
+                part = operator.index(part)
+                if not 0 <= part < length:
+                    self._run.leaves(self, (part,), LOAD, frame)
+                    part %= max(length, 1)
+            whole.append(part)
+        view = self._data[tuple(whole)]
+        start = self._start + address(view) - address(self._data) if view.size else self._start
+        return Watched(view, self._number, start, self._run)
+
+    def _touch(self, key: tuple[Any, ...], kind: int, frame: FrameType) -> tuple[int, ...] | None:
+        if len(key) != self.ndim:
+            raise TraceError(f"{self._name} has {axes(self.ndim)} and is indexed with {len(key)}")
+        at = tuple(map(operator.index, key))
+        if min(at, default=0) < 0 or not all(map(operator.lt, at, self.shape)):
+            self._run.leaves(self, at, kind, frame)
+            if any(not -n <= i < n for i, n in zip(at, self.shape, strict=True)):
+                return None
+            at = tuple(i % n for i, n in zip(at, self.shape, strict=True))
+        offset = self._start + sum(map(operator.mul, at, self.strides))
+        self._run.note(self._number, offset, kind, frame)
+        return at
+
+
+def axes(count: int) -> str:
+    """Write a number of axes."""
+    return f"{count} axis" if count == 1 else f"{count} axes"
+
+
+def address(data: np.ndarray) -> int:
+    """Return where an array's first element is."""
+    return int(data.__array_interface__["data"][0])
+
+
+def garbage(dtype: np.dtype) -> Any:
+    """Return what a thread finds outside of an array: nothing that could be mistaken for a result."""
+    if dtype.kind in "fc":
+        return dtype.type(np.nan)
+    return dtype.type(np.iinfo(dtype).max) if dtype.kind in "iu" else dtype.type(0)
 
 
 @dataclass
@@ -45,7 +160,7 @@ class Thread:
     locals: dict[int, Any] = field(default_factory=dict)
     epoch: int = 0  # barriers of the block that it has passed
     warp_epoch: int = 0
-    wait: Wait | None = None
+    wait: Any = None  # a Wait, while it waits
     answer: Any = None
     runs: greenlet | None = None
 
@@ -199,21 +314,16 @@ class Executor:
             where.append((id(caller.f_code), caller.f_lasti))
             caller = caller.f_back
         thread.wait = Wait(tuple(where), self.sites[self.site(frame)], mask, value, answer)
-        parent = getcurrent().parent
-        assert parent is not None
-        parent.switch()
+        getcurrent().parent.switch()
         return thread.answer
 
     def _release_warps(self, threads: list[Thread], waiting: list[Thread]) -> bool:
         """Let the lanes go on that wait for nobody else of their warp."""
         stuck, released = [], False
-        for group in grouped(thread for thread in waiting if thread.wait and thread.wait.mask is not None):
-            lanes = {thread.rank % WARP for thread in group}
-            wait = group[0].wait
-            assert wait is not None
-            assert wait.mask is not None
+        for group in grouped(thread for thread in waiting if thread.wait.mask is not None):
+            lanes, mask = {thread.rank for thread in group}, group[0].wait.mask
             warp = threads[group[0].rank // WARP * WARP :][:WARP]
-            missing = [t for t in warp if wait.mask >> t.rank % WARP & 1 and t.rank % WARP not in lanes]
+            missing = [thread for thread in warp if mask >> thread.rank % WARP & 1 and thread.rank not in lanes]
             if missing:
                 stuck.append((group, missing))
             else:
@@ -226,31 +336,26 @@ class Executor:
         return released or bool(stuck)
 
     def _exchange(self, group: list[Thread]) -> None:
-        """Give each lane of a group what it asked of the others."""
-        values = {thread.rank % WARP: thread.wait.value for thread in group if thread.wait}
+        """Hand each thread of a group what it asked of the others, and let it go on."""
+        of_block = group[0].wait.mask is None
+        values = {thread.rank if of_block else thread.rank % WARP: thread.wait.value for thread in group}
         for thread in group:
-            if thread.wait and thread.wait.answer:
+            if thread.wait.answer:
                 thread.answer = thread.wait.answer(values, thread.rank % WARP)
+            thread.epoch += of_block
+            thread.warp_epoch += not of_block
             thread.wait = None
-            thread.warp_epoch += 1
 
     def _release_block(self, threads: list[Thread], waiting: list[Thread]) -> None:
         """Let the block go on; tell of threads that are elsewhere."""
-        groups = list(grouped(waiting))
-        here = max(groups, key=len)
+        here = max(grouped(waiting), key=len)
         if len(here) < len(threads):
             inside = set(map(id, here))
             self._report(here, [thread for thread in threads if id(thread) not in inside])
-        values = {thread.rank: thread.wait.value for thread in here if thread.wait}
-        for thread in here:
-            if thread.wait and thread.wait.answer:
-                thread.answer = thread.wait.answer(values, thread.rank)
-            thread.wait = None
-            thread.epoch += 1
+        self._exchange(here)
 
     def _report(self, group: list[Thread], missing: list[Thread]) -> None:
         other, wait = missing[0], group[0].wait
-        assert wait is not None
         why = (
             "has returned" if other.done else f"waits elsewhere, in {other.wait.site}" if other.wait else "is elsewhere"
         )

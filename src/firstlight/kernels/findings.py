@@ -60,8 +60,19 @@ def place_name(place: Place) -> str:
     return str(place[0]) if axes == 1 else str(place[:axes])
 
 
+class Defect:
+    """What is wrong at one place in the source."""
+
+    site: Site
+
+    @property
+    def line(self) -> int:
+        """The number of the line in its file."""
+        return self.site.line
+
+
 @dataclass(frozen=True)
-class OutOfBounds:
+class OutOfBounds(Defect):
     """An index that its array does not have.
 
     Examples
@@ -85,11 +96,6 @@ class OutOfBounds:
     site: Site
     times: int = 1
 
-    @property
-    def line(self) -> int:
-        """The number of the line in its file."""
-        return self.site.line
-
     def __str__(self) -> str:
         negative = any(-n <= i < 0 for i, n in zip(self.index, self.shape, strict=False))
         more = f" (and {self.times - 1} more there)" if self.times > 1 else ""
@@ -101,7 +107,7 @@ class OutOfBounds:
 
 
 @dataclass(frozen=True)
-class DivergentBarrier:
+class DivergentBarrier(Defect):
     """A barrier that some threads reached and others did not.
 
     Examples
@@ -123,11 +129,6 @@ class DivergentBarrier:
     block: Place
     times: int = 1  # in other blocks, or when it came by again
 
-    @property
-    def line(self) -> int:
-        """The number of the line in its file."""
-        return self.site.line
-
     def __str__(self) -> str:
         more = f" (and {self.times - 1} more such waits)" if self.times > 1 else ""
         return (
@@ -143,8 +144,8 @@ def some(places: tuple[Place, ...]) -> str:
 
 
 @dataclass(frozen=True)
-class Access:
-    """One access of one thread.
+class Side:
+    """One side of a race: an access of one thread.
 
     Examples
     --------
@@ -185,8 +186,8 @@ class Race:
 
     array: str
     index: tuple[int, ...]
-    first: Access
-    second: Access
+    first: Side
+    second: Side
     times: int = 1  # elements for which these two lines meet
 
     @property
@@ -205,7 +206,7 @@ class Race:
 
 
 @dataclass(frozen=True)
-class BankConflict:
+class BankConflict(Defect):
     """Lanes of one warp that want different words of one bank of shared memory, so that they go one after the other.
 
     Examples
@@ -228,11 +229,6 @@ class BankConflict:
     block: Place
     site: Site
     times: int = 1
-
-    @property
-    def line(self) -> int:
-        """The number of the line in its file."""
-        return self.site.line
 
     def __str__(self) -> str:
         more = f", {self.times} times" if self.times > 1 else ""

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import SimpleNamespace
+from types import CellType, FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from firstlight.kernels.executor import WARP, Executor
+from firstlight.kernels.backend import cuda, is_jitted, looked_up, python_function
+from firstlight.kernels.executor import WARP, Executor, Watched, codes_of, garbage
 from firstlight.kernels.findings import Place, TraceError
-from firstlight.kernels.watched import Watched, garbage
 
 FULL = 0xFFFFFFFF
 
 
 def dims(place: Place) -> SimpleNamespace:
-    """Give three numbers the names x, y and z."""
+    """Return three numbers under the names x, y and z."""
     return SimpleNamespace(**dict(zip("xyz", place, strict=True)))
 
 
@@ -31,12 +32,17 @@ class Cuda:
     def __init__(self, run: Executor) -> None:
         self._run = run
         self.blockDim, self.gridDim = dims(run.threads), dims(run.blocks)
-        self.shared = SimpleNamespace(array=self._shared_array)
-        self.local = SimpleNamespace(array=self._local_array)
-        self.const = SimpleNamespace(array_like=self._constant)
+        self.shared = SimpleNamespace(array=partial(self._array, "shared"))
+        self.local = SimpleNamespace(array=partial(self._array, "local"))
+        self.const = SimpleNamespace(array_like=np.asarray)
         self.atomic = SimpleNamespace(**{name: partial(self._atomic, change) for name, change in ATOMICS.items()})
-        self.atomic.compare_and_swap = self._compare_and_swap
-        self.atomic.cas = self._cas
+        self.atomic.cas = self.atomic.compare_and_swap = self._swap  # the second of an array's first element
+        for name, answer in {**VOTES, **COUNTS}.items():
+            setattr(self, name, partial(self._vote, answer, name in COUNTS))
+        for name, source in SHUFFLES.items():
+            setattr(self, name, partial(self._shuffle, source))
+        vars(self).update(FUNCTIONS)
+        self.names = {*dir(self)}
 
     def __getattr__(self, name: str) -> Any:
         raise TraceError(f"cuda.{name} cannot be traced: it is not among what the tracer plays through")
@@ -66,130 +72,78 @@ class Cuda:
 
     # -- Memory --------------------------------------------------------------------------------------------------------
 
-    def _shared_array(self, shape: Any, dtype: Any) -> Watched:
-        frame = sys._getframe(1)
-        site = self._run.site(frame)
-        if site not in self._run.shared:
-            name = assigned(self._run.sites[site].source) or "shared"
-            self._run.shared[site] = self._new(shape, dtype, name, "shared", site)
-        return self._run.shared[site]
-
-    def _local_array(self, shape: Any, dtype: Any) -> Watched:
+    def _array(self, space: str, shape: Any, dtype: Any) -> Watched:
         site = self._run.site(sys._getframe(1))
-        mine: dict[int, Watched] = self._run.now.locals
-        if site not in mine:
-            mine[site] = self._new(shape, dtype, assigned(self._run.sites[site].source) or "local", "local", site)
-        return mine[site]
-
-    def _new(self, shape: Any, dtype: Any, name: str, space: str, site: int) -> Watched:
-        sizes = shape if isinstance(shape, tuple) else (shape,)
-        if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
-            raise TraceError(f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs")
-        kind = np.dtype(dtype_name(dtype))
-        return self._run.watch(np.full(sizes, garbage(kind)), name, space, site)
-
-    def _constant(self, data: np.ndarray) -> np.ndarray:
-        return np.asarray(data)
-
-    # -- Atomics -------------------------------------------------------------------------------------------------------
+        kept = self._run.shared if space == "shared" else self._run.now.locals
+        if site not in kept:
+            sizes = shape if isinstance(shape, tuple) else (shape,)
+            if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
+                raise TraceError(
+                    f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs"
+                )
+            kind = np.dtype(dtype_name(dtype))
+            name = assigned(self._run.sites[site].source) or space
+            kept[site] = self._run.watch(np.full(sizes, garbage(kind)), name, space, site)
+        return kept[site]
 
     def _atomic(self, change: Callable[[Any, Any], Any], target: Watched, index: Any, value: Any) -> Any:
         return watched(target).change(index, lambda old: change(old, value), sys._getframe(1))
 
-    def _compare_and_swap(self, target: Watched, old: Any, value: Any) -> Any:
-        return watched(target).change(0, lambda now: value if now == old else now, sys._getframe(1))
-
-    def _cas(self, target: Watched, index: Any, old: Any, value: Any) -> Any:
-        return watched(target).change(index, lambda now: value if now == old else now, sys._getframe(1))
+    def _swap(self, target: Watched, *given: Any) -> Any:
+        *index, old, value = given
+        return watched(target).change(
+            index[0] if index else 0, lambda now: value if now == old else now, sys._getframe(1)
+        )
 
     # -- Waiting for others --------------------------------------------------------------------------------------------
 
     def syncthreads(self) -> None:
         self._run.wait(sys._getframe(1))
 
-    def syncthreads_count(self, predicate: Any) -> int:
-        return self._all(predicate, lambda values, _: sum(map(bool, values.values())), sys._getframe(1))
-
-    def syncthreads_and(self, predicate: Any) -> int:
-        return self._all(predicate, lambda values, _: int(all(values.values())), sys._getframe(1))
-
-    def syncthreads_or(self, predicate: Any) -> int:
-        return self._all(predicate, lambda values, _: int(any(values.values())), sys._getframe(1))
-
-    def _all(self, value: Any, answer: Callable[[dict[int, Any], int], int], frame: Any) -> int:
-        return int(self._run.wait(frame, None, value, answer))
-
     def syncwarp(self, mask: int = FULL) -> None:
         self._run.wait(sys._getframe(1), int(mask))
 
-    def shfl_sync(self, mask: int, value: Any, src_lane: int) -> Any:
-        return self._from_lane(mask, value, lambda _: int(src_lane) % WARP, sys._getframe(1))
+    def _vote(self, answer: Callable[[dict[int, Any]], Any], of_block: bool, *given: Any) -> Any:
+        mask, value = (None, *given) if of_block else given
+        return self._run.wait(sys._getframe(1), mask and int(mask), value, lambda values, _: answer(values))
 
-    def shfl_up_sync(self, mask: int, value: Any, delta: int) -> Any:
-        return self._from_lane(mask, value, lambda lane: lane - int(delta), sys._getframe(1))
-
-    def shfl_down_sync(self, mask: int, value: Any, delta: int) -> Any:
-        return self._from_lane(mask, value, lambda lane: lane + int(delta), sys._getframe(1))
-
-    def shfl_xor_sync(self, mask: int, value: Any, lane_mask: int) -> Any:
-        return self._from_lane(mask, value, lambda lane: lane ^ int(lane_mask), sys._getframe(1))
-
-    def _from_lane(self, mask: int, value: Any, source: Callable[[int], int], frame: Any) -> Any:
+    def _shuffle(self, source: Callable[[int, int], int], mask: int, value: Any, by: int) -> Any:
         def answer(values: dict[int, Any], lane: int) -> Any:
-            other = source(lane)
+            other = source(lane, int(by))
             # A lane outside the warp gives nothing; one that takes no part gives something that nobody knows.
             return values.get(other, garbage(np.asarray(value).dtype)) if 0 <= other < WARP else value
 
-        return self._run.wait(frame, int(mask), value, answer)
-
-    def all_sync(self, mask: int, predicate: Any) -> bool:
-        return bool(self._run.wait(sys._getframe(1), int(mask), predicate, lambda v, _: all(v.values())))
-
-    def any_sync(self, mask: int, predicate: Any) -> bool:
-        return bool(self._run.wait(sys._getframe(1), int(mask), predicate, lambda v, _: any(v.values())))
-
-    def eq_sync(self, mask: int, value: Any) -> bool:
-        return bool(self._run.wait(sys._getframe(1), int(mask), value, lambda v, _: len(set(v.values())) == 1))
-
-    def ballot_sync(self, mask: int, predicate: Any) -> int:
-        return int(
-            self._run.wait(
-                sys._getframe(1), int(mask), predicate, lambda v, _: sum(1 << lane for lane, on in v.items() if on)
-            )
-        )
-
-    # -- Arithmetic ----------------------------------------------------------------------------------------------------
-
-    def threadfence(self) -> None: ...
-    def threadfence_block(self) -> None: ...
-    def threadfence_system(self) -> None: ...
-    def nanosleep(self, _: int) -> None: ...
-
-    def fma(self, a: Any, b: Any, c: Any) -> Any:
-        return a * b + c
-
-    def cbrt(self, a: Any) -> Any:
-        return np.cbrt(a)
-
-    def rsqrt(self, a: Any) -> Any:
-        return 1 / np.sqrt(a)
-
-    def selp(self, condition: Any, a: Any, b: Any) -> Any:
-        return a if condition else b
-
-    def popc(self, a: int) -> int:
-        return int(a & FULL if a < 0 else a).bit_count()
-
-    def brev(self, a: int) -> int:
-        return int(f"{int(a) & FULL:032b}"[::-1], 2)
-
-    def clz(self, a: int) -> int:
-        return WARP - (int(a) & FULL).bit_length()
-
-    def ffs(self, a: int) -> int:
-        return (int(a) & -int(a)).bit_length()
+        return self._run.wait(sys._getframe(1), int(mask), value, answer)
 
 
+SHUFFLES: dict[str, Callable[[int, int], int]] = {
+    "shfl_sync": lambda _, lane: lane % WARP,
+    "shfl_up_sync": lambda lane, delta: lane - delta,
+    "shfl_down_sync": lambda lane, delta: lane + delta,
+    "shfl_xor_sync": lambda lane, mask: lane ^ mask,
+}
+VOTES: dict[str, Callable[[dict[int, Any]], Any]] = {  # of the lanes of a warp
+    "all_sync": lambda values: all(values.values()),
+    "any_sync": lambda values: any(values.values()),
+    "eq_sync": lambda values: len(set(values.values())) == 1,
+    "ballot_sync": lambda values: sum(1 << lane for lane, on in values.items() if on),
+}
+COUNTS: dict[str, Callable[[dict[int, Any]], int]] = {  # of the threads of a block
+    "syncthreads_count": lambda values: sum(map(bool, values.values())),
+    "syncthreads_and": lambda values: int(all(values.values())),
+    "syncthreads_or": lambda values: int(any(values.values())),
+}
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system", "nanosleep"), lambda *_: None),
+    "fma": lambda a, b, c: a * b + c,
+    "cbrt": np.cbrt,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "selp": lambda condition, a, b: a if condition else b,
+    "popc": lambda a: int(a & FULL if a < 0 else a).bit_count(),
+    "brev": lambda a: int(f"{int(a) & FULL:032b}"[::-1], 2),
+    "clz": lambda a: WARP - (int(a) & FULL).bit_length(),
+    "ffs": lambda a: (int(a) & -int(a)).bit_length(),
+}
 ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, value: old + value,
     "sub": lambda old, value: old - value,
@@ -224,3 +178,41 @@ def dtype_name(dtype: Any) -> Any:
     if isinstance(dtype, type | np.dtype | str):
         return dtype
     return {"boolean": "bool"}.get(name := str(dtype), name)
+
+
+def stand_in(function: FunctionType, fake: Cuda, codes: set[int], made: dict[int, FunctionType]) -> FunctionType:
+    """Make the function again, with a ``cuda`` that watches, and so with the functions that it calls."""
+    if known := made.get(id(function)):
+        return known
+    cells = tuple(CellType() for _ in function.__closure__ or ())
+    names: dict[str, Any] = {"__builtins__": builtins}
+    new = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
+    made[id(function)] = new  # before what it calls, which may be itself
+    codes.update(codes_of(function.__code__))
+
+    def translated(value: Any) -> Any:
+        if value is cuda:
+            return fake
+        if getattr(value, "cuda", None) is cuda:  # numba itself
+            return Numba(value, fake)
+        name = getattr(value, "__name__", "")
+        if name in fake.names and value is getattr(cuda, name, None):  # someone imported it from numba.cuda by name
+            return getattr(fake, name)
+        return stand_in(python_function(value), fake, codes, made) if is_jitted(value) else value
+
+    for name in looked_up(function.__code__):
+        if name in function.__globals__:
+            names[name] = translated(function.__globals__[name])
+    for cell, old in zip(cells, function.__closure__ or (), strict=True):
+        cell.cell_contents = translated(old.cell_contents)
+    return new
+
+
+class Numba:
+    """The package ``numba``, whose ``cuda`` watches."""
+
+    def __init__(self, real: Any, fake: Cuda) -> None:
+        self._real, self.cuda = real, fake
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)

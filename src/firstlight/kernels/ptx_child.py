@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import io
 import itertools
 import marshal
 import os
@@ -34,22 +35,23 @@ def answer(question: bytes) -> dict[str, Any]:
         known = start_compiler()
     except Exception as error:
         return {"absent": f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"}
-    functions, signature, cc = pickle.loads(question)
-    if tuple(cc) not in known:
+    parcel = Parcel(io.BytesIO(question))
+    kernel, signature, cc = parcel.load()
+    # Numba compiles a device function for the GPU that it finds. Here it finds the one that was asked for.
+    numba("cuda.dispatcher").get_current_device = lambda: SimpleNamespace(compute_capability=cc)
+    if cc not in known:
         return {"cc": known}
     try:
         arguments = parsed(signature)
     except Exception as error:
         return {"signature": f"{type(error).__name__}: {error}"}
-    kernel = rebuilt(functions, tuple(cc))
-    if len(arguments) != kernel.__code__.co_argcount:
+    if len(arguments) != kernel.py_func.__code__.co_argcount:
         return {"arguments": len(arguments)}
-    options = dict(functions[0]["options"])
     try:
-        text = ptx_of(kernel, arguments, tuple(cc), options)
+        text = ptx_of(kernel.py_func, arguments, cc, parcel.options)
     except Exception as error:
         return {"error": f"{type(error).__name__}: {error}" if not str(error) else str(error), "place": place_of(error)}
-    return {"text": text, **assembled(text, tuple(cc), options.get("max_registers"))}
+    return {"text": text, **assembled(text, cc, parcel.options.get("max_registers"))}
 
 
 def start_compiler() -> list[tuple[int, int]]:
@@ -77,7 +79,7 @@ def parsed(signature: str) -> tuple[Any, ...]:
 
 def ptx_of(kernel: FunctionType, arguments: tuple[Any, ...], cc: tuple[int, int], options: dict[str, Any]) -> str:
     """Let Numba compile the kernel; its entry gets the kernel's plain name."""
-    wanted = {name: options[name] for name in ("fastmath", "opt", "launch_bounds") if name in options}
+    wanted = taken(options, "fastmath", "opt", "launch_bounds")
     # The names in the text have a number that goes on counting: the same kernel must give the same text.
     numba("cuda.core.bytecode").FunctionIdentity._unique_ids = itertools.count(1)
     text, _ = numba("cuda").compile_ptx(kernel, arguments, cc=cc, **wanted)
@@ -85,49 +87,32 @@ def ptx_of(kernel: FunctionType, arguments: tuple[Any, ...], cc: tuple[int, int]
     return str(text.replace(entry[1], kernel.__name__) if entry and kernel.__name__.isascii() else text)
 
 
-def rebuilt(functions: list[dict[str, Any]], cc: tuple[int, int]) -> FunctionType:
-    """Make functions of what was shipped; the first is the kernel, the others may be called by it."""
-    # Numba compiles a device function for the GPU that it finds. Here it finds the one that was asked for.
-    numba("cuda.dispatcher").get_current_device = lambda: SimpleNamespace(compute_capability=cc)
-    plain = []
-    for shipped in functions:
-        code = marshal.loads(shipped["code"])
-        cells = tuple(CellType() for _ in code.co_freevars)
-        plain.append(
-            FunctionType(code, {"__builtins__": builtins}, code.co_name, value_of(shipped["defaults"], []), cells)
-        )
-    jitted = []
-    for function, shipped in zip(plain, functions, strict=True):
-        wanted = {
-            name: shipped["options"][name] for name in ("fastmath", "inline", "opt") if name in shipped["options"]
-        }
-        jitted.append(numba("cuda").jit(device=True, **wanted)(function))
-    for function, shipped in zip(plain, functions, strict=True):
-        for name, sent in shipped["names"].items():
-            if name in function.__code__.co_freevars:
-                cell = (function.__closure__ or ())[function.__code__.co_freevars.index(name)]
-                cell.cell_contents = value_of(sent, jitted)
-            else:
-                function.__globals__[name] = value_of(sent, jitted)
-    return plain[0]
+class Parcel(pickle.Unpickler):
+    """Makes a kernel again, and what it looks up."""
+
+    options: dict[str, Any]  # of the function that was made last, which is the kernel
+
+    def persistent_load(self, sent: Any) -> Any:
+        """Return what the first word says, made of the others."""
+        kind, *parts = sent
+        if kind == "module":
+            return importlib.import_module(parts[0])
+        if kind == "member":
+            return getattr(numba("cuda"), parts[0])
+        if kind == "namespace":  # a module of the reader's, with what the kernel uses of it
+            module = ModuleType(parts[0])
+            module.__dict__.update(parts[1])
+            return module
+        text, defaults, names, self.options = parts
+        code = marshal.loads(text)
+        cells = tuple(CellType(names[name]) if name in names else CellType() for name in code.co_freevars)
+        function = FunctionType(code, {"__builtins__": builtins, **names}, code.co_name, defaults, cells)
+        return numba("cuda").jit(device=True, **taken(self.options, "fastmath", "inline", "opt"))(function)
 
 
-def value_of(sent: tuple[str, Any], jitted: list[Any]) -> Any:
-    """Make a value again of what was shipped for it."""
-    kind, content = sent
-    if kind == "function":
-        return jitted[content]
-    if kind == "module":
-        return importlib.import_module(content)
-    if kind == "member":
-        return getattr(importlib.import_module(content[0]), content[1])
-    if kind == "tuple":
-        return tuple(value_of(item, jitted) for item in content)
-    if kind == "namespace":  # a module of the reader's, with what the kernel uses of it
-        module = ModuleType(content[0])
-        module.__dict__.update({name: value_of(item, jitted) for name, item in content[1].items()})
-        return module
-    return content
+def taken(options: dict[str, Any], *names: str) -> dict[str, Any]:
+    """Return those of some options that were given."""
+    return {name: options[name] for name in names if name in options}
 
 
 def place_of(error: BaseException) -> tuple[str, int] | None:

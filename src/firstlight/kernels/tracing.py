@@ -16,12 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstlight.kernels.cuda import MAX_THREADS, all_whole, python_function
-from firstlight.kernels.executor import WARP, Executor
-from firstlight.kernels.findings import Access, BankConflict, DivergentBarrier, OutOfBounds, Place, Race, TraceError
-from firstlight.kernels.intrinsics import Cuda
-from firstlight.kernels.standin import stand_in
-from firstlight.kernels.watched import ATOMIC, KINDS, LOAD, STORE, ArrayOf
+from firstlight.kernels.backend import MAX_THREADS, all_whole, python_function
+from firstlight.kernels.executor import ATOMIC, KINDS, LOAD, STORE, WARP, ArrayOf, Executor
+from firstlight.kernels.findings import BankConflict, DivergentBarrier, OutOfBounds, Place, Race, Side, TraceError
+from firstlight.kernels.intrinsics import Cuda, stand_in
+from firstlight.widgets import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -31,6 +30,7 @@ __all__ = ["Trace", "TraceError", "Traffic", "trace"]
 #: A column of ``Trace.notes``, which has a row for each access.
 ARRAY, OFFSET, KIND, THREAD, SITE, TURN, EPOCH, WARP_EPOCH = range(8)  # columns of the notes
 SECTOR, LINE, BANKS, WORD = 32, 128, 32, 4  # bytes, bytes, banks of shared memory, bytes
+HEAD = ("line", "does", "in", "to", "accesses", "by warps", "sectors each", "source")
 DEEPEST = 64  # threads of a block along z
 
 
@@ -167,7 +167,9 @@ class Trace:
         """Accesses to shared memory that a warp cannot make in one go; the worst example a line."""
         found: dict[tuple[int, int], BankConflict] = {}
         rows = self.notes[self._in("shared")]
-        for request in split(rows, self._requests(rows, lanes_at_once=self._lanes_at_once(rows))):
+        sizes_of = np.array([array.itemsize for array in self.arrays] or [WORD])[rows[:, ARRAY]]
+        # Of elements of 8 bytes, shared memory serves half a warp at a time.
+        for request in split(rows, self._requests(rows, WARP // np.maximum(sizes_of // WORD, 1))):
             words = request[:, OFFSET] // WORD
             wanted: dict[int, dict[int, int]] = {}
             for at, word in enumerate(words):
@@ -181,13 +183,10 @@ class Trace:
             if old and old.ways >= len(lanes):
                 found[key] = replace(old, times=old.times + 1)
                 continue
-            array = self.arrays[first[ARRAY]]
+            array, site, block = self.arrays[first[ARRAY]], self.sites[first[SITE]], self.place(first[THREAD])[1]
             threads = tuple(self.place(request[at][THREAD])[0] for at in lanes.values())
-            block = self.place(first[THREAD])[1]
-            found[key] = BankConflict(
-                array.name, array.index(first[OFFSET]), len(lanes), threads, block, self.sites[first[SITE]],
-                old.times + 1 if old else 1,
-            )  # fmt: skip
+            times, index = old.times + 1 if old else 1, array.index(first[OFFSET])
+            found[key] = BankConflict(array.name, index, len(lanes), threads, block, site, times)
         return list(found.values())
 
     @property
@@ -252,28 +251,22 @@ class Trace:
         counts: np.ndarray = np.bincount(rows[:, THREAD], minlength=prod(self.blocks) * prod(self.threads))
         return counts
 
-    def table(self) -> str:
-        """Write one line for each place in the source that touches memory."""
-        lines = [f"{self.name}[{short(self.blocks)}, {short(self.threads)}]"]
-        form = "{:>5}  {:<6} {:<7} {:<12} {:>8} {:>9} {:>13}  {}"
-        lines.append(form.format("line", "does", "in", "to", "accesses", "by warps", "sectors each", "source"))
-        for rows in split(self.notes, self.notes[:, [ARRAY, SITE, KIND]]):
-            site, array = self.sites[rows[0, SITE]], self.arrays[rows[0, ARRAY]]
-            requests = len(unique(self._requests(rows)))
-            sectors = f"{self.sectors_of(rows):.2f}" if array.space == "global" else ""
-            kind = KINDS[rows[0, KIND]]
-            lines.append(
-                form.format(site.line, kind, array.space, array.name, len(rows), requests, sectors, site.source)
-            )
+    def __str__(self) -> str:
+        """Return a table with one line for each place in the source that touches memory, and what is wrong."""
+        rows = []
+        for notes in split(self.notes, self.notes[:, [ARRAY, SITE, KIND]]):
+            site, array = self.sites[notes[0, SITE]], self.arrays[notes[0, ARRAY]]
+            requests = len(unique(self._requests(notes)))
+            sectors = f"{self.sectors_of(notes):.2f}" if array.space == "global" else ""
+            does = KINDS[notes[0, KIND]]
+            counts = (f"{len(notes):,}", f"{requests:,}", sectors)
+            rows.append((str(site.line), does, array.space, array.name, *counts, site.source))
+        lines = [Table(f"{self.name}[{short(self.blocks)}, {short(self.threads)}]", HEAD, tuple(rows)).text()]
         for title in ("out_of_bounds", "races", "divergent_barriers", "bank_conflicts"):
             found = getattr(self, title)
             lines.append(f"{title.replace('_', ' ')}: {'none' if not found else ''}".rstrip())
             lines += [f"  {each}" for each in found]
         return "\n".join(lines)
-
-    def show(self) -> None:
-        """Print the table."""
-        print(self.table())
 
     def plot(self, array: str | None = None) -> Figure:
         """Draw the elements of an array with the threads that touched them.
@@ -299,7 +292,7 @@ class Trace:
         return unravel(rank, self.threads), unravel(block, self.blocks)
 
     def _in(self, *spaces: str, array: str | None = None) -> np.ndarray:
-        """Which notes are of arrays in some spaces, and of one name."""
+        """Return which notes are of arrays in some spaces, and of one name."""
         known = [each.space in spaces and array in (None, each.name) for each in self.arrays]
         chosen: np.ndarray = np.array(known or [False])[self.notes[:, ARRAY]]
         return chosen
@@ -311,15 +304,9 @@ class Trace:
         return number
 
     def _requests(self, rows: np.ndarray, lanes_at_once: np.ndarray | int = WARP) -> np.ndarray:
-        """Tell which accesses one warp makes with one instruction: those of one site, each lane's n-th there."""
+        """Return which accesses one warp makes with one instruction: those of one site, each lane's n-th there."""
         lane = rows[:, THREAD] % prod(self.threads) % WARP
         return np.column_stack([self._warp(rows[:, THREAD]), rows[:, SITE], rows[:, TURN], lane // lanes_at_once])
-
-    def _lanes_at_once(self, rows: np.ndarray) -> np.ndarray:
-        """Of elements of 8 bytes, shared memory serves half a warp at a time."""
-        sizes_of = np.array([array.itemsize for array in self.arrays] or [WORD])[rows[:, ARRAY]]
-        lanes: np.ndarray = WARP // np.maximum(sizes_of // WORD, 1)
-        return lanes
 
     def _pieces(self, rows: np.ndarray, size: int) -> np.ndarray:
         """Add a column with the piece of memory that each access touches, and a row where it touches two."""
@@ -365,7 +352,7 @@ class Trace:
     def _race(self, first: np.ndarray, second: np.ndarray) -> Race:
         array: ArrayOf = self.arrays[first[ARRAY]]
         one, other = (
-            Access(KINDS[row[KIND]], *self.place(row[THREAD]), self.sites[row[SITE]]) for row in (first, second)
+            Side(KINDS[row[KIND]], *self.place(row[THREAD]), self.sites[row[SITE]]) for row in (first, second)
         )
         return Race(array.name, array.index(int(first[OFFSET])), one, other)
 

@@ -9,19 +9,20 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from firstlight import widgets
 from firstlight.devices import Card, card
 from firstlight.measure.roofs import Roof, ceilings, judge, measured_roof
-from firstlight.measure.tables import NONE, Table, percent, quantity
+from firstlight.measure.tables import percent, quantity
 from firstlight.measure.timing import Timing, device_of, measure
+from firstlight.widgets import NONE, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-on_page = False  # set by the build of the site before it runs an example
 HEAD = ("", "n", "device", "median", "spread", "first call", "rate", "of roof", "cores", "verdict")
 
 
-class Bench:
+class Bench(widgets.Widget):
     """One experiment: its rows share a budget of seconds, a table and a figure.
 
     Parameters
@@ -52,7 +53,7 @@ class Bench:
             record_instead()
         self.id = id
         self.timings: list[Timing] = []
-        self._left = budget / 2 if on_page else budget  # a page shows records too, and those took their time
+        self._left = budget / 2 if widgets.on_page else budget  # a page shows records too, and those took their time
 
     def time(
         self,
@@ -80,7 +81,7 @@ class Bench:
         return timing
 
     def __getitem__(self, label: str) -> Timing:
-        """The timing with this label; the name in full where several share it."""
+        """Return the timing with this label; the name in full where several share it."""
         found = [t for t in self.timings if label in (t.label, name_of(t.label, t.device, t.n))]
         if len(found) != 1:
             names = ", ".join(repr(name_of(t.label, t.device, t.n)) for t in (found or self.timings)) or "none yet"
@@ -88,7 +89,7 @@ class Bench:
         return found[0]
 
     def table(self) -> Table:
-        """The rows as a table, with the machine in its caption, and what all rows share."""
+        """Return the rows as a table, with the machine in its caption, and what all rows share."""
         rows = tuple(map(row, self.timings))
         devices = list(dict.fromkeys(timing.device for timing in self.timings))
         sizes = {timing.n for timing in self.timings}
@@ -99,12 +100,8 @@ class Bench:
             shared.add("n")
         return Table(" – ".join(caption), HEAD, rows).without(shared)
 
-    def show(self) -> Bench | None:
-        """Show the table: as text in a terminal, as a table in a notebook and on a page."""
-        if displays_html():
-            return self
-        print(self.table().text())
-        return None
+    def __str__(self) -> str:
+        return self.table().text()
 
     def plot(self) -> Figure:
         """Draw the rows with their spread, and the floor that their bytes and operations set on this machine."""
@@ -129,12 +126,12 @@ def record_instead() -> NoReturn:
 
 
 def name_of(label: str, device: str, n: int | None) -> str:
-    """The name of a row within its experiment."""
+    """Return the name of a row within its experiment."""
     return "/".join([label, device, *([f"n={n}"] if n else [])])
 
 
 def card_of(device: str) -> Card:
-    """The card of a device, also of one that only Numba reaches, because this PyTorch has no GPU code."""
+    """Return the card of a device, also of one that only Numba reaches, because this PyTorch has no GPU code."""
     try:
         return card(device)
     except ValueError:
@@ -142,7 +139,7 @@ def card_of(device: str) -> Card:
 
 
 def roof_for(timing: Timing) -> Roof | None:
-    """The roof to hold a timing against; none if it has no rate, or if the device has no room or no PyTorch for it."""
+    """Return the roof to hold a timing against; none without a rate, or where there is no room or no PyTorch for it."""
     if timing.byte_rate is None and timing.flop_rate is None:
         return None
     try:
@@ -152,7 +149,7 @@ def roof_for(timing: Timing) -> Roof | None:
 
 
 def row(timing: Timing) -> tuple[str, ...]:
-    """The cells of one timing, in the order of ``HEAD``."""
+    """Return the cells of one timing, in the order of ``HEAD``."""
     name = (timing.label, f"{timing.n:,}" if timing.n else NONE, timing.device)
     if timing.verdict in ("simulated", "impossible"):
         return (*name, *[NONE] * (len(HEAD) - 4), timing.verdict)  # such a number is flagged, never printed
@@ -171,12 +168,5 @@ def row(timing: Timing) -> tuple[str, ...]:
 
 
 def describe(of: Card) -> str:
-    """A device in a few words; a CPU says its cores."""
+    """Return a device in a few words; a CPU says its cores."""
     return f"{of.name}, {of.cores} cores" if of.kind == "cpu" else of.name
-
-
-def displays_html() -> bool:
-    """Whether what a cell ends with is shown as HTML: on a page, and in a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return on_page or getattr(shell, "kernel", None) is not None

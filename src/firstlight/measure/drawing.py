@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from firstlight.measure.tables import quantity
 from firstlight.measure.timing import Timing
+from firstlight.widgets import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Mid-tones: each stands out on white and on near-black. Markers differ too, so that colour carries nothing alone.
-COLOURS = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
+# Told apart by markers, too, so that colour carries nothing alone.
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # one more than the colours: pairs do not come again soon
 MODEL = "#808890"
 
@@ -25,22 +25,24 @@ def draw(series: Series, title: str) -> Figure:
     import matplotlib.pyplot as plt
 
     shown = {machine: [t for t in timings if t.values] for machine, timings in series.items()}
-    labels = list(dict.fromkeys(t.label for timings in shown.values() for t in timings))
+    labels = labels_of(shown)
     curves = any(len({t.n for t in timings if t.label == label}) > 1 for timings in shown.values() for label in labels)
     height = 4.0 if curves else 1.5 + (0.3 + 0.18 * len(shown)) * max(len(labels), 1)
     fig, ax = plt.subplots(figsize=(5.6, height), layout="constrained")
-    if curves:
-        draw_curves(ax, shown)
-    else:
-        draw_rows(ax, shown, labels)
+    (draw_curves if curves else draw_rows)(ax, shown)
     if ax.get_legend_handles_labels()[1]:
         fig.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=2)
     fig.set_label(in_words(shown, title))
     return fig
 
 
+def labels_of(shown: Series) -> list[str]:
+    """Return the rows' names, each once."""
+    return list(dict.fromkeys(t.label for timings in shown.values() for t in timings))
+
+
 def floor_of(timing: Timing, others: Sequence[Timing]) -> float | None:
-    """The least seconds for the timing's bytes and operations at the best rate that its machine reached.
+    """Return the least seconds for the timing's bytes and operations at the best rate that its machine reached.
 
     That is the roof's, or that of a row which exceeded the roof.
     """
@@ -49,8 +51,9 @@ def floor_of(timing: Timing, others: Sequence[Timing]) -> float | None:
     return timing.median * timing.of_roof / max(1.0, *(other.of_roof or 0.0 for other in others))
 
 
-def draw_rows(ax: Axes, shown: Series, labels: list[str]) -> None:
-    """One row a label, a dot a machine with its quartiles and value; the floor is a dashed mark."""
+def draw_rows(ax: Axes, shown: Series) -> None:
+    """Draw one row a label, a dot a machine with its quartiles and value; the floor is a dashed mark."""
+    labels = labels_of(shown)
     for number, (machine, timings) in enumerate(shown.items()):
         shift = 0.7 * (number - (len(shown) - 1) / 2) / max(len(shown), 1)
         style = {"color": COLOURS[number % len(COLOURS)], "fmt": MARKERS[number % len(MARKERS)], "capsize": 3}
@@ -107,7 +110,7 @@ def scale_time(ax: Axes, axis: str, medians: list[float]) -> None:
 
 
 def in_words(shown: Series, title: str) -> str:
-    """The figure as a sentence, for those who do not see it."""
+    """Return the figure as a sentence, for those who do not see it."""
     said = [
         f"{t.label}{f' with n = {t.n:,}' if t.n else ''} on {machine} {quantity(t.median, 's')}"
         for machine, timings in shown.items()

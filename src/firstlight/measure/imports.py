@@ -14,13 +14,13 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def imported_modules(source: str) -> dict[str, str]:
-    """The digests of the modules in ``kernels`` and ``imaging`` that a script imports, directly or through others."""
+    """Return the digests of the modules of ``kernels`` and ``imaging`` a script imports, itself or through others."""
     tracked = tuple(f"firstlight.{name}" for name in TRACKED)
     return {name: found for name, found in closure(source).items() if name.startswith(tracked)}
 
 
 def closure(source: str) -> dict[str, str]:
-    """The digests of all our modules that a script imports, directly or through others, with the data beside them."""
+    """Return the digests of all our modules that a script imports, itself or through others, with data beside them."""
     found: dict[str, str] = {}
     waiting = list(imports_of(source))
     while waiting:
@@ -36,7 +36,7 @@ def closure(source: str) -> dict[str, str]:
 
 
 def imports_of(source: str) -> Iterator[str]:
-    """Every module of ours that a source imports something from; our imports are absolute."""
+    """Yield every module of ours that a source imports something from; our imports are absolute."""
     for node in import_nodes(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.startswith("firstlight."))
@@ -49,12 +49,12 @@ parsed = cache(ast.parse)  # both functions below ask for it, and a build asks o
 
 @cache
 def import_nodes(source: str) -> tuple[ast.Import | ast.ImportFrom, ...]:
-    """The import statements of a source."""
+    """Return the import statements of a source."""
     return tuple(node for node in ast.walk(parsed(source)) if isinstance(node, (ast.Import, ast.ImportFrom)))
 
 
 def provider(module: str, name: str) -> str:
-    """The module that ``from module import name`` really takes a name from: a package only passes it on."""
+    """Return the module that ``from module import name`` really takes a name from: a package only passes it on."""
     if name.islower() and module_file(f"{module}.{name}"):  # where file names have no case, Fit would find fit.py
         return f"{module}.{name}"
     file = module_file(module)
@@ -66,20 +66,20 @@ def provider(module: str, name: str) -> str:
 
 
 def module_file(name: str) -> Path | None:
-    """The file of a module of ours, if it is one."""
+    """Return the file of a module of ours, if it is one."""
     return file_in(PACKAGE, name)
 
 
 @cache
 def file_in(package: Path, name: str) -> Path | None:
-    """The file of a module in a package's folder; a build asks once for each record."""
+    """Return the file of a module in a package's folder; a build asks once for each record."""
     base = package.joinpath(*name.split(".")[1:])
     return next((file for file in (base.with_suffix(".py"), base / "__init__.py") if file.is_file()), None)
 
 
 @cache
 def without_docstrings(source: str) -> str:
-    """The lines of a module that run."""
+    """Return the lines of a module that run."""
     source = source.replace("\r\n", "\n")
     docstrings: set[int] = set()
     for node in ast.walk(parsed(source)):

@@ -98,7 +98,7 @@ class Place:
 
 
 def place_of(name: str) -> Place:
-    """A card as its maker describes it.
+    """Return a card as its maker describes it.
 
     Examples
     --------
@@ -110,7 +110,7 @@ def place_of(name: str) -> Place:
 
 
 def cards() -> list[str]:
-    """The cards that there is a specification of; slots are none.
+    """Return the cards that there is a specification of; slots are none.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def cards() -> list[str]:
 
 
 def place_here(device: object) -> Place:
-    """A device of this machine: with its ceilings where it tells them, else with the roofs measured on it.
+    """Return a device of this machine: with its ceilings where it tells them, else with the roofs measured on it.
 
     Examples
     --------
@@ -227,7 +227,7 @@ class Claim:
 
 
 def times(ratio: float) -> str:
-    """A ratio with two digits.
+    """Return a ratio with two digits.
 
     Examples
     --------
@@ -238,7 +238,7 @@ def times(ratio: float) -> str:
 
 
 def rules() -> dict[str, object]:
-    """All that a page needs to judge as :class:`Claim` does, as plain data."""
+    """Return all that a page needs to judge as :class:`Claim` does, as plain data."""
     return {
         "mistakes": {name: asdict(mistake) for name, mistake in MISTAKES.items()},
         "suspects": [[None if limit == math.inf else limit, names] for limit, names in SUSPECTS],

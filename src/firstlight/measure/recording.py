@@ -15,6 +15,7 @@ from firstlight.measure.records import LEFT_OUT, Record, facts_of, write
 from firstlight.measure.records import benches as benches_in
 from firstlight.measure.runner import ExampleError, run
 from firstlight.measure.schema import VERDICTS
+from firstlight.widgets import Table
 
 
 def record_example(script: Path) -> Record:
@@ -52,14 +53,14 @@ def record_example(script: Path) -> Record:
 
 
 def example_of(script: Path) -> str:
-    """The name of an example, as chapter and name; the name of another folder stays untold: it may be a user's."""
+    """Return the name of an example, as chapter and name; another folder stays untold: it may be a user's."""
     chapter = script.resolve().parent.name
     name = re.sub("[^0-9a-z_]+", "_", script.stem.lower())
     return f"{chapter if re.fullmatch('[0-9]+_[0-9a-z_]+', chapter) else 'elsewhere'}/{name}"
 
 
 def scripts_named(names: Sequence[str], examples: Path = Path("examples")) -> list[Path]:
-    """The scripts that are meant: files, or beginnings of names under examples/; all of them if none is named."""
+    """Return the scripts that are meant: files, or beginnings of names under examples/; all if none is named."""
     known = sorted(examples.glob("*/[0-9][0-9]_*.py"))
     found = []
     for name in names or [""]:
@@ -76,12 +77,8 @@ def scripts_named(names: Sequence[str], examples: Path = Path("examples")) -> li
 
 def record_one(script: Path, file: Path) -> int:
     """Record one example in this process, into a file."""
-    if file.is_dir():
-        raise ValueError(f"{file} is a folder; name the file to write")
-    if file.suffix != ".json":
-        raise ValueError(
-            f"a record's file ends in .json, so {file} is not written; a script or a text is safe this way"
-        )
+    if file.suffix != ".json" or file.is_dir():
+        raise ValueError(f"a record is written to a file that ends in .json, not to {file}: name another")
     os.environ.setdefault("MPLBACKEND", "Agg")
     try:
         record = record_example(script)
@@ -98,24 +95,20 @@ def record_all(scripts: Sequence[Path], root: Path) -> int:
     """Record examples, a fresh process each, and say at the end what became of each."""
     from tqdm import tqdm
 
-    from firstlight.measure.tables import Table
-
     machine = card(best_device()).slug
-    rows, failures = [], []
+    rows = []
     with tqdm(scripts, unit="example", disable=None) as progress:
         for script in progress:
             example = example_of(script)
             progress.set_description(example)
             file = root / machine / f"{example}.json"
             command = [sys.executable, "-m", "firstlight", "record", str(script), "--to", str(file)]
-            done = subprocess.run(
-                command, capture_output=True, encoding="utf-8", errors="replace", env={**os.environ, "PYTHONUTF8": "1"}
-            )
-            said = (done.stdout if done.returncode == 0 else done.stderr).strip()
-            lines = said.splitlines() or [f"it ended with status {done.returncode} and no word"]
-            rows.append((example, "recorded" if done.returncode == 0 else "FAILED", lines[-1]))
+            utf8 = {**os.environ, "PYTHONUTF8": "1"}
+            done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", env=utf8)
+            said = (done.stderr if done.returncode else done.stdout).strip()
             if done.returncode:
-                failures.append(f"{example}:\n{done.stderr.strip()}\n")
-    print(*failures, sep="\n", end="")
+                print(f"{example}:\n{said}\n")
+            lines = said.splitlines() or [f"it ended with status {done.returncode} and no word"]
+            rows.append((example, "FAILED" if done.returncode else "recorded", lines[-1]))
     print(Table(f"{machine}, in {root}", ("example", "", "what"), tuple(rows)).text())
-    return 1 if failures else 0
+    return int(any(row[1] == "FAILED" for row in rows))

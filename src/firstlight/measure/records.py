@@ -15,12 +15,17 @@ from typing import Any
 from firstlight.devices import Card, card
 from firstlight.measure.imports import imported_modules
 from firstlight.measure.runner import block_keys, digest, lines_that_run, split
-from firstlight.measure.schema import SCHEMA, VERDICTS, problems
+from firstlight.measure.schema import VERDICTS, VERSION, problems
 from firstlight.measure.timing import Timing
+from firstlight.widgets import Table
 
 HELPER_API = 1  # raised when measure/ changes what a timing means
+DEVICE = ("multiprocessors", "memory_bytes", "cache_bytes", "clock_hz", "memory_clock_hz", "bus_bits")
+COUNTED = ("label", "device", "loops", "n", "bytes", "flops", "verdict")  # what a row keeps of a timing
+MEASURED = ("cores", "device_seconds", "of_roof")  # the same, with four digits
 MAX_BYTES = 60_000
 MAX_AGE = timedelta(days=365)
+ERRORS = ("invalid", "orphan", "partial")
 LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
 
 
@@ -65,17 +70,12 @@ class Record:
 
 
 def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]:
-    """What a record says of the code, the machine and the day; never a host, a user, a path or a serial number."""
+    """Return what a record says of the code, the machine and the day; never a host, user, path or serial number."""
     described = {
         "device_kind": best.kind,
         "device_name": best.name,
         "device_capability": best.capability and "{}.{}".format(*best.capability),
-        "device_multiprocessors": best.multiprocessors,
-        "device_memory_bytes": best.memory_bytes,
-        "device_cache_bytes": best.cache_bytes,
-        "device_clock_hz": best.clock_hz,
-        "device_memory_clock_hz": best.memory_clock_hz,
-        "device_bus_bits": best.bus_bits,
+        **{f"device_{name}": getattr(best, name) for name in DEVICE},
         "driver": best.driver,
         "cpu_name": cpu.name,
         "cpu_cores": cpu.cores,
@@ -84,7 +84,7 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
     }
     return {
         "unit": "second",
-        "record_schema": SCHEMA,
+        "record_schema": VERSION,
         "helper_api": HELPER_API,
         "complete": 1,
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}.000000",
@@ -97,37 +97,22 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
 
 @cache
 def code_digest(source: str) -> str:
-    """The digest of all code of an example: prose and comments may change without it."""
+    """Return the digest of all code of an example: prose and comments may change without it."""
     keys = block_keys(source)
     return keys[-1] if keys else digest("")
 
 
 def to_json(record: Record) -> str:
     """Write a record as text; what has no time that could be true is left out."""
-    benchmarks = [
-        {
-            "metadata": {
-                key: value
-                for key, value in {
-                    "name": name,
-                    "label": timing.label,
-                    "device": timing.device,
-                    "loops": timing.loops,
-                    "n": timing.n,
-                    "bytes": timing.bytes,
-                    "flops": timing.flops,
-                    "cores": timing.cores and rounded(timing.cores),
-                    "device_seconds": timing.device_seconds and rounded(timing.device_seconds),
-                    "of_roof": timing.of_roof and rounded(timing.of_roof),
-                    "verdict": timing.verdict,
-                }.items()
-                if value is not None
-            },
-            "runs": [{"warmups": [[1, rounded(timing.first)]], "values": [rounded(value) for value in timing.values]}],
-        }
-        for name, timing in record.timings.items()
-        if timing.verdict in VERDICTS
-    ]
+    benchmarks = []
+    for name, timing in record.timings.items():
+        measured = {key: getattr(timing, key) for key in MEASURED}
+        facts = {"name": name} | {key: getattr(timing, key) for key in COUNTED}
+        facts |= {key: value and rounded(value) for key, value in measured.items()}
+        metadata = {key: value for key, value in facts.items() if value is not None}
+        run = {"warmups": [[1, rounded(timing.first)]], "values": [rounded(value) for value in timing.values]}
+        if timing.verdict in VERDICTS:
+            benchmarks.append({"metadata": metadata, "runs": [run]})
     content = {"version": "1.0", "metadata": record.facts, "benchmarks": benchmarks, "outputs": record.outputs}
     text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True, default=lambda number: number.item())
     # The values of a row on one line: a file to read, and a difference to review. Printed text has no line breaks here.
@@ -135,7 +120,7 @@ def to_json(record: Record) -> str:
 
 
 def rounded(value: float) -> float:
-    """A number with four significant digits."""
+    """Return a number with four significant digits."""
     return float(f"{value:.4g}")
 
 
@@ -153,16 +138,8 @@ def from_json(text: str, path: Path | None = None) -> Record:
     timings = {}
     for benchmark in content["benchmarks"]:
         meta, (run,) = benchmark["metadata"], benchmark["runs"]
-        facts = {key: meta.get(key) for key in ("n", "bytes", "flops", "cores", "device_seconds", "of_roof")}
-        timings[meta["name"]] = Timing(
-            label=meta["label"],
-            device=meta["device"],
-            first=run["warmups"][0][1],
-            values=tuple(run["values"]),
-            loops=meta["loops"],
-            verdict=meta["verdict"],
-            **facts,
-        )
+        facts = {key: meta.get(key) for key in (*COUNTED, *MEASURED)}
+        timings[meta["name"]] = Timing(first=run["warmups"][0][1], values=tuple(run["values"]), **facts)
     return Record(content["metadata"], timings, content["outputs"], path)
 
 
@@ -217,7 +194,7 @@ def read(path: Path) -> Record:
 
 
 def find(root: Path, example: str = "*/*") -> list[Path]:
-    """The files of all machines' records of an example, or of all examples.
+    """Return the files of all machines' records of an example, or of all examples.
 
     Examples
     --------
@@ -236,7 +213,7 @@ def find(root: Path, example: str = "*/*") -> list[Path]:
 
 
 def judge_record(record: Record, source: str | None, today: datetime | None = None) -> tuple[str, list[str]]:
-    """The state of a record beside its example's source of today, and the reasons.
+    """Return the state of a record beside its example's source of today, and the reasons.
 
     Returns
     -------
@@ -265,13 +242,13 @@ def judge_record(record: Record, source: str | None, today: datetime | None = No
 
 @cache
 def benches(source: str) -> frozenset[str]:
-    """The names of the experiments in an example's code."""
+    """Return the names of the experiments in an example's code."""
     code = "\n".join(line for block in split(source) if block.kind == "code" for line in lines_that_run(block.text))
     return frozenset(re.findall(r"""\bBench\(\s*["']([a-z0-9-]+)["']""", code))
 
 
 def drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
-    """What has changed around the code since a record was taken."""
+    """Yield what has changed around the code since a record was taken."""
     modules = imported_modules(source)
     for name in sorted(modules):
         if record.facts.get(f"module_{name}") != modules[name]:
@@ -286,10 +263,39 @@ def drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
 
 @cache
 def installed() -> dict[str, str]:
-    """The versions of the libraries that the site is built with."""
+    """Return the versions of the libraries that the site is built with."""
     return dict(card("cpu").libraries)
 
 
 def minor(version: str) -> str:
-    """The first two numbers of a version."""
+    """Return the first two numbers of a version."""
     return ".".join(version.split("+")[0].split(".")[:2])
+
+
+# -- All of a project ----------------------------------------------------------------------------------------------
+
+
+def check(root: Path, strict: bool = False) -> int:
+    """Print the state of every record under a project's folder; 1 if one is an error, or stale where that counts."""
+    rows = []
+    for path in sorted((root / "records").rglob("*.json")):
+        _, state, reasons = judged_file(path, root / "examples")
+        rows.append((path.relative_to(root / "records").with_suffix("").as_posix(), state, "; ".join(reasons)))
+    print(Table(f"{len(rows)} records", ("record", "state", "why"), tuple(rows)).text())
+    states = {state for _, state, _ in rows}
+    return int(bool(states & {*ERRORS, *(["stale"] if strict else [])}))
+
+
+def judged_file(path: Path, examples: Path) -> tuple[Record | None, str, list[str]]:
+    """Return the record in a file, its state and the reasons; a file that is none is ``invalid``."""
+    try:
+        record = read(path)
+        if [record.machine, *record.example.split("/")] != list(path.with_suffix("").parts[-3:]):
+            raise InvalidRecord(f"it is of {record.example} on {record.machine}, and lies in another's place")
+    except InvalidRecord as error:
+        return None, "invalid", [str(error).removeprefix(f"{path}: ")]
+    script = examples / f"{record.example}.py"
+    try:
+        return record, *judge_record(record, script.read_text(encoding="utf-8") if script.is_file() else None)
+    except SyntaxError as error:
+        return record, "stale", [f"the code of today is no Python: {error.msg}, line {error.lineno}"]

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 from firstlight.devices import Card, card
 from firstlight.measure.timing import Timing, measure
-
-if TYPE_CHECKING:
-    pass
 
 #: What a multiprocessor does in one clock, by compute capability. The numbers are its float32 lanes; operations of
 #: its matrix units (a multiply-add is two, no sparsity) with 16-bit numbers; and with the narrowest numbers they take.
@@ -118,7 +114,7 @@ def measured_roof(device: str) -> Roof:
 
 
 def judge(timing: Timing, limits: Ceilings, roof: Roof | None = None) -> Timing:
-    """Give a timing the verdict that its rates call for; only a ceiling, never a measured roof, says ``impossible``.
+    """Return a timing with the verdict of its rates; only a ceiling, never a measured roof, says ``impossible``.
 
     Examples
     --------
@@ -144,12 +140,12 @@ def judge(timing: Timing, limits: Ceilings, roof: Roof | None = None) -> Timing:
 
 
 def exceeds(rate: float | None, limit: float | None) -> bool:
-    """Whether a rate is clearly above a limit, where both are known."""
+    """Return whether a rate is clearly above a limit, where both are known."""
     return rate is not None and limit is not None and rate > TOLERANCE * limit
 
 
 def fraction_of_roof(timing: Timing, roof: Roof) -> float | None:
-    """How near a timing comes to the roof that binds it: the memory's or the arithmetic's, whichever is nearer.
+    """Return how near a timing comes to the roof that binds it: the memory's or the arithmetic's, whichever is nearer.
 
     Examples
     --------

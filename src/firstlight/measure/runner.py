@@ -58,7 +58,7 @@ def split(source: str) -> list[Block]:
 
 
 def lines_that_run(code: str, without: Collection[int] = ()) -> list[str]:
-    """The lines of some code without whole-line comments, blank lines, trailing space and the lines with these numbers.
+    """Return the lines of some code without comments of whole lines, blank ones, trailing space and these numbers.
 
     Lines are compared as text: syntax trees differ between versions of Python. The lines of a string all count: there,
     ``#define`` is no comment.
@@ -76,7 +76,7 @@ def lines_that_run(code: str, without: Collection[int] = ()) -> list[str]:
 
 
 def digest(text: str) -> str:
-    """Sixteen hexadecimal digits that change when a text does."""
+    """Return sixteen hexadecimal digits that change when a text does."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
@@ -99,7 +99,7 @@ def block_keys(source: str) -> list[str]:
 
 
 def ends_with_bench(code: str) -> tuple[str, str] | None:
-    """The name of the Bench and ``show`` or ``plot``, if a block ends with ``bench.show()`` or ``bench.plot()``."""
+    """Return a Bench's name and ``show`` or ``plot``, if a block ends with ``bench.show()`` or ``bench.plot()``."""
     last = ast.parse(code).body[-1:]
     call = last[0].value if last and isinstance(last[0], ast.Expr) else None
     target = call.func if isinstance(call, ast.Call) else None

@@ -35,7 +35,7 @@ class Spec:
     fp16: float | None = None
 
     def text(self, what: str) -> str:
-        """A value as a page shows it, with as many digits as the source gives, up to four."""
+        """Return a value as a page shows it, with as many digits as the source gives, up to four."""
         value = spec_value(self, what)
         if what == "memory":
             return f"{value / GIB:g} GiB"  # chips have powers of two; makers write GB
@@ -58,7 +58,7 @@ SPECS = known()
 
 
 def spec(name: str, what: str) -> float:
-    """What a card's maker says of it.
+    """Return what a card's maker says of it.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def spec(name: str, what: str) -> float:
 
 
 def spec_of(name: str) -> Spec:
-    """The specification of a card or slot; a ValueError lists those that are known.
+    """Return the specification of a card or slot; a ValueError lists those that are known.
 
     Examples
     --------

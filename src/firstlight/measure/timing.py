@@ -199,7 +199,7 @@ def steady_blocks(
 
 
 def idle_wait(tick: Clock, settle: Wait) -> float:
-    """Seconds that the wait and the clock cost when there is nothing to wait for."""
+    """Return seconds that the wait and the clock cost when there is nothing to wait for."""
     costs = []
     for _ in range(5):
         start = tick()
@@ -209,7 +209,7 @@ def idle_wait(tick: Clock, settle: Wait) -> float:
 
 
 def engine_verdict(timing: Timing) -> str:
-    """What the measurement itself says against its own result."""
+    """Return what the measurement itself says against its own result."""
     if timing.device_seconds and timing.median > 1.2 * timing.device_seconds:
         return "launch-bound"
     if timing.device == "cpu" and timing.cores is not None and timing.cores < 0.8:
@@ -220,7 +220,7 @@ def engine_verdict(timing: Timing) -> str:
 
 
 def device_of(args: tuple[Any, ...]) -> str:
-    """Where the arguments are: the first accelerator among them, else the CPU."""
+    """Return where the arguments are: the first accelerator among them, else the CPU."""
     places = [str(getattr(arg, "device", "cpu")) for arg in args]
     return next((place for place in places if place.split(":")[0] in ("cuda", "xpu", "mps")), "cpu")
 
@@ -268,7 +268,7 @@ def launches_in_simulator() -> Iterator[list[object]]:
 def seconds_on_device(
     fn: Callable[..., object], args: tuple[Any, ...], place: str, call_seconds: float
 ) -> float | None:
-    """Seconds that the device itself needs for a call, by events, with no gaps between the calls (CUDA only).
+    """Return seconds that the device itself needs for a call, by events, with no gaps between the calls (CUDA only).
 
     Around calls that the device has to wait for, events would count the waiting. So the queue is first plugged
     with work that lasts longer than the host needs to ask for all the calls; they then run back to back.

@@ -141,7 +141,7 @@ class ToyEvent:
         self._happened.set()
 
     def query(self) -> bool:
-        """Whether the mark was reached."""
+        """Return whether the mark was reached."""
         return self._happened.is_set()
 
     def synchronize(self) -> None:
@@ -149,7 +149,7 @@ class ToyEvent:
         self._happened.wait()
 
     def elapsed_time(self, later: ToyEvent) -> float:
-        """Milliseconds from this mark to a later one; both must have been reached."""
+        """Return milliseconds from this mark to a later one; both must have been reached."""
         if self.time is None or later.time is None:
             raise RuntimeError("the queue has not reached both events yet: call synchronize() on the later one first")
         return 1e3 * (later.time - self.time)

@@ -1,10 +1,7 @@
 """Kernels to write, each with one constraint that is its lesson, and a judge that lucky answers do not get past."""
 
-from __future__ import annotations
-
-from firstlight.kernels.puzzles.alone import ALONE
 from firstlight.kernels.puzzles.puzzle import Puzzle
-from firstlight.kernels.puzzles.together import TOGETHER
+from firstlight.kernels.puzzles.tasks import ALONE, TOGETHER
 
 __all__ = ["PUZZLES", "Puzzle"]
 

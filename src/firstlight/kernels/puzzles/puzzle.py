@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import inspect
-import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from firstlight.kernels.cuda import python_function
+from firstlight.kernels.backend import python_function
 from firstlight.kernels.findings import element
-from firstlight.kernels.puzzles.rules import Cost, Launch, Rule
+from firstlight.kernels.puzzles.rules import Launch, Rule
 from firstlight.kernels.tracing import Trace, trace
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ class Puzzle:
         What the answer may cost, in words: the lesson of the puzzle.
     rules : tuple of Rule
         The same in numbers.
-    stub : str
-        The beginning of the kernel, to copy.
+    begin : str
+        The first lines of the kernel.
 
     Examples
     --------
@@ -63,7 +62,12 @@ class Puzzle:
     launches: tuple[Launch, ...]
     constraint: str
     rules: tuple[Rule, ...]
-    stub: str
+    begin: str
+
+    @property
+    def stub(self) -> str:
+        """The beginning of the kernel, to copy."""
+        return f"\n@cuda.jit\n{self.begin}\n    ...\n"
 
     def check(self, kernel: object) -> str:
         """Say in a sentence whether a kernel is right, or what is wrong with it first; it never raises."""
@@ -86,23 +90,10 @@ class Puzzle:
             return f"No score: {_said(error)}"
         lines = []
         for rule in self.rules:
-            costs = [(rule.cost(t).value, rule.most(where)) for t, where in zip(traces, self.launches, strict=True)]
+            costs = [(rule.count(t).value, rule.most(where)) for t, where in zip(traces, self.launches, strict=True)]
             value, most = max(costs, key=lambda cost: cost[0] / max(cost[1], 0.5))
             lines.append(f"{rule.what}: {value:.3g} ({most:.3g} would do)")
         return "\n".join(lines)
-
-    def show(self) -> None:
-        """Print the task, the specification, the constraint and the stub."""
-        # The function in NumPy has the arguments of the kernel: only its lines tell something new.
-        body = inspect.getsource(self.spec).split(":\n", 1)[1].rstrip()
-        parts = [
-            self.name,
-            textwrap.fill(self.task, 88),
-            f"In NumPy:\n\n{body}",
-            textwrap.fill(f"It counts only if {self.constraint}.", 88),
-            f"Begin with:\n\n{textwrap.indent(self.stub.strip(), '    ')}",
-        ]
-        print("\n\n".join(parts))
 
     def plot(self, kernel: object, array: str | None = None) -> Figure:
         """Draw which thread of a kernel touches which element, in the smallest launch.
@@ -136,9 +127,12 @@ class Puzzle:
             traces.append(t)
         for launch, t in zip(self.launches, traces, strict=True):
             for rule in self.rules:
-                cost, most = rule.cost(t), rule.most(launch)
-                if cost.value > most:
-                    return f"the result is right, but {self._where(launch)}, {_too_much(rule, cost, most)}"
+                amount, most = rule.count(t), rule.most(launch)
+                if amount.value > most:
+                    return (
+                        f"the result is right, but {self._where(launch)}, there are {amount.value:.3g} {rule.what}, "
+                        f"where {most:.3g} would do ({amount.where})"
+                    )
         return None
 
     def _run(self, kernel: object, launch: Launch) -> tuple[Trace, str | None]:
@@ -195,10 +189,6 @@ def _differences(names: list[str], before: list[Any], after: Any, wanted: list[A
                 yield f"{which} should stay {want[index]:.6g}, and is now {got[index]:.6g}"
             else:
                 yield f"{which} should be {want[index]:.6g}, and is {got[index]:.6g}"
-
-
-def _too_much(rule: Rule, cost: Cost, most: float) -> str:
-    return f"there are {cost.value:.3g} {rule.what}, where {most:.3g} would do ({cost.where})"
 
 
 def _said(error: Exception) -> str:

@@ -1,22 +1,161 @@
-"""Puzzles in which threads work together: through shared memory, by shuffles, and by atomic operations."""
+"""The puzzles: first each thread works for itself, then threads work together, through shared memory and atomics."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy import ndarray as Array
 
-from firstlight.kernels.puzzles.alone import _smooth, fresh, noise
+from firstlight.kernels.executor import ATOMIC, LOAD
 from firstlight.kernels.puzzles.puzzle import Puzzle
-from firstlight.kernels.puzzles.rules import (
-    ANY,
-    Launch,
-    by_a_block,
-    by_a_thread,
-    in_all,
-    no_bank_conflicts,
-    sectors,
+from firstlight.kernels.puzzles.rules import ANY, Launch, accesses, no_bank_conflicts, sectors
+
+START = -77.0  # what outputs hold before the launch: += shows, and so does an element that nobody writes
+
+
+def noise(rng: np.random.Generator, *shape: int) -> Array:
+    """Make inputs of both signs that are not symmetric about zero."""
+    return rng.normal(0.5, 2, shape).astype(np.float32)
+
+
+def fresh(*shape: int) -> Array:
+    """Make an output."""
+    return np.full(shape, START, np.float32)
+
+
+def _square(x: Array, out: Array) -> None:
+    out[:] = x**2
+
+
+MAP = Puzzle(
+    name="map",
+    task="Square every element. There are exactly as many threads as elements.",
+    spec=_square,
+    inputs=lambda rng, n: (noise(rng, n), fresh(n)),
+    launches=(Launch((8,), 1, 8), Launch((1,), 1, 1), Launch((64,), 2, 32), Launch((35,), 5, 7)),
+    constraint="a thread reads global memory once: what it needs twice, it keeps in a variable",
+    rules=(accesses("thread", 1),),
+    begin="""def square(x, out):
+    i = cuda.grid(1)""",
 )
-from firstlight.kernels.watched import ATOMIC, LOAD
+
+
+def _calibrate(x: Array, gain: float, n: int, out: Array) -> None:
+    out[:n] = gain * x[:n]
+
+
+GUARD = Puzzle(
+    name="guard",
+    task="Multiply the first n elements by the gain. Both arrays are longer than n: what comes after it belongs to "
+    "somebody else. There may be more threads than elements.",
+    spec=_calibrate,
+    inputs=lambda rng, n: (noise(rng, n + 40), 1.5, n, fresh(n + 40)),
+    launches=(Launch((5,), 1, 8), Launch((0,), 1, 8), Launch((1,), 1, 32), Launch((37,), 2, 32), Launch((64,), 2, 32)),
+    constraint="a thread with no element of its own touches no memory, not even to read",
+    rules=(accesses("grid", lambda launch: launch.sizes[0]), accesses("thread", 1)),
+    begin="""def calibrate(x, gain, n, out):
+    i = cuda.grid(1)""",
+)
+
+
+def _rotate(re: Array, im: Array, c: float, s: float) -> None:
+    re[:], im[:] = c * re - s * im, s * re + c * im
+
+
+ZIP = Puzzle(
+    name="zip",
+    task="Turn the phase of complex numbers whose real and imaginary parts lie in two arrays. Leave the result in the "
+    "same arrays.",
+    spec=_rotate,
+    inputs=lambda rng, n: (noise(rng, n), noise(rng, n), 0.6, 0.8),
+    launches=(Launch((5,), 1, 8), Launch((1,), 1, 32), Launch((37,), 2, 32), Launch((70,), 5, 16)),
+    constraint="a thread reads twice and writes twice: in place, the order matters",
+    rules=(accesses("thread", 2), accesses("thread", 4, kinds=ANY)),
+    begin="""def rotate(re, im, c, s):
+    i = cuda.grid(1)""",
+)
+
+
+IMAGES = (
+    Launch((3, 7), (1, 2), (8, 4)),
+    Launch((7, 3), (1, 2), (8, 4)),
+    Launch((1, 1), (1, 1), (8, 4)),
+    Launch((3, 35), (2, 9), (32, 4)),
+    Launch((34, 5), (2, 9), (32, 4)),
+)
+
+
+def _positive(image: Array, out: Array) -> None:
+    out[:] = np.maximum(image, 0)
+
+
+IMAGE = Puzzle(
+    name="image",
+    task="Replace the negative pixels of an image by zero. The threads have two axes, x and y; the image has rows and "
+    "columns, need not be square, and is smaller than the grid.",
+    spec=_positive,
+    inputs=lambda rng, *shape: (noise(rng, *shape), fresh(*shape)),
+    launches=IMAGES,
+    constraint="the threads of a warp lie along a row: at most 5 sectors an access (4, and 1 where a row begins askew)",
+    rules=(sectors(5), accesses("thread", 1)),
+    begin="""def positive(image, out):
+    x, y = cuda.grid(2)""",
+)
+
+
+def _baseline(u: Array, v: Array, out: Array) -> None:
+    out[:] = u[None, :] ** 2 + v[:, None] ** 2
+
+
+BROADCAST = Puzzle(
+    name="broadcast",
+    task="From the coordinates of columns, u, and of rows, v, calculate the squared distance from the centre at every "
+    "cell of a grid.",
+    spec=_baseline,
+    inputs=lambda rng, rows, columns: (noise(rng, columns), noise(rng, rows), fresh(rows, columns)),
+    launches=IMAGES,
+    constraint="a thread reads twice, and the threads of a warp lie along a row",
+    rules=(accesses("thread", 2), sectors(5)),
+    begin="""def distance(u, v, out):
+    x, y = cuda.grid(2)""",
+)
+
+
+def _attenuate(tau: Array, out: Array) -> None:
+    out[:] = 1 - tau / 2
+
+
+STRIDE = Puzzle(
+    name="stride",
+    task="Calculate 1 - tau / 2 for every element. The grid does not grow with the array: there may be far fewer "
+    "threads than elements.",
+    spec=_attenuate,
+    inputs=lambda rng, n: (noise(rng, n), fresh(n)),
+    launches=(Launch((21,), 2, 4), Launch((1,), 2, 32), Launch((64,), 2, 32), Launch((203,), 2, 32)),
+    constraint="the work is shared evenly, and neighbouring threads take neighbouring elements (4 sectors a read)",
+    rules=(accesses("thread", lambda launch: -(-launch.sizes[0] // launch.in_all)), sectors(4)),
+    begin="""def attenuate(tau, out):
+    first = cuda.grid(1)
+    all_threads = cuda.gridsize(1)""",
+)
+
+
+def _smooth(x: Array, out: Array) -> None:
+    padded = np.pad(x, 1, mode="edge")
+    out[:] = (padded[:-2] + padded[1:-1] + padded[2:]) / 3
+
+
+NEIGHBOURS = Puzzle(
+    name="neighbours",
+    task="Replace each element by the mean of itself and its two neighbours. At the ends, the element stands in for "
+    "the neighbour that is missing. Beware of index -1: it is the last element.",
+    spec=_smooth,
+    inputs=lambda rng, n: (noise(rng, n), fresh(n)),
+    launches=(Launch((6,), 1, 8), Launch((1,), 1, 32), Launch((2,), 1, 2), Launch((37,), 2, 32)),
+    constraint="a thread reads at most 3 elements",
+    rules=(accesses("thread", 3),),
+    begin="""def smooth(x, out):
+    i = cuda.grid(1)""",
+)
 
 
 def _transpose(x: Array, out: Array) -> None:
@@ -33,16 +172,12 @@ TRANSPOSE = Puzzle(
     constraint="a warp touches at most 5 sectors an access, read or write, and no bank is asked for two words",
     rules=(
         sectors(lambda launch: 5 if any(size % 8 for size in launch.sizes) else 4),
-        by_a_thread(4),
+        accesses("thread", 4),
         no_bank_conflicts(),
     ),
-    stub="""
-@cuda.jit
-def transpose(x, out):
+    begin="""def transpose(x, out):
     tile = cuda.shared.array((32, 32), float32)
-    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
-    ...
-""",
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y""",
 )
 
 TILE = Puzzle(
@@ -59,14 +194,10 @@ TILE = Puzzle(
         Launch((90,), 3, 32),
     ),
     constraint="a block reads each of its elements from global memory once: 32, and 2 at its ends",
-    rules=(by_a_block(34), by_a_thread(3)),
-    stub="""
-@cuda.jit
-def smooth(x, out):
+    rules=(accesses("block", 34), accesses("thread", 3)),
+    begin="""def smooth(x, out):
     tile = cuda.shared.array(34, float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x
-    ...
-""",
+    i, t = cuda.grid(1), cuda.threadIdx.x""",
 )
 
 
@@ -82,14 +213,10 @@ BLOCK_SUM = Puzzle(
     inputs=lambda rng, n: (noise(rng, n), fresh(-(-n // 64))),
     launches=(Launch((64,), 1, 64), Launch((1,), 1, 64), Launch((150,), 3, 64)),
     constraint="it adds in a tree: a thread reads global memory once, and shared memory at most 13 times",
-    rules=(by_a_thread(1), by_a_thread(13, (LOAD, ATOMIC), "shared")),
-    stub="""
-@cuda.jit
-def block_sum(x, out):
+    rules=(accesses("thread", 1), accesses("thread", 13, (LOAD, ATOMIC), "shared")),
+    begin="""def block_sum(x, out):
     part = cuda.shared.array(64, float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x
-    ...
-""",
+    i, t = cuda.grid(1), cuda.threadIdx.x""",
 )
 
 
@@ -105,14 +232,10 @@ DOT = Puzzle(
     inputs=lambda rng, n: (noise(rng, n), noise(rng, n), fresh(1)),
     launches=(Launch((40,), 1, 64), Launch((1,), 1, 64), Launch((150,), 3, 64)),
     constraint="a block makes 1 atomic operation, and a thread reads global memory twice",
-    rules=(by_a_block(1, (ATOMIC,)), by_a_thread(2)),
-    stub="""
-@cuda.jit
-def dot(x, y, out):
+    rules=(accesses("block", 1, (ATOMIC,)), accesses("thread", 2)),
+    begin="""def dot(x, y, out):
     part = cuda.shared.array(64, float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x
-    ...
-""",
+    i, t = cuda.grid(1), cuda.threadIdx.x""",
 )
 
 
@@ -131,14 +254,10 @@ HISTOGRAM = Puzzle(
     ),
     launches=(Launch((20, 16), 1, 64), Launch((1, 16), 1, 64), Launch((150, 16), 3, 64), Launch((64, 1), 2, 64)),
     constraint="a block makes at most 16 atomic operations on global memory",
-    rules=(by_a_block(16, (ATOMIC,)), by_a_thread(1)),
-    stub="""
-@cuda.jit
-def histogram(x, counts):
+    rules=(accesses("block", 16, (ATOMIC,)), accesses("thread", 1)),
+    begin="""def histogram(x, counts):
     mine = cuda.shared.array(16, int32)
-    i, t = cuda.grid(1), cuda.threadIdx.x
-    ...
-""",
+    i, t = cuda.grid(1), cuda.threadIdx.x""",
 )
 
 
@@ -154,14 +273,10 @@ SCAN = Puzzle(
     inputs=lambda rng, n: (noise(rng, n), fresh(n)),
     launches=(Launch((20,), 1, 64), Launch((1,), 1, 64), Launch((64,), 1, 64), Launch((101,), 2, 64)),
     constraint="it takes 6 steps: a thread reads global memory once, and shared memory at most 13 times",
-    rules=(by_a_thread(1), by_a_thread(13, (LOAD, ATOMIC), "shared")),
-    stub="""
-@cuda.jit
-def scan(x, out):
+    rules=(accesses("thread", 1), accesses("thread", 13, (LOAD, ATOMIC), "shared")),
+    begin="""def scan(x, out):
     part = cuda.shared.array(64, float32)
-    i, t = cuda.grid(1), cuda.threadIdx.x
-    ...
-""",
+    i, t = cuda.grid(1), cuda.threadIdx.x""",
 )
 
 
@@ -183,15 +298,11 @@ MATMUL = Puzzle(
         Launch((10, 3, 5), (1, 2), (8, 8)),
     ),
     constraint="a thread reads global memory twice a tile, not twice a product",
-    rules=(by_a_thread(lambda launch: 2 * -(-launch.sizes[1] // 8)),),
-    stub="""
-@cuda.jit
-def matmul(a, b, out):
+    rules=(accesses("thread", lambda launch: 2 * -(-launch.sizes[1] // 8)),),
+    begin="""def matmul(a, b, out):
     a_tile = cuda.shared.array((8, 8), float32)
     b_tile = cuda.shared.array((8, 8), float32)
-    column, row = cuda.grid(2)
-    ...
-""",
+    column, row = cuda.grid(2)""",
 )
 
 
@@ -207,19 +318,22 @@ WARP_SUM = Puzzle(
     inputs=lambda rng, n, warps: (noise(rng, n), fresh(warps)),
     launches=(Launch((32, 1), 1, 32), Launch((1, 1), 1, 32), Launch((100, 4), 2, 64)),
     constraint="it needs no shared memory, no atomic operation, and 1 read of global memory a thread",
-    rules=(in_all(0, ANY, "shared"), in_all(0, (ATOMIC,)), by_a_thread(1)),
-    stub="""
-@cuda.jit
-def warp_sum(x, out):
+    rules=(accesses("grid", 0, ANY, "shared"), accesses("grid", 0, (ATOMIC,)), accesses("thread", 1)),
+    begin="""def warp_sum(x, out):
     i = cuda.grid(1)
-    lane, warp = i % 32, i // 32
-    ...
-""",
+    lane, warp = i % 32, i // 32""",
 )
 
 
 def _grid(
-    u: Array, v: Array, re: Array, im: Array, weight: Array, grid_re: Array, grid_im: Array, grid_weight: Array
+    u: Array,
+    v: Array,
+    re: Array,
+    im: Array,
+    weight: Array,
+    grid_re: Array,
+    grid_im: Array,
+    grid_weight: Array,
 ) -> None:
     size = len(grid_re)
     for sign in 1, -1:
@@ -254,13 +368,10 @@ GRIDDING = Puzzle(
         Launch((33, 6, 0), 2, 32),
     ),
     constraint="a thread reads 5 numbers and makes at most 6 atomic operations",
-    rules=(by_a_thread(5), by_a_thread(6, (ATOMIC,))),
-    stub="""
-@cuda.jit
-def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight):
-    i = cuda.grid(1)
-    ...
-""",
+    rules=(accesses("thread", 5), accesses("thread", 6, (ATOMIC,))),
+    begin="""def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight):
+    i = cuda.grid(1)""",
 )
 
+ALONE = (MAP, GUARD, ZIP, IMAGE, BROADCAST, STRIDE, NEIGHBOURS)
 TOGETHER = (TRANSPOSE, TILE, BLOCK_SUM, DOT, HISTOGRAM, SCAN, MATMUL, WARP_SUM, GRIDDING)

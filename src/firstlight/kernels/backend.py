@@ -6,13 +6,15 @@ over (numba-cuda-mlir: ``from numba_cuda_mlir import cuda``, without a simulator
 
 from __future__ import annotations
 
+import dis
 import os
 import sys
 from inspect import isfunction
+from itertools import pairwise
 from math import prod
 from numbers import Integral
-from types import FunctionType
-from typing import Any, overload
+from types import CodeType, FunctionType
+from typing import Any
 
 from firstlight.kernels.driver import cuda_device_count
 
@@ -40,7 +42,7 @@ MAX_THREADS = 1024  # in one block, on every CUDA device
 
 
 def simulated() -> bool:
-    """Tell whether kernels run in Numba's simulator (``cuda.is_available()`` is true there, too).
+    """Return whether kernels run in Numba's simulator (``cuda.is_available()`` is true there, too).
 
     Returns
     -------
@@ -55,12 +57,8 @@ def simulated() -> bool:
     return bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
 
 
-@overload
-def blocks_for(n: int, threads: int) -> int: ...
-@overload
-def blocks_for(n: tuple[int, ...], threads: tuple[int, ...]) -> tuple[int, ...]: ...
-def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> int | tuple[int, ...]:
-    """Give the least number of blocks that has a thread for every element.
+def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> Any:
+    """Return the least number of blocks that has a thread for every element.
 
     Parameters
     ----------
@@ -106,12 +104,12 @@ def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> int 
 
 
 def all_whole(values: tuple[object, ...], least: int) -> bool:
-    """Tell whether all are whole numbers of some size; NumPy's count, too."""
+    """Return whether all are whole numbers of some size; NumPy's count, too."""
     return all(isinstance(value, Integral) and int(value) >= least for value in values)
 
 
 def is_jitted(value: object) -> bool:
-    """Tell whether ``@cuda.jit`` made this."""
+    """Return whether ``@cuda.jit`` made this."""
     return type(value).__name__ in ("CUDADispatcher", "FakeCUDAKernel")  # the second in the simulator
 
 
@@ -123,3 +121,18 @@ def python_function(kernel: Any) -> FunctionType:
         raise TypeError(f"{name} is no kernel: {cure}")
     function: FunctionType = kernel.fn if type(kernel).__name__ == "FakeCUDAKernel" else kernel.py_func
     return function
+
+
+def looked_up(code: CodeType) -> dict[str, set[str]]:
+    """Return the names that a function looks up outside of it, each with the attributes it takes of it at once."""
+    found: dict[str, set[str]] = {}
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
+    for step, after in pairwise(steps):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF"):
+            taken = {after.argval} if after.opname in ("LOAD_ATTR", "LOAD_METHOD") else set()
+            found[step.argval] = found.get(step.argval, set()) | taken
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            for name, taken in looked_up(constant).items():
+                found[name] = found.get(name, set()) | taken
+    return found

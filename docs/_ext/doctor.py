@@ -13,7 +13,7 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
-from _ext.folds import fold
+from _ext.folds import folded
 from firstlight import doctor
 from firstlight.doctor import Case, Finding, case, cases, examine
 from firstlight.doctor.rules import QUESTIONS, RULES, Rule
@@ -146,7 +146,7 @@ def example(shown: Case) -> Iterator[nodes.Node]:
             nodes.Text(")"),
         ]
     yield title
-    yield fold("", block(examine(shown.facts).text(width=WIDTH), "none"), summary="What the doctor prints")
+    yield from folded([block(examine(shown.facts).text(width=WIDTH), "none")], "What the doctor prints")
 
 
 def searched(says: Iterable[str]) -> set[str]:
@@ -175,15 +175,8 @@ def outdated(app: Sphinx, env: BuildEnvironment, *_: object) -> list[str]:
     return [name for name, facts in env.metadata.items() if facts.get("firstlight-doctor", now) != now]
 
 
-def load_script(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load doctor.js where there is a box for it."""
-    if 'class="fl-paste"' in context.get("body", ""):
-        app.add_js_file("doctor.js", loading_method="defer")
-
-
 def setup(app: Sphinx) -> None:
-    """Register the directives and the script, which is served with that of the timings."""
+    """Register the directives."""
     app.add_directive("doctor-questions", Questions)
     app.add_directive("doctor-rules", Rules)
     app.connect("env-get-outdated", outdated)
-    app.connect("html-page-context", load_script)

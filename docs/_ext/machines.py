@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.watch import Judged, records_of
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
 
 SHOWN = {
     "device_name": "device",
@@ -59,3 +63,8 @@ class Machines(SphinxDirective):
         )
         section += [card, nodes.raw("", table, format="html")]
         return section
+
+
+def setup(app: Sphinx) -> None:
+    """Register the directive."""
+    app.add_directive("machines", Machines)

@@ -29,7 +29,6 @@ from firstlight.measure.timing import Timing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from sphinx.application import Sphinx
-    from sphinx.config import Config
 
 
 def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
@@ -247,20 +246,6 @@ def axes_of(figure: Figure) -> dict[str, Any]:
     return {"time": across, "rows": {label: round(height - y * points, 1) for label, y in rows.items()}}
 
 
-def serve_script(app: Sphinx, config: Config) -> None:
-    """Let the site serve timings.js itself."""
-    del app
-    config.html_static_path.append(str(Path(__file__).parent / "static"))
-
-
-def load_script(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load timings.js on the pages that have a table for it, and on no other."""
-    if 'class="fl-timings"' in context.get("body", ""):
-        app.add_js_file("timings.js", loading_method="defer")
-
-
 def setup(app: Sphinx) -> None:
-    """Register the directive and its script."""
+    """Register the directive."""
     app.add_directive("timings", Timings)
-    app.connect("config-inited", serve_script)
-    app.connect("html-page-context", load_script)

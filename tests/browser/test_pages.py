@@ -16,7 +16,7 @@ from conftest import PAGES, SITE, opened, watched
 
 SIZES = {1280: 800, 390: 844}
 KB = 1024
-FIRST, WITH_MATHS, AGAIN = 150 * KB, 190 * KB, 20 * KB
+FIRST, AGAIN = 170 * KB, 20 * KB
 PACKED = {".html", ".css", ".js", ".json", ".txt"}
 PICTURES = {".webp", ".png", ".jpg", ".svg"}
 READ_BEFORE = "tutorials/4_imaging/01_visibilities.html"  # by somebody who comes again

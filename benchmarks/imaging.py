@@ -41,7 +41,7 @@ from firstlight.imaging.losses import TV_image, entropy, sparsity
 from firstlight.imaging.nufft import visibilities
 from firstlight.imaging.objective import Objective
 from firstlight.imaging.precomposed import GriddedNet
-from firstlight.measure.tables import Table
+from firstlight.widgets import Table
 
 PEERS = Path("build/peers")
 PEER = "MPoL==0.3.1"

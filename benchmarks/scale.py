@@ -37,7 +37,7 @@ from firstlight.imaging.objective import Objective
 from firstlight.imaging.optimizers import Adam
 from firstlight.imaging.plan import Plan, plan
 from firstlight.imaging.precomposed import GriddedNet
-from firstlight.measure.tables import Table
+from firstlight.widgets import Table
 
 FIELD = 5.4  # arcsec
 NOISE = 0.03  # Jy

@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch.utils.benchmark import Timer
 
-from firstlight.measure.tables import Table, quantity
+from firstlight.measure.tables import quantity
 from firstlight.measure.timing import measure
+from firstlight.widgets import Table
 
 ROUNDS = 5
 

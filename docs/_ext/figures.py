@@ -24,10 +24,10 @@ def reset(gallery_conf: dict[str, Any], fname: str) -> None:
     """Give every example a page for its tables, and the site's type size: figures are read on telephones, too."""
     import matplotlib as mpl
 
-    from firstlight.measure import bench
+    from firstlight import widgets
 
     del gallery_conf, fname
-    bench.on_page = True
+    widgets.on_page = True
     mpl.rcParams.update({"font.size": 11, "figure.figsize": (5.6, 3.8), "figure.dpi": DPI})
 
 

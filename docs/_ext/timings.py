@@ -23,8 +23,9 @@ from _ext.watch import home, records_of, to_root
 from firstlight.measure.bench import Bench
 from firstlight.measure.records import Record, code_digest, facts_of
 from firstlight.measure.runner import ends_with_bench
-from firstlight.measure.tables import NONE, percent, quantity
+from firstlight.measure.tables import percent, quantity
 from firstlight.measure.timing import Timing
+from firstlight.widgets import NONE
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,13 +5,12 @@ import html
 import io
 import json
 import re
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from firstlight.imaging.sliders import Cost, Level, Sliders, across, duration, picture, up
+from firstlight.imaging.sliders import Cost, Level, Sliders, duration, picture
 
 COSTS = {
     "NUFFT <i>": Cost({10_000: 2e-3, 999_600: 0.0972}, 1e-3, 1e-7),
@@ -28,62 +27,29 @@ def level(signal=25.0, off=0.0):
     return Level(signal, along, curves, {"float32": off, "re-centred": 0.0}, pictures)
 
 
-class Tags(HTMLParser):
-    """Every tag with its attributes; complains of tags that are not closed."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.found, self.open = [], []
-        self.feed(text)
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
-        if tag not in ("img", "input"):
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.found.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-
 def test_what_was_measured_is_told_from_the_model():
-    rows = Sliders(COSTS, [], "a machine").rows()
+    rows = Sliders(COSTS, [], "a machine").table().rows
     assert rows[0] == ("10,000", "2 ms", "1 ms")
     assert rows[1] == ("100,000", "11 ms*", "1.1 ms*")
     assert rows[2] == ("1,000,000", "97 ms", "1.2 ms")  # 999 600 were a million
     assert rows[4] == ("100,000,000", "10 s*", "1.1 ms*")
 
 
-def test_it_is_whole_without_a_script():
+def test_it_is_whole_without_a_script_which_gets_the_same_numbers():
     shown = Sliders(COSTS, [level(), level(2500.0, 0.006)], "two <cores>")._repr_html_()
-    tags = Tags(shown).found
-    assert "NUFFT &lt;i&gt;" in shown
+    bare = re.sub("<div hidden>.*?</div></div>", "", shown)
+    assert len(re.findall("<input", shown)) == 2
+    assert "<input" not in bare
+    assert len(re.findall("<section", bare)) == 2
+    assert "<table>" in bare
+    assert "6e-03 float32" in bare
+    assert 'alt="A ramp, &quot;lopsided&quot;."' in bare
     assert "<i>" not in shown
-    assert "two &lt;cores&gt;" in shown
-    sliders = [attrs for tag, attrs in tags if tag == "input"]
-    assert [one["name"] for one in sliders] == ["count", "signal"]
-    assert sliders[1]["max"] == "1"
-    assert not any("hidden" in attrs for tag, attrs in tags if tag in ("section", "svg", "table", "img", "details"))
-    assert not any("hidden" in attrs for tag, attrs in tags if tag == "g")  # SVG knows visibility only
-    assert sum(tag == "section" for tag, _ in tags) == 2
-    assert all(attrs["aria-label"] for tag, attrs in tags if tag == "svg")
-    assert all(attrs["alt"] == 'A ramp, "lopsided".' for tag, attrs in tags if tag == "img")
-    assert "6e-03 float32" in shown
-
-
-def test_the_script_gets_the_same_numbers():
-    shown = Sliders(COSTS, [level()], "here")._repr_html_()
+    assert "<cores>" not in shown
     told = json.loads(html.unescape(re.search(r'data-sliders="([^"]*)"', shown)[1]))
     assert told["costs"]["exact"] == {"start": 1.1e-3, "slope": 0.0, "measured": [[10_000, 1e-3], [999_600, 1.2e-3]]}
-    assert told["signals"] == ["25"]
-
-
-def test_without_levels_there_is_one_slider():
-    tags = Tags(Sliders(COSTS, [], "here")._repr_html_()).found
-    assert [attrs["name"] for tag, attrs in tags if tag == "input"] == ["count"]
+    assert told["signals"] == ["25", "2,500"]
+    assert "signal" not in Sliders(COSTS, [], "here")._repr_html_().replace('"signals"', "").replace("signals", "")
 
 
 def test_marks_beyond_the_picture_stay_at_its_edge_and_are_told():
@@ -96,19 +62,10 @@ def test_marks_beyond_the_picture_stay_at_its_edge_and_are_told():
 
 def test_pictures_have_south_below_and_shades_beyond_the_ends_are_cut():
     ramp = np.array([[-1.0, 0.0], [1.0, 3.0]]).repeat(16, 0).repeat(16, 1)
-    kind, data = picture(ramp, "gray").split(",")
+    kind, data = re.search('src="([^"]*)"', picture("", (ramp, "gray", "")))[1].split(",")
     assert kind == "data:image/webp;base64"
     shades = imread(io.BytesIO(base64.b64decode(data)), format="webp")[..., 0]
     np.testing.assert_allclose(shades[[8, 8, 24, 24], [8, 24, 8, 24]], [255, 255, 0, 0], atol=12)
-
-
-def test_the_chart_is_logarithmic_and_ends_at_its_ends():
-    assert across(1e4) == 50
-    assert across(1e8) == 400
-    assert across(1e6) == 225
-    assert up(1e-4) == up(1e-9) == 158
-    assert up(1e2) == up(1e5) == 12
-    assert up(0.1) == 85
 
 
 @pytest.mark.parametrize(("seconds", "said"), [(0.99951, "1 s"), (0.9994, "999 ms"), (600, "600 s"), (1e-5, "0.01 ms")])

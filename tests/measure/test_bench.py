@@ -9,7 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from firstlight import Bench
+from firstlight import Bench, widgets
 from firstlight.measure import bench as bench_module
 from firstlight.measure.roofs import Roof
 from firstlight.measure.timing import Timing
@@ -100,7 +100,7 @@ def test_terminal_shows_text(capsys: pytest.CaptureFixture[str]) -> None:
 def test_notebook_shows_a_table_and_prints_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(bench_module, "displays_html", lambda: True)
+    monkeypatch.setattr(widgets, "on_page", True)
     shown = bench_of(row("<b>numpy</b>")).show()
     assert "&lt;b&gt;numpy" in shown._repr_html_()
     assert capsys.readouterr().out == ""

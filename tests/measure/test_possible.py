@@ -8,12 +8,10 @@ import math
 import pytest
 
 from firstlight.measure import possible
-from firstlight.measure.board import LEAST, MOST, Board, at
+from firstlight.measure.board import Board
 from firstlight.measure.possible import (
     LONG,
     MISTAKES,
-    SENTENCES,
-    SUSPECTS,
     Claim,
     Place,
     cards,
@@ -90,27 +88,12 @@ def test_the_floor_itself_is_possible_and_the_tolerance_is_that_of_a_bench() -> 
     assert claim(floor / 1.11).kind == "impossible"
 
 
-@pytest.mark.parametrize("ratio", [1e-9, 0.01, 0.7, 1.0, 2.0, 10.0, 1e3, 1e9])
-@pytest.mark.parametrize("bytes", [1e6, 1e9, 1e13])
-def test_every_ratio_has_a_first_suspect_that_there_is(ratio: float, bytes: float) -> None:
-    made = claim(ratio * bytes / 320e9, bytes=bytes)
-    assert made.suspects
-    assert {*made.suspects} <= {*MISTAKES}
-    assert made.kind in SENTENCES
-
-
 def test_every_mistake_is_sometimes_the_first_suspect() -> None:
     firsts = {
         claim(seconds, bytes=bytes).suspects[0] for seconds in (1e-6, 1e-3, 1e-2, 1) for bytes in (1e6, 3e8, 3e9, 1e11)
     }
     firsts |= {claim(r * 1e9 / 320e9, bytes=1e9).suspects[0] for r in (0.7, 1.0, 2.0, 10.0, 100.0)}
     assert firsts == {*MISTAKES}
-
-
-def test_the_bands_are_in_order_and_end_nowhere() -> None:
-    limits = [limit for limit, _ in SUSPECTS]
-    assert limits == sorted(limits)
-    assert limits[-1] == math.inf
 
 
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
@@ -168,13 +151,13 @@ def test_a_chart_has_every_bar_with_its_time() -> None:
 
 
 def test_a_chart_in_a_terminal_is_as_wide_as_its_spans() -> None:
-    _, host, queue, clock, legend = replay().text().split("\n")
+    _, host, queue, clock, legend = str(replay()).split("\n")
     assert [len(host), len(queue)] == [7 + 60, 7 + 60]
     assert host.split()[1] == "|" + "=" * 6 + "." * 53
     assert queue.split()[1] == "|" + "=" * 52
     assert clock.endswith("X stopped")
     assert "hatched" not in legend
-    assert "hatched" in replay(other={"add"}).text()
+    assert "hatched" in str(replay(other={"add"}))
 
 
 def test_hatched_work_is_told_by_more_than_colour() -> None:
@@ -202,7 +185,7 @@ def test_what_is_no_replay_is_refused(changes) -> None:
 
 def test_a_chart_without_spans_still_shows_the_clock() -> None:
     assert "stopped" in replay(spans=[])._repr_html_()
-    assert "stopped" in replay(spans=[], clock=(1.0, 1.0)).text()
+    assert "stopped" in str(replay(spans=[], clock=(1.0, 1.0)))
 
 
 # -- The board ---------------------------------------------------------------------------------------------------------
@@ -219,19 +202,11 @@ def test_the_static_form_and_the_terminal_say_all(capsys) -> None:
     for said in (html, " ".join(capsys.readouterr().out.split())):
         for told in ("GTX 1080", "3.10 ms is 0.84 of the floor", "not waiting", "0.12 of the true time"):
             assert told in said
-    assert "<button" not in html
-    assert "<input" not in html
     assert "<details open>" in html
+    assert html.index("<div hidden>") < html.index("<input")  # only the page's script gives them life
 
 
 def test_hostile_names_on_a_board_are_text() -> None:
     html = board(HOSTILE)._repr_html_()
     assert "<img" not in html
     assert "<script" not in html
-
-
-@pytest.mark.parametrize(
-    ("ratio", "place"), [(LEAST / 10, 0.0), (LEAST, 0.0), (1.0, 0.5), (MOST, 1.0), (MOST * 10, 1.0)]
-)
-def test_the_axis_ends_where_it_ends(ratio: float, place: float) -> None:
-    assert at(ratio) == pytest.approx(at(LEAST) + place * (at(MOST) - at(LEAST)))

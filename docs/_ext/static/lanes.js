@@ -4,13 +4,9 @@
 "use strict";
 
 (() => {
-  const board = document.querySelector(".fl-lanes");
-  if (!board) return;
-  const traced = JSON.parse(board.dataset.lanes).accesses, one = (name) => board.querySelector(`[name="${name}"]`);
-  const [what, index, width, stride, offset, request, lane] =
-    ["what", "index", "width", "stride", "offset", "request", "lane"].map(one);
-  const drawing = board.querySelector("svg"), picture = drawing.lastElementChild;
-  const [verdict, hint] = board.querySelectorAll(".fl-said p"), cells = [...board.querySelectorAll(".fl-levels tbody td")];
+  const { board, data: traced, inputs, drawing, verdict, hint } = chart.open("lanes");
+  const { what, index, width, stride, offset, request, lane } = inputs, picture = drawing.lastElementChild;
+  const cells = [...board.querySelectorAll(".fl-levels tbody td")];
   const LANES = 32, SECTOR = 32, LINE = 128, WORD = 4, BLOCKS = 2, THREADS = 128, MOST = 2 ** 31;
 
   // -- An index in i, as Python reads it: each operator with its rank; one of a higher rank binds more -----------------
@@ -109,9 +105,9 @@
     const lanes = bytesOf(requests[number]), byte = lanes.get(chosen), bytes = wide * new Set(lanes.values()).size;
     const sectors = pieces(lanes, SECTOR, wide).length, lines = pieces(lanes, LINE, wide).length;
     const { now, total, had } = count({ ...access, requests: requests.slice(0, number + 1) });
-    for (const input of [stride, offset, request, lane]) input.nextElementSibling.textContent = input.ariaValueText =
-      input === request ? `${number + 1} of ${requests.length}, block ${requests[number][0]}` : input.value;
-    const many = (amount, name) => `${amount} ${name}${amount === 1 ? "" : "s"}`;
+    for (const input of [stride, offset, lane]) chart.tell(input, input.value);
+    chart.tell(request, `${number + 1} of ${requests.length}, block ${requests[number][0]}`);
+    const { many } = chart;
     verdict.textContent = `${many(lanes.size, "lane")} ${access.loads ? "ask for" : "write"} ${many(bytes, "byte")} in ` +
       `${many(sectors, "sector")} of ${many(lines, "line")}: ${Number((100 * bytes / (SECTOR * sectors)).toFixed(1))} % useful.`;
     hint.textContent = (had.length ? `${many(had.length, "sector")} came with an earlier request of the block. ` : "") +
@@ -130,6 +126,5 @@
   for (const input of [request, lane]) input.addEventListener("input", update);
   what.addEventListener("input", () => { request.value = 0; update(); });
   drawing.addEventListener("click", ({ target }) => { if (target.dataset.lane) { lane.value = target.dataset.lane; update(); } });
-  board.firstElementChild.hidden = board.lastElementChild.open = false;
   update();
 })();

@@ -2,41 +2,26 @@
 "use strict";
 
 (() => {
-  const board = document.querySelector(".fl-sliders");
-  if (!board) return;
-  const { costs, signals } = JSON.parse(board.dataset.sliders), [verdict, more] = board.querySelectorAll(".fl-said p");
-  const one = (name) => board.querySelector(`[name="${name}"]`), count = one("count"), signal = one("signal");
-  const line = board.querySelector(".fl-here"), levels = [...board.querySelectorAll(".fl-level")];
-  const LEFT = 50, RIGHT = 400, FEWEST = 4, STEPS = 600; // the axes of the chart
-
-  const two = (value) => value >= 99.5 ? Math.round(value).toLocaleString("en") : String(Number(value.toPrecision(2)));
-  function duration(seconds) {
-    const [size, unit] = seconds < 0.9995 ? [1e-3, "ms"] : seconds < 120 ? [1, "s"] : seconds < 7200 ? [60, "minutes"] : [3600, "hours"];
-    return `${two(seconds / size)} ${unit}`;
-  }
-  const tell = (input, text) => { input.nextElementSibling.textContent = input.ariaValueText = text; };
+  const { board, data, inputs: { count, signal }, verdict, hint, here } = chart.open("sliders");
+  const levels = [...board.querySelectorAll(".fl-level")], STEPS = 600;
 
   function move() {
-    const power = FEWEST + Number(count.value), visibilities = Number((10 ** power).toPrecision(2));
-    const steps = Object.entries(costs).map(([name, { start, slope, measured }]) => {
-      const here = measured.find(([many]) => Math.abs(many / visibilities - 1) < 0.05);
-      return [name, here ? here[1] : start + slope * visibilities, !here];
+    const visibilities = chart.digits(data.axis.least * 10 ** Number(count.value), 2);
+    const steps = Object.entries(data.costs).map(([name, { start, slope, measured }]) => {
+      const near = measured.find(([many]) => Math.abs(many / visibilities - 1) < 0.05);
+      return { name, seconds: near ? near[1] : start + slope * visibilities, guessed: !near };
     });
-    tell(count, visibilities.toLocaleString("en"));
-    line.setAttribute("transform", `translate(${LEFT + (RIGHT - LEFT) * Number(count.value) / Number(count.max)})`);
-    verdict.textContent = `A step: ${steps.map(([name, seconds]) => `${name} ${duration(seconds)}`).join(", ")}.`;
-    const model = steps.some(([, , guessed]) => guessed) ? " By the model." : "";
-    more.textContent = `${STEPS} steps: ${steps.map(([name, seconds]) => `${name} ${duration(STEPS * seconds)}`).join(", ")}.${model}`;
+    const list = (times) => steps.map(({ name, seconds }) => `${name} ${chart.quantity(times * seconds, "s", 2)}`).join(", ");
+    chart.tell(count, visibilities.toLocaleString("en"));
+    chart.mark(here, data.axis, visibilities);
+    verdict.textContent = `A step: ${list(1)}.`;
+    hint.textContent = `${STEPS} steps: ${list(STEPS)}.${steps.some(({ guessed }) => guessed) ? " By the model." : ""}`;
   }
   function choose() {
-    const chosen = Number(signal.value);
-    tell(signal, signals[chosen]);
-    levels.forEach((level, at) => { level.hidden = at !== chosen; });
+    chart.tell(signal, data.signals[signal.value]);
+    levels.forEach((level, at) => { level.hidden = at !== Number(signal.value); });
   }
 
-  for (const hidden of board.querySelectorAll(":scope > [hidden]")) hidden.hidden = false;
-  line.removeAttribute("visibility");
-  board.querySelector("details").open = false;
   count.addEventListener("input", move);
   move();
   if (!signal) return;

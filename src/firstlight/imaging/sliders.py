@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import base64
 import io
-import json
-import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from html import escape
 
 import numpy as np
 import numpy.typing as npt
 from matplotlib.image import imsave
 
+from firstlight.widgets import COLOURS, SAID, Axis, Table, Widget, board, controls, drawing, label, line, marker, slider
+
 Numbers = npt.NDArray[np.float64]
 
-COLOURS = ("#d9762b", "#2e7ab0", "#3a8f5a")
-MARKS = ("circle", "square", "triangle")
-WIDE, TALL = 411, 190  # of a chart, in its own units
-LEFT, RIGHT, TOP, BOTTOM = 50, 400, 12, 158  # of its axes
-FEWEST, MOST = 4, 8  # powers of ten of the first slider
-SMALLEST, LARGEST = 1e-4, 1e2  # seconds a step
+ACROSS, UP = Axis(1e4, 1e8, 50, 400), Axis(1e-4, 1e2, 158, 12)  # visibilities; seconds a step
+MOST = 3  # ways: so many marks there are
+MARKS = ("Circles", "Squares", "Triangles")
 
 
 @dataclass(frozen=True)
@@ -41,8 +38,8 @@ class Cost:
     Examples
     --------
     >>> cost = Cost({10_000: 2e-3, 100_000: 11e-3}, start=1e-3, slope=1e-7)
-    >>> f"{cost.at(1_000_000):.3f} s"
-    '0.101 s'
+    >>> cost.cell(100_000), cost.cell(1_000_000)
+    ('11 ms', '101 ms*')
     """
 
     measured: Mapping[int, float]
@@ -50,8 +47,13 @@ class Cost:
     slope: float
 
     def at(self, count: float) -> float:
-        """Go along the line to a number of visibilities."""
+        """Return the seconds for a number of visibilities, on the line."""
         return self.start + self.slope * count
+
+    def cell(self, count: int) -> str:
+        """Return a time, with an asterisk if it is the line's."""
+        measured = [seconds for n, seconds in self.measured.items() if abs(n / count - 1) < 0.05]
+        return duration(measured[0]) if measured else f"{duration(self.at(count))}*"
 
 
 @dataclass(frozen=True)
@@ -73,9 +75,8 @@ class Level:
 
     Examples
     --------
-    >>> level = Level(signal=100, along=[0, 1], curves={"exact": [1, 2]}, error={"gridded": 3e-4}, pictures={})
-    >>> level.said()
-    'The source is 100 times as strong as the noise. Error of chi²: 3e-04 gridded.'
+    >>> print(Level(signal=100, along=[0, 1], curves={"exact": [1, 2]}, error={"gridded": 3e-4}, pictures={}))
+    The source is 100 times as strong as the noise. Error of chi²: 3e-04 gridded.
     """
 
     signal: float
@@ -84,13 +85,42 @@ class Level:
     error: Mapping[str, float]
     pictures: Mapping[str, tuple[Numbers, str, str]]
 
-    def said(self) -> str:
-        """Say the errors in a sentence."""
+    def __str__(self) -> str:
         errors = ", ".join(f"{size:.0e} {name}" for name, size in self.error.items())
         return f"The source is {self.signal:,.0f} times as strong as the noise. Error of chi²: {errors}."
 
+    def html(self) -> str:
+        """Return its chi² along the line, the right one as a line and the others as marks, and its pictures."""
+        (name, right), *others = self.curves.items()
+        beyond = 0.35 * np.ptp(right)
+        across = Axis(self.along[0], self.along[-1], ACROSS.start, ACROSS.end, powers=False)
+        up = Axis(right.min() - beyond, right.max() + beyond, UP.start, UP.end, powers=False)
+        marks = [
+            marker(number, across.at(t), up.at(value))
+            for number, (_, values) in enumerate(others)
+            for t, value in zip(self.along, values, strict=True)
+        ]
+        points = [(across.at(t), up.at(value)) for t, value in zip(self.along, right, strict=True)]
+        legend = f"Line: {name}. " + " ".join(f"{mark}: {way}." for mark, (way, _) in zip(MARKS, others, strict=False))
+        if any((values < up.least).any() or (values > up.most).any() for _, values in others):
+            legend += " Marks at the edge belong farther out."
+        svg = drawing(
+            411,
+            178,
+            f"Reduced chi² along a line of images. {legend} {self}",
+            line(points, 'class="fl-right"'),
+            *marks,
+            *(label(45, up.at(value) + 4, f"{value:.3g}", "end") for value in (right.min(), right.max())),
+            label(225, 174, "from image to image"),
+        )
+        return (
+            f'<section class="fl-level" aria-label="Signal to noise {self.signal:,.0f}"><p>{escape(str(self))}</p>{svg}'
+            f'<p class="fl-small">Reduced chi². {escape(legend)}</p>'
+            f'<div class="fl-pictures">{"".join(map(picture, self.pictures, self.pictures.values()))}</div></section>'
+        )
 
-class Sliders:
+
+class Sliders(Widget):
     """Costs against the number of visibilities, and fits against the noise.
 
     Parameters
@@ -106,184 +136,82 @@ class Sliders:
     --------
     >>> costs = {"NUFFT": Cost({10_000: 2e-3, 100_000: 11e-3}, 1e-3, 1e-7), "exact": Cost({10_000: 1e-3}, 1e-3, 0)}
     >>> print(Sliders(costs, [], "two cores"))
-    visibilities        NUFFT        exact
-    10,000               2 ms         1 ms
-    100,000             11 ms        1 ms*
-    1,000,000         101 ms*        1 ms*
-    10,000,000           1 s*        1 ms*
-    100,000,000         10 s*        1 ms*
-    * a model, on two cores
+    A step on two cores; with *, by the model
+    visibilities    NUFFT  exact
+    ------------  -------  -----
+    10,000           2 ms  1 ms
+    100,000         11 ms  1 ms*
+    1,000,000     101 ms*  1 ms*
+    10,000,000       1 s*  1 ms*
+    100,000,000     10 s*  1 ms*
     """
 
     def __init__(self, costs: Mapping[str, Cost], levels: Sequence[Level], machine: str) -> None:
-        if not 1 <= len(costs) <= len(COLOURS):
-            raise ValueError(f"there is room for 1 to {len(COLOURS)} ways to take a step; got {len(costs)}")
+        if not 1 <= len(costs) <= MOST:
+            raise ValueError(f"there is room for 1 to {MOST} ways to take a step; got {len(costs)}")
         self.costs, self.levels, self.machine = dict(costs), list(levels), machine
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """Make the cells of a table: a row a power of ten, and what was not measured has an asterisk."""
-        return [
-            (f"{10**power:,}", *(self.cell(cost, 10**power) for cost in self.costs.values()))
-            for power in range(FEWEST, MOST + 1)
-        ]
-
-    def cell(self, cost: Cost, count: int) -> str:
-        """Write a time, with an asterisk if it is the model's."""
-        measured = [seconds for n, seconds in cost.measured.items() if abs(n / count - 1) < 0.05]
-        return duration(measured[0]) if measured else f"{duration(cost.at(count))}*"
+    def table(self) -> Table:
+        """Return the times: a row a power of ten, and what was not measured has an asterisk."""
+        rows = (
+            (f"{n:,}", *(cost.cell(n) for cost in self.costs.values())) for n in (10**power for power in range(4, 9))
+        )
+        return Table(f"A step on {self.machine}; with *, by the model", ("visibilities", *self.costs), tuple(rows))
 
     def __str__(self) -> str:
-        lines = ["visibilities".ljust(12) + "".join(name.rjust(13) for name in self.costs)]
-        lines += [row[0].ljust(12) + "".join(cell.rjust(13) for cell in row[1:]) for row in self.rows()]
-        return "\n".join([*lines, f"* a model, on {self.machine}", *(level.said() for level in self.levels)])
+        return "\n".join([self.table().text(), *map(str, self.levels)])
 
     def _repr_html_(self) -> str:
-        told = {
-            name: {"start": cost.start, "slope": cost.slope, "measured": [*cost.measured.items()]}
-            for name, cost in self.costs.items()
-        }
-        data = escape(json.dumps({"costs": told, "signals": [f"{level.signal:,.0f}" for level in self.levels]}))
-        return (
-            f'<div class="fl-sliders" data-sliders="{data}">{slider("Visibilities", "count", MOST - FEWEST, 0.05, 1)}'
-            f'{self.chart()}<div class="fl-said" role="status" hidden><p class="fl-verdict-text"></p><p></p></div>'
-            f"{self.table()}{slider('Signal to noise', 'signal', len(self.levels) - 1, 1, 0) if self.levels else ''}"
-            f"{''.join(map(level_html, self.levels))}</div>"
+        costs = {name: {**asdict(cost), "measured": [*cost.measured.items()]} for name, cost in self.costs.items()}
+        signals = [f"{level.signal:,.0f}" for level in self.levels]
+        table = f"<details open><summary>As a table</summary>{self.table().html()}</details>"
+        noise = [controls(("Signal to noise", slider("signal", len(signals) - 1)))] if signals else []
+        counts = controls(("Visibilities", slider("count", 4, 1, 0.05)))
+        words = ", ".join(f"{name} {duration(cost.at(1e8))}" for name, cost in self.costs.items())
+        return board(
+            "sliders",
+            {"costs": costs, "signals": signals, "axis": asdict(ACROSS)},
+            f"<div hidden>{counts}</div>",
+            drawing(
+                411, 190, f"Time of a step. At a hundred million visibilities, by the model: {words}.", *self.chart()
+            ),
+            '<p class="fl-small">Marks: measured. Dashed: the model.</p>',
+            f"<div hidden>{SAID}</div>{table}<div hidden>{''.join(noise)}</div>",
+            *(level.html() for level in self.levels),
         )
 
-    def chart(self) -> str:
+    def chart(self) -> Iterator[str]:
         """Draw the times against the number of visibilities, both as powers of ten."""
-        parts = [
-            f'<text x="{across(10**power):.0f}" y="{BOTTOM + 15}" text-anchor="middle">{ten(power)}</text>'
-            for power in range(FEWEST, MOST + 1)
-        ]
-        parts += [
-            f'<text x="{LEFT - 5}" y="{up(time) + 4:.0f}" text-anchor="end">{duration(time)}</text>'
-            f'<path class="fl-grid" d="M{LEFT} {up(time):.1f}H{RIGHT}"/>'
-            for time in (1e-4, 1e-2, 1.0, 1e2)
-        ]
-        counts = np.logspace(FEWEST, MOST, 40)
-        for (name, cost), colour, mark in zip(self.costs.items(), COLOURS, MARKS, strict=False):
-            line = " ".join(f"{across(n):.1f},{up(cost.at(n)):.1f}" for n in counts)
-            parts.append(f'<polyline points="{line}" stroke="{colour}"/>')
-            parts += [marker(mark, across(n), up(seconds), colour) for n, seconds in cost.measured.items()]
-            end = up(cost.at(counts[-1]))
-            parts.append(f'<text x="{RIGHT}" y="{end - 6:.1f}" text-anchor="end">{escape(name)}</text>')
-        moving = f'<g class="fl-here" visibility="hidden"><path d="M0 {TOP}V{BOTTOM}"/></g>'
-        said = ", ".join(f"{name} {duration(cost.at(10**MOST))}" for name, cost in self.costs.items())
-        return (
-            f'<svg viewBox="0 0 {WIDE} {TALL}" role="img" aria-label="Time of a step against the number of '
-            f'visibilities. At a hundred million, by the model: {escape(said)}.">{"".join(parts)}{moving}'
-            f'<text x="{(LEFT + RIGHT) / 2}" y="{TALL - 3}" text-anchor="middle">visibilities</text></svg>'
-            f'<p class="fl-small">A step on {escape(self.machine)}. Marks: measured. Dashed: the model.</p>'
-        )
-
-    def table(self) -> str:
-        """Write the times as a table."""
-        head = "".join(f'<th scope="col">{escape(name)}</th>' for name in ("visibilities", *self.costs))
-        body = "".join(
-            f'<tr><th scope="row">{row[0]}</th>{"".join(f"<td>{cell}</td>" for cell in row[1:])}</tr>'
-            for row in self.rows()
-        )
-        return (
-            "<details open><summary>As a table</summary>"
-            f"<table><caption>Time of a step; with *, by the model</caption><thead><tr>{head}</tr></thead>"
-            f"<tbody>{body}</tbody></table></details>"
-        )
+        yield label(225, 187, "visibilities")
+        for power in range(4, 9):
+            yield label(ACROSS.at(10**power), 173, f"10{'⁰¹²³⁴⁵⁶⁷⁸⁹'[power]}")
+        for seconds in (1e-4, 1e-2, 1.0, 1e2):
+            yield label(45, UP.at(seconds) + 4, duration(seconds), "end")
+            yield f'<path class="fl-grid" d="M{ACROSS.start} {UP.at(seconds):.1f}H{ACROSS.end}"/>'
+        for number, (name, cost) in enumerate(self.costs.items()):
+            counts = np.logspace(4, 8, 40)
+            yield line([(ACROSS.at(n), UP.at(cost.at(n))) for n in counts], f'stroke="{COLOURS[number]}"')
+            yield from (marker(number, ACROSS.at(n), UP.at(seconds)) for n, seconds in cost.measured.items())
+            yield label(ACROSS.end, UP.at(cost.at(1e8)) - 6, name, "end")
+        yield '<g class="fl-here" visibility="hidden"><path d="M0 12V158"/></g>'
 
 
-def slider(text: str, name: str, most: float, step: float, value: float) -> str:
-    """Write a slider, hidden, since only the page's script gives it life."""
-    return (
-        f'<div class="fl-controls" hidden><label><span>{text}</span><input name="{name}" type="range" min="0" '
-        f'max="{most}" step="{step}" value="{value}"><span class="fl-value" aria-hidden="true"></span></label></div>'
-    )
-
-
-def level_html(level: Level) -> str:
-    """Write a fit: its chi² along a line, its pictures and its errors."""
-    pictures = "".join(
-        f'<figure><img src="{picture(values, colours)}" alt="{escape(words)}" width="{values.shape[1]}" '
-        f'height="{values.shape[0]}"><figcaption>{escape(title)}</figcaption></figure>'
-        for title, (values, colours, words) in level.pictures.items()
-    )
-    return (
-        f'<section class="fl-level" aria-label="Signal to noise {level.signal:,.0f}"><p>{escape(level.said())}</p>'
-        f'{curves(level)}<div class="fl-pictures">{pictures}</div></section>'
-    )
-
-
-def curves(level: Level) -> str:
-    """Draw chi² along a line: the right one as a line, the others as marks."""
-    right, *others = level.curves.items()
-    low, high = float(right[1].min()), float(right[1].max())
-    low, high = low - 0.35 * (high - low), high + 0.35 * (high - low)
-
-    def place(t: float, value: float) -> tuple[float, float]:
-        first, last = level.along[0], level.along[-1]
-        y = BOTTOM - (BOTTOM - TOP) * (min(max(value, low), high) - low) / (high - low)
-        return LEFT + (RIGHT - LEFT) * (t - first) / (last - first), y
-
-    line = " ".join("{:.1f},{:.1f}".format(*place(*point)) for point in zip(level.along, right[1], strict=True))
-    parts = [f'<polyline class="fl-right" points="{line}"/>']
-    for (_, values), colour, mark in zip(others, COLOURS, MARKS, strict=False):
-        parts += [marker(mark, *place(*point), colour) for point in zip(level.along, values, strict=True)]
-    legend = f"Line: {right[0]}. " + " ".join(
-        f"{mark.capitalize()}s: {name}." for (name, _), mark in zip(others, MARKS, strict=False)
-    )
-    if any((values < low).any() or (values > high).any() for _, values in others):
-        legend += " Marks at the edge belong farther out."
-    for value in (right[1].min(), right[1].max()):
-        y = place(0, float(value))[1]
-        parts.append(f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>')
-    return (
-        f'<svg viewBox="0 0 {WIDE} {BOTTOM + 20}" role="img" aria-label="Reduced chi² along a line of images. '
-        f'{escape(legend)} {escape(level.said())}">{"".join(parts)}<text x="{(LEFT + RIGHT) / 2}" y="{BOTTOM + 16}" '
-        f'text-anchor="middle">from image to image</text></svg><p class="fl-small">Reduced chi². {escape(legend)}</p>'
-    )
-
-
-def picture(shades: Numbers, colours: str) -> str:
-    """Write an image into an address, small enough to stay on the page."""
+def picture(title: str, shown: tuple[Numbers, str, str]) -> str:
+    """Return an image with its title, small enough to stay on the page."""
+    shades, colours, words = shown
     file = io.BytesIO()
     pillow = {"quality": 70}
     imsave(file, np.clip(shades, 0, 1), 0, 1, colours, format="webp", origin="lower", pil_kwargs=pillow)
-    return f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}"
-
-
-def marker(kind: str, x: float, y: float, colour: str) -> str:
-    """Draw a mark, told from others by its shape as well as by its colour."""
-    shapes = {
-        "circle": f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.6"',
-        "square": f'<rect x="{x - 3.2:.1f}" y="{y - 3.2:.1f}" width="6.4" height="6.4"',
-        "triangle": f'<path d="M{x:.1f} {y - 4:.1f}l4 7h-8z"',
-    }
-    return f'{shapes[kind]} fill="{colour}"/>'
-
-
-def across(count: float) -> float:
-    """Place a number of visibilities on the chart."""
-    return LEFT + (RIGHT - LEFT) * (math.log10(count) - FEWEST) / (MOST - FEWEST)
-
-
-def up(seconds: float) -> float:
-    """Place a time on the chart."""
-    share = math.log10(min(max(seconds, SMALLEST), LARGEST) / SMALLEST) / math.log10(LARGEST / SMALLEST)
-    return BOTTOM - (BOTTOM - TOP) * share
-
-
-def ten(power: int) -> str:
-    """Write a power of ten.
-
-    Examples
-    --------
-    >>> ten(8)
-    '10⁸'
-    """
-    return "10" + str(power).translate(str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹"))
+    address = f"data:image/webp;base64,{base64.b64encode(file.getvalue()).decode()}"
+    rows, columns = shades.shape
+    return (
+        f'<figure><img src="{address}" alt="{escape(words)}" width="{columns}" height="{rows}">'
+        f"<figcaption>{escape(title)}</figcaption></figure>"
+    )
 
 
 def duration(seconds: float) -> str:
-    """Write a time with two digits or three.
+    """Return a time with two digits or three.
 
     Examples
     --------

@@ -6,10 +6,8 @@ taken to begin at a multiple of 128 bytes, as those that CUDA allocates do.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from html import escape
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -18,24 +16,15 @@ import numpy as np
 from firstlight.kernels.executor import WARP
 from firstlight.kernels.tracing import ARRAY, KIND, LINE, OFFSET, SECTOR, THREAD, WORD, Trace, split
 from firstlight.kernels.watched import LOAD
+from firstlight.widgets import COLOURS, SAID, Table, Widget, board, choice, controls, drawing, hatch, label, slider
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 MOST = 64  # requests of an access that a page can step through
-READ, ALONG = "#2f7ed8", "#d9762b"
+READ, ALONG = COLOURS[:2]
 WIDTHS = ("4 (float32)", "8 (float64, complex64)", "16 (complex128)")
-SLIDERS = (
-    ("Stride", "stride", 64, 2),
-    ("Offset", "offset", 32, 0),
-    ("Request", "request", 7, 0),
-    ("Lane", "lane", 31, 0),
-)
-HATCH = (
-    '<defs><pattern id="fl-hatch" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">'
-    f'<path d="M0 0V5" stroke="{ALONG}" stroke-width="2.4"/></pattern></defs>'
-)
 LEGEND = (
     "Each row below the lanes is a line of 128 bytes, with the number of its first byte, and consists of four sectors. "
     "Filled: a lane asks for it. Hatched: comes along. Grey with a dashed rim: came with an earlier request of the "
@@ -111,7 +100,7 @@ class Access:
         return (self.name, f"{len(self.requests):,}", f"{self.sectors_each:.3g}", *counts)
 
 
-class Lanes:
+class Lanes(Widget):
     """What warps ask for in some kernels, to compare.
 
     Parameters
@@ -146,15 +135,11 @@ class Lanes:
         raise KeyError(f"no access is called {name!r}; there are: {', '.join(each.name for each in self.accesses)}")
 
     def __str__(self) -> str:
-        rows = [HEAD, *(access.row() for access in self.accesses)]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(
-            "  ".join(
-                cell.rjust(width) if at else cell.ljust(width)
-                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in rows
-        )
+        return self.table().text()
+
+    def table(self) -> Table:
+        """Return all requests, counted."""
+        return Table("All requests", HEAD, tuple(access.row() for access in self.accesses))
 
     def plot(self, *names: str, request: int = 0) -> Figure:
         """Draw one request of each of these accesses, or of all: a row is a line of 128 bytes that was touched.
@@ -185,72 +170,46 @@ class Lanes:
         )
         return fig
 
-    def data(self) -> dict[str, object]:
-        """What the page's script needs, as plain data."""
-        return {
-            "accesses": [
-                {
-                    "name": one.name,
-                    "loads": one.loads,
-                    "width": one.width,
-                    "all": len(one.requests),
-                    "requests": [[each.block, *runs(each.lanes)] for each in one.requests[:MOST]],
-                }
-                for one in self.accesses
-            ]
-        }
-
     def _repr_html_(self) -> str:
-        data = escape(json.dumps(self.data(), separators=(",", ":")))
-        rows = "".join(table_row(access.row()) for access in self.accesses)
-        return (
-            f'<div class="fl-lanes" data-lanes="{data}">{board([access.name for access in self.accesses])}'
-            f"<details open><summary>All requests, counted</summary>{table(HEAD, rows, 'All requests')}</details></div>"
+        """Return what a page's script gives life to, which is hidden before, and the table."""
+        told = [
+            {
+                "name": one.name,
+                "loads": one.loads,
+                "width": one.width,
+                "requests": [[each.block, *runs(each.lanes)] for each in one.requests[:MOST]],
+            }
+            for one in self.accesses
+        ]
+        inputs = controls(
+            ("Requests of", choice("what", ("an index of your own", *(access.name for access in self.accesses)))),
+            ("Index of x, in thread i", '<input name="index" value="i * 2" maxlength="60" spellcheck="false">'),
+            ("Stride", slider("stride", 64, 2)),
+            ("Offset", slider("offset", 32)),
+            ("Bytes of an element of x", choice("width", WIDTHS)),
+            ("Request", slider("request", 7)),
+            ("Lane", slider("lane", 31)),
         )
-
-
-def board(names: list[str]) -> str:
-    """Write the controls and the picture; hidden, since only the page's script gives them life."""
-    what = "".join(f"<option>{escape(name)}</option>" for name in ("an index of your own", *names))
-    widths = "".join(f"<option>{name}</option>" for name in WIDTHS)
-    sliders = [
-        (text, f'<input name="{name}" type="range" max="{most}" value="{at}">') for text, name, most, at in SLIDERS
-    ]
-    controls = [
-        ("Requests of", f'<select name="what">{what}</select>'),
-        ("Index of x, in thread i", '<input name="index" type="text" value="i * 2" maxlength="60" spellcheck="false">'),
-        *sliders[:2],
-        ("Bytes of an element of x", f'<select name="width">{widths}</select>'),
-        *sliders[2:],
-    ]
-    value = '<span class="fl-value" aria-hidden="true"></span>'
-    labels = "".join(f"<label><span>{text}</span>{control}{value}</label>" for text, control in controls)
-    levels = "".join(table_row((level, "", "")) for level in HEAD[3:])
-    return (
-        f'<div hidden><div class="fl-controls">{labels}</div>'
-        '<svg viewBox="0 0 411 80" role="img" aria-label="32 lanes, and the sectors that they ask for" font-size="11" '
-        f'fill="currentColor">{HATCH}'
-        '<text x="41" y="25" text-anchor="end">lanes</text><text x="48" y="11">0</text>'
-        '<text x="396" y="11" text-anchor="end">31</text><g></g></svg>'
-        f'<p class="fl-small">{LEGEND}</p>'
-        '<div class="fl-said" role="status"><p class="fl-verdict-text"></p><p></p></div>'
-        f'<div class="fl-levels">{table(("", "this request", "so far"), levels, "Three levels of memory")}</div></div>'
-    )
-
-
-def table(head: tuple[str, ...], rows: str, label: str) -> str:
-    """Write a table that scrolls sideways where it is too wide, with the keyboard too."""
-    cells = "".join(f'<th scope="col">{cell}</th>' if cell else "<td></td>" for cell in head)
-    return (
-        f'<div class="fl-table" role="region" tabindex="0" aria-label="{label}" style="overflow-x:auto">'
-        f"<table><caption>{label}</caption><thead><tr>{cells}</tr></thead><tbody>{rows}</tbody></table></div>"
-    )
-
-
-def table_row(cells: tuple[str, ...]) -> str:
-    """Write a row of a table."""
-    body = "".join(f"<td>{escape(cell)}</td>" for cell in cells[1:])
-    return f'<tr><th scope="row">{escape(cells[0])}</th>{body}</tr>'
+        picture = drawing(
+            411,
+            80,
+            "32 lanes, and the sectors that they ask for",
+            hatch("fl-hatch", ALONG),
+            label(41, 25, "lanes", "end"),
+            label(51, 11, "0"),
+            label(402, 11, "31"),
+            "<g></g>",
+        )
+        levels = Table(
+            "Three levels of memory", ("", "this request", "so far"), tuple((level, "", "") for level in HEAD[3:])
+        )
+        return board(
+            "lanes",
+            told,
+            f'<div hidden>{inputs}{picture}<p class="fl-small">{LEGEND}</p>{SAID}'
+            f'<div class="fl-levels">{levels.html()}</div></div>',
+            f"<details open><summary>All requests, counted</summary>{self.table().html()}</details>",
+        )
 
 
 def accesses(title: str, trace: Trace) -> Iterator[Access]:

@@ -9,19 +9,20 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from firstlight import widgets
 from firstlight.devices import Card, card
 from firstlight.measure.roofs import Roof, ceilings, judge, measured_roof
-from firstlight.measure.tables import NONE, Table, percent, quantity
+from firstlight.measure.tables import percent, quantity
 from firstlight.measure.timing import Timing, device_of, measure
+from firstlight.widgets import NONE, Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-on_page = False  # set by the build of the site before it runs an example
 HEAD = ("", "n", "device", "median", "spread", "first call", "rate", "of roof", "cores", "verdict")
 
 
-class Bench:
+class Bench(widgets.Widget):
     """One experiment: its rows share a budget of seconds, a table and a figure.
 
     Parameters
@@ -52,7 +53,7 @@ class Bench:
             record_instead()
         self.id = id
         self.timings: list[Timing] = []
-        self._left = budget / 2 if on_page else budget  # a page shows records too, and those took their time
+        self._left = budget / 2 if widgets.on_page else budget  # a page shows records too, and those took their time
 
     def time(
         self,
@@ -99,12 +100,8 @@ class Bench:
             shared.add("n")
         return Table(" – ".join(caption), HEAD, rows).without(shared)
 
-    def show(self) -> Bench | None:
-        """Show the table: as text in a terminal, as a table in a notebook and on a page."""
-        if displays_html():
-            return self
-        print(self.table().text())
-        return None
+    def __str__(self) -> str:
+        return self.table().text()
 
     def plot(self) -> Figure:
         """Draw the rows with their spread, and the floor that their bytes and operations set on this machine."""
@@ -173,10 +170,3 @@ def row(timing: Timing) -> tuple[str, ...]:
 def describe(of: Card) -> str:
     """A device in a few words; a CPU says its cores."""
     return f"{of.name}, {of.cores} cores" if of.kind == "cpu" else of.name
-
-
-def displays_html() -> bool:
-    """Whether what a cell ends with is shown as HTML: on a page, and in a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return on_page or getattr(shell, "kernel", None) is not None

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from firstlight.measure.records import InvalidRecord, Record, judge_record, read
-from firstlight.measure.tables import NONE, Table, quantity
+from firstlight.measure.tables import quantity
 from firstlight.measure.timing import Timing
+from firstlight.widgets import NONE, Table
 
 ERRORS = ("invalid", "orphan", "partial")
 

@@ -98,7 +98,7 @@ def record_all(scripts: Sequence[Path], root: Path) -> int:
     """Record examples, a fresh process each, and say at the end what became of each."""
     from tqdm import tqdm
 
-    from firstlight.measure.tables import Table
+    from firstlight.widgets import Table
 
     machine = card(best_device()).slug
     rows, failures = [], []

@@ -9,6 +9,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.course import Course, chapters, course_of, minutes
+from _ext.watch import to_root
 from _ext.ways import joined, tutorial
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Map(SphinxDirective):
         by_chapter = chapters(self.env, course)
         if not course.pages:
             return [nodes.paragraph(text="There is no course yet.")]
-        picture = nodes.raw("", drawing(course, by_chapter, "../" * self.env.docname.count("/")), format="html")
+        picture = nodes.raw("", drawing(course, by_chapter, to_root(self.env)), format="html")
         return [nodes.container("", picture, *self.listed(course, by_chapter), classes=["fl-map"])]
 
     def listed(self, course: Course, by_chapter: dict[str, list[str]]) -> list[nodes.Node]:

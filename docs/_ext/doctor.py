@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,6 @@ from firstlight.doctor.rules import UNEXPLAINED as NO_KNOWN_CAUSE
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
 
 WIDTH = 88  # of what is printed, so that it fits on the page
 HEALTHY = "So looks a machine that is well: every question is answered with yes, or does not concern it."
@@ -49,7 +47,9 @@ class Rules(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """One section a question, and in it one section a rule."""
-        self.env.metadata[self.env.docname]["firstlight-doctor"] = sources()
+        for path in Path(doctor.__file__).parent.rglob("*"):
+            if path.suffix in (".py", ".json"):
+                self.env.note_dependency(path)
         kept = [case(name) for name in cases()]
         told: list[nodes.Node] = []
         for name, words in QUESTIONS.items():
@@ -161,22 +161,7 @@ def searched(says: Iterable[str]) -> set[str]:
     return {*says, *codes, *(f"CUDA error {code}" for code in codes)}
 
 
-def sources() -> str:
-    """Return a digest of everything that the page is written from."""
-    files = [path for path in Path(doctor.__file__).parent.rglob("*") if path.suffix in (".py", ".json")]
-    content = b"\0".join(path.read_bytes() for path in sorted([*files, Path(__file__)]))
-    return sha256(content).hexdigest()
-
-
-def outdated(app: Sphinx, env: BuildEnvironment, *_: object) -> list[str]:
-    """Name the pages to be read again: a dependency could not tell of a new case."""
-    del app
-    now = sources()
-    return [name for name, facts in env.metadata.items() if facts.get("firstlight-doctor", now) != now]
-
-
 def setup(app: Sphinx) -> None:
     """Register the directives."""
     app.add_directive("doctor-questions", Questions)
     app.add_directive("doctor-rules", Rules)
-    app.connect("env-get-outdated", outdated)

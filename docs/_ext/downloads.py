@@ -18,7 +18,7 @@ from sphinx.util.docutils import SphinxRole
 
 import firstlight
 from _ext.prose import benches_in, in_words
-from _ext.watch import judged
+from _ext.watch import judged, to_root
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -86,7 +86,7 @@ class OfferedRole(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Link to the file, which is written when the pages are."""
         file = WHEEL if self.text == "wheel" else self.text
-        address = "../" * self.env.docname.count("/") + f"downloads/{quote(file)}"
+        address = f"{to_root(self.env)}downloads/{quote(file)}"
         link = f'<a class="fl-offered" href="{address}" download><code>{escape(Path(file).name)}</code></a>'
         return [nodes.raw("", link, format="html")], []
 

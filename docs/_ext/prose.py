@@ -13,7 +13,7 @@ from docutils import nodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
-from _ext.watch import home, read_again, records_of
+from _ext.watch import home, read_again, records_of, to_root
 from firstlight.measure.records import LEFT_OUT, Record, benches
 from firstlight.measure.specs import spec_of
 from firstlight.measure.tables import quantity
@@ -47,13 +47,13 @@ class Number:
         """Return the number where nothing can be struck through and there are no tooltips: its machine in words."""
         return f"{self.text} ({self.title})" if self.machine else self.text
 
-    def node(self, to_root: str) -> nodes.Element:
+    def node(self, root: str) -> nodes.Element:
         """Return the number as part of a page: a link to its machine, or with its source; an old one struck through."""
         classes = ["fl-missing"] if self.text == MISSING else ["fl-number", *["fl-stale", "s"] * (self.state == "stale")]
         shown = nodes.inline("", self.text, classes=classes)
         if not self.machine:
             return nodes.abbreviation("", "", shown, explanation=self.title) if self.title else shown
-        address = f"{to_root}machines.html#{self.machine}"
+        address = f"{root}machines.html#{self.machine}"
         return nodes.reference("", "", shown, refuri=address, internal=True, reftitle=self.title)
 
 
@@ -191,7 +191,7 @@ class NumberRole(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Look the number up."""
         try:
-            return [self.number_for(self.text, self.env).node("../" * self.env.docname.count("/"))], []
+            return [self.number_for(self.text, self.env).node(to_root(self.env))], []
         except ValueError as error:
             logger.warning("%s", error, location=self.get_location(), type="firstlight", subtype="prose")
             read_again(self.env)

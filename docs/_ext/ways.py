@@ -11,7 +11,7 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.course import Course, Page, course_of, minutes
-from _ext.watch import records_of
+from _ext.watch import records_of, to_root
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -94,8 +94,7 @@ def recorded(env: BuildEnvironment, name: str) -> nodes.paragraph:
         return joined([nodes.Text("not recorded yet")])
     record, state, reasons = found[0]
     text = f"{record.facts['device_name']}, {str(record.facts['date'])[:10]}, {state}"
-    to_root = "../" * env.docname.count("/")
-    address = f"{to_root}machines.html#{record.machine}"
+    address = f"{to_root(env)}machines.html#{record.machine}"
     machine = nodes.reference("", text, refuri=address, internal=True, reftitle="; ".join(reasons))
     more = len({record.machine for record, _, _ in found}) - 1
     return joined([machine, *[nodes.Text(f"{more} more")] * bool(more)], "; and ")
@@ -155,6 +154,8 @@ class DrawCards(SphinxTransform):
 
     def card(self, name: str, pictures: list[nodes.image], course: Course) -> nodes.list_item:
         """The card of one page; a page that is no part of the course has only its title."""
+        for picture in pictures[:1]:  # as large as sphinx-gallery makes them, so that the page stays still
+            picture.attributes.update(width="400", height="280", loading="lazy")
         card = nodes.list_item("", *pictures[:1], nodes.paragraph("", "", tutorial(self.env, name)))
         if page := course.pages.get(name):
             note = " · ".join(filter(None, [minutes(self.env, name), page.level]))

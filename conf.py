@@ -44,7 +44,7 @@ extensions = [
 ]
 exclude_patterns = ["_ext", "tutorials/**.ipynb", "tutorials/**/sg_execution_times.rst", "sg_execution_times.rst"]
 nitpicky = True
-toc_object_entries = False
+toc_object_entries_show_parents = "hide"
 
 # -- Text ----------------------------------------------------------------------------------------------------
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]

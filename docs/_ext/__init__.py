@@ -19,7 +19,6 @@ from _ext import (
     meta,
     outputs,
     prose,
-    reference,
     terms,
     timings,
     watch,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 # In the order in which they see a page.
 STEPS = (
     gallery, folds, maths, watch, outputs, prose, downloads, timings, machines, doctor, meta, terms, course, ways,
-    coursemap, glance, codelinks, reference, weight, barriers,
+    coursemap, glance, codelinks, weight, barriers,
 )  # fmt: skip
 
 

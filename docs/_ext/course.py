@@ -30,7 +30,6 @@ class Page:
     name: str
     line: str
     level: str
-    tags: list[str]
     needs: list[str]
     next: list[str]
 
@@ -40,7 +39,6 @@ class Course:
     """The pages of the course in their order, and what is wrong with the table."""
 
     levels: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
     pages: dict[str, Page] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -59,7 +57,7 @@ def read(text: str, tutorials: Collection[str]) -> Course:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         return Course(problems=[f"it is no TOML: {error}"])
-    course = Course(table.pop("levels", []), table.pop("tags", []))
+    course = Course(table.pop("levels", []))
     for name, entry in sorted(table.items()):
         try:
             page = Page(**entry)
@@ -74,6 +72,8 @@ def read(text: str, tutorials: Collection[str]) -> Course:
     course.problems += [f"{name!r} is missing: say what it is, what it needs and where it leads" for name in missing]
     for name, page in course.pages.items():
         course.problems += [f"{name!r} {problem}" for problem in problems_of(name, page, course)]
+        for others in (page.needs, page.next):
+            others[:] = [other for other in others if other in course.pages]
     if not course.problems and (lost := sorted(set(course.pages) - reached(course.pages))):
         course.problems.append(f"no 'next' leads from the first page to {', '.join(map(repr, lost))}: add a way")
     return course
@@ -82,10 +82,8 @@ def read(text: str, tutorials: Collection[str]) -> Course:
 def problems_of(name: str, page: Page, course: Course) -> list[str]:
     """Return what is wrong with one page of the table."""
     found = []
-    given = {"level": ([page.level], course.levels), "tags": (page.tags, course.tags)}
-    for what, (said, known) in given.items():
-        if unknown := [one for one in said if one not in known]:
-            found.append(f"has {what} that are not in the list: {', '.join(unknown)}; there are: {', '.join(known)}")
+    if page.level not in course.levels:
+        found.append(f"has the level {page.level!r}; there are: {', '.join(course.levels)}")
     if unknown := [other for other in (*page.needs, *page.next) if other not in course.pages]:
         found.append(f"leads to pages that are not in the table: {', '.join(unknown)}")
     # Pages are in order, so this is all it takes for no page to need itself by way of others.

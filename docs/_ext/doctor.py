@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -81,7 +80,7 @@ class Rules(SphinxDirective):
         told = [nodes.paragraph(text=text) for text in (*rule.story.split("\n\n"), KINDS[rule.kind]) if text]
         section = self.section(rule.title, rule.code, *told, card)
         section["classes"] += ["fl-cause"]
-        terms = [("single", term, rule.code, "main", None) for term in searched(rule.says)]
+        terms = [("single", term, rule.code, "main", None) for term in rule.says]
         section.insert(1, addnodes.index(entries=terms))
         return section
 
@@ -147,18 +146,6 @@ def example(shown: Case) -> Iterator[nodes.Node]:
         ]
     yield title
     yield from folded([block(examine(shown.facts).text(width=WIDTH), "none")], "What the doctor prints")
-
-
-def searched(says: Iterable[str]) -> set[str]:
-    """Return what the site's search has to lead here by, besides the words of the page: it looks up no bare numbers.
-
-    Examples
-    --------
-    >>> sorted(searched(["Error 802: system not yet initialized"]))
-    ['802', 'CUDA error 802', 'Error 802: system not yet initialized']
-    """
-    codes = {code for text in says for code in re.findall(r"error\w* \(?(\d{2,})", text, re.IGNORECASE)}
-    return {*says, *codes, *(f"CUDA error {code}" for code in codes)}
 
 
 def setup(app: Sphinx) -> None:

@@ -62,21 +62,13 @@ if not find_spec("firstlight"):
     %pip install "{}" scikit-learn"""
 
 README = f"""\
-The pages of First Light, a folder a chapter: each as a script and as a notebook.
-
-With uv (https://docs.astral.sh/uv/), one line runs a page, here in the folder of a chapter. It installs what the page
-needs into an environment that uv keeps for it:
-
-    uv run --with ../{WHEEL} --with scikit-learn 02_first_speedup.py
-
-With pip, in an environment of your own:
+The pages of First Light, a folder a chapter: each as a script and as a notebook, which installs what it needs in its
+first cell. For the scripts, in an environment of your own:
 
     python -m pip install {WHEEL} scikit-learn
     python 1_setup/02_first_speedup.py
 
-Where PyTorch finds no GPU that you have, the page "Install" names its wheel for your system.
-Add "--record mine.json" behind a script's name to keep what your machine measures; drop that file on the tables of
-the script's page to compare. A notebook installs what it needs in its first cell.
+Where PyTorch finds no GPU that you have, the page "Install" of the site names its wheel for your system.
 """
 
 
@@ -136,8 +128,8 @@ def pack(app: Sphinx, error: Exception | None) -> None:
 def installing(notebook: str, wheel: str) -> str:
     """Return a notebook whose first cell of code installs the package."""
     content = json.loads(notebook)
-    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
-    content["cells"].insert(1, cell | {"source": [FIRST_CELL.format(wheel)]})
+    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "source": [FIRST_CELL.format(wheel)]}
+    content["cells"].insert(1, cell | {"outputs": []})
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -86,7 +86,8 @@ def models(cpu: Curve) -> dict[str, Curve]:
 
 def times(curve: Curve, sizes: np.ndarray) -> np.ndarray:
     """Return the seconds at sizes between those of a curve, along straight lines in logarithms."""
-    return np.exp(np.interp(np.log(sizes), np.log([*curve]), np.log([*curve.values()])))
+    found: np.ndarray = np.exp(np.interp(np.log(sizes), np.log([*curve]), np.log([*curve.values()])))
+    return found
 
 
 def first_win(cpu: Curve, gpu: Curve) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sphinx.util import logging
 
@@ -45,7 +45,8 @@ def records_of(env: BuildEnvironment, example: str = "*/*") -> list[Judged]:
     example
         Chapter and name, as in ``1_setup/02_first_speedup``.
     """
-    cache: dict[str, list[Judged]] = env.current_document.setdefault("firstlight_records", {})
+    known: Any = env.current_document  # as untyped as a dictionary
+    cache: dict[str, list[Judged]] = known.setdefault("firstlight_records", {})
     if example not in cache:
         cache[example], problems = judged(home(env), example)
         for problem in problems:

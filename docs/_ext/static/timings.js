@@ -57,26 +57,17 @@
 
   // -- Showing it as the tables do -----------------------------------------------------------------------------------
 
-  function quantity(value, unit) {
-    const prefixes = unit === "s" ? { "-9": "n", "-6": "µ", "-3": "m", "0": "" }
-      : { "0": "", "3": "k", "6": "M", "9": "G", "12": "T", "15": "P" };
-    value = Number(value.toPrecision(3));
-    const powers = Object.keys(prefixes).map(Number);
-    const power = Math.min(Math.max(3 * Math.floor(Math.log10(value) / 3 + 1e-12), Math.min(...powers)), Math.max(...powers));
-    const scaled = value / 10 ** power;
-    return `${scaled.toFixed(Math.max(0, 2 - Math.floor(Math.log10(scaled) + 1e-12)))} ${prefixes[power]}${unit}`;
-  }
   const percent = (part) => (part < 0.00995 ? (100 * part).toPrecision(1) : (100 * part).toFixed(0)) + " %";
   const small = (text, className = "fl-small") => element("span", { className, textContent: text });
 
   function cell(row, old) {
     if (!row) return element("td", { className: "fl-mine", textContent: "–" });
-    const rate = row.bytes ? `, ${quantity(row.bytes / row.median, "B/s")}` : "";
+    const rate = row.bytes ? `, ${chart.quantity(row.bytes / row.median, "B/s")}` : "";
     const roof = rate && row.of_roof ? ` (${percent(row.of_roof)})` : "";
     const cores = row.device === "cpu" && row.cores ? `, ${row.cores.toFixed(1)} cores` : "";
-    const made = element("td", { className: "fl-mine" }, element(old ? "s" : "strong", { textContent: quantity(row.median, "s") }));
+    const made = element("td", { className: "fl-mine" }, element(old ? "s" : "strong", { textContent: chart.quantity(row.median, "s") }));
     if (row.verdict !== "ok") made.append(" ", element("em", { className: "fl-verdict", textContent: row.verdict }));
-    made.append(small(`± ${percent(row.spread / 2)}${rate}${roof}`), small(`first call ${quantity(row.first, "s")}${cores}`));
+    made.append(small(`± ${percent(row.spread / 2)}${rate}${roof}`), small(`first call ${chart.quantity(row.first, "s")}${cores}`));
     if (row.n) made.append(small(`n = ${row.n.toLocaleString("en")}`));
     return made;
   }

@@ -128,8 +128,10 @@ def pack(app: Sphinx, error: Exception | None) -> None:
 def installing(notebook: str, wheel: str) -> str:
     """Return a notebook whose first cell of code installs the package."""
     content = json.loads(notebook)
-    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "source": [FIRST_CELL.format(wheel)]}
-    content["cells"].insert(1, cell | {"outputs": []})
+    source = [FIRST_CELL.format(wheel)]
+    content["cells"].insert(
+        1, {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
+    )
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 

@@ -40,7 +40,7 @@ def wrap(code: nodes.literal_block, summary: str) -> None:
 
 def folded(content: list[nodes.Node], summary: str) -> list[nodes.Node]:
     """Return nodes in a fold, which opens without JavaScript; where there is no HTML, they are shown."""
-    opening = f'<details class="fl-fold"><summary>{escape(summary)}</summary>'
+    opening = f'<details class="fl-fold"><summary>{escape(summary)}</summary>\n'
     return [nodes.raw("", opening, format="html"), *content, nodes.raw("", "</details>", format="html")]
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +161,8 @@ def in_words(notebook: str, of: dict[str, str], find: Callable[[str], list[Judge
 
     def number(role: re.Match[str]) -> str:
         try:
-            return (spec_number(role[2]) if role[1] == "spec" else timing(role[2], of, find)).plain()
+            found = spec_number(role[2]) if role[1] == "spec" else timing(role[2], of, find)
+            return escape(found.plain(), quote=False)
         except ValueError:
             return role[0]
 

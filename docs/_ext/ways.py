@@ -49,6 +49,7 @@ CARD = """
      :width: 400
      :height: 280
      :loading: lazy
+     :class: no-scaled-link
 
   :doc:`/tutorials/{name}`
 

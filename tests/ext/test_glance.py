@@ -126,8 +126,3 @@ def test_the_page_follows_the_records(site):
     assert "machines.html#gpu-y" in html
     assert "(model)" not in html
     assert "assumed" not in html
-
-
-def test_plain_text_says_the_finding(site):
-    site.rebuild("text")
-    assert "from n ≈ 32 on" in " ".join(site.read("text/glance.txt").split())

@@ -128,16 +128,6 @@ def test_an_output_without_tabs_looks_as_sphinx_gallery_made_it(site):
     assert site.read(PAGE).count("sphx-glr-script-out") == 1, "the third block's; in tabs, the label says whose it is"
 
 
-@pytest.mark.parametrize("builder", ["text", "latex"])
-def test_other_builders_show_all_outputs_one_under_the_other(site, builder):
-    site.rebuild(builder)
-    pattern = "tutorials/1_part/01_talk.txt" if builder == "text" else "*.tex"
-    (page,) = (site.folder / "build" / builder).glob(pattern)
-    text = page.read_text(encoding="utf-8")
-    for line in ("here", "  there", "solved here", "solved there", "six", "before"):
-        assert len(re.findall(f"^ *{line}$", text, re.MULTILINE)) == 1, line
-
-
 def test_a_block_without_code_of_its_own_shows_nothing_of_its_neighbour(site):
     assert len(tab_sets(site.read("html/tutorials/1_part/03_bare.html"))) == 1
 

@@ -50,7 +50,7 @@ class Number:
 
     def node(self, root: str) -> nodes.Element:
         """Return the number as part of a page: a link to its machine, or with its source; an old one struck through."""
-        classes = ["fl-missing" if self.text == MISSING else "fl-number", *["fl-stale", "s"] * (self.state == "stale")]
+        classes = ["fl-missing" if self.text == MISSING else "fl-number", *["fl-stale"] * (self.state == "stale")]
         shown = nodes.inline("", self.text, classes=classes)
         if not self.machine:
             return nodes.abbreviation("", "", shown, explanation=self.title) if self.title else shown

@@ -203,7 +203,7 @@ def in_ink(draw: Callable[[], Figure], salt: str) -> tuple[Figure, str]:
         figure.savefig(out, format="svg", transparent=True, metadata=nothing)
     plt.close(figure)
     text = out.getvalue()
-    text = re.sub(r' id="[a-zA-Z]+[\d._]*_\d+"', "", text)  # nothing refers to these, and each figure has them
+    text = re.sub(r' id="[\w.]+_\d+"', "", text)  # nothing refers to these, and each figure has them
     return figure, text[text.index("<svg") :].replace("#000000", "currentColor").replace("#ffffff", "none")
 
 

@@ -224,7 +224,7 @@ def test_pages_and_notebooks_follow_the_records_that_they_quote_and_nothing_else
     script = site.folder / "examples" / f"{NAME}.py"
     script.write_text(script.read_text(encoding="utf-8") + "print(1)\n", encoding="utf-8")
     assert site.rebuild() == BOTH
-    stale = r'title="NVIDIA H200, 2026-05-01; [^"]+"><s class="fl-number fl-stale">135 µs</s>'
+    stale = r'title="NVIDIA H200, 2026-05-01; [^"]+"><span class="fl-number fl-stale">135 µs</span>'
     assert re.search(stale, site.read(PAGE))
 
 

@@ -74,8 +74,6 @@ def read(text: str, tutorials: Collection[str]) -> Course:
         course.problems += [f"{name!r} {problem}" for problem in problems_of(name, page, course)]
         for others in (page.needs, page.next):
             others[:] = [other for other in others if other in course.pages]
-    if not course.problems and (lost := sorted(set(course.pages) - reached(course.pages))):
-        course.problems.append(f"no 'next' leads from the first page to {', '.join(map(repr, lost))}: add a way")
     return course
 
 
@@ -89,18 +87,6 @@ def problems_of(name: str, page: Page, course: Course) -> list[str]:
     # Pages are in order, so this is all it takes for no page to need itself by way of others.
     if late := [other for other in page.needs if other in course.pages and other >= name]:
         found.append(f"needs {', '.join(late)}, which is not before it in the course")
-    return found
-
-
-def reached(pages: dict[str, Page]) -> set[str]:
-    """Return the pages to which ``next`` leads from the first."""
-    found: set[str] = set()
-    ahead = list(pages)[:1]
-    while ahead:
-        name = ahead.pop()
-        if name not in found:
-            found.add(name)
-            ahead += pages[name].next
     return found
 
 

@@ -13,7 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from _ext.folds import folded
 from firstlight import doctor
-from firstlight.doctor import Case, Finding, case, cases, examine
+from firstlight.doctor import Case, case, cases, examine
 from firstlight.doctor.rules import QUESTIONS, RULES, Rule
 from firstlight.doctor.rules import UNEXPLAINED as NO_KNOWN_CAUSE
 
@@ -60,7 +60,7 @@ class Rules(SphinxDirective):
         return told
 
     def rule(self, rule: Rule, kept: list[Case]) -> nodes.section:
-        """One cause: how it shows itself, what the doctor sees and prescribes, and what is easily taken for it."""
+        """One cause: how it shows itself, and what the doctor sees and prescribes."""
         shown = sorted((each for each in kept if each.cause == rule.code), key=lambda each: each.name != rule.code)
         card = nodes.definition_list()
         if rule.says:
@@ -73,7 +73,6 @@ class Rules(SphinxDirective):
                 f"What shows it there ({finding.seen.certainty})", listed(map(nodes.Text, finding.seen.evidence))
             )
             card += item("What to do there", *steps(finding.seen.fix))
-        card += [item("Not this cause", near_miss(each)) for each in shown if each.near_miss][:1]
         card += [item("Another example", *example(each)) for each in shown[1:]]
         if rule.links:
             card += item("More", listed(nodes.reference("", url, refuri=url) for url in rule.links))
@@ -122,15 +121,6 @@ def steps(fix: Iterable[str]) -> Iterator[nodes.Node]:
             yield block("\n".join(line[2:] for line in lines), "bash")
         else:
             yield from (nodes.paragraph(text=line) for line in lines)
-
-
-def near_miss(shown: Case) -> nodes.paragraph:
-    """What is easily taken for the cause of a case, and what the doctor says there."""
-    report = examine(shown.near_miss)
-    first: Finding | None = next(iter(report.findings), None)
-    says = link(first.rule.title, first.rule.code) if first else nodes.Text("the GPU is healthy")
-    before = f"A machine like it, with one difference: {shown.but}. There the doctor says: "
-    return nodes.paragraph("", before, says, nodes.Text("."))
 
 
 def example(shown: Case) -> Iterator[nodes.Node]:

@@ -14,19 +14,10 @@ from firstlight.widgets import Table
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-SHOWN = {
-    "device_name": "device",
-    "device_kind": "kind",
-    "device_capability": "capability",
-    "device_multiprocessors": "multiprocessors",
-    "cpu_name": "CPU",
-    "cpu_cores": "cores",
-    "driver": "driver",
-    "lib_torch": "torch",
-    "lib_numba": "numba",
-    "lib_numba_cuda": "numba-cuda",
-    "lib_numpy": "numpy",
-}
+SHOWN = (
+    "device_name", "device_kind", "device_capability", "device_multiprocessors", "cpu_name", "cpu_cores", "driver",
+    "lib_torch", "lib_numba", "lib_numba_cuda", "lib_numpy",
+)  # fmt: skip
 
 
 class Machines(SphinxDirective):
@@ -46,7 +37,8 @@ class Machines(SphinxDirective):
         newest = max((record for record, _, _ in records), key=lambda record: str(record.facts["date"]))
         section = nodes.section("", nodes.title(text=str(newest.facts["device_name"])), ids=[machine])
         card = nodes.field_list()
-        for key, label in SHOWN.items():
+        for key in SHOWN:
+            label = key.removeprefix("lib_").replace("_", " ")
             if key in newest.facts:
                 value = nodes.paragraph(text=str(newest.facts[key]))
                 card += nodes.field("", nodes.field_name(text=label), nodes.field_body("", value))

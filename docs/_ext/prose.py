@@ -177,10 +177,8 @@ def in_words(notebook: str, of: dict[str, str], find: Callable[[str], list[Judge
 
 
 def timing_on_page(request: str, env: BuildEnvironment) -> Number:
-    """The number that a page asks for; the page is read again when it may be another."""
-    if "firstlight_benches" not in env.current_document:
-        env.current_document["firstlight_benches"] = benches_in(home(env))
-    return timing(request, env.current_document["firstlight_benches"], lambda example: records_of(env, example))
+    """Return the number that a page asks for; the page is read again when it may be another."""
+    return timing(request, benches_in(home(env)), lambda example: records_of(env, example))
 
 
 class NumberRole(SphinxRole):

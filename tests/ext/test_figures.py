@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgb, to_rgba, to_rgba_array
 from PIL import Image
-from sphinx.errors import ExtensionError
 
 from _ext.figures import INK, PAPER, dark_ink, scrape
 
@@ -85,13 +84,6 @@ def test_a_figure_is_shown_once_and_not_again_by_the_next_block(tmp_path):
     assert "figure_2.webp" in scrape(*this), "a block without a figure takes no number"
 
 
-def test_one_bare_figure_among_others_is_found(tmp_path):
-    plt.figure(label="one")
-    plt.figure()
-    with pytest.raises(ExtensionError, match=r"examples/01_page\.py, line 41"):
-        scrape(*block(tmp_path, lineno=41))
-
-
 def colours(fig):
     """Every colour of every artist, as it is now."""
     out = {}
@@ -145,11 +137,6 @@ def test_other_colours_stay(drawn):
         assert same(drawn.points.get_facecolor()[1], "tab:blue")
 
 
-def test_translucent_ink_keeps_its_strength(drawn):
-    with dark_ink(drawn.fig):
-        assert same(drawn.half.get_facecolor(), INK["dark"], alpha=0.25)
-
-
 def test_the_arrow_and_the_box_of_a_note_are_swapped_as_well(drawn):
     with dark_ink(drawn.fig):
         assert same(drawn.note.arrow_patch.get_edgecolor(), INK["dark"])
@@ -169,10 +156,3 @@ def test_everything_is_as_before_afterwards(drawn):
         assert colours(drawn.fig) != before[0]
     after = colours(drawn.fig), drawn.note.arrow_patch.get_edgecolor(), drawn.note.get_bbox_patch().get_facecolor()
     assert after == before
-
-
-def test_everything_is_as_before_when_saving_fails(drawn):
-    before = colours(drawn.fig)
-    with pytest.raises(OSError, match="disk"), dark_ink(drawn.fig):
-        raise OSError("disk full")
-    assert colours(drawn.fig) == before

@@ -57,11 +57,6 @@ def test_a_module_that_is_not_used_runs_nothing(project, module: str) -> None:
     assert forgotten(project) == []
 
 
-def test_prose_runs_nothing(project) -> None:
-    change(project, "kernels/cuda.py", "Nothing else in the project imports", "Nobody imports")
-    assert forgotten(project) == []
-
-
 def test_a_module_that_goes_runs_what_used_it(project) -> None:
     assert forgotten(project) == []
     (project.confdir / "src/firstlight/kernels/driver.py").unlink()
@@ -73,13 +68,4 @@ def test_another_import_runs_the_example(project) -> None:
     assert forgotten(project) == []
     script = project.confdir / "examples/1_x/01_plain.py"
     script.write_text(script.read_text() + "from firstlight.kernels import cuda\n")
-    assert forgotten(project) == ["01_plain"]
-
-
-def test_data_beside_a_module_count_as_the_module(project) -> None:
-    script = project.confdir / "examples/1_x/01_plain.py"
-    script.write_text(script.read_text() + "from firstlight.measure.specs import spec\n")
-    assert forgotten(project) == ["01_plain"]
-    memory(project, "01_plain").write_text("what sphinx-gallery writes")
-    change(project, "measure/specs.toml", "= 320e9", "= 321e9")
     assert forgotten(project) == ["01_plain"]

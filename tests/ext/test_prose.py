@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from recorded import keep
 
-from _ext.prose import benches_in, spec_number, timing
+from _ext.prose import spec_number, timing
 from firstlight.measure.records import Record
 from firstlight.measure.specs import spec_of
 from firstlight.measure.timing import Timing
@@ -109,11 +109,6 @@ def test_the_newest_record_that_is_not_stale_speaks_and_a_stale_one_only_if_ther
     assert ask("vector-add median torch @nvidia-new", stale, fresh).state == "stale"
 
 
-def test_a_row_that_was_renamed_waits_for_a_new_record_instead_of_failing():
-    stale = (record("nvidia-h200", GPU), "stale", [])
-    assert ask("vector-add median renamed @gpu", stale).text == "not recorded yet"
-
-
 def test_a_row_that_a_machine_had_to_leave_out_is_no_error():
     machine = record("cpu-x", {}, left_out="vector-add/kernel/cpu/n=10 | vector-add/other/cpu")
     for label in ("kernel", "other"):
@@ -129,27 +124,12 @@ def test_a_speed_up_never_mixes_machines():
     assert ask("vector-add speedup a/b @gpu", *parts).text == "not recorded yet"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(1.0, "1 ×"), (1234.5, "1,230 ×"), (99.96, "100 ×"), (0.0123, "0.0123 ×")]
-)
-def test_ratios_have_three_digits(seconds, text):
-    rows = named(row("a", 1.0), row("b", seconds))
-    assert ask("vector-add speedup a/b @cpu", record("cpu-x", rows)).text == text
-
-
 def test_specifications_say_their_source():
     found = spec_number("GTX 1080\n bandwidth")
     assert (found.text, found.title) == ("320 GB/s", spec_of("GTX 1080").source)
     for wrong in ("", "bandwidth", "GTX 1080", "GTX 1080 price"):
         with pytest.raises(ValueError, match=r"there (are|is)|it gives"):
             spec_number(wrong)
-
-
-def test_experiments_in_remarks_are_none(tmp_path):
-    (tmp_path / "examples/1_part").mkdir(parents=True)
-    text = '# Bench("in-a-remark")\n  # Bench("in-another")\nb = Bench(\n    "real", budget=1)\n'
-    (tmp_path / "examples/1_part/01_a.py").write_text(text, encoding="utf-8")
-    assert benches_in(tmp_path) == {"real": "1_part/01_a"}
 
 
 # -- In a site -----------------------------------------------------------------------------------------------------

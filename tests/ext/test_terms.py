@@ -104,13 +104,6 @@ def test_what_is_no_running_prose_is_left_alone(text):
     assert found(text, WARP) == []
 
 
-@pytest.mark.parametrize(
-    "text", ["- A warp.", "a\n   A warp.", "    A warp.", ".. note::\n\n   A warp.", "#. *A*, **warp**"]
-)
-def test_lists_quotations_and_notes_are_prose(text):
-    assert found(text, WARP) == ["warp"]
-
-
 def test_other_forms_of_an_entry_are_no_second_mention():
     assert found("A multiprocessor (SM), an SM.", entry("SM", "multiprocessor")) == ["multiprocessor"]
 

@@ -40,7 +40,7 @@ def in_env(tmp_path, monkeypatch):
     module.steps = []
     monkeypatch.setattr(module, "ROOT", tmp_path)
     monkeypatch.setattr(module, "run", lambda *command: module.steps.append(command))
-    monkeypatch.setattr(module, "fetch_from_npm", lambda python: module.steps.append(("katex", python)))
+    monkeypatch.setattr(module, "fetch_from_npm", lambda python: module.steps.append(("npm", python)))
     monkeypatch.setattr(sys, "argv", ["in_env.py"])
     return module
 
@@ -102,7 +102,7 @@ def test_a_python_without_venv_is_told_what_to_install(in_env, monkeypatch, miss
 def test_a_fresh_machine_gets_an_environment_once(in_env):
     in_env.main()
     python = in_env.BIN / "python"
-    assert [step[0] for step in in_env.steps[1:]] == [python, python, "katex", python]
+    assert [step[0] for step in in_env.steps[1:]] == [python, python, "npm", python]
     assert in_env.steps[0][-1] == in_env.ENV
     in_env.steps.clear()
     in_env.main()
@@ -149,7 +149,7 @@ def test_a_step_that_fails_or_is_interrupted_does_not_count(in_env, monkeypatch,
 
     with monkeypatch.context() as broken:
         broken.setattr(in_env, "run", run)
-        broken.setattr(in_env, "fetch_from_npm", lambda python: run("katex", python))
+        broken.setattr(in_env, "fetch_from_npm", lambda python: run("npm", python))
         with pytest.raises(stop):
             in_env.main()
     in_env.steps.clear()

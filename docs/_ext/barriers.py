@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from html import escape, unescape
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
@@ -12,6 +14,10 @@ from sphinx_design.tabs import sd_tab_label
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.writers.html5 import HTML5Translator
+
+
+CONTAINER = "pst-scrollable-table-container"
+TABLE = re.compile(rf'<div class="{CONTAINER}"(>\s*<table[^>]*>\s*<caption><span[^>]*>)(.*?)</span>', re.DOTALL)
 
 
 class MendParts(SphinxPostTransform):
@@ -49,7 +55,18 @@ def close_cell(self: HTML5Translator, cell: nodes.entry) -> None:
     type(self).depart_entry(self, cell)
 
 
+def name_tables(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Name what the theme makes a stop of the keyboard where a table is wider than the screen."""
+
+    def named(found: re.Match[str]) -> str:
+        label = escape(unescape(re.sub("<[^>]*>", "", found[2])))
+        return f'<div class="{CONTAINER}" role="region" aria-label="{label}"{found[1]}{found[2]}</span>'
+
+    context["body"] = TABLE.sub(named, context.get("body", ""))
+
+
 def setup(app: Sphinx) -> None:
-    """Mend the tree of each page."""
+    """Mend the tree of each page, and what the theme adds to it."""
+    app.connect("html-page-context", name_tables, priority=800)
     app.add_post_transform(MendParts)
     app.add_node(nodes.entry, override=True, html=(open_cell, close_cell))

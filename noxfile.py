@@ -13,7 +13,7 @@ nox.options.default_venv_backend = "none"
 nox.options.sessions = ["docs", "tests"]
 
 PYTHON = os.environ.get("PYTHON", sys.executable)
-SPHINX = ("-c", ".", "-W", "-n", "--keep-going", "-j", "auto", "docs")
+SPHINX = ("-c", ".", "-W", "-n", "--keep-going", "docs")
 
 
 def run(session: nox.Session, *command: str) -> None:

@@ -77,7 +77,7 @@ BROKEN = [
 
 def test_without_a_network_references_to_others_pass_and_broken_ones_of_ours_fail(tmp_path):
     folder = copy(tmp_path, PAGES | {"docs/api.md": API, "docs/others.md": f"---\norphan: true\n---\n# O\n{OFFLINE}"})
-    for name in ("docs/_static", "docs/_templates"):
+    for name in ("docs/_static", "docs/_templates", "docs/_ext/static"):
         shutil.copytree(ROOT / name, folder / name)
     failed, log = build(folder, "dummy", "\n\n".join(BROKEN))
     assert failed
@@ -125,7 +125,7 @@ def world(tmp_path_factory):
 def online(tmp_path_factory, world):
     """A few pages, with a network that knows two projects, as a service that publishes builds them."""
     folder = copy(tmp_path_factory.mktemp("online"), PAGES)
-    for name in ("docs/_static", "docs/_templates"):
+    for name in ("docs/_static", "docs/_templates", "docs/_ext/static"):
         shutil.copytree(ROOT / name, folder / name)
     conf = (folder / "conf.py").read_text(encoding="utf-8")
     for project, address in ADDRESSES.items():
@@ -202,9 +202,9 @@ def test_where_the_deployment_puts_notebooks_on_a_branch_they_open_in_colab(onli
 
 
 def wheel_of(folder):
-    """Where a downloaded script takes our package from."""
-    script = (folder / "build/html/downloads/1_setup/02_index.py").read_text(encoding="utf-8")
-    return re.search(r'(?:@|path =) "?(.*)/?firstlight-', script)[1]
+    """Where a downloaded notebook takes our package from."""
+    notebook = (folder / "build/html/downloads/1_setup/02_index.ipynb").read_text(encoding="utf-8")
+    return re.search(r'%pip install \\"(.*)firstlight-', notebook)[1]
 
 
 def test_downloads_fetch_the_package_from_where_the_service_puts_the_site(online):
@@ -218,7 +218,7 @@ def test_without_one_there_are_none(online):
     folder, _ = online
     failed, log = build(folder, "html")
     assert not failed, log
-    assert wheel_of(folder) == ""
+    assert wheel_of(folder) == "./"
     for page in (folder / "build/html").rglob("*.html"):
         assert "github.com/someone" not in page.read_text(encoding="utf-8")
         assert "/edit/" not in page.read_text(encoding="utf-8")

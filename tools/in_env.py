@@ -116,16 +116,8 @@ def install():  # type: () -> None
 
 
 def fetch_from_npm(python):  # type: (Path) -> None
-    """Fetch what checks the pages, and the styles and fonts of mathematics, which conf.py serves, as it renders it."""
-    ask = "import sphinxcontrib.katex as k; print(k.katex_version)"
-    version = subprocess.check_output([str(python), "-c", ask], text=True).strip()
-    node = ENV / "node"
-    run(python, "-c", NPM, "install", "--silent", "--prefix", node, f"katex@{version}", *CHECKERS)
-    dist, served = node / "node_modules/katex/dist", ENV / "site-static/katex"
-    (served / "fonts").mkdir(parents=True)
-    shutil.copy(dist / "katex.min.css", served)
-    for font in dist.glob("fonts/*.woff2"):
-        shutil.copy(font, served / "fonts")
+    """Fetch what checks the pages."""
+    run(python, "-c", NPM, "install", "--silent", "--prefix", ENV / "node", *CHECKERS)
 
 
 def main():  # type: () -> None

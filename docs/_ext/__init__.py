@@ -4,52 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from _ext import (
-    backlinks,
-    barriers,
-    course,
-    coursemap,
-    doctor,
-    folds,
-    gallery,
-    glance,
-    lost,
-    maths,
-    meta,
-    offers,
-    outputs,
-    pictures,
-    prose,
-    reference,
-    report,
-    scripts,
-    search,
-    subsets,
-    terms,
-    timings,
-    watch,
-    ways,
-    weight,
-    workers,
-)
-from _ext.machines import Machines
-
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
-
 # In the order in which they see a page.
 STEPS = (
-    gallery, folds, maths, watch, outputs, prose, offers, timings, doctor, scripts, meta, report, terms, course, ways,
-    coursemap, glance, lost, backlinks, reference, search, pictures, weight, subsets, barriers,
+    "gallery", "folds", "maths", "watch", "outputs", "prose", "downloads", "timings", "machines", "doctor", "meta",
+    "terms", "course", "ways", "coursemap", "glance", "codelinks", "weight", "barriers",
 )  # fmt: skip
 
 
 def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect the steps to the build."""
-    workers.setup()
     for step in STEPS:
-        step.setup(app)
-    app.add_directive("machines", Machines)
-    return {"version": "1", "env_version": 5, "parallel_read_safe": True, "parallel_write_safe": True}
+        app.setup_extension(f"_ext.{step}")
+    return {"version": "1", "env_version": 6}

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from html import escape
-from pathlib import Path
+from html import escape, unescape
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from bs4 import BeautifulSoup
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.logging import getLogger
@@ -15,35 +13,21 @@ from sphinx_design.tabs import sd_tab_label
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.config import Config
     from sphinx.writers.html5 import HTML5Translator
 
-# The theme's script comes at the end of the page: until then a reader of the dark theme would see the light one.
-FIRST_PAINT = """\
-(({ dataset }) => {
-  if (!["light", "dark"].includes(dataset.mode)) dataset.mode = "auto";
-  if (dataset.mode === "auto") dataset.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-})(document.documentElement);"""
-VIEWPORT = re.compile(r'<meta name="viewport"[^>]*>')
-TABLE = re.compile(
-    r'(<div class="pst-scrollable-table-container")(>\s*<table[^>]*>\s*<caption>(.*?)</caption>)', re.DOTALL
-)
-SVG = re.compile(r"<svg\b.*?</svg>", re.DOTALL)
-RAW = [
-    # sphinx-gallery: an attribute that is none, and a place for tags that is on the page several times
-    (re.compile(r'(<div class="sphx-glr-thumbcontainer"[^>]*?) tooltip="[^"]*"'), r"\1"),
-    (re.compile(r"<div id='sg-tag-list'[^>]*></div>"), ""),
-]
+
+CONTAINER = "pst-scrollable-table-container"
+TABLE = re.compile(rf'<div class="{CONTAINER}"(>\s*<table[^>]*>\s*<caption><span[^>]*>)(.*?)</span>', re.DOTALL)
 
 
-class MendTables(SphinxPostTransform):
-    """Give each table the heads of its rows, and ask for a caption: it says what a table is, before its cells do."""
+class MendParts(SphinxPostTransform):
+    """Give each table the heads of its rows, ask for a caption, and take out what no HTML may have."""
 
-    default_priority: ClassVar[int] = 210
+    default_priority: ClassVar[int] = 220  # sphinx-design has made its tabs by then
     formats = ("html",)
 
     def run(self, **_: Any) -> None:
-        """Look at the tables of this page."""
+        """Mend tables, labels and lists in paragraphs."""
         for table in self.document.findall(nodes.table):
             if not any(isinstance(child, nodes.title) for child in table.children):
                 getLogger(__name__).warning(
@@ -52,54 +36,11 @@ class MendTables(SphinxPostTransform):
             columns = list(table.findall(nodes.colspec))
             if columns and not any(column.get("stub") for column in columns):
                 columns[0]["stub"] = 1
-
-
-class MendParts(SphinxPostTransform):
-    """Take out what no HTML may have."""
-
-    default_priority: ClassVar[int] = 220  # sphinx-design has made its tabs by then
-    formats = ("html",)
-
-    def run(self, **_: Any) -> None:
-        """Mend labels, lists in paragraphs and raw HTML."""
         for label in self.document.findall(sd_tab_label):
             label.attributes.pop("aria_controls", None)  # the label of a button controls nothing itself
         for paragraph in list(self.document.findall(nodes.paragraph)):
             if any(isinstance(child, nodes.bullet_list) for child in paragraph.children):
                 paragraph.replace_self(paragraph.children)
-        taken: set[str] = set()
-        for raw in list(self.document.findall(nodes.raw)):
-            if "html" in raw.get("format", "").split():
-                raw.children = [nodes.Text(mended(raw.astext(), taken))]
-
-
-def mended(html: str, taken: set[str]) -> str:
-    """Mend raw HTML; drawings on one page get names of their own for their parts.
-
-    Examples
-    --------
-    >>> taken = set()
-    >>> mended('<svg><g id="a"/><use href="#a"/></svg>', taken)
-    '<svg><g id="a"/><use href="#a"/></svg>'
-    >>> mended('<svg><g id="a"/><use href="#a"/></svg>', taken)
-    '<svg><g id="a-2"/><use href="#a-2"/></svg>'
-    """
-    for wrong, right in RAW:
-        html = wrong.sub(right, html)
-    return SVG.sub(lambda found: with_own_ids(found[0], taken), html)
-
-
-def with_own_ids(svg: str, taken: set[str]) -> str:
-    """Number the names of a drawing that another one has already."""
-    names = set(re.findall(r'\bid="([^"]+)"', svg))
-    new = {}
-    for name in sorted(names & taken):
-        number = 2
-        while f"{name}-{number}" in taken | names:
-            number += 1
-        new[name] = f"{name}-{number}"
-    taken |= names | set(new.values())
-    return re.sub(r'(\bid="|"#|url\(#)([^")]+)', lambda found: found[1] + new.get(found[2], found[2]), svg)
 
 
 def open_cell(self: HTML5Translator, cell: nodes.entry) -> None:
@@ -114,40 +55,18 @@ def close_cell(self: HTML5Translator, cell: nodes.entry) -> None:
     type(self).depart_entry(self, cell)
 
 
-def named_table(found: re.Match[str]) -> str:
+def name_tables(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
     """Name what the theme makes a stop of the keyboard where a table is wider than the screen."""
-    said = BeautifulSoup(found[3], "html.parser").select_one(".caption-text")
-    return f'{found[1]} role="region" aria-label="{escape(said.get_text())}"{found[2]}' if said else found[0]
 
+    def named(found: re.Match[str]) -> str:
+        label = escape(unescape(re.sub("<[^>]*>", "", found[2])))
+        return f'<div class="{CONTAINER}" role="region" aria-label="{label}"{found[1]}{found[2]}</span>'
 
-def mend_page(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Name tables and what opens in the side bar, set the theme before anything is painted, say the viewport once."""
-    app.add_js_file(None, body=FIRST_PAINT, priority=100)
-    if "body" in context:
-        context["body"] = TABLE.sub(named_table, context["body"])
-    context["metatags"] = VIEWPORT.sub("", context.get("metatags", ""))
-    if make := context.get("generate_toctree_html"):
-
-        def with_names(*args: Any, **options: Any) -> str:
-            tree = BeautifulSoup(str(make(*args, **options)), "html.parser")
-            for summary in tree.select("li > a + details > summary"):
-                link = summary.find_previous("a")
-                summary["aria-label"] = f"Pages of: {link.get_text(' ', strip=True) if link else ''}"
-            return str(tree)
-
-        context["generate_toctree_html"] = with_names
-
-
-def use_templates(app: Sphinx, config: Config) -> None:
-    """Put our templates before the theme's."""
-    del app
-    config.templates_path.insert(0, str(Path(__file__).parent / "templates"))
+    context["body"] = TABLE.sub(named, context.get("body", ""))
 
 
 def setup(app: Sphinx) -> None:
-    """Mend the tree of each page, and then the page around it, after the theme."""
-    app.add_post_transform(MendTables)
+    """Mend the tree of each page, and what the theme adds to it."""
+    app.connect("html-page-context", name_tables, priority=800)
     app.add_post_transform(MendParts)
     app.add_node(nodes.entry, override=True, html=(open_cell, close_cell))
-    app.connect("config-inited", use_templates)
-    app.connect("html-page-context", mend_page, priority=800)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sphinx.util import logging
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-MOST_TAGS = 4
-MOST_LETTERS = 20  # of a name: it has to fit into a box of the map
 TABLE = "course.toml"
 
 
@@ -32,7 +30,6 @@ class Page:
     name: str
     line: str
     level: str
-    tags: list[str]
     needs: list[str]
     next: list[str]
 
@@ -42,7 +39,6 @@ class Course:
     """The pages of the course in their order, and what is wrong with the table."""
 
     levels: list[str] = field(default_factory=list)
-    tags: list[str] = field(default_factory=list)
     pages: dict[str, Page] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -61,81 +57,46 @@ def read(text: str, tutorials: Collection[str]) -> Course:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         return Course(problems=[f"it is no TOML: {error}"])
-    course = Course(table.pop("levels", []), table.pop("tags", []))
+    course = Course(table.pop("levels", []))
     for name, entry in sorted(table.items()):
-        if name not in tutorials:
-            course.problems.append(f"there is no tutorial {name!r}: correct its name or take it out")
-        elif wrong := misfit(entry):
-            course.problems.append(f"{name!r} {wrong}")
+        try:
+            page = Page(**entry)
+        except TypeError as error:
+            course.problems.append(f"{name!r} is no page: {error}")
+            continue
+        if name in tutorials:
+            course.pages[name] = page
         else:
-            course.pages[name] = Page(**entry)
+            course.problems.append(f"there is no tutorial {name!r}: correct its name or take it out")
     missing = sorted(set(tutorials) - set(table))
     course.problems += [f"{name!r} is missing: say what it is, what it needs and where it leads" for name in missing]
-    for name in course.pages:
-        course.problems += [f"{name!r} {problem}" for problem in problems_of(name, course)]
-    if not course.problems and (lost := sorted(set(course.pages) - reached(course.pages))):
-        course.problems.append(f"no 'next' leads from the first page to {', '.join(map(repr, lost))}: add a way")
+    for name, page in course.pages.items():
+        course.problems += [f"{name!r} {problem}" for problem in problems_of(name, page, course)]
+        for others in (page.needs, page.next):
+            others[:] = [other for other in others if other in course.pages]
     return course
 
 
-def misfit(entry: Any) -> str:
-    """What an entry lacks to be a page, or nothing."""
-    wanted = {part.name: str if part.type == "str" else list for part in fields(Page)}
-    given = entry if isinstance(entry, dict) else {}
-    missing, odd = sorted(wanted.keys() - given.keys()), sorted(given.keys() - wanted.keys())
-    if missing or odd:
-        return f"has to have {', '.join(wanted)}; missing: {missing or 'none'}, not known: {odd or 'none'}"
-    mistyped = [key for key, kind in wanted.items() if not isinstance(given[key], kind)]
-    mistyped += [key for key, value in given.items() if isinstance(value, list) and not all_text(value)]
-    return f"has the wrong kind of value for {', '.join(mistyped)}: lists are of texts" if mistyped else ""
-
-
-def all_text(values: list[Any]) -> bool:
-    """Whether a list holds nothing but text."""
-    return all(isinstance(value, str) for value in values)
-
-
-def problems_of(name: str, course: Course) -> list[str]:
-    """What is wrong with one page of the table."""
-    page = course.pages[name]
+def problems_of(name: str, page: Page, course: Course) -> list[str]:
+    """Return what is wrong with one page of the table."""
     found = []
     if page.level not in course.levels:
         found.append(f"has the level {page.level!r}; there are: {', '.join(course.levels)}")
-    if len(page.name) > MOST_LETTERS:
-        found.append(f"has a name of {len(page.name)} letters, {page.name!r}: at most {MOST_LETTERS}")
-    if not 0 < len(page.tags) <= MOST_TAGS:
-        found.append(f"has {len(page.tags)} tags: give it one to {MOST_TAGS}")
-    if unknown := [tag for tag in page.tags if tag not in course.tags]:
-        found.append(f"has tags that are not in the list: {', '.join(unknown)}; there are: {', '.join(course.tags)}")
     if unknown := [other for other in (*page.needs, *page.next) if other not in course.pages]:
         found.append(f"leads to pages that are not in the table: {', '.join(unknown)}")
     # Pages are in order, so this is all it takes for no page to need itself by way of others.
     if late := [other for other in page.needs if other in course.pages and other >= name]:
         found.append(f"needs {', '.join(late)}, which is not before it in the course")
-    if name in page.next:
-        found.append("leads to itself")
-    return found
-
-
-def reached(pages: dict[str, Page]) -> set[str]:
-    """The pages to which ``next`` leads from the first."""
-    found: set[str] = set()
-    ahead = list(pages)[:1]
-    while ahead:
-        name = ahead.pop()
-        if name not in found:
-            found.add(name)
-            ahead += pages[name].next
     return found
 
 
 def tutorials_in(folder: Path) -> list[str]:
-    """The tutorials under examples/, in the order of the course."""
+    """Return the tutorials under examples/, in the order of the course."""
     return [f"{path.parent.name}/{path.stem}" for path in sorted((folder / "examples").glob("*/[0-9][0-9]_*.py"))]
 
 
 def course_of(env: BuildEnvironment) -> Course:
-    """The course, for a page that is being read: it is read again when the table changes."""
+    """Return the course, for a page that is being read: it is read again when the table changes."""
     table = Path(env.srcdir) / TABLE
     if not table.is_file():
         return Course()
@@ -145,7 +106,7 @@ def course_of(env: BuildEnvironment) -> Course:
 
 
 def minutes(env: BuildEnvironment, name: str) -> str:
-    """How long a tutorial takes to read, as the head of its script says."""
+    """Return how long a tutorial takes to read, as the head of its script says."""
     script = home(env) / "examples" / f"{name}.py"
     env.note_dependency(str(script))
     found = re.search(r"\*\*Time:\*\* (\d+ minutes)", script.read_text(encoding="utf-8"))
@@ -153,7 +114,7 @@ def minutes(env: BuildEnvironment, name: str) -> str:
 
 
 def chapters(env: BuildEnvironment, course: Course) -> dict[str, list[str]]:
-    """The pages of each chapter, by the title of the chapter."""
+    """Return the pages of each chapter, by the title of the chapter."""
     found: dict[str, list[str]] = {}
     for name in course.pages:
         header = home(env) / "examples" / name.partition("/")[0] / "GALLERY_HEADER.rst"
@@ -164,10 +125,8 @@ def chapters(env: BuildEnvironment, course: Course) -> dict[str, list[str]]:
 
 def complain(app: Sphinx) -> None:
     """Say at every build what is wrong with the table."""
-    table = Path(app.srcdir) / TABLE
-    if table.is_file():
-        for problem in read(table.read_text(encoding="utf-8"), tutorials_in(Path(app.confdir))).problems:
-            logger.warning("%s: %s", table, problem, type="firstlight", subtype="course")
+    for problem in course_of(app.env).problems:
+        logger.warning("%s: %s", TABLE, problem, type="firstlight", subtype="course")
 
 
 def setup(app: Sphinx) -> None:

@@ -9,7 +9,8 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.course import Course, chapters, course_of, minutes
-from _ext.ways import joined, tutorial
+from _ext.watch import to_root
+from _ext.ways import links
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -25,29 +26,22 @@ class Map(SphinxDirective):
     """``.. course-map::`` draws the course and lists it; the style sheet shows one of the two."""
 
     def run(self) -> list[nodes.Node]:
-        """The drawing, then the list."""
+        """Draw it, then list the chapters, each page with what to read before it, and how long it takes."""
         course = course_of(self.env)
         by_chapter = chapters(self.env, course)
         if not course.pages:
             return [nodes.paragraph(text="There is no course yet.")]
-        picture = nodes.raw("", drawing(course, by_chapter, "../" * self.env.docname.count("/")), format="html")
-        return [nodes.container("", picture, *self.listed(course, by_chapter), classes=["fl-map"])]
-
-    def listed(self, course: Course, by_chapter: dict[str, list[str]]) -> list[nodes.Node]:
-        """The chapters, each with its pages, what to read before them, and how long they take."""
-        found = nodes.container(classes=["fl-map-list"])
+        lines = []
         for chapter, names in by_chapter.items():
-            items = nodes.bullet_list("")
+            lines += [f"**{chapter}**", ""]
             for name in names:
                 page = course.pages[name]
-                note = f"{minutes(self.env, name)} · {page.level}"
-                needs = [tutorial(self.env, other, course.pages[other].name) for other in page.needs
-                         if other in course.pages]  # fmt: skip
-                after = [nodes.Text(f"{note} · after "), *joined([*needs]).children] if needs else [nodes.Text(note)]
-                small = nodes.paragraph("", "", *after, classes=["fl-small"])
-                items += nodes.list_item("", nodes.paragraph("", "", tutorial(self.env, name)), small)
-            found += [nodes.paragraph("", "", nodes.strong(text=chapter)), items]
-        return [found]
+                after = f" · after {links(page.needs, course)}" if page.needs else ""
+                note = f"{minutes(self.env, name)} · {page.level}{after}"
+                lines += [f"- :doc:`/tutorials/{name}`", "", "  .. rst-class:: fl-small", "", f"  {note}", ""]
+        listed = nodes.container("", *self.parse_text_to_nodes("\n".join(lines)), classes=["fl-map-list"])
+        picture = nodes.raw("", drawing(course, by_chapter, to_root(self.env)), format="html")
+        return [nodes.container("", picture, listed, classes=["fl-map"])]
 
 
 def drawing(course: Course, by_chapter: dict[str, list[str]], to_root: str) -> str:

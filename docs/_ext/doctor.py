@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
-from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,15 +11,14 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
-from _ext.folds import fold
+from _ext.folds import folded
 from firstlight import doctor
-from firstlight.doctor import Case, Finding, case, cases, examine
+from firstlight.doctor import Case, case, cases, examine
 from firstlight.doctor.rules import QUESTIONS, RULES, Rule
 from firstlight.doctor.rules import UNEXPLAINED as NO_KNOWN_CAUSE
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
 
 WIDTH = 88  # of what is printed, so that it fits on the page
 HEALTHY = "So looks a machine that is well: every question is answered with yes, or does not concern it."
@@ -49,7 +46,9 @@ class Rules(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """One section a question, and in it one section a rule."""
-        self.env.metadata[self.env.docname]["firstlight-doctor"] = sources()
+        for path in Path(doctor.__file__).parent.rglob("*"):
+            if path.suffix in (".py", ".json"):
+                self.env.note_dependency(path)
         kept = [case(name) for name in cases()]
         told: list[nodes.Node] = []
         for name, words in QUESTIONS.items():
@@ -61,7 +60,7 @@ class Rules(SphinxDirective):
         return told
 
     def rule(self, rule: Rule, kept: list[Case]) -> nodes.section:
-        """One cause: how it shows itself, what the doctor sees and prescribes, and what is easily taken for it."""
+        """One cause: how it shows itself, and what the doctor sees and prescribes."""
         shown = sorted((each for each in kept if each.cause == rule.code), key=lambda each: each.name != rule.code)
         card = nodes.definition_list()
         if rule.says:
@@ -74,14 +73,13 @@ class Rules(SphinxDirective):
                 f"What shows it there ({finding.seen.certainty})", listed(map(nodes.Text, finding.seen.evidence))
             )
             card += item("What to do there", *steps(finding.seen.fix))
-        card += [item("Not this cause", near_miss(each)) for each in shown if each.near_miss][:1]
         card += [item("Another example", *example(each)) for each in shown[1:]]
         if rule.links:
             card += item("More", listed(nodes.reference("", url, refuri=url) for url in rule.links))
         told = [nodes.paragraph(text=text) for text in (*rule.story.split("\n\n"), KINDS[rule.kind]) if text]
         section = self.section(rule.title, rule.code, *told, card)
         section["classes"] += ["fl-cause"]
-        terms = [("single", term, rule.code, "main", None) for term in searched(rule.says)]
+        terms = [("single", term, rule.code, "main", None) for term in rule.says]
         section.insert(1, addnodes.index(entries=terms))
         return section
 
@@ -125,15 +123,6 @@ def steps(fix: Iterable[str]) -> Iterator[nodes.Node]:
             yield from (nodes.paragraph(text=line) for line in lines)
 
 
-def near_miss(shown: Case) -> nodes.paragraph:
-    """What is easily taken for the cause of a case, and what the doctor says there."""
-    report = examine(shown.near_miss)
-    first: Finding | None = next(iter(report.findings), None)
-    says = link(first.rule.title, first.rule.code) if first else nodes.Text("the GPU is healthy")
-    before = f"A machine like it, with one difference: {shown.but}. There the doctor says: "
-    return nodes.paragraph("", before, says, nodes.Text("."))
-
-
 def example(shown: Case) -> Iterator[nodes.Node]:
     """A machine, where its facts come from, and the doctor's whole report on it, folded."""
     title = nodes.paragraph(text=f"{shown.title} (")
@@ -146,44 +135,10 @@ def example(shown: Case) -> Iterator[nodes.Node]:
             nodes.Text(")"),
         ]
     yield title
-    yield fold("", block(examine(shown.facts).text(width=WIDTH), "none"), summary="What the doctor prints")
-
-
-def searched(says: Iterable[str]) -> set[str]:
-    """Return what the site's search has to lead here by, besides the words of the page: it looks up no bare numbers.
-
-    Examples
-    --------
-    >>> sorted(searched(["Error 802: system not yet initialized"]))
-    ['802', 'CUDA error 802', 'Error 802: system not yet initialized']
-    """
-    codes = {code for text in says for code in re.findall(r"error\w* \(?(\d{2,})", text, re.IGNORECASE)}
-    return {*says, *codes, *(f"CUDA error {code}" for code in codes)}
-
-
-def sources() -> str:
-    """Return a digest of everything that the page is written from."""
-    files = [path for path in Path(doctor.__file__).parent.rglob("*") if path.suffix in (".py", ".json")]
-    content = b"\0".join(path.read_bytes() for path in sorted([*files, Path(__file__)]))
-    return sha256(content).hexdigest()
-
-
-def outdated(app: Sphinx, env: BuildEnvironment, *_: object) -> list[str]:
-    """Name the pages to be read again: a dependency could not tell of a new case."""
-    del app
-    now = sources()
-    return [name for name, facts in env.metadata.items() if facts.get("firstlight-doctor", now) != now]
-
-
-def load_script(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load doctor.js where there is a box for it."""
-    if 'class="fl-paste"' in context.get("body", ""):
-        app.add_js_file("doctor.js", loading_method="defer")
+    yield from folded([block(examine(shown.facts).text(width=WIDTH), "none")], "What the doctor prints")
 
 
 def setup(app: Sphinx) -> None:
-    """Register the directives and the script, which is served with that of the timings."""
+    """Register the directives."""
     app.add_directive("doctor-questions", Questions)
     app.add_directive("doctor-rules", Rules)
-    app.connect("env-get-outdated", outdated)
-    app.connect("html-page-context", load_script)

@@ -1,167 +1,142 @@
-"""What readers take home: each page as a script and as a notebook, and each chapter with our wheel beside both."""
+"""What readers take home: each page as a script and as a notebook, all of them as a zip, and the package's wheel."""
 
 from __future__ import annotations
 
-import io
 import json
 import re
-import tempfile
+import shlex
+import shutil
 import zipfile
 from functools import cache
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from sphinx.errors import SphinxError
+from docutils import nodes
+from sphinx.util.docutils import SphinxRole
 
 import firstlight
-from _ext.gallery import newest
-from _ext.notebooks import with_numbers
-from _ext.prose import benches_in
-from _ext.watch import judged
+from _ext.prose import benches_in, in_words
+from _ext.watch import judged, to_root
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
 
 ROOT = Path(firstlight.__file__).parents[2]
 WHEEL = f"firstlight-{firstlight.__version__}-py3-none-any.whl"
-PYTHON = ">=3.11"
-# What scripts import that the package does not need itself: the module, and what to ask an installer for.
-EXTRA = {"sklearn": "scikit-learn>=1.6", "triton": "triton>=3.2; sys_platform == 'linux'"}
+ZIP = "first-light.zip"
+
+# What sphinx-gallery says of its own downloads, above the title and at the end.
+TOP = re.compile(r"\.\. only:: html\n\n    \.\. note::\n        :class: sphx-glr-download-link-note\n(?:\n|  .*\n)*")
+BOTTOM = re.compile(r"\n\.\. _sphx_glr_download_.*", re.DOTALL)
+
+PAGE = f"""
+Run it yourself
+---------------
+
+- :offered:`{{name}}.py`, this page as a script;
+- :offered:`{{name}}.ipynb`, this page as a notebook;
+- :offered:`{WHEEL}`, the package ``firstlight``;
+- :offered:`{ZIP}`, all of these for all pages.
+
+Save the script and the package in the same folder. With `uv <https://docs.astral.sh/uv/>`__ one line runs it. The first
+time, uv installs what the script needs, PyTorch too, into an environment that it keeps for it:
+
+.. code-block:: bash
+
+   uv run --with ./{WHEEL} --with scikit-learn {{script}}
+
+The first cell of the notebook installs the same where the package is missing, {{where}}. {{colab}}
+
+Without uv, and for the PyTorch that fits your GPU, see :doc:`/install`.
+"""
+COLAB = "You can `open the notebook in Google Colab <{}>`__, where *Runtime*, *Change runtime type* gives it a GPU."
+UPLOAD = "In Google Colab, choose *File*, *Upload notebook*."
 
 FIRST_CELL = """\
-# Installs what this notebook needs and cannot find; elsewhere it does nothing.
+# Installs what this notebook needs where the package is missing; elsewhere it does nothing.
 from importlib.util import find_spec
 
-needs = {needs}
-if missing := " ".join(f'"{{needs[name]}}"' for name in needs if not find_spec(name)):
-    %pip install {{missing}}"""
+if not find_spec("firstlight"):
+    %pip install "{}" scikit-learn"""
 
-README = """\
-{title}
-{line}
-A chapter of First Light. With uv (https://docs.astral.sh/uv/), one line runs a page. It installs what the page needs
-into an environment that uv keeps for it:
+README = f"""\
+The pages of First Light, a folder a chapter: each as a script and as a notebook, which installs what it needs in its
+first cell. For the scripts, in an environment of your own:
 
-    uv run {script}
+    python -m pip install {WHEEL} scikit-learn
+    python 1_setup/02_first_speedup.py
 
-With pip, in an environment of your own:
-
-    python -m pip install {wheel}{extra}
-    python {script}
-
-Where PyTorch finds no GPU that you have, {install} names its wheel for your system.
-Add "--record mine.json" behind a script's name to keep what your machine measures; drop that file on the tables of
-the script's page to compare. A notebook installs what it needs in its first cell.
+Where PyTorch finds no GPU that you have, the page "Install" of the site names its wheel for your system.
 """
 
 
-def script_for(text: str, wheel: str) -> str:
-    """A script, headed by what it needs: ``uv run`` reads that, and for Python it is a remark."""
-    beside = "://" not in wheel
-    needs = ["firstlight" if beside else f"firstlight @ {wheel}", *extra(text).values()]
-    head = ["/// script", f'requires-python = "{PYTHON}"', f"dependencies = {json.dumps(needs)}"]
-    if beside:
-        head += ["", "[tool.uv.sources]", f"firstlight = {{ path = {json.dumps(wheel)} }}"]
-    return "\n".join([*(f"# {line}".rstrip() for line in [*head, "///"]), text])
+class OfferedRole(SphinxRole):
+    """A link to a file that the site offers; ``wheel`` is the package's."""
+
+    def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
+        """Link to the file, which is written when the pages are."""
+        file = WHEEL if self.text == "wheel" else self.text
+        address = f"{to_root(self.env)}downloads/{quote(file)}"
+        link = f'<a class="fl-offered" href="{address}" download><code>{escape(Path(file).name)}</code></a>'
+        return [nodes.raw("", link, format="html")], []
 
 
-def notebook_for(content: dict[str, Any], text: str, wheel: str) -> str:
-    """A notebook whose first code cell installs what it needs."""
-    needs = {"firstlight": wheel if "://" in wheel else f"./{wheel}", **extra(text)}
-    source = FIRST_CELL.format(needs=json.dumps(needs))
-    first: dict[str, Any] = {
-        "cell_type": "code",
-        "execution_count": None,
-        "metadata": {},
-        "outputs": [],
-        "source": [source],
-    }
-    cells = content["cells"]
-    return json.dumps(content | {"cells": [*cells[:1], first, *cells[1:]]}, indent=1, ensure_ascii=False) + "\n"
-
-
-def extra(text: str) -> dict[str, str]:
-    """What a script imports that the package does not bring."""
-    return {name: need for name, need in EXTRA.items() if re.search(rf"(?m)^\s*(from|import) {name}\b", text)}
-
-
-def zipped(files: dict[str, bytes]) -> bytes:
-    """An archive that is the same whenever the files are."""
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for name in sorted(files):
-            entry = zipfile.ZipInfo(name)  # dated 1980
-            entry.external_attr = 0o644 << 16
-            archive.writestr(entry, files[name], zipfile.ZIP_DEFLATED)
-    return packed.getvalue()
-
-
-def wheel_in(folder: Path) -> bytes:
-    """The package's wheel, built unless the one in this folder is newer than all that is in it."""
-    made = folder / WHEEL
-    about = [(ROOT / name).stat().st_mtime for name in ("pyproject.toml", "README.md", "LICENSE")]
-    if made.exists() and made.stat().st_mtime > max(newest(ROOT / "src"), *about):
-        return made.read_bytes()
-    from hatchling.builders.wheel import WheelBuilder  # a quarter of a second that most builds do without
-
-    with tempfile.TemporaryDirectory() as scratch:
-        return Path(next(WheelBuilder(str(ROOT)).build(directory=scratch, versions=["standard"]))).read_bytes()
-
-
-def files_for(app: Sphinx, env: BuildEnvironment) -> dict[str, bytes]:
-    """Every file that the site offers, by its name there."""
-    address = app.config.html_baseurl.rstrip("/")
-    served = f"{address}/downloads/{WHEEL}" if address else WHEEL
-    files = {WHEEL: wheel_in(Path(app.outdir, "downloads"))}
-    chapters: dict[str, dict[str, bytes]] = {}
-    benches, find = benches_in(app.confdir), cache(lambda example: judged(Path(app.confdir), example)[0])
-    for path in sorted(Path(app.srcdir, "tutorials").glob("*/*.py")):
-        chapter, page = path.parent.name, path.stem
-        if f"tutorials/{chapter}/{page}" not in env.found_docs:  # left over from an example that is gone
-            continue
-        text, content = path.read_text(encoding="utf-8"), with_numbers(notebook_of(path), benches, find)
-        packed = chapters.setdefault(chapter, {})
-        for wheel, place in ((served, files), (WHEEL, packed)):
-            place[f"{chapter}/{page}.py"] = script_for(text, wheel).encode()
-            place[f"{chapter}/{page}.ipynb"] = notebook_for(content, text, wheel).encode()
-    for chapter, packed in chapters.items():
-        packed |= {f"{chapter}/{WHEEL}": files[WHEEL], f"{chapter}/LICENSE": (ROOT / "LICENSE").read_bytes()}
-        packed[f"{chapter}/README.txt"] = readme_for(chapter, packed, address, env).encode()
-        files[f"{chapter}.zip"] = zipped(packed)
-    return files
-
-
-def notebook_of(script: Path) -> str:
-    """The notebook that sphinx-gallery wrote beside a script."""
-    path = script.with_suffix(".ipynb")
-    if not path.exists():
-        raise SphinxError(f"{path} is missing; remove {script.name}.md5 beside it, and the build writes it again")
-    return path.read_text(encoding="utf-8")
-
-
-def readme_for(chapter: str, packed: dict[str, bytes], address: str, env: BuildEnvironment) -> str:
-    """What to do with a chapter."""
-    scripts = [name for name in sorted(packed) if name.endswith(".py")]
-    title = env.titles[f"tutorials/{chapter}/index"].astext()
-    wanted = {need: None for name in scripts for need in extra(packed[name].decode()).values()}
-    return README.format(
-        title=title,
-        line="=" * len(title),
-        script=scripts[0].rpartition("/")[2],
-        wheel=WHEEL,
-        extra="".join(f' "{need}"' for need in wanted),
-        install=f"{address}/install.html" if address else 'the page "Install"',
+def offer(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put our links at the end of a tutorial, in place of sphinx-gallery's."""
+    name = docname.removeprefix("tutorials/")
+    if name == docname or not Path(app.srcdir, f"{docname}.py").is_file():
+        return
+    notebooks = app.config.html_context.get("notebooks")
+    text = PAGE.format(
+        name=name,
+        script=shlex.quote(f"{Path(name).name}.py"),
+        where="from this site" if app.config.html_baseurl else "from the file beside it",
+        colab=COLAB.format(f"{notebooks}/{quote(name)}.ipynb") if notebooks else UPLOAD,
     )
+    source[0] = BOTTOM.sub("", TOP.sub("", source[0])) + "\n" + text
 
 
-def write(folder: Path, files: dict[str, bytes]) -> None:
-    """Make a folder hold these files and no others; one that is right is left alone."""
-    for path in folder.rglob("*"):
-        if path.is_file() and path.relative_to(folder).as_posix() not in files:
-            path.unlink()
-    for name, data in files.items():
-        path = folder / name
-        if not path.exists() or path.read_bytes() != data:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(data)
+def pack(app: Sphinx, error: Exception | None) -> None:
+    """Write all that the site offers into ``downloads``: today's numbers stand in the notebooks, too."""
+    if error or app.builder.name != "html":
+        return
+    from hatchling.builders.wheel import WheelBuilder
+
+    folder, home = Path(app.outdir, "downloads"), Path(app.confdir)
+    shutil.rmtree(folder, ignore_errors=True)
+    list(WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"]))
+    benches, find = benches_in(home), cache(lambda example: judged(home, example)[0])
+    address = app.config.html_baseurl
+    with zipfile.ZipFile(folder / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(folder / WHEEL, WHEEL)
+        archive.write(ROOT / "LICENSE", "LICENSE")
+        archive.writestr("README.txt", README)
+        for name in sorted(page.removeprefix("tutorials/") for page in app.env.found_docs):
+            script = Path(app.srcdir, "tutorials", f"{name}.py")
+            if script.is_file():
+                (folder / name).parent.mkdir(exist_ok=True)
+                shutil.copy(script, folder / f"{name}.py")
+                archive.write(script, f"{name}.py")
+                cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), benches, find)
+                there = f"{address}downloads/{WHEEL}" if address else f"./{WHEEL}"
+                (folder / f"{name}.ipynb").write_text(installing(cells, there), encoding="utf-8")
+                archive.writestr(f"{name}.ipynb", installing(cells, f"../{WHEEL}"))
+
+
+def installing(notebook: str, wheel: str) -> str:
+    """Return a notebook whose first cell of code installs the package."""
+    content = json.loads(notebook)
+    source = [FIRST_CELL.format(wheel)]
+    content["cells"].insert(
+        1, {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
+    )
+    return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def setup(app: Sphinx) -> None:
+    """Offer the files, and write them when the pages are."""
+    app.add_role("offered", OfferedRole())
+    app.connect("source-read", offer)
+    app.connect("build-finished", pack)

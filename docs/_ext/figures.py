@@ -52,12 +52,8 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
         fig.set_layout_engine("none")  # it is laid out: to do it again takes as long as to draw
         with dark_ink(fig):
             save(fig, dark)
-        width = round(fig.get_figwidth() * DPI)
-        source = Path(gallery_conf["src_dir"])
-        out.append(image("/" + light.relative_to(source).as_posix(), alt, width, "only-light"))
-        # Paper has no dark theme.
-        shown_dark = image("/" + dark.relative_to(source).as_posix(), alt, width, "only-dark")
-        out.append(".. only:: html\n\n" + "".join(f"    {line}\n" for line in shown_dark.splitlines()))
+        for file, theme in ((light, "only-light"), (dark, "only-dark")):
+            out.append(image(file.relative_to(gallery_conf["src_dir"]).as_posix(), alt, fig, theme))
     plt.close("all")
     return "\n".join(out)
 
@@ -72,9 +68,13 @@ def save(fig: Figure, path: Path) -> None:
     FigureCanvasAgg(fig).print_webp(path, pil_kwargs={"method": QUICK})  # type: ignore[no-untyped-call]
 
 
-def image(uri: str, alt: str, width: int, theme: str) -> str:
-    """One image as reST."""
-    return f".. image:: {uri}\n    :alt: {alt}\n    :width: {width}px\n    :class: sphx-glr-single-img {theme}\n"
+def image(path: str, alt: str, fig: Figure, theme: str) -> str:
+    """Return one image as reST, with its size, so that the page stays still when it comes."""
+    width, height = (round(inches * DPI) for inches in fig.get_size_inches())
+    return (
+        f".. image:: /{path}\n    :alt: {alt}\n    :width: {width}\n    :height: {height}\n"
+        f"    :loading: lazy\n    :class: sphx-glr-single-img {theme}\n"
+    )
 
 
 @contextmanager

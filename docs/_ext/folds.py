@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
-from sphinx.addnodes import only
 from sphinx.transforms import SphinxTransform
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.writers.html5 import HTML5Translator
 
 MARK = re.compile(r"# (?:solution|folded: *(.+))")
 OUTPUT_CLASSES = {"sphx-glr-script-out", "sphx-glr-single-img"}
-
-
-class fold(nodes.General, nodes.Element):
-    """What is hidden until the reader asks for it."""
 
 
 class FoldSolutions(SphinxTransform):
@@ -40,36 +35,21 @@ def wrap(code: nodes.literal_block, summary: str) -> None:
     end = place + 1
     while end < len(parent.children) and is_output(parent.children[end]):
         end += 1
-    folded = fold("", *parent.children[place:end], summary=summary)
-    parent.children[place:end] = [folded]
-    folded.parent = parent
+    parent[place:end] = folded(parent.children[place:end], summary)
+
+
+def folded(content: list[nodes.Node], summary: str) -> list[nodes.Node]:
+    """Return nodes in a fold, which opens without JavaScript; where there is no HTML, they are shown."""
+    opening = f'<details class="fl-fold"><summary>{escape(summary)}</summary>\n'
+    return [nodes.raw("", opening, format="html"), *content, nodes.raw("", "</details>", format="html")]
 
 
 def is_output(node: nodes.Node) -> bool:
-    """Whether a node is what a cell printed or drew, or a remark of sphinx-gallery's around it."""
-    if isinstance(node, only):  # the figure for the dark theme
-        return all(is_output(child) for child in node.children)
+    """Return whether a node is what a cell printed or drew, or a remark of sphinx-gallery's around it."""
     classes: set[str] = set(node.get("classes", [])) if isinstance(node, nodes.Element) else set()
     return bool(classes & OUTPUT_CLASSES) or isinstance(node, nodes.raw)
 
 
-def open_fold(self: HTML5Translator, folded: fold) -> None:
-    """Begin a fold; it opens without JavaScript."""
-    summary = self.encode(folded["summary"])
-    self.body.append(f'<details class="fl-fold"><summary>{summary}</summary>\n')
-
-
-def close_fold(self: HTML5Translator, _: fold) -> None:
-    """End a fold."""
-    self.body.append("</details>\n")
-
-
-def leave_open(_self: object, _: fold) -> None:
-    """Show the cell where nothing can be folded."""
-
-
 def setup(app: Sphinx) -> None:
-    """Register the fold with every builder."""
-    plain = (leave_open, leave_open)
-    app.add_node(fold, html=(open_fold, close_fold), latex=plain, text=plain, man=plain, texinfo=plain)
+    """Fold before other steps look at the cells."""
     app.add_transform(FoldSolutions)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import gc
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sphinx_gallery import gen_gallery
+from sphinx.util.logging import getLogger
 
 from firstlight.measure import imports
 from firstlight.measure.runner import digest
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+PAGE_SECONDS = 15  # that an example may take without a GPU on two cores
 
 
 def forget_outdated(app: Sphinx) -> None:
@@ -42,9 +45,18 @@ def newest(package: Path) -> float:
     return max(path.stat().st_mtime for path in package.rglob("*") if "__pycache__" not in path.parts)
 
 
+def tell_costs(app: Sphinx, error: Exception | None) -> None:
+    """Tell how long the examples ran, this time or when they last did, and which of them are slow."""
+    files = sorted(Path(app.srcdir, "tutorials").glob("*/*.cost.json")) if not error else []
+    costs = {file.stem.removesuffix(".cost"): json.loads(file.read_text(encoding="utf-8"))["time"] for file in files}
+    slow = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in costs.items() if seconds > PAGE_SECONDS)
+    if costs:
+        told = "All examples ran %.0f s; those that took more than %d s: %s"
+        getLogger(__name__).info(told, sum(costs.values()), PAGE_SECONDS, slow or "none")
+
+
 def setup(app: Sphinx) -> None:
     """Go before sphinx-gallery, which runs the examples at the same event."""
-    # It imports matplotlib at every build. Its reset before each example does so, too, and that is early enough.
-    gen_gallery._import_matplotlib = lambda: None
     app.connect("builder-inited", forget_outdated, priority=100)
     app.connect("builder-inited", keep, priority=900)
+    app.connect("build-finished", tell_costs)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from html import escape
+from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.watch import Judged, records_of
+from firstlight.widgets import Table
 
-SHOWN = {
-    "device_name": "device",
-    "device_kind": "kind",
-    "device_capability": "capability",
-    "device_multiprocessors": "multiprocessors",
-    "cpu_name": "CPU",
-    "cpu_cores": "cores",
-    "driver": "driver",
-    "lib_torch": "torch",
-    "lib_numba": "numba",
-    "lib_numba_cuda": "numba-cuda",
-    "lib_numpy": "numpy",
-}
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+SHOWN = (
+    "device_name", "device_kind", "device_capability", "device_multiprocessors", "cpu_name", "cpu_cores", "driver",
+    "lib_torch", "lib_numba", "lib_numba_cuda", "lib_numpy",
+)  # fmt: skip
 
 
 class Machines(SphinxDirective):
@@ -41,21 +37,21 @@ class Machines(SphinxDirective):
         newest = max((record for record, _, _ in records), key=lambda record: str(record.facts["date"]))
         section = nodes.section("", nodes.title(text=str(newest.facts["device_name"])), ids=[machine])
         card = nodes.field_list()
-        for key, label in SHOWN.items():
+        for key in SHOWN:
+            label = key.removeprefix("lib_").replace("_", " ")
             if key in newest.facts:
                 value = nodes.paragraph(text=str(newest.facts[key]))
                 card += nodes.field("", nodes.field_name(text=label), nodes.field_body("", value))
-        rows = "".join(
-            f'<tr><th scope="row"><a href="tutorials/{record.example}.html">{escape(record.example)}</a></th>'
-            f"<td>{escape(str(record.facts['date'])[:10])}</td><td>{state}</td><td>{escape('; '.join(why))}</td></tr>\n"
-            for record, state, why in records
-        )
-        caption = f"What was recorded on {escape(str(newest.facts['device_name']))}"
-        table = (
-            f'<div class="fl-table" role="region" tabindex="0" aria-label="{caption}">'
-            f"<table><caption>{caption}</caption>"
-            '<thead><tr><th scope="col">page</th><th scope="col">recorded</th><th scope="col">state</th>'
-            f'<th scope="col">why</th></tr></thead><tbody>{rows}</tbody></table></div>'
-        )
+        rows = tuple((one.example, str(one.facts["date"])[:10], state, "; ".join(why)) for one, state, why in records)
+        caption = f"What was recorded on {newest.facts['device_name']}"
+        table = Table(caption, ("page", "recorded", "state", "why"), rows).html()
+        for example, *_ in rows:
+            cell = f'<th scope="row">{escape(example)}<'
+            table = table.replace(cell, f'<th scope="row"><a href="tutorials/{example}.html">{escape(example)}</a><')
         section += [card, nodes.raw("", table, format="html")]
         return section
+
+
+def setup(app: Sphinx) -> None:
+    """Register the directive."""
+    app.add_directive("machines", Machines)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
-from sphinx.errors import NoUri
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
-from sphinx.util.nodes import make_refnode
 
-from _ext.watch import home, read_again, records_of
-from firstlight.measure.records import LEFT_OUT, Record
+from _ext.watch import home, read_again, records_of, to_root
+from firstlight.measure.records import LEFT_OUT, Record, benches
 from firstlight.measure.specs import spec_of
 from firstlight.measure.tables import quantity
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
-    from sphinx.writers.html5 import HTML5Translator
 
     from _ext.watch import Judged
     from firstlight.measure.timing import Timing
@@ -33,6 +32,7 @@ ROW = r'"[^"]+"|[^\s"/@]+'
 REQUEST = re.compile(rf"([a-z0-9-]+) (?:(median|rate) ({ROW})|(speedup) ({ROW}) ?/ ?({ROW})) @([a-z0-9-]+)")
 FORMS = """expected: BENCH median "ROW" @MACHINE, BENCH rate "ROW" @MACHINE or BENCH speedup "ROW"/"ROW" @MACHINE"""
 MISSING = "not recorded yet"
+ROLE = re.compile(r"(?<!`):(timing|spec):`([^`]+)`")
 
 
 @dataclass(frozen=True)
@@ -45,23 +45,23 @@ class Number:
     state: str = "fresh"
 
     def plain(self) -> str:
-        """The number where nothing can be struck through and there are no tooltips: with its machine in words."""
+        """Return the number where nothing can be struck through and there are no tooltips: its machine in words."""
         return f"{self.text} ({self.title})" if self.machine else self.text
 
-    def node(self) -> nodes.inline:
-        """The number as part of a page."""
+    def node(self, root: str) -> nodes.Element:
+        """Return the number as part of a page: a link to its machine, or with its source; an old one struck through."""
         classes = ["fl-missing" if self.text == MISSING else "fl-number", *["fl-stale"] * (self.state == "stale")]
-        return number("", self.text, classes=classes, title=self.title, machine=self.machine, plain=self.plain())
-
-
-class number(nodes.inline):
-    """A number in the tree of a page."""
+        shown = nodes.inline("", self.text, classes=classes)
+        if not self.machine:
+            return nodes.abbreviation("", "", shown, explanation=self.title) if self.title else shown
+        address = f"{root}machines.html#{self.machine}"
+        return nodes.reference("", "", shown, refuri=address, internal=True, reftitle=self.title)
 
 
 # -- From a request to a number ------------------------------------------------------------------------------------
 
 
-def timing(request: str, benches: dict[str, str], find: Callable[[str], list[Judged]]) -> Number:
+def timing(request: str, of: dict[str, str], find: Callable[[str], list[Judged]]) -> Number:
     """The number that is asked for.
 
     Parameters
@@ -70,7 +70,7 @@ def timing(request: str, benches: dict[str, str], find: Callable[[str], list[Jud
         An experiment, what of it, and where: ``vector-add median "NumPy, new result" @cpu``. ``rate`` is bytes or
         operations a second. ``speedup "GPU"/"NumPy"`` says how many times faster the first row is than the second.
         ``@gpu`` and ``@cpu`` mean the newest record of such a machine, a fresh one if there is one.
-    benches
+    of
         The example of each experiment.
     find
         Gives the records of an example with their states, the newest first.
@@ -79,10 +79,10 @@ def timing(request: str, benches: dict[str, str], find: Callable[[str], list[Jud
     if not found:
         raise ValueError(f"{request!r} asks for no number; {FORMS}")
     bench, what, machine = found[1], found[2] or found[4], found[7]
-    if bench not in benches:
-        raise ValueError(f"there is no experiment {bench!r}; there are: {', '.join(sorted(benches)) or 'none'}")
+    if bench not in of:
+        raise ValueError(f"there is no experiment {bench!r}; there are: {', '.join(sorted(of)) or 'none'}")
     labels = [row.strip('"') for row in (found[3] or found[5], found[6]) if row]
-    there = [judged for judged in find(benches[bench]) if is_meant(judged[0], machine)]
+    there = [judged for judged in find(of[bench]) if is_meant(judged[0], machine)]
     there.sort(key=lambda judged: judged[1] == "stale")
     for record, state, reasons in there:
         rows = [row for label in labels if (row := row_of(record, bench, label))]
@@ -148,23 +148,37 @@ def spec_number(request: str) -> Number:
 
 
 def benches_in(folder: Path) -> dict[str, str]:
-    """The example of each experiment, from the scripts under examples/."""
-    found = {}
-    for script in sorted((folder / "examples").glob("*/*.py")):
-        code = re.sub(r"(?m)^\s*#.*", "", script.read_text(encoding="utf-8"))
-        for name in re.findall(r"""\bBench\(\s*["']([a-z0-9-]+)["']""", code):
-            found[name] = f"{script.parent.name}/{script.stem}"
-    return found
+    """Return the example of each experiment, from the scripts under examples/."""
+    return {
+        name: f"{script.parent.name}/{script.stem}"
+        for script in sorted((folder / "examples").glob("*/*.py"))
+        for name in benches(script.read_text(encoding="utf-8"))
+    }
+
+
+def in_words(notebook: str, of: dict[str, str], find: Callable[[str], list[Judged]]) -> str:
+    """Return a notebook with today's numbers in plain words; what is wrong stays as written: the page warns of it."""
+
+    def number(role: re.Match[str]) -> str:
+        try:
+            found = spec_number(role[2]) if role[1] == "spec" else timing(role[2], of, find)
+            return escape(found.plain(), quote=False)
+        except ValueError:
+            return role[0]
+
+    content: dict[str, Any] = json.loads(notebook)
+    for cell in content["cells"]:
+        if cell["cell_type"] == "markdown":
+            cell["source"] = [ROLE.sub(number, "".join(cell["source"]))]
+    return json.dumps(content)
 
 
 # -- On a page -----------------------------------------------------------------------------------------------------
 
 
 def timing_on_page(request: str, env: BuildEnvironment) -> Number:
-    """The number that a page asks for; the page is read again when it may be another."""
-    if "firstlight_benches" not in env.current_document:
-        env.current_document["firstlight_benches"] = benches_in(home(env))
-    return timing(request, env.current_document["firstlight_benches"], lambda example: records_of(env, example))
+    """Return the number that a page asks for; the page is read again when it may be another."""
+    return timing(request, benches_in(home(env)), lambda example: records_of(env, example))
 
 
 class NumberRole(SphinxRole):
@@ -177,41 +191,14 @@ class NumberRole(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Look the number up."""
         try:
-            return [self.number_for(self.text, self.env).node()], []
+            return [self.number_for(self.text, self.env).node(to_root(self.env))], []
         except ValueError as error:
             logger.warning("%s", error, location=self.get_location(), type="firstlight", subtype="prose")
             read_again(self.env)
             return [nodes.literal("", self.rawtext)], []
 
 
-def finish(app: Sphinx, doctree: nodes.document, docname: str) -> None:
-    """Link numbers to their machines; where there are no tooltips, say it in words."""
-    for node in list(doctree.findall(number)):
-        if app.builder.format != "html":
-            node.children = [nodes.Text(node["plain"])]
-        if node["machine"] and "machines" in app.env.found_docs:
-            try:
-                link = make_refnode(app.builder, docname, "machines", node["machine"], [])
-            except NoUri:  # the page is in no book
-                continue
-            node.parent.replace(node, link)
-            link += node
-
-
-def open_number(self: HTML5Translator, node: number) -> None:
-    """Begin a number; one of older code is struck through."""
-    title = {"title": node["title"]} if node["title"] else {}
-    self.body.append(self.starttag(node, "s" if "fl-stale" in node["classes"] else "span", "", **title))
-
-
-def close_number(self: HTML5Translator, node: number) -> None:
-    """End a number."""
-    self.body.append("</s>" if "fl-stale" in node["classes"] else "</span>")
-
-
 def setup(app: Sphinx) -> None:
     """Register the roles."""
-    app.add_node(number, html=(open_number, close_number))
     app.add_role("timing", NumberRole(timing_on_page))
     app.add_role("spec", NumberRole(lambda request, _: spec_number(request)))
-    app.connect("doctree-resolved", finish)

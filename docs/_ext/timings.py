@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
@@ -16,10 +17,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from docutils.parsers.rst import directives
-from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
-from _ext.watch import home, records_of
+from _ext.watch import home, records_of, to_root
 from firstlight.measure.bench import Bench
 from firstlight.measure.records import Record, code_digest, facts_of
 from firstlight.measure.runner import ends_with_bench
@@ -30,7 +30,6 @@ from firstlight.widgets import NONE
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from sphinx.application import Sphinx
-    from sphinx.config import Config
 
 
 def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
@@ -105,31 +104,24 @@ class Timings(SphinxDirective):
         columns = [col for col in (this_build(measured), *columns) if col and col.timings]
         if "plot" in self.options:
             return [nodes.raw("", svg(columns, bench), format="html")] if columns else []
-        to_root = "../" * self.env.docname.count("/")
         script = home(self.env) / "examples" / f"{example}.py"
         code = code_digest(script.read_text(encoding="utf-8")) if script.is_file() else ""
-        html = table_html(columns, bench, example, code, f"{to_root}machines.html")
-        plain = addnodes.only("", plain_table(columns), expr="not html")
-        return [nodes.raw("", html, format="html"), plain]
+        html = table_html(columns, bench, example, code, f"{to_root(self.env)}machines.html")
+        return [nodes.raw("", html, format="html")]
 
 
-def names_of(columns: Iterable[Column]) -> dict[str, list[Timing | None]]:
-    """For each measurement, by name, what each column has; sizes belong to the name where one column has several."""
-    columns = list(columns)
-    several = {
-        timing.label
-        for col in columns
-        for timing in col.timings
-        if sum(timing.label == other.label and timing.device == other.device for other in col.timings) > 1
-    }
-
-    def name(timing: Timing) -> str:
-        return f"{timing.label}, n = {timing.n:,}" if timing.label in several else timing.label
-
+def names_of(columns: list[Column]) -> dict[str, list[Timing | None]]:
+    """Return what each column has of each measurement, by name; one of several sizes in a column says its size."""
+    known = [(place, timing) for place, col in enumerate(columns) for timing in col.timings]
+    sizes: dict[tuple[object, ...], int] = {}
+    for place, timing in known:
+        key = (place, timing.label, timing.device)
+        sizes[key] = sizes.get(key, 0) + 1
+    several = {label for (_, label, _), count in sizes.items() if count > 1}
     found: dict[str, list[Timing | None]] = {}
-    for place, col in enumerate(columns):
-        for timing in col.timings:
-            found.setdefault(name(timing), [None] * len(columns))[place] = timing
+    for place, timing in known:
+        name = f"{timing.label}, n = {timing.n:,}" if timing.label in several else timing.label
+        found.setdefault(name, [None] * len(columns))[place] = timing
     return found
 
 
@@ -189,29 +181,13 @@ def details(timing: Timing) -> list[str]:
     return [", ".join(speed), ", ".join(rest), *([f"n = {timing.n:,}"] if timing.n else [])]
 
 
-def plain_table(columns: list[Column]) -> nodes.table:
-    """The medians alone, for builders other than HTML."""
-    lines = [["measured", *(f"{col.title} ({col.note})" for col in columns)]]
-    for name, timings in names_of(columns).items():
-        lines.append([name, *(quantity(t.median, "s") if t and t.values else NONE for t in timings)])
-    group = nodes.tgroup("", cols=len(lines[0]))
-    group += [nodes.colspec(colwidth=max(map(len, cells))) for cells in zip(*lines, strict=True)]
-    rows = [nodes.row("", *(nodes.entry("", nodes.paragraph(text=cell)) for cell in line)) for line in lines]
-    group += [nodes.thead("", rows[0]), nodes.tbody("", *rows[1:])]
-    return nodes.table("", group)
-
-
 def svg(columns: list[Column], bench: str) -> str:
-    """The figure of an experiment as part of the page."""
+    """Return the figure of an experiment as part of the page."""
     from firstlight.measure.drawing import draw
 
     series = {f"{col.title}, {col.note}": col.timings for col in columns if col.state != "stale"}
     figure, text = in_ink(lambda: draw(series, bench), bench)
-    label, axes = escape(str(figure.get_label())), escape(json.dumps(axes_of(figure)))
-    return (
-        f'<figure class="fl-figure" role="img" aria-label="{label}" data-bench="{bench}" data-axes="{axes}">'
-        f"{text}</figure>\n"
-    )
+    return f'<figure class="fl-figure" role="img" aria-label="{escape(str(figure.get_label()))}">{text}</figure>\n'
 
 
 def in_ink(draw: Callable[[], Figure], salt: str) -> tuple[Figure, str]:
@@ -227,41 +203,10 @@ def in_ink(draw: Callable[[], Figure], salt: str) -> tuple[Figure, str]:
         figure.savefig(out, format="svg", transparent=True, metadata=nothing)
     plt.close(figure)
     text = out.getvalue()
+    text = re.sub(r' id="[\w.]+_\d+"', "", text)  # nothing refers to these, and each figure has them
     return figure, text[text.index("<svg") :].replace("#000000", "currentColor").replace("#ffffff", "none")
 
 
-def axes_of(figure: Figure) -> dict[str, Any]:
-    """Where the axes are in the drawing, so that timings.js can put the reader's marks onto them."""
-    (ax,) = figure.axes
-    points = 72 / figure.dpi
-    height = figure.get_figheight() * 72
-    box = ax.get_window_extent()
-
-    def scale(limits: tuple[float, float], log: bool, start: float, end: float) -> dict[str, Any]:
-        return {"log": log, "from": limits[0], "to": limits[1], "start": round(start, 1), "end": round(end, 1)}
-
-    across = scale(ax.get_xlim(), ax.get_xscale() == "log", box.x0 * points, box.x1 * points)
-    upward = scale(ax.get_ylim(), ax.get_yscale() == "log", height - box.y0 * points, height - box.y1 * points)
-    if ax.get_xlabel().startswith("size"):
-        return {"size": across, "time": upward}
-    rows = {tick.get_text(): ax.transData.transform((1, place))[1] for place, tick in enumerate(ax.get_yticklabels())}
-    return {"time": across, "rows": {label: round(height - y * points, 1) for label, y in rows.items()}}
-
-
-def serve_script(app: Sphinx, config: Config) -> None:
-    """Let the site serve timings.js itself."""
-    del app
-    config.html_static_path.append(str(Path(__file__).parent / "static"))
-
-
-def load_script(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Load timings.js on the pages that have a table for it, and on no other."""
-    if 'class="fl-timings"' in context.get("body", ""):
-        app.add_js_file("timings.js", loading_method="defer")
-
-
 def setup(app: Sphinx) -> None:
-    """Register the directive and its script."""
+    """Register the directive."""
     app.add_directive("timings", Timings)
-    app.connect("config-inited", serve_script)
-    app.connect("html-page-context", load_script)

@@ -1,4 +1,4 @@
-"""Give each page the styles and scripts that it needs, and no others."""
+"""Give each page the styles and scripts that it needs, and no others; and no page the names of two thousand icons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
-    from sphinx.config import Config
 
 # What a file is for is seen in the page's HTML; a file that is not named here goes with every page.
 NEEDED_WITH = {
@@ -19,14 +18,19 @@ NEEDED_WITH = {
     r"sg_gallery-binder|sg_gallery-dataframe": 'class="dataframe',
     r"sg-tags": "sphx-glr-tag",
     r"sphinx-design|design-tabs": 'class="sd-',
-    r"katex": 'class="katex',
+    r"timings\.js": 'class="fl-timings"',
+    r"doctor\.js": 'class="fl-paste"',
+    r"chart\.js": 'class="fl-(timings|possible|replay|lanes|sliders)"',
+    r"possible\.js": 'class="fl-(possible|replay)"',
+    r"lanes\.js": 'class="fl-lanes"',
+    r"sliders\.js": 'class="fl-sliders"',
 }
-# The theme loads these on every page. The first is for icons of one's own; search.js loads the others for a search.
-UNUSED = re.compile(r'\s*<script[^>]*["/](?:fontawesome|searchtools|language_data|searchindex)\.js[^>]*></script>')
+SCRIPTS = ("chart.js", "timings.js", "doctor.js", "possible.js", "lanes.js", "sliders.js")
+ICON = re.compile(r"(?:\.fa-[\w-]+,?)+\{--fa:[^}]*\}")  # firstlight.css draws those that the pages show
 
 
 def needed(filename: str, html: str) -> bool:
-    """Tell whether a page needs a style or script.
+    """Return whether a page needs a style or script.
 
     Examples
     --------
@@ -35,26 +39,27 @@ def needed(filename: str, html: str) -> bool:
     >>> needed("_static/sg_gallery.css", "<p>Text</p>")
     False
     """
-    return all(sign in html for name, sign in NEEDED_WITH.items() if re.search(name, filename))
+    return all(re.search(sign, html) for name, sign in NEEDED_WITH.items() if re.search(name, filename))
 
 
-def choose(app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Leave out what the page does not need; titles of other pages can have mathematics, too."""
-    del app
-    around = [context.get(name) or {} for name in ("prev", "next")]
-    html = " ".join([context.get("body", ""), context.get("title", ""), *(page.get("title", "") for page in around)])
+def choose(app: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Leave out what the page does not need."""
+    del app, page
+    html = context.get("body", "")
     for kind in ("css_files", "script_files"):
         context[kind] = [file for file in context[kind] if needed(str(file.filename), html)]
-    context["without_unused"] = lambda head: UNUSED.sub("", head)
 
 
-def use_template(app: Sphinx, config: Config) -> None:
-    """Put our layout before the theme's."""
-    del app
-    config.templates_path.append(str(Path(__file__).parent / "templates"))
+def drop_icons(app: Sphinx, error: Exception | None) -> None:
+    """Take the icons out of the theme's styles, of which they are a third."""
+    styles = Path(app.outdir, "_static/styles/pydata-sphinx-theme.css")
+    if not error and styles.is_file():
+        styles.write_text(ICON.sub("", styles.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def setup(app: Sphinx) -> None:
     """Choose when all others have asked for their files."""
-    app.connect("config-inited", use_template)
+    for script in SCRIPTS:
+        app.add_js_file(script, loading_method="defer")
     app.connect("html-page-context", choose, priority=900)
+    app.connect("build-finished", drop_icons)

@@ -318,8 +318,8 @@ print(f"one by one {one_by_one(ones):,.0f}, Kahan {kahan(ones):,.0f}")
 # Independent errors add as squares. Take random numbers around zero: :math:`k` of them
 # have a sum of size :math:`\sqrt k`. In fifths of an eps, and of the result's size:
 #
-# - *one by one* rounds all sums so far: :math:`\sqrt{1 + 2 + … + n}/\sqrt n`, which is
-#   :math:`\sqrt{n/2}`;
+# - *one by one* rounds all sums so far: :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt n`,
+#   which is :math:`\sqrt{n/2}`;
 # - *a tree* rounds in each round numbers whose squares add up to the same:
 #   :math:`\sqrt{\log_2 n}`;
 # - *two stages* with :math:`P` threads do both: :math:`\sqrt{n/2P + \log_2 P}`;

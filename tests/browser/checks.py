@@ -21,7 +21,7 @@ RULES = {
 THIN = """
 () => {
     const seen = new Set();
-    const words = "pre a, pre span:not(a *), .sig span:not(a *), .sig em, .field-list em, .katex-html span";
+    const words = "pre a, pre span:not(a *), .sig span:not(a *), .sig em, .field-list em";
     for (const one of document.querySelectorAll(words)) {
         const look = [one.parentElement.closest("[class]").className, one.tagName, one.className,
             one.matches("a") && one.firstElementChild?.className].join();

@@ -57,7 +57,7 @@ def test_links_that_lead_nowhere_are_found(tmp_path: Path) -> None:
 def test_pictures_say_their_size_and_wait() -> None:
     pictures = [one for html in PAGES for one in re.findall(r'<img [^>]*src="[^"]*_images/[^>]*>', read(SITE / html))]
     assert pictures
-    assert not [one for one in pictures if not re.search('width="[0-9]+" height="[0-9]+" loading="lazy"', one)]
+    assert not [one for one in pictures if not re.search('height="[0-9]+" loading="lazy" .*width="[0-9]+"', one)]
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,7 @@ def test_a_question_leads_to_a_page_that_runs_or_offers_what_runs() -> None:
 
 
 def test_the_reference_lists_each_function() -> None:
-    listed = re.search(r'<dl class="[^"]*fl-reference.*', read(SITE / "api.html"), re.DOTALL)[0]
-    assert len(re.findall(r'<dt>.*?href="api/\w+\.html#firstlight\.', listed)) > 100
+    assert len(set(re.findall(r'href="(api/\w+\.html#firstlight\.[^"]*)"', read(SITE / "api.html")))) > 100
 
 
 def errors(*pages: Path) -> list[str]:

@@ -90,15 +90,13 @@ def test_the_reader_s_record_goes_in_and_out(page: Any) -> None:
     page.locator(".fl-yours summary").focus()
     page.keyboard.press("Enter")
     told, status = set(), page.locator(".fl-yours").get_by_role("status")
-    for control, key in (("input", ""), ("textarea", "{}"), ("button >> nth=0", "Space"), ("button >> nth=1", "Enter")):
+    for control, key in (("input", ""), ("button", "Enter")):
         page.keyboard.press("Tab")
         assert page.locator(f".fl-yours {control}").evaluate("one => one === document.activeElement")
-        if control == "textarea":
-            page.keyboard.type(key)
-        elif key:
+        if key:
             page.keyboard.press(key)
             told.add(status.inner_text())
-    assert len(told - {""}) == 2
+    assert len(told - {""}) == 1
 
 
 def test_a_fold_opens_and_closes(browser: Any) -> None:

@@ -16,7 +16,7 @@ from conftest import PAGES, SITE, opened, watched
 
 SIZES = {1280: 800, 390: 844}
 KB = 1024
-FIRST, WITH_MATHS, AGAIN = 150 * KB, 190 * KB, 20 * KB
+FIRST, AGAIN = 170 * KB, 20 * KB
 PACKED = {".html", ".css", ".js", ".json", ".txt"}
 PICTURES = {".webp", ".png", ".jpg", ".svg"}
 READ_BEFORE = "tutorials/4_imaging/01_visibilities.html"  # by somebody who comes again
@@ -70,12 +70,9 @@ def too_much(html: str, files: set[str], had: set[str]) -> list[str]:
     """What a visit brings beyond what it may, pictures apart, and the search on its own page."""
     files = {path for path in files if Path(path).suffix not in PICTURES}
     search = {path for path in files if Path(path).name in SEARCH}
-    maths = 'class="katex' in (SITE / html).read_text(encoding="utf-8")
     problems = ["the search is loaded before it is used"] * (bool(search) and html != "search.html")
-    if maths != any("katex" in path for path in files):
-        problems.append("what mathematics needs is loaded where there is none, or not where there is")
     for kind, brought, most in (
-        ("first", files - search, WITH_MATHS if maths else FIRST),
+        ("first", files - search, FIRST),
         ("another", files - search - had - {html}, AGAIN),
     ):
         if sum(map(weight, brought)) > most:
@@ -144,7 +141,7 @@ def test_each_check_finds_something(browser: Any) -> None:
 def test_a_page_weighs_too_much() -> None:
     files = {path.relative_to(SITE).as_posix() for path in SITE.glob("_static/**/*") if path.is_file()}
     plain = too_much("404.html", files | {"searchindex.js"}, set())
-    assert len(plain) == 4
+    assert len(plain) == 3
     assert not too_much("404.html", {"404.html"}, set())
 
 

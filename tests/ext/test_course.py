@@ -9,13 +9,11 @@ from _ext.course import read
 
 TABLE = """
 levels = ["easy", "hard"]
-tags = ["red", "green", "blue & more", "black", "white"]
 
 ["1_one/01_first"]
 name = "First"
 line = "What you get <first>."
 level = "easy"
-tags = ["red", "blue & more"]
 needs = []
 next = ["1_one/02_second"]
 
@@ -23,7 +21,6 @@ next = ["1_one/02_second"]
 name = "Second & last of one"
 line = "What you get second."
 level = "hard"
-tags = ["red"]
 needs = ["1_one/01_first"]
 next = ["2_two/01_third"]
 
@@ -31,7 +28,6 @@ next = ["2_two/01_third"]
 name = "Third"
 line = "What you get third."
 level = "hard"
-tags = ["green"]
 needs = ["1_one/01_first", "1_one/02_second"]
 next = []
 """
@@ -58,23 +54,13 @@ BAD = {
         "2_two/01_third\"]\nname", "1_one/03_gone\"]\nname"),
     "'2_two/01_third' is missing": ('["2_two/01_third"]\nname', '["2_two/09_other"]\nname'),
     "has the level 'harder'; there are: easy, hard": ('level = "easy"', 'level = "harder"'),
-    "has a name of 21 letters": ('"Third"', f'"{"T" * 21}"'),
-    "has tags that are not in the list: pink": ('tags = ["green"]', 'tags = ["pink"]'),
-    "has 5 tags: give it one to 4": (
-        'tags = ["green"]', 'tags = ["red", "green", "blue & more", "black", "white"]'),
-    "has 0 tags": ('tags = ["green"]', "tags = []"),
     "'1_one/01_first' needs 1_one/01_first, which is not before it": (
         "needs = []", 'needs = ["1_one/01_first"]'),
     "'1_one/01_first' needs 2_two/01_third, which is not before it": (
         "needs = []", 'needs = ["2_two/01_third"]'),
     "leads to pages that are not in the table: 1_one/07_lost": (
         "next = []", 'next = ["1_one/07_lost"]'),
-    "leads to itself": ("next = []", 'next = ["2_two/01_third"]'),
-    "no 'next' leads from the first page to '2_two/01_third'": (
-        'next = ["2_two/01_third"]', "next = []"),
-    "missing: ['line'], not known: ['lime']": ('line = "What you get third."', 'lime = "x"'),
-    "wrong kind of value for next": ('next = ["1_one/02_second"]', 'next = "1_one/02_second"'),
-    "wrong kind of value for tags": ('tags = ["green"]', "tags = [7]"),
+    "'2_two/01_third' is no page: ": ('line = "What you get third."', 'lime = "x"'),
 }  # fmt: skip
 
 
@@ -82,10 +68,6 @@ BAD = {
 def test_what_is_wrong_with_a_table_is_named(problem):
     problems = read(changed(*BAD[problem]), NAMES).problems
     assert any(problem in found for found in problems), problems
-
-
-def test_an_entry_that_is_no_table_is_named():
-    assert any("has to have name" in found for found in read('"1_one/01_first" = 3', NAMES).problems)
 
 
 def test_a_circle_is_found_whoever_is_first():
@@ -99,7 +81,7 @@ HEAD = '"""\n{}\n======\n\nText of the page.\n\n**Time:** 7 minutes. **Needs:** 
 FILES = {
     "course.toml": TABLE,
     "machines.rst": "Machines\n========\n\n.. machines::\n",
-    "map.rst": "Map\n===\n\n.. course-map::\n\n.. course-tags::\n",
+    "map.rst": "Map\n===\n\n.. course-map::\n",
     "examples/1_one/GALLERY_HEADER.rst": "Chapter <one>\n-------------\n\nOf it.\n",
     "examples/1_one/01_first.py": HEAD.format("Page 1"),
     "examples/1_one/02_second.py": HEAD.format("Page 2"),
@@ -128,12 +110,12 @@ def block(site, name, start='<dl class="fl-facts', end="</dl>"):
     return html[html.index(start) :].partition(end)[0]
 
 
-def test_the_block_under_the_title_says_level_tags_needs_and_next(site):
+def test_the_block_under_the_title_says_level_needs_and_next(site):
     facts = block(site, NAMES[1])
     text = text_of(facts)
-    for said in ("hard", "red", "First", "Third", "not recorded yet"):
+    for said in ("hard", "First", "Third", "not recorded yet"):
         assert said in text
-    for target in ("../../map.html", "../../map.html#tag-red", "01_first.html", "../2_two/01_third.html"):
+    for target in ("../../map.html", "01_first.html", "../2_two/01_third.html"):
         assert f'href="{target}"' in facts
     html = site.read(f"html/tutorials/{NAMES[1]}.html").partition("<body")[2]
     assert html.index("</h1>") < html.index("fl-facts") < html.index("Text of the page")
@@ -181,41 +163,3 @@ def test_the_map_has_a_link_a_page_and_an_arrow_a_need(site):
     assert drawing.count("fl-on") == 1 + 2 + 2
     assert drawing.count("<circle") == 2 * 3
     assert "7 minutes · hard · after First, Second &amp; last of one" in text_of(html)
-
-
-def test_tags_list_their_pages(site):
-    html = site.read("html/map.html")
-    tags = {text_of(head).strip(": "): text_of(body).strip() for head, body in
-            re.findall(r"<dt[^>]*>(.*?)</dt>\s*<dd[^>]*>(.*?)</dd>", html, re.DOTALL)}  # fmt: skip
-    assert tags["red"] == "First · Second &amp; last of one"
-    assert 'id="tag-blue-more"' in html
-
-
-def test_other_builders_get_the_list(site):
-    site.build("text")
-    assert not site.failed, site.log
-    text = (site.folder / "build/text/map.txt").read_text(encoding="utf-8")
-    assert "after First" in text
-    assert "<svg" not in text
-
-
-def test_a_changed_table_is_seen_a_bad_one_named_and_one_that_is_gone_leaves_no_trace(site):
-    site.rebuild("html", "-n")
-    assert site.rebuild("html", "-n") == "0 added, 0 changed, 0 removed"
-
-    site.write("course.toml", changed("What you get third.", "Something else."))
-    site.rebuild("html", "-n")
-    for page in ("tutorials/1_one/02_second", "tutorials/2_two/index", "map"):
-        assert "Something else." in site.read(f"html/{page}.html")
-
-    site.write("course.toml", changed('level = "easy"', 'level = "harder"') + '["3_none/01_x"]\nname = "x"\n')
-    assert site.build("html", "-n").failed
-    assert re.search(r"WARNING: .*course\.toml: .*'harder'", site.log)
-    assert "'3_none/01_x'" in site.log
-    assert "What you get second." in site.read("html/tutorials/1_one/01_first.html"), "pages are built with the rest"
-
-    for name in ("course.toml", "map.rst"):
-        (site.folder / name).unlink()
-    site.rebuild("html", "-E")
-    assert "fl-facts" not in site.read("html/tutorials/1_one/01_first.html")
-    assert "sphx-glr-thumbnails" in site.read("html/tutorials/1_one/index.html")

@@ -2,14 +2,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from recorded import keep
 
-from _ext import glance
-from _ext.glance import BENCH, CPU, EXAMPLE, STAY, TRAVEL, finding, first_win, models, race
-from firstlight.measure.specs import spec
+from _ext.glance import BENCH, CPU, EXAMPLE, STAY, TRAVEL, finding, first_win, race
 from firstlight.measure.timing import Timing
 
 SIZES = (10, 100, 1000)
@@ -74,20 +71,6 @@ def test_stale_records_and_impossible_numbers_are_not_drawn():
     assert race([judged("d", simulated)]).modelled
 
 
-def test_the_model_is_that_of_the_page_it_links_to():
-    script = (Path(__file__).parents[2] / "examples" / f"{EXAMPLE}.py").read_text(encoding="utf-8")
-    assert float(re.search(r"^c = (\S+)", script, re.MULTILINE)[1]) == glance.CALL
-    assert f'chosen = "{glance.CARD}"' in script
-    assert f'"{glance.CARD}": "{glance.SLOT}"' in script
-    assert f'Bench("{BENCH}")' in script
-    found = models({10: 1e-6, 1000: 1e-2})
-    largest = 4000
-    by_hand = 1e-6 + 5e-6 + 2 * largest**3 / spec("RTX 4090", "fp32")
-    assert found[STAY][largest] == pytest.approx(by_hand)
-    trip = 15e-6 + 12 * largest**2 / spec("PCIe 4 x16", "bandwidth")
-    assert found[TRAVEL][largest] - found[STAY][largest] == pytest.approx(trip)
-
-
 FILES = {
     "glance.rst": "Glance\n======\n\n.. glance::\n",
     "machines.rst": "Machines\n========\n\n.. machines::\n",
@@ -126,8 +109,3 @@ def test_the_page_follows_the_records(site):
     assert "machines.html#gpu-y" in html
     assert "(model)" not in html
     assert "assumed" not in html
-
-
-def test_plain_text_says_the_finding(site):
-    site.rebuild("text")
-    assert "from n ≈ 32 on" in " ".join(site.read("text/glance.txt").split())

@@ -6,8 +6,6 @@ from html import unescape
 import pytest
 from recorded import keep
 
-from _ext.outputs import plain
-
 EXAMPLE = '''"""
 Talking
 =======
@@ -124,20 +122,6 @@ def test_a_solution_is_folded_with_its_tabs(site):
         assert part in folded
 
 
-def test_an_output_without_tabs_looks_as_sphinx_gallery_made_it(site):
-    assert site.read(PAGE).count("sphx-glr-script-out") == 1, "the third block's; in tabs, the label says whose it is"
-
-
-@pytest.mark.parametrize("builder", ["text", "latex"])
-def test_other_builders_show_all_outputs_one_under_the_other(site, builder):
-    site.rebuild(builder)
-    pattern = "tutorials/1_part/01_talk.txt" if builder == "text" else "*.tex"
-    (page,) = (site.folder / "build" / builder).glob(pattern)
-    text = page.read_text(encoding="utf-8")
-    for line in ("here", "  there", "solved here", "solved there", "six", "before"):
-        assert len(re.findall(f"^ *{line}$", text, re.MULTILINE)) == 1, line
-
-
 def test_a_block_without_code_of_its_own_shows_nothing_of_its_neighbour(site):
     assert len(tab_sets(site.read("html/tutorials/1_part/03_bare.html"))) == 1
 
@@ -165,18 +149,3 @@ def test_pages_are_read_again_exactly_when_what_they_show_changes(site):
         assert "drei" in site.read(PAGE), "the page is built without it"
     (site.folder / "records/nvidia-bad" / f"{TALK}.json").unlink()
     site.rebuild()
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        ("  a\n    b  \n", "a\n  b"),
-        ("\n\na\n\nb\n\n", "a\n\nb"),
-        ("a\tb", "a       b"),
-        ("a\r\nb\rc", "a\nb\nc"),
-        ("\x1b[1mbold\x00\x07", "[1mbold"),
-        ("", ""),
-    ],
-)
-def test_text_is_compared_and_shown_as_a_literal_block_would(text, shown):
-    assert plain(text) == shown

@@ -2,13 +2,12 @@ from __future__ import annotations
 
 import json
 import re
-import zipfile
 from dataclasses import replace
 
 import pytest
 from recorded import keep
 
-from _ext.prose import benches_in, spec_number, timing
+from _ext.prose import spec_number, timing
 from firstlight.measure.records import Record
 from firstlight.measure.specs import spec_of
 from firstlight.measure.timing import Timing
@@ -110,11 +109,6 @@ def test_the_newest_record_that_is_not_stale_speaks_and_a_stale_one_only_if_ther
     assert ask("vector-add median torch @nvidia-new", stale, fresh).state == "stale"
 
 
-def test_a_row_that_was_renamed_waits_for_a_new_record_instead_of_failing():
-    stale = (record("nvidia-h200", GPU), "stale", [])
-    assert ask("vector-add median renamed @gpu", stale).text == "not recorded yet"
-
-
 def test_a_row_that_a_machine_had_to_leave_out_is_no_error():
     machine = record("cpu-x", {}, left_out="vector-add/kernel/cpu/n=10 | vector-add/other/cpu")
     for label in ("kernel", "other"):
@@ -130,27 +124,12 @@ def test_a_speed_up_never_mixes_machines():
     assert ask("vector-add speedup a/b @gpu", *parts).text == "not recorded yet"
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(1.0, "1 ×"), (1234.5, "1,230 ×"), (99.96, "100 ×"), (0.0123, "0.0123 ×")]
-)
-def test_ratios_have_three_digits(seconds, text):
-    rows = named(row("a", 1.0), row("b", seconds))
-    assert ask("vector-add speedup a/b @cpu", record("cpu-x", rows)).text == text
-
-
 def test_specifications_say_their_source():
     found = spec_number("GTX 1080\n bandwidth")
     assert (found.text, found.title) == ("320 GB/s", spec_of("GTX 1080").source)
     for wrong in ("", "bandwidth", "GTX 1080", "GTX 1080 price"):
         with pytest.raises(ValueError, match=r"there (are|is)|it gives"):
             spec_number(wrong)
-
-
-def test_experiments_in_remarks_are_none(tmp_path):
-    (tmp_path / "examples/1_part").mkdir(parents=True)
-    text = '# Bench("in-a-remark")\n  # Bench("in-another")\nb = Bench(\n    "real", budget=1)\n'
-    (tmp_path / "examples/1_part/01_a.py").write_text(text, encoding="utf-8")
-    assert benches_in(tmp_path) == {"real": "1_part/01_a"}
 
 
 # -- In a site -----------------------------------------------------------------------------------------------------
@@ -190,18 +169,15 @@ def site(make_site):
 
 def test_numbers_are_linked_to_their_machines_and_say_them(site):
     title = 'title="AMD &lt;script&gt;&quot;EPYC&quot;&lt;/script&gt;, 2026-05-01"'
-    number = f'href="{{}}machines.html#cpu-amd-epyc"><span class="fl-number" {title}>{{}}</span></a>'
+    number = f'href="{{}}machines.html#cpu-amd-epyc" {title}><span class="fl-number">{{}}</span></a>'
     for page, to_root in ((PAGE, ""), ("html/tutorials/1_part/01_add.html", "../../")):
         html = site.read(page)
         assert number.format(to_root, "10.0 ms") in html
         assert number.format(to_root, "0.2 ×") in html
         assert '<span class="fl-missing">' in html
         source = spec_of("GTX 1080").source
-        assert f'<span class="fl-number" title="{source}">320 GB/s</span>' in html
+        assert f'<abbr title="{source}"><span class="fl-number">320 GB/s</span></abbr>' in html
         assert "<script>&quot;" not in html
-    for builder in ("text", "latex"):
-        site.rebuild(builder)
-    assert '10.0 ms (AMD <script>"EPYC"</script>, 2026-05-01)' in " ".join(site.read("text/prose.txt").split())
 
 
 def words(site) -> str:
@@ -213,10 +189,7 @@ def words(site) -> str:
 def test_pages_and_notebooks_follow_the_records_that_they_quote_and_nothing_else(site):
     assert 'Takes 10.0 ms (AMD &lt;script&gt;"EPYC"&lt;/script&gt;, 2026-05-01), 0.2 ×' in words(site)
     assert ":timing:" not in words(site)
-    book = site.folder / "build/html/downloads" / f"{NAME}.ipynb"
-    before = book.stat().st_mtime_ns
     assert site.rebuild() == NOTHING
-    assert book.stat().st_mtime_ns == before
 
     other = {name: replace(t, values=(0.5,) * 9) for name, t in CPU.items()}
     keep(site.folder, NAME, "cpu-amd-epyc", timings=other)
@@ -227,13 +200,11 @@ def test_pages_and_notebooks_follow_the_records_that_they_quote_and_nothing_else
     assert site.rebuild() == BOTH
     assert ">135 µs<" in site.read(PAGE)
     assert "135 µs (NVIDIA H200, 2026-05-01)" in words(site)
-    with zipfile.ZipFile(book.parent.with_suffix(".zip")) as archive:
-        assert archive.read(f"{NAME}.ipynb") == book.read_bytes()
 
     script = site.folder / "examples" / f"{NAME}.py"
     script.write_text(script.read_text(encoding="utf-8") + "print(1)\n", encoding="utf-8")
     assert site.rebuild() == BOTH
-    stale = r'<s class="fl-number fl-stale" title="NVIDIA H200, 2026-05-01; [^"]+">135 µs</s>'
+    stale = r'title="NVIDIA H200, 2026-05-01; [^"]+"><span class="fl-number fl-stale">135 µs</span>'
     assert re.search(stale, site.read(PAGE))
 
 
@@ -249,4 +220,3 @@ def test_a_name_that_does_not_exist_fails_each_build_and_is_placed(make_site):
     for name in ("'vector-sub'", "'tensor' on cpu-amd-epyc", "'X'"):
         assert re.search(rf"prose\.rst:6: WARNING: .*{re.escape(name)}", site.log), name
     assert ">5.00 ms<" in site.read(PAGE)
-    assert 'href="machines.html' not in site.read(PAGE), "there is no such page"

@@ -120,7 +120,7 @@ class Replay(Widget):
             said = escape(f"{bar.lane}: {bar.label}, {quantity(bar.end - bar.start, 's')}")
             drawn.append(f'<rect {shape} fill="{colour}" fill-opacity="{opaque}"{stroke}><title>{said}</title></rect>')
             if bar.label in self.other:
-                drawn.append(f'<rect {shape} fill="url(#fl-hatch)" pointer-events="none"/>')
+                drawn.append(f'<rect {shape} fill="url(#fl-hatch-{self.mistake})" pointer-events="none"/>')
         stop = axis.at(self.clock[1])
         early = stop < left + 0.6 * width
         drawn.append(
@@ -133,7 +133,7 @@ class Replay(Widget):
             146,
             f"host: {lanes['host']}; queue: {lanes['queue']}. The clock ran "
             f"{quantity(self.clock[1] - self.clock[0], 's')} of {whole}.",
-            hatch("fl-hatch", "#ffffff"),
+            hatch(f"fl-hatch-{self.mistake}", "#ffffff"),  # its own in each drawing of a page
             *(label(left - 8, 24 + ROW * row, name, "end") for row, name in enumerate(LANES)),
             f'<g class="fl-bars">{"".join(drawn)}</g>',
             f'<path class="fl-hand" d="M{left} 2V{BOTTOM}" stroke="currentColor" stroke-width="1.5" '

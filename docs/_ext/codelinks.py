@@ -1,0 +1,59 @@
+"""From the names in a tutorial's code to the pages of the reference, and to nothing else: a link once a cell.
+
+sphinx-gallery links each name that it knows, those of other projects too, where the network is there: a reader with a
+keyboard would have hundreds of links to pass.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, ClassVar
+
+from docutils import nodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
+from sphinx_gallery._doctree_links import CodeLinksTransform, code_links_block
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+PACKAGES = ("firstlight", "firstlight.imaging", "firstlight.kernels", "firstlight.measure")
+
+
+def note_imported_names(_app: Sphinx, env: BuildEnvironment) -> None:
+    """Let what a package passes on be found under the package's name, too, with what belongs to it."""
+    known = env.domains.python_domain.objects
+    for package in PACKAGES:
+        module = import_module(package)
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            home = f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+            for defined in [one for one in known if one == home or one.startswith(f"{home}.")]:
+                known.setdefault(f"{package}.{name}{defined.removeprefix(home)}", known[defined]._replace(aliased=True))
+
+
+class QuietLinks(SphinxPostTransform):
+    """Take the other links away."""
+
+    default_priority: ClassVar[int] = CodeLinksTransform.default_priority + 1
+    formats = ("html",)
+
+    def run(self, **_: object) -> None:
+        """Look at the code of this page."""
+        for block in self.document.findall(code_links_block):
+            linked: set[str] = set()
+            for link in list(block.findall(nodes.reference)):
+                target = link.get("refuri", "")
+                if link.get("internal") and target not in linked and "sphx-glr-backref-instance" not in link["classes"]:
+                    linked.add(target)
+                    link["classes"] = ["fl-ref"]
+                else:
+                    link["classes"] = []  # which the names inside would inherit
+                    link.replace_self(link.children)
+
+
+def setup(app: Sphinx) -> None:
+    """Link to what the reference has."""
+    app.setup_extension("sphinx.ext.autodoc")
+    app.connect("env-updated", note_imported_names)
+    app.add_post_transform(QuietLinks)

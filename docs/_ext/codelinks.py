@@ -55,5 +55,5 @@ class QuietLinks(SphinxPostTransform):
 def setup(app: Sphinx) -> None:
     """Link to what the reference has."""
     app.setup_extension("sphinx.ext.autodoc")
-    app.connect("env-updated", note_imported_names)
+    app.connect("env-check-consistency", note_imported_names)  # not in a build that reads nothing
     app.add_post_transform(QuietLinks)

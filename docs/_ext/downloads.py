@@ -98,9 +98,9 @@ def offer(app: Sphinx, docname: str, source: list[str]) -> None:
     source[0] = BOTTOM.sub("", TOP.sub("", source[0])) + "\n" + text
 
 
-def pack(app: Sphinx, error: Exception | None) -> None:
+def pack(app: Sphinx, _builder: object) -> None:
     """Write all that the site offers into ``downloads``: today's numbers stand in the notebooks, too."""
-    if error or app.builder.name != "html":
+    if app.builder.name != "html":
         return
     from hatchling.builders.wheel import WheelBuilder
 
@@ -136,7 +136,7 @@ def installing(notebook: str, wheel: str) -> str:
 
 
 def setup(app: Sphinx) -> None:
-    """Offer the files, and write them when the pages are."""
+    """Offer the files, and write them whenever a page is."""
     app.add_role("offered", OfferedRole())
     app.connect("source-read", offer)
-    app.connect("build-finished", pack)
+    app.connect("write-started", pack)

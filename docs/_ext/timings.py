@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from html import escape
@@ -113,10 +114,7 @@ class Timings(SphinxDirective):
 def names_of(columns: list[Column]) -> dict[str, list[Timing | None]]:
     """Return what each column has of each measurement, by name; one of several sizes in a column says its size."""
     known = [(place, timing) for place, col in enumerate(columns) for timing in col.timings]
-    sizes: dict[tuple[object, ...], int] = {}
-    for place, timing in known:
-        key = (place, timing.label, timing.device)
-        sizes[key] = sizes.get(key, 0) + 1
+    sizes = Counter((place, timing.label, timing.device) for place, timing in known)
     several = {label for (_, label, _), count in sizes.items() if count > 1}
     found: dict[str, list[Timing | None]] = {}
     for place, timing in known:

@@ -1,4 +1,4 @@
-"""Ways through the site, by clicks and keys: from the questions on the home page, the map, a tag, the reference."""
+"""Ways through the site, by clicks and keys: from the questions on the home page, the map, the reference."""
 
 from __future__ import annotations
 
@@ -43,14 +43,6 @@ def test_a_box_of_the_map_with_the_focus_shows_its_arrows(page: Any) -> None:
     assert box.locator(".fl-ways").is_visible()
 
 
-def test_a_tag_on_a_page_leads_to_its_line(page: Any) -> None:
-    name = "tutorials/2_devices/04_timing_it_right.html"
-    page.goto((SITE / name).as_uri())
-    page.locator(".fl-facts a[href*='map.html#tag-']").first.click()
-    assert here(page) == "map"
-    assert page.locator(f"dt:has(:target) + dd a[href='{name}']").count() == 1
-
-
 def test_the_page_for_lost_readers_searches(page: Any) -> None:
     page.goto((SITE / "404.html").as_uri())
     assert page.locator(".fl-questions dt").count()
@@ -59,14 +51,10 @@ def test_the_page_for_lost_readers_searches(page: Any) -> None:
     assert asks == f"{(SITE / 'search.html').as_uri()}?q=two+words"
 
 
-def test_a_reader_goes_from_code_to_the_reference_and_back(page: Any) -> None:
+def test_a_reader_goes_from_code_to_the_reference(page: Any) -> None:
     page.goto((SITE / "tutorials/4_imaging/03_first_light.html").as_uri())
     page.locator("a.fl-ref", has_text="GriddedNet").first.click()
     assert page.url.endswith("/api/imaging.html#firstlight.imaging.precomposed.GriddedNet")
     header = page.locator(".bd-header").bounding_box()
     place = page.locator('[id="firstlight.imaging.precomposed.GriddedNet"]').bounding_box()
     assert header["y"] + header["height"] <= place["y"] < page.viewport_size["height"]
-    title = page.locator("dl:has(> dt:target) > dd > .fl-uses a").first
-    name = title.inner_text()
-    title.click()
-    assert page.locator("h1").inner_text().startswith(name)

@@ -36,6 +36,11 @@ def runs_on_gpu(cube: Tensor) -> bool:
     return cube.is_cuda
 
 
+def as_array(tensor: Tensor) -> Any:
+    """Show a tensor as what Numba takes: the same memory."""
+    return cuda.as_cuda_array(tensor) if tensor.is_cuda else tensor.numpy()
+
+
 class Terms(NamedTuple):
     """What sparsity, total variation and entropy are called in a loss, None where it has not got them; and numbers."""
 
@@ -151,11 +156,9 @@ class Step:
 
     def bind(self, name: str, *arrays: Tensor) -> Callable[..., None]:
         """Give a pass its arrays, the last ones perhaps when it is called."""
-        if self.parameter.is_cuda:
-            return partial(self.launch, name, *arrays)
         start = partial(self.launch, name) if self.on_gpu else PASSES[name]
-        bound = partial(start, *(array.numpy() for array in arrays))
-        return lambda *more: bound(*(array.numpy() for array in more))
+        bound = partial(start, *map(as_array, arrays))
+        return lambda *more: bound(*map(as_array, more))
 
     def launch(self, name: str, *arrays: Any) -> None:
         """Launch a pass on a GPU, in the order of what PyTorch does."""

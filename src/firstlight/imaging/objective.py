@@ -166,7 +166,7 @@ class Objective:
 
     @property
     def fits(self) -> int:
-        """How many losses there are: one, or one for each channel of this process."""
+        """The number of losses, one or one for each channel."""
         return self.nchan if self.separate else 1
 
     @property

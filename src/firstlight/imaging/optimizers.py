@@ -57,8 +57,8 @@ class Adam:
 
     def __init__(self, model: Model, lr: float | None) -> None:
         self.lr = LEARNING_RATE["adam"] if lr is None else lr
-        on_gpu = any(parameter.is_cuda for parameter in model.parameters())
-        self.optimizer = torch.optim.Adam(model.parameters(), lr=self.lr, fused=True, capturable=on_gpu)
+        self.to_capture = any(parameter.is_cuda for parameter in model.parameters())
+        self.optimizer = torch.optim.Adam(model.parameters(), lr=self.lr, fused=True, capturable=self.to_capture)
         self.graph: torch.cuda.CUDAGraph | None = None
         self.row = torch.empty(0)
 
@@ -73,16 +73,25 @@ class Adam:
             else:
                 self.step(objective)
             rows.append(self.row.clone())
-            if objective.step and objective.step.on_gpu and not self.graph:
-                self.graph = torch.cuda.CUDAGraph()
-                with torch.cuda.graph(self.graph):
-                    self.step(objective)
+            if self.to_capture and objective.step:
+                self.capture(objective)
         return rows
 
     def step(self, objective: Objective) -> None:
         """Make one."""
         self.row = objective.differentiate()
         self.optimizer.step()
+
+    def capture(self, objective: Objective) -> None:
+        """Have further steps made by one launch, where that can be done."""
+        self.to_capture, graph = False, torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self.step(objective)
+        except Exception as error:  # whatever a driver has against it, the fit itself can go on
+            objective.notes.append(f"The step was not captured, and goes launch by launch: {error}")
+        else:
+            self.graph = graph
 
 
 class LBFGS:

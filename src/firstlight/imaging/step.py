@@ -24,6 +24,7 @@ from firstlight.imaging.pixels import PASSES, cuda, gpu_passes, library
 from firstlight.imaging.precomposed import GriddedNet
 
 THREADS = 128  # of a block
+has_gpu = cuda is not None and not library.config.ENABLE_CUDASIM and torch.version.hip is None
 SETTINGS: dict[Callable[..., Tensor], set[str]] = {
     sparsity: set(),
     TV_image: {"epsilon"},
@@ -83,7 +84,7 @@ def written_down(objective: Any) -> bool:
     if isinstance(data, ExactLikelihood) and not (data.beam is None and data.reference.dtype == cube.dtype):
         return False
     return (
-        cube.device.type in ("cpu", "cuda")
+        (cube.device.type == "cpu" or (cube.is_cuda and has_gpu))
         and all(tensor.device == cube.device for tensor in data.buffers())
         and cube.dtype in (torch.float32, torch.float64)
         and cube.is_contiguous()

@@ -11,14 +11,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from firstlight.imaging.checkpoints import check_settings, load, save
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.objective import Data, Losses, Model, Objective, Real, finite, not_finite
 from firstlight.imaging.optimizers import LBFGS, Adam, check_request
+from firstlight.imaging.precomposed import GriddedNet
 from firstlight.imaging.step import Step, written_down
 
 PATIENCE = 2  # checks in a row without progress: Adam climbs for a while before it goes on down
@@ -285,3 +289,17 @@ class Run:
             message=self.message,
             notes=tuple(self.objective.notes),
         )
+
+
+def main() -> None:
+    """Compile the passes of a step for this processor, so that no fit has to."""
+    u, coords, ones = np.array([0.0, 3e5, 6e5]), GridCoords(cell_size=0.1, npix=8), torch.ones(1, 8, 8)
+    cells = GriddedDataset(coords=coords, vis_gridded=ones + 0j, weight_gridded=ones, mask=ones.bool())
+    for dtype in (torch.float32, torch.float64):
+        exact = ExactLikelihood(u, u, np.ones(3, complex), np.ones(3), cell_size=0.1, npix=8, dtype=dtype)
+        for data in (cells, exact):
+            fit(GriddedNet(coords, base_cube=ones.to(dtype)), data, max_iter=1, progress=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.losses import TV_image, entropy, sparsity
@@ -268,19 +267,3 @@ class Exact:
         self.refresh()
         self.depart()
         self.residuals(self.likelihood.convolve(self.delta))
-
-
-def main() -> None:
-    """Compile all passes for this processor, so that no fit has to."""
-    from firstlight.imaging.objective import Objective
-
-    u, coords, ones = np.array([0.0, 3e5, 6e5]), GridCoords(cell_size=0.1, npix=8), torch.ones(1, 8, 8)
-    cells = GriddedDataset(coords=coords, vis_gridded=ones + 0j, weight_gridded=ones, mask=ones.bool())
-    for dtype in (torch.float32, torch.float64):
-        exact = ExactLikelihood(u, u, np.ones(3, complex), np.ones(3), cell_size=0.1, npix=8, dtype=dtype)
-        for data in (cells, exact):
-            Step(Objective(GriddedNet(coords, base_cube=ones.to(dtype)), data, {}, "gridded")).differentiate()
-
-
-if __name__ == "__main__":
-    main()

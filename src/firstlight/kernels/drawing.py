@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -13,12 +13,19 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from firstlight.kernels.tracing import Trace
-
 MOST = 64  # columns and rows that are drawn
 
 
-def draw(trace: Trace, name: str | None) -> Figure:
+class Traced(Protocol):
+    """What a trace has that is drawn."""
+
+    name: str
+    threads: tuple[int, ...]
+    arrays: list[ArrayOf]
+    notes: np.ndarray[Any, Any]
+
+
+def draw(trace: Traced, name: str | None) -> Figure:
     """Draw the arrays of a trace, one above the other; loads and stores apart where an array has both."""
     shown = {n: array for n, array in enumerate(trace.arrays) if array.space != "local"}
     known = [array.name for array in shown.values()]
@@ -56,7 +63,7 @@ def grid(array: ArrayOf) -> tuple[int, int]:
     return min(rows, MOST), min(columns, MOST)
 
 
-def panel(ax: Axes, trace: Trace, number: int, load: bool) -> str:
+def panel(ax: Axes, trace: Traced, number: int, load: bool) -> str:
     """Draw the elements of one array: who was there first, and how many came. Return it in words."""
     from matplotlib.patches import Rectangle
 

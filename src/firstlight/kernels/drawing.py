@@ -20,7 +20,7 @@ class Traced(Protocol):
     """What a trace has that is drawn."""
 
     name: str
-    threads: tuple[int, ...]
+    threads: tuple[int, int, int]
     arrays: list[ArrayOf]
     notes: np.ndarray[Any, Any]
 

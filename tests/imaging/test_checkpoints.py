@@ -78,10 +78,6 @@ def test_where_neither_is_whole_it_is_refused(path):
         load(path)
 
 
-def test_where_there_is_none_there_is_none(tmp_path):
-    assert load(tmp_path / "fit.pt") is None
-
-
 def test_a_fit_goes_on_from_the_one_before_and_says_so(tmp_path, capsys):
     path = tmp_path / "fit.pt"
     options = {"losses": {"sparsity": (1e-3, sparsity)}, "tolerance": None, "check_every": 5, "checkpoint": path}

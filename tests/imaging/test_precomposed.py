@@ -10,7 +10,6 @@ from firstlight.imaging import losses
 from firstlight.imaging.coordinates import GridCoords, packed_to_sky, sky_to_packed
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.images import HannConvCube
 from firstlight.imaging.precomposed import GriddedNet
 from firstlight.imaging.skies import Ring, sky_image
 
@@ -82,19 +81,6 @@ def test_gradients_reach_the_parameters():
         return (loose * (1 + 0.5j) * torch.arange(5)).real.square().sum()
 
     assert torch.autograd.gradcheck(score, (start.requires_grad_(),))
-
-
-def test_without_an_image_there_is_nothing_to_predict():
-    with pytest.raises(RuntimeError, match="image"):
-        GriddedNet(COORDS).predict_loose_visibilities(U, V)
-
-
-def test_the_smoothing_in_the_closed_form_is_the_one_of_the_model():
-    pixel = torch.zeros(1, 64, 64, dtype=torch.float64)
-    pixel[0, 0, 0] = 1
-    u, v = (x.ravel() for x in COORDS.packed_uv())
-    seen = torch.fft.fftn(HannConvCube()(pixel)[0]).real.reshape(-1)
-    np.testing.assert_allclose(seen.numpy(), hann(u, v), atol=1e-12)
 
 
 def three_channels():

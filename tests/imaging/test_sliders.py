@@ -71,9 +71,3 @@ def test_pictures_have_south_below_and_shades_beyond_the_ends_are_cut():
 @pytest.mark.parametrize(("seconds", "said"), [(0.99951, "1 s"), (0.9994, "999 ms"), (600, "600 s"), (1e-5, "0.01 ms")])
 def test_times_are_short(seconds, said):
     assert duration(seconds) == said
-
-
-@pytest.mark.parametrize("costs", [{}, dict.fromkeys("abcd", COSTS["exact"])])
-def test_too_many_ways_are_refused(costs):
-    with pytest.raises(ValueError, match="1 to 3"):
-        Sliders(costs, [], "here")

@@ -28,15 +28,6 @@ def test_what_is_no_grid_is_refused(cell_size, npix):
         GridCoords(cell_size, npix)
 
 
-@pytest.mark.parametrize(
-    ("u", "message"),
-    [([1e6, math.nan], "finite"), ([1e6, -math.inf], "finite"), ([], "no visibilities"), ([0.0], "is 0")],
-)
-def test_no_baselines_are_refused(u, message):
-    with pytest.raises(ValueError, match=message):
-        COORDS.check_data_fit(u, np.zeros(len(u)))
-
-
 # -- Orders ------------------------------------------------------------------------------
 
 
@@ -81,13 +72,6 @@ def test_uv_of_packed_cells_are_the_frequencies_of_the_fft():
 
 
 # -- What fits ---------------------------------------------------------------------------
-
-
-@given(st.floats(0.01, 1), st.integers(0, 3), st.floats(-1, 1))
-def test_data_within_the_grid_fit(part, turn, other):
-    reach = part * COORDS.uv_limit
-    u, v = [(reach, other * reach), (other * reach, reach), (-reach, 0), (0, -reach)][turn]
-    COORDS.check_data_fit([u], [v])
 
 
 @given(st.floats(1.0001, 1e3), st.sampled_from([(1, 0), (0, 1), (-1, 0.3), (0.9, -1)]), st.floats(1e-4, 10))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from firstlight.imaging.coordinates import GridCoords
-from firstlight.imaging.crossval import dartboard, split_cells, split_dartboard, stack, stack_folds
+from firstlight.imaging.crossval import split_cells, split_dartboard, stack, stack_folds
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.fitting import fit
@@ -66,17 +66,6 @@ def test_a_seed_decides(dataset, split):
     first, again, other = ([test.index.tolist() for _, test in split(dataset, 4, seed=s)] for s in (8, 8, 9))
     assert first == again
     assert first != other
-
-
-def test_the_fields_of_a_dartboard_hold_together():
-    dataset = gridded(np.ones((1, 16, 16), bool))
-    field = dartboard(dataset, rings=2, sectors=2)
-    u, v = (x.ravel() / COORDS.du for x in COORDS.packed_uv())
-    near = (np.hypot(u, v) < 2) & (u > 0) & (v > 0)
-    assert len(np.unique(field[near])) == 1
-    far = (np.hypot(u, v) > 7) & (u > 0) & (v > 0)
-    assert len(np.unique(field[far])) == 1
-    assert not set(field[near]) & set(field[far])
 
 
 @pytest.mark.parametrize("split", [split_cells, split_dartboard])
@@ -176,8 +165,6 @@ def test_what_cannot_be_fitted_apart_is_refused():
     likelihood = ExactLikelihood(u, v, np.stack([data, data]), weight, COORDS.cell_size, 16, dtype=torch.float64)
     with pytest.raises(ValueError, match="separate=True"):
         fit(net(2), likelihood, losses={"tv": ([1e-3, 1e-4], TV_image)}, progress=False)
-    with pytest.raises(ValueError, match="one number, or 2"):
-        fit(net(2), likelihood, losses={"tv": ([1e-3, 1e-4, 1e-5], TV_image)}, separate=True, progress=False)
     none = ExactLikelihood(u, v, np.stack([data, data]), np.stack([weight, 0 * weight]), COORDS.cell_size, 16)
     with pytest.raises(ValueError, match="channel 1"):
         fit(net(2).float(), none, separate=True, progress=False)

@@ -73,14 +73,6 @@ def test_a_lost_process_ends_the_others_with_a_message(fault):
     assert "RuntimeError: process 0 of 2 has lost another one" in message
 
 
-@pytest.mark.slow
-def test_a_process_that_does_not_come_is_not_waited_for_for_ever(alone):
-    for name, value in zip(TORCHRUN, ("0", "2", "0", "127.0.0.1", "0"), strict=True):
-        alone.setenv(name, value)
-    with pytest.raises(RuntimeError), processes(timeout=1):
-        pass
-
-
 def test_each_process_has_a_gpu_of_its_own(monkeypatch):
     used = []
     monkeypatch.setitem(own_device.__globals__, "best_device", lambda: torch.device("cuda"))

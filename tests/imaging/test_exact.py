@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -121,16 +120,6 @@ def test_float32_about_an_empty_reference_fails_and_is_told_to_recentre() -> Non
     assert not likelihood.needs_recentring(image)
 
 
-def test_one_channel_in_need_is_enough() -> None:
-    seen = observe(50, nchan=2)
-    likelihood = seen.likelihood()
-    reference = torch.tensor(seen.sky)
-    reference[1] *= 1.5
-    likelihood.recentre(reference)
-    assert likelihood.needs_recentring(torch.tensor(seen.sky))
-    assert not likelihood.needs_recentring(reference)
-
-
 def test_reference_is_rounded_before_its_visibilities_are_made() -> None:
     seen = observe(600)
     likelihood = seen.likelihood(torch.float32)
@@ -194,19 +183,15 @@ def test_chunks_change_nothing(chunk: int, own_uv: bool) -> None:
     assert ratio_error(parts.chi_squared(image), whole.chi_squared(image)) < 1e-12
 
 
-def saved(folder, seen: Observation, mode: str) -> list[np.ndarray]:
-    for name in ("u", "v", "data", "weight"):
-        np.save(folder / f"{name}.npy", getattr(seen, name))
-    return [np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("u", "v", "data", "weight")]
-
-
-@pytest.mark.parametrize(("mode", "own_uv"), [("r", True), ("r+", False), ("c", False)])
-def test_maps_of_files_are_read_and_left_as_they_are(tmp_path, mode: str, own_uv: bool) -> None:
-    seen = observe(20, nchan=2, own_uv=own_uv)
-    seen.data[1, 5] = np.nan
-    seen.weight = np.tile(seen.weight, (2, 1))
+@pytest.mark.parametrize("mode", ["r", "c"])
+def test_maps_of_files_are_read_and_left_as_they_are(tmp_path, mode: str) -> None:
+    seen = observe(20, nchan=2, own_uv=True)
+    seen.data[1, 5], seen.weight = np.nan, np.tile(seen.weight, (2, 1))
     seen.weight[1, 5] = 0
-    maps = saved(tmp_path, seen, mode)
+    maps = []
+    for name in ("u", "v", "data", "weight"):
+        np.save(tmp_path / f"{name}.npy", getattr(seen, name))
+        maps.append(np.load(tmp_path / f"{name}.npy", mmap_mode=mode))
     if mode == "c":  # what was changed for this process alone is what counts
         maps[3][0, 7] = seen.weight[0, 7] = 0
     likelihood = ExactLikelihood(*maps, CELL, NPIX, dtype=torch.float64, chunk=300)
@@ -214,7 +199,6 @@ def test_maps_of_files_are_read_and_left_as_they_are(tmp_path, mode: str, own_uv
     image = torch.tensor(field_filling(2, NPIX, 1))
     assert ratio_error(likelihood.chi_squared(image), seen.chi_squared(image)) < 1e-10
     assert (maps[3] == seen.weight).all()
-    assert np.isnan(maps[2][1, 5])
 
 
 def test_an_empty_file_says_that_all_images_fit() -> None:
@@ -289,16 +273,6 @@ def test_recentring_is_due_when_a_term_outgrows_chi_squared(part: float, due: bo
     sloped = -(image * seen.gradient(0 * image)).sum()
     assert (max(curved, abs(sloped)) > seen.chi_squared(image)[0]) == due
     assert likelihood.needs_recentring(torch.tensor(image)) == due
-
-
-def test_a_state_that_is_loaded_brings_its_reference() -> None:
-    seen = observe(100)
-    likelihood, other = seen.likelihood(torch.float32), seen.likelihood(torch.float32)
-    likelihood.recentre(torch.tensor(seen.sky))
-    other.load_state_dict(likelihood.state_dict())
-    image = at_distance(1, likelihood)
-    assert torch.equal(other.chi_squared(image), likelihood.chi_squared(image))
-    assert torch.equal(copy.deepcopy(other).chi_squared(image), likelihood.chi_squared(image))
 
 
 # -- A device without float64 ------------------------------------------------------------

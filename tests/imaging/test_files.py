@@ -105,19 +105,11 @@ def test_a_model_keeps_its_flux_in_jy_per_pixel_and_has_no_beam(tmp_path):
     np.testing.assert_allclose(data.sum((1, 2)), cube().sum((1, 2)) * 0.03**2, rtol=1e-5)
 
 
-def test_an_existing_file_is_kept_unless_told_otherwise(tmp_path):
+def test_what_was_there_is_kept_until_another_file_is_whole(tmp_path, monkeypatch):
     path = tmp_path / "a.fits"
     path.write_text("mine")
     with pytest.raises(FileExistsError, match=r"a\.fits"):
         write_image(path, cube(), COORDS, unit="Jy/pixel", **WHERE)
-    assert path.read_text() == "mine"
-    write_image(path, cube(), COORDS, unit="Jy/pixel", overwrite=True, **WHERE)
-    assert fits.getheader(path)["BUNIT"] == "Jy/pixel"
-
-
-def test_an_interrupted_run_leaves_what_was_there(tmp_path, monkeypatch):
-    path = tmp_path / "a.fits"
-    path.write_text("mine")
 
     def half(_part, name, **_options):
         name.write_text("SIMPLE")
@@ -128,6 +120,9 @@ def test_an_interrupted_run_leaves_what_was_there(tmp_path, monkeypatch):
         write_image(path, cube(), COORDS, unit="Jy/pixel", overwrite=True, **WHERE)
     assert [file.name for file in tmp_path.iterdir()] == ["a.fits"]
     assert path.read_text() == "mine"
+    monkeypatch.undo()
+    write_image(path, cube(), COORDS, unit="Jy/pixel", overwrite=True, **WHERE)
+    assert fits.getheader(path)["BUNIT"] == "Jy/pixel"
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,8 @@ import sys
 import numpy as np
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from firstlight.imaging import objective, optimizers
+from firstlight.imaging import objective
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.fitting import fit
@@ -97,42 +96,6 @@ def start_sky():
     net = model()
     net()
     return net.icube.sky_cube.detach()
-
-
-class Deaf(TorchDispatchMode):
-    """Refuses whatever makes the host wait for a device, while it listens."""
-
-    waits = ("_local_scalar_dense", "is_nonzero", "nonzero", "masked_select", "equal", "unique")
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name = function.overloadpacket.__name__
-        moved = name == "_to_copy" and (kwargs or {}).get("device") is not None
-        assert name not in self.waits, f"{name} waits for the device"
-        assert not moved, "a copy from or to another device"
-        return function(*args, **(kwargs or {}))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_adam_never_waits_between_checks(kind, monkeypatch):
-    monkeypatch.setitem(fit.__globals__, "written_down", lambda _: False)  # of the step, its own test tells
-    data, steps, made = observed(kind), optimizers.Adam.steps, []
-
-    def unheard(self, objective, n):
-        with pytest.MonkeyPatch.context() as patch, Deaf():
-            for method in ("item", "cpu", "numpy", "tolist", "__bool__", "__float__", "__int__"):
-                patch.setattr(torch.Tensor, method, lambda *_: pytest.fail("a tensor is read"))
-            rows = steps(self, objective, n)
-        made.append(len(rows))
-        return rows
-
-    monkeypatch.setattr(optimizers.Adam, "steps", unheard)
-    fit(model(), data, losses=LOSSES, max_iter=25, check_every=10, tolerance=None, progress=False)
-    assert made == [10, 10, 5]
-
-
-def test_the_test_for_waiting_hears_a_wait():
-    with pytest.raises(AssertionError, match="waits"), Deaf():
-        torch.ones(1).item()
 
 
 @pytest.mark.parametrize(

@@ -31,13 +31,6 @@ def test_sums_are_those_of_a_slow_loop():
     assert losses.sparsity(-image).item() == pytest.approx(image.sum().item())
 
 
-def test_edges_are_not_drowned_by_a_bright_middle():
-    image = torch.zeros(1, 64, 64)
-    image[:, 1:-1, 1:-1] = 1e5
-    image[0, 0, 5] = 1e-3
-    assert losses.edge_clamp(image).item() == pytest.approx(1e-6)
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_entropy_is_finite_at_zero_and_so_is_its_slope(dtype):
     image = torch.tensor([[[0.0, 1e-30, 0.5], [1e-8, 2.0, 0.0]]], dtype=dtype, requires_grad=True)
@@ -52,14 +45,6 @@ def test_entropy_is_finite_at_zero_and_so_is_its_slope(dtype):
 def test_entropy_refuses_a_prior_that_is_not_positive(prior):
     with pytest.raises(ValueError, match="prior"):
         losses.entropy(cube(1, 2, 2), prior)
-
-
-def test_chi_squared_of_noise_alone_is_one():
-    generator = torch.Generator().manual_seed(1)
-    sigma = 0.5 + torch.rand(20000, generator=generator, dtype=torch.float64)
-    noise = torch.complex(*(sigma * torch.randn(20000, generator=generator, dtype=torch.float64) for _ in range(2)))
-    model = torch.full_like(noise, 3 - 2j)
-    assert losses.r_chi_squared(model, model + noise, sigma**-2).item() == pytest.approx(1, abs=3 / math.sqrt(20000))
 
 
 def test_chi_squared_sees_the_imaginary_part_and_refuses_other_shapes():

@@ -177,13 +177,13 @@ def casatools(columns: dict[str, np.ndarray], codes: list[int], frequency: np.nd
             return list(self.content)
 
         def iscelldefined(self, column: str, _: int) -> bool:
-            return self.content[column] is not None
+            return column in self.content
 
         def query(self, conditions: str) -> Table:
             chosen = np.all([eval(part, {}, self.content) for part in conditions.split("&&")], axis=0)
             rows = Table()
             Table.left_open += 1
-            rows.content = {k: column if column is None else column[..., chosen] for k, column in self.content.items()}
+            rows.content = {name: column[..., chosen] for name, column in self.content.items()}
             return rows
 
     module = types.ModuleType("casatools")
@@ -229,6 +229,8 @@ def test_what_casa_exports_has_the_source_where_it_is(export: Callable[..., Visi
     assert vis.frequency == pytest.approx(frequency)
     assert (vis.weight == 4).all()
     assert export(columns, frequency, column="CORRECTED_DATA").data == pytest.approx(2 * vis.data)
+    columns["WEIGHT_SPECTRUM"] = np.arange(1.0, 4)[None, :, None] * np.ones((4, 3, 40))
+    assert export(columns, frequency).weight[:, 0].tolist() == [2, 4, 6]
 
 
 def test_casas_flags_are_of_each_hand(export: Callable[..., Visibilities]):

@@ -21,7 +21,7 @@ from firstlight.imaging.observe import (
     uv_track,
     with_noise,
 )
-from firstlight.imaging.skies import Point, protoplanetary_disk, sky_visibilities
+from firstlight.imaging.skies import Point, protoplanetary_disk
 
 DISK = protoplanetary_disk()
 HILLY = np.random.default_rng(3).normal(scale=(400, 700, 60), size=(7, 3))
@@ -88,16 +88,6 @@ def test_integrations_below_the_limit_are_left_out():
     assert elevation(hours, -24).min() >= 30 > elevation(hours[-1] + 0.25, -24)[0]
     with pytest.raises(ValueError, match=r"-13\.0"):
         uv_track(declination=80, n_times=3)
-
-
-def test_baselines_are_longer_in_wavelengths_at_higher_frequency():
-    frequency = np.array([100e9, 230e9, 345e9])
-    track = uv_track(HILLY, n_times=3)
-    vis = observe(DISK, track, frequency)
-    assert vis.uu == pytest.approx(track.uvw[:, 0] * frequency[:, None] / LIGHT_SPEED)
-    assert vis.vv[2] / vis.vv[0] == pytest.approx(np.full(63, 3.45))
-    assert vis.data == pytest.approx(sky_visibilities(DISK, vis.uu, vis.vv), abs=1e-15)
-    assert vis.data.dtype == np.complex128
 
 
 def test_a_sky_may_change_with_frequency():

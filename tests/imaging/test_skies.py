@@ -4,42 +4,17 @@ import math
 
 import numpy as np
 import pytest
-from direct import vis_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight.imaging.skies import (
-    ARCSEC,
     Point,
     Ring,
     bessel_j0,
     sky_image,
-    sky_visibilities,
 )
 
 NPIX, CELL = 256, 0.03  # 7.7 arcsec
-
-
-def transform(image: np.ndarray, cell: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """FFT of an image in sky order: u, v in wavelengths, and the visibilities, all of shape (npix, npix)."""
-    ground = image[:, ::-1]  # column j is now j - npix / 2 cells to the east
-    vis = np.fft.fft2(np.fft.ifftshift(ground)) * cell**2
-    freq = np.fft.fftfreq(len(image), cell) / ARCSEC
-    # The column moved by the flip from npix / 2 - 1 to npix / 2: the centre is on the origin of the FFT.
-    return freq[None, :], freq[:, None], vis
-
-
-def test_a_pair_to_full_precision_where_pixels_are_fine() -> None:
-    sky = [Ring(1.0, 0.5, 0.15, inclination=40, position_angle=30, east=0.3, north=0.1)]
-    u, v, vis = transform(sky_image(sky, CELL, NPIX), CELL)
-    assert np.abs(vis - sky_visibilities(sky, u, v)).max() <= 1e-14
-
-
-def test_the_sum_over_pixels_as_it_is_written() -> None:
-    sky = [Ring(1.0, 0.4, 0.2, inclination=50, position_angle=30, east=0.35, north=-0.2)]
-    image = sky_image(sky, 0.1, 40)
-    u, v = np.array([[0.0, 1.1e5, 0, -0.7e5], [0, 0, 1.3e5, 1.9e5]])
-    assert vis_of(image[None], u, v, 0.1)[0] == pytest.approx(sky_visibilities(sky, u, v), abs=1e-9)
 
 
 def test_centre_is_east_and_north_on_the_image() -> None:

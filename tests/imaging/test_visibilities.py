@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.observe import channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import Point, protoplanetary_disk
 from firstlight.imaging.visibilities import (
@@ -65,19 +64,6 @@ def test_baselines_of_a_range_ends_included_and_all_that_belongs_to_them():
     assert (kept.lengths.min(), kept.lengths.max()) == (low, high)
     assert all((getattr(kept, name) == getattr(vis, name)[:, keep]).all() for name in CUBES)
     assert all((getattr(kept, name) == getattr(vis, name)[keep]).all() for name in OF_ROWS)
-
-
-def test_a_range_holds_in_every_channel_and_then_the_grid_does():
-    vis = few(frequency=[100e9, 345e9])
-    coords = GridCoords(cell_size=0.25, npix=64)
-    with pytest.raises(ValueError, match="hold only"):
-        coords.check_data_fit(vis.uu, vis.vv)
-    kept = select_baselines(vis, longest=coords.uv_limit)
-    coords.check_data_fit(kept.uu, kept.vv)
-    assert 0 < len(kept.time) < len(vis.time)
-    for wrong in ({"longest": math.nan}, {"shortest": 2e5, "longest": 1e5}, {"shortest": 1e9}):
-        with pytest.raises(ValueError, match="shortest"):
-            select_baselines(vis, **wrong)
 
 
 def test_two_windows_beside_each_other():

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firstlight.imaging import weights
 from firstlight.imaging.observe import channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import Point, protoplanetary_disk
 from firstlight.imaging.visibilities import CUBES, OF_ROWS, block, flag, join_executions, join_windows
@@ -125,15 +124,6 @@ def test_a_sky_that_changes_all_the_time_is_no_reason_to_lower_weights():
     assert total.limit
     assert not total.wrong
     assert (scale_weights(vis, report).weight == vis.weight).all()
-
-
-def test_large_data_are_sampled(monkeypatch):
-    vis = with_noise(few(n_times=200, frequency=channels(230e9, 1e9, 3)), SIGMA, seed=0)
-    everything = check_weights(vis).totals[0]
-    monkeypatch.setattr(weights, "MOST", 3000)
-    some = check_weights(vis).totals[0]
-    assert 1000 < some.n <= 3000 < everything.n
-    assert off(some) < 4
 
 
 def test_gaps_between_scans_are_no_neighbours():

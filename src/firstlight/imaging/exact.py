@@ -170,6 +170,8 @@ class ExactLikelihood(nn.Module):
     def replace(self, data: Array) -> None:
         """Take other data, of the same baselines and weights, about the same reference; the kernel stays bit for bit.
 
+        So a phase that the data should not have can be taken out of them at any time.
+
         Examples
         --------
         >>> import numpy as np

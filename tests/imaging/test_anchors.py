@@ -38,7 +38,6 @@ def packed(image: np.ndarray) -> torch.Tensor:
 
 SKIES: dict[str, Sky] = {
     "ring in the south-east": [Ring(0.3, 0.7, 0.12, inclination=50, position_angle=30, east=0.41, north=-0.63)],
-    "ring in the north-west": [Ring(0.3, 0.7, 0.12, inclination=50, position_angle=-75, east=-0.7, north=0.2)],
     "Gaussian": [Ring(0.25, 0.0, 0.1, inclination=45, position_angle=120, east=0.013, north=0.771)],
     "coarse pixels": [Ring(1.0, 1.3, 0.05)],  # the I0 of its formula alone would overflow
     "ring with a gap": [Ring(0.6, 0.8, 0.2, 20, 30, 0.1, 0.2), Ring(-0.1, 0.4, 0.1, 20, 30, 0.1, 0.2)],

@@ -58,10 +58,3 @@ def test_a_mask_takes_cells_away_and_adds_none(dataset):
     cube[before.mask] = before.vis_indexed
     torch.testing.assert_close(dataset(cube), dataset.vis_indexed)
     assert dataset.weight_indexed.shape == dataset.vis_indexed.shape
-
-
-def test_other_shapes_are_refused(dataset):
-    with pytest.raises(ValueError, match=r"\(1, 8, 8\)"):
-        dataset(torch.zeros(1, 8, 8))
-    with pytest.raises(ValueError, match=r"mask must be"):
-        dataset.add_mask(torch.ones(8, 8))

@@ -201,13 +201,6 @@ def test_maps_of_files_are_read_and_left_as_they_are(tmp_path, mode: str) -> Non
     assert (maps[3] == seen.weight).all()
 
 
-def test_an_empty_file_says_that_all_images_fit() -> None:
-    none = np.zeros(0)
-    likelihood = ExactLikelihood(none, none, none + 0j, none, CELL, 8)
-    assert likelihood(torch.ones(1, 8, 8)).item() == 0
-    assert likelihood.residuals().shape == (1, 0)
-
-
 def test_a_budget_of_memory_makes_chunks_or_says_what_was_wanted() -> None:
     seen = observe(20, nchan=2, own_uv=True)
     likelihood = seen.likelihood(memory=1e9)

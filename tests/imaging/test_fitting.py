@@ -1,7 +1,5 @@
 """Fits: that they arrive, stop, tell, and go on after an interrupt as if there had been none."""
 
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -234,16 +232,6 @@ def test_the_best_image_is_kept_where_the_last_is_worse():
     found = fit(model(), observed("gridded"), lr=8, max_iter=60, check_every=5, tolerance=None, progress=False)
     at_checks = found.loss[5::5]
     assert found.terms["loss"] <= at_checks.min() * (1 + 1e-6)
-
-
-def test_a_bar_is_drawn_in_a_terminal_only(capsys, monkeypatch):
-    fit(model(), observed("gridded"), max_iter=3)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    fit(model(), observed("gridded"), max_iter=3)
-    assert "3/3" in capsys.readouterr().err
-    fit(model(), observed("gridded"), max_iter=3, progress=False)
-    assert capsys.readouterr().err == ""
 
 
 def nothing_counts():

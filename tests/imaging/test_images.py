@@ -32,13 +32,6 @@ def test_base_cube_is_positive_and_starts_from_a_copy():
     assert (BaseCube(COORDS, pixel_mapping=torch.exp)() == torch.exp(torch.tensor(-3.0))).all()
 
 
-def test_cubes_of_another_shape_are_refused():
-    with pytest.raises(ValueError, match=r"base_cube.*\(1, 10, 10\)"):
-        BaseCube(COORDS, nchan=2, base_cube=torch.zeros(1, 10, 10))
-    with pytest.raises(ValueError, match=r"got \(10, 10\)"):
-        ImageCube(COORDS)(torch.zeros(10, 10))
-
-
 def test_flux_is_of_each_channel_in_jansky():
     image = ImageCube(COORDS, nchan=2)
     with pytest.raises(RuntimeError, match="image"):

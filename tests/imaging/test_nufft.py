@@ -114,14 +114,6 @@ def test_no_visibilities_at_all() -> None:
     assert image.tolist() == torch.zeros(2, 4, 4).tolist()
 
 
-def test_baselines_from_a_read_only_file(tmp_path) -> None:
-    uv = np.array(baselines(40))
-    np.save(tmp_path / "uv.npy", uv)
-    mapped = np.load(tmp_path / "uv.npy", mmap_mode="r")
-    sky = torch.tensor(field_filling(1, 8))
-    assert torch.equal(visibilities(sky, *mapped, CELL), visibilities(sky, *torch.tensor(uv), CELL))
-
-
 def test_float32_baselines_are_multiplied_in_float64() -> None:
     u, v = (w.astype(np.float32) for w in baselines(100))
     sky = torch.tensor(field_filling(1, 64))

@@ -11,15 +11,9 @@ from firstlight.imaging.skies import (
     Point,
     Ring,
     bessel_j0,
-    sky_image,
 )
 
 NPIX, CELL = 256, 0.03  # 7.7 arcsec
-
-
-def test_centre_is_east_and_north_on_the_image() -> None:
-    image = sky_image([Ring(1.0, 0.0, 0.06, east=0.9, north=-1.5)], CELL, NPIX)
-    assert np.unravel_index(image.argmax(), image.shape) == (128 - 50, 127 - 30)  # low row: south; low column: east
 
 
 def test_bessel_against_its_integral() -> None:
@@ -59,11 +53,6 @@ def test_a_point_may_be_on_the_edge_but_not_beyond() -> None:
     for east, north in [(4.0, 0.0), (-5.0, 0.0), (0.0, 4.0), (0.0, -5.0)]:
         with pytest.raises(ValueError, match="8 arcsec"):
             Point(1.0, east=east, north=north).image(1.0, 8)
-
-
-def test_a_point_between_pixels_is_refused_with_the_nearest_place() -> None:
-    with pytest.raises(ValueError, match=r"\(0\.3, -0\.1\)"):
-        sky_image([Point(1.0, east=0.31, north=-0.08)], 0.1, 16)
 
 
 @pytest.mark.parametrize(

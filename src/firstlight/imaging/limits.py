@@ -99,8 +99,8 @@ def check_image_grid(
     if np.isnan(vis.frequency).any():
         raise ValueError("the frequencies are not known: replace(vis, frequency=...), in Hz, one for each channel")
     counts = ~vis.flagged
-    if not counts.any():
-        raise ValueError("every visibility is flagged: there is nothing to image")
+    if not vis.lengths[counts].any():
+        raise ValueError("every visibility is flagged, or has no length: there is nothing to image")
     return [
         units(vis, counts, coords),
         beyond(vis, coords),
@@ -178,7 +178,7 @@ def beyond(vis: Visibilities, coords: GridCoords) -> Limit:
 
 def cells(vis: Visibilities, counts: Mask, coords: GridCoords) -> Limit:
     """Compare a cell with the finest fringe."""
-    fringe = 1 / (max(float(vis.lengths[counts].max()), 1e-300) * ARCSEC)
+    fringe = 1 / (float(vis.lengths[counts].max()) * ARCSEC)
     pixels, better = fringe / coords.cell_size, rounded_down(fringe / CELLS)
     message = f"the finest fringe is {fringe:.4g} arcsec wide: {pixels:.3g} cells of {coords.cell_size:g} arcsec."
     if pixels < COARSE:
@@ -195,8 +195,6 @@ def largest_scale(vis: Visibilities, counts: Mask, coords: GridCoords) -> Limit:
     of that diameter, 62 %.
     """
     lengths = vis.lengths[counts & (vis.lengths > 0)]
-    if not lengths.size:
-        return Limit("scale", "error", "no baseline has a length.", "", math.nan)
     scale, field = RECOVERABLE / lengths.min() / ARCSEC, coords.npix * coords.cell_size
     message = (
         f"the shortest baseline, of {lengths.min():.4g} wavelengths, recovers scales up to {scale:.3g} arcsec; the "

@@ -112,7 +112,7 @@ class WeightReport:
         head = "window execution  baselines, kilo-lambda  samples   scatter   weights x"
         rows = ["all lengths:", *map(str, self.totals), "by length:", *map(str, self.by_length)]
         if unknown := sum(math.isnan(total.factor) for total in self.totals):
-            rows.append(f"Of {unknown} of {len(self.totals)} nothing can be told: too few neighbours are not flagged.")
+            rows.append(f"Nothing can be told of {unknown} of {len(self.totals)}: too few neighbours are not flagged.")
         if self.wrong:
             rows.append(f"The weights of {len(self.wrong)} of {len(self.totals)} are wrong: see scale_weights.")
         if any(total.limit for total in self.totals):

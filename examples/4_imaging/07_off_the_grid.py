@@ -536,10 +536,10 @@ Sliders(ways, levels, f"{card(device).name}, {threads} threads")
 # - *Few visibilities, large images.* The exact form's FFTs are twice as wide as the
 #   image, whatever the data. For some thousand visibilities and 4096 × 4096 pixels, a
 #   NUFFT costs no more, and takes less memory.
-# - *Weights and baselines that change.* A new phase or a new gain of known size leaves
-#   the exact form its kernel (``factor``, ``replace``). New weights or baselines need
-#   a new one: for a change now and then, make it; for a change in each step, take
-#   mini-batches.
+# - *Weights and baselines that change.* New phases leave the exact form its kernel: it
+#   takes data without them instead (``replace``). New amplitudes, weights or
+#   baselines need a new one: for a change now and then, make it; for a change in each
+#   step, take mini-batches.
 # - *Channels.* Baselines are in wavelengths, so each channel has its own, and its own
 #   kernel. It must fit into the memory of the device; ``plan`` tells before you try.
 # - *Wide fields.* All of this takes the sky for flat. See :doc:`/scope`.

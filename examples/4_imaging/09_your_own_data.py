@@ -416,7 +416,7 @@ skies["wrong"] = replace(seen, data=seen.data.conj()), turned
 chi2 = {}
 fig, axes = plt.subplots(1, 2, figsize=(5.6, 3.2), layout="constrained")
 for ax, (sign, (data, model)) in zip(axes, skies.items(), strict=True):
-    likelihood.replace(data=data.data.ravel())
+    likelihood.replace(data.data.ravel())
     likelihood.recentre(model)
     chi2[sign] = likelihood(model).item() / 2 / count
     shown = dirty_image(data, coords, **briggs)[0]

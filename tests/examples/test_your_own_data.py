@@ -149,7 +149,7 @@ def test_the_wrong_sign_has_the_same_chi_squared_and_the_turned_image(page):
         ("no UVFITS file", "not a FITS file"),
         ("a file cut off", "bytes of its 8127 rows are missing"),
         ("u, v in kilo-lambda", "Say unit="),
-        ("both Hermitian halves", "holds Hermitian pairs"),
+        ("both Hermitian halves", "Hermitian pairs"),
         ("NaN", "not flagged: flag"),
         ("cells too large", "error: beyond"),
         ("channels too wide", "warning: bandwidth"),

@@ -26,13 +26,6 @@ def iteration(path):
     return state["iteration"], note
 
 
-def test_the_last_one_is_read_and_the_one_before_it_kept(path):
-    assert iteration(path) == (50, "")
-    assert torch.equal(load(path)[0]["image"], NEW["image"])
-    assert torch.load(before(path), weights_only=True)["iteration"] == 25
-    assert sorted(file.name for file in path.parent.iterdir()) == ["fit.pt", "fit.pt.previous"]
-
-
 @pytest.mark.parametrize("left", [0.0, 1, 10, 100, 0.5, 0.9, -1])
 def test_one_that_was_cut_off_gives_way_to_the_one_before_it(path, left):
     whole = path.read_bytes()
@@ -65,21 +58,11 @@ def test_a_byte_that_changed_is_noticed_or_does_not_matter(path):
     assert iteration(path)[0] == 25
 
 
-def test_a_program_that_was_killed_between_two_names_loses_nothing(path):
-    path.unlink()
-    found, note = iteration(path)
-    assert (found, str(path) in note) == (25, True)
-
-
 def test_where_neither_is_whole_it_is_refused(path):
     path.write_bytes(b"")
     before(path).write_bytes(b"PK")
     with pytest.raises(ValueError, match=r"fit\.pt"):
         load(path)
-
-
-def test_where_there_is_none_there_is_none(tmp_path):
-    assert load(tmp_path / "fit.pt") is None
 
 
 def test_a_fit_goes_on_from_the_one_before_and_says_so(tmp_path, capsys):

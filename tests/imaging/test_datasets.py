@@ -46,14 +46,6 @@ def test_moves_to_a_device_take_every_buffer_along(dataset):
     assert dataset.vis_indexed.dtype == torch.complex128
 
 
-def test_cells_are_gathered_in_the_order_of_the_data(dataset):
-    model = torch.randn(2, 8, 8, dtype=torch.complex64, requires_grad=True)
-    cells = dataset(model)
-    torch.testing.assert_close(cells, model[dataset.mask])
-    cells.real.sum().backward()
-    torch.testing.assert_close(model.grad.real, dataset.mask.float())
-
-
 def test_a_mask_takes_cells_away_and_adds_none(dataset):
     before = copy.deepcopy(dataset)
     mask = torch.zeros(2, 8, 8, dtype=torch.bool)
@@ -66,20 +58,3 @@ def test_a_mask_takes_cells_away_and_adds_none(dataset):
     cube[before.mask] = before.vis_indexed
     torch.testing.assert_close(dataset(cube), dataset.vis_indexed)
     assert dataset.weight_indexed.shape == dataset.vis_indexed.shape
-
-
-def test_other_shapes_are_refused(dataset):
-    with pytest.raises(ValueError, match=r"\(1, 8, 8\)"):
-        dataset(torch.zeros(1, 8, 8))
-    with pytest.raises(ValueError, match=r"mask must be"):
-        dataset.add_mask(torch.ones(8, 8))
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_mask_may_be_on_another_device(dataset):
-    mask = torch.ones(2, 8, 8, dtype=torch.bool)
-    mask[:, 2:4] = False
-    kept = int((dataset.mask & mask).sum())
-    dataset.to("cuda").add_mask(mask)
-    assert {buffer.device.type for buffer in dataset.buffers()} == {"cuda"}
-    assert len(dataset.index) == kept

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import copy
-import doctest
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,9 +9,8 @@ from direct import ARCSEC, CELL, baselines, field_filling, ratio_error, relative
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from firstlight.imaging import exact, nufft, padding, passes
+from firstlight.imaging import exact, nufft
 from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.padding import fast_width
 
 NPIX, NVIS = 32, 1000
 
@@ -111,18 +108,6 @@ def test_recentred_float32_is_exact_wherever_no_recentring_is_due(snr: float, nc
         assert gradient_error(gradient, seen, image) < 1e-5
 
 
-def test_recentred_float32_far_away_keeps_its_digits_for_there() -> None:
-    """Where chi² is a million times that of the reference, errors are small against what is there."""
-    seen = observe(1e4)
-    likelihood = seen.likelihood(torch.float32)
-    likelihood.recentre(torch.tensor(seen.sky))
-    image = at_distance(1e6, likelihood)
-    value, gradient = value_and_gradient(likelihood, image)
-    assert ratio_error(value, seen.chi_squared(image)) < 1e-6
-    truth = seen.gradient(image.double().numpy())
-    assert np.linalg.norm(gradient.numpy() - truth) < 1e-6 * np.linalg.norm(truth)
-
-
 def test_float32_about_an_empty_reference_fails_and_is_told_to_recentre() -> None:
     seen = observe(600)
     likelihood = seen.likelihood(torch.float32)
@@ -135,16 +120,6 @@ def test_float32_about_an_empty_reference_fails_and_is_told_to_recentre() -> Non
     assert not likelihood.needs_recentring(image)
 
 
-def test_one_channel_in_need_is_enough() -> None:
-    seen = observe(50, nchan=2)
-    likelihood = seen.likelihood()
-    reference = torch.tensor(seen.sky)
-    reference[1] *= 1.5
-    likelihood.recentre(reference)
-    assert likelihood.needs_recentring(torch.tensor(seen.sky))
-    assert not likelihood.needs_recentring(reference)
-
-
 def test_reference_is_rounded_before_its_visibilities_are_made() -> None:
     seen = observe(600)
     likelihood = seen.likelihood(torch.float32)
@@ -154,15 +129,6 @@ def test_reference_is_rounded_before_its_visibilities_are_made() -> None:
     assert ratio_error(likelihood.c0, seen.chi_squared(rounded)) < 1e-10
     rounded += 1  # the reference is a copy
     assert not torch.equal(likelihood.reference, rounded)
-
-
-def test_gradient_scales_with_what_comes_back_channel_by_channel() -> None:
-    seen = observe(5, nchan=2)
-    likelihood, image = seen.likelihood(), torch.tensor(field_filling(2, NPIX, seed=9), requires_grad=True)
-    (likelihood.chi_squared(image) * torch.tensor([3.0, 0.0])).sum().backward()
-    plain = value_and_gradient(likelihood, image.detach())[1]
-    assert torch.allclose(image.grad[0], 3 * plain[0], rtol=1e-14)
-    assert image.grad[1].abs().max() == 0
 
 
 def test_second_derivative_is_twice_the_response() -> None:
@@ -185,29 +151,6 @@ def test_response_is_the_direct_one(own_uv: bool) -> None:
     assert np.abs(likelihood.respond(a).numpy() - direct).max() < 1e-12 * np.abs(direct).max()
 
 
-def test_any_width_of_padding_gives_the_same() -> None:
-    seen = observe(20)
-    image = torch.tensor(field_filling(1, NPIX, 1))
-    widths = (2 * NPIX - 1, 2 * NPIX, 2 * NPIX + 1, 81)
-    results = [value_and_gradient(seen.likelihood(width=width), image) for width in widths]
-    for value, gradient in results[1:]:
-        assert ratio_error(value, results[0][0]) < 1e-12
-        assert (gradient - results[0][1]).abs().max() < 1e-12 * gradient.abs().max()
-    with pytest.raises(ValueError, match="wrap around"):
-        seen.likelihood(width=2 * NPIX - 2)
-
-
-def test_fast_widths_are_even_smooth_and_wide_enough() -> None:
-    for least in range(1, 400):
-        width = fast_width(least)
-        rest = width
-        for prime in (2, 3, 5):
-            while rest % prime == 0:
-                rest //= prime
-        assert (rest, width % 2) == (1, 0)
-        assert least <= width < 1.4 * least + 2
-
-
 @pytest.mark.parametrize(("dtype", "each_channel"), [(torch.float64, True), (torch.float32, False)])
 def test_beam_and_factors(dtype: torch.dtype, each_channel: bool) -> None:
     rng = np.random.default_rng(8)
@@ -225,47 +168,30 @@ def test_beam_and_factors(dtype: torch.dtype, each_channel: bool) -> None:
     assert gradient_error(gradient, seen, image) < (1e-10 if dtype == torch.float64 else 1e-5)
 
 
-def test_channels_in_chunks_and_visibilities_in_chunks_change_nothing(monkeypatch) -> None:
-    seen, sizes, at_once = observe(20, nchan=3, own_uv=True), [], exact.spread
-
-    def spread(image, kernel):
-        sizes.append((len(image), len(kernel)))
-        return at_once(image, kernel)
-
-    monkeypatch.setattr(exact, "spread", spread)
-    image = torch.tensor(field_filling(3, NPIX, 1))
-    whole, parts = seen.likelihood(), seen.likelihood(chunk=701, channels_at_once=2)
-    assert ratio_error(parts.chi_squared(image), whole.chi_squared(image)) < 1e-12
-    assert sizes == [(2, 2), (1, 1), (3, 3)]
-    assert ratio_error(parts.residuals().abs(), whole.residuals().abs()) < 1e-12
-
-
-@pytest.mark.parametrize(("chunk", "own_uv"), [(1, True), (37, False), (NVIS - 1, True), (10 * NVIS, False)])
+@pytest.mark.parametrize(("chunk", "own_uv"), [(1, True), (37, False), (NVIS - 1, True)])
 def test_chunks_change_nothing(chunk: int, own_uv: bool) -> None:
     seen = observe(20, nchan=2, own_uv=own_uv)
     keep = 60 if chunk == 1 else NVIS
     for name in ("u", "v", "weight", "data"):
         setattr(seen, name, getattr(seen, name)[..., :keep])
-    whole, parts = seen.likelihood(), seen.likelihood(chunk=chunk)
+    whole, parts = seen.likelihood(), seen.likelihood(chunk=chunk, channels_at_once=1)
     for likelihood in (whole, parts):
         likelihood.recentre(torch.tensor(field_filling(2, NPIX, 3)))
     for name in ("kernel", "dirty", "c0"):
         assert relative_error(getattr(parts, name), getattr(whole, name)) < 1e-12
+    image = torch.tensor(field_filling(2, NPIX, 1))
+    assert ratio_error(parts.chi_squared(image), whole.chi_squared(image)) < 1e-12
 
 
-def saved(folder, seen: Observation, mode: str) -> list[np.ndarray]:
-    for name in ("u", "v", "data", "weight"):
-        np.save(folder / f"{name}.npy", getattr(seen, name))
-    return [np.load(folder / f"{name}.npy", mmap_mode=mode) for name in ("u", "v", "data", "weight")]
-
-
-@pytest.mark.parametrize(("mode", "own_uv"), [("r", True), ("r+", False), ("c", False)])
-def test_maps_of_files_are_read_and_left_as_they_are(tmp_path, mode: str, own_uv: bool) -> None:
-    seen = observe(20, nchan=2, own_uv=own_uv)
-    seen.data[1, 5] = np.nan
-    seen.weight = np.tile(seen.weight, (2, 1))
+@pytest.mark.parametrize("mode", ["r", "c"])
+def test_maps_of_files_are_read_and_left_as_they_are(tmp_path, mode: str) -> None:
+    seen = observe(20, nchan=2, own_uv=True)
+    seen.data[1, 5], seen.weight = np.nan, np.tile(seen.weight, (2, 1))
     seen.weight[1, 5] = 0
-    maps = saved(tmp_path, seen, mode)
+    maps = []
+    for name in ("u", "v", "data", "weight"):
+        np.save(tmp_path / f"{name}.npy", getattr(seen, name))
+        maps.append(np.load(tmp_path / f"{name}.npy", mmap_mode=mode))
     if mode == "c":  # what was changed for this process alone is what counts
         maps[3][0, 7] = seen.weight[0, 7] = 0
     likelihood = ExactLikelihood(*maps, CELL, NPIX, dtype=torch.float64, chunk=300)
@@ -273,42 +199,14 @@ def test_maps_of_files_are_read_and_left_as_they_are(tmp_path, mode: str, own_uv
     image = torch.tensor(field_filling(2, NPIX, 1))
     assert ratio_error(likelihood.chi_squared(image), seen.chi_squared(image)) < 1e-10
     assert (maps[3] == seen.weight).all()
-    assert np.isnan(maps[2][1, 5])
-
-
-def test_an_empty_file_says_that_all_images_fit() -> None:
-    none = np.zeros(0)
-    likelihood = ExactLikelihood(none, none, none + 0j, none, CELL, 8)
-    assert likelihood(torch.ones(1, 8, 8)).item() == 0
-    assert likelihood.residuals().shape == (1, 0)
 
 
 def test_a_budget_of_memory_makes_chunks_or_says_what_was_wanted() -> None:
     seen = observe(20, nchan=2, own_uv=True)
     likelihood = seen.likelihood(memory=1e9)
     assert (likelihood.chunk, likelihood.channels_at_once) == (nufft.CHUNK, 2)
-    with pytest.raises(ValueError, match=r"0\.1 MB"):
+    with pytest.raises(ValueError, match=r"1e\+05 bytes"):
         seen.likelihood(memory=1e5)
-
-
-def test_without_memory_it_goes_on_with_smaller_chunks_and_says_so_once(monkeypatch) -> None:
-    seen, real = observe(20, nchan=2, own_uv=True), nufft.transform
-
-    def transform(values, x, *rest):
-        if len(x) > 130:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return real(values, x, *rest)
-
-    whole = seen.likelihood()
-    monkeypatch.setattr(nufft, "transform", transform)
-    with pytest.warns(RuntimeWarning, match="chunk=125") as told:
-        likelihood = seen.likelihood()
-    assert (len(told), likelihood.chunk) == (1, 125)
-    likelihood.recentre(torch.tensor(seen.sky))
-    whole_image = torch.tensor(field_filling(2, NPIX, 1))
-    monkeypatch.undo()
-    whole.recentre(torch.tensor(seen.sky))
-    assert ratio_error(likelihood.chi_squared(whole_image), whole.chi_squared(whole_image)) < 1e-12
 
 
 def test_shared_baselines_share_one_kernel_and_own_weights_do_not() -> None:
@@ -332,7 +230,7 @@ def test_an_evaluation_reads_no_visibilities(monkeypatch) -> None:
     """It costs the same however many there are."""
     likelihood = observe(20).likelihood()
     monkeypatch.setattr(likelihood, "read", None)
-    monkeypatch.setattr(passes, "at_once", None)
+    monkeypatch.setattr(exact, "at_once", None)
     value_and_gradient(likelihood, torch.tensor(field_filling(1, NPIX, 1)))
     assert likelihood.needs_recentring(torch.tensor(field_filling(1, NPIX, 1)))
 
@@ -345,59 +243,18 @@ def gains(nchan: int, spread: float, seed: int = 0) -> np.ndarray:
     return antennas[:, first] * antennas[:, second].conj()
 
 
-REPLACEMENTS = {
-    "new data": (True, lambda seen: {"data": seen.data[:, ::-1] * np.exp(0.3j)}),
-    "phases taken out of the data": (True, lambda seen: {"data": seen.data * gains(2, 0).conj()}),
-    "phases put into the model": (True, lambda seen: {"factor": gains(2, 0)}),
-    "gains with moduli": (False, lambda seen: {"factor": gains(2, 0.1)}),
-    "new weights": (False, lambda seen: {"weight": seen.weight[::-1]}),
-    "one weight flagged": (False, lambda seen: {"weight": np.where(np.arange(NVIS) == 7, 0, seen.weight)}),
-    "new baselines": (False, lambda seen: {"u": seen.v, "v": -seen.u}),
-    "fewer of everything": (False, lambda seen: {k: getattr(seen, k)[..., :600] for k in ("u", "v", "data", "weight")}),
-}
-
-
-@pytest.mark.parametrize(("kept", "change"), REPLACEMENTS.values(), ids=REPLACEMENTS)
-def test_new_data_and_phases_keep_the_kernel_bit_for_bit_and_all_else_rebuilds_it(kept: bool, change) -> None:
-    seen = observe(20, nchan=2)
+def test_new_data_are_compared_about_the_same_reference_and_keep_the_kernel_bit_for_bit() -> None:
+    seen = observe(20, nchan=2, factor=gains(2, 0.3))
     likelihood, image = seen.likelihood(), torch.tensor(field_filling(2, NPIX, 1))
     likelihood.recentre(torch.tensor(field_filling(2, NPIX, 3)))
-    kernel = likelihood.kernel
-    changes = change(seen)
-    likelihood.replace(**changes)
-    assert (likelihood.kernel is kernel) == kept
-    for name, values in changes.items():
-        setattr(seen, name, values)
+    kernel, seen.data = likelihood.kernel, seen.data[:, ::-1] * np.exp(0.3j)
+    with pytest.raises(ValueError, match="2000 visibilities"):
+        likelihood.replace(np.full((2, NVIS), np.nan))
+    likelihood.replace(seen.data)
+    assert likelihood.kernel is kernel
     value, gradient = value_and_gradient(likelihood, image)
     assert ratio_error(value, seen.chi_squared(image)) < 1e-10
     assert relative_error(gradient, seen.gradient(image)) < 1e-10
-
-
-def test_a_phase_after_gains_keeps_their_kernel() -> None:
-    seen = observe(20, nchan=2, factor=gains(2, 0.3))
-    likelihood = seen.likelihood()
-    kernel = likelihood.kernel
-    likelihood.replace(factor=seen.factor * gains(2, 0, seed=1))
-    assert likelihood.kernel is kernel
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"data": np.ones((2, 999))}, r"\(1000,\)"),
-        ({"data": np.ones((3, NVIS))}, r"\(2, nvis\)"),
-        ({"data": np.full((2, NVIS), np.nan)}, "2000 visibilities"),
-        ({"factor": np.full(NVIS, np.inf)}, "factors"),
-        ({"weight": np.full(NVIS, -1.0)}, "weights"),
-    ],
-)
-def test_what_cannot_replace_leaves_all_as_it_was(change: dict, message: str) -> None:
-    seen = observe(20, nchan=2)
-    likelihood, image = seen.likelihood(), torch.tensor(field_filling(2, NPIX, 1))
-    with pytest.raises(ValueError, match=message):
-        likelihood.replace(**change)
-    likelihood.recentre(image)
-    assert ratio_error(likelihood.chi_squared(image), seen.chi_squared(image)) < 1e-10
 
 
 @pytest.mark.parametrize(("part", "due"), [(-2, False), (0.26, False), (0.28, True), (4, True)])
@@ -409,16 +266,6 @@ def test_recentring_is_due_when_a_term_outgrows_chi_squared(part: float, due: bo
     sloped = -(image * seen.gradient(0 * image)).sum()
     assert (max(curved, abs(sloped)) > seen.chi_squared(image)[0]) == due
     assert likelihood.needs_recentring(torch.tensor(image)) == due
-
-
-def test_a_state_that_is_loaded_brings_its_reference() -> None:
-    seen = observe(100)
-    likelihood, other = seen.likelihood(torch.float32), seen.likelihood(torch.float32)
-    likelihood.recentre(torch.tensor(seen.sky))
-    other.load_state_dict(likelihood.state_dict())
-    image = at_distance(1, likelihood)
-    assert torch.equal(other.chi_squared(image), likelihood.chi_squared(image))
-    assert torch.equal(copy.deepcopy(other).chi_squared(image), likelihood.chi_squared(image))
 
 
 # -- A device without float64 ------------------------------------------------------------
@@ -442,7 +289,7 @@ class NoFloat64On(TorchDispatchMode):
 
 def without_float64(monkeypatch, device: str) -> None:
     """Let the rule for Apple's GPUs hold for a device that is here."""
-    for module in (nufft, passes, exact):
+    for module in (nufft, exact):
         monkeypatch.setattr(module, "exact_place", lambda d: torch.device("cpu") if d.type == device else d)
 
 
@@ -497,11 +344,8 @@ def test_change_of_type_makes_everything_anew() -> None:
     ("change", "message"),
     [
         ({"weight": -np.ones(5)}, "5 weights"),
-        ({"weight": np.full(5, np.inf)}, "5 weights"),
         ({"weight": np.ones(4)}, r"weight .*\(4,\)"),
-        ({"data": np.array([1, np.nan, 1, 1, 1]) + 0j}, "1 visibilities"),
         ({"data": np.array([1, 1, 1, 1, np.inf]) + 0j, "chunk": 2}, "1 visibilities"),
-        ({"data": np.ones(4) + 0j}, r"\(5,\)"),
         ({"factor": np.ones((2, 5))}, "factor"),
         ({"beam": np.ones((3, 4, 4))}, "beam"),
         ({"npix": 5}, "npix"),
@@ -522,11 +366,6 @@ def test_images_are_neither_broadcast_nor_rounded_in_silence() -> None:
             likelihood(image)
 
 
-def test_examples_in_docstrings() -> None:
-    assert doctest.testmod(exact).failed == 0
-    assert doctest.testmod(padding).failed == 0
-
-
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_same_on_a_cuda_device(dtype: torch.dtype) -> None:
@@ -536,17 +375,3 @@ def test_same_on_a_cuda_device(dtype: torch.dtype) -> None:
     value = likelihood.chi_squared(torch.tensor(seen.sky, dtype=dtype, device="cuda"))
     assert value.device.type == "cuda"
     assert ratio_error(value.cpu(), seen.chi_squared(seen.sky.astype(str(dtype)[6:]))) < 1e-7
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_a_cuda_device_can_do_without_float64(monkeypatch) -> None:
-    without_float64(monkeypatch, "cuda")
-    seen = observe(100, nchan=2, own_uv=True, beam=np.full((NPIX, NPIX), 0.5), factor=gains(1, 0.1)[0])
-    with NoFloat64On("cuda"):
-        likelihood = seen.likelihood(torch.float32, device="cuda")
-        likelihood.recentre(torch.tensor(seen.sky, dtype=torch.float32, device="cuda"))
-        image = at_distance(1, likelihood)
-        assert not likelihood.needs_recentring(image)
-        value, gradient = value_and_gradient(likelihood, image)
-    assert ratio_error(value.cpu(), seen.chi_squared(image.cpu())) < 1e-6
-    assert gradient_error(gradient.cpu(), seen, image.cpu()) < 1e-5

@@ -105,19 +105,11 @@ def test_a_model_keeps_its_flux_in_jy_per_pixel_and_has_no_beam(tmp_path):
     np.testing.assert_allclose(data.sum((1, 2)), cube().sum((1, 2)) * 0.03**2, rtol=1e-5)
 
 
-def test_an_existing_file_is_kept_unless_told_otherwise(tmp_path):
+def test_what_was_there_is_kept_until_another_file_is_whole(tmp_path, monkeypatch):
     path = tmp_path / "a.fits"
     path.write_text("mine")
     with pytest.raises(FileExistsError, match=r"a\.fits"):
         write_image(path, cube(), COORDS, unit="Jy/pixel", **WHERE)
-    assert path.read_text() == "mine"
-    write_image(path, cube(), COORDS, unit="Jy/pixel", overwrite=True, **WHERE)
-    assert fits.getheader(path)["BUNIT"] == "Jy/pixel"
-
-
-def test_an_interrupted_run_leaves_what_was_there(tmp_path, monkeypatch):
-    path = tmp_path / "a.fits"
-    path.write_text("mine")
 
     def half(_part, name, **_options):
         name.write_text("SIMPLE")
@@ -128,28 +120,24 @@ def test_an_interrupted_run_leaves_what_was_there(tmp_path, monkeypatch):
         write_image(path, cube(), COORDS, unit="Jy/pixel", overwrite=True, **WHERE)
     assert [file.name for file in tmp_path.iterdir()] == ["a.fits"]
     assert path.read_text() == "mine"
+    monkeypatch.undo()
+    write_image(path, cube(), COORDS, unit="Jy/pixel", overwrite=True, **WHERE)
+    assert fits.getheader(path)["BUNIT"] == "Jy/pixel"
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"cube": cube()[0]}, r"\(60, 60\)"),
-        ({"cube": cube()[:, :, :58]}, r"\(3, 60, 58\)"),
         ({"cube": np.where(cube() > 3, np.nan, cube())}, r"\d+ pixels"),
         ({"cube": cube().astype(np.complex64)}, "complex64"),
-        ({"unit": "K"}, "'K'"),
         ({"unit": "Jy/beam"}, "beam"),
         ({"unit": "Jy/arcsec^2", "beam": BEAM}, "beam"),
         ({"ra": -3}, "ra "),
         ({"dec": 91}, "dec "),
-        ({"dec": math.nan}, "dec "),
         ({"frequencies": [1e9, 2e9, 4e9]}, "even steps"),
-        ({"frequencies": [1e9, 1e9, 1e9]}, "even steps"),
         ({"frequencies": [1e9, math.nan, 2e9]}, "Hz"),
-        ({"frequencies": []}, "Hz"),
-        ({"frequencies": 1e9}, "Hz"),
         ({"frame": "TOPO"}, "TOPOCENT"),
-        ({"rest_frequency": 0}, "rest_frequency"),
         ({"rest_frequency": math.nan}, "rest_frequency"),
     ],
 )

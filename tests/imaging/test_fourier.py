@@ -1,7 +1,6 @@
 import math
 
 import numpy as np
-import pytest
 import torch
 
 from firstlight.imaging.coordinates import ARCSEC, GridCoords, packed_to_ground, sky_to_packed
@@ -33,11 +32,3 @@ def test_channels_do_not_mix_and_ground_views_have_the_zero_frequency_in_the_mid
         torch.testing.assert_close(vis[channel], FourierCube(coords)(cube[channel : channel + 1])[0])
     torch.testing.assert_close(fourier.ground_amp[:, 3, 3], cube.sum(dim=(1, 2)) * 0.25)
     torch.testing.assert_close(torch.polar(fourier.ground_amp, fourier.ground_phase), packed_to_ground(vis))
-
-
-def test_what_is_asked_too_early_or_of_another_size_is_refused():
-    fourier = FourierCube(GridCoords(cell_size=0.5, npix=6))
-    with pytest.raises(RuntimeError, match="visibilities"):
-        _ = fourier.ground_vis
-    with pytest.raises(ValueError, match=r"\(6, 6\); got \(1, 6, 8\)"):
-        fourier(torch.zeros(1, 6, 8))

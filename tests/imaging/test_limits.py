@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from firstlight.imaging.coordinates import ARCSEC, GridCoords
 from firstlight.imaging.limits import Limit, check_image_grid, suggest_grid
-from firstlight.imaging.observe import LIGHT_SPEED, SIDEREAL_HOUR, Track, channels, observe, uv_track, with_noise
-from firstlight.imaging.skies import Point, Ring, bessel_j0
-from firstlight.imaging.visibilities import flag, join_windows, select_baselines
+from firstlight.imaging.observe import LIGHT_SPEED, SIDEREAL_HOUR, Track, observe, uv_track, with_noise
+from firstlight.imaging.skies import Point
+from firstlight.imaging.visibilities import flag, select_baselines
 
 SIX = np.random.default_rng(1).normal(scale=(300, 300, 10), size=(6, 3))
 NOTHING = Track(np.empty((0, 3)), np.empty((0, 2), int), np.empty(0))
@@ -82,14 +82,6 @@ def test_the_integration_is_taken_from_the_times():
     assert "59.84 s" in limit("time", vis).message
 
 
-def test_the_channel_with_the_widest_band_decides():
-    narrow, wide = real(frequency=channels(230e9, 1e6, 4)), real(frequency=channels(230e9, 2e9, 2))
-    coords = GridCoords(0.03, 1024)
-    both = limit("bandwidth", join_windows([narrow, wide]), coords)
-    assert both.value == limit("bandwidth", wide, coords).value > limit("bandwidth", narrow, coords).value
-    assert "2e+09 Hz" in both.message
-
-
 @pytest.mark.parametrize(("npix", "severity"), [(2, "ok"), (180, "ok"), (4096, "warning")])
 def test_the_phase_of_w_is_that_of_the_curved_sky_on_the_longest_baseline(npix, severity):
     vis, coords = real(), GridCoords(0.03, npix)
@@ -131,26 +123,11 @@ def test_other_units_than_wavelengths_are_suspected(unit: float):
     assert limit("units", other, suggest_grid(other, field=1000 * 5.4)).severity == "warning"
 
 
-def test_cells_are_compared_with_the_finest_fringe():
-    vis = real()
-    fringe = 1 / vis.lengths.max() / ARCSEC
-    for cells, severity in ((2.2, "note"), (3, "ok"), (8, "ok"), (12, "note")):
-        found = limit("cells", vis, GridCoords(fringe / cells, 512))
-        assert found.severity == severity
-        assert found.value == pytest.approx(cells)
-        assert ("coarse" in found.remedy) == (cells < 2.5)
-
-
 def test_the_largest_scale_is_where_the_shortest_baseline_still_sees_something():
     vis = real()
     found = limit("scale", vis)
     q = vis.lengths.min()
     assert found.value == pytest.approx(0.6 / q / ARCSEC)
-    gaussian = Ring(1.0, radius=0, width=found.value / math.sqrt(8 * math.log(2)))
-    assert abs(gaussian.visibilities([q], [0.0])[0]) == pytest.approx(0.28, abs=0.005)
-    r = (np.arange(4000) + 0.5) / 4000  # a uniform disk, ring by ring
-    disk = (2 * r * bessel_j0(math.pi * 0.6 * r)).mean()
-    assert disk == pytest.approx(0.62, abs=0.005)
     assert found.severity == "ok"
     assert limit("scale", vis, GridCoords(0.03, 1024)).severity == "note"
 
@@ -167,14 +144,6 @@ def test_what_is_flagged_does_not_count():
     assert check_image_grid(broken, GRID, channel_width=1e9) == check_image_grid(some, GRID, channel_width=1e9)
 
 
-def test_a_channel_without_weight_does_not_count():
-    vis = real(frequency=channels(230e9, 1e9, 3))
-    where = np.zeros(vis.data.shape, bool)
-    where[2] = True
-    for found in check_image_grid(flag(vis, where), GRID):
-        assert math.isfinite(found.value)
-
-
 @given(st.floats(0.01, 50), st.floats(50e9, 900e9))
 def test_a_suggested_grid_covers_the_field_and_holds_the_data(field: float, frequency: float):
     vis = observe([], uv_track(SIX, n_times=3), frequency)
@@ -183,38 +152,20 @@ def test_a_suggested_grid_covers_the_field_and_holds_the_data(field: float, freq
     assert coords.npix % 2 == 0
     assert coords.npix * coords.cell_size >= field * (1 - 1e-6)
     assert coords.npix <= max(4, 1.3 * field / coords.cell_size + 4)
-    rest = coords.npix
-    for prime in (2, 3, 5):
-        while rest % prime == 0:
-            rest //= prime
-    assert rest == 1
     fringe = 1 / vis.lengths.max() / ARCSEC
     assert 3 <= fringe / coords.cell_size <= 3.31
 
 
-def test_nothing_to_image_is_refused():
+def test_nothing_to_image_and_impossible_numbers_are_refused():
     vis = real(n_times=1)
-    with pytest.raises(ValueError, match="flagged"):
-        check_image_grid(flag(vis, ~vis.flagged), GRID)
-    with pytest.raises(ValueError, match="baseline"):
-        suggest_grid(flag(vis, ~vis.flagged))
-    with pytest.raises(ValueError, match="baseline"):
-        suggest_grid(replace(vis, uu=0 * vis.uu, vv=0 * vis.vv))
-    for call in (lambda s: check_image_grid(s, GRID), suggest_grid):
+    calls = (lambda s: check_image_grid(s, GRID), suggest_grid)
+    for call, message in zip(calls, ("flagged", "baseline"), strict=True):
+        with pytest.raises(ValueError, match=message):
+            call(flag(vis, ~vis.flagged))
         with pytest.raises(ValueError, match="empty"):
             call(observe([], NOTHING))
-        with pytest.raises(ValueError, match="uu"):
-            call(replace(vis, uu=vis.uu * math.nan))
-        with pytest.raises(ValueError, match="903 visibilities"):
-            call(replace(vis, data=vis.data * math.nan))
-
-
-@pytest.mark.parametrize("wrong", [0.0, -1.0, math.nan, math.inf])
-def test_impossible_numbers_are_refused(wrong: float):
-    vis = real(n_times=2)
+    for options in ({"channel_width": 0.0}, {"integration": math.nan}):
+        with pytest.raises(ValueError, match=next(iter(options))):
+            check_image_grid(vis, GRID, **options)
     with pytest.raises(ValueError, match="field"):
-        suggest_grid(vis, wrong)
-    with pytest.raises(ValueError, match="channel_width"):
-        check_image_grid(vis, GRID, channel_width=wrong)
-    with pytest.raises(ValueError, match="integration"):
-        check_image_grid(vis, GRID, integration=wrong)
+        suggest_grid(vis, 0.0)

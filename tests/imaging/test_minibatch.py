@@ -76,18 +76,6 @@ def test_gains_have_gradients_and_enter_as_factors(seen, sky):
     assert phases.grad.sum().item() == pytest.approx((moved[0] - moved[1]) / 2 / eps, rel=1e-5)
 
 
-def test_weights_and_baselines_of_a_step_replace_those_at_first(seen, sky):
-    u, v, data, weight = seen
-    batches = MiniBatches(*seen, CELL, size=NVIS, seed=1)
-    at = np.arange(NVIS)
-    got = batches.chi_squared(sky, at, u=0.9 * u, v=0.9 * v, weight=2 * weight)
-    right = ExactLikelihood(0.9 * u, 0.9 * v, data, 2 * weight, CELL, NPIX, dtype=torch.float64)(sky)
-    assert got.item() == pytest.approx(right.item(), rel=1e-10)
-    noise = torch.tensor(1.0, dtype=torch.float64, requires_grad=True)
-    batches.chi_squared(sky, at, weight=noise.expand(NVIS) * torch.from_numpy(weight)).backward()
-    assert noise.grad.item() == pytest.approx(batches.chi_squared(sky, at).item(), rel=1e-10)
-
-
 def test_what_was_flagged_stays_flagged(seen, sky):
     batches = MiniBatches(*seen, CELL, size=NVIS, seed=1)
     assert batches.chi_squared(sky, np.array([4]), weight=torch.ones(1)).item() == 0
@@ -102,23 +90,7 @@ def test_channels_with_their_own_baselines_and_float32(seen, sky):
     torch.testing.assert_close(got, right, rtol=1e-4, atol=0)
 
 
-def test_a_map_of_a_file_is_read_and_stays_as_it_is(seen, sky, tmp_path):
-    maps = []
-    for number, part in enumerate(seen):
-        np.save(tmp_path / f"{number}.npy", part)
-        maps.append(np.load(tmp_path / f"{number}.npy", mmap_mode="r"))
-    one, other = (MiniBatches(*parts, CELL, size=9, seed=3) for parts in (seen, maps))
-    for at, same in zip(one, other, strict=True):
-        assert one.chi_squared(sky, at).item() == other.chi_squared(sky, same).item()
-
-
 @pytest.mark.parametrize("size", [0, -1, 42])
 def test_sizes_that_make_no_batch_are_refused(seen, size):
     with pytest.raises(ValueError, match=rf"1 to 41.* {size}"):
         MiniBatches(*seen, CELL, size=size, seed=1)
-
-
-def test_a_factor_of_all_visibilities_is_not_taken_for_a_batch(seen, sky):
-    batches = MiniBatches(*seen, CELL, size=5, seed=1)
-    with pytest.raises(ValueError, match=r"factor .*\(41,\).*\(5,\)"):
-        batches.chi_squared(sky, np.arange(5), factor=torch.ones(NVIS))

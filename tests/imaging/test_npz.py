@@ -109,39 +109,19 @@ def put(key: str, value: complex, channel: int = 1) -> dict[str, Any]:
     return {key: changed}
 
 
-def pairs(share: float) -> dict[str, Any]:
-    """Some of the visibilities again, conjugated, at (-u, -v), and none of them at its old place."""
-    plain = arrays(1, 5000)
-    n = int(share * 5000)
-    more = {"uu": -plain["uu"][:, :n], "vv": -plain["vv"][:, :n], "data": plain["data"][:, :n].conj()}
-    more["weight"] = plain["weight"][:, :n]
-    order = np.random.default_rng(5).permutation(5000 + n)
-    return {key: np.concatenate([plain[key], more[key]], axis=1)[:, order] for key in plain}
-
-
+TWICE = {key: np.hstack([part, (-part if key in ("uu", "vv") else part.conj())]) for key, part in arrays().items()}
 BROKEN: list[tuple[dict[str, Any], str]] = [
     ({"uu": None, "data": None}, "uu, data_re, data_im"),
-    ({"data": None, "data_re": np.ones((2, 9))}, "data_im"),
     ({"data": arrays()["data"].real}, "data .*float64"),
-    ({"uu": arrays()["uu"].astype(str)}, "uu .*<U"),
     ({"uu": arrays()["uu"][:, :-1]}, r"uu \(2, 8\)"),
-    ({"weight": arrays()["weight"][:1]}, r"weight \(1, 9\)"),
-    ({"flag": np.zeros(8, bool)}, r"flag \(8,\)"),
-    ({key: value[None] for key, value in arrays().items()}, r"\(nchan, nvis\)"),
     ({key: value[:, :0] for key, value in arrays().items()}, r"\(2, 0\)"),
-    (put("uu", np.nan), "uu"),
     (put("vv", -np.inf), "vv"),
     (put("data", 1j * np.inf), "1 visibilities"),
-    (put("weight", np.nan), "weight"),
     (put("weight", -2), "weight"),
     (put("weight", 0), "1 weights are 0"),
-    (put("weight", 0) | {"flag": np.zeros((2, 9), bool)}, "1 weights are 0"),
     ({"flag": np.ones((2, 9), bool), "weight": np.zeros((2, 9))}, "flagged"),
-    ({"frequencies": [1.0]}, "frequencies"),
     ({"frequencies": [1.0, -1.0]}, "frequencies"),
-    (pairs(1.0), "Hermitian .*100%"),
-    (pairs(0.3), r"Hermitian .*\d\d%"),
-    (pairs(0.02), r"Hermitian .* \d%"),
+    (TWICE, "Hermitian"),
 ]
 
 
@@ -153,32 +133,16 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path, changed: dict[str, Any], 
     assert str(caught.value).startswith(str(path))
 
 
-def test_two_visibilities_at_mirrored_places_are_no_pair_if_they_differ(tmp_path):
-    mirrored = pairs(1.0)
-    mirrored["data"] = mirrored["data"] + np.random.default_rng(0).normal(size=mirrored["data"].shape)
-    assert read_npz(saved(tmp_path / "a.npz", mirrored)).data.shape == (1, 10000)
-
-
 def test_what_is_no_whole_npz_file_is_refused(tmp_path):
     path = saved(tmp_path / "a.npz")
     content = path.read_bytes()
-
-    def refused():
+    with zipfile.ZipFile(tmp_path / "no arrays", "w") as archive:
+        for name in ("uu.npy", "vv.npy", "weight.npy", "data.npy"):
+            archive.writestr(name, b"no array")
+    for broken in (b"", b"<html>404</html>", content[:-30], (tmp_path / "no arrays").read_bytes()):
+        path.write_bytes(broken)
         with pytest.raises(ValueError, match=r"a\.npz"):
             read_npz(path)
-
-    for broken in (b"", b"<html>404</html>", content[:-30], content[: len(content) // 2]):
-        path.write_bytes(broken)
-        refused()
-    for members in (["notes.txt"], ["uu.npy", "vv.npy", "weight.npy", "data.npy"]):
-        with zipfile.ZipFile(path, "w") as archive:
-            for name in members:
-                archive.writestr(name, b"no array")
-        refused()
-    saved(path, {"uu": np.array([[None] * 9] * 2)})
-    refused()
-    with pytest.raises(FileNotFoundError):
-        read_npz(tmp_path / "absent.npz")
 
 
 # -- The script for CASA --------------------------------------------------------------------------------------
@@ -213,13 +177,13 @@ def casatools(columns: dict[str, np.ndarray], codes: list[int], frequency: np.nd
             return list(self.content)
 
         def iscelldefined(self, column: str, _: int) -> bool:
-            return self.content[column] is not None
+            return column in self.content
 
         def query(self, conditions: str) -> Table:
             chosen = np.all([eval(part, {}, self.content) for part in conditions.split("&&")], axis=0)
             rows = Table()
             Table.left_open += 1
-            rows.content = {k: column if column is None else column[..., chosen] for k, column in self.content.items()}
+            rows.content = {name: column[..., chosen] for name, column in self.content.items()}
             return rows
 
     module = types.ModuleType("casatools")
@@ -265,6 +229,8 @@ def test_what_casa_exports_has_the_source_where_it_is(export: Callable[..., Visi
     assert vis.frequency == pytest.approx(frequency)
     assert (vis.weight == 4).all()
     assert export(columns, frequency, column="CORRECTED_DATA").data == pytest.approx(2 * vis.data)
+    columns["WEIGHT_SPECTRUM"] = np.arange(1.0, 4)[None, :, None] * np.ones((4, 3, 40))
+    assert export(columns, frequency).weight[:, 0].tolist() == [2, 4, 6]
 
 
 def test_casas_flags_are_of_each_hand(export: Callable[..., Visibilities]):
@@ -282,11 +248,3 @@ def test_casas_flags_are_of_each_hand(export: Callable[..., Visibilities]):
     assert ratio[0, at[2]] == pytest.approx(4)  # XY does not matter
     assert vis.weight[:, at].T.tolist() == [[4, 3, 4], [4, 4, 1], [4, 4, 4], [0, 4, 4], [0, 0, 0]]
     assert (vis.flagged == (vis.weight == 0)).all()
-
-
-def test_casas_weights_may_be_of_each_channel(export: Callable[..., Visibilities]):
-    columns, frequency = measurement_set()
-    columns["WEIGHT_SPECTRUM"] = None  # type: ignore[assignment]
-    assert (export(columns, frequency).weight == 4).all()
-    columns["WEIGHT_SPECTRUM"] = np.arange(1.0, 4)[None, :, None] * np.ones((4, 3, 40))
-    assert export(columns, frequency).weight[:, 0].tolist() == [2, 4, 6]

@@ -10,7 +10,6 @@ from firstlight.imaging import losses
 from firstlight.imaging.coordinates import GridCoords, packed_to_sky, sky_to_packed
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.images import HannConvCube
 from firstlight.imaging.precomposed import GriddedNet
 from firstlight.imaging.skies import Ring, sky_image
 
@@ -44,14 +43,6 @@ def test_they_are_those_of_the_sky():
     assert abs(expected - np.stack([ring.visibilities(-U, V) for ring in RINGS])).max() > 0.1  # mirrored, it shows
 
 
-def test_each_channel_may_have_baselines_of_its_own():
-    net = model_of(*RINGS)
-    net()
-    u, v = np.stack([U, -V]), np.stack([V, U])
-    expected = np.stack([ring.visibilities(a, b) for ring, a, b in zip(RINGS, u, v, strict=True)]) * hann(u, v)
-    np.testing.assert_allclose(net.predict_loose_visibilities(u, v).detach().numpy(), expected, atol=1e-7)
-
-
 def test_at_the_cells_they_are_those_of_the_grid_in_packed_order():
     net = GriddedNet(COORDS, base_cube=torch.from_numpy(RNG.normal(size=(1, 64, 64))))
     packed = net()
@@ -70,31 +61,6 @@ def test_what_a_model_shows_moves_with_it():
     assert set(net.state_dict()) == {"bcube.image"}
     net.to("meta")  # a device that every machine has
     assert {part.device.type for part in (net.icube.sky_cube, net.icube.flux, net.fcube.vis)} == {"meta"}
-
-
-def test_gradients_reach_the_parameters():
-    start = torch.from_numpy(RNG.normal(size=(1, 8, 8)))
-    net = GriddedNet(GridCoords(0.05, 8), base_cube=start)
-
-    def score(base_cube):
-        torch.func.functional_call(net, {"bcube.base_cube": base_cube}, ())
-        loose = net.predict_loose_visibilities(U[:5], V[:5])
-        return (loose * (1 + 0.5j) * torch.arange(5)).real.square().sum()
-
-    assert torch.autograd.gradcheck(score, (start.requires_grad_(),))
-
-
-def test_without_an_image_there_is_nothing_to_predict():
-    with pytest.raises(RuntimeError, match="image"):
-        GriddedNet(COORDS).predict_loose_visibilities(U, V)
-
-
-def test_the_smoothing_in_the_closed_form_is_the_one_of_the_model():
-    pixel = torch.zeros(1, 64, 64, dtype=torch.float64)
-    pixel[0, 0, 0] = 1
-    u, v = (x.ravel() for x in COORDS.packed_uv())
-    seen = torch.fft.fftn(HannConvCube()(pixel)[0]).real.reshape(-1)
-    np.testing.assert_allclose(seen.numpy(), hann(u, v), atol=1e-12)
 
 
 def three_channels():

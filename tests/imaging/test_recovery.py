@@ -10,7 +10,6 @@ from torch.nn.functional import softplus
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.fitting import fit
-from firstlight.imaging.gridding import DataAverager
 from firstlight.imaging.losses import TV_image
 from firstlight.imaging.observe import observe, uv_track, with_noise
 from firstlight.imaging.precomposed import GriddedNet
@@ -71,13 +70,3 @@ def test_float32_arrives_where_float64_does():
         ends[dtype] = double(image).item() / 2 / observation.data.size + LAMBDA * ALL / SOME * TV_image(image).item()
         assert found.terms["loss"] == pytest.approx(ends[dtype], rel=1e-6)
     assert ends[torch.float32] == pytest.approx(ends[torch.float64], rel=1e-3)
-
-
-def test_averages_in_cells_do_not_with_the_same_prior():
-    observation = seen(5e-3)
-    averager = DataAverager(
-        COORDS, observation.uu, observation.vv, observation.weight, observation.data.real, observation.data.imag
-    )
-    cells = averager.to_pytorch_dataset(check_visibility_scatter=False)  # that they scatter is what is shown
-    balanced = LAMBDA * ALL / SOME * observation.data.size / len(cells.index)
-    assert nrmse(recovered(cells, "gridded", balanced, max_iter=150)) > 0.14

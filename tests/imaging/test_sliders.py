@@ -7,10 +7,9 @@ import json
 import re
 
 import numpy as np
-import pytest
 from matplotlib.image import imread
 
-from firstlight.imaging.sliders import Cost, Level, Sliders, duration, picture
+from firstlight.imaging.sliders import Cost, Level, Sliders, picture
 
 COSTS = {
     "NUFFT <i>": Cost({10_000: 2e-3, 999_600: 0.0972}, 1e-3, 1e-7),
@@ -52,28 +51,9 @@ def test_it_is_whole_without_a_script_which_gets_the_same_numbers():
     assert "signal" not in Sliders(COSTS, [], "here")._repr_html_().replace('"signals"', "").replace("signals", "")
 
 
-def test_marks_beyond_the_picture_stay_at_its_edge_and_are_told():
-    inside, outside = (Sliders(COSTS, [level(off=off)], "here")._repr_html_() for off in (0.001, -5.0))
-    assert "belong farther out" in outside
-    assert "belong farther out" not in inside
-    heights = [float(y) for y in re.findall(r'<circle cx="[\d.]+" cy="(-?[\d.]+)"', outside.split("fl-level")[1])]
-    assert heights == [158.0] * 5
-
-
 def test_pictures_have_south_below_and_shades_beyond_the_ends_are_cut():
     ramp = np.array([[-1.0, 0.0], [1.0, 3.0]]).repeat(16, 0).repeat(16, 1)
     kind, data = re.search('src="([^"]*)"', picture("", (ramp, "gray", "")))[1].split(",")
     assert kind == "data:image/webp;base64"
     shades = imread(io.BytesIO(base64.b64decode(data)), format="webp")[..., 0]
     np.testing.assert_allclose(shades[[8, 8, 24, 24], [8, 24, 8, 24]], [255, 255, 0, 0], atol=12)
-
-
-@pytest.mark.parametrize(("seconds", "said"), [(0.99951, "1 s"), (0.9994, "999 ms"), (600, "600 s"), (1e-5, "0.01 ms")])
-def test_times_are_short(seconds, said):
-    assert duration(seconds) == said
-
-
-@pytest.mark.parametrize("costs", [{}, dict.fromkeys("abcd", COSTS["exact"])])
-def test_too_many_ways_are_refused(costs):
-    with pytest.raises(ValueError, match="1 to 3"):
-        Sliders(costs, [], "here")

@@ -151,16 +151,6 @@ def test_regularizers_may_be_missing(names):
     assert_agree(objective(losses=losses), objective(losses=losses), 1e-12)
 
 
-def test_a_strength_of_zero_is_nothing():
-    losses = {name: (0.0, function) for name, (_, function) in LOSSES.items()}
-    assert_agree(objective(losses=losses), objective(losses=losses), 1e-12)
-    with_none = objective(losses={})
-    with_none.step = Step(with_none)
-    of = objective(losses=losses)
-    of.step = Step(of)
-    assert torch.equal(differentiated(of)[1], differentiated(with_none)[1])
-
-
 @pytest.mark.parametrize("kind", ["gridded", "exact"])
 def test_separate_fits_have_losses_and_strengths_of_their_own(kind):
     losses = {"tv": ([1e-3, 0, 1e-2], TV_image), "sparsity": (1e-3, sparsity)}

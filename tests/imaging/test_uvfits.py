@@ -5,7 +5,6 @@ import math
 import os
 import subprocess
 import sys
-import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -204,24 +203,17 @@ TWO = {"SOURCE": [1, 2, 1]}
     ("cube", "how", "message"),
     [
         (GOOD, {"uv": (None, 1e-6)}, "UU"),
-        (GOOD, {"pairs": None}, "ANTENNA1"),
-        (GOOD, {"parameters": {"DATE": None}}, "DATE"),
         (GOOD, {"uv": ([np.nan, 0, 0], 1e-6)}, "UU .* 1 rows"),
         (GOOD, {"uv": (1e5, 0)}, "light-seconds"),
         (GOOD, {"axes": "STOKES COMPLEX"}, "FREQ"),
         (GOOD[..., :2], {}, "2 .*3"),
         (GOOD, {"stokes": (XY, -1)}, "XY, YX"),
-        (GOOD * np.nan, {}, "6 visibilities"),
         (GOOD * [1, np.nan, 1], {}, "flagged"),
-        (GOOD * [1, 1, 0], {}, "flagged"),
         (GOOD * [1, 1, -1], {}, "flagged"),
         (GOOD[:0], {}, "no rows"),
         (GOOD, {"pairs": 257}, "autocorrelations"),
-        (GOOD, {"pairs": 3}, "antennas"),
         (GOOD, {"parameters": TWO}, "2 sources"),
-        (GOOD, {"parameters": {"FREQSEL": [1, 2, 1]}}, "2 frequency set-ups"),
         (cube_of((1, 1), windows=2), {}, "AIPS FQ"),
-        (cube_of((1, 1), windows=2), {"tables": (frequencies([0], [1], [1]),)}, "1 spectral windows.* 2"),
     ],
 )
 def test_a_file_that_cannot_be_used_says_why(tmp_path, cube: np.ndarray, how: Any, message: str):
@@ -230,42 +222,19 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path, cube: np.ndarray, how: An
         read_uvfits(path)
 
 
-def test_what_is_no_uvfits_file_is_refused(tmp_path):
-    path = tmp_path / "a"
-    for content in (b"", b"\x1f\x8b\x08gzipped", b"PK\x03\x04 an npz"):
-        path.write_bytes(content)
-        with pytest.raises(ValueError, match="FITS"):
-            read_uvfits(path)
-    fits.PrimaryHDU(np.zeros((4, 4))).writeto(path, overwrite=True)
-    with pytest.raises(ValueError, match="without random groups"):
-        read_uvfits(path)
-    with pytest.raises(FileNotFoundError):
-        read_uvfits(tmp_path / "absent")
-
-
-@pytest.mark.parametrize("lost", [1, 100, 10_000])
-def test_a_truncated_file_is_refused(tmp_path, lost):
-    path = handmade(tmp_path / "a", cube_of((1, 1), (1, 1), rows=300, n=8))
+def test_what_is_no_uvfits_file_or_not_all_of_one_is_refused(tmp_path):
+    path = handmade(tmp_path / "a", GOOD)
     content = path.read_bytes()
     with fits.open(path) as hdus:
         start = hdus[0].fileinfo()["datLoc"]
-    path.write_bytes(content[: start + 300 * 4 * (4 + 8 * 6) - lost])
-    with pytest.raises(ValueError, match=f"{lost} bytes"):
-        read_uvfits(path)
-    path.write_bytes(content[: start // 2])
-    with pytest.raises((ValueError, OSError)):
-        read_uvfits(path)
-
-
-def test_reading_takes_little_more_memory_than_what_is_read(tmp_path):
-    path = handmade(tmp_path / "a", cube_of((1, 1), (1, 1), rows=8_000, n=64))
-    tracemalloc.start()
-    vis = read_uvfits(path)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    held = sum(getattr(vis, name).nbytes for name in ("uu", "vv", "data", "weight"))
-    assert held == 8_000 * 64 * 40
-    assert peak < 4 * held
+    end = start + 3 * 4 * (4 + 6)
+    broken = {"not a FITS": b"\x1f\x8b\x08gzipped", "1 bytes": content[: end - 1], "100 bytes": content[: end - 100]}
+    fits.PrimaryHDU(np.zeros((4, 4))).writeto(tmp_path / "image")
+    broken["without random groups"] = (tmp_path / "image").read_bytes()
+    for message, content in broken.items():
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=message):
+            read_uvfits(path)
 
 
 @pytest.mark.slow

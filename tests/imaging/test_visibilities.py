@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.observe import channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import Point, protoplanetary_disk
 from firstlight.imaging.visibilities import (
     CUBES,
     OF_ROWS,
     block,
+    check_usable,
     flag,
     join_executions,
     join_windows,
@@ -28,13 +28,6 @@ POINT = [Point(1.0, east=0.3)]
 
 def few(sky=POINT, n_times=8, frequency=230e9):
     return observe(sky, uv_track(SIX, n_times=n_times), frequency)
-
-
-def test_a_wrong_shape_is_named():
-    with pytest.raises(ValueError, match=r"weight .*\(3,\).*\(1, 120\)"):
-        replace(few(), weight=np.ones(3))
-    with pytest.raises(ValueError, match=r"antennas .*\(120,\)"):
-        replace(few(), antennas=np.zeros(120, int))
 
 
 def test_a_flagged_antenna_has_no_weight_and_its_data_stay():
@@ -73,19 +66,6 @@ def test_baselines_of_a_range_ends_included_and_all_that_belongs_to_them():
     assert all((getattr(kept, name) == getattr(vis, name)[keep]).all() for name in OF_ROWS)
 
 
-def test_a_range_holds_in_every_channel_and_then_the_grid_does():
-    vis = few(frequency=[100e9, 345e9])
-    coords = GridCoords(cell_size=0.25, npix=64)
-    with pytest.raises(ValueError, match="hold only"):
-        coords.check_data_fit(vis.uu, vis.vv)
-    kept = select_baselines(vis, longest=coords.uv_limit)
-    coords.check_data_fit(kept.uu, kept.vv)
-    assert 0 < len(kept.time) < len(vis.time)
-    for wrong in ({"longest": math.nan}, {"shortest": 2e5, "longest": 1e5}, {"shortest": 1e9}):
-        with pytest.raises(ValueError, match="shortest"):
-            select_baselines(vis, **wrong)
-
-
 def test_two_windows_beside_each_other():
     low = with_noise(few(frequency=channels(220e9, 1e6, 3)), 0.03, seed=0)
     high = with_noise(few(frequency=channels(240e9, 31e6, 2)), 0.005, seed=1)
@@ -98,12 +78,6 @@ def test_two_windows_beside_each_other():
     assert join_windows([vis, high]).window.tolist() == [0, 0, 0, 1, 1, 2, 2]
 
 
-def test_executions_are_counted_on():
-    one, two = few(n_times=1), join_executions([few(n_times=2), few(n_times=1)])
-    expected = np.repeat([0, 1, 2, 3, 4], [30, 15, 15, 30, 15])
-    assert join_executions([two, one, two]).execution.tolist() == expected.tolist()
-
-
 def test_joining_what_does_not_fit_is_refused():
     with pytest.raises(ValueError, match=r"0 and 1 .*frequency"):
         join_executions([few(), few(frequency=231e9)])
@@ -111,3 +85,11 @@ def test_joining_what_does_not_fit_is_refused():
         join_windows([few(), few(), replace(few(), time=few().time + 1)])
     with pytest.raises(ValueError, match="nothing to join"):
         join_windows([])
+
+
+@pytest.mark.parametrize(("name", "bad"), [("data", math.nan), ("weight", -1), ("weight", math.nan), ("uu", math.inf)])
+def test_what_is_of_no_use_is_named(name, bad):
+    values = getattr(few(), name).copy()
+    values[0, 3] = bad
+    with pytest.raises(ValueError, match="1 visibilities" if name == "data" else name):
+        check_usable(replace(few(), **{name: values}))

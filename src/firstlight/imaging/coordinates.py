@@ -168,26 +168,25 @@ class GridCoords:
         ...
         ValueError: the longest baseline is 1500 wavelengths, 0.044 % of ... If u and v are in kilo-lambda...
         """
-        u, v = np.asarray(uu, dtype=float), np.asarray(vv, dtype=float)
+        u, v = np.asarray(uu), np.asarray(vv)  # as they are: maps of files may be large
         if not u.size or not v.size:
             raise ValueError("there are no visibilities: uu and vv are empty")
         extremes = np.abs([u.min(), u.max(), v.min(), v.max()])
         if not np.isfinite(extremes).all():
             raise ValueError("uu and vv must be finite numbers of wavelengths; some are NaN or infinite")
         farthest = float(extremes.max())
-        fitting = rounded_down(self.cell_size * self.uv_limit / farthest) if farthest else math.inf
         if farthest > self.uv_limit:
+            fitting = rounded_down(self.cell_size * self.uv_limit / farthest)
             raise ValueError(
                 f"u or v reaches {farthest:.4g} wavelengths, but cells of {self.cell_size:g} arcsec hold only "
                 f"{self.uv_limit:.4g}. Take a cell_size of {fitting:g} arcsec or less."
             )
         longest = float(np.hypot(u, v).max()) if farthest < SMALLEST_PART * self.uv_limit else farthest
         if longest < SMALLEST_PART * self.uv_limit:
-            remedy = f" If they are in wavelengths, take a cell_size near {fitting:g} arcsec."
             raise ValueError(
                 f"the longest baseline is {longest:.4g} wavelengths, {100 * longest / self.uv_limit:.2g} % of the "
                 f"{self.uv_limit:.4g} that cells of {self.cell_size:g} arcsec can hold. If u and v are in "
-                f"kilo-lambda, multiply them by 1000.{remedy if math.isfinite(fitting) else ''}"
+                "kilo-lambda, multiply them by 1000; if in wavelengths, take larger cells."
             )
 
     def __eq__(self, other: object) -> bool:
@@ -279,8 +278,6 @@ def packed_to_sky(cube: Cube) -> Cube:
 
 def rounded_down(value: float) -> float:
     """Return two digits, and less than the value, if by a rounding error only."""
-    if math.isinf(value):  # one over a baseline that is next to nothing
-        return value
     value *= 1 - 1e-9
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
     return float(f"{math.floor(value / step) * step:.6g}")

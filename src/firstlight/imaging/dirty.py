@@ -70,7 +70,7 @@ class DirtyImager:
         re, im, u, v, w = same_shape({name: np.asarray(values) for name, values in named.items()})
         self.nchan, self.nvis = re.shape
         self.uu, self.vv, self.weight, self.data_re, self.data_im = u, v, w, re, im
-        coords.check_data_fit(*self.outermost())
+        coords.check_data_fit(u, v)
         refuse_unusable(re, im, w)
         refuse_mirrored(u, v, re, im)
 
@@ -170,18 +170,6 @@ class DirtyImager:
         """Cut the visibilities in pieces; large images take larger ones, since each piece costs an FFT."""
         size = max(CHUNK, self.coords.npix**2 // 4)
         return (slice(start, start + size) for start in range(0, max(self.nvis, 1), size))
-
-    def outermost(self) -> tuple[list[float], list[float]]:
-        """Find the largest u, the largest v and the longest baseline of every piece, or what is NaN."""
-        us, vs = [], []
-        for channel in range(self.nchan):
-            for at in self.parts():
-                u, v, _ = self.read(channel, at)
-                if len(u):
-                    far = [int(np.argmax(size)) for size in (np.abs(u), np.abs(v), np.hypot(u, v))]
-                    us += u[far].tolist()
-                    vs += v[far].tolist()
-        return us, vs
 
 
 def folded_cells(coords: GridCoords, u: Array, v: Array) -> npt.NDArray[np.int64]:

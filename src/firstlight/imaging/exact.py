@@ -10,21 +10,36 @@ grid of twice the width gives both. Differences from I₀ are what makes float32
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from tqdm import tqdm
 
-from firstlight.imaging.measured import check_beam, check_measured
+from firstlight.imaging.measured import check_beam, check_measured, pieces, read_part
 from firstlight.imaging.needs import plan
-from firstlight.imaging.nufft import CHUNK, COMPLEX, Array, check_npix, exact_place, to_tensor
-from firstlight.imaging.padding import check_width, fast_width, spread
-from firstlight.imaging.passes import Passes
-from firstlight.imaging.streaming import chunks
+from firstlight.imaging.nufft import (
+    ACCURACY,
+    CHUNK,
+    COARSE,
+    COMPLEX,
+    Array,
+    at_once,
+    check_npix,
+    exact_place,
+    sky_of,
+    sums_of_cosines,
+    to_modes,
+    to_tensor,
+)
+from firstlight.imaging.padding import fast_width, spread, transfer
+from firstlight.imaging.streaming import bar, chunks, stream
+
+EXACT = ACCURACY[torch.float64]
 
 
-class ExactLikelihood(Passes, nn.Module):
+class ExactLikelihood(nn.Module):
     """The sum of ``w |D − V(I)|²`` over all visibilities, from their point-spread function.
 
     The visibilities stay where they are (numpy arrays, maps of files, tensors) and are read in chunks, only to build
@@ -54,8 +69,6 @@ class ExactLikelihood(Passes, nn.Module):
     memory
         Bytes that the set-up, and a fit of a `GriddedNet`, may use beside the visibilities. Chunks and channels at once
         become as small as that needs; `firstlight.imaging.plan` shows what it is used for.
-    width
-        The width of the padded grid: at least ``2 * npix - 1``; by default a width from there on that FFTs like.
     progress
         Whether to draw a bar on stderr for each pass over the visibilities; by default in a terminal, if it takes long.
 
@@ -92,7 +105,6 @@ class ExactLikelihood(Passes, nn.Module):
         chunk: int = CHUNK,
         channels_at_once: int | None = None,
         memory: float | None = None,
-        width: int | None = None,
         progress: bool | None = None,
     ) -> None:
         super().__init__()
@@ -102,9 +114,11 @@ class ExactLikelihood(Passes, nn.Module):
         nchan = len(self.data)
         if memory is not None:
             planned = plan(npix, nchan, self.nvis, device, dtype=dtype, shared=self.alike, memory=memory, chunk=chunk)
-            self.chunk, channels_at_once = planned.enough(), channels_at_once or planned.channels_at_once
+            if not planned.fits:
+                raise ValueError(f"memory is {memory:.4g} bytes, which is too little. {planned.advice}")
+            self.chunk, channels_at_once = planned.chunk, channels_at_once or planned.channels_at_once
         self.channels_at_once = channels_at_once or nchan
-        self.width = fast_width(2 * npix - 1) if width is None else check_width(width, npix)
+        self.width = fast_width(2 * npix - 1)  # of the padded grid, on which nothing wraps around
         self.exact_beam = None if beam is None else check_beam(to_tensor(beam, torch.float64), nchan, npix)
         self.register_buffer("reference", torch.zeros(nchan, npix, npix, dtype=dtype, device=device))
         self.register_load_state_dict_post_hook(centre_on_loaded)  # type: ignore[no-untyped-call]
@@ -127,9 +141,10 @@ class ExactLikelihood(Passes, nn.Module):
 
     def convolve(self, image: Tensor) -> Tensor:
         """Apply T to an image as seen through the beam; it may be padded, as what comes out is."""
-        at_once = list(chunks(len(image), self.channels_at_once))
-        kernels = (self.kernel[at] if len(self.kernel) > 1 else self.kernel for at in at_once)
-        parts = [spread(image[at], kernel) for at, kernel in zip(at_once, kernels, strict=True)]
+        parts = [
+            spread(image[at], self.kernel[at] if len(self.kernel) > 1 else self.kernel)
+            for at in chunks(len(image), self.channels_at_once)
+        ]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     @torch.no_grad()
@@ -152,37 +167,22 @@ class ExactLikelihood(Passes, nn.Module):
         curved, sloped = dot(delta, self.respond(delta)), 2 * dot(delta, self.dirty)
         return bool((torch.maximum(curved, sloped.abs()) > self.c0 + curved - sloped).any())
 
-    def replace(
-        self,
-        *,
-        u: Array | None = None,
-        v: Array | None = None,
-        data: Array | None = None,
-        weight: Array | None = None,
-        factor: Array | None = None,
-    ) -> None:
-        """Take other visibilities in place of some or all, of as many channels, about the same reference.
+    def replace(self, data: Array) -> None:
+        """Take other data, of the same baselines and weights, about the same reference; the kernel stays bit for bit.
 
-        The kernel stays, bit for bit, for new data, and for new factors that turn phases only; else it is made anew.
+        So a phase that the data should not have can be taken out of them at any time.
 
         Examples
         --------
         >>> import numpy as np
         >>> u, v, weight = np.array([0.0, 3e5]), np.array([0.0, 1e5]), np.ones(2)
         >>> likelihood = ExactLikelihood(u, v, np.array([1.0, 0.5j]), weight, cell_size=0.1, npix=8)
-        >>> likelihood.replace(data=np.array([1.0, 0.5]), factor=np.array([1, -1j]))
+        >>> likelihood.replace(np.array([1.0, 1.0]))
         >>> likelihood(torch.zeros(1, 8, 8)).item()
-        1.25
+        2.0
         """
-        given = {"u": u, "v": v, "data": data, "weight": weight, "factor": factor}
-        merged = {name: getattr(self, name) if new is None else new for name, new in given.items()}
-        taken = check_measured(**merged, chunk=self.chunk, nchan=len(self.data))
-        kept = u is None and v is None and weight is None and self.same_kernel(factor)
-        self.u, self.v, self.data, self.weight, self.factor = taken
-        if kept:
-            self.recentre(self.reference)
-        else:
-            self.rebuild()
+        self.data = check_measured(self.u, self.v, data, self.weight, self.factor, self.chunk, len(self.data))[2]
+        self.recentre(self.reference)
 
     def rebuild(self) -> None:
         """Make kernel, residuals and the beam's working copy for the type and the place of the reference."""
@@ -210,6 +210,117 @@ class ExactLikelihood(Passes, nn.Module):
         if self.reference.dtype != before:
             self.rebuild()
         return self
+
+    # Below: passes over the visibilities, in float64, a chunk of a channel at a time. Nothing is kept of what is read.
+
+    def transfers(self) -> Tensor:
+        """Make the kernels, one after another; channels that share baselines, weights and factors share one."""
+        nchan = 1 if self.alike else len(self.data)
+        kernels = self.reference.new_empty(nchan, self.width // 2 + 1, self.width)
+        with bar("point-spread function", nchan * self.nvis, self.progress) as progress:
+            for channel in range(nchan):
+                kernels[channel] = transfer(self.point_spread(channel, progress), self.width)[0]
+        return kernels
+
+    def point_spread(self, channel: int, progress: tqdm[None]) -> Tensor:
+        """Sum w|g|² cos 2π(uΔl + vΔm) cell⁴ for all distances of two pixels, −npix to npix − 1 along each axis."""
+        total = torch.zeros(1, 2 * self.npix, 2 * self.npix, dtype=torch.float64)
+        eps = COARSE if self.reference.dtype == torch.float32 else EXACT  # accuracy lives in the residuals
+
+        def add(at: slice) -> None:
+            u, v = (row(part, channel, at) for part in (self.u, self.v))
+            total.add_(sums_of_cosines(self.power(channel, at), u, v, self.cell_size, 2 * self.npix, eps).cpu())
+
+        self.chunk = stream(self.nvis, self.chunk, add, progress.update)
+        return total.mul_(self.cell_size**4)
+
+    def sums_about(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """Sum Σ w|r|² for each channel, and R = AᵀWr for each pixel."""
+        place = exact_place(image.device)
+        c0 = torch.zeros(len(image), dtype=torch.float64, device=place)
+        dirty = torch.zeros(image.shape, dtype=torch.float64, device=place)
+        with bar("residuals", len(image) * self.nvis, self.progress) as progress:
+            for channel in range(len(image)):
+                self.add_residuals(image, c0, dirty, channel, progress)
+        return c0, dirty
+
+    def add_residuals(self, image: Tensor, c0: Tensor, dirty: Tensor, channel: int, progress: tqdm[None]) -> None:
+        """Do what `sums_about` says for a channel."""
+        rows = slice(channel, channel + 1)
+        sky = self.seen_exactly(image[rows], rows)
+
+        def add(at: slice) -> None:
+            u, v, weight, residual, factor = self.compare(sky, at, rows)
+            squares = (weight * residual.abs().square_()).sum(-1)
+            residual *= weight if factor is None else weight * factor.conj()
+            dirty[rows] += sky_of(at_once(residual, u, v, self.cell_size, self.npix, EXACT), self.cell_size)
+            c0[rows] += squares
+
+        self.chunk = stream(self.nvis, self.chunk, add, progress.update)
+        dirty[rows] = self.seen_exactly(dirty[rows], rows)
+
+    @torch.no_grad()
+    def residuals(self, image: Tensor | None = None) -> Tensor:
+        """Give D − V of an image, by default of the reference, for every visibility, in complex128."""
+        image = self.reference if image is None else image
+        found = torch.empty(*self.data.shape, dtype=torch.complex128, device=exact_place(image.device))
+        with bar("residuals", found.numel(), self.progress) as progress:
+            for channel in range(len(image)):
+                rows = slice(channel, channel + 1)
+                sky = self.seen_exactly(image[rows], rows)
+
+                def put(at: slice, rows: slice = rows, sky: Tensor = sky) -> None:
+                    found[rows, at] = self.compare(sky, at, rows)[3]
+
+                self.chunk = stream(self.nvis, self.chunk, put, progress.update)
+        return found
+
+    def compare(self, sky: Tensor, at: slice, rows: slice) -> tuple[Array, Array, Tensor, Tensor, Tensor | None]:
+        """Read a part of a channel, and take from its data what a sky as seen through the beam explains."""
+        u, v = (row(part, rows.start, at) for part in (self.u, self.v))
+        weight, residual, factor = self.read(at, rows)
+        if sky.any():
+            vis = at_once(to_modes(sky, self.cell_size), u, v, self.cell_size, None, EXACT)
+            residual -= vis if factor is None else vis * factor
+        return u, v, weight, residual, factor
+
+    def seen_exactly(self, sky: Tensor, rows: slice) -> Tensor:
+        """Multiply some channels by the beam in float64, where there is float64."""
+        sky = to_tensor(sky, torch.float64)
+        if self.exact_beam is None:
+            return sky
+        beam = self.exact_beam if self.exact_beam.ndim == 2 or len(self.exact_beam) == 1 else self.exact_beam[rows]
+        return sky * beam.to(sky.device)
+
+    def power(self, channel: int, at: slice) -> Tensor:
+        """Read w|g|²; what has no weight is 0, whatever its factor."""
+        weight = to_tensor(row(self.weight, channel, at), torch.float64).to(exact_place(self.reference.device))
+        if self.factor is None:
+            return weight
+        factor = to_tensor(row(self.factor, channel, at), torch.complex128).to(weight.device)
+        return torch.where(weight == 0, 0, weight * factor.abs() ** 2)
+
+    def read(self, at: slice, rows: slice = slice(None)) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Read weights, data and factors of a part; what has no weight is 0, whatever it was."""
+        place = exact_place(self.reference.device)
+        weight = self.weight if self.weight.ndim == 1 else self.weight[rows]
+        factor = self.factor if self.factor is None or self.factor.ndim == 1 else self.factor[rows]
+        weight, data, factor = read_part(weight, self.data[rows], factor, at)
+        return weight.to(place), data.to(place), None if factor is None else factor.to(place)
+
+    def parts(self) -> Iterator[slice]:
+        """Cut the visibilities of all channels together into chunks."""
+        return pieces(self.nvis, len(self.data), self.chunk)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all channels share baselines, weights and factors."""
+        return all(part is None or part.ndim == 1 for part in (self.u, self.weight, self.factor))
+
+    @property
+    def nvis(self) -> int:
+        """The number of visibilities of a channel."""
+        return int(self.data.shape[-1])
 
 
 def centre_on_loaded(likelihood: ExactLikelihood, _incompatible_keys: object) -> None:
@@ -266,3 +377,9 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 def sum_type(device: torch.device) -> torch.dtype:
     """Choose what to sum in: float64 where the device has it."""
     return torch.float64 if exact_place(device) == device else torch.float32
+
+
+def row(values: Array | None, channel: int, at: slice) -> Array:
+    """Take a part of what a channel has, alone or together with all others."""
+    assert values is not None
+    return values[at] if values.ndim == 1 else values[channel, at]

@@ -165,7 +165,7 @@ def check_unit(unit: str, beam: Beam | None) -> None:
     """Refuse a beam without its unit, and the unit without its beam."""
     if unit not in ("Jy/arcsec^2", "Jy/pixel", "Jy/beam"):
         raise ValueError(f"unit must be Jy/arcsec^2, Jy/pixel or Jy/beam; got {unit!r}")
-    if unit == "Jy/beam" and beam is None:
-        raise ValueError("Jy/beam means nothing without the beam: pass beam=fit_beam(...) of the dirty beam")
-    if unit != "Jy/beam" and beam is not None:
-        raise ValueError(f"an image in {unit} has no beam: pass none, or unit='Jy/beam' if it is in that")
+    if (unit == "Jy/beam") != (beam is not None):
+        raise ValueError(
+            f"Jy/beam, and no other unit, needs the beam=fit_beam(...) of the dirty beam; got {unit}, {beam}"
+        )

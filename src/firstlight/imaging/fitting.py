@@ -13,14 +13,14 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from firstlight.imaging.checkpoints import check_settings, load, save
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.objective import Data, Losses, Model, Objective, Real, finite, not_finite
+from firstlight.imaging.objective import Data, Losses, Objective, Real, finite, not_finite
 from firstlight.imaging.optimizers import LBFGS, Adam, check_request
 from firstlight.imaging.precomposed import GriddedNet
 from firstlight.imaging.step import Step, written_down
@@ -78,7 +78,7 @@ class Fit:
 
 
 def fit(
-    model: Model,
+    model: nn.Module,
     data: Data,
     *,
     losses: Losses | None = None,
@@ -102,7 +102,8 @@ def fit(
     Parameters
     ----------
     model
-        Such as a `GriddedNet`: anything whose call gives packed visibilities and leaves an image in ``icube``.
+        Such as a `GriddedNet`: a module whose call gives packed visibilities and leaves an image in its ``icube``, an
+        `ImageCube` or like one.
     data
         Averages in cells, or an exact likelihood.
     losses

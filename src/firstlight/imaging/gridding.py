@@ -159,8 +159,8 @@ def refuse_mirrored(u: Array, v: Array, re: Array, im: Array, samples: int = 5) 
 
     if len(samples_off_centre) > 1 and all(map(has_twin, samples_off_centre)):
         raise ValueError(
-            "every visibility stands a second time at (-u, -v), as its complex conjugate: it would count double. "
-            "Keep one of each pair."
+            "these are Hermitian pairs: every visibility stands a second time at (-u, -v), as its complex conjugate, "
+            "and would count double. Keep one of each pair."
         )
 
 

@@ -99,8 +99,8 @@ def check_image_grid(
     if np.isnan(vis.frequency).any():
         raise ValueError("the frequencies are not known: replace(vis, frequency=...), in Hz, one for each channel")
     counts = ~vis.flagged
-    if not counts.any():
-        raise ValueError("every visibility is flagged: there is nothing to image")
+    if not vis.lengths[counts].any():
+        raise ValueError("every visibility is flagged, or has no length: there is nothing to image")
     return [
         units(vis, counts, coords),
         beyond(vis, coords),
@@ -139,9 +139,8 @@ def suggest_grid(vis: Visibilities, field: float | None = None) -> GridCoords:
     lengths = vis.lengths[~vis.flagged & (vis.lengths > 0)]
     if not lengths.size:
         raise ValueError("there is no baseline with a length that is not flagged")
-    if field is None:
-        field = 1 / lengths.min() / ARCSEC
     check_positive("field", field)
+    field = field or 1 / lengths.min() / ARCSEC
     cell_size = rounded_down(1 / (CELLS * lengths.max() * ARCSEC))
     return GridCoords(cell_size, fast_width(max(4, math.ceil(field / cell_size * (1 - 1e-9)))))
 
@@ -179,7 +178,7 @@ def beyond(vis: Visibilities, coords: GridCoords) -> Limit:
 
 def cells(vis: Visibilities, counts: Mask, coords: GridCoords) -> Limit:
     """Compare a cell with the finest fringe."""
-    fringe = 1 / (max(float(vis.lengths[counts].max()), 1e-300) * ARCSEC)
+    fringe = 1 / (float(vis.lengths[counts].max()) * ARCSEC)
     pixels, better = fringe / coords.cell_size, rounded_down(fringe / CELLS)
     message = f"the finest fringe is {fringe:.4g} arcsec wide: {pixels:.3g} cells of {coords.cell_size:g} arcsec."
     if pixels < COARSE:
@@ -196,8 +195,6 @@ def largest_scale(vis: Visibilities, counts: Mask, coords: GridCoords) -> Limit:
     of that diameter, 62 %.
     """
     lengths = vis.lengths[counts & (vis.lengths > 0)]
-    if not lengths.size:
-        return Limit("scale", "error", "no baseline has a length.", "", math.nan)
     scale, field = RECOVERABLE / lengths.min() / ARCSEC, coords.npix * coords.cell_size
     message = (
         f"the shortest baseline, of {lengths.min():.4g} wavelengths, recovers scales up to {scale:.3g} arcsec; the "
@@ -213,19 +210,15 @@ def bandwidth(vis: Visibilities, counts: Mask, coords: GridCoords, width: float 
     The mean of exp(-2πi τν) over a width Δν is its middle times sinc(τΔν); here τν = ul + vm. (Bridle & Schwab 1999,
     ASP Conference Series 180, 371; Thompson, Moran & Swenson, Interferometry and Synthesis in Radio Astronomy, ch. 6.)
     """
-    if width is not None:
-        check_positive("channel_width", width)
+    check_positive("channel_width", width)
     widths = channel_widths(vis) if width is None else np.full(len(vis.frequency), width)
     if np.isnan(widths).any():
         message = "a window of one channel does not tell how wide it is."
         return Limit("bandwidth", "note", message, "Pass channel_width, in Hz.", math.nan)
     part = (widths / vis.frequency)[:, None]
-    loss, offset = worst_loss(vis, coords, vis.uu * part, vis.vv * part, counts)
-    message = (
-        f"channels of up to {widths.max():.4g} Hz dim a point at the edge of the field, {offset:.2g} arcsec from its "
-        f"centre, by {100 * loss:.2g} %."
-    )
-    return smearing("bandwidth", message, loss, "Take a smaller field, or average fewer channels into one.")
+    loss, where = worst_loss(vis, coords, vis.uu * part, vis.vv * part, counts)
+    remedy = "Take a smaller field, or average fewer channels into one."
+    return smearing("bandwidth", f"channels of up to {widths.max():.4g} Hz {where}", loss, remedy)
 
 
 def averaging(vis: Visibilities, counts: Mask, coords: GridCoords, integration: float | None) -> Limit:
@@ -234,8 +227,7 @@ def averaging(vis: Visibilities, counts: Mask, coords: GridCoords, integration: 
     As with bandwidth, by sinc, of what ul + vm changes in the time. How fast u and v change is known from the
     tracks; a visibility alone is taken to turn as at the pole, a whole turn a day, which is rather too fast elsewhere.
     """
-    if integration is not None:
-        check_positive("integration", integration)
+    check_positive("integration", integration)
     pairs = time_runs(vis, 2)
     steps = np.diff(vis.time[pairs], axis=0)[0]
     seconds = float(np.median(steps)) if integration is None and steps.size else integration
@@ -246,13 +238,10 @@ def averaging(vis: Visibilities, counts: Mask, coords: GridCoords, integration: 
     for each in pairs:  # at both ends of a step; of two steps that meet, the second counts
         du[:, each] = np.diff(vis.uu[:, pairs], axis=1)[:, 0] / steps
         dv[:, each] = np.diff(vis.vv[:, pairs], axis=1)[:, 0] / steps
-    loss, offset = worst_loss(vis, coords, du * seconds, dv * seconds, counts)
-    source = "" if integration is not None else " (taken from the time between integrations)"
-    message = (
-        f"integrations of {seconds:.4g} s{source} dim a point at the edge of the field, {offset:.2g} arcsec from its "
-        f"centre, by {100 * loss:.2g} %."
-    )
-    return smearing("time", message, loss, "Take a smaller field, or average over less time.")
+    loss, where = worst_loss(vis, coords, du * seconds, dv * seconds, counts)
+    source = "" if integration is not None else "(taken from the time between integrations) "
+    remedy = "Take a smaller field, or average over less time."
+    return smearing("time", f"integrations of {seconds:.4g} s {source}{where}", loss, remedy)
 
 
 def w_term(vis: Visibilities, counts: Mask, coords: GridCoords) -> Limit:
@@ -285,8 +274,8 @@ def judged(code: str, severity: Severity, message: str, remedy: str, value: floa
     return Limit(code, severity, message, "" if severity == "ok" else remedy, value)
 
 
-def worst_loss(vis: Visibilities, coords: GridCoords, du: Real, dv: Real, counts: Mask) -> tuple[float, float]:
-    """Find where on the edge and in which channel most is lost when u and v run over spans: the loss, and how far out.
+def worst_loss(vis: Visibilities, coords: GridCoords, du: Real, dv: Real, counts: Mask) -> tuple[float, str]:
+    """Find where on the edge and in which channel most is lost when u and v run over spans: the loss, and a sentence.
 
     The spans du and dv are in wavelengths, of the shape of ``vis.uu``.
     """
@@ -297,7 +286,8 @@ def worst_loss(vis: Visibilities, coords: GridCoords, du: Real, dv: Real, counts
         turns = (du * east + dv * north)[some] * half * ARCSEC
         peak = (np.sinc(turns) * vis.weight[some]).sum(axis=1) / vis.weight[some].sum(axis=1)
         losses.append((1 - float(peak.min()), half * math.hypot(east, north)))
-    return max(losses)
+    loss, offset = max(losses)
+    return loss, (f"dim a point at the edge of the field, {offset:.2g} arcsec from its centre, by {100 * loss:.2g} %.")
 
 
 def channel_widths(vis: Visibilities) -> Real:
@@ -308,7 +298,7 @@ def channel_widths(vis: Visibilities) -> Real:
     return np.where(np.isinf(widths), math.nan, widths)
 
 
-def check_positive(name: str, value: float) -> None:
+def check_positive(name: str, value: float | None) -> None:
     """Refuse what is no width."""
-    if not (math.isfinite(value) and value > 0):
+    if value is not None and not (math.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be a positive number; got {value!r}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -47,18 +47,6 @@ def read_part(
         return weights, values, None
     factors = to_tensor(factor[..., at], torch.complex128).to(values.device)
     return weights, values, torch.where(weights == 0, 0, factors)
-
-
-def same_power(one: Array | None, other: Array | None, parts: Iterable[slice]) -> bool:
-    """Return whether two sets of factors differ in their phases only; without any, they are 1."""
-    return all(torch.allclose(power(one, at), power(other, at), rtol=1e-12, atol=0) for at in parts)
-
-
-def power(factor: Array | None, at: slice) -> Tensor:
-    """Square the moduli of a part."""
-    if factor is None:
-        return torch.ones(1, dtype=torch.float64)
-    return to_tensor(factor[..., at], torch.complex128).cpu().abs() ** 2
 
 
 def check_rows(name: str, values: Array, nchan: int, nvis: int) -> Array:

@@ -1,7 +1,7 @@
 """The chi² of an image from a few visibilities at a time, for models that change what a visibility is in every step.
 
-`ExactLikelihood` needs weights and baselines that stay. Where gains, weights or baselines are fitted along with the
-image they do not. Then a step may look at some of the visibilities only, if what it sees is right on average.
+`ExactLikelihood` needs weights and gains that stay. Where those are fitted along with the image they do not. Then a
+step may look at some of the visibilities only, if what it sees is right on average.
 """
 
 from __future__ import annotations
@@ -73,14 +73,7 @@ class MiniBatches:
         return (np.sort(batch) for batch in np.array_split(self.rng.permutation(self.nvis), len(self)))
 
     def chi_squared(
-        self,
-        sky: Tensor,
-        at: Ints,
-        *,
-        u: Array | None = None,
-        v: Array | None = None,
-        weight: Array | None = None,
-        factor: Tensor | None = None,
+        self, sky: Tensor, at: Ints, *, weight: Array | None = None, factor: Tensor | None = None
     ) -> Tensor:
         """Estimate Σ ``w |D − g V(I)|²`` over all visibilities, channel by channel, from those of a batch.
 
@@ -92,8 +85,8 @@ class MiniBatches:
             The image, (nchan, npix, npix) in Jy/arcsec² and sky order.
         at
             The batch.
-        u, v, weight
-            Of the batch, in place of what was given at first; gradients flow to weights. What had no weight has none.
+        weight
+            Of the batch, in place of what was given at first; gradients flow to it. What had no weight has none.
         factor
             g, of each model visibility of the batch; gradients flow to it, too.
         """
@@ -102,8 +95,7 @@ class MiniBatches:
             check_rows("weight", weight, len(data), len(at))
             given = torch.as_tensor(weight)
             weights = torch.where(weights.to(given.device) == 0, 0, given)
-        baselines = (self.u[..., at] if u is None else u), (self.v[..., at] if v is None else v)
-        model = visibilities(sky, *baselines, self.cell_size)
+        model = visibilities(sky, self.u[..., at], self.v[..., at], self.cell_size)
         if factor is not None:
             check_rows("factor", factor, len(data), len(at))
             model = model * factor

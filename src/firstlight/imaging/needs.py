@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
-from textwrap import wrap
 
 import torch
 
@@ -33,8 +29,6 @@ class Plan:
         Bytes that there are.
     seconds_step
         At the least, where the bandwidth was given.
-    advice
-        What to change; empty where it fits.
 
     Examples
     --------
@@ -50,7 +44,6 @@ class Plan:
     fit: dict[str, int]
     memory: float
     seconds_step: float | None
-    advice: str = ""
 
     @property
     def peak(self) -> int:
@@ -62,11 +55,14 @@ class Plan:
         """Whether there is enough memory."""
         return self.peak <= self.memory
 
-    def enough(self) -> int:
-        """Return the chunk, or refuse too little memory."""
-        if not self.fits:
-            raise ValueError(f"memory is {size(self.memory)}, which is too little. {self.advice}")
-        return self.chunk
+    @property
+    def advice(self) -> str:
+        """What to change; empty where it fits."""
+        if self.fits:
+            return ""
+        return (
+            f"At least {size(self.peak)} are needed: fit fewer channels at a time, in float32, or fewer, larger pixels."
+        )
 
     def __str__(self) -> str:
         """Say it in a table."""
@@ -79,7 +75,7 @@ class Plan:
             lines += [f"{name}: {size(sum(parts.values()))}", *(f"  {p:<24}{size(n):>10}" for p, n in parts.items())]
         if self.seconds_step is not None:
             lines.append(f"a step takes {self.seconds_step:.3g} s at the least")
-        return "\n".join([*lines, *wrap(self.advice, 84)])
+        return "\n".join([*lines, *filter(None, [self.advice])])
 
 
 def plan(
@@ -90,7 +86,7 @@ def plan(
     *,
     dtype: torch.dtype = torch.float32,
     shared: bool = False,
-    memory: float | None = None,
+    memory: float,
     chunk: int = CHUNK,
     bandwidth: float | None = None,
 ) -> Plan:
@@ -113,7 +109,7 @@ def plan(
     shared
         Whether all channels have the same u, v and weights, and therefore one kernel.
     memory
-        Bytes that may be used; by default what is free on the device.
+        Bytes that may be used; ``torch.cuda.mem_get_info()[0]`` are free on a GPU.
     chunk
         The most visibilities at once; halved until it fits.
     bandwidth
@@ -126,24 +122,21 @@ def plan(
     >>> needs.fits, needs.chunk, needs.channels_at_once, f"{needs.peak / 1e9:.2f} GB"
     (True, 4194304, 4, '0.60 GB')
     >>> print(plan(npix=1024, nchan=4, nvis=10**7, memory=1e8).advice)
-    At least 327.8 MB are needed: take fewer, larger pixels, or a device with more memory.
+    At least 327.8 MB are needed: fit fewer channels at a time, in float32, or fewer, larger pixels.
     """
     check_npix(npix)
-    if nchan < 1 or nvis < 0:
-        raise ValueError(f"nchan and nvis are {nchan} and {nvis}, and should be at least 1 and 0.")
     if dtype not in COMPLEX:
         raise TypeError(f"dtype is {dtype}, and should be torch.float32 or torch.float64.")
     device = torch.device(device)
-    free = free_memory(device) if memory is None else memory
-    for name, number in (("memory", free), ("bandwidth", bandwidth)):
+    for name, number in (("memory", memory), ("bandwidth", bandwidth)):
         if number is not None and not number > 0:
             raise ValueError(f"{name} is {number}, and should be a number above 0: 8e9, say.")
 
-    def within(chunk: int, at_once: int, nchan: int = nchan) -> Plan:
+    def within(chunk: int, at_once: int) -> Plan:
         setup, fit = peaks(npix, nchan, dtype, shared, device.type, chunk, at_once)
         job = f"{nchan} channels of {npix} x {npix} pixels, {nvis:.3g} visibilities in each, on {device}"
         seconds = bandwidth and IMAGES * nchan * npix**2 * dtype.itemsize / bandwidth
-        return Plan(job, chunk, at_once, setup, fit, free, seconds)
+        return Plan(job, chunk, at_once, setup, fit, memory, seconds)
 
     most, at_once = min(max(nvis, 1), check_chunk(chunk)), nchan
     least = min(most, SMALL)
@@ -153,15 +146,7 @@ def plan(
     while part > least and not within(part, at_once).fits:
         part = max(least, part // 2)
     plan = within(part, at_once)
-    if plan.fits:
-        return replace(plan, chunk=chunk) if part == most else plan
-    one, ways = within(least, 1, nchan=1), []
-    if nchan > 1 and one.fits:
-        ways.append(f"fit fewer channels at a time, or on more devices (one channel needs {size(one.peak)})")
-    if dtype == torch.float64:
-        ways.append("use float32, which is as exact about a reference")
-    ways.append("take fewer, larger pixels, or a device with more memory")
-    return replace(plan, advice=f"At least {size(plan.peak)} are needed: {'; '.join(ways)}.")
+    return replace(plan, chunk=chunk) if plan.fits and part == most else plan
 
 
 def peaks(
@@ -189,19 +174,6 @@ def peaks(
         key=sum,
     )
     return dict(zip(PARTS, setup, strict=True)), dict(zip(PARTS, fit, strict=True))
-
-
-def free_memory(device: torch.device) -> int:
-    """Ask how many bytes a device has to spare."""
-    if device.type == "cuda" and torch.cuda.is_available():
-        return torch.cuda.mem_get_info(device)[0]
-    if device.type == "cpu":
-        with suppress(OSError, StopIteration):  # only on Linux
-            lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-            return 1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1])
-        with suppress(OSError, ValueError, AttributeError):
-            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    raise ValueError(f"how much memory {device} has cannot be asked here: give memory=8e9, say, in bytes.")
 
 
 def size(n: float) -> str:

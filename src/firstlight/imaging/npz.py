@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from firstlight.imaging.gridding import refuse_mirrored
 from firstlight.imaging.skies import Real
 from firstlight.imaging.visibilities import Visibilities, check_usable
 
@@ -23,7 +24,6 @@ Arrays = dict[str, NDArray[Any]]
 
 KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies")
 SHORTEST, LONGEST = 1e4, 1e10  # wavelengths: the longest baseline of any array is between them, or nearly so
-SAMPLE = 1000  # visibilities whose conjugates are looked for
 
 
 def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool = False) -> Visibilities:
@@ -99,11 +99,7 @@ def from_arrays(arrays: Arrays, unit: Unit | None, conjugate: bool) -> Visibilit
     check_usable(vis)
     if flag.all():
         raise ValueError("it is flagged throughout: no weight is above zero")
-    if share := mirrored(vis):
-        raise ValueError(
-            f"it holds Hermitian pairs: about {share:.0%} of its visibilities stand in it again, conjugated, at "
-            "(-u, -v). That counts them twice; keep one of each pair"
-        )
+    refuse_mirrored(vis.uu, vis.vv, vis.data.real, vis.data.imag)
     longest = float(vis.lengths.max())
     if unit is None and not SHORTEST <= longest <= LONGEST:
         raise ValueError(
@@ -128,14 +124,3 @@ def frequencies(values: NDArray[Any] | None, nchan: int) -> Real:
     if values.shape != (nchan,) or not (np.isfinite(values) & (values > 0)).all():
         raise ValueError(f"frequencies must be {nchan} positive numbers, one for each channel; got {values}")
     return values * 1e9 if values.max() < 1e5 else values
-
-
-def mirrored(vis: Visibilities) -> float:
-    """Look for the conjugates of a sample of the first channel, and return the share that has one."""
-    places, data = vis.uu[0] + 1j * vis.vv[0], vis.data[0]
-    sample = slice(None, None, max(1, len(data) // SAMPLE))
-    order = np.argsort(-places[sample])
-    mirrors, conjugates = -places[sample][order], data[sample][order].conj()
-    at = np.searchsorted(mirrors, places).clip(max=len(mirrors) - 1)
-    pair = (mirrors[at] == places) & (places != 0) & (conjugates[at] == data)
-    return len(np.unique(at[pair])) / len(mirrors)

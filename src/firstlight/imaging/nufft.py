@@ -21,12 +21,10 @@ from firstlight.imaging.padding import fast_width
 from firstlight.imaging.streaming import let_go, stream
 
 CHUNK = 1 << 22  # visibilities in one transform: 64 MiB of complex128 a channel
-EACH = 40  # bytes of a visibility, besides its numbers: phases, as they are made, and its place in the grid
 ACCURACY = {torch.float32: 1e-6, torch.float64: 1e-14}  # about the best that each type can give
 COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 SMALL = 10_000  # up to so many visibilities, starting threads takes longer than the work
 COARSE = 1e-9  # the least error for which a grid finer by a quarter will do, in float64
-CUDA_BATCH = 8  # channels for which cufinufft has grids at once
 PIECES, SHORTEST = 1000, 200  # that finufft's threads cut the points into, and of how many at least
 
 Array = Tensor | np.ndarray[Any, Any]
@@ -40,7 +38,6 @@ def visibilities(
     *,
     eps: float | None = None,
     chunk: int = CHUNK,
-    memory: float | None = None,
 ) -> Tensor:
     """Predict what an interferometer sees of a sky (a transform of type 2).
 
@@ -57,8 +54,6 @@ def visibilities(
         also rounds the phases: expect errors of about ``npix`` times 1e-7.
     chunk
         How many visibilities to transform at once. Where a device runs out of memory, it becomes less, with a warning.
-    memory
-        Bytes that may be used beside what is given and what comes back: the chunk becomes as small as that needs.
 
     Returns
     -------
@@ -78,7 +73,6 @@ def visibilities(
     eps = ACCURACY[sky.dtype] if eps is None else eps
     modes = to_modes(sky, cell_size)
     u, v = check_baselines(u, v, len(sky))
-    chunk = bounded(chunk, memory, 1 if u.ndim == 2 else len(sky), sky.shape[-1], modes, eps)
     if u.ndim == 2:
         rows = zip(modes, u, v, strict=True)
         return torch.cat([in_chunks_to_visibilities(m[None], a, b, cell_size, eps, chunk) for m, a, b in rows])
@@ -94,7 +88,6 @@ def adjoint(
     *,
     eps: float | None = None,
     chunk: int = CHUNK,
-    memory: float | None = None,
 ) -> Tensor:
     """Carry visibilities back onto the sky (a transform of type 1): the adjoint of `visibilities`.
 
@@ -105,7 +98,7 @@ def adjoint(
     ----------
     vis
         Complex visibilities of shape (nchan, nvis).
-    u, v, cell_size, eps, chunk, memory
+    u, v, cell_size, eps, chunk
         As in `visibilities`.
     npix
         The width of the image, an even number of pixels.
@@ -129,7 +122,6 @@ def adjoint(
         )
     eps = ACCURACY[vis.real.dtype] if eps is None else eps
     u, v = check_baselines(u, v, len(vis), vis.shape[1])
-    chunk = bounded(chunk, memory, 1 if u.ndim == 2 else len(vis), npix, vis, eps)
     if u.ndim == 2:
         rows = zip(vis, u, v, strict=True)
         modes = torch.cat([in_chunks_to_modes(x[None], a, b, cell_size, npix, eps, chunk) for x, a, b in rows])
@@ -204,21 +196,6 @@ def differentiable(values: Tensor, x: Tensor, y: Tensor, npix: int | None, eps: 
     """Transform, with a gradient."""
     out: Tensor = Transform.apply(values, x, y, npix, eps)  # type: ignore[no-untyped-call]
     return out
-
-
-def bounded(chunk: int, memory: float | None, nchan: int, npix: int, like: Tensor, eps: float) -> int:
-    """Take smaller chunks where there is little memory for them beside the grids."""
-    if memory is None:
-        return chunk
-    batch = min(nchan, torch.get_num_threads() if like.device.type == "cpu" else CUDA_BATCH)
-    fixed = batch * fine_grid(npix, eps, like.dtype) + 3 * nchan * npix**2 * like.dtype.itemsize
-    each = EACH + nchan * like.dtype.itemsize
-    if memory < fixed + each:
-        raise ValueError(
-            f"memory is {memory:.4g} bytes, and the grids of {nchan} channels of {npix} x {npix} pixels alone take "
-            f"{fixed:.4g}, a visibility {each}: give more, or fewer channels at once, fewer pixels, or float32."
-        )
-    return min(chunk, int((memory - fixed) // each))
 
 
 def phases(u: Array, v: Array, cell_size: float, like: Tensor) -> tuple[Tensor, Tensor]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,35 +25,6 @@ Losses = Mapping[str, tuple[Strength, Callable[[Tensor], Tensor]]]
 Data = GriddedDataset | ExactLikelihood
 
 
-class Model(Protocol):
-    """What can be fitted: a module like `GriddedNet`, whose call gives packed visibilities and leaves an image.
-
-    Examples
-    --------
-    >>> from firstlight.imaging import GriddedNet
-    >>> model = GriddedNet(GridCoords(cell_size=0.1, npix=8))
-    >>> vis = model()
-    >>> vis.shape, model.icube.sky_cube.shape
-    (torch.Size([1, 8, 8]), torch.Size([1, 8, 8]))
-    """
-
-    @property
-    def icube(self) -> Any:
-        """What an `ImageCube` has: ``coords``, and after each call ``sky_cube``."""
-
-    def __call__(self) -> Tensor:
-        """Give the visibilities of the grid's cells, packed."""
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """Give what to vary."""
-
-    def state_dict(self) -> dict[str, Any]:
-        """Give what to keep."""
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> Any:
-        """Take back what was kept."""
-
-
 class Objective:
     """The loss of a model, and the terms that it is made of: of all channels together, or of each, as fits apart.
 
@@ -68,7 +39,7 @@ class Objective:
     (['sparsity'], 1)
     """
 
-    def __init__(self, model: Model, data: Data, losses: Losses, lambdas: str, separate: bool = False) -> None:
+    def __init__(self, model: nn.Module, data: Data, losses: Losses, lambdas: str, separate: bool = False) -> None:
         self.model, self.data, self.separate = model, data, separate
         check_losses(losses)
         self.functions = {name: function for name, (_, function) in losses.items()}
@@ -79,10 +50,11 @@ class Objective:
             raise ValueError(f"lambdas must be 'gridded' or 'exact'; got {lambdas!r}")
         if lambdas == "exact" and not isinstance(data, ExactLikelihood):
             raise ValueError("lambdas='exact' is for an ExactLikelihood: with cells, give the λ of the gridded loss")
-        if not hasattr(model, "icube"):
+        self.icube: Any = getattr(model, "icube", None)
+        if self.icube is None:
             raise TypeError(f"a {type(model).__name__} has no icube to hold its image: see GriddedNet")
-        if model.icube.coords != self.coords:
-            raise ValueError(f"the model has {model.icube.coords}, and the data {self.coords}: they must agree")
+        if self.icube.coords != self.coords:
+            raise ValueError(f"the model has {self.icube.coords}, and the data {self.coords}: they must agree")
         self.nchan = len(data.reference) if isinstance(data, ExactLikelihood) else data.nchan
         scale: Real | float = 1.0
         if isinstance(data, ExactLikelihood):
@@ -161,8 +133,7 @@ class Objective:
     @torch.no_grad()
     def numbers(self) -> dict[str, float]:
         """Bring the terms to the host; of separate fits, the means."""
-        fits = self.nchan if self.separate else 1
-        return {name: float(value.sum()) / fits for name, value in self.terms().items()}
+        return {name: float(value.sum()) / self.fits for name, value in self.terms().items()}
 
     @property
     def fits(self) -> int:
@@ -172,7 +143,7 @@ class Objective:
     @property
     def sky(self) -> Tensor:
         """The image of the model's last call."""
-        cube: Tensor = self.model.icube.sky_cube
+        cube: Tensor = self.icube.sky_cube
         return cube
 
     def settings(self) -> dict[str, Any]:
@@ -225,9 +196,9 @@ def count(data: ExactLikelihood, coords: GridCoords, separate: bool) -> tuple[Re
         for channel, (w, cell) in enumerate(zip(weight, np.broadcast_to(cells, weight.shape), strict=True)):
             filled[channel, cell[w > 0]] = True
     ncell = filled.sum(1).astype(float)
-    if not (nvis if separate else nvis.sum(keepdims=True)).all():
-        where = f" in channel {int(np.argmin(nvis))}" if separate else ""
-        raise ValueError(f"no visibility has a weight above zero{where}: there is nothing to fit")
+    if not (nvis.all() if separate else nvis.any()):
+        where = f"channel {int(np.argmin(nvis))}"
+        raise ValueError(f"no visibility of {where} has a weight above zero: there is nothing to fit")
     return (nvis, ncell) if separate else (nvis.sum(), ncell.sum())
 
 
@@ -236,13 +207,9 @@ def scaled(name: str, strength: Strength, scale: Real | float, nchan: int | None
     given = np.asarray(strength, float)
     if not np.isfinite(given).all():
         raise ValueError(f"the λ of {name!r} must be a finite number; got {strength!r}")
-    if nchan is None and given.ndim:
-        raise ValueError(
-            f"the λ of {name!r} is {given.shape} numbers: give one number, or separate=True to fit each channel with "
-            "its own"
-        )
     if given.shape not in ((), (nchan,)):
-        raise ValueError(f"the λ of {name!r} must be one number, or {nchan}, one for each channel; got {given.shape}")
+        many = f"{nchan}, one for each channel" if nchan else "with separate=True one for each channel"
+        raise ValueError(f"the λ of {name!r} must be one number, or {many}; got {given.shape}")
     product = given * scale
     return torch.as_tensor(product, dtype=like.dtype, device=like.device) if product.ndim else float(product)
 

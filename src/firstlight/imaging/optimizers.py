@@ -8,9 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from firstlight.imaging.objective import Model, Objective
+from firstlight.imaging.objective import Objective
 
 LEARNING_RATE = {"adam": 0.5, "lbfgs": 1.0}
 MEMORY = 20  # steps that L-BFGS remembers to guess the curvature from
@@ -55,7 +55,7 @@ class Adam:
     [3, 3]
     """
 
-    def __init__(self, model: Model, lr: float | None) -> None:
+    def __init__(self, model: nn.Module, lr: float | None) -> None:
         self.lr = LEARNING_RATE["adam"] if lr is None else lr
         self.to_capture = any(parameter.is_cuda for parameter in model.parameters())
         self.optimizer = torch.optim.Adam(model.parameters(), lr=self.lr, fused=True, capturable=self.to_capture)
@@ -97,7 +97,7 @@ class Adam:
 class LBFGS:
     """Steps of L-BFGS. Its line search reads every loss; our checks alone decide when it is done."""
 
-    def __init__(self, model: Model, lr: float | None) -> None:
+    def __init__(self, model: nn.Module, lr: float | None) -> None:
         self.lr = LEARNING_RATE["lbfgs"] if lr is None else lr
         self.optimizer: torch.optim.Optimizer = torch.optim.LBFGS(
             model.parameters(),

@@ -76,12 +76,3 @@ def fast_width(least: int) -> int:
         if rest == 1:
             return width
         width += 2
-
-
-def check_width(width: int, npix: int) -> int:
-    """Refuse a padded grid on which the image would wrap onto itself."""
-    if width < 2 * npix - 1:
-        raise ValueError(
-            f"width is {width}, and should be at least 2 * npix - 1 = {2 * npix - 1}, or the edges wrap around."
-        )
-    return width

@@ -172,7 +172,6 @@ def sky_image(sky: Sky, cell_size: float, npix: int) -> Real:
     >>> round(float(image.sum()) * 0.1**2, 12)
     1.0
     """
-    GridCoords(cell_size, npix)  # refuses what is no grid
     image = np.zeros((npix, npix))
     for part in sky:
         image += part.image(cell_size, npix)

@@ -20,7 +20,6 @@ from firstlight.widgets import COLOURS, SAID, Axis, Table, Widget, board, contro
 Numbers = npt.NDArray[np.float64]
 
 ACROSS, UP = Axis(1e4, 1e8, 50, 400), Axis(1e-4, 1e2, 158, 12)  # visibilities; seconds a step
-MOST = 3  # ways: so many marks there are
 MARKS = ("Circles", "Squares", "Triangles")
 
 
@@ -126,7 +125,7 @@ class Sliders(Widget):
     Parameters
     ----------
     costs
-        Of each way to take a step.
+        Of each way to take a step; of three at most, as there are so many marks.
     levels
         From the noisiest to the clearest.
     machine
@@ -147,8 +146,6 @@ class Sliders(Widget):
     """
 
     def __init__(self, costs: Mapping[str, Cost], levels: Sequence[Level], machine: str) -> None:
-        if not 1 <= len(costs) <= MOST:
-            raise ValueError(f"there is room for 1 to {MOST} ways to take a step; got {len(costs)}")
         self.costs, self.levels, self.machine = dict(costs), list(levels), machine
 
     def table(self) -> Table:

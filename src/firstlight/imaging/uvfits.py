@@ -170,11 +170,6 @@ class Layout:
                 f"{path}: the axis COMPLEX is {lengths['COMPLEX']} long; expected 3: real part, imaginary part and "
                 "weight. AIPS's task UVCMP expands compressed data"
             )
-        for name, length in lengths.items():
-            if name not in ("COMPLEX", "STOKES", "FREQ", "IF") and length != 1:
-                raise ValueError(
-                    f"{path}: the axis {name} is {length} long; only windows, channels and Stokes may be more"
-                )
         if not self.rows:
             raise ValueError(f"{path} holds no rows")
 

@@ -111,11 +111,8 @@ class WeightReport:
     def __str__(self) -> str:
         head = "window execution  baselines, kilo-lambda  samples   scatter   weights x"
         rows = ["all lengths:", *map(str, self.totals), "by length:", *map(str, self.by_length)]
-        unknown = sum(math.isnan(total.factor) for total in self.totals)
-        if unknown == len(self.totals):
-            rows.append("Nothing can be told: no baseline has enough neighbouring integrations that are not flagged.")
-        elif unknown:
-            rows.append(f"Of {unknown} of {len(self.totals)} nothing can be told: too few neighbours.")
+        if unknown := sum(math.isnan(total.factor) for total in self.totals):
+            rows.append(f"Nothing can be told of {unknown} of {len(self.totals)}: too few neighbours are not flagged.")
         if self.wrong:
             rows.append(f"The weights of {len(self.wrong)} of {len(self.totals)} are wrong: see scale_weights.")
         if any(total.limit for total in self.totals):

@@ -38,7 +38,7 @@ Curve = dict[int, float]  # seconds by size
 
 
 @dataclass
-class Race:
+class Comparison:
     """A CPU and a GPU at one problem, in all sizes."""
 
     record: Record
@@ -53,14 +53,14 @@ class Race:
         return cpu if self.modelled else f"{facts['device_name']} beside {cpu}"
 
 
-def race(records: list[Judged]) -> Race | None:
+def comparison(records: list[Judged]) -> Comparison | None:
     """Return the newest record whose code is today's, one with a GPU if any; else a model takes the GPU's part."""
     cpus = [(record, measured(record)) for record, state, _ in records if state != "stale"]
     cpus = [(record, curves) for record, curves in cpus if CPU in curves]
     for record, curves in cpus:
         if IF.keys() <= curves.keys():
-            return Race(record, curves, modelled=False)
-    return next((Race(record, curves | models(curves[CPU]), modelled=True) for record, curves in cpus), None)
+            return Comparison(record, curves, modelled=False)
+    return next((Comparison(record, curves | models(curves[CPU]), modelled=True) for record, curves in cpus), None)
 
 
 def measured(record: Record) -> dict[str, Curve]:
@@ -109,25 +109,25 @@ def fastest() -> tuple[str, float]:
     return max(((name, card.fp32) for name, card in SPECS.items() if card.fp32), key=lambda found: found[1])
 
 
-def finding(race: Race) -> str:
+def finding(comparison: Comparison) -> str:
     """Return what the figure shows, in words."""
-    gpu = f"{CARD}, a model" if race.modelled else str(race.record.facts["device_name"])
-    wins = {way: first_win(race.curves[CPU], race.curves[way]) for way in IF}
+    gpu = f"{CARD}, a model" if comparison.modelled else str(comparison.record.facts["device_name"])
+    wins = {way: first_win(comparison.curves[CPU], comparison.curves[way]) for way in IF}
     said = [f"{f'from n ≈ {rounded(n)} on' if n else 'at no size measured'} {IF[way]}" for way, n in wins.items()]
     return f"To multiply two n × n matrices, a GPU ({gpu}) is faster than this CPU {', and '.join(said)}."
 
 
-def draw(race: Race) -> Figure:
+def draw(comparison: Comparison) -> Figure:
     """Draw time against size: what was measured solid, what is a model dashed, what no card can do in grey."""
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(4.9, 4.4), layout="constrained")
-    cpu = race.curves[CPU]
-    low, high = 0.8 * min(cpu), 1.2 * max(map(max, race.curves.values()))
+    cpu = comparison.curves[CPU]
+    low, high = 0.8 * min(cpu), 1.2 * max(map(max, comparison.curves.values()))
     bottom = min(cpu.values()) / 3
-    lines = [f"{'By the model, a' if race.modelled else 'The'} GPU wins from"]
+    lines = [f"{'By the model, a' if comparison.modelled else 'The'} GPU wins from"]
     for label, name in NAMES.items():
-        curve, model = race.curves[label], race.modelled and label != CPU
+        curve, model = comparison.curves[label], comparison.modelled and label != CPU
         style = {"ls": "--", "label": f"{name} (model)"} if model else {"marker": "o", "ms": 5, "label": name}
         ax.plot([*curve], [*curve.values()], color=COLOURS[label], lw=2.2, **style)
         if label in IF and (wins := first_win(cpu, curve)):
@@ -155,7 +155,7 @@ class Glance(SphinxDirective):
         """Draw the figure with its caption."""
         root = to_root(self.env)
         page = f'<a href="{root}tutorials/{EXAMPLE}.html">'
-        found = race(records_of(self.env, EXAMPLE))
+        found = comparison(records_of(self.env, EXAMPLE))
         if found is None:
             text = f"Here a figure shows from which size on {page}a GPU wins</a>: not recorded yet."
             return [nodes.raw("", f'<p class="fl-missing">{text}</p>\n', format="html")]
@@ -170,7 +170,7 @@ class Glance(SphinxDirective):
         return [nodes.raw("", html, format="html")]
 
 
-def explained(race: Race) -> str:
+def explained(comparison: Comparison) -> str:
     """Return what the dashed lines and the grey zone stand on."""
     card = f"{quantity(spec(CARD, 'bandwidth'), 'B/s')} and {quantity(spec(CARD, 'fp32'), 'FLOP/s')}"
     model = (
@@ -179,7 +179,7 @@ def explained(race: Race) -> str:
     )
     name, rate = fastest()
     limit = f"the most that a card in our table can do ({name}), would take longer."
-    return model * race.modelled + f"Grey: float32 arithmetic at {quantity(rate, 'FLOP/s')}, {limit}"
+    return model * comparison.modelled + f"Grey: float32 arithmetic at {quantity(rate, 'FLOP/s')}, {limit}"
 
 
 def setup(app: Sphinx) -> None:

@@ -113,7 +113,7 @@ plt.show()
 # plane of u and v. The mirror image comes free: as a sky is a real number everywhere,
 # :math:`V(-u, -v)` is the complex conjugate of :math:`V(u, v)`, and tells nothing new.
 
-from firstlight.imaging.observe import observe, uv_track, with_noise
+from firstlight.imaging.simulation import observe, uv_track, with_noise
 
 filled, look = {}, {"figsize": (5.6, 4.4), "layout": "constrained"}
 fig, axes = plt.subplots(2, 3, sharex=True, sharey=True, **look)
@@ -268,7 +268,7 @@ print(fill(str(next(limit for limit in wide if limit.code == "scale")), 84))
 # stripes of that fringe. This adds half of :math:`V`, moved by :math:`\pm(u_0, v_0)`:
 # into the holes.
 
-from firstlight.imaging.observe import alma_antennas
+from firstlight.imaging.simulation import alma_antennas
 
 cloud = Ring(flux=0.25, radius=0, width=0.5, inclination=40, position_angle=60)
 few = uv_track(alma_antennas()[::4], hour_angles=(-0.5, 0.5), n_times=20)

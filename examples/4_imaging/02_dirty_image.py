@@ -70,7 +70,7 @@ from firstlight import Bench, best_device
 from firstlight.imaging import DirtyImager, GridCoords, Point, fit_beam, plot_image
 from firstlight.imaging.coordinates import ARCSEC, packed_to_sky
 from firstlight.imaging.nufft import adjoint
-from firstlight.imaging.observe import observe, uv_track, with_noise
+from firstlight.imaging.simulation import observe, uv_track, with_noise
 from firstlight.imaging.skies import protoplanetary_disk, sky_image
 from firstlight.imaging.dirty import by_gridding
 from firstlight.kernels import blocks_for, cuda, simulated

@@ -64,7 +64,7 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.imaging import DataAverager, DirtyImager, GridCoords
-from firstlight.imaging.observe import observe, uv_track, with_noise
+from firstlight.imaging.simulation import observe, uv_track, with_noise
 from firstlight.imaging.skies import protoplanetary_disk, sky_image
 
 device = best_device()

@@ -64,7 +64,7 @@ from firstlight import Bench, best_device
 from firstlight.imaging import DataAverager, ExactLikelihood, FourierCube, GridCoords
 from firstlight.imaging import GriddedNet, fit, losses, plot_image, split_cells
 from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.observe import observe, uv_track, with_noise
+from firstlight.imaging.simulation import observe, uv_track, with_noise
 from firstlight.imaging.skies import protoplanetary_disk, sky_image
 
 device = best_device()

@@ -56,7 +56,7 @@ from torch.nn.functional import conv2d, softplus
 from firstlight import Bench, best_device
 from firstlight.imaging import DataAverager, GridCoords, losses
 from firstlight.imaging.coordinates import packed_to_sky, sky_to_packed
-from firstlight.imaging.observe import observe, uv_track, with_noise
+from firstlight.imaging.simulation import observe, uv_track, with_noise
 from firstlight.imaging.skies import protoplanetary_disk
 
 disk = protoplanetary_disk(flux=0.25, size=1.7)

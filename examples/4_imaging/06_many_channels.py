@@ -74,7 +74,7 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.imaging import GridCoords
-from firstlight.imaging.observe import LIGHT_SPEED, channels
+from firstlight.imaging.simulation import LIGHT_SPEED, channels
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -100,7 +100,7 @@ truth = torch.from_numpy(bright * in_line)  # Jy/arcsec²
 # the array sees, of each channel at its own baselines.
 
 from firstlight.imaging.nufft import visibilities
-from firstlight.imaging.observe import observe, uv_track, with_noise
+from firstlight.imaging.simulation import observe, uv_track, with_noise
 
 seen = observe([], uv_track(n_times=20), frequency)  # baselines, and a dark sky
 clean = visibilities(truth, seen.uu, seen.vv, coords.cell_size).numpy()

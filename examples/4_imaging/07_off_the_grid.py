@@ -78,7 +78,7 @@ import torch
 from firstlight import Bench, best_device
 from firstlight.imaging import ExactLikelihood, GridCoords, MiniBatches
 from firstlight.imaging.nufft import exact_place, visibilities
-from firstlight.imaging.observe import observe, uv_track
+from firstlight.imaging.simulation import observe, uv_track
 from firstlight.imaging.skies import protoplanetary_disk, sky_image
 
 device = best_device()

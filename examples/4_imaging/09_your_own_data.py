@@ -81,7 +81,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from firstlight.imaging import Point, Ring, read_npz, read_uvfits
-from firstlight.imaging.observe import channels, observe, uv_track, with_noise
+from firstlight.imaging.simulation import channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import protoplanetary_disk, sky_image, sky_visibilities
 from firstlight.imaging.visibilities import block, flag, join_windows
 

@@ -32,7 +32,7 @@ import torch
 
 from firstlight.imaging import ExactLikelihood, GriddedNet, GridCoords, fit, processes
 from firstlight.imaging.losses import TV_image, sparsity
-from firstlight.imaging.observe import channels, observe, uv_track, with_noise
+from firstlight.imaging.simulation import channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import protoplanetary_disk
 
 

@@ -18,7 +18,7 @@ from astropy.wcs import WCS
 from pages import judged
 
 from firstlight.imaging import Ring, fit, suggest_grid
-from firstlight.imaging.observe import alma_antennas, channels, observe, uv_track, with_noise
+from firstlight.imaging.simulation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import protoplanetary_disk
 
 PAGE = "4_imaging/09_your_own_data.py"

@@ -20,7 +20,7 @@ from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.fourier import FourierCube
 from firstlight.imaging.images import HannConvCube, ImageCube
 from firstlight.imaging.nufft import COMPLEX, visibilities
-from firstlight.imaging.observe import observe, uv_track, with_noise
+from firstlight.imaging.simulation import observe, uv_track, with_noise
 from firstlight.imaging.skies import Point, Ring, Sky, protoplanetary_disk, sky_image, sky_visibilities
 from firstlight.imaging.visibilities import Visibilities
 

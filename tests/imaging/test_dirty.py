@@ -8,7 +8,7 @@ from firstlight.imaging import dirty
 from firstlight.imaging.beams import fit_beam
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.dirty import DirtyImager, by_gridding, by_nufft
-from firstlight.imaging.observe import channels, observe, uv_track
+from firstlight.imaging.simulation import channels, observe, uv_track
 from firstlight.imaging.skies import Point, Ring, protoplanetary_disk
 
 COORDS = GridCoords(cell_size=0.05, npix=24)

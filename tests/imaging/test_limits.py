@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from firstlight.imaging.coordinates import ARCSEC, GridCoords
 from firstlight.imaging.limits import Limit, check_image_grid, suggest_grid
-from firstlight.imaging.observe import LIGHT_SPEED, SIDEREAL_HOUR, Track, observe, uv_track, with_noise
+from firstlight.imaging.simulation import LIGHT_SPEED, SIDEREAL_HOUR, Track, observe, uv_track, with_noise
 from firstlight.imaging.skies import Point
 from firstlight.imaging.visibilities import flag, select_baselines
 

@@ -14,7 +14,7 @@ import pytest
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.limits import check_image_grid
 from firstlight.imaging.npz import read_npz
-from firstlight.imaging.observe import channels
+from firstlight.imaging.simulation import channels
 from firstlight.imaging.skies import Point, sky_visibilities
 from firstlight.imaging.visibilities import Visibilities
 from firstlight.imaging.weights import check_weights

@@ -11,8 +11,8 @@ from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.fitting import fit
 from firstlight.imaging.losses import TV_image
-from firstlight.imaging.observe import observe, uv_track, with_noise
 from firstlight.imaging.precomposed import GriddedNet
+from firstlight.imaging.simulation import observe, uv_track, with_noise
 from firstlight.imaging.skies import protoplanetary_disk, sky_image
 
 COORDS = GridCoords(cell_size=0.03, npix=180)

@@ -13,7 +13,7 @@ import pytest
 from astropy.coordinates import SkyCoord
 from astropy.io import fits
 
-from firstlight.imaging.observe import LIGHT_SPEED
+from firstlight.imaging.simulation import LIGHT_SPEED
 from firstlight.imaging.skies import Point, sky_visibilities
 from firstlight.imaging.uvfits import read_phase_centre, read_uvfits
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firstlight.imaging.observe import channels, observe, uv_track, with_noise
+from firstlight.imaging.simulation import channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import Point, protoplanetary_disk
 from firstlight.imaging.visibilities import (
     CUBES,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firstlight.imaging.observe import channels, observe, uv_track, with_noise
+from firstlight.imaging.simulation import channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import Point, protoplanetary_disk
 from firstlight.imaging.visibilities import CUBES, OF_ROWS, block, flag, join_executions, join_windows
 from firstlight.imaging.weights import Scatter, check_weights, scale_weights

@@ -21,7 +21,7 @@ from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.objective import Data, Losses, Objective, Real, finite, not_finite
-from firstlight.imaging.optimizers import LBFGS, Adam, check_request
+from firstlight.imaging.optimizers import LBFGS, Adam, check_options
 from firstlight.imaging.precomposed import GriddedNet
 from firstlight.imaging.step import Step, written_down
 
@@ -143,30 +143,33 @@ def fit(
     >>> found.why, bool(found.chi2[0] > 100), found.terms["chi2"] < 0.1
     ('settled', True, True)
     """
-    check_request(optimizer, lr, max_iter, tolerance, check_every, checkpoint, resume)
+    check_options(optimizer, lr, max_iter, tolerance, check_every, checkpoint, resume)
     objective = Objective(model, data, losses or {}, lambdas, separate)
     objective.step = Step(objective) if written_down(objective) else None
     method = Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr)
     settings = objective.settings() | {"optimizer": optimizer, "lr": method.lr, "check_every": check_every}
-    run = Run(objective, method, settings, None if checkpoint is None else Path(checkpoint))
-    if not (resume and run.resume()):
-        run.start()
+    descent = Descent(objective, method, settings, None if checkpoint is None else Path(checkpoint))
+    if not (resume and descent.resume()):
+        descent.start()
     if progress is not False:
         for note in objective.notes:
             print(note, file=sys.stderr)
-    with tqdm(total=max_iter, initial=run.iteration, disable=None if progress is None else not progress) as bar:
-        while not run.why:
-            if tolerance is not None and settled(run.losses, tolerance):
-                run.why = "settled"
-                run.message = f"Settled: {PATIENCE} checks lowered the loss by less than {tolerance:g} of it."
-            elif run.iteration >= max_iter:
-                run.why, run.message = "max_iter", f"Stopped after {run.iteration} iterations, before it settled."
+    with tqdm(total=max_iter, initial=descent.iteration, disable=None if progress is None else not progress) as bar:
+        while not descent.why:
+            if tolerance is not None and settled(descent.losses, tolerance):
+                descent.why = "settled"
+                descent.message = f"Settled: {PATIENCE} checks lowered the loss by less than {tolerance:g} of it."
+            elif descent.iteration >= max_iter:
+                descent.why, descent.message = (
+                    "max_iter",
+                    f"Stopped after {descent.iteration} iterations, before it settled.",
+                )
             else:
-                before = run.iteration
-                run.advance(min(max_iter, (before // check_every + 1) * check_every))
-                bar.update(run.iteration - before)
-                bar.set_postfix({name: f"{run.latest[name]:.5g}" for name in ("loss", "chi2")}, refresh=False)
-    return run.finish()
+                before = descent.iteration
+                descent.advance(min(max_iter, (before // check_every + 1) * check_every))
+                bar.update(descent.iteration - before)
+                bar.set_postfix({name: f"{descent.latest[name]:.5g}" for name in ("loss", "chi2")}, refresh=False)
+    return descent.finish()
 
 
 def settled(losses: list[float], tolerance: float) -> bool:
@@ -183,7 +186,7 @@ def settled(losses: list[float], tolerance: float) -> bool:
 
 
 @dataclass
-class Run:
+class Descent:
     """A fit under way, from check to check."""
 
     objective: Objective

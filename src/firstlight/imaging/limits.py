@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from firstlight.imaging.coordinates import ARCSEC, SMALLEST_PART, GridCoords, rounded_down
-from firstlight.imaging.observe import LIGHT_SPEED, SIDEREAL_HOUR
 from firstlight.imaging.padding import fast_width
+from firstlight.imaging.simulation import LIGHT_SPEED, SIDEREAL_HOUR
 from firstlight.imaging.skies import Mask, Real
 from firstlight.imaging.visibilities import Visibilities, check_usable
 from firstlight.imaging.weights import time_runs
@@ -46,7 +46,7 @@ class Limit:
     Examples
     --------
     >>> from firstlight.imaging import GridCoords, Point, check_image_grid
-    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.simulation import observe, uv_track
     >>> limits = check_image_grid(observe([Point(1.0)], uv_track()), GridCoords(cell_size=0.5, npix=64))
     >>> [limit.code for limit in limits if limit.severity == "error"]
     ['beyond']
@@ -87,7 +87,7 @@ def check_image_grid(
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import channels, observe, uv_track
+    >>> from firstlight.imaging.simulation import channels, observe, uv_track
     >>> from firstlight.imaging.skies import Point
     >>> vis = observe([Point(1.0)], uv_track(n_times=120), channels(230e9, 4e9, 2))
     >>> for limit in check_image_grid(vis, GridCoords(cell_size=0.03, npix=180)):
@@ -130,7 +130,7 @@ def suggest_grid(vis: Visibilities, field: float | None = None) -> GridCoords:
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.simulation import observe, uv_track
     >>> from firstlight.imaging.skies import Point
     >>> suggest_grid(observe([Point(1.0)], uv_track()), field=5.4)
     GridCoords(cell_size=0.035, npix=160)

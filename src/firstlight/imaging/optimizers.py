@@ -16,7 +16,7 @@ LEARNING_RATE = {"adam": 0.5, "lbfgs": 1.0}
 MEMORY = 20  # steps that L-BFGS remembers to guess the curvature from
 
 
-def check_request(
+def check_options(
     optimizer: str,
     lr: float | None,
     max_iter: int,

@@ -36,7 +36,7 @@ class Visibilities:
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import channels, observe, uv_track
+    >>> from firstlight.imaging.simulation import channels, observe, uv_track
     >>> from firstlight.imaging.skies import Point
     >>> vis = observe([Point(1.0)], uv_track(n_times=2), channels(230e9, 1e9, 3))
     >>> vis.data.shape, vis.frequency / 1e9, bool(vis.flagged.any())
@@ -83,7 +83,7 @@ def block(vis: Visibilities, antenna: int) -> Mask:
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.simulation import observe, uv_track
     >>> from firstlight.imaging.skies import Point
     >>> int(block(observe([Point(1.0)], uv_track(n_times=2)), antenna=7).sum())  # 42 baselines, twice
     84
@@ -96,7 +96,7 @@ def flag(vis: Visibilities, where: Mask) -> Visibilities:
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.simulation import observe, uv_track
     >>> from firstlight.imaging.skies import Point
     >>> vis = observe([Point(1.0)], uv_track(n_times=2))
     >>> int(flag(vis, block(vis, antenna=7)).flagged.sum())
@@ -116,7 +116,7 @@ def shift_phase_centre(vis: Visibilities, east: float, north: float) -> Visibili
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.simulation import observe, uv_track
     >>> from firstlight.imaging.skies import Point
     >>> vis = observe([Point(2.0, east=0.5, north=-0.3)], uv_track(n_times=1))
     >>> bool(np.allclose(shift_phase_centre(vis, 0.5, -0.3).data, 2.0))
@@ -134,7 +134,7 @@ def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.simulation import observe, uv_track
     >>> from firstlight.imaging.skies import Point
     >>> vis = observe([Point(2.0)], uv_track(n_times=1))
     >>> len(vis.time), len(select_baselines(vis, longest=1e5).time)
@@ -156,7 +156,7 @@ def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import observe, uv_track
+    >>> from firstlight.imaging.simulation import observe, uv_track
     >>> from firstlight.imaging.skies import Point
     >>> vis = observe([Point(1.0)], uv_track(n_times=2))
     >>> both = join_executions([vis, vis])
@@ -171,7 +171,7 @@ def join_windows(parts: Sequence[Visibilities]) -> Visibilities:
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import channels, observe, uv_track
+    >>> from firstlight.imaging.simulation import channels, observe, uv_track
     >>> from firstlight.imaging.skies import Point
     >>> track = uv_track(n_times=2)
     >>> low, high = (observe([Point(1.0)], track, channels(centre, 1e9, 2)) for centre in (230e9, 245e9))

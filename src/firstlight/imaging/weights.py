@@ -45,7 +45,7 @@ class Scatter:
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import observe, uv_track, with_noise
+    >>> from firstlight.imaging.simulation import observe, uv_track, with_noise
     >>> from firstlight.imaging.skies import Point
     >>> noisy = with_noise(observe([Point(1.0)], uv_track(n_times=20)), 0.1, seed=0)
     >>> total = check_weights(noisy).totals[0]
@@ -86,7 +86,7 @@ class WeightReport:
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import observe, uv_track, with_noise
+    >>> from firstlight.imaging.simulation import observe, uv_track, with_noise
     >>> from firstlight.imaging.skies import Point
     >>> noisy = with_noise(observe([Point(1.0)], uv_track(n_times=20)), 0.1, seed=0)
     >>> report = check_weights(noisy)
@@ -132,7 +132,7 @@ def check_weights(vis: Visibilities) -> WeightReport:
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import observe, uv_track, with_noise
+    >>> from firstlight.imaging.simulation import observe, uv_track, with_noise
     >>> from firstlight.imaging.skies import protoplanetary_disk
     >>> vis = with_noise(observe(protoplanetary_disk(), uv_track(n_times=120)), 0.02, seed=0)
     >>> promised = replace(vis, weight=4 * vis.weight)  # half of the noise that there is
@@ -167,7 +167,7 @@ def scale_weights(vis: Visibilities, report: WeightReport) -> Visibilities:
 
     Examples
     --------
-    >>> from firstlight.imaging.observe import observe, uv_track, with_noise
+    >>> from firstlight.imaging.simulation import observe, uv_track, with_noise
     >>> from firstlight.imaging.skies import Point
     >>> vis = with_noise(observe([Point(1.0)], uv_track(n_times=20)), 0.1, seed=0)
     >>> wrong = replace(vis, weight=1000 * vis.weight)

@@ -8,7 +8,7 @@ import pytest
 from astropy.coordinates import ITRS, AltAz, EarthLocation, HADec, SkyCoord
 from astropy.time import Time
 
-from firstlight.imaging.observe import (
+from firstlight.imaging.simulation import (
     ALMA_LATITUDE,
     LIGHT_SPEED,
     SIDEREAL_HOUR,

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from recorded import keep
 
-from _ext.glance import BENCH, CPU, EXAMPLE, STAY, TRAVEL, finding, first_win, race
+from _ext.glance import BENCH, CPU, EXAMPLE, STAY, TRAVEL, finding, first_win, comparison
 from firstlight.measure.timing import Timing
 
 SIZES = (10, 100, 1000)
@@ -47,7 +47,7 @@ def test_crossings_lie_on_straight_lines_in_logarithms():
 
 
 def test_a_gpu_record_takes_the_place_of_the_model_even_if_it_is_older():
-    found = race([judged("cpu-new", CPU_ROWS), judged("gpu-old", GPU_ROWS)])
+    found = comparison([judged("cpu-new", CPU_ROWS), judged("gpu-old", GPU_ROWS)])
     assert found.record.machine == "gpu-old"
     assert not found.modelled
     assert found.machine == "gpu-old beside some CPU, 3 cores"
@@ -56,7 +56,7 @@ def test_a_gpu_record_takes_the_place_of_the_model_even_if_it_is_older():
 
 
 def test_without_a_gpu_the_model_is_called_a_model():
-    found = race([judged("cpu-new", CPU_ROWS), judged("cpu-old", CPU_ROWS)])
+    found = comparison([judged("cpu-new", CPU_ROWS), judged("cpu-old", CPU_ROWS)])
     assert found.record.machine == "cpu-new"
     assert found.modelled
     assert "a model" in finding(found)
@@ -65,10 +65,10 @@ def test_without_a_gpu_the_model_is_called_a_model():
 
 def test_stale_records_and_impossible_numbers_are_not_drawn():
     impossible = {name: replace(row, verdict="impossible") for name, row in CPU_ROWS.items()}
-    assert race([]) is None
-    assert race([judged("a", CPU_ROWS, "stale"), judged("b", impossible), judged("c", {})]) is None
+    assert comparison([]) is None
+    assert comparison([judged("a", CPU_ROWS, "stale"), judged("b", impossible), judged("c", {})]) is None
     simulated = GPU_ROWS | {name: replace(row, verdict="simulated") for name, row in GPU_ROWS.items() if STAY in name}
-    assert race([judged("d", simulated)]).modelled
+    assert comparison([judged("d", simulated)]).modelled
 
 
 FILES = {

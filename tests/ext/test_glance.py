@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from recorded import keep
 
-from _ext.glance import BENCH, CPU, EXAMPLE, STAY, TRAVEL, finding, first_win, comparison
+from _ext.glance import BENCH, CPU, EXAMPLE, STAY, TRAVEL, comparison, finding, first_win
 from firstlight.measure.timing import Timing
 
 SIZES = (10, 100, 1000)

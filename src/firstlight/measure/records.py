@@ -15,7 +15,7 @@ from typing import Any
 from firstlight.devices import Card, card
 from firstlight.measure.imports import imported_modules
 from firstlight.measure.runner import block_keys, digest, lines_that_run, split
-from firstlight.measure.schema import VERDICTS, VERSION, problems
+from firstlight.measure.schema import VERDICTS, VERSION, problem
 from firstlight.measure.timing import Timing
 from firstlight.widgets import Table
 
@@ -128,13 +128,12 @@ def from_json(text: str, path: Path | None = None) -> Record:
     """Read a record; raise InvalidRecord, in words, on anything that is none."""
     name = f"{path}: " if path else ""
     try:
-        content = json.loads(text, parse_constant=float.fromhex)  # NaN is no JSON, and no number either
+        content = json.loads(text, parse_constant=int)  # NaN and Infinity are no JSON, and no int() either
         json.dumps(content, ensure_ascii=False).encode()  # half a character can be escaped, but never written
     except (ValueError, RecursionError) as error:
         raise InvalidRecord(f"{name}not JSON, or cut off ({error})") from None
-    problem = next(problems(content), None)
-    if problem:
-        raise InvalidRecord(f"{name}{problem}")
+    if wrong := problem(content):
+        raise InvalidRecord(f"{name}{wrong}")
     timings = {}
     for benchmark in content["benchmarks"]:
         meta, (run,) = benchmark["metadata"], benchmark["runs"]

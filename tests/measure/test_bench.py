@@ -136,7 +136,6 @@ def test_real_rows() -> None:
     bench.time("numpy", np.add, a, a, n=1001, bytes=3 * a.nbytes)
     assert bench["numpy"].verdict != "simulated"
     assert "numpy" in repr(bench.table().text())
-    assert "1 rows" in repr(bench)
 
 
 def test_a_gpu_that_only_numba_reaches_is_timed_without_a_roof(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,6 @@ def test_the_static_form_and_the_terminal_say_all(capsys) -> None:
 def test_hostile_names_are_text() -> None:
     spans = [Span("queue", HOSTILE, 0, 1), Span("host", HOSTILE, 0, 1)]
     html = board(HOSTILE)._repr_html_() + replay(spans=spans, note=HOSTILE, other={HOSTILE}, clock=(0, 1))._repr_html_()
-    assert 'fill="url(#fl-hatch)"' in html
+    assert 'fill="url(#fl-hatch-not-waiting)"' in html
     assert "<img" not in html
     assert "<script" not in html

@@ -4,21 +4,12 @@ from dataclasses import replace
 
 import pytest
 from fakes import FakeDevice
+from samples import GPU as H200
 
 from firstlight.devices import Card
 from firstlight.measure.roofs import Ceilings, Roof, ceilings, fraction_of_roof, judge
 from firstlight.measure.timing import Timing, measure
 
-H200 = Card(
-    name="NVIDIA H200",
-    kind="cuda",
-    capability=(9, 0),
-    multiprocessors=132,
-    clock_hz=1_980_000_000,
-    memory_clock_hz=3_201_000_000,
-    bus_bits=6144,
-    cache_bytes=60 * 2**20,
-)
 LIMITS = Ceilings(byte_rate=1e12, flop_rate=1e15, cache_bytes=10**7)
 
 

@@ -70,19 +70,13 @@ def test_a_python_zero_makes_the_sum_a_double_and_a_float32_zero_does_not(cc):
 def test_the_text_is_for_the_gpu_that_was_asked_for_and_has_the_kernels_name(cc):
     compiled = ptx.compile(matvec, MATVEC, cc)
     assert f".target sm_{cc[0]}{cc[1]}" in compiled.text
+    assert f"sm_{cc[0]}{cc[1]}" in compiled.sass
+    assert "DADD" in compiled.sass
     assert ".visible .entry matvec(" in compiled.text
     assert 16 <= compiled.registers <= 64
     assert compiled.spill_bytes == compiled.shared_bytes == 0
     assert sum(compiled.mix.values()) > 50
     assert list(compiled.mix.values()) == sorted(compiled.mix.values(), reverse=True)
-
-
-@both
-def test_the_machine_code_is_written_down_for_that_gpu(cc):
-    sass = ptx.compile(matvec_numpy, MATVEC, cc).sass
-    assert f"sm_{cc[0]}{cc[1]}" in sass
-    assert "FFMA" in sass
-    assert "DADD" not in sass
 
 
 @both

@@ -130,12 +130,11 @@ def test_zeros_and_gaps_of_a_driver_are_unknown(fake):
     assert "memory bus" not in dict(gaps.rows())
 
 
-@pytest.mark.parametrize(("name", "shown"), [("AMD Instinct MI300X", "AMD Instinct MI300X"), ("", "gfx942")])
-def test_card_of_an_amd_gpu_has_no_cuda_capability(fake, monkeypatch, name, shown):
-    fake("cuda", H200 | {"name": name, "major": 9, "minor": 4, "gcnArchName": "gfx942:sramecc+:xnack-"})
+def test_card_of_an_amd_gpu_has_no_cuda_capability(fake, monkeypatch):
+    fake("cuda", H200 | {"name": "", "gcnArchName": "gfx942:sramecc+:xnack-"})
     monkeypatch.setattr(torch.version, "hip", "6.4.4")
     described = card()
-    assert (described.name, described.kind) == (shown, "rocm")
+    assert (described.name, described.kind) == ("gfx942", "rocm")
     assert (described.capability, described.architecture) == (None, "gfx942")
     assert described.libraries["hip"] == "6.4.4"
 
@@ -194,7 +193,6 @@ PROC = "NVRM version: NVIDIA UNIX {}  Release Build  (builder@host-12.345)\nGCC 
     ("text", "printed", "version"),
     [
         ("x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023", "", "535.129.03"),
-        ("Open Kernel Module for aarch64  540.3.0", "", "540.3.0"),
         (None, "566.36\r\n", "566.36"),
         (None, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.95\n", None),
     ],
@@ -230,7 +228,6 @@ def write_cache(write, cpu: int, index: int, level: str, kind: str, size: str, s
     [
         ("processor\t: 0\nmodel name\t: AMD EPYC 7763  \n", "cpu-amd-epyc-7763"),
         ("processor\t: 0\nmodel name\t:\nCPU implementer\t: 0x41\n", "cpu-arm-aarch64"),
-        ("CPU implementer\t: 0x99\n", "cpu-aarch64"),
     ],
 )
 def test_card_of_a_linux_cpu(tmp_path, write, monkeypatch, cpuinfo, slug):

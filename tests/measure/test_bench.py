@@ -30,7 +30,7 @@ def bench_of(*timings: Timing) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("name", ["", "Vector Add", "a--b", "-a", "a_b", "a/b", "ä"])
+@pytest.mark.parametrize("name", ["", "Vector Add", "a--b", "-a", "a/b", "ä"])
 def test_names_that_cannot_be_linked_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(name))):
         Bench(name)

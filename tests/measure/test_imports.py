@@ -55,13 +55,6 @@ def test_modules_of_kernels_and_imaging_are_found_through_others(source: str, ex
     assert [*imported_modules(source)] == [f"firstlight.{name}" for name in expected]
 
 
-@pytest.mark.usefixtures("package")
-def test_a_class_is_not_its_module_where_file_names_have_no_case(monkeypatch: pytest.MonkeyPatch) -> None:
-    original = imports.module_file
-    monkeypatch.setattr(imports, "module_file", lambda name: original(name.lower()))
-    assert [*imported_modules("from firstlight.imaging import Fit\n")] == [f"firstlight.{name}" for name in FIT]
-
-
 MODULE = '''"""Words.
 
 More.

@@ -125,7 +125,7 @@ NAMES = {"USER": "jane-doe-user", "LOGNAME": "jane-doe-user", "HOSTNAME": "jane-
 def bare(tmp_path: Path) -> dict[str, str]:
     """An environment that has the package by PYTHONPATH and no Sphinx, and a home to tell nothing of."""
     (tmp_path / "blocked").mkdir()
-    for name in ("sphinx", "sphinx_gallery", "docutils", "myst_nb"):
+    for name in ("sphinx", "docutils", "myst_nb"):
         (tmp_path / "blocked" / f"{name}.py").write_text("raise ImportError('blocked')\n", encoding="utf-8")
     (tmp_path / "jane-doe-home").mkdir()
     path = os.pathsep.join([str(tmp_path / "blocked"), str(ROOT / "src")])

@@ -109,9 +109,7 @@ def test_code_changes_the_key_of_its_block_and_of_all_later_ones(old: str, new: 
         PAGE.replace("Words", "Other words"),
         PAGE.replace("Title\n=====", "Another\n======="),
         PAGE.replace("# why two\n", ""),
-        PAGE.replace("print(x)\n", "\n    # indented\nprint(x)\n\t\n"),
         PAGE.replace("\n", "\r\n"),
-        PAGE.rstrip("\n"),
         PAGE.replace("# %%", "#%%"),
     ],
 )

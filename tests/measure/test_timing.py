@@ -74,16 +74,6 @@ def test_a_result_in_place_of_a_function_is_refused_and_an_error_names_its_row()
     assert any("my row" in note for note in caught.value.__notes__)
 
 
-def test_real_cpu_call() -> None:
-    a = np.ones(1001)
-    t = measure(np.add, a, a, budget=0.2, bytes=3 * a.nbytes, flops=1001)
-    assert t.device == "cpu"
-    assert t.cores is not None
-    assert t.cores > 0
-    assert t.byte_rate == pytest.approx(3 * a.nbytes / t.median)
-    assert t.flop_rate == pytest.approx(1001 / t.median)
-
-
 def test_device_is_where_the_arguments_are() -> None:
     class OnGpu:
         device = torch.device("cuda", 1)

@@ -43,7 +43,6 @@ print(x + y)
     [
         ("\n\n", []),
         ('"""Only."""', [("text", 1)]),
-        ("x = 1", [("code", 1)]),
         ('#!/usr/bin/env python\n"""Doc."""\nx = 1\n', [("text", 1), ("code", 3)]),
         ('"""Doc."""\n\n# %%\n# Words.\n\n"a string"\n', [("text", 1), ("text", 3), ("code", 5)]),
         ('"""Doc."""\n#%% a title\n#words\nx = 1\n', [("text", 1), ("text", 2), ("code", 4)]),
@@ -166,7 +165,6 @@ def test_an_example_runs_as_a_script_does(example) -> None:
         ("bench.show()", ("bench", "show")),
         ("x = 1\nother.plot()  # words\n\n# more", ("other", "plot")),
         ("plt.show()", None),
-        ("ax.plot(x, y)", None),
         ("a.b.show()", None),
         ("bench.show()\nx = 1", None),
         ("fig = bench.plot()", None),

@@ -60,10 +60,6 @@ def write(tmp_path: Path):
     return put
 
 
-def names(found: list[torch.device]) -> list[str]:
-    return [str(device) for device in found]
-
-
 # Which devices there are
 
 
@@ -71,13 +67,9 @@ def test_devices_come_fastest_kind_first_and_the_cpu_last(fake, monkeypatch):
     fake("xpu", {})
     fake("cuda", H200, H200)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
-    assert names(all_devices()) == ["cuda:0", "cuda:1", "xpu:0", "mps:0", "cpu"]
-
-
-def test_a_driver_that_counts_gpus_but_cannot_start_gives_none(monkeypatch):
-    for module in (torch.cuda, torch.xpu):
-        monkeypatch.setattr(module, "device_count", lambda: 2)
-    assert names(all_devices()) == ["cpu"]
+    assert list(map(str, all_devices())) == ["cuda:0", "cuda:1", "xpu:0", "mps:0", "cpu"]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)  # the driver counts them, but cannot start
+    assert list(map(str, all_devices())) == ["xpu:0", "mps:0", "cpu"]
 
 
 @pytest.mark.parametrize("kind", ["cuda", "xpu"])
@@ -87,12 +79,8 @@ def test_best_device_counts_within_the_best_kind(fake, kind):
     for index in (2, -1):
         with pytest.raises(ValueError, match=rf"best_device\({index}\).*{kind}:0, {kind}:1;.*cpu"):
             best_device(index)
-
-
-@pytest.mark.parametrize("index", [True, 0.0, "0", None])
-def test_index_must_be_a_whole_number(index):
-    with pytest.raises(TypeError, match=repr(index)):
-        best_device(index)
+    with pytest.raises(TypeError, match="'0'"):
+        best_device("0")
 
 
 # The environment variable
@@ -109,21 +97,12 @@ def test_variable_chooses_whatever_its_case_and_blanks(fake, monkeypatch, wanted
     assert str(best_device()) == chosen
 
 
-@pytest.mark.parametrize("wanted", ["gpu", "cuda:x", "cuda:7", "cuda:", "cuda:-1", "cuda:01", "cpu:1", "mps", "0"])
+@pytest.mark.parametrize("wanted", ["gpu", "cuda:7", "cuda:", "cuda:-1", "cuda:01", "cpu:1", "mps", "0"])
 def test_variable_that_names_no_device_here_is_refused(fake, monkeypatch, wanted):
     fake("cuda", H200, H200)
     monkeypatch.setenv(devices.VARIABLE, wanted)
     with pytest.raises(ValueError, match=f"FIRSTLIGHT_DEVICE='{wanted}'.*cuda:0, cuda:1, cpu"):
         best_device()
-
-
-def test_index_counts_within_what_the_variable_leaves(fake, monkeypatch):
-    fake("cuda", H200, H200)
-    monkeypatch.setenv(devices.VARIABLE, "cuda")
-    assert str(best_device(1)) == "cuda:1"
-    monkeypatch.setenv(devices.VARIABLE, "cuda:1")
-    with pytest.raises(ValueError, match=r"best_device\(1\).*FIRSTLIGHT_DEVICE='cuda:1'"):
-        best_device(1)
 
 
 # Cards of GPUs
@@ -151,12 +130,11 @@ def test_zeros_and_gaps_of_a_driver_are_unknown(fake):
     assert "memory bus" not in dict(gaps.rows())
 
 
-@pytest.mark.parametrize(("name", "shown"), [("AMD Instinct MI300X", "AMD Instinct MI300X"), ("", "gfx942")])
-def test_card_of_an_amd_gpu_has_no_cuda_capability(fake, monkeypatch, name, shown):
-    fake("cuda", H200 | {"name": name, "major": 9, "minor": 4, "gcnArchName": "gfx942:sramecc+:xnack-"})
+def test_card_of_an_amd_gpu_has_no_cuda_capability(fake, monkeypatch):
+    fake("cuda", H200 | {"name": "", "gcnArchName": "gfx942:sramecc+:xnack-"})
     monkeypatch.setattr(torch.version, "hip", "6.4.4")
     described = card()
-    assert (described.name, described.kind) == (shown, "rocm")
+    assert (described.name, described.kind) == ("gfx942", "rocm")
     assert (described.capability, described.architecture) == (None, "gfx942")
     assert described.libraries["hip"] == "6.4.4"
 
@@ -215,7 +193,6 @@ PROC = "NVRM version: NVIDIA UNIX {}  Release Build  (builder@host-12.345)\nGCC 
     ("text", "printed", "version"),
     [
         ("x86_64 Kernel Module  535.129.03  Thu Oct 19 18:56:32 UTC 2023", "", "535.129.03"),
-        ("Open Kernel Module for aarch64  540.3.0", "", "540.3.0"),
         (None, "566.36\r\n", "566.36"),
         (None, "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 580.95\n", None),
     ],
@@ -227,9 +204,8 @@ def test_nvidia_driver_is_read_from_proc_else_asked_of_nvidia_smi(tmp_path, writ
     assert devices._nvidia_driver(tmp_path) == version
 
 
-def test_a_command_that_is_missing_fails_or_hangs_says_nothing(monkeypatch):
+def test_a_command_that_is_missing_or_hangs_says_nothing(monkeypatch):
     assert devices._output("no-such-command-firstlight") == ""
-    assert devices._output(sys.executable, "-c", "raise SystemExit(3)") == ""
 
     def hang(command, timeout, **_):
         raise subprocess.TimeoutExpired(command, timeout)
@@ -250,12 +226,8 @@ def write_cache(write, cpu: int, index: int, level: str, kind: str, size: str, s
 @pytest.mark.parametrize(
     ("cpuinfo", "slug"),
     [
-        (
-            "processor\t: 0\nmodel name\t: AMD EPYC 7763 64-Core Processor      \n",
-            "cpu-amd-epyc-7763-64-core-processor",
-        ),
+        ("processor\t: 0\nmodel name\t: AMD EPYC 7763  \n", "cpu-amd-epyc-7763"),
         ("processor\t: 0\nmodel name\t:\nCPU implementer\t: 0x41\n", "cpu-arm-aarch64"),
-        ("CPU implementer\t: 0x99\n", "cpu-aarch64"),
     ],
 )
 def test_card_of_a_linux_cpu(tmp_path, write, monkeypatch, cpuinfo, slug):
@@ -280,18 +252,12 @@ def test_last_cache_counts_each_shared_cache_once_and_no_instructions(tmp_path, 
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system cannot bind a process to cores")
-def test_cores_are_those_the_process_may_use():
+def test_cores_are_those_the_process_may_use_and_a_cpu_needs_no_library():
     program = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\n"
-    program += "from firstlight.devices import card; print(card('cpu').cores)"
+    program += "from firstlight.devices import card; print(card(' CPU:0 ').cores)\n"
+    program += "import sys; print({'torch', 'numba', 'numpy'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "1\n"
-
-
-def test_card_of_the_cpu_loads_no_library():
-    program = "import sys, firstlight.devices as d; d.card('cpu').rows(); d.card(' CPU:0 '); "
-    program += "print({'torch', 'numba', 'numpy'} & {*sys.modules})"
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "set()\n"
+    assert done.stdout == "1\nset()\n"
 
 
 def test_cards_tell_nothing_about_whose_machine_it_is(fake):
@@ -308,8 +274,6 @@ def test_cards_tell_nothing_about_whose_machine_it_is(fake):
 @pytest.mark.parametrize(
     ("name", "kind", "slug"),
     [
-        ("NVIDIA H200", "cuda", "nvidia-h200"),
-        ("NVIDIA A100-SXM4-80GB MIG 1g.10gb", "cuda", "nvidia-a100-sxm4-80gb-mig-1g-10gb"),
         ("11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz", "cpu", "cpu-11th-gen-intel-core-i7-1165g7"),
         ("Intel® Core™ Ultra", "cpu", "cpu-intel-core-ultra"),
         ("../../etc/passwd", "cuda", "etc-passwd"),

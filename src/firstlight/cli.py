@@ -43,16 +43,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     command = add(doctor)
     command.add_argument("--json", action="store_true", help="the report for programs, with all facts")
-    command.add_argument(
-        "--facts", type=Path, metavar="FILE", help="judge a report that --json wrote, not this machine"
-    )
+    command.add_argument("--facts", type=Path, metavar="FILE", help="judge a report of --json, not this machine")
     command.add_argument("--root", type=Path, default=Path("/"), help="where /proc, /sys and /dev are (default: /)")
     command.add_argument("--error", default="", metavar="TEXT", help="an error that you met, to be explained, too")
     add(devices)
     command = add(record)
-    command.add_argument(
-        "examples", nargs="*", metavar="EXAMPLE", help="a script, or the beginning of a name: 1_setup/02"
-    )
+    command.add_argument("examples", nargs="*", metavar="EXAMPLE", help="a script, or how a name begins: 1_setup/02")
     command.add_argument("--out", type=Path, default=Path("records"), help="the folder of records (default: records)")
     command.add_argument("--to", nargs="?", const="", metavar="FILE", help="one example: write its record to this file")
     command = add(records)

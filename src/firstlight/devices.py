@@ -150,9 +150,7 @@ def card(device: torch.device | str | None = None) -> Card:
     if name.strip().lower() in ("cpu", "cpu:0"):  # apart from the rest, because it needs no PyTorch
         return _mac_card() if platform.system() == "Darwin" else _cpu_card()
     found = _named(name, all_devices(), f"card({name!r})")[0]
-    if found.type == "mps":
-        return _mps_card()
-    return _cuda_card(found) if found.type == "cuda" else _xpu_card(found)
+    return _mps_card() if found.type == "mps" else _gpu_card(found)
 
 
 def _named(name: str, devices: list[torch.device], asked: str) -> list[torch.device]:
@@ -168,42 +166,30 @@ def _listed(devices: list[torch.device]) -> str:
     return ", ".join(map(str, devices))
 
 
-def _cuda_card(device: torch.device) -> Card:
+def _gpu_card(device: torch.device) -> Card:
     import torch
 
-    facts = torch.cuda.get_device_properties(device)
-    amd = torch.version.hip is not None
+    facts = torch.get_device_module(device).get_device_properties(device)
+    amd, intel = torch.version.hip is not None, device.type == "xpu"
     architecture = facts.gcnArchName.partition(":")[0] if amd else None
+
+    def told(name: str, unit: int = 1) -> int | None:
+        return _amount(getattr(facts, name, None), unit)
+
+    driver = facts.driver_version if intel else _read(Path("/sys/module/amdgpu/version")) if amd else _nvidia_driver()
     return Card(
         name=facts.name.strip() or architecture or "GPU",  # some ROCm installations know no names
-        kind="rocm" if amd else "cuda",
-        capability=None if amd else (facts.major, facts.minor),
+        kind="xpu" if intel else "rocm" if amd else "cuda",
+        capability=None if amd or intel else (facts.major, facts.minor),
         architecture=architecture,
-        multiprocessors=_amount(facts.multi_processor_count),
-        clock_hz=_amount(getattr(facts, "clock_rate", None), 1000),
-        memory_bytes=_amount(facts.total_memory),
-        memory_clock_hz=_amount(getattr(facts, "memory_clock_rate", None), 1000),
-        bus_bits=_amount(getattr(facts, "memory_bus_width", None)),
-        cache_bytes=_amount(getattr(facts, "L2_cache_size", None)),
-        driver=_read(Path("/sys/module/amdgpu/version")).strip() or None if amd else _nvidia_driver(),
-        libraries=_libraries(cuda=torch.version.cuda, hip=torch.version.hip),
-    )
-
-
-def _xpu_card(device: torch.device) -> Card:
-    import torch
-
-    facts = torch.xpu.get_device_properties(device)
-    return Card(
-        name=facts.name.strip(),
-        kind="xpu",
-        multiprocessors=_amount(getattr(facts, "gpu_subslice_count", None)),
-        memory_bytes=_amount(facts.total_memory),
-        memory_clock_hz=_amount(getattr(facts, "memory_clock_rate", None), 1_000_000),
-        bus_bits=_amount(getattr(facts, "memory_bus_width", None)),
-        cache_bytes=_amount(getattr(facts, "last_level_cache_size", None)),
-        driver=facts.driver_version or None,
-        libraries=_libraries(xpu=torch.version.xpu),
+        multiprocessors=told("gpu_subslice_count" if intel else "multi_processor_count"),
+        clock_hz=told("clock_rate", 1000),
+        memory_bytes=told("total_memory"),
+        memory_clock_hz=told("memory_clock_rate", 1_000_000 if intel else 1000),
+        bus_bits=told("memory_bus_width"),
+        cache_bytes=told("last_level_cache_size" if intel else "L2_cache_size"),
+        driver=(driver or "").strip() or None,
+        libraries=_libraries(cuda=torch.version.cuda, hip=torch.version.hip, xpu=getattr(torch.version, "xpu", None)),
     )
 
 
@@ -223,21 +209,14 @@ def _mps_card() -> Card:
 
 
 def _mac_card() -> Card:
-    keys = (
-        "machdep.cpu.brand_string",
-        "hw.memsize",
-        "hw.l3cachesize",
-        "hw.perflevel0.l2cachesize",
-        "hw.l2cachesize",
-    )
-    text = _output("sysctl", *keys)
-    brand, memory, *caches = (_value(text, key) for key in keys)
+    caches = ("hw.l3cachesize", "hw.perflevel0.l2cachesize", "hw.l2cachesize")
+    text = _output("sysctl", "machdep.cpu.brand_string", "hw.memsize", *caches)
     return Card(
-        name=brand or platform.machine(),
+        name=_value(text, "machdep.cpu.brand_string") or platform.machine(),
         kind="cpu",
         cores=_usable_cores(),
-        memory_bytes=_amount(memory),
-        cache_bytes=next((size for size in map(_amount, caches) if size), None),
+        memory_bytes=_amount(_value(text, "hw.memsize")),
+        cache_bytes=next((size for key in caches if (size := _amount(_value(text, key)))), None),
         libraries=_libraries(),
     )
 

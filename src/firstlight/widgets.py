@@ -18,19 +18,14 @@ STYLE = "max-width:35rem;width:100%;height:auto;display:block;overflow:visible"
 on_page = False  # set by the build of the site before it runs an example
 
 
-def displays_html() -> bool:
-    """Return whether what a cell ends with is shown as HTML: on a page, and in a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return on_page or getattr(shell, "kernel", None) is not None
-
-
 class Widget:
     """Something to look at, which has a text (``__str__``) and a form for notebooks and pages (``_repr_html_``)."""
 
     def show(self) -> Self | None:
         """Show it: as text in a terminal, as a drawing in a notebook and on a page."""
-        if displays_html():
+        ipython = sys.modules.get("IPython")
+        shell = ipython.get_ipython() if ipython else None
+        if on_page or hasattr(shell, "kernel"):  # what a cell ends with is shown there
             return self
         print(self)
         return None

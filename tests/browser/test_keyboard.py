@@ -58,19 +58,8 @@ def test_every_stop_is_seen(browser: Any, name: str) -> None:
     assert not problems, "\n".join(problems)
 
 
-def test_tabs_go_by_arrow_keys(page: Any) -> None:
-    page.locator(".sd-tab-set > input:checked").first.focus()
-    tabs = page.locator(".sd-tab-set").first
-    assert tabs.locator("> .sd-tab-content").first.is_visible()
-    page.keyboard.press("ArrowRight")
-    assert not tabs.locator("> .sd-tab-content").first.is_visible()
-    assert tabs.locator("> .sd-tab-content").nth(1).is_visible()
-
-
-@pytest.mark.parametrize("key", ["Enter", "Space"])
-def test_the_theme_is_chosen(page: Any, key: str) -> None:
-    page.locator(".theme-switch-button:visible").first.focus()
-    for wanted in ("dark", "light"):
+def test_the_theme_is_chosen(page: Any) -> None:
+    for wanted, key in (("dark", "Enter"), ("light", "Space")):
         page.locator(".theme-switch-button:visible").first.focus()
         page.keyboard.press(key)
         choice = page.locator(f".dropdown-menu.show [data-mode={wanted}]")
@@ -83,30 +72,6 @@ def test_the_theme_is_chosen(page: Any, key: str) -> None:
         page.wait_for_function("wanted => document.documentElement.dataset.theme === wanted", arg=wanted)
     page.reload()
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
-
-
-def test_the_reader_s_record_goes_in_and_out(page: Any) -> None:
-    """Each control is a stop, in their order, and answers."""
-    page.locator(".fl-yours summary").focus()
-    page.keyboard.press("Enter")
-    told, status = set(), page.locator(".fl-yours").get_by_role("status")
-    for control, key in (("input", ""), ("button", "Enter")):
-        page.keyboard.press("Tab")
-        assert page.locator(f".fl-yours {control}").evaluate("one => one === document.activeElement")
-        if key:
-            page.keyboard.press(key)
-            told.add(status.inner_text())
-    assert len(told - {""}) == 1
-
-
-def test_a_fold_opens_and_closes(browser: Any) -> None:
-    page = opened(browser, SITE / "tutorials/3_kernels/11_puzzles.html")
-    summary = page.locator(".fl-fold > summary").first
-    for key, opens in (("Enter", True), ("Space", False)):
-        summary.focus()
-        page.keyboard.press(key)
-        assert page.locator(".fl-fold").first.evaluate("one => one.open") == opens
-    page.context.close()
 
 
 def test_the_menu_of_a_telephone_opens_holds_the_focus_and_closes(browser: Any) -> None:
@@ -125,3 +90,10 @@ def test_the_menu_of_a_telephone_opens_holds_the_focus_and_closes(browser: Any) 
     assert button.get_attribute("aria-expanded") == "false"
     assert "primary-toggle" in what(page)
     page.context.close()
+
+
+def test_tabs_go_by_arrow_keys(page: Any) -> None:
+    page.locator(".sd-tab-set > input:checked").first.focus()
+    page.keyboard.press("ArrowRight")
+    shown = page.locator(".sd-tab-set").first.locator("> .sd-tab-content")
+    assert [shown.nth(at).is_visible() for at in (0, 1)] == [False, True]

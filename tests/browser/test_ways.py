@@ -35,22 +35,6 @@ def test_the_map_shows_one_of_its_two_forms(page: Any, width: int) -> None:
     assert page.locator(".fl-map-list").is_visible() == (width < 960)
 
 
-def test_a_box_of_the_map_with_the_focus_shows_its_arrows(page: Any) -> None:
-    page.goto((SITE / "map.html").as_uri())
-    box = page.locator(".fl-page:has(a[*|href$='11_puzzles.html'])")
-    assert not box.locator(".fl-ways").is_visible()
-    box.locator("a").first.focus()
-    assert box.locator(".fl-ways").is_visible()
-
-
-def test_the_page_for_lost_readers_searches(page: Any) -> None:
-    page.goto((SITE / "404.html").as_uri())
-    assert page.locator(".fl-questions dt").count()
-    page.locator("article .fl-search input").fill("two words")
-    asks = page.locator(".fl-search").evaluate("form => `${form.action}?${new URLSearchParams(new FormData(form))}`")
-    assert asks == f"{(SITE / 'search.html').as_uri()}?q=two+words"
-
-
 def test_a_reader_goes_from_code_to_the_reference(page: Any) -> None:
     page.goto((SITE / "tutorials/4_imaging/03_first_light.html").as_uri())
     page.locator("a.fl-ref", has_text="GriddedNet").first.click()

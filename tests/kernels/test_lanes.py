@@ -57,12 +57,6 @@ def test_requests_come_block_by_block_and_step_by_step() -> None:
     assert [access.levels(count)["L2 sectors"] for count in (1, 8, 9)] == [32, 32, 64]
 
 
-def test_an_element_may_lie_in_two_sectors() -> None:
-    view = np.zeros(80, np.float32)[1:].view(np.uint8)[: 8 * 32].view(np.complex64)
-    made = trace(gather, 1, 32, view, 1, np.zeros(32, np.complex64))
-    assert Lanes({"it": made})["it: reads x"].sectors_each == 9
-
-
 @pytest.mark.parametrize("lanes", [{}, {0: 4}, {0: 0, 1: 8, 2: 16, 5: 4}, {3: 9, 4: 9, 5: 9}, {0: 12, 1: 8, 2: 0}])
 def test_runs_say_which_lane_wants_which_byte(lanes) -> None:
     told = {first + at: byte + step * at for first, byte, step, count in runs(lanes) for at in range(count)}

@@ -61,21 +61,11 @@ def _makes_a_list(out, a):
     out[0] = [1, 2][int32(a[0])]
 
 
-def _names_nothing(out, a):
-    out[0] = a[0] + nowhere  # noqa: F821
-
-
-def _shares_by_size(out, a):
-    out[0] = cuda.shared.array(a.size, float32)[0]
-
-
 @pytest.mark.parametrize(
     ("function", "source", "named"),
     [
         (_indexes_twice, "out[0, 0] = a[0]", "array(float32, 1d, A)"),
         (_makes_a_list, "out[0] = [1, 2][int32(a[0])]", "a list"),
-        (_names_nothing, "out[0] = a[0] + nowhere", "'nowhere'"),
-        (_shares_by_size, "out[0] = cuda.shared.array(a.size, float32)[0]", "array(int64, "),
     ],
 )
 def test_the_reason_is_one_sentence_with_the_line_before_it(function, source, named):
@@ -110,10 +100,6 @@ def _calls_plain(out, a):
     out[0] = plain_function(a[0])
 
 
-def _calls_njit(out, a):
-    out[0] = on_cpu(a[0])
-
-
 @pytest.mark.parametrize(
     ("function", "says"),
     [
@@ -121,7 +107,6 @@ def _calls_njit(out, a):
         (_reads_list, "NOTES is of type list"),
         (_reads_object, "HELD is of type Box"),
         (_calls_plain, "plain_function"),
-        (_calls_njit, "on_cpu"),
     ],
 )
 def test_a_global_that_no_kernel_can_use_is_named_with_its_line(function, says):

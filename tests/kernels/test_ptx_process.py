@@ -36,15 +36,6 @@ def unasked():
 
 
 @posix
-@pytest.mark.slow
-@pytest.mark.usefixtures("unasked")
-def test_a_process_that_was_killed_is_replaced():
-    os.kill(ptx.CHILDREN[0].pid, signal.SIGKILL)
-    ptx.CHILDREN[0].wait()
-    assert ptx.compile(matvec, MATVEC).registers
-
-
-@posix
 @pytest.mark.usefixtures("unasked")
 def test_a_process_that_hangs_is_cut_off_and_replaced(monkeypatch):
     hangs = ptx.CHILDREN[0]

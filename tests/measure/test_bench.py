@@ -4,7 +4,6 @@ import re
 from dataclasses import replace
 
 import matplotlib.pyplot as plt
-import numpy as np
 import pytest
 
 from firstlight import Bench, widgets
@@ -31,23 +30,10 @@ def bench_of(*timings: Timing) -> Bench:
     return bench
 
 
-@pytest.mark.parametrize("name", ["", "Vector Add", "a--b", "-a", "a_b", "a/b", "ä"])
+@pytest.mark.parametrize("name", ["", "Vector Add", "a--b", "-a", "a/b", "ä"])
 def test_names_that_cannot_be_linked_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=re.escape(repr(name))):
         Bench(name)
-
-
-def test_a_call_that_raises_or_is_interrupted_leaves_no_row() -> None:
-    def stop() -> None:
-        raise KeyboardInterrupt
-
-    bench = Bench("a", budget=0.1)
-    with pytest.raises(ZeroDivisionError):
-        bench.time("division", lambda: 1 / 0)
-    with pytest.raises(KeyboardInterrupt):
-        bench.time("interrupt", stop)
-    assert bench.timings == []
-    assert bench.table().rows == ()
 
 
 def test_two_rows_of_one_name_are_refused_other_sizes_are_not() -> None:
@@ -99,21 +85,20 @@ def test_impossible_and_simulated_numbers_are_never_printed() -> None:
         row("kernel", values=(), verdict="simulated", device="cuda:0"),
         row("honest", 0.02),
     )
-    bench_module_rows = [bench_module.row(t) for t in bench.timings]
-    assert set(bench_module_rows[0][3:-1]) == {"–"}
-    assert set(bench_module_rows[1][3:-1]) == {"–"}
-    assert bench_module_rows[0][-1] == "impossible"
-    assert "20.0 ms" in bench_module_rows[2]
+    fast, kernel, honest = map(bench_module.row, bench.timings)
+    assert {*fast[3:-1], *kernel[3:-1]} == {"–"}
+    assert fast[-1] == "impossible"
+    assert "20.0 ms" in honest
 
 
 def test_rows_are_drawn_with_value_spread_floor_and_words() -> None:
-    fig = bench_of(row("slow", 0.1, bytes=10**8), row("fast", 0.02, bytes=10**8)).plot()
+    fig = bench_of(row("slow", 0.1, bytes=10**8), row("fast", 0.005, bytes=10**8)).plot()
     (ax,) = fig.axes
     assert [tick.get_text() for tick in ax.get_yticklabels()] == ["slow", "fast"]
     assert ax.get_xscale() == "log"
-    assert {t.get_text() for t in ax.texts} == {"100 ms", "20.0 ms"}
+    assert {t.get_text() for t in ax.texts} == {"100 ms", "5.00 ms"}
     floors = [line for line in ax.lines if line.get_linestyle() == "--"]
-    assert [line.get_xdata()[0] for line in floors] == pytest.approx([0.01, 0.01])  # 100 MB at 10 GB/s
+    assert [line.get_xdata()[0] for line in floors] == pytest.approx([0.005] * 2)  # not above a row that beat the roof
     assert "slow on " in fig.get_label()
     assert "100 ms; fast on " in fig.get_label()
     plt.close(fig)
@@ -130,15 +115,6 @@ def test_several_sizes_are_drawn_as_curves() -> None:
     plt.close(fig)
 
 
-def test_real_rows() -> None:
-    bench = Bench("sums", budget=0.3)
-    a = np.ones(1001)
-    bench.time("numpy", np.add, a, a, n=1001, bytes=3 * a.nbytes)
-    assert bench["numpy"].verdict != "simulated"
-    assert "numpy" in repr(bench.table().text())
-    assert "1 rows" in repr(bench)
-
-
 def test_a_gpu_that_only_numba_reaches_is_timed_without_a_roof(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_roof(device: str) -> Roof:
         raise ValueError(device)
@@ -148,11 +124,3 @@ def test_a_gpu_that_only_numba_reaches_is_timed_without_a_roof(monkeypatch: pyte
     bench.time("kernel", abs, -1, n=7, bytes=84, device="cuda:7")
     assert "cuda:7" in bench.table().caption
     assert "of roof" not in bench.table().head
-
-
-def test_the_floor_is_under_every_row() -> None:
-    """Also where a row exceeded the measured roof: nothing is faster than the floor that is drawn."""
-    fig = bench_of(row("slow", 0.1, bytes=10**8), row("fast", 0.005, bytes=10**8)).plot()
-    floors = [line.get_xdata()[0] for line in fig.axes[0].lines if line.get_linestyle() == "--"]
-    assert floors == pytest.approx([0.005, 0.005])
-    plt.close(fig)

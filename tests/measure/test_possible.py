@@ -6,13 +6,8 @@ import math
 
 import pytest
 
-from firstlight.measure import possible
 from firstlight.measure.board import Board
-from firstlight.measure.possible import (
-    Claim,
-    Place,
-    place_of,
-)
+from firstlight.measure.possible import Claim, Place, place_of
 from firstlight.measure.replay import Replay, Span
 from firstlight.measure.roofs import Ceilings, Roof, judge
 from firstlight.measure.timing import Timing
@@ -39,17 +34,13 @@ def verdict_of_a_bench(made: Claim) -> str:
     ("made", "verdict", "kind", "first"),  # the verdict is that of a Bench
     [
         (claim(3.1e-3), "impossible", "impossible", "unequal-work"),
-        (claim(3.1e-3, "GTX 1660 Ti"), "impossible", "impossible", "unequal-work"),
         (claim(3.1e-3, "GTX 1080 Ti"), "ok", "possible", "unequal-work"),
         (claim(10.4e-6, "GTX 1650", MATVEC), "impossible", "impossible", "not-waiting"),
-        (claim(10.4e-6, "GTX 1650 GDDR6", MATVEC), "impossible", "impossible", "not-waiting"),
         (claim(264e-6, "GTX 1650", MATVEC), "impossible", "impossible", "unequal-work"),
-        (claim(264e-6, "GTX 1650 GDDR6", MATVEC), "ok", "possible", "unequal-work"),
         (claim(1e-3, "H200", 8e9, 2e13), "impossible", "impossible-twice", "not-waiting"),
         (claim(2e-3, "H200", 8e9, 2e13), "above-roof", "above-float32", "not-waiting"),
         (claim(10.4e-6, "H200", MATVEC), "ok", "at-floor", "not-checked"),
         (claim(2e-6, "H200", MATVEC), "in-cache", "in-cache", "not-waiting"),
-        (claim(3.72e-3), "ok", "at-floor", "not-checked"),
         (claim(30e-3), "ok", "possible", "fresh-memory"),
         (claim(0.5), "ok", "possible", "first-call"),
         (claim(claim(1.0).floor / 1.09), "ok", "at-floor", "not-checked"),  # the tolerance is that of a Bench
@@ -69,7 +60,7 @@ def test_a_measured_rate_never_says_impossible() -> None:
     assert Claim("it", 1e-6, here, 240e6).kind == "above-roof"
     assert Claim("it", 1e-6, here, 1e6).kind == "in-cache"
     assert Claim("it", 1e-6, here, 1e6, 1e9).kind == "above-roof"
-    assert Claim("it", 1e-2, here, 240e6).kind == "possible" or Claim("it", 1e-2, here, 240e6).kind == "at-floor"
+    assert Claim("it", 9e-3, here, 240e6).kind == "at-floor"
 
 
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
@@ -78,12 +69,6 @@ def test_what_is_no_positive_number_is_refused(name: str, value: float) -> None:
     given = {"seconds": 1.0, "bytes": 1.0, "flops": 1.0, name: value}
     with pytest.raises(ValueError, match=name):
         Claim("it", place=place_of("H200"), **given)
-
-
-def test_this_machine_has_a_measured_floor(monkeypatch) -> None:
-    monkeypatch.setattr(possible, "measured_roof", lambda _: Roof(byte_rate=1e10, flop_rate=1e11))
-    here = possible.place_here("cpu")
-    assert (here.byte_rate, here.measured) == (1e10, True)
 
 
 # -- A mistake as a chart ----------------------------------------------------------------------------------------------
@@ -142,6 +127,6 @@ def test_the_static_form_and_the_terminal_say_all(capsys) -> None:
 def test_hostile_names_are_text() -> None:
     spans = [Span("queue", HOSTILE, 0, 1), Span("host", HOSTILE, 0, 1)]
     html = board(HOSTILE)._repr_html_() + replay(spans=spans, note=HOSTILE, other={HOSTILE}, clock=(0, 1))._repr_html_()
-    assert 'fill="url(#fl-hatch)"' in html
+    assert 'fill="url(#fl-hatch-not-waiting)"' in html
     assert "<img" not in html
     assert "<script" not in html

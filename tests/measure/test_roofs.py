@@ -3,22 +3,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from fakes import FakeDevice
+from samples import GPU as H200
 
 from firstlight.devices import Card
 from firstlight.measure.roofs import Ceilings, Roof, ceilings, fraction_of_roof, judge
-from firstlight.measure.timing import Timing, measure
+from firstlight.measure.timing import Timing
 
-H200 = Card(
-    name="NVIDIA H200",
-    kind="cuda",
-    capability=(9, 0),
-    multiprocessors=132,
-    clock_hz=1_980_000_000,
-    memory_clock_hz=3_201_000_000,
-    bus_bits=6144,
-    cache_bytes=60 * 2**20,
-)
 LIMITS = Ceilings(byte_rate=1e12, flop_rate=1e15, cache_bytes=10**7)
 
 
@@ -71,17 +61,6 @@ def test_a_measured_roof_never_says_impossible() -> None:
     assert judge(timing(flops=10**12), no_theory, roof).verdict == "above-roof"
     assert judge(timing(bytes=2 * 10**7), replace(no_theory, cache_bytes=10**8), roof).verdict == "in-cache"
     assert judge(timing(bytes=10**7), no_theory, roof).verdict == "ok"
-
-
-def test_call_that_nobody_awaits_is_impossible_and_awaited_is_not() -> None:
-    card = ceilings(H200)
-    moved = 12 * 99_000_000
-    device = FakeDevice(host_cost=3e-6)
-    awaited = measure(device.call(270e-6), bytes=moved, clock=device.clock, wait=device.wait, device="cuda:0")
-    device = FakeDevice(host_cost=3e-6)
-    unawaited = measure(device.call(270e-6), bytes=moved, clock=device.clock, wait=lambda: None, device="cuda:0")
-    assert judge(awaited, card).verdict == "ok"
-    assert judge(unawaited, card).verdict == "impossible"
 
 
 def test_fraction_is_that_of_the_nearer_roof() -> None:

@@ -8,15 +8,7 @@ import pytest
 from samples import EXAMPLES
 
 from firstlight.measure import runner
-from firstlight.measure.runner import (
-    OUTPUT_LIMIT,
-    Block,
-    ExampleError,
-    block_keys,
-    ends_with_bench,
-    run,
-    split,
-)
+from firstlight.measure.runner import OUTPUT_LIMIT, Block, ExampleError, block_keys, ends_with_bench, run, split
 
 PAGE = '''"""
 Title
@@ -46,28 +38,21 @@ print(x + y)
 # -- Splitting ---------------------------------------------------------------------------------------------------------
 
 
-def kinds(source: str) -> list[tuple[str, int]]:
-    return [(block.kind, block.line) for block in split(source)]
-
-
 @pytest.mark.parametrize(
     ("source", "expected"),
     [
         ("\n\n", []),
         ('"""Only."""', [("text", 1)]),
-        ("x = 1", [("code", 1)]),
-        ("# a comment\nx = 1\n", [("code", 1)]),
         ('#!/usr/bin/env python\n"""Doc."""\nx = 1\n', [("text", 1), ("code", 3)]),
         ('"""Doc."""\n\n# %%\n# Words.\n\n"a string"\n', [("text", 1), ("text", 3), ("code", 5)]),
         ('"""Doc."""\n#%% a title\n#words\nx = 1\n', [("text", 1), ("text", 2), ("code", 4)]),
         ('"""Doc."""\nx = 1\n# %%\n# %%\n# Words.\ny = 2\n', [("text", 1), ("code", 2), ("text", 3), ("code", 6)]),
         ('"""Doc."""\nif True:\n    # %% no marker\n    x = 1\n', [("text", 1), ("code", 2)]),
         ("x = 1\n# %%\n# The end.", [("code", 1), ("text", 2)]),
-        ('f"{1} is no docstring"\n', [("code", 1)]),
     ],
 )
 def test_awkward_pages(source: str, expected: list[tuple[str, int]]) -> None:
-    assert kinds(source) == expected
+    assert [(block.kind, block.line) for block in split(source)] == expected
 
 
 def galleries(script: Path) -> list[tuple[str, str, int]]:
@@ -87,15 +72,11 @@ def ours(script: Path) -> list[tuple[str, str, int]]:
     return [block for block in blocks if block[1]]
 
 
-@pytest.mark.parametrize("script", EXAMPLES[::4], ids=lambda path: path.stem)
-def test_sphinx_gallery_splits_the_examples_like_this(script: Path) -> None:
-    assert ours(script) == galleries(script)
+AWKWARD = [PAGE.replace("# %%", "#%%"), '"""D."""\n# %%\n# %%\n# Words.\nx = 1\n\n\n# %%\n\n2\n']
 
 
-@pytest.mark.parametrize(
-    "source", [PAGE.replace("# %%", "#%%"), '"""D."""\n# %%\n# %%\n# Words.\nx = 1\n\n\n# %%\n\n2\n']
-)
-def test_sphinx_gallery_splits_awkward_pages_like_this(source: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", [*AWKWARD, *(script.read_text(encoding="utf-8") for script in EXAMPLES[::8])])
+def test_sphinx_gallery_splits_pages_like_this(source: str, tmp_path: Path) -> None:
     script = tmp_path / "page.py"
     script.write_text(source, encoding="utf-8")
     assert ours(script) == galleries(script)
@@ -127,10 +108,7 @@ def test_code_changes_the_key_of_its_block_and_of_all_later_ones(old: str, new: 
         PAGE.replace("Words", "Other words"),
         PAGE.replace("Title\n=====", "Another\n======="),
         PAGE.replace("# why two\n", ""),
-        PAGE.replace("x = 1\n", "x = 1   \n\n\n"),
-        PAGE.replace("print(x)\n", "\n    # indented\nprint(x)\n\t\n"),
         PAGE.replace("\n", "\r\n"),
-        PAGE.rstrip("\n"),
         PAGE.replace("# %%", "#%%"),
     ],
 )
@@ -187,12 +165,12 @@ def test_an_example_runs_as_a_script_does(example) -> None:
         ("bench.show()", ("bench", "show")),
         ("x = 1\nother.plot()  # words\n\n# more", ("other", "plot")),
         ("plt.show()", None),
-        ("ax.plot(x, y)", None),
         ("a.b.show()", None),
         ("bench.show()\nx = 1", None),
         ("fig = bench.plot()", None),
         ("if gpu:\n    bench.show()", None),
-        ("", None),
+        ('"""\nbench.show()\n"""', None),
+        ("# words", None),
     ],
 )
 def test_which_blocks_show_a_bench(code: str, expected: tuple[str, str] | None) -> None:
@@ -201,11 +179,8 @@ def test_which_blocks_show_a_bench(code: str, expected: tuple[str, str] | None) 
 
 def test_a_page_keeps_at_most_8_kilobytes_and_says_where_it_was_cut(example) -> None:
     source = "print('a' * 5000)\n# %%\nprint('×' * 5000)\n# %%\nprint('more')\n# %%\nprint()\n"
-    first, second, third = run(example(source)).outputs.values()
-    assert first == "a" * 5000
-    assert second == "×" * 1500 + "\n… (cut)"
-    assert third == "… (cut)"
-    assert len((first + second).encode()) < OUTPUT_LIMIT + 20
+    printed = [*run(example(source)).outputs.values()]
+    assert printed == ["a" * 5000, "×" * ((OUTPUT_LIMIT - 5000) // 2) + "\n… (cut)", "… (cut)"]
 
 
 @pytest.mark.parametrize(
@@ -215,11 +190,6 @@ def test_a_page_keeps_at_most_8_kilobytes_and_says_where_it_was_cut(example) -> 
         ("import sys\n# %%\n\nsys.exit('no GPU')\n", 4, "SystemExit: no GPU"),
         ("# %%\n\nx = 1\nif x\n", 4, "SyntaxError"),
         ("# %%\n\nx = (1,\n# %%\n)\n", 3, "SyntaxError"),
-        (
-            "def f():\n    return 1 / 0\n\n# %%\n\ntry:\n    f()\nexcept Exception as e:\n    raise OSError from e\n",
-            9,
-            "OSError",
-        ),
     ],
 )
 def test_a_failure_is_told_with_the_examples_own_file_and_line(example, source, line, error) -> None:

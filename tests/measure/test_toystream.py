@@ -29,14 +29,6 @@ def test_a_launch_returns_before_the_work_is_done() -> None:
     assert event.query()
 
 
-def test_work_is_done_in_order() -> None:
-    stream, seen = ToyStream(), []
-    for number in range(50):
-        stream.launch(seen.append, number)
-    stream.synchronize()
-    assert seen == list(range(50))
-
-
 def test_a_full_queue_makes_the_host_wait() -> None:
     stream, (open_gate, work) = ToyStream(depth=2), gate()
     started = threading.Event()

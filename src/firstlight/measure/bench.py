@@ -114,9 +114,6 @@ class Bench(widgets.Widget):
     def _repr_html_(self) -> str:
         return self.table().html()
 
-    def __repr__(self) -> str:
-        return f"Bench({self.id!r}), {len(self.timings)} rows"
-
 
 def record_instead() -> NoReturn:
     """Serve ``python example.py --record mine.json``: leave the script and run it anew under the recorder."""

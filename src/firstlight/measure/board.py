@@ -45,28 +45,19 @@ class Board(Widget):
     places: Sequence[Place] = ()
 
     def __str__(self) -> str:
-        lines = []
-        for head, items in self.lists():
-            lines.append(f"{head}:")
-            lines += [f"{term}. {said}" for term, said in items]
+        lines = (line for head, items in self.lists() for line in (f"{head}:", *map(". ".join, items)))
         return "\n".join(textwrap.fill(line, 88, subsequent_indent="  ") for line in lines)
 
     def lists(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """Return what is said of each claim and of each mistake, under two heads."""
-        claims = [
-            (
-                f"{number} {claim.name}, {claim.place.name}",
-                f"{claim.sentence} Look first for: {MISTAKES[claim.suspects[0]].title}.",
-            )
-            for number, claim in enumerate(self.claims, 1)
-        ]
-        mistakes = [
-            (
-                f"{letter} {replay.title}: {replay.share} the true time",
-                f"{MISTAKES[replay.mistake].test} Does a Bench catch it? {MISTAKES[replay.mistake].caught}",
-            )
-            for letter, replay in zip("abcdef", self.replays, strict=False)
-        ]
+        claims, mistakes = [], []
+        for number, claim in enumerate(self.claims, 1):
+            first = MISTAKES[claim.suspects[0]].title
+            claims.append((f"{number} {claim.name}, {claim.place.name}", f"{claim.sentence} Look first for: {first}."))
+        for letter, replay in zip("abcdef", self.replays, strict=False):
+            mistake = MISTAKES[replay.mistake]
+            said = f"{mistake.test} Does a Bench catch it? {mistake.caught}"
+            mistakes.append((f"{letter} {replay.title}: {replay.share} the true time", said))
         return [("The reports", claims), ("The mistakes, measured in this run on the toy queue", mistakes)]
 
     def _repr_html_(self) -> str:

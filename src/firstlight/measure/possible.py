@@ -193,17 +193,13 @@ class Claim:
     @property
     def kind(self) -> str:
         """Which of the sentences says it; ``impossible`` only where a maker or a driver tells the rates."""
-
-        def too_fast(least: float) -> bool:
-            return least > TOLERANCE * self.seconds
-
-        cached = self.bytes < CACHES * self.place.cache
-        computes = self.arithmetic > self.memory and too_fast(self.arithmetic)
-        if not too_fast(self.floor):
+        most, cached = TOLERANCE * self.seconds, self.bytes < CACHES * self.place.cache
+        computes = self.arithmetic > max(self.memory, most)
+        if self.floor <= most:
             return "at-floor" if self.ratio < AT_FLOOR else "possible"
         if self.place.measured:
             return "above-roof" if computes or not cached else "in-cache"
-        if too_fast(self.memory) and not cached:
+        if self.memory > most and not cached:
             return "impossible-twice" if computes else "impossible"
         return "above-float32" if computes else "in-cache"
 

@@ -65,9 +65,8 @@ def scripts_named(names: Sequence[str], examples: Path = Path("examples")) -> li
     found = []
     for name in names or [""]:
         script = Path(name)
-        meant = (
-            [script] if script.is_file() else [s for s in known if s.relative_to(examples).as_posix().startswith(name)]
-        )
+        beginning = [s for s in known if s.relative_to(examples).as_posix().startswith(name)]
+        meant = [script] if script.is_file() else beginning
         if not meant:
             there = ", ".join(f"{s.parent.name}/{s.stem}" for s in known) or f"none under {examples}/"
             raise ValueError(f"there is no example {name!r}; there are: {there}")

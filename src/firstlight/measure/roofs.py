@@ -59,16 +59,12 @@ def ceilings(of: Card) -> Ceilings:
     >>> f"{ceilings(h200).byte_rate:.3g}"
     '4.92e+12'
     """
-    per_clock = PER_CLOCK.get(of.capability) if of.capability and of.kind == "cuda" else None
-    clocks = of.multiprocessors * of.clock_hz if of.multiprocessors and of.clock_hz else None
-    lanes, matrix16, fastest = (
-        (2 * per_clock[0] * clocks, per_clock[1] * clocks, per_clock[2] * clocks)
-        if per_clock and clocks
-        else (None, None, None)
-    )
-    # Two transfers a clock: the memory is "double data rate".
-    memory = 2 * of.memory_clock_hz * of.bus_bits / 8 if of.memory_clock_hz and of.bus_bits else None
-    return Ceilings(memory, lanes, matrix16, fastest, of.cache_bytes)
+    known = of.kind == "cuda" and of.capability in PER_CLOCK
+    lanes, matrix16, fastest = PER_CLOCK[of.capability] if known and of.capability else (0, 0, 0)
+    clocks = (of.multiprocessors or 0) * (of.clock_hz or 0)
+    memory = 2 * (of.memory_clock_hz or 0) * (of.bus_bits or 0) / 8  # two transfers a clock: "double data rate"
+    by_lanes, by_matrices, at_most = 2 * lanes * clocks or None, matrix16 * clocks or None, fastest * clocks or None
+    return Ceilings(memory or None, by_lanes, by_matrices, at_most, of.cache_bytes)
 
 
 @dataclass(frozen=True)
@@ -153,9 +149,5 @@ def fraction_of_roof(timing: Timing, roof: Roof) -> float | None:
     >>> fraction_of_roof(add, Roof(byte_rate=4e12, flop_rate=50e12))
     0.75
     """
-    fractions = [
-        rate / limit
-        for rate, limit in ((timing.byte_rate, roof.byte_rate), (timing.flop_rate, roof.flop_rate))
-        if rate is not None
-    ]
-    return max(fractions, default=None)
+    rates = ((timing.byte_rate, roof.byte_rate), (timing.flop_rate, roof.flop_rate))
+    return max((rate / limit for rate, limit in rates if rate is not None), default=None)

@@ -12,17 +12,18 @@ from collections.abc import Collection
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, ModuleType
-from typing import Any, Literal
+from types import ModuleType
+from typing import Any
 
 OUTPUT_LIMIT = 8_000  # bytes of printed output that a page may record
+MARK = "# ?%%"  # begins a block of text
 
 
 @dataclass(frozen=True)
 class Block:
     """A piece of an example: prose, or code with the line at which it begins."""
 
-    kind: Literal["text", "code"]
+    kind: str  # "text" or "code"
     text: str
     line: int
 
@@ -42,17 +43,11 @@ def split(source: str) -> list[Block]:
     blocks = [Block("text", "\n".join(lines[:start]), 1)] if docstring else []
     first = start
     while first < len(lines):
-        marked = lines[first].startswith("# %%") or lines[first].startswith("#%%")
-        past = first + 1
-        if marked:
-            while past < len(lines) and lines[past].startswith("#"):
-                past += 1
-        else:
-            while past < len(lines) and not re.match("# ?%%", lines[past]):
-                past += 1
+        kind, ends = ("text", "(?!#)") if re.match(MARK, lines[first]) else ("code", MARK)
+        past = next((at for at in range(first + 1, len(lines)) if re.match(ends, lines[at])), len(lines))
         text = "\n".join(lines[first:past])
         if text.strip():
-            blocks.append(Block("text" if marked else "code", text, first + 1))
+            blocks.append(Block(kind, text, first + 1))
         first = past
     return blocks
 
@@ -100,14 +95,9 @@ def block_keys(source: str) -> list[str]:
 
 def ends_with_bench(code: str) -> tuple[str, str] | None:
     """Return a Bench's name and ``show`` or ``plot``, if a block ends with ``bench.show()`` or ``bench.plot()``."""
-    last = ast.parse(code).body[-1:]
-    call = last[0].value if last and isinstance(last[0], ast.Expr) else None
-    target = call.func if isinstance(call, ast.Call) else None
-    if not isinstance(call, ast.Call) or call.args or call.keywords:  # ax.plot(x, y) is no Bench's
-        return None
-    if isinstance(target, ast.Attribute) and target.attr in ("show", "plot") and isinstance(target.value, ast.Name):
-        return (target.value.id, target.attr) if target.value.id != "plt" else None
-    return None
+    last = (lines_that_run(code) or [""])[-1]
+    found = re.match(r"(?!plt\b)(\w+)\.(show|plot)\(\)\s*(#|$)", last)
+    return (found[1], found[2]) if found else None
 
 
 @dataclass(frozen=True)
@@ -145,7 +135,9 @@ def run(path: Path) -> Run:
         source = path.read_text(encoding="utf-8")
         ast.parse(source, str(path))
         blocks = [block for block in split(source) if block.kind == "code"]
-        codes = [compiled(block, path) for block in blocks]
+        # With the line numbers of the file, and without the __future__ of this one.
+        placed = ["\n" * (block.line - 1) + block.text for block in blocks]
+        codes = [compile(text, str(path), "exec", dont_inherit=True) for text in placed]
         for number, (block, code, key) in enumerate(zip(blocks, codes, block_keys(source), strict=True), 1):
             printed = Tee()
             with redirect_stdout(printed):
@@ -159,11 +151,6 @@ def run(path: Path) -> Run:
     finally:
         sys.modules["__main__"] = previous
     return Run(module.__dict__, within_limit(outputs))
-
-
-def compiled(block: Block, path: Path) -> CodeType:
-    """One block with the line numbers it has in its file, and without the ``__future__`` of this one."""
-    return compile("\n" * (block.line - 1) + block.text, str(path), "exec", dont_inherit=True)
 
 
 class Tee(io.StringIO):

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 
 @dataclass(frozen=True)
 class Span:
@@ -161,8 +159,8 @@ class Pending:
     Examples
     --------
     >>> product = ToyStream().launch(pow, 2, 10)
-    >>> float(product)  # waits
-    1024.0
+    >>> product.item()  # waits
+    1024
     """
 
     def __init__(self, stream: ToyStream) -> None:
@@ -173,15 +171,3 @@ class Pending:
         """Return the value, when it is there."""
         self._stream.synchronize()
         return self.value
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
-
-    def __repr__(self) -> str:
-        return repr(self.item())
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        return np.array(self.item(), dtype=dtype, copy=copy)

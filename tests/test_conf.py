@@ -163,7 +163,6 @@ def test_a_service_that_names_the_repository_gets_the_address_of_its_pages(onlin
     folder, _ = online
     address = "https://someone.github.io/their-fork/"
     assert f'<link rel="canonical" href="{address}added.html"' in (folder / "build/html/added.html").read_text("utf-8")
-    assert f"<loc>{address}index.html</loc>" in (folder / "build/html/sitemap.xml").read_text("utf-8")
 
 
 ADDRESSES_OF_SITES = [

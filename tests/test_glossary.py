@@ -28,10 +28,6 @@ PAGES = [
 DRAWINGS = sorted((ROOT / "docs/figures").glob("*.svg"))
 
 
-def test_it_is_read_in_full():
-    assert len(ENTRIES) == TEXT.count("  Shown in ") > 0
-
-
 def test_no_form_stands_twice():
     assert sorted({form.casefold() for form in FORMS}) == sorted(form.casefold() for form in FORMS if form != "tf32")
 

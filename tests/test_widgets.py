@@ -39,10 +39,6 @@ def test_an_axis_of_powers_ends_at_its_ends(value: float, place: float) -> None:
     assert Axis(1e-4, 1e2, 158, 12).at(value) == pytest.approx(place)
 
 
-def test_an_axis_may_have_equal_differences() -> None:
-    assert [Axis(-1, 1, 0, 10, powers=False).at(value) for value in (-5, -1, 0.5)] == [0, 0, 7.5]
-
-
 @pytest.mark.parametrize(
     "html",
     [

@@ -121,7 +121,8 @@ class Step:
             )
         self.parameter: Tensor = objective.model.bcube.base_cube
         nchan, n, _ = self.parameter.shape
-        lines, margin, real = nchan * n, n // 16 * 16 + 16, np.dtype(str(self.parameter.dtype).removeprefix("torch."))
+        lines, margin = nchan * n, n // 16 * 16 + 16
+        self.real = real = np.dtype(str(self.parameter.dtype).removeprefix("torch."))
         self.on_gpu, self.together = runs_on_gpu(self.parameter), nchan > 1 and not objective.separate
         self.gradient, self.bend = (self.new((lines, n), real) for _ in range(2))
         soft, self.image = (self.new(lines * n + 2 * margin, real) for _ in range(2))
@@ -138,12 +139,11 @@ class Step:
         meaning[:, 0, 2:], meaning[:, :2, 0], meaning[:, 2, 1] = strengths, 1, objective.coords.cell_size**2
         self.meaning = self.put(meaning, float)
         rules = self.put([terms.epsilon, terms.prior, np.finfo(real).eps], real)
-        kinds = self.put([name is not None for name in terms.names], bool)
         self.data = (Cells if isinstance(objective.data, GriddedDataset) else Exact)(self, objective)
         self.brighten = self.bind("brighten", self.parameter.detach().view(lines, n), self.bend, soft)
         self.smooth = self.bind("smooth", soft, self.bend, self.image)
-        whole = self.image, self.data.back, kinds, self.put(strengths, real), rules, slope, self.sums
-        self.regularize = self.bind("regularize", *whole)
+        wanted = self.put([name is not None for name in terms.names], bool), self.put(strengths, real), rules
+        self.regularize = self.bind("regularize", self.image, self.data.back, *wanted, slope, self.sums)
         self.descend = self.bind("descend", slope, self.bend, self.gradient)
 
     def new(self, shape: Any, kind: Any) -> Tensor:
@@ -213,17 +213,16 @@ class Cells:
         rest = np.bincount(cells[place] // (n * (half + 1)), weight * np.abs(data - mean[place]) ** 2, nchan)
         twice = np.where(cells % (half + 1) % half == 0, 2, 1)  # the way back counts the columns in between twice
         self.constant = step.put(rest[:, None, None] * [[1], [1], [0]], float)
-        kind = {torch.float32: np.complex64, torch.float64: np.complex128}[step.ground.dtype]
+        kind = np.result_type(step.real, np.complex64)
         self.vis, self.pull = (step.new((nchan, n, half + 1), kind) for _ in range(2))
         self.ground, self.back = step.ground, step.gradient  # of which only the last matters
-        real = np.dtype(str(step.ground.dtype).removeprefix("torch."))
         self.residuals = step.bind(
             "compare",
             step.put(np.searchsorted(cells, np.arange(nchan * n + 1) * (half + 1)), np.int64),
             step.put(cells, np.int64),
             step.put(mean, kind),
-            step.put(total, real),
-            step.put(twice * total, real),
+            step.put(total, step.real),
+            step.put(twice * total, step.real),
             self.vis.view(-1),
             self.pull.view(-1),
             step.sums,
@@ -251,8 +250,7 @@ class Exact:
         self.delta = step.ground.new_zeros(*step.ground.shape[:2], self.likelihood.width)
         self.centre: Tensor | None = None
         self.depart = step.bind("depart", step.image, self.reference, self.delta)
-        whole = self.delta, self.dirty, self.scale, self.back, step.sums
-        self.residuals = step.bind("compare_exactly", *whole)
+        self.residuals = step.bind("compare_exactly", self.delta, self.dirty, self.scale, self.back, step.sums)
 
     def refresh(self) -> None:
         """Take over what changes when the likelihood is centred anew."""

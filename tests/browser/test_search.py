@@ -10,10 +10,10 @@ from conftest import SITE
 PAGE = SITE / "tutorials/1_setup/02_first_speedup.html"
 
 
-@pytest.mark.parametrize(
-    ("query", "found"),
-    [("coalescing", "03_coalescing.html"), ("system not yet initialized", "doctor.html"), ("nouveau", "doctor.html")],
-)
+FOUND = [("coalescing", "03_coalescing.html"), ("nouveau", "doctor.html"), ("not yet initialized", "doctor.html")]
+
+
+@pytest.mark.parametrize(("query", "found"), FOUND)
 def test_a_key_and_words_lead_to_the_results(page: Any, query: str, found: str) -> None:
     page.keyboard.press("Control+k")
     page.keyboard.type(query)

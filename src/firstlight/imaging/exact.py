@@ -141,10 +141,9 @@ class ExactLikelihood(nn.Module):
 
     def convolve(self, image: Tensor) -> Tensor:
         """Apply T to an image as seen through the beam; it may be padded, as what comes out is."""
-        parts = [
-            spread(image[at], self.kernel[at] if len(self.kernel) > 1 else self.kernel)
-            for at in chunks(len(image), self.channels_at_once)
-        ]
+        together = 1 if image.device.type == "cpu" else self.channels_at_once  # one stays in the cache
+        kernels = self.kernel.expand(len(image), -1, -1)
+        parts = [spread(image[at], kernels[at]) for at in chunks(len(image), together)]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     @torch.no_grad()

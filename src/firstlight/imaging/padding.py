@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-CACHED = 1 << 18  # numbers of the padded grids that are transformed at once
+CACHED = 1 << 18  # numbers of a padded grid that are transformed at once
 
 
 def spread(image: Tensor, kernel: Tensor) -> Tensor:
@@ -38,7 +38,7 @@ def spread_by_columns(image: Tensor, kernel: Tensor) -> Tensor:
     """Convolve without the half of the grid that is empty; some columns at once stay in the cache there and back."""
     npix, width = image.shape[-2], kernel.shape[-1]
     wide = torch.fft.rfft(image, n=width)
-    together = max(1, CACHED // (width * image[..., 0, 0].numel()))
+    together = max(1, CACHED // width)
     for first in range(0, width // 2 + 1, together):
         at = slice(first, first + together)
         columns = torch.fft.fft(wide[..., at].mT.contiguous(), n=width) * kernel[..., at, :]

@@ -33,7 +33,7 @@ from firstlight.imaging.nufft import (
     to_modes,
     to_tensor,
 )
-from firstlight.imaging.padding import fast_width, spread, transfer
+from firstlight.imaging.padding import CACHED, fast_width, spread, transfer
 from firstlight.imaging.streaming import bar, chunks, stream
 
 EXACT = ACCURACY[torch.float64]
@@ -141,9 +141,9 @@ class ExactLikelihood(nn.Module):
 
     def convolve(self, image: Tensor) -> Tensor:
         """Apply T to an image as seen through the beam; it may be padded, as what comes out is."""
-        together = 1 if image.device.type == "cpu" else self.channels_at_once  # one stays in the cache
+        cached = max(1, CACHED // (self.npix * self.width)) if image.device.type == "cpu" else len(image)
         kernels = self.kernel.expand(len(image), -1, -1)
-        parts = [spread(image[at], kernels[at]) for at in chunks(len(image), together)]
+        parts = [spread(image[at], kernels[at]) for at in chunks(len(image), min(cached, self.channels_at_once))]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     @torch.no_grad()

@@ -291,7 +291,8 @@ print(f"direct sum: off by {by_formula:.0e} of the peak, at 101 pixels")
 # up to a quarter turn. Averaged over a cell, such waves are darker by
 # :math:`\mathrm{sinc}` of the place in the field, from -1/2 to 1/2. So divide by that?
 # Or share each visibility among 2 × 2 cells, half as wide, the nearer the more, and
-# divide by what *that* does? It is the method ``"gridding"`` of ``DirtyImager``.
+# divide by what *that* does? The package has it as
+# ``by_gridding``.
 
 
 def to_image(grid):
@@ -324,7 +325,7 @@ plt.show()
 # the error is darkening. The rest is *aliasing*: a grid's image is periodic, so what
 # belongs beyond one edge comes in at the other, and the division makes it brighter.
 # Sharing helps. Take better shapes, and patches as wide as your digits need, and you
-# have the NUFFT, the default of ``DirtyImager``, by `FINUFFT`__. Its error is a *knob*,
+# have the NUFFT, that of ``DirtyImager``, by `FINUFFT`__. Its error is a *knob*,
 # ``eps``.
 #
 # __ https://finufft.readthedocs.io/en/latest/

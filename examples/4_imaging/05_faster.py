@@ -306,12 +306,12 @@ for part in PARTS:
 #
 # The last rung is new: the step by which this package's ``fit`` goes. Its gradient is
 # written down, as in change 3, but that of everything. A real FFT to the visibilities
-# and one back are the library's. All between them is in five *passes* over the pixels,
-# each of which does at once what a dozen small operations did. A pass is a plain
-# function of two loops, and is written only once: for a CPU, Numba shares its rows out
-# among threads; for a GPU, a row becomes a block and a column a thread. (It is compiled
-# at its first use, and kept. ``make`` has done it in a copy of this project. Otherwise
-# the next cell takes *some seconds more, once*.)
+# and one back are the library's. All else, Adam too, is in six *passes* over the
+# pixels, each of which does at once what a dozen small operations did. A pass is a
+# plain function of two loops, and is written only once: for a CPU, Numba shares its
+# rows out among threads; for a GPU, a row becomes a block and a column a thread. (It is
+# compiled at its first use, and kept. ``make`` has done it in a copy of this project.
+# Otherwise the next cell takes *some seconds more, once*.)
 
 from functools import partial
 
@@ -320,7 +320,7 @@ from firstlight.imaging.objective import Objective
 from firstlight.imaging.optimizers import Adam
 from firstlight.imaging.step import Step as Written
 
-PASSES = ("brighten", "smooth", "compare", "regularize", "descend")
+PASSES = ("brighten", "smooth", "compare", "regularize", "descend", "update")
 
 
 def package(side, real=torch.float32, strength=1e-4, device="cpu"):

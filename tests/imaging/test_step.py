@@ -106,6 +106,17 @@ def test_on_a_gpu_they_are_too(kind, monkeypatch):
     assert_agree(*made, 1e-12)
 
 
+@pytest.mark.parametrize("gpu", [False, True])
+def test_its_adam_is_that_of_pytorch(gpu, request):
+    if gpu:
+        request.getfixturevalue("simulated")
+    of, plain = (objective(6, 2, "gridded") for _ in range(2))
+    of.step = Step(of)
+    for each in (of, plain):
+        Adam(each.model, 0.1).steps(each, 5)
+    torch.testing.assert_close(of.model.bcube.base_cube, plain.model.bcube.base_cube, rtol=1e-12, atol=0)
+
+
 class Launches(TorchDispatchMode):
     """Counts what a GPU would be sent, and hears what the host would wait for."""
 

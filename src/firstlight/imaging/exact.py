@@ -115,7 +115,7 @@ class ExactLikelihood(nn.Module):
         if memory is not None:
             planned = plan(npix, nchan, self.nvis, device, dtype=dtype, shared=self.alike, memory=memory, chunk=chunk)
             if not planned.fits:
-                raise ValueError(f"memory is {memory:.4g} bytes, which is too little. {planned.advice}")
+                raise ValueError(f"memory is {memory:.4g} bytes, which is too little.\n{planned}")
             self.chunk, channels_at_once = planned.chunk, channels_at_once or planned.channels_at_once
         self.channels_at_once = channels_at_once or nchan
         self.width = fast_width(2 * npix - 1)  # of the padded grid, on which nothing wraps around

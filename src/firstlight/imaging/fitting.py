@@ -302,7 +302,7 @@ def main() -> None:
     for dtype in (torch.float32, torch.float64):
         exact = ExactLikelihood(u, u, np.ones(3, complex), np.ones(3), cell_size=0.1, npix=8, dtype=dtype)
         for data in (cells, exact):
-            fit(GriddedNet(coords, base_cube=ones.to(dtype)), data, max_iter=1, progress=False)
+            fit(GriddedNet(coords, base_cube=ones.to(dtype)), data, max_iter=2, progress=False)
 
 
 if __name__ == "__main__":

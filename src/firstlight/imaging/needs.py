@@ -12,7 +12,6 @@ from firstlight.imaging.streaming import check_chunk
 
 IMAGES = 150  # that are read or written in a step, counted as images of a channel
 DOUBLE, COMPLEX128, INDEX = 8, 16, 8  # bytes
-PARTS = ("kernels", "images and parameters", "transforms", "chunk of visibilities")
 
 
 @dataclass(frozen=True)
@@ -24,7 +23,7 @@ class Plan:
     chunk, channels_at_once
         What to give to `ExactLikelihood`.
     setup, fit
-        Bytes at the peak of the set-up and at that of the fit, re-centring included, part by part.
+        Bytes at the peak of the set-up and at that of the fit, re-centring included.
     memory
         Bytes that there are.
     seconds_step
@@ -33,49 +32,36 @@ class Plan:
     Examples
     --------
     >>> needs = plan(npix=1024, nchan=4, nvis=10**7, memory=8e9)
-    >>> needs.fits, max(needs.fit, key=needs.fit.get)  # what takes the most memory
-    (True, 'chunk of visibilities')
+    >>> needs.fits, needs.fit > needs.setup
+    (True, True)
     """
 
     job: str
     chunk: int
     channels_at_once: int
-    setup: dict[str, int]
-    fit: dict[str, int]
+    setup: int
+    fit: int
     memory: float
     seconds_step: float | None
 
     @property
     def peak(self) -> int:
         """Bytes at the most."""
-        return max(sum(self.setup.values()), sum(self.fit.values()))
+        return max(self.setup, self.fit)
 
     @property
     def fits(self) -> bool:
         """Whether there is enough memory."""
         return self.peak <= self.memory
 
-    @property
-    def advice(self) -> str:
-        """What to change; empty where it fits."""
-        if self.fits:
-            return ""
-        return (
-            f"At least {size(self.peak)} are needed: fit fewer channels at a time, in float32, or fewer, larger pixels."
-        )
-
     def __str__(self) -> str:
-        """Say it in a table."""
-        lines = [
-            self.job,
-            f"{'fits' if self.fits else 'does not fit'}: {size(self.peak)} at the peak, of {size(self.memory)}",
-            f"chunk={self.chunk}, channels_at_once={self.channels_at_once}",
-        ]
-        for name, parts in (("set-up", self.setup), ("fit", self.fit)):
-            lines += [f"{name}: {size(sum(parts.values()))}", *(f"  {p:<24}{size(n):>10}" for p, n in parts.items())]
-        if self.seconds_step is not None:
-            lines.append(f"a step takes {self.seconds_step:.3g} s at the least")
-        return "\n".join([*lines, *filter(None, [self.advice])])
+        """Say it, and what to change where it does not fit."""
+        advice = "" if self.fits else ". Fit fewer channels at a time, in float32, or fewer, larger pixels"
+        seconds = f"\na step takes {self.seconds_step:.3g} s at the least" if self.seconds_step else ""
+        return (
+            f"{self.job}\nset-up {size(self.setup)}, fit {size(self.fit)}, of {size(self.memory)}{advice}\n"
+            f"chunk={self.chunk}, channels_at_once={self.channels_at_once}{seconds}"
+        )
 
 
 def plan(
@@ -121,8 +107,10 @@ def plan(
     >>> needs = plan(npix=1024, nchan=4, nvis=10**7, memory=8e9)
     >>> needs.fits, needs.chunk, needs.channels_at_once, f"{needs.peak / 1e9:.2f} GB"
     (True, 4194304, 4, '0.60 GB')
-    >>> print(plan(npix=1024, nchan=4, nvis=10**7, memory=1e8).advice)
-    At least 327.8 MB are needed: fit fewer channels at a time, in float32, or fewer, larger pixels.
+    >>> print(plan(npix=256, nchan=4, nvis=10**7, memory=1e7))
+    4 channels of 256 x 256 pixels, 1e+07 visibilities in each, on cpu
+    set-up 16.0 MB, fit 21.1 MB, of 10.0 MB. Fit fewer channels at a time, in float32, or fewer, larger pixels
+    chunk=10000, channels_at_once=1
     """
     check_npix(npix)
     if dtype not in COMPLEX:
@@ -151,7 +139,7 @@ def plan(
 
 def peaks(
     npix: int, nchan: int, dtype: torch.dtype, shared: bool, kind: str, chunk: int, at_once: int
-) -> tuple[dict[str, int], dict[str, int]]:
+) -> tuple[int, int]:
     """Return what is held at the peak of the set-up, and at that of a fit by Adam, in bytes."""
     exact = ACCURACY[torch.float64]
     coarse = COARSE if dtype == torch.float32 and kind != "cuda" else exact
@@ -162,18 +150,10 @@ def peaks(
     to_image = npix**2 * ((nchan + 1) * DOUBLE + COMPLEX128) + fine_grid(npix, exact, torch.complex128)
     read = chunk * (3 * DOUBLE + COMPLEX128 + INDEX)
     # Kernels; images, parameters, gradient and Adam; transforms; visibilities.
-    kernel = kernels * half // 2
-    setup = max(
-        (kernel - half // 2, cube, to_kernel, read),  # memory counts once it is written to
-        (kernel, 2 * cube, to_image, read),
-        key=sum,
-    )
-    fit = max(
-        (kernel, 12 * cube, at_once * (wide + (2 if at_once == 1 else 3) * half), 0),
-        (kernel, 10 * cube, to_image, read + chunk * COMPLEX128),  # to centre anew
-        key=sum,
-    )
-    return dict(zip(PARTS, setup, strict=True)), dict(zip(PARTS, fit, strict=True))
+    kernel, fft = kernels * half // 2, at_once * (wide + (2 if at_once == 1 else 3) * half)
+    last_kernel = kernel - half // 2 + cube + to_kernel + read  # memory counts once it is written to
+    centring = kernel + 10 * cube + to_image + read + chunk * COMPLEX128
+    return max(last_kernel, kernel + 2 * cube + to_image + read), max(kernel + 12 * cube + fft, centring)
 
 
 def size(n: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -61,6 +62,7 @@ class Adam:
         self.optimizer = torch.optim.Adam(model.parameters(), lr=self.lr, fused=True, capturable=self.to_capture)
         self.graph: torch.cuda.CUDAGraph | None = None
         self.row = torch.empty(0)
+        self.update: Callable[[], object] = self.optimizer.step
 
     def steps(self, objective: Objective, n: int) -> list[Tensor]:
         """Make n steps; give a row of the curves for each."""
@@ -80,7 +82,9 @@ class Adam:
     def step(self, objective: Objective) -> None:
         """Make one."""
         self.row = objective.differentiate()
-        self.optimizer.step()
+        self.update()
+        if objective.step and self.update == self.optimizer.step:
+            self.update = objective.step.updates(self.optimizer)
 
     def capture(self, objective: Objective) -> None:
         """Have further steps made by one launch, where that can be done."""

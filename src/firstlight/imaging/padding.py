@@ -24,7 +24,8 @@ def spread(image: Tensor, kernel: Tensor) -> Tensor:
     """
     if not image.numel():  # not every FFT takes nothing
         return image.new_zeros(*image.shape[:-1], kernel.shape[-1])
-    return (spread_by_columns if image.device.type == "cpu" else spread_at_once)(image, kernel)
+    by_columns = image.device.type == "cpu" and not image.requires_grad
+    return (spread_by_columns if by_columns else spread_at_once)(image, kernel)
 
 
 def spread_at_once(image: Tensor, kernel: Tensor) -> Tensor:
@@ -41,8 +42,9 @@ def spread_by_columns(image: Tensor, kernel: Tensor) -> Tensor:
     together = max(1, CACHED // width)
     for first in range(0, width // 2 + 1, together):
         at = slice(first, first + together)
-        columns = torch.fft.fft(wide[..., at].mT.contiguous(), n=width) * kernel[..., at, :]
-        wide[..., at] = torch.fft.ifft(columns)[..., :npix].mT
+        columns = torch.fft.fft(wide[..., at].mT.contiguous(), n=width).mul_(kernel[..., at, :])
+        room = columns.new_empty(*columns.shape[:-1], width + 8)[..., :width]  # a stride of 2^n thrashes a cache
+        wide[..., at] = torch.fft.ifft(columns, out=room)[..., :npix].mT
     rows: Tensor = torch.fft.irfft(wide, n=width)
     return rows
 
@@ -69,11 +71,6 @@ def fast_width(least: int) -> int:
     (1024, 384)
     """
     width = least + least % 2
-    while True:
-        rest = width
-        for prime in (2, 3, 5):
-            while rest % prime == 0:
-                rest //= prime
-        if rest == 1:
-            return width
+    while 30 ** width.bit_length() % width:  # a factor is left that 2, 3 and 5 do not have
         width += 2
+    return width

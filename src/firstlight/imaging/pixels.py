@@ -222,7 +222,25 @@ def descend(slope, bend, gradient):
                 out[j] = smoothed(low, mid, high, j, first, last, lowest, highest) * bend[row, there + j]
 
 
-PASSES = {each.__name__: each for each in (brighten, smooth, compare, depart, compare_exactly, regularize, descend)}
+@over_pixels
+def update(gradient, mean, square, taken, rates, parameters):
+    """Take a step of Adam's: ``rates`` are its two decays, the learning rate and ε; ``taken`` counts those before."""
+    n, real, one = gradient.shape[1], gradient.dtype.type, gradient.dtype.type(1)
+    for row in rows(len(gradient)):
+        slow, slower = real(rates[0]), real(rates[1])
+        least, rate = real(rates[3]), real(rates[2] / (1 - rates[0] ** (taken[0] + 1)))
+        whole = real(1 / math.sqrt(1 - rates[1] ** (taken[0] + 1)))
+        for j in columns(0, n):
+            g = gradient[row, j]
+            m = slow * mean[row, j] + (one - slow) * g
+            v = slower * square[row, j] + (one - slower) * g * g
+            mean[row, j] = m
+            square[row, j] = v
+            parameters[row, j] -= rate * m / (math.sqrt(v) * whole + least)
+
+
+EACH = brighten, smooth, compare, depart, compare_exactly, regularize, descend, update
+PASSES = {each.__name__: each for each in EACH}
 
 
 # Numba makes no vector code of these three. Of each type: its integers, the bits of its mantissa, its bias, the digits

@@ -19,8 +19,10 @@ from torch.nn import functional
 from firstlight.imaging.datasets import GriddedDataset
 from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.losses import TV_image, entropy, sparsity
+from firstlight.imaging.padding import CACHED
 from firstlight.imaging.pixels import PASSES, cuda, gpu_passes, library
 from firstlight.imaging.precomposed import GriddedNet
+from firstlight.imaging.streaming import chunks
 
 THREADS = 128  # of a block
 has_gpu = cuda is not None and not library.config.ENABLE_CUDASIM and torch.version.hip is None
@@ -143,7 +145,7 @@ class Step:
         self.brighten = self.bind("brighten", self.parameter.detach().view(lines, n), self.bend, soft)
         self.smooth = self.bind("smooth", soft, self.bend, self.image)
         wanted = self.put([name is not None for name in terms.names], bool), self.put(strengths, real), rules
-        self.regularize = self.bind("regularize", self.image, self.data.back, *wanted, slope, self.sums)
+        self.regularize = self.bind("regularize", self.image, self.data.back.view(lines, n), *wanted, slope, self.sums)
         self.descend = self.bind("descend", slope, self.bend, self.gradient)
 
     def new(self, shape: Any, kind: Any) -> Tensor:
@@ -153,6 +155,15 @@ class Step:
     def put(self, values: Any, kind: Any) -> Tensor:
         """Put numbers beside the parameters."""
         return torch.from_numpy(np.array(values, kind)).to(self.parameter.device)
+
+    def updates(self, adam: torch.optim.Adam) -> Callable[[], object]:
+        """Make further steps of PyTorch's Adam, in its own state, which its first step has made."""
+        state, group = adam.state[self.parameter], adam.param_groups[0]
+        rates = self.put([*group["betas"], group["lr"], group["eps"]], float)
+        means = (state[name].view(self.bend.shape) for name in ("exp_avg", "exp_avg_sq"))
+        parameter = self.parameter.detach().view(self.bend.shape)
+        update = self.bind("update", self.gradient, *means, state["step"].view(1), rates, parameter)
+        return lambda: (update(), state["step"].add_(1))
 
     def bind(self, name: str, *arrays: Tensor) -> Callable[..., None]:
         """Give a pass its arrays, the last ones perhaps when it is called."""
@@ -215,7 +226,8 @@ class Cells:
         self.constant = step.put(rest[:, None, None] * [[1], [1], [0]], float)
         kind = np.result_type(step.real, np.complex64)
         self.vis, self.pull = (step.new((nchan, n, half + 1), kind) for _ in range(2))
-        self.ground, self.back = step.ground, step.gradient  # of which only the last matters
+        self.ground, self.back = step.ground, step.gradient.view(nchan, n, n)  # of which only the last matters
+        self.parts = [slice(None)] if step.on_gpu else list(chunks(nchan, max(1, CACHED // n**2)))
         self.residuals = step.bind(
             "compare",
             step.put(np.searchsorted(cells, np.arange(nchan * n + 1) * (half + 1)), np.int64),
@@ -233,10 +245,11 @@ class Cells:
 
     def compare(self) -> None:
         """Sum up chi² over twice the number of cells; leave its slope at each pixel in ``back``."""
-        torch.fft.rfft2(self.ground, out=self.vis)
+        for at in self.parts:
+            torch.fft.rfft2(self.ground[at], out=self.vis[at])
         self.residuals()
-        shape = self.ground.shape
-        torch.fft.irfft2(self.pull, s=shape[-2:], norm="forward", out=self.back.view(shape))
+        for at in self.parts:
+            torch.fft.irfft2(self.pull[at], s=self.ground.shape[-2:], norm="forward", out=self.back[at])
 
 
 class Exact:

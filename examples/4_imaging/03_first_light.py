@@ -134,7 +134,7 @@ def step(model, optimizer):
 
 
 rows = [step(model, optimizer) for _ in range(config["epochs"])]
-history = torch.stack(rows).double().cpu()  # the only wait for the device
+history = torch.stack(rows).cpu().double()  # the only wait for the device
 history[:, 2] *= coords.cell_size**2  # a pixel's flux: Jy/arcsec² times its area
 
 fitted = model.icube.sky_cube.detach().cpu()[0].double()

@@ -16,7 +16,7 @@ import streams
 import tensors
 import torch
 import torch._dynamo  # it compares signatures with PyTorch's when it is first imported
-from cards import Card, build
+from cards import CARDS, Card, build
 from streams import CUDAGraph, Event, Stream
 from tensors import MEMORY, OnCard, index_of
 from torch.optim import optimizer
@@ -260,3 +260,8 @@ def install(card: Card) -> None:
     if card.cufinufft:
         play_cufinufft()
     shorten(card)
+
+
+def pytest_load_initial_conftests() -> None:
+    """Play a card for the tests of a process: REHEARSAL_CARD=two python -m pytest -p standin."""
+    install(CARDS[os.environ.get("REHEARSAL_CARD", "h100")])

@@ -106,7 +106,7 @@ class CUDAGraph:
         self.written: set[int] = set()
 
     def capture_begin(self, pool: object = None, capture_error_mode: str = "global") -> None:
-        CUDAGraph.now = self
+        CUDAGraph.now, self.device = self, current_stream().device
 
     def capture_end(self) -> None:
         CUDAGraph.now = None
@@ -114,7 +114,7 @@ class CUDAGraph:
             tensor.copy_(before)
 
     def replay(self) -> None:
-        WRITTEN.update(dict.fromkeys(self.written, current_stream().advance()))
+        WRITTEN.update(dict.fromkeys(self.written, current_stream(self.device).advance()))
         for job in self.jobs:
             job()
 
@@ -222,18 +222,24 @@ def synchronize(device: Any = None) -> None:
         wait(stream.known)
 
 
-def implicit_wait(why: str = "") -> None:
-    """Let the host wait for the current stream, as an operator does that needs a value."""
+def meet(one: int, other: int) -> None:
+    """Let two devices wait for each other, as PyTorch does when it copies from one to the other."""
+    current_stream(one).wait_stream(current_stream(other))
+    current_stream(other).wait_stream(current_stream(one))
+
+
+def implicit_wait(device: int) -> None:
+    """Let the host wait for a device's current stream, as an operator does that needs a value."""
     if mode == "error":
         raise RuntimeError("called a synchronizing CUDA operation")
     if mode == "warn":
         warnings.warn("called a synchronizing CUDA operation", UserWarning, stacklevel=6)
-    wait(current_stream().known)
+    wait(current_stream(device).known)
 
 
-def submit(read: Iterable[int], write: Iterable[int]) -> tuple[int, int]:
-    """Put a job at the end of the current stream: refuse to read what it has not waited for."""
-    stream = current_stream()
+def submit(read: Iterable[int], write: Iterable[int], device: int) -> tuple[int, int]:
+    """Put a job at the end of a device's current stream: refuse to read what it has not waited for."""
+    stream = current_stream(device)
     if graph := CUDAGraph.now:
         graph.written.update(write)
         return stream.stream_id, 0

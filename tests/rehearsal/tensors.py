@@ -127,7 +127,7 @@ class OnCard(torch.Tensor):
         return self.numpy()
 
     def tolist(self):
-        streams.implicit_wait()
+        streams.implicit_wait(self.device.index)
         return self.inner.tolist()
 
     def data_ptr(self):
@@ -149,7 +149,7 @@ class OnCard(torch.Tensor):
         raise NotImplementedError("rehearsal: DLPack of a tensor on a GPU")
 
     def __repr__(self, **kwargs):
-        streams.implicit_wait()
+        streams.implicit_wait(self.device.index)
         grad = f", grad_fn=<{type(self.grad_fn).__name__}>" if self.grad_fn else ", requires_grad=True" * self.requires_grad
         return f"{str(self.inner)[:-1]}, device='{self.device}'{grad})"
 
@@ -210,7 +210,10 @@ def dispatch(func, args, kwargs):
     bare, named = tree_map_only(OnCard, lambda x: x.inner, (args, kwargs))
     named = named | ({"device": torch.device("cpu")} if to_gpu else {}) | ({"pin_memory": False} if pinned else {})
     if waits(name, args) or copy_waits(name, args, kwargs, asked, mine):
-        streams.implicit_wait()
+        streams.implicit_wait(index)
+    for x in mine:
+        if x.device.index != index:
+            streams.meet(index, x.device.index)
     changed = list(mutated(func, bare))
     before = [(x, x.clone()) for x in changed] if streams.CUDAGraph.now else []
     out = func(*bare, **named)
@@ -224,7 +227,7 @@ def dispatch(func, args, kwargs):
     position = None
     if not is_view(func):
         written = [key_of(x) for x in (*changed, *tensors(out))]
-        position = streams.submit([x.token.key for x in mine], written)
+        position = streams.submit([x.token.key for x in mine], written, index)
     if name == "_to_copy" and asked is not None and not to_gpu:
         if kwargs.get("non_blocking"):
             PINNED.add(out.untyped_storage().data_ptr())

@@ -90,7 +90,7 @@ class Adam:
         """Have further steps made by one launch, where that can be done."""
         self.to_capture, graph = False, torch.cuda.CUDAGraph()
         try:
-            with torch.cuda.graph(graph):
+            with torch.cuda.device(self.row.device), torch.cuda.graph(graph):
                 self.step(objective)
         except Exception as error:  # whatever a driver has against it, the fit itself can go on
             objective.notes.append(f"The step was not captured, and goes launch by launch: {error}")

@@ -172,9 +172,13 @@ class Step:
         return lambda *more: bound(*map(as_array, more))
 
     def launch(self, name: str, *arrays: Any) -> None:
-        """Launch a pass on a GPU, in the order of what PyTorch does."""
-        stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream) if self.parameter.is_cuda else 0
-        gpu_passes()[name][len(self.bend), THREADS, stream](*arrays)
+        """Launch a pass where the parameters are, in the order of what PyTorch does there."""
+        if not self.parameter.is_cuda:  # but in a simulator
+            gpu_passes()[name][len(self.bend), THREADS](*arrays)
+            return
+        with cuda.gpus[self.parameter.get_device()]:
+            stream = cuda.external_stream(torch.cuda.current_stream(self.parameter.device).cuda_stream)
+            gpu_passes()[name][len(self.bend), THREADS, stream](*arrays)
 
     def differentiate(self) -> Tensor:
         """Put the gradient into the parameter's ``grad``; return a row for the curves: loss, chi² and flux."""

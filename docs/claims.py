@@ -102,9 +102,9 @@ def raised(call: Callable[[], object]) -> str:
     return ""
 
 
-def from_pip(name: str) -> bool:
-    """Tell whether a package is installed."""
-    return any(found.name == name for found in distributions())
+def from_pip(*names: str) -> list[str]:
+    """List what is installed of these packages, the CUDA of which may stand behind the name: ``-cu12``."""
+    return sorted({found.name for found in distributions() if found.name.startswith(names)})
 
 
 def processor_time(call: Callable[[], object]) -> float:
@@ -223,7 +223,7 @@ def mixed_calls() -> tuple[str, str]:
 
 @claim(IMAGING, "Install the CUDA toolkit first.", "Compile a kernel with what pip has brought", "/install")
 def toolkit() -> tuple[str, str]:
-    by = [name for name in ("nvidia-cuda-nvrtc", "nvidia-cuda-nvcc") if from_pip(name)]
+    by = from_pip("nvidia-cuda-nvrtc", "nvidia-cuda-nvcc")
     made = ptx.compile(add_one, "void(float32[::1])").mix["add.f32"]
     return (
         verdict(not (by and made), "not so"),
@@ -411,11 +411,14 @@ def rounding() -> tuple[str, str]:
 
 @claim(BOOT_CAMP, "`gpumodel = model.cuda()` makes a second model.", "Change one, look at the other", MOVING)
 def second_model() -> tuple[str, str]:
-    model = nn.Linear(2, 2)
-    other = model.to("cpu")
-    nn.init.constant_(other.weight, 7.0)
-    both = bool((model.weight == 7).all())
-    return verdict(not both, "not so"), f"`other` was filled with sevens; `model` now holds sevens: {both}."
+    model, tensor = nn.Linear(2, 2), torch.zeros(2)
+    for moved in (model.double().weight, tensor.double()):  # a move to another type shows it without a GPU
+        nn.init.constant_(moved, 7.0)
+    one, other = (bool((held == 7).all()) for held in (model.weight, tensor))
+    return verdict(not one, "not so"), (
+        f"What `.double()` returned, which moves as `.cuda()` does, was filled with sevens. "
+        f"Now the model holds sevens: {one}. A tensor, treated in the same way: {other}."
+    )
 
 
 @claim(BOOT_CAMP, "`losses.append(loss)` collects numbers.", "See what hangs on each", f"{DEVICES}/06_memory")

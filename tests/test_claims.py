@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import re
 import sys
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
+import torch
+from torch import nn
 
 from firstlight.measure.specs import spec
 
@@ -49,6 +52,12 @@ def test_page_exists(page: str) -> None:
 def test_every_document_has_rows_and_none_is_doubled() -> None:
     assert {row.source for row in claims.ROWS} == set(claims.SOURCES)
     assert len(set(NAMES)) == len(NAMES) >= 25
+
+
+def test_a_model_that_moves_as_a_tensor_does_would_be_a_second_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert judged("second_model")[0] == "not so"
+    monkeypatch.setattr(nn.Module, "double", lambda model: deepcopy(model)._apply(torch.Tensor.double))
+    assert judged("second_model")[0] == "true"
 
 
 def test_true_claim_would_be_found_true(monkeypatch: pytest.MonkeyPatch) -> None:

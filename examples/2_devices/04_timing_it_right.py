@@ -470,7 +470,8 @@ bench.show()
 
 from itertools import pairwise
 
-flush = torch.ones(min(4 * cache, 2**29) // 4, device=device)
+most = max(4 * cache, 2**28 * has_gpu)  # the GPU shall be busy for a while
+flush = torch.ones(min(most, 2**29) // 4, device=device)
 stamp = mark if has_gpu else perf_counter
 rounds = []
 for _ in range(100):
@@ -490,7 +491,8 @@ for number, samples in enumerate((cold, *between_them, warm), start=1):
 # The first call of a round finds its vectors in memory: it is *cold*. The fifth finds
 # them where the four before left them: it is *warm*. (With CUDA and ROCm the stamps are
 # events. While the GPU is busy with the flush, you ask for all the rest, so the events
-# do not count your asking.)
+# do not count your asking. So that it is busy for long enough, also a GPU with a small
+# cache gets 256 MiB.)
 #
 # Here are all samples, in the order in which they were taken. None is left out. The
 # solid lines are the medians, the bands hold the middle half. The dashed line is a

@@ -425,7 +425,7 @@ bench = Bench("grids", budget=24 if has_kernel else 1)
 if has_kernel:
     N = card_of(device).multiprocessors
     one, out, steps = 1.0, cuda.device_array(4 * N * 1024, dtype=np.float32), 50_000
-    for count in (N, N + 1, 3 * N // 2, 2 * N, 2 * N + 1, 4 * N):
+    for count in sorted({N, N + 1, 3 * N // 2, 2 * N, 2 * N + 1, 4 * N}):
         work = {"n": count, "flops": 2 * 1024 * count * steps, "device": "cuda:0"}
         time = bench.time("busy", busy[count, 1024], out, steps, **work).median
         one = time if count == N else one  # N blocks come first, and are one wave

@@ -17,7 +17,8 @@ the compiler adds, and count what a kernel of your own saves.
 **Time:** 20 minutes. **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. The kernels need Linux and the package Triton,
 which PyTorch's builds for CUDA bring along. Its makers offer none for macOS and
-Windows. There the page leaves out what it cannot run, and says so.
+Windows. To run them takes an NVIDIA GPU with its driver, and a C compiler with Python's
+header files. What it cannot run, the page leaves out, and says so.
 """
 
 # %%
@@ -342,18 +343,30 @@ for name, product in {"float32": a @ b, "model of TF32": short[0] @ short[1]}.it
     print(f"{name:>13}: error {np.max(np.abs(product - exact)) / exact.max():.0e}")
 
 # %%
-# On a GPU of NVIDIA, the same check runs the compiled kernels. (A launch needs a C
-# compiler. AMD's cards run them too, but know other precisions, so not on this page.)
+# On a GPU of NVIDIA, the same check runs the compiled kernels. (Before the first launch
+# Triton compiles a part of itself, which is in C. AMD's cards run the kernels too, but
+# know other precisions, so not on this page.)
 
 from firstlight import Bench, best_device
 
 device, errors = best_device(), {}
 own = hasattr(triton, "compile") and os.environ.get("TRITON_INTERPRET", "0") == "0"
-if device.type == "cuda" and torch.version.cuda and own:
+
+
+def driver():
+    """Load what Triton launches with."""
     try:
-        errors = checked(device)
-    except (RuntimeError, OSError, subprocess.SubprocessError) as problem:
-        print("Triton does not work here:", problem)
+        return triton.runtime.driver.active
+    except AssertionError as problem:  # so it says that there is no libcuda.so.1
+        raise OSError(*problem.args) from problem
+
+
+if device.type == "cuda" and torch.version.cuda and own:
+    failures = RuntimeError, OSError, ImportError, subprocess.SubprocessError
+    try:
+        errors = driver() and checked(device)
+    except (*failures, triton.TritonError) as problem:
+        print("Triton does not work here:", " ".join(str(problem).split())[:300])
 on_gpu = bool(errors)
 for name, error in errors.items():
     assert error < (2e-3 if "tf32" in name else 2e-6), f"{name}: error {error:.1e}"
@@ -450,19 +463,28 @@ plt.show()
 
 import warnings
 
-if on_gpu:
+
+def compiled_steps(z):
+    """Compile the five steps, and print the kernels; None where PyTorch cannot."""
     from torch._inductor.utils import run_and_get_code
 
-    z = torch.randn(rows, columns, device=device)
     program = torch.compile(five_steps)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # parts of PyTorch warn of each other
-        result, sources = run_and_get_code(program, z)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # parts of PyTorch warn of each other
+            result, sources = run_and_get_code(program, z)
+    except RuntimeError as problem:
+        print("Nothing was compiled:", " ".join(str(problem).split())[:300])
+        return None
     assert torch.allclose(result, torch.softmax(z, 1), rtol=1e-4, atol=1e-7)
     for kernel in "".join(sources).split("@triton.jit\n")[1:]:
         print(kernel.split("'''")[0])
-else:
-    z = torch.randn(1501, 1003, device=device)
+    return program
+
+
+shape = (rows, columns) if on_gpu else (1501, 1003)
+z = torch.randn(shape, device=device)
+program = compiled_steps(z) if on_gpu else None
 
 # %%
 # Measure
@@ -512,8 +534,9 @@ for name, call in calls.items():
 size = {"n": z.numel(), "bytes": 2 * z.nbytes, "device": device}
 bench.time("softmax, five steps", five_steps, z, **size)
 bench.time("softmax, torch", torch.softmax, z, 1, **size)
-if on_gpu:
+if program:
     bench.time("softmax, torch.compile", program, z, **size)
+if on_gpu:
     bench.time("softmax, Triton", run_softmax, z, out := torch.empty_like(z), **size)
     assert torch.allclose(out, torch.softmax(z, 1), rtol=1e-4, atol=1e-7)
 

@@ -370,7 +370,7 @@ print(final.notes[0], f"\nError {off:.3f}; to averages: {fidelity(full)[best]:.3
 # six and of one: on one core of the CPU, and on a GPU if you have one.
 
 bench = Bench("fits-at-once", budget=1.8)
-for on in dict.fromkeys(["cpu", device.type]):
+for on in dict.fromkeys(["cpu", str(device)]):
     for count in (fits, 6, 1):
         data = stack([averages.cpu()] * count)
         terms = {"tv": (np.full(count, 0.01), losses.TV_image)}

@@ -4,7 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from pages import judged
+
+from firstlight.devices import Card
 
 PAGE = "4_imaging/07_off_the_grid.py"
 
@@ -15,6 +18,13 @@ def test_cells_get_worse_with_the_data_and_the_exact_form_does_not(page):
     assert cells[10**5] > 2 * cells[10**4]
     assert cells[10**6] > 5 * cells[10**5]
     assert all(chi2 == pytest.approx(1, abs=4 / count**0.5) for count, chi2 in exact.items())
+
+
+@pytest.mark.parametrize(("card", "host", "most"), [(8e9, 64e9, 10**7), (80e9, 64e9, 10**8), (80e9, 8e9, 10**7)])
+def test_a_small_card_or_host_gets_the_visibilities_that_it_has_room_for(page, monkeypatch, card, host, most):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (int(card), int(card)))
+    monkeypatch.setitem(page["has_room"].__globals__, "card", lambda _: Card("CPU", "cpu", memory_bytes=int(host)))
+    assert [page["has_room"](count) for count in (10**7, 10**8)] == [True, most == 10**8]
 
 
 def test_nights_repeat_the_tracks_with_other_noise(page):

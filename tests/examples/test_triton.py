@@ -5,6 +5,7 @@ from importlib.util import find_spec
 
 import numpy as np
 import pytest
+import torch
 from pages import judged, running
 
 from firstlight.kernels import ptx
@@ -67,6 +68,30 @@ def test_cutting_to_tf32_costs_what_ten_bits_are(page) -> None:
     for whole, short in zip((page["a"], page["b"]), page["short"], strict=True):
         assert np.max(np.abs(short / whole.astype(np.float64) - 1)) <= 2**-11
         assert not np.any(short.view(np.int32) & 0x1FFF)
+
+
+# -- Where kernels cannot run ------------------------------------------------------------------------------------------
+
+
+@needs_triton
+def test_a_driver_that_is_not_there_is_told_from_a_failed_check(page, monkeypatch) -> None:
+    def missing(_: object) -> None:
+        raise AssertionError("libcuda.so cannot found!")
+
+    monkeypatch.setattr(type(page["triton"].runtime.driver), "active", property(missing))
+    with pytest.raises(OSError, match="libcuda"):
+        page["driver"]()
+
+
+def test_without_a_compiler_the_steps_stay_as_they_are(page, monkeypatch, capsys) -> None:
+    def compiled(_: object) -> object:
+        raise RuntimeError("Failed to find C compiler")
+
+    monkeypatch.setattr(torch, "compile", lambda _: compiled)
+    assert page["compiled_steps"](page["x"]) is None
+    assert "C compiler" in capsys.readouterr().out
+    monkeypatch.setattr(torch, "compile", lambda function: function)
+    assert page["compiled_steps"](torch.ones(3, 5)) is page["five_steps"]
 
 
 # -- Bytes -------------------------------------------------------------------------------------------------------------

@@ -98,13 +98,36 @@ def test_without_memory_chunks_become_smaller_once_and_it_says_so(monkeypatch) -
         visibilities(sky, u, v, CELL)
 
 
-def test_what_cufinufft_says_of_memory_is_understood() -> None:
-    with pytest.raises(torch.OutOfMemoryError, match="cufinufft"), nufft.its_own_memory():
-        raise RuntimeError("Error creating plan.")
-    for error in (RuntimeError("device-side assert"), torch.OutOfMemoryError("Error of torch")):
-        with pytest.raises(type(error)) as told, nufft.its_own_memory():
-            raise error
-        assert told.value is error
+class Cufinufft:
+    """A stub that refuses every transform, in the words that cufinufft has for all errors."""
+
+    def __init__(self, error: RuntimeError) -> None:
+        self.error, self.calls = error, 0
+
+    def refuse(self, *_: object) -> None:
+        needed = nufft.own_needs(torch.zeros(1, 12, 12, dtype=torch.complex128), 100, None)
+        with nufft.its_own_memory(torch.device("cuda"), needed):
+            self.calls += 1
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "free", "halved"),
+    [
+        (RuntimeError("Error creating plan."), 1e6, True),
+        (RuntimeError("Error creating plan."), 80e9, False),  # wrong eps, say
+        (RuntimeError("device-side assert"), 1e6, False),
+        (torch.OutOfMemoryError("Error of torch"), 80e9, True),
+    ],
+)
+def test_of_what_cufinufft_refuses_only_want_of_memory_makes_chunks_smaller(monkeypatch, error, free, halved) -> None:
+    stub = Cufinufft(error)
+    monkeypatch.setattr(nufft, "transform", stub.refuse)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (int(free), int(80e9)))
+    with pytest.raises(torch.OutOfMemoryError if halved else RuntimeError) as told:
+        visibilities(torch.ones(1, 12, 12, dtype=torch.float64), *baselines(100), CELL)
+    assert error in (told.value, told.value.__cause__)
+    assert stub.calls == (8 if halved else 1)  # 100, 50, 25, 13, 7, 4, 2, 1
 
 
 def test_no_visibilities_at_all() -> None:

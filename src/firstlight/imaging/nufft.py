@@ -26,6 +26,8 @@ COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
 SMALL = 10_000  # up to so many visibilities, starting threads takes longer than the work
 COARSE = 1e-9  # the least error for which a grid finer by a quarter will do, in float64
 PIECES, SHORTEST = 1000, 200  # that finufft's threads cut the points into, and of how many at least
+TOGETHER, GRIDS = 8, 4  # channels that cufinufft transforms at once, and the grids that each takes at the most,
+EACH, OTHER = 32, 1 << 28  # with so many bytes a point, and for all else
 
 Array = Tensor | np.ndarray[Any, Any]
 
@@ -268,7 +270,7 @@ def transform(values: Tensor, x: Tensor, y: Tensor, npix: int | None, eps: float
     name = "nufft2d2" if npix is None else "nufft2d1"
     on_gpu = cuda_finufft() if values.device.type == "cuda" else None
     if on_gpu is not None:
-        with its_own_memory():
+        with its_own_memory(values.device, own_needs(values, len(x), npix)):
             out = getattr(on_gpu, name)(x, y, values, **type_1, **options, gpu_device_id=values.device.index or 0)
         return torch.as_tensor(out).reshape(shape)
     options["nthreads"] = torch.get_num_threads() if x.numel() > SMALL else 1
@@ -296,15 +298,34 @@ def fine_grid(npix: int, eps: float, dtype: torch.dtype) -> int:
     return fast_width(int(finer(eps, dtype) * npix)) ** 2 * dtype.itemsize
 
 
+def own_needs(values: Tensor, points: int, npix: int | None) -> int:
+    """Bound the bytes that cufinufft asks CUDA for itself: grids, the workspace of their FFTs, the order of the points.
+
+    Examples
+    --------
+    >>> own_needs(torch.zeros(1, 512, 512, dtype=torch.complex64), 10**6, None) / 1e6
+    333.989888
+    """
+    grid = fine_grid(npix or values.shape[-1], 0.0, values.dtype)
+    return GRIDS * min(len(values), TOGETHER) * grid + EACH * points + OTHER
+
+
 @contextmanager
-def its_own_memory() -> Iterator[None]:
-    """Call by its name what cufinufft says in general words, having asked CUDA for memory that is not there."""
+def its_own_memory(device: torch.device, needed: int) -> Iterator[None]:
+    """Tell want of memory from what else goes wrong in cufinufft, by what is free: it has the same words for both.
+
+    Its library has one number for all that CUDA refuses, and its Python does not show even that.
+    """
     try:
         yield
     except RuntimeError as error:
-        if str(error).startswith("Error ") and not isinstance(error, torch.OutOfMemoryError):
-            raise torch.OutOfMemoryError(f"cufinufft, probably for want of memory: {error}") from error
-        raise
+        if isinstance(error, torch.OutOfMemoryError) or not str(error).startswith("Error "):
+            raise
+        free = torch.cuda.mem_get_info(device)[0]
+        if free >= needed:
+            raise
+        message = f"cufinufft: {error} It may need {needed:.3g} bytes, and {free:.3g} are free."
+        raise torch.OutOfMemoryError(message) from error
 
 
 def cuda_finufft() -> Any:

@@ -272,6 +272,7 @@ def seconds_on_device(
 
     Around calls that the device has to wait for, events would count the waiting. So the queue is first plugged
     with work that lasts longer than the host needs to ask for all the calls; they then run back to back.
+    What a call does on other streams counts only if it makes the current one wait for them.
     """
     torch = sys.modules.get("torch")
     if torch is None or not place.startswith("cuda") or not torch.cuda.is_available():

@@ -53,6 +53,13 @@ def tests(session: nox.Session) -> None:
 
 
 @nox.session
+def rehearse(session: nox.Session) -> None:
+    """Run pages on a GPU that is not there; -- all: on every card; -- 3_kernels/09: one page."""
+    what = ["--card", "all"] if session.posargs == ["all"] else session.posargs
+    run(session, "python", "tests/rehearsal/rehearse.py", *what)
+
+
+@nox.session
 def lint(session: nox.Session) -> None:
     """Check style (ruff), spelling (codespell), and that no wing has grown too wide."""
     run(session, "ruff", "check", ".")

@@ -14,7 +14,7 @@ from cards import CARDS
 
 from firstlight import best_device
 from firstlight.devices import card
-from firstlight.imaging import ExactLikelihood, GriddedNet, GridCoords, fit
+from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
 from firstlight.imaging.gridding import DataAverager
 from firstlight.imaging.losses import TV_image, entropy, sparsity
 from firstlight.imaging.nufft import visibilities
@@ -46,10 +46,11 @@ def test_a_fit_is_that_of_the_cpu(kind, optimizer, tmp_path):
     for device in ("cpu", best_device(PLAYED.count - 1)):
         coords, data = observed(kind)
         model = GriddedNet(coords, nchan=2).to(device)
-        results.append(fit(
-            model, data.to(device), losses=LOSSES, optimizer=optimizer, lr=0.1 if optimizer == "adam" else None,
-            max_iter=7, check_every=3, tolerance=None, progress=False, checkpoint=tmp_path / f"{device}.pt".replace(":", ""),
-        ))  # fmt: skip
+        steps = {"max_iter": 7, "check_every": 3, "tolerance": None, "lr": 0.1 if optimizer == "adam" else None}
+        kept = tmp_path / f"{len(results)}.pt"
+        results.append(
+            fit(model, data.to(device), LOSSES, optimizer=optimizer, **steps, progress=False, checkpoint=kept)
+        )
         assert not [note for note in results[-1].notes if "captured" in note]
         assert model().device.type == results[-1].image.device.type == torch.device(device).type
     assert results[1].terms["loss"] == pytest.approx(results[0].terms["loss"], rel=1e-3)
@@ -72,7 +73,7 @@ def test_further_steps_are_one_launch_of_a_graph(kind):
 
 
 def test_a_model_comes_back_whole():
-    coords, data = observed("gridded")
+    coords, _ = observed("gridded")
     model = GriddedNet(coords, nchan=2).to(best_device())
     model()
     model.cpu()
@@ -165,4 +166,3 @@ def test_apples_gpu_has_no_float64():
     for make in (lambda: torch.ones(2, device="mps").double(), lambda: torch.zeros(2, dtype=torch.float64).to("mps")):
         with pytest.raises(TypeError, match="float32 instead"):
             make()
-

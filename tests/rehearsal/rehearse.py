@@ -1,9 +1,9 @@
 """Run pages on cards that are not there, two at a time.
 
-    python tests/rehearsal/rehearse.py                     all pages on an H100
-    python tests/rehearsal/rehearse.py 3_kernels/09 4      those pages
-    python tests/rehearsal/rehearse.py --card small mps    on other cards; --card all: on all of them
-    python tests/rehearsal/rehearse.py --coverage          and write down which lines ran (then: coverage combine)
+python tests/rehearsal/rehearse.py                     all pages on an H100
+python tests/rehearsal/rehearse.py 3_kernels/09 4      those pages
+python tests/rehearsal/rehearse.py --card small mps    on other cards; --card all: on all of them
+python tests/rehearsal/rehearse.py --coverage          and write down which lines ran (then: coverage combine)
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -48,7 +49,7 @@ class Launches:
             run()
 
 
-class device_context:  # noqa: N801
+class device_context:
     """``torch.cuda.device``."""
 
     def __init__(self, device: Any) -> None:
@@ -175,7 +176,9 @@ def play_torch(card: Card) -> None:
     torch._C._set_only_lift_cpu_tensors(True)
     torch.autograd.set_multithreading_enabled(False)
     alike = torch._has_compatible_shallow_copy_type  # or Module.cpu() would write a CPU tensor into one of the card
-    torch._has_compatible_shallow_copy_type = lambda a, b: not isinstance(a, OnCard) | isinstance(b, OnCard) and alike(a, b)
+    torch._has_compatible_shallow_copy_type = lambda a, b: (
+        not isinstance(a, OnCard) | isinstance(b, OnCard) and alike(a, b)
+    )
     optimizer._foreach_supported_types.append(OnCard)
     replace_in(torch.Tensor, pin_memory=pin_memory, is_pinned=tensors.is_pinned)
     torch.Generator = Generator
@@ -206,10 +209,13 @@ def play_cufinufft() -> None:
     import finufft
 
     stub = ModuleType("cufinufft")
+    stub.__spec__ = ModuleSpec("cufinufft", None)
 
     def transform(name: str) -> Any:
         def run(x: Any, y: Any, data: Any, n_modes: Any = None, *, eps: float, isign: int, gpu_device_id: int) -> Any:
-            assert {each.device for each in (x, y, data)} == {torch.device("cuda", gpu_device_id)}, "rehearsal: elsewhere"
+            assert {each.device for each in (x, y, data)} == {torch.device("cuda", gpu_device_id)}, (
+                "rehearsal: elsewhere"
+            )
             modes = () if n_modes is None else (n_modes,)
             out = getattr(finufft, name)(*(each.inner.numpy() for each in (x, y, data)), *modes, eps=eps, isign=isign)
             return OnCard(torch.from_numpy(out), gpu_device_id)

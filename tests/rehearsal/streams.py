@@ -24,7 +24,7 @@ Positions = dict[int, int]
 class Stream:
     """A queue of jobs on one device."""
 
-    all: list[Stream] = []  # noqa: RUF012
+    all: list[Stream] = []
 
     def __init__(self, device: Any = None, priority: int = 0, **_: object) -> None:
         device = torch.device("cuda", device) if isinstance(device, int) else torch.device(device or "cuda")
@@ -140,7 +140,7 @@ HOST: Positions = {}  # what the host has waited for
 WRITTEN: dict[int, tuple[int, int]] = {}  # by which job each memory was written
 UNDER_WAY: list[tuple[tuple[int, int], Callable[[], object]]] = []  # copies to the host
 mode = "default"  # of torch.cuda.set_sync_debug_mode
-current_device: Callable[[], int] = lambda: 0
+current_device: Callable[[], int]  # is the library's
 CURRENT: list[Stream] = []
 DEFAULT: dict[int, Stream] = {}
 

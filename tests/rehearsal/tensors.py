@@ -1,4 +1,4 @@
-"""Tensors that say they are on a GPU, and keep their values in a CPU tensor; what PyTorch does with them, and refuses."""
+"""Tensors that say they are on a GPU, and keep their values in a CPU tensor; what PyTorch does with them, or refuses."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from torch.utils._pytree import tree_flatten, tree_iter, tree_map_only
 CARD: Card = CARDS["h100"]
 SIZED = {"empty", "zeros", "ones", "full", "rand", "randn", "empty_strided"}
 # What takes a tensor of the host beside one of a GPU.
-MIXED = {"copy_", "_to_copy", "index", "index_put", "index_put_", "_index_put_impl_", "is_same_size", "set_", "lift_fresh",
-         "_amp_update_scale_", "masked_fill_", "_has_compatible_shallow_copy_type"}  # fmt: skip
+MIXED = {"copy_", "_to_copy", "index", "index_put", "index_put_", "_index_put_impl_", "is_same_size", "set_",
+         "lift_fresh", "_amp_update_scale_", "masked_fill_", "_has_compatible_shallow_copy_type"}  # fmt: skip
 NO_SCALARS = {"mm", "addmm", "bmm", "mv", "addmv", "dot", "cat", "stack", "convolution", "gather", "scatter"}
 SCALARS = {"_local_scalar_dense", "is_nonzero", "equal", "allclose"}  # what comes out is no tensor
 WAITS = SCALARS | {"nonzero", "masked_select", "_unique2", "unique_dim", "bincount", "repeat_interleave"}
@@ -58,7 +58,7 @@ MEMORY = [Memory(), Memory()]
 class Token:
     """Keeps count of a storage's bytes for as long as a tensor uses it."""
 
-    uses: dict[int, list[int]] = {}  # noqa: RUF012
+    uses: dict[int, list[int]] = {}
 
     def __init__(self, inner: torch.Tensor, index: int) -> None:
         self.key, self.index = key_of(inner), index
@@ -150,7 +150,8 @@ class OnCard(torch.Tensor):
 
     def __repr__(self, **kwargs):
         streams.implicit_wait(self.device.index)
-        grad = f", grad_fn=<{type(self.grad_fn).__name__}>" if self.grad_fn else ", requires_grad=True" * self.requires_grad
+        grad = ", requires_grad=True" * self.requires_grad
+        grad = f", grad_fn=<{type(self.grad_fn).__name__}>" if self.grad_fn else grad
         return f"{str(self.inner)[:-1]}, device='{self.device}'{grad})"
 
     __str__ = __repr__
@@ -282,7 +283,8 @@ def copy_waits(name: str, args, kwargs, asked, mine) -> bool:
         across = isinstance(args[0], OnCard) != isinstance(args[1], OnCard)
         pageable = not isinstance(args[0], OnCard) and not is_pinned(args[0])  # the driver copies it in between
         return across and (pageable or not non_blocking(args, kwargs))
-    return name == "_to_copy" and asked is not None and (asked.type == "cpu" or not mine) and not kwargs.get("non_blocking")
+    leaves_or_comes = name == "_to_copy" and asked is not None and (asked.type == "cpu" or not mine)
+    return leaves_or_comes and not kwargs.get("non_blocking")
 
 
 def is_pinned(tensor: torch.Tensor, device: object = None) -> bool:

@@ -1,0 +1,64 @@
+"""The package and a few pages on cards that are not there; `nox -s rehearse` takes all pages."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="the rehearsal needs Linux: its driver is a libcuda.so.1"
+)
+
+
+def run(*command, **environment):
+    alone = {"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1", "PYTHONPATH": f"{HERE}{os.pathsep}{ROOT / 'src'}"}
+    return subprocess.run(
+        [sys.executable, *map(str, command)],
+        cwd=ROOT,
+        env=os.environ | alone | environment,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize(
+    "card", ["h100", "two", "mps", *(pytest.param(name, marks=pytest.mark.slow) for name in ("small", "rocm"))]
+)
+def test_the_package_on_a_card(card, tmp_path):
+    done = run(
+        "-m", "pytest", "-q", "-p", "standin", "-o", f"cache_dir={tmp_path}", HERE / "on_card.py", REHEARSAL_CARD=card
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
+
+
+def test_a_few_pages():
+    done = run(HERE / "rehearse.py", "2_devices/01", "2_devices/11", "3_kernels/01")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_a_page_that_there_is_not_is_told_of():
+    done = run(HERE / "rehearse.py", "9_nothing")
+    assert done.returncode == 2
+    assert "no page begins with 9_nothing" in done.stderr
+
+
+def test_sizes_are_of_texts_that_pages_have():
+    for page, sizes in tomllib.loads((HERE / "sizes.toml").read_text()).items():
+        text = (ROOT / "examples" / f"{page}.py").read_text()
+        assert not [old for old in sizes if old not in text], page
+
+
+def test_every_fault_that_it_is_to_find_names_pages():
+    faults = tomllib.loads((ROOT / "tests" / "faults" / "faults.toml").read_text())
+    rehearsed = [fault["pages"] for fault in faults.values() if "pages" in fault]
+    assert all(re.fullmatch(r"h100|small|two|mps|rocm", card) and pages for card, *pages in rehearsed)
+    assert len(rehearsed) >= 10

@@ -140,7 +140,7 @@ HOST: Positions = {}  # what the host has waited for
 WRITTEN: dict[int, tuple[int, int]] = {}  # by which job each memory was written
 UNDER_WAY: list[tuple[tuple[int, int], Callable[[], object]]] = []  # copies to the host
 mode = "default"  # of torch.cuda.set_sync_debug_mode
-current_device: Callable[[], int]  # is the library's
+current_device: Callable[[], int] = int  # until there is a library that knows
 CURRENT: list[Stream] = []
 DEFAULT: dict[int, Stream] = {}
 

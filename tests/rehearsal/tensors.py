@@ -1,4 +1,4 @@
-"""Tensors that say they are on a GPU, and keep their values in a CPU tensor; what PyTorch does with them, or refuses."""
+"""Tensors that say they are on a GPU, and keep their values in a CPU tensor; what PyTorch does with them."""
 
 from __future__ import annotations
 

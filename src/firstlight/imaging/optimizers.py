@@ -82,8 +82,13 @@ class Adam:
     def step(self, objective: Objective) -> None:
         """Make one."""
         self.row = objective.differentiate()
+        self.bind(objective)
         self.update()
-        if objective.step and self.update == self.optimizer.step:
+        self.bind(objective)
+
+    def bind(self, objective: Objective) -> None:
+        """Have further steps made by a pass, in the state that the first has made, or one before it was resumed."""
+        if objective.step and self.optimizer.state and self.update == self.optimizer.step:
             self.update = objective.step.updates(self.optimizer)
 
     def capture(self, objective: Objective) -> None:

@@ -105,6 +105,11 @@ R cuLibraryGetKernel(Kernel **made, char *image, const char *name) {
   *made = kernel;
   return 0;
 }
+R cuLibraryGetGlobal(uint64_t *p, size_t *n, void *image, const char *name) {  // a kernel's error code: no error
+  static int none[4];
+  *p = (uintptr_t)none, *n = sizeof *none;
+  return 0;
+}
 static int most_threads(Kernel *kernel) {  // a warp takes registers by 256, and warps come by fours
   int warps = kernel->registers ? FILE_ / ((kernel->registers * 32 + 255) / 256 * 256) / 4 * 4 : 32;
   return warps < 32 ? warps * 32 : 1024;

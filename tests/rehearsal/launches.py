@@ -11,7 +11,6 @@ from driver import AtOnce
 
 from firstlight.imaging.pixels import PASSES, gpu_passes
 from firstlight.kernels import cuda, ptx
-from firstlight.kernels.findings import TraceError
 
 import numba  # isort: skip (firstlight.kernels decides on the simulator)
 
@@ -86,7 +85,7 @@ def the_only(kernel):
     return compiled
 
 
-# -- What a launch may ask for -------------------------------------------------------------------------------------------
+# -- What a launch may ask for -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -140,7 +139,7 @@ def test_a_launch_that_would_take_hours_names_its_kernel():
         place[400, 256](cuda.device_array(1))
 
 
-# -- Memory ----------------------------------------------------------------------------------------------------------------
+# -- Memory ------------------------------------------------------------------------------------------------------------
 
 
 def free_memory():
@@ -176,7 +175,7 @@ def test_each_of_two_cards_has_its_memory():
     assert free_memory() == first
 
 
-# -- What a kernel does ----------------------------------------------------------------------------------------------------
+# -- What a kernel does ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("n", "blocks", "threads"), [(1, 1, 32), (1007, 3, 96), (10_007, 2, 256)])
@@ -199,7 +198,7 @@ def test_a_grid_of_two_axes_on_strided_memory_that_others_own(stream):
 
 
 def test_a_thread_outside_of_an_array_is_an_error_that_names_kernel_and_index():
-    with pytest.raises(TraceError, match=r"beyond: .*index 32 .*size 32 \(thread 29 of block 0"):
+    with pytest.raises(IndexError, match=r"beyond: .*index 32 .*size 32 \(thread 29 of block 0"):
         beyond[1, 32](cuda.device_array(40)[:32])
 
 
@@ -217,7 +216,7 @@ def test_what_a_capture_keeps_is_done_when_it_is_replayed(monkeypatch):
     assert out.copy_to_host()[31] == 31
 
 
-# -- Passes over pixels ----------------------------------------------------------------------------------------------------
+# -- Passes over pixels ------------------------------------------------------------------------------------------------
 
 
 def test_passes_over_pixels_are_the_same_by_threads_and_by_the_processor(monkeypatch):

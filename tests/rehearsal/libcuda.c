@@ -8,14 +8,20 @@
 typedef int R;  // 0 is success; the other codes are those of ERRORS
 typedef struct { size_t used; } Card;  // its address is the handle of its context
 typedef struct { uint32_t registers, shared; char name[]; } Kernel;
-typedef struct { uint32_t type, kind; uint64_t flags, at, offset, size; uint32_t link, info; uint64_t align, each; } Section;
+typedef struct {
+  uint32_t name, type;
+  uint64_t flags, address, offset, size;
+  uint32_t link, info;
+  uint64_t rest[2];
+} Section;
 static struct { char name[80]; int count, major, minor, multiprocessors; size_t memory, shared; } the;
 static Card cards[8];
 static __thread void *stack[32];
 static __thread int top;
 static int launches;
 static uintptr_t next = 0x2000;  // streams and events have a handle of their own
-enum { INVALID = 1, FULL = 2, NO_DEVICE = 101, RESOURCES = 701, LACKING = 801, STATIC = 48 << 10, FILE_ = 65536, POISONED = 1 << 26 };
+enum { INVALID = 1, FULL = 2, NO_DEVICE = 101, RESOURCES = 701, LACKING = 801 };
+enum { SHARED = 48 << 10, REGISTERS = 65536, POISONED = 1 << 26 };
 #define SELF (top && stack[top] ? (Card *)stack[top] : cards)
 #define WANTS(what, code) if (!(what)) return code
 
@@ -33,10 +39,9 @@ R cuDeviceGet(int *device, int i) { *device = i; return i < the.count ? 0 : NO_D
 R cuDeviceGetName(char *name, int n, int device) { snprintf(name, n, "%s", the.name); return 0; }
 R cuDeviceGetUuid_v2(char *uuid, int device) { memset(uuid, 7 + device, 16); return 0; }
 R cuDeviceGetAttribute(int *value, int which, int device) {
-  int known[][2] = {{1, 1024}, {2, 1024}, {3, 1024}, {4, 64}, {5, 2147483647}, {6, 65535}, {7, 65535}, {8, STATIC}, {10, 32},
-      {12, FILE_}, {16, the.multiprocessors}, {39, 2048}, {50, 1 + device}, {75, the.major}, {76, the.minor}, {97, the.shared}};
-  for (int i = 0; i < sizeof known / sizeof *known; i++) if (known[i][0] == which) { *value = known[i][1]; return 0; }
-  *value = 0;
+  int known[120] = {[1] = 1024, 1024, 1024, 64, 2147483647, 65535, 65535, SHARED, [10] = 32, [12] = REGISTERS,
+    [16] = the.multiprocessors, [39] = 2048, [50] = 1 + device, [75] = the.major, the.minor, [97] = the.shared};
+  *value = which < 120 ? known[which] : 0;
   return 0;
 }
 R cuDevicePrimaryCtxRetain(void **context, int device) { *context = cards + device; return 0; }
@@ -81,9 +86,8 @@ R cuMemsetD8_v2(uint64_t to, unsigned char value, size_t n) { memset(AT(to), val
 R cuMemsetD8Async(uint64_t to, unsigned char value, size_t n, void *stream) { return cuMemsetD8_v2(to, value, n); }
 
 // A library is its cubin, an ELF file; the registers of a kernel stand in .nv.info, beside the number of its symbol.
-R cuLibraryLoadData(void **made, const void *image, void *a, void *b, unsigned c, void *d, void *e, unsigned f) {
-  Section *last = (Section *)((char *)image + *(uint64_t *)((char *)image + 0x28)) + *(uint16_t *)((char *)image + 0x3c);
-  size_t size = (char *)last - (char *)image;
+R cuLibraryLoadData(void **made, const char *image, void *a, void *b, unsigned c, void *d, void *e, unsigned f) {
+  size_t size = *(uint64_t *)(image + 0x28) + *(uint16_t *)(image + 0x3c) * sizeof(Section);  // sections come last
   WANTS(!memcmp(image, "\177ELF", 4), LACKING);
   *made = memcpy(malloc(size), image, size);
   return 0;
@@ -93,11 +97,12 @@ R cuLibraryGetKernel(Kernel **made, char *image, const char *name) {
   Kernel *kernel = calloc(1, sizeof *kernel + strlen(name) + 1);
   char *names = image + all[*(uint16_t *)(image + 0x3e)].offset;
   for (int i = 0; i < *(uint16_t *)(image + 0x3c); i++) {
-    char *section = names + all[i].type;
+    char *section = names + all[i].name;
     if (!strncmp(section, ".text.", 6) && !strcmp(section + 6, name)) text = all + i;
     if (!strcmp(section, ".nv.info")) facts = all + i;
     // From 9.0 on it begins with a KiB that is the system's.
-    if (!strncmp(section, ".nv.shared.", 11) && !strcmp(section + 11, name)) kernel->shared = all[i].size - 1024 * (the.major >= 9);
+    if (!strncmp(section, ".nv.shared.", 11) && !strcmp(section + 11, name))
+      kernel->shared = all[i].size - 1024 * (the.major >= 9);
   }
   WANTS(text && facts, LACKING);
   for (uint32_t *at = (uint32_t *)(image + facts->offset), *end = at + facts->size / 4; at < end; at += 1 + (*at >> 18))
@@ -111,18 +116,18 @@ R cuLibraryGetGlobal(uint64_t *p, size_t *n, void *image, const char *name) {  /
   return 0;
 }
 static int most_threads(Kernel *kernel) {  // a warp takes registers by 256, and warps come by fours
-  int warps = kernel->registers ? FILE_ / ((kernel->registers * 32 + 255) / 256 * 256) / 4 * 4 : 32;
+  int warps = kernel->registers ? REGISTERS / ((kernel->registers * 32 + 255) / 256 * 256) / 4 * 4 : 32;
   return warps < 32 ? warps * 32 : 1024;
 }
 R cuKernelGetAttribute(int *value, int which, Kernel *kernel, int device) {
   *value = which == 0 ? most_threads(kernel) : which == 1 ? kernel->shared : which == 4 ? kernel->registers : 0;
   return 0;
 }
-R cuLaunchKernel(Kernel *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y, unsigned z, unsigned dynamic, void *stream,
-                 void **arguments, void **extra) {
+R cuLaunchKernel(Kernel *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned x, unsigned y, unsigned z,
+                 unsigned dynamic, void *stream, void **arguments, void **extra) {
   WANTS(gx && gy && gz && gx <= 2147483647 && gy <= 65535 && gz <= 65535, INVALID);
   WANTS(x && y && z && x <= 1024 && y <= 1024 && z <= 64 && (uint64_t)x * y * z <= 1024, INVALID);
-  WANTS((uint64_t)dynamic + kernel->shared <= STATIC, INVALID);
+  WANTS((uint64_t)dynamic + kernel->shared <= SHARED, INVALID);
   WANTS(x * y * z <= most_threads(kernel), RESOURCES);
   launches++;
   return 0;
@@ -131,8 +136,9 @@ R cuLaunchKernelEx(const unsigned *c, Kernel *kernel, void **arguments, void **e
   return cuLaunchKernel(kernel, c[0], c[1], c[2], c[3], c[4], c[5], c[6], 0, arguments, extra);
 }
 
-static const struct { R code; const char *name, *says; } ERRORS[] = {{INVALID, "CUDA_ERROR_INVALID_VALUE", "invalid argument"},
-    {FULL, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"}, {NO_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
+static const struct { R code; const char *name, *says; } ERRORS[] = {
+    {INVALID, "CUDA_ERROR_INVALID_VALUE", "invalid argument"}, {FULL, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
+    {NO_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
     {RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
     {LACKING, "CUDA_ERROR_NOT_SUPPORTED", "the stand-in driver has not got this"}};
 static R said(R code, const char **text, int name) {
@@ -143,8 +149,15 @@ R cuGetErrorName(R code, const char **text) { return said(code, text, 1); }
 R cuGetErrorString(R code, const char **text) { return said(code, text, 0); }
 // All is done as soon as it is asked for: there is nothing to wait for, and nothing to clear away.
 #define NOTHING(name) R name(void) { return 0; }
-NOTHING(cuCtxSynchronize) NOTHING(cuStreamSynchronize) NOTHING(cuStreamDestroy) NOTHING(cuStreamWaitEvent) NOTHING(cuEventRecord)
-NOTHING(cuEventSynchronize) NOTHING(cuEventQuery) NOTHING(cuEventDestroy) NOTHING(cuLibraryUnload)
+NOTHING(cuCtxSynchronize)
+NOTHING(cuStreamSynchronize)
+NOTHING(cuStreamDestroy)
+NOTHING(cuStreamWaitEvent)
+NOTHING(cuEventRecord)
+NOTHING(cuEventSynchronize)
+NOTHING(cuEventQuery)
+NOTHING(cuEventDestroy)
+NOTHING(cuLibraryUnload)
 static R lacking(void) { return LACKING; }
 R cuGetProcAddress_v2(const char *wanted, void **found, int version, uint64_t flags, int *status) {
   const char *ends[] = {version < 12050 ? "" : "_v2", version < 12050 ? "_v2" : "", 0};
@@ -153,8 +166,10 @@ R cuGetProcAddress_v2(const char *wanted, void **found, int version, uint64_t fl
   if (!self) self = dlopen("libcuda.so.1", RTLD_LAZY);
   *found = 0;
   for (int i = 0; ends[i] && !*found; i++) { snprintf(name, 200, "%s%s", wanted, ends[i]); *found = dlsym(self, name); }
-  if (!*found) { if (getenv("LOUD")) fprintf(stderr, "%s %d\n", wanted, version); *found = (void *)lacking; }
+  if (!*found) *found = (void *)lacking;
   if (status) *status = 0;
   return 0;
 }
-R cuGetProcAddress(const char *wanted, void **found, int version, uint64_t flags) { return cuGetProcAddress_v2(wanted, found, version, flags, 0); }
+R cuGetProcAddress(const char *wanted, void **found, int version, uint64_t flags) {
+  return cuGetProcAddress_v2(wanted, found, version, flags, 0);
+}

@@ -19,11 +19,11 @@ import numpy as np
 
 from firstlight.kernels.backend import looked_up
 from firstlight.kernels.executor import Executor, Thread, places
-from firstlight.kernels.findings import TraceError
 from firstlight.kernels.intrinsics import COUNTS, SHUFFLES, VOTES, Cuda, stand_in
 
 LIMIT = int(os.environ.get("REHEARSAL_THREADS", 60_000))  # threads of a launch
 FEW = 2_000  # threads of a pass over pixels, of which no more are played
+Launch = Callable[[], None]
 WAITING = {"syncthreads", "syncwarp", *COUNTS, *SHUFFLES, *VOTES}
 
 
@@ -57,7 +57,7 @@ class Names(Cuda):
 
 
 class Player(Executor):
-    """Plays one kernel, made again with a `cuda` of its own, and with the globals of its first launch, as Numba does."""
+    """Plays one kernel, made again with a `cuda` of its own and the globals of its first launch, as Numba does."""
 
     def __init__(self, kernel: FunctionType) -> None:
         super().__init__(Place(1, 1, 1), Place(1, 1, 1), 0)
@@ -73,23 +73,22 @@ class Player(Executor):
         everywhere = [Place(*place) for place in places(threads)]
         for block in places(blocks):
             self.shared.clear()
-            here = [Thread(rank, rank, place, Place(*block)) for rank, place in enumerate(everywhere)]
-            if self.waits:
-                self._together(here, arguments)
-            else:
-                self._alone(here, arguments)
+            (self._together if self.waits else self._alone)(Place(*block), everywhere, arguments)
 
-    def _alone(self, threads: list[Thread], arguments: Sequence[Any]) -> None:
-        """Run threads that never wait, one after the other."""
+    def _alone(self, block: Place, everywhere: list[Place], arguments: Sequence[Any]) -> None:
+        """Run a block of threads that never wait, one after the other."""
+        self.now = Thread(0, 0, everywhere[0], block)
         with np.errstate(all="ignore"):
-            for self.now in threads:
+            for self.now.rank, self.now.place in enumerate(everywhere):
+                self.now.locals.clear()
                 try:
                     self.function(*arguments)
                 except Exception as error:
                     raise self._stopped(error) from error
 
-    def _together(self, threads: list[Thread], arguments: Sequence[Any]) -> None:
-        """Run threads that wait for each other, each until it has to."""
+    def _together(self, block: Place, everywhere: list[Place], arguments: Sequence[Any]) -> None:
+        """Run a block of threads that wait for each other, each until it has to."""
+        threads = [Thread(rank, rank, place, block) for rank, place in enumerate(everywhere)]
 
         def work() -> None:
             with np.errstate(all="ignore"):  # each greenlet has a context of its own
@@ -99,10 +98,10 @@ class Player(Executor):
             if not self._release_warps(threads, waiting):
                 self._release_block(threads, waiting)
 
-    def _stopped(self, error: Exception) -> TraceError:
-        return TraceError(f"{self.function.__name__}: {super()._stopped(error)}")
+    def _stopped(self, error: Exception) -> Exception:
+        return type(error)(f"{self.function.__name__}: {super()._stopped(error)}")
 
-    def watch(self, data: np.ndarray, name: str, space: str, site: int = -1) -> Any:
+    def watch(self, data: np.ndarray, *_: object) -> Any:
         """Let an array be one of NumPy's."""
         return data
 
@@ -113,7 +112,7 @@ def made_again(kernel: FunctionType) -> Player:
     return Player(kernel)
 
 
-def player(kernel: FunctionType, blocks: Sequence[int], threads: Sequence[int], given: Sequence[Any]) -> Callable[[], None]:
+def player(kernel: FunctionType, blocks: Sequence[int], threads: Sequence[int], given: Sequence[Any]) -> Launch:
     """Return what does the work of a launch."""
     count, arguments = prod(blocks) * prod(threads), [in_kernel(each) for each in given]
     if count > FEW and (same := on_processor().get(kernel.__code__)):

@@ -35,7 +35,7 @@ def install(card: Card, queue: Queue) -> None:
     sizes = ctypes.c_size_t(card.memory), ctypes.c_size_t(card.shared)
     library = build("libcuda.so.1", "libcuda.c")  # whoever asks for this name later finds it loaded
     library.stand_in(card.name.encode(), card.count, *card.capability, card.multiprocessors, *sizes)
-    from firstlight.kernels import simulated
+    from firstlight.kernels import cuda, simulated
 
     if simulated():
         raise RuntimeError("Numba was imported, with its simulator, before the rehearsal's driver was there")
@@ -46,6 +46,10 @@ def install(card: Card, queue: Queue) -> None:
 
     def launch(self: Any, *arguments: Any) -> None:
         checked(self, *arguments)
+        here = cuda.current_context().device.id
+        for each in arguments:
+            if isinstance(each, cuda.cudadrv.devicearray.DeviceNDArray) and each.gpu_data.context.device.id != here:
+                raise RuntimeError(f"CUDA_ERROR_ILLEGAL_ADDRESS: a kernel on card {here} got an array of another one")
         queue.submit(player(self.dispatcher.py_func, self.griddim, self.blockdim, arguments))
 
     dispatcher._LaunchConfiguration.__call__ = launch

@@ -72,10 +72,10 @@ def beyond(x):
 
 
 def many_registers():
-    """Make a kernel that holds seventy numbers at a time."""
-    count, names = range(70), {"cuda": cuda}
+    """Make a kernel that holds forty numbers of two registers at a time."""
+    count, names = range(40), {"cuda": cuda}
     lines = ["def held(x, n):", " t = cuda.grid(1)", *(f" v{k} = x[t + {k}]" for k in count), " for _ in range(n):"]
-    lines += [f"  v{k} = v{k} * v{(k + 37) % 70} + v{(k + 41) % 70}" for k in count]
+    lines += [f"  v{k} = v{k} * v{(k + 17) % 40} + v{(k + 23) % 40}" for k in count]
     exec("\n".join([*lines, *(f" x[t + {k}] = v{k}" for k in count)]), names)
     return cuda.jit(names["held"])
 
@@ -124,10 +124,10 @@ def test_shared_memory_is_what_the_kernel_has_and_what_the_launch_adds():
 
 
 def test_a_block_has_no_more_registers_than_a_multiprocessor():
-    kernel, x = many_registers(), cuda.device_array(1200, np.float32)
+    kernel, x = many_registers(), cuda.device_array(1200)
     kernel[1, 32](x, 1)
     compiled = the_only(kernel)
-    assert compiled.regs_per_thread == ptx.compile(kernel, "float32[::1], int64", (9, 0)).registers > 64
+    assert compiled.regs_per_thread == ptx.compile(kernel, "float64[::1], int64", (9, 0)).registers > 64
     kernel[1, compiled.max_threads_per_block](x, 1)
     assert 65_536 // compiled.regs_per_thread - 128 < compiled.max_threads_per_block < 1024
     with pytest.raises(CUDAError, match="CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"):
@@ -173,6 +173,8 @@ def test_each_of_two_cards_has_its_memory():
         assert there.copy_to_host()[499] == 499
     assert cuda.get_current_device().id == 0
     assert free_memory() == first
+    with pytest.raises(RuntimeError, match="CUDA_ERROR_ILLEGAL_ADDRESS"):
+        place[1, 32](there)
 
 
 # -- What a kernel does ------------------------------------------------------------------------------------------------

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-typedef int R;  // 0 is success; the other codes are those of ERRORS
+typedef int R;  // 0 is success
 typedef struct { size_t used; } Card;  // its address is the handle of its context
-typedef struct { uint32_t registers, shared; char name[]; } Kernel;
+typedef struct { uint32_t registers, shared; } Kernel;
 typedef struct {
   uint32_t name, type;
   uint64_t flags, address, offset, size;
@@ -18,9 +18,8 @@ static struct { char name[80]; int count, major, minor, multiprocessors; size_t 
 static Card cards[8];
 static __thread void *stack[32];
 static __thread int top;
-static int launches;
-static uintptr_t next = 0x2000;  // streams and events have a handle of their own
-enum { INVALID = 1, FULL = 2, NO_DEVICE = 101, RESOURCES = 701, LACKING = 801 };
+static uintptr_t next = 0x2000;  // each stream has a handle of its own
+enum { INVALID = 1, FULL = 2, RESOURCES = 701, LACKING = 801 };
 enum { SHARED = 48 << 10, REGISTERS = 65536, POISONED = 1 << 26 };
 #define SELF (top && stack[top] ? (Card *)stack[top] : cards)
 #define WANTS(what, code) if (!(what)) return code
@@ -30,12 +29,10 @@ void stand_in(const char *name, int count, int major, int minor, int multiproces
   the.count = count, the.major = major, the.minor = minor, the.multiprocessors = multiprocessors;
   the.memory = memory, the.shared = shared;
 }
-int stand_in_launches(void) { return launches; }
 
-R cuInit(unsigned flags) { return the.count ? 0 : NO_DEVICE; }
+R cuInit(unsigned flags) { return 0; }
 R cuDriverGetVersion(int *version) { *version = 13000; return 0; }
 R cuDeviceGetCount(int *count) { *count = the.count; return 0; }
-R cuDeviceGet(int *device, int i) { *device = i; return i < the.count ? 0 : NO_DEVICE; }
 R cuDeviceGetName(char *name, int n, int device) { snprintf(name, n, "%s", the.name); return 0; }
 R cuDeviceGetUuid_v2(char *uuid, int device) { memset(uuid, 7 + device, 16); return 0; }
 R cuDeviceGetAttribute(int *value, int which, int device) {
@@ -50,13 +47,7 @@ R cuCtxSetCurrent(void *context) { top += !top; stack[top] = context; return 0; 
 R cuCtxPushCurrent_v2(void *context) { stack[++top] = context; return 0; }
 R cuCtxPopCurrent_v2(void **context) { *context = stack[top]; top -= top > 0; return 0; }
 R cuCtxGetDevice(int *device) { *device = SELF - cards; return 0; }
-R cuCtxGetDevice_v2(int *device, void *context) { *device = (Card *)context - cards; return 0; }
-R cuStreamGetCtx(void *stream, void **context) { *context = SELF; return 0; }
-R cuStreamGetCtx_v2(void *stream, void **context, void **green) { *context = SELF; *green = 0; return 0; }
-R cuStreamGetDevice(void *stream, int *device) { return cuCtxGetDevice(device); }
 R cuStreamCreate(void **made, unsigned flags) { *made = (void *)(next += 16); return 0; }
-R cuStreamCreateWithPriority(void **made, unsigned flags, int priority) { return cuStreamCreate(made, flags); }
-R cuEventCreate(void **made, unsigned flags) { return cuStreamCreate(made, flags); }
 R cuMemGetInfo_v2(size_t *left, size_t *total) { *total = the.memory; *left = the.memory - SELF->used; return 0; }
 
 // Before what is handed out stands how much it is and whose; what nobody has written is NaN.
@@ -94,7 +85,7 @@ R cuLibraryLoadData(void **made, const char *image, void *a, void *b, unsigned c
 }
 R cuLibraryGetKernel(Kernel **made, char *image, const char *name) {
   Section *all = (Section *)(image + *(uint64_t *)(image + 0x28)), *text = 0, *facts = 0;
-  Kernel *kernel = calloc(1, sizeof *kernel + strlen(name) + 1);
+  Kernel *kernel = calloc(1, sizeof *kernel);
   char *names = image + all[*(uint16_t *)(image + 0x3e)].offset;
   for (int i = 0; i < *(uint16_t *)(image + 0x3c); i++) {
     char *section = names + all[i].name;
@@ -105,10 +96,11 @@ R cuLibraryGetKernel(Kernel **made, char *image, const char *name) {
       kernel->shared = all[i].size - 1024 * (the.major >= 9);
   }
   WANTS(text && facts, LACKING);
-  for (uint32_t *at = (uint32_t *)(image + facts->offset), *end = at + facts->size / 4; at < end; at += 1 + (*at >> 18))
+  uint32_t *at = (uint32_t *)(image + facts->offset), *end = at + facts->size / 4;
+  for (; at < end; at += (*at & 255) == 4 ? 1 + (*at >> 18) : 1)  // 4: as many bytes follow as the upper half says
     if ((*at & 0xffff) == 0x2f04 && at[1] == (text->info & 0xffffff)) kernel->registers = at[2];
   *made = kernel;
-  return 0;
+  return kernel->registers ? 0 : LACKING;
 }
 R cuLibraryGetGlobal(uint64_t *p, size_t *n, void *image, const char *name) {  // a kernel's error code: no error
   static int none[4];
@@ -116,7 +108,7 @@ R cuLibraryGetGlobal(uint64_t *p, size_t *n, void *image, const char *name) {  /
   return 0;
 }
 static int most_threads(Kernel *kernel) {  // a warp takes registers by 256, and warps come by fours
-  int warps = kernel->registers ? REGISTERS / ((kernel->registers * 32 + 255) / 256 * 256) / 4 * 4 : 32;
+  int warps = REGISTERS / ((kernel->registers * 32 + 255) / 256 * 256) / 4 * 4;
   return warps < 32 ? warps * 32 : 1024;
 }
 R cuKernelGetAttribute(int *value, int which, Kernel *kernel, int device) {
@@ -129,47 +121,30 @@ R cuLaunchKernel(Kernel *kernel, unsigned gx, unsigned gy, unsigned gz, unsigned
   WANTS(x && y && z && x <= 1024 && y <= 1024 && z <= 64 && (uint64_t)x * y * z <= 1024, INVALID);
   WANTS((uint64_t)dynamic + kernel->shared <= SHARED, INVALID);
   WANTS(x * y * z <= most_threads(kernel), RESOURCES);
-  launches++;
   return 0;
 }
 R cuLaunchKernelEx(const unsigned *c, Kernel *kernel, void **arguments, void **extra) {
   return cuLaunchKernel(kernel, c[0], c[1], c[2], c[3], c[4], c[5], c[6], 0, arguments, extra);
 }
 
-static const struct { R code; const char *name, *says; } ERRORS[] = {
-    {INVALID, "CUDA_ERROR_INVALID_VALUE", "invalid argument"}, {FULL, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
-    {NO_DEVICE, "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal"},
-    {RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES", "too many resources requested for launch"},
-    {LACKING, "CUDA_ERROR_NOT_SUPPORTED", "the stand-in driver has not got this"}};
-static R said(R code, const char **text, int name) {
-  for (int i = 0; i < 5; i++) if (ERRORS[i].code == code) { *text = name ? ERRORS[i].name : ERRORS[i].says; return 0; }
-  return INVALID;
+R cuGetErrorName(R code, const char **name) {
+  *name = code == INVALID ? "CUDA_ERROR_INVALID_VALUE" : code == FULL ? "CUDA_ERROR_OUT_OF_MEMORY" :
+          code == RESOURCES ? "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES" : "CUDA_ERROR_NOT_SUPPORTED";
+  return 0;
 }
-R cuGetErrorName(R code, const char **text) { return said(code, text, 1); }
-R cuGetErrorString(R code, const char **text) { return said(code, text, 0); }
 // All is done as soon as it is asked for: there is nothing to wait for, and nothing to clear away.
 #define NOTHING(name) R name(void) { return 0; }
 NOTHING(cuCtxSynchronize)
 NOTHING(cuStreamSynchronize)
 NOTHING(cuStreamDestroy)
-NOTHING(cuStreamWaitEvent)
-NOTHING(cuEventRecord)
-NOTHING(cuEventSynchronize)
-NOTHING(cuEventQuery)
-NOTHING(cuEventDestroy)
 NOTHING(cuLibraryUnload)
 static R lacking(void) { return LACKING; }
 R cuGetProcAddress_v2(const char *wanted, void **found, int version, uint64_t flags, int *status) {
-  const char *ends[] = {version < 12050 ? "" : "_v2", version < 12050 ? "_v2" : "", 0};
-  char name[200];
   static void *self;
+  char newer[200];
   if (!self) self = dlopen("libcuda.so.1", RTLD_LAZY);
-  *found = 0;
-  for (int i = 0; ends[i] && !*found; i++) { snprintf(name, 200, "%s%s", wanted, ends[i]); *found = dlsym(self, name); }
-  if (!*found) *found = (void *)lacking;
+  snprintf(newer, sizeof newer, "%s_v2", wanted);
+  if (!(*found = dlsym(self, wanted)) && !(*found = dlsym(self, newer))) *found = (void *)lacking;
   if (status) *status = 0;
   return 0;
-}
-R cuGetProcAddress(const char *wanted, void **found, int version, uint64_t flags) {
-  return cuGetProcAddress_v2(wanted, found, version, flags, 0);
 }

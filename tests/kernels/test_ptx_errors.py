@@ -8,6 +8,7 @@ import pytest
 from test_ptx import MATVEC, NOTES, ONE, TWO, matvec, square
 
 from firstlight.kernels import cuda, ptx
+from firstlight.kernels.backend import python_function
 from firstlight.kernels.ptx import CompileError
 
 from numba import float32, int32, njit, types  # isort: skip (firstlight.kernels decides on the simulator)
@@ -49,7 +50,7 @@ def test_an_error_in_a_device_function_names_that_function():
     def outer(out, a):
         out[0] = adds_text(a[0])
 
-    line = adds_text.fn.__code__.co_firstlineno + 2
+    line = python_function(adds_text).__code__.co_firstlineno + 2
     assert refusal(outer).startswith(f'adds_text, line {line} `return x + "x"`: ')
 
 

@@ -1,0 +1,151 @@
+"""What a kernel's launch would do, done by Python: as `firstlight.kernels.trace` does it, without notes.
+
+A thread outside of an array is an error, where a card would read or write what lies there. Numba counts negative
+indices from the end; so does this.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import cache
+from math import prod
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from firstlight.kernels.backend import looked_up
+from firstlight.kernels.executor import Executor, Thread, places
+from firstlight.kernels.intrinsics import COUNTS, SHUFFLES, VOTES, Cuda, stand_in
+
+LIMIT = int(os.environ.get("REHEARSAL_THREADS", 60_000))  # threads of a launch
+FEW = 2_000  # threads of a pass over pixels, of which no more are played
+Launch = Callable[[], None]
+WAITING = {"syncthreads", "syncwarp", *COUNTS, *SHUFFLES, *VOTES}
+
+
+class Place(NamedTuple):
+    """Where a thread or a block is, and how many there are."""
+
+    x: int
+    y: int
+    z: int
+
+
+class Names(Cuda):
+    """What a kernel finds under the name `cuda`; arrays are NumPy's."""
+
+    threadIdx = property(lambda self: self._run.now.place)
+    blockIdx = property(lambda self: self._run.now.block)
+
+    def grid(self, ndim: int) -> Any:
+        now, sizes = self._run.now, self._run.threads
+        x = now.block.x * sizes.x + now.place.x
+        return x if ndim == 1 else (x, *super().grid(3)[1:ndim])
+
+    def _atomic(self, change: Callable[[Any, Any], Any], target: np.ndarray, index: Any, value: Any) -> Any:
+        old = target[index]
+        target[index] = change(old, value)
+        return old
+
+    def _swap(self, target: np.ndarray, *given: Any) -> Any:
+        *index, old, value = given
+        return self._atomic(lambda now, _: value if now == old else now, target, index[0] if index else 0, None)
+
+
+class Player(Executor):
+    """Plays one kernel, made again with a `cuda` of its own and the globals of its first launch, as Numba does."""
+
+    def __init__(self, kernel: FunctionType) -> None:
+        super().__init__(Place(1, 1, 1), Place(1, 1, 1), 0)
+        self.cuda, made = Names(self), {}
+        self.function = stand_in(kernel, self.cuda, self.codes, made)
+        used = [looked_up(function.__code__) for function in made.values()]
+        self.waits = any(WAITING & {name, *taken} for names in used for name, taken in names.items())
+
+    def play(self, blocks: Place, threads: Place, arguments: Sequence[Any]) -> None:
+        """Run the whole grid, block after block."""
+        self.blocks, self.threads = blocks, threads
+        self.cuda.blockDim, self.cuda.gridDim = threads, blocks
+        everywhere = [Place(*place) for place in places(threads)]
+        for block in places(blocks):
+            self.shared.clear()
+            (self._together if self.waits else self._alone)(Place(*block), everywhere, arguments)
+
+    def _alone(self, block: Place, everywhere: list[Place], arguments: Sequence[Any]) -> None:
+        """Run a block of threads that never wait, one after the other."""
+        self.now = Thread(0, 0, everywhere[0], block)
+        with np.errstate(all="ignore"):
+            for self.now.rank, self.now.place in enumerate(everywhere):
+                self.now.locals.clear()
+                try:
+                    self.function(*arguments)
+                except Exception as error:
+                    raise self._stopped(error) from error
+
+    def _together(self, block: Place, everywhere: list[Place], arguments: Sequence[Any]) -> None:
+        """Run a block of threads that wait for each other, each until it has to."""
+        threads = [Thread(rank, rank, place, block) for rank, place in enumerate(everywhere)]
+
+        def work() -> None:
+            with np.errstate(all="ignore"):  # each greenlet has a context of its own
+                self.function(*arguments)
+
+        while waiting := self._advance(threads, work):
+            if not self._release_warps(threads, waiting):
+                self._release_block(threads, waiting)
+
+    def _stopped(self, error: Exception) -> Exception:
+        return type(error)(f"{self.function.__name__}: {super()._stopped(error)}")
+
+    def watch(self, data: np.ndarray, *_: object) -> Any:
+        """Let an array be one of NumPy's."""
+        return data
+
+
+@cache
+def made_again(kernel: FunctionType) -> Player:
+    """Return what plays a kernel."""
+    return Player(kernel)
+
+
+def player(kernel: FunctionType, blocks: Sequence[int], threads: Sequence[int], given: Sequence[Any]) -> Launch:
+    """Return what does the work of a launch."""
+    count, arguments = prod(blocks) * prod(threads), [in_kernel(each) for each in given]
+    if count > FEW and (same := on_processor().get(kernel.__code__)):
+        return lambda: same(*arguments)
+    if count > LIMIT:
+        raise NotImplementedError(f"{kernel.__name__}: {count:,} threads in a launch, and at most {LIMIT:,} are played")
+    return lambda: made_again(kernel).play(Place(*blocks), Place(*threads), arguments)
+
+
+def on_processor() -> dict[Any, Any]:
+    """Find the passes over pixels as they are compiled for a CPU: the same functions, with a loop for a row's threads.
+
+    It sums up in the first thread's place, and leaves the zeros in those of the others.
+    """
+    pixels = sys.modules.get("firstlight.imaging.pixels")
+    return {each.py_func.__code__: each for each in pixels.PASSES.values()} if pixels else {}
+
+
+def in_kernel(argument: Any) -> Any:
+    """Return what a kernel gets: the memory of an array, and a float as Numba types it."""
+    if hasattr(argument, "__cuda_array_interface__"):
+        return on_host(argument)
+    return np.float64(argument) if type(argument) is float else argument
+
+
+def on_host(array: Any) -> np.ndarray:
+    """Return an array in the same memory as one on a card."""
+    facts = array.__cuda_array_interface__
+    kind, shape = np.dtype(facts["typestr"]), facts["shape"]
+    if 0 in shape:
+        return np.empty(shape, kind)
+    strides = facts.get("strides") or [kind.itemsize * prod(shape[axis + 1 :]) for axis in range(len(shape))]
+    size = kind.itemsize + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
+    memory = (ctypes.c_char * size).from_address(facts["data"][0])
+    memory.owner = array
+    return np.ndarray(shape, kind, memory, strides=strides)

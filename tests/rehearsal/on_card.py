@@ -49,7 +49,7 @@ def test_a_fit_is_that_of_the_cpu(kind, optimizer, tmp_path):
         steps = {"max_iter": 7, "check_every": 3, "tolerance": None, "lr": 0.1 if optimizer == "adam" else None}
         kept = tmp_path / f"{len(results)}.pt"
         results.append(
-            fit(model, data.to(device), LOSSES, optimizer=optimizer, **steps, progress=False, checkpoint=kept)
+            fit(model, data.to(device), losses=LOSSES, optimizer=optimizer, **steps, progress=False, checkpoint=kept)
         )
         assert not [note for note in results[-1].notes if "captured" in note]
         assert model().device.type == results[-1].image.device.type == torch.device(device).type

@@ -40,7 +40,10 @@ def runs_on_gpu(cube: Tensor) -> bool:
 
 def as_array(tensor: Tensor) -> Any:
     """Show a tensor as what Numba takes: the same memory."""
-    return cuda.as_cuda_array(tensor) if tensor.is_cuda else tensor.numpy()
+    if not tensor.is_cuda:
+        return tensor.numpy()
+    with cuda.gpus[tensor.get_device()]:
+        return cuda.as_cuda_array(tensor)
 
 
 class Terms(NamedTuple):

@@ -192,12 +192,14 @@ def play_numba(card: Card) -> None:
     import driver
 
     driver.install(card, Launches)
+    from playing import on_host
+
     plain = torch.as_tensor
 
     def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> torch.Tensor:
         if not hasattr(data, "__cuda_array_interface__") or isinstance(data, torch.Tensor):
             return plain(data, dtype=dtype, device=device)
-        made = OnCard(torch.from_numpy(driver.on_host(data)), streams.current_device())
+        made = OnCard(torch.from_numpy(on_host(data)), streams.current_device())
         made.owner = data
         return made.to(device=device, dtype=dtype) if dtype or device else made
 

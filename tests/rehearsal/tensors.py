@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,6 @@ NO_SCALARS = {"mm", "addmm", "bmm", "mv", "addmv", "dot", "cat", "stack", "convo
 SCALARS = {"_local_scalar_dense", "is_nonzero", "equal", "allclose"}  # what comes out is no tensor
 WAITS = SCALARS | {"nonzero", "masked_select", "_unique2", "unique_dim", "bincount", "repeat_interleave"}
 PINNED: set[int] = set()
-SEEN: set[tuple[str, tuple[str, ...]]] = set()  # operators that ran, with the types of what they took
 
 
 class Memory:
@@ -206,7 +206,6 @@ def dispatch(func, args, kwargs):
     if to_gpu and name in SIZED and isinstance(args[0], (list, tuple)):
         dtype = kwargs.get("dtype") or torch.get_default_dtype()
         MEMORY[index].check(math.prod(map(int, args[0])) * dtype.itemsize)  # before the host's memory runs out
-    SEEN.add((str(func), tuple(str(x.dtype)[6:] for x in flat if isinstance(x, torch.Tensor))))
 
     bare, named = tree_map_only(OnCard, lambda x: x.inner, (args, kwargs))
     named = named | ({"device": torch.device("cpu")} if to_gpu else {}) | ({"pin_memory": False} if pinned else {})
@@ -318,5 +317,6 @@ def tensors(of) -> Iterator[torch.Tensor]:
     return (x for x in tree_iter(of) if isinstance(x, torch.Tensor))
 
 
+@cache
 def is_view(func) -> bool:
     return any(one.alias_info is not None and not one.alias_info.is_write for one in func._schema.returns)

@@ -69,7 +69,7 @@ def rehearse(card: str, script: Path, coverage: bool) -> bool:
     began, log = time.perf_counter(), OUT / f"{card}-{name_of(script).replace('/', '-')}.log"
     command = ["coverage", "run", "-p", f"--rcfile={HERE / 'coveragerc'}", __file__] if coverage else [__file__]
     command = [sys.executable, *(["-m"] if coverage else []), *command, "--card", card, "--one", str(script)]
-    alone = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+    alone = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1") | {"REHEARSAL_OUT": str(OUT)}
     with tempfile.TemporaryDirectory() as folder, log.open("w") as file:
         try:
             code = subprocess.run(

@@ -114,7 +114,6 @@ def play_accelerator(card: Card) -> dict[str, Any]:
         memory_allocated=lambda device=None: memory(device).allocated,
         max_memory_allocated=lambda device=None: memory(device).peak,
         memory_reserved=lambda device=None: memory(device).reserved,
-        max_memory_reserved=lambda device=None: memory(device).reserved,
     )  # fmt: skip
     replace_in(
         torch.accelerator, **common, current_accelerator=lambda check_available=False: torch.device(card.kind),
@@ -135,11 +134,10 @@ def play_cuda(card: Card) -> None:
         get_device_capability=lambda device=None: card.capability, get_arch_list=lambda: archs,
         get_device_properties=lambda device=None: (index_of(device), facts)[1],
         manual_seed=lambda seed: None, manual_seed_all=lambda seed: None, Event=Event, Stream=Stream,
-        stream=streams.on_stream, graph=streams.graph, CUDAGraph=CUDAGraph, default_stream=streams.default_stream,
-        mem_get_info=lambda device=None: (memory(device).free, card.memory), utilization=lambda *a: 0,
-        _sleep=lambda cycles: streams.current_stream().advance(), is_bf16_supported=lambda *a, **k: True,
+        stream=streams.on_stream, graph=streams.graph, CUDAGraph=CUDAGraph,
+        mem_get_info=lambda device=None: (memory(device).free, card.memory),
+        _sleep=lambda cycles: streams.current_stream().advance(),
         set_sync_debug_mode=set_mode, is_current_stream_capturing=lambda: CUDAGraph.now is not None,
-        get_sync_debug_mode=lambda: ["default", "warn", "error"].index(streams.mode),
     )  # fmt: skip
     torch.backends.cuda.is_built = lambda: True
     library().play_cuda()
@@ -152,7 +150,7 @@ def play_mps(card: Card) -> None:
     replace_in(
         torch.mps, synchronize=streams.synchronize, empty_cache=empty_cache, device_count=lambda: 1,
         current_allocated_memory=lambda: MEMORY[0].allocated, driver_allocated_memory=lambda: MEMORY[0].reserved,
-        recommended_max_memory=lambda: card.memory * 3 // 4, manual_seed=lambda seed: None,
+        manual_seed=lambda seed: None,
     )  # fmt: skip
     torch.mps.event.Event = Event
     library().play_mps()
@@ -161,7 +159,7 @@ def play_mps(card: Card) -> None:
 def pin_memory(tensor: torch.Tensor, device: Any = None) -> torch.Tensor:
     """``Tensor.pin_memory``."""
     if tensors.CARD.kind == "mps":
-        raise RuntimeError("Need to provide pin_memory allocator to use pin memory.")
+        raise RuntimeError(tensors.NO_PINNING)
     copy = tensor if tensor.is_pinned() else tensor.clone()
     tensors.PINNED.add(copy.untyped_storage().data_ptr())
     return copy

@@ -118,12 +118,6 @@ class CUDAGraph:
         for job in self.jobs:
             job()
 
-    def reset(self) -> None:
-        self.jobs = []
-
-    def pool(self) -> tuple[int, int]:
-        return 0, 0
-
     def keep(self, function: Callable[..., Any], args: Any, kwargs: Any, made: Any, before: list[Any]) -> None:
         """Keep an operator, whose results of the capture are to have those of each replay."""
 

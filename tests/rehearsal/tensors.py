@@ -22,6 +22,7 @@ MIXED = {"copy_", "_to_copy", "index", "index_put", "index_put_", "_index_put_im
 NO_SCALARS = {"mm", "addmm", "bmm", "mv", "addmv", "dot", "cat", "stack", "convolution", "gather", "scatter"}
 SCALARS = {"_local_scalar_dense", "is_nonzero", "equal", "allclose"}  # what comes out is no tensor
 WAITS = SCALARS | {"nonzero", "masked_select", "_unique2", "unique_dim", "bincount", "repeat_interleave"}
+NO_PINNING = "Need to provide pin_memory allocator to use pin memory."
 PINNED: set[int] = set()
 
 
@@ -105,13 +106,6 @@ class OnCard(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         return dispatch(func, args, kwargs or {})
-
-    def __tensor_flatten__(self):
-        return ["inner"], self.device.index
-
-    @staticmethod
-    def __tensor_unflatten__(inners, index, size, stride):
-        return OnCard(inners["inner"], index)
 
     def numpy(self, *, force=False):
         if force:
@@ -220,6 +214,8 @@ def dispatch(func, args, kwargs):
     if graph := streams.CUDAGraph.now:
         graph.keep(func, bare, named, out, before)
     if pinned and not mine:
+        if CARD.kind == "mps":
+            raise RuntimeError(NO_PINNING)
         PINNED.add(out.untyped_storage().data_ptr())
         return out
     if name in SCALARS:

@@ -98,9 +98,9 @@ def run_tests(copy: Path, tests: list[str], marked: str, seconds: int | None = S
     return done.returncode, failed[1] if failed else f"pytest ended with {done.returncode}"
 
 
-def rehearse(copy: Path, *asked: str) -> tuple[int, str]:
+def rehearse(copy: Path, card: str, *pages: str) -> tuple[int, str]:
     """Run pages of the copy on a card that is not there: 1 and what failed, or 0."""
-    command = [sys.executable, "tests/rehearsal/rehearse.py", "--card", *asked]
+    command = [sys.executable, "tests/rehearsal/rehearse.py", *pages, "--card", card]
     done = subprocess.run(command, cwd=copy, capture_output=True, encoding="utf-8", timeout=SECONDS)
     failed = re.search(r"FAILED \(1\) (.*)$", done.stdout, re.MULTILINE)
     return done.returncode if failed or not done.returncode else -1, failed[1] if failed else done.stdout[-200:]

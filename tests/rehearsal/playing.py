@@ -21,7 +21,7 @@ from firstlight.kernels.backend import looked_up
 from firstlight.kernels.executor import Executor, Thread, places
 from firstlight.kernels.intrinsics import COUNTS, SHUFFLES, VOTES, Cuda, stand_in
 
-LIMIT = int(os.environ.get("REHEARSAL_THREADS", 60_000))  # threads of a launch
+LIMIT = int(os.environ.get("REHEARSAL_THREADS", 100_000))  # threads of a launch
 FEW = 2_000  # threads of a pass over pixels, of which no more are played
 Launch = Callable[[], None]
 WAITING = {"syncthreads", "syncwarp", *COUNTS, *SHUFFLES, *VOTES}

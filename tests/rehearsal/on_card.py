@@ -15,6 +15,7 @@ from cards import CARDS
 from firstlight import best_device
 from firstlight.devices import card
 from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
+from firstlight.imaging.distributed import own_device
 from firstlight.imaging.gridding import DataAverager
 from firstlight.imaging.losses import TV_image, entropy, sparsity
 from firstlight.imaging.nufft import visibilities
@@ -102,6 +103,15 @@ def test_the_card_says_what_it_is():
     kind = "rocm" if PLAYED.hip else PLAYED.kind
     assert card().kind == kind
     assert [best_device(i).index for i in range(PLAYED.count)] == list(range(PLAYED.count))
+
+
+@pytest.mark.skipif(PLAYED.kind == "mps", reason="several processes share GPUs that are counted")
+def test_each_process_has_a_card_of_its_own():
+    last = PLAYED.count - 1
+    assert own_device(last) == torch.device("cuda", last) == torch.empty(1, device="cuda").device
+    own_device(0)
+    with pytest.raises(RuntimeError, match=f"nproc-per-node {PLAYED.count}"):
+        own_device(PLAYED.count)
 
 
 # What a card refuses, the stand-in has to refuse, or it proves nothing.

@@ -19,4 +19,6 @@ def test_a_key_and_words_lead_to_the_results(page: Any, query: str, found: str) 
     page.keyboard.type(query)
     page.keyboard.press("Enter")
     page.wait_for_url("**/search.html?q=*")
-    page.locator(f'#search-results li a[href*="{found}"]').first.wait_for()  # they come one after the other
+    result = page.locator(f'#search-results li a[href*="{found}"]').first
+    result.wait_for()  # they come one after the other
+    assert result.is_visible()

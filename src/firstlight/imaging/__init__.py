@@ -21,10 +21,12 @@ if TYPE_CHECKING:  # a line a module, as in the table below
     from firstlight.imaging.images import BaseCube as BaseCube, HannConvCube as HannConvCube, ImageCube as ImageCube
     from firstlight.imaging.limits import check_image_grid as check_image_grid, suggest_grid as suggest_grid
     from firstlight.imaging.minibatch import MiniBatches as MiniBatches
+    from firstlight.imaging.ms import read_ms as read_ms, write_ms_column as write_ms_column
     from firstlight.imaging.needs import plan as plan
     from firstlight.imaging.npz import read_npz as read_npz
     from firstlight.imaging.plots import plot_image as plot_image
     from firstlight.imaging.precomposed import GriddedNet as GriddedNet
+    from firstlight.imaging.reading import read_visibilities as read_visibilities
     from firstlight.imaging.skies import Point as Point, Ring as Ring
     from firstlight.imaging.uvfits import read_uvfits as read_uvfits
     from firstlight.imaging.visibilities import Visibilities as Visibilities
@@ -45,10 +47,12 @@ _NAMES = {
     "images": ("BaseCube", "HannConvCube", "ImageCube"),
     "limits": ("check_image_grid", "suggest_grid"),
     "minibatch": ("MiniBatches",),
+    "ms": ("read_ms", "write_ms_column"),
     "needs": ("plan",),
     "npz": ("read_npz",),
     "plots": ("plot_image",),
     "precomposed": ("GriddedNet",),
+    "reading": ("read_visibilities",),
     "skies": ("Point", "Ring"),
     "uvfits": ("read_uvfits",),
     "visibilities": ("Visibilities",),

@@ -1,7 +1,8 @@
 """Visibilities in NumPy's npz files: those of MPoL, and those that our CASA script exports.
 
 A file holds ``uu`` and ``vv``, ``weight``, and ``data`` or ``data_re`` and ``data_im``, each of shape (nchan, nvis) or
-(nvis,). It may hold ``frequencies`` and, where weights of 0 are meant, ``flag``.
+(nvis,). It may hold ``frequencies`` and, where weights of 0 are meant, ``flag``; and what our script keeps of CASA's
+sets: ``antennas``, ``time`` and ``execution`` of each visibility, ``start``, ``phase_centre`` and ``telescope``.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import struct
 import zipfile
 import zlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,26 +18,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstlight.imaging.gridding import refuse_mirrored
+from firstlight.imaging.simulation import LIGHT_SPEED
 from firstlight.imaging.skies import Real
-from firstlight.imaging.visibilities import Visibilities, check_usable
+from firstlight.imaging.visibilities import Visibilities, check_usable, refuse_folder
 
-Unit = Literal["lambda", "kilolambda"]
+Unit = Literal["lambda", "kilolambda", "metres"]
 Arrays = dict[str, NDArray[Any]]
 
-KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies")
+KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies", "telescope")
+BESIDES = {"antennas": int, "time": float, "execution": int, "start": float, "phase_centre": float}
 SHORTEST, LONGEST = 1e4, 1e10  # wavelengths: the longest baseline of any array is between them, or nearly so
 
 
 def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool = False) -> Visibilities:
-    """Read the visibilities of a file, which knows neither antennas nor times: all are 0.
+    """Read the visibilities of a file; antennas, times and executions are 0 where it knows none.
 
     Parameters
     ----------
     path
         Of the file.
     unit
-        Of ``uu`` and ``vv``. Without it, files with ``data_re`` and ``data_im`` are taken to be in kilo-lambda and
-        others in lambda, and refused where the baselines that result are unlikely.
+        Of ``uu`` and ``vv``: ``"lambda"``, ``"kilolambda"`` or ``"metres"``, for which the file needs ``frequencies``.
+        Without it, files with ``data_re`` and ``data_im`` are taken to be in kilo-lambda and others in lambda, and
+        refused where the baselines that result are unlikely.
     conjugate
         For data of the other sign, exp(+2πi(ul + vm)), as CASA has them: if the image comes out turned by 180 degrees,
         this is why.
@@ -57,11 +62,12 @@ def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool = Fa
 
 def load(path: Path) -> Arrays:
     """Load the arrays that we know."""
+    refuse_folder(path)
     with path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is no npz file, or not all of one")
     with np.load(path) as file:
-        return {key: np.asarray(file[key]) for key in KEYS if key in file.files}
+        return {key: np.asarray(file[key]) for key in (*KEYS, *BESIDES) if key in file.files}
 
 
 def from_arrays(arrays: Arrays, unit: Unit | None, conjugate: bool) -> Visibilities:
@@ -81,21 +87,26 @@ def from_arrays(arrays: Arrays, unit: Unit | None, conjugate: bool) -> Visibilit
     u, v, weight, flag = (spread(key, arrays[key], data.shape) for key in ("uu", "vv", "weight", "flag"))
     if undeclared := int(((weight == 0) & ~flag).sum()):
         raise ValueError(f"{undeclared} weights are 0, and no array flag says that this is meant")
-    kilo = unit == "kilolambda" or (unit is None and old)
-    scale = 1000 if kilo else 1
-    data = np.where(flag, 0, data.conj() if conjugate else data)
     nchan, nvis = data.shape
+    frequency = frequencies(arrays.get("frequencies"), nchan)
+    kilo = unit == "kilolambda" or (unit is None and old)
+    scale = frequency[:, None] / LIGHT_SPEED if unit == "metres" else 1000 if kilo else 1
+    if not np.isfinite(scale).all():
+        raise ValueError("baselines in metres need an array frequencies, in Hz; it has none")
+    data = np.where(flag, 0, data.conj() if conjugate else data)
     vis = Visibilities(
         uu=scale * u,
         vv=scale * v,
         data=data,
         weight=np.where(flag, 0, weight),
-        frequency=frequencies(arrays.get("frequencies"), nchan),
+        frequency=frequency,
         window=np.zeros(nchan, int),
         antennas=np.zeros((nvis, 2), int),
         time=np.zeros(nvis),
         execution=np.zeros(nvis, int),
+        telescope=str(arrays.get("telescope", "")),
     )
+    vis = replace(vis, **besides(arrays, nvis))
     check_usable(vis)
     if flag.all():
         raise ValueError("it is flagged throughout: no weight is above zero")
@@ -104,9 +115,22 @@ def from_arrays(arrays: Arrays, unit: Unit | None, conjugate: bool) -> Visibilit
     if unit is None and not SHORTEST <= longest <= LONGEST:
         raise ValueError(
             f"taken to be in {'kilo-lambda' if kilo else 'lambda'}, its longest baseline is of "
-            f"{longest:.3g} wavelengths. Say unit='lambda' or unit='kilolambda', whichever is right"
+            f"{longest:.3g} wavelengths. Say unit='lambda', unit='kilolambda' or unit='metres', whichever is right"
         )
     return vis
+
+
+def besides(arrays: Arrays, nvis: int) -> dict[str, Any]:
+    """Return what else the file knows of the visibilities, which may be nothing."""
+    found: dict[str, Any] = {}
+    for key in BESIDES.keys() & arrays:
+        values, shape = arrays[key], {"antennas": (nvis, 2), "start": (), "phase_centre": (2,)}.get(key, (nvis,))
+        if values.shape != shape or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+            raise ValueError(f"{key} must be finite numbers of the shape {shape}; got {values.dtype} {values.shape}")
+        found[key] = values.astype(BESIDES[key])
+    if "phase_centre" in found:
+        found["phase_centre"] = float(found["phase_centre"][0] % 360), float(found["phase_centre"][1])
+    return found | {key: float(found[key]) for key in found.keys() & {"start"}}
 
 
 def spread(key: str, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

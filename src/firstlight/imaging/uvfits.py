@@ -18,13 +18,19 @@ from astropy.io import fits  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from firstlight.imaging.skies import Complex, Ints, Real
-from firstlight.imaging.visibilities import Visibilities
+from firstlight.imaging.visibilities import Visibilities, refuse_folder
 
 DAY = 86400.0  # seconds
+MJD = 2400000.5  # the Julian date of MJD 0
 FARTHEST = 10.0  # light-seconds: the orbit of no antenna is as wide
 PIECE = 2**21  # numbers handled at a time
 CODES = (1, 2, 3, 4, -1, -2, -3, -4, -5, -6, -7, -8)
 STOKES = dict(zip(CODES, ["I", "Q", "U", "V", "RR", "LL", "RL", "LR", "XX", "YY", "XY", "YX"], strict=True))
+DIVIDED = (
+    "CASA wrote it, and all channels of a row share one weight. If the set had no WEIGHT_SPECTRUM, the weights are too "
+    "small by the number of channels, {}. check_weights tells, and scale_weights mends it; or read the set itself, or "
+    "export it again after initweights(vis, wtmode='weight', dowtsp=True)"
+)
 INTENSITIES = ((1,), (-5, -6), (-1, -2))  # what Stokes I is made of, the best first
 
 Raw = NDArray[Any]
@@ -50,7 +56,15 @@ def read_uvfits(path: str | Path, *, conjugate: bool = True) -> Visibilities:
     Returns
     -------
     Visibilities
-        ``time`` is in seconds since the first integration; ``execution`` counts the file's subarrays from 0.
+        ``time`` is in seconds since the first integration, ``start``; ``execution`` counts the file's subarrays from
+        0. A file does not tell ICRS from the mean equator and equinox of J2000, which CASA writes alike: of a set in
+        J2000 ``phase_centre`` is some 20 mas off, `read_ms` is right. It is None where the file has none.
+
+    Warns
+    -----
+    UserWarning
+        Where weights may be too small. CASA's ``exportuvfits`` divides them by the number of channels if the set has
+        no ``WEIGHT_SPECTRUM``; once it is written, nothing in the file says so.
 
     Examples
     --------
@@ -73,11 +87,15 @@ def read_uvfits(path: str | Path, *, conjugate: bool = True) -> Visibilities:
     sign = -1.0 if conjugate else 1.0
     uu, vv = (sign * layout.frequency[:, None] * light_seconds(layout, name)[rows] for name in ("UU", "VV"))
     data, weight = np.empty(uu.shape, complex), np.empty(uu.shape)
-    table = layout.table()
+    table, divided = layout.table(), "CASA" in str(layout.header.get("ORIGIN")).upper()
     for piece in layout.pieces(rows):
-        data[:, piece], weight[:, piece] = total_intensity(*hands(layout, table[rows[piece]]))
+        seen, weights = hands(layout, table[rows[piece]])
+        divided = divided and one_for_all_channels(weights, layout.window)
+        data[:, piece], weight[:, piece] = total_intensity(seen, weights)
     if not weight.any():
         raise ValueError(f"{path} is flagged throughout: no weight is above zero")
+    if divided:
+        warnings.warn(f"{path}: {DIVIDED.format(int(np.bincount(layout.window).max()))}", UserWarning, stacklevel=2)
     days = layout.needed("DATE")[rows]
     return Visibilities(
         uu=uu,
@@ -89,39 +107,17 @@ def read_uvfits(path: str | Path, *, conjugate: bool = True) -> Visibilities:
         antennas=antennas[rows],
         time=(days - days.min()) * DAY,
         execution=subarray[rows],
+        phase_centre=layout.phase_centre,
+        telescope=str(layout.header.get("TELESCOP", "")).strip(),
+        start=float((days.min() - MJD) * DAY) if days.min() >= MJD else None,
     )
 
 
-def read_phase_centre(path: str | Path) -> tuple[float, float]:
-    """Read right ascension and declination, in degrees, of the phase centre of a file of one source.
-
-    A file in AIPS's multi-source form has them in a table, any other in its first header.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> hdu = fits.GroupsHDU(fits.GroupData(np.ones((1, 1, 1, 1, 1, 3), "f4"), -32, parnames=["UU"], pardata=[0]))
-    >>> for axis, name in enumerate(("COMPLEX", "STOKES", "FREQ", "RA", "DEC"), 2):
-    ...     hdu.header[f"CTYPE{axis}"], hdu.header[f"CRVAL{axis}"] = name, 83.0 if name == "RA" else 1.0
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     hdu.writeto(f"{folder}/sky.uvfits")
-    ...     read_phase_centre(f"{folder}/sky.uvfits")
-    (83.0, 1.0)
-    """
-    number = Layout(Path(path)).parameter("SOURCE")  # refuses what is no UVFITS file
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of tables that are not needed
-        with fits.open(path) as hdus:
-            header = hdus[0].header
-            axes = range(2, header["NAXIS"] + 1)
-            held = {str(header.get(f"CTYPE{i}")).split("-")[0].strip(): header.get(f"CRVAL{i}") for i in axes}
-            ra, dec = held.get("RA"), held.get("DEC")
-            if number is not None and "AIPS SU" in hdus:
-                table = hdus["AIPS SU"].data
-                ra, dec = (table[name][table["ID. NO."] == round(number[0])][0] for name in ("RAEPO", "DECEPO"))
-    if ra is None or dec is None:
-        raise ValueError(f"{path} does not say where its phase centre is: its axes are {', '.join(held)}")
-    return float(ra) % 360, float(dec)
+def one_for_all_channels(weights: Real, window: Ints) -> bool:
+    """Tell whether all channels of each window share the weights of a row, (hand, channel, row), flags apart."""
+    parts = [weights[:, window == number] for number in np.unique(window)]
+    even = (np.where(p > 0, p / p.max(axis=1, keepdims=True).clip(1e-300), 1).min() > 1 - 1e-5 for p in parts)
+    return all(p.shape[1] > 1 for p in parts) and all(even)
 
 
 class Layout:
@@ -129,6 +125,7 @@ class Layout:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        refuse_folder(path)
         with path.open("rb") as file:
             if file.read(6) != b"SIMPLE":
                 raise ValueError(f"{path} is not a FITS file; a compressed one must be unpacked first")
@@ -138,6 +135,7 @@ class Layout:
                 self.header, self.start = hdus[0].header, int(hdus[0].fileinfo()["datLoc"])
                 self.read_rows()
                 self.frequency, self.window, self.setups = self.channels(hdus)
+                self.phase_centre = self.centre(hdus)
         self.stokes = [round(value) for value in self.along("STOKES")]
 
     def read_rows(self) -> None:
@@ -207,6 +205,17 @@ class Layout:
         if not (np.isfinite(frequency) & (frequency > 0)).all():
             raise ValueError(f"{self.path}: its headers give frequencies that are not positive: {frequency}")
         return frequency, window, len(table)
+
+    def centre(self, hdus: fits.HDUList) -> tuple[float, float] | None:
+        """Read right ascension and declination from AIPS's table of sources, if there is one, or the first header."""
+        axes, number = [name.split("-")[0] for name in self.axes], self.parameter("SOURCE")
+        places = [len(axes) + 1 - axes.index(name) for name in ("RA", "DEC") if name in axes]
+        centre = [self.header[f"CRVAL{i}"] for i in places if f"CRVAL{i}" in self.header]
+        if number is not None and "AIPS SU" in hdus:
+            table = hdus["AIPS SU"].data
+            row = table[table["ID. NO."] == round(number[0])]
+            centre = [*row["RAEPO"][:1], *row["DECEPO"][:1]]
+        return (float(centre[0]) % 360, float(centre[1])) if len(centre) == 2 else None
 
     def table(self) -> Raw:
         """Map the rows as they are stored, (rows, parameters and visibilities)."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from firstlight.imaging.skies import Complex, Ints, Mask, Real, shift
 CUBES = ("uu", "vv", "data", "weight")  # (nchan, nvis)
 OF_CHANNELS = ("frequency", "window")
 OF_ROWS = ("antennas", "time", "execution")
+SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +34,14 @@ class Visibilities:
     frequency, window
         Of each channel: in Hz, NaN where it is not known; and the number of its spectral window.
     antennas, time, execution
-        Of each visibility: the two antennas, seconds from transit, and the number of the execution. All are 0 where
-        they are not known.
+        Of each visibility: the two antennas; seconds from ``start`` or, of a simulation, from transit; and the number
+        of the execution. All are 0 where they are not known.
+    phase_centre
+        Right ascension, from 0 to 360, and declination in degrees, ICRS; None where they are not known.
+    telescope
+        Its name, empty where it is not known.
+    start
+        When time was 0: seconds of UTC since MJD 0; None where it is not known.
 
     Examples
     --------
@@ -52,6 +61,9 @@ class Visibilities:
     antennas: Ints
     time: Real
     execution: Ints
+    phase_centre: tuple[float, float] | None = None
+    telescope: str = ""
+    start: float | None = None
 
     def __post_init__(self) -> None:
         nchan, nvis = len(self.frequency), len(self.time)
@@ -112,7 +124,7 @@ def shift_phase_centre(vis: Visibilities, east: float, north: float) -> Visibili
     are smaller than it by the part θ²/6, 4e-9 at 30 arcsec. Only phases turn. The baselines stay projected as the old
     centre saw them, so the sky slides and is not seen anew: near its new centre it is foreshortened by the part θ²/2,
     and its north is turned by θ tan(declination), for θ to the east, from the north that is there. The w-term stays
-    as large as it was.
+    as large as it was. A ``phase_centre`` that is known moves along.
 
     Examples
     --------
@@ -122,9 +134,26 @@ def shift_phase_centre(vis: Visibilities, east: float, north: float) -> Visibili
     >>> bool(np.allclose(shift_phase_centre(vis, 0.5, -0.3).data, 2.0))
     True
     """
-    if not (math.isfinite(east) and math.isfinite(north)):
-        raise ValueError(f"east and north must be finite numbers of arcsec; got {east!r} and {north!r}")
-    return replace(vis, data=vis.data * shift(vis.uu * ARCSEC, vis.vv * ARCSEC, -east, -north))
+    if not math.hypot(east, north) * ARCSEC < 1:
+        raise ValueError(f"east and north must be finite numbers of arcsec, in the sky; got {east!r} and {north!r}")
+    centre = None if vis.phase_centre is None else moved(vis.phase_centre, east * ARCSEC, north * ARCSEC)
+    return replace(vis, data=vis.data * shift(vis.uu * ARCSEC, vis.vv * ARCSEC, -east, -north), phase_centre=centre)
+
+
+def moved(centre: tuple[float, float], east: float, north: float) -> tuple[float, float]:
+    """Return right ascension and declination of what is at direction cosines from a centre, all in degrees.
+
+    Examples
+    --------
+    >>> moved((350.0, 0.0), east=0.5, north=0.0)
+    (20.0, 0.0)
+    """
+    toward = math.sqrt(1 - east**2 - north**2)
+    declination = math.radians(centre[1])
+    across = toward * math.cos(declination) - north * math.sin(declination)
+    up = toward * math.sin(declination) + north * math.cos(declination)
+    right_ascension = (centre[0] + math.degrees(math.atan2(east, across))) % 360
+    return round(right_ascension, 12), round(math.degrees(math.atan2(up, math.hypot(east, across))), 12)
 
 
 def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float = math.inf) -> Visibilities:
@@ -154,6 +183,8 @@ def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float
 def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
     """Put visibilities of the same channels one after another, and number their executions.
 
+    Times count from the first one's ``start`` where all are known. Of telescopes that differ, no name is kept.
+
     Examples
     --------
     >>> from firstlight.imaging.simulation import observe, uv_track
@@ -163,6 +194,11 @@ def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
     >>> both.data.shape, sorted(set(both.execution.tolist()))
     ((1, 3612), [0, 1])
     """
+    starts = [part.start for part in parts if part.start is not None]
+    known = len(starts) == len(parts)
+    later = [start - starts[0] for start in starts] if known else [0.0] * len(parts)
+    first = starts[0] if known and parts else None
+    parts = [replace(part, time=part.time + t, start=first) for part, t in zip(parts, later, strict=True)]
     return join(parts, OF_CHANNELS, OF_ROWS, "execution")
 
 
@@ -178,7 +214,7 @@ def join_windows(parts: Sequence[Visibilities]) -> Visibilities:
     >>> join_windows([low, high]).window
     array([0, 0, 1, 1])
     """
-    return join(parts, OF_ROWS, OF_CHANNELS, "window")
+    return join(parts, (*OF_ROWS, "start"), OF_CHANNELS, "window")
 
 
 def join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[str], label: str) -> Visibilities:
@@ -193,11 +229,29 @@ def join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[
                     "for the same channels at other times, join_windows for other channels at the same times"
                 )
     axis = 1 if label == "execution" else 0
-    joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in CUBES}
+    joined: dict[str, Any] = {
+        name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in CUBES
+    }
     joined |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
     highest = np.cumsum([0] + [getattr(part, label).max(initial=-1) + 1 for part in parts[:-1]])
     joined[label] = np.concatenate([getattr(part, label) + n for part, n in zip(parts, highest, strict=True)])
+    centres = [part.phase_centre for part in parts if part.phase_centre]
+    if len(centres) > 1 and np.ptp(centres, axis=0).max() > SAME_CENTRE:
+        raise ValueError(
+            f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another. If they are "
+            "meant to be one, say so: replace(vis, phase_centre=…)"
+        )
+    joined["phase_centre"] = centres[0] if len(centres) == len(parts) else None
+    joined["telescope"] = parts[0].telescope if len({part.telescope for part in parts}) == 1 else ""
     return replace(parts[0], **joined)
+
+
+def refuse_folder(path: Path) -> None:
+    """Say what reads a folder where a file is expected, and name a file that is not there."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, and a file is expected; read_ms reads a measurement set")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no {path}: is its name right, and the folder ({Path.cwd()})?")
 
 
 def check_usable(vis: Visibilities) -> None:

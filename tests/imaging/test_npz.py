@@ -1,10 +1,6 @@
 from __future__ import annotations
 
-import runpy
-import sys
-import types
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +10,11 @@ import pytest
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.limits import check_image_grid
 from firstlight.imaging.npz import read_npz
-from firstlight.imaging.simulation import channels
+from firstlight.imaging.simulation import LIGHT_SPEED
 from firstlight.imaging.skies import Point, sky_visibilities
-from firstlight.imaging.visibilities import Visibilities
 from firstlight.imaging.weights import check_weights
 
 SKY = [Point(0.5, 1.0, 0.3), Point(0.1, -0.4, 0.9)]  # off-centre, and of no symmetry
-SNIPPET = Path(__file__).parents[2] / "docs/_snippets/casa_export.py"
 
 
 def arrays(nchan: int = 2, n: int = 9) -> dict[str, Any]:
@@ -145,106 +139,38 @@ def test_what_is_no_whole_npz_file_is_refused(tmp_path):
             read_npz(path)
 
 
-# -- The script for CASA --------------------------------------------------------------------------------------
+def test_antennas_times_and_where_it_was_taken_are_kept(tmp_path):
+    known = {"antennas": np.arange(18).reshape(9, 2), "time": np.arange(9.0), "execution": np.ones(9, int)}
+    known |= {"start": 5.2e9, "phase_centre": [-113.5, -24.5], "telescope": "ALMA"}
+    vis = read_npz(saved(tmp_path / "a.npz", known))
+    assert (vis.phase_centre, vis.telescope, vis.start) == ((246.5, -24.5), "ALMA", 5.2e9)
+    assert all((getattr(vis, key) == known[key]).all() for key in ("antennas", "time", "execution"))
+    unknown = read_npz(saved(tmp_path / "b.npz"))
+    assert (unknown.phase_centre, unknown.telescope, unknown.start) == (None, "", None)
+    assert not unknown.antennas.any()
+    for wrong in (
+        {"time": np.arange(8.0)},
+        {"antennas": np.arange(9)},
+        {"phase_centre": [np.nan, 0]},
+        {"start": "now"},
+    ):
+        with pytest.raises(ValueError, match=next(iter(wrong))):
+            read_npz(saved(tmp_path / "c.npz", wrong))
 
 
-def casatools(columns: dict[str, np.ndarray], codes: list[int], frequency: np.ndarray) -> types.ModuleType:
-    """The part of CASA's table tool that the script uses; the main table is a dictionary of columns, rows last."""
-    cells = {
-        "/DATA_DESCRIPTION": {"SPECTRAL_WINDOW_ID": [7, 1, 0], "POLARIZATION_ID": [5, 5, 2]},
-        "/SPECTRAL_WINDOW": {"CHAN_FREQ": [frequency, 2 * frequency]},
-        "/POLARIZATION": {"CORR_TYPE": [np.array([9]), np.array([1]), np.array(codes)]},
-    }
-
-    class Table:
-        left_open = 0
-
-        def open(self, name: str):
-            Table.left_open += 1
-            part = name.removeprefix("some.ms")
-            self.content: dict[str, Any] = cells[part] if part else columns
-
-        def close(self):
-            Table.left_open -= 1
-
-        def getcell(self, column: str, row: int) -> Any:
-            return self.content[column][row]
-
-        def getcol(self, column: str) -> np.ndarray:
-            return self.content[column]
-
-        def colnames(self) -> list[str]:
-            return list(self.content)
-
-        def iscelldefined(self, column: str, _: int) -> bool:
-            return column in self.content
-
-        def query(self, conditions: str) -> Table:
-            chosen = np.all([eval(part, {}, self.content) for part in conditions.split("&&")], axis=0)
-            rows = Table()
-            Table.left_open += 1
-            rows.content = {name: column[..., chosen] for name, column in self.content.items()}
-            return rows
-
-    module = types.ModuleType("casatools")
-    module.table = Table  # type: ignore[attr-defined]
-    return module
+def test_baselines_in_metres_need_frequencies(tmp_path):
+    frequency = np.array([230e9, 245e9])
+    metres = {key: arrays()[key] / 1000 for key in ("uu", "vv")}
+    with pytest.raises(ValueError, match="metres"):
+        read_npz(saved(tmp_path / "a.npz", metres))
+    with pytest.raises(ValueError, match="frequencies"):
+        read_npz(tmp_path / "a.npz", unit="metres")
+    vis = read_npz(saved(tmp_path / "b.npz", metres | {"frequencies": frequency}), unit="metres")
+    assert vis.uu == pytest.approx(metres["uu"] * frequency[:, None] / LIGHT_SPEED)
 
 
-def measurement_set(n: int = 40) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """XX, XY, YX and YY of three channels, with the phases of CASA's sign."""
-    rng = np.random.default_rng(8)
-    frequency = channels(230e9, 1e9, 3)
-    uvw = rng.normal(scale=200, size=(3, n))
-    u, v = (np.outer(frequency, metres) / 299792458.0 for metres in uvw[:2])
-    data = rng.normal(size=(4, 3, n)) + 0j
-    data[0] = data[3] = sky_visibilities(SKY, u, v).conj()
-    antennas = np.array([[0, 1]] * n).T
-    antennas[:, 5] = antennas[:, 6] = 3  # autocorrelations
-    columns = {"UVW": uvw, "DATA": data, "WEIGHT": np.tile([[1.0], [9], [9], [3]], n), "ANTENNA1": antennas[0]}
-    columns |= {"FLAG": np.zeros(data.shape, bool), "FLAG_ROW": np.zeros(n, bool), "ANTENNA2": antennas[1]}
-    columns |= {"DATA_DESC_ID": np.full(n, 2), "FIELD_ID": np.zeros(n, int), "CORRECTED_DATA": 2 * data}
-    columns["DATA_DESC_ID"][7] = columns["FIELD_ID"][8] = 1
-    return columns, frequency
-
-
-@pytest.fixture
-def export(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Visibilities]:
-    def run(columns: dict[str, np.ndarray], frequency: np.ndarray, codes: Any = (9, 10, 11, 12), **how: Any) -> Any:
-        module = casatools(columns, list(codes), frequency)
-        monkeypatch.setitem(sys.modules, "casatools", module)
-        runpy.run_path(str(SNIPPET))["export_npz"]("some.ms", str(tmp_path / "a.npz"), ddid=2, **how)
-        assert module.table.left_open == 0
-        return read_npz(tmp_path / "a.npz")
-
-    return run
-
-
-def test_what_casa_exports_has_the_source_where_it_is(export: Callable[..., Visibilities]):
-    columns, frequency = measurement_set()
-    vis = export(columns, frequency)
-    assert vis.data.shape == (3, 36)
-    assert vis.data == pytest.approx(sky_visibilities(SKY, vis.uu, vis.vv))
-    assert vis.uu[:, 0] == pytest.approx(columns["UVW"][0, 0] * frequency / 299792458.0)
-    assert vis.frequency == pytest.approx(frequency)
-    assert (vis.weight == 4).all()
-    assert export(columns, frequency, column="CORRECTED_DATA").data == pytest.approx(2 * vis.data)
-    columns["WEIGHT_SPECTRUM"] = np.arange(1.0, 4)[None, :, None] * np.ones((4, 3, 40))
-    assert export(columns, frequency).weight[:, 0].tolist() == [2, 4, 6]
-
-
-def test_casas_flags_are_of_each_hand(export: Callable[..., Visibilities]):
-    columns, frequency = measurement_set()
-    columns["DATA"][3] *= 5
-    columns["FLAG"][0, 1, 10] = columns["FLAG"][3, 2, 11] = columns["FLAG"][1, 0, 12] = True
-    columns["FLAG"][:, 0, 13] = columns["FLAG_ROW"][14] = True
-    columns["DATA"][0, 1, 10] = np.nan
-    vis = export(columns, frequency)
-    source = sky_visibilities(SKY, vis.uu, vis.vv)
-    ratio, kept = vis.data / source, np.delete(np.arange(40), [5, 6, 7, 8]).tolist()
-    at = [kept.index(row) for row in (10, 11, 12, 13, 14)]
-    assert ratio[1:, at[0]] == pytest.approx([5, 4])  # YY alone; both, by their weights
-    assert ratio[1:, at[1]] == pytest.approx([4, 1])
-    assert ratio[0, at[2]] == pytest.approx(4)  # XY does not matter
-    assert vis.weight[:, at].T.tolist() == [[4, 3, 4], [4, 4, 1], [4, 4, 4], [0, 4, 4], [0, 0, 0]]
-    assert (vis.flagged == (vis.weight == 0)).all()
+def test_a_folder_and_a_file_that_is_not_there_are_named(tmp_path):
+    with pytest.raises(ValueError, match="read_ms"):
+        read_npz(tmp_path)
+    with pytest.raises(FileNotFoundError, match="absent"):
+        read_npz(tmp_path / "absent.npz")

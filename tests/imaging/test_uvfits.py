@@ -15,7 +15,7 @@ from astropy.io import fits
 
 from firstlight.imaging.simulation import LIGHT_SPEED
 from firstlight.imaging.skies import Point, sky_visibilities
-from firstlight.imaging.uvfits import read_phase_centre, read_uvfits
+from firstlight.imaging.uvfits import read_uvfits
 
 SKY = [Point(0.5, 1.0, 0.3), Point(0.1, -0.4, 0.9)]  # off-centre, and of no symmetry
 XX, YY, XY, YX = -5, -6, -7, -8
@@ -93,10 +93,38 @@ def test_the_phase_centre_stands_in_the_header_or_in_the_table_of_sources(tmp_pa
     table = fits.BinTableHDU.from_columns(names, name="AIPS SU")
     axes = "DEC RA IF FREQ STOKES COMPLEX"
     many = handmade(tmp_path / "b", GOOD, axes=axes, parameters={"SOURCE": 7}, tables=(table,))
-    assert read_phase_centre(many) == (270, 30)
-    with pytest.raises(ValueError, match="phase centre"):
-        read_phase_centre(handmade(tmp_path / "c", GOOD))
-    assert read_phase_centre(handmade(tmp_path / "d", GOOD, axes=axes)) == (1, 1)
+    assert read_uvfits(many).phase_centre == (270, 30)
+    assert read_uvfits(handmade(tmp_path / "c", GOOD)).phase_centre is None
+    assert read_uvfits(handmade(tmp_path / "d", GOOD, axes=axes)).phase_centre == (1, 1)
+    absent = handmade(tmp_path / "e", GOOD, axes=axes, parameters={"SOURCE": 3}, tables=(table,))
+    assert read_uvfits(absent).phase_centre is None
+
+
+def test_telescope_and_start_are_known_where_the_file_says_so(tmp_path):
+    vis = read_uvfits(handmade(tmp_path / "a", GOOD, dtype=">f8", header={"TELESCOP": "VLA"}))
+    assert (vis.telescope, vis.start) == ("VLA", (2459000 - 2400000) * 86400)
+    relative = read_uvfits(handmade(tmp_path / "b", GOOD, parameters={"DATE": 0.5}))
+    assert (relative.telescope, relative.start) == ("", None)
+
+
+def test_weights_that_casa_may_have_divided_by_the_channels_are_told(tmp_path):
+    cube = cube_of((1, 3.0), (1, 5.0), windows=2, n=4)
+    cube[1, 0, 2, 0, 2] = -3  # a flag
+    cube[2, ..., 2] = 7
+    table, casa = frequencies([0, 5e9], [1e9, 1e9], [1, 1]), {"ORIGIN": "casacore"}
+    with pytest.warns(UserWarning, match="channels, 4"):
+        read_uvfits(handmade(tmp_path / "a", cube, tables=(table,), header=casa))
+    read_uvfits(handmade(tmp_path / "b", cube, tables=(table,), header={"ORIGIN": "AIPS"}))
+    read_uvfits(handmade(tmp_path / "c", cube_of((1, 3.0), (1, 3.0)), header=casa))
+    cube[0, 1, 3, 1, 2] = 5.1
+    read_uvfits(handmade(tmp_path / "d", cube, tables=(table,), header=casa))
+
+
+def test_a_folder_and_a_file_that_is_not_there_are_named(tmp_path):
+    with pytest.raises(ValueError, match="read_ms"):
+        read_uvfits(tmp_path)
+    with pytest.raises(FileNotFoundError, match="absent"):
+        read_uvfits(tmp_path / "absent.uvfits")
 
 
 def test_a_source_off_the_centre_is_where_it_was(tmp_path):
@@ -250,7 +278,7 @@ def test_what_pyuvdata_writes_is_where_it_put_it(tmp_path):
     command, plain = [sys.executable, "-W", "ignore", write, tmp_path], os.environ | {"NUMBA_DISABLE_JIT": "1"}
     subprocess.run(command, check=True, env=plain, input=json.dumps(given), text=True)
     kept, ours = np.load(tmp_path / "theirs.npz"), read_uvfits(tmp_path / "theirs.uvfits")
-    assert read_phase_centre(tmp_path / "theirs.uvfits") == pytest.approx((83, -24))
+    assert ours.phase_centre == pytest.approx((83, -24))
     assert (np.stack([kept["ant_1_array"], kept["ant_2_array"]], axis=1) - 1 == ours.antennas).all()
     assert ours.frequency == pytest.approx(frequency)
     assert ours.time == pytest.approx(86400 * (kept["time_array"] - kept["time_array"].min()), abs=1e-3)

@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from astropy.coordinates import SkyCoord
 
+from firstlight.imaging.coordinates import ARCSEC
 from firstlight.imaging.simulation import channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import Point, protoplanetary_disk
 from firstlight.imaging.visibilities import (
@@ -93,3 +95,39 @@ def test_what_is_of_no_use_is_named(name, bad):
     values[0, 3] = bad
     with pytest.raises(ValueError, match="1 visibilities" if name == "data" else name):
         check_usable(replace(few(), **{name: values}))
+
+
+def placed(phase_centre=(83.0, -24.0), start=5e9, telescope="ALMA", **how):
+    return replace(few(**how), phase_centre=phase_centre, start=start, telescope=telescope)
+
+
+def test_a_phase_centre_moves_with_the_sky():
+    vis = placed((359.9999, 60.0))
+    there = shift_phase_centre(vis, 3.6, -1.8)
+    assert there.phase_centre == pytest.approx((359.9999 + 0.001 / math.cos(math.radians(60 - 0.0005)) - 360, 59.9995))
+    assert shift_phase_centre(vis, 0, 0).phase_centre == pytest.approx(vis.phase_centre, abs=1e-12)
+    assert shift_phase_centre(few(), 1, 1).phase_centre is None
+    place, centre = SkyCoord(84.5, -22.0, unit="deg"), SkyCoord(83.0, -24.0, unit="deg")
+    turn = (place.ra - centre.ra).rad
+    east = math.cos(place.dec.rad) * math.sin(turn)
+    north = math.sin(place.dec.rad) * math.cos(centre.dec.rad)
+    north -= math.cos(place.dec.rad) * math.sin(centre.dec.rad) * math.cos(turn)
+    assert shift_phase_centre(placed(), east / ARCSEC, north / ARCSEC).phase_centre == pytest.approx((84.5, -22.0))
+    with pytest.raises(ValueError, match="east"):
+        shift_phase_centre(vis, 2.1e5, 0)
+
+
+def test_what_is_known_survives_and_joins():
+    vis = flag(select_baselines(placed(), longest=1e6), np.array(False))
+    assert (vis.phase_centre, vis.start, vis.telescope) == ((83, -24), 5e9, "ALMA")
+    both = join_executions([placed(), placed((83.0, -24 + 1e-9), start=5e9 + 600, telescope="ACA")])
+    assert (both.phase_centre, both.start, both.telescope) == ((83, -24), 5e9, "")
+    assert both.time[120:] == pytest.approx(few().time + 600)
+    part = join_executions([placed(), few()])
+    assert (part.phase_centre, part.start) == (None, None)
+    assert join_windows([placed(), placed()]).start == 5e9
+    for join in (join_executions, join_windows):
+        with pytest.raises(ValueError, match="phase centres"):
+            join([placed(), placed((83.001, -24.0))])
+    with pytest.raises(ValueError, match="start"):
+        join_windows([placed(), placed(start=5e9 + 1)])

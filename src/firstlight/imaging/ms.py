@@ -152,7 +152,7 @@ def write_ms_column(
             known = at >= 0
             cells = np.zeros((int(known.sum()), len(one.frequency), len(one.hands)), np.complex64)
             cells[..., one.hands] = vis.data[one.part, at[known]].T[..., None]
-            whole.selectrows(one.rows.rownumbers()[known]).putcol(column, cells)
+            whole.selectrows(np.asarray(one.rows.rownumbers())[known].tolist()).putcol(column, cells)
 
 
 def opened(path: Path, *, readonly: bool = True) -> Any:
@@ -206,7 +206,7 @@ def field_number(path: Path, seen: Ints, field: Field) -> int:
     meant = [int(number) for number in seen if field is None or field in (number, names[number])]
     if len(meant) != 1:
         held = ", ".join(f"{number} ({names[number]})" for number in seen)
-        what = f"{len(seen)} fields" if field is None else f"{len(meant) or 'no'} fields {field!r}"
+        what = f"{len(seen)} fields" if field is None else f"{len(meant) or 'no'} field {field!r}"
         raise ValueError(f"{path} has {what}: give one, field=, by its number. It has {held}")
     return meant[0]
 

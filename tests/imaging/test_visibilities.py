@@ -121,8 +121,7 @@ def test_what_is_known_survives_and_joins():
     vis = flag(select_baselines(placed(), longest=1e6), np.array(False))
     assert (vis.phase_centre, vis.start, vis.telescope) == ((83, -24), 5e9, "ALMA")
     both = join_executions([placed(), placed((83.0, -24 + 1e-9), start=5e9 + 600, telescope="ACA")])
-    assert (both.phase_centre, both.start, both.telescope) == ((83, -24), 5e9, "")
-    assert both.time[120:] == pytest.approx(few().time + 600)
+    assert (both.phase_centre, both.start, both.telescope) == ((83, -24), None, "")
     part = join_executions([placed(), few()])
     assert (part.phase_centre, part.start) == (None, None)
     assert join_windows([placed(), placed()]).start == 5e9

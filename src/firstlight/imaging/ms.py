@@ -66,7 +66,7 @@ def read_ms(
     --------
     >>> read_ms("no_such.ms", field="HD 163296")
     Traceback (most recent call last):
-    FileNotFoundError: there is no measurement set no_such.ms: is its name right, and the folder that you are in?
+    ValueError: no_such.ms is no measurement set, a folder that holds tables such as FIELD: is its name right?
     """
     path = Path(path)
     number, selected = setups(path, field, windows)
@@ -102,13 +102,7 @@ def read_ms(
 
 
 def write_ms_column(
-    path: str | Path,
-    vis: Visibilities,
-    column: str = "MODEL_DATA",
-    *,
-    field: Field = None,
-    windows: Windows = None,
-    overwrite: bool = False,
+    path: str | Path, vis: Visibilities, column: str = "MODEL_DATA", *, field: Field = None, windows: Windows = None
 ) -> None:
     """Write visibilities, such as a model's, into a column of the set that they were read from.
 
@@ -122,11 +116,9 @@ def write_ms_column(
     vis
         What `read_ms` read, some rows of it or all, with other ``data``: ``replace(vis, data=model)``.
     column
-        Where to; a column that the set has, other than ``MODEL_DATA``, is refused without ``overwrite``.
+        Where to; what it held in these rows is gone. ``DATA`` itself is refused.
     field, windows
         As they were given to `read_ms`.
-    overwrite
-        Whether to write into whatever column the set has; there is no way back from that.
 
     Examples
     --------
@@ -134,19 +126,28 @@ def write_ms_column(
     >>> from firstlight.imaging.skies import Point
     >>> write_ms_column("no_such.ms", observe([Point(1.0)], uv_track(n_times=1)))
     Traceback (most recent call last):
-    FileNotFoundError: there is no measurement set no_such.ms: is its name right, and the folder that you are in?
+    ValueError: no_such.ms is no measurement set, a folder that holds tables such as FIELD: is its name right?
     """
     path = Path(path)
     number, selected = setups(path, field, windows)
-    refuse_other(vis, path, phase_centre(path, number), np.concatenate([one.frequency for one in selected]))
-    columns = selected[0].rows.colnames()
-    if column in columns and column != "MODEL_DATA" and not overwrite:
-        raise ValueError(f"{path} has a column {column} already: give another name, or overwrite=True")
+    centre, here = phase_centre(path, number), vis.phase_centre
     matched = [match(one.keys, vis) for one in selected]
-    if not np.isin(np.arange(len(vis.time)), np.concatenate(matched)).all():
-        raise ValueError(f"some rows are not those of field {number} in {path}: give what read_ms read of it")
+    right = {
+        "channels": np.array_equal(vis.frequency, np.concatenate([one.frequency for one in selected])),
+        "phase centre": not (centre and here) or np.allclose(centre, here, rtol=0, atol=SAME_CENTRE),
+        "times and antennas": np.isin(np.arange(len(vis.time)), np.concatenate(matched)).all(),
+    }
+    if wrong := [name for name, same in right.items() if not same]:
+        raise ValueError(
+            f"{' and '.join(wrong)} are not those of field {number} in {path}: give what read_ms read of it, with the "
+            "same field and windows, not shifted and not joined"
+        )
+    if column == "DATA":
+        raise ValueError("DATA is what was measured, and is never written: choose a column such as MODEL_DATA")
+    if not np.isfinite(vis.data).all():
+        raise ValueError("some of the data are NaN or infinite, which CASA could not use: give finite numbers")
     with opened(path, readonly=False) as whole:
-        if column not in columns:
+        if column not in whole.colnames():
             add_column(whole, column, column_of(path, selected[0], None))
         for one, at in zip(selected, matched, strict=True):
             known = at >= 0
@@ -169,12 +170,8 @@ def opened(path: Path, *, readonly: bool = True) -> Any:
 
 def setups(path: Path, field: Field, windows: Windows) -> tuple[int, list[Setup]]:
     """Return the number of the field, and its rows with total intensity, by window."""
-    if not path.exists():
-        raise FileNotFoundError(
-            f"there is no measurement set {path}: is its name right, and the folder that you are in?"
-        )
-    if not ((path / "table.dat").is_file() and (path / "DATA_DESCRIPTION").is_dir()):
-        raise ValueError(f"{path} is no measurement set, a folder with a file table.dat and tables such as FIELD")
+    if not (path / "FIELD" / "table.dat").is_file():
+        raise ValueError(f"{path} is no measurement set, a folder that holds tables such as FIELD: is its name right?")
     whole, description = opened(path), opened(path / "DATA_DESCRIPTION")
     number = field_number(path, np.unique(whole.getcol("FIELD_ID")), field)
     spectral, polarization = opened(path / "SPECTRAL_WINDOW"), opened(path / "POLARIZATION")
@@ -186,10 +183,8 @@ def setups(path: Path, field: Field, windows: Windows) -> tuple[int, list[Setup]
         hands = np.isin(polarization.getcell("CORR_TYPE", kind), HANDS)
         rows = whole.query(f"FIELD_ID=={number} && DATA_DESC_ID=={ddid} && ANTENNA1!=ANTENNA2")
         if rows.nrows() and hands.any() and (windows is None or window in windows):
-            frequency, first = (
-                np.asarray(spectral.getcell("CHAN_FREQ", window), float),
-                found[-1].part.stop if found else 0,
-            )
+            frequency = np.asarray(spectral.getcell("CHAN_FREQ", window), float)
+            first = found[-1].part.stop if found else 0
             part = slice(first, first + len(frequency))
             ticks = np.rint(rows.getcol("TIME") * TICKS)
             keys = np.stack([ticks, rows.getcol("ANTENNA1"), rows.getcol("ANTENNA2")], axis=1).astype(int)
@@ -237,38 +232,17 @@ def phase_centre(path: Path, field: int) -> tuple[float, float] | None:
     fields = opened(path / "FIELD")
     place = np.reshape(fields.getcell("PHASE_DIR", field), (-1, 2))[0]
     info = fields.getcolkeywords("PHASE_DIR")["MEASINFO"]
-    frame = info.get("Ref")
-    if "VarRefCol" in info:  # a frame for each field, by its name or its code
-        frame = fields.getcell(info["VarRefCol"], field)
-        frame = dict(zip(info.get("TabRefCodes", ()), info.get("TabRefTypes", ()), strict=True)).get(frame, frame)
-    if frame not in ("ICRS", "J2000"):
-        return None
+    frame = fields.getcell(info["VarRefCol"], field) if "VarRefCol" in info else info["Ref"]
+    if isinstance(frame, int):  # a code, of each field
+        frame = dict(zip(info["TabRefCodes"], info["TabRefTypes"], strict=True)).get(frame)
     if frame == "J2000":
-        bias = erfa.bp06(J2000, 0.0)[0]
-        place = erfa.c2s(bias.T @ erfa.s2c(*place))
-    return float(np.degrees(place[0]) % 360), float(np.degrees(place[1]))
-
-
-def refuse_other(vis: Visibilities, path: Path, centre: tuple[float, float] | None, frequency: Real) -> None:
-    """Refuse visibilities that cannot be a set's, or could not be used there."""
-    same = {
-        "channels": np.array_equal(vis.frequency, frequency),
-        "start": vis.start is not None,
-        "phase centre": not (centre and vis.phase_centre)
-        or np.allclose(centre, vis.phase_centre, rtol=0, atol=SAME_CENTRE),
-    }
-    if wrong := [name for name, right in same.items() if not right]:
-        raise ValueError(
-            f"{' and '.join(wrong)} of the visibilities are not those of {path}: give what read_ms read of it, not "
-            "shifted, and the same field and windows"
-        )
-    if not np.isfinite(vis.data).all():
-        raise ValueError("some of the data are NaN or infinite, which CASA could not use")
+        place = erfa.c2s(erfa.bp06(J2000, 0.0)[0].T @ erfa.s2c(*place))
+    return (float(np.degrees(place[0]) % 360), float(np.degrees(place[1]))) if frame in ("ICRS", "J2000") else None
 
 
 def match(keys: Ints, vis: Visibilities) -> Ints:
     """Return for each row of a set which of the visibilities is of its time and antennas; -1 where none is."""
-    ticks = np.rint(((vis.start or 0) + vis.time) * TICKS).astype(int)
+    ticks = np.rint(((vis.start or 0.0) + vis.time) * TICKS).astype(int)
     known = np.column_stack([ticks, vis.antennas])
     _, label = np.unique(np.concatenate([known, keys]), axis=0, return_inverse=True)
     label = label.ravel()

@@ -128,9 +128,11 @@ def besides(arrays: Arrays, nvis: int) -> dict[str, Any]:
         if values.shape != shape or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
             raise ValueError(f"{key} must be finite numbers of the shape {shape}; got {values.dtype} {values.shape}")
         found[key] = values.astype(BESIDES[key])
+    if "start" in found:
+        found["start"] = float(found["start"])
     if "phase_centre" in found:
-        found["phase_centre"] = float(found["phase_centre"][0] % 360), float(found["phase_centre"][1])
-    return found | {key: float(found[key]) for key in found.keys() & {"start"}}
+        found["phase_centre"] = (float(found["phase_centre"][0]) % 360, float(found["phase_centre"][1]))
+    return found
 
 
 def spread(key: str, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:

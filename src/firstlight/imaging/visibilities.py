@@ -183,7 +183,7 @@ def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float
 def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
     """Put visibilities of the same channels one after another, and number their executions.
 
-    Times count from the first one's ``start`` where all are known. Of telescopes that differ, no name is kept.
+    Of starts and telescopes that differ, none is kept: each one's times count from its own start.
 
     Examples
     --------
@@ -194,11 +194,6 @@ def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
     >>> both.data.shape, sorted(set(both.execution.tolist()))
     ((1, 3612), [0, 1])
     """
-    starts = [part.start for part in parts if part.start is not None]
-    known = len(starts) == len(parts)
-    later = [start - starts[0] for start in starts] if known else [0.0] * len(parts)
-    first = starts[0] if known and parts else None
-    parts = [replace(part, time=part.time + t, start=first) for part, t in zip(parts, later, strict=True)]
     return join(parts, OF_CHANNELS, OF_ROWS, "execution")
 
 
@@ -229,9 +224,7 @@ def join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[
                     "for the same channels at other times, join_windows for other channels at the same times"
                 )
     axis = 1 if label == "execution" else 0
-    joined: dict[str, Any] = {
-        name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in CUBES
-    }
+    joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in CUBES}
     joined |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
     highest = np.cumsum([0] + [getattr(part, label).max(initial=-1) + 1 for part in parts[:-1]])
     joined[label] = np.concatenate([getattr(part, label) + n for part, n in zip(parts, highest, strict=True)])
@@ -241,9 +234,10 @@ def join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[
             f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another. If they are "
             "meant to be one, say so: replace(vis, phase_centre=…)"
         )
-    joined["phase_centre"] = centres[0] if len(centres) == len(parts) else None
-    joined["telescope"] = parts[0].telescope if len({part.telescope for part in parts}) == 1 else ""
-    return replace(parts[0], **joined)
+    kept: dict[str, Any] = {**joined, "phase_centre": centres[0] if len(centres) == len(parts) else None}
+    for name, unknown in (("telescope", ""), ("start", None)):
+        kept[name] = getattr(parts[0], name) if len({getattr(part, name) for part in parts}) == 1 else unknown
+    return replace(parts[0], **kept)
 
 
 def refuse_folder(path: Path) -> None:

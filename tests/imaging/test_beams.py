@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 
 from firstlight.imaging.beams import Beam, convolve, fit_beam
 from firstlight.imaging.coordinates import GridCoords, sky_to_packed
+from firstlight.imaging.dirty import DirtyImager
 from firstlight.imaging.fourier import FourierCube
+from firstlight.imaging.simulation import observe, uv_track
 from firstlight.imaging.skies import Ring
 
 COORDS = GridCoords(cell_size=0.02, npix=64)
@@ -33,6 +35,36 @@ def test_sidelobes_as_high_as_the_cut_are_left_alone():
     image[50:55, 10:14] = 0.6
     found = fit_beam(image, COORDS.cell_size)
     assert found.major == pytest.approx(truth.major, rel=1e-9)
+
+
+def baselines(short, nvis=20_000):
+    """As of two arrays, one ten times as long as the other; so many of the baselines are of the short one."""
+    rng = np.random.default_rng(0)
+    long = np.where(np.arange(nvis) < short * nvis, 6e4, 6e5)
+    return long * rng.normal(size=(2, nvis))
+
+
+def test_a_core_on_a_pedestal_is_no_gaussian_and_a_warning_says_by_how_much():
+    coords = GridCoords(0.03, 384)
+    u, v = baselines(short=0.5)
+    imager = DirtyImager(coords, u, v, np.ones(u.size), np.ones(u.size), np.zeros(u.size))
+    lobe = imager.get_dirty_beam("natural")[0]
+    with pytest.warns(UserWarning, match=r"by 0\.4 of the peak.*robust=0") as told:
+        found = fit_beam(lobe, coords.cell_size)
+    assert len(told) == 1
+    assert found.miss == pytest.approx(np.abs(lobe - found.at(*coords.sky_coordinates())).max(), rel=0.05)
+    with pytest.warns(UserWarning, match="not like a Gaussian"):
+        imager.get_dirty_image("natural", unit="Jy/arcsec^2")
+    assert fit_beam(imager.get_dirty_beam("briggs", 0.0)[0], coords.cell_size).miss < 0.2
+
+
+@pytest.mark.parametrize("how", [("natural", None), ("uniform", None), ("briggs", 0.5)])
+def test_the_beams_of_one_array_pass_without_a_warning(how):
+    seen = observe([], uv_track(n_times=33))
+    zero = np.zeros(seen.uu.shape)
+    beam = DirtyImager(GridCoords(0.03, 180), seen.uu, seen.vv, zero + 1, zero, zero).get_dirty_beam(*how)[0]
+    assert 0.01 < fit_beam(beam, 0.03).miss < 0.15
+    assert fit_beam(gaussian(Beam(0.2, 0.1, 30)), COORDS.cell_size).miss < 1e-9
 
 
 @pytest.mark.parametrize("place", [(0, 0), (0, 63), (63, 0), (63, 63), (40, 5)])

@@ -1,5 +1,7 @@
 import copy
+import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -58,3 +60,37 @@ def test_a_mask_takes_cells_away_and_adds_none(dataset):
     cube[before.mask] = before.vis_indexed
     torch.testing.assert_close(dataset(cube), dataset.vis_indexed)
     assert dataset.weight_indexed.shape == dataset.vis_indexed.shape
+
+
+PLANE = np.random.default_rng(0).random((8, 8)) < 0.5
+EACH = np.stack([PLANE, ~PLANE])
+MASKS = {
+    "NumPy, a plane": (PLANE, [PLANE, PLANE]),
+    "torch, a plane": (torch.from_numpy(PLANE), [PLANE, PLANE]),
+    "NumPy, a plane a channel": (EACH, EACH),
+    "one for all": (PLANE[None], [PLANE, PLANE]),
+    "numbers": (2.0 * EACH, EACH),
+    "a list": (PLANE.tolist(), [PLANE, PLANE]),
+}
+
+
+@pytest.mark.parametrize(("mask", "means"), MASKS.values(), ids=MASKS)
+def test_masks_are_taken_as_in_mpol(dataset, mask, means):
+    expected = dataset.mask & torch.from_numpy(np.array(means))
+    dataset.add_mask(mask)
+    assert torch.equal(dataset.mask, expected)
+    assert len(dataset.index) == len(dataset.weight_indexed) == expected.sum()
+
+
+@pytest.mark.parametrize("mask", [PLANE[:4], PLANE[0], np.ones((3, 8, 8)), True], ids=["half", "row", "three", "bool"])
+def test_masks_that_fit_no_plane_are_refused_and_change_nothing(dataset, mask):
+    before = dataset.mask.clone()
+    with pytest.raises(ValueError, match=r"mask must be .*\(2, 8, 8\)"):
+        dataset.add_mask(mask)
+    assert torch.equal(dataset.mask, before)
+
+
+def test_the_bias_goes_along_with_every_move(dataset):
+    assert math.isnan(dataset.bias)
+    dataset.bias = 0.5
+    assert copy.deepcopy(dataset).float().to("cpu").bias == 0.5

@@ -1,10 +1,15 @@
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.imaging import gridding
+from firstlight.imaging import dirty, gridding
 from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.dirty import DirtyImager
+from firstlight.imaging.losses import r_chi_squared_gridded
+from firstlight.imaging.simulation import channels, observe, uv_track, with_noise
+from firstlight.imaging.skies import Point, protoplanetary_disk, sky_visibilities
 
 COORDS = GridCoords(cell_size=0.05, npix=12)
 
@@ -39,7 +44,7 @@ def slow_means(uu, vv, weight, data_re, data_im):
 def test_means_are_those_of_a_slow_loop(nchan, nvis, seed, reach):
     data = tracks(nchan, nvis, seed, reach)
     data["weight"][:, ::3] *= 1e-3
-    vis, weight = gridding.DataAverager(COORDS, **data).cell_means()
+    vis, weight, _ = gridding.DataAverager(COORDS, **data).cell_means()
     expected, weights = slow_means(**data)
     np.testing.assert_allclose(weight, weights, rtol=1e-12)
     np.testing.assert_allclose(vis, expected, rtol=1e-10, atol=1e-12)
@@ -49,7 +54,7 @@ def test_the_data_set_holds_the_filled_cells_of_every_channel():
     data = tracks(nchan=3, nvis=50)
     data["weight"][1, 7] = 0
     averager = gridding.DataAverager(COORDS, **data)
-    vis, weight = averager.cell_means()
+    vis, weight, _ = averager.cell_means()
     dataset = averager.to_pytorch_dataset(check_visibility_scatter=False)
     assert dataset.nchan == 3
     np.testing.assert_array_equal(dataset.mask.numpy(), weight > 0)
@@ -69,8 +74,9 @@ def noisy(sigma_true, nvis=20_000):
 
 @pytest.mark.parametrize("sigma", [0.1, 1.0, 3.0])
 def test_scatter_is_measured_in_units_of_the_weights(sigma):
-    averager = gridding.DataAverager(COORDS, **noisy(sigma))
-    assert averager.scatter(*averager.cell_means()) == [pytest.approx(sigma, rel=0.02)]
+    data = noisy(sigma)
+    assert gridding.DataAverager(COORDS, **data).cell_means()[2] == [pytest.approx(sigma, rel=0.02)]
+    assert DirtyImager(COORDS, **data).scatter == [pytest.approx(sigma, rel=0.02)]
 
 
 def test_weights_that_promise_too_much_are_told_with_the_factor_that_mends_them():
@@ -82,6 +88,84 @@ def test_weights_that_promise_too_much_are_told_with_the_factor_that_mends_them(
     gridding.DataAverager(COORDS, **mended).to_pytorch_dataset()
     gridding.DataAverager(COORDS, **data).to_pytorch_dataset(check_visibility_scatter=False)
     gridding.DataAverager(COORDS, **data).to_pytorch_dataset(max_scatter=4)
+    with pytest.warns(UserWarning, match=r"channel 0 .*multiply them by"):
+        DirtyImager(COORDS, **data).get_dirty_image()
+    DirtyImager(COORDS, **mended).get_dirty_image()
+    DirtyImager(COORDS, **data).get_dirty_image(check_visibility_scatter=False)
+    DirtyImager(COORDS, **data).get_dirty_image(max_scatter=4)
+
+
+def test_a_handful_of_visibilities_tells_nothing_and_one_without_weight_does_not_count():
+    few = {name: values[:, :40] for name, values in noisy(9.0).items()}
+    assert np.isnan(gridding.DataAverager(COORDS, **few).cell_means()[2][0])
+    data = noisy(1.0)
+    data["weight"][:, ::2], data["data_re"][:, ::2] = 0, 1e6
+    assert gridding.DataAverager(COORDS, **data).cell_means()[2] == [pytest.approx(1, rel=0.03)]
+
+
+def test_pieces_scatter_as_the_whole(monkeypatch):
+    data, whole = noisy(2.0), DirtyImager(COORDS, **noisy(2.0)).scatter
+    monkeypatch.setattr(dirty, "CHUNK", 1777)
+    assert DirtyImager(COORDS, **data).scatter == pytest.approx(whole, rel=1e-9)
+
+
+# -- Bias --------------------------------------------------------------------------------
+
+
+DISK = protoplanetary_disk(flux=0.25, size=1.7)
+TRACK = uv_track(n_times=60)
+
+
+def averaged(sky, sigma, npix, times=1.0, nchan=1):
+    """The averages of a sky, their scatter, and the true sky's reduced chi² in cells, in units of right weights."""
+    coords, frequency = GridCoords(0.03, npix), channels(230e9, 1e6, nchan)
+    seen = with_noise(observe(sky, TRACK, frequency), sigma, seed=1)
+    averager = gridding.DataAverager(
+        coords, seen.uu, seen.vv, times * seen.weight, seen.data.real.copy(), seen.data.imag.copy()
+    )
+    truth = torch.from_numpy(np.stack([sky_visibilities(sky, *coords.packed_uv())] * nchan))
+    dataset = averager.to_pytorch_dataset(check_visibility_scatter=False)
+    return averager, dataset, r_chi_squared_gridded(truth, dataset).item() / times
+
+
+@pytest.mark.parametrize(
+    ("sky", "sigma", "npix"),
+    [(DISK, 5e-3, 180), ([Point(0.25, 1.0, -1.1)], 0.05, 180), ([Point(0.25, 2.5, -2.5)], 0.05, 180)],
+    ids=["a disk that fills the field", "a point off centre", "a point near the corner"],
+)
+def test_averages_that_are_off_tell_by_how_much_at_least(sky, sigma, npix):
+    averager, dataset, of_truth = averaged(sky, sigma, npix)
+    assert max(0.1, (of_truth - 1) / 25) < dataset.bias < of_truth - 1
+    with pytest.warns(UserWarning, match="channel 0 changes within cells.*ExactLikelihood"):
+        averager.to_pytorch_dataset(max_scatter=99)
+
+
+@pytest.mark.parametrize(
+    ("sky", "sigma", "npix"),
+    [(DISK, 5e-3, 720), (DISK, 0.1, 180), ([Point(0.25)], 1e-4, 180), ([], 5e-3, 180)],
+    ids=["a wide field", "much noise", "a point at the centre", "noise alone"],
+)
+def test_averages_that_are_right_within_their_noise_are_not_warned_of(sky, sigma, npix):
+    averager, dataset, of_truth = averaged(sky, sigma, npix)
+    assert of_truth == pytest.approx(1, abs=0.25)
+    assert abs(dataset.bias) < 0.1
+    averager.to_pytorch_dataset()
+
+
+def test_wrong_weights_are_told_as_such_and_are_no_bias():
+    averager, *_ = averaged([], 5e-3, 180, times=4.0)
+    with pytest.warns(UserWarning, match=r"multiply them by 0\.25") as told:
+        averager.to_pytorch_dataset()
+    assert len(told) == 1
+    averaged([], 5e-3, 180, times=0.25)[0].to_pytorch_dataset()
+
+
+def test_the_worst_channel_counts_and_a_flat_sky_without_noise_has_no_bias():
+    _, one, _ = averaged(DISK, 5e-3, 180)
+    _, three, _ = averaged(DISK, 5e-3, 180, nchan=3)
+    assert three.bias == pytest.approx(one.bias, rel=0.1)
+    flat = tracks(nchan=2) | {"data_re": np.ones((2, 400)), "data_im": np.zeros((2, 400))}
+    assert gridding.DataAverager(COORDS, **flat).to_pytorch_dataset().bias == pytest.approx(0, abs=1e-9)
 
 
 # -- What is refused ---------------------------------------------------------------------

@@ -47,6 +47,13 @@ def test_entropy_refuses_a_prior_that_is_not_positive(prior):
         losses.entropy(cube(1, 2, 2), prior)
 
 
+def test_entropy_of_a_negative_pixel_rises_as_steeply_as_it_fell():
+    for dtype, slope in ((torch.float32, 15.94), (torch.float64, 36.04)):
+        assert losses.entropy(torch.tensor([-2.0], dtype=dtype), 1.0, 4.0).item() == pytest.approx(slope / 2, rel=1e-3)
+    with pytest.raises(ValueError, match="tot_flux positive"):
+        losses.entropy(cube(1, 2, 2), 1.0, -1)
+
+
 def test_chi_squared_sees_the_imaginary_part_and_refuses_other_shapes():
     one = torch.ones(3)
     assert losses.r_chi_squared(2j * one, 0j * one, one).item() == 2

@@ -121,6 +121,7 @@ def stack(datasets: Sequence[GriddedDataset]) -> GriddedDataset:
         weight_gridded=torch.cat([dense(one.weight_indexed, one) for one in datasets]),
         mask=torch.cat([one.mask for one in datasets]),
         nchan=sum(one.nchan for one in datasets),
+        bias=float(np.max([one.bias for one in datasets])),
     )
 
 

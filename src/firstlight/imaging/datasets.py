@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Self
 
+import numpy.typing as npt
 import torch
 from torch import nn
 
@@ -27,6 +28,8 @@ class GriddedDataset(nn.Module):
         True for the cells to use.
     nchan
         Number of channels.
+    bias
+        What the averaging alone adds to the reduced chi² of the true sky, at least; NaN where nobody has estimated it.
 
     Examples
     --------
@@ -51,9 +54,10 @@ class GriddedDataset(nn.Module):
         weight_gridded: torch.Tensor,
         mask: torch.Tensor,
         nchan: int = 1,
+        bias: float = float("nan"),
     ) -> None:
         super().__init__()
-        self.coords, self.nchan = coords, nchan
+        self.coords, self.nchan, self.bias = coords, nchan, bias
         self._check(vis_gridded=vis_gridded, weight_gridded=weight_gridded, mask=mask)
         # Looking for the filled cells makes a GPU wait for the host: it is done once, here.
         index = torch.nonzero(mask.reshape(-1)).squeeze(1)
@@ -67,12 +71,12 @@ class GriddedDataset(nn.Module):
         self._check(cube=cube)
         return cube.reshape(-1).index_select(0, self.index)
 
-    def add_mask(self, mask: torch.Tensor) -> None:
-        """Keep only those cells that are also in this packed mask."""
-        self._check(mask=mask)
-        mask = mask.to(self.mask.device, torch.bool)
-        inside = mask.reshape(-1)[self.index]
+    def add_mask(self, mask: npt.ArrayLike | torch.Tensor) -> None:
+        """Keep only those cells that are also in this packed mask: (npix, npix) for all channels, or one for each."""
+        mask = torch.as_tensor(mask, device=self.mask.device).bool()
+        self._check(mask=mask.repeat(self.nchan, 1, 1) if mask.ndim > 1 and mask.shape[:-2].numel() == 1 else mask)
         self.mask = self.mask & mask
+        inside = self.mask.reshape(-1)[self.index]
         self.index, self.vis_indexed = self.index[inside], self.vis_indexed[inside]
         self.weight_indexed = self.weight_indexed[inside]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +11,7 @@ import torch
 
 from firstlight.imaging.beams import fit_beam
 from firstlight.imaging.coordinates import Array, GridCoords
-from firstlight.imaging.gridding import refuse_mirrored, refuse_unusable, same_shape
+from firstlight.imaging.gridding import MAX_SCATTER, Ints, means_and_scatter, usable, warn_of_scatter
 from firstlight.imaging.nufft import adjoint
 from firstlight.imaging.skies import Complex
 
@@ -66,16 +67,17 @@ class DirtyImager:
         if not 1e-15 <= eps <= 0.1:
             raise ValueError(f"eps must be from 1e-15 to 0.1; got {eps!r}")
         self.coords, self.eps = coords, eps
-        named = {"data_re": data_re, "data_im": data_im, "uu": uu, "vv": vv, "weight": weight}
-        re, im, u, v, w = same_shape({name: np.asarray(values) for name, values in named.items()})
-        self.nchan, self.nvis = re.shape
-        self.uu, self.vv, self.weight, self.data_re, self.data_im = u, v, w, re, im
-        coords.check_data_fit(u, v)
-        refuse_unusable(re, im, w)
-        refuse_mirrored(u, v, re, im)
+        arrays = (np.asarray(values) for values in (data_re, data_im, uu, vv, weight))
+        self.data_re, self.data_im, self.uu, self.vv, self.weight = usable(coords, *arrays)
+        self.nchan, self.nvis = self.data_re.shape
 
     def get_dirty_image(
-        self, weighting: str = "uniform", robust: float | None = None, unit: str = "Jy/beam"
+        self,
+        weighting: str = "uniform",
+        robust: float | None = None,
+        unit: str = "Jy/beam",
+        check_visibility_scatter: bool = True,
+        max_scatter: float = MAX_SCATTER,
     ) -> tuple[Array, Array]:
         """Image the visibilities.
 
@@ -88,6 +90,11 @@ class DirtyImager:
             Of Briggs' weights: from -2, close to uniform, to 2, close to natural.
         unit
             ``"Jy/beam"``, or ``"Jy/arcsec^2"``: divided by the area of the Gaussian that fits the main lobe.
+        check_visibility_scatter
+            Warn of visibilities that scatter more within the cells of the grid than their weights allow. The image
+            itself is made without cells.
+        max_scatter
+            How much more, as a factor on sigma.
 
         Returns
         -------
@@ -98,6 +105,8 @@ class DirtyImager:
         """
         if unit not in UNITS:
             raise ValueError(f"unit must be one of {', '.join(UNITS)}; got {unit!r}")
+        if check_visibility_scatter:
+            warn_of_scatter(self.scatter, max_scatter)
         beam, image = self.sums(weighting, robust, with_data=True)
         if unit == "Jy/arcsec^2":
             for plane, lobe in zip(image, beam, strict=True):
@@ -149,6 +158,17 @@ class DirtyImager:
                 # Where there is no weight there may be no density either.
                 w /= np.where(w > 0, crowd, 1) if scale is None else 1 + crowd * scale
             yield at, u, v, w
+
+    @cached_property
+    def scatter(self) -> list[float]:
+        """How far each channel's visibilities scatter within the cells of the grid, in units of their own sigma."""
+        return [means_and_scatter(self.in_cells(channel), self.coords.npix**2)[2] for channel in range(self.nchan)]
+
+    def in_cells(self, channel: int) -> Iterator[tuple[Ints, Array, Array, Array]]:
+        """Yield the cells of each piece, its weights, and its data."""
+        for at in self.parts():
+            u, v, w = self.read(channel, at)
+            yield self.coords.packed_cells(u, v), w, self.data_re[channel, at], self.data_im[channel, at]
 
     def density(self, channel: int) -> Array:
         """Add up the weights in each cell of half the Fourier plane, mirror images counted: (npix/2 + 1, npix)."""

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from firstlight.imaging.coordinates import Array, GridCoords, blocks
+from firstlight.imaging.coordinates import Array, GridCoords
 from firstlight.imaging.datasets import GriddedDataset
+from firstlight.imaging.skies import Complex
+
+Ints = npt.NDArray[np.int64]
 
 MAX_SCATTER = 1.2
+MAX_BIAS = 0.1  # of reduced chi², in which the noise alone counts 1
+NEAR = 0.5  # cells², below which the distance of two places is too short to tell a slope
+FEW = 50  # visibilities in cells with others: fewer tell a scatter within 7 %, too little to warn of it
 
 
 class DataAverager:
@@ -36,7 +43,7 @@ class DataAverager:
     >>> coords = GridCoords(cell_size=0.1, npix=16)
     >>> du = coords.du
     >>> averager = DataAverager(coords, [du, 1.2 * du], [0, 0], weight=[1, 3], data_re=[2, 6], data_im=[0, 0])
-    >>> vis, weight = averager.cell_means()
+    >>> vis, weight, _ = averager.cell_means()
     >>> complex(vis[0, 0, 1]), float(weight[0, 0, 1])
     ((5+0j), 4.0)
     """
@@ -51,42 +58,38 @@ class DataAverager:
         data_im: npt.ArrayLike,
     ) -> None:
         self.coords = coords
-        named = {"data_re": data_re, "data_im": data_im, "uu": uu, "vv": vv, "weight": weight}
-        re, im, u, v, w = same_shape({name: np.asarray(values, dtype=float) for name, values in named.items()})
-        coords.check_data_fit(u, v)
-        refuse_unusable(re, im, w)
-        refuse_mirrored(u, v, re, im)
-        self.uu, self.vv, self.weight, self.data_re, self.data_im = u, v, w, re, im
-        self.cells = coords.packed_cells(u, v)
-        self.nchan = len(re)
+        arrays = (np.asarray(values, dtype=float) for values in (data_re, data_im, uu, vv, weight))
+        self.data_re, self.data_im, self.uu, self.vv, self.weight = usable(coords, *arrays)
+        self.cells = coords.packed_cells(self.uu, self.vv)
+        self.nchan = len(self.data_re)
 
-    def cell_means(self) -> tuple[npt.NDArray[np.complex128], Array]:
-        """Return the weighted mean and the sum of weights of every cell, packed: (nchan, npix, npix) each."""
-        npix = self.coords.npix
-        vis, weight = np.zeros((self.nchan, npix**2), complex), np.zeros((self.nchan, npix**2))
-        for channel in range(self.nchan):
-            cells, w = self.cells[channel], self.weight[channel]
-            weight[channel] = np.bincount(cells, w, npix**2)
-            vis[channel].real = np.bincount(cells, w * self.data_re[channel], npix**2)
-            vis[channel].imag = np.bincount(cells, w * self.data_im[channel], npix**2)
-        np.divide(vis, weight, out=vis, where=weight > 0)
-        return vis.reshape(-1, npix, npix), weight.reshape(-1, npix, npix)
+    def cell_means(self) -> tuple[Complex, Array, list[float]]:
+        """Return the weighted mean and the sum of weights of every cell, packed: (nchan, npix, npix) each.
 
-    def scatter(self, vis: npt.NDArray[np.complex128], weight: Array) -> list[float]:
-        """Return how far each channel's visibilities scatter about these means, in units of their own sigma.
-
-        About 1 where the weights are right; NaN where no cell has two visibilities.
+        Last comes how far each channel's visibilities scatter about these means, in units of their own sigma: about 1
+        where the weights are right; NaN where too few share a cell with others.
         """
-        factors = []
-        for channel, mean in enumerate(vis.reshape(self.nchan, -1)):
-            cells, w, re, im = (a[channel] for a in (self.cells, self.weight, self.data_re, self.data_im))
-            squares = 0.0
-            for some in blocks(cells.size):
-                means = mean.take(cells[some])
-                squares += float(np.sum(w[some] * ((re[some] - means.real) ** 2 + (im[some] - means.imag) ** 2)))
-            spare = np.count_nonzero(w) - np.count_nonzero(weight[channel])
-            factors.append(math.sqrt(squares / (2 * spare)) if spare else math.nan)
-        return factors
+        npix, scatter = self.coords.npix, np.zeros(self.nchan)
+        vis, weight = np.zeros((self.nchan, npix**2), complex), np.zeros((self.nchan, npix**2))
+        for channel, of_one in enumerate(zip(self.cells, self.weight, self.data_re, self.data_im, strict=True)):
+            vis[channel], weight[channel], scatter[channel] = means_and_scatter([of_one], npix**2)
+        return vis.reshape(-1, npix, npix), weight.reshape(-1, npix, npix), scatter.tolist()
+
+    def bias(self, vis: Complex, weight: Array, scatter: list[float]) -> Iterator[float]:
+        """Estimate what averaging adds to each channel's reduced chi² of the true sky, in which noise counts 1.
+
+        The visibilities of a cell lie about a place that is not its centre, where a model is compared with their mean.
+        How fast the sky's change from one place to another, the neighbouring cells tell, less their noise. The estimate
+        is the slope's alone: what a sky that reaches to the edge of the field adds can be three times that.
+        """
+        npix, centres = self.coords.npix, np.fft.ifftshift(self.coords.uv_centers) / self.coords.du
+        for channel, factor in enumerate(scatter):
+            w, of_all = weight[channel].ravel(), (self.uu[channel], self.vv[channel])
+            sums = np.stack([np.bincount(self.cells[channel], self.weight[channel] * x, w.size) for x in of_all])
+            at, noise = np.flatnonzero(w), 1 if math.isnan(factor) else factor
+            places = sums[:, at] / (w[at] * self.coords.du)
+            offsets = places - [centres[at % npix], centres[at // npix]]
+            yield error_squared(vis[channel].ravel(), w, noise, at, places, offsets) / (2 * at.size)
 
     def to_pytorch_dataset(
         self, check_visibility_scatter: bool = True, max_scatter: float = MAX_SCATTER
@@ -96,23 +99,36 @@ class DataAverager:
         Parameters
         ----------
         check_visibility_scatter
-            Warn of visibilities that scatter more within their cells than their weights allow.
+            Warn of visibilities that scatter more within their cells than their weights allow, and of averages that
+            do not fit the true sky: see the ``bias`` of a `GriddedDataset`.
         max_scatter
             How much more, as a factor on sigma.
         """
-        vis, weight = self.cell_means()
+        vis, weight, scatter = self.cell_means()
+        bias = list(self.bias(vis, weight, scatter))
         if check_visibility_scatter:
-            warn_of_scatter(self.scatter(vis, weight), max_scatter)
+            warn_of_scatter(scatter, max_scatter)
+            warn_of_bias(bias, scatter)
         return GriddedDataset(
             coords=self.coords,
             vis_gridded=torch.from_numpy(vis),
             weight_gridded=torch.from_numpy(weight),
             mask=torch.from_numpy(weight > 0),
             nchan=self.nchan,
+            bias=max(bias),
         )
 
 
 Gridder = DataAverager  # its name in MPoL before 0.2
+
+
+def usable(coords: GridCoords, re: Array, im: Array, u: Array, v: Array, weight: Array) -> list[Array]:
+    """Bring data, baselines and weights to one shape; refuse what no image can be made of."""
+    re, im, u, v, weight = same_shape({"data_re": re, "data_im": im, "uu": u, "vv": v, "weight": weight})
+    coords.check_data_fit(u, v)
+    refuse_unusable(re, im, weight)
+    refuse_mirrored(u, v, re, im)
+    return [re, im, u, v, weight]
 
 
 def same_shape(arrays: dict[str, Array]) -> list[Array]:
@@ -164,6 +180,60 @@ def refuse_mirrored(u: Array, v: Array, re: Array, im: Array, samples: int = 5) 
         )
 
 
+def means_and_scatter(pieces: Iterable[tuple[Ints, Array, Array, Array]], size: int) -> tuple[Complex, Array, float]:
+    """Average the visibilities of each cell; return the means, their weights, and the scatter in units of sigma.
+
+    Parameters
+    ----------
+    pieces
+        Of one channel: cells, weights, real and imaginary parts.
+    size
+        How many cells there are.
+
+    Examples
+    --------
+    >>> same = np.full(99, 3.0)
+    >>> vis, weight, scatter = means_and_scatter([(np.zeros(99, int), same, same, -same)], 2)
+    >>> vis.tolist(), weight.tolist(), scatter
+    ([(3-3j), 0j], [297.0, 0.0], 0.0)
+    """
+    vis, weight, squares, count = np.zeros(size, complex), np.zeros(size), 0.0, 0
+    for cells, w, re, im in pieces:
+        weight += np.bincount(cells, w, size)
+        count += int(np.count_nonzero(w))
+        for part, values in ((vis.real, re), (vis.imag, im)):
+            weighted = w * values
+            part += np.bincount(cells, weighted, size)
+            squares += float(weighted @ values)
+    np.divide(vis, weight, out=vis, where=weight > 0)
+    spare, left = count - int(np.count_nonzero(weight)), squares - float(weight @ np.abs(vis) ** 2)
+    return vis, weight, math.sqrt(max(0.0, left) / (2 * spare)) if spare >= FEW else math.nan
+
+
+def error_squared(vis: Complex, weight: Array, noise: float, at: Ints, places: Array, offsets: Array) -> float:
+    """Add up how far the means of filled cells are off, squared, in units of the noise that their weights promise.
+
+    Parameters
+    ----------
+    vis, weight
+        Mean and sum of weights of every cell, packed and flattened.
+    noise
+        How much larger it is than the weights say.
+    at
+        The filled cells.
+    places, offsets
+        Of these, where their visibilities lie in the mean, and how far from the centre: (2, ncells), in cells.
+    """
+    npix, total = math.isqrt(weight.size), 0.0
+    for offset, after in zip(offsets, (at - at % npix + (at + 1) % npix, (at + npix) % weight.size), strict=True):
+        i = np.flatnonzero(weight[after])
+        k, a, b = np.searchsorted(at, after[i]), at[i], after[i]
+        change = np.abs(vis[a] - vis[b]) ** 2 - 2 * noise**2 * (1 / weight[a] + 1 / weight[b])
+        slope = change / np.maximum(((places[:, i] - places[:, k]) ** 2).sum(0), NEAR)
+        total += float(slope @ (weight[a] * offset[i] ** 2 + weight[b] * offset[k] ** 2)) / 2
+    return total
+
+
 def warn_of_scatter(scatter: list[float], most: float) -> None:
     """Warn of weights that promise less noise than the data show within the cells."""
     for channel, times in enumerate(scatter):
@@ -171,7 +241,18 @@ def warn_of_scatter(scatter: list[float], most: float) -> None:
             warnings.warn(
                 f"within their cells, the visibilities of channel {channel} scatter {times:.3g} times as far as their "
                 f"weights say, more than max_scatter={most:g}. Where the noise is larger than the weights say, "
-                f"multiply them by {times**-2:.2g}. Where the sky changes within a cell, the mean is biased: take "
-                "more pixels of the same cell_size, or a likelihood without cells.",
+                f"multiply them by {times**-2:.2g}. Where the sky changes within a cell, averages are off: take more "
+                "pixels of the same cell_size, or a likelihood without cells. A dirty image needs none.",
+                stacklevel=3,
+            )
+
+
+def warn_of_bias(bias: list[float], scatter: list[float]) -> None:
+    """Warn of means that are off for where they lie in their cells, as far as wrong weights do not explain it."""
+    for channel, (extra, noise) in enumerate(zip(bias, scatter, strict=True)):
+        if extra > MAX_BIAS * max(1.0, noise**2):
+            warnings.warn(
+                f"the sky of channel {channel} changes within cells: averaging adds {extra:.2g} or more to its chi². "
+                "Take more pixels of the same cell_size, or an ExactLikelihood, which has no cells.",
                 stacklevel=3,
             )

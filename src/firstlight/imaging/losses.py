@@ -77,8 +77,8 @@ def entropy(cube: torch.Tensor, prior: float | torch.Tensor, tot_flux: float = 1
     >>> entropy(torch.tensor([0.0, 1.0, 2.0]), prior=torch.tensor([1.0, 1.0, 2.0])).item()
     0.0
     """
-    if not isinstance(prior, torch.Tensor) and not prior > 0:
-        raise ValueError(f"the prior must be a positive intensity; got {prior!r}")
+    if not tot_flux > 0 or not (isinstance(prior, torch.Tensor) or prior > 0):
+        raise ValueError(f"the prior must be a positive intensity, and tot_flux positive; got {prior!r}, {tot_flux!r}")
     ratio = (cube / prior).clamp(min=torch.finfo(cube.dtype).eps)
     return (cube * ratio.log()).sum() / tot_flux
 

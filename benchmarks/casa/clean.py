@@ -1,8 +1,10 @@
 """CLEAN the simulated sets with CASA's tclean, as a careful user would, and keep what the page shows of it.
 
-In a virtual environment of its own: pip install casatools casatasks casadata scipy; then
+In a virtual environment of its own: pip install casatools casatasks casadata scipy. CASA looks for its tables where
+~/.casa/config.py says: measurespath and datapath (a list) are to name the folder __data__ of casadata, and
+measures_auto_update and data_auto_update are to be False. Then
 
-    python benchmarks/casa/clean.py docs/_snippets
+    OMP_NUM_THREADS=1 python benchmarks/casa/clean.py docs/_snippets
 
 writes clean_by_casa.json, the numbers of each run, and clean_by_casa.npz, the images of the first seed.
 """
@@ -111,7 +113,9 @@ def every(folder):
                 told = clean(f"{folder}/seed{seed}.ms", name, robust, depth)
                 row, model, left = judged(name)
                 rows.append({"seed": seed, "robust": robust, "depth": depth} | row | told)
-                print(seed, robust, depth, f"{row['error_without_residuals']:.3f}", f"{told['cpu_s']:.1f} s", flush=True)
+                print(
+                    seed, robust, depth, f"{row['error_without_residuals']:.3f}", f"{told['cpu_s']:.1f} s", flush=True
+                )
                 if (seed, depth) == (SEEDS[0], DEPTHS[-1]):
                     images |= {f"model{robust}": small(model, row["noise"]), f"left{robust}": small(left, row["noise"])}
     return rows, images
@@ -128,6 +132,7 @@ def main(out):
         "python": platform.python_version(),
         "date": time.strftime("%Y-%m-%d"),
         "cores": len(os.sched_getaffinity(0)),
+        "threads": int(os.environ.get("OMP_NUM_THREADS", len(os.sched_getaffinity(0)))),
         "sky": json.loads((HERE / "sky.json").read_text())["rings"],
         "seeds": SEEDS,
         "noise": NOISE,

@@ -31,7 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["doctor", "--facts", "no-such-file.json"])  # says so, and that it is no report
     2
     """
-    parser = argparse.ArgumentParser(prog="firstlight", description="Find, describe and measure your GPU.")
+    parser = argparse.ArgumentParser(
+        prog="firstlight", description="Find, describe and measure your GPU, and image with it."
+    )
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
@@ -55,6 +57,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("what", choices=["check"])
     command.add_argument("--strict", action="store_true", help="fail on stale records, too")
     command.add_argument("--root", type=Path, default=Path(), help="the folder that holds records/ and examples/")
+    command = add(image)
+    command.add_argument("data", type=Path, nargs="+", help="UVFITS, npz or a measurement set; several: its windows")
+    command.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where to write (default: here)")
+    command.add_argument("--overwrite", action="store_true", help="replace what was written before")
+    command.add_argument(
+        "--field", type=float, metavar="ARCSEC", help="the width of the image (default: by the source)"
+    )
+    command.add_argument("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
+    command.add_argument("--frequency", type=float, metavar="HZ", help="where the data do not say it")
+    command.add_argument("--of", metavar="FIELD", help="of a measurement set: its name or number")
+    command.add_argument("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
 
     arguments = parser.parse_args(argv)
     try:
@@ -171,3 +184,54 @@ def records(arguments: argparse.Namespace) -> int:
     from firstlight.measure.records import check
 
     return check(arguments.root, strict=arguments.strict)
+
+
+def image(arguments: argparse.Namespace) -> int:
+    """Image visibilities: FITS files, a picture, and a report of how good the image is."""
+    from dataclasses import replace
+
+    import numpy as np
+
+    from firstlight.devices import best_device
+    from firstlight.imaging import check_image_grid, check_weights, read_visibilities, scale_weights
+    from firstlight.imaging import image as make_image
+    from firstlight.imaging.products import check_names, write_products
+
+    name = arguments.data[0].name.partition(".")[0] or "image"
+    if not arguments.overwrite:
+        check_names(arguments.out, name)
+    options = {"field": int(arguments.of) if arguments.of.isdigit() else arguments.of} if arguments.of else {}
+    vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
+    said = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
+    if arguments.phase_centre:
+        vis = replace(vis, phase_centre=degrees(arguments.phase_centre))
+    if vis.phase_centre is None:
+        said.append("WARNING: the phase centre is not known, and the files do not say where they are: --phase-centre")
+    if np.isnan(vis.frequency).any():
+        if not arguments.frequency:
+            raise ValueError("the data do not say their frequency: give it in Hz, such as --frequency 230e9")
+        vis = replace(vis, frequency=np.full(len(vis.frequency), arguments.frequency))
+    weights = check_weights(vis)
+    if weights.wrong:
+        said.append(f"WARNING: the weights were off, and are multiplied by {weights.worst:.3g}, as the data scatter")
+        vis = scale_weights(vis, weights)
+    elif np.isnan(weights.worst):
+        said.append("WARNING: nothing tells whether the weights are right: no antennas and times, or too few")
+    print("\n".join(said), flush=True)
+    device = best_device()
+    found = make_image(vis, field=arguments.field, device=device if device.type == "cuda" else "cpu")
+    limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
+    print("\n".join([*limits, str(found), ""]))
+    head = "\n".join([*said, *limits, ""])
+    for path in write_products(found, vis, arguments.out, name, dish=arguments.dish, head=head):
+        print(path)
+    return 0
+
+
+def degrees(text: str) -> tuple[float, float]:
+    """Read a right ascension and a declination."""
+    try:
+        ra, dec = map(float, text.split(","))
+    except ValueError:
+        raise ValueError(f"--phase-centre is two numbers of degrees, such as 83.8,-5.4; got {text!r}") from None
+    return ra % 360, dec

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from astropy.io import fits  # type: ignore[import-untyped]
+from astropy.time import Time  # type: ignore[import-untyped]
 
 from firstlight.imaging.beams import Beam
 from firstlight.imaging.coordinates import Array, GridCoords
@@ -27,12 +28,14 @@ def write_image(
     coords: GridCoords,
     *,
     unit: str,
-    ra: float,
-    dec: float,
     frequencies: npt.ArrayLike,
+    ra: float | None = None,
+    dec: float | None = None,
     beam: Beam | None = None,
     frame: str = "TOPOCENT",
     rest_frequency: float | None = None,
+    telescope: str = "",
+    start: float | None = None,
     overwrite: bool = False,
 ) -> None:
     """Write a cube to a FITS file with four axes, whole or not at all.
@@ -49,10 +52,10 @@ def write_image(
         Of the cube: ``"Jy/arcsec^2"`` for a model, which the file holds in Jy/pixel; ``"Jy/pixel"``, likewise for what
         CASA's ``startmodel`` takes after ``importfits``; or ``"Jy/beam"`` for an image that has a beam, dirty or
         convolved.
-    ra, dec
-        Of the phase centre, in degrees (ICRS).
     frequencies
         Of the channels, in Hz, at even steps.
+    ra, dec
+        Of the phase centre, in degrees (ICRS). Without them the axes are offsets from it, and no place on the sky.
     beam
         For Jy/beam, one for all channels: see `firstlight.imaging.beams.fit_beam`.
     frame
@@ -61,6 +64,8 @@ def write_image(
     rest_frequency
         At which a program has the velocity zero, in Hz: that of a spectral line, or by default that of the middle of
         the cube.
+    telescope, start
+        Which, and when its observation began: the UTC as a Modified Julian Date, in seconds.
     overwrite
         Replace a file of this name.
 
@@ -96,6 +101,10 @@ def write_image(
     if not (math.isfinite(rest) and rest > 0):
         raise ValueError(f"rest_frequency must be a positive number of Hz; got {rest_frequency!r}")
     header["RESTFRQ"] = rest
+    if telescope:
+        header["TELESCOP"] = telescope
+    if start is not None:
+        header["DATE-OBS"] = Time(start / 86400, format="mjd").isot
     header["BUNIT"] = "Jy/beam" if beam else "Jy/pixel"
     if beam:
         header["BMAJ"], header["BMIN"], header["BPA"] = beam.major / 3600, beam.minor / 3600, beam.position_angle
@@ -116,19 +125,22 @@ def completed(path: Path, overwrite: bool) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
-def make_header(coords: GridCoords, ra: float, dec: float, frequencies: Array) -> fits.Header:
+def make_header(coords: GridCoords, ra: float | None, dec: float | None, frequencies: Array) -> fits.Header:
     """Return a header that says where the pixels are.
 
     l and m are direction cosines: that is the SIN projection, without approximation. Columns count from 1, so that the
     centre, column npix / 2 - 1 of the sky order, is pixel npix / 2, and row npix / 2 is pixel npix / 2 + 1.
     """
-    if not (0 <= ra < 360 and -90 <= dec <= 90):
-        raise ValueError(f"ra must be from 0 to below 360 degrees and dec from -90 to 90; got {ra!r} and {dec!r}")
+    placed = not (ra is None and dec is None)
+    if placed and not (ra is not None and 0 <= ra < 360 and dec is not None and -90 <= dec <= 90):
+        raise ValueError(
+            f"ra must be from 0 to below 360 degrees and dec from -90 to 90, or both None; got {ra!r} and {dec!r}"
+        )
     step = (frequencies[-1] - frequencies[0]) / (len(frequencies) - 1) if len(frequencies) > 1 else 1.0
     cell, half = coords.cell_size / 3600, coords.npix // 2
     axes = [
-        ("RA---SIN", ra, half, -cell, "deg"),
-        ("DEC--SIN", dec, half + 1, cell, "deg"),
+        ("RA---SIN" if placed else "L", ra or 0, half, -cell, "deg"),
+        ("DEC--SIN" if placed else "M", dec or 0, half + 1, cell, "deg"),
         ("FREQ", frequencies[0], 1, step, "Hz"),
         ("STOKES", 1, 1, 1, ""),
     ]
@@ -139,7 +151,8 @@ def make_header(coords: GridCoords, ra: float, dec: float, frequencies: Array) -
         header[f"CRPIX{number}"] = float(pixel)
         header[f"CDELT{number}"] = float(width)
         header[f"CUNIT{number}"] = unit
-    header["RADESYS"] = "ICRS"
+    if placed:
+        header["RADESYS"] = "ICRS"
     return header
 
 

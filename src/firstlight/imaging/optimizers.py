@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -129,7 +128,8 @@ class LBFGS:
                 raise FloatingPointError
             return loss
 
-        self.optimizer.param_groups[0].update(max_iter=n, max_eval=sys.maxsize)
+        # A line search that has lost the way, as at the end of float32, looks 25 times a step: enough is enough.
+        self.optimizer.param_groups[0].update(max_iter=n, max_eval=4 * n)
         with suppress(FloatingPointError):
             self.optimizer.step(closure)  # type: ignore[arg-type]
         return rows

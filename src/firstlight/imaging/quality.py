@@ -1,4 +1,4 @@
-"""How good an image is: whether what it leaves is noise, neither more nor less, and whether its flux is what is seen."""
+"""How good an image is: whether what it leaves is noise, no more and no less, and whether its flux is what is seen."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ class Quality:
 
     def __str__(self) -> str:
         lines = [
-            f"reduced chi² {self.chi2:.5g} ({self.chi2_off:+.1f} σ from 1); residuals {self.inside:.2f} of the noise in "
-            f"the source, {self.outside:.2f} beside it, {self.largest:.1f} σ at most",
+            f"reduced chi² {self.chi2:.5g} ({self.chi2_off:+.1f} σ from 1); residuals {self.inside:.2f} of the noise "
+            f"in the source, {self.outside:.2f} beside it, {self.largest:.1f} σ at most",
             f"flux {self.flux:.4g} Jy; the shortest baselines see {self.short_flux:.4g} ± {self.short_error:.1g} Jy",
         ]
         return "\n".join(lines + [f"{verdict}: {said}" for verdict, said in self.faults])
@@ -169,10 +169,10 @@ def short_flux(
 def measured(data: GriddedDataset | ExactLikelihood, channel: int) -> tuple[Array, Array, Array, Array]:
     """Give u, v, data and weights of a channel: of its cells, or of its visibilities."""
     if isinstance(data, GriddedDataset):
-        u, v = (axis.ravel() for axis in data.coords.packed_uv())
-        here = data.index // u.size == channel
-        cell = (data.index[here] % u.size).cpu().numpy()
-        return u[cell], v[cell], data.vis_indexed[here].cpu().numpy(), data.weight_indexed[here].cpu().numpy()
+        of_u, of_v = (axis.ravel() for axis in data.coords.packed_uv())
+        here = data.index // of_u.size == channel
+        cell = (data.index[here] % of_u.size).cpu().numpy()
+        return of_u[cell], of_v[cell], data.vis_indexed[here].cpu().numpy(), data.weight_indexed[here].cpu().numpy()
     u, v = (to_tensor(values if values.ndim == 1 else values[channel], torch.float64) for values in (data.u, data.v))
     weight, seen, _ = data.read(slice(None), slice(channel, channel + 1))
     return u.cpu().numpy(), v.cpu().numpy(), seen[0].cpu().numpy(), weight[0].cpu().numpy()

@@ -16,14 +16,14 @@ from functools import partial
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import max_pool2d
+from torch.nn.functional import max_pool2d, softplus
 
 from firstlight.imaging.beams import Beam, connected, convolve, fit_beam
-from firstlight.imaging.coordinates import ARCSEC, Array, GridCoords, sky_to_packed
+from firstlight.imaging.coordinates import ARCSEC, Array, GridCoords, packed_to_sky, sky_to_packed
 from firstlight.imaging.dirty import DirtyImager
 from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.fitting import Fit, fit
-from firstlight.imaging.images import START
+from firstlight.imaging.fitting import fit
+from firstlight.imaging.images import START, smooth_columns, smooth_rows
 from firstlight.imaging.limits import suggest_grid
 from firstlight.imaging.losses import TV_image
 from firstlight.imaging.padding import fast_width
@@ -32,12 +32,13 @@ from firstlight.imaging.quality import Quality, judged, rms, short_flux
 from firstlight.imaging.skies import Complex, Mask, Real, shift
 from firstlight.imaging.visibilities import Visibilities, check_usable, select_baselines
 
-STRONG, WEAK = 16.0, 4.0  # total variation, in units of what noise alone does to the slope of chi²
-ROUNDS = 6
+STRONG, WEAK = 8.0, 4.0  # total variation, in units of what noise alone does to the slope of chi²
+ROUNDS, STEPS = 6, 200
 DARK = -1e4  # a parameter whose pixel is 0, and stays so
 SCALES = (0, 2, 4)  # beams, by which an image is smoothed to see what is faint and wide
 SEED, EDGE = 5.0, 2.5  # σ: where a source is found, and how far it reaches
-LARGEST = 4.5  # σ, of what may be left of a source
+FEW = 4  # beams
+LARGEST = 4.9  # σ, of what may be left of a source
 PART = 0.05  # of the brightest, below which nothing is taken to be its edge
 SIDELOBE = 1.5  # times the highest sidelobe of what is brightest: no source, most likely
 
@@ -54,7 +55,7 @@ class Rows:
     @property
     def noise(self) -> float:
         """Of an image with natural weights, in units of flux a beam."""
-        return float(self.weight.sum()) ** -0.5
+        return math.sqrt(1 / float(self.weight.sum()))
 
     def moved(self, east: float, north: float) -> Rows:
         """Move what is there to the phase centre."""
@@ -64,23 +65,25 @@ class Rows:
 class Scene:
     """Rows on a grid: their exact likelihood, the natural beam, and residuals in units of the noise."""
 
-    def __init__(self, rows: Rows, coords: GridCoords, device: torch.device | str, psf: Array | None = None) -> None:
+    def __init__(self, rows: Rows, coords: GridCoords, device: torch.device | str, psf: Array) -> None:
         self.rows, self.coords, self.device, self.psf = rows, coords, device, psf
         self.likelihood = self.likelihood_of(rows.data)
+        # A GriddedNet smooths its pixels; here that is undone, since no point source is as wide.
+        u, v = (math.pi * coords.cell_size * ARCSEC * axis for axis in (rows.u, rows.v))
+        self.sharpened = 1 / (np.cos(u) * np.cos(v)) ** 2
         self.unit = coords.cell_size**2 / rows.noise  # of the residuals that the likelihood has
 
-    def likelihood_of(self, data: Complex) -> ExactLikelihood:
+    def likelihood_of(self, data: Complex, factor: Real | None = None) -> ExactLikelihood:
         """Make one of other data of these rows, one set or several."""
         u, v, weight, coords = self.rows.u, self.rows.v, self.rows.weight, self.coords
-        return ExactLikelihood(
-            u, v, data, weight, coords.cell_size, coords.npix, device=self.device, progress=False
-        )
+        grid = coords.cell_size, coords.npix
+        return ExactLikelihood(u, v, data, weight, *grid, factor=factor, device=self.device, progress=False)
 
-    def fit(self, likelihood: ExactLikelihood, mask: Mask, strength: float, start: Tensor | None = None) -> tuple[Fit, Tensor]:
-        """Fit within a mask; give the parameters, too, to start from."""
+    def fit(self, likelihood: ExactLikelihood, mask: Mask, strength: float) -> tuple[Tensor, Tensor]:
+        """Fit within a mask: give the image, and the same before it was smoothed."""
         nchan = len(likelihood.reference)
         inside = sky_to_packed(torch.as_tensor(mask)[None]).to(self.device)
-        begin = torch.full((nchan, *mask.shape), START, device=self.device) if start is None else start.clamp(min=START)
+        begin = torch.full((nchan, *mask.shape), START, device=self.device)
         model = GriddedNet(self.coords, nchan, torch.where(inside, begin, DARK))
         slope = strength * self.unit / len(self.rows.u)
         found = fit(
@@ -89,13 +92,21 @@ class Scene:
             losses={"tv": (slope, partial(TV_image, epsilon=1e-2))},
             optimizer="lbfgs",
             lambdas="exact",
-            max_iter=100,
-            tolerance=1e-3,
+            max_iter=STEPS,
+            tolerance=1 / len(self.rows.u),  # of the reduced chi²: 2 of chi² itself, less than noise does
             check_every=10,
             separate=nchan > 1,
             progress=False,
         )
-        return found, model.bcube.base_cube.detach()
+        return found.image, packed_to_sky(softplus(model.bcube.base_cube.detach()))
+
+    def brighter(self, image: Tensor, data: Complex) -> Tensor:
+        """Find the factor by which each image fits its data best."""
+        likelihood = self.likelihood if len(data) == 1 else self.likelihood_of(data)
+        seen = likelihood.respond(image)
+        squares = (image * seen).sum((1, 2), keepdim=True)
+        dirty = likelihood.dirty + likelihood.respond(likelihood.reference)
+        return torch.where(squares > 0, (image * dirty).sum((1, 2), keepdim=True) / squares, 1.0)
 
     def residual(self, image: Tensor) -> Array:
         """Give the dirty image of what an image does not explain, with natural weights, in σ."""
@@ -137,17 +148,17 @@ class Finder:
             sidelobe = float(np.abs(lobe[beyond]).max(initial=0))
             self.scales.append((width, noise, SIDELOBE * sidelobe))
 
-    def find(self, residual: Array, model: Array | None) -> Mask:
-        """Mark the source, from residuals in σ and the model that they are of."""
-        source = np.zeros(residual.shape, bool)
-        shown = np.zeros(residual.shape)
-        if model is not None:
-            shown = convolve(model, self.coords, self.beam) / self.beam.area  # in σ, as the residuals
+    def find(self, residual: Array, model: Array, before: Mask) -> Mask:
+        """Mark the source: what stands out of a model and its residuals, in σ, and what wide light the model lacks."""
+        shown = convolve(model, self.coords, self.beam) / self.beam.area if before.any() else 0.0
+        source = before & (model > 1)
         for width, noise, sidelobe in self.scales:
+            if width and source.any() and not before.any():
+                break  # smoothed, a narrow source is a wide one: first see what it leaves
             left = smoothed(residual, self.coords, width) / noise
-            seen = left + smoothed(shown, self.coords, width) / noise
+            seen = left if width else left + shown
             least = max(PART * seen.max(), sidelobe * left.max())
-            source |= connected(seen > max(SEED, least), seen > max(EDGE, least))
+            source = source | connected(seen > max(SEED, least), seen > max(EDGE, least))
         return widened(source, (self.reach + 1) // 2)
 
 
@@ -165,6 +176,9 @@ class Image:
     ----------
     sky, error
         (npix, npix) in sky order, in Jy/arcsec²: the image, without residuals, and one σ of each pixel.
+    model
+        The same before it is smoothed over two pixels, which show more than the data tell: this is what was compared
+        with the data.
     flux, flux_error
         In Jy; the error is one σ, of the noise and of what the recipe itself is off by.
     residual
@@ -183,6 +197,7 @@ class Image:
 
     sky: Array
     error: Array
+    model: Array
     flux: float
     flux_error: float
     residual: Array
@@ -237,24 +252,26 @@ def image(
     scene, beam, unit = scene_of(vis, coords, device)
     source = find_source(scene, beam)
     crop, centre, near_coords = cropped(source, coords)
-    near, mask = Scene(scene.rows.moved(*centre), near_coords, device), source[crop]
+    near, mask = Scene(scene.rows.moved(*centre), near_coords, device, scene.psf), source[crop]
     images = settle(near, near.rows.data[None], mask, ROUNDS, judged=True)
     share = least_share(near, images, mask) if len(images) > 1 else 1.0
     best = mixed(images, share)
     made = near.rows.data - near.likelihood.residuals(best).cpu().numpy() + noise_of(near.rows.weight, draws, seed)
     others = mixed(settle(near, made, mask, len(images)), share)
     fluxes = others.sum((1, 2)).cpu().double().numpy() * coords.cell_size**2 * unit
-    sky, error = np.zeros((2, coords.npix, coords.npix))
-    sky[crop] = best[0].cpu().numpy() * unit
-    error[crop] = others.std(0).cpu().numpy() * unit
-    full = torch.as_tensor(sky / unit, dtype=torch.float32, device=scene.device)[None]
+    sky, error, model = np.zeros((3, coords.npix, coords.npix))
+    model[crop] = best[0].cpu().numpy() * unit
+    sky[crop] = smoothed_pixels(best)[0].cpu().numpy() * unit
+    error[crop] = smoothed_pixels(others).std(0).cpu().numpy() * unit
+    full = torch.as_tensor(model / unit, dtype=torch.float32, device=scene.device)[None]
     residual, count = scene.residual(full), len(scene.rows.u)
     flux = float(sky.sum()) * coords.cell_size**2
     bright = source & (sky > unit)
-    short = (unit * value for value in short_flux(sky / unit, scene.likelihood, coords, 0))
+    short, short_error = (unit * value for value in short_flux(model / unit, scene.likelihood, coords, 0))
     return Image(
         sky=sky,
         error=error,
+        model=model,
         flux=flux,
         flux_error=math.hypot(fluxes.std(ddof=1), fluxes.mean() - flux),
         residual=residual,
@@ -268,7 +285,7 @@ def image(
             rms(residual[bright]),
             rms(residual[~source]),
             float(np.abs(residual).max()),
-            (flux, *short),
+            (flux, short, short_error),
             beams=bright.sum() * coords.cell_size**2 / beam.area,
         ),
         choices=(
@@ -310,10 +327,11 @@ def find_source(scene: Scene, beam: Beam) -> Mask:
     """Mark where the source is: by what is seen of it, then by what a fit of that leaves."""
     finder = Finder(scene, beam)
     shape = (1, scene.coords.npix, scene.coords.npix)
-    found: Tensor = torch.zeros(shape, device=scene.device)
-    source = np.zeros(shape[1:], bool)
+    image = found = torch.zeros(shape, device=scene.device)
+    source, sharp = np.zeros(shape[1:], bool), scene.likelihood_of(scene.rows.data, scene.sharpened)
     for _ in range(ROUNDS):
-        before, source = source, finder.find(scene.residual(found), found[0].cpu().double().numpy())
+        before = source
+        source = finder.find(scene.residual(found), image[0].cpu().double().numpy(), before)
         if not source.any():
             most = np.abs(scene.residual(found)).max()
             raise ValueError(
@@ -322,7 +340,7 @@ def find_source(scene: Scene, beam: Beam) -> Mask:
             )
         if (before ^ source).sum() < 0.03 * source.sum():
             break
-        found = scene.fit(scene.likelihood, source, WEAK)[0].image
+        image, found = scene.fit(sharp, source, WEAK)
     return source
 
 
@@ -338,13 +356,18 @@ def cropped(source: Mask, coords: GridCoords) -> tuple[tuple[slice, slice], tupl
 
 def settle(scene: Scene, data: Complex, mask: Mask, rounds: int, judged: bool = False) -> list[Tensor]:
     """Fit, hand what is left back to the data, and fit again: till the residuals of the source are those of noise."""
-    likelihood, start, images = scene.likelihood_of(data), None, []
+    likelihood, images, least = scene.likelihood_of(data, scene.sharpened), [], math.inf
     for _ in range(rounds):
-        found, start = scene.fit(likelihood, mask, STRONG, start)
-        images.append(found.image)
-        if judged and is_noise(scene.residual(found.image), found.image, mask):
+        smooth, image = scene.fit(likelihood, mask, STRONG)
+        scale = scene.brighter(image, data)
+        smooth, image = scale * smooth, scale * image
+        before, least = least, rms(scene.residual(image)[mask])
+        if judged and least > 0.98 * before:
+            break  # what is handed back no longer helps
+        images.append(image)
+        if judged and is_noise(scene.residual(image), image, mask):
             break
-        likelihood.replace(data + likelihood.residuals(found.image).cpu().numpy())
+        likelihood.replace(data + likelihood.residuals(smooth).cpu().numpy())
     return images
 
 
@@ -356,6 +379,9 @@ def is_noise(residual: Array, image: Tensor, mask: Mask) -> bool:
 
 def least_share(scene: Scene, images: list[Tensor], mask: Mask) -> float:
     """Find how much of the last image must be mixed with the one before for residuals like noise, and no quieter."""
+    bright = (images[-1][0] > 1).sum().item() * scene.coords.cell_size**2
+    if bright < FEW * scene.rows.noise:
+        return 1.0  # of so few beams, the residuals tell nothing
     before, after = (scene.residual(one) for one in images[-2:])
     for share in np.linspace(0, 1, 21)[:-1]:
         mixture = share * images[-1] + (1 - share) * images[-2]
@@ -367,6 +393,11 @@ def least_share(scene: Scene, images: list[Tensor], mask: Mask) -> float:
 def mixed(images: list[Tensor], share: float) -> Tensor:
     """Take the last image, and of the one before it what is not the last one's share."""
     return images[-1] if len(images) == 1 else share * images[-1] + (1 - share) * images[-2]
+
+
+def smoothed_pixels(images: Tensor) -> Tensor:
+    """Smooth as a `GriddedNet` does."""
+    return smooth_columns(smooth_rows(images))
 
 
 def noise_of(weight: Real, draws: int, seed: int) -> Complex:

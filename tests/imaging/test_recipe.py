@@ -1,0 +1,99 @@
+"""Images made by the recipe: skies of known flux, over fields, noise, antennas and places, and what it says of them."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from firstlight.imaging import DirtyImager, image, suggest_grid
+from firstlight.imaging.simulation import alma_antennas, channels, observe, uv_track, with_noise
+from firstlight.imaging.skies import Point, protoplanetary_disk, sky_image
+
+FLUX = 0.2
+
+
+def seen(sky, *, signal, antennas=43, n_times=12, seed=1, frequency=230e9):
+    """Observe with as much noise as makes the peak of the natural dirty image so many times higher."""
+    track = uv_track(alma_antennas()[:antennas], n_times=n_times, hour_angles=(-2, 2))
+    clean = observe(sky, track, frequency)
+    unit = replace(clean, weight=np.ones(clean.uu.shape))
+    sigma = dirty(unit, clean.data).max() / signal * math.sqrt(clean.data.size)
+    return clean, with_noise(clean, sigma, seed=seed)
+
+
+def dirty(vis, data, coords=None):
+    coords = coords or suggest_grid(vis, 6.0)
+    u, v, data, weight = (part.ravel() for part in (vis.uu, vis.vv, data, vis.weight))
+    imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
+    return imager.get_dirty_image("natural", check_visibility_scatter=False)[0][0]
+
+
+def rms(values):
+    return math.sqrt((values**2).mean())
+
+
+def loop(signal, field=None, antennas=43, size=0.7, east=0.4, north=-0.5, seed=1, n_times=12):
+    """Give what the recipe makes of a disk: flux over truth, its error, and residuals beside those of the noise."""
+    sky = protoplanetary_disk(FLUX, size=size, east=east, north=north)
+    clean, noisy = seen(sky, signal=signal, antennas=antennas, n_times=n_times, seed=seed)
+    found = image(noisy, field=field and field * 3 * size)
+    truth = sky_image(sky, found.coords.cell_size, found.coords.npix)
+    source = truth > 0.02 * truth.max()
+    noise = dirty(noisy, noisy.data - clean.data, found.coords) / found.noise
+    return found, [rms(part[where]) for where in (source, ~source) for part in (found.residual, noise)], noise
+
+
+def check(found, residuals, noise, signal):
+    inside, inside_noise, outside, outside_noise = residuals
+    off = abs(found.flux - FLUX)
+    assert off < (0.05 * FLUX if signal >= 50 else 2 * found.flux_error)
+    assert abs(inside - inside_noise) < 0.15, residuals  # of few beams, one draw of the noise
+    assert abs(outside - outside_noise) < 0.05, residuals
+    assert np.abs(found.residual).max() < max(5, np.abs(noise).max() + 0.3)
+
+
+@pytest.mark.parametrize(("signal", "field"), [(200, None), (50, 6), (20, None)])
+def test_flux_and_residuals_are_right(signal, field):
+    found, residuals, noise = loop(signal, field)
+    check(found, residuals, noise, signal)
+    assert found.quality.verdict == "settled", str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("antennas", [43, 24])
+@pytest.mark.parametrize("field", [2, 5, 10])
+@pytest.mark.parametrize("signal", [8, 20, 50, 200, 500])
+def test_closed_loops(signal, field, antennas):
+    """The grid that a wide, positive image of noise would fail in."""
+    found, residuals, noise = loop(signal, field, antennas, size=1.0, east=0.1, north=-0.2, seed=signal + field)
+    check(found, residuals, noise, signal)
+
+
+@pytest.mark.slow
+def test_stated_errors_are_of_the_size_of_real_ones():
+    pulls = [(found.flux - FLUX) / found.flux_error for found in (loop(30, seed=seed)[0] for seed in range(12))]
+    assert 0.4 < rms(np.array(pulls)) < 1.6
+
+
+def test_a_source_far_from_the_centre_of_four_channels():
+    sky = [Point(0.05, east=-3.1, north=2.2)]
+    found = image(seen(sky, signal=60, frequency=channels(230e9, 2e9, 4))[1], draws=4)
+    at = np.unravel_index(found.sky.argmax(), found.sky.shape)
+    east, north = found.coords.sky_coordinates()
+    assert np.hypot(east[at] + 3.1, north[at] - 2.2) < 1.5 * found.coords.cell_size
+    assert abs(found.flux - 0.05) < 2 * found.flux_error
+    assert not found.sky[~found.source].any()
+
+
+def test_what_is_flagged_does_not_count():
+    _, noisy = seen([Point(0.1)], signal=50)
+    spoilt = replace(noisy, data=np.where(noisy.time > 0, np.nan, noisy.data))
+    spoilt = replace(spoilt, weight=np.where(noisy.time > 0, 0, noisy.weight))
+    assert abs(image(spoilt, field=4.0, draws=2).flux - 0.1) < 0.02
+
+
+def test_noise_alone_is_no_source():
+    noise = with_noise(observe([Point(0.0)], uv_track(n_times=4)), 0.1, seed=3)
+    with pytest.raises(ValueError, match="no source is seen"):
+        image(noise, field=4.0)

@@ -24,9 +24,10 @@ or, if you change one line, on yours.
 """
 
 # %%
-# This is the line to change:
+# The first of these lines is the one to change:
 
 your_file = None  # or "my.uvfits", "my.npz", "my.ms"
+options = {}  # or {"field": 0}, of a measurement set that has several
 
 # %%
 
@@ -90,7 +91,7 @@ from firstlight import Bench, best_device
 from firstlight.imaging import check_weights, image, read_visibilities, scale_weights
 
 device = best_device()
-seen = read_visibilities(path)
+seen = read_visibilities(path, **options)
 report = check_weights(seen)
 if report.wrong:
     seen = scale_weights(seen, report)
@@ -381,7 +382,7 @@ def hand_back(path):
     image = torch.from_numpy(found.sky[None])
     model = visibilities(image, seen.uu.ravel(), seen.vv.ravel(), coords.cell_size)
     model = replace(seen, data=model.numpy().reshape(seen.data.shape))
-    write_ms_column(path, model, "MODEL_DATA")
+    write_ms_column(path, model, "MODEL_DATA", **options)
 
 
 # %%
@@ -396,7 +397,7 @@ def hand_back(path):
 bench = Bench("whole-run", budget=0.5)
 likelihood = likelihood_on(coords)
 in_noise = torch.as_tensor(found.sky[None] / unit, dtype=torch.float32).to(device)
-bench.time("read", read_visibilities, path)
+bench.time("read", partial(read_visibilities, **options), path)
 bench.time("check", check_weights, seen)
 bench.time("set-up", likelihood_on, coords, device=device)
 bench.time("chi²", likelihood, in_noise, n=coords.npix**2, device=device)

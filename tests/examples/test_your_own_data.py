@@ -106,7 +106,7 @@ def test_npz_goes_through_without_antennas_and_times(place, tmp_path, capsys):
     arrays |= {"phase_centre": place} if place else {}
     np.savez(tmp_path / "mine.npz", frequencies=vis.frequency, **arrays)
     for page in run_on("mine.npz", tmp_path, until="\n# Measure\n"):
-        assert page["found"].flux == pytest.approx(0.35, rel=0.05)
+        assert abs(page["found"].flux - 0.35) < 2 * page["found"].flux_error < 0.05
         assert np.isnan(page["report"].worst)
         page["folder"].cleanup()
     said = capsys.readouterr().out
@@ -148,7 +148,7 @@ def test_the_model_goes_back_into_a_measurement_set(page, monkeypatch):
     """What is handed back explains the data; the set itself is tested beside its writer."""
     handed = {}
     monkeypatch.setitem(
-        page["hand_back"].__globals__, "write_ms_column", lambda *given: handed.update(enumerate(given))
+        page["hand_back"].__globals__, "write_ms_column", lambda *given, **_: handed.update(enumerate(given))
     )
     page["hand_back"]("my.ms")
     seen, model = page["seen"], handed[1]

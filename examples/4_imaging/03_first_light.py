@@ -14,7 +14,7 @@ show at once, and a fit. How would you know that it is right, without the truth?
 - what spoils a fit to averages in cells, and when;
 - to predict whether a GPU helps at your size.
 
-**Time:** 18 minutes. **Needs:** any computer. With a GPU, the page fits on it.
+**Time:** 16 minutes. **Needs:** any computer. With a GPU, the page fits on it.
 """
 
 # folded: Observe: a sky, 43 antennas, noise
@@ -57,12 +57,13 @@ likelihood = ExactLikelihood(
 
 def settle(data, k, epsilon=1e-3):
     """Fit with k times the slope of noise as the strength of TV; return both fits."""
-    model, rest, found = GriddedNet(coords).to(device), 0, []
+    rest, found = 0, []
     variation = partial(losses.TV_image, epsilon=epsilon)
     how = {"optimizer": "lbfgs", "lambdas": "exact", "progress": False}
     how |= {"max_iter": 4000, "tolerance": 1e-4}
     for _ in range(2):
         likelihood.replace(data / unit + rest)
+        model = GriddedNet(coords).to(device)
         result = fit(model, likelihood, losses={"tv": (k * slope, variation)}, **how)
         assert result.why == "settled", result.message
         rest = likelihood.residuals(result.image).cpu().numpy()
@@ -226,9 +227,9 @@ tell("noise", noise, f"   1 ± {nvis**-0.5:.4f}")
 shown = {f"k = {k}": rest[k] for k in (64, 32, 8)} | {"noise alone": noise}
 side_by_side(
     shown,
-    "Residuals of three fits and noise alone, from -5 to 5 sigma. With k = 64 there is "
-    "a pattern of rings; with k = 32 hardly one; with k = 8 the disk is a pale oval, "
-    "for its noise was fitted. Noise alone is the same everywhere.",
+    "Residuals of three fits and noise alone, up to 5 sigma. With k = 64 there is "
+    "a pattern of rings; with k = 32 faint ones, no stronger than noise; with k = 8 "
+    "the disk is a pale oval, for its noise was fitted. Noise is alike everywhere.",
     "σ",
     [-5, 0, 5],
     columns=2,
@@ -248,14 +249,14 @@ plt.show()
 #   looks best to whoever looks for large residuals only.
 #
 # Hence a rule: *take the strongest regularizer that leaves no residual above 5 σ*, and
-# see that the rest is like noise, inside the source and outside.
+# see that the rest is as strong as noise, inside the source and outside.
 
 best = max(k for k, image in rest.items() if abs(image).max() < 5)
 within, around = (rms(rest[best][at]) / rms(noise[at]) for at in (inside, ~inside))
 print(f"k = {best}: {within:.2f} times the noise inside, {around:.2f} times outside")
 assert best == 32
-assert abs(within - 1) < 0.08
-assert abs(around - 1) < 0.08
+assert abs(within - 1) < 0.12
+assert abs(around - 1) < 0.12
 assert rms(rest[8][inside]) < 0.7 < 1.3 < rms(rest[64][inside])
 
 # %%
@@ -263,9 +264,9 @@ assert rms(rest[8][inside]) < 0.7 < 1.3 < rms(rest[64][inside])
 # ---------------------
 #
 # Fit the same visibilities once more, without their noise. And once with another prior:
-# a large ``epsilon`` makes TV punish steep edges less than proportionally, and small
-# steps more mildly. Compare with the truth: pixel by pixel, and with both blurred to
-# the beam, since finer things the antennas hardly see.
+# a large ``epsilon`` makes TV mild on small steps, so that slopes may stay slopes.
+# Compare with the truth: pixel by pixel, and with both blurred to the beam, since finer
+# things the antennas hardly see.
 
 noiseless = settle(quiet.data, best)[1]
 gentle = settle(seen.data, 50, epsilon=1)[1]
@@ -292,15 +293,16 @@ fitted, blurred = off[f"fit, k = {best}, off by"]
 assert blurred < fitted / 2
 assert off["the best k without noise"][0] > off["what noise has changed"][0]
 assert off["another prior"][0] < fitted / 2
+assert off["fit, k = 8, off by"][0] < fitted
 assert abs(of_gentle).max() < 5
 
 # %%
 # So three things keep the image from the truth. *What the antennas did not see*: most
 # of the error is finer than the beam. *The regularizer*, which fills that in: without
 # any noise the image is still off, by terraces that TV makes of slopes. *Noise that was
-# fitted*, which here weighs less. And no residual shows which prior is right: the other
-# one is much nearer to this truth, which has no edges, though its residual is too
-# quiet. That one has to know, or to believe.
+# fitted*, which here weighs less. And no residual ranks priors: the other one, and even
+# the fit that is too quiet, are nearer to this truth, which has no edges. That one has
+# to know, or to believe.
 #
 # Check
 # -----
@@ -320,10 +322,10 @@ east, north = small.sky_coordinates()
 arcsec = np.pi / 180 / 3600
 turns = (u[:, None] * east.ravel() + v[:, None] * north.ravel()) * arcsec
 by_hand = np.exp(-2j * np.pi * turns) @ image.ravel() * small.cell_size**2
-chi2 = np.sum(weight * np.abs(data - by_hand) ** 2)
+expected = np.sum(weight * np.abs(data - by_hand) ** 2)
 
 quick = ExactLikelihood(u, v, data, weight, 0.03, 36, dtype=torch.float64)
-error = abs(quick(torch.from_numpy(image)[None]).item() / chi2 - 1)
+error = abs(quick(torch.from_numpy(image)[None]).item() / expected - 1)
 assert error < 1e-10, error
 print(f"{data.size} visibilities: relative error {error:.0e}")
 
@@ -359,8 +361,8 @@ for side in (npix, 2 * npix, 4 * npix):
     vis = FourierCube(grid)(sky_to_packed(wide))
     of_truth[side] = losses.r_chi_squared_gridded(vis, cells).item()
 print("pixels   reduced χ² of the truth, in cells    DataAverager warns")
-for side, chi2 in of_truth.items():
-    print(f"{side:>6} {chi2:18.2f} {'yes' if told[side] else 'no':>27}")
+for side, value in of_truth.items():
+    print(f"{side:>6} {value:18.2f} {'yes' if told[side] else 'no':>27}")
 print(f" exact {exact:18.2f}")
 print("The first warning:", *told[npix])
 

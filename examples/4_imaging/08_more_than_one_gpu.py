@@ -4,8 +4,8 @@ Do four GPUs image four times as fast?
 
 You have four GPUs, or forty. What can they do for one fit? That depends on what they
 have to tell each other. Here two processes on two cores fit a cube together, live, by a
-program that runs as well on GPUs. You put what you measure into a model of a thousand
-GPUs. Some ways to divide the work are free. The one that comes to mind first is not.
+program that runs as well on GPUs. A model tells of a thousand GPUs. Some ways to divide
+the work are free. The one that comes to mind first is not.
 
 **You will learn**
 
@@ -14,7 +14,7 @@ GPUs. Some ways to divide the work are free. The one that comes to mind first is
 - to predict how much faster four GPUs are, and from how many on it gets no better;
 - what goes wrong, what it looks like, and when four programs do better than one.
 
-**Time:** 20 minutes. **Needs:** any computer with two cores.
+**Time:** 15 minutes. **Needs:** any computer with two cores.
 """
 
 # %%
@@ -30,8 +30,8 @@ GPUs. Some ways to divide the work are free. The one that comes to mind first is
 #
 #    torchrun --standalone --nproc-per-node 2 distributed_fit.py --channels 8
 #
-# This cell starts just that, and does not wait. It looks for the program beside this
-# page's script: download both into one folder.
+# This cell starts just that, and does not wait. Download the program into the folder of
+# this page's script.
 
 import os
 import subprocess
@@ -77,13 +77,10 @@ else:
 #   the pixels, and then all would add up their pixels: an *all-reduce*.
 # - *One image.* Cut into strips, one for each GPU, it has to be transposed twice in
 #   each step, in the midst of its Fourier transforms. Each GPU then sends a part of its
-#   strip to each other one: an *all-to-all*. Of each pixel, 8 bytes have to move. (The
-#   transforms are twice as wide as the image, but half of their rows are zero, and half
-#   of their columns mirror the others.)
+#   strip to each other one: an *all-to-all*. Of each pixel, 8 bytes have to move.
 #
 # Count bytes, for 200 channels of 1024 × 1024 pixels, and the least time that they
-# take: at the memory's rate for the work (``plan`` counts its bytes), at that of the
-# link for what is sent. All rates are from data sheets.
+# take, by the data sheets of memory (``plan`` counts the bytes of the work) and links.
 
 from functools import cache, partial
 
@@ -112,16 +109,15 @@ for name, rate in links.items():
     print(f"the bytes of its two transposes over {name}: {1e6 * time:.0f} µs")
 
 # %%
-# Your prediction: *with channels, folds and strengths, four GPUs do almost four times
-# the work of one. One image gains little*, and nothing between computers: there, moving
-# it takes longer than the step.
+# Your prediction: *channels, folds and strengths gain almost four times from four GPUs,
+# one image little*, and nothing between computers: there, its transfer takes longer
+# than the step.
 #
 # Check
 # -----
 #
-# Do two processes compute what one computes? Run the same program in this process too,
-# wait for the two, and compare :math:`\chi^2` and the length of its gradient at the
-# image that all start from.
+# Do two processes compute what one computes? Run the same program here too, and compare
+# :math:`\chi^2` and the length of its gradient where all start from.
 
 import contextlib
 import io
@@ -170,9 +166,9 @@ if live:
         assert difference < 1e-12
 
 # %%
-# They are the same, to the last digits of ``float64``. How does the program do that? It
-# cuts the cube into *parts* of a few channels, as many as fill a GPU. A process takes
-# its share of the parts, and makes an ordinary fit of each:
+# They are the same, to the last digits of ``float64``. The program cuts the cube into
+# *parts* of a few channels, as many as fill a GPU. A process takes its share of the
+# parts, and makes an ordinary fit of each:
 #
 # .. code-block:: python
 #
@@ -186,18 +182,16 @@ if live:
 #            images[part.start] = fit(model, likelihood, separate=True, **files).image
 #        everything = group.collect(images)  # those of each process, for all
 #
-# The parts could as well be folds, or strengths. What is collected goes through *gloo*,
-# which comes with PyTorch. (NVIDIA's NCCL adds up faster what lies on GPUs. There is
-# nothing to add up here.)
+# The parts could as well be folds, or strengths. The results are collected once, at the
+# end, through *gloo*, which comes with PyTorch.
 #
 # Stop, and go on with fewer
 # --------------------------
 #
-# A job's time runs out. A colleague needs one of your GPUs. At each check, a fit with a
-# checkpoint writes a file, here one for each part. As the parts do not know who fits
-# them, any number of processes can go on from their files. The two stopped after 30
-# steps. One goes on from there, up to step 45. Does it arrive where the one is that has
-# fitted alone?
+# A job's time runs out, or a colleague needs one of your GPUs. At each check, a fit
+# with a checkpoint writes a file, here one for each part. Any number of processes can
+# go on from these files. The two stopped after 30 steps. One goes on, up to step 45.
+# Does it arrive where the one is that has fitted alone?
 
 if live:
     relay = run_here(45, "relay", "two")
@@ -212,9 +206,8 @@ scratch.cleanup()
 # Measure
 # -------
 #
-# A step costs a *start*, which does not depend on the number of channels, and the work
-# of each. How much is which? Time the gradient of 1, 4 and 8 channels on one core, and
-# on your GPU if you have one.
+# A step costs a *start*, whatever the number of channels, and the work of each. Time
+# the gradient of 1, 4 and 8 channels on one core, and on your GPU if you have one.
 
 grid = GridCoords(cell_size=0.04, npix=64)
 
@@ -252,10 +245,9 @@ torch.set_num_threads(threads)
 bench.show()
 
 # %%
-# The start is a larger part of the time, the fewer channels a process has. On a GPU the
-# start counts even more: it has to start each kernel, however small. Divide a few small
-# channels among four GPUs, and each waits for its starts as one did. So *fill one GPU
-# first*.
+# The fewer channels a process has, the more the start counts, and on a GPU even more,
+# which has to start each kernel, however small. Divide a few small channels among four
+# GPUs, and each waits for its starts as one did. So *fill one GPU first*.
 #
 # And the two processes? Each timed the gradient of its four channels, while the other
 # did the same. *Strong scaling* asks: the same work, twice the cores, how much faster?
@@ -264,23 +256,15 @@ bench.show()
 from statistics import median
 
 took = {n: bench[f"CPU, channels: {n}"].median for n in (1, 4, 8)}
-measured = None  # where nothing was started
 if live:
     seconds = two["seconds"]
     slower = max(median(values) for values in seconds["gradient"])
-    exchange = min(seconds["exchange"])  # where nothing else kept it waiting
-    measured = took[8] / slower
-    print(f"strong: 8 channels, 2 processes: {measured:.2f} times as fast as 1")
+    print(f"strong: 8 channels, 2 processes: {took[8] / slower:.2f} times as fast as 1")
     print(f"weak: 8 by 2 processes: {took[4] / slower:.0%} of the speed of 4 by 1")
-    print(f"exchange of a number: {1e3 * exchange:.2f} ms at best")
 
 # %%
-# Is *strong* above 2? Then look at the table: do eight channels take more than twice
-# the time of four? Four fit better into a core's cache, and two processes gain that,
-# too.
-#
-# There is one exchange, at the end of a job of thousands of steps: what it takes does
-# not matter.
+# Is *strong* above 2? Then eight channels take more than twice the time of four, in the
+# table: four fit better into a core's cache, and two processes gain that, too.
 #
 # From 1 to 1024: a model
 # -----------------------
@@ -293,14 +277,19 @@ if live:
 #
 #     T(P) = s + \lceil C / P \rceil \, c
 #
-# A strip of one image costs its part of the work, and the transposes. All this is a
-# model. Put in your own numbers: :doc:`/tutorials/2_devices/11_fewer_launches` measures
-# what starts cost, and the program writes the other times of your cluster (``--json``).
+# Nothing is exchanged in it: independent fits need none. A strip of one image costs its
+# part of the work, and two transposes: their bytes, and the *latency* of each message.
+# For that we take the least in the tables by which NVIDIA's library for GPUs, NCCL,
+# `predicts its own times`__: a start, and each hop. All this is a model,
+# with nothing that two cores of a CPU have measured. Put in your own numbers:
+# :doc:`/tutorials/2_devices/11_fewer_launches` measures what starts cost.
+#
+# __ https://github.com/NVIDIA/nccl/blob/01afd20/src/graph/tuning.cc
 
 from math import ceil, log2
 
 start = 120 * 5e-6  # s: so many kernels, and 5 µs for each to start
-latency = 10e-6  # s: from one GPU to another, the least
+begin, hop = 3.6e-6, {"NVLink 4": 0.47e-6, "InfiniBand NDR": 2.7e-6}  # s: by NCCL
 per_node = 8  # GPUs that share NVLink; beyond, InfiniBand, one adapter for each GPU
 
 
@@ -311,13 +300,15 @@ def step_of(channels, gpus, npix=npix):
 
 def step_of_one_image(gpus, npix=npix):
     """Model a step of one image in strips."""
-    link = links["NVLink 4" if gpus <= per_node else "InfiniBand NDR"]
-    sent = 8 * npix**2 * (gpus - 1) / gpus**2
-    return start + work(npix) / gpus + 2 * (sent / link + latency * log2(gpus))
+    if gpus == 1:
+        return step_of(1, 1, npix)
+    link = "NVLink 4" if gpus <= per_node else "InfiniBand NDR"
+    sent = 8 * npix**2 * (gpus - 1) / gpus**2 / links[link]
+    return start + work(npix) / gpus + 2 * (sent + begin + hop[link] * log2(gpus))
 
 
 print("an H100's memory and its links, as fast as their data sheets say")
-print(f"{1e3 * start:.1f} ms to start a step; {1e6 * latency:.0f} µs latency of a link")
+print(f"{1e3 * start:.1f} ms to start a step; {1e6 * begin:.1f} µs to start a transfer")
 
 # %%
 # The question of the title, for three sizes of image:
@@ -335,8 +326,8 @@ for side in (256, 1024, 4096):
     print(f"{side:>5}² {many:>9.1f} {some:>8.1f} {single:>10.1f}")
 
 # %%
-# Almost four times, where each GPU keeps enough to do. Below 1, four are slower than
-# one: they have so little to do that talking costs more. And with more GPUs?
+# Almost four times, where each GPU keeps enough to do. Small images wait for starts.
+# And with more GPUs?
 
 import matplotlib.pyplot as plt
 
@@ -353,16 +344,13 @@ gains = {
 
 # %%
 
-fig, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
+fig, ax = plt.subplots(figsize=(7.6, 5.2), layout="constrained")
 styles = [(0, (6, 2)), (0, (3, 2)), (0, (1.5, 1.5))]
 colours = ["#2e7ab0", "#d9762b", "#b0417a"]
 for (name, curve), dashes, colour in zip(gains.items(), styles, colours, strict=True):
     ax.plot(counts, curve, ls=dashes, color=colour, lw=2, label=f"model: {name}")
 ax.plot(counts, counts, color="#888888", lw=1)
 ax.text(28, 40, "four times the GPUs,\nfour times as fast", ha="right", color="#888888")
-if measured:
-    dot = {"marker": "o", "ms": 9, "mec": "#888888", "color": "#e0b020", "ls": ""}
-    ax.plot(2, measured, label="measured: 8 channels, cores of a CPU", **dot)
 ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel="times as fast as one")
 ax.set_ylim(0.5, 300)
 powers = [4**k for k in range(6)]
@@ -380,14 +368,13 @@ plt.show()
 
 # %%
 # Channels and fits climb in *steps*: 200 channels take two rounds on 100 GPUs, and two
-# on 199. 25 fits cannot use a 26th GPU. One image hardly gets faster, and then slower:
-# more GPUs are of use only if they need not talk.
+# on 199. 25 fits cannot use a 26th GPU. One image hardly gets faster.
 #
 # One image on many GPUs
 # ----------------------
 #
-# Is that so at each size? Let the model find the smallest image for which half of the
-# GPUs is of use. Four share NVLink; of 16, strips go from computer to computer.
+# At each size? Let the model find the smallest image for which half of the GPUs is of
+# use. Four share NVLink; of 16, strips go from computer to computer.
 
 for gpus in (16, 4):
     sides = range(128, 16385, 128)
@@ -399,17 +386,14 @@ needs = plan(half_used, 1, 10**6, memory=memory).peak
 print(f"one GPU holds that: it needs {needs / 1e9:.1f} of {memory / 1e9:.0f} GB")
 
 # %%
-# Most images of ALMA and the VLA are smaller. There a GPU waits for its starts, and
-# strips do not change that. So *one image on many GPUs does not pay*, and this package
-# does not do it. Almost always you have more than one fit to make: channels, folds,
-# strengths.
+# Most images of ALMA and the VLA are smaller. So *one image on many GPUs does not pay*,
+# and this package does not do it. Almost always you have more than one fit to make.
 #
 # On a cluster
 # ------------
 #
 # Two computers with four GPUs each, by SLURM. Each runs one ``torchrun``, which starts
-# four processes. All meet at the first computer (``--rdzv-endpoint``), and learn the
-# rest there: you set no ``MASTER_ADDR`` and no ``RANK``.
+# four processes. All meet at the first computer (``--rdzv-endpoint``).
 #
 # .. code-block:: bash
 #
@@ -432,16 +416,14 @@ print(f"one GPU holds that: it needs {needs / 1e9:.1f} of {memory / 1e9:.0f} GB"
 #        distributed_fit.py --checkpoint fit.pt
 #
 # With ``--requeue`` SLURM starts the job again if a computer fails, and the fit goes on
-# from ``fit.pt``, which must lie where both see it. When the job's time is up, submit
-# it again, with as many GPUs as you get. The port, made of the job's number, keeps two
-# jobs apart.
+# from ``fit.pt``, which both must see. When its time is up, submit it again, with as
+# many GPUs as you get.
 #
 # When four programs do better
 # ----------------------------
 #
 # Channels that share nothing need not be one job. Start four programs, each with a
-# quarter of the channels, and with one GPU that it can see. ``my_fit.py`` is yours, and
-# knows of no other process.
+# quarter of the channels, and one GPU that it can see. ``my_fit.py`` is yours.
 #
 # .. code-block:: bash
 #
@@ -450,41 +432,33 @@ print(f"one GPU holds that: it needs {needs / 1e9:.1f} of {memory / 1e9:.0f} GB"
 #    done
 #    wait
 #
-# No process waits for another. If one dies, three finish. Each quarter stops when *it*
-# has settled. On a cluster a job array (``--array=0-3``) does the same, and each part
-# starts as soon as one GPU is free. *Often that is the best answer.* Take ``torchrun``
-# if you want one job, one answer from all at its end, and parts that are shared out
-# among whatever GPUs you get.
+# No process waits for another. If one dies, three finish. On a cluster a job array
+# (``--array=0-3``) does the same, and each part starts as soon as one GPU is free.
+# *Often that is the best answer.* Take ``torchrun`` if you want one job, one answer at
+# its end, and parts shared out among whatever GPUs you get.
 #
 # What goes wrong
 # ---------------
 #
-# - *A process has lost another one*: on one computer ``torchrun`` ends the others when
-#   one dies. From other computers they hear when they collect: a connection is closed,
-#   or the time is up (``--timeout``). Start the job again: each fit has its checkpoint.
-# - ``EADDRINUSE``: another job has the port. On one computer, ``--standalone`` finds a
-#   free one.
-# - *Timed out* at the start: a computer does not reach the first one, or there are too
-#   few processes.
+# - *A process has lost another one*: it died, or the time is up (``--timeout``). Start
+#   the job again: each fit has its checkpoint.
+# - ``EADDRINUSE``: another job has the port; ``--standalone`` finds a free one.
 # - *Out of memory* stands far above the rest, where the process died: fewer channels
 #   together.
-# - *More processes than parts*: the fits are right, and some processes have none.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *Channels that share something*, such as a regularizer across them or a parameter of
-#   the model, belong into one part, and to one GPU.
-# - *Real links.* Data sheets give the best case. Networks that others use are slower.
-# - *Little memory.* Four small GPUs hold more channels than one. ``plan`` tells what
-#   fits.
+# - *Channels that share something*, such as a regularizer across them, belong into one
+#   part, and to one GPU.
+# - *Real links.* Data sheets give the best case.
 #
 # Exercise
 # --------
 #
-# A proposal for GPU hours asks how much of them you will use. Write a function that
-# gives the part of the time, from 0 to 1, in which the GPUs work, when ``channels``
-# equal channels go on ``gpus`` GPUs. All are yours until the last channel is done.
+# A proposal for GPU hours asks how much of them you will use. Which part of the time,
+# from 0 to 1, do the GPUs work, when ``channels`` equal channels go on ``gpus`` GPUs?
+# All are yours until the last channel is done.
 
 
 def used(channels, gpus): ...

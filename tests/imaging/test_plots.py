@@ -70,3 +70,20 @@ def test_holes_and_images_of_one_value_are_drawn():
     flat.figure.canvas.draw()
     low, high = flat.get_clim()
     assert low < high
+
+
+def test_the_scale_bar_is_as_long_as_it_says_and_inside_of_the_image():
+    drawn = plot_image(some_image(), COORDS, scale_bar=0.5)
+    (bar,) = drawn.axes.lines
+    left, right, bottom, top = COORDS.img_ext
+    assert np.ptp(bar.get_xdata()) == pytest.approx(0.5)
+    assert right < min(bar.get_xdata()) < max(bar.get_xdata()) < 0 < left
+    assert bottom < bar.get_ydata()[0] < 0 < top
+    assert "0.5" in drawn.axes.texts[-1].get_text()
+    assert drawn.axes.get_xlim() == (left, right)
+
+
+@pytest.mark.parametrize("arcsec", [0, -1, 4, float("nan")])
+def test_a_scale_bar_that_does_not_fit_is_refused(arcsec):
+    with pytest.raises(ValueError, match="scale_bar"):
+        plot_image(some_image(), COORDS, scale_bar=arcsec)

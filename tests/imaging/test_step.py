@@ -1,5 +1,7 @@
 """The step that is written down against autograd in float64: one loss and gradient, whatever the data and losses."""
 
+import subprocess
+import sys
 from functools import partial
 
 import numpy as np
@@ -243,3 +245,11 @@ def test_another_mapping_or_a_beam_is_not_written_down():
     )
     net = GriddedNet(GridCoords(0.18, 30), base_cube=start(30, 1, torch.float64))
     assert not written_down(Objective(net, beam, {}, "exact"))
+
+
+@pytest.mark.slow
+def test_the_first_step_leaves_pytorch_its_number_of_threads():
+    """Numba's threads start once in a process, so this takes one of its own."""
+    code = "import torch; torch.set_num_threads(1); from firstlight.imaging.step import share_threads; share_threads()"
+    ended = subprocess.run([sys.executable, "-c", f"{code}; print(torch.get_num_threads())"], capture_output=True)
+    assert ended.stdout.split() == [b"1"], ended.stderr.decode()

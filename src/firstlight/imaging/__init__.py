@@ -26,7 +26,9 @@ if TYPE_CHECKING:  # a line a module, as in the table below
     from firstlight.imaging.npz import read_npz as read_npz
     from firstlight.imaging.plots import plot_image as plot_image
     from firstlight.imaging.precomposed import GriddedNet as GriddedNet
+    from firstlight.imaging.quality import Quality as Quality
     from firstlight.imaging.reading import read_visibilities as read_visibilities
+    from firstlight.imaging.recipe import Image as Image, image as image
     from firstlight.imaging.skies import Point as Point, Ring as Ring
     from firstlight.imaging.uvfits import read_uvfits as read_uvfits
     from firstlight.imaging.visibilities import Visibilities as Visibilities
@@ -52,7 +54,9 @@ _NAMES = {
     "npz": ("read_npz",),
     "plots": ("plot_image",),
     "precomposed": ("GriddedNet",),
+    "quality": ("Quality",),
     "reading": ("read_visibilities",),
+    "recipe": ("Image", "image"),
     "skies": ("Point", "Ring"),
     "uvfits": ("read_uvfits",),
     "visibilities": ("Visibilities",),

@@ -161,24 +161,34 @@ def convolve(image: npt.ArrayLike | torch.Tensor, coords: GridCoords, beam: Beam
 
 def main_lobe(beam: Array) -> npt.NDArray[np.bool_]:
     """Mark the pixels above the cut that hang together with the centre."""
-    above = beam > CUT
-    lobe = np.zeros_like(above)
     half = len(beam) // 2
-    lobe[half, half - 1] = True
     if not abs(beam[half, half - 1] - 1) < 1e-6:
         raise ValueError(
             f"a dirty beam is 1 in row {half} and column {half - 1}, its centre in sky order; "
             f"this one is {beam[half, half - 1]:g} there"
         )
-    size = 0
-    while size != (size := int(lobe.sum())):
-        grown = lobe.copy()
-        grown[1:] |= lobe[:-1]
-        grown[:-1] |= lobe[1:]
-        grown[:, 1:] |= lobe[:, :-1]
-        grown[:, :-1] |= lobe[:, 1:]
-        lobe = grown & above
-    return lobe
+    centre = np.zeros(beam.shape, bool)
+    centre[half, half - 1] = True
+    return connected(centre, beam > CUT)
+
+
+def connected(seeds: npt.NDArray[np.bool_], among: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Mark the pixels that hang together with seeds, by their sides.
+
+    Examples
+    --------
+    >>> connected(np.array([[True, False, False]]), np.array([[True, True, False]]))
+    array([[ True,  True, False]])
+    """
+    found, size = seeds & among, -1
+    while size != (size := int(found.sum())):
+        grown = found.copy()
+        grown[1:] |= found[:-1]
+        grown[:-1] |= found[1:]
+        grown[:, 1:] |= found[:, :-1]
+        grown[:, :-1] |= found[:, 1:]
+        found = grown & among
+    return found
 
 
 def gaussian(x: npt.NDArray[np.int64], y: npt.NDArray[np.int64], values: Array) -> Array:

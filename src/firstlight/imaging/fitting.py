@@ -23,6 +23,7 @@ from firstlight.imaging.exact import ExactLikelihood
 from firstlight.imaging.objective import Data, Losses, Objective, Real, finite, not_finite
 from firstlight.imaging.optimizers import LBFGS, Adam, check_options
 from firstlight.imaging.precomposed import GriddedNet
+from firstlight.imaging.quality import Quality, quality_of
 from firstlight.imaging.step import Step, written_down
 
 PATIENCE = 2  # checks in a row without progress: Adam climbs for a while before it goes on down
@@ -44,9 +45,12 @@ class Fit:
     iterations
         How many were made.
     why
-        Why it stopped: ``settled``, ``max_iter`` or ``not finite``.
+        ``settled``, if the loss stands still and the image is as good as the data; else what `Quality` says of it, or
+        why the fit stopped before: ``max_iter`` or ``not finite``.
     message
         The same in a sentence.
+    quality
+        Whether its residuals are noise, and its flux what is seen.
     notes
         What else to know, such as a λ that was converted.
 
@@ -69,12 +73,13 @@ class Fit:
     iterations: int
     why: str
     message: str
+    quality: Quality
     notes: tuple[str, ...]
 
     def __str__(self) -> str:
         """Say it in a few lines."""
         best = ", ".join(f"{name} {value:.6g}" for name, value in self.terms.items())
-        return "\n".join([self.message, f"Best: {best}.", *self.notes])
+        return "\n".join([self.message, f"Best: {best}.", str(self.quality), *self.notes])
 
 
 def fit(
@@ -158,7 +163,7 @@ def fit(
         while not descent.why:
             if tolerance is not None and settled(descent.losses, tolerance):
                 descent.why = "settled"
-                descent.message = f"Settled: {PATIENCE} checks lowered the loss by less than {tolerance:g} of it."
+                descent.message = f"{PATIENCE} checks lowered the loss by less than {tolerance:g} of it."
             elif descent.iteration >= max_iter:
                 descent.why, descent.message = (
                     "max_iter",
@@ -282,8 +287,13 @@ class Descent:
         n = self.objective.nchan if self.objective.separate else 1
         curve = self.curve.double().reshape(-1, 2 * n + self.objective.nchan).numpy()
         shape = (-1, n) if self.objective.separate else (-1,)
+        sky = self.objective.sky.detach().clone()
+        quality = quality_of(sky, self.objective.data, terms["chi2"], self.objective.count)
+        if self.why == "settled":
+            self.why = quality.verdict
+            self.message = f"{self.why.capitalize()}: {self.message}"
         return Fit(
-            image=self.objective.sky.detach().clone(),
+            image=sky,
             terms=terms,
             loss=curve[:, :n].reshape(shape),
             chi2=curve[:, n : 2 * n].reshape(shape),
@@ -291,6 +301,7 @@ class Descent:
             iterations=self.iteration,
             why=self.why,
             message=self.message,
+            quality=quality,
             notes=tuple(self.objective.notes),
         )
 

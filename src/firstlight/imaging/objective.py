@@ -136,6 +136,11 @@ class Objective:
         return {name: float(value.sum()) / self.fits for name, value in self.terms().items()}
 
     @property
+    def count(self) -> float:
+        """The number of visibilities, or of cells, in all."""
+        return float(self.nvis.sum()) if isinstance(self.data, ExactLikelihood) else self.ncell
+
+    @property
     def fits(self) -> int:
         """The number of losses, one or one for each channel."""
         return self.nchan if self.separate else 1

@@ -42,6 +42,8 @@ def over_pixels(function: Any) -> Any:
     return library.njit(parallel=True, cache=True, nogil=True, **FAST)(function)
 
 
+DARKEST = 30  # below the negative of this, a parameter's softplus is 0, and stays so
+
 # What a pass is made of: on a processor as it is here, on a GPU as `gpu_passes` has it.
 rows, columns = library.prange, range
 
@@ -109,7 +111,8 @@ def brighten(parameters, bend, soft):
             here, there = side * half, at + (1 - side) * half
             for j in columns(0, half):
                 x = parameters[row, here + j]
-                small = exp(-abs(x))
+                # Numbers below 1e-38 would slow all that is computed with them tens of times.
+                small = exp(-abs(x)) if abs(x) < real(DARKEST) else real(0)
                 soft[there + j] = x if x > real(20) else (x + abs(x)) * real(0.5) + log1p(small)  # as torch has it
                 inside = (real(1) if x > real(0) else small) / (real(1) + small)
                 bend[row, here + j] = real(1) if x > real(20) else inside

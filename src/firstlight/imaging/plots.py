@@ -11,6 +11,7 @@ from astropy import visualization  # type: ignore[import-untyped]
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
+from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
 from matplotlib.ticker import MaxNLocator
 
@@ -37,6 +38,7 @@ def plot_image(
     vmax: float | None = None,
     unit: str | None = "Jy/arcsec²",
     beam: Beam | None = None,
+    scale_bar: float | None = None,
     cmap: str = "inferno",
 ) -> AxesImage:
     """Draw one channel of a cube in sky order, with axes in arcseconds from the phase centre.
@@ -57,6 +59,8 @@ def plot_image(
         Of the image, written beside the scale of shades; None leaves the scale out.
     beam
         Is drawn in the lower left corner.
+    scale_bar
+        Arcseconds of a line in the lower right corner, beside which its length is written.
     cmap
         One of matplotlib's colour maps.
 
@@ -91,6 +95,8 @@ def plot_image(
     ax.set(xlabel="Δα cos δ [″]", ylabel="Δδ [″]")
     if beam is not None:
         ax.add_patch(drawn_beam(beam, coords))
+    if scale_bar is not None:
+        draw_scale_bar(ax, coords, scale_bar)
     if unit is not None:
         ax.figure.colorbar(drawn, ax=ax, label=unit, ticks=marks(shades), fraction=0.046, pad=0.03)  # as high as ax
     return drawn
@@ -133,3 +139,13 @@ def drawn_beam(beam: Beam, coords: GridCoords) -> Ellipse:
         facecolor="whitesmoke",
         edgecolor="dimgrey",
     )
+
+
+def draw_scale_bar(ax: Axes, coords: GridCoords, arcsec: float) -> None:
+    """Draw a line of so many arcseconds, its length above it, in the lower right corner: south-west."""
+    east, west, south, _ = coords.img_ext
+    if not 0 < arcsec < (1 - 2 * MARGIN) * (east - west):
+        raise ValueError(f"scale_bar must be arcseconds that fit into the image of {east - west:g}; got {arcsec:g}")
+    away = MARGIN * (east - west)
+    ax.add_line(Line2D([west + away, west + away + arcsec], [south + away] * 2, color="whitesmoke", linewidth=2))
+    ax.text(west + away + arcsec / 2, south + 1.3 * away, f"{arcsec:g}″", color="whitesmoke", ha="center", va="bottom")

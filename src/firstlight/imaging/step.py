@@ -46,6 +46,16 @@ def as_array(tensor: Tensor) -> Any:
         return cuda.as_cuda_array(tensor)
 
 
+def share_threads() -> None:
+    """Have the passes take as many threads as PyTorch."""
+    threads = torch.get_num_threads()
+    library.set_num_threads(min(threads, library.config.NUMBA_NUM_THREADS))
+    if (
+        torch.get_num_threads() != threads
+    ):  # Numba starts its threads now, and raises OpenMP's number, which is PyTorch's
+        torch.set_num_threads(threads)
+
+
 class Terms(NamedTuple):
     """What sparsity, total variation and entropy are called in a loss, None where it has not got them; and numbers."""
 
@@ -186,7 +196,7 @@ class Step:
     def differentiate(self) -> Tensor:
         """Put the gradient into the parameter's ``grad``; return a row for the curves: loss, chi² and flux."""
         if not self.on_gpu:
-            library.set_num_threads(min(torch.get_num_threads(), library.config.NUMBA_NUM_THREADS))
+            share_threads()
         self.parameter.grad = self.gradient.view(self.parameter.shape)
         self.brighten()
         self.smooth()

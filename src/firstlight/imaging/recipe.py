@@ -1,0 +1,375 @@
+"""An image from visibilities, without a knob to turn: where the source is, how smooth it is, and how sure that is.
+
+Positive pixels turn the noise of an empty sky into flux, so light is allowed only where the data show a source. Total
+variation alone would dim what it smooths: what a strong one leaves in the residuals is handed back to the data, and
+fitted again, until the residuals of the source are no larger than noise. Then the recipe is run on data that it makes
+itself, of the image and fresh noise: how far those images differ is the error of this one.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import max_pool2d
+
+from firstlight.imaging.beams import Beam, connected, convolve, fit_beam
+from firstlight.imaging.coordinates import ARCSEC, Array, GridCoords, sky_to_packed
+from firstlight.imaging.dirty import DirtyImager
+from firstlight.imaging.exact import ExactLikelihood
+from firstlight.imaging.fitting import Fit, fit
+from firstlight.imaging.images import START
+from firstlight.imaging.limits import suggest_grid
+from firstlight.imaging.losses import TV_image
+from firstlight.imaging.padding import fast_width
+from firstlight.imaging.precomposed import GriddedNet
+from firstlight.imaging.quality import Quality, judged, rms, short_flux
+from firstlight.imaging.skies import Complex, Mask, Real, shift
+from firstlight.imaging.visibilities import Visibilities, check_usable, select_baselines
+
+STRONG, WEAK = 16.0, 4.0  # total variation, in units of what noise alone does to the slope of chi²
+ROUNDS = 6
+DARK = -1e4  # a parameter whose pixel is 0, and stays so
+SCALES = (0, 2, 4)  # beams, by which an image is smoothed to see what is faint and wide
+SEED, EDGE = 5.0, 2.5  # σ: where a source is found, and how far it reaches
+LARGEST = 4.5  # σ, of what may be left of a source
+PART = 0.05  # of the brightest, below which nothing is taken to be its edge
+SIDELOBE = 1.5  # times the highest sidelobe of what is brightest: no source, most likely
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """What counts of all channels, in one row, in units in which the noise of a beam is 1 Jy/arcsec² bright."""
+
+    u: Real
+    v: Real
+    data: Complex
+    weight: Real
+
+    @property
+    def noise(self) -> float:
+        """Of an image with natural weights, in units of flux a beam."""
+        return float(self.weight.sum()) ** -0.5
+
+    def moved(self, east: float, north: float) -> Rows:
+        """Move what is there to the phase centre."""
+        return replace(self, data=self.data * shift(self.u * ARCSEC, self.v * ARCSEC, -east, -north))
+
+
+class Scene:
+    """Rows on a grid: their exact likelihood, the natural beam, and residuals in units of the noise."""
+
+    def __init__(self, rows: Rows, coords: GridCoords, device: torch.device | str, psf: Array | None = None) -> None:
+        self.rows, self.coords, self.device, self.psf = rows, coords, device, psf
+        self.likelihood = self.likelihood_of(rows.data)
+        self.unit = coords.cell_size**2 / rows.noise  # of the residuals that the likelihood has
+
+    def likelihood_of(self, data: Complex) -> ExactLikelihood:
+        """Make one of other data of these rows, one set or several."""
+        u, v, weight, coords = self.rows.u, self.rows.v, self.rows.weight, self.coords
+        return ExactLikelihood(
+            u, v, data, weight, coords.cell_size, coords.npix, device=self.device, progress=False
+        )
+
+    def fit(self, likelihood: ExactLikelihood, mask: Mask, strength: float, start: Tensor | None = None) -> tuple[Fit, Tensor]:
+        """Fit within a mask; give the parameters, too, to start from."""
+        nchan = len(likelihood.reference)
+        inside = sky_to_packed(torch.as_tensor(mask)[None]).to(self.device)
+        begin = torch.full((nchan, *mask.shape), START, device=self.device) if start is None else start.clamp(min=START)
+        model = GriddedNet(self.coords, nchan, torch.where(inside, begin, DARK))
+        slope = strength * self.unit / len(self.rows.u)
+        found = fit(
+            model,
+            likelihood,
+            losses={"tv": (slope, partial(TV_image, epsilon=1e-2))},
+            optimizer="lbfgs",
+            lambdas="exact",
+            max_iter=100,
+            tolerance=1e-3,
+            check_every=10,
+            separate=nchan > 1,
+            progress=False,
+        )
+        return found, model.bcube.base_cube.detach()
+
+    def residual(self, image: Tensor) -> Array:
+        """Give the dirty image of what an image does not explain, with natural weights, in σ."""
+        likelihood = self.likelihood
+        left = likelihood.dirty - likelihood.respond(image - likelihood.reference)
+        return np.asarray(left[0].cpu().double().numpy()) / self.unit
+
+
+def smoothed(image: Array, coords: GridCoords, width: float) -> Array:
+    """Smooth by a Gaussian of an integral of 1, and of some arcsec at half its maximum."""
+    if not width:
+        return image
+    v, u = np.fft.fftfreq(coords.npix, coords.cell_size), np.fft.rfftfreq(coords.npix, coords.cell_size)
+    spectrum = np.fft.rfft2(image) * taper(u[None] ** 2 + v[:, None] ** 2, width)
+    return np.asarray(np.fft.irfft2(spectrum, s=image.shape))
+
+
+def taper(squared: Array, width: float) -> Array:
+    """Transform that Gaussian: frequencies squared in cycles per arcsec."""
+    return np.asarray(np.exp(-((math.pi * width) ** 2) / (4 * math.log(2)) * squared))
+
+
+class Finder:
+    """Finds where the source is: where an image, at any of a few scales, is above its noise and its sidelobes."""
+
+    def __init__(self, scene: Scene, beam: Beam) -> None:
+        self.coords, self.beam = scene.coords, beam
+        rows, coords = scene.rows, scene.coords
+        self.reach = round(beam.major / coords.cell_size)  # of the beam, in pixels
+        squared = (rows.u**2 + rows.v**2) * ARCSEC**2
+        self.scales = []
+        for width in (scale * beam.major for scale in SCALES):
+            noise = math.sqrt((rows.weight * taper(squared, width) ** 2).sum() / rows.weight.sum())
+            lobe = smoothed(scene.psf, coords, width)
+            lobe = lobe / lobe.max()
+            centre = np.zeros(lobe.shape, bool)
+            centre[coords.npix // 2, coords.npix // 2 - 1] = True
+            beyond = ~widened(connected(centre, lobe > 0.1), self.reach)
+            sidelobe = float(np.abs(lobe[beyond]).max(initial=0))
+            self.scales.append((width, noise, SIDELOBE * sidelobe))
+
+    def find(self, residual: Array, model: Array | None) -> Mask:
+        """Mark the source, from residuals in σ and the model that they are of."""
+        source = np.zeros(residual.shape, bool)
+        shown = np.zeros(residual.shape)
+        if model is not None:
+            shown = convolve(model, self.coords, self.beam) / self.beam.area  # in σ, as the residuals
+        for width, noise, sidelobe in self.scales:
+            left = smoothed(residual, self.coords, width) / noise
+            seen = left + smoothed(shown, self.coords, width) / noise
+            least = max(PART * seen.max(), sidelobe * left.max())
+            source |= connected(seen > max(SEED, least), seen > max(EDGE, least))
+        return widened(source, (self.reach + 1) // 2)
+
+
+def widened(mask: Mask, pixels: int) -> Mask:
+    """Add what is so many pixels away along either axis, or nearer."""
+    around = torch.from_numpy(mask)[None, None].float()
+    return np.asarray(max_pool2d(around, 2 * pixels + 1, 1, pixels)[0, 0].bool().numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """An image, how sure it is, and how it was chosen.
+
+    Attributes
+    ----------
+    sky, error
+        (npix, npix) in sky order, in Jy/arcsec²: the image, without residuals, and one σ of each pixel.
+    flux, flux_error
+        In Jy; the error is one σ, of the noise and of what the recipe itself is off by.
+    residual
+        The dirty image of what is left, with natural weights, in units of its noise.
+    source
+        Where light was allowed.
+    coords
+        The grid.
+    beam
+        The main lobe of the dirty beam with natural weights, whose noise is ``noise``, in Jy/beam.
+    quality
+        Whether the residuals are noise, and the flux is what the shortest baselines see.
+    choices
+        What was chosen, and why, a sentence each.
+    """
+
+    sky: Array
+    error: Array
+    flux: float
+    flux_error: float
+    residual: Array
+    source: Mask
+    coords: GridCoords
+    beam: Beam
+    noise: float
+    quality: Quality
+    choices: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Say it in a few lines."""
+        return "\n".join(
+            [*self.choices, f"flux {self.flux:.4g} ± {self.flux_error:.2g} Jy", str(self.quality)],
+        )
+
+
+def image(
+    vis: Visibilities,
+    *,
+    field: float | None = None,
+    draws: int = 16,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+) -> Image:
+    """Make one image of all channels: where the source is, how smooth, and how sure, is found from the data.
+
+    Parameters
+    ----------
+    vis
+        What was observed. The weights must be right: see `check_weights`.
+    field
+        The width of the image in arcsec; by default as wide as the source needs.
+    draws
+        How many images of made data the errors are taken from.
+    seed
+        Of their noise.
+    device
+        Where to fit.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulation import observe, uv_track, with_noise
+    >>> from firstlight.imaging.skies import Ring
+    >>> seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=4)), 0.03, seed=1)
+    >>> found = image(seen, draws=4)
+    >>> abs(found.flux - 0.5) < 0.05, found.residual.std().round()
+    (True, np.float64(1.0))
+    """
+    check_usable(vis)
+    coords = suggest_grid(vis, field or source_field(vis, device))
+    scene, beam, unit = scene_of(vis, coords, device)
+    source = find_source(scene, beam)
+    crop, centre, near_coords = cropped(source, coords)
+    near, mask = Scene(scene.rows.moved(*centre), near_coords, device), source[crop]
+    images = settle(near, near.rows.data[None], mask, ROUNDS, judged=True)
+    share = least_share(near, images, mask) if len(images) > 1 else 1.0
+    best = mixed(images, share)
+    made = near.rows.data - near.likelihood.residuals(best).cpu().numpy() + noise_of(near.rows.weight, draws, seed)
+    others = mixed(settle(near, made, mask, len(images)), share)
+    fluxes = others.sum((1, 2)).cpu().double().numpy() * coords.cell_size**2 * unit
+    sky, error = np.zeros((2, coords.npix, coords.npix))
+    sky[crop] = best[0].cpu().numpy() * unit
+    error[crop] = others.std(0).cpu().numpy() * unit
+    full = torch.as_tensor(sky / unit, dtype=torch.float32, device=scene.device)[None]
+    residual, count = scene.residual(full), len(scene.rows.u)
+    flux = float(sky.sum()) * coords.cell_size**2
+    bright = source & (sky > unit)
+    short = (unit * value for value in short_flux(sky / unit, scene.likelihood, coords, 0))
+    return Image(
+        sky=sky,
+        error=error,
+        flux=flux,
+        flux_error=math.hypot(fluxes.std(ddof=1), fluxes.mean() - flux),
+        residual=residual,
+        source=source,
+        coords=coords,
+        beam=beam,
+        noise=scene.rows.noise * unit,
+        quality=judged(
+            float(scene.likelihood(full)) / 2 / count,
+            count,
+            rms(residual[bright]),
+            rms(residual[~source]),
+            float(np.abs(residual).max()),
+            (flux, *short),
+            beams=bright.sum() * coords.cell_size**2 / beam.area,
+        ),
+        choices=(
+            f"field {coords.npix * coords.cell_size:.3g} arcsec, {coords.npix} pixels of {coords.cell_size:g} arcsec: "
+            + ("as asked for" if field else "two and a half times as far as the source reaches"),
+            f"light is allowed in {source.sum() * coords.cell_size**2 / beam.area:.0f} beams of {beam.major:.3g} × "
+            f"{beam.minor:.3g} arcsec, where the data show a source",
+            f"total variation of {STRONG:g} times what noise alone does, and what it left handed back "
+            f"{len(images) - 1} times, the last {share:.0%}: so that the residuals of the source are noise",
+        ),
+    )
+
+
+def scene_of(vis: Visibilities, coords: GridCoords, device: torch.device | str) -> tuple[Scene, Beam, float]:
+    """Put all channels into one row, in units of the noise; give the natural beam, and the unit in Jy/arcsec²."""
+    counts = ~vis.flagged
+    u, v, data, weight = (getattr(vis, name)[counts] for name in ("uu", "vv", "data", "weight"))
+    psf = DirtyImager(coords, u, v, weight, data.real, data.imag).get_dirty_beam("natural")[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed
+        beam = fit_beam(psf, coords.cell_size)
+    unit = float(weight.sum()) ** -0.5 / beam.area
+    return Scene(Rows(u, v, data / unit, weight * unit**2), coords, device, psf), beam, unit
+
+
+def source_field(vis: Visibilities, device: torch.device | str) -> float | None:
+    """Look coarsely at all that the shortest baseline can see, and take a field two and a half times the source."""
+    reach = float(np.quantile(vis.lengths.max(axis=0), 0.25))
+    short = select_baselines(vis, longest=reach)
+    coords = suggest_grid(short)
+    scene, beam, _ = scene_of(short, coords, device)
+    source = find_source(scene, beam)
+    half = coords.npix / 2
+    far = max(np.abs(axis + 0.5 - half).max() for axis in np.nonzero(source))
+    return float(min(2.5 * far, coords.npix) * coords.cell_size)
+
+
+def find_source(scene: Scene, beam: Beam) -> Mask:
+    """Mark where the source is: by what is seen of it, then by what a fit of that leaves."""
+    finder = Finder(scene, beam)
+    shape = (1, scene.coords.npix, scene.coords.npix)
+    found: Tensor = torch.zeros(shape, device=scene.device)
+    source = np.zeros(shape[1:], bool)
+    for _ in range(ROUNDS):
+        before, source = source, finder.find(scene.residual(found), found[0].cpu().double().numpy())
+        if not source.any():
+            most = np.abs(scene.residual(found)).max()
+            raise ValueError(
+                f"no source is seen: the dirty image has nothing above {SEED:g} times its noise (at most {most:.1f}). "
+                "Check the weights (check_weights) and the phase centre, or observe for longer"
+            )
+        if (before ^ source).sum() < 0.03 * source.sum():
+            break
+        found = scene.fit(scene.likelihood, source, WEAK)[0].image
+    return source
+
+
+def cropped(source: Mask, coords: GridCoords) -> tuple[tuple[slice, slice], tuple[float, float], GridCoords]:
+    """Give the part of a grid that holds a source: where it is, its centre in arcsec east and north, and its grid."""
+    spans = [(int(axis.min()), int(axis.max()) + 1) for axis in np.nonzero(source)]
+    npix = min(fast_width(max(end - start for start, end in spans) + 4), coords.npix)
+    first = [min(max((start + end - npix) // 2, 0), coords.npix - npix) for start, end in spans]
+    half, cell = coords.npix // 2, coords.cell_size
+    north, east = (first[0] + npix // 2 - half) * cell, (half - 1 - (first[1] + npix // 2 - 1)) * cell
+    return (slice(first[0], first[0] + npix), slice(first[1], first[1] + npix)), (east, north), GridCoords(cell, npix)
+
+
+def settle(scene: Scene, data: Complex, mask: Mask, rounds: int, judged: bool = False) -> list[Tensor]:
+    """Fit, hand what is left back to the data, and fit again: till the residuals of the source are those of noise."""
+    likelihood, start, images = scene.likelihood_of(data), None, []
+    for _ in range(rounds):
+        found, start = scene.fit(likelihood, mask, STRONG, start)
+        images.append(found.image)
+        if judged and is_noise(scene.residual(found.image), found.image, mask):
+            break
+        likelihood.replace(data + likelihood.residuals(found.image).cpu().numpy())
+    return images
+
+
+def is_noise(residual: Array, image: Tensor, mask: Mask) -> bool:
+    """Tell whether residuals are as small as noise where an image is bright, and nowhere in the mask above it."""
+    bright = mask & (image[0] > 1).cpu().numpy()
+    return bool((residual[bright] ** 2).mean() <= 1 and np.abs(residual[mask]).max() <= LARGEST)
+
+
+def least_share(scene: Scene, images: list[Tensor], mask: Mask) -> float:
+    """Find how much of the last image must be mixed with the one before for residuals like noise, and no quieter."""
+    before, after = (scene.residual(one) for one in images[-2:])
+    for share in np.linspace(0, 1, 21)[:-1]:
+        mixture = share * images[-1] + (1 - share) * images[-2]
+        if is_noise(share * after + (1 - share) * before, mixture, mask):
+            return float(share)
+    return 1.0
+
+
+def mixed(images: list[Tensor], share: float) -> Tensor:
+    """Take the last image, and of the one before it what is not the last one's share."""
+    return images[-1] if len(images) == 1 else share * images[-1] + (1 - share) * images[-2]
+
+
+def noise_of(weight: Real, draws: int, seed: int) -> Complex:
+    """Draw noise of these weights, so many times."""
+    parts = np.random.default_rng(seed).normal(size=(2, draws, len(weight))) / np.sqrt(weight)
+    return np.asarray(parts[0] + 1j * parts[1])

@@ -9,33 +9,44 @@ PAGE = "4_imaging/03_first_light.py"
 
 
 def test_the_averages_are_to_blame_and_not_the_fit(page):
-    """The truth fits them worse than the fit does, and without averages as well as it should."""
-    settled = page["history"][-1, 1].item()
-    assert page["of_truth"] > 1.5 * settled > 5
-    assert page["sum_of_truth"] / 2 / page["seen"].data.size == pytest.approx(1, abs=0.01)
+    """The truth fits them worse than the fit does, better in a wide field, and without averages as it should."""
+    assert page["of_truth"][180] > 1.5 * page["in_cells"].terms["chi2"] > 5
+    assert page["of_truth"][180] > page["of_truth"][360] > page["of_truth"][720] > 1.1
+    assert page["told"][180]
+    assert page["exact"] == pytest.approx(1, abs=0.01)
 
 
-def test_the_exact_fit_is_the_better_image(page):
-    assert page["fidelity"](page["sky"]) < 0.08
-    assert page["fidelity"](page["fitted"]) > 0.15
-    assert page["found"].terms["chi2"] == pytest.approx(1, abs=0.02)
-    assert page["found"].flux[-1, 0] == pytest.approx(0.25, rel=0.03)
+def test_the_chosen_fit_leaves_what_noise_leaves(page):
+    """Inside the disk and outside, where a weaker regularizer leaves half of it, and a stronger one a pattern."""
+    rest, inside, rms = page["rest"], page["inside"], page["rms"]
+    for where in (inside, ~inside):
+        assert rms(rest[32][where]) == pytest.approx(rms(page["noise"][where]), rel=0.12)
+    assert np.abs(rest[32]).max() < 5 < np.abs(rest[64]).max()
+    assert rms(rest[8][inside]) < 0.7
+    assert page["chi2"][32] == pytest.approx(1, abs=0.005)
 
 
-def test_residuals_are_noise_without_cells_only(page):
-    assert np.abs(page["over_exact"]).max() < 5
-    assert np.abs(page["over"]).max() > 10
+def test_the_chosen_image_has_the_flux_and_is_near_the_truth(page):
+    assert page["sky"][32].sum() * page["area"] == pytest.approx(0.25, rel=0.01)
+    by_pixel, at_beam = page["compare"](page["sky"][32], page["truth"])
+    assert at_beam < 0.03 < by_pixel < 0.08
 
 
-def test_fidelity_of_the_truth_is_perfect_and_of_nothing_is_one(page):
-    assert page["fidelity"](page["truth"]) == 0
-    assert page["fidelity"](torch.zeros_like(page["truth"])) == pytest.approx(1)
+def test_the_second_fit_puts_back_what_the_first_took(page):
+    first, second = page["fits"][32]
+    assert np.abs(page["judge"](first)[0]).max() > 20 > 5 > np.abs(page["judge"](second)[0]).max()
+    assert page["compare"](second, page["truth"])[0] < page["compare"](first, page["truth"])[0]
 
 
-def test_the_settled_loss_had_settled(page):
-    loss = page["history"][:, 0]
-    assert loss[-1] <= loss.min() * 1.001
-    assert loss[500] / loss[-1] < 1.05
+def test_noise_alone_has_an_rms_of_one(page):
+    assert page["rms"](page["noise"]) == pytest.approx(1, abs=0.05)
+    assert np.abs(page["noise"]).max() == pytest.approx(page["largest"], rel=0.25)
+
+
+def test_the_truth_is_no_distance_from_itself_and_nothing_is_one(page):
+    truth = page["truth"]
+    assert page["compare"](truth, truth) == (0, 0)
+    assert page["compare"](torch.zeros_like(truth), truth) == pytest.approx((1, 1))
 
 
 WRONG = [
@@ -51,21 +62,3 @@ WRONG = [
 test_answers = judged(
     ["flux_solution", lambda image, cell: [float(np.sum(channel)) * cell**2 for channel in image]], WRONG
 )
-
-
-def test_a_reference_saves_the_digits_that_float32_has_not(page):
-    """The more signal there is for the noise, the more of them are lost without one."""
-    from_nothing, recentred = zip(*page["digits"].values(), strict=True)
-    assert from_nothing[-1] > 100 * from_nothing[0]
-    assert from_nothing[-1] > 1e-4
-    assert max(recentred) < 1e-4
-    assert recentred[-1] < from_nothing[-1] / 30
-
-
-@pytest.mark.parametrize("count", [1001, 30_011])
-def test_both_ways_without_cells_have_the_same_chi_squared(page, count):
-    """The page looks before the first step; after five they have parted by rounding alone."""
-    calls = [page["step_for"](count, by_nufft) for by_nufft in (True, False)]
-    for _ in range(5):
-        by_nufft, exact = (call() for call in calls)
-        assert by_nufft == pytest.approx(exact, rel=1e-3)

@@ -45,7 +45,7 @@ truth = torch.from_numpy(sky_image(disk, coords.cell_size, npix))
 
 # %%
 
-# folded: Fit, and fit again with the residual added
+# folded: Units, the likelihood, a start
 unit = 0.01  # Jy/arcsec²: what brightness is measured in
 area, nvis = coords.cell_size**2, seen.data.size
 slope = area * unit * math.sqrt(seen.weight.sum()) / nvis
@@ -57,6 +57,10 @@ likelihood = ExactLikelihood(
     *(coords.cell_size, npix),
     device=device,
 )
+
+# %%
+
+# folded: Fit, and fit again with the residual added
 
 
 def settle(data, k, epsilon=1e-3):
@@ -152,7 +156,7 @@ print(f"a step: {2 * fft / 1e6:.1f} million operations in FFTs, 120 kernels to s
 # Fit
 # ---
 #
-# What the second fold makes small has two parts. The first is the reduced
+# What the fit in the third fold makes small has two parts. The first is the reduced
 # :math:`\chi^2`: the sum over all visibilities
 #
 # .. math::
@@ -202,6 +206,8 @@ def judge(image):
     chi2 = likelihood(image).item() / 2 / nvis
     return residual_map(vis), chi2, quality_of(image, likelihood, chi2, nvis).verdict
 
+
+# %%
 
 rng = np.random.default_rng(seed=2)
 draw = rng.standard_normal((*seen.data.shape, 2)).view(complex)[..., 0]
@@ -286,6 +292,8 @@ def compare(image, other):
     blurred = [np.linalg.norm(convolve(x, coords, beam)) for x in (wrong, truth)]
     return float(wrong.norm() / truth.norm()), float(blurred[0] / blurred[1])
 
+
+# %%
 
 print("parts of the truth           by pixel   at the beam")
 pairs = {f"fit, k = {k}, off by": (sky[k], truth) for k in sky}

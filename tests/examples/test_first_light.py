@@ -20,7 +20,7 @@ def test_the_chosen_fit_leaves_what_noise_leaves(page):
     """Inside the disk and outside, where a weaker regularizer leaves half of it, and a stronger one a pattern."""
     rest, inside, rms = page["rest"], page["inside"], page["rms"]
     for where in (inside, ~inside):
-        assert rms(rest[32][where]) == pytest.approx(rms(page["noise"][where]), rel=0.12)
+        assert rms(rest[32][where]) == pytest.approx(rms(page["noise"][where]), rel=0.15)
     assert np.abs(rest[32]).max() < 5 < np.abs(rest[64]).max()
     assert rms(rest[8][inside]) < 0.7
     assert page["chi2"][32] == pytest.approx(1, abs=0.005)

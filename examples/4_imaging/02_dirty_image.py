@@ -120,7 +120,8 @@ plt.show()
 points = [Point(1.0), Point(0.7, east=1.2, north=-2.1), Point(-0.4, -1.5, 0.63)]
 three = observe(points, track).data[0]
 measured = (u, v, weight, three.real, three.imag)
-image = DirtyImager(coords, *measured).get_dirty_image(weighting="natural")[0][0]
+of_three = DirtyImager(coords, *measured)
+image = of_three.get_dirty_image("natural", check_visibility_scatter=False)[0][0]
 twice = GridCoords(coords.cell_size, 2 * npix)
 wide_beam = DirtyImager(twice, *measured).get_dirty_beam(weighting="natural")[0]
 convolved = np.zeros((npix, npix))

@@ -268,6 +268,9 @@ print("    within 0.3 arcsec of the star")
 print(f"at the beam, {beam.major:.2f} × {beam.minor:.2f} arcsec, off by", end=" ")
 print(f"{blurred.min():.0%} to {blurred.max():.0%}")
 within = residual[:, radius < 1.8].std() / of_noise[:, radius < 1.8].std()
+
+# %%
+
 print(f"within the disk the residual is {within:.2f} times the noise")
 print(f"the faint outer disk, from 1.3 to 1.8 arcsec, has {outer_kept:.0%} of its flux")
 assert blurred.max() < 0.09
@@ -282,7 +285,6 @@ import matplotlib.pyplot as plt
 
 from firstlight.imaging import plot_image
 
-fig, axes = plt.subplots(4, 4, figsize=(7.6, 7.4), layout="constrained")
 look = {"vmin": 0, "vmax": float(truth.max()), "stretch": "sqrt", "unit": None}
 noisy = {"vmin": -5, "vmax": 5, "stretch": "linear", "unit": None, "cmap": "PuOr"}
 lines = {
@@ -291,6 +293,10 @@ lines = {
     "fit": (cube[shown], look),
     "residual": (residual[shown], noisy),
 }
+
+# %%
+
+fig, axes = plt.subplots(4, 4, figsize=(7.6, 7.4), layout="constrained")
 for line, (name, (images, how)) in zip(axes, lines.items(), strict=True):
     for ax, k, one in zip(line, shown, images, strict=True):
         bar = {"scale_bar": 1.0} if name == "truth" and k == shown[0] else {}

@@ -442,7 +442,7 @@ assert off_after < off_before / 3
 from firstlight.imaging import DirtyImager, fit_beam, plot_image
 
 imager = DirtyImager(small, *arrays[:2], arrays[3], turned.real, turned.imag)
-beam = fit_beam(imager.get_dirty_image("briggs", robust=0.5)[1][0], small.cell_size)
+beam = fit_beam(imager.get_dirty_beam("briggs", robust=0.5)[0], small.cell_size)
 skies = {"truth": target, "angles ignored": before, "angles found": after}
 fig, axes = plt.subplots(1, 3, figsize=(7.6, 2.9), layout="constrained")
 for ax, (title, sky) in zip(axes, skies.items(), strict=True):
@@ -503,6 +503,8 @@ baselines = seen.uu[0], seen.vv[0]
 clean = visibilities(target[None], *baselines, small.cell_size)[0].numpy()
 power = float((np.abs(clean) ** 2).sum())
 start = torch.full((1, 64, 64), -0.03)
+
+# %%
 
 
 def fit_at(sigma, noisy):
@@ -565,7 +567,7 @@ def level(sigma):
     exact, image = fit_at(sigma, noisy)
     weight = np.full(clean.size, sigma**-2)
     imager = DirtyImager(small, *baselines, weight, noisy.real, noisy.imag)
-    dirty, _ = imager.get_dirty_image(weighting="briggs", robust=0.5)
+    dirty, _ = imager.get_dirty_image("briggs", 0.5, check_visibility_scatter=False)
     rest = exact.dirty[0].cpu() / math.sqrt(weight.sum()) / small.cell_size**2
     residuals[sigma] = float(rest.std()), float(rest.abs().max())
     off = float((image - target).norm() / target.norm())
@@ -579,6 +581,8 @@ def level(sigma):
     pictures = dict(zip(titles, zip(shades, colours, words, strict=True), strict=True))
     return Level(0.25 / sigma, *chi2_along(sigma, noisy, exact), pictures)
 
+
+# %%
 
 levels = [level(sigma) for sigma in (10e-3, 1e-3, 0.1e-3, 0.03e-3)]
 for sigma, (rms, most) in residuals.items():

@@ -352,7 +352,7 @@ def write_both(out):
     ra, dec = seen.phase_centre
     how = {"ra": ra, "dec": dec, "frequencies": [seen.frequency.mean()]}
     how["overwrite"] = True
-    restored = convolve(found.sky, coords, beam) + found.noise * found.residual
+    restored = convolve(found.model, coords, beam) + found.noise * found.residual
     files = [out / f"{path.stem}.{kind}.fits" for kind in ("image", "restored")]
     write_image(files[0], found.sky[None], coords, unit="Jy/arcsec^2", **how)
     write_image(files[1], restored[None], coords, unit="Jy/beam", beam=beam, **how)
@@ -379,7 +379,7 @@ from firstlight.imaging.nufft import visibilities
 
 
 def hand_back(path):
-    image = torch.from_numpy(found.sky[None])
+    image = torch.from_numpy(found.model[None])
     model = visibilities(image, seen.uu.ravel(), seen.vv.ravel(), coords.cell_size)
     model = replace(seen, data=model.numpy().reshape(seen.data.shape))
     write_ms_column(path, model, "MODEL_DATA", **options)

@@ -2,7 +2,7 @@
 Ten ways in which your own data mislead
 =======================================
 
-An image came out, the fit says *settled*, and the reduced :math:`\\chi^2` is near 1. Is
+An image came out, the loss stands still, and the reduced :math:`\\chi^2` is near 1. Is
 the image right? Here is one small sky, known to the last digit, and ten mistakes that
 happen to everybody, each made on purpose. Seven of them say nothing.
 
@@ -33,7 +33,7 @@ happen to everybody, each made on purpose. Seven of them say nothing.
 #    * - 3. noise fitted
 #      - what is left over in the source is quieter than noise
 #      - a stronger regularizer
-#    * - 4. "settled" that is not
+#    * - 4. a loss that stands still
 #      - what is left over, as an image
 #      - another start; a smaller tolerance
 #    * - 5. channels that share noise
@@ -200,14 +200,14 @@ def draw(fits):
     fig.set_label(
         "A disk with rings and a companion: the truth; a fit that is right; the sky "
         "turned by 180 degrees; a small sky in a wide field full of faint noise; a "
-        "mottled disk; and a disk with holes, which the fit calls settled."
+        "mottled disk; and a disk with holes, of a fit whose loss stands still."
     )
 
 
 # %%
 
 fits = {"right": right, "1. wrong sign": turned, "2. too wide": wide}
-fits |= {"3. noise fitted": over, "4. “settled”": stuck}
+fits |= {"3. noise fitted": over, "4. standing still": stuck}
 draw(fits)
 plt.show()
 for name, fitted in fits.items():
@@ -286,8 +286,8 @@ tell("noise fitted", over)
 tell("right", right)
 
 # %%
-# 4. "Settled" that is not
-# ------------------------
+# 4. A loss that stands still
+# ---------------------------
 #
 # A fit stops when the loss hardly falls, relative to itself. But a missed source is a
 # part of :math:`s^2/2N` of it, which is less than any usual tolerance, the more so the
@@ -295,13 +295,14 @@ tell("right", right)
 # next to no gradient.
 
 print(stuck.found.message)
-tell("“settled”", stuck)
+tell("standing still", stuck)
 tell("another start", right)
 worth = np.abs(stuck.left).max() ** 2 / 2 / count
 print(f"what is left at the worst place is worth {worth:.4f} of χ²")
 
 # %%
-# Of its :math:`\chi^2` nobody could complain. Always image the residuals.
+# Of its :math:`\chi^2` nobody could complain. Always image the residuals, as ``fit``
+# does before it says *settled*: here it does not.
 #
 # 5. Channels that share noise
 # ----------------------------

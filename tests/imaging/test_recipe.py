@@ -48,7 +48,7 @@ def check(found, residuals, noise, signal):
     inside, inside_noise, outside, outside_noise = residuals
     off = abs(found.flux - FLUX)
     assert off < (0.05 * FLUX if signal >= 50 else 2 * found.flux_error)
-    assert abs(inside - inside_noise) < 0.15, residuals  # of few beams, one draw of the noise
+    assert abs(inside - inside_noise) < (0.15 if signal >= 50 else 0.25), residuals  # of few beams
     assert abs(outside - outside_noise) < 0.05, residuals
     assert np.abs(found.residual).max() < max(5, np.abs(noise).max() + 0.3)
 
@@ -83,7 +83,7 @@ def test_a_source_far_from_the_centre_of_four_channels():
     east, north = found.coords.sky_coordinates()
     assert np.hypot(east[at] + 3.1, north[at] - 2.2) < 1.5 * found.coords.cell_size
     assert abs(found.flux - 0.05) < 2 * found.flux_error
-    assert not found.sky[~found.source].any()
+    assert not found.model[~found.source].any()
 
 
 def test_what_is_flagged_does_not_count():

@@ -129,7 +129,7 @@ class LBFGS:
             return loss
 
         # A line search that has lost the way, as at the end of float32, looks 25 times a step: enough is enough.
-        self.optimizer.param_groups[0].update(max_iter=n, max_eval=8 * n)
+        self.optimizer.param_groups[0].update(max_iter=n, max_eval=4 * n)
         with suppress(FloatingPointError):
             self.optimizer.step(closure)  # type: ignore[arg-type]
         return rows

@@ -93,7 +93,7 @@ def judged(
 ) -> Quality:
     """Say what is wrong with such numbers; those of few visibilities, or of few beams, may be off by chance."""
     off = (chi2 - 1) * math.sqrt(count)
-    chance = SURE / math.sqrt(2 * min(beams, count))
+    chance = SURE / math.sqrt(2 * max(1, min(beams, count)))
     flux, short, error = fluxes
     faults: list[tuple[Verdict, str]] = []
     if off < -SURE or inside < min(QUIET, 1 - chance):
@@ -111,7 +111,15 @@ def judged(
 
 
 def quality_of(sky: Tensor, data: GriddedDataset | ExactLikelihood, chi2: float, count: float) -> Quality:
-    """Judge an image, (nchan, npix, npix) in sky order, of a reduced chi² over so many visibilities or cells."""
+    """Judge an image, (nchan, npix, npix) in sky order, of a reduced chi² over so many visibilities or cells.
+
+    Examples
+    --------
+    >>> u, dark = np.array([1e5, 3e5, 6e5]), torch.zeros(1, 16, 16)
+    >>> data = ExactLikelihood(u, u[::-1], np.zeros(3, complex), np.ones(3), cell_size=0.1, npix=16)
+    >>> quality_of(dark, data, chi2=0.0, count=3).verdict
+    'settled'
+    """
     coords = data.coords if isinstance(data, GriddedDataset) else GridCoords(data.cell_size, data.npix)
     residual = residual_of(sky, data)
     image = sky.detach().cpu().double().numpy()

@@ -33,7 +33,7 @@ from firstlight.imaging.skies import Complex, Mask, Real, shift
 from firstlight.imaging.visibilities import Visibilities, check_usable, select_baselines
 
 STRONG, WEAK = 8.0, 4.0  # total variation, in units of what noise alone does to the slope of chi²
-LOOKS, ROUNDS, STEPS = 2, 6, 1000
+LOOKS, ROUNDS, STEPS = 2, 6, 500
 DARK = -1e4  # a parameter whose pixel is 0, and stays so
 SCALES = (0, 2, 4)  # beams, by which an image is smoothed to see what is faint and wide
 SEED, EDGE = 5.0, 2.5  # σ: where a source is found, and how far it reaches
@@ -197,6 +197,14 @@ class Image:
         Whether the residuals are noise, and the flux is what the shortest baselines see.
     choices
         What was chosen, and why, a sentence each.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulation import observe, uv_track, with_noise
+    >>> from firstlight.imaging.skies import Ring
+    >>> found = image(with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=4)), 0.03, seed=1), draws=2)
+    >>> found.sky.shape == found.error.shape == found.residual.shape, bool(found.model[~found.source].any())
+    (True, False)
     """
 
     sky: Array

@@ -43,11 +43,12 @@ import numpy as np
 
 
 def recorded(name):
-    """Find a file of the record: in the clone, or beside this page."""
-    clone = Path(globals().get("__file__", "a/b/c")).resolve().parents[2]
-    for place in (clone / "docs" / "_snippets" / name, Path(name)):
-        if place.exists():
-            return place
+    """Find a file of the record: beside this page, or in the clone around it."""
+    here = Path(globals().get("__file__", "here")).resolve()
+    for folder in here.parents:
+        for place in (folder / name, folder / "docs" / "_snippets" / name):
+            if place.exists():
+                return place
     raise FileNotFoundError(f"{name} is not here: put it beside this page")
 
 

@@ -41,8 +41,6 @@ class Quality:
         In Jy: of the image; what the shortest baselines say that it is, if its source has the right shape; one σ.
     faults
         What is wrong, and what to do; empty if nothing is.
-    verdict
-        ``settled``, if nothing is; ``over-fitted``, ``not converged`` or ``doubtful`` if something is.
 
     Examples
     --------
@@ -68,7 +66,7 @@ class Quality:
 
     @property
     def verdict(self) -> Verdict:
-        """The first of its faults."""
+        """``settled`` if nothing is wrong; else its first fault: over-fitted, not converged or doubtful."""
         return self.faults[0][0] if self.faults else "settled"
 
     def __str__(self) -> str:

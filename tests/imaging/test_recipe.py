@@ -61,18 +61,16 @@ def test_flux_and_residuals_are_right(signal, field):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("antennas", [43, 24])
-@pytest.mark.parametrize("field", [2, 5, 10])
-@pytest.mark.parametrize("signal", [8, 20, 50, 200, 500])
+@pytest.mark.parametrize(("signal", "field", "antennas"), [(8, 5, 43), (20, 10, 43), (50, 2, 43), (200, 5, 24)])
 def test_closed_loops(signal, field, antennas):
-    """The grid that a wide, positive image of noise would fail in."""
+    """What a wide, positive image would make flux of noise in."""
     found, residuals, noise = loop(signal, field, antennas, size=1.0, east=0.1, north=-0.2, seed=signal + field)
     check(found, residuals, noise, signal)
 
 
 @pytest.mark.slow
 def test_stated_errors_are_of_the_size_of_real_ones():
-    pulls = [(found.flux - FLUX) / found.flux_error for found in (loop(30, seed=seed)[0] for seed in range(12))]
+    pulls = [(found.flux - FLUX) / found.flux_error for found in (loop(30, seed=seed)[0] for seed in range(8))]
     assert 0.4 < rms(np.array(pulls)) < 1.6
 
 

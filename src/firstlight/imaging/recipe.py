@@ -268,7 +268,9 @@ def image(
     images = settle(near, near.rows.data[None], mask, ROUNDS, judged=True)
     share = least_share(near, images, mask) if len(images) > 1 else 1.0
     best = mixed(images, share)
-    made = near.rows.data - near.likelihood.residuals(best).cpu().numpy() + noise_of(near.rows.weight, draws, seed)
+    # Of the dark pixels as dark as they are in the sky, so that what noise adds to them is seen, too.
+    kept = torch.where(best > 1, best, 0)
+    made = near.rows.data - near.likelihood.residuals(kept).cpu().numpy() + noise_of(near.rows.weight, draws, seed)
     others = mixed(settle(near, made, mask, len(images)), share)
     fluxes = others.sum((1, 2)).cpu().double().numpy() * coords.cell_size**2 * unit
     sky, error, model = np.zeros((3, coords.npix, coords.npix))
@@ -285,7 +287,7 @@ def image(
         error=error,
         model=model,
         flux=flux,
-        flux_error=math.hypot(fluxes.std(ddof=1), fluxes.mean() - flux),
+        flux_error=math.hypot(fluxes.std(ddof=1), fluxes.mean() - float(kept.sum()) * coords.cell_size**2 * unit),
         residual=residual,
         source=source,
         coords=coords,

@@ -136,9 +136,9 @@ plt.show()
 #
 # Pixels of an image are positive, so each empty beam keeps the positive half of its
 # noise. The mean of that half is :math:`\sigma/\sqrt{2\pi}`, some 0.4 σ: nothing to
-# see. But how much flux is it in all, in a field twice as wide?
+# see. But how much flux is it in all, in a field three times as wide?
 
-wide_npix = max(coords.npix, min(2 * coords.npix, 1024))
+wide_npix = max(coords.npix, min(3 * coords.npix, 1024))
 beams = (wide_npix * coords.cell_size) ** 2 / beam.area
 extra = beams * found.noise / np.sqrt(2 * np.pi)
 print(f"noise {1e3 * found.noise:.3g} mJy/beam, in {beams:,.0f} beams: {extra:.3f} Jy")
@@ -235,7 +235,7 @@ def fit_where(light, coords, strength):
 
 
 # %%
-# First, the mistake: light everywhere, in a field that is twice as wide.
+# First, the mistake: light everywhere, in a field that is three times as wide.
 
 wide = GridCoords(coords.cell_size, wide_npix)
 everywhere = fit_where(np.ones((wide_npix, wide_npix), bool), wide, strength=1)

@@ -41,6 +41,7 @@ FEW = 4  # beams
 LARGEST = 4.9  # σ, of what may be left of a source
 FAINT = 30.0  # σ: of a brighter source, wide light is looked for in what it leaves
 PART = 0.05  # of the brightest, below which nothing is taken to be its edge
+WIDTH = "two and a half times as far as the source reaches"
 SIDELOBE = 1.5  # times the highest sidelobe of what is brightest: no source, most likely
 
 
@@ -179,7 +180,8 @@ class Image:
     Attributes
     ----------
     sky, error
-        (npix, npix) in sky order, in Jy/arcsec²: the image, without residuals, and one σ of each pixel.
+        (npix, npix) in sky order, in Jy/arcsec²: the image, without residuals, and what noise does to each pixel,
+        one σ. What total variation smooths away is not in it.
     model
         The same before it is smoothed over two pixels, which show more than the data tell: this is what was compared
         with the data.
@@ -260,9 +262,16 @@ def image(
     (True, np.float64(1.0))
     """
     check_usable(vis)
-    coords = suggest_grid(vis, field or source_field(vis, device))
+    around = source_field(vis, device) if field is None else field
+    coords = suggest_grid(vis, around)
     scene, beam, unit = scene_of(vis, coords, device)
     source = find_source(scene, beam)
+    if not source.any():
+        most = np.abs(scene.residual(torch.zeros_like(scene.likelihood.reference))).max()
+        raise ValueError(
+            f"no source is seen: the dirty image has nothing above {SEED:g} times its noise (at most {most:.1f}). "
+            "Check the weights (check_weights) and the phase centre, or observe for longer"
+        )
     crop, centre, near_coords = cropped(source, coords)
     near, mask = Scene(scene.rows.moved(*centre), near_coords, device, scene.psf), source[crop]
     images = settle(near, near.rows.data[None], mask, ROUNDS, judged=True)
@@ -278,6 +287,7 @@ def image(
     sky[crop] = smoothed_pixels(best)[0].cpu().numpy() * unit
     error[crop] = smoothed_pixels(others).std(0).cpu().numpy() * unit
     full = torch.as_tensor(model / unit, dtype=torch.float32, device=scene.device)[None]
+    scene.likelihood.recentre(full)  # for all digits of chi², however strong the source
     residual, count = scene.residual(full), len(scene.rows.u)
     flux = float(sky.sum()) * coords.cell_size**2
     bright = source & (sky > unit)
@@ -304,7 +314,13 @@ def image(
         ),
         choices=(
             f"field {coords.npix * coords.cell_size:.3g} arcsec, {coords.npix} pixels of {coords.cell_size:g} arcsec: "
-            + ("as asked for" if field else "two and a half times as far as the source reaches"),
+            + (
+                "all that the shortest baseline sees"
+                if around is None
+                else "as asked for"
+                if field is not None
+                else WIDTH
+            ),
             f"light is allowed in {source.sum() * coords.cell_size**2 / beam.area:.0f} beams of {beam.major:.3g} × "
             f"{beam.minor:.3g} arcsec, where the data show a source",
             f"total variation of {STRONG:g} times what noise alone does, and what it left handed back "
@@ -332,6 +348,8 @@ def source_field(vis: Visibilities, device: torch.device | str) -> float | None:
     coords = suggest_grid(short)
     scene, beam, _ = scene_of(short, coords, device)
     source = find_source(scene, beam)
+    if not source.any():
+        return None  # all baselines together may see more
     half = coords.npix / 2
     far = max(np.abs(axis + 0.5 - half).max() for axis in np.nonzero(source))
     return float(min(2.5 * far, coords.npix) * coords.cell_size)
@@ -348,11 +366,7 @@ def find_source(scene: Scene, beam: Beam) -> Mask:
             image, found = scene.fit(sharp, source, WEAK)
         source = finder.find(scene.residual(found), image[0].cpu().double().numpy(), source)
         if not source.any():
-            most = np.abs(scene.residual(found)).max()
-            raise ValueError(
-                f"no source is seen: the dirty image has nothing above {SEED:g} times its noise (at most {most:.1f}). "
-                "Check the weights (check_weights) and the phase centre, or observe for longer"
-            )
+            break
     return source
 
 
@@ -386,7 +400,7 @@ def settle(scene: Scene, data: Complex, mask: Mask, rounds: int, judged: bool = 
 def is_noise(residual: Array, image: Tensor, mask: Mask) -> bool:
     """Tell whether residuals are as small as noise where an image is bright, and nowhere in the mask above it."""
     bright = mask & (image[0] > 1).cpu().numpy()
-    return bool((residual[bright] ** 2).mean() <= 1 and np.abs(residual[mask]).max() <= LARGEST)
+    return rms(residual[bright]) <= 1 and float(np.abs(residual[mask]).max()) <= LARGEST
 
 
 def least_share(scene: Scene, images: list[Tensor], mask: Mask) -> float:

@@ -91,6 +91,14 @@ def test_what_is_flagged_does_not_count():
     assert abs(image(spoilt, field=4.0, draws=2).flux - 0.1) < 0.02
 
 
+def test_a_source_that_few_antennas_hardly_see():
+    """Their shortest baselines alone have no beam that a Gaussian fits."""
+    _, noisy = seen([Point(0.1, east=0.3, north=0.2)], signal=8, antennas=14, n_times=6, seed=2)
+    found = image(noisy, draws=4)
+    assert abs(found.flux - 0.1) < 3 * found.flux_error
+    assert "all that the shortest baseline sees" in found.choices[0]
+
+
 def test_noise_alone_is_no_source():
     noise = with_noise(observe([Point(0.0)], uv_track(n_times=4)), 0.1, seed=3)
     with pytest.raises(ValueError, match="no source is seen"):

@@ -346,7 +346,10 @@ def source_field(vis: Visibilities, device: torch.device | str) -> float | None:
     reach = float(np.quantile(vis.lengths.max(axis=0), 0.25))
     short = select_baselines(vis, longest=reach)
     coords = suggest_grid(short)
-    scene, beam, _ = scene_of(short, coords, device)
+    try:
+        scene, beam, _ = scene_of(short, coords, device)
+    except ValueError:  # so few baselines have no beam
+        return None
     source = find_source(scene, beam)
     if not source.any():
         return None  # all baselines together may see more

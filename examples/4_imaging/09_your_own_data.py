@@ -248,9 +248,9 @@ for verdict, said in everywhere.quality.faults:
 # %%
 # An empty sky has given that flux. :math:`\chi^2` is near 1, and would please anybody
 # who does not ask by how many σ it is *below*. So ``image`` allows light only where a
-# source is seen: where the dirty image, at any of three scales, rises 5 σ above its
-# noise and its sidelobes, and around that down to 2.5 σ. It fits that, looks again at
-# what is left over, and goes on until nothing is new.
+# source is seen: where the dirty image, at any of four scales, rises 5 σ above its
+# noise and its sidelobes, and around that down to 2.5 σ. It fits that, and looks twice
+# more, at what is left over.
 
 print(f"light is allowed in {found.source.mean():.1%} of the image")
 
@@ -298,9 +298,9 @@ print(f"image() {found.quality.inside:>15.2f} σ {found.flux:>18.4f}")
 # ---------
 #
 # The recipe is run again on data that it makes itself: its own image, with fresh noise,
-# so many times (``draws``). How those images differ is the error of this one. By how
-# much the mean of their fluxes is off is what the recipe itself is off by, and belongs
-# to the flux's error, too.
+# so many times (``draws``). How those images differ is the error of this one. What they
+# have more of, on average, than they were made from is what noise adds to pixels that
+# cannot be negative: it is taken off this image, and half of it counts as an error.
 
 print(f"flux {found.flux:.4f} ± {found.flux_error:.4f} Jy")
 if your_file is None:

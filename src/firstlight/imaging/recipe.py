@@ -3,7 +3,8 @@
 Positive pixels turn the noise of an empty sky into flux, so light is allowed only where the data show a source. Total
 variation alone would dim what it smooths: what a strong one leaves in the residuals is handed back to the data, and
 fitted again, until the residuals of the source are no larger than noise. Then the recipe is run on data that it makes
-itself, of the image and fresh noise: how far those images differ is the error of this one.
+itself, of the image and fresh noise: how far those images differ is the error of this one, and what they have more of
+than they were made from is taken off it.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ from firstlight.imaging.skies import Complex, Mask, Real, shift
 from firstlight.imaging.visibilities import Visibilities, check_usable, select_baselines
 
 STRONG, WEAK = 8.0, 4.0  # total variation, in units of what noise alone does to the slope of chi²
-LOOKS, ROUNDS, STEPS = 2, 6, 500
+LOOKS, ROUNDS, STEPS = 3, 6, 500
 DARK = -1e4  # a parameter whose pixel is 0, and stays so
-SCALES = (0, 2, 4)  # beams, by which an image is smoothed to see what is faint and wide
+SCALES = (0, 2, 4, 8)  # beams, by which an image is smoothed to see what is faint and wide
 SEED, EDGE = 5.0, 2.5  # σ: where a source is found, and how far it reaches
+FAINT = 30.0  # σ: of a brighter source, wide light is looked for in what it leaves
 FEW = 4  # beams
 LARGEST = 4.9  # σ, of what may be left of a source
-FAINT = 30.0  # σ: of a brighter source, wide light is looked for in what it leaves
 PART = 0.05  # of the brightest, below which nothing is taken to be its edge
 WIDTH = "two and a half times as far as the source reaches"
 SIDELOBE = 1.5  # times the highest sidelobe of what is brightest: no source, most likely
@@ -152,19 +153,20 @@ class Finder:
 
     def find(self, residual: Array, model: Array, before: Mask) -> Mask:
         """Mark the source: what stands out of a model and its residuals, in σ, and what wide light the model lacks."""
-        shown = np.zeros(model.shape)
-        if before.any():
-            shown = convolve(model, self.coords, self.beam) / self.beam.area
-        bright = bool((residual + shown).max() > FAINT)
-        source = before & (model > 1)
+        shown = convolve(model, self.coords, self.beam) / self.beam.area if before.any() else np.zeros(model.shape)
+        source, highest = before & (model > 1), 0.0
+        bright = (residual + shown).max() > FAINT
         for width, noise, sidelobe in self.scales:
-            if width and bright and not before.any():
-                break  # smoothed, a narrow source is a wide one: first see what it leaves
             left = smoothed(residual, self.coords, width) / noise
-            seen = left if width and bright else left + smoothed(shown, self.coords, width) / noise
-            least = max(PART * seen.max(), sidelobe * left.max())
+            seen = left + smoothed(shown, self.coords, width) / noise
+            if width and (bright or seen.max() < highest):  # smoothed, a narrow source would be a wide one
+                if not before.any():
+                    break
+                seen = left
+            highest = max(highest, seen.max())
+            least = max(PART * seen.max(), sidelobe * left.max(), -left.min())
             source = source | connected(seen > max(SEED, least), seen > max(EDGE, least))
-        return widened(source, (self.reach + 1) // 2)
+        return widened(source, self.reach)
 
 
 def widened(mask: Mask, pixels: int) -> Mask:
@@ -183,10 +185,10 @@ class Image:
         (npix, npix) in sky order, in Jy/arcsec²: the image, without residuals, and what noise does to each pixel,
         one σ. What total variation smooths away is not in it.
     model
-        The same before it is smoothed over two pixels, which show more than the data tell: this is what was compared
-        with the data.
+        What was compared with the data. It is not smoothed over two pixels, and still has what noise adds to pixels
+        that cannot be negative, which is taken off the image: as much as images of made data have on average.
     flux, flux_error
-        In Jy; the error is one σ, of the noise and of what the recipe itself is off by.
+        Of the image, in Jy; the error is one σ, of the noise and of half of what was taken off.
     residual
         The dirty image of what is left, with natural weights, in units of its noise.
     source
@@ -280,12 +282,13 @@ def image(
     # Of the dark pixels as dark as they are in the sky, so that what noise adds to them is seen, too.
     kept = torch.where(best > 1, best, 0)
     made = near.rows.data - near.likelihood.residuals(kept).cpu().numpy() + noise_of(near.rows.weight, draws, seed)
-    others = mixed(settle(near, made, mask, len(images)), share)
+    others = smoothed_pixels(mixed(settle(near, made, mask, len(images)), share))
+    added = others.mean(0) - smoothed_pixels(kept)[0]  # by noise, as pixels are not negative
     fluxes = others.sum((1, 2)).cpu().double().numpy() * coords.cell_size**2 * unit
     sky, error, model = np.zeros((3, coords.npix, coords.npix))
     model[crop] = best[0].cpu().numpy() * unit
-    sky[crop] = smoothed_pixels(best)[0].cpu().numpy() * unit
-    error[crop] = smoothed_pixels(others).std(0).cpu().numpy() * unit
+    sky[crop] = (smoothed_pixels(best)[0] - added).cpu().numpy() * unit
+    error[crop] = others.std(0).cpu().numpy() * unit
     full = torch.as_tensor(model / unit, dtype=torch.float32, device=scene.device)[None]
     scene.likelihood.recentre(full)  # for all digits of chi², however strong the source
     residual, count = scene.residual(full), len(scene.rows.u)
@@ -297,7 +300,7 @@ def image(
         error=error,
         model=model,
         flux=flux,
-        flux_error=math.hypot(fluxes.std(ddof=1), fluxes.mean() - float(kept.sum()) * coords.cell_size**2 * unit),
+        flux_error=math.hypot(fluxes.std(ddof=1), float(added.sum()) * coords.cell_size**2 * unit / 2),
         residual=residual,
         source=source,
         coords=coords,

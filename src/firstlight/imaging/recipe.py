@@ -43,7 +43,6 @@ FEW = 4  # beams
 LARGEST = 4.9  # σ, of what may be left of a source
 PART = 0.05  # of the brightest, below which nothing is taken to be its edge
 WIDTH = "two and a half times as far as the source reaches"
-SIDELOBE = 1.5  # times the highest sidelobe of what is brightest: no source, most likely
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,8 +67,8 @@ class Rows:
 class Scene:
     """Rows on a grid: their exact likelihood, the natural beam, and residuals in units of the noise."""
 
-    def __init__(self, rows: Rows, coords: GridCoords, device: torch.device | str, psf: Array) -> None:
-        self.rows, self.coords, self.device, self.psf = rows, coords, device, psf
+    def __init__(self, rows: Rows, coords: GridCoords, device: torch.device | str) -> None:
+        self.rows, self.coords, self.device = rows, coords, device
         self.likelihood = self.likelihood_of(rows.data)
         # A GriddedNet smooths its pixels; here that is undone, since no point source is as wide.
         u, v = (math.pi * coords.cell_size * ARCSEC * axis for axis in (rows.u, rows.v))
@@ -132,41 +131,25 @@ def taper(squared: Array, width: float) -> Array:
     return np.asarray(np.exp(-((math.pi * width) ** 2) / (4 * math.log(2)) * squared))
 
 
-class Finder:
-    """Finds where the source is: where an image, at any of a few scales, is above its noise and its sidelobes."""
-
-    def __init__(self, scene: Scene, beam: Beam) -> None:
-        self.coords, self.beam = scene.coords, beam
-        rows, coords = scene.rows, scene.coords
-        self.reach = round(beam.major / coords.cell_size)  # of the beam, in pixels
-        squared = (rows.u**2 + rows.v**2) * ARCSEC**2
-        self.scales = []
-        for width in (scale * beam.major for scale in SCALES):
-            noise = math.sqrt((rows.weight * taper(squared, width) ** 2).sum() / rows.weight.sum())
-            lobe = smoothed(scene.psf, coords, width)
-            lobe = lobe / lobe.max()
-            centre = np.zeros(lobe.shape, bool)
-            centre[coords.npix // 2, coords.npix // 2 - 1] = True
-            beyond = ~widened(connected(centre, lobe > 0.1), self.reach)
-            sidelobe = float(np.abs(lobe[beyond]).max(initial=0))
-            self.scales.append((width, noise, SIDELOBE * sidelobe))
-
-    def find(self, residual: Array, model: Array, before: Mask) -> Mask:
-        """Mark the source: what stands out of a model and its residuals, in σ, and what wide light the model lacks."""
-        shown = convolve(model, self.coords, self.beam) / self.beam.area if before.any() else np.zeros(model.shape)
-        source, highest = before & (model > 1), 0.0
-        bright = (residual + shown).max() > FAINT
-        for width, noise, sidelobe in self.scales:
-            left = smoothed(residual, self.coords, width) / noise
-            seen = left + smoothed(shown, self.coords, width) / noise
-            if width and (bright or seen.max() < highest):  # smoothed, a narrow source would be a wide one
-                if not before.any():
-                    break
-                seen = left
-            highest = max(highest, seen.max())
-            least = max(PART * seen.max(), sidelobe * left.max(), -left.min())
-            source = source | connected(seen > max(SEED, least), seen > max(EDGE, least))
-        return widened(source, self.reach)
+def source_in(scene: Scene, beam: Beam, residual: Array, model: Array, before: Mask) -> Mask:
+    """Mark where a model and its residuals, in σ, stand out of the noise, at any of a few scales."""
+    rows, coords = scene.rows, scene.coords
+    shown = convolve(model, coords, beam) / beam.area if before.any() else np.zeros(model.shape)
+    source, highest = before & (model > 1), 0.0
+    bright = (residual + shown).max() > FAINT
+    for width in (scale * beam.major for scale in SCALES):
+        lost = taper((rows.u**2 + rows.v**2) * ARCSEC**2, width)
+        noise = math.sqrt((rows.weight * lost**2).sum() / rows.weight.sum())
+        left = smoothed(residual, coords, width) / noise
+        seen = left + smoothed(shown, coords, width) / noise
+        if width and (bright or seen.max() < highest):  # smoothed, a narrow source would be a wide one
+            if not before.any():
+                break
+            seen = left
+        highest = max(highest, seen.max())
+        least = max(PART * seen.max(), -left.min())  # no source is negative: what is as faint may be a sidelobe
+        source = source | connected(seen > max(SEED, least), seen > max(EDGE, least))
+    return widened(source, round(beam.major / coords.cell_size))
 
 
 def widened(mask: Mask, pixels: int) -> Mask:
@@ -275,7 +258,7 @@ def image(
             "Check the weights (check_weights) and the phase centre, or observe for longer"
         )
     crop, centre, near_coords = cropped(source, coords)
-    near, mask = Scene(scene.rows.moved(*centre), near_coords, device, scene.psf), source[crop]
+    near, mask = Scene(scene.rows.moved(*centre), near_coords, device), source[crop]
     images = settle(near, near.rows.data[None], mask, ROUNDS, judged=True)
     share = least_share(near, images, mask) if len(images) > 1 else 1.0
     best = mixed(images, share)
@@ -341,7 +324,7 @@ def scene_of(vis: Visibilities, coords: GridCoords, device: torch.device | str) 
         warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed
         beam = fit_beam(psf, coords.cell_size)
     unit = float(weight.sum()) ** -0.5 / beam.area
-    return Scene(Rows(u, v, data / unit, weight * unit**2), coords, device, psf), beam, unit
+    return Scene(Rows(u, v, data / unit, weight * unit**2), coords, device), beam, unit
 
 
 def source_field(vis: Visibilities, device: torch.device | str) -> float | None:
@@ -363,14 +346,13 @@ def source_field(vis: Visibilities, device: torch.device | str) -> float | None:
 
 def find_source(scene: Scene, beam: Beam) -> Mask:
     """Mark where the source is: by what is seen of it, then by what a fit of that leaves."""
-    finder = Finder(scene, beam)
     shape = (1, scene.coords.npix, scene.coords.npix)
     image = found = torch.zeros(shape, device=scene.device)
     source, sharp = np.zeros(shape[1:], bool), scene.likelihood_of(scene.rows.data, scene.sharpened)
     for look in range(LOOKS):
         if look:
             image, found = scene.fit(sharp, source, WEAK)
-        source = finder.find(scene.residual(found), image[0].cpu().double().numpy(), source)
+        source = source_in(scene, beam, scene.residual(found), image[0].cpu().double().numpy(), source)
         if not source.any():
             break
     return source

@@ -14,13 +14,15 @@ RECORD = ROOT / "docs" / "_snippets"
 
 
 def test_the_record_is_small_and_whole():
-    files = [RECORD / f"clean_by_casa.{kind}" for kind in ("json", "npz")]
+    files = [RECORD / name for name in ("clean_by_casa.json", "clean_by_casa.npz", "image_by_mpol.json")]
     assert sum(file.stat().st_size for file in files) < 300_000
     said = json.loads(files[0].read_text(encoding="utf-8"))
     sky = json.loads((ROOT / "benchmarks" / "casa" / "sky.json").read_text(encoding="utf-8"))
     assert said["sky"] == sky["rings"]
     kinds = {(run["seed"], run["robust"], run["depth"]) for run in said["runs"]}
     assert len(kinds) == len(said["runs"]) == 5 * 2 * 3
+    of_mpol = json.loads(files[2].read_text(encoding="utf-8"))["runs"]
+    assert {(run["seed"], run["robust"]) for run in of_mpol} == {kind[:2] for kind in kinds}
 
 
 def test_every_clean_stopped_at_its_threshold():

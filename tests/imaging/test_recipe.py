@@ -1,12 +1,15 @@
 """Images made by the recipe: skies of known flux, over fields, noise, antennas and places, and what it says of them."""
 
 import math
+import tarfile
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 
-from firstlight.imaging import DirtyImager, image, suggest_grid
+from firstlight.imaging import DirtyImager, image, read_npz, suggest_grid
 from firstlight.imaging.simulation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight.imaging.skies import Point, protoplanetary_disk, sky_image
 
@@ -97,6 +100,16 @@ def test_a_source_that_few_antennas_hardly_see():
     found = image(noisy, draws=4)
     assert abs(found.flux - 0.1) < 3 * found.flux_error
     assert "all that the shortest baseline sees" in found.choices[0]
+
+
+@pytest.mark.slow
+def test_flux_that_no_baseline_sees_is_doubted():
+    """Ten antennas, a moment long: light all over the field hides from the shortest baselines."""
+    with tarfile.open(Path(__file__).with_name("data") / "casa.tar.xz") as archive, TemporaryDirectory() as folder:
+        archive.extract("disk.0.npz", folder, filter="data")
+        found = image(read_npz(f"{folder}/disk.0.npz"), draws=2)
+    assert abs(found.quality.short_flux - 0.6) < 0.03
+    assert abs(found.flux - 0.6) < 0.06 or "doubtful" in dict(found.quality.faults)
 
 
 def test_noise_alone_is_no_source():

@@ -29,7 +29,7 @@ from firstlight.imaging.limits import suggest_grid
 from firstlight.imaging.losses import TV_image
 from firstlight.imaging.padding import fast_width
 from firstlight.imaging.precomposed import GriddedNet
-from firstlight.imaging.quality import Quality, judged, rms, short_flux
+from firstlight.imaging.quality import BRIGHT, Quality, judged, rms, short_flux
 from firstlight.imaging.skies import Complex, Mask, Real, shift
 from firstlight.imaging.visibilities import Visibilities, check_usable, select_baselines
 
@@ -137,7 +137,8 @@ def source_in(scene: Scene, beam: Beam, residual: Array, model: Array, before: M
     shown = convolve(model, coords, beam) / beam.area if before.any() else np.zeros(model.shape)
     source, highest = before & (model > 1), 0.0
     bright = (residual + shown).max() > FAINT
-    for width in (scale * beam.major for scale in SCALES):
+    across = min(beam.major, 2 * beam.minor)  # of a snapshot, a beam can be long
+    for width in (scale * across for scale in SCALES):
         lost = taper((rows.u**2 + rows.v**2) * ARCSEC**2, width)
         noise = math.sqrt((rows.weight * lost**2).sum() / rows.weight.sum())
         left = smoothed(residual, coords, width) / noise
@@ -149,7 +150,7 @@ def source_in(scene: Scene, beam: Beam, residual: Array, model: Array, before: M
         highest = max(highest, seen.max())
         least = max(PART * seen.max(), -left.min())  # no source is negative: what is as faint may be a sidelobe
         source = source | connected(seen > max(SEED, least), seen > max(EDGE, least))
-    return widened(source, round(beam.major / coords.cell_size))
+    return widened(source, round(across / coords.cell_size))
 
 
 def widened(mask: Mask, pixels: int) -> Mask:
@@ -277,7 +278,9 @@ def image(
     residual, count = scene.residual(full), len(scene.rows.u)
     flux = float(sky.sum()) * coords.cell_size**2
     bright = source & (sky > unit)
-    short, short_error = (unit * value for value in short_flux(model / unit, scene.likelihood, coords, 0))
+    # Faint light all over a field can add up to any flux that the shortest baselines do not see.
+    shape = np.where(model > BRIGHT * model.max(), model, 0) / unit
+    short, short_error = (unit * value for value in short_flux(shape, scene.likelihood, coords, 0))
     return Image(
         sky=sky,
         error=error,

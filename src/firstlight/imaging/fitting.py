@@ -159,7 +159,8 @@ def fit(
     if progress is not False:
         for note in objective.notes:
             print(note, file=sys.stderr)
-    with tqdm(total=max_iter, initial=descent.iteration, disable=None if progress is None else not progress) as bar:
+    disable = None if progress is None else not progress
+    with tqdm(total=max_iter, initial=descent.iteration, desc="fit", leave=False, disable=disable) as bar:
         while not descent.why:
             if tolerance is not None and settled(descent.losses, tolerance):
                 descent.why = "settled"

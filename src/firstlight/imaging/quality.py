@@ -38,7 +38,8 @@ class Quality:
     largest
         The largest residual, in σ.
     flux, short_flux, short_error
-        In Jy: of the image; what the shortest baselines say that it is, if its source has the right shape; one σ.
+        In Jy: of the image; what the shortest baselines say that it is, if its source has the shape of what is brighter
+        than a twentieth of its peak; one σ.
     faults
         What is wrong, and what to do; empty if nothing is.
 

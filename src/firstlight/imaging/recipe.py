@@ -98,7 +98,6 @@ class Scene:
             tolerance=0.02 / len(self.rows.u),  # of the reduced chi²: 0.04 of chi² itself, far less than noise does
             check_every=10,
             separate=nchan > 1,
-            progress=False,
         )
         return found.image, packed_to_sky(softplus(model.bcube.base_cube.detach()))
 

@@ -103,7 +103,12 @@ class Adam:
 
 
 class LBFGS:
-    """Steps of L-BFGS. Its line search reads every loss; our checks alone decide when it is done."""
+    """Steps of L-BFGS. Its line search reads every loss; our checks alone decide when it is done.
+
+    PyTorch's takes slopes for zero that are small as numbers, whatever their unit, and a first step as short: of dark
+    pixels float32 tells no such step from none, and is lost. So the loss is divided by its largest slope at the start,
+    and the first step moves that parameter by ``lr``.
+    """
 
     def __init__(self, model: nn.Module, lr: float | None) -> None:
         self.lr = LEARNING_RATE["lbfgs"] if lr is None else lr
@@ -118,7 +123,8 @@ class LBFGS:
 
     def steps(self, objective: Objective, n: int) -> list[Tensor]:
         """Make up to n steps; give a row of the curves for each loss taken."""
-        rows = []
+        rows: list[Tensor] = []
+        group = self.optimizer.param_groups[0]
 
         def closure() -> Tensor:
             row = objective.differentiate()
@@ -126,10 +132,25 @@ class LBFGS:
             loss = row[: objective.fits].sum()
             if not loss.isfinite():  # of which the line search would make steps of 1e39
                 raise FloatingPointError
-            return loss
+            slopes = [parameter.grad for parameter in group["params"] if parameter.grad is not None]
+            if "unit" not in group:
+                group["unit"] = float(max(slope.abs().max() for slope in slopes)) or 1.0
+                group["lr"] = self.lr * float(sum(slope.abs().sum() for slope in slopes)) / group["unit"]
+            for slope in slopes:
+                slope /= group["unit"]
+            return loss / group["unit"]
 
-        # A line search that has lost the way, as at the end of float32, looks 25 times a step: enough is enough.
-        self.optimizer.param_groups[0].update(max_iter=n, max_eval=4 * n)
         with suppress(FloatingPointError):
-            self.optimizer.step(closure)  # type: ignore[arg-type]
+            if "unit" not in group:
+                closure()
+                self.step(closure, 1)
+                n -= 1
+            group["lr"] = self.lr
+            if n:
+                self.step(closure, n)
         return rows
+
+    def step(self, closure: Callable[[], Tensor], n: int) -> None:
+        """Make up to n steps, with at most four looks each: a line search that is lost in float32 would take 25."""
+        self.optimizer.param_groups[0].update(max_iter=n, max_eval=4 * n)
+        self.optimizer.step(closure)  # type: ignore[arg-type]

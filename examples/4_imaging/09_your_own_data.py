@@ -282,7 +282,7 @@ plt.show()
 # has left flux behind.
 
 print("TV   residual rms in the source   flux, Jy")
-for strength in (1, 16):
+for strength in (1, 32):
     one = fit_where(found.source, coords, strength)
     flux = unit * float(one.flux[-1, 0])
     print(f"{strength:>2} {one.quality.inside:>20.2f} σ {flux:>18.4f}")

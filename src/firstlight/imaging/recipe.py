@@ -81,11 +81,13 @@ class Scene:
         grid = coords.cell_size, coords.npix
         return ExactLikelihood(u, v, data, weight, *grid, factor=factor, device=self.device, progress=False)
 
-    def fit(self, likelihood: ExactLikelihood, mask: Mask, strength: float) -> tuple[Tensor, Tensor]:
-        """Fit within a mask: give the image, and the same before it was smoothed."""
+    def fit(
+        self, likelihood: ExactLikelihood, mask: Mask, strength: float, before: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Fit within a mask, from the parameters before: give the image, it before it was smoothed, and parameters."""
         nchan = len(likelihood.reference)
         inside = sky_to_packed(torch.as_tensor(mask)[None]).to(self.device)
-        begin = torch.full((nchan, *mask.shape), START, device=self.device)
+        begin = torch.full((nchan, *mask.shape), START, device=self.device) if before is None else before
         model = GriddedNet(self.coords, nchan, torch.where(inside, begin, DARK))
         slope = strength * self.unit / len(self.rows.u)
         found = fit(
@@ -99,7 +101,8 @@ class Scene:
             check_every=10,
             separate=nchan > 1,
         )
-        return found.image, packed_to_sky(softplus(model.bcube.base_cube.detach()))
+        parameters = model.bcube.base_cube.detach()
+        return found.image, packed_to_sky(softplus(parameters)), parameters
 
     def brighter(self, image: Tensor, data: Complex) -> Tensor:
         """Find the factor by which each image fits its data best."""
@@ -353,7 +356,7 @@ def find_source(scene: Scene, beam: Beam) -> Mask:
     source, sharp = np.zeros(shape[1:], bool), scene.likelihood_of(scene.rows.data, scene.sharpened)
     for look in range(LOOKS):
         if look:
-            image, found = scene.fit(sharp, source, WEAK)
+            image, found, _ = scene.fit(sharp, source, WEAK)
         source = source_in(scene, beam, scene.residual(found), image[0].cpu().double().numpy(), source)
         if not source.any():
             break
@@ -372,9 +375,9 @@ def cropped(source: Mask, coords: GridCoords) -> tuple[tuple[slice, slice], tupl
 
 def settle(scene: Scene, data: Complex, mask: Mask, rounds: int, judged: bool = False) -> list[Tensor]:
     """Fit, hand what is left back to the data, and fit again: till the residuals of the source are those of noise."""
-    likelihood, images, least = scene.likelihood_of(data, scene.sharpened), [], math.inf
+    likelihood, images, least, parameters = scene.likelihood_of(data, scene.sharpened), [], math.inf, None
     for _ in range(rounds):
-        smooth, image = scene.fit(likelihood, mask, STRONG)
+        smooth, image, parameters = scene.fit(likelihood, mask, STRONG, parameters)
         scale = scene.brighter(image, data)
         smooth, image = scale * smooth, scale * image
         before, least = least, rms(scene.residual(image)[mask])
@@ -399,7 +402,7 @@ def least_share(scene: Scene, images: list[Tensor], mask: Mask) -> float:
     if bright < FEW * scene.rows.noise:
         return 1.0  # of so few beams, the residuals tell nothing
     before, after = (scene.residual(one) for one in images[-2:])
-    for share in np.linspace(0, 1, 21)[:-1]:
+    for share in np.linspace(0, 1, 1001)[:-1]:
         mixture = share * images[-1] + (1 - share) * images[-2]
         if is_noise(share * after + (1 - share) * before, mixture, mask):
             return float(share)

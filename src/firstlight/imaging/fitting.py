@@ -100,9 +100,8 @@ def fit(
 ) -> Fit:
     """Vary a model until reduced chi² and regularizers together are as small as they get.
 
-    The model is left with the best image in it, and an exact likelihood with that image's residuals at hand. A
-    `GriddedNet` on a CPU or an NVIDIA GPU, with the usual losses, goes by `firstlight.imaging.step`, which is compiled
-    once on a computer; all else by autograd.
+    The model is left with the best image in it. A `GriddedNet` on a CPU or an NVIDIA GPU, with the usual losses, goes
+    by `firstlight.imaging.step`, which is compiled once on a computer; all else by autograd.
 
     Parameters
     ----------

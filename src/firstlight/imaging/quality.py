@@ -52,7 +52,7 @@ class Quality:
     reduced chi² 0.97 (-9.5 σ from 1); residuals 0.20 of the noise in the source, 0.90 beside it, 3.9 σ at most
     flux 0.44 Jy; the shortest baselines see 0.2 ± 0.01 Jy
     over-fitted: the residuals are quieter than noise: take a larger λ, or a smaller field
-    doubtful: the flux is not what the shortest baselines see: take a narrower field, or firstlight.imaging.image
+    doubtful: the flux is not what the shortest baselines see: take a narrower field
     """
 
     chi2: float
@@ -101,8 +101,7 @@ def judged(
         said = "the residuals are larger than noise: take more steps or a smaller λ; if neither helps, check_weights"
         faults.append(("not converged", said))
     if abs(flux - short) > FLUX_OFF * abs(short) + FLUX_SURE * error:
-        said = "the flux is not what the shortest baselines see: take a narrower field, or firstlight.imaging.image"
-        faults.append(("doubtful", said))
+        faults.append(("doubtful", "the flux is not what the shortest baselines see: take a narrower field"))
     if bias > BIASED:
         said = f"averages in cells add {bias:.2g} to the chi² of the true sky: take more pixels, or an ExactLikelihood"
         faults.append(("doubtful", said))
@@ -130,8 +129,8 @@ def quality_of(sky: Tensor, data: GriddedDataset | ExactLikelihood, chi2: float,
     worst = max(fluxes, key=lambda seen: abs(seen[0] - seen[1]) / (FLUX_OFF * abs(seen[1]) + FLUX_SURE * seen[2]))
     inside, outside = rms(residual[source]), rms(residual[~source])
     bias = getattr(data, "bias", math.nan)
-    beams = source.sum() / LOBE
-    return judged(chi2, count, inside, outside, float(np.abs(residual).max()), worst, beams=beams, bias=bias)
+    largest, beams = float(np.abs(residual).max()), source.sum() / LOBE
+    return judged(chi2, count, inside, outside, largest, worst, beams=beams, bias=bias)
 
 
 def rms(values: Array) -> float:

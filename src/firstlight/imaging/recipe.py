@@ -42,7 +42,6 @@ FAINT = 30.0  # σ: of a brighter source, wide light is looked for in what it le
 FEW = 4  # beams
 LARGEST = 4.9  # σ, of what may be left of a source
 PART = 0.05  # of the brightest, below which nothing is taken to be its edge
-WIDTH = "two and a half times as far as the source reaches"
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,16 +80,16 @@ class Scene:
         grid = coords.cell_size, coords.npix
         return ExactLikelihood(u, v, data, weight, *grid, factor=factor, device=self.device, progress=False)
 
-    def fit(
-        self, likelihood: ExactLikelihood, mask: Mask, strength: float, before: Tensor | None = None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Fit within a mask, from the parameters before: give the image, it before it was smoothed, and parameters."""
-        nchan = len(likelihood.reference)
+    def start(self, mask: Mask, nchan: int) -> Tensor:
+        """Make parameters of images that are dark but in a mask, where they are faint."""
         inside = sky_to_packed(torch.as_tensor(mask)[None]).to(self.device)
-        begin = torch.full((nchan, *mask.shape), START, device=self.device) if before is None else before
-        model = GriddedNet(self.coords, nchan, torch.where(inside, begin, DARK))
+        return torch.where(inside, START, DARK).repeat(nchan, 1, 1)
+
+    def fit(self, likelihood: ExactLikelihood, parameters: Tensor, strength: float) -> Tensor:
+        """Fit from where parameters are, which dark pixels never leave."""
+        model = GriddedNet(self.coords, nchan := len(parameters), parameters)
         slope = strength * self.unit / len(self.rows.u)
-        found = fit(
+        fit(
             model,
             likelihood,
             losses={"tv": (slope, partial(TV_image, epsilon=1e-2))},
@@ -101,8 +100,7 @@ class Scene:
             check_every=10,
             separate=nchan > 1,
         )
-        parameters = model.bcube.base_cube.detach()
-        return found.image, packed_to_sky(softplus(parameters)), parameters
+        return model.bcube.base_cube.detach()
 
     def brighter(self, image: Tensor, data: Complex) -> Tensor:
         """Find the factor by which each image fits its data best."""
@@ -212,9 +210,7 @@ class Image:
 
     def __str__(self) -> str:
         """Say it in a few lines."""
-        return "\n".join(
-            [*self.choices, f"flux {self.flux:.4g} ± {self.flux_error:.2g} Jy", str(self.quality)],
-        )
+        return "\n".join([*self.choices, f"flux {self.flux:.4g} ± {self.flux_error:.2g} Jy", str(self.quality)])
 
 
 def image(
@@ -283,6 +279,9 @@ def image(
     # Faint light all over a field can add up to any flux that the shortest baselines do not see.
     shape = np.where(model > BRIGHT * model.max(), model, 0) / unit
     short, short_error = (unit * value for value in short_flux(shape, scene.likelihood, coords, 0))
+    chi2 = float(scene.likelihood(full)) / 2 / count
+    loud = rms(residual[bright]), rms(residual[~source]), float(np.abs(residual).max())
+    beams = bright.sum() * coords.cell_size**2 / beam.area
     return Image(
         sky=sky,
         error=error,
@@ -294,24 +293,10 @@ def image(
         coords=coords,
         beam=beam,
         noise=scene.rows.noise * unit,
-        quality=judged(
-            float(scene.likelihood(full)) / 2 / count,
-            count,
-            rms(residual[bright]),
-            rms(residual[~source]),
-            float(np.abs(residual).max()),
-            (flux, short, short_error),
-            beams=bright.sum() * coords.cell_size**2 / beam.area,
-        ),
+        quality=judged(chi2, count, *loud, (flux, short, short_error), beams=beams),
         choices=(
             f"field {coords.npix * coords.cell_size:.3g} arcsec, {coords.npix} pixels of {coords.cell_size:g} arcsec: "
-            + (
-                "all that the shortest baseline sees"
-                if around is None
-                else "as asked for"
-                if field is not None
-                else WIDTH
-            ),
+            + ("as asked for" if field else "as the source needs" if around else "all that the shortest baseline sees"),
             f"light is allowed in {source.sum() * coords.cell_size**2 / beam.area:.0f} beams of {beam.major:.3g} × "
             f"{beam.minor:.3g} arcsec, where the data show a source",
             f"total variation of {STRONG:g} times what noise alone does, and what it left handed back "
@@ -352,12 +337,13 @@ def source_field(vis: Visibilities, device: torch.device | str) -> float | None:
 def find_source(scene: Scene, beam: Beam) -> Mask:
     """Mark where the source is: by what is seen of it, then by what a fit of that leaves."""
     shape = (1, scene.coords.npix, scene.coords.npix)
-    image = found = torch.zeros(shape, device=scene.device)
+    found = torch.zeros(shape, device=scene.device)
     source, sharp = np.zeros(shape[1:], bool), scene.likelihood_of(scene.rows.data, scene.sharpened)
     for look in range(LOOKS):
         if look:
-            image, found, _ = scene.fit(sharp, source, WEAK)
-        source = source_in(scene, beam, scene.residual(found), image[0].cpu().double().numpy(), source)
+            found = pixels(scene.fit(sharp, scene.start(source, 1), WEAK))
+        image = smoothed_pixels(found)[0].cpu().double().numpy()
+        source = source_in(scene, beam, scene.residual(found), image, source)
         if not source.any():
             break
     return source
@@ -375,18 +361,19 @@ def cropped(source: Mask, coords: GridCoords) -> tuple[tuple[slice, slice], tupl
 
 def settle(scene: Scene, data: Complex, mask: Mask, rounds: int, judged: bool = False) -> list[Tensor]:
     """Fit, hand what is left back to the data, and fit again: till the residuals of the source are those of noise."""
-    likelihood, images, least, parameters = scene.likelihood_of(data, scene.sharpened), [], math.inf, None
+    likelihood, images, least = scene.likelihood_of(data, scene.sharpened), [], math.inf
+    parameters = scene.start(mask, len(data))
     for _ in range(rounds):
-        smooth, image, parameters = scene.fit(likelihood, mask, STRONG, parameters)
-        scale = scene.brighter(image, data)
-        smooth, image = scale * smooth, scale * image
+        parameters = scene.fit(likelihood, parameters, STRONG)
+        image = pixels(parameters)
+        image = scene.brighter(image, data) * image
         before, least = least, rms(scene.residual(image)[mask])
         if judged and least > 0.98 * before:
             break  # what is handed back no longer helps
         images.append(image)
         if judged and is_noise(scene.residual(image), image, mask):
             break
-        likelihood.replace(data + likelihood.residuals(smooth).cpu().numpy())
+        likelihood.replace(data + likelihood.residuals(smoothed_pixels(image)).cpu().numpy())
     return images
 
 
@@ -412,6 +399,11 @@ def least_share(scene: Scene, images: list[Tensor], mask: Mask) -> float:
 def mixed(images: list[Tensor], share: float) -> Tensor:
     """Take the last image, and of the one before it what is not the last one's share."""
     return images[-1] if len(images) == 1 else share * images[-1] + (1 - share) * images[-2]
+
+
+def pixels(parameters: Tensor) -> Tensor:
+    """Make what a `GriddedNet` smooths."""
+    return packed_to_sky(softplus(parameters))
 
 
 def smoothed_pixels(images: Tensor) -> Tensor:

@@ -23,7 +23,9 @@ from firstlight.imaging.streaming import let_go, stream
 CHUNK = 1 << 22  # visibilities in one transform: 64 MiB of complex128 a channel
 ACCURACY = {torch.float32: 1e-6, torch.float64: 1e-14}  # about the best that each type can give
 COMPLEX = {torch.float32: torch.complex64, torch.float64: torch.complex128}
-SMALL = 10_000  # up to so many visibilities, starting threads takes longer than the work
+# Up to so many visibilities, starting threads takes longer than the work; and for modes, threads that add in another
+# order each time make another image of the same data, in the last digit, and after hundreds of steps in the third.
+SMALL, REPEATABLE = 10_000, 1_000_000
 COARSE = 1e-9  # the least error for which a grid finer by a quarter will do, in float64
 PIECES, SHORTEST = 1000, 200  # that finufft's threads cut the points into, and of how many at least
 TOGETHER, GRIDS = 8, 4  # channels that cufinufft transforms at once, and the grids that each takes at the most,
@@ -273,7 +275,7 @@ def transform(values: Tensor, x: Tensor, y: Tensor, npix: int | None, eps: float
         with its_own_memory(values.device, own_needs(values, len(x), npix)):
             out = getattr(on_gpu, name)(x, y, values, **type_1, **options, gpu_device_id=values.device.index or 0)
         return torch.as_tensor(out).reshape(shape)
-    options["nthreads"] = torch.get_num_threads() if x.numel() > SMALL else 1
+    options["nthreads"] = torch.get_num_threads() if x.numel() > (SMALL if npix is None else REPEATABLE) else 1
     options["upsampfac"] = finer(eps, values.dtype)
     # Threads add to pieces of the grid of their own. With points crowded at the centre, two of the usual length are as
     # large together as the grid; short ones take no longer.

@@ -119,8 +119,6 @@ class Scene:
 
 def smoothed(image: Array, coords: GridCoords, width: float) -> Array:
     """Smooth by a Gaussian of an integral of 1, and of some arcsec at half its maximum."""
-    if not width:
-        return image
     v, u = np.fft.fftfreq(coords.npix, coords.cell_size), np.fft.rfftfreq(coords.npix, coords.cell_size)
     spectrum = np.fft.rfft2(image) * taper(u[None] ** 2 + v[:, None] ** 2, width)
     return np.asarray(np.fft.irfft2(spectrum, s=image.shape))
@@ -246,6 +244,9 @@ def image(
     (True, np.float64(1.0))
     """
     check_usable(vis)
+    # In seconds, as float32: so a UVFITS has them, and the same data make the same image, whatever file they were in.
+    hertz = vis.frequency[:, None]
+    vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
     around = source_field(vis, device) if field is None else field
     coords = suggest_grid(vis, around)
     scene, beam, unit = scene_of(vis, coords, device)

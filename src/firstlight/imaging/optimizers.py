@@ -136,9 +136,9 @@ class LBFGS:
             if "unit" not in group:
                 group["unit"] = float(max(slope.abs().max() for slope in slopes)) or 1.0
                 group["lr"] = self.lr * float(sum(slope.abs().sum() for slope in slopes)) / group["unit"]
-            for slope in slopes:
-                slope /= group["unit"]
-            return loss / group["unit"]
+            for whole in (loss, *slopes):
+                whole /= group["unit"]
+            return loss
 
         with suppress(FloatingPointError):
             if "unit" not in group:

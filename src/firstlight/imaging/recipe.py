@@ -301,7 +301,7 @@ def image(
             f"light is allowed in {source.sum() * coords.cell_size**2 / beam.area:.0f} beams of {beam.major:.3g} × "
             f"{beam.minor:.3g} arcsec, where the data show a source",
             f"total variation of {STRONG:g} times what noise alone does, and what it left handed back "
-            f"{len(images) - 1} times, the last {share:.0%}: so that the residuals of the source are noise",
+            f"{len(images) - 2 + share:.2g} times: so that the residuals of the source are noise",
         ),
     )
 

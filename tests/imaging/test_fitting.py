@@ -211,18 +211,17 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_state(kind, optimize
 
 
 @pytest.mark.parametrize("form", TYPES)
-@pytest.mark.parametrize("unit", [1.0, 1e4])
-def test_lbfgs_arrives_whatever_the_unit_of_the_image(unit, form, take):
+def test_lbfgs_arrives_whatever_the_unit_of_the_image(form, take):
     """In a small unit a start is dark, and its slopes are next to nothing: 1e-8 a pixel, of a loss of 10."""
     take(form)
     rng = np.random.default_rng(0)
     u, v = rng.normal(scale=2.5e5, size=(2, 3000))
-    noise = unit * (rng.normal(size=(8, 3000)) + 1j * rng.normal(size=(8, 3000)))
-    data = unit * Ring(1.0, 0.5, 0.15, 40, 30, 0.4, -0.3).visibilities(u, v) + noise
-    likelihood = ExactLikelihood(u, v, data, np.full(3000, unit**-2), cell_size=0.05, npix=64)
+    noise = rng.normal(size=(8, 3000)) + 1j * rng.normal(size=(8, 3000))
+    data = 1e4 * (Ring(1.0, 0.5, 0.15, 40, 30, 0.4, -0.3).visibilities(u, v) + noise)
+    likelihood = ExactLikelihood(u, v, data, np.full(3000, 1e-8), cell_size=0.05, npix=64)
     net = GriddedNet(GridCoords(0.05, 64), 8)
     found = fit(net, likelihood, optimizer="lbfgs", max_iter=20, tolerance=None, separate=True, progress=False)
-    assert (found.loss[-1] < (np.abs(noise / unit) ** 2).mean(1) / 2).all()  # what the truth leaves
+    assert (found.loss[-1] < (np.abs(noise) ** 2).mean(1) / 2).all()  # what the truth leaves
 
 
 def test_the_likelihood_is_centred_anew_at_checks_only_when_needed(monkeypatch):

@@ -76,9 +76,10 @@ def test_stated_errors_are_of_the_size_of_real_ones():
     assert 0.4 < rms(np.array(pulls)) < 1.6
 
 
-def test_a_source_far_from_the_centre_of_four_channels():
+@pytest.mark.parametrize("signal", [60, 200])  # the brighter one shows that it is between pixels
+def test_a_source_far_from_the_centre_of_four_channels(signal):
     sky = [Point(0.05, east=-3.1, north=2.2)]
-    found = image(seen(sky, signal=60, frequency=channels(230e9, 2e9, 4))[1], draws=4)
+    found = image(seen(sky, signal=signal, frequency=channels(230e9, 2e9, 4))[1], draws=4)
     at = np.unravel_index(found.sky.argmax(), found.sky.shape)
     east, north = found.coords.sky_coordinates()
     assert np.hypot(east[at] + 3.1, north[at] - 2.2) < 1.5 * found.coords.cell_size

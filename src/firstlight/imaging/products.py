@@ -74,7 +74,8 @@ def write_products(
     coords = found.coords
     dirty, psf = briggs(vis, coords)
     beam = fit_beam(psf, coords.cell_size)
-    left = briggs(replace(vis, data=vis.data - visibilities_of(found, vis)), coords)[0]
+    seen = visibilities(torch.from_numpy(found.model[None]), vis.uu.ravel(), vis.vv.ravel(), coords.cell_size)
+    left = briggs(replace(vis, data=vis.data - seen[0].numpy().reshape(vis.data.shape)), coords)[0]
     maps: dict[str, tuple[Array, Beam | None]] = {
         "image": (found.sky, None),
         "model": (found.model, None),
@@ -117,13 +118,6 @@ def briggs(vis: Visibilities, coords: GridCoords) -> tuple[Array, Array]:
     imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
     image, psf = imager.get_dirty_image("briggs", 0.5, check_visibility_scatter=False)
     return image[0], psf[0]
-
-
-def visibilities_of(found: Image, vis: Visibilities) -> Array:
-    """Give what the model would be seen as, of the shape of the data."""
-    sky = torch.from_numpy(found.model[None])
-    seen = visibilities(sky, vis.uu.ravel(), vis.vv.ravel(), found.coords.cell_size)
-    return np.asarray(seen[0].numpy()).reshape(vis.data.shape)
 
 
 def mean_frequency(vis: Visibilities) -> float:

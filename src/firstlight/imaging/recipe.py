@@ -248,18 +248,22 @@ def image(
     hertz = vis.frequency[:, None]
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
     around = source_field(vis, device) if field is None else field
-    coords = suggest_grid(vis, around)
-    scene, beam, unit = scene_of(vis, coords, device)
-    source = find_source(scene, beam)
-    if not source.any():
-        most = np.abs(scene.residual(torch.zeros_like(scene.likelihood.reference))).max()
-        raise ValueError(
-            f"no source is seen: the dirty image has nothing above {SEED:g} times its noise (at most {most:.1f}). "
-            "Check the weights (check_weights) and the phase centre, or observe for longer"
-        )
-    crop, centre, near_coords = cropped(source, coords)
-    near, mask = Scene(scene.rows.moved(*centre), near_coords, device), source[crop]
-    images = settle(near, near.rows.data[None], mask, ROUNDS, judged=True)
+    suggested = suggest_grid(vis, around)
+    for finer in (1, 2):  # pixels of a fifth of a beam show the place of a bright point too coarsely
+        coords = GridCoords(suggested.cell_size / finer, suggested.npix * finer)
+        scene, beam, unit = scene_of(vis, coords, device)
+        source = find_source(scene, beam)
+        if not source.any():
+            most = np.abs(scene.residual(torch.zeros_like(scene.likelihood.reference))).max()
+            raise ValueError(
+                f"no source is seen: the dirty image has nothing above {SEED:g} times its noise (at most {most:.1f}). "
+                "Check the weights (check_weights) and the phase centre, or observe for longer"
+            )
+        crop, centre, near_coords = cropped(source, coords)
+        near, mask = Scene(scene.rows.moved(*centre), near_coords, device), source[crop]
+        images = settle(near, near.rows.data[None], mask, ROUNDS, judged=True)
+        if np.abs(near.residual(images[-1])[mask]).max() < LARGEST:
+            break
     share = least_share(near, images, mask) if len(images) > 1 else 1.0
     best = mixed(images, share)
     # Of the dark pixels as dark as they are in the sky, so that what noise adds to them is seen, too.

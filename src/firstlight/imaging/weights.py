@@ -142,7 +142,8 @@ def check_weights(vis: Visibilities) -> WeightReport:
     """
     check_usable(vis)
     windows, executions = np.unique(vis.window), np.unique(vis.execution)
-    edges = length_edges(vis)
+    lengths = vis.lengths[~vis.flagged]
+    edges = np.quantile(lengths, np.linspace(0, 1, BINS + 1)) if len(lengths) else np.zeros(BINS + 1)
     # Of every group the squares of each order; the groups are numbered by window, execution and length.
     squares = [by_group(vis, order, edges) for order in ORDERS]
     totals, by_length = [], []
@@ -258,12 +259,6 @@ def by_group(vis: Visibilities, order: int, edges: Real) -> list[Squares]:
     sorting = np.argsort(group, kind="stable")
     cuts = np.searchsorted(group[sorting], np.arange(1, len(windows) * len(executions) * BINS))
     return [Squares(part, order) for part in np.split(values[sorting], cuts)]
-
-
-def length_edges(vis: Visibilities) -> Real:
-    """Divide the baselines that count by length, into parts of as many visibilities each."""
-    lengths = vis.lengths[~vis.flagged]
-    return np.quantile(lengths, np.linspace(0, 1, BINS + 1)) if len(lengths) else np.zeros(BINS + 1)
 
 
 def coefficients(order: int) -> Ints:

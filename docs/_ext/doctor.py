@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -14,16 +15,16 @@ from sphinx.util.docutils import SphinxDirective
 from _ext.folds import folded
 from firstlight import doctor
 from firstlight.doctor import Case, case, cases, examine
+from firstlight.doctor.errors import TABLE
+from firstlight.doctor.report import table
 from firstlight.doctor.rules import QUESTIONS, RULES, Rule
 from firstlight.doctor.rules import UNEXPLAINED as NO_KNOWN_CAUSE
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-WIDTH = 88  # of what is printed, so that it fits on the page
 HEALTHY = "So looks a machine that is well: every question is answered with yes, or does not concern it."
 KINDS = {
-    "problem": "",
     "note": "This is a note: the doctor mentions it, and it is no fault by itself.",
     "no-gpu": "This is an answer, not a fault: the exit status is 0.",
 }
@@ -34,9 +35,8 @@ class Questions(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """One line a question."""
-        asked = {each.question for each in RULES}
         lines = (
-            link(words, f"question-{name}") if name in asked else nodes.Text(words) for name, words in QUESTIONS.items()
+            nodes.reference("", words, refid=f"question-{name}", internal=True) for name, words in QUESTIONS.items()
         )
         return [listed(lines, nodes.enumerated_list)]
 
@@ -54,33 +54,44 @@ class Rules(SphinxDirective):
         for name, words in QUESTIONS.items():
             if causes := [self.rule(each, kept) for each in RULES if each.question == name]:
                 told.append(self.section(words, f"question-{name}", *causes))
+        content = json.dumps(table(), ensure_ascii=False).replace("<", "\\u003c")  # which no script may hold
+        script = f'<script type="application/json" class="fl-causes">{content}</script>'
+        others = (self.cause(code, one["title"], one["story"], one) for code, one in TABLE.items() if "title" in one)
+        told.append(self.section("Errors that only their words tell", "question-error", *others))
+        told.append(nodes.raw("", script, format="html"))
         told.append(self.section("If nothing of this fits", "question-none", self.rule(NO_KNOWN_CAUSE, kept)))
         if healthy := [part for each in kept if each.cause is None for part in example(each)]:
             told.append(self.section("If nothing is wrong", "healthy", nodes.paragraph(text=HEALTHY), *healthy))
         return told
 
     def rule(self, rule: Rule, kept: list[Case]) -> nodes.section:
-        """One cause: how it shows itself, and what the doctor sees and prescribes."""
+        """One cause that facts show: what the doctor sees and prescribes."""
         shown = sorted((each for each in kept if each.cause == rule.code), key=lambda each: each.name != rule.code)
         card = nodes.definition_list()
-        if rule.says:
-            says = (nodes.literal(text=text) for text in rule.says)
-            card += item("You may see", listed(says, classes=["fl-says"]))
         if shown:
             finding = next(found for found in examine(shown[0].facts).findings if found.rule.code == rule.code)
+            seen = listed(map(nodes.Text, finding.seen.evidence))
             card += item("For example", *example(shown[0]))
-            card += item(
-                f"What shows it there ({finding.seen.certainty})", listed(map(nodes.Text, finding.seen.evidence))
-            )
+            card += item(f"What shows it there ({finding.seen.certainty})", seen)
             card += item("What to do there", *steps(finding.seen.fix))
         card += [item("Another example", *example(each)) for each in shown[1:]]
-        if rule.links:
-            card += item("More", listed(nodes.reference("", url, refuri=url) for url in rule.links))
-        told = [nodes.paragraph(text=text) for text in (*rule.story.split("\n\n"), KINDS[rule.kind]) if text]
-        section = self.section(rule.title, rule.code, *told, card)
+        return self.cause(
+            rule.code, rule.title, f"{rule.story}\n\n{KINDS.get(rule.kind, '')}", TABLE.get(rule.code, {}), *card
+        )
+
+    def cause(self, code: str, title: str, story: str, known: dict[str, Any], *card: nodes.Node) -> nodes.section:
+        """One cause: how it shows itself, and what to do."""
+        items = nodes.definition_list()
+        if says := known.get("says", ()):
+            items += item("You may see", listed((nodes.literal(text=text) for text in says), classes=["fl-says"]))
+        items += item("What to do", *steps(known["fix"])) if "fix" in known else card
+        if links := known.get("links"):
+            items += item("More", listed(nodes.reference("", url, refuri=url) for url in links))
+        section = self.section(
+            title, code, *(nodes.paragraph(text=text) for text in story.split("\n\n") if text), items
+        )
         section["classes"] += ["fl-cause"]
-        terms = [("single", term, rule.code, "main", None) for term in rule.says]
-        section.insert(1, addnodes.index(entries=terms))
+        section.insert(1, addnodes.index(entries=[("single", term, code, "main", None) for term in says]))
         return section
 
     def section(self, title: str, name: str, *content: nodes.Node) -> nodes.section:
@@ -104,11 +115,6 @@ def listed(
     return kind("", *lines, support_smartquotes=False, **attributes)
 
 
-def link(text: str, anchor: str) -> nodes.reference:
-    """A link within the page."""
-    return nodes.reference("", text, refid=anchor, internal=True)
-
-
 def block(text: str, language: str) -> nodes.literal_block:
     """Text in its own spacing."""
     return nodes.literal_block(text, text, language=language, force=True)
@@ -125,17 +131,10 @@ def steps(fix: Iterable[str]) -> Iterator[nodes.Node]:
 
 def example(shown: Case) -> Iterator[nodes.Node]:
     """A machine, where its facts come from, and the doctor's whole report on it, folded."""
-    title = nodes.paragraph(text=f"{shown.title} (")
-    if shown.real:
-        title += nodes.Text("a real machine)")
-    else:
-        title += [
-            nodes.Text("put together from "),
-            nodes.reference("", shown.source, refuri=shown.source),
-            nodes.Text(")"),
-        ]
-    yield title
-    yield from folded([block(examine(shown.facts).text(width=WIDTH), "none")], "What the doctor prints")
+    source = nodes.reference("", shown.source, refuri=shown.source)
+    where = [nodes.Text("a real machine")] if shown.real else [nodes.Text("put together from "), source]
+    yield nodes.paragraph("", f"{shown.title} (", *where, nodes.Text(")"))
+    yield from folded([block(examine(shown.facts).text(width=88), "none")], "What the doctor prints")
 
 
 def setup(app: Sphinx) -> None:

@@ -47,7 +47,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--json", action="store_true", help="the report for programs, with all facts")
     command.add_argument("--facts", type=Path, metavar="FILE", help="judge a report of --json, not this machine")
     command.add_argument("--root", type=Path, default=Path("/"), help="where /proc, /sys and /dev are (default: /)")
-    command.add_argument("--error", default="", metavar="TEXT", help="an error that you met, to be explained, too")
+    command.add_argument(
+        "--error", default="", metavar="TEXT", help="an error to explain; - reads it, @FILE takes a file"
+    )
     add(devices)
     command = add(record)
     command.add_argument("examples", nargs="*", metavar="EXAMPLE", help="a script, or how a name begins: 1_setup/02")
@@ -93,17 +95,19 @@ def doctor(arguments: argparse.Namespace) -> int:
 
     from firstlight.doctor import collect, examine
     from firstlight.doctor.redaction import redacted, secrets
+    from firstlight.doctor.shapes import LONGEST
 
     try:
         if not arguments.root.is_dir():
             raise ValueError(f"there is no folder {str(arguments.root)!r}")
+        error = redacted(pasted(arguments.error)[-LONGEST:], secrets(os.environ))
         facts = kept_facts(arguments.facts) if arguments.facts else collect(arguments.root)
     except (ValueError, OSError) as mistake:  # 1 would say that the machine has a problem
         print(f"firstlight: {mistake}", file=sys.stderr)
         return 2
-    if arguments.error:
-        facts = replace(facts, said=redacted(arguments.error, secrets(os.environ)))
-    report = examine(facts)
+    if arguments.facts and error:  # then they belong together; here, the error may be another machine's
+        facts = replace(facts, said=error)
+    report = examine(facts, error or facts.said)
     if arguments.json:
         print(json.dumps(report.content(), indent=1))
     else:
@@ -111,6 +115,13 @@ def doctor(arguments: argparse.Namespace) -> int:
         width = min(max(shutil.get_terminal_size((100, 24)).columns, 40), 120)
         print(printable(report.text(colour, width), sys.stdout.encoding or "utf-8"))
     return int(report.status == "problem")
+
+
+def pasted(error: str) -> str:
+    """Take an error as it is, or read it: "-" from the standard input, "@FILE" from a file."""
+    if error == "-":
+        return sys.stdin.buffer.read().decode(errors="replace")
+    return Path(error[1:]).read_bytes().decode(errors="replace") if error.startswith("@") else error
 
 
 def kept_facts(file: Path) -> Facts:

@@ -1,5 +1,7 @@
 """Whole machines that no case shows: several causes at once, and odd facts that are no fault."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +12,6 @@ from firstlight.doctor import Facts, Report, case, examine
 NO_LIBRARY = "OSError: libcuda.so.1: cannot open shared object file: No such file or directory"
 FINDS_NONE: dict[str, Any] = dict.fromkeys(("kind", "names", "kernel", "rate", "ceiling"))
 FOR_CPU = {**FINDS_NONE, "version": "2.13.0+cpu", "cuda": None, "archs": None}
-CUDA_12 = {"version": "2.13.0+cu126", "cuda": "12.6", "archs": ["sm_50", "sm_60", "sm_70", "sm_80", "sm_90"]}
 WITHOUT_DRIVER: dict[str, Any] = {
     "nodes": None,
     "kernel": None,
@@ -30,117 +31,13 @@ def codes(report: Report) -> list[str]:
     return [finding.rule.code for finding in report.findings if finding.rule.kind != "note"]
 
 
-def cards(*names: str, capability: tuple[int, int] = (9, 0), **more: Any) -> dict[str, Any]:
-    """Cards as CUDA, nvidia-smi's library and PyTorch see them."""
-    return {
-        "cuda": {"devices": [{"name": name, "capability": list(capability), "context": 0} for name in names]},
-        "nvml": {"devices": [{"name": name, "bus": f"{number:02x}", **more} for number, name in enumerate(names)]},
-        "torch": {"names": list(names)},
-    }
-
-
 def bus(*devices: str, vendor: str = "nvidia", driver: str | None = "nvidia") -> dict[str, Any]:
     return {"gpus": [{"vendor": vendor, "device": device, "driver": driver} for device in devices]}
 
 
-def files(*open_cards: int, of: int = 8) -> dict[str, Any]:
-    named = [{"path": f"/dev/nvidia{number}", "open": number in open_cards} for number in range(of)]
-    return {"nodes": [*named, {"path": "/dev/nvidiactl"}, {"path": "/dev/nvidia-uvm"}]}
-
-
-MIG = {"name": "NVIDIA H100 80GB HBM3", "bus": "1b", "mig": True, "mig_instances": 7}
-H100 = {"name": "NVIDIA H100 80GB HBM3", "capability": [9, 0], "context": 0}
-JETSON: dict[str, Any] = {
-    "system": {"machine": "aarch64", "kernel": "6.8.12-tegra", "tegra": True},
-    "gpus": None,
-    "nodes": [{"path": "/dev/nvhost-gpu"}, {"path": "/dev/nvmap"}],
-    "cuda": {"devices": [{"name": "Orin", "capability": [8, 7], "context": 0}]},
-    "nvml": {"init": 999, "driver": None, "cuda": None, "devices": None},
-    "torch": {"version": "2.9.0", "archs": ["sm_87"], "names": ["Orin"], "rate": None},
-}
 RYZEN = {"vendor": "amd", "device": "0x164e", "driver": "amdgpu"}  # what draws the screen in a desktop processor
 
-WELL: dict[str, list[dict[str, Any]]] = {
-    "a container with one of eight cards": [
-        {"system": {"container": "docker", "root": True}, "env": {"NVIDIA_VISIBLE_DEVICES": "0"}},
-        bus(*["0x2330"] * 8),
-        cards("NVIDIA H100 80GB HBM3"),
-    ],
-    "eight cards, no two alike": [
-        bus(*["0x2230"] * 8),
-        files(*range(8)),
-        cards(*[f"NVIDIA RTX {n}" for n in range(8)], capability=(8, 6)),
-    ],
-    "a job with one instance of seven": [
-        {"env": {"SLURM_JOB_ID": "7", "CUDA_VISIBLE_DEVICES": "MIG-…"}, "nvml": {"devices": [MIG]}},
-        {"cuda": {"devices": [{**H100, "name": f"{H100['name']} MIG 1g.10gb"}]}, "torch": {"rate": None}},
-    ],
-    "a card beside one that MIG shares out": [
-        {"cuda": {"devices": [H100]}, "nvml": {"devices": [MIG, {**MIG, "mig": False, "mig_instances": 0}]}}
-    ],
-    "a conda environment in which only pip installed PyTorch": [
-        {"system": {"commands": ["conda", "cc"], "conda": ["mkl-2025.0.1-h1"]}}
-    ],
-    "a Jetson, on which nvidia-smi's library does not start": [JETSON],
-    "a laptop with Intel's graphics, closed, and NVIDIA's": [
-        {
-            "gpus": [
-                {"vendor": "intel", "device": "0xa7a0", "driver": "i915"},
-                {"vendor": "nvidia", "device": "0x28e0", "driver": "nvidia"},
-            ]
-        },
-        {"nodes": [*files(0, of=1)["nodes"], {"path": "/dev/dri/renderD128", "open": False}]},
-    ],
-    "a Ryzen that draws the screen beside NVIDIA's card": [
-        {"gpus": [{"vendor": "nvidia", "device": "0x2684", "driver": "nvidia"}, RYZEN]},
-        {"kernel": {"gfx": ["gfx1036"]}, "nodes": [*files(0, of=1)["nodes"], {"path": "/dev/kfd", "open": False}]},
-    ],
-    "an old card for the screen beside a new one": [
-        bus("0x2684", "0x1cb3"),
-        {
-            "cuda": {
-                "devices": [
-                    {"name": "RTX 4090", "capability": [8, 9], "context": 0},
-                    {"name": "Quadro P400", "capability": [6, 1], "context": 0},
-                ]
-            },
-            "torch": {
-                "warnings": [
-                    "Quadro P400 with CUDA capability sm_61 is not compatible with the current PyTorch installation."
-                ]
-            },
-        },
-    ],
-    "a virtual machine with a part of a card (vGPU)": [
-        {"kernel": {"version": "570.158.01", "open_module": False}, "torch": CUDA_12, "numba": {"needs": 12060}},
-        cards("GRID A100-10C", capability=(8, 0)),
-        {"cuda": {"version": 12080}, "nvml": {"driver": "570.158.01", "cuda": 12080}},
-    ],
-    "a job that was given card 3 of 8": [
-        {"env": {"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "3", "CUDA_VISIBLE_DEVICES": "0"}},
-        bus(*["0x2330"] * 8),
-        files(3),
-        cards("NVIDIA H100 80GB HBM3", fabric="completed"),
-    ],
-    "the second of two cards, chosen by CUDA_VISIBLE_DEVICES": [
-        {"env": {"CUDA_VISIBLE_DEVICES": "1"}, "nvml": {"devices": [{"name": "A"}, {"name": "A"}]}},
-        bus("0x2684", "0x2684"),
-    ],
-    "an ARM server with a GH200": [{"system": {"machine": "aarch64"}}, bus("0x2342"), cards("NVIDIA GH200 480GB")],
-    "no Numba": [{"numba": None}],
-    "a PyTorch that was built last night": [{"torch": {"version": "2.14.0.dev20260701+cu130"}}],
-    "a newer CUDA than the driver's own, where NVIDIA allows it": [
-        {"system": {"container": "docker"}, "cuda": {"path": "/usr/local/cuda-13.0/compat/libcuda.so.580.65.06"}},
-        {"kernel": {"version": "550.54.15"}, "nvml": {"driver": "550.54.15", "cuda": 12040}},
-        cards("NVIDIA A100-SXM4-80GB", capability=(8, 0), fabric="completed"),
-    ],
-    "two cards, of which a virtual machine has one": [
-        {"gpus": [*bus("0x2684")["gpus"], *bus("0x2684", driver="vfio-pci")["gpus"]]}
-    ],
-    "a card that one program at a time may have, and none has": [
-        cards("Tesla V100", capability=(8, 0), exclusive=True)
-    ],
-}
+WELL = json.loads(Path(__file__).with_name("odd_machines.json").read_text("utf-8"))  # changes of a healthy machine
 
 
 @pytest.mark.parametrize("name", WELL)

@@ -1,58 +1,56 @@
-/* Paste an error: the causes that show themselves by it, listed. Everything happens in this browser; what is pasted is
-   only ever compared, and never shown. */
+/* Paste an error: the causes that it speaks for, the likeliest first, as firstlight.doctor.errors finds them, from the
+   same table. Everything happens in this browser; what is pasted is only ever compared, and never shown. */
 "use strict";
 
 (() => {
   const box = document.querySelector(".fl-paste");
   const [typed, status, list] = ["textarea", "[role=status]", "ul"].map((part) => box.querySelector(part));
-  const plain = (text) => text.toLowerCase().replace(/[\s'"`‘’“”]+/g, " ").trim();
-  const wordsOf = (text) => new Set(text.match(/[a-z0-9_]{3,}/g));
+  const table = JSON.parse(document.querySelector("script.fl-causes").textContent);
+  const { causes, last, near, worth, sure, most, terminal, layout } = table;
+  const [colours, blanks] = [terminal, layout].map((pattern) => new RegExp(pattern, "g"));
+  const plain = (text) => text.slice(-last).replace(colours, "").normalize("NFKC").replace(blanks, " ").toLowerCase();
 
-  const causes = [...document.querySelectorAll(".fl-cause")].map((section) => {
-    const says = [...section.querySelectorAll(".fl-says code")].map((code) => code.textContent);
-    return { link: section.querySelector(".headerlink").hash, title: section.querySelector("h4").firstChild.textContent,
-             says, words: wordsOf(plain(says.join(" "))) };
-  });
-  // A word is rare if at most two causes have it; one that is in no prose, such as a number, needs no second one.
-  const rare = (word) => causes.filter((cause) => cause.words.has(word)).length < 3;
-  const odd = (word) => /\d|_/.test(word);
+  const kinds = Object.keys(worth);
+  const pieces = causes.flatMap((cause) => kinds.flatMap((kind) => cause[kind]));
+  const shared = (piece) => pieces.filter((other) => other === piece).length;
 
-  // Whether a text has a piece in it; no number may go on at its ends: "error 80" is not in "error 802".
-  function has(text, piece) {
-    const at = text.indexOf(piece), [before, after] = [text[at - 1], text[at + piece.length]];
-    return at >= 0 && piece.length > 2 && ![before + piece[0], piece.at(-1) + after].some((two) => /^\d\d$/.test(two));
+  // In a piece, "…" stands for a few words; no number may go on at its ends: "error 80" is not in "error 802".
+  function pattern(piece) {
+    const parts = piece.split("…").map((part) => plain(part).trim().replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+    const [before, after] = [/^\d/.test(piece) ? "(?<!\\d)" : "", /\d$/.test(piece) ? "(?!\\d)" : ""];
+    return new RegExp(before + parts.join(`.{0,${near}}?`) + after);
+  }
+  for (const cause of causes) {
+    cause.seen = kinds.flatMap((kind) => cause[kind].map((piece) =>
+      ({ piece, value: worth[kind] / shared(piece), pattern: pattern(piece) })));
+    cause.not = cause.unless.map(pattern);
   }
 
   function search(text) {
-    const longest = (cause) => cause.says.filter((one) => has(text, plain(one)) || has(plain(one), text))
-      .sort((a, b) => b.length - a.length)[0];
-    const sure = causes.map((cause) => ({ ...cause, why: longest(cause) })).filter(({ why }) => why)
-      .sort((a, b) => b.why.length - a.why.length);
-    if (sure.length) return { sure, maybe: [] };
-    const words = [...wordsOf(text)].filter(rare);
-    const maybe = causes.map((cause) => ({ ...cause, why: words.filter((word) => cause.words.has(word)) }))
-      .filter(({ why }) => why.length > 1 || why.some(odd)).sort((a, b) => b.why.length - a.why.length);
-    return { sure, maybe: maybe.slice(0, 5).map((cause) => ({ ...cause, why: cause.why.join(" ") })) };
+    const found = causes.filter((cause) => !cause.not.some((one) => one.test(text)))
+      .map((cause) => ({ ...cause, words: cause.seen.filter((one) => one.pattern.test(text)) }))
+      .filter(({ words }) => words.length)
+      .map((cause) => ({ ...cause, score: cause.words.reduce((sum, { value }) => sum + value, cause.often) }))
+      .sort((a, b) => b.score - a.score);
+    return { found: found.slice(0, most), likely: found[0]?.score >= Math.max(sure, 2 * (found[1]?.score ?? 0)) };
   }
 
-  function line({ link, title, why }) {
-    const [item, anchor, code] = ["li", "a", "code"].map((name) => document.createElement(name));
-    anchor.href = link;
+  function line({ code, title, words }) {
+    const [item, anchor, said] = ["li", "a", "code"].map((name) => document.createElement(name));
+    anchor.href = `#${code}`;
     anchor.textContent = title;
-    code.textContent = why;
-    item.append(anchor, " ", code);
+    said.textContent = words.map(({ piece }) => piece).join(", ");
+    item.append(anchor, " ", said);
     return item;
   }
 
   typed.addEventListener("input", () => {
     const text = plain(typed.value);
-    const { sure, maybe } = text.length < 3 ? { sure: [], maybe: [] } : search(text);
-    list.replaceChildren(...[...sure, ...maybe].map(line));
-    const count = sure.length || maybe.length;
-    const causesFit = `${count} ${count === 1 ? "cause fits" : "causes fit"}`;
-    const answer = text.length < 3 ? "" : sure.length ? `${causesFit}.${sure.length > 1 ? " The doctor tells which it is." : ""}`
-      : maybe.length ? `No cause has these very words; ${causesFit} some of them.`
-      : "No cause here has these words. The doctor itself looks further than at the error: run it.";
+    const { found, likely } = text.trim().length < 3 ? { found: [], likely: false } : search(text);
+    list.replaceChildren(...found.map(line));
+    const answer = text.trim().length < 3 ? "" : likely ? "The first of these, most likely."
+      : found.length ? "One of these, the likeliest first. The doctor tells which it is."
+      : "This text is not known here. The doctor itself looks further than at the error: run it.";
     if (status.textContent !== answer) status.textContent = answer;
   });
   box.hidden = false;

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
+from firstlight.doctor import errors
+from firstlight.doctor.cases import case, cases
+from firstlight.doctor.errors import TABLE, Spoken, causes_of
 from firstlight.doctor.facts import collect
-from firstlight.doctor.rules import QUESTIONS, Answer, Finding, climb, diagnose
+from firstlight.doctor.rules import QUESTIONS, RULES, Answer, Finding, climb, diagnose
 from firstlight.doctor.rules.ask import maker
 from firstlight.doctor.shapes import Facts
 
@@ -30,6 +33,13 @@ class Report:
     """
 
     facts: Facts
+    error: str = ""  # that someone met: on this machine if the facts have it, too, else perhaps on another
+
+    @cached_property
+    def spoken(self) -> list[Spoken]:
+        """The causes that the error speaks for; those that the facts of its machine show, too, come first."""
+        shown = [finding.rule.code for finding in self.findings] if self.facts.said else []
+        return sorted(causes_of(self.error), key=lambda each: each.code not in shown)
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -57,12 +67,15 @@ class Report:
     def text(self, colour: bool = False, width: int = 100) -> str:
         """Write the report for a person."""
         longest = max(map(len, QUESTIONS.values()))
-        lines = []
+        lines = self.answer(width) if self.error else []
         for answer in self.ladder:
             room = max(width - longest - 5, 30)
             words = textwrap.shorten(_plain(answer.words), room, placeholder=" …")
             lines.append(f"{MARKS[answer.state]} {QUESTIONS[answer.question]:{longest}}  {words}")
-        if self.status == "healthy" and "right" in (self.facts.torch.kernel, self.facts.numba.kernel):
+        computes = "right" in (self.facts.torch.kernel, self.facts.numba.kernel)
+        if self.status == "healthy" and self.error:
+            lines += ["", "No fault was found on this machine: the error is of another one, or of the program."]
+        elif self.status == "healthy" and computes:
             lines += ["", "Diagnosis: healthy. Your GPU computes, and computes right."]
         elif self.status == "healthy":
             lines += [
@@ -78,11 +91,41 @@ class Report:
             text = re.sub("^((Diagnosis|Also|Note): .*|    \\$ .*)", "\x1b[1m\\1\x1b[0m", text, flags=re.MULTILINE)
         return text
 
+    def answer(self, width: int) -> list[str]:
+        """Say what the error speaks for."""
+        lines = [] if self.spoken else ["This text is not known here."]
+        for number, each in enumerate(self.spoken, 1):
+            words = ", ".join(f'"{piece}"' for piece in each.words)
+            lines += [f"{number}. {title_of(each.code)} ({'likely' if each.likely else 'possible'})"]
+            lines += _wrapped(f"It shows itself by {words}.", width, "  ", "  ")
+            if any(finding.rule.code == each.code for finding in self.findings):
+                lines.append("  This machine shows it, too: see below.")
+            lines += ["  What to do:", *(line for step in self.cure(each.code) for line in _step(step, width)), ""]
+        return [*lines, "Here is what this machine says:", ""]
+
+    def cure(self, code: str) -> tuple[str, ...]:
+        """Return what to do about a cause: here, if this machine has it; else as on a machine that had it."""
+        here = [finding.seen.fix for finding in self.findings if finding.rule.code == code]
+        if here or "fix" in TABLE[code]:
+            return here[0] if here else tuple(TABLE[code]["fix"])
+        kept = sorted((one for one in map(case, cases()) if one.cause == code), key=lambda one: one.name != code)
+        found = (finding for finding in diagnose(kept[0].facts) if finding.rule.code == code) if kept else ()
+        return next(
+            ((f"For example, on {kept[0].title[0].lower()}{kept[0].title[1:]}:", *each.seen.fix) for each in found), ()
+        )
+
     def content(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
         return {
             "format": FORMAT,
             "status": self.status,
+            "causes": [
+                {"code": each.code, "title": title_of(each.code), "fix": list(self.cure(each.code))}
+                for each in self.spoken
+            ]
+            or [
+                {"code": each.rule.code, "title": each.rule.title, "fix": list(each.seen.fix)} for each in self.findings
+            ],
             "ladder": [
                 {"question": answer.question, "state": answer.state, "words": answer.words} for answer in self.ladder
             ],
@@ -112,9 +155,31 @@ def _body(finding: Finding, width: int) -> list[str]:
     for seen in finding.seen.evidence:
         lines += _wrapped(_plain(seen), width, "    - ", "      ")
     lines.append("  What to do:")
-    for step in map(_plain, finding.seen.fix):  # a command stays in one piece, to be copied
-        lines += [f"    {step}"] if step.startswith("$ ") else _wrapped(step, width, "    ", "    ")
+    lines += [line for step in finding.seen.fix for line in _step(step, width)]
     return [*lines, *(f"  See {link}" for link in finding.rule.links)]
+
+
+def _step(step: str, width: int) -> list[str]:
+    """Write out one step; a command stays in one piece, to be copied."""
+    step = _plain(step)
+    return [f"    {step}"] if step.startswith("$ ") else _wrapped(step, width, "    ", "    ")
+
+
+def table() -> dict[str, Any]:
+    """Return all that a page needs to find the causes of an error by itself, as JSON has it."""
+    causes = [
+        {"code": code, "title": title_of(code), "often": cause.get("often", 0)}
+        | {kind: cause.get(kind, []) for kind in (*errors.WORTH, "unless")}
+        for code, cause in TABLE.items()
+    ]
+    patterns = {"terminal": errors.TERMINAL.pattern, "layout": errors.LAYOUT.pattern}
+    numbers = {name: getattr(errors, name.upper()) for name in ("last", "near", "worth", "sure", "most")}
+    return {"causes": causes} | patterns | numbers
+
+
+def title_of(code: str) -> str:
+    """Return the heading of a cause."""
+    return TABLE[code].get("title") or next((rule.title for rule in RULES if rule.code == code), code)
 
 
 def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
@@ -133,12 +198,12 @@ def _plain(text: str) -> str:
     )
 
 
-def examine(facts: Facts | None = None) -> Report:
-    """Report on this machine, or on facts that were kept.
+def examine(facts: Facts | None = None, error: str = "") -> Report:
+    """Report on this machine, or on facts that were kept; and on an error, if there is one.
 
     Examples
     --------
     >>> examine(Facts.of({"gpus": [{"vendor": "nvidia", "driver": "nouveau"}]})).findings[0].rule.code
     'nouveau'
     """
-    return Report(collect() if facts is None else facts)
+    return Report(collect() if facts is None else facts, error)

@@ -17,14 +17,7 @@ def architectures(facts: Facts) -> tuple[str, ...]:
     return (f"amdgpu calls its architecture {' and '.join(facts.kernel.gfx)}",) if facts.kernel.gfx else ()
 
 
-@rule(
-    "wheel",
-    says=(
-        "Found no NVIDIA driver on your system. Please check that you have an NVIDIA GPU",
-        "Torch not compiled with CUDA enabled",
-    ),
-    links=("https://github.com/Comfy-Org/ComfyUI/issues/653", "https://github.com/pytorch/pytorch/issues/54570"),
-)
+@rule("wheel")
 def not_built_for_amd(facts: Facts) -> Seen | None:
     """PyTorch is built for NVIDIA or for the CPU, but the card is AMD's.
 
@@ -45,11 +38,7 @@ def not_built_for_amd(facts: Facts) -> Seen | None:
     return Seen(evidence=evidence, fix=fix, certainty="certain" if facts.kernel.gfx else "likely")
 
 
-@rule(
-    "driver",
-    says=("ROCk module is NOT loaded, possibly no GPU devices", "Unable to open /dev/kfd read-write: No such file"),
-    links=("https://github.com/ROCm/legacy-rocm-build/issues/1404",),
-)
+@rule("driver")
 def amdgpu_missing(facts: Facts) -> Seen | None:
     """Linux does not run the AMD card with amdgpu.
 
@@ -84,11 +73,7 @@ def amdgpu_missing(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "driver",
-    says=("ROCk module is NOT loaded, possibly no GPU devices", "hipGetDeviceCount: Returned hipErrorNoDevice"),
-    links=("https://github.com/ROCm/hip/issues/3710", "https://github.com/ROCm/librocdxg/issues/34"),
-)
+@rule("driver")
 def amd_in_wsl(facts: Facts) -> Seen | None:
     """An AMD card in Windows' Linux (WSL) needs AMD's packages for WSL.
 
@@ -112,15 +97,7 @@ def amd_in_wsl(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "code",
-    says=(
-        "HIP error: invalid device function",
-        "hipErrorNoBinaryForGpu: Unable to find code object for all current devices",
-        "rocBLAS error: Cannot read",
-    ),
-    links=("https://github.com/pytorch/pytorch/issues/132570", "https://github.com/pytorch/pytorch/issues/164346"),
-)
+@rule("code")
 def no_code_for_amd(facts: Facts) -> Seen | None:
     """PyTorch has no code for the architecture of your AMD card.
 
@@ -159,11 +136,7 @@ def no_code_for_amd(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "code",
-    says=("HSA_OVERRIDE_GFX_VERSION", "HSA_STATUS_ERROR_INVALID_ISA", "HIP error: invalid device function"),
-    links=("https://github.com/likelovewant/ROCmLibs-for-gfx1103-AMD780M-APU/issues/37",),
-)
+@rule("code")
 def wrong_override(facts: Facts) -> Seen | None:
     """HSA_OVERRIDE_GFX_VERSION makes your AMD card pass for one that it is not.
 

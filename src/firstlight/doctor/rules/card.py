@@ -22,19 +22,7 @@ def contexts(facts: Facts) -> list[tuple[int, int]]:
     return [(number, device.context) for number, device in enumerate(facts.cuda.devices) if device.context]
 
 
-@rule(
-    "driver",
-    says=(
-        "GPU has fallen off the bus",
-        "Unable to determine the device handle for GPU",
-        "GPU is lost. Reboot the system to recover this GPU",
-        "GPU requires reset",
-    ),
-    links=(
-        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/507",
-        "https://github.com/NVIDIA/NVSentinel/issues/155",
-    ),
-)
+@rule("driver")
 def card_lost(facts: Facts) -> Seen | None:
     """The card has stopped answering.
 
@@ -63,14 +51,7 @@ def card_lost(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "context",
-    says=("uncorrectable ECC error encountered", "CUDA_ERROR_ECC_UNCORRECTABLE"),
-    links=(
-        "https://github.com/vllm-project/vllm/issues/5222",
-        "https://github.com/JuliaGPU/CUDAdrv.jl/issues/106",
-    ),
-)
+@rule("context")
 def memory_broken(facts: Facts) -> Seen | None:
     """The card's memory has an error that stops every program.
 
@@ -100,15 +81,7 @@ def memory_broken(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "start",
-    says=("Error 802: system not yet initialized", "CUDA_ERROR_SYSTEM_NOT_READY", "cuda runtime error (802)"),
-    links=(
-        "https://github.com/pytorch/pytorch/issues/35710",
-        "https://github.com/huggingface/huggingface_hub/issues/4134",
-        "https://github.com/siderolabs/extensions/pull/717",
-    ),
-)
+@rule("start")
 def fabric_manager(facts: Facts) -> Seen | None:
     """The cards wait for the Fabric Manager, which does not run or has not finished.
 
@@ -144,14 +117,7 @@ def fabric_manager(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "start",
-    says=("Error 802: system not yet initialized", "CUDA_ERROR_SYSTEM_NOT_READY"),
-    links=(
-        "https://github.com/NVIDIA/nvtrust/issues/39",
-        "https://github.com/wilicc/gpu-burn/issues/133",
-    ),
-)
+@rule("start")
 def system_not_ready(facts: Facts) -> Seen | None:
     """The card says that the system is not ready, and no switches are to blame.
 

@@ -43,21 +43,7 @@ def old_target(facts: Facts) -> bool:
     return bool(facts.numba.target) and numbers_of(facts.numba.target) < EXTRAS
 
 
-@rule(
-    "toolchain",
-    says=(
-        'DynamicLibNotFoundError: Failure finding "libnvrtc.so.13 or libnvrtc.so.12": No such file: libnvrtc.so.13',
-        'DynamicLibNotFoundError: Failure finding "libnvvm.so.4 or libnvvm.so"',
-        'DynamicLibNotFoundError: Failure finding "libcudart.so.13 or libcudart.so.12"',
-        "NvvmSupportError: libNVVM cannot be found. Do `conda install cudatoolkit`: library nvvm not found",
-        "nvvm/libdevice/libdevice.10.bc",
-    ),
-    links=(
-        "https://github.com/NVIDIA/numba-cuda/issues/69",
-        "https://github.com/NVIDIA/numba-cuda/issues/397",
-        GUIDE,
-    ),
-)
+@rule("toolchain")
 def numba_without_toolkit(facts: Facts) -> Seen | None:
     """Numba does not find its CUDA compiler.
 
@@ -100,15 +86,7 @@ def beside_cuda_13(facts: Facts) -> bool:
     return old_target(facts) and (facts.torch.cuda or "").startswith("13") and not works(facts)
 
 
-@rule(
-    "toolchain",
-    says=(
-        "NvvmSupportError: libNVVM cannot be found. Do `conda install cudatoolkit`",
-        "ModuleNotFoundError: No module named 'numba.cuda'",
-        "CUDA Toolkit 13",
-    ),
-    links=("https://nvidia.github.io/numba-cuda/", "https://github.com/numba/numba/issues/10169"),
-)
+@rule("toolchain")
 def numba_cuda_missing(facts: Facts) -> Seen | None:
     """Numba uses its old CUDA target, because numba-cuda is not installed.
 
@@ -125,11 +103,7 @@ def numba_cuda_missing(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "toolchain",
-    says=("WARNING: numba-cuda 0.13.0 does not provide the extra 'cu13'", "NvvmSupportError: libNVVM cannot be found"),
-    links=("https://github.com/NVIDIA/numba-cuda/issues/397", GUIDE),
-)
+@rule("toolchain")
 def numba_cuda_too_old(facts: Facts) -> Seen | None:
     """The package numba-cuda is older than the CUDA that PyTorch brought.
 
@@ -150,19 +124,7 @@ def numba_cuda_too_old(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "ptx",
-    says=(
-        "LinkerError: [222] Call to cuLinkAddData results in CUDA_ERROR_UNSUPPORTED_PTX_VERSION",
-        "ptxas application ptx input, line 9; fatal : Unsupported .version 9.4; current version is '9.0'",
-        "the provided PTX was compiled with an unsupported toolchain",
-    ),
-    links=(
-        "https://github.com/NVIDIA/numba-cuda/issues/262",
-        "https://github.com/numba/numba/issues/8961",
-        "https://github.com/NVIDIA/numba-cuda/issues/192",
-    ),
-)
+@rule("ptx")
 def ptx_newer_than_driver(facts: Facts) -> Seen | None:
     """Numba compiles for a newer CUDA than the driver knows.
 
@@ -203,11 +165,7 @@ def tag_below(facts: Facts) -> str:
     return f"cu{cuda_number(version).replace('.', '')}" if version >= 12000 else cuda_tag(facts)
 
 
-@rule(
-    "numba",
-    says=("Linker error log: ERROR 4 in nvvmAddNVVMContainerToProgram, may need newer version of nvJitLink library",),
-    links=("https://github.com/numba/numba/issues/10353",),
-)
+@rule("numba")
 def numba_between_two_cudas(facts: Facts) -> Seen | None:
     """Numba finds parts of CUDA 12 and of CUDA 13 in one environment.
 

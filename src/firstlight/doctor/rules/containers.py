@@ -46,15 +46,7 @@ def give(facts: Facts, vendor: str) -> tuple[str, ...]:
     return again
 
 
-@rule(
-    "nodes",
-    says=(
-        "Found no NVIDIA driver on your system",
-        "The NVIDIA Driver was not detected. GPU functionality will not be available",
-        "nvidia-smi: command not found",
-    ),
-    links=("https://docs.docker.com/engine/containers/gpu/", "https://github.com/NVIDIA/nvidia-docker/issues/1234"),
-)
+@rule("nodes")
 def container_without_gpu(facts: Facts) -> Seen | None:
     """The container was started without the GPU.
 
@@ -80,11 +72,7 @@ def container_without_gpu(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "library",
-    says=("Could not find any nv files on this host", "libcuda.so.1: cannot open shared object file"),
-    links=("https://apptainer.org/docs/user/latest/gpu.html", "https://github.com/apptainer/singularity/issues/5935"),
-)
+@rule("library")
 def apptainer_without_nv(facts: Facts) -> Seen | None:
     """Apptainer was started without --nv, so NVIDIA's driver is missing inside.
 
@@ -104,14 +92,7 @@ def apptainer_without_nv(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "library",
-    says=("Found no NVIDIA driver on your system", "libcuda.so.1: cannot open shared object file"),
-    links=(
-        "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html",
-        "https://github.com/NVIDIA/nvidia-docker/issues/533",
-    ),
-)
+@rule("library")
 def container_without_compute(facts: Facts) -> Seen | None:
     """The container was given nvidia-smi, but not CUDA.
 
@@ -140,11 +121,7 @@ def container_without_compute(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "nodes",
-    says=("Failed to initialize NVML: Unknown Error",),
-    links=(LOST, "https://github.com/NVIDIA/nvidia-container-toolkit/issues/48"),
-)
+@rule("nodes")
 def container_lost_gpu(facts: Facts) -> Seen | None:
     """The container had the GPU, and lost it while it ran.
 
@@ -176,11 +153,7 @@ def container_lost_gpu(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "visible",
-    says=(f'docker: Error response from daemon: {NO_RUNTIME} "" with capabilities: [[gpu]]', NO_CDI),
-    links=(TOOLKIT, "https://github.com/NVIDIA/nvidia-docker/issues/1682"),
-)
+@rule("visible")
 def no_container_toolkit(facts: Facts) -> Seen | None:
     """Docker or Podman cannot hand out the GPU: NVIDIA's Container Toolkit is missing, or they do not know of it.
 

@@ -14,20 +14,7 @@ from firstlight.doctor.shapes import Facts
 BUSY, ONE_CARD = "busy or unavailable", "$ CUDA_VISIBLE_DEVICES=0 firstlight doctor"
 
 
-@rule(
-    "start",
-    says=(
-        "Error 101: invalid device ordinal",
-        "CUDA_ERROR_INVALID_DEVICE",
-        "No devices were found",
-        "RmInitAdapter failed!",
-    ),
-    links=(
-        "https://github.com/pytorch/pytorch/issues/104152",
-        "https://github.com/NVIDIA/nvidia-docker/issues/709",
-        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/862",
-    ),
-)
+@rule("start")
 def card_does_not_start(facts: Facts) -> Seen | None:
     """The driver has the card, and cannot start it.
 
@@ -71,14 +58,7 @@ def card_does_not_start(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "context",
-    says=("all CUDA-capable devices are busy or unavailable", "CUDA-capable device(s) is/are busy or unavailable"),
-    links=(
-        "https://github.com/NVIDIA/DIGITS/issues/2005",
-        "https://github.com/pytorch/pytorch/issues/3871",
-    ),
-)
+@rule("context")
 def exclusive_card(facts: Facts) -> Seen | None:
     """The card admits one program at a time, and another has it.
 
@@ -110,18 +90,7 @@ def exclusive_card(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "context",
-    says=(
-        "all CUDA-capable devices are busy or unavailable",
-        "CUDA-capable device(s) is/are busy or unavailable",
-        "CUDA_ERROR_DEVICE_UNAVAILABLE",
-    ),
-    links=(
-        "https://github.com/ggml-org/llama.cpp/issues/11841",
-        "https://github.com/pytorch/pytorch/issues/2704",
-    ),
-)
+@rule("context")
 def card_unavailable(facts: Facts) -> Seen | None:
     """CUDA sees the card, but gets no place on it.
 
@@ -164,14 +133,7 @@ def card_unavailable(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "visible",
-    says=("CUDA error: invalid device ordinal", "invalid device ordinal"),
-    links=(
-        "https://github.com/LuyaooChen/uninformed-students-pytorch/issues/3",
-        "https://github.com/zoubohao/DenoisingDiffusionProbabilityModel-ddpm-/issues/19",
-    ),
-)
+@rule("visible")
 def no_card_of_that_number(facts: Facts) -> Seen | None:
     """A program asks for a card by a number that does not exist here.
 

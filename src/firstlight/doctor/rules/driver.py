@@ -46,11 +46,7 @@ def disowned(facts: Facts) -> str | None:
     return logged(facts, "Legacy drivers|does not include the required GPU")
 
 
-@rule(
-    "driver",
-    says=("nouveau", SMI),
-    links=("https://github.com/Oneflow-Inc/oneflow/issues/3106",),
-)
+@rule("driver")
 def nouveau(facts: Facts) -> Seen | None:
     """Linux runs the card with nouveau, a driver that has no CUDA.
 
@@ -73,11 +69,7 @@ def nouveau(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "driver",
-    says=("vfio-pci", SMI, "No devices were found"),
-    links=("https://github.com/kubevirt/kubevirt/issues/14593",),
-)
+@rule("driver")
 def given_to_a_virtual_machine(facts: Facts) -> Seen | None:
     """The card is set aside for a virtual machine.
 
@@ -101,15 +93,7 @@ def given_to_a_virtual_machine(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "driver",
-    says=(
-        "Found no NVIDIA driver on your system",
-        "libcuda.so.1: cannot open shared object file",
-        "nvidia-smi: command not found",
-    ),
-    links=("https://github.com/MeshInspector/MeshLib/pull/6335",),
-)
+@rule("driver")
 def no_driver(facts: Facts) -> Seen | None:
     """NVIDIA's driver is not installed.
 
@@ -124,11 +108,7 @@ def no_driver(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "driver",
-    says=(SMI, "modprobe: FATAL: Module nvidia not found", "No CUDA GPUs are available"),
-    links=("https://github.com/CachyOS/linux-cachyos/issues/118", "https://github.com/NVIDIA/nvidia-docker/issues/365"),
-)
+@rule("driver")
 def no_module_for_this_kernel(facts: Facts) -> Seen | None:
     """NVIDIA's driver has no module for the Linux kernel that runs.
 
@@ -155,14 +135,7 @@ def no_module_for_this_kernel(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "driver",
-    says=("Key was rejected by service", "Required key not available", SMI),
-    links=(
-        "https://github.com/linux-surface/linux-surface/issues/906",
-        "https://github.com/awesometic/realtek-r8126-dkms/issues/3",
-    ),
-)
+@rule("driver")
 def secure_boot(facts: Facts) -> Seen | None:
     """Secure Boot refuses NVIDIA's kernel module.
 
@@ -202,11 +175,7 @@ def secure_boot(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "driver",
-    says=(SMI, "No CUDA GPUs are available"),
-    links=("https://github.com/mattshma/bigdata/issues/133",),
-)
+@rule("driver")
 def module_not_loaded(facts: Facts) -> Seen | None:
     """NVIDIA's kernel module is installed, but not loaded.
 

@@ -61,7 +61,7 @@ def c_tools(facts: Facts) -> tuple[str, ...]:
     )
 
 
-@rule("torch", says=SAYS, links=LINKS)
+@rule("torch")
 def no_c_compiler(facts: Facts) -> Seen | None:
     """torch.compile and Triton find no C compiler, or not the headers of Python.
 
@@ -75,7 +75,7 @@ def no_c_compiler(facts: Facts) -> Seen | None:
     return Seen((line, *missing_for_c(facts)), c_tools(facts), "certain" if missing_for_c(facts) else "likely")
 
 
-@rule("torch", says=SAYS, links=LINKS, kind="note")
+@rule("torch", kind="note")
 def c_cannot_be_compiled(facts: Facts) -> Seen | None:
     """torch.compile and Triton would not work here: they need a C compiler and Python's headers.
 
@@ -88,16 +88,7 @@ def c_cannot_be_compiled(facts: Facts) -> Seen | None:
     return Seen(missing, c_tools(facts))
 
 
-@rule(
-    "wheel",
-    says=(
-        "nvcc: command not found",
-        "OSError: CUDA_HOME environment variable is not set. Please set it to your CUDA install root",
-        "'nvcc' is not recognized as an internal or external command",
-    ),
-    links=("https://github.com/pytorch/extension-cpp/issues/26", "https://github.com/pytorch/pytorch/pull/197483"),
-    kind="note",
-)
+@rule("wheel", kind="note")
 def no_nvcc(facts: Facts) -> Seen | None:
     """A missing nvcc does not mean that CUDA is missing.
 

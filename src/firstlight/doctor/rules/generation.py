@@ -9,18 +9,7 @@ from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
 
-@rule(
-    "driver",
-    says=(
-        "requires use of the NVIDIA open kernel modules",
-        "No devices were found",
-        "RmInitAdapter failed! (0x22:0x56",
-    ),
-    links=(
-        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/862",
-        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/872",
-    ),
-)
+@rule("driver")
 def closed_module(facts: Facts) -> Seen | None:
     """The card is too new for NVIDIA's closed kernel module.
 
@@ -57,18 +46,7 @@ def closed_module(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "driver",
-    says=(
-        "is not supported by open nvidia.ko because it does not include the required GPU System Processor (GSP)",
-        "Legacy drivers",
-        "No devices were found",
-    ),
-    links=(
-        "https://github.com/pop-os/pop/issues/3859",
-        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/696",
-    ),
-)
+@rule("driver")
 def card_too_old(facts: Facts) -> Seen | None:
     """The card is too old for this driver.
 

@@ -18,14 +18,7 @@ USED_UP = 0.9
 QUERY = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv"
 
 
-@rule(
-    "health",
-    says=("HW Slowdown : Active", "HW Thermal Slowdown : Active", "HW Power Brake Slowdown", "SW Thermal Slowdown"),
-    links=(
-        "https://docs.nvidia.com/deploy/nvml-api/api/group__nvmlClocksEventReasons.html",
-        "https://github.com/leptonai/gpud/pull/330",
-    ),
-)
+@rule("health")
 def throttled(facts: Facts) -> Seen | None:
     """The card is being slowed down, by heat or by a lack of power.
 
@@ -59,14 +52,7 @@ def throttled(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "health",
-    says=("Volatile Uncorr. ECC", "uncorrectable ECC error", "Xid 48", "Xid 94"),
-    links=(
-        "https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/index.html",
-        "https://github.com/leptonai/gpud/pull/108",
-    ),
-)
+@rule("health")
 def memory_errors(facts: Facts) -> Seen | None:
     """The card's memory had errors that it could not correct.
 
@@ -92,11 +78,7 @@ def memory_errors(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "health",
-    says=("GPU is slow", "lower bandwidth than expected"),
-    links=("https://github.com/GpuZelenograd/memtest_vulkan/issues/52",),
-)
+@rule("health")
 def slow_copy(facts: Facts) -> Seen | None:
     """The card works, but moves data much slower than its memory can.
 
@@ -126,11 +108,7 @@ def slow_copy(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "context",
-    says=("CUDA out of memory. Tried to allocate", "CUDA_ERROR_OUT_OF_MEMORY", "CUDA error: out of memory"),
-    links=("https://github.com/pytorch/pytorch/issues/4031", "https://github.com/qizhou000/VisEdit/issues/5"),
-)
+@rule("context")
 def memory_full(facts: Facts) -> Seen | None:
     """Other programs fill the card's memory.
 
@@ -190,12 +168,7 @@ def free_card(facts: Facts) -> str | None:
     )
 
 
-@rule(
-    "torch",
-    says=("CUDA out of memory. Tried to allocate", "torch.OutOfMemoryError", "MPS backend out of memory"),
-    links=("https://github.com/junyanz/pytorch-CycleGAN-and-pix2pix/issues/962",),
-    kind="note",
-)
+@rule("torch", kind="note")
 def own_memory(facts: Facts) -> Seen | None:
     """Your program asked for more memory than the card had left.
 

@@ -10,19 +10,7 @@ FOREIGN = ("undefined symbol: __nvJitLink", "symbol __nvJitLink", "but found run
 HALF_IMPORTED = ("partially initialized module", "module 'torch' has no attribute", "module 'numba' has no attribute")
 
 
-@rule(
-    "torch",
-    says=(
-        "AttributeError: partially initialized module 'torch' has no attribute 'cuda' (most likely due to a circular "
-        "import)",
-        "AttributeError: module 'torch' has no attribute 'tensor'",
-        "consider renaming",
-    ),
-    links=(
-        "https://docs.python.org/3/library/sys_path_init.html",
-        "https://github.com/ZhendongWang6/Uformer/issues/62",
-    ),
-)
+@rule("torch")
 def shadowed(facts: Facts) -> Seen | None:
     """A file of yours has the name of a package and hides it.
 
@@ -40,20 +28,7 @@ def shadowed(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "torch",
-    says=(
-        "ImportError: libcusparse.so.12: undefined symbol: __nvJitLinkAddData_12_1, version libnvJitLink.so.12",
-        "undefined symbol: __nvJitLinkComplete_12_4",
-        "RuntimeError: cuDNN version incompatibility: PyTorch was compiled against (9, 1, 0) but found runtime version",
-        "Looks like your LD_LIBRARY_PATH contains incompatible version of cudnn",
-    ),
-    links=(
-        "https://github.com/pytorch/pytorch/issues/134929",
-        "https://github.com/pytorch/pytorch/issues/80637",
-        "https://github.com/infiniflow/ragflow/issues/4466",
-    ),
-)
+@rule("torch")
 def library_path(facts: Facts) -> Seen | None:
     """LD_LIBRARY_PATH gives PyTorch libraries of another CUDA.
 
@@ -80,14 +55,7 @@ def library_path(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "torch",
-    says=("import torch hangs", "Segmentation fault (core dumped)", "Illegal instruction (core dumped)", "Killed"),
-    links=(
-        "https://github.com/pytorch/pytorch/issues/96797",
-        "https://docs.python.org/3/library/faulthandler.html",
-    ),
-)
+@rule("torch")
 def torch_stops(facts: Facts) -> Seen | None:
     """PyTorch hangs or crashes.
 
@@ -125,11 +93,7 @@ def torch_stops(facts: Facts) -> Seen | None:
     return Seen((f"the check of PyTorch {torch.failed}", f"it stopped {where}"), fix, "likely")
 
 
-@rule(
-    "torch",
-    says=("wrong results on the GPU", "the result of a matrix product: wrong", "NaN on GPU but not on CPU"),
-    links=("https://docs.nvidia.com/datacenter/dcgm/latest/user-guide/dcgm-diagnostics.html",),
-)
+@rule("torch")
 def wrong_result(facts: Facts) -> Seen | None:
     """The GPU computes, and gets it wrong.
 

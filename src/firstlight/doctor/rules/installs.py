@@ -23,14 +23,7 @@ def unserved(facts: Facts) -> bool:
     return facts.system.free_threaded or not OLDEST <= numbers_of(facts.system.python) <= NEWEST
 
 
-@rule(
-    "wheel",
-    says=(
-        "ERROR: Could not find a version that satisfies the requirement torch (from versions: none)",
-        "ERROR: No matching distribution found for torch",
-    ),
-    links=("https://github.com/pytorch/pytorch/issues/91543",),
-)
+@rule("wheel")
 def python_without_wheels(facts: Facts) -> Seen | None:
     """The wheels are not made for this version of Python.
 
@@ -68,11 +61,7 @@ def python_without_wheels(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "wheel",
-    says=("ModuleNotFoundError: No module named 'torch'",),
-    links=("https://pytorch.org/get-started/locally/",),
-)
+@rule("wheel")
 def torch_missing(facts: Facts) -> Seen | None:
     """PyTorch is not installed in this Python.
 
@@ -116,11 +105,7 @@ def two_cudas(facts: Facts) -> tuple[str, ...]:
     return twelve if any(re.fullmatch("nvidia-.*-cu13", name) for name in facts.packages) else ()
 
 
-@rule(
-    "torch",
-    says=("OSError: libtorch_cuda_cu.so: cannot open shared object file: No such file or directory",),
-    links=("https://github.com/thousandbrainsproject/tbp.monty/issues/385",),
-)
+@rule("torch")
 def conda_and_pip(facts: Facts) -> Seen | None:
     """Both conda and pip have installed PyTorch here.
 
@@ -149,14 +134,7 @@ def conda_and_pip(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "torch",
-    says=(
-        "libcudnn.so.9: cannot open shared object file",
-        "CUDNN_STATUS_SUBLIBRARY_VERSION_MISMATCH",
-    ),
-    links=("https://github.com/numba/numba/issues/10353", "https://github.com/pytorch/pytorch/issues/111469"),
-)
+@rule("torch")
 def two_generations_of_cuda(facts: Facts) -> Seen | None:
     """Packages of CUDA 12 and of CUDA 13 lie in one environment.
 
@@ -189,11 +167,7 @@ def two_cudas_seen(facts: Facts, trouble: str) -> Seen:
     )
 
 
-@rule(
-    "torch",
-    says=("ImportError: libtorch_cpu.so: undefined symbol: iJIT_NotifyEvent",),
-    links=("https://github.com/pytorch/pytorch/issues/123097",),
-)
+@rule("torch")
 def mkl_too_new(facts: Facts) -> Seen | None:
     """The MKL in this environment of conda is newer than its PyTorch.
 
@@ -211,15 +185,7 @@ def mkl_too_new(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "torch",
-    says=(
-        "ImportError: DLL load failed while importing _C",
-        "[WinError 126] The specified module could not be found",
-        "from torch._C import *",
-    ),
-    links=("https://github.com/pytorch/pytorch/issues/131662",),
-)
+@rule("torch")
 def torch_damaged(facts: Facts) -> Seen | None:
     """PyTorch is installed, but cannot be imported.
 

@@ -10,14 +10,7 @@ from firstlight.doctor.shapes import Facts
 JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform/"
 
 
-@rule(
-    "wheel",
-    says=(
-        "CUDA error: no kernel image is available for execution on the device",
-        "Torch not compiled with CUDA enabled",
-    ),
-    links=(JETSON_GUIDE, "https://github.com/pytorch/pytorch/issues/145560"),
-)
+@rule("wheel")
 def jetson_wheel(facts: Facts) -> Seen | None:
     """PyTorch's wheel is made for servers, not for a Jetson.
 

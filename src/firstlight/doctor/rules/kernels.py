@@ -13,15 +13,7 @@ from firstlight.doctor.shapes import Facts
 NUMPY = ("has no attribute 'row_stack'", "Numba needs NumPy", "was compiled using NumPy 1.x cannot be run in NumPy 2")
 
 
-@rule(
-    "toolchain",
-    says=(
-        "AttributeError: module 'numpy' has no attribute 'row_stack'",
-        "ImportError: Numba needs NumPy 2.0 or less. Got NumPy 2.3.",
-        "A module that was compiled using NumPy 1.x cannot be run in NumPy 2",
-    ),
-    links=("https://github.com/NVIDIA/numba-cuda/issues/907", "https://github.com/numba/numba/issues/10033"),
-)
+@rule("toolchain")
 def numpy_too_new(facts: Facts) -> Seen | None:
     """NumPy is newer than Numba, or an old PyTorch, knows.
 
@@ -42,15 +34,7 @@ def numpy_too_new(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "toolchain",
-    says=(
-        "ImportError: DLL load failed while importing _typeconv",
-        "ImportError: Numba requires at least version 0.50.0 of llvmlite.",
-        "Could not find/load shared object file 'libllvmlite.so'",
-    ),
-    links=("https://numba.readthedocs.io/en/stable/user/installing.html",),
-)
+@rule("toolchain")
 def numba_damaged(facts: Facts) -> Seen | None:
     """Numba is installed, but cannot be imported.
 
@@ -72,11 +56,7 @@ def numba_damaged(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "toolchain",
-    says=("Segmentation fault (core dumped)", "LLVM ERROR: Symbol not found: __svml"),
-    links=("https://docs.python.org/3/library/faulthandler.html",),
-)
+@rule("toolchain")
 def numba_stops(facts: Facts) -> Seen | None:
     """Numba hangs or crashes.
 
@@ -101,7 +81,7 @@ def numba_stops(facts: Facts) -> Seen | None:
     )
 
 
-@rule("numba", says=("Numba kernel gives wrong results",), links=("https://nvidia.github.io/numba-cuda/",))
+@rule("numba")
 def numba_wrong(facts: Facts) -> Seen | None:
     """A kernel of Numba runs, and its result is wrong.
 

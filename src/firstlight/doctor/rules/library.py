@@ -46,11 +46,7 @@ def search_path_without(facts: Facts, piece: str) -> tuple[str, ...]:
     )
 
 
-@rule(
-    "library",
-    says=("libcuda.so.1: cannot open shared object file", "CudaSupportError: Error at driver init"),
-    links=("https://github.com/NVIDIA/libnvidia-container/issues/8",),
-)
+@rule("library")
 def no_libcuda(facts: Facts) -> Seen | None:
     """The driver's library for programs, libcuda, is not installed.
 
@@ -78,19 +74,7 @@ def no_libcuda(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "start",
-    says=(
-        "Failed to initialize NVML: Driver/library version mismatch",
-        "Error 803: system has unsupported display driver / cuda driver combination",
-        "NVRM: API mismatch",
-    ),
-    links=(
-        "https://github.com/oddmario/NVIDIA-Ubuntu-Driver-Guide/issues/4",
-        "https://github.com/lyulyul/shine-cluster/issues/30",
-        "https://github.com/NVIDIA/nvidia-docker/issues/182",
-    ),
-)
+@rule("start")
 def driver_half_updated(facts: Facts) -> Seen | None:
     """The driver was updated while it ran, and its two halves no longer fit.
 
@@ -125,17 +109,7 @@ def driver_half_updated(facts: Facts) -> Seen | None:
     return Seen(evidence=(*codes, *halves(facts), *lines), fix=steps)
 
 
-@rule(
-    "start",
-    says=(
-        "Error 804: forward compatibility was attempted on non supported HW",
-        "CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE",
-    ),
-    links=(
-        "https://github.com/oobabooga/textgen/issues/4407",
-        "https://github.com/NVIDIA/nvidia-docker/issues/1515",
-    ),
-)
+@rule("start")
 def forward_compatibility(facts: Facts) -> Seen | None:
     """A newer libcuda was put before the driver's own, and this card does not allow that.
 
@@ -169,11 +143,7 @@ def forward_compatibility(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "library",
-    says=("CUDA driver is a stub library", "CUDA_ERROR_STUB_LIBRARY", "Error 34"),
-    links=("https://github.com/numba/numba/issues/9732", "https://github.com/numba/numba/issues/8985"),
-)
+@rule("library")
 def stub_library(facts: Facts) -> Seen | None:
     """A stand-in was loaded in place of the driver's library.
 

@@ -19,19 +19,7 @@ def host_groups(whose: str) -> str:
     return f"--group-add $(stat -c %g {first}) --group-add $(getent group video | cut -d: -f3)"
 
 
-@rule(
-    "nodes",
-    says=(
-        "Unable to open /dev/kfd read-write: Permission denied",
-        'is not member of "render" group, the default DRM access group',
-        "Failed to open /dev/dri/renderD128: Permission denied",
-    ),
-    links=(
-        "https://github.com/ROCm/ROCm-docker/issues/90",
-        "https://github.com/ROCm/ROCm-docker/issues/116",
-        "https://github.com/pytorch/pytorch/issues/148477",
-    ),
-)
+@rule("nodes")
 def not_in_render_group(facts: Facts) -> Seen | None:
     """You are not in the group that may open the AMD or Intel card.
 
@@ -56,11 +44,7 @@ def not_in_render_group(facts: Facts) -> Seen | None:
     return Seen(evidence=owners, fix=fix)
 
 
-@rule(
-    "wheel",
-    says=("PyTorch is not linked with support for xpu devices", "Torch not compiled with XPU enabled"),
-    links=("https://github.com/talmolab/sleap-nn/issues/206", XPU),
-)
+@rule("wheel")
 def not_built_for_intel(facts: Facts) -> Seen | None:
     """PyTorch is built without XPU, the part that computes on Intel's cards.
 
@@ -79,11 +63,7 @@ def not_built_for_intel(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "driver",
-    says=("Your graphics device is not officially supported by xe driver in this kernel version",),
-    links=("https://github.com/geerlingguy/raspberry-pi-pcie-devices/issues/510",),
-)
+@rule("driver")
 def kernel_older_than_intel(facts: Facts) -> Seen | None:
     """Linux does not run the Intel card with one of its drivers, i915 or xe.
 
@@ -110,15 +90,7 @@ def kernel_older_than_intel(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "library",
-    says=(
-        "libze_loader.so.1: cannot open shared object file: No such file or directory",
-        "XPU device count is zero!",
-        "No XPU devices are available",
-    ),
-    links=("https://github.com/pytorch/pytorch/issues/135867",),
-)
+@rule("library")
 def level_zero_missing(facts: Facts) -> Seen | None:
     """Level Zero, through which PyTorch reaches Intel's cards, is missing or has no driver.
 
@@ -145,11 +117,7 @@ def level_zero_missing(facts: Facts) -> Seen | None:
     return Seen(evidence=(seen,), fix=fix, certainty="certain" if loader else "likely")
 
 
-@rule(
-    "wheel",
-    says=("No matching distribution found for torch", "macosx_10_9_x86_64", "MPS backend is not available"),
-    links=("https://github.com/Lightning-AI/pytorch-lightning/issues/14634",),
-)
+@rule("wheel")
 def python_for_intel_macs(facts: Facts) -> Seen | None:
     """Python is built for Intel's Macs, and the Apple chip translates it.
 
@@ -179,11 +147,7 @@ def mps_missing(facts: Facts) -> bool:
     return maker(facts) == "apple" and torch.mps and torch.imported and not torch.kind
 
 
-@rule(
-    "visible",
-    says=("The MPS backend is supported on MacOS 14.0+", "The MPS backend is supported on MacOS 13.0+"),
-    links=("https://github.com/pytorch/pytorch/issues/164943",),
-)
+@rule("visible")
 def macos_too_old(facts: Facts) -> Seen | None:
     """The Mac runs a macOS older than 14, which PyTorch needs for Apple's GPU.
 
@@ -204,11 +168,7 @@ def macos_too_old(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "visible",
-    says=("The MPS backend is supported on MacOS 14.0+", "torch.backends.mps.is_available() False"),
-    links=("https://github.com/pytorch/pytorch/issues/177819", "https://github.com/pytorch/pytorch/issues/167679"),
-)
+@rule("visible")
 def no_metal(facts: Facts) -> Seen | None:
     """Metal, Apple's driver, shows this program no GPU.
 
@@ -232,12 +192,7 @@ def no_metal(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "toolchain",
-    says=("CudaSupportError", "CUDA driver library cannot be found", "Torch not compiled with CUDA enabled"),
-    links=("https://github.com/marnovo/macOS-eGPU-CUDA-guide/issues/8",),
-    kind="note",
-)
+@rule("toolchain", kind="note")
 def no_cuda_on_macos(facts: Facts) -> Seen | None:
     """There is no CUDA on macOS, so Numba's kernels run only in its simulator.
 

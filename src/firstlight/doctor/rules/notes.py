@@ -8,15 +8,7 @@ from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
 
-@rule(
-    "visible",
-    says=("CUDA_DEVICE_ORDER", "nvidia-smi shows another GPU 0 than torch.cuda"),
-    links=(
-        "https://github.com/nanoporetech/bonito/issues/120",
-        "https://github.com/microsoft/onnxruntime/issues/17546",
-    ),
-    kind="note",
-)
+@rule("visible", kind="note")
 def order_of_cards(facts: Facts) -> Seen | None:
     """CUDA counts the cards in another order than nvidia-smi.
 
@@ -38,12 +30,7 @@ def numbered(names: list[str]) -> str:
     return ", ".join(f"{number} {name}" for number, name in enumerate(names))
 
 
-@rule(
-    "version",
-    says=("CUDA Version: 13", "CUDA Version: 12", "The detected CUDA version mismatches the version that was used"),
-    links=("https://github.com/wookayin/gpustat/issues/164", "https://github.com/mlverse/torch/issues/336"),
-    kind="note",
-)
+@rule("version", kind="note")
 def cuda_version_of_nvidia_smi(facts: Facts) -> Seen | None:
     """The "CUDA Version" of nvidia-smi is not the CUDA that PyTorch uses.
 
@@ -65,12 +52,7 @@ def cuda_version_of_nvidia_smi(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "wheel",
-    says=("NVIDIA and AMD GPU in the same machine",),
-    links=("https://github.com/pytorch/pytorch/issues/122880",),
-    kind="note",
-)
+@rule("wheel", kind="note")
 def several_makers(facts: Facts) -> Seen | None:
     """The machine has cards of several makers, and PyTorch uses only one maker's.
 

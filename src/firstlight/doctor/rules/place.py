@@ -47,7 +47,7 @@ def still_works(facts: Facts) -> tuple[str, ...]:
     return tuple(lines)
 
 
-@rule("bus", kind="no-gpu", says=(*NOT_FOUND, "Torch not compiled with CUDA enabled"))
+@rule("bus", kind="no-gpu")
 def no_gpu(facts: Facts) -> Seen | None:
     """There is no GPU in this machine that PyTorch can use.
 
@@ -81,16 +81,7 @@ def no_gpu(facts: Facts) -> Seen | None:
     return Seen((seen,), (*still_works(facts), *around, *elsewhere))
 
 
-@rule(
-    "bus",
-    kind="no-gpu",
-    says=("gfx803", "gfx902", "gfx90c", "gfx1010", "Iris Xe", "UHD Graphics", "GeForce GT 710", "Tesla K80"),
-    links=(
-        "https://github.com/ROCm/legacy-rocm-build/issues/2527",
-        "https://github.com/intel/intel-extension-for-pytorch/issues/714",
-        "https://github.com/pytorch/pytorch/issues/30532",
-    ),
-)
+@rule("bus", kind="no-gpu")
 def not_supported(facts: Facts) -> Seen | None:
     """PyTorch has nothing for a GPU as old as yours, or for one inside an older processor.
 
@@ -112,7 +103,7 @@ def not_supported(facts: Facts) -> Seen | None:
     )
 
 
-@rule("bus", kind="no-gpu", says=NOT_FOUND, links=("https://slurm.schedmd.com/gres.html#Running_Jobs",))
+@rule("bus", kind="no-gpu")
 def cluster_node_without_gpu(facts: Facts) -> Seen | None:
     """You are on a node of a cluster that has no GPU.
 
@@ -130,11 +121,7 @@ def cluster_node_without_gpu(facts: Facts) -> Seen | None:
     return Seen(("no GPU is on the bus", where), (*ASK_SLURM, *still_works(facts)))
 
 
-@rule(
-    "nodes",
-    says=(*NOT_FOUND, "No devices were found", "CUDA_VISIBLE_DEVICES=NoDevFiles"),
-    links=("https://slurm.schedmd.com/gres.html", "https://github.com/3dem/model-angelo/issues/60"),
-)
+@rule("nodes")
 def slurm_job_without_gpu(facts: Facts) -> Seen | None:
     """Slurm gave your job no GPU, because it did not ask for one.
 
@@ -159,12 +146,7 @@ def slurm_job_without_gpu(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "bus",
-    kind="no-gpu",
-    says=(*NOT_FOUND, "WSL1 is not currently supported"),
-    links=(WSL_GUIDE, "https://github.com/microsoft/WSL/issues/5554"),
-)
+@rule("bus", kind="no-gpu")
 def wsl_without_gpu(facts: Facts) -> Seen | None:
     """Windows lends no GPU to this Linux.
 
@@ -194,11 +176,7 @@ def wsl_without_gpu(facts: Facts) -> Seen | None:
     return Seen(("there is no /dev/dxg", seen), (*steps, "If the computer has no GPU:", *still_works(facts)), "likely")
 
 
-@rule(
-    "driver",
-    says=("libcuda.so.1: cannot open shared object file", "Found no NVIDIA driver on your system"),
-    links=(WSL_GUIDE, "https://github.com/microsoft/WSL/issues/5604"),
-)
+@rule("driver")
 def wsl_without_driver(facts: Facts) -> Seen | None:
     """Windows lends this Linux a GPU, but no driver of NVIDIA.
 
@@ -225,15 +203,7 @@ def wsl_without_driver(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "library",
-    says=(
-        "Call to cuInit results in CUDA_ERROR_NO_DEVICE (100)",
-        "no CUDA-capable device is detected",
-        "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver",
-    ),
-    links=(WSL_GUIDE, "https://github.com/NVIDIA/cuml/issues/6218"),
-)
+@rule("library")
 def linux_driver_in_wsl(facts: Facts) -> Seen | None:
     """A Linux driver inside WSL hides the one that Windows lends.
 

@@ -12,11 +12,7 @@ MIG_GUIDE = "https://docs.nvidia.com/datacenter/tesla/mig-user-guide/"
 CODES = {2: "out of memory", 304: "a call to the operating system failed"}
 
 
-@rule(
-    "visible",
-    says=("No CUDA GPUs are available", "CUDA_ERROR_NO_DEVICE", "No MIG devices found"),
-    links=(MIG_GUIDE, "https://github.com/wilicc/gpu-burn/issues/36"),
-)
+@rule("visible")
 def mig_without_instance(facts: Facts) -> Seen | None:
     """The card is to be shared out by MIG, but no share was made.
 
@@ -46,12 +42,7 @@ def mig_without_instance(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "visible",
-    kind="note",
-    says=("device >= 0 && device < num_gpus INTERNAL ASSERT FAILED", "MIG-GPU-"),
-    links=(MIG_GUIDE, "https://github.com/pytorch/pytorch/issues/130181"),
-)
+@rule("visible", kind="note")
 def one_mig_instance(facts: Facts) -> Seen | None:
     """A program sees only one of the instances of a card with MIG.
 
@@ -77,11 +68,7 @@ def one_mig_instance(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "start",
-    says=("CUDA_ERROR_OUT_OF_MEMORY", "Cannot allocate memory", "failed to map segment from shared object"),
-    links=("https://github.com/Netflix/vmaf/pull/1382",),
-)
+@rule("start")
 def address_space_limit(facts: Facts) -> Seen | None:
     """A limit on memory (ulimit -v) leaves CUDA too few addresses.
 
@@ -111,19 +98,7 @@ def address_space_limit(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "start",
-    says=(
-        "Cannot re-initialize CUDA in forked subprocess. To use CUDA with multiprocessing, you must use the 'spawn' "
-        "start method",
-        "Cannot re-initialize XPU in forked subprocess",
-        "CUDA initialized before forking",
-    ),
-    links=(
-        "https://docs.pytorch.org/docs/stable/notes/multiprocessing.html#cuda-in-multiprocessing",
-        "https://github.com/pytorch/pytorch/issues/40403",
-    ),
-)
+@rule("start")
 def forked(facts: Facts) -> Seen | None:
     """A program used the GPU, and then forked a process that uses it too.
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from firstlight.doctor.errors import TABLE
 from firstlight.doctor.shapes import Facts
 
 Kind = Literal["problem", "note", "no-gpu"]
@@ -55,14 +56,17 @@ class Rule:
     code: str
     question: str
     look: Callable[[Facts], Seen | None]
-    says: tuple[str, ...] = ()  # pieces of the errors that it shows itself by
-    links: tuple[str, ...] = ()
     kind: Kind = "problem"
 
     @property
     def title(self) -> str:
         """The cause, as a heading."""
         return (self.look.__doc__ or "").partition("\n")[0].rstrip(".")
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Where people met it."""
+        return tuple(TABLE.get(self.code, {}).get("links", ()))
 
     @property
     def story(self) -> str:
@@ -92,12 +96,12 @@ RULES: list[Rule] = []
 
 
 def rule(
-    question: str, *, says: tuple[str, ...] = (), links: tuple[str, ...] = (), kind: Kind = "problem"
+    question: str, *, kind: Kind = "problem"
 ) -> Callable[[Callable[[Facts], Seen | None]], Callable[[Facts], Seen | None]]:
     """Make a function a rule; its name becomes the rule's code."""
 
     def enter(look: Callable[[Facts], Seen | None]) -> Callable[[Facts], Seen | None]:
-        RULES.append(Rule(look.__name__.replace("_", "-"), question, look, says, links, kind))
+        RULES.append(Rule(look.__name__.replace("_", "-"), question, look, kind))
         return look
 
     return enter

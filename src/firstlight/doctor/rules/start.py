@@ -25,15 +25,7 @@ def uvm_there(facts: Facts) -> bool:
     return any(node.path == "/dev/nvidia-uvm" for node in facts.nodes)
 
 
-@rule(
-    "nodes",
-    says=(
-        "Failed to initialize NVML: Insufficient Permissions",
-        "No CUDA GPUs are available",
-        "/dev/nvidiactl: Permission denied",
-    ),
-    links=("https://github.com/NVIDIA/nvidia-docker/issues/1608", "https://github.com/NVIDIA/deepops/issues/1192"),
-)
+@rule("nodes")
 def no_permission(facts: Facts) -> Seen | None:
     """You may not open the card's device files.
 
@@ -69,11 +61,7 @@ def no_permission(facts: Facts) -> Seen | None:
     return Seen(evidence=(*owners, *said), fix=steps, certainty="certain" if closed else "likely")
 
 
-@rule(
-    "nodes",
-    says=("CUDA unknown error", "cuda runtime error (999)", "Could not load UVM kernel module"),
-    links=("https://github.com/pytorch/pytorch/issues/49081",),
-)
+@rule("nodes")
 def uvm_missing(facts: Facts) -> Seen | None:
     """The kernel module nvidia_uvm is not there for your program.
 
@@ -102,11 +90,7 @@ def uvm_missing(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "start",
-    says=("CUDA unknown error", "cuda runtime error (999)", "CUDA_ERROR_UNKNOWN"),
-    links=("https://github.com/pytorch/pytorch/issues/88639", "https://github.com/pytorch/pytorch/issues/43281"),
-)
+@rule("start")
 def uvm_stale(facts: Facts) -> Seen | None:
     """The kernel module nvidia_uvm is in a bad state, as it often is after the machine has slept.
 
@@ -134,19 +118,7 @@ def uvm_stale(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "start",
-    says=(
-        "CUDA driver initialization failed, you might not have a CUDA gpu",
-        "CUDA_ERROR_NOT_INITIALIZED",
-        "cuda driver library init failure: 3",
-    ),
-    links=(
-        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/947",
-        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/901",
-        "https://github.com/ollama/ollama/issues/11593",
-    ),
-)
+@rule("start")
 def hmm(facts: Facts) -> Seen | None:
     """CUDA fails to start because of HMM, a feature of the Linux kernel.
 
@@ -174,14 +146,7 @@ def hmm(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "start",
-    says=("OS call failed or operation not supported on this OS", "CUDA_ERROR_OPERATING_SYSTEM", "Error 304"),
-    links=(
-        "https://github.com/abetlen/llama-cpp-python/issues/645",
-        "https://github.com/numba/numba/issues/9134",
-    ),
-)
+@rule("start")
 def system_call_refused(facts: Facts) -> Seen | None:
     """Linux refuses something that CUDA asks of it.
 
@@ -214,14 +179,7 @@ def system_call_refused(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "start",
-    says=("torch.cuda.is_available() hangs", "Timeout waiting for RPC from GSP", "hung: it was stopped"),
-    links=(
-        "https://github.com/rwth-i6/returnn/issues/1756",
-        "https://github.com/NVIDIA/open-gpu-kernel-modules/issues/446",
-    ),
-)
+@rule("start")
 def hangs(facts: Facts) -> Seen | None:
     """The driver does not answer: CUDA hangs when it starts.
 
@@ -247,11 +205,7 @@ def hangs(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "visible",
-    says=("torch.cuda.is_available() is False but nvidia-smi works", "No CUDA GPUs are available"),
-    links=("https://github.com/pytorch/pytorch/issues/59263",),
-)
+@rule("visible")
 def nvml_sees_cuda_does_not(facts: Facts) -> Seen | None:
     """nvidia-smi sees the card, and CUDA does not.
 

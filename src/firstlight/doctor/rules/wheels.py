@@ -50,15 +50,7 @@ def newer_driver(facts: Facts, release: int) -> tuple[str, ...]:
     )
 
 
-@rule(
-    "wheel",
-    says=("AssertionError: Torch not compiled with CUDA enabled", "torch.cuda.is_available() is False", "+cpu"),
-    links=(
-        "https://github.com/ScrollPrize/villa/pull/1584",
-        "https://github.com/JBjoernskov/Twin4Build/issues/167",
-        "https://github.com/pytorch/pytorch/issues/168065",
-    ),
-)
+@rule("wheel")
 def cpu_wheel(facts: Facts) -> Seen | None:
     """PyTorch is built without CUDA, most often for the CPU alone.
 
@@ -80,14 +72,7 @@ def cpu_wheel(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "wheel",
-    says=("AssertionError: Torch not compiled with CUDA enabled", "pytorch-2.7.1-cpu_generic_py312"),
-    links=(
-        "https://github.com/conda-forge/pytorch-cpu-feedstock/issues/364",
-        "https://github.com/conda/conda/issues/14761",
-    ),
-)
+@rule("wheel")
 def conda_cpu_build(facts: Facts) -> Seen | None:
     """The PyTorch that conda chose is for the CPU.
 
@@ -113,17 +98,7 @@ def conda_cpu_build(facts: Facts) -> Seen | None:
     )
 
 
-@rule(
-    "version",
-    says=(
-        "UserWarning: CUDA initialization: The NVIDIA driver on your system is too old (found version 12040)",
-        "CUDA driver version is insufficient for CUDA runtime version",
-    ),
-    links=(
-        "https://docs.nvidia.com/deploy/cuda-compatibility/minor-version-compatibility.html",
-        "https://github.com/pytorch/pytorch/pull/162531",
-    ),
-)
+@rule("version")
 def driver_too_old_for_wheel(facts: Facts) -> Seen | None:
     """PyTorch's wheel is newer than NVIDIA's driver.
 
@@ -153,20 +128,7 @@ def driver_too_old_for_wheel(facts: Facts) -> Seen | None:
     return Seen((*evidence, *([line] if line else [])), fix, "certain" if knows else "likely")
 
 
-@rule(
-    "code",
-    says=(
-        "CUDA error: no kernel image is available for execution on the device",
-        "cudaErrorNoKernelImageForDevice (209)",
-        "with CUDA capability sm_120 is not compatible with the current PyTorch installation",
-        "does not include kernels for this GPU",
-    ),
-    links=(
-        "https://github.com/pytorch/pytorch/issues/150733",
-        "https://github.com/jhj0517/Whisper-WebUI/issues/653",
-        "https://developer.nvidia.com/cuda-gpus",
-    ),
-)
+@rule("code")
 def no_code_for_card(facts: Facts) -> Seen | None:
     """PyTorch's wheel has no code for this card.
 

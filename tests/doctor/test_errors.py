@@ -1,0 +1,75 @@
+"""What a pasted error speaks for, in whatever form it is pasted, and what comes of one that is hostile or unknown."""
+
+import io
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from kept import like
+
+from firstlight.cli import main
+from firstlight.doctor import examine
+from firstlight.doctor.errors import LAST, TABLE, causes_of
+from firstlight.doctor.rules import RULES
+
+KNOWN = tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))["error"]
+TEXTS = [(code, text) for code, texts in KNOWN.items() for text in texts]
+HOSTILE = ["\x1b]0;owned\x07\x1b[2J\u202eevil $(reboot) `id` %n", "\x00\ud800\udfff", "(" * 10_000, "a " * 500_000]
+
+
+@pytest.mark.parametrize(("code", "text"), TEXTS)
+def test_a_message_speaks_for_its_cause_first(code, text):
+    assert causes_of(text)[0].code == code
+    log = "step 1: NVIDIA-SMI 580.95.05 works, loss 0.3\n" * 20_000
+    assert causes_of(log + text.replace(" ", "\n│  ").replace("'", "\u2019"))[0].code == code
+
+
+def test_what_no_cause_has_is_not_known():
+    for text in ("", "NameError: name 'x' is not defined", "line 46, in <module>", "Error 8020", *HOSTILE):
+        assert causes_of(text) == []
+
+
+def test_what_is_far_before_the_end_does_not_count():
+    assert causes_of("device-side assert triggered" + "x" * LAST) == []
+
+
+def test_every_cause_has_words_and_one_rule_or_all_else_that_a_reader_needs():
+    for code, cause in TABLE.items():
+        assert cause["says"]
+        assert ("title" in cause) != any(rule.code == code for rule in RULES)
+        assert "title" not in cause or (cause["fix"] and cause["story"] and cause["links"])
+    for code, _ in TEXTS:
+        assert examine(like("no-gpu"), TABLE[code]["says"][0]).cure(code)
+
+
+@pytest.mark.parametrize("how", ["-", "@error.txt", "text"])
+def test_an_error_comes_as_it_is_or_from_a_file(how, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = "CUDA error: device-side assert triggered"
+    Path("error.txt").write_text(text)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    Path("facts.json").write_text(json.dumps(like("healthy-nvidia").content()))
+    main(["doctor", "--facts", "facts.json", "--error", text if how == "text" else how])
+    out = capsys.readouterr().out
+    assert out.startswith("1. The program reads or writes outside an array")
+    assert "healthy" not in out
+
+
+def test_facts_of_the_same_machine_strengthen_and_those_of_another_take_nothing_away():
+    text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    alone = [each.code for each in examine(like("healthy-nvidia"), text).spoken]
+    assert (
+        alone
+        == [each.code for each in causes_of(text)]
+        == [each.code for each in examine(like("nouveau"), text).spoken]
+    )
+    together = examine(like("nouveau", {"said": text}), text)
+    assert (alone[0], together.spoken[0].code) == ("no-module-for-this-kernel", "nouveau")
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_is_pasted_is_not_printed(text):
+    said = examine(like("nouveau"), text).text()
+    assert said.startswith("This text is not known here.")
+    assert not {"\x1b", "\u202e", "evil"} & {*said, *said.split()}

@@ -300,7 +300,7 @@ print(f"image() {found.quality.inside:>15.2f} σ {found.flux:>18.4f}")
 # The recipe is run again on data that it makes itself: its own image, with fresh noise,
 # so many times (``draws``). How those images differ is the error of this one. What they
 # have more of, on average, than they were made from is what noise adds to pixels that
-# cannot be negative: it is taken off this image, and half of it counts as an error.
+# cannot be negative: it is taken off this image, and counts as an error, too.
 
 print(f"flux {found.flux:.4f} ± {found.flux_error:.4f} Jy")
 if your_file is None:

@@ -170,7 +170,7 @@ class Image:
         What was compared with the data. It is not smoothed over two pixels, and still has what noise adds to pixels
         that cannot be negative, which is taken off the image: as much as images of made data have on average.
     flux, flux_error
-        Of the image, in Jy; the error is one σ, of the noise and of half of what was taken off.
+        Of the image, in Jy; the error is one σ, of the noise and of what was taken off.
     residual
         The dirty image of what is left, with natural weights, in units of its noise.
     source
@@ -292,7 +292,7 @@ def image(
         error=error,
         model=model,
         flux=flux,
-        flux_error=math.hypot(fluxes.std(ddof=1), float(added.sum()) * coords.cell_size**2 * unit / 2),
+        flux_error=math.hypot(fluxes.std(ddof=1), float(added.sum()) * coords.cell_size**2 * unit),
         residual=residual,
         source=source,
         coords=coords,

@@ -83,7 +83,7 @@ class Rules(SphinxDirective):
         """One cause: how it shows itself, and what to do."""
         items = nodes.definition_list()
         if says := known.get("says", ()):
-            items += item("You may see", listed((nodes.literal(text=text) for text in says), classes=["fl-says"]))
+            items += item("You may see", listed((nodes.literal(text=text) for text in says[:6]), classes=["fl-says"]))
         items += item("What to do", *steps(known["fix"])) if "fix" in known else card
         if links := known.get("links"):
             items += item("More", listed(nodes.reference("", url, refuri=url) for url in links))

@@ -20,16 +20,17 @@
     const [before, after] = [/^\d/.test(piece) ? "(?<!\\d)" : "", /\d$/.test(piece) ? "(?!\\d)" : ""];
     return new RegExp(before + parts.join(`.{0,${near}}?`) + after);
   }
+  const has = (text, one) => one.pattern.test(text) || (text.length > 2 && plain(one.piece).includes(text));
   for (const cause of causes) {
     cause.seen = kinds.flatMap((kind) => cause[kind].map((piece) =>
-      ({ piece, value: worth[kind] / shared(piece), pattern: pattern(piece) })));
+      ({ kind, piece, value: worth[kind] / shared(piece), pattern: pattern(piece) })));
     cause.not = cause.unless.map(pattern);
   }
 
   function search(text) {
     const found = causes.filter((cause) => !cause.not.some((one) => one.test(text)))
-      .map((cause) => ({ ...cause, words: cause.seen.filter((one) => one.pattern.test(text)) }))
-      .filter(({ words }) => words.length)
+      .map((cause) => ({ ...cause, words: cause.seen.filter((one) => has(text, one)) }))
+      .filter(({ words }) => words.some(({ kind }) => kind === "says"))
       .map((cause) => ({ ...cause, score: cause.words.reduce((sum, { value }) => sum + value, cause.often) }))
       .sort((a, b) => b.score - a.score);
     return { found: found.slice(0, most), likely: found[0]?.score >= Math.max(sure, 2 * (found[1]?.score ?? 0)) };
@@ -45,10 +46,10 @@
   }
 
   typed.addEventListener("input", () => {
-    const text = plain(typed.value);
-    const { found, likely } = text.trim().length < 3 ? { found: [], likely: false } : search(text);
+    const text = plain(typed.value).trim();
+    const { found, likely } = search(text);
     list.replaceChildren(...found.map(line));
-    const answer = text.trim().length < 3 ? "" : likely ? "The first of these, most likely."
+    const answer = text.length < 3 ? "" : likely ? "The first of these, most likely."
       : found.length ? "One of these, the likeliest first. The doctor tells which it is."
       : "This text is not known here. The doctor itself looks further than at the error: run it.";
     if (status.textContent !== answer) status.textContent = answer;

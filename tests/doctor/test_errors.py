@@ -30,6 +30,10 @@ def test_what_no_cause_has_is_not_known():
         assert causes_of(text) == []
 
 
+def test_a_part_of_a_message_leads_to_its_cause_and_is_no_proof():
+    assert [(each.code, each.likely) for each in causes_of("no kernel image")][:1] == [("no-code-for-card", False)]
+
+
 def test_what_is_far_before_the_end_does_not_count():
     assert causes_of("device-side assert triggered" + "x" * LAST) == []
 

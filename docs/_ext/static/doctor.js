@@ -20,7 +20,6 @@
     const [before, after] = [/^\d/.test(piece) ? "(?<!\\d)" : "", /\d$/.test(piece) ? "(?!\\d)" : ""];
     return new RegExp(before + parts.join(`.{0,${near}}?`) + after);
   }
-  const has = (text, one) => one.pattern.test(text) || (text.length > 2 && plain(one.piece).includes(text));
   for (const cause of causes) {
     cause.seen = kinds.flatMap((kind) => cause[kind].map((piece) =>
       ({ kind, piece, value: worth[kind] / shared(piece), pattern: pattern(piece) })));
@@ -29,18 +28,19 @@
 
   function search(text) {
     const found = causes.filter((cause) => !cause.not.some((one) => one.test(text)))
-      .map((cause) => ({ ...cause, words: cause.seen.filter((one) => has(text, one)) }))
-      .filter(({ words }) => words.some(({ kind }) => kind === "says"))
+      .map((cause) => ({ ...cause, words: cause.seen.filter((one) => one.pattern.test(text)),
+                         part: cause.says.filter((piece) => text.length > 2 && plain(piece).includes(text)).slice(0, 1) }))
+      .filter(({ words, part }) => part.length || words.some(({ kind }) => kind === "says"))
       .map((cause) => ({ ...cause, score: cause.words.reduce((sum, { value }) => sum + value, cause.often) }))
       .sort((a, b) => b.score - a.score);
     return { found: found.slice(0, most), likely: found[0]?.score >= Math.max(sure, 2 * (found[1]?.score ?? 0)) };
   }
 
-  function line({ code, title, words }) {
+  function line({ code, title, words, part }) {
     const [item, anchor, said] = ["li", "a", "code"].map((name) => document.createElement(name));
     anchor.href = `#${code}`;
     anchor.textContent = title;
-    said.textContent = words.map(({ piece }) => piece).join(", ");
+    said.textContent = words.map(({ piece }) => piece).join(", ") || part[0];
     item.append(anchor, " ", said);
     return item;
   }

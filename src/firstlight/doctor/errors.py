@@ -53,11 +53,6 @@ def pattern(piece: str) -> re.Pattern[str]:
     return re.compile(before + f".{{0,{NEAR}}}?".join(parts) + after)
 
 
-def has(text: str, piece: str) -> bool:
-    """Tell whether a text has a piece in it, or is a part of one, as what someone types may be."""
-    return bool(pattern(piece).search(text)) or (len(text) > 2 and text in plain(piece))
-
-
 def causes_of(text: str) -> list[Spoken]:
     """Return the causes that a text speaks for, the likeliest first; nothing, where no piece is known.
 
@@ -71,12 +66,12 @@ def causes_of(text: str) -> list[Spoken]:
     text, found = plain(text).strip(), []
     shared = Counter(piece for cause in TABLE.values() for kind in WORTH for piece in cause.get(kind, ()))
     for code, cause in TABLE.items():
-        pieces = [(kind, piece) for kind in WORTH for piece in cause.get(kind, ()) if has(text, piece)]
-        if any(kind == "says" for kind, _ in pieces) and not any(
-            pattern(piece).search(text) for piece in cause.get("unless", ())
-        ):
+        pieces = [(kind, piece) for kind in WORTH for piece in cause.get(kind, ()) if pattern(piece).search(text)]
+        part = [piece for piece in cause["says"] if len(text) > 2 and text in plain(piece)][:1]  # as someone may type
+        shows = part or any(kind == "says" for kind, _ in pieces)
+        if shows and not any(pattern(piece).search(text) for piece in cause.get("unless", ())):
             score = cause.get("often", 0) + sum(WORTH[kind] / shared[piece] for kind, piece in pieces)
-            found.append(Spoken(code, score, tuple(piece for _, piece in pieces)))
+            found.append(Spoken(code, score, tuple(piece for _, piece in pieces) or tuple(part)))
     found.sort(key=lambda each: -each.score)
     first, second = (*(each.score for each in found[:2]), 0.0, 0.0)[:2]
     likely = first >= max(SURE, 2 * second)

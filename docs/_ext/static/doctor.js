@@ -6,7 +6,7 @@
   const box = document.querySelector(".fl-paste");
   const [typed, status, list] = ["textarea", "[role=status]", "ul"].map((part) => box.querySelector(part));
   const table = JSON.parse(document.querySelector("script.fl-causes").textContent);
-  const { causes, last, near, worth, sure, most, terminal, layout } = table;
+  const { causes, last, near, worth, sure, terminal, layout } = table;
   const [colours, blanks] = [terminal, layout].map((pattern) => new RegExp(pattern, "g"));
   const plain = (text) => text.slice(-last).replace(colours, "").normalize("NFKC").replace(blanks, " ").toLowerCase();
 
@@ -33,7 +33,7 @@
       .filter(({ words, part }) => part.length || words.some(({ kind }) => kind === "says"))
       .map((cause) => ({ ...cause, score: cause.words.reduce((sum, { value }) => sum + value, cause.often) }))
       .sort((a, b) => b.score - a.score);
-    return { found: found.slice(0, most), likely: found[0]?.score >= Math.max(sure, 2 * (found[1]?.score ?? 0)) };
+    return { found, likely: found[0]?.score >= Math.max(sure, 2 * (found[1]?.score ?? 0)) };
   }
 
   function line({ code, title, words, part }) {

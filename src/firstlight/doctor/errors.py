@@ -19,7 +19,6 @@ LAST = 200_000  # characters of a long log: what stopped a program stands at its
 NEAR = 300  # characters that "…" may stand for in a piece
 WORTH = {"says": 3.0, "hints": 1.0}  # a piece that shows a cause, and one that only goes with it
 SURE = 2.0  # and twice as much as the next: then a cause is likely, else possible
-MOST = 5  # causes of one text
 TERMINAL = re.compile("\x1b" r"(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)|[@-Z\\-_])")
 LAYOUT = re.compile(r"[\s\u2500-\u257f|'\"`\u2018\u2019\u201c\u201d\u200b-\u200f\u202a-\u202e\u2066-\u2069\ufeff]+")
 
@@ -75,4 +74,4 @@ def causes_of(text: str) -> list[Spoken]:
     found.sort(key=lambda each: -each.score)
     first, second = (*(each.score for each in found[:2]), 0.0, 0.0)[:2]
     likely = first >= max(SURE, 2 * second)
-    return [Spoken(e.code, e.score, e.words, likely and e is found[0]) for e in found[:MOST]]
+    return [Spoken(e.code, e.score, e.words, likely and e is found[0]) for e in found]

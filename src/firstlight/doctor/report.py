@@ -17,6 +17,7 @@ from firstlight.doctor.rules.ask import maker
 from firstlight.doctor.shapes import Facts
 
 FORMAT = 1
+MOST = 5  # causes of an error that a person reads of
 MARKS = {True: "✓", False: "✗", None: "·"}
 COLOURS = {"✓": 32, "✗": 31, "·": 90}
 
@@ -94,7 +95,7 @@ class Report:
     def answer(self, width: int) -> list[str]:
         """Say what the error speaks for."""
         lines = [] if self.spoken else ["This text is not known here."]
-        for number, each in enumerate(self.spoken, 1):
+        for number, each in enumerate(self.spoken[:MOST], 1):
             words = ", ".join(f'"{piece}"' for piece in each.words)
             lines += [f"{number}. {title_of(each.code)} ({'likely' if each.likely else 'possible'})"]
             lines += _wrapped(f"It shows itself by {words}.", width, "  ", "  ")
@@ -173,7 +174,7 @@ def table() -> dict[str, Any]:
         for code, cause in TABLE.items()
     ]
     patterns = {"terminal": errors.TERMINAL.pattern, "layout": errors.LAYOUT.pattern}
-    numbers = {name: getattr(errors, name.upper()) for name in ("last", "near", "worth", "sure", "most")}
+    numbers = {name: getattr(errors, name.upper()) for name in ("last", "near", "worth", "sure")}
     return {"causes": causes} | patterns | numbers
 
 

@@ -33,6 +33,9 @@ ANNA = {"HOME": "/home/anna.k", "USER": "anna.k", "HOSTNAME": "lucy07.cluster.un
         ("MIG-b4895dd2-9534-5bba-9a0e-0ea9ab0e5f5e", "MIG-…"),
         ("MIG-GPU-8932f937-d72c-4106-c12f-20bd9faed9f6/1/0", "MIG-GPU-…/1/0"),
         ("GPU Board Serial Number: 1650522003820", "GPU Board Serial Number: …"),
+        (r"C:\Users\Boris B. Old\lib and D:\x", r"C:\Users\USER\lib and D:\x"),
+        ("mail to b.old+gpu@astro.uni.edu, or a@b", "mail to MAIL, or a@b"),
+        ("https://boris:s3cret@repo.org/whl", "https://…@repo.org/whl"),
         ("annabel and lucy071 stay, GPU-accelerated", "annabel and lucy071 stay, GPU-accelerated"),
     ],
 )

@@ -39,8 +39,11 @@ def secrets(env: Mapping[str, str]) -> Hidden:
     for parts in sorted(folders, key=len, reverse=True):
         start = "" if parts[0].endswith(":") else SLASH
         hidden.append((rf"{start}{SLASH.join(map(re.escape, parts))}(?![\w.-])", "~"))
+    hidden.append((r"(\\{1,4}Users\\{1,4})[^/\\:;'\"\n]{1,64}(?=\\)", r"\1USER"))  # a name may have spaces there
     hidden.append((rf"({SLASH}(?:home|Users){SLASH})[^/\\:;'\"\s]+", r"\1USER"))
     hidden += [(_word(user), "USER") for user in _telling(users)] + [(_word(host), "HOST") for host in _telling(hosts)]
+    hidden += [(r"://[^/\s:@]{1,64}:[^/\s@]{1,64}@", "://…@")]
+    hidden += [(r"(?<![\w.+-])[\w.+-]{1,64}@[\w-]{1,63}(\.[\w-]{1,63}){1,5}", "MAIL")]
     return [(re.compile(pattern, re.IGNORECASE), instead) for pattern, instead in hidden]
 
 

@@ -191,12 +191,9 @@ def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Take out what could move a terminal's cursor: facts may come from anywhere."""
-    return (
-        " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text).split())
-        if not text.startswith("$ ")
-        else re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text)
-    )
+    """Take out what could move a terminal's cursor, or turn what follows around: facts may come from anywhere."""
+    clean = re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", " ", text)
+    return clean if text.startswith("$ ") else " ".join(clean.split())
 
 
 def examine(facts: Facts | None = None, error: str = "") -> Report:

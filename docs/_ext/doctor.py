@@ -54,13 +54,15 @@ class Rules(SphinxDirective):
         for name, words in QUESTIONS.items():
             if causes := [self.rule(each, kept) for each in RULES if each.question == name]:
                 told.append(self.section(words, f"question-{name}", *causes))
-        content = json.dumps(table(), ensure_ascii=False).replace("<", "\\u003c")  # which no script may hold
+        content = json.dumps(table(), ensure_ascii=False, separators=(",", ":")).replace(
+            "<", "\\u003c"
+        )  # which no script may hold
         script = f'<script type="application/json" class="fl-causes">{content}</script>'
         others = (self.cause(code, one["title"], one["story"], one) for code, one in TABLE.items() if "title" in one)
         told.append(self.section("Errors that only their words tell", "question-error", *others))
         told.append(nodes.raw("", script, format="html"))
         told.append(self.section("If nothing of this fits", "question-none", self.rule(NO_KNOWN_CAUSE, kept)))
-        if healthy := [part for each in kept if each.cause is None for part in example(each)]:
+        if healthy := [part for each in kept if each.cause is None for part in (example(each), *printed(each))]:
             told.append(self.section("If nothing is wrong", "healthy", nodes.paragraph(text=HEALTHY), *healthy))
         return told
 
@@ -71,10 +73,9 @@ class Rules(SphinxDirective):
         if shown:
             finding = next(found for found in examine(shown[0].facts).findings if found.rule.code == rule.code)
             seen = listed(map(nodes.Text, finding.seen.evidence))
-            card += item("For example", *example(shown[0]))
+            card += item("For example", example(shown[0]))
             card += item(f"What shows it there ({finding.seen.certainty})", seen)
             card += item("What to do there", *steps(finding.seen.fix))
-        card += [item("Another example", *example(each)) for each in shown[1:]]
         return self.cause(
             rule.code, rule.title, f"{rule.story}\n\n{KINDS.get(rule.kind, '')}", TABLE.get(rule.code, {}), *card
         )
@@ -83,10 +84,10 @@ class Rules(SphinxDirective):
         """One cause: how it shows itself, and what to do."""
         items = nodes.definition_list()
         if says := known.get("says", ()):
-            items += item("You may see", listed((nodes.literal(text=text) for text in says[:6]), classes=["fl-says"]))
+            items += item("You may see", listed((nodes.literal(text=text) for text in says[:2]), classes=["fl-says"]))
         items += item("What to do", *steps(known["fix"])) if "fix" in known else card
         if links := known.get("links"):
-            items += item("More", listed(nodes.reference("", url, refuri=url) for url in links))
+            items += item("More", listed(nodes.reference("", url, refuri=url) for url in links[:1]))
         section = self.section(
             title, code, *(nodes.paragraph(text=text) for text in story.split("\n\n") if text), items
         )
@@ -129,12 +130,16 @@ def steps(fix: Iterable[str]) -> Iterator[nodes.Node]:
             yield from (nodes.paragraph(text=line) for line in lines)
 
 
-def example(shown: Case) -> Iterator[nodes.Node]:
-    """A machine, where its facts come from, and the doctor's whole report on it, folded."""
+def example(shown: Case) -> nodes.paragraph:
+    """A machine, and where its facts come from."""
     source = nodes.reference("", shown.source, refuri=shown.source)
     where = [nodes.Text("a real machine")] if shown.real else [nodes.Text("put together from "), source]
-    yield nodes.paragraph("", f"{shown.title} (", *where, nodes.Text(")"))
-    yield from folded([block(examine(shown.facts).text(width=88), "none")], "What the doctor prints")
+    return nodes.paragraph("", f"{shown.title} (", *where, nodes.Text(")"))
+
+
+def printed(shown: Case) -> list[nodes.Node]:
+    """The doctor's whole report on it, folded."""
+    return list(folded([block(examine(shown.facts).text(width=88), "none")], "What the doctor prints"))
 
 
 def setup(app: Sphinx) -> None:

@@ -11,7 +11,7 @@
   const plain = (text) => text.slice(-last).replace(colours, "").normalize("NFKC").replace(blanks, " ").toLowerCase();
 
   const kinds = Object.keys(worth);
-  const pieces = causes.flatMap((cause) => kinds.flatMap((kind) => cause[kind]));
+  const pieces = causes.flatMap((cause) => kinds.flatMap((kind) => cause[kind] ?? []));
   const shared = (piece) => pieces.filter((other) => other === piece).length;
 
   // In a piece, "…" stands for a few words; no number may go on at its ends: "error 80" is not in "error 802".
@@ -21,9 +21,9 @@
     return new RegExp(before + parts.join(`.{0,${near}}?`) + after);
   }
   for (const cause of causes) {
-    cause.seen = kinds.flatMap((kind) => cause[kind].map((piece) =>
+    cause.seen = kinds.flatMap((kind) => (cause[kind] ?? []).map((piece) =>
       ({ kind, piece, value: worth[kind] / shared(piece), pattern: pattern(piece) })));
-    cause.not = cause.unless.map(pattern);
+    cause.not = (cause.unless ?? []).map(pattern);
   }
 
   function search(text) {
@@ -31,15 +31,15 @@
       .map((cause) => ({ ...cause, words: cause.seen.filter((one) => one.pattern.test(text)),
                          part: cause.says.filter((piece) => text.length > 2 && plain(piece).includes(text)).slice(0, 1) }))
       .filter(({ words, part }) => part.length || words.some(({ kind }) => kind === "says"))
-      .map((cause) => ({ ...cause, score: cause.words.reduce((sum, { value }) => sum + value, cause.often) }))
+      .map((cause) => ({ ...cause, score: cause.words.reduce((sum, { value }) => sum + value, cause.often ?? 0) }))
       .sort((a, b) => b.score - a.score);
     return { found, likely: found[0]?.score >= Math.max(sure, 2 * (found[1]?.score ?? 0)) };
   }
 
-  function line({ code, title, words, part }) {
+  function line({ code, words, part }) {
     const [item, anchor, said] = ["li", "a", "code"].map((name) => document.createElement(name));
     anchor.href = `#${code}`;
-    anchor.textContent = title;
+    anchor.textContent = document.getElementById(code).querySelector("h4").firstChild.textContent;
     said.textContent = words.map(({ piece }) => piece).join(", ") || part[0];
     item.append(anchor, " ", said);
     return item;

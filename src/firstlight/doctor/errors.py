@@ -1,6 +1,6 @@
 """What a pasted error speaks for: one table of causes and of the words that they show themselves by.
 
-The page of the site reads the same table by the same steps, in ``docs/_ext/static/doctor.js``.
+The site's page of the doctor reads the same table by the same steps, in a script of its own.
 """
 
 from __future__ import annotations

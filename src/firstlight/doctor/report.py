@@ -168,11 +168,8 @@ def _step(step: str, width: int) -> list[str]:
 
 def table() -> dict[str, Any]:
     """Return all that a page needs to find the causes of an error by itself, as JSON has it."""
-    causes = [
-        {"code": code, "title": title_of(code), "often": cause.get("often", 0)}
-        | {kind: cause.get(kind, []) for kind in (*errors.WORTH, "unless")}
-        for code, cause in TABLE.items()
-    ]
+    kinds = ("often", *errors.WORTH, "unless")
+    causes = [{"code": code} | {kind: cause[kind] for kind in kinds if kind in cause} for code, cause in TABLE.items()]
     patterns = {"terminal": errors.TERMINAL.pattern, "layout": errors.LAYOUT.pattern}
     numbers = {name: getattr(errors, name.upper()) for name in ("last", "near", "worth", "sure")}
     return {"causes": causes} | patterns | numbers

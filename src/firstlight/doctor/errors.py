@@ -25,7 +25,14 @@ LAYOUT = re.compile(r"[\s\u2500-\u257f|'\"`\u2018\u2019\u201c\u201d\u200b-\u200f
 
 @dataclass(frozen=True)
 class Spoken:
-    """A cause that a text speaks for, and by which words."""
+    """A cause that a text speaks for, and by which words.
+
+    Examples
+    --------
+    >>> found = causes_of("CUDA error: device-side assert triggered")[0]
+    >>> found.code, found.words, found.likely
+    ('index-out-of-range', ('device-side assert triggered',), True)
+    """
 
     code: str
     score: float

@@ -54,9 +54,7 @@ class Rules(SphinxDirective):
         for name, words in QUESTIONS.items():
             if causes := [self.rule(each, kept) for each in RULES if each.question == name]:
                 told.append(self.section(words, f"question-{name}", *causes))
-        content = json.dumps(table(), ensure_ascii=False, separators=(",", ":")).replace(
-            "<", "\\u003c"
-        )  # which no script may hold
+        content = json.dumps(table(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
         script = f'<script type="application/json" class="fl-causes">{content}</script>'
         others = (self.cause(code, one["title"], one["story"], one) for code, one in TABLE.items() if "title" in one)
         told.append(self.section("Errors that only their words tell", "question-error", *others))
@@ -73,7 +71,8 @@ class Rules(SphinxDirective):
         if shown:
             finding = next(found for found in examine(shown[0].facts).findings if found.rule.code == rule.code)
             seen = listed(map(nodes.Text, finding.seen.evidence))
-            card += item("For example", example(shown[0]))
+            others = (part for each in shown[1:] for part in printed(each, example(each)))
+            card += item("For example", example(shown[0]), *printed(shown[0]), *others)
             card += item(f"What shows it there ({finding.seen.certainty})", seen)
             card += item("What to do there", *steps(finding.seen.fix))
         return self.cause(
@@ -137,9 +136,9 @@ def example(shown: Case) -> nodes.paragraph:
     return nodes.paragraph("", f"{shown.title} (", *where, nodes.Text(")"))
 
 
-def printed(shown: Case) -> list[nodes.Node]:
+def printed(shown: Case, *before: nodes.Node) -> list[nodes.Node]:
     """The doctor's whole report on it, folded."""
-    return list(folded([block(examine(shown.facts).text(width=88), "none")], "What the doctor prints"))
+    return list(folded([*before, block(examine(shown.facts).text(width=88), "none")], "What the doctor prints"))
 
 
 def setup(app: Sphinx) -> None:

@@ -30,6 +30,8 @@ def test_the_page_finds_what_the_command_finds(page: Any) -> None:
     texts += [" ".join(texts[at : at + 7]) for at in range(0, len(texts), 5)]
     texts += [
         "",
+        "ab",
+        "line 46, in <module>",
         "NameError: name 'x' is not defined",
         "Error 8020",
         "\x1b[31m│ Torch not\u00a0compiled │\n│ with “CUDA” │",

@@ -34,9 +34,8 @@ def files(folder: Path) -> set[str]:
 
 def test_it_images_and_says_where(npz, tmp_path, capsys):
     out = tmp_path / "out"
-    assert (
-        main(["image", str(npz), "--out", str(out), "--field", "4", "--dish", "12", "--phase-centre", "83.8,-5.4"]) == 0
-    )
+    options = ["--field", "4", "--dish", "12", "--phase-centre", "83.8,-5.4"]
+    assert main(["image", str(npz), "--out", str(out), *options]) == 0
     said = capsys.readouterr().out
     kinds = ["image", "model", "error", "dirty", "residual", "restored", "pbcor"]
     assert files(out) == {f"my.{kind}.fits" for kind in kinds} | {"my.png", "my.txt"}
@@ -73,10 +72,7 @@ def test_without_a_phase_centre_it_is_no_place_on_the_sky(npz, tmp_path, capsys)
     ],
 )
 def test_what_cannot_be_imaged_is_told_what_to_do(arrays, tmp_path, capsys, change, options, said):
-    changed = {
-        name: values if name not in change else None if change[name] is None else change[name] * values
-        for name, values in arrays.items()
-    }
+    changed = arrays | {name: None if by is None else by * arrays[name] for name, by in change.items()}
     np.savez(tmp_path / "bad.npz", **{name: values for name, values in changed.items() if values is not None})
     assert main(["image", str(tmp_path / "bad.npz"), "--out", str(tmp_path / "out"), *options]) == 1
     assert said in capsys.readouterr().err

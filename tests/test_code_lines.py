@@ -30,9 +30,8 @@ def test_a_wing_with_more_lines_than_it_may_have_fails(tmp_path, monkeypatch, ca
     for name, text in {"a.py": PYTHON, "deep/b.js": SCRIPT, "c.css": "p {}", "d.py": ""}.items():
         (tmp_path / "wing" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "wing" / name).write_text(text)
-    (tmp_path / "CONTRIBUTING.md").write_text(
-        f"| floor | wing | lines |\n|---|---|---|\n| 1 | `wing`, `b` | {limit} |\n"
-    )
+    table = f"| floor | wing | lines |\n|---|---|---|\n| 1 | `wing`, `b` | {limit} |\n"
+    (tmp_path / "CONTRIBUTING.md").write_text(table)
     monkeypatch.setattr(code_lines, "ROOT", tmp_path)
     assert code_lines.main() == code
     assert capsys.readouterr().out.split()[:3] == ["6", "of", limit]

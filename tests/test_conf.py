@@ -1,7 +1,5 @@
 """The site's own configuration, on copies of the pages, without a network; no example is run."""
 
-from __future__ import annotations
-
 import functools
 import http.server
 import os
@@ -31,6 +29,8 @@ def copy(folder, pages=None):
     for name, text in (pages or {}).items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
+    for name in ("docs/_static", "docs/_templates", "docs/_ext/static") if pages else ():
+        shutil.copytree(ROOT / name, folder / name)
     return folder
 
 
@@ -77,8 +77,6 @@ BROKEN = [
 
 def test_without_a_network_references_to_others_pass_and_broken_ones_of_ours_fail(tmp_path):
     folder = copy(tmp_path, PAGES | {"docs/api.md": API, "docs/others.md": f"---\norphan: true\n---\n# O\n{OFFLINE}"})
-    for name in ("docs/_static", "docs/_templates", "docs/_ext/static"):
-        shutil.copytree(ROOT / name, folder / name)
     failed, log = build(folder, "dummy", "\n\n".join(BROKEN))
     assert failed
     assert "not fetchable" in log, "the network was there after all"
@@ -125,8 +123,6 @@ def world(tmp_path_factory):
 def online(tmp_path_factory, world):
     """A few pages, with a network that knows two projects, as a service that publishes builds them."""
     folder = copy(tmp_path_factory.mktemp("online"), PAGES)
-    for name in ("docs/_static", "docs/_templates", "docs/_ext/static"):
-        shutil.copytree(ROOT / name, folder / name)
     conf = (folder / "conf.py").read_text(encoding="utf-8")
     for project, address in ADDRESSES.items():
         assert conf.count(address) == 1
@@ -147,16 +143,11 @@ def test_with_a_network_right_names_link_and_wrong_ones_fail(online, world):
         assert f'href="{world}/{project}/api.html#{name}"' in page
 
 
-def edit_links(folder):
-    """Where each page can be edited, as paths in the repository."""
-    start = "https://github.com/someone/their-fork/edit/main/"
-    pages = [path.read_text(encoding="utf-8") for path in (folder / "build/html").rglob("*.html")]
-    return {link for page in pages for link in re.findall(rf'href="{re.escape(start)}([^"]*)"', page)}
-
-
 def test_a_service_that_names_the_repository_gets_edit_links_to_the_files_that_made_the_pages(online):
     folder, _ = online
-    assert edit_links(folder) == {*PAGES, "docs/added.md"}
+    pages = [path.read_text(encoding="utf-8") for path in (folder / "build/html").rglob("*.html")]
+    link = re.compile(r'href="https://github\.com/someone/their-fork/edit/main/([^"]*)"')
+    assert {path for page in pages for path in link.findall(page)} == {*PAGES, "docs/added.md"}
 
 
 def test_a_service_that_names_the_repository_gets_the_address_of_its_pages(online):
@@ -165,18 +156,13 @@ def test_a_service_that_names_the_repository_gets_the_address_of_its_pages(onlin
     assert f'<link rel="canonical" href="{address}added.html"' in (folder / "build/html/added.html").read_text("utf-8")
 
 
+CANONICAL = {"READTHEDOCS_CANONICAL_URL": "https://x.org/en/"}
 ADDRESSES_OF_SITES = [
     ({}, ""),
     ({"GITHUB_REPOSITORY": "Some-One/Their.Fork"}, "https://some-one.github.io/Their.Fork/"),
     ({"GITHUB_REPOSITORY": "Some-One/some-one.github.io"}, "https://some-one.github.io/"),
-    ({"READTHEDOCS_CANONICAL_URL": "https://x.org/en/"}, "https://x.org/en/"),
-    (
-        {
-            "READTHEDOCS_CANONICAL_URL": "https://x.org/en/",
-            "READTHEDOCS_GIT_CLONE_URL": "https://github.com/some/one.git",
-        },
-        "https://x.org/en/",
-    ),
+    (CANONICAL, "https://x.org/en/"),
+    (CANONICAL | {"READTHEDOCS_GIT_CLONE_URL": "https://github.com/some/one.git"}, "https://x.org/en/"),
     ({"READTHEDOCS_GIT_CLONE_URL": "https://gitlab.com/some/one.git"}, ""),
 ]
 

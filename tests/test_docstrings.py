@@ -1,7 +1,5 @@
 """Every example in a docstring is run, each name of the reference has one, and the tutorials import no other names."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import re
@@ -34,13 +32,11 @@ NOT_RUN = {
 }
 
 
-@pytest.mark.parametrize(
-    "name",  # the doctor's facts are those of this machine, with the real PyTorch in a process of its own
-    [
-        pytest.param(name, marks=[pytest.mark.slow] if name == "firstlight.doctor.facts" else [])
-        for name in WITH_EXAMPLES
-    ],
-)
+# The doctor's facts are those of this machine, with the real PyTorch in a process of its own.
+SLOW = {"firstlight.doctor.facts": pytest.mark.slow}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in WITH_EXAMPLES])
 def test_examples_are_true(name, monkeypatch):
     monkeypatch.chdir(ROOT)  # some read a record
     monkeypatch.setattr(sys, "argv", sys.argv)  # some run a script

@@ -1,7 +1,5 @@
 """The glossary leads to pages and entries that exist, and its drawings can be seen or heard by all."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -20,11 +18,7 @@ ENTRIES = {
 FORMS = [form for forms in ENTRIES for form in forms.splitlines()]
 FRONT = re.findall(r"^  ([^:\n]+): \[(.*)\]$", TEXT.split("---\n")[1], re.MULTILINE)
 LINKED_IN = {form: places.split(", ") if places else [] for form, places in FRONT}
-PAGES = [
-    path.relative_to(ROOT).as_posix()
-    for folder, kind in (("docs", "*.md"), ("examples", "*/*.py"))
-    for path in (ROOT / folder).glob(kind)
-]
+PAGES = [path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.py"))]
 DRAWINGS = sorted((ROOT / "docs/figures").glob("*.svg"))
 
 

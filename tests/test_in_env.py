@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import ast
 import importlib.util
 import sys
@@ -43,8 +41,10 @@ def in_env(tmp_path, monkeypatch):
     return module
 
 
-def message(error):
-    """What the user reads: one line, and no traceback."""
+def refusal(module):
+    """What the user reads where the file gives up: one line, and no traceback."""
+    with pytest.raises(SystemExit) as error:
+        module.main()
     text = error.value.code
     assert text.startswith("firstlight: ")
     assert "\n" not in text
@@ -61,19 +61,16 @@ def test_an_old_python_gets_as_far_as_the_message(tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, newer, None)
     in_env = load()
     monkeypatch.setattr(sys, "version_info", (3, 7, 16, "final", 0))
-    with pytest.raises(SystemExit) as error:
-        in_env.main()
-    assert "3.11 or newer is needed" in message(error)
-    assert f"{sys.executable} is 3.7." in message(error)
+    said = refusal(in_env)
+    assert "3.11 or newer is needed" in said
+    assert f"{sys.executable} is 3.7." in said
     assert not in_env.ENV.exists()
 
 
 @pytest.mark.parametrize("missing", ["ensurepip", "venv"])
 def test_a_python_without_venv_is_told_what_to_install(in_env, monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
-    with pytest.raises(SystemExit) as error:
-        in_env.main()
-    assert "python3-venv" in message(error)
+    assert "python3-venv" in refusal(in_env)
     assert not in_env.ENV.exists()
 
 
@@ -89,10 +86,9 @@ def test_a_fresh_machine_gets_an_environment_once(in_env):
 def test_a_folder_of_someone_else_is_left_alone(in_env):
     in_env.ENV.mkdir()
     (in_env.ENV / "thesis.tex").write_text("years of work", encoding="utf-8")
-    with pytest.raises(SystemExit) as error:
-        in_env.main()
-    assert str(in_env.ENV) in message(error)
-    assert "left alone" in message(error)
+    said = refusal(in_env)
+    assert str(in_env.ENV) in said
+    assert "left alone" in said
     assert [path.name for path in in_env.ENV.iterdir()] == ["thesis.tex"]
     assert in_env.steps == []
 
@@ -203,6 +199,4 @@ def test_the_command_gets_its_arguments_and_its_status_comes_back(in_env, monkey
 
 def test_a_command_that_does_not_exist_is_one_line(in_env, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["in_env.py", "no-such-command"])
-    with pytest.raises(SystemExit) as error:
-        in_env.main()
-    assert "'no-such-command'" in message(error)
+    assert "'no-such-command'" in refusal(in_env)

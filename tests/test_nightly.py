@@ -1,7 +1,5 @@
 """The report of a night, with a gh that notes what it is asked for."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -3,8 +3,6 @@
 Numbers come from ``:timing:`` and ``:spec:``. What a named source says is quoted to the letter, and stands in QUOTED.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -37,11 +35,8 @@ QUOTED = {
         "in 6.007 seconds": NOTES,
         "in 0.001 seconds": NOTES,
         "Numba adds two vectors in 304 microseconds": COURSE,
-        'notebook calls 1.25 milliseconds against 264 microseconds "about 9X"': COURSE,
     },
     "examples/2_devices/07_when_the_gpu_wins.py": {
-        "ten times in 0.001 seconds": NOTES,
-        "once in 6.007 seconds on a CPU": NOTES,
         "on a GPU in 0.467 seconds": CAMP,
     },
     "examples/4_imaging/08_more_than_one_gpu.py": {"Do four GPUs image four times as fast?": TITLE},

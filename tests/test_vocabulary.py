@@ -1,7 +1,5 @@
 """The page of vocabularies: each name of ours on it is there, a script in its words runs, its numbers are ours."""
 
-from __future__ import annotations
-
 import importlib
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tables, axes and controls say the same in a terminal, a notebook and on a page."""
 
-from __future__ import annotations
-
 import pytest
 
 from firstlight.widgets import Axis, Table, board, choice, controls, drawing, label

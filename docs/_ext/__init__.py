@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 # In the order in which they see a page.
 STEPS = (
     "gallery", "folds", "maths", "watch", "outputs", "prose", "downloads", "timings", "machines", "doctor", "meta",
-    "terms", "course", "ways", "coursemap", "glance", "codelinks", "weight", "barriers",
+    "terms", "course", "ways", "codelinks", "weight", "barriers",
 )  # fmt: skip
 
 
@@ -19,4 +19,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect the steps to the build."""
     for step in STEPS:
         app.setup_extension(f"_ext.{step}")
-    return {"version": "1", "env_version": 6}
+    return {"version": "1", "env_version": 8}

@@ -58,7 +58,7 @@ def read(text: str, tutorials: Collection[str]) -> Course:
     except tomllib.TOMLDecodeError as error:
         return Course(problems=[f"it is no TOML: {error}"])
     course = Course(table.pop("levels", []))
-    for name, entry in sorted(table.items()):
+    for name, entry in table.items():
         try:
             page = Page(**entry)
         except TypeError as error:
@@ -85,9 +85,23 @@ def problems_of(name: str, page: Page, course: Course) -> list[str]:
     if unknown := [other for other in (*page.needs, *page.next) if other not in course.pages]:
         found.append(f"leads to pages that are not in the table: {', '.join(unknown)}")
     # Pages are in order, so this is all it takes for no page to need itself by way of others.
-    if late := [other for other in page.needs if other in course.pages and other >= name]:
+    before = list(course.pages)[: list(course.pages).index(name)]
+    if late := [other for other in page.needs if other in course.pages and other not in before]:
         found.append(f"needs {', '.join(late)}, which is not before it in the course")
     return found
+
+
+class InOrder:
+    """Sort the tutorials of a chapter as the course has them, for sphinx-gallery; other scripts come last."""
+
+    def __init__(self, chapter: str) -> None:
+        table = Path(chapter).resolve().parents[1] / "docs" / TABLE
+        pages = tomllib.loads(table.read_text(encoding="utf-8")) if table.is_file() else {}
+        self.names = [f"{name.partition('/')[2]}.py" for name in pages if name.startswith(f"{Path(chapter).name}/")]
+
+    def __call__(self, filename: str) -> tuple[int, str]:
+        """Return where a script stands."""
+        return self.names.index(filename) if filename in self.names else len(self.names), filename
 
 
 def tutorials_in(folder: Path) -> list[str]:
@@ -111,16 +125,6 @@ def minutes(env: BuildEnvironment, name: str) -> str:
     env.note_dependency(str(script))
     found = re.search(r"\*\*Time:\*\* (\d+ minutes)", script.read_text(encoding="utf-8"))
     return found[1] if found else ""
-
-
-def chapters(env: BuildEnvironment, course: Course) -> dict[str, list[str]]:
-    """Return the pages of each chapter, by the title of the chapter."""
-    found: dict[str, list[str]] = {}
-    for name in course.pages:
-        header = home(env) / "examples" / name.partition("/")[0] / "GALLERY_HEADER.rst"
-        title = header.read_text(encoding="utf-8").partition("\n")[0] if header.is_file() else name.partition("/")[0]
-        found.setdefault(title, []).append(name)
-    return found
 
 
 def complain(app: Sphinx) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
@@ -14,70 +15,53 @@ from sphinx.util.docutils import SphinxDirective
 
 from _ext.folds import folded
 from firstlight import doctor
-from firstlight.doctor import Case, case, cases, examine
+from firstlight.doctor import Case, case, cases, errors, examine
 from firstlight.doctor.errors import TABLE
-from firstlight.doctor.report import table
-from firstlight.doctor.rules import QUESTIONS, RULES, Rule
-from firstlight.doctor.rules import UNEXPLAINED as NO_KNOWN_CAUSE
+from firstlight.doctor.report import title_of
+from firstlight.doctor.rules import QUESTIONS, RULES, UNEXPLAINED, Rule
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-HEALTHY = "So looks a machine that is well: every question is answered with yes, or does not concern it."
-KINDS = {
-    "note": "This is a note: the doctor mentions it, and it is no fault by itself.",
-    "no-gpu": "This is an answer, not a fault: the exit status is 0.",
-}
-
-
-class Questions(SphinxDirective):
-    """``.. doctor-questions::`` lists the questions in their order, each with a link to its causes."""
-
-    def run(self) -> list[nodes.Node]:
-        """One line a question."""
-        lines = (
-            nodes.reference("", words, refid=f"question-{name}", internal=True) for name, words in QUESTIONS.items()
-        )
-        return [listed(lines, nodes.enumerated_list)]
+# Of a report: the questions up to the first that is broken, the diagnosis, what shows it, and the commands.
+CUT = re.compile(r"(?s)(\n✗[^\n]*\n).*?(Diagnosis[^\n]*\n).*?(  Seen here:.*\n    \$ [^\n]*).*")
+CAUSE = re.compile(r'(?s)(<section class="fl-cause".*?)(<h\d>.*?</h\d>)')
 
 
 class Rules(SphinxDirective):
-    """``.. doctor-rules::`` tells every cause, question by question, and what a healthy machine looks like."""
+    """``.. doctor-rules::`` shows a report, what is met most often, and every cause, question by question."""
 
     def run(self) -> list[nodes.Node]:
         """One section a question, and in it one section a rule."""
-        for path in Path(doctor.__file__).parent.rglob("*"):
-            if path.suffix in (".py", ".json"):
-                self.env.note_dependency(path)
-        kept = [case(name) for name in cases()]
-        told: list[nodes.Node] = []
+        for path in Path(doctor.__file__).parent.rglob("*.*[!c]"):  # but what Python compiled
+            self.env.note_dependency(path)
+        kept, sample = [case(name) for name in cases()], case("no-driver")
+        faults = (each.code for each in RULES if each.kind == "problem")  # not what only a program's words tell
+        often = sorted(faults, key=lambda code: -TABLE[code].get("often", 0))[:5]
+        told: list[nodes.Node] = [
+            nodes.paragraph(text=f"Its report on {sample.title[0].lower()}{sample.title[1:]}, cut:"),
+            block(CUT.sub(r"\1…\n\2\3", examine(sample.facts).text(width=88)), "none"),
+            nodes.paragraph(text="Met often:"),
+            listed((nodes.reference("", title_of(code), refid=code) for code in often), classes=["fl-often"]),
+            nodes.paragraph(text="All causes, by the question that they break, in the order in which the doctor asks:"),
+        ]
         for name, words in QUESTIONS.items():
             if causes := [self.rule(each, kept) for each in RULES if each.question == name]:
                 told.append(self.section(words, f"question-{name}", *causes))
-        content = json.dumps(table(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-        script = f'<script type="application/json" class="fl-causes">{content}</script>'
         others = (self.cause(code, one["title"], one["story"], one) for code, one in TABLE.items() if "title" in one)
         told.append(self.section("Errors that only their words tell", "question-error", *others))
-        told.append(nodes.raw("", script, format="html"))
-        told.append(self.section("If nothing of this fits", "question-none", self.rule(NO_KNOWN_CAUSE, kept)))
-        if healthy := [part for each in kept if each.cause is None for part in (example(each), *printed(each))]:
-            told.append(self.section("If nothing is wrong", "healthy", nodes.paragraph(text=HEALTHY), *healthy))
-        return told
+        return [*told, self.section("If nothing of this fits", "question-none", self.rule(UNEXPLAINED, kept))]
 
     def rule(self, rule: Rule, kept: list[Case]) -> nodes.section:
         """One cause that facts show: what the doctor sees and prescribes."""
         shown = sorted((each for each in kept if each.cause == rule.code), key=lambda each: each.name != rule.code)
         card = nodes.definition_list()
         if shown:
-            finding = next(found for found in examine(shown[0].facts).findings if found.rule.code == rule.code)
-            seen = listed(map(nodes.Text, finding.seen.evidence))
-            others = (part for each in shown[1:] for part in printed(each, example(each)))
-            card += item("For example", example(shown[0]), *printed(shown[0]), *others)
-            card += item(f"What shows it there ({finding.seen.certainty})", seen)
-            card += item("What to do there", *steps(finding.seen.fix))
-        return self.cause(
-            rule.code, rule.title, f"{rule.story}\n\n{KINDS.get(rule.kind, '')}", TABLE.get(rule.code, {}), *card
-        )
+            seen = next(found for found in examine(shown[0].facts).findings if found.rule.code == rule.code).seen
+            card += item("For example", *(part for each in shown for part in printed(each)))
+            card += item(f"What shows it there ({seen.certainty})", listed(map(nodes.Text, seen.evidence)))
+            card += item("What to do there", *steps(seen.fix))
+        return self.cause(rule.code, rule.title, rule.story, TABLE.get(rule.code, {}), *card)
 
     def cause(self, code: str, title: str, story: str, known: dict[str, Any], *card: nodes.Node) -> nodes.section:
         """One cause: how it shows itself, and what to do."""
@@ -87,11 +71,10 @@ class Rules(SphinxDirective):
         items += item("What to do", *steps(known["fix"])) if "fix" in known else card
         if links := known.get("links"):
             items += item("More", listed(nodes.reference("", url, refuri=url) for url in links[:1]))
-        section = self.section(
-            title, code, *(nodes.paragraph(text=text) for text in story.split("\n\n") if text), items
-        )
+        told = (nodes.paragraph(text=text) for text in story.split("\n\n") if text)
+        section = self.section(title, code, *told, items, nodes.raw("", "</details>", format="html"))
         section["classes"] += ["fl-cause"]
-        section.insert(1, addnodes.index(entries=[("single", term, code, "main", None) for term in says]))
+        section.insert(1, addnodes.index(entries=[("single", term, code, "main", None) for term in says[:5]]))
         return section
 
     def section(self, title: str, name: str, *content: nodes.Node) -> nodes.section:
@@ -107,12 +90,10 @@ def item(term: str, *body: nodes.Node) -> nodes.definition_list_item:
     return nodes.definition_list_item("", nodes.term(text=term), nodes.definition("", *body))
 
 
-def listed(
-    texts: Iterable[nodes.Node], kind: type[nodes.Element] = nodes.bullet_list, **attributes: Any
-) -> nodes.Element:
+def listed(texts: Iterable[nodes.Node], **attributes: Any) -> nodes.bullet_list:
     """A list; quotes and dashes stay as they were written."""
     lines = (nodes.list_item("", nodes.paragraph("", "", text)) for text in texts)
-    return kind("", *lines, support_smartquotes=False, **attributes)
+    return nodes.bullet_list("", *lines, support_smartquotes=False, **attributes)
 
 
 def block(text: str, language: str) -> nodes.literal_block:
@@ -129,19 +110,46 @@ def steps(fix: Iterable[str]) -> Iterator[nodes.Node]:
             yield from (nodes.paragraph(text=line) for line in lines)
 
 
-def example(shown: Case) -> nodes.paragraph:
-    """A machine, and where its facts come from."""
+def printed(shown: Case) -> list[nodes.Node]:
+    """A machine, folded: where its facts come from, and the doctor's whole report on it."""
     source = nodes.reference("", shown.source, refuri=shown.source)
-    where = [nodes.Text("a real machine")] if shown.real else [nodes.Text("put together from "), source]
-    return nodes.paragraph("", f"{shown.title} (", *where, nodes.Text(")"))
+    where = [nodes.Text("A real machine.")] if shown.real else [nodes.Text("Put together from "), source]
+    report = block(examine(shown.facts).text(width=88), "none")
+    return folded([nodes.paragraph("", "", *where), report], f"What the doctor prints: {shown.title}")
 
 
-def printed(shown: Case, *before: nodes.Node) -> list[nodes.Node]:
-    """The doctor's whole report on it, folded."""
-    return list(folded([*before, block(examine(shown.facts).text(width=88), "none")], "What the doctor prints"))
+def fold(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Make the title of each cause the line that opens it, without a script too; the address stays outside."""
+    context["body"] = CAUSE.sub(r'\1<details class="fl-fold"><summary>\2</summary>', context.get("body", ""))
+
+
+def known() -> dict[str, Any]:
+    """All that a browser needs to find the causes of an error as the doctor does."""
+
+    def sought(piece: str, kind: str = "") -> dict[str, Any]:
+        value = errors.WORTH.get(kind, 0) / errors.SHARED.get(piece, 1)
+        how = {"parts": errors.parts(piece), "pattern": errors.pattern(piece).pattern, "bare": errors.bare(piece)}
+        return how | {"text": piece, "says": kind == "says", "value": value}
+
+    causes = []
+    for code, cause in TABLE.items():
+        pieces = [sought(piece, kind) for kind in errors.WORTH for piece in cause.get(kind, ())]
+        unless = [sought(piece) for piece in cause.get("unless", ())]
+        causes.append({"code": code, "often": cause.get("often", 0), "pieces": pieces, "unless": unless})
+    names = ("terminal", "layout", "word", "last", "sure", "enough")
+    settings = {name: getattr(errors, name.upper()) for name in names}
+    return {"causes": causes, "rarity": errors.rarity()} | {k: getattr(v, "pattern", v) for k, v in settings.items()}
+
+
+def lay(app: Sphinx, error: Exception | None) -> None:
+    """Write the table that the page's script reads; not as JSON, which a page opened from a folder may not load."""
+    if not error and app.builder.format == "html":
+        content = json.dumps(known(), ensure_ascii=False, separators=(",", ":"))
+        Path(app.outdir, "_static/doctor-causes.js").write_text(f"firstlightCauses = {content};\n", encoding="utf-8")
 
 
 def setup(app: Sphinx) -> None:
-    """Register the directives."""
-    app.add_directive("doctor-questions", Questions)
+    """Register the directive, and fold what it wrote."""
     app.add_directive("doctor-rules", Rules)
+    app.connect("html-page-context", fold)
+    app.connect("build-finished", lay)

@@ -1,4 +1,4 @@
-"""What readers take home: each page as a script and as a notebook, all of them as a zip, and the package's wheel."""
+"""What readers take home: the pages as scripts and notebooks, all of them as a zip, the package's wheel, the doctor."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ import zipfile
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
+from runpy import run_path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxRole
 
 import firstlight
-from _ext.prose import benches_in, in_words
+from _ext.notebooks import in_words, to_pages
+from _ext.prose import benches_in
 from _ext.watch import judged, to_root
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 ROOT = Path(firstlight.__file__).parents[2]
 WHEEL = f"firstlight-{firstlight.__version__}-py3-none-any.whl"
 ZIP = "first-light.zip"
+PYZ = "firstlight-doctor.pyz"
 
 # What sphinx-gallery says of its own downloads, above the title and at the end.
 TOP = re.compile(r"\.\. only:: html\n\n    \.\. note::\n        :class: sphx-glr-download-link-note\n(?:\n|  .*\n)*")
@@ -73,11 +76,11 @@ Where PyTorch finds no GPU that you have, the page "Install" of the site names i
 
 
 class OfferedRole(SphinxRole):
-    """A link to a file that the site offers; ``wheel`` is the package's."""
+    """A link to a file that the site offers; ``wheel`` is the package's, ``pyz`` the doctor."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Link to the file, which is written when the pages are."""
-        file = WHEEL if self.text == "wheel" else self.text
+        file = {"wheel": WHEEL, "pyz": PYZ}.get(self.text, self.text)
         address = f"{to_root(self.env)}downloads/{quote(file)}"
         link = f'<a class="fl-offered" href="{address}" download><code>{escape(Path(file).name)}</code></a>'
         return [nodes.raw("", link, format="html")], []
@@ -107,8 +110,9 @@ def pack(app: Sphinx, _builder: object) -> None:
     folder, home = Path(app.outdir, "downloads"), Path(app.confdir)
     shutil.rmtree(folder, ignore_errors=True)
     list(WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"]))
+    run_path(str(ROOT / "tools/doctor_file.py"))["build"](folder)
+    titles = {page: title.astext() for page, title in app.env.titles.items()}
     benches, find = benches_in(home), cache(lambda example: judged(home, example)[0])
-    address = app.config.html_baseurl
     with zipfile.ZipFile(folder / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(folder / WHEEL, WHEEL)
         archive.write(ROOT / "LICENSE", "LICENSE")
@@ -119,8 +123,9 @@ def pack(app: Sphinx, _builder: object) -> None:
                 (folder / name).parent.mkdir(exist_ok=True)
                 shutil.copy(script, folder / f"{name}.py")
                 archive.write(script, f"{name}.py")
-                cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), benches, find)
-                there = f"{address}downloads/{WHEEL}" if address else f"./{WHEEL}"
+                link = to_pages(name, titles, app.config.html_baseurl)
+                cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), benches, find, link)
+                there = f"{app.config.html_baseurl}downloads/{WHEEL}" if app.config.html_baseurl else f"./{WHEEL}"
                 (folder / f"{name}.ipynb").write_text(installing(cells, there), encoding="utf-8")
                 archive.writestr(f"{name}.ipynb", installing(cells, f"../{WHEEL}"))
 
@@ -128,10 +133,8 @@ def pack(app: Sphinx, _builder: object) -> None:
 def installing(notebook: str, wheel: str) -> str:
     """Return a notebook whose first cell of code installs the package."""
     content = json.loads(notebook)
-    source = [FIRST_CELL.format(wheel)]
-    content["cells"].insert(
-        1, {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": source}
-    )
+    first: dict[str, Any] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
+    content["cells"].insert(1, first | {"source": [FIRST_CELL.format(wheel)]})
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 

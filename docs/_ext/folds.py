@@ -1,4 +1,8 @@
-"""Fold code cells with what they printed: those whose first line is ``# solution``, or ``# folded:`` and a title."""
+"""Fold code cells by their first line.
+
+``# solution``, or ``# folded:`` and a title, folds a cell with what it printed; ``# figure`` folds the code alone. What
+a cell with ``# remember`` prints, a numbered list, becomes a box of text.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,8 @@ from sphinx.transforms import SphinxTransform
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-MARK = re.compile(r"# (?:solution|folded: *(.+))")
+MARK = re.compile(r"# (solution|figure|remember|folded: *(.+))")
+TITLES = {"solution": "Solution", "figure": "The code of this figure", "remember": "The code"}
 OUTPUT_CLASSES = {"sphx-glr-script-out", "sphx-glr-single-img"}
 
 
@@ -26,16 +31,25 @@ class FoldSolutions(SphinxTransform):
         for code in list(self.document.findall(nodes.literal_block)):
             first = code.astext().lstrip().partition("\n")[0].rstrip()
             if (mark := MARK.fullmatch(first)) and not is_output(code):
-                wrap(code, mark[1] or "Solution")
+                wrap(code, mark[1], mark[2] or TITLES[mark[1]])
 
 
-def wrap(code: nodes.literal_block, summary: str) -> None:
-    """Put a cell and the output that follows it into a fold."""
+def wrap(code: nodes.literal_block, kind: str, summary: str) -> None:
+    """Put a cell into a fold, and the output that follows it unless that is a figure; lines to remember before it."""
     parent, place = code.parent, code.parent.index(code)
     end = place + 1
-    while end < len(parent.children) and is_output(parent.children[end]):
+    while kind != "figure" and end < len(parent.children) and is_output(parent.children[end]):
         end += 1
-    parent[place:end] = folded(parent.children[place:end], summary)
+    cell = parent.children[place:end]
+    box = [remembered("\n".join(part.astext() for part in cell[1:]))] if kind == "remember" else []
+    parent[place:end] = [*box, *folded(cell, summary)]
+
+
+def remembered(text: str) -> nodes.enumerated_list:
+    """Return numbered lines as a list."""
+    points = (" ".join(point.split()) for point in re.split(r"^ *\d+\. ", text, flags=re.MULTILINE)[1:])
+    items = (nodes.list_item("", nodes.paragraph(text=point)) for point in points)
+    return nodes.enumerated_list("", *items, classes=["fl-box"], enumtype="arabic", prefix="", suffix=".")
 
 
 def folded(content: list[nodes.Node], summary: str) -> list[nodes.Node]:

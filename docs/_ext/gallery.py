@@ -21,7 +21,7 @@ PAGE_SECONDS = 15  # that an example may take without a GPU on two cores
 def forget_outdated(app: Sphinx) -> None:
     """Remove what sphinx-gallery remembers of each example whose modules are not those of its last run."""
     gallery = Path(app.srcdir) / "tutorials"
-    ours = newest(imports.PACKAGE)
+    ours = max(path.stat().st_mtime for path in imports.PACKAGE.rglob("*") if "__pycache__" not in path.parts)
     for script in sorted((Path(app.confdir) / "examples").glob("*/[0-9][0-9]_*.py")):
         ran = gallery / script.parent.name / f"{script.name}.md5"
         stamp = ran.with_suffix(".modules")
@@ -38,11 +38,6 @@ def keep(*_: object) -> None:
     """Look for garbage once, and never again among what is left: modules, which sphinx-gallery looks at each time."""
     gc.collect()
     gc.freeze()
-
-
-def newest(package: Path) -> float:
-    """When a file of ours was last written, added or removed."""
-    return max(path.stat().st_mtime for path in package.rglob("*") if "__pycache__" not in path.parts)
 
 
 def tell_costs(app: Sphinx, error: Exception | None) -> None:

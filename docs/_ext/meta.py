@@ -15,12 +15,12 @@ LONGEST = 200  # search engines show about as much
 
 
 def describe(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], doctree: nodes.document | None) -> None:
-    """Put the first paragraph that stands in a section, and in no box, into the head of a page.
+    """Put the first paragraph of text that stands in a section, and in no box, into the head of a page.
 
     It takes the place of what docutils says there: its name, and once more the width of the screen.
     """
     found = (node for node in (doctree.findall(nodes.paragraph) if doctree else ()))
-    first = next((node for node in found if isinstance(node.parent, nodes.section)), None)
+    first = next((node for node in found if isinstance(node.parent, nodes.section) and not node["classes"]), None)
     said = escape(shorten(first.astext(), LONGEST, placeholder=" …")) if first else ""
     context["metatags"] = f'<meta name="description" content="{said}">\n' if said else ""
 

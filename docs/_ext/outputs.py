@@ -1,8 +1,9 @@
-"""Beside what a code block printed in this build: what it printed on each recorded machine, as tabs."""
+"""What a code block printed on each recorded machine, as tabs, and behind them what it printed in this build."""
 
 from __future__ import annotations
 
 import re
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -11,8 +12,10 @@ from docutils import nodes
 from sphinx.transforms import SphinxTransform
 from sphinx_design.shared import create_component
 
+from _ext.folds import remembered
 from _ext.watch import records_of
 from firstlight.measure.runner import block_keys, split
+from firstlight.widgets import Table
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 GALLERY = "tutorials/"
 PLACE = re.compile(r"GENERATED FROM PYTHON SOURCE LINES (\d+)-")
 OUT = "sphx-glr-script-out"
+RULE = re.compile(r"-+(?:  -+)+")
 
 
 class ShowOutputs(SphinxTransform):
@@ -42,20 +46,28 @@ class ShowOutputs(SphinxTransform):
             found = PLACE.match(comment.astext())
             if found and int(found[1]) in places:
                 show(comment, records, places.index(int(found[1])), keys)
+        for block in list(self.document.findall(nodes.literal_block)):
+            if block.get("language") == "none" and any(RULE.fullmatch(line) for line in block.astext().splitlines()):
+                block.replace_self(tables_in(block.astext()))
 
 
 def show(comment: nodes.comment, records: list[Record], place: int, keys: list[str]) -> None:
-    """Put the tabs of one block, if a machine printed something else than this build did."""
+    """Put the tabs of one block, if a machine printed something else than this build did, and with the same code."""
     code = next(comment.findall(nodes.literal_block, ascend=True))  # in a fold, perhaps
-    out = output_after(code)
+    after = code.findall(nodes.Element, include_self=False, descend=False, siblings=True)
+    beside = list(takewhile(lambda node: node.tagname != "comment", after))  # before the next block begins
+    out = next((node for node in beside if OUT in node.get("classes", [])), None)
     here = plain(out.astext()) if out else ""
-    machines = []
-    for record in records:
-        text, outdated = printed(record, place, keys)
-        if text not in ("", here):
-            machines.append(machine_tab(record, text, outdated))
+    drawn = any("output_html" in node.astext() for node in beside if isinstance(node, nodes.raw))
+    if drawn or (place and keys[place] == keys[place - 1]):  # it says more than a text does, or nothing in it runs
+        return
+    said = [(record, plain(text)) for record in records for text in printed(record, keys[place])]
+    machines = [machine_tab(record, text) for record, text in said if text not in ("", here)]
     if not machines:
         return
+    place = code.parent.index(code) - 2  # lines to remember stand before the fold of their code
+    if place >= 0 and isinstance(code.parent[place], nodes.enumerated_list):
+        code.parent[place] = remembered(said[0][1])
     tabs = create_component("tab-set", ["sd-tab-set", "fl-outputs"])
     if out is None:
         code.parent.insert(code.parent.index(code) + 1, tabs)
@@ -64,31 +76,12 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
         out.parent.replace(out, tabs)
         out["classes"].remove(OUT)  # the tab says whose output it is
         nothing = out
-    tabs += [tab("This build", "this-build", nothing), *machines]
+    tabs += [*machines, tab("This build", "this-build", nothing)]
 
 
-def output_after(code: nodes.Element) -> nodes.Element | None:
-    """What sphinx-gallery shows as the output of a code block: before the next block begins, and beside the code."""
-    after = code.findall(nodes.Element, include_self=False, descend=False, siblings=True)
-    beside = takewhile(lambda node: node.tagname != "comment", after)
-    return next((node for node in beside if OUT in node.get("classes", [])), None)
-
-
-def printed(record: Record, place: int, keys: list[str]) -> tuple[str, bool]:
-    """What a block printed on a machine, and whether that was another block then, at the same place.
-
-    Outputs are named by number and key. The key finds a block wherever it is now; the number finds what has changed.
-    """
-    if place and keys[place] == keys[place - 1]:  # nothing in it runs
-        return "", False
-    then = ""
-    for name, text in record.outputs.items():
-        number, _, key = name.rpartition(":")
-        if key == keys[place]:
-            return plain(text), False
-        if number == f"{place + 1:02}" and key not in keys:
-            then = plain(text)
-    return then, True
+def printed(record: Record, key: str) -> list[str]:
+    """What a block printed on a machine: outputs are named by number and key, and the key finds a block anywhere."""
+    return [text for name, text in record.outputs.items() if name.rpartition(":")[2] == key]
 
 
 def plain(text: str) -> str:
@@ -98,14 +91,31 @@ def plain(text: str) -> str:
     return "\n".join(line[margin:] for line in lines).strip("\n")
 
 
-def machine_tab(record: Record, text: str, outdated: bool) -> nodes.container:
+def tables_in(text: str) -> list[nodes.Node]:
+    """Make tables of those in a text that Table wrote: caption, heads, a rule, rows. The rest stays."""
+    lines, found = text.splitlines(), list[nodes.Node]()
+    while lines:
+        at = next((at for at, line in enumerate(lines) if at > 1 and RULE.fullmatch(line)), len(lines) + 2)
+        if before := "\n".join(lines[: at - 2]).strip("\n"):
+            found.append(nodes.literal_block(before, before, language="none"))
+        if at < len(lines):
+            spans = [span.span() for span in re.finditer("-+", lines[at])]
+            rows = list(takewhile(partial(fits, spans), lines[at + 1 :]))
+            head, *body = (tuple(line[a:b].strip() for a, b in spans) for line in (lines[at - 1], *rows))
+            found.append(nodes.raw("", Table(lines[at - 2], head, tuple(body)).html(), format="html"))
+            at += 1 + len(rows)
+        lines = lines[at:]
+    return found
+
+
+def fits(spans: list[tuple[int, int]], line: str) -> bool:
+    """Whether a line is a row of the table with these columns."""
+    return bool(line.strip()) and not "".join(line[end : end + 2] for _, end in spans).strip() and line[0] != " "
+
+
+def machine_tab(record: Record, text: str) -> nodes.container:
     """What a block printed on one machine."""
-    name = str(record.facts["device_name"])
-    output = nodes.literal_block(text, text, language="none")
-    if not outdated:
-        return tab(name, record.machine, output)
-    remark = nodes.paragraph("", "Outdated: recorded with older code.", classes=["fl-outdated"])
-    return tab(f"{name}, outdated", record.machine, remark, output)
+    return tab(str(record.facts["device_name"]), record.machine, nodes.literal_block(text, text, language="none"))
 
 
 def tab(label: str, machine: str, *content: nodes.Node) -> nodes.container:

@@ -1,16 +1,18 @@
-"""Numbers in prose: the roles ``timing``, read from records, and ``spec``, from the makers' papers."""
+"""Numbers in prose: the roles ``timing``, read from records, and ``spec``, from the makers' papers.
+
+A paragraph, or a line of a list, whose number no record has is left out, and the page says so under its head.
+"""
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
+from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
@@ -32,7 +34,7 @@ ROW = r'"[^"]+"|[^\s"/@]+'
 REQUEST = re.compile(rf"([a-z0-9-]+) (?:(median|rate) ({ROW})|(speedup) ({ROW}) ?/ ?({ROW})) @([a-z0-9-]+)")
 FORMS = """expected: BENCH median "ROW" @MACHINE, BENCH rate "ROW" @MACHINE or BENCH speedup "ROW"/"ROW" @MACHINE"""
 MISSING = "not recorded yet"
-ROLE = re.compile(r"(?<!`):(timing|spec):`([^`]+)`")
+LEFT = "No GPU is on record for this page yet: what it says of GPUs is from data sheets, or from models that it names."
 
 
 @dataclass(frozen=True)
@@ -156,23 +158,6 @@ def benches_in(folder: Path) -> dict[str, str]:
     }
 
 
-def in_words(notebook: str, of: dict[str, str], find: Callable[[str], list[Judged]]) -> str:
-    """Return a notebook with today's numbers in plain words; what is wrong stays as written: the page warns of it."""
-
-    def number(role: re.Match[str]) -> str:
-        try:
-            found = spec_number(role[2]) if role[1] == "spec" else timing(role[2], of, find)
-            return escape(found.plain(), quote=False)
-        except ValueError:
-            return role[0]
-
-    content: dict[str, Any] = json.loads(notebook)
-    for cell in content["cells"]:
-        if cell["cell_type"] == "markdown":
-            cell["source"] = [ROLE.sub(number, "".join(cell["source"]))]
-    return json.dumps(content)
-
-
 # -- On a page -----------------------------------------------------------------------------------------------------
 
 
@@ -198,7 +183,30 @@ class NumberRole(SphinxRole):
             return [nodes.literal("", self.rawtext)], []
 
 
+class LeaveOut(SphinxTransform):
+    """Take out what stands on a number that no record has."""
+
+    default_priority: ClassVar[int] = 420
+
+    def apply(self) -> None:
+        """Take each such paragraph, with its place in a list, and say so once."""
+        missing = [node for node in self.document.findall(nodes.inline) if "fl-missing" in node["classes"]]
+        for node in missing:
+            part: nodes.Element = node
+            while not isinstance(part, (nodes.paragraph, nodes.document)):
+                part = part.parent
+            while len(part.parent.children) == 1 and isinstance(part.parent, (nodes.list_item, nodes.bullet_list)):
+                part = part.parent
+            if part in part.parent:
+                part.parent.remove(part)
+        if missing and (section := next(self.document.findall(nodes.section), None)):
+            facts = (node for node in section.findall(nodes.paragraph) if "fl-facts" in node["classes"])
+            below = next(facts, section[0])
+            section.insert(section.index(below) + 1, nodes.paragraph(text=LEFT, classes=["fl-banner"]))
+
+
 def setup(app: Sphinx) -> None:
     """Register the roles."""
     app.add_role("timing", NumberRole(timing_on_page))
     app.add_role("spec", NumberRole(lambda request, _: spec_number(request)))
+    app.add_transform(LeaveOut)

@@ -1,4 +1,4 @@
-"""The table and the figure of a Bench on its page: this build beside every recorded machine.
+"""The table and the figure of a Bench on its page: every recorded machine, and this build folded behind them.
 
 sphinx-gallery runs an example; the scraper writes what its Bench measured beside the generated page. The directive
 reads that and the records when the *page* is read, so that a changed record runs no example again.
@@ -11,7 +11,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -20,6 +20,7 @@ from docutils import nodes
 from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
+from _ext.folds import folded
 from _ext.watch import home, records_of, to_root
 from firstlight.measure.bench import Bench
 from firstlight.measure.records import Record, code_digest, facts_of
@@ -101,14 +102,32 @@ class Timings(SphinxDirective):
         measured = Path(self.env.doc2path(self.env.docname)).with_suffix(f".{bench}.timings.json")
         if measured.is_file():
             self.env.note_dependency(str(measured))
-        columns = [column(record, state, why, bench) for record, state, why in records_of(self.env, example)]
-        columns = [col for col in (this_build(measured), *columns) if col and col.timings]
+        recorded = [column(record, state, why, bench) for record, state, why in records_of(self.env, example)]
+        recorded = [col for col in recorded if col.timings]
+        fresh = [col for col in recorded if col.state != "stale"]
+        here = [flagged(col, fresh) for col in (this_build(measured),) if col and col.timings]
+        columns = recorded if fresh else here + recorded
         if "plot" in self.options:
             return [nodes.raw("", svg(columns, bench), format="html")] if columns else []
         script = home(self.env) / "examples" / f"{example}.py"
         code = code_digest(script.read_text(encoding="utf-8")) if script.is_file() else ""
-        html = table_html(columns, bench, example, code, f"{to_root(self.env)}machines.html")
-        return [nodes.raw("", html, format="html")]
+        machines = f"{to_root(self.env)}machines.html"
+        html = nodes.raw("", table_html(columns, bench, example, code, machines), format="html")
+        if not (fresh and here):
+            return [html]
+        behind = nodes.raw("", rows_html(here, bench, machines), format="html")
+        return [html, *folded([behind], "What this build measured")]
+
+
+def flagged(here: Column, fresh: list[Column]) -> Column:
+    """Flag each call of this build's CPU that had fewer cores than on record for the same machine."""
+    before = [row for col in fresh if col.title == here.note for row in col.timings if row.device == "cpu"]
+
+    def verdict(row: Timing) -> str:
+        same = [one.cores or 0 for one in before if (one.label, one.n, one.device) == (row.label, row.n, row.device)]
+        return "cpu-contended" if any(0.8 * cores > (row.cores or 0) for cores in same) else row.verdict
+
+    return replace(here, timings=tuple(replace(row, verdict=verdict(row)) for row in here.timings))
 
 
 def names_of(columns: list[Column]) -> dict[str, list[Timing | None]]:
@@ -124,7 +143,13 @@ def names_of(columns: list[Column]) -> dict[str, list[Timing | None]]:
 
 
 def table_html(columns: list[Column], bench: str, example: str, code: str, machines: str) -> str:
-    """A row a measurement, a column a machine."""
+    """A row a measurement, a column a machine, and all that timings.js needs to add one."""
+    data = f'data-bench="{bench}" data-example="{escape(example)}" data-code="{code}"'
+    return f'<div class="fl-timings" {data}>\n{rows_html(columns, bench, machines)}</div>\n'
+
+
+def rows_html(columns: list[Column], bench: str, machines: str) -> str:
+    """The table alone."""
     caption = f"{bench}: time a call, median; under it the spread, the rate and its part of the machine's roof"
     heads = "".join(head_html(col, machines) for col in columns)
     body = "".join(
@@ -135,10 +160,9 @@ def table_html(columns: list[Column], bench: str, example: str, code: str, machi
         for name, timings in names_of(columns).items()
     )
     return (
-        f'<div class="fl-timings" data-bench="{bench}" data-example="{escape(example)}" data-code="{code}">\n'
         f'<div class="fl-table" role="region" tabindex="0" aria-label="{escape(caption)}">\n'
         f"<table><caption>{escape(caption)}</caption>\n"
-        f'<thead><tr><th scope="col">measured</th>{heads}</tr></thead>\n<tbody>{body}</tbody></table></div></div>\n'
+        f'<thead><tr><th scope="col">measured</th>{heads}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
     )
 
 

@@ -1,4 +1,4 @@
-"""Ways through the course: what a tutorial needs and where it leads, and the cards of a chapter.
+"""Ways through the course: what a tutorial finds, what it needs and where it leads, and the cards of a chapter.
 
 They are added to the text of a page before it is read, as its author might have written them.
 """
@@ -6,10 +6,14 @@ They are added to the text of a page before it is read, as its author might have
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
 from _ext.course import course_of, minutes
-from _ext.watch import records_of, to_root
+from _ext.watch import home, read_again, records_of, to_root
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -17,7 +21,8 @@ if TYPE_CHECKING:
 
     from _ext.course import Course
 
-TITLE = re.compile(r"^(?:={3,})\n", re.MULTILINE)
+HEAD = re.compile(r"^(={3,}\n)(\n(?:.+\n)+)", re.MULTILINE)  # the line under the title, and the first paragraph
+FINDING = re.compile(r"^# sphinx_gallery_thumbnail_number = (\d+)", re.MULTILINE)
 THUMBNAILS = re.compile(
     r"\.\. raw:: html\n\n +<div id='sg-tag-list'.*?thumbnail-parent-div-close\n\n\.\. raw:: html\n\n +</div>\n",
     re.DOTALL,
@@ -27,11 +32,7 @@ THUMBNAIL = re.compile(r"\.\. image:: (\S+)\n +:alt:.*\n\n +:doc:`/tutorials/(\S
 FACTS = """
 .. rst-class:: fl-facts
 
-:Level: {level}
-:Needs first: {needs}
-:Next: {next}
-:Recorded: {recorded}
-
+{level} · {needs} · {recorded}
 """
 NEXT = """
 .. container:: fl-next
@@ -40,7 +41,7 @@ NEXT = """
 
 {ahead}
 
-   Or choose from :doc:`the map </map>`.
+   Or choose from :doc:`all pages </tutorials/index>`.
 """
 # As large as sphinx-gallery makes the pictures, so that the page stays still when they come.
 CARD = """
@@ -70,12 +71,13 @@ def recorded(env: BuildEnvironment, name: str) -> str:
     """Return the machine and the day of a tutorial's newest record, and whether it still holds."""
     found = records_of(env, name)
     if not found:
-        return "not recorded yet"
+        return "no machine recorded"
     record, state, _ = found[0]
-    text = f"{record.facts['device_name']}, {str(record.facts['date'])[:10]}, {state}"
+    text = f"recorded on {record.facts['device_name']}, {str(record.facts['date'])[:10]}, {state}"
+    drawn = "; figures are this build's" if state != "stale" else ""
     text = re.sub(r"[`<\\]", r"\\\g<0>", text)
     more = len({record.machine for record, _, _ in found}) - 1
-    return f"`{text} <{to_root(env)}machines.html#{record.machine}>`__{f'; and {more} more' if more else ''}"
+    return f"`{text} <{to_root(env)}machines.html#{record.machine}>`__{f'; and {more} more' if more else ''}{drawn}"
 
 
 def cards(gallery: str, env: BuildEnvironment, course: Course) -> str:
@@ -88,24 +90,52 @@ def cards(gallery: str, env: BuildEnvironment, course: Course) -> str:
     return "\n.. rst-class:: fl-cards\n" + "".join(found) if found else ""
 
 
+def pictures(env: BuildEnvironment, name: str) -> list[str]:
+    """Return the figure of a tutorial's finding, for each theme, as sphinx-gallery wrote it: that of its thumbnail."""
+    page, script = Path(env.srcdir, "tutorials", f"{name}.rst"), home(env) / "examples" / f"{name}.py"
+    chosen = FINDING.search(script.read_text(encoding="utf-8")) if page.is_file() and script.is_file() else None
+    if not chosen:
+        return []
+    figure = rf"\.\. image:: \S+_{int(chosen[1]):03}(?:_dark)?\.webp\n(?: +:.*\n)+"
+    return re.findall(figure, page.read_text(encoding="utf-8"))
+
+
+class Finding(SphinxDirective):
+    """``{finding} 4_imaging/03_first_light`` shows the figure of a tutorial's finding on another page."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Show it in each theme."""
+        read_again(self.env)  # it may be another figure when the tutorial was run again
+        found: list[nodes.Node] = []
+        for picture in pictures(self.env, self.arguments[0]):
+            said = dict(re.findall(r":(\w+): (.*)", picture))
+            classes, uri = said.pop("class").split(), picture.split()[2]
+            found.append(nodes.image("", uri=uri, classes=classes, **said))
+        return found
+
+
 def show_ways(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Say under a tutorial's title what it needs and where it leads, and at its end why to go there."""
+    """Say under a tutorial's title what it finds and needs, and at its end where to go and why."""
     if not docname.startswith("tutorials/"):
         return
     course, name = course_of(app.env), docname.removeprefix("tutorials/")
     if page := course.pages.get(name):
         facts = FACTS.format(
-            level=f":doc:`{page.level} </map>`",
-            needs=links(page.needs, course) or "no other page",
-            next=links(page.next, course),
+            level=page.level,
+            needs=f"needs {links(page.needs, course) or 'no other page'}",
             recorded=recorded(app.env, name),
         )
+        found = "\n".join(["", *pictures(app.env, name), ""])
         ahead = (f"   - :doc:`/tutorials/{other}`: {course.pages[other].line}" for other in page.next)
-        source[0] = TITLE.sub(lambda line: line[0] + facts, source[0], count=1) + NEXT.format(ahead="\n".join(ahead))
+        source[0] = HEAD.sub(lambda head: head[1] + facts + head[2] + found, source[0], count=1)
+        source[0] += NEXT.format(ahead="\n".join(ahead))
     elif course.pages:
         source[0] = THUMBNAILS.sub(lambda gallery: cards(gallery[0], app.env, course), source[0])
 
 
 def setup(app: Sphinx) -> None:
     """Show the ways."""
+    app.add_directive("finding", Finding)
     app.connect("source-read", show_ways)

@@ -2,39 +2,52 @@
 Do you have a GPU that works?
 =============================
 
-Most guides answer with one line, ``torch.cuda.is_available()``, and if it says
-``False``, with another: install the driver. The driver is one link of a chain, and any
-link can break. This page walks along the chain, first by hand and then with a command
-that names the broken link and what mends it.
+This page is for anyone whose GPU is missing, or who has one and wants to be sure of it.
+Type ``firstlight doctor`` in a terminal: it names the one link that is broken between
+your program and the GPU, and the command that repairs it. The usual question,
+``torch.cuda.is_available()``, does neither: its ``False`` has dozens of causes, and its
+``True`` does not prove that the GPU can compute.
 
 **You will learn**
 
-- what stands between your program and a GPU, and in which order to ask;
-- which call of PyTorch answers which question, and what each answer is worth;
-- how to read a diagnosis: evidence, cause, command;
-- to prove that a GPU works, instead of believing that it is there.
+- to prove that a GPU works, in four lines;
+- what stands between your program and a GPU, and which call asks about which part;
+- how to read a diagnosis: evidence, cause, command.
 
-**Time:** 10 minutes. **Needs:** any computer. You need no GPU to learn to look for one.
+**Time:** 7 minutes. **Needs:** any computer. You need no GPU to learn to look for one.
 """
 
 # %%
-# Predict
-# -------
+# Prove it
+# --------
 #
-# Before you run anything, write down two guesses.
+# Send numbers to the GPU, compute something whose result you know, bring it back, and
+# compare:
+
+import torch
+
+from firstlight import best_device
+
+device = best_device()
+numbers = torch.arange(1001.0)
+total = numbers.to(device).sum().cpu()
+
+print(f"{device}: 0 + 1 + … + 1000 = {total:.0f}")
+assert total == 1000 * 1001 / 2
+
+# %%
+# ``best_device()`` gives the first GPU that PyTorch can use, of any maker, and the CPU
+# if there is none. So this line proves your GPU only if it does not begin with ``cpu``.
 #
-# - ``torch.cuda.is_available()`` says ``False``. How many different causes can that
-#   have?
-# - It says ``True``. Can your GPU still fail to compute ``1 + 1``?
+# What stands between
+# -------------------
 #
-# The chain
-# ---------
+# If it does begin with ``cpu``, one of four things is missing, or two of them do not
+# fit together:
 #
-# A GPU is a computer of its own, on a card or on the same chip as the CPU. Four things
-# have to fit together before your program can use it:
-#
-# - the *card*, and the slot or chip that it sits on;
-# - its *driver*, the program that belongs to the operating system and speaks to the
+# - the *card*, a small computer of its own, in a PCIe slot or on the same chip as the
+#   CPU;
+# - its *driver*, the software that belongs to the operating system and controls the
 #   card. It has two halves: one runs inside the system (the *kernel module*), the other
 #   is a library that programs load (``libcuda`` for NVIDIA). Both come in one package;
 # - the *place* where your program runs. A container, a cluster's job or an environment
@@ -46,10 +59,8 @@ that names the broken link and what mends it.
 # Ask by hand
 # -----------
 #
-# Each of these calls asks about one link. Where a link is missing, some of them answer
-# with 0 or ``False``, and some raise an error: ``ask`` shows either.
-
-import torch
+# Each of these calls asks about one of them. Where something is missing, some calls
+# answer with 0 or ``False``, and some raise an error: ``ask`` shows either.
 
 
 def ask(call):
@@ -80,144 +91,121 @@ for question, call in questions.items():
 # From top to bottom:
 #
 # - The first four tell what the *wheel* was made for. They look at no card. ``None``
-#   four times, or ``False`` for the last, means that this PyTorch can use no GPU at
+#   three times and ``False`` for the fourth mean that this PyTorch can use no GPU at
 #   all, however good the card.
 # - ``is_available()`` asks whether the driver starts and shows at least one card.
 #   Despite the name it also answers for AMD's cards, which PyTorch calls ``cuda`` too.
-#   Apple's and Intel's have calls of their own, ``torch.mps`` and ``torch.xpu``.
+#   Apple's and Intel's have modules of their own, ``torch.mps`` and ``torch.xpu``.
 # - ``device_count()`` says how many cards your program may see. Cards are counted from
 #   0, so ``cuda:2`` is the third. ``current_device()`` is the one that plain ``cuda``
 #   means.
 # - The *compute capability* is the generation of an NVIDIA card: (9, 0) for an H100 or
-#   H200. ``get_arch_list()`` says which generations the wheel has code for: ``sm_90``
-#   is that same one. If your card is not in the list, everything above looks well and
-#   the first computation fails.
-# - ``mem_get_info()`` gives the free and the whole memory of the card, in bytes.
-#   ``memory_allocated()`` counts only what tensors of *this* program hold, so it is 0
-#   now, with a GPU or without.
-#
-# Prove it
-# --------
-#
-# None of these calls has made the card compute. That takes one more line: send numbers
-# there, compute something whose result you know, bring it back, compare.
-
-from firstlight import best_device
-
-device = best_device()
-numbers = torch.arange(1001.0)
-total = numbers.to(device).sum().cpu()
-
-print(f"{device}: 0 + 1 + … + 1000 = {total:.0f}")
-assert total == 1000 * 1001 / 2
-
-# %%
-# ``best_device()`` gives the first GPU that PyTorch can use, of any maker, and the CPU
-# if there is none. So the line above proves your GPU only if it does not begin with
-# ``cpu``.
+#   H200. ``get_arch_list()`` says which generations the wheel has code for. Your card
+#   need not be in the list: code for ``sm_86`` also runs on 8.9, which has the same
+#   first number and a larger second one, and the driver compiles ``compute_90`` for
+#   every later card. If no entry fits in one of these ways, everything above looks well
+#   and the first computation fails.
+# - ``mem_get_info()`` gives the free and the total memory of the card (its VRAM), in
+#   bytes. ``memory_allocated()`` counts only what tensors of *this* program hold, so it
+#   is 0 again by now.
 #
 # Let the doctor ask
 # ------------------
 #
-# By hand you see the two ends of the chain: PyTorch's wheel, and whether it all works.
-# To find the link that broke, you have to look in between: at the bus that the card
-# sits on, at the system's modules and device files, and at the code with which the
-# driver refuses. ``firstlight doctor`` does that, in the order in which the links
-# depend on each other. It asks the driver without PyTorch, so it works where PyTorch
-# itself is broken.
-#
-# In a terminal you type ``firstlight doctor``. In Python:
+# By hand you see PyTorch's wheel, and whether all of it works together. To find the
+# link that broke, you have to look in between: at the bus that the card sits on, at the
+# system's modules and device files, and at the code with which the driver refuses.
+# ``firstlight doctor`` does that, in the order in which the links depend on each other.
+# It asks the driver without PyTorch, so it works where PyTorch itself is broken. Here
+# are its questions and the first line of its diagnosis, in Python:
 
 from firstlight.doctor import case, cases, examine
 
 here = examine()
-print(here.text(width=88))
+asked, _, diagnosis = here.text(width=88).partition("\n\n")
+print(asked)
+print(diagnosis.partition("\n")[0])
 
 # %%
-# A check mark is a question answered with yes, a cross one answered with no. A dot is a
-# question that could not be asked, because an earlier answer was no, or that your kind
-# of GPU does not need.
+# A check mark means yes, and a cross means no. A dot is a question that could not be
+# asked because an earlier answer was no, or that does not concern your kind of GPU.
 #
 # Six broken machines
 # -------------------
 #
-# The doctor splits its work in two. One half collects facts. The other half judges
-# them, and looks at nothing else. So a machine can be kept as a file of facts and
-# judged again anywhere. Here are six that do not work, beside yours. Each line shows
-# the first question that is answered with no:
+# The doctor first collects facts, then judges them and looks at nothing else. So a
+# machine can be kept as a file of facts and judged again anywhere. Here are six that do
+# not work, beside this one.
 
 from firstlight.doctor.rules import QUESTIONS
 
 broken = {
-    "wheel without GPU code": "cpu-wheel",
     "Linux's own driver": "nouveau",
-    "driver half updated": "driver-half-updated",
     "container, no GPU passed in": "container-without-gpu",
+    "driver half updated": "driver-half-updated",
+    "wheel without GPU code": "cpu-wheel",
     "wheel newer than driver": "driver-too-old-for-wheel",
     "card newer than wheel": "no-code-for-blackwell",
 }
 reports = {"this machine": here}
 reports |= {name: examine(case(code).facts) for name, code in broken.items()}
 
-for name, report in reports.items():
-    failed = [answer.question for answer in report.ladder if answer.state is False]
-    print(f"{name:<28} {QUESTIONS[failed[0]] if failed else 'none: it is healthy'}")
-
 # %%
-# The picture has a row for each question and a column for each machine.
 
+# figure
+# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import ListedColormap
 
 marks = {True: ("✓", 0), False: ("✗", 2), None: ("·", 1)}
 states = np.array([[a.state for a in report.ladder] for report in reports.values()]).T
-fig, ax = plt.subplots(figsize=(5.6, 5.8), layout="constrained")
+fig, ax = plt.subplots(figsize=(7.2, 5.4), layout="constrained")
 levels = [[marks[state][1] for state in row] for row in states]
 colours = ListedColormap(["#1a7f64", "#8a8a8a33", "#c2410c"])
 ax.imshow(levels, cmap=colours, vmin=0, vmax=2, aspect="auto", alpha=0.85)
 for (row, column), state in np.ndenumerate(states):
-    weight = "normal" if state is None else "bold"
-    colour = "0.5" if state is None else "#fefefe"
-    ax.text(column, row, marks[state][0], ha="center", va="center", color=colour)
-ax.set_yticks(range(len(QUESTIONS)), QUESTIONS.values(), fontsize=9)
-ax.set_xticks(range(len(reports)), reports, rotation=65, ha="left", fontsize=9)
+    look = {"color": "0.5"} if state is None else {"color": "#fefefe", "weight": "bold"}
+    ax.text(column, row, marks[state][0], ha="center", va="center", **look)
+ax.set_yticks(range(len(QUESTIONS)), QUESTIONS.values(), fontsize=10)
+ax.set_xticks(range(len(reports)), reports, rotation=40, ha="left", fontsize=10)
 ax.xaxis.tick_top()
 ax.tick_params(length=0)
+ax.spines[:].set_visible(False)
+fig.suptitle("Six broken machines: each answers no at another question")
 fig.set_label(
     "A grid of the doctor's questions, in rows, and seven machines, in columns: this "
     "one and six broken ones. Each broken machine answers yes down to the link that "
-    "broke, and no there. The link is another one for each: the six come in the order "
-    "wheel, driver, start, device files, version, code. Below it, most questions "
-    "cannot be asked."
+    "broke, and no there. The six are further down from column to column: the system's "
+    "driver, the device files, the driver's start, the wheel, its version, its code."
 )
 plt.show()
 
 # %%
-# Read a column from top to bottom. The first cross is where that chain broke; what
-# follows is mostly its consequence. The last two machines are the treacherous ones.
-# Their card, their driver and their wheel are each in order. They do not fit together.
+# Read a column from top to bottom. The first cross is where that machine broke; what
+# follows is mostly its consequence. In the last two machines, the card, the driver and
+# the wheel are each in order, but they do not fit together.
 #
 # How to read a diagnosis
 # -----------------------
 #
-# One of the six, in full. Its owner had changed nothing. The system updated itself
-# overnight, and in the morning the GPU was gone:
+# One of the six, in full. Its owner had changed nothing: the system updated itself
+# overnight.
 
 print(reports["driver half updated"].text(width=88).partition("\n\n")[2])
 
 # %%
-# - The *diagnosis* names one cause: the first that explains everything. What else is
-#   wrong follows as *also*. Mend the first, then ask again.
-# - *Seen here* is the evidence, so that you can check it with your own eyes, and can
-#   contradict it. The word in brackets tells how sure the doctor is.
+# - The *diagnosis* names one cause, the first that explains everything, and the word in
+#   brackets tells how sure the doctor is. What else is wrong follows as *also*. Repair
+#   the first, then ask again.
+# - *Seen here* is the evidence, so that you can check it, and can contradict it.
 # - *What to do* has the commands for the system that the facts describe.
 #
 # :doc:`/doctor` lists every cause, with its errors, evidence and commands. You can
-# paste an error there that you met.
+# paste an error there.
 #
-# Your guesses
-# ------------
+# True and False
+# --------------
 #
 # Every cause that the doctor knows has a machine in its collection. Count them by what
 # PyTorch says there:
@@ -231,20 +219,19 @@ print(f"PyTorch finds no GPU:                   {len(silent)} different causes")
 print(f"PyTorch finds one, yet all is not well: {len(lying)} different causes")
 
 # %%
-# So ``False`` is the beginning of a question, and ``True`` is not the end of it. A GPU
-# works when it has computed something and the result was right.
+# So ``is_available()`` is a good first question, and a bad last one.
 #
 # Where this stops being true
 # ---------------------------
 #
 # - *Another Python.* The doctor examines the environment that it runs in. A notebook
 #   may run in another one. There, ask in a cell: ``!{sys.executable} -m firstlight
-#   doctor``, after ``import sys``.
-# - *Another process.* A batch job, a container or a service has its own limits and its
-#   own view of the cards. Ask where your program runs.
+#   doctor``, after ``import sys``; elsewhere, name the other: ``--python PATH``.
+# - *Another process.* A batch job, a container or a service has its own view of the
+#   cards. Ask where your program runs.
 # - *Now and then.* A loose cable, a hot card or a full memory breaks some runs and not
 #   others. A healthy report tells of the moment in which it was made.
-# - *Fast.* A GPU that works may still be slower than your CPU at what you do.
+# - *Speed.* A GPU that works may still be slower than your CPU at what you do.
 #   :doc:`02_first_speedup` measures that.
 #
 # Exercise
@@ -261,7 +248,8 @@ def first_working(candidates): ...
 
 
 # %%
-# ``check`` tries it on devices that fail in the ways you have seen.
+
+# folded: what checks your answer, on devices that fail in the ways you have seen
 
 
 def check(answer):
@@ -277,25 +265,24 @@ def check(answer):
     def nan(numbers):
         return [float("nan")] * len(numbers)
 
+    bad = {"new card": no_code, "ill": half, "hot": nan, "full": lambda _: []}
+    good = ("gpu", right)
     trials = [
-        ([("gpu", right)], "gpu", "this candidate works"),
-        (
-            [("new card", no_code), ("gpu", right)],
-            "gpu",
-            "an error means: try the next",
-        ),
-        ([("ill", half), ("gpu", right)], "gpu", "compare every number, not the first"),
-        ([("ill", nan), ("gpu", right)], "gpu", "NaN is not a square"),
-        ([("ill", lambda _: []), ("gpu", right)], "gpu", "count the results too"),
-        ([("fast", right), ("slow", right)], "fast", "the best that works comes first"),
-        ([("new card", no_code), ("ill", half)], "cpu", "there is always the CPU"),
+        ([good], "gpu", "this candidate works"),
+        ([("new card", bad["new card"]), good], "gpu", "an error means: try the next"),
+        ([("ill", bad["ill"]), good], "gpu", "compare every number, not the first"),
+        ([("hot", bad["hot"]), good], "gpu", "NaN is not a square"),
+        ([("full", bad["full"]), good], "gpu", "count the results too"),
+        ([("fast", right), good], "fast", "the best that works comes first"),
+        (list(bad.items()), "cpu", "there is always the CPU"),
         ([], "cpu", "a machine may have no candidate"),
     ]
     return verdict(answer, trials)
 
 
 # %%
-# It runs each trial and turns the first that goes wrong into a sentence:
+
+# folded: what turns the first trial that goes wrong into a sentence
 
 
 def verdict(answer, trials):
@@ -309,6 +296,9 @@ def verdict(answer, trials):
             return f"With {names}: {got!r}, not {expected!r}. Hint: {hint}."
     return "Right: this function believes only what it has seen."
 
+
+# %%
+# Put your function above, and ask:
 
 print(check(first_working))
 
@@ -334,6 +324,9 @@ print(check(first_working_solution))
 # Three lines to remember
 # -----------------------
 
-print(f"1. Between you and a GPU stand {len(QUESTIONS)} questions. Ask them in order.")
-print(f"2. False has {len(silent)} causes and more. True still leaves {len(lying)}.")
-print("3. A GPU works when it has computed something and you have checked the result.")
+# remember
+print(f"""\
+1. A GPU works when it has computed something and you have checked the result.
+2. Of the causes that the doctor knows, {len(silent)} make is_available() False, and
+   {len(lying)} hide behind True.
+3. firstlight doctor asks {len(QUESTIONS)} questions in order. Repair the first no.""")

@@ -2,10 +2,13 @@
 How much faster is a GPU at adding two vectors?
 ===============================================
 
-`An early tutorial of MPoL`__, a package that makes images from radio telescopes, adds
-two vectors of 99 million numbers. It reports 320 milliseconds on a CPU and 3.1
-milliseconds on a GPU, and says that GPUs compute "up to 100x" faster. Is that true?
-Here you do the same addition, in every way that people do it.
+This page is for anyone who wonders what a GPU would bring. An addition is so little
+work that memory decides its time. A GPU that has the data already wins by about the
+ratio of the two memories' bandwidths; if the data cross PCIe each time, in most
+computers it wins nothing. `An early tutorial of MPoL`__, a package that makes images
+from radio telescopes, reports 320 milliseconds on a CPU and 3.1 milliseconds on a GPU
+for 99 million numbers, and calls GPUs "up to 100x" faster. Such a ratio says as much
+about the CPU's side as about the GPU.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -15,50 +18,58 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 - why one addition has many times, all of them measured correctly;
 - which two of them to divide, so that the ratio deserves the name *speed-up*.
 
-**Time:** 10 minutes. **Needs:** any computer. With a GPU, the page measures that too.
+**Time:** 8 minutes. **Needs:** any computer. With a GPU, the page measures that too.
 """
 
 # %%
 # Predict
 # -------
 #
-# Before you measure, work out what to expect. To add two vectors of ``float32``
-# numbers, the computer reads 4 bytes of ``a`` and 4 bytes of ``b`` for each element,
-# adds them, and writes 4 bytes of the result. That is 12 bytes for a single addition.
-# Every processor, CPU or GPU, can add far faster than its memory can deliver numbers.
-# So the memory decides. As long as the vectors are far too large for the caches (small,
-# fast memory inside the processor), no machine can be faster than
+# To add two vectors of ``float32`` numbers, the computer reads 4 bytes of ``a`` and 4
+# bytes of ``b`` for each element, adds them, and writes 4 bytes of the result: 12 bytes
+# for a single addition. Every processor, CPU or GPU, can add far faster than its memory
+# can deliver numbers. So as long as the vectors are far too large for the caches
+# (small, fast memory inside the processor), no machine can be faster than
 #
 # .. math::
 #
 #     t_\text{floor} = \frac{12\ \text{bytes} \times n}{\text{memory bandwidth}}.
 #
 # *Bandwidth* is the number of bytes that memory can deliver in a second. Makers print
-# it on the data sheet of a card. The old tutorial names two cards, a GTX 1080 and a GTX
-# 1660 Ti. Here are their bandwidths, that of a large card of today, and the floors that
-# follow:
+# it on the data sheet of a card. The tutorial names two cards, a GTX 1080 and a GTX
+# 1660 Ti. Here are their floors, beside that of a card for data centres:
 
-from firstlight.measure.specs import spec
+from firstlight.measure.specs import spec, spec_of
+from firstlight.widgets import Table
 
 n_then = 99_000_000
 cards = ("GTX 1080", "GTX 1660 Ti", "H100 SXM")
 bandwidths = {card: spec(card, "bandwidth") for card in cards}
 
-for card, bandwidth in bandwidths.items():
-    floor = 12 * n_then / bandwidth
-    print(f"{card:>11}: never under {1e3 * floor:.2f} ms")
+rows = tuple(
+    (card, spec_of(card).text("bandwidth"), f"{12e3 * n_then / bandwidth:.2f} ms")
+    for card, bandwidth in bandwidths.items()
+)
+head = ("", "bandwidth", "never under")
+print(Table(f"To add {n_then:,} numbers", head, rows).text())
 
 # %%
-# Look at the first two lines again. The tutorial reports 3.1 milliseconds. *Neither of
-# its two cards can be that fast.* You have found an impossible number, before you
-# measured anything, with one multiplication and one division. Keep the trick: there is
-# an exercise on it below. First comes the other half of the claim: faster than *what*?
+# The tutorial reports 3.1 milliseconds. *Neither of its two cards can be that fast.*
+# One multiplication and one division have caught an impossible number, before you
+# measured anything. Now the other half of the claim: faster than *what*?
 #
-# The ways to add
-# ---------------
+# The device
+# ----------
 #
-# Your computer decides how large the vectors are: 99 million numbers if there is a GPU,
-# fewer if there is none, so that the page stays quick.
+# Most programs with PyTorch choose their device in one line:
+#
+# .. code-block:: python
+#
+#    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+#
+# It takes the first GPU of NVIDIA or AMD, for PyTorch calls both ``cuda``, and the CPU
+# where there is none. It passes over the GPUs of Apple (``mps``) and Intel (``xpu``).
+# The pages of this site say ``best_device()`` instead, which finds those, too.
 
 import numpy as np
 import torch
@@ -74,14 +85,16 @@ print(f"device: {device}")
 print(f"{n:,} elements; one sum moves at least {least_bytes / 1e6:,.0f} MB")
 
 # %%
-# People write this addition in two ways, and the difference looks like a matter of
-# style. ``a + b`` makes a *new* vector for the result, each time. With ``out=`` the
-# result goes into a vector that is there already. You can do either with NumPy, which
-# uses one core of the CPU for it, or with PyTorch, which uses all of them, or on the
-# GPU.
+# The ways to add
+# ---------------
 #
-# One way more matters if your data start in the computer's own memory, as data do:
-# bring both vectors to the GPU, add, and bring the result back.
+# People write this addition in two ways that look like a matter of style. ``a + b``
+# makes a *new* vector for the result, each time. With ``out=`` the result goes into a
+# vector that is there already. You can do either with NumPy, which adds on one core of
+# the CPU, with PyTorch, which can use all cores, or on the GPU.
+#
+# If your data start in the computer's own memory, there is one way more: copy both
+# vectors to the GPU, add, and copy the result back (*host-device transfers*).
 
 
 def new_result(x, y):
@@ -100,38 +113,30 @@ def there_and_back(x, y):
 # Check
 # -----
 #
-# A fast wrong answer is worth nothing, so check before you time. Take an odd size, on
-# which code that counts in blocks tends to fail, and compare with the same sum in
-# ``float64``. The result has to be the exact sum, rounded once: a relative error of at
-# most :math:`2^{-24}`.
+# Compare with the sum in ``float64``, at an odd size, on which code that counts in
+# blocks tends to fail. The result has to be the exact sum, rounded once: a relative
+# error of at most :math:`2^{-24}`.
 
 rng = np.random.default_rng(seed=1)
 x, y = (rng.standard_normal(1_000_003).astype(np.float32) for _ in range(2))
 exact = x.astype(np.float64) + y
-reused = torch.full((x.size,), torch.nan)
-same_result(torch.from_numpy(x), torch.from_numpy(y), reused)
+tx, ty, reused = torch.from_numpy(x), torch.from_numpy(y), torch.zeros(x.size)
+same_result(tx, ty, reused)
 
-sums = {
-    "NumPy": np.add(x, y),
-    "torch, new result": new_result(torch.from_numpy(x), torch.from_numpy(y)),
-    "torch, same result": reused,
-}
+sums = {"NumPy": np.add(x, y), "torch": new_result(tx, ty), "torch, same": reused}
 if has_gpu:
-    travelled = there_and_back(torch.from_numpy(x), torch.from_numpy(y))
-    sums["GPU, there and back"] = travelled
+    sums["GPU, there and back"] = there_and_back(tx, ty)
 for way, total in sums.items():
     worst = np.max(np.abs(np.asarray(total) - exact) / np.abs(exact))
     assert worst <= 2**-24, f"{way} is wrong by {worst:.1e}"
-    print(f"{way:<23} largest relative error {worst:.1e}")
+print(f"{', '.join(sums)}: the exact sum, rounded once")
 
 # %%
 # Measure
 # -------
 #
-# A ``Bench`` times one row at a time. It keeps the first call apart, because a first
-# call often does work that later ones do not. It repeats the others until they agree,
-# waits for the GPU before it stops the clock, and keeps the spread.
-# :doc:`/how_we_measure` tells how.
+# A ``Bench`` keeps the first call apart, repeats the others until they agree, and waits
+# for the GPU before it stops the clock (:doc:`/how_we_measure`).
 
 a, b = (rng.standard_normal(n, dtype=np.float32) for _ in range(2))
 out = np.zeros_like(a)
@@ -153,45 +158,30 @@ bench.show()
 # %%
 # How to read this table:
 #
-# - *median*: half of the measured values were smaller, half larger. *spread* is the
-#   range of the middle half, in percent of the median.
-# - *first call*: where it is much longer than the median, something was done once.
-#   Memory that a program just asked for is only a promise: the operating system finds
-#   the real memory, page by page, when it is first written. If you time one call of ``a
-#   + b``, you time that too.
+# - *spread* is the range of the middle half of the measured values, in percent of the
+#   *median*.
+# - *first call*: where it is much longer than the median, something was done once. The
+#   operating system only promises memory when a program asks for it, and finds it, page
+#   by page, when it is first written. If you time one call of ``a + b``, you time that
+#   too. Later calls may pay it again, because a large vector goes back to the system
+#   when it is deleted: compare *new* with *same*.
 # - *rate*: the least bytes, divided by the median. *of roof* compares it with the best
-#   rate that plain copies and sums reached on this device, just now.
-# - *cores*: how many cores the CPU really used. NumPy adds with one. PyTorch spreads a
-#   large addition over several.
+#   rate that plain copies and sums reached here. A roof is measured, and is no law, so
+#   a row can exceed 100 %.
+# - *cores*: how many cores of the CPU were busy.
 #
-# The same as a picture. The dashed line is the floor: the least bytes, at the best rate
-# of this machine.
-
-bench.plot()
-
-# %%
-# The new vector's price is not paid only once. Large vectors go back to the operating
-# system when they are deleted, so each ``a + b`` may find its memory anew. How much
-# that costs depends on the library and on the system:
-
-for library in ("NumPy", "torch"):
-    new, same = (bench[f"{library}, {kind} result"].median for kind in ("new", "same"))
-    print(
-        f"{library}: a new result takes {new / same:.1f} times as long as the same one"
-    )
-
-# %%
 # Which ratio is "the speed-up"?
 # ------------------------------
 #
 # Every row above is a correct time for "adding two vectors on the CPU", and so is the
-# slowest first call. Each of them can stand on top of the fraction when somebody
-# announces a speed-up. Here they are, from the slowest to the fastest. Below the line
-# stands the GPU: the one in your computer if there is one, and three *models*. A model
-# is the floor that a card's data sheet sets, if that card were in your computer. The
-# third model also sends the vectors through the card's slot and the result back, one
-# copy after the other: PCI Express 3 with 16 lanes, :spec:`PCIe 3 x16 bandwidth` each
-# way.
+# slowest first call. Somebody who announces a speed-up can divide any of them. Here
+# they are in rows, the slowest first. The columns are what they are divided by: the
+# CPU's own best time, the GPU of your computer if there is one, and three *models*. A
+# model is the floor that a card's data sheet sets, so that card takes longer, and its
+# real ratio is smaller. The third model also copies the vectors to the card and the
+# result back, one copy after the other, over PCIe 3 with 16 lanes, which carries
+# :spec:`PCIe 3 x16 bandwidth` each way. Each cell says how many times as fast the
+# column is as the row.
 
 on_cpu = [timing for timing in bench.timings if timing.device == "cpu"]
 baselines = {timing.label: timing.median for timing in on_cpu}
@@ -204,86 +194,79 @@ contenders = {
     "model:\nGTX 1080": least_bytes / bandwidths["GTX 1080"],
     "model:\nH100": least_bytes / bandwidths["H100 SXM"],
 }
-slot = least_bytes / spec("PCIe 3 x16", "bandwidth")
-contenders["GTX 1080,\nthere\nand back"] = contenders["model:\nGTX 1080"] + slot
+transfers = least_bytes / spec("PCIe 3 x16", "bandwidth")
+contenders["GTX 1080,\nwith\ntransfers"] = contenders["model:\nGTX 1080"] + transfers
 if has_gpu:
     contenders["this GPU,\nsame\nresult"] = bench["GPU, same result"].median
-    contenders["this GPU,\nthere\nand back"] = bench["GPU, there and back"].median
+    contenders["this GPU,\nwith\ntransfers"] = bench["GPU, there and back"].median
 
 ratios = np.divide.outer(list(baselines.values()), list(contenders.values()))
 
-# %%
-# Each cell says how many times faster the column is than the row.
 
+def times(ratio):
+    return f"{ratio:.1f} ×" if ratio < 9.95 else f"{ratio:,.0f} ×"
+
+
+most, least = times(ratios[0, 1]), times(ratios[-1, 1])
+
+# %%
+
+# figure
+# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
-width = 5.6 if len(contenders) < 5 else 7.2
-fig, ax = plt.subplots(figsize=(width, 4.4), layout="constrained")
-largest = np.abs(np.log10(ratios)).max()
-shade = ax.imshow(
-    np.log10(ratios), cmap="PuOr", vmin=-largest, vmax=largest, aspect="auto"
-)
+fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
+largest, fair = np.abs(np.log10(ratios)).max(), len(baselines) - 1
+look = {"cmap": "PuOr", "vmin": -largest, "vmax": largest, "aspect": "auto"}
+ax.imshow(np.log10(ratios), **look)
 for (row, column), ratio in np.ndenumerate(ratios):
     colour = "#111111" if abs(np.log10(ratio)) < 0.6 * largest else "#fefefe"
-    text = f"{ratio:.1f} ×" if ratio < 9.95 else f"{ratio:.0f} ×"
-    ax.text(column, row, text, ha="center", va="center", color=colour)
-ax.set_xticks(range(len(contenders)), contenders, fontsize=9)
-ax.set_yticks(range(len(baselines)), baselines, fontsize=9)
+    ax.text(column, row, times(ratio), ha="center", va="center", color=colour)
+ax.set_xticks(range(len(contenders)), contenders)
+ax.set_yticks(range(len(baselines)), baselines)
 ax.xaxis.tick_top()
-fair = len(baselines) - 1
+ax.tick_params(length=0)
 ax.axhspan(fair - 0.5, fair + 0.5, fill=False, lw=3, ec="#2f7ed8")
 ax.set_xlabel("framed: against the CPU at its best")
+title = f"A GTX 1080, model: {least} or {most}, by the CPU time that you divide"
+fig.suptitle(title)
 fig.set_label(
     "A table of ratios, rows of CPU times over columns of GPU times. Down each column "
-    "only the CPU's way of adding changes, and the ratio falls by a factor of "
-    f"{ratios[0, 1] / ratios[-1, 1]:.0f}. A frame marks the CPU at its best."
+    f"only the CPU's way of adding changes, and the ratio falls from {most} to {least} "
+    "in the column of a GTX 1080. A frame marks the CPU at its best."
 )
 plt.show()
 
 # %%
-# Go down any column of a GPU. The GPU does not change. The data do not change. Only the
-# CPU's way of adding does, and the "speed-up" falls with it. (The old tutorial timed
-# one call of ``A + B`` with a new result: a row like the first, not the framed one.)
-# The first column has a speed-up with no GPU:
-
-print(f"a GTX 1080 against the slowest CPU row: {ratios[0, 1]:.0f} × at most")
-print(f"a GTX 1080 against the CPU at its best: {ratios[-1, 1]:.0f} × at most")
-print(f"the CPU against itself, with no GPU:    {ratios[0, 0]:.0f} ×")
-
-# %%
+# (Without a screen, as over SSH, ``plt.show()`` shows nothing: write
+# ``plt.savefig("ratios.png")`` before it.)
+#
+# Go down any column of a GPU. The GPU and the data do not change. Only the CPU's way of
+# adding does, and the "speed-up" falls with it. The tutorial's is of the kind *one call
+# of … new result*. The first column shows how much of it needs no GPU.
+#
 # A ratio deserves the name *speed-up* when both sides do the same work, each as well as
 # it can, and when both start and end where *your* data do. That is the framed row, and
-# one of two columns:
+# one of two columns. If your vectors stay on the GPU from one operation to the next,
+# take the column without transfers. If each addition sends them there and back, take
+# the column with transfers: a ratio below 1 means that the CPU wins, and it does
+# wherever PCIe delivers fewer bytes a second than the CPU's memory does.
 #
-# - If your vectors stay on the GPU from one operation to the next, take the column
-#   without the way there and back.
-# - If each addition sends them there and back, take the column with it. A ratio below 1
-#   means that the CPU wins. It does wherever the slot delivers fewer bytes a second
-#   than the CPU's memory does.
-#
-# .. note::
-#
-#    Where the page was built without a GPU, the columns of GPUs are models: the least
-#    that the cards' data sheets allow. Real cards take longer, so real ratios are
-#    smaller.
-#
-#    Measured on the newest GPU on record, against the CPU beside it, without the way
-#    there and back:
-#    :timing:`vector-add speedup "GPU, same result"/"torch, same result" @gpu`.
+# Measured on the newest GPU on record, whose data stay on the card, against PyTorch on
+# the CPU beside it:
+# :timing:`vector-add speedup "GPU, same result"/"torch, same result" @gpu`.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *Small vectors.* When all three fit into the CPU's cache, the CPU need not wait for
-#   its memory. And starting any operation on a GPU takes some microseconds, however
-#   small it is. Below some size the CPU wins. Which size depends on both.
-# - *More work for each byte.* An addition does one operation for 12 bytes. Multiplying
-#   two large matrices does hundreds for each byte. There the arithmetic decides, and
-#   ratios are larger.
+# - *Small vectors.* Below some size the CPU wins, because its cache holds them, and
+#   because starting any operation on a GPU takes some microseconds (*launch overhead*).
+# - *More work for each byte.* An addition does one operation for 12 bytes. The product
+#   of two large matrices does hundreds for each byte. There the arithmetic decides, and
+#   ratios are larger (:doc:`/tutorials/2_devices/07_when_the_gpu_wins`).
 # - *One memory for both.* On Apple's chips, and wherever the GPU is part of the
-#   processor, CPU and GPU use the same memory. Then there is no slot to go through.
-# - *Other machines.* A ratio belongs to one pair of processors. A laptop's GPU against
-#   a server's CPU is another question.
+#   processor, CPU and GPU use the same memory, and nothing crosses PCIe.
+# - *Other machines.* A ratio belongs to one pair of processors.
 #
 # Exercise
 # --------
@@ -297,8 +280,8 @@ def possible(n, seconds, bandwidth): ...
 
 
 # %%
-# ``check`` tries your function on cases that a wrong one gets wrong, and tells you what
-# to look at.
+
+# folded: what checks your answer, on cases that a wrong one gets wrong
 
 
 def check(answer):
@@ -325,6 +308,9 @@ def check(answer):
     return "Right: you can catch impossible numbers now."
 
 
+# %%
+# Put your function above, and ask:
+
 print(check(possible))
 
 # %%
@@ -342,8 +328,10 @@ print(check(possible_solution))
 # Three lines to remember
 # -----------------------
 
-share = max(timing.byte_rate for timing in on_cpu) / bandwidths["GTX 1080"]
-print("1. Bytes set the floor. Work it out before you believe a number, yours too.")
-print(f"   The best row here reached {share:.0%} of a GTX 1080's bandwidth.")
-print(f"2. One addition, on one CPU, has times a factor of {ratios[0, 0]:.0f} apart.")
-print("3. Divide the best by the best, with the way there and back if you take it.")
+# remember
+print(f"""\
+1. Bytes set the floor: 12 for each addition, over the bandwidth. Work it out before you
+   believe a number, yours too.
+2. On this CPU, one addition has correct times a factor of {ratios[0, 0]:.0f} apart.
+   Whoever picks one of them picks the "speed-up".
+3. Divide the best by the best, with the transfers if your data make them.""")

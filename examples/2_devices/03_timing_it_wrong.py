@@ -2,132 +2,126 @@
 Is your number possible?
 ========================
 
-Here are six measurements from three tutorials. `One tutorial`__ adds two vectors of 99
-million numbers, in 320 milliseconds on a CPU and in 3.1 milliseconds on a GPU. A course
-notebook multiplies a matrix of 40 MB by a vector on a GPU, in 10.4 microseconds with
-PyTorch and in 264 with Numba. Notes on a textbook multiply matrices of 10 000 × 10 000:
-ten times on a GPU in 0.001 seconds, and once on a CPU in 6.007 seconds. Nobody lied.
-But some of these numbers are impossible, and the others are not what they seem. The
-mistakes behind them are easy to make. Here you make six, on purpose.
-
-__ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
+This page is for everybody who quotes the time of a computation, or is about to publish
+one. Divide the bytes that the program has to move by the bandwidth of the memory that
+it moves them through. If its data come from that memory, no program takes less time,
+so that a shorter time is wrong, whoever reports it. The board below does the division
+for your number, and names the mistake to look for first. It starts from times that
+three tutorials report; three of their four times for a GPU are impossible.
 
 **You will learn**
 
-- to catch an impossible number with one multiplication and one division;
-- six mistakes that make wrong times, and what each looks like when you can see it;
-- which of them arithmetic catches, which a good timer, and which only you.
+- to catch an impossible time with one multiplication and one division;
+- six mistakes that give wrong times, and what each looks like on a time line;
+- which of them this division catches, which a careful timer, and which only you.
 
-**Time:** 20 minutes. **Needs:** any computer, and some NumPy. No GPU is needed to make
-mistakes; if there is one, you make some there too.
+**Time:** 13 minutes. **Needs:** any computer, and some NumPy. No GPU is needed to make
+the mistakes; if there is one, you make some of them there too.
 """
 
 # %%
-# Predict
-# -------
+# Put your own number on the axis
+# -------------------------------
 #
-# A program has to read its data from memory and to write its results there. Memory
-# delivers only so many bytes in a second: its *bandwidth*. So no program takes less
-# time than the bytes that it must move, divided by the bandwidth. That is the *floor*.
-# (It holds when the data are too large for the caches, small and fast memory inside the
-# processor. All of these are.) Before you believe a time, count bytes. All numbers here
-# are ``float32``, of 4 bytes each:
-#
-# - The addition reads two vectors and writes one.
-# - The matrix and the vector are read once each, and a vector is written.
-# - Each of the ten products is a matrix times itself. It reads one matrix and writes
-#   one. This counts the arithmetic as free, which is more than generous.
-#
-# The next cell holds the six reports: what, seconds, bytes, and the cards that the
-# tutorial names. A GTX 1650 was sold with two kinds of memory, and the notebook does
-# not say which one it had, so both are tried. The textbook's notes name no card at all.
-# They get the one with the fastest memory in this site's list of data sheets.
+# Set the bytes, the time and the card of *your* number, or drag the blue point. The
+# axis shows the reported time divided by the shortest possible one, the *floor*. The
+# verdict "impossible" is certain; the mistake named first is a rule of thumb.
 
-from firstlight.measure.possible import cards
-from firstlight.measure.specs import spec
+# folded: The six reports: seconds, bytes, and the cards that they may come from
 
-fastest = max(cards(), key=lambda card: spec(card, "bandwidth"))
-add, matvec = 4 * 3 * 99_000_000, 4 * (100_000 * 100 + 100 + 100_000)
-product = 4 * 2 * 10_000**2
+from firstlight.measure.board import Board
+from firstlight.measure.possible import Claim, place_here, place_of
+from firstlight.measure.specs import SPECS, spec
+
+sheets = [name for name, of in SPECS.items() if of.fp32]
+fastest = max(sheets, key=lambda card: spec(card, "bandwidth"))
+matvec, product = 4 * (100_000 * 100 + 100 + 100_000), 4 * 2 * 10_000**2
+add = 4 * 3 * 99_000_000
 reports = {
-    "1 add, GPU": (3.1e-3, add, ("GTX 1660 Ti", "GTX 1080")),
-    "2 add, CPU": (320e-3, add, ()),
-    "3 matrix × vector, PyTorch": (10.4e-6, matvec, ("GTX 1650 GDDR6", "GTX 1650")),
-    "4 matrix × vector, Numba": (264e-6, matvec, ("GTX 1650 GDDR6", "GTX 1650")),
-    "5 ten products, GPU": (1e-3, 10 * product, (fastest,)),
+    "1 matrix × vector, PyTorch": (10.4e-6, matvec, ("GTX 1650 GDDR6", "GTX 1650")),
+    "2 matrix × vector, Numba": (264e-6, matvec, ("GTX 1650 GDDR6", "GTX 1650")),
+    "3 ten products, GPU": (1e-3, 10 * product, (fastest,)),
+    "4 add, GPU": (3.1e-3, add, ("GTX 1080", "GTX 1660 Ti")),
+    "5 add, CPU": (320e-3, add, ()),
     "6 one product, CPU": (6.007, product, ()),
 }
+here = place_here("cpu")
+judged = []
+for what, (seconds, moved, named) in [*reports.items()][:5]:
+    place = place_of(named[0]) if named else here
+    flops = 10 * 2 * 10_000**3 if what.startswith("3") else None
+    judged.append(Claim(what[2:], seconds, place, moved, flops))
+
+# %%
+
+board = Board(judged, replays=(), places=[here])
+board.show()
+
+# %%
+# Each report is held against the fastest card that it may come from. Report 3 names no
+# card and gets the fastest memory among this site's data sheets; report 5 names no CPU
+# and is judged as if it came from the one that ran this page.
+#
+# What the board computes
+# -----------------------
+#
+# A program has to read its data from memory and write its results there. Memory
+# delivers a limited number of bytes in a second, its *bandwidth*, so that
+#
+# .. math::
+#
+#     t \ge t_\text{floor} = \frac{\text{bytes that must move}}{\text{bandwidth}}.
+#
+# (The data have to be too large for the caches, small and fast memories inside the
+# processor.) All numbers here are ``float32``, of 4 bytes each:
+#
+# - `One tutorial`__ adds two vectors of 99 million numbers, in 320 milliseconds on a
+#   CPU and in 3.1 milliseconds on a GPU. An addition reads two vectors and writes one.
+# - A course notebook multiplies a matrix of 100 000 × 100 by a vector on a GPU, in 10.4
+#   microseconds with PyTorch and in 264 with Numba. The matrix and the vector are read
+#   once each, and a vector is written.
+# - Notes on a textbook multiply matrices of 10 000 × 10 000: ten times on a GPU in
+#   0.001 seconds, and once on a CPU in 6.007 seconds. Each product reads one matrix and
+#   writes one, if the arithmetic counts as free.
+#
+# __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
+
+from firstlight.measure.tables import quantity
+from firstlight.widgets import Table
+
 floors = {
     what: {card: moved / spec(card, "bandwidth") for card in named}
     for what, (_, moved, named) in reports.items()
 }
+rows = []
 for what, (seconds, moved, _) in reports.items():
-    print(f"{what}: {moved / 1e6:,.0f} MB in {1e3 * seconds:,.4g} ms")
+    start = (what, quantity(moved, "B"), quantity(seconds, "s"))
     for card, floor in floors[what].items():
-        ratio = seconds / floor
-        print(f"    {card}: floor {1e3 * floor:.3f} ms, time / floor = {ratio:.2f}")
+        rows.append((*start, quantity(floor, "s"), f"{seconds / floor:.2f}", card))
+    if not floors[what]:
+        rows.append((*start, "–", "–", "no machine named"))
+
+head = ("report", "moves", "reported", "floor", "reported / floor", "on")
+print(Table("Six reports", head, tuple(rows)).text())
 
 # %%
-# Below 1 is impossible. Every report from a GPU is below 1 on some card, and three of
-# the four on every card that was tried. Report 5 is worse if its arithmetic counts. Ten
-# products of this size are 20 million million operations, and the card above does
-# :spec:`H200 fp32` in ``float32``:
-
-arithmetic = 10 * 2 * 10_000**3 / spec(fastest, "fp32")
-print(f"{fastest}, float32 arithmetic: at least {1e3 * arithmetic:.0f} ms")
-
-limits = {what: list(found.values()) for what, found in floors.items()}
-limits["5 ten products, GPU"].append(arithmetic)
-
-# %%
-# In the figure, a dot is a report. The dark red zone ends at the lowest floor: what
-# lies in it is impossible on every card that was tried. The light red zone ends at the
-# highest floor: that of the card with the slower memory, or in row 5 that of the
-# arithmetic.
-
-import matplotlib.pyplot as plt
-
-fig, ax = plt.subplots(figsize=(5.6, 4.0), layout="constrained")
-for row, (what, (seconds, *_)) in enumerate(reports.items()):
-    if limits[what]:
-        low, high = min(limits[what]), max(limits[what])
-        zone = {"height": 0.8, "color": "#c0392b", "lw": 0}
-        ax.barh(row, low, alpha=0.55, label="" if row else "below all floors", **zone)
-        ax.barh(row, high, alpha=0.22, label="" if row else "below one", **zone)
-        ax.plot([low, low], [row - 0.4, row + 0.4], color="#c0392b", lw=2.5)
-    else:
-        ax.text(1.4e-6, row, "no machine named: no floor", va="center", size=9)
-    label = "" if row else "reported"
-    ax.plot(seconds, row, "o", ms=9, mec="white", color="#2f7ed8", label=label)
-ax.set(xscale="log", xlim=(1e-6, 200), ylim=(5.6, -0.6), xlabel="time of all calls")
-ax.set_xticks([1e-6, 1e-4, 1e-2, 1, 100], ["1 µs", "100 µs", "10 ms", "1 s", "100 s"])
-ax.set_yticks(range(6), [what.replace(" × vector", "\n  × vector") for what in reports])
-fig.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=3)
-fig.set_label(
-    "Six reported times on a logarithmic axis, each against a red zone that ends at "
-    "the floor of the cards in question. All four reports from GPUs lie in red, three "
-    "of them in the part that is impossible on every card. The two from CPUs have no "
-    "floor, because no machine is named."
-)
-plt.show()
-
-# %%
-# There is a second witness against report 4: the notebook itself. There, Numba adds two
-# vectors in 304 microseconds. That moves 25 times fewer bytes than the matrix does, and
-# takes *longer*. So neither number is about bytes. Numba needed `about as long`__ to
-# start any kernel (a program on the GPU), however small it was.
+# Below 1 is impossible. Reports 1, 3 and 4 are below 1 on every card that they may come
+# from. Report 2 is possible with one of the two kinds of memory that a GTX 1650 was
+# sold with. But in the same notebook, Numba adds two vectors in 304 microseconds, which
+# moves 25 times fewer bytes and takes *longer*. So neither time is about bytes: Numba
+# took `about as long`__ to start any kernel, a program on the GPU (the *launch
+# overhead*).
 #
 # __ https://github.com/numba/numba/issues/3003
 #
-# A queue to make mistakes on
-# ---------------------------
+# A stream to make mistakes on
+# ----------------------------
 #
-# A GPU has a queue. Your program only puts work into it, and goes on while the GPU
-# takes one piece after the other. Most mistakes with the clock come from that. You can
-# see them without a GPU on a ``ToyStream``: a queue whose worker is a second thread of
-# the CPU. ``launch`` puts work into it and returns. ``synchronize`` waits until all of
-# it is done. The work is real and so are its times, but *they are a CPU's times, not a
-# GPU's*. (:doc:`/tutorials/2_devices/02_queues` explains it slowly.)
+# A GPU takes its work from a queue, called a *stream*. Your program only adds work to
+# it, and continues while the GPU does one piece after the other. A ``ToyStream`` shows
+# this without a GPU: its worker is a second thread of the CPU. ``launch`` adds work and
+# returns; ``synchronize`` waits until all of it is done. *Its times are a CPU's, not a
+# GPU's*.
 
 from time import perf_counter
 
@@ -155,10 +149,9 @@ def add_into(x, y, result):
 # Check
 # -----
 #
-# First the result, then the time. The sum goes through the queue, into memory full of
-# *not a number*, and is compared with ``float64`` on an odd size. Then the queue does
-# it again: who times a call makes it many times. The second function adds with ``+=``,
-# as the notebook's kernel does.
+# Check the result before you time anything, and check it again after several calls,
+# because a timer makes many. The second function adds with ``+=``, as the notebook's
+# kernel does.
 
 
 def add_onto(x, y, result):
@@ -170,7 +163,7 @@ x, y = a[:1_000_003], b[:1_000_003]
 exact = x.double() + y.double()
 for function, start_value in ((add_into, torch.nan), (add_onto, 0.0)):
     result = torch.full_like(x, start_value)
-    for run in (1, 2, 3):
+    for run in (1, 2):
         stream.launch(function, x, y, result)
         stream.synchronize()
         worst = ((result - exact).abs() / exact.abs()).max().item()
@@ -178,15 +171,15 @@ for function, start_value in ((add_into, torch.nan), (add_onto, 0.0)):
         print(f"{function.__name__}, run {run}: error {worst:.0e}, {verdict}")
 
 # %%
-# ``add_into`` is right each time. ``add_onto`` is right once. Check only the first run
-# and time the next thousand, and you report the time of a wrong result.
+# ``add_onto`` is right only once. If you check the first run and time the next
+# thousand, you report the time of a wrong result.
 #
 # Mistake a: not waiting
 # ----------------------
 #
-# ``begin`` empties the queue, and reads the clock. The queue keeps notes of who did
-# what and when (``spans``), and a ``Replay`` draws them. Between ``start`` and ``stop``
-# one line is missing. Can you see which?
+# ``begin`` waits until the stream is empty and reads the clock. The stream notes what
+# happened when (``spans``), and a ``Replay`` draws it. Which line is missing between
+# ``start`` and ``stop``?
 
 
 def begin():
@@ -208,20 +201,17 @@ not_waiting = Replay(
 not_waiting.show()
 
 # %%
-# Each lane of the chart shows who was busy when: the *host*, which is your program, the
-# queue, and the clock. An empty frame means waiting. On the page, a button
-# replays it. The clock
-# stopped when the host had *asked*, long before the work was done.
-# ``stream.synchronize()`` belongs above ``stop``; on a GPU it is
-# ``torch.accelerator.synchronize()``. Reports 3 and 5 were taken like this: their
-# programs never wait.
+# The lanes show when the *host* (your program), the stream and the clock were busy; an
+# empty frame means waiting. The clock stopped after the launch, before the work was
+# done. ``stream.synchronize()`` belongs above ``stop``; on a GPU it is
+# ``torch.accelerator.synchronize()``, or ``torch.cuda.synchronize()`` in older code.
+# Reports 1 and 3 were taken without it, and ``%timeit`` does not wait either.
 #
 # Mistake b: timing the first call
 # --------------------------------
 #
-# Numba *compiles* a function, which means to translate it into machine code, when it is
-# first called. GPU libraries load their code then, and the GPU itself has to start. The
-# same call, three times:
+# Numba *compiles* a function, that is, translates it into machine code, when it is
+# first called. GPU libraries load their code then, and the GPU itself has to start.
 
 from numba import njit
 
@@ -249,16 +239,15 @@ first_call = Replay(
 first_call.show()
 
 # %%
-# Both times are true, and they answer two questions. If your program makes the call
-# once, the first one is what you wait for. If it makes the call a million times, the
-# first one does not matter. Report both, and never their mean.
+# Both times are true, but they answer two questions: what a program that makes the call
+# once waits for, and what it costs in a loop. Report both, and never their mean.
 #
 # Mistake c: timing the search for memory
 # ---------------------------------------
 #
-# ``torch.add(a, b)`` makes a new vector for the result. Memory that a program asks for
-# is only a promise. The operating system finds the real memory, page by page, when the
-# page is first written: a *page fault*. With ``out=``, the memory is there already.
+# ``torch.add(a, b)`` makes a new vector for the result. The operating system finds the
+# memory for it, page by page, when each page is first written (a *page fault*). With
+# ``out=``, the memory is there already.
 
 start = begin()
 kept = stream.launch(torch.add, a, b, label="new result")
@@ -275,15 +264,17 @@ fresh_memory = Replay(
 fresh_memory.show()
 
 # %%
-# Same numbers, same sum. Report 2 was taken like this: one call, with a new result. On
-# a GPU, PyTorch keeps memory that you no longer need and hands it out again
-# (:doc:`/tutorials/2_devices/06_memory`), so there it happens mostly in the first call.
-# A CPU that is timed like this and a GPU that is not: that is how a speed-up grows.
+# Report 5 was taken like this: one call, with a new result. On a GPU, PyTorch keeps
+# memory that you no longer need (:doc:`/tutorials/2_devices/06_memory`), so that mostly
+# the first call finds memory. If only the CPU is timed like this, the GPU's speed-up is
+# exaggerated.
 #
 # Mistake d: work that changes from run to run
 # --------------------------------------------
 #
-# A loop of five runs, and their mean. What could be more careful?
+# Sort the same array five times, and report the mean of the five runs:
+
+# folded: Sort five times, and take the mean
 
 from functools import partial
 
@@ -303,19 +294,23 @@ changing_work = Replay(
     honest=lasted[0], other={f"sort {run}" for run in range(2, 6)},
     note="sorting what is sorted already",
 )  # fmt: skip
+
+# %%
+
 changing_work.show()
 
 # %%
-# The first run sorts. The others find their work done. The more runs, the smaller the
-# mean. And the check passes: the numbers *are* sorted. Whatever changes its input can
-# do this: an optimiser that has converged, a list that grows, a sum by ``+=``.
+# Only the first run sorts, so the mean depends on the number of runs, and a check of
+# the result passes. Whatever changes its input can do this: an optimizer that has
+# converged, a list that grows, a sum by ``+=``.
 #
 # Mistake e: not checking the result
 # ----------------------------------
 #
-# The textbook's notes multiply a matrix by itself, and the result by itself, ten times.
-# Its elements are between 0 and 1 to begin with. Here are smaller matrices, with the
-# same loop:
+# The textbook's notes square a matrix of random numbers, multiply the result by itself,
+# and so on, ten times. Here are smaller matrices in the same loop:
+
+# folded: Ten products of a matrix with itself
 
 side = 900
 matrix = torch.rand(side, side)
@@ -330,12 +325,6 @@ stop = perf_counter()
 
 finite = [bool(torch.isfinite(product.value).all()) for product in products]
 first_bad = finite.index(False) + 1
-print(f"product {first_bad} is the first with elements that are not finite")
-
-# %%
-# Each product is larger by a factor that itself grows, until ``float32`` cannot hold
-# the numbers. They become infinite, and all that is made of them is infinite, too.
-
 infinite = {f"product {number}" for number in range(first_bad, 11)}
 lasted = [span.end - span.start for span in stream.spans if span.lane == "queue"]
 not_checked = Replay(
@@ -343,21 +332,22 @@ not_checked = Replay(
     honest=sum(lasted[: first_bad - 1]) / (first_bad - 1),
     other=infinite, note="multiplying infinities",
 )  # fmt: skip
+
+# %%
+
+print(f"product {first_bad} is the first with elements that are not finite")
 not_checked.show()
 
 # %%
-# Without the hatching, could you tell which products are wrong? Multiplying infinities
-# is as much work as multiplying numbers, so no clock sees it. (On a GPU it can even be
-# `faster`__: bits that do not change need less power, and the processor's clock may run
-# higher.) The textbook's own, larger matrices overflow in the fourth product as well.
-#
-# __ https://www.thonking.ai/p/strangely-matrix-multiplications
+# The elements grow until ``float32`` cannot hold them and they become infinite.
+# Multiplying infinities is as much work as multiplying numbers, so no clock detects it.
+# The textbook's larger matrices overflow in the fourth product, too.
 #
 # Mistake f: unequal work
 # -----------------------
 #
-# The notes set those ten products beside *one* on the CPU. Here the host multiplies
-# once and the queue ten times:
+# The notes compare those ten products with *one* on the CPU. Here the host multiplies
+# once and the stream ten times:
 
 left, result = torch.rand(side, side), torch.empty(side, side)
 multiply = partial(torch.matmul, left, left, out=result)
@@ -379,60 +369,53 @@ unequal_work = Replay(
 unequal_work.show()
 
 # %%
-# Unequal work hides in many places: a CPU that was given one of its cores, ``float64``
-# on one side, a copy to the GPU that one side leaves out. And it hides in the *name* of
-# the machine. Report 1 did wait for the GPU, and it is still too fast for both cards
-# that its tutorial names. Most likely it came from another. (Ratios go wrong, too. The
-# notebook calls 1.25 milliseconds against 264 microseconds "about 9X". Divide them.)
+# Unequal work has many forms: a CPU that may use one of its cores only, ``float64`` on
+# one side, a host-device transfer that one side leaves out, or the wrong *name* of the
+# machine. The program of report 4 did wait, and its time is still too short for both
+# cards that the tutorial names. Most likely it came from a faster card.
 #
 # The same on a GPU
 # -----------------
 #
-# If there is a GPU, here are the first three mistakes on it. Each time of *asking* is
-# held against the card's floor.
-
-from firstlight.measure.possible import Claim, place_here
+# This cell makes the first three mistakes on a GPU, and holds the time of the launch
+# alone against the floor of the card.
 
 
-def asked_and_done(work):
+def launched_and_done(work):
     torch.accelerator.synchronize()
     start = perf_counter()
     work()
-    asked = perf_counter() - start
+    launched = perf_counter() - start
     torch.accelerator.synchronize()
-    return asked, perf_counter() - start
+    return launched, perf_counter() - start
 
 
 if has_gpu:
     ga, gb, gout = (vector.to(device) for vector in (a, b, out))
-    calls = [asked_and_done(partial(add_into, ga, gb, gout)) for _ in range(3)]
     there = place_here(device)
-    for number, (asked, done) in enumerate(calls, start=1):
-        claim = Claim("asked", asked, there, bytes=moved)
-        print(f"call {number}: asked in {1e3 * asked:.3f} ms, {claim.kind};", end="")
-        print(f" done after {1e3 * done:.3f} ms")
+    for number in (1, 2, 3):
+        launched, done = launched_and_done(partial(add_into, ga, gb, gout))
+        claim = Claim("launched", launched, there, bytes=moved)
+        print(f"call {number}: launched in {quantity(launched, 's')}", end=" ")
+        print(f"({claim.kind}), done after {quantity(done, 's')}")
     for kind in ("first", "second"):
-        _, done = asked_and_done(lambda: ga + gb)
-        print(f"{kind} new result: done after {1e3 * done:.3f} ms")
+        _, done = launched_and_done(lambda: ga + gb)
+        print(f"{kind} new result: done after {quantity(done, 's')}")
 else:
-    print("There is no GPU here: the charts above are the toy queue's alone.")
+    print("There is no GPU here: all times on this page are a CPU's.")
 
 # %%
 # Measure
 # -------
 #
-# Now with care. A ``Bench`` waits for the device before it stops the clock, keeps the
-# first call apart, repeats, and compares each row with the best that plain calls
-# reached on this machine, its *roof*. (:doc:`/tutorials/2_devices/04_timing_it_right`
-# builds such a timer, line by line.) Two ways to add, and two to sort:
+# A ``Bench`` waits for the device, keeps the first call apart, repeats, and compares
+# each row with the best that plain calls reached on this machine, its *roof*.
+# (:doc:`/tutorials/2_devices/04_timing_it_right` builds such a timer.) Does it catch
+# mistake d?
 
-A, B, C = arrays
-few = 30_001
 bench = Bench("timing-wrong", budget=4)
 size = {"n": n, "bytes": moved}
 bench.time("add", add_into, a, b, out, **size)
-small = {"n": few, "bytes": 4 * 3 * few}
-bench.time("add, few numbers", np.add, A[:few], B[:few], C[:few], **small)
 
 numbers = rng.random(500_003, dtype=np.float32)
 sorting = {"n": numbers.size, "bytes": 4 * 2 * numbers.size}
@@ -444,21 +427,18 @@ if has_gpu:
 bench.show()
 
 # %%
-# - *sort in place* is mistake d, and the Bench fell for it. It calls a function many
-#   times; it cannot know that the function needs its data back. Only the first call
-#   gives it away. *sort a copy* is right.
-# - *add, few numbers* may beat the memory by far, and is honest: its data stay in a
-#   cache. The verdict for that is ``in-cache``.
+# It does not: *sort in place* calls a function many times, and no timer can know that
+# the function needs its data back. Only its first call sorted. *sort a copy* is right.
 #
-# Which of your six wrong times would arithmetic catch? A CPU has no data sheet that
-# programs can read, so its floor is *measured*: the best rate of plain copies, sums and
-# products, or of what this page has timed, if that was better. A measured rate may be
-# exceeded, so what is faster is called ``above-roof``. Only a data sheet may say
+# Which of the six wrong times does a floor catch? A CPU has no data sheet that programs
+# can read, so its floor is *measured*, as the best rate of plain calls. A program may
+# exceed that, so a shorter time is called ``above-roof``; only a data sheet says
 # ``impossible``.
+
+# folded: Hold the six times against this machine
 
 from dataclasses import replace
 
-here = place_here("cpu")
 here = replace(
     here,
     byte_rate=max(here.byte_rate, moved / min(bench["add"].values)),
@@ -473,66 +453,78 @@ as_work = (
     (not_checked, one),
     (unequal_work, {what: 10 * count for what, count in one.items()}),
 )
-caught = []
-for replay, work in as_work:
-    claim = Claim(replay.title, replay.reported, here, **work)
-    print(f"{claim.name:<34} {claim.ratio:8.3g} of the floor: {claim.kind}")
-    if claim.kind not in ("possible", "at-floor"):
-        caught.append(replay.title)
+replays = [replay for replay, _ in as_work]
+claims = [
+    Claim(replay.title, replay.reported, here, **work) for replay, work in as_work
+]
+caught = [one.name for one in claims if one.kind not in ("possible", "at-floor")]
 
 # %%
-# A floor catches what is *too fast*. That is half of the danger at most. Times that are
-# too long make a slow baseline, and a slow baseline makes a large speed-up, which
-# nobody doubts because it is possible.
-#
-# Put your own number on the axis
-# -------------------------------
-#
-# The axis shows reported time over floor. Left of the red line is faster than the
-# floor. Set the bytes, the time and the card of *your* number, or drag the blue point.
-# You get a verdict, the mistake to look for first, and how to find out whether you made
-# it. Which mistake it names is a rule of thumb. What it calls impossible is not.
 
-from firstlight.measure.board import Board
-from firstlight.measure.possible import place_of
+rows = tuple(
+    (
+        f"{letter} {replay.title}",
+        *(quantity(time, "s") for time in (replay.reported, replay.honest)),
+        f"{replay.ratio:.2g}",
+        claim.kind,
+    )
+    for letter, replay, claim in zip("abcdef", replays, claims, strict=True)
+)
+head = ("mistake", "reported", "true", "reported / true", "the floor says")
+print(Table("Six mistakes, on the toy stream", head, rows).text())
 
-judged = []
-for what, (seconds, count, named) in reports.items():
-    if not what.startswith("6"):  # one product on an unknown CPU: nothing to hold it to
-        place = place_of(named[-1]) if named else here  # report 2, as if taken here
-        flops = 10 * 2 * 10_000**3 if what.startswith("5") else None
-        judged.append(Claim(what[2:], seconds, place, count, flops))
+# %%
+# A floor catches only what is *too fast*. A time that is too long makes a slow
+# baseline, and so a large speed-up, which nobody doubts because it is possible.
 
-replays = [replay for replay, _ in as_work]
-board = Board(judged, replays, places=[here])
-board.show()
+# figure
+
+import matplotlib.pyplot as plt
+
+shortest, *_, longest = sorted(replay.ratio for replay in replays)
+fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+for row, replay in enumerate(replays):
+    found = replay.title in caught
+    ax.plot([1, replay.ratio], [row, row], color="#808890", lw=1.5)
+    look = {"marker": "os"[found], "color": ("#2f7ed8", "#c0392b")[found]}
+    ax.plot(replay.ratio, row, ms=9, **look)
+    words = f"{replay.ratio:.2g} ×" + ", caught by the floor" * found
+    right = (max(replay.ratio, 1), row)
+    ax.annotate(words, right, (10, 0), textcoords="offset points", va="center")
+ax.axvline(1, color="#808890", lw=1)
+ax.set(
+    xscale="log", xlim=(shortest / 2, longest * 30), xlabel="reported time / true time"
+)
+ax.set_yticks(range(6), [replay.title for replay in replays])
+ax.invert_yaxis()
+fig.suptitle(f"A floor catches {len(caught)} of 6 mistakes; the others look possible")
+fig.set_label(
+    "Reported time over true time of each mistake, on a logarithmic axis: "
+    + "; ".join(f"{replay.title}, {replay.ratio:.2g}" for replay in replays)
+    + f". The floor catches: {', '.join(caught) or 'none'}."
+)
+plt.show()
 
 # %%
 # Where this stops being true
 # ---------------------------
 #
-# - *Caches.* Data that fit into the last cache need not come from memory, and the cache
-#   of a large card of today holds the notebook's whole matrix. The floor holds only for
-#   data of several times the cache; below that the verdict is ``in-cache``.
-# - *Least bytes are your count.* If a program need not read what you counted, because
-#   it is compressed, or constant, or because the compiler saw that nobody uses the
-#   result, it is faster than your floor. Then the floor was of other work.
+# - *Caches.* Data that fit into the last cache need not come from memory. For less than
+#   several times as much, the verdict is ``in-cache``.
+# - *You count the least bytes.* If a program need not read what you counted, because it
+#   is compressed, or because the compiler saw that nobody uses the result, your floor
+#   is that of other work.
 # - *Formats.* Many cards have matrix units, which multiply numbers of fewer bits
-#   faster. An arithmetic floor is one for a format. That is why report 5 was held
-#   against bytes first.
-# - *Above the floor means possible, not true.* A mistake can also hide another: a first
-#   call that is not waited for looks quite ordinary.
-# - *The toy queue is no GPU.* It shares cores, memory and Python's lock with the host.
-#   The order of events is that of a GPU; the lengths are not.
+#   faster. A floor of arithmetic holds for one format.
+# - *Possible is not true.* Two mistakes can hide each other: a first call that is not
+#   waited for looks quite ordinary.
 #
 # Exercise
 # --------
 #
-# Five reports. Write the function that says what forbids each: ``"memory"``,
-# ``"arithmetic"`` or ``"nothing"``. Memory has a floor, arithmetic in ``float32`` has
-# one, and a report is forbidden by the floor that it is below (none here is below
-# both). ``spec(card, "bandwidth")`` and ``spec(card, "fp32")`` give the rates of a
-# card. All data are far larger than the caches.
+# Write the function that says which floor forbids each of five reports: ``"memory"``,
+# ``"arithmetic"`` or ``"nothing"``. ``spec(card, "bandwidth")`` and
+# ``spec(card, "fp32")`` give the rates of a card. All data are larger than the caches.
 
 from typing import NamedTuple
 
@@ -562,7 +554,8 @@ def what_forbids(report): ...
 
 
 # %%
-# ``check`` tries your function on the five, and tells you what to look at.
+
+# folded: What check does
 
 
 def check(answer):
@@ -608,11 +601,12 @@ print(check(what_forbids_solution))
 # Three lines to remember
 # -----------------------
 
-shortest, *_, longest = sorted(replay.ratio for replay in replays)
-print("1. Bytes / bandwidth, before you believe a time. Below that, it did not happen.")
-print(f"2. The six mistakes multiplied the time by {shortest:.2g} to {longest:.2g}.")
-print(f"   A floor caught {len(caught)} of them: {', '.join(caught) or 'none'}.")
+# remember
+
 print(
-    "3. For the others: call it again, reuse memory, restore the data, check results,"
+    "1. Divide bytes by bandwidth before you believe a time: a shorter one is wrong.\n"
+    f"2. The six mistakes multiplied the time by {shortest:.2g} to {longest:.2g}.\n"
+    f"   A floor caught {len(caught)} of them: {', '.join(caught) or 'none'}.\n"
+    "3. For the others: call it again, reuse memory, restore the data, check the\n"
+    "   result, and do the same work on both sides."
 )
-print("   and do the same work on both sides.")

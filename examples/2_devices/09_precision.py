@@ -2,32 +2,36 @@
 How many digits can you afford to lose?
 =======================================
 
-Your data are in ``float64``, because NumPy made them so. A GPU offers four formats with
-fewer digits, and data sheets promise more speed with each. A course notebook warns that
-its card computes ``float64`` at a 32nd of the speed of ``float32``. A page later, its
-GPU and NumPy differ in the last digit, and it jokes about GPUs. So: how many digits
-would you lose, how much time would you win, and which of the two was right?
+For anyone whose data are ``float64`` because NumPy made them so. A rounding errs by a
+fixed share of the format's step, so you can predict the error of a result before you
+compute it. How much time fewer digits save depends on the card, and on what your code
+waits for. If a CPU and a GPU differ in the last digit, neither is broken: the one with
+the shorter chain of roundings is closer to the truth. And where a subtraction takes
+digits away, change the formula before you change the format.
 
 **You will learn**
 
 - what a format keeps, and to predict the error of a matrix product from it;
 - to set that error beside the time, on your machine and on cards that you do not have;
-- why two correct machines give two results, and which is closer to the truth;
+- why two correct machines give two results, and which is closer;
 - how many digits a subtraction takes, and a rule to choose a format by.
 
-**Time:** 20 minutes. **Needs:** any computer. With a GPU, the page measures that too.
+**Time:** 12 minutes. **Needs:** any computer. With a GPU, the page measures that too.
 """
 
 # %%
-# Predict
-# -------
+# The formats
+# -----------
 #
 # Computers write numbers as scientists do, only with powers of two: a *fraction* holds
-# the digits, an *exponent* holds the size. A format says how many bits each gets.
+# the digits, an *exponent* holds the size. A format says how many bits each gets. *eps*
+# is the step from 1 to the next larger number.
 
 import math
 
 import torch
+
+from firstlight.widgets import Table
 
 FRACTION = {"float64": 52, "float32": 23, "tf32": 10, "float16": 10, "bfloat16": 7}
 EPS = {name: 2.0**-bits for name, bits in FRACTION.items()}
@@ -37,29 +41,32 @@ def storage(name):
     return torch.float32 if name == "tf32" else getattr(torch, name)
 
 
-for name, bits in FRACTION.items():
+# %%
+
+rows = []
+for name, eps in EPS.items():
     info = torch.finfo(storage(name))
-    print(f"{name:<9}{info.bits} bits, {bits:2} for the fraction", end=", ")
-    print(f"eps {EPS[name]:.1e}, {info.tiny:.0e} to {info.max:.0e}")
+    light = torch.tensor(299_792_458, dtype=storage(name)).item()
+    light = "" if name == "tf32" else f"{light:,.0f}"
+    rows.append((name, str(info.bits), f"{eps:.1e}", f"{info.max:.0e}", light))
+head = "format", "bits", "eps", "largest", "speed of light in m/s"
+print(Table("Five formats", head, tuple(rows)).text())
 
 # %%
-# *eps* is the step from 1 to the next larger number. What falls between two steps is
-# rounded to the nearer one, so a rounding changes a number by half an eps of its size
-# at most. ``float16`` has three digits, and ends at 65 504. ``bfloat16`` has two, and
-# the range of ``float32``.
+# The speed of light is no ``float32`` number, and in ``float16`` it is infinite. So
+# choose units in which your numbers are near 1.
 #
-# *tf32* (TensorFloat-32) is nothing that you can store. *Tensor cores*, units that do
-# nothing but multiply small matrices, can round ``float32`` numbers to it on their way
-# in. NVIDIA's have done so since the A100, and AMD's MI300 has such units, too.
+# *tf32* (TensorFloat-32) is nothing that you can store. *Tensor cores*, units that only
+# multiply small matrices, can round ``float32`` numbers to it on their way in.
 #
-# Now the time. Two things can set it. One is *bytes*: half the bytes take half the
-# time, on every card. The other is *arithmetic*, and there every card has ratios of its
-# own. Here are the rates of data sheets, as multiples of the card's ``float32``. All
-# but the first column are what tensor cores do, in matrix products only:
+# Fewer bits can save time in two ways. Half the *bytes* take half the time to move, on
+# every card. In *arithmetic*, every card has ratios of its own. Here are the rates of
+# data sheets, as multiples of the card's ``float32``; all but the first column are what
+# tensor cores do, in matrix products only:
 
 from firstlight.measure.specs import spec, spec_of
 
-SHEET = {"float64": "fp64", "in matrices": "fp64_matrix", "tf32": "tf32"}
+SHEET = {"float64": "fp64", "float64, matrices": "fp64_matrix", "tf32": "tf32"}
 SHEET |= {"float16": "fp16", "bfloat16": "bf16"}
 
 
@@ -70,42 +77,55 @@ def written(rate, of):
     return f"1:{1 / ratio:.0f}" if ratio else "none"
 
 
-print(" " * 10 + "".join(f"{column:>12}" for column in SHEET))
+rows = []
 for card in ("GTX 1080", "RTX 4090", "V100 SXM2", "H100 SXM", "MI300X"):
     of = spec_of(card)
-    row = [written(getattr(of, field), of) for field in SHEET.values()]
-    print(f"{card:<10}" + "".join(f"{cell:>12}" for cell in row))
+    rows.append((card, *(written(getattr(of, field), of) for field in SHEET.values())))
+print(Table("Rates, in units of float32's", ("", *SHEET), tuple(rows)).text())
 
 # %%
 # Cards for games do ``float64`` at 1:32 or 1:64. Cards for science do it at 1:2, and
-# the newer ones have tensor cores for it: in a *matrix product*, ``float64`` is then as
-# fast as ``float32``. And tf32, which promises so much on an H100, wins nothing on an
-# RTX 4090.
+# the newer ones as fast as ``float32`` in a matrix product.
 #
-# The notebook's card is a 1:32 one, like the GTX 1080. So does its sum of two vectors
-# take 32 times the time in ``float64``? Work it out:
+# Choose
+# ------
+#
+# 1. *Range.* The largest number on the way must be below the format's largest.
+# 2. *Digits.* If you subtract, eps × large/small must be below the error that you
+#    allow. If not even ``float64`` will do, change the formula.
+# 3. *Cost.* Of the formats that remain, take the fewest bytes, and of equal bytes the
+#    smaller eps. For matrix products look at your card's row first: what is not faster
+#    there is not worth its error.
+# 4. *Test.* Run a small case in ``float64``, on the CPU if need be, and compare.
+#
+# Predict
+# -------
+#
+# A course notebook warns that its card, a 1:32 one like the GTX 1080, computes
+# ``float64`` at a 32nd of the speed. Does its sum of two vectors lose as much? For one
+# number:
 
-for field, size in (("fp32", 4), ("fp64", 8)):
+rows = []
+for name, field, size in (("float32", "fp32", 4), ("float64", "fp64", 8)):
     memory = 3 * size / spec("GTX 1080", "bandwidth")  # two are read, one is written
     arithmetic = 2 / spec("GTX 1080", field)  # sheets count a multiply-add as two
-    print(f"GTX 1080, {field}, a number: {1e12 * memory:4.1f} ps for memory,", end=" ")
-    print(f"{1e12 * arithmetic:.1f} ps to add")
+    rows.append((name, f"{1e12 * memory:.1f} ps", f"{1e12 * arithmetic:.1f} ps"))
+head = "GTX 1080 (data sheet)", "memory", "addition"
+print(Table("Where the time of a sum goes", head, tuple(rows)).text())
 
 # %%
-# No. An addition waits for memory in either format, and ``float64`` has twice the
+# No: an addition waits for memory in either format, and ``float64`` has twice the
 # bytes. You meet the 32 only where each number is used many times once it is loaded, as
-# in a matrix product. Ask first *what your code waits for*.
+# in a matrix product.
 #
-# Round some numbers, and look
-# ----------------------------
-#
-# PyTorch rounds for you, except to tf32. That takes three lines, since a float is only
-# bits: add half a step (a tie goes to the even neighbour), and cut off the rest. This
-# emulates the *rounding* of tf32, not its speed.
+# Now the error. A rounding to the nearer number is off by half an eps at most. And on
+# average? PyTorch rounds for you, except to tf32, which the fold emulates.
+
+# folded: Rounding to any of these formats, checked bit by bit
 
 
 def keep(x, bits):
-    """Round float32 numbers to so many bits of fraction."""
+    """Round float32 numbers to so many bits of fraction; a tie goes to the even one."""
     drop = 23 - bits
     raw = x.to(torch.float32).view(torch.int32)
     raw = raw + (1 << (drop - 1)) - 1 + ((raw >> drop) & 1)
@@ -122,24 +142,8 @@ x = torch.randn(100_003)
 x = x[x.abs() > 2**-14]  # smaller ones have fewer digits in float16
 assert torch.equal(keep(x, 7), x.bfloat16().float())
 assert torch.equal(keep(x, 10), x.half().float())
-print("right: bit for bit bfloat16, and float16, which has the fraction of tf32")
 
 # %%
-# Some numbers that you know: π, the speed of light in m/s, and Planck's constant in
-# J s, also squared.
-
-h = 6.62607015e-34
-constants = torch.tensor([math.pi, 299_792_458, h, h * h], dtype=torch.float64)
-for name in FRACTION:
-    pi, c, *planck = rounded(constants, name).tolist()
-    print(f"{name:<9}{pi:<17.15} {c:<10.0f}", *(f"{p:<9.3g}" for p in planck))
-
-# %%
-# The speed of light is no ``float32`` number: near it, these are 32 apart. In
-# ``float16`` it is infinite, and Planck's constant is zero. Its square is zero in all
-# but ``float64``. Choose units in which your numbers are near 1.
-#
-# A rounding is off by half an eps at most. And on average?
 
 x64 = x.double()
 for name in ("bfloat16", "float16", "tf32"):
@@ -148,28 +152,27 @@ for name in ("bfloat16", "float16", "tf32"):
     print(f"{name:<9}error of a rounding: {per_rounding:.3f} eps (root mean square)")
 
 # %%
-# A fifth of an eps, in every format. From this you can predict a matrix product. Each
-# of its elements is a sum of :math:`K` products. Roundings are independent, so their
+# About a fifth of an eps, in every format. From this you can predict a matrix product,
+# whose elements are sums of :math:`K` products. Roundings are independent, so their
 # squares add.
 #
 # - *16 bits and tf32.* Both factors of each product are rounded: :math:`\sqrt 2` times
 #   a fifth of an eps. More terms do not make it worse, since sum and error grow alike.
-#   The sum is kept in ``float32``, also where the factors have 16 bits. Then the 16-bit
-#   formats round the result, too: :math:`\sqrt 3`.
+#   The sum is kept in ``float32``. The 16-bit formats round the result, too:
+#   :math:`\sqrt 3`.
 # - *float32 and float64.* Our data are ``float32`` numbers, so nothing is lost on the
-#   way in. But each of :math:`K` additions rounds what was added up so far. One after
-#   another, that comes to :math:`\sqrt{K/2}`. Libraries keep several sums side by side
-#   and should do better: a bound.
+#   way in, but each of :math:`K` additions rounds what was added up so far. One after
+#   another, that comes to :math:`\sqrt{K/2}`. Libraries keep several sums side by side,
+#   so this is a bound.
 #
 # Check
 # -----
 #
-# Is that so? In ``float64``, the product of two ``float32`` numbers is exact, and
-# ``math.fsum`` adds such products with one rounding at the very end. That is the truth.
-# The sizes are odd, and a GPU is asked as well. For tf32, PyTorch has a switch:
-# ``torch.set_float32_matmul_precision("high")`` allows it, ``"highest"``, with which
-# PyTorch starts, forbids it. Only CUDA GPUs heed it.
+# In ``float64``, the product of two ``float32`` numbers is exact, and ``math.fsum``
+# adds such products with one rounding at the very end. That is the truth. (PyTorch uses
+# tf32 on CUDA GPUs only if ``torch.set_float32_matmul_precision("high")`` allows it.)
 
+# folded: A matrix product in each format, and its error
 from firstlight import Bench, best_device
 
 device = best_device()
@@ -198,11 +201,6 @@ def has(name, where):
     return name != "tf32" or (has_tf32 and x.is_cuda)
 
 
-formats = {where: [name for name in FRACTION if has(name, where)] for where in places}
-
-# %%
-
-
 def product(name, x, y):
     if name == "tf32" and x.device.type == "cpu":
         return keep(x, 10) @ keep(y, 10)  # emulated
@@ -217,6 +215,10 @@ def rms_error(got, exact):
     return (off.square().mean() / exact.square().mean()).sqrt().item()
 
 
+formats = {where: [name for name in FRACTION if has(name, where)] for where in places}
+
+# %%
+
 K = 1001
 a, b = torch.randn(31, K), torch.randn(K, 33)
 terms = (a.double()[:, None, :] * b.double().T).tolist()
@@ -224,24 +226,22 @@ exact = [[math.fsum(sums) for sums in row] for row in terms]
 exact = torch.tensor(exact, dtype=torch.float64)
 roundings = {"float64": K / 2, "float32": K / 2, "tf32": 2, "float16": 3, "bfloat16": 3}
 
-# %%
-
-predicted, error = {}, {}
+predicted, error, rows = {}, {}, []
 for name, count in roundings.items():
     predicted[name] = math.sqrt(count) * per_rounding * EPS[name]
     error[name] = rms_error(product(name, a, b), exact)
     bound = "at most " if count > 3 else ""
-    print(f"{name:<9}predicted {bound}{predicted[name]:.1e}, met", end=" ")
-    print(f"{error[name]:.1e}", end="")
-    for where in [where for where in places[1:] if name in formats[where]]:
-        live = rms_error(product(name, a.to(where), b.to(where)), exact)
-        print(f", on {where} {live:.1e}", end="")
-    print()
+    row = [name, f"{bound}{predicted[name]:.1e}", f"{error[name]:.1e}"]
+    for where in places[1:]:
+        live = name in formats[where] and product(name, a.to(where), b.to(where))
+        row.append("none" if live is False else f"{rms_error(live, exact):.1e}")
+    rows.append(tuple(row))
     assert error[name] < 1.5 * predicted[name], f"{name} errs more than predicted"
+head = "format", "predicted", *(f"on {where}" for where in places)
+print(Table("Error of a matrix product (rms)", head, tuple(rows)).text())
 
 # %%
-# So you know a format's error before you use it. Where there is a GPU, compare its tf32
-# with the emulation.
+# (On the CPU, tf32 is the emulation.)
 #
 # Measure
 # -------
@@ -277,26 +277,11 @@ bench.show()
 
 # %%
 # (*of roof* compares with the device's best ``float32`` product, so narrow formats may
-# exceed it.) Here are both groups, each as multiples of its own ``float32``:
+# exceed it.) Now error and time in one picture. The times of the two cards are
+# *models*: the ratios of their data sheets.
 
-
-def relative(prefix):
-    times = {t.label.removeprefix(prefix): t.median for t in bench.timings}
-    return {name: times[name] / times["float32"] for name in FRACTION if name in times}
-
-
-for prefix in ("add, ", "matmul, ", "GPU, add, ", "GPU, matmul, ")[: 2 * len(places)]:
-    print(prefix + ", ".join(f"{name} {r:.2g}" for name, r in relative(prefix).items()))
-
-# %%
-# Additions follow the bytes, as far as a device knows the format. Products follow the
-# hardware. Where 16 bits take *longer* on a CPU, it has no instructions for them, and
-# every number is converted on the way. (Some CPUs have them: on Linux, look for
-# ``avx512_bf16``, ``amx_bf16`` or ``bf16`` in ``/proc/cpuinfo``.)
-#
-# Now both halves in one picture, a point a format. The errors are those from above. The
-# times of two cards are *models*: the ratios of their data sheets.
-
+# figure
+# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
 
@@ -307,29 +292,34 @@ def model(card):
     return {name: of.fp32 / rate for name, rate in rates.items()}
 
 
-drawn = {f"model: {card}": model(card) for card in ("H100 SXM", "RTX 4090")}
+def relative(prefix):
+    times = {t.label.removeprefix(prefix): t.median for t in bench.timings}
+    return {name: times[name] / times["float32"] for name in FRACTION if name in times}
+
+
+drawn = {f"{card} (model)": model(card) for card in ("H100 SXM", "RTX 4090")}
 drawn["this CPU"] = relative("matmul, ")
 if len(places) > 1:
     drawn["this GPU"] = relative("GPU, matmul, ")
-colours = ("#2f9e77", "#d9762b", "#2f7ed8", "#b45fc0")
+looks = zip(("#2f9e77", "#d9762b", "#2f7ed8", "#b45fc0"), "^soD", strict=True)
 
-# %%
-
-fig, ax = plt.subplots(figsize=(5.6, 4.6), layout="constrained")
-for (label, times), colour, marker in zip(drawn.items(), colours, "^soD", strict=False):
-    errors = [error[name] for name in times]
+fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
+for up, ((label, times), look) in enumerate(zip(drawn.items(), looks, strict=False)):
     style = {"ls": "--", "mfc": "none"} if "model" in label else {"ls": "-"}
-    style |= {"color": colour, "marker": marker, "label": label}
-    ax.plot([*times.values()], errors, ms=9, mew=2, **style)
+    style |= {"color": look[0], "marker": look[1]}
+    ax.plot([*times.values()], [error[name] for name in times], ms=9, mew=2, **style)
+    top = times["bfloat16"], error["bfloat16"]
+    at = {"textcoords": "offset points", "color": look[0], "ha": "center"}
+    ax.annotate(label, top, (0, 10 + 14 * up), **at)
 for name in FRACTION:
     ax.axhline(error[name], color="#808890", lw=0.6, zorder=0)
-    ax.text(0.012, error[name], name, va="top" if name == "tf32" else "bottom", size=9)
-ax.set(xscale="log", yscale="log", xlim=(0.01, None), ylim=(1e-16, 0.1))
+    ax.text(0.007, error[name], name, va="top" if name == "tf32" else "bottom")
+ax.set(xscale="log", yscale="log", xlim=(0.006, None), ylim=(1e-16, 20))
 ax.xaxis.set_major_formatter("{x:g}")
 ax.set_xlabel("time of a matrix product (float32 on the same device: 1)")
 ax.set_ylabel("error (rms, of the rms result)")
+ax.set_title("Each format has one error, but a different price on every card")
 ax.spines[["top", "right"]].set_visible(False)
-fig.legend(loc="outside upper center", ncols=2, frameon=False)
 slowest = max(ratio for name, ratio in drawn["this CPU"].items() if "16" in name)
 fig.set_label(
     "Error against time of a matrix product in five formats, both axes logarithmic, "
@@ -339,34 +329,26 @@ fig.set_label(
 plt.show()
 
 # %%
-# Follow a line from left to right: one format, one error, and very different times. So
-# "16 bits are fast" and "``float64`` is slow" say nothing about a format. They are
-# about a card:
+# Follow a line from left to right: one format, one error, and very different times. In
+# the model of an H100, ``float32`` gives away digits for nothing in a matrix product.
+# In that of an RTX 4090, ``float64`` is far right, and tf32 costs digits and wins
+# nothing. Where a CPU's 16 bits are right of 1, it has no instructions for them.
 #
-# - *The model of an H100.* ``float64`` stands right below ``float32``. In a matrix
-#   product ``float32`` gives eight digits away for nothing.
-# - *The model of an RTX 4090.* ``float64`` is far right. tf32 costs digits, and wins
-#   nothing.
-# - *Your CPU.* Where its 16 bits are right of 1, they are slower *and* worse.
-#
-# Products in ``float16`` against those in ``float32``, on the newest GPU on record:
+# On the newest GPU on record, products in ``float16`` against those in ``float32``:
 # :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32" @gpu`.
 #
 # Two right answers
 # -----------------
 #
-# The notebook's GPU and its NumPy differed in the last digit. That has two causes, and
-# neither is a defect. The first is *order*. Sums are rounded, so brackets matter: in
-# ``float32`` 1 + 10⁸ − 10⁸ is 0 or 1, as you will see.
-#
-# A loop adds one number after another. On a GPU each thread adds up a share of the
-# numbers, and then the threads' sums meet in pairs, as in a knock-out tournament. That
-# order can be had on any computer:
+# The notebook's GPU and its NumPy differ in the last digit, and it jokes about GPUs.
+# There are two causes, and neither is a defect. The first is *order*: in ``float32``,
+# :math:`1 + 10^8 - 10^8` is 0 or 1, as the brackets are. A loop adds one number after
+# another. On a GPU each thread adds up a share of the numbers, and then the threads'
+# sums meet in pairs, as in a knock-out tournament. The second is the *fused
+# multiply-add*, :math:`a b + c` rounded once and not twice, which GPUs use wherever
+# they can. Both can be had on any computer:
 
 import numpy as np
-
-big, one = np.float32(1e8), np.float32(1)
-print((one + big) - big, one + (big - big))
 
 
 def like_a_gpu(terms, threads):
@@ -381,20 +363,8 @@ def like_a_gpu(terms, threads):
 
 
 # %%
-# The second cause is the *fused multiply-add*: :math:`a b + c`, rounded once and not
-# twice. GPUs use it wherever they can; CPUs do in good libraries. It is more exact, and
-# it can surprise. The imaginary part of :math:`z \bar z` is :math:`y x - x y`, so 0.
-# Fused, one of the two products is not rounded:
-
-x, y = np.float32(0.1), np.float32(0.7)
-fused = np.float32(float(y) * float(x) - float(x * y))  # exact inside, rounded once
-print(f"imaginary part of z times its conjugate: {y * x - x * y}, fused: {fused:.0e}")
-
-# %%
-# Now the notebook's own operation, a matrix times a vector, with longer rows, in
-# several orders. To fuse, NumPy gets the exact products, in ``float64``. The columns
-# are the first element, the error of all in eps (rms), and how often a way is nearer to
-# the truth than NumPy's ``@``.
+# Here is the notebook's own operation, a matrix times a vector, with longer rows. (To
+# fuse, NumPy gets the exact products, in ``float64``.)
 
 rng = np.random.default_rng(seed=1)
 matrix = rng.standard_normal((201, 10_001), dtype=np.float32)
@@ -413,36 +383,37 @@ for at in places[1:]:
     moved = [torch.from_numpy(array).to(at) for array in (matrix, vector)]
     ways[f"torch.mv on {at}"] = torch.mv(*moved).cpu().numpy()
 missed = {way: np.abs(rows - truth) / np.std(truth) for way, rows in ways.items()}
+rows = []
 for way, off in missed.items():
     rms, nearer = np.sqrt(np.mean(off**2)), np.mean(off < missed["matrix @ vector"])
-    print(f"{way:<20}{ways[way][0]:.6f}", end=" ")
-    print(f"{rms / EPS['float32']:5.2f} {nearer:6.0%}")
+    row = f"{ways[way][0]:.6f}", f"{rms / EPS['float32']:.2f} eps", f"{nearer:.0%}"
+    rows.append((way, *row))
+head = "way", "first element", "error", "closer than @"
+print(Table("A matrix times a vector, in several orders", head, tuple(rows)).text())
 
 # %%
 # Which is closer, the CPU or the GPU? *The one with the shorter chain of roundings*,
 # wherever it runs. The loop rounds its sum ten thousand times. In a tournament each
-# number is rounded a few times on its way up, and a GPU *has* to add like that to keep
-# its threads busy. Fusing adds little. (The notebook's kernel gave a whole row to one
-# thread, and was still closer than NumPy, because of a hidden ``float64``:
+# number is rounded a few times on its way up. (The notebook's kernel gave a whole row
+# to one thread, and was still closer than NumPy, because of a hidden ``float64``:
 # :doc:`/tutorials/3_kernels/07_what_the_compiler_did`.)
 #
-# So a result that differs is not therefore wrong. Compare *both* with something better
-# than either. Let the tolerance follow from the format: some eps of the *terms*, not of
-# the result. Terms may cancel, and then digits go.
+# So compare *both* with something better than either, with a tolerance of some eps of
+# the *terms*, not of the result: terms may cancel, and then digits go.
 #
 # What a subtraction takes
 # ------------------------
 #
-# A difference of two numbers close to each other is exact, and yet it shows what was
-# lost before. Their rounding errors stay, and the numbers themselves are gone:
+# A difference of two numbers close to each other shows what was lost before, because
+# their rounding errors stay and the numbers are gone:
 #
 # .. math::
 #
 #     \text{relative error} \approx \text{eps} \times \frac{\text{large}}{\text{small}}.
 #
 # Predict: a camera's pixels lie at 10 000 counts and scatter by 2. The variance in one
-# pass is the mean square minus the squared mean: :math:`10^8` minus :math:`10^8`, and
-# 4 should be left.
+# pass is the mean square minus the squared mean: :math:`10^8` minus :math:`10^8`, and 4
+# should be left.
 
 pixels = rng.normal(10_000, 2, 100_003).astype(np.float32)
 print(f"float32 numbers near 1e8 are {np.spacing(np.float32(1e8)):.0f} apart")
@@ -453,13 +424,13 @@ for kind in (np.float32, np.float64):
     print(f"two passes {np.mean((x - np.mean(x)) ** 2):.4f}")
 
 # %%
-# A multiple of 8 cannot be 4. More digits mend it, and so does another formula:
-# subtract *first*, while the numbers are small.
+# A multiple of 8 cannot be 4. More digits help, and so does another formula: subtract
+# *first*, while the numbers are small.
 #
-# Radio astronomers meet this in every image. A telescope baseline of :math:`u`
-# wavelengths sees a source at the angle :math:`l` with the phase :math:`2\pi u l`. Of
-# these *turns* only what is left of the last one counts. Large is the number of turns,
-# small is one turn. Draw 301 baselines at each number of turns:
+# Radio astronomers meet this in every image. A baseline of :math:`u` wavelengths sees a
+# source at the angle :math:`l` with the phase :math:`2\pi u l`. Large is the number of
+# turns, small is the last turn, the only one that counts. Draw 301 baselines at each
+# number of turns:
 
 angle = np.float32(0.00372)
 turns = np.geomspace(1, 1e9, 28)
@@ -478,22 +449,26 @@ for way, phase in phases.items():
     phase_error[way] = np.sqrt(np.mean(off**2, axis=1))
 
 # %%
-# The dashed lines are the rule, with three roundings of a fifth of an eps each.
 
-fig, ax = plt.subplots(figsize=(5.6, 4.2), layout="constrained")
-looks = zip(phase_error.items(), ("#2f7ed8", "#b45fc0", "#2f9e77"), "os^", strict=True)
-for (way, errors), colour, marker in looks:
-    ax.plot(turns, errors, marker, color=colour, label=way)
+# figure
+fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
+colours = ("#2f7ed8", "#b45fc0", "#2f9e77")
+for (way, errors), colour, marker in zip(
+    phase_error.items(), colours, "os^", strict=True
+):
+    ax.plot(turns, errors, marker, color=colour)
+    where = {"float32": (2e3, 8e-3), "float64": (2e4, 1e-13)}.get(way, (1e2, 2e-9))
+    ax.text(*where, way, color=colour, ha="left" if "then" in way else "right")
     if way in EPS:
         rule = 2 * np.pi * turns * EPS[way] * per_rounding * math.sqrt(3)
         ax.plot(turns[rule < 30], rule[rule < 30], "--", color=colour)
 limit = 2 * np.pi / 100
 ax.axhline(limit, color="#808890", lw=1)
-ax.text(1, limit, "a hundredth of a turn", va="bottom", size=9)
+ax.text(1, 1.3 * limit, "a hundredth of a turn")
 ax.set(xscale="log", yscale="log", ylim=(1e-17, 30), xlabel="turns, u × l")
 ax.set_ylabel("error of the phase (rms, radians)")
+ax.set_title("One product in float64 saves the phases (dashed: the rule)")
 ax.spines[["top", "right"]].set_visible(False)
-fig.legend(loc="outside upper center", ncols=2, frameon=False)
 lost = turns[phase_error["float32"] > limit][0]
 fig.set_label(
     "Error of a phase against the number of turns, both axes logarithmic. In float32 "
@@ -504,55 +479,41 @@ fig.set_label(
 plt.show()
 
 # %%
-# The level marks are the lesson. ``float64`` is needed for *one product*, until the
-# whole turns are gone. All that follows, nearly all the work, may stay in ``float32``.
-# Look for such a place before you pay for digits everywhere.
+# ``float64`` is needed for *one product*, until the whole turns are gone. All that
+# follows, nearly all the work, may stay in ``float32``. Look for such a place before
+# you pay for digits everywhere.
 #
 # Keep the sum wide
 # -----------------
 #
-# One loss needs no subtraction: adding little to much. Count to 5000, one by one:
+# Adding little to much loses digits, too. Count to 5000, one by one:
 
-counts = {}
+counts, rows = {}, []
 for name in ("bfloat16", "float16", "float32"):
     total = torch.zeros((), dtype=storage(name))
     for _ in range(5000):
         total += 1
     counts[name] = total.item()
     at_once = torch.ones(5000, dtype=storage(name)).sum().item()
-    print(f"{name:<9}one by one {counts[name]:.0f}, torch.sum {at_once:.0f}")
+    rows.append((name, f"{counts[name]:.0f}", f"{at_once:.0f}"))
+print(Table("Counting to 5000", ("", "one by one", "torch.sum"), tuple(rows)).text())
 
 # %%
 # From 256 on, ``bfloat16`` has only even numbers: 256 + 1 is rounded to 256, for ever.
-# ``torch.sum`` adds in ``float32`` and rounds once, as the matrix product does. A
-# running mean, a histogram, or a weight that grows by small steps has no such help.
-# Keep what *accumulates* in ``float32`` or wider. (For a training, ``torch.autocast``
-# does that: products in 16 bits, weights in ``float32``.)
-#
-# Choose
-# ------
-#
-# 1. *Range.* The largest number on the way must be below the format's largest.
-# 2. *Digits.* eps × large/small must be below the error that you allow. If not even
-#    ``float64`` will do, change the formula.
-# 3. *Cost.* Of the formats that remain, take the fewest bytes, and of equal bytes the
-#    smaller eps. For matrix products look at your card's row first: what is not faster
-#    there is not worth its error.
-# 4. *Test.* Run a small case in ``float64``, on the CPU if need be, and compare.
+# ``torch.sum`` adds in ``float32`` and rounds once. A running mean or a histogram has
+# no such help, so keep what *accumulates* in ``float32`` or wider. (In a training,
+# ``torch.autocast`` does.)
 #
 # Where this stops being true
 # ---------------------------
 #
 # - *No float64.* Apple's GPUs have none, nor do some of Intel's. Do the one product
 #   that needs it on the CPU.
-# - *Convolutions* may use tf32 by default (``torch.backends.cudnn.allow_tf32``). And
-#   partial sums of 16-bit products may be added in 16 bits. PyTorch's `notes on
-#   accuracy`__ name the switches.
-# - *Errors that are no accident.* Squares add if roundings are independent. Equal
-#   numbers are rounded equally, and their errors add up in full.
-# - *A data sheet is no measurement.* Small products wait for their launch, large ones
-#   for electric power, and converting takes time, too. Makers decide anew with every
-#   generation what ``float64`` is worth: look your card up.
+# - *Convolutions* may use tf32 by default, and partial sums of 16-bit products may be
+#   added in 16 bits. PyTorch's `notes on accuracy`__ name the switches.
+# - *Equal numbers* are rounded equally, so their errors add up in full.
+# - *A data sheet is no measurement.* Small products wait for their launch, and
+#   converting takes time, too.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html
 #
@@ -570,9 +531,8 @@ def choose(error, largest, cancels): ...
 
 
 # %%
-# ``check`` believes no rule. It tries each format on 10 001 differences of such numbers
-# and looks at the worst.
 
+# folded: The checker, which tries each format on 10 001 differences
 cases = [
     ((2e-3, 1, 1), "Brightness from 0 to 1: compare eps with the error."),
     ((1e-2, 1e5, 1), "100 000 counts: where does float16 end?"),
@@ -590,9 +550,6 @@ def worst_in(name, largest, cancels):
     small = large / cancels
     left = rounded(large, name) - rounded(large - small, name)
     return ((left - small) / small).abs().nan_to_num(math.inf, math.inf).max().item()
-
-
-# %%
 
 
 def check(answer):
@@ -616,6 +573,8 @@ def check(answer):
     return "Right: enough digits, and not one byte more."
 
 
+# %%
+
 print(check(choose))
 
 # %%
@@ -626,7 +585,7 @@ print(check(choose))
 def choose_solution(error, largest, cancels):
     infos = {name: torch.finfo(getattr(torch, name)) for name in NAMES}
     fit = [
-        (info.bits, info.eps, name)
+        (info.bits, info.eps, name)  # two numbers, each off by half an eps at most
         for name, info in infos.items()
         if largest <= info.max and info.eps * cancels <= error
     ]
@@ -636,16 +595,16 @@ def choose_solution(error, largest, cancels):
 print(check(choose_solution))
 
 # %%
-# Each of the two numbers is off by half an eps at most: together one eps of the large.
-#
 # Three lines to remember
 # -----------------------
 
-here, there = predicted["bfloat16"], error["bfloat16"]
-doubles = [drawn[f"model: {card}"]["float64"] for card in ("H100 SXM", "RTX 4090")]
-print(f"1. A rounding errs by {per_rounding:.1f} eps. Predict with it, then measure:")
-print(f"   a bfloat16 product predicted {here:.2%}, met {there:.2%}.")
-print("2. Fast is a card, not a format. A float64 product in units of float32's:")
-print(f"   H100 {doubles[0]:.0f}, RTX 4090 {doubles[1]:.0f} (data sheets),", end=" ")
-print(f"this CPU {drawn['this CPU']['float64']:.1f} (measured).")
-print("3. A subtraction leaves eps × large/small. Mend the formula, then the format.")
+# remember
+doubles = [drawn[f"{card} (model)"]["float64"] for card in ("H100 SXM", "RTX 4090")]
+print(
+    f"""1. A rounding errs by {per_rounding:.1f} eps. Predict with it, then measure:
+a bfloat16 product predicted {predicted["bfloat16"]:.2%}, met {error["bfloat16"]:.2%}.
+2. Speed belongs to a card, not to a format. A float64 product in units of float32's:
+H100 {doubles[0]:.0f}, RTX 4090 {doubles[1]:.0f} (data sheets), this CPU
+{drawn["this CPU"]["float64"]:.1f} (measured).
+3. A subtraction leaves eps × large/small. Change the formula, then the format."""
+)

@@ -2,42 +2,89 @@
 Will a GPU train your network faster?
 =====================================
 
-A course notebook wants to train its "biggest neural networks so far" on a CPU and on a
-GPU. On the computer that saved it there was no GPU, the cells failed, and it reports
-not a single time. It asks "Will a GPU always speed things up?", names two reasons why
-not, and leaves the space under both empty: "Moving tensors between devices takes time"
-and "Not all operations are parallelisable". Here you make the experiment, and fill in
-both.
+For anyone with a small network, and a GPU to rent or to try. Each step of a training
+loads a batch, launches its operations and computes them, and a GPU makes only the
+computing faster. With small batches the launch overhead decides, and the GPU may lose.
+With large batches the GPU waits for the loader. So measure loading and computing on the
+CPU that you have, which bounds the gain before you rent anything. The change to your
+code is two lines.
 
 **You will learn**
 
-- to follow a picture through a network, and see where it stops fitting;
 - which two lines bring a training to the GPU, and whether what it learns is any good;
-- to predict which of loading, launching and computing decides, before you rent a GPU;
-- to find the share of moving data with a profiler, and why batch sizes cannot tell it.
+- to predict which of loading, launching and computing decides;
+- to find the share of host-device transfers, which batch sizes cannot tell.
 
-**Time:** 20 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
+**Time:** 14 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
 digits. With a GPU, the page trains on it. Without one, the GPU's side is a model.
 """
+
+# %%
+# The two lines
+# -------------
+#
+# A course notebook trains its "biggest neural networks so far" on both, but was saved
+# without a GPU and reports no time. Its function for the GPU differs from that for the
+# CPU in the two lines marked ``new``:
+
+import torch
+from torch import nn
+
+cross_entropy = nn.functional.cross_entropy
+
+
+def train_gpu(model, loader, optimizer, device, epochs=1):
+    losses = []
+    model.to(device)  # new: the weights move, once
+    model.train()
+    for _ in range(epochs):
+        for x, y in loader:
+            x, y = x.to(device), y.to(device)  # new: each batch moves
+            loss = cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+# %%
+# Move the model *before* you make its optimizer
+# (:doc:`/tutorials/2_devices/13_models_and_training`). On the CPU the new lines do
+# nothing, so this function serves both. (The course's call with ``gpu=True`` is a
+# ``TypeError``.)
+#
+# ``model.train()`` and ``model.eval()`` switch the layers that behave differently while
+# they learn, *dropout* and *batch normalisation*. This network has neither, so here
+# they change nothing. Write ``model(x)``, not ``model.forward(x)``, which skips hooks.
+# ``cross_entropy`` wants its labels ``y`` as ``int64`` numbers of classes (a
+# ``LongTensor``). Wrappers such as Lightning write the loop for you; its costs stay.
+
+# folded: The same function without the two lines
+
+
+def train_cpu(model, loader, optimizer, epochs=1):
+    losses = []
+    model.train()
+    for _ in range(epochs):
+        for x, y in loader:
+            loss = cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.detach())
+    return torch.stack(losses)
+
 
 # %%
 # Predict
 # -------
 #
-# The network is a *CNN*, a convolutional neural network. A *convolution* slides a small
-# window of weights, the *kernel*, over a picture, and writes what it finds into a map.
-# A *pooling* keeps the largest of each 2 × 2 numbers. The side of a map after a kernel
-# of side :math:`k`, with a margin (*padding*) of :math:`p`, and after a pooling is
-#
-# .. math::
-#
-#     n + 2p - k + 1 \qquad\text{and}\qquad \lfloor n / 2 \rfloor.
-#
-# Here are the course's network, and a small one for pictures of 8 × 8, which you will
-# train in earnest. Both end with the same three layers, and sort into ten kinds.
-
-import torch
-from torch import nn
+# The network is convolutional, a *CNN*. A *convolution* slides a small window of
+# weights, the *kernel*, over a picture; a *pooling* keeps the largest of each 2 × 2
+# numbers. After a kernel of side :math:`k` with a margin (*padding*) of :math:`p`, a
+# side of :math:`n` is :math:`n + 2p - k + 1`; after a pooling it is half. Here are the
+# course's network, and a small one for pictures of 8 × 8:
 
 # channels in and out, side of the kernel, padding, does a pooling follow?
 course = [(3, 6, 5, 0, True), (6, 16, 5, 3, False)]
@@ -56,9 +103,8 @@ def cnn(convolutions, flat):
 
 
 # %%
-# A tensor on the device ``meta`` has a shape and no numbers. So you can follow a
-# picture through the layers at no cost. The course's pictures are 32 × 32. What happens
-# to smaller ones? Work out the row for 16 before you look.
+# A tensor on the device ``meta`` has a shape and no numbers, so you can follow a
+# picture through the layers. What happens to smaller ones?
 
 
 def follow(model, channels, side):
@@ -73,25 +119,20 @@ def follow(model, channels, side):
     return f"{', '.join(sides)}, and {x.shape[-1]} numbers at the end"
 
 
-for side in (32, 24, 16, 8):
+for side in (32, 24, 16):
     print(f"course, {side} × {side}: {follow(cnn(course, 64), 3, side)}")
 print(f"small, 8 × 8: {follow(cnn(small, 128), 1, 8)}")
 
 # %%
-# The network fits its own pictures. It fits no smaller ones: at 24, too few numbers
-# reach the first ``Linear``, which wants 64 of them (16 maps of 2 × 2). At 16, the
-# fourth convolution meets a map of 2 × 2, smaller than its kernel. So follow the shapes
-# before you feed your own data into somebody's network.
-#
-# How big is "biggest"? A step of training is a batch of pictures through the layers
-# (*forward*), the slopes of the loss on the way back (*backward*), and new weights (the
-# *optimizer*). PyTorch can count the arithmetic, and the operations that it asks the
-# device for. Those are the *calls*: on a GPU, each launches at least one kernel.
+# How big is "biggest"? PyTorch can count the arithmetic, and the operations that it
+# dispatches. On a GPU, each launches at least one kernel.
 
+# folded: A step of training, and a counter of its operations
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-cross_entropy = nn.functional.cross_entropy
+from firstlight.widgets import Table
+
 only_look = {"t", "view", "detach"}  # these launch nothing
 
 
@@ -121,7 +162,7 @@ class Calls(TorchDispatchMode):
 # %%
 
 nets = {"course": (course, 64, (3, 32, 32)), "small": (small, 128, (1, 8, 8))}
-flops, calls = {}, {}
+flops, calls, rows = {}, {}, []
 for name, (convolutions, flat, shape) in nets.items():
     model = cnn(convolutions, flat)
     step, one = make_step(model), (torch.zeros(1, *shape), torch.zeros(1).long())
@@ -130,31 +171,32 @@ for name, (convolutions, flat, shape) in nets.items():
         step(*one)
     flops[name], calls[name] = counter.get_total_flops(), counted.number
     weights = sum(weight.numel() for weight in model.parameters())
-    print(f"{name}: {weights:,} weights, {4 * weights / 1e3:.0f} kB; a step is", end="")
-    print(f" {calls[name]} calls, {flops[name] / 1e6:.1f} million operations a picture")
+    work = f"{flops[name] / 1e6:.1f} million"
+    rows.append((name, f"{4 * weights / 1e3:.0f} kB", str(calls[name]), work))
+head = "network", "weights", "launches a step", "operations a picture"
+print(Table("Two networks", head, tuple(rows)).text())
 print(f"a batch of 256 pictures for the course's: {256 * 12_288 / 1e3:,.0f} kB")
 
 # %%
-# The biggest network so far fits into the cache of any processor. A batch is larger
-# than the network. And a step is a chain: each call needs the result of the one before,
-# each step the weights of the one before. *This* is what is not parallelisable. So
-# there are three costs to compare, for a batch of :math:`b` pictures:
+# The biggest network so far fits into the cache of any processor. A step is a chain:
+# each operation needs the result of the one before, each step the weights of the one
+# before. *That* cannot be done in parallel. So there are three costs to compare, for a
+# batch of :math:`b` pictures:
 #
 # - *loading* takes :math:`b` times as long as one picture, on the CPU;
-# - *launching* takes as long for any :math:`b`: the calls, times the cost of one;
+# - *launching* takes as long for any :math:`b`;
 # - *computing* takes :math:`b` times the operations, on the CPU or on the GPU.
 #
-# The GPU makes the third small, adds a trip for the batch, and leaves the first two.
-# Write down which one you expect to decide, for batches of 4 and of 256.
+# The GPU makes the third small, adds a transfer, and leaves the first two.
 #
 # The data
 # --------
 #
-# Two sets. *Real pictures, to learn from*: the 1797 handwritten digits that come with
-# scikit-learn, 8 × 8 pixels. 360 of them are set aside as a *test set*, which no
-# network sees while it learns. *Drawn pictures, for size*: spiral galaxies of 32 × 32
-# pixels in three colours, with a fixed seed, kept as bytes like any photograph.
+# To learn from: the 1797 handwritten digits of scikit-learn, 8 × 8 pixels, with 360 of
+# them set aside as a *test set*. For size: drawn galaxies of 32 × 32 pixels in three
+# colours, kept as bytes.
 
+# folded: Digits to learn from, and galaxies of the course's size
 import numpy as np
 from sklearn.datasets import load_digits
 from torch.utils.data import DataLoader, Dataset, TensorDataset
@@ -162,7 +204,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 from firstlight import Bench, best_device
 
 device = best_device()
-has_gpu, on_cuda = device.type != "cpu", device.type == "cuda"
+has_gpu = device.type != "cpu"
 
 
 def galaxies(count):
@@ -185,14 +227,18 @@ y = torch.tensor(digits.target)[shuffled]
 train_set, test_set = (x[:1437], y[:1437]), (x[1437:], y[1437:])
 
 # %%
-# A ``DataLoader`` asks a ``Dataset`` for one picture after the other, and stacks them
-# into a batch. The course's pictures become ``float32`` numbers, between -1 and 1, each
-# time they are asked for. ``prepare`` does the same, for one picture or for many:
+# The course loads its pictures with *torchvision*: ``datasets.CIFAR10(folder,
+# download=True, transform=…)`` is a ``Dataset``, which knows its length and gives one
+# picture and its label. The transform is a ``Compose`` of ``ToTensor()``, which makes
+# ``float32`` numbers between 0 and 1 with the colours first, and ``Normalize(0.5,
+# 0.5)``, which subtracts the one and divides by the other. Here the same is written by
+# hand, so that nothing is downloaded. A ``DataLoader`` asks for one picture after the
+# other and stacks them into a batch.
 
 
 def prepare(pictures):
     colours_first = torch.from_numpy(pictures).movedim(-1, -3)
-    return colours_first.float().div_(127.5).sub_(1)
+    return colours_first.float().div_(127.5).sub_(1)  # from -1 to 1
 
 
 class Pictures(Dataset):
@@ -207,70 +253,29 @@ class Pictures(Dataset):
 
 
 sky, winds = galaxies(256)
-print(f"{len(sky):,} galaxies of {sky[0].nbytes:,} bytes; as float32, 4 times that")
 
 # %%
-# The two lines
-# -------------
-#
-# Here are the course's two functions. They differ in the two lines that it marks:
-
-
-def train_cpu(model, loader, optimizer, epochs=1):
-    losses = []
-    for _ in range(epochs):
-        for x, y in loader:
-            loss = cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(loss.detach())
-    return torch.stack(losses)
-
-
-# %%
-
-
-def train_gpu(model, loader, optimizer, device, epochs=1):
-    losses = []
-    model.to(device)  # new: the weights move, once
-    for _ in range(epochs):
-        for x, y in loader:
-            x, y = x.to(device), y.to(device)  # new: each batch moves
-            loss = cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(loss.detach())
-    return torch.stack(losses)
-
-
-# %%
-# An *epoch* is one pass through all pictures. Move the model *before* you make its
-# optimizer, too (:doc:`/tutorials/2_devices/01_moving`). On the CPU the new lines do
-# nothing, so you need only the second function. (The course calls it with
-# ``gpu=True``, which it does not know: a ``TypeError``.)
-#
 # Check
 # -----
 #
 # On an odd number of pictures: does the loader give what ``prepare`` gives for all at
-# once? Are the slopes those of ``float64``? Do both functions learn the same?
+# once? Are the gradients those of ``float64``? Do both functions learn the same?
 
 
-def slopes(model, x, y):
+def gradients(model, x, y):
     cross_entropy(model(x), y).backward()
     return torch.cat([w.grad.flatten().cpu().double() for w in model.parameters()])
 
 
 x, y = next(iter(DataLoader(Pictures(sky, winds), batch_size=37)))
 assert torch.equal(x, prepare(sky[:37]))
-exact = slopes(cnn(course, 64).double(), x.double(), y)
+exact = gradients(cnn(course, 64).double(), x.double(), y)
 for place in dict.fromkeys(("cpu", device.type)):
-    got = slopes(cnn(course, 64).to(place), x.to(place), y.to(place))
+    got = gradients(cnn(course, 64).to(place), x.to(place), y.to(place))
     wrong = ((got - exact).norm() / exact.norm()).item()
-    assert wrong < 1e-2, f"the slopes on {place} are wrong by {wrong:.1e}"
-    print(f"slopes on {place}: relative error {wrong:.0e}")
+    # NVIDIA's cards may round the inputs of a convolution to tf32
+    assert wrong < 1e-2, f"the gradients on {place} are wrong by {wrong:.1e}"
+    print(f"gradients on {place}: relative error {wrong:.0e}")
 
 batches, learned = [(x, y), (x[:5], y[:5])], []
 for train, where in ((train_cpu, ()), (train_gpu, ("cpu",))):
@@ -280,17 +285,13 @@ for train, where in ((train_cpu, ()), (train_gpu, ("cpu",))):
 print("both functions, same losses on the CPU:", torch.equal(*learned))
 
 # %%
-# (NVIDIA's cards may round the inputs of a convolution to the format tf32. So the check
-# is not stricter than that.)
-#
 # Is it any good?
 # ---------------
 #
-# A fast training is worth nothing if the network learns nothing. The course prints the
-# loss of the last batch, which the network has just learned from. Count instead how
-# many pictures of the test set it sorts rightly, beside methods that do not train: the
-# *nearest mean* (ten average digits), and the *nearest neighbour* (which picture of the
-# training set is most alike?).
+# Count how many pictures of the test set it sorts rightly, beside methods that do not
+# train: the *nearest mean* (of ten average digits) and the *nearest neighbour* (the
+# most similar picture of the training set). With :math:`m` pictures, a share :math:`p`
+# is uncertain by about :math:`\sqrt{p(1-p)/m}`.
 
 from time import perf_counter
 
@@ -303,19 +304,17 @@ def learn(batch, epochs=8):
     losses = train_gpu(model, loader, optimizer, device, epochs)
     losses[-1].item()  # waits until the GPU is done
     seconds = (perf_counter() - start) / epochs
+    model.eval()
     with torch.no_grad():
         guess = model(test_set[0].to(device)).argmax(1).cpu()
     return seconds, (guess == test_set[1]).double().mean().item()
 
 
-# %%
-# A test set is a sample. With :math:`m` pictures, a share :math:`p` is uncertain by
-# about :math:`\sqrt{p(1-p)/m}`.
-
-
 def uncertain(p, m=360):
     return (p * (1 - p) / m) ** 0.5
 
+
+# %%
 
 (many, kinds), (tests, right) = train_set, test_set
 means = torch.stack([many[kinds == k].mean(0) for k in range(10)]).flatten(1)
@@ -328,19 +327,18 @@ guesses = {
 scores = {way: (g == right).double().mean().item() for way, g in guesses.items()}
 sweep = {64: learn(64)}
 scores["small CNN, 8 epochs"] = sweep[64][1]
-for way, p in scores.items():
-    print(f"{way:<21} {p:.1%} ± {uncertain(p):.1%} of the test set right")
+rows = tuple((way, f"{p:.1%} ± {uncertain(p):.1%}") for way, p in scores.items())
+print(Table("Of the test set", ("", "right"), rows).text())
 
 # %%
-# The network beats the means. It does not beat the nearest neighbour, which needs no
-# training and no GPU. A simple method beside the network tells you that; the network's
-# own loss never does.
+# The nearest neighbour needs no training and no GPU. Only a method like that shows what
+# a network is worth; its own loss never does.
 #
 # Measure
 # -------
 #
-# Now the three costs, for three sizes of batch: a step of each network, and loading a
-# batch of galaxies, item by item as a ``DataLoader`` does, or all of it in one go.
+# Time a step of each network, and loading a batch of galaxies: item by item as a
+# ``DataLoader`` does, or all of it in one go.
 
 sizes = (4, 64, 256)
 bench = Bench("training-a-cnn", budget=2.5)
@@ -365,96 +363,93 @@ for name, (convolutions, flat, shape) in nets.items():
 for b in sizes[::-1]:
     bench.time("load, item by item", load_items, b, n=b)
     bench.time("load, in one go", load_at_once, b, n=b)
-bench.plot()
+bench.show()
 
 # %%
-# And a GPU, as a model of the best case. A call costs what Python and PyTorch need to
-# ask for it, on any device. You have measured that: a step of the small network with
-# one picture has next to no arithmetic. The launch itself, :math:`c`, is assumed. The
-# batch makes a trip of two copies through the slot, and the card, an RTX 4090, computes
-# at the full rate of its data sheet. (No card does.)
-
-import matplotlib.pyplot as plt
+# And a GPU, as a model of the best case. The *dispatch overhead* of an operation is
+# what Python and PyTorch need to start it, on any device. You have measured it: a step
+# of the small network with one picture has next to no arithmetic. The launch itself is
+# free, the batch crosses PCIe at its full rate, and an RTX 4090 computes at the full
+# rate of its data sheet. (No card does.)
 
 from firstlight.measure.specs import spec
 from firstlight.measure.tables import quantity
-
-c = 5e-6  # seconds to launch a call: assumed
-colours = {"course": "#2f7ed8", "small": "#d9762b"}
 
 
 def seconds(label, b):
     return next(t.median for t in bench.timings if (t.label, t.n) == (label, b))
 
 
-asking = seconds("small, CPU", 1) / calls["small"]
+dispatch = seconds("small, CPU", 1) / calls["small"]
 
 
 def gpu_model(name, b):
-    numbers = np.prod(nets[name][2])
-    trip = 2 * c + b * (4 * numbers + 8) / spec("PCIe 4 x16", "bandwidth")
+    transfer = b * (4 * np.prod(nets[name][2]) + 8) / spec("PCIe 4 x16", "bandwidth")
     work = b * flops[name] / spec("RTX 4090", "fp32")
-    return calls[name] * (asking + c) + trip + work
+    return calls[name] * dispatch + transfer + work
 
 
-print(f"asking: {quantity(asking, 's')} a call; assumed: launching, {quantity(c, 's')}")
-print("the course's network on a GPU (model), against this CPU:")
+rows = []
 for b in sizes:
+    gains = [seconds(f"{name}, CPU", b) / gpu_model(name, b) for name in nets]
     load, cpu = (seconds(label, b) for label in ("load, item by item", "course, CPU"))
-    gpu = gpu_model("course", b)
-    print(f"batch of {b:3}: the network {cpu / gpu:6.1f} × as fast,", end=" ")
-    print(f"loading and network {(load + cpu) / (load + gpu):5.1f} ×")
+    gains.append((load + cpu) / (load + gpu_model("course", b)))
+    rows.append((str(b), *(f"{gain:.2g} ×" for gain in gains)))
+head = "batch", *(f"{name} network" for name in nets), "course, with loading"
+print(f"dispatch: {quantity(dispatch, 's')} an operation")
+print(Table("A GPU (model, at best) against this CPU", head, tuple(rows)).text())
 
 # %%
-# The loop gains less than the network, most of all in large batches. The figure says
-# why. Everything is divided by the number of pictures, so a cost for each picture is
-# flat, and a cost for each step falls.
+# Overhead does not depend on the batch. So with a single picture of the small network
+# nothing is gained in this model, and since real launches are not free, the GPU loses.
 
-fig, ax = plt.subplots(figsize=(5.6, 4.6), layout="constrained")
-for name, colour in colours.items():
-    per_picture = [seconds(f"{name}, CPU", b) / b for b in sizes]
-    ax.plot(sizes, per_picture, "o-", color=colour, label=f"{name} network, CPU")
-    best = [gpu_model(name, b) / b for b in sizes]
-    ax.plot(sizes, best, "o--", mfc="none", color=colour, label=f"{name}, GPU (model)")
-    if has_gpu:
-        met = [seconds(f"{name}, GPU", b) / b for b in sizes]
-        ax.plot(sizes, met, "D-", color=colour, label=f"{name} network, this GPU")
-for label, marker in (("load, item by item", "s"), ("load, in one go", "^")):
-    per_picture = [seconds(label, b) / b for b in sizes]
-    ax.plot(sizes, per_picture, f"{marker}-", color="#2f9e77", lw=2.5, label=label)
-ax.set(xscale="log", yscale="log", xlabel="pictures in a batch")
+# figure
+# sphinx_gallery_thumbnail_number = 1
+import matplotlib.pyplot as plt
+
+fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+lines = [
+    ("network\non this CPU", "course, CPU", "#2f7ed8", "o-"),
+    ("loading,\nitem by item", "load, item by item", "#2f9e77", "s-"),
+    ("loading,\nin one go", "load, in one go", "#2f9e77", "^-"),
+    ("network on a GPU\n(model)", None, "#d9762b", "o--"),
+]
+lines += [("", "course, GPU", "#b45fc0", "D-")] * has_gpu
+for text, label, colour, look in lines:
+    times = [seconds(label, b) if label else gpu_model("course", b) for b in sizes]
+    per_picture = np.divide(times, sizes)
+    ax.plot(sizes, per_picture, look, color=colour, lw=2, mfc=None if label else "none")
+    ax.text(300, per_picture[-1], text, color=colour, va="center")
+    if label == "course, GPU":
+        ax.text(4, 1.4 * per_picture[0], "this GPU", color=colour, ha="center")
+ax.set(xscale="log", yscale="log", xlabel="pictures in a batch", xlim=(3, 1200))
 ax.set_ylabel("time for each picture")
 ax.set_xticks(sizes, sizes)
 ax.minorticks_off()
 ax.yaxis.set_major_formatter(lambda t, _: quantity(t, "s", digits=1))
-fig.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-loses = gpu_model("small", 4) / seconds("small, CPU", 4)
+ax.set_title("On a GPU, small batches wait for launches, large ones for loading")
+ax.spines[["top", "right"]].set_visible(False)
+small_one = gpu_model("small", 4) / seconds("small, CPU", 4)
 fig.set_label(
-    "Time for each picture over the batch size, logarithmic. The GPU's models fall "
-    "in proportion; loading is flat, and higher than the course's model at the right. "
-    f"At 4 pictures the small network's model takes {loses:.1f} × as long as the CPU."
+    "Time for each picture of the course's network over the batch size, logarithmic. "
+    "The GPU's model falls in proportion to the batch, the loader's time does not. At "
+    f"4 pictures the small network's model takes {small_one:.1f} × as long as the CPU."
 )
 plt.show()
 
 # %%
-# Read it from left to right:
-#
-# - *Small batches: launching decides.* The GPU's dashed lines fall in proportion to the
-#   batch, because a step costs the same whatever is in it. Where the small network's
-#   dashed line lies above its solid one, *the GPU loses*.
-# - *Large batches: loading decides.* On the GPU, the course's network needs less and
-#   less for a picture. The loader does not. Where the dashed line nears the green one,
-#   the GPU waits for its data, and *an epoch times the loader*.
-# - Loading in one go does the same work with fewer calls of Python. If your data fit
-#   into memory, index a whole batch at once.
+# - *Small batches: launching decides.* The dashed line falls in proportion to the
+#   batch, because a step costs nearly the same whatever is in it.
+# - *Large batches: loading decides.* Once the dashed line is below that of the loader,
+#   an epoch (a pass through all pictures) mostly takes what the loader needs.
+# - *Loading in one go* needs fewer calls of Python: index a whole batch at once.
 #
 # Where the time goes, from the profiler
 # --------------------------------------
 #
 # The course asks "what proportion of time is being used to move tensors". Ask a
-# *profiler*: it notes each operation, and what it took. PyTorch's knows the loader and
-# the optimizer by name, and on a CUDA GPU it sees the copies themselves
-# (``Memcpy HtoD``, from the host to the device).
+# *profiler*. PyTorch's knows the loader and the optimizer by name, and on a CUDA GPU
+# the transfers (``Memcpy HtoD``, host to device):
 
 import os
 
@@ -477,82 +472,46 @@ def total(start, where="cpu"):
 
 loading, moving = total("enumerate(DataLoader)"), total("Memcpy HtoD", "device")
 parts = {"loading": loading, "moving": moving, "optimizer": total("Optimizer.step")}
-shares = {part: time / total("epoch") for part, time in parts.items()}
-for part, share in shares.items():
-    print(f"{part}: {share:.1%} of the epoch")
-
-# %%
-# Without a GPU nothing moves, and the share is zero. With a CUDA GPU it is the time of
-# the copies. (On other GPUs this cell does not see them.) What would a GPU change? Take
-# the loading from the stopwatch, and the network from the model:
-
+rows = tuple((part, f"{time / total('epoch'):.1%}") for part, time in parts.items())
+print(Table(f"An epoch on {device.type}", ("", "share"), rows).text())
 load, gpu = seconds("load, item by item", 64), gpu_model("course", 64)
-copies = 2 * c + 64 * 12_296 / spec("PCIe 4 x16", "bandwidth")
-print(f"model of a GPU, batches of 64: loading {load / (load + gpu):.0%}", end=" ")
+copies = 64 * 12_296 / spec("PCIe 4 x16", "bandwidth")
+print(f"model of a GPU: loading {load / (load + gpu):.0%}", end=" ")
 print(f"of the time, moving {copies / (load + gpu):.1%}")
 
 # %%
-# So the first empty heading has its number. What is slow is rarely the trip to the GPU.
-# It is the way to the trip: taking pictures apart and stacking them, in Python.
-#
 # What batch sizes tell
 # ---------------------
 #
-# The course would find that share in another way: try "different batch sizes". Test it
-# where you know the answer. On a CPU *no* tensor moves to another device. If the batch
-# size shows the cost of moving, the time of an epoch should not change. Take the
-# digits, always 8 epochs, and look at the test set as well.
+# The course would find that share by trying "different batch sizes". On a CPU *no*
+# tensor moves, so there an epoch of the digits should always take the same time:
 
 sweep |= {b: learn(b) for b in (256, 1024)}
 batches, (epochs, rights) = [*sweep], np.array([*sweep.values()]).T
-for b, time, p in zip(batches, epochs, rights, strict=True):
-    print(f"batch of {b:4}: {-(-1437 // b):2} steps and", end=" ")
-    print(f"{quantity(time, 's')} an epoch; {p:.1%} ± {uncertain(p):.1%} right")
-
-# %%
-
-fig, ax = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
-bars = {"color": colours["small"], "fmt": "o-", "capsize": 4}
-ax.errorbar(epochs, 100 * rights, 100 * uncertain(rights), **bars)
-for b, time, p in zip(batches, epochs, rights, strict=True):
-    ax.annotate(f"{b}", (time, 100 * p), (8, -4), textcoords="offset points", size=11)
-for way, height in (("nearest mean", "top"), ("nearest neighbour", "bottom")):
-    ax.axhline(100 * scores[way], ls=":", color="#808890")
-    where = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": height}
-    ax.text(0.99, 100 * scores[way], f"{way}, no training", size=9, **where)
-ax.set_ylabel("% of the test set right")
-ax.set_xlabel(f"time of an epoch on {device.type} (at the points: pictures in a batch)")
-ax.set_xlim(0, 1.15 * epochs.max())
-ax.locator_params(axis="x", nbins=5)
-ax.xaxis.set_major_formatter(lambda t, _: quantity(t, "s", digits=2))
 ratio, lost = epochs.max() / epochs.min(), 100 * (rights.max() - rights.min())
-fig.set_label(
-    "The share of the test set that is right, over the time of an epoch, in batches of "
-    f"64 to 1024. Epochs differ by a factor of {ratio:.1f} in time, the share by "
-    f"{lost:.0f} points; the largest batch is worst. The nearest neighbour is on top."
+rows = tuple(
+    (str(b), str(-(-1437 // b)), quantity(time, "s"), f"{p:.1%} ± {uncertain(p):.1%}")
+    for b, time, p in zip(batches, epochs, rights, strict=True)
 )
-plt.show()
+head = "batch", "steps an epoch", "time of an epoch", "test set right"
+print(Table(f"Eight epochs on {device.type}", head, rows).text())
 
 # %%
-# The time of an epoch changes, and there is nothing to move. It falls because there are
-# fewer steps, and so fewer calls. *A batch size changes launching, computing, caches
-# and learning, all at once.* It does not isolate the moving.
-#
-# And it is no free choice. With the same number of epochs and the same learning rate, a
-# large batch takes fewer steps, and learns less. Compare trainings by the time to the
-# same quality on a test set, never by the time of an epoch alone.
+# *A batch size changes launching, computing, caches and learning, all at once*, so it
+# does not isolate the moving. With as many epochs and the same learning rate, a large
+# batch takes fewer steps, and learns less. So compare trainings by the time to the same
+# quality on a test set.
 #
 # What waits
 # ----------
 #
-# On a GPU, launching and computing go on at the same time, until you look at a result.
-# The course writes the loss into TensorBoard in every step. To write a number, one must
-# know it: ``add_scalar`` `copies it to the host`__, and waits, just like ``.item()``.
-# Here is the cost, with a toy queue (:doc:`/tutorials/2_devices/02_queues`) whose host
-# and whose GPU take a step of the same, chosen length; and on a real GPU, if you have
-# one, with steps of the small network:
+# On a GPU, launching and computing overlap until you look at a result. The course
+# writes the loss to TensorBoard in every step, and ``add_scalar`` `copies it to the
+# host`__, so it waits like ``.item()``. The toy stream of
+# :doc:`/tutorials/2_devices/02_queues` shows the worst case, in which host and GPU take
+# equally long:
 #
-# __ https://github.com/pytorch/pytorch/blob/v2.6.0/torch/utils/tensorboard/_convert_np.py
+# __ https://github.com/pytorch/pytorch/blob/v2.13.0/torch/utils/tensorboard/_convert_np.py
 
 from time import sleep
 
@@ -563,7 +522,7 @@ queue = ToyStream("GPU")
 
 
 def toy_step(*_):
-    sleep(1e-3)  # the host loads, and asks
+    sleep(1e-3)  # the host loads and launches
     return queue.launch(sleep, 1e-3)  # the GPU computes
 
 
@@ -583,16 +542,7 @@ for name, step in steps.items():
     print(f"{name}: reading every step takes {each / once:.2f} × as long as every 50")
 
 # %%
-# The toy says what to expect at worst: two lanes that could work side by side take
-# turns. Keep ``loss.detach()`` on the device, and read it every 50 steps.
-#
-# Four more things people turn on
-# -------------------------------
-#
-# Each helps *one* of the costs. Know which one decides before you turn them on.
-#
-# *TensorBoard* draws the losses. It is a package of its own, ``tensorboard``. Write
-# what was kept, after the epoch, and the loop never waits::
+# So keep ``loss.detach()`` on the device, and write all losses after the epoch::
 #
 #     from torch.utils.tensorboard import SummaryWriter
 #
@@ -600,21 +550,20 @@ for name, step in steps.items():
 #         for i, loss in enumerate(losses.tolist()):  # one copy for all losses
 #             writer.add_scalar("train/loss", loss, i)
 #
-# In a notebook, ``%load_ext tensorboard`` and ``%tensorboard --logdir runs`` show it.
+# In a notebook, ``%load_ext tensorboard`` and ``%tensorboard --logdir runs`` show them.
 #
-# *Pinned memory* makes the trip of a batch shorter, and lets it go on beside the work.
-# It helps where *moving* decides (:doc:`/tutorials/2_devices/05_transfers`)::
+# What else helps
+# ---------------
 #
-#     loader = DataLoader(dataset, 256, shuffle=True, pin_memory=True)
-#     ...
-#     x, y = (part.to(device, non_blocking=True) for part in (x, y))
+# *Pinned memory* shortens the transfer of a batch and lets it overlap with the work:
+# ``DataLoader(…, pin_memory=True)``, then ``x.to(device, non_blocking=True)``. It helps
+# where *moving* decides (:doc:`/tutorials/2_devices/05_transfers`).
 #
-# *Workers* (``num_workers=2``) are processes that load while the network computes.
-# They help where *loading* decides, if cores are free. On macOS, on Windows, and since
-# Python 3.14 on Linux, each of them imports your script anew. So what trains stands
-# under ``if __name__ == "__main__":``. And each must find the ``Dataset`` in a file: in
-# a notebook, write your class into one, or use ``TensorDataset``, which is in one. Each
-# epoch starts them again, unless they are persistent__. This is a whole script::
+# *Workers* (``num_workers=2``) are processes that load while the network computes. They
+# help where *loading* decides, if cores are free. On macOS, on Windows, and since
+# Python 3.14 on Linux, each imports your script anew, so what trains stands under ``if
+# __name__ == "__main__":``, and a notebook's ``Dataset`` must stand in a file. Each
+# epoch starts them again, unless they are `persistent`__. This is a whole script::
 #
 #     import torch
 #     from torch.utils.data import DataLoader, TensorDataset
@@ -628,18 +577,15 @@ for name, step in steps.items():
 #
 # __ https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
 #
-# *Mixed precision* computes in numbers of 16 bits where that does little harm. It helps
-# where *computing* decides, on hardware that has such arithmetic. ``float16`` has no
-# numbers below :math:`2^{-24}`, so small slopes become zero. A ``GradScaler``
-# multiplies the loss before the way back, and divides the slopes after it. ``bfloat16``
-# has the range of ``float32`` and needs no scaler, but only three digits.
-
-# %%
+# *Mixed precision* computes in numbers of 16 bits, where *computing* decides and the
+# hardware has such arithmetic. In ``float16`` small gradients become zero, so a
+# ``GradScaler`` multiplies the loss before the backward pass and divides the gradients
+# after it. ``bfloat16`` needs no scaler.
 
 # folded: Mixed precision, its error and its speed
 where = device if device.type in ("cuda", "xpu") else torch.device("cpu")
 x, y = prepare(sky[:16]), winds[:16]
-exact = slopes(cnn(course, 64).double(), x.double(), y)
+exact = gradients(cnn(course, 64).double(), x.double(), y)
 x, y = x.to(where), y.to(where)
 formats = [torch.float32, torch.bfloat16] + [torch.float16] * (where.type == "cuda")
 
@@ -649,7 +595,7 @@ def mixed_step(model, optimizer, scaler, kind):
     with torch.autocast(where.type, dtype=kind, enabled=kind != torch.float32):
         loss = cross_entropy(model(x), y)
     scaler.scale(loss).backward()
-    scaler.step(optimizer)  # divides the slopes, and steps if all are finite
+    scaler.step(optimizer)  # divides the gradients, and steps if all are finite
     scaler.update()
 
 
@@ -660,39 +606,34 @@ for kind in formats:
     time = measure(mixed_step, *parts, device=where, budget=0.1).median
     got = torch.cat([w.grad.flatten().cpu().double() for w in model.parameters()])
     wrong = ((got - exact).norm() / exact.norm()).item()
-    print(f"{kind}: {quantity(time, 's')} a step, slopes wrong by {wrong:.0e}")
+    print(f"{kind}: {quantity(time, 's')} a step, gradients wrong by {wrong:.0e}")
 gone = ((exact != 0) & (exact.half() == 0)).double().mean().item()
-print(f"slopes that float16 makes zero, without a scaler: {gone:.2%}")
+print(f"gradients that float16 makes zero, without a scaler: {gone:.2%}")
 
 # %%
-# Look at both columns: a format that is not faster *here* costs accuracy for nothing.
-# For a network of this size on a GPU, mixed precision adds calls to a step whose calls
-# decide.
-#
 # Where this stops being true
 # ---------------------------
 #
-# - *Large networks.* With a thousand times the operations a picture and hardly more
-#   calls, computing decides, and the GPU wins by what the data sheet promises.
-# - *Fewer launches.* ``torch.compile`` and CUDA graphs ask for a whole step at once.
-# - *The model of the GPU is its best case.* Small convolutions reach a small part of a
-#   card's rate. If a model loses, the card loses; if it wins, measure.
-# - *Real loaders* decode and crop. They take longer than ours, so a GPU waits more. If
-#   everything fits there, keep the data on the GPU: then nothing is loaded or moved.
-# - *The digits* of one writer are in both sets. A new hand is harder to read.
+# - *Large networks* have many more operations a picture and hardly more launches, so
+#   computing decides, and the GPU wins.
+# - *Real loaders* decode and crop, so a GPU waits longer. If all data fit on the GPU,
+#   keep them there: then nothing is loaded or moved.
 #
 # Exercise
 # --------
 #
-# Before you rent a GPU: each step of your loop takes ``load`` seconds for a batch, and
-# then ``compute`` seconds for the network, on the CPU. On a GPU the network takes no
-# less than its ``calls``, times ``c`` seconds for asking and launching one. Loading
-# stays. Write the function that says how many times as fast the loop becomes, at most.
+# Each step of your loop takes ``load`` seconds for a batch, and then ``compute``
+# seconds for the network, on the CPU. On a GPU the network takes at least its ``calls``
+# times ``c`` seconds for the dispatch and launch of one. How many times as fast does
+# the loop become, at most?
 
 
 def at_most(load, compute, calls, c): ...
 
 
+# %%
+
+# folded: The checker
 cases = [
     ((0, 0.1, 50, 1e-5), "without loading, it is the network's time by its launches"),
     ((5e-4, 0.1, 5, 5e-7), "the loop on the GPU still loads"),
@@ -718,6 +659,8 @@ def check(answer):
     return "Right: you know what a GPU can do for your loop before you rent one."
 
 
+# %%
+
 print(check(at_most))
 
 # %%
@@ -732,21 +675,19 @@ def at_most_solution(load, compute, calls, c):
 print(check(at_most_solution))
 
 # %%
-# Put in your own numbers: measure loading and computing on the CPU that you have, and
-# count the calls as above. The last cell does it for the course's network.
-#
 # Three lines to remember
 # -----------------------
 
-cost = calls["course"], asking + c
+# remember
+cost = calls["course"], dispatch
 bounds = [
     at_most_solution(seconds(load, 256), seconds("course, CPU", 256), *cost)
     for load in ("load, item by item", "load, in one go")
 ]
-print("1. .to(device) for the model, once, and for each batch: two lines, any device.")
 print(
-    "2. Small batches time the launches, large ones the loader. A GPU makes this loop"
+    f"""1. .to(device) for the model, once, and for each batch: two lines, any device.
+2. Small batches wait for launches, large ones for loading. A GPU makes this loop at
+most {bounds[0]:.1f} × as fast, {bounds[1]:.1f} × if you load in one go.
+3. Ask a profiler what moving costs, and a test set what a fast epoch is worth: batches
+changed an epoch {ratio:.1f} ×, and the score by {lost:.0f} points."""
 )
-print(f"   at most {bounds[0]:.1f} × as fast, {bounds[1]:.1f} × if you load in one go.")
-print("3. Ask a profiler what moving costs, and a test set what a fast epoch is worth:")
-print(f"   batches changed an epoch {ratio:.1f} ×, and the score by {lost:.0f} points.")

@@ -2,54 +2,21 @@
 How do you tell a million threads what to do?
 =============================================
 
-You write the work of *one* of them. This page takes the smallest job there is, adding
-two arrays, and shows everything that stands between a line of NumPy and a line that a
-GPU runs: which thread takes which element, what the threads left over do, and two
-mistakes that give the right answer at first.
+For people who know NumPy and have never written code for a GPU. You write the work of
+*one* thread, in four lines of Python: the number of the thread says which element it
+takes, and a test keeps threads without an element from touching anything. The launch
+says how many threads there are.
 
 **You will learn**
 
-- what a kernel is, and how a thread finds the element that belongs to it;
+- what a kernel is, how a thread finds its element, and how to run one with Numba;
 - why the last block needs a guard, and how many blocks to ask for;
 - why ``+=`` into the output is a mistake, and which check finds it;
 - how to choose the number of threads in a block.
 
-**Time:** 15 minutes. **Needs:** any computer, and some NumPy. With a CUDA GPU, the
+**Time:** 10 minutes. **Needs:** any computer, and some NumPy. With a CUDA GPU the
 kernels run on it; without one, the same code runs in a simulator.
 """
-
-# %%
-# Predict
-# -------
-#
-# You will add two arrays of 37 numbers. A GPU takes its threads in groups of equal
-# size, called *blocks*. Here a block has 16 threads, and each thread adds one pair of
-# numbers. Write down your answers before you go on:
-#
-# - How many blocks do 37 elements need?
-# - How many threads are then left over, and what do they do?
-# - Which of these costs more time on a GPU: to add two numbers, or to fetch them?
-#
-# Only the last one needs more than counting. For each element the GPU reads two
-# ``float32`` numbers and writes one: 12 bytes for a single addition. Every GPU of today
-# can add far faster than its memory can deliver. So for large arrays memory will set
-# the time, and your kernel should take as long as PyTorch's own addition, which moves
-# the same bytes. You will see at the end.
-#
-# Two ways to run a kernel
-# ------------------------
-#
-# This page turns Python functions into GPU code with a package called Numba. It also
-# has a *simulator*, which runs the same function as plain Python. The line below picks
-# the GPU if there is one, and the simulator if not. The simulator gives right answers
-# and readable errors. It is very slow, and its times say nothing about a GPU.
-
-import matplotlib.pyplot as plt
-import numpy as np
-
-from firstlight.kernels import blocks_for, cuda, simulated
-
-print("Kernels run", "in the simulator." if simulated() else "on a CUDA GPU.")
 
 # %%
 # A kernel is the work of one thread
@@ -58,6 +25,11 @@ print("Kernels run", "in the simulator." if simulated() else "on a CUDA GPU.")
 # A *kernel* is a function that the GPU runs many times at once. One such run is a
 # *thread*. All threads get the same arguments, and only one thing tells them apart:
 # where they are.
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from firstlight.kernels import blocks_for, cuda, simulated
 
 
 @cuda.jit
@@ -70,26 +42,61 @@ def add(a, b, out):
 # %%
 # Read it as if you were the thread:
 #
-# - ``blockIdx.x`` is the number of my block, ``blockDim.x`` is how many threads a block
-#   has, and ``threadIdx.x`` is my number within the block. Both numbers count from 0.
-#   So ``i`` is my number among all threads, and the element that I take. (``.x`` is the
-#   first of up to three axes. An array with one axis needs no other.)
-# - ``if i < out.size`` is the *guard*. Some threads are left over, and must touch
-#   nothing.
-# - There is no loop. NumPy hides the loop over the elements; here there is none to
-#   hide.
+# - A GPU takes its threads in groups of equal size, called *blocks*. ``blockIdx.x`` is
+#   the number of my block, ``blockDim.x`` is how many threads a block has, and
+#   ``threadIdx.x`` is my number within the block. Both numbers count from 0, so ``i``
+#   is my number among all threads, and the element that I take. (``.x`` is the first
+#   of up to three axes.)
+# - ``if i < out.size`` is the *guard*: threads without an element must touch nothing.
+# - There is no loop. NumPy hides the loop over the elements; here there is none.
 # - There is no ``return``. Thousands of threads cannot each return something to one
 #   caller, so a kernel writes its results into an array that it was given.
 #
+# *CUDA* is NVIDIA's platform: the driver, compilers and libraries, and this model of
+# programming. Most CUDA code that you will read is C++ with a few more keywords. There
+# the same kernel is
+#
+# .. code-block:: cuda
+#
+#    __global__ void add(const float *a, const float *b, float *out, int n) {
+#        int i = blockIdx.x * blockDim.x + threadIdx.x;
+#        if (i < n) out[i] = a[i] + b[i];
+#    }
+#    add<<<blocks, threads>>>(d_a, d_b, d_out, n);  // in Numba: add[blocks, threads](…)
+#
+# Without this site's package
+# ---------------------------
+#
+# Numba compiles Python functions for the GPU, and ``cuda`` is Numba's own. In a program
+# of yours you need nothing else:
+#
+# .. code-block:: python
+#
+#    import os
+#    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # only where there is no NVIDIA GPU
+#    from numba import cuda
+#
+# The second line switches on Numba's *simulator*, which runs kernels as plain Python.
+# Numba looks at it once, when it is first imported, so the line stands above the
+# import; or type ``NUMBA_ENABLE_CUDASIM=1 python script.py``. The simulator gives right
+# answers and readable errors. It is very slow, and its times say nothing about a GPU.
+# (``firstlight.kernels`` sets the switch where no GPU is found, and ``blocks_for``
+# divides and rounds up.) :doc:`/install` has the packages to install.
+
+print("Here kernels run", "in the simulator." if simulated() else "on a CUDA GPU.")
+
+# %%
 # Launch it
 # ---------
+#
+# You will add two arrays of 37 numbers in blocks of 16 threads. How many blocks does
+# that take, and how many threads get no element? Answer before you read on.
 #
 # To *launch* a kernel, you say in square brackets how many blocks you want and how many
 # threads each of them has. All the blocks of one launch are its *grid*.
 
 n, threads = 37, 16
-blocks = blocks_for(n, threads)
-print(f"{n} elements in blocks of {threads} threads: {blocks} blocks")
+blocks = blocks_for(n, threads)  # (n + threads - 1) // threads
 
 rng = np.random.default_rng(seed=1)
 a, b = (rng.random(n, dtype=np.float32) for _ in range(2))
@@ -99,34 +106,31 @@ d_out = cuda.device_array_like(d_a)
 add[blocks, threads](d_a, d_b, d_out)
 out = d_out.copy_to_host()
 
+print(f"{blocks} blocks, {blocks * threads - n} threads without an element")
 print(f"the last sum: NumPy {a[-1] + b[-1]:.6f}, kernel {out[-1]:.6f}")
 
 # %%
-# Line by line:
-#
-# - ``blocks_for`` divides and rounds *up*, as ``(n + threads - 1) // threads`` does.
-#   Rounding down would give two blocks, and nobody would take the last five elements.
+# - The number of blocks is rounded *up*. Rounded down, it would be two, and nobody
+#   would take the last five elements.
 # - CUDA calls the GPU the *device*, and the computer around it the *host*. The device
-#   has memory of its own, and a kernel sees only that. ``to_device`` copies an array
-#   there, ``device_array_like`` makes one there without filling it (like ``np.empty``),
-#   and ``copy_to_host`` brings it back. The ``d_`` in a name says that an array is on
-#   the device.
+#   has memory of its own (VRAM), and a kernel sees only that. ``to_device`` copies an
+#   array there, ``device_array_like`` makes one there without filling it, and
+#   ``copy_to_host`` brings it back. The ``d_`` in a name says that an array is on the
+#   device.
 # - You may pass NumPy arrays to a kernel. Then Numba copies each of them to the GPU
-#   *and back*, at every launch, also those that the kernel only reads. Copies usually
-#   cost far more than the addition, so move your data once.
-# - The first launch takes longer. Numba compiles the kernel when it first meets these
-#   types of arguments (*just in time*, hence ``jit``) and keeps the result. The
-#   simulator compiles nothing.
-# - On a GPU, a launch does not wait. It puts the kernel into a queue and returns,
-#   usually before the GPU has begun. ``copy_to_host`` waits, since it needs the result.
-#   So a clock that stops right after a launch has timed the queueing, not the kernel.
+#   *and back*, at every launch, also those that the kernel only reads. These transfers
+#   usually cost far more than an addition, so move your data once.
+# - The first launch takes longer, because Numba compiles the kernel when it first meets
+#   these types of arguments (*just in time*, hence ``jit``).
+# - On a GPU, a launch does not wait: it puts the kernel into a CUDA stream (a queue)
+#   and returns. ``copy_to_host`` waits, since it needs the result. So a clock that
+#   stops right after a launch has timed the launch overhead, not the kernel.
 #
-# See who wrote what
-# ------------------
+# Who wrote what
+# --------------
 #
-# Do not take the formula on trust. Let each thread sign the element that it takes, with
-# the number of its block and its own. ``cuda.grid(1)`` is a short way to write the sum
-# from above (the 1 means one axis).
+# Let each thread sign the element that it takes, with the number of its block and its
+# own. ``cuda.grid(1)`` is a short way to write the sum from above (for one axis).
 
 
 @cuda.jit
@@ -144,24 +148,24 @@ block, thread = d_block.copy_to_host(), d_thread.copy_to_host()
 taken_by = np.full((blocks, threads), -1)
 taken_by[block, thread] = np.arange(n)
 idle = np.sum(taken_by == -1)
-print(f"{blocks * threads} threads were launched; {idle} of them signed nothing")
 
 # %%
-# The figure shows these signatures: a row is a block, a cell is a thread, the number in
-# it is the element that the thread signed. A hatched cell signed nothing.
 
-fig, ax = plt.subplots(figsize=(5.6, 2.0), layout="constrained")
+# figure
+
+fig, ax = plt.subplots(figsize=(7.2, 2.4), layout="constrained")
 for (row, column), element in np.ndenumerate(taken_by):
     busy = element >= 0
     style = {"fc": "#2e7ab0"} if busy else {"fill": False, "hatch": "////"}
     ax.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, ec="black", **style))
     if busy:
-        ax.text(column, row, element, ha="center", va="center", color="#fefefe", size=9)
+        ax.text(column, row, element, ha="center", va="center", color="#fefefe")
 ax.set(xlim=(-0.5, threads - 0.5), ylim=(blocks - 0.5, -0.5), aspect="equal")
 ax.set_xticks(range(threads))
-ax.set_yticks(range(blocks))
-ax.set(xlabel="threadIdx.x", ylabel="blockIdx.x")
-ax.set_title(f"{n} elements, {idle} threads left over (hatched)", size=11)
+ax.set_yticks(range(blocks), [f"block {row}" for row in range(blocks)])
+ax.set_xlabel("thread of the block (threadIdx.x)")
+title = f"{n} elements in {blocks} blocks of {threads}: {idle} threads do nothing"
+ax.set_title(title, loc="left")
 fig.set_label(
     f"A grid of {blocks} rows, the blocks, and {threads} columns, the threads of each. "
     f"The cells are numbered 0 to {n - 1}, row by row: the element that a thread took. "
@@ -169,12 +173,13 @@ fig.set_label(
 )
 plt.show()
 
+# sphinx_gallery_thumbnail_number = 1
+
 # %%
-# Only the last block has idle threads. They cost nothing to speak of. What they must
-# not do is touch an element, because there is none for them.
-#
 # Leave the guard out
 # -------------------
+#
+# Threads without an element cost next to nothing. What they must not do is touch one.
 
 
 @cuda.jit
@@ -193,14 +198,14 @@ else:
 
 # %%
 # The simulator checks every index. Its message names a thread (``tid``) and its block
-# (``ctaid``; CUDA's other name for a block is *cooperative thread array*). Find that
-# thread in the figure: it is hatched.
+# (``ctaid``; CUDA's other name for a block is *cooperative thread array*): one of the
+# hatched cells.
 #
-# **A GPU does not check indices.** The threads left over read what lies behind ``a``
-# and ``b``, and write behind ``out``. Perhaps nothing of yours is there, and the answer
-# is right. Perhaps another array is, and that one is now wrong. Or the GPU stops your
-# program, often at some later, innocent line. So a missing guard can pass every test
-# with a size that is a multiple of the block. That is why you test odd sizes.
+# **A GPU does not check indices.** The surplus threads read what lies behind ``a`` and
+# ``b``, and write behind ``out``. If nothing of yours is there, the answer is right. If
+# another array is, that one is now wrong. Or the GPU stops your program, often at a
+# later line. A missing guard passes every test whose size is a multiple of the block,
+# so test odd sizes.
 #
 # Check
 # -----
@@ -216,9 +221,8 @@ def add_in_place(a, b, out):
 
 
 # %%
-# The check compares with the same sum in ``float64``. Its sizes are around the 32
-# threads of a block: one element, one less than a block, a full block, one more, and
-# some blocks.
+# The check compares with the same sum in ``float64``, for sizes around the 32 threads
+# of a block, after one launch and after two.
 
 
 def worst_error(kernel, n, launches, threads=32):
@@ -237,57 +241,42 @@ for kernel in (add, add_in_place):
         print(f"{kernel.__name__:>12}, launch {launches}: error {worst:.0e}, {verdict}")
 
 # %%
-# After one launch, both kernels are right, to the last bit that ``float32`` has. After
-# two, one of them has added the sum twice. ``+=`` reads what ``out`` held before, so it
-# gives the sum only if ``out`` held zeros. You meet this at the worst moment. A program
-# that *times* a kernel launches it hundreds of times into the same array, and reports a
-# time for a wrong result. It also times the wrong work: it reads ``out`` as well, so it
-# moves 16 bytes an element, not 12.
-#
-# So launch a kernel twice when you check it, or start from an output that is *not*
-# zero.
+# ``+=`` reads what ``out`` held before, so it gives the sum only if ``out`` held zeros.
+# It goes wrong in the program that *times* a kernel, which launches it hundreds of
+# times into the same array and reports a time for a wrong result. That time is of the
+# wrong work, too: for each element the kernel reads ``out`` as well, so it moves 16
+# bytes and not 12. So launch a kernel twice when you check it, or start from an output
+# that is *not* zero.
 #
 # How many threads in a block?
 # ----------------------------
 #
-# Sixteen made a small figure. It is a bad choice for work, and to see why you need to
-# know what becomes of a block. A GPU consists of *multiprocessors*, a few in a small
-# card, more than a hundred in a large one. Each block goes to one of them, as soon as
-# there is room for the whole block, and stays there until its last thread is done.
-#
-# The multiprocessor cuts the block into *warps* of 32 threads. It works on a warp as a
-# whole: one instruction at a time, for all of the 32 that are at the same place in the
-# kernel. It holds many warps at once, from several blocks. While some wait for memory,
-# it goes on with others that are ready. So a thread does not own a core, and far more
-# threads are under way than there are cores. That is how a GPU hides the wait for its
-# memory. A block that does not fill its warps wastes their places:
+# A GPU consists of *multiprocessors*, a few in a small card, more than a hundred in a
+# large one. Each block goes to one of them as a whole and stays until its last thread
+# is done. The multiprocessor works on the block in *warps* of 32 threads, which run
+# their instructions together, and it holds many warps at once: while some wait for
+# memory, others go on. So a thread does not own a core. A block that does not fill its
+# warps wastes their places:
 
 for threads in (16, 33, 100, 128, 256, 1024):
     warps = blocks_for(threads, 32)
     unused = 1 - threads / (32 * warps)
-    print(f"{threads:>4} threads: {warps:>2} x 32 places, {unused:.0%} of them unused")
+    print(f"{threads:>4} threads: {warps:>2} warps of 32, {unused:.0%} unused")
 
 # %%
-# - Take a multiple of 32. With 33 threads, the second warp has one thread and takes up
-#   as much room as a full one.
-# - Start with 128 or 256. The best number depends on the kernel and on the GPU, so
-#   measure it when it matters.
-# - 1024 is the most that CUDA allows. It is not a good default. The block has to find
-#   room as a whole, and the room of its finished warps stays empty until its slowest
-#   warp is done. A multiprocessor that holds 1536 threads (that of a GeForce RTX 30, 40
-#   or 50 does) has room for one such block, and a third of it stays empty. And a kernel
-#   whose threads need more than 64 *registers* each (a register holds 32 bits) does not
-#   start at all with so many threads.
-# - Have many more blocks than multiprocessors. Three blocks keep at most three of them
-#   busy.
+# - Take a multiple of 32, and start with 128 or 256. The best number depends on the
+#   kernel and on the GPU, so measure it when it matters.
+# - 1024 is the most that CUDA allows, and no good default:
+#   :doc:`/tutorials/3_kernels/12_waves_and_blocks` shows what it costs.
+# - Have many more blocks than multiprocessors. Three blocks keep at most three busy.
 #
 # Measure
 # -------
 #
-# On a GPU, you now add arrays that are too large for the GPU's caches (small, fast
-# memory beside the processor), with your kernel and with PyTorch, and on the CPU with
-# NumPy. In the simulator the arrays are small. There the row of the kernel says
-# ``simulated`` and has no time, because there is none worth showing.
+# For each element the GPU reads two ``float32`` numbers and writes one: 12 bytes for a
+# single addition. Every GPU adds far faster than its memory delivers. So for arrays too
+# large for its caches, your kernel should take as long as PyTorch's own addition, which
+# moves the same bytes. (In the simulator it has no time.)
 
 import torch
 
@@ -311,43 +300,26 @@ kernel_device = "cpu" if simulated() else "cuda:0"
 bench.time("Numba kernel", run_kernel, device=kernel_device, **size)
 bench.time("torch.add", lambda: torch.add(t_a, t_b, out=t_out), device=device, **size)
 bench.time("NumPy", np.add, a, b, out, **size)
+assert np.array_equal(d_out.copy_to_host(), a + b), "the kernel is wrong"
 bench.show()
 
 # %%
-# What was timed should also be right. Here are the results, after all those launches:
-
-results = {"kernel": d_out.copy_to_host(), "torch": t_out.cpu().numpy()}
-for name, result in results.items():
-    same = np.array_equal(result, a + b)
-    print(f"{name}: {'equal to NumPy, bit for bit' if same else 'NOT what NumPy gets'}")
-
-# %%
-# Without a GPU, the table holds nothing about kernels: for so few elements, PyTorch and
-# NumPy need longer to begin than to add.
-#
-# With a GPU, compare the first two rows with your prediction. Both move 12 bytes an
-# element, so their rates should be close. Where they are not, your kernel has something
-# left to gain, and the later pages of this chapter look for it. What the third row is
-# worth as a comparison has a page of its own:
-# :doc:`/tutorials/1_setup/02_first_speedup`.
+# On the newest GPU on record the kernel takes
+# :timing:`first-kernel median "Numba kernel/cuda:0/n=33554433" @gpu`, and ``torch.add``
+# :timing:`first-kernel median "torch.add/cuda:0/n=33554433" @gpu`.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *Small arrays.* Starting a kernel takes a while, whatever its size, and from Numba
-#   it usually takes longer than from PyTorch. For a few thousand elements you measure
-#   only that.
+# - *Small arrays.* A launch takes a while, whatever its size, and from Numba it usually
+#   takes longer than from PyTorch. For a few thousand elements you measure only this
+#   launch overhead.
 # - *Data that travel.* If the arrays come from the CPU and the sum goes back there, the
-#   way costs far more than the addition. A GPU pays when data stay on it for many
+#   transfer costs far more than the addition. A GPU pays when data stay on it for many
 #   operations.
-# - *Every second element.* To add ``a[::2]`` and ``b[::2]`` is half the work, but all
-#   of ``a`` and ``b`` comes out of memory, because memory comes in pieces of 32 bytes.
-#   Which thread reads which address decides how fast a kernel is.
 # - *The simulator.* It runs one block after the other, has no warps, and does not
 #   compile. It even accepts blocks of more than 1024 threads. A kernel that passes
-#   there can still fail on a GPU. A kernel that leaves an array there, or computes a
-#   wrong number, is wrong on a GPU too. (Some of CUDA the simulator does not know; then
-#   it says so.)
+#   there can still fail on a GPU; one that fails there is wrong on a GPU too.
 # - *Other makers.* Numba's CUDA kernels run on NVIDIA GPUs only. With another GPU you
 #   get the simulator here; PyTorch's own operations run on yours.
 #
@@ -356,8 +328,8 @@ for name, result in results.items():
 #
 # Write a kernel for ``out[i] = a[i] * x[i] + y[i]`` that is right for *every* launch,
 # also if the grid has fewer threads than there are elements. You need one thing more:
-# ``cuda.gridsize(1)`` is the number of threads in the whole grid. Here is a start. It
-# is not enough, as you will see:
+# ``cuda.gridsize(1)`` is the number of threads in the whole grid, which is
+# ``cuda.gridDim.x * cuda.blockDim.x``. Here is a start, which is not enough:
 
 
 @cuda.jit
@@ -368,10 +340,8 @@ def scale_and_add(a, x, y, out):
 
 
 # %%
-# The check below launches a kernel on awkward sizes. The output starts as -1
-# everywhere, so that an element that nobody wrote differs from one that was added to.
-# Behind the output is spare room, where nobody may write. Then the kernel runs once
-# more with ``y`` as its output: a kernel that takes an element twice gets that wrong.
+
+# folded: What check does: awkward sizes, an output of -1, spare room behind it
 
 
 def find_problem(kernel, n, blocks, threads):
@@ -391,8 +361,8 @@ def find_problem(kernel, n, blocks, threads):
 
 
 # %%
-# What came out tells which mistake it was. The check answers with the first sentence
-# that is true:
+
+# folded: How it tells which mistake it was
 
 
 def explain(out, spare, in_place, right, grid):
@@ -418,6 +388,8 @@ def check(kernel):
     return "Right: every element once, at every launch."
 
 
+# %%
+
 print(check(scale_and_add))
 
 # %%
@@ -436,9 +408,13 @@ print(check(scale_and_add_solution))
 # %%
 # Three lines to remember
 # -----------------------
-#
-# 1. A kernel is the work of one thread; its number, ``cuda.grid(1)``, says which
-#    element.
-# 2. Round the blocks up, guard the threads left over, and write with ``=``.
-# 3. Check on odd sizes, twice into the same output, before you believe a result or a
-#    time.
+
+# remember
+
+print("1. A kernel is the work of one thread; its number, cuda.grid(1), says which")
+print("   element.")
+in_blocks = "{} blocks of {}".format(*taken_by.shape)
+print(f"2. Round the blocks up ({taken_by.max() + 1} elements: {in_blocks}), guard the")
+print("   threads that have no element, and write with =.")
+print("3. Check on odd sizes, twice into the same output, before you believe a result")
+print("   or a time.")

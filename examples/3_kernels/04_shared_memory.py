@@ -2,72 +2,51 @@
 How do you stop asking memory for the same number?
 ==================================================
 
-A matrix product uses every number of its inputs many times. The kernel that you would
-write first fetches it anew each time. You will fetch less in three steps, count what
-each one saves, and find that the famous step, shared memory, is not the one that saves
-most.
+For people whose kernel uses the same numbers many times, as a matrix product does. Let
+the threads of a block fetch a tile into *shared memory* together, wait at a barrier,
+and use it many times. Then let each thread compute several outputs in its *registers*.
+The tile is the famous step; the registers gain more.
 
 **You will learn**
 
-- to use shared memory: fetch a tile together, wait, use it many times;
+- to use shared memory, with a size known at compile time or given at the launch;
 - to count a kernel's loads before you run it, and to check the count;
 - the mistake that gives a right product for 32 and a wrong one for 33;
 - why the last step is to keep numbers in registers, and what that costs.
 
-**Time:** 20 minutes. **Needs:** any computer, and :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, you see each step in percent
-of the library's product.
+**Time:** 15 minutes. **Needs:** any computer, and :doc:`coalescing
+</tutorials/3_kernels/03_coalescing>`. With a CUDA GPU, each step is timed.
 """
 
 # %%
 # Predict
 # -------
 #
-# :math:`C = AB`, where :math:`A` has :math:`m` rows and :math:`k` columns, and
-# :math:`B` has :math:`k` rows and :math:`n` columns. An element of :math:`C` is a row
-# of :math:`A` times a column of :math:`B`: :math:`k` multiply-adds, each of them two
-# operations. All numbers are ``float32``. For square matrices with 4096 rows:
+# An element of :math:`C = AB` is a row of :math:`A` (:math:`m` x :math:`k`) times a
+# column of :math:`B` (:math:`k` x :math:`n`): :math:`k` multiply-adds, each of them two
+# operations, in ``float32``. For square matrices with 4096 rows:
 
-from firstlight.measure.specs import spec
+from firstlight.measure.specs import Spec, spec
 from firstlight.measure.tables import quantity
+from firstlight.widgets import Table
 
 side = 4096
 operations, least_bytes = 2 * side**3, 3 * 4 * side**2
+rows = []
 for card in ("RTX 4090", "H100 SXM"):
     move = quantity(least_bytes / spec(card, "bandwidth"), "s")
-    compute = quantity(operations / spec(card, "fp32"), "s")
-    print(f"{card:>8}: to move all bytes once {move:>7}, to compute {compute:>7}")
+    rows.append((card, move, quantity(operations / spec(card, "fp32"), "s")))
+head = "card", "to move all bytes once", "to compute"
+print(Table("At least, from data sheets", head, tuple(rows)).text())
 
 # %%
-# To move the matrices *once* takes a small part of the time. So the arithmetic should
-# set the pace. But the plain kernel does not move them once: each of its :math:`mn`
-# threads reads a whole row and a whole column. Write down your answers, for
-# :math:`k = 8`:
-#
-# - How many numbers are read for one element of :math:`C`?
-# - The threads of a block fetch tiles of 8 x 8 numbers together. How many now?
-# - Each thread then computes 4 x 4 elements instead of one. How many now?
-#
-# Two kernels that differ in one line
-# -----------------------------------
-#
-# ``cuda.grid(2)`` gives a thread its place along ``x`` and along ``y``. Which of the
-# two is the row?
+# To move the matrices *once* takes a small part of the time. But in the plain kernel
+# each of :math:`mn` threads reads a whole row and a whole column.
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
-
-
-@cuda.jit
-def row_along_x(a, b, c):
-    row, column = cuda.grid(2)
-    if row < c.shape[0] and column < c.shape[1]:
-        total = np.float32(0)
-        for k in range(a.shape[1]):
-            total += a[row, k] * b[k, column]
-        c[row, column] = total
 
 
 @cuda.jit
@@ -81,20 +60,28 @@ def column_along_x(a, b, c):
 
 
 # %%
-# For the result it does not matter. (``np.float32(0)`` does: a plain ``0.0`` would make
-# the sum a ``float64``, as :doc:`/tutorials/3_kernels/07_what_the_compiler_did` shows.)
-# For memory it does. The 32 threads of a *warp* work together, and they are 32
-# neighbours along ``x``. Memory hands out pieces of 32 bytes, called *sectors*.
-#
+
+# folded: The same with row, column = cuda.grid(2): the worst kernel of the page
+
+
+@cuda.jit
+def row_along_x(a, b, c):
+    row, column = cuda.grid(2)
+    if row < c.shape[0] and column < c.shape[1]:
+        total = np.float32(0)
+        for k in range(a.shape[1]):
+            total += a[row, k] * b[k, column]
+        c[row, column] = total
+
+
+# %%
 # A tile, fetched together
 # ------------------------
 #
 # *Shared memory* is a small, fast memory inside each multiprocessor. An array there
 # belongs to one block: all its threads see it, no other block does, and it is gone when
-# the block ends. Its shape must be known when the kernel is compiled, so a function
-# makes the kernel for the ``T`` you want. A block has ``T`` x ``T`` threads, and
-# computes ``T`` x ``T`` elements of :math:`C`. It goes along :math:`A` and down
-# :math:`B` in rounds.
+# the block ends. Here a block of ``T`` x ``T`` threads computes ``T`` x ``T`` elements
+# of :math:`C`. It goes along :math:`A` and down :math:`B` in rounds.
 
 
 @cuda.jit(device=True)  # a function that kernels can call
@@ -129,20 +116,17 @@ def tiled(T, rounds=up):
 # %%
 # Read a round as if you were one of the threads:
 #
-# - I fetch *one* number of each matrix, and put it where all can see it. Where the tile
-#   hangs over the edge, I put a zero: it adds nothing to any sum.
+# - I fetch *one* number of each matrix for all. Where the tile hangs over the edge, I
+#   put a zero: it adds nothing to any sum.
 # - ``syncthreads`` is a *barrier*: I wait until all threads of my block are here. Only
 #   then is the tile complete.
-# - I use ``T`` numbers of each tile. I fetched two, and ``2 * T`` are used: the others
-#   come from my neighbours.
-# - Then a second barrier. Without it, I could fetch the next tile while a slow
-#   neighbour still reads this one.
-# - All threads take part, also those with no element of :math:`C`. Only the last line
-#   is guarded. A barrier that some threads never reach is an error.
-#
-# Here is one block, for odd sizes. The tiles in colour are those that it fetches, the
-# number is the round, Σ marks what the block computes. The last ones hang over the edge
-# (hatched).
+# - I fetched two numbers, and use ``2 * T``: the others come from my neighbours.
+# - Without the second barrier, I could fetch the next tile while a slow neighbour still
+#   reads this one.
+# - All threads take part, also those with no element of :math:`C`, because a barrier
+#   that some threads never reach is an error. Only the last line is guarded.
+
+# figure
 
 T, BLUE, GREEN, RED, ORANGE = 8, "#2e7ab0", "#2f7d4f", "#b8394b", "#e8a33d"
 DRAWN = {  # where it is drawn, rows, columns, tiles as (down, across), their labels
@@ -151,7 +135,11 @@ DRAWN = {  # where it is drawn, rows, columns, tiles as (down, across), their la
     "C, 17 x 13": ((28, 28), 17, 13, [(1, 0)], "Σ", RED),
 }
 
-fig, ax = plt.subplots(figsize=(4.4, 4.2), layout="constrained")
+# %%
+
+# figure
+
+fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
 for name, ((x, y), rows, columns, tiles, labels, colour) in DRAWN.items():
     ax.text(x, y - 1, name, size=11)
     ax.add_patch(plt.Rectangle((x, y), columns, rows, fill=False, lw=1.5))
@@ -162,8 +150,9 @@ for name, ((x, y), rows, columns, tiles, labels, colour) in DRAWN.items():
         ax.add_patch(plt.Rectangle((left, top), T, T, **look))
         box = {"fc": colour, "ec": "none", "pad": 1}
         ax.text(left + 3, top + 5, label, color="#fefefe", bbox=box)
-ax.set(xlim=(-1, 43), ylim=(53, -4), aspect="equal")
+ax.set(xlim=(-1, 43), ylim=(49, -4), aspect="equal")
 ax.axis("off")
+ax.set_title("In three rounds a block fetches three tiles of each matrix")
 fig.set_label(
     "A block computes one tile of C. In three rounds it takes three tiles of A from "
     "left to right, and three of B from top to bottom. The last tile of each is "
@@ -172,16 +161,46 @@ fig.set_label(
 plt.show()
 
 # %%
+# How large may a tile be?
+# ------------------------
+#
+# ``cuda.shared.array((T, T), …)`` needs a shape that is known when the kernel is
+# compiled, so ``tiled`` makes a kernel for each ``T``. A size that you know only at the
+# launch is *dynamic* shared memory: an array of shape 0 in the kernel, and its bytes as
+# the fourth number in the square brackets, after the stream.
+
+from numba import float32
+
+
+@cuda.jit
+def reverse(x, out):
+    part = cuda.shared.array(0, float32)  # as long as the launch says
+    i = cuda.threadIdx.x
+    part[i] = x[i]
+    cuda.syncthreads()
+    out[i] = part[x.size - 1 - i]
+
+
+count = 45
+line = np.arange(count, dtype=np.float32)
+d_out = cuda.to_device(np.zeros_like(line))
+reverse[1, count, 0, count * line.itemsize](cuda.to_device(line), d_out)
+print("reversed:", np.array_equal(d_out.copy_to_host(), line[::-1]))
+
+# %%
+# (It has one axis, and a second such array begins at the same place.) Both kinds
+# together may take 48 KiB a block. Most cards have more, up to 227 KiB in an H100, for
+# a kernel that asked the driver for it; numba-cuda 0.30 has no call for that.
+#
 # Keep a number even nearer
 # -------------------------
 #
 # Nearest to the arithmetic are a thread's *registers*. Let each thread compute
-# ``R`` x ``R`` elements. Then each number that it takes from a tile serves ``R`` times.
-# A block now computes a square of ``S = R * T`` elements a side, and holds ``R`` tiles
-# of each matrix. Two parts first, as functions that the kernel calls: what fetches a
-# number, and what runs most. ``cuda.local.array`` gives each thread an array of its
-# own. It ends up in registers if the compiler knows all its indices, as here: it writes
-# out the short loops over ``i`` and ``j``.
+# ``R`` x ``R`` elements. Then each number that it takes from a tile serves ``R`` times:
+# ``2 * R`` numbers for ``R * R`` multiply-adds. A block now computes a square of ``S =
+# R * T`` elements a side, and holds ``R`` tiles of each matrix. ``cuda.local.array``
+# gives each thread an array of its own, in registers if the compiler knows all its
+# indices, as here.
 
 
 @cuda.jit(device=True)
@@ -210,10 +229,7 @@ def multiplying(T, R):
 
 
 # %%
-# In each step ``k``, a thread takes ``2 * R`` numbers from shared memory, and makes
-# ``R * R`` multiply-adds of them. The kernel itself is the same walk as before. A
-# thread's results do not lie side by side, but ``T`` apart: so neighbouring threads
-# still write neighbouring elements.
+# (A thread's results lie ``T`` apart, so neighbours still write neighbours.)
 
 
 def register_tiled(T, R):
@@ -245,15 +261,15 @@ def register_tiled(T, R):
 
 
 # %%
-# Check
-# -----
+# Check, and count
+# ----------------
 #
-# First: is it right? ``trace`` runs a kernel thread by thread in Python and notes every
-# access to memory, so one run gives the product and all that you want to count. It
-# fills shared memory with NaN at the start: what a kernel reads before it was written
-# cannot be right by chance. On a GPU, the kernel is also launched there. The sizes are
-# odd, and the product in ``float64`` decides. (The last kernel gets a smaller tile, so
-# that it needs more rounds.)
+# ``trace`` runs a kernel in Python and notes every access to memory, so one run gives
+# the product and the counts. It fills shared memory with NaN, so that what a kernel
+# reads before it was written cannot be right by chance. The sizes are odd, and the
+# product in ``float64`` decides.
+
+# folded: The steps of the ladder, and how one is run
 
 from collections import namedtuple
 
@@ -275,6 +291,8 @@ ladder = {
 rng = np.random.default_rng(seed=1)
 
 # %%
+
+# folded: A run on random matrices gives a trace, and the error of the product
 
 
 def grid_of(step, out):
@@ -305,123 +323,130 @@ def run(step, m, k, n):
     return seen, max(np.max(np.abs(each - exact)) / (4 * k) for each in results)
 
 
+# %%
+
 for name, step in (ladder | {"4 x 4 each": square(4, 4)}).items():
     seen, error = run(step, 5, 11, 9)
     assert error < 1e-6, f"{name} is wrong by {error:.1e}"
     assert not seen.problems, seen.problems[0]
-    print(f"{name:>14}: error {error:.0e}, no race, nothing out of bounds")
+print(f"all {len(ladder)} are right: no race, nothing out of bounds")
 
 # %%
-# Count
-# -----
-#
-# Now the counts, for 32 x 8 times 8 x 32, where all blocks are full. *Loads an
-# output*: numbers read from the card's memory, which CUDA calls *global memory*, for
-# each element of :math:`C`. *Sectors a load*: how many a warp's load touches, of A and
-# of B. *From shared*: numbers read from shared memory for each multiply-add.
+# The counts are for 32 x 8 times 8 x 32. *Loads*: numbers read from the card's memory
+# (*global memory*, in CUDA's words) for each element of :math:`C`. *Sectors*: pieces of
+# 32 bytes that a warp's load touches, of A and of B. *From shared*: numbers read from
+# shared memory for each multiply-add.
 
 fits = 32, 8, 32
 traces = {name: run(step, *fits)[0] for name, step in ladder.items()}
-shared = {}
-print("                loads an output   sectors a load   from shared")
+shared, rows = {}, []
 for name, seen in traces.items():
     shared[name] = seen.counts("load", "shared").sum() / np.prod(fits)
     of_a, of_b = (seen.sectors_per_load[matrix] for matrix in "ab")
     loads = seen.loads_per_output
-    print(f"{name:>14} {loads:12.1f} {of_a:14.0f}, {of_b:.0f} {shared[name]:13.1f}")
+    rows.append((name, f"{loads:g}", f"{of_a:.0f}, {of_b:.0f}", f"{shared[name]:g}"))
+head = "", "loads an output", "sectors a load", "from shared"
+print(Table("Counted by trace", head, tuple(rows)).text())
 
 # %%
-# - The first two read ``2 * k`` numbers for an output, here 16. They differ in the
-#   sectors. With the row along ``x``, a warp reads from 32 different rows of :math:`A`,
-#   and each time gets 32 bytes to use 4. With the column along ``x``, it wants *one*
-#   number of :math:`A`, and 32 neighbours in :math:`B`: 4 sectors, the least there is.
-#   That is a *coalesced* load. The rule: **x runs along the last index.**
-# - A tile of 8 x 8 divides the loads by 8, and 4 x 4 elements a thread by 4 again.
-#
-# In general, for each of the :math:`k` steps a block of :math:`S` x :math:`S` outputs
-# needs :math:`S` numbers of :math:`A` and :math:`S` of :math:`B`. With :math:`S = RT`,
+# With the row along ``x``, a warp reads from 32 different rows of :math:`A`: **let x
+# run along the last index.** A tile of 8 x 8 divides the loads by 8, and 4 x 4 elements
+# a thread by 4 again. In general, for each of :math:`k` steps a block of :math:`S` x
+# :math:`S` outputs, :math:`S = RT`, needs :math:`S` numbers of each matrix:
 #
 # .. math::
 #
 #     \text{loads an output} = \frac{k\,(S + S)}{S^2} = \frac{2k}{R\,T}.
 #
-# So for the loads from global memory it makes no difference whether a large square
-# comes from many threads or from many outputs a thread. Why bother with registers? The
-# last column tells. A tile brings the numbers nearer, but each multiply-add still needs
-# *two* of them from there. Only registers reduce that: to ``2 / R``.
+# It makes no difference whether ``R`` or ``T`` is large. But a multiply-add needs *two*
+# numbers from a tile, and only registers reduce that, to ``2 / R``.
 #
 # What can each step reach?
 # -------------------------
 #
-# Two things can hold a kernel up. The first is inside a multiprocessor. On an H100, in
-# a clock, it can start multiply-adds for *four* warps, but its shared memory serves
-# *one*, with a number for each thread. (L1 is the same piece of hardware, and hands out
-# a line of 128 bytes.) Call that a *pass*. The arithmetic sets the pace only if a
-# warp's multiply-add needs at most a quarter of a pass. It needs 33 with the row along
-# ``x``, for 32 lines of :math:`A` and one of :math:`B`; 2 with the column; then
-# ``2 / R``.
+# A model has two limits. *Inside a multiprocessor* of an RTX A6000, multiply-adds for
+# *four* warps can start in a clock cycle, but its shared memory serves *one*, with a
+# number for each thread. (L1 is the same hardware, and hands out a line of 128 bytes.)
+# Call that a *pass*. The arithmetic sets the pace only if a warp's multiply-add needs
+# at most a quarter of a pass. It needs 33 with the row along ``x``, for 32 lines of
+# :math:`A` and one of :math:`B`; 2 with the column, 2 with a tile; then ``2 / R``.
 #
-# The second is the card's memory. A block that covers ``w`` x ``h`` outputs fetches
-# :math:`4 (w + h)` bytes for :math:`2wh` operations. If no cache keeps them for the
-# next block, they all come from there. Tiles are here as large as a GPU allows: 32 x
-# 32, for 1024 threads, and 16 x 16 with more outputs a thread.
-
-passes = {"row along x": 32 + 1, "column along x": 1 + 1, "tile": 2}
-passes |= {"4 x 4 each": 2 / 4, "8 x 8 each": 2 / 8}
-covers = [(32, 8), (32, 8), (32, 32), (64, 64), (128, 128)]
-
-per_byte = spec("H100 SXM", "bandwidth") / spec("H100 SXM", "fp32")
-near = [min(1, 1 / 4 / each) for each in passes.values()]
-far = [min(1, w * h / (2 * (w + h)) * per_byte) for w, h in covers]
-at_most = dict(zip(passes, map(min, near, far), strict=True))
-for name, share in at_most.items():
-    print(f"{name:>14}: as written, at most {share:6.1%} of the peak")
-
-# %%
-# Simon Boehm `has measured such a ladder`__, in CUDA C++ on an RTX A6000, in percent of
-# the library's product. Here are his numbers beside the model. (It is another card, and
-# a library does not reach the peak: compare the steps, not the heights.)
+# *The card's memory*: a block that covers ``w`` x ``h`` outputs fetches :math:`4 (w +
+# h)` bytes for :math:`2wh` operations, if no cache keeps them for the next block.
+#
+# Simon Boehm `has measured such a ladder`__ in CUDA C++ on this card. His rates stand
+# beside the model, both as shares of the peak of the data sheet.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 
-BOEHM = {0: 0.013, 1: 0.085, 2: 0.128, 4: 0.687}
+A6000 = Spec("NVIDIA RTX A6000 data sheet", bandwidth=768e9, fp32=38.7e12)
+BOEHM = {  # operations a second, for 4092 x 4092
+    "row along x": 309.0e9,
+    "column along x": 1986.5e9,
+    "tile": 2980.3e9,
+    "8 x 8 each": 15971.7e9,
+}
+passes = {"row along x": 32 + 1, "column along x": 1 + 1, "tile": 2}
+passes |= {"4 x 4 each": 2 / 4, "8 x 8 each": 2 / 8}
+covers = [(32, 32), (32, 32), (32, 32), (64, 64), (128, 128)]
 
-fig, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
+per_byte = A6000.bandwidth / A6000.fp32
+near = [min(1, 1 / 4 / each) for each in passes.values()]
+far = [min(1, w * h / (2 * (w + h)) * per_byte) for w, h in covers]
+at_most = dict(zip(passes, map(min, near, far), strict=True))
+reached = {name: rate / A6000.fp32 for name, rate in BOEHM.items()}
+
+# %%
+
+# figure
+
+fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
 look = {"ls": "--", "lw": 1, "ms": 9, "mec": "black"}
-ax.plot(near, "o", color=BLUE, label="model: limit of L1 and shared memory", **look)
-ax.plot(far, "s", color=ORANGE, label="model: limit of the card's memory", **look)
-label = "measured by S. Boehm, another card"
-ax.plot(*zip(*BOEHM.items(), strict=True), "kX", ms=8, label=label)
-ax.set(yscale="log", ylim=(0.004, 1.7), ylabel="share of the peak, or of the library")
+ax.plot(near, "o", color=BLUE, **look)
+ax.plot(far, "s", color=ORANGE, **look)
+at = [list(passes).index(name) for name in reached]
+ax.plot(at, list(reached.values()), "kX", ms=9)
+ax.text(2.95, 0.72, "model: L1 and shared memory", color=BLUE, ha="right")
+ax.text(0, 0.2, "model: the card's memory", color="#a8640f")
+ax.text(2.1, 0.05, "measured by S. Boehm")
+ax.set(yscale="log", ylim=(0.005, 1.4), ylabel="share of the peak (RTX A6000)")
 percents = [0.01, 0.03, 0.1, 0.3, 1]
 ax.set_yticks(percents, [f"{share:.0%}" for share in percents])
 ax.minorticks_off()
 ax.set_xticks(range(5), [name.replace(" along", "\nalong") for name in passes])
 ax.spines[["top", "right"]].set_visible(False)
-ax.legend(frameon=False, fontsize=9, loc="lower right")
+ax.set_title("The tile leaves the limit where it was; registers lift it")
 fig.set_label(
-    "What each step of the ladder can reach on an H100, a model with two limits, on a "
-    f"logarithmic axis. Inside a multiprocessor, the row along x has {near[0]:.1%} of "
-    f"the peak, the column and the tile both {near[1]:.0%}, 4 x 4 each {near[3]:.0%}; "
-    "8 x 8 each comes near the roof. Measured shares from another card rise alike."
+    "What each step of the ladder can reach on an RTX A6000, a model with two limits, "
+    "on a logarithmic axis, and what S. Boehm measured. Inside a multiprocessor, the "
+    f"row along x has {near[0]:.1%} of the peak, the column and the tile both "
+    f"{near[1]:.0%}, 4 x 4 each {near[3]:.0%}, 8 x 8 each {near[4]:.0%}. Measured: "
+    + ", ".join(f"{name} {share:.1%}" for name, share in reached.items())
+    + "."
 )
 plt.show()
 
+# sphinx_gallery_thumbnail_number = 2
+
 # %%
-# The second and third step are the surprise. A tile of 32 x 32 divides the loads from
-# global memory by 32, and inside the multiprocessor it wins *nothing*: two passes for a
-# multiply-add before, two after. What it wins is on the other limit, and in waiting (a
-# load from L2 takes much longer). And no other block can push it out, as happens in a
-# cache. The registers move the limit that counts: with ``R = 8``, a multiply-add takes
-# a quarter of a pass.
+
+for name, share in reached.items():
+    told = f"at most {at_most[name]:5.1%} by the model, measured {share:5.1%}"
+    print(f"{name:>14}: {told}, {share / at_most[name]:.2f} of it")
+
+# %%
+# The worst kernel lies on its line: it waits for lines of L1. A tile of 32 x 32 divides
+# the loads from global memory by 32, and in this model it wins *nothing*, because L1
+# can keep the same numbers: two passes for a multiply-add before, two after. What it
+# wins is that no other block can push them out. The registers lift the limit: with
+# ``R = 8``, a multiply-add takes a quarter of a pass.
 #
 # What registers cost
 # -------------------
 #
-# A thread can have 255 registers, and 8 x 8 sums take 64 of them. What does not fit is
-# *spilled*: stored to memory and loaded again. A multiprocessor has 65 536 registers
-# for all its warps together. The compiler tells how many a kernel needs, for any GPU:
-# here for compute capability 7.5, an older one, and for 9.0, an H100.
+# A thread can have 255 registers; what does not fit is *spilled*: stored to memory and
+# loaded again. A multiprocessor has 65 536 for all its warps, so the more a thread
+# takes, the fewer warps find room.
 
 TYPES = "float32[:, ::1], float32[:, ::1], float32[:, ::1]"  # ::1: rows in one piece
 RECORDED = {  # with numba-cuda 0.30.4 and CUDA 13.0: registers, bytes spilled
@@ -438,22 +463,24 @@ except ptx.NoCompilerError as missing:
     needs = RECORDED
     print(missing, "So these were compiled elsewhere:")
 
+rows = []
 for (R, cc), (registers, spilled) in needs.items():
     most = 32 if cc == (7, 5) else 64  # warps, however few registers they need
     warps = min(65536 // (registers * 256) * 8, most)  # a block here has 8
-    print(f"{R} x {R} for {cc[0]}.{cc[1]}: {registers} registers, ", end="")
-    print(f"{spilled} bytes spilled, {warps} of {most} warps")
+    told = str(registers), str(spilled), f"{warps} of {most}"
+    rows.append((f"{R} x {R} each, {cc[0]}.{cc[1]}", *told))
+head = "for compute capability", "registers", "bytes spilled", "warps"
+print(Table("A block of 16 x 16 threads", head, tuple(rows)).text())
 
 # %%
-# The more registers a thread takes, the fewer warps find room. Fewer warps can hide
-# less waiting, but these have more to do while they wait: 64 multiply-adds that do not
-# depend on each other. With 16 x 16, the sums alone would be 256: too many.
+# Fewer warps hide less latency, but these have more to do while they wait: 64
+# independent multiply-adds.
 #
 # Right for 32, wrong for 33
 # --------------------------
 #
-# How many rounds does the tile take? ``up`` counted them: ``k / T``, rounded up. Here
-# are two other counts that one finds in kernels.
+# The tile takes ``k / T`` rounds, rounded up. Here are two other counts that one finds
+# in kernels.
 
 
 @cuda.jit(device=True)
@@ -472,37 +499,28 @@ ways = {
     "gridDim.x": tiled(8, from_grid),
 }
 sizes = (8, 8, 8), (8, 32, 8), (8, 33, 8)
-runs = {}
-print("    rounds" + "".join(f"{m} x {k} x {n}".rjust(14) for m, k, n in sizes))
+runs, rows = {}, []
 for name, kernel in ways.items():
     verdicts = []
     for size in sizes:
         _, error = runs[name, size] = run(Step(kernel, (8, 8), (8, 8)), *size)
         verdicts.append("right" if error < 1e-6 else "WRONG")
-    print(f"{name:>10}" + "".join(verdict.rjust(14) for verdict in verdicts))
+    rows.append((name, *verdicts))
+head = "rounds", *("{} x {} x {}".format(*size) for size in sizes)
+print(Table("A tile of 8 x 8, for m x k x n", head, tuple(rows)).text())
 
 # %%
-# - ``k // T`` rounds down. It is right whenever ``T`` divides :math:`k`: for 32, and
-#   not for 33.
-# - ``gridDim.x`` counts the blocks along a row of :math:`C`. It is right for square
-#   matrices, and those are what one tests. The example in Numba's own documentation
-#   takes its count from there. `Readers found it wrong`__; today it is right with a
-#   grid that covers the inputs, not only the product.
+# ``k // T`` is right whenever ``T`` divides :math:`k`, and ``gridDim.x``, the blocks
+# along a row of :math:`C`, for square matrices. Odd sizes that differ find both. (If a
+# barrier is missing: :doc:`/tutorials/3_kernels/06_when_a_kernel_goes_wrong`.)
 #
-# __ https://github.com/numba/numba/issues/7324
+# Banks
+# -----
 #
-# A check with odd sizes that differ finds both. What happens if a barrier is missing,
-# :doc:`/tutorials/3_kernels/06_when_a_kernel_goes_wrong` shows.
-#
-# A second use: turn the tile around
-# ----------------------------------
-#
-# Transposing a matrix uses each number once, so there is nothing to save. Still a tile
-# helps. Whoever reads along a row has to write down a column: 32 numbers into 32
-# sectors. A block can read a tile of 32 x 32 by rows, wait, and write it by rows, too,
-# as it goes through the *tile* down a column. But shared memory has 32 *banks*: word
-# ``w`` lies in bank ``w % 32``, and a bank gives one word in a pass. Which banks does a
-# warp want, if the rows of the tile are 32 or 33 numbers wide?
+# A tile also helps to *transpose* a matrix: read rows, wait, and write rows, going
+# through the tile down a column. But shared memory has 32 *banks*: word ``w`` lies in
+# bank ``w % 32``, and a bank gives one word in a pass. If the rows of the tile are 32
+# or 33 numbers wide:
 
 turns = {}
 for wide in (32, 33):
@@ -511,47 +529,23 @@ for wide in (32, 33):
     print(f"rows {wide} wide: the busiest bank takes {turns[wide]} passes")
 
 # %%
-# All words in one bank: that is a *bank conflict*. A column more, unused, mends it, and
-# is called *padding*. (In the ladder the threads of a warp read neighbours, or the same
-# word, and one word for many threads costs one pass.)
+# All words in one bank: that is a *bank conflict*. A column more, unused, cures it:
+# *padding*. (One word for many threads costs one pass.)
 #
 # Measure
 # -------
 #
-# On any computer: NumPy's product is the library, and a loop by Numba runs on all
-# cores. On a GPU: all steps for 4096 x 4096, and the library through PyTorch, in
-# ``float32``, with tensor cores forbidden and allowed. (A product in Triton is in
-# :doc:`/tutorials/3_kernels/10_triton`.)
+# On a GPU: all steps for 4096 x 4096, and the library through PyTorch, without and with
+# tensor cores. (In Triton: :doc:`/tutorials/3_kernels/10_triton`.)
 
 import torch
-from numba import njit, prange
 
 from firstlight import Bench, best_device
 
-
-@njit("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])", parallel=True)
-def along_rows(a, b, c):
-    for i in prange(c.shape[0]):
-        for j in range(c.shape[1]):
-            c[i, j] = 0
-        for k in range(a.shape[1]):
-            for j in range(c.shape[1]):
-                c[i, j] += a[i, k] * b[k, j]
-
-
 bench = Bench("shared-memory", budget=1 if simulated() else 8)
-small = 513
-a, b = (rng.random((small, small), dtype=np.float32) for _ in range(2))
-c, exact = np.zeros_like(a), a.astype(np.float64) @ b
-for name, function in {"NumPy": np.matmul, "Numba, along rows": along_rows}.items():
-    bench.time(name, function, a, b, c, n=small)
-    assert np.allclose(c, exact, rtol=1e-5), f"{name} is wrong"
-
-# %%
-
 device = best_device()
 has_gpu = device.type == "cuda"
-n = side if device.type != "cpu" else small
+n = side if device.type != "cpu" else 513
 t_a, t_b, t_c = (torch.rand(n, n, device=device) for _ in range(3))
 cost = {"n": n, "device": device}
 if has_gpu:
@@ -583,38 +577,36 @@ if not simulated():
         assert np.allclose(rows, h_a[:5].astype(np.float64) @ h_b, rtol=1e-4), name
         if has_gpu:
             share = bench["torch"].median / bench[name].median
-            print(f"{name:>14}: {share:6.1%} of torch, model {at_most[name]:6.1%}")
+            print(f"{name:>14}: {share:6.1%} of the library's rate")
 bench.show()
 
 # %%
-# With a GPU, compare each step with the model. A step above it had its loads joined by
-# the compiler, four numbers in one. A step below it waits for something that the model
-# leaves out: addresses to compute, the fetching, loads that nothing hides. On the CPU,
-# NumPy's library uses tiles and registers as well.
+# On the newest GPU on record, 4096 x 4096 take
+# :timing:`shared-memory median "column along x/cuda:0/n=4096" @gpu` plainly,
+# :timing:`shared-memory median "tile/cuda:0/n=4096" @gpu` with a tile,
+# :timing:`shared-memory median "8 x 8 each/cuda:0/n=4096" @gpu` with 8 x 8 each,
+# :timing:`shared-memory median "torch/cuda:0/n=4096" @gpu` with the library.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *Tensor cores.* They multiply small matrices as a whole. An H100 computes
+# - *Tensor cores* multiply small matrices as a whole. An H100 computes
 #   :spec:`H100 SXM fp32` in ``float32`` without them, :spec:`H100 SXM tf32` with them
 #   in TF32 (numbers cut to 10 bits of fraction), :spec:`H100 SXM bf16` in
-#   ``bfloat16``. No kernel in Numba uses them. For a plain product call the library.
-#   Write a kernel for what it does not have.
+#   ``bfloat16``. Numba itself has no instruction for them; NVIDIA's `nvmath-python`__
+#   brings products that use them, to call from a Numba kernel. For a plain product
+#   call the library.
 # - *Small or thin matrices.* With few outputs, large squares leave multiprocessors
-#   without a block. With few columns the product is a matrix-vector product, and
-#   memory decides.
-# - *Caches.* The column along ``x`` depends on what L1 keeps, and can come close to the
-#   tile. Tiles make sure; they do not always win.
-# - *The library* does more: loads of four numbers at once, the next tile fetched while
-#   this one is used.
+#   without a block. With few columns, memory decides.
+#
+# __ https://docs.nvidia.com/cuda/nvmath-python/latest/device-apis/cublas.html
 #
 # Exercise
 # --------
 #
-# For sizes that fit, :math:`2k / RT` loads an output is exact. For others it is not.
-# Write a function that tells *how many numbers all threads together read* from global
-# memory, for any sizes, ``T`` and ``R``. Places beyond the edge are filled with zeros,
-# and read nothing. Here is a start:
+# For sizes that fit, :math:`2k / RT` loads an output is exact. Write a function that
+# tells *how many numbers all threads together read* from global memory, for any sizes,
+# ``T`` and ``R``. Places beyond the edge read nothing. A start:
 
 
 def loads(m, k, n, T, R):
@@ -622,7 +614,8 @@ def loads(m, k, n, T, R):
 
 
 # %%
-# ``check`` compares with the counts of the trace:
+
+# folded: What check does: it compares with the counts of the trace
 
 cases = {
     (8, 5, 16, 4, 2): "all of A is read once for each column of blocks, B for each row",
@@ -649,6 +642,8 @@ def check(answer):
     return "Right: exactly what the trace counts, for all of them."
 
 
+# %%
+
 print(check(loads))
 
 # %%
@@ -665,12 +660,13 @@ def loads_solution(m, k, n, T, R):
 print(check(loads_solution))
 
 # %%
-# For sizes that fit, that is the old formula. Now write the kernels yourself. Two
-# :doc:`puzzles </tutorials/3_kernels/11_puzzles>` ask for them, and judge every access:
-# ``matmul``, and ``transpose``, where you turn a tile around.
+# Two :doc:`puzzles </tutorials/3_kernels/11_puzzles>` ask for such kernels: ``matmul``
+# and ``transpose``.
 #
 # Three lines to remember
 # -----------------------
+
+# remember
 
 plain, tile, each = (
     f"{traces[name].loads_per_output:g}"
@@ -678,9 +674,8 @@ plain, tile, each = (
 )
 print(f"1. Loads an output: {plain} plainly, {tile} with a tile of 8 x 8, {each} with")
 print("   4 x 4 outputs a thread: 2k / RT.")
-print("2. A tile moves the loads nearer, registers make them fewer: as written, at")
-print(
-    f"   most {at_most['tile']:.0%} and {at_most['8 x 8 each']:.0%} of an H100's peak."
-)
+share, best = at_most["tile"], at_most["8 x 8 each"]
+print("2. A tile moves the loads nearer, registers make them fewer: by the model, at")
+print(f"   most {share:.1%} and {best:.1%} of an RTX A6000's peak.")
 print("3. Wait before you use a tile and before you refill it, put zeros beyond the")
 print("   edge, round the rounds up, and test with 33.")

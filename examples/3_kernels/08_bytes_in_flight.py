@@ -2,18 +2,21 @@
 Your occupancy is 25 %. Is that bad?
 ====================================
 
-A profiler says that only a quarter of the places for threads in your GPU are taken.
-Should you worry? You cannot tell from that number. What keeps a memory busy is not
-threads, but bytes that were asked for and have not yet come. This page counts them.
+For whoever reads *achieved occupancy* in a profiler and wonders whether it is too low.
+You cannot tell from that number. What keeps a memory busy is not threads but bytes in
+flight: loads that were issued and have not yet come back. Few threads with several
+loads each do as well as many threads with one. So work out how many bytes your card
+needs in flight, which takes two numbers, and count what your kernel has.
 
 **You will learn**
 
 - to work out how many bytes must be in flight to keep a memory busy;
 - to measure the law behind it, on any computer;
 - to give a thread several loads at once, and to see in machine code whether it has;
-- what occupancy is, what limits it, and why it is not speed.
+- what occupancy is, what limits it, which profiler metrics show it, and why it is not
+  speed.
 
-**Time:** 20 minutes. **Needs:** any computer, and :doc:`a first kernel
+**Time:** 14 minutes. **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, you see the law there, too.
 """
 
@@ -29,9 +32,9 @@ threads, but bytes that were asked for and have not yet come. This page counts t
 #
 #     \text{bytes in flight} = \text{bandwidth} \times \text{latency}.
 #
-# The data sheet has the bandwidth. Divide it by the clock ticks that all
-# *multiprocessors* together make in a second: these are the bytes that each of them
-# gets in a clock. (The ticks follow from the ``float32`` rate: in a clock each lane
+# The data sheet has the bandwidth. Divide it by the clock cycles of all
+# *multiprocessors* (SMs) together in a second: these are the bytes that each of them
+# gets in a cycle. (The cycles follow from the ``float32`` rate: in a cycle each lane
 # makes a multiply-add, two operations.) The latency is on no data sheet. `NVIDIA's
 # guide`__ says "hundreds of clock cycles". Take 600, until you measure it.
 #
@@ -45,6 +48,7 @@ threads, but bytes that were asked for and have not yet come. This page counts t
 from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
 from firstlight.measure.roofs import PER_CLOCK
 from firstlight.measure.specs import spec
+from firstlight.widgets import Table
 
 LATENCY = 600  # clocks: an assumption
 CARDS = {  # compute capability; of a multiprocessor: threads, blocks, KiB shared memory
@@ -61,20 +65,30 @@ def bytes_a_clock(card):
     return spec(card, "bandwidth") / clocks_a_second
 
 
-print("            bytes a clock   in flight   threads   of those held")
+# %%
+
+rows = []
 for name, (_, most, *_) in CARDS.items():
     each, threads = bytes_a_clock(name), bytes_a_clock(name) * LATENCY / 2 / 4
-    cells = f"{each:10.1f} {4 * threads:13,.0f} {threads:9,.0f} {threads / most:11.0%}"
-    print(f"{name:>11} {cells}")
+    cells = (
+        f"{each:.1f}",
+        f"{4 * threads:,.0f}",
+        f"{threads:,.0f}",
+        f"{threads / most:.0%}",
+    )
+    rows.append((name, *cells))
+head = ("a multiprocessor of", "bytes a cycle", "in flight", "threads", "occupancy")
+print(Table("To copy, with one load of 4 bytes a thread", head, tuple(rows)).text())
 
 # %%
-# From the V100 to the H200 memory became faster, and the places did not become more. (A
-# kernel that only reads, such as a sum, needs twice as much. On an H200, one load a
-# thread cannot be enough for it.)
+# *Occupancy* is the share of threads that are resident, of those that a multiprocessor
+# can hold. From the V100 to the H200 memory became faster, and a multiprocessor holds
+# as many threads as before, so that more of them are needed. (A kernel that only reads,
+# such as a sum, needs twice as much. On an H200, one load a thread cannot be enough.)
 #
 # But who says that a thread has one load in flight? Write down your answers:
 #
-# - A quarter of an H200's places is taken. How many loads does each thread need?
+# - An H100 has an occupancy of a quarter. How many loads does each thread need?
 # - Each thread copies four numbers, in a loop. How many loads does it have in flight?
 #
 # See the law
@@ -158,10 +172,8 @@ bench.time("NumPy", np.copyto, out, x, **size)
 bench.time("torch", lambda: t_out.copy_(t_x), device=device, **size)
 
 # %%
-# The dashed line is the law. One chain gives the latency; ``k`` have ``k`` in flight.
-# A point is the fastest value of its row: others were disturbed by other programs.
-
-import matplotlib.pyplot as plt
+# The dashed line is the law. One chain gives the latency; ``k`` have ``k`` in flight. A
+# point is the fastest value of its row, since other programs can only slow one down.
 
 
 def best_rate(label):
@@ -170,33 +182,46 @@ def best_rate(label):
 
 rates = np.array([best_rate(f"chains: {chains}") for chains in CHAINS])
 ordered, reads = best_rate("1 chain, in order"), best_rate("NumPy") / 2
-law = rates[0] * np.array(CHAINS)
-print(f"one chain: {64 / rates[0]:.0f} ns a line; in order: {64 / ordered:.0f} ns")
-print(f"lines in flight, at most: {rates.max() / rates[0]:.0f}")
+law, POINTS = rates[0] * np.array(CHAINS), {"textcoords": "offset points"}
+fastest = CHAINS[rates.argmax()]
 
-fig, ax = plt.subplots(figsize=(5.6, 3.6), layout="constrained")
-ax.plot(CHAINS, law, "--", color="black", label="law: chains × 64 B / latency")
-ax.plot(CHAINS, rates, "s", ms=9, mec="black", color="#d9762b", label="random order")
-ax.plot(1, ordered, "*", ms=16, mec="black", color="#3a9d5d", label="in order")
-ax.axhline(reads, color="#2e7ab0", ls=":", lw=2, label="what NumPy's copy reads")
+# %%
+
+# figure
+import matplotlib.pyplot as plt
+
+fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+ax.plot(CHAINS, law, "--", color="black")
+ax.annotate("law: chains × 64 B / latency", (8, law[3]), (-10, 8), ha="right", **POINTS)
+ax.plot(CHAINS, rates, "s", ms=9, mec="black", color="#d9762b")
+ax.annotate("random order", (8, rates[3]), (0, -20), color="#b35a12", **POINTS)
+ax.plot(1, ordered, "*", ms=16, mec="black", color="#3a9d5d")
+ax.annotate("one chain, in order", (1, ordered), (12, -3), color="#2c7d48", **POINTS)
+ax.axhline(reads, color="#2e7ab0", ls=":", lw=2)
+said = "what NumPy's copy reads"
+ax.annotate(said, (32, reads), (0, 4), ha="right", color="#2e7ab0", **POINTS)
 ax.set(xscale="log", yscale="log", xlabel="chains", ylabel="GB/s")
 ax.set_ylim(0.5 * rates[0], 10 * law[-1])
 ax.set_xticks(CHAINS, CHAINS)
 ax.spines[["top", "right"]].set_visible(False)
-ax.legend(frameon=False, fontsize=9, loc="upper left", ncols=2)
+said = f"{fastest} chains have {rates.max() / rates[0]:.0f} times the rate of one"
+ax.set_title(said, loc="left")
 fig.set_label(
-    "Bytes a second against the number of chains. The points follow the law's line at "
-    f"first, then level off: 8 chains have {rates[3] / rates[0]:.1f} times the rate of "
-    f"one, 32 have {rates[-1] / rates[0]:.1f}, one in order {ordered / rates[0]:.0f}."
+    "Bytes a second against the number of chains, beside the line of the law: 8 chains "
+    f"have {rates[3] / rates[0]:.1f} times the rate of one, 32 have "
+    f"{rates[-1] / rates[0]:.1f}, one in order {ordered / rates[0]:.0f}."
 )
 plt.show()
 
 # %%
-# At first, twice the chains give twice the rate. No load came back any sooner. More of
-# them were in flight. Then it levels off: a core can wait for so many and no more. In
-# order, one chain is far above the law. The CPU sees the pattern and fetches lines
-# before they are asked for (it *prefetches*), so more is in flight than the program
-# says. Hence the random order. A GPU mostly leaves that to you.
+print(f"one chain: {64 / rates[0]:.0f} ns a line; in order: {64 / ordered:.0f} ns")
+
+# %%
+# No load comes back any sooner with more chains; more of them are in flight. A core can
+# wait for so many and no more: where the points leave the line, it is at that limit. In
+# order, a CPU sees the pattern and fetches lines before the program asks for them
+# (it *prefetches*), so that more is in flight than the program says. Hence the random
+# order. A GPU mostly leaves that to you.
 #
 # Several elements a thread
 # -------------------------
@@ -278,23 +303,24 @@ except ptx.NoCompilerError as missing:
 
 # %%
 # (The pairs at the end are for what is left.) The two with four elements have the same
-# instructions. Only the order differs, and that decides. A GPU starts the instructions
-# of a warp in turn. A load does not stop it; the first that *needs* the number does.
+# instructions, and only the order differs. A GPU starts the instructions of a warp in
+# turn. A load does not stop it, but the first instruction that *needs* the number does.
+# So the order decides:
 #
 # - ``LSLSLSLS``: the first store needs the first number, and the second load waits
 #   behind it. *One* load is in flight, as with one element a thread.
 # - ``LLLLSSSS``: four loads are in flight when the warp comes to wait.
 #
 # The compiler must not change the order. For all it knows, ``out`` and ``x`` overlap,
-# and the next load reads what this store writes. You know better, so *load first*. The
-# price is registers: all these numbers have to be somewhere.
+# and the next load reads what this store writes. You know better, so *load first*. That
+# costs registers, as all these numbers have to be somewhere.
 #
 # Occupancy
 # ---------
 #
-# *Occupancy* is the part of the places for threads that is taken. Which of four things
-# runs out first? `NVIDIA's table`__ has the limits. A warp gets registers in portions
-# of 256, from one of four parts of 16 384. From 8.0 on, a block takes 1 KiB more.
+# What limits it? One of four things runs out first: threads, blocks, registers or
+# shared memory. `NVIDIA's table`__ has the limits. A warp gets registers in portions of
+# 256, from one of four parts of 16 384. From 8.0 on, a block takes 1 KiB more.
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#compute-capabilities
@@ -313,14 +339,45 @@ def occupancy(card, threads, registers, shared=0):
 
 
 cards = ("V100 SXM2", "RTX 4090", "H100 SXM")
-print(f"{'threads, registers, KiB':>24}", *(f"{name:>15}" for name in cards))
+rows = []
 for block in ((128, 32), (32, 32), (1024, 32), (128, 40), (128, 128), (128, 32, 16)):
     found = (occupancy(name, *block) for name in cards)
-    print(f"{block!s:>24}", *(f"{part:>6.0%} {least:<9}" for part, least in found))
+    threads, registers, shared = (*block, 0)[:3]
+    cells = (f"{part:.0%} {least}" for part, least in found)
+    rows.append((f"{threads}, {registers}, {shared} KiB", *cells))
+head = ("threads, registers, shared", *cards)
+print(Table("Occupancy, and what runs out first", head, tuple(rows)).text())
 
 # %%
-# Third row: an RTX 4090 has places for one such block and a half, so for one. Fourth
-# row: the registers of ``loads_first(8)`` cost an H100 a quarter. A bad bargain?
+# Third row: an RTX 4090 has room for one such block and a half, so for one. Fourth row:
+# the registers of ``loads_first(8)`` cost an H100 a quarter of its occupancy.
+#
+# In a profiler
+# -------------
+#
+# ``ncu python your_script.py`` (Nsight Compute) has these metrics:
+#
+# - ``sm__warps_active.avg.pct_of_peak_sustained_active`` is *Achieved Occupancy*;
+# - ``launch__occupancy_limit_registers`` (or ``_shared_mem``, ``_blocks``, ``_warps``):
+#   how many blocks fit, by each limit;
+# - ``dram__bytes.sum.per_second``: the rate of VRAM, to compare with that of a copy;
+# - the stall reason *Long Scoreboard*: warps that wait for a load.
+#
+# If ``dram__bytes`` is near the rate of plain copies, enough is in flight, whatever the
+# occupancy. The limits of your own card, Numba tells:
+
+if on_gpu:
+    gpu = cuda.get_current_device()
+    for limit in (
+        "THREADS_PER_BLOCK",
+        "THREADS_PER_MULTIPROCESSOR",
+        "REGISTERS_PER_BLOCK",
+    ):
+        print(f"MAX_{limit}:", getattr(gpu, f"MAX_{limit}"))
+
+# %%
+# A kernel may have a lower limit than ``MAX_THREADS_PER_BLOCK``, if its threads need
+# many registers: ``kernel.get_max_threads_per_block()`` tells, after a launch.
 #
 # Measure
 # -------
@@ -345,8 +402,8 @@ for cc in ((7, 5), (9, 0)) if mixes else ():
     ptx.compile(walk_on_gpu, "int64[::1], int64[::1], int64", cc)
 
 # %%
-# Then the copies: with blocks for all elements, and with a part of the places taken (in
-# all of them, the registers may not do for 4 loads).
+# Then the copies: with blocks for all elements, and with a part of the occupancy (at
+# the whole of it, the registers may not do for 4 loads).
 
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
 points = [(part, E) for part in PARTS for E in LOADS if part < 1 or E < 4]
@@ -375,7 +432,7 @@ if on_gpu:
 bench.show()
 
 # %%
-# With a GPU, compare ``loads_first(1)``, ``(4)`` and ``torch``. Triton has a page too.
+# With a GPU, compare ``four_in_turn``, ``loads_first(4)`` and ``torch``.
 #
 # Occupancy is not speed
 # ----------------------
@@ -408,7 +465,9 @@ def draw(axes, E, **look):
 
 # %%
 
-fig, axes = plt.subplots(1, 2, figsize=(5.6, 3.6), sharey=True, layout="constrained")
+# figure
+# sphinx_gallery_thumbnail_number = 2
+fig, axes = plt.subplots(1, 2, figsize=(7.2, 4), sharey=True, layout="constrained")
 draw(axes, 1, marker="o", ms=15, color="#2e7ab0")
 draw(axes, 2, marker="s", ms=10.5, color="#d9762b")
 draw(axes, 4, marker="^", ms=8, color="#3a9d5d")
@@ -419,8 +478,9 @@ axes[0].set_yticks(PARTS[1:], ["1/8", "1/4", "1/2", "1"])
 axes[0].set(xlabel="occupancy", ylabel="part of the copy rate")
 axes[1].set_xticks(kib, [f"{each:g}" for each in kib])
 axes[1].set_xlabel("KiB in flight, a multiprocessor")
-title = f"{'this GPU; dashed: model' if on_gpu else 'model: H200'}; loads of a thread:"
-fig.legend(title=title, ncols=4, loc="outside upper center", frameon=False)
+where = "this GPU (dashed: model)" if on_gpu else "model of an H200"
+fig.suptitle("Bytes in flight decide, not occupancy", size=13)
+fig.legend(title=f"{where}; loads of a thread:", ncols=4, loc="outside lower center")
 fig.set_label(
     "The same points in two panels. Against occupancy they lie on four lines: at 1/4 "
     f"the model reaches {model(1 / 4, 1):.0%} of the copy rate with one load a thread, "
@@ -429,13 +489,14 @@ fig.set_label(
 plt.show()
 
 # %%
-# On the left, occupancy tells little: a quarter can mean anything from starved to full
-# speed. On the right, the same points lie on one line. Where marks coincide, few warps
-# with many loads do as well as many warps with one. So, about those 25 %: work out the
-# bytes in flight. If they are enough, leave it. If not, add warps *or* loads.
+# On the left, the same occupancy can mean anything from starved to full speed. On the
+# right, the model puts the same points on one line: few warps with many loads do as
+# well as many warps with one. So, about those 25 %: work out the bytes in flight. If
+# they are enough, leave it. If not, add warps *or* loads.
 #
 # The model is an upper limit. Near the corner loads queue and wait longer, as `Volkov's
-# thesis`__ measures. And a thread that begins or ends has none. So plan for twice.
+# thesis`__ measures, and a thread that begins or ends has no load in flight. So plan
+# for twice as many.
 #
 # __ https://digicoll.lib.berkeley.edu/record/135548
 #
@@ -445,15 +506,15 @@ plt.show()
 # - *Right of the corner*, more loads only cost registers. Those that do not fit *spill*
 #   into memory, and the kernel gets slower.
 # - *Much arithmetic, or barriers*: such a kernel waits for something else.
-# - *Scattered loads*: most bytes in flight are :doc:`wanted by nobody
+# - *Scattered loads*: most bytes in flight are :doc:`bytes that no thread asked for
 #   </tutorials/3_kernels/03_coalescing>`.
 #
 # Exercise
 # --------
 #
 # How many loads of 4 bytes must each thread of a *copy* have in flight, at least? Write
-# a function of the bytes that a multiprocessor gets in a clock (reads and writes), the
-# latency in clocks, and the number of threads that it holds at a time.
+# a function of the bytes that a multiprocessor gets in a cycle (reads and writes), the
+# latency in cycles, and the number of threads that it holds at a time.
 
 
 def loads(bytes_a_clock, clocks, threads):
@@ -462,6 +523,7 @@ def loads(bytes_a_clock, clocks, threads):
 
 # %%
 
+# folded: What check does
 CASES = [(18, 600, 512), (16, 512, 256), (3, 500, 1536), (13, 700, 96)]
 
 
@@ -490,6 +552,8 @@ def check(answer):
     return f"Not yet: loads{CASES[at]} is {right[at]:g}, not {given[at]:g}."
 
 
+# %%
+
 print(check(loads))
 
 # %%
@@ -510,11 +574,12 @@ print(check(loads_solution))
 # Three lines to remember
 # -----------------------
 
+# remember
 quarter = loads_solution(bytes_a_clock("H200"), LATENCY, 2048 // 4)
-print("1. Bytes in flight = bandwidth x latency. On this CPU, one chain of loads")
-print(f"   reads {rates[0]:.2f} GB/s, and {CHAINS[-1]} chains {rates[-1]:.2f} GB/s.")
-print("2. Load first, then store: LLLLSSSS has four loads in flight, LSLSLSLS has one.")
 print(
-    f"3. Occupancy is not speed. In the model, {quarter} loads a thread fill an H200's"
+    f"""1. Bytes in flight = bandwidth × latency. On this CPU, one chain of loads reads
+{rates[0]:.2f} GB/s, and {fastest} chains {rates.max():.2f} GB/s.
+2. Load first, then store: LLLLSSSS has four loads in flight, LSLSLSLS has one.
+3. Occupancy is not speed. In the model, {quarter} loads a thread fill an H200's memory
+at an occupancy of a quarter."""
 )
-print("   memory with a quarter of the places.")

@@ -2,24 +2,27 @@
 Can PyTorch train through a kernel of yours?
 ============================================
 
-It can. Your kernel works on PyTorch's memory, in PyTorch's queue, and hands back a
-gradient. Each of these can go wrong without an error. Here each of them does, and each
-gets a check that finds it.
+For whoever has a kernel in Numba and a fit in PyTorch. Yes: a short function launches
+the kernel on PyTorch's memory and in PyTorch's current stream, and a
+``torch.autograd.Function`` gives it a gradient. Each part can go wrong without an
+error: the wrong stream, strides, a forgotten factor in the gradient. Here each does,
+and each gets a check that finds it. What one kernel gains over a chain of PyTorch's
+operations, you count in bytes before you write it.
 
 **You will learn**
 
 - to share memory between PyTorch, NumPy, Numba and CuPy, and to prove it;
-- which queue a kernel goes to, and who may write to its memory meanwhile;
+- which stream a kernel goes to, and who may write to its memory meanwhile;
 - to give a kernel a gradient, and to test it with a check that can fail;
 - to predict from bytes what one kernel gains over a chain of operations.
 
-**Time:** 20 minutes. **Needs:** any computer, :doc:`a first kernel
+**Time:** 15 minutes. **Needs:** any computer, :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`, and to have called ``backward`` before.
 """
 
 # %%
-# Predict
-# -------
+# One formula, two loops
+# ----------------------
 #
 # You fit a model :math:`m` to data :math:`d` with weights :math:`w`. Some data are bad:
 # a cosmic ray on a detector, a radar in a radio telescope. With squares, one bad number
@@ -41,56 +44,6 @@ def chain(model, data, weight):
 
 
 # %%
-# Each operation reads its inputs from memory and writes a new tensor there, and so do
-# those on the way back, for the gradient. A ``TorchDispatchMode`` sees them all. (A
-# *view* looks at old memory and moves nothing. Some tensors, such as the gradient of a
-# sum, are one stored number in the shape of many.)
-
-from torch.utils._python_dispatch import TorchDispatchMode
-
-
-class ByteCount(TorchDispatchMode):
-    """Adds up the bytes that operations move."""
-
-    moved = 0
-
-    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
-        result = operation(*args, **(kwargs or {}))
-        if not operation.is_view:
-            for t in (*args, result):
-                if torch.is_tensor(t):
-                    self.moved += min(t.nbytes, t.untyped_storage().nbytes())
-        return result
-
-
-model, data, weight = torch.rand(3, 1001)
-with ByteCount() as counter:
-    misfits = chain(model.requires_grad_(), data, weight)
-    of_value = counter.moved // 1001
-    misfits.sum().backward()
-
-# %%
-# What does a kernel need? For the value, it reads three ``float32`` and writes one: 16
-# bytes. For the gradient it reads one number more: 20. The sum costs 4, and you will
-# meet a copy that costs 4. There is little arithmetic, so bytes are time. A *model* for
-# 33 million elements, from data sheets:
-
-from firstlight.measure.specs import spec
-from firstlight.measure.tables import quantity
-
-least = {"chain": (of_value, counter.moved // 1001), "kernels": (16, 16 + 20 + 4 + 4)}
-for name, (value, both) in least.items():
-    print(f"{name}: value {value} bytes, with gradient {both}")
-    for card in ("L4", "H100 SXM"):
-        floor = quantity(2**25 * both / spec(card, "bandwidth"), "s")
-        print(f"    both on {card}: never under {floor}")
-gains = [old / new for old, new in zip(least["chain"], least["kernels"], strict=True)]
-print(f"predicted gain: value {gains[0]:.1f} ×, with gradient {gains[1]:.1f} ×")
-
-# %%
-# One formula, two loops
-# ----------------------
-#
 # The formula and its slope :math:`\partial\rho/\partial m` are plain functions. Numba
 # puts the same two into a kernel, and into a loop over the cores of the CPU.
 # (``np.float32(1)``, because a plain ``1`` would make ``float64`` of it all:
@@ -152,20 +105,109 @@ def slope_loop(grad, model, data, weight, out):
 
 # %%
 # ``grad`` is the *chain rule*: PyTorch says how much the loss changes with each output,
-# and asks how much it changes with each input. Trace both kernels, and compile them for
-# an old and a new kind of GPU:
+# and asks how much it changes with each input.
+#
+# Launch it on tensors
+# --------------------
+#
+# This is all it takes to launch a kernel on tensors. Nearly each line prevents a
+# mistake that you will see:
 
+device = best_device()
+on_gpu = device.type == "cuda" and not simulated()
+
+
+def launch(kernel, *tensors):
+    first = tensors[0]
+    for t in tensors:  # a kernel checks nothing of this
+        if (t.shape, t.dtype, t.device) != (first.shape, first.dtype, first.device):
+            raise ValueError("give tensors of one shape, type and device")
+    out = torch.empty(first.shape, dtype=first.dtype, device=first.device)
+    flat = [t.detach().contiguous().view(-1) for t in tensors] + [out.view(-1)]
+    if kernel in (value_loop, slope_loop):
+        kernel(*(t.numpy() for t in flat))
+    elif on_gpu:
+        stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
+        blocks = blocks_for(out.numel(), 4 * 256)  # four elements a thread
+        kernel[blocks, 256, stream](*map(cuda.as_cuda_array, flat))
+    else:  # the simulator: small and slow
+        arrays = [cuda.to_device(t.numpy()) for t in flat]
+        kernel[2, 4](*arrays)
+        arrays[-1].copy_to_host(flat[-1].numpy())
+    return out
+
+
+# %%
+# Predict
+# -------
+#
+# What will the kernel gain over the chain? Each operation of PyTorch's reads its inputs
+# from memory and writes a new tensor there, and so do those of the gradient. A
+# ``TorchDispatchMode`` sees them all, so that their bytes can be counted.
+
+# folded: A counter of bytes
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+class ByteCount(TorchDispatchMode):
+    """Adds up the bytes that operations move."""
+
+    moved = 0
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        result = operation(*args, **(kwargs or {}))
+        if not operation.is_view:  # a view looks at old memory and moves nothing
+            for t in (*args, result):
+                if torch.is_tensor(t):  # some are one stored number in another shape
+                    self.moved += min(t.nbytes, t.untyped_storage().nbytes())
+        return result
+
+
+# %%
+
+model, data, weight = torch.rand(3, 1001)
+with ByteCount() as counter:
+    misfits = chain(model.requires_grad_(), data, weight)
+    of_value = counter.moved // 1001
+    misfits.sum().backward()
+
+# %%
+# What does a kernel need? For the value, it reads three ``float32`` and writes one: 16
+# bytes. For the gradient it reads one number more: 20. The sum costs 4, and you will
+# meet a copy that costs 4. There is little arithmetic, so bytes are time. A *model* for
+# 33 million elements, from data sheets:
+
+from firstlight.measure.specs import spec
+from firstlight.measure.tables import quantity
+from firstlight.widgets import Table
+
+least = {"chain": (of_value, counter.moved // 1001), "kernels": (16, 16 + 20 + 4 + 4)}
+cards, rows = ("L4", "H100 SXM"), []
+for name, (value, both) in least.items():
+    floors = (quantity(2**25 * both / spec(card, "bandwidth"), "s") for card in cards)
+    rows.append((name, f"{value} B", f"{both} B", *floors))
+head = ("", "value", "with gradient", *(f"{card}, never under" for card in cards))
+print(Table("Bytes an element, and the floor for 33 million", head, tuple(rows)).text())
+gains = [old / new for old, new in zip(least["chain"], least["kernels"], strict=True)]
+print(f"predicted gain: value {gains[0]:.1f} ×, with gradient {gains[1]:.1f} ×")
+
+# %%
+# The trace counts the same bytes for the kernels, and they were compiled without
+# ``float64``:
+
+rows = []
 for kernel, arrays in ((value_kernel, 4), (slope_kernel, 5)):
     seen = trace(kernel, 2, 32, *(np.ones(101, np.float32) for _ in range(arrays)))
     assert not seen.problems, seen.problems[0]
-    print(f"{kernel.__name__}: {seen.traffic.useful_bytes / 101:.0f} bytes an element")
+    row = (kernel.__name__, f"{seen.traffic.useful_bytes / 101:.0f} B")
     try:
-        for cc in ((7, 5), (9, 0)):
-            code = ptx.compile(kernel, ", ".join(["float32[::1]"] * arrays), cc)
-            doubles = sum(n for name, n in code.mix.items() if "f64" in name)
-            print(f"  {cc[0]}.{cc[1]}: {code.registers} registers, {doubles} doubles")
-    except ptx.NoCompilerError as missing:
-        print(missing)
+        code = ptx.compile(kernel, ", ".join(["float32[::1]"] * arrays), (9, 0))
+        doubles = sum(n for name, n in code.mix.items() if "f64" in name)
+        rows.append((*row, f"{code.registers}", f"{doubles}"))
+    except ptx.NoCompilerError:
+        rows.append((*row, "–", "–"))
+head = ("", "bytes an element", "registers", "float64 instructions")
+print(Table("For an H100", head, tuple(rows)).text())
 
 # %%
 # One memory, several libraries
@@ -182,8 +224,6 @@ for kernel, arrays in ((value_kernel, 4), (slope_kernel, 5)):
 
 from importlib import import_module, util
 
-device = best_device()
-on_gpu = device.type == "cuda" and not simulated()
 t, a = torch.zeros(5), np.zeros(5)
 pairs = {
     "t.numpy()": (t, t.numpy()),
@@ -212,7 +252,8 @@ shares = {}
 for call, (array, other) in pairs.items():
     array[0] = 42
     shares[call] = address(array) == address(other) and float(other[0]) == 42
-    print(f"{call:<31} {'same memory' if shares[call] else 'a copy'}")
+rows = [(call, "yes" if same else "no, a copy") for call, same in shares.items()]
+print(Table("Who shares memory?", ("call", "same memory"), tuple(rows)).text())
 if not util.find_spec("cupy"):
     print("(CuPy is not installed here.)")
 
@@ -220,39 +261,15 @@ if not util.find_spec("cupy"):
 # A copy is made where the type changes, and where the call says *new* (``tensor``). On
 # a GPU, ``cuda.as_cuda_array(t)`` goes one way, ``torch.as_tensor(a, device=...)`` the
 # other. Whoever made the memory owns it, and the other keeps a reference, so it is not
-# freed under your feet. Only a plain number, such as ``t.data_ptr()``, keeps nothing.
+# freed while you use it. Only a plain number, such as ``t.data_ptr()``, keeps nothing.
 #
-# Launch it on tensors
-# --------------------
+# Two traps of memory
+# -------------------
 #
-# This is all it takes. Nearly each line is there for a mistake, as you will see:
-
-
-def launch(kernel, *tensors):
-    first = tensors[0]
-    for t in tensors:  # a kernel checks nothing of this
-        if (t.shape, t.dtype, t.device) != (first.shape, first.dtype, first.device):
-            raise ValueError("give tensors of one shape, type and device")
-    out = torch.empty(first.shape, dtype=first.dtype, device=first.device)
-    flat = [t.detach().contiguous().view(-1) for t in tensors] + [out.view(-1)]
-    if kernel in (value_loop, slope_loop):
-        kernel(*(t.numpy() for t in flat))
-    elif on_gpu:
-        stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
-        blocks = blocks_for(out.numel(), 4 * 256)  # four elements a thread
-        kernel[blocks, 256, stream](*map(cuda.as_cuda_array, flat))
-    else:  # the simulator: small and slow
-        arrays = [cuda.to_device(t.numpy()) for t in flat]
-        kernel[2, 4](*arrays)
-        arrays[-1].copy_to_host(flat[-1].numpy())
-    return out
-
-
-# %%
 # *Strides.* ``image.T`` lies in memory in another order. The kernel wants a plain row
 # of numbers. Inputs may be copies (``contiguous`` copies if it must), the output must
 # not, and here it is. *Detached.* PyTorch does not hand out the memory of a tensor that
-# wants a gradient. ``detach`` gets it, and then watch:
+# wants a gradient. ``detach`` gets it, but then PyTorch does not notice what you write:
 
 out = torch.full_like(torch.rand(5, 7).T, -1)  # takes over the strides as well
 flat = out.reshape(-1)  # so this is a copy, and nobody says so; view would have raised
@@ -272,27 +289,27 @@ print("gradient of exp:", silently_wrong.tolist(), "and no error")
 # write into new tensors, or tell it: ``torch.autograd.graph.increment_version(y)``
 # makes an error of this.
 #
-# Whose queue, whose memory?
-# --------------------------
+# Which stream, whose memory?
+# ---------------------------
 #
 # PyTorch puts work into its *current stream*, a queue of the GPU. ``kernel[blocks,
 # threads]``, without a third number, goes to *Numba's* default stream. Unless somebody
-# opens another stream, both are the same queue. Under ``with torch.cuda.stream(side):``
-# they are two, and nothing orders them. `A test of PyTorch's own`__ had its kernel in
-# the wrong one, and failed about 3 % of the time, says the one who mended it.
+# opens another stream, both are the same. Under ``with torch.cuda.stream(side):`` they
+# are two, and nothing orders them. `A test of PyTorch's own`__ had its kernel in the
+# wrong one, and failed about 3 % of the time, says its author.
 #
 # The second trap is memory. A launch does not wait. When Python drops a tensor, the
 # kernel on it may not have begun, and PyTorch gives the memory to the next tensor at
-# once. In the *same* queue that is right, as the next tensor's work comes later. In
+# once. In the *same* stream that is right, as the next tensor's work comes later. In
 # another it is not: ``x.record_stream(side)`` makes PyTorch `keep the memory`__ until
 # ``side`` has done what it was given.
 #
 # __ https://github.com/pytorch/pytorch/pull/182770
 # __ https://docs.pytorch.org/docs/stable/generated/torch.Tensor.record_stream.html
 #
-# A toy shows both: two queues that are threads on your CPU, as in
+# A toy shows both: two streams that are threads on your CPU, as in
 # :doc:`/tutorials/2_devices/02_queues`. A kernel sums ``x``, 1000 ones. Meanwhile
-# Python drops ``x``, and asks for a ``y``:
+# Python drops ``x``, and allocates a ``y``:
 
 from time import sleep
 
@@ -304,9 +321,9 @@ def slow(seconds, function, *arguments):
     return function(*arguments)
 
 
-def story(own_queue=False, waits=False, recorded=False):
+def story(own_stream=False, waits=False, recorded=False):
     torchs, x = ToyStream("torch"), np.zeros(1000)
-    yours = ToyStream("kernel", beside=torchs) if own_queue else torchs
+    yours = ToyStream("kernel", beside=torchs) if own_stream else torchs
     torchs.launch(sleep, 0.1, label="earlier work")
     torchs.launch(slow, 0.05, x.fill, 1, label="x = 1")
     if waits:
@@ -319,19 +336,21 @@ def story(own_queue=False, waits=False, recorded=False):
 
 
 stories = {
-    "its own queue": story(True),
-    "its own queue, waits for x": story(True, True),
-    "its own queue, waits, x recorded": story(True, True, True),
-    "torch's queue": story(),
+    "its own stream": story(True),
+    "its own stream, waits for x": story(True, True),
+    "its own stream, waits, x recorded": story(True, True, True),
+    "torch's stream": story(),
 }
 
 # %%
-# A lane for each queue, and the sum that came out:
+# A lane for each stream, and the sum that came out:
 
+# figure
+# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
 colours = {"x = 1": "#2f7d4f", "sum of x": "#2e7ab0", "y = -1": "#b8394b"}
-fig, axes = plt.subplots(4, figsize=(5.6, 4.8), sharex=True, layout="constrained")
+fig, axes = plt.subplots(4, figsize=(7.2, 5), sharex=True, layout="constrained")
 for ax, (title, (total, spans)) in zip(axes, stories.items(), strict=True):
     zero = min(s.start for s in spans)
     for s in spans:
@@ -343,20 +362,21 @@ for ax, (title, (total, spans)) in zip(axes, stories.items(), strict=True):
     ax.set_title(f"{title}: the sum is {total}", size=11, loc="left")
 axes[3].set_xlabel("time, in a toy")
 early, stolen, kept, same = (total for total, _ in stories.values())
+said = f"the sum of 1000 ones was {early} or {stolen}, without an error"
+fig.suptitle(f"In the wrong stream {said}", size=12)
 fig.set_label(
-    "Lanes of torch's queue and the kernel's, four times. In its own queue the kernel "
+    "Lanes of torch's stream and the kernel's, four times. In its own, the kernel "
     f"runs before x is filled: {early}. If it waits for x, y is written to the same "
     f"memory while it runs: {stolen}. With x recorded, y gets other memory: {kept}. In "
-    f"torch's queue all come one after the other: {same}."
+    f"torch's stream all come one after the other: {same}."
 )
 plt.show()
 
 # %%
-# So: **launch on torch's current stream**, as ``launch`` does, and neither trap is
-# there. With a stream of your own, say four things each time:
-# ``side.wait_stream(main)`` before and ``main.wait_stream(side)`` after;
-# ``x.record_stream(side)`` for each input, and ``out.record_stream(main)`` for what was
-# made under ``side``.
+# So **launch on torch's current stream**, as ``launch`` does, and neither trap is
+# there. A stream of your own needs four calls each time: ``side.wait_stream(main)``
+# before and ``main.wait_stream(side)`` after; ``x.record_stream(side)`` for each input,
+# and ``out.record_stream(main)`` for what was made under ``side``.
 #
 # Give it a gradient
 # ------------------
@@ -447,9 +467,12 @@ for kind in (Misfit, Forgetful):
 # With a mean of 7 numbers, the gradient is 7 times too large, and a fit still goes
 # downhill. Only the check finds it.
 #
-# One thing more: ``torch.compile`` reads your Python to see which operations it makes,
-# and it cannot read a kernel. So make each launch an operation of its own, and say
-# which shape comes out, and what the gradient is. (``torch.library.opcheck`` tests it.)
+# For torch.compile
+# -----------------
+#
+# ``torch.compile`` reads your Python to see which operations it makes, and it cannot
+# read a kernel. So make each launch an operation of its own, and say which shape comes
+# out, and what the gradient is. (``torch.library.opcheck`` tests it.)
 
 from torch.library import custom_op
 
@@ -474,8 +497,7 @@ print("the operation's gradient is right")
 # Measure
 # -------
 #
-# Value and gradient for many elements, each with the bytes that it moves. (CuPy is not
-# in the table, and Triton has a page of its own.)
+# Value and gradient for many elements, each with the bytes that it moves.
 
 bench = Bench("kernels-in-pytorch", budget=8 if on_gpu else 2.5)
 
@@ -489,8 +511,6 @@ def time_both(label, way, kind, tensors):
 
 
 tensors = [*torch.rand(3, 4_000_001)]
-size = {"n": 4_000_001, "bytes": 4_000_001 * least["chain"][0]}
-bench.time("NumPy chain, value", chain, *(t.numpy() for t in tensors), **size)
 time_both("torch chain", chain, "chain", tensors)
 time_both("Numba loop", by_loop, "kernels", tensors)
 if device.type != "cpu":
@@ -513,10 +533,9 @@ for what, gain in zip(("value", "gradient"), gains, strict=True):
 bench.plot()
 
 # %%
-# On a CPU, each new tensor has a price beside its bytes, as the system has to find
-# memory for it (:doc:`/tutorials/1_setup/02_first_speedup`). NumPy's chain, on one
-# core, shows how large a part that may be. On a GPU, PyTorch keeps memory that it once
-# had, and bytes should decide.
+# On a CPU, each new tensor costs more than its bytes, as the system has to find memory
+# for it (:doc:`/tutorials/1_setup/02_first_speedup`). On a GPU, PyTorch keeps memory
+# that it once had, and bytes should decide.
 #
 # Where this stops being true
 # ---------------------------
@@ -524,7 +543,7 @@ bench.plot()
 # - *What a compiler can fuse.* ``torch.compile`` makes one kernel of a chain like this
 #   (:doc:`/tutorials/3_kernels/10_triton`): try that first. Write your own for what it
 #   cannot see, such as loops that end early.
-# - *Few elements.* Then starting costs more than moving.
+# - *Few elements.* Then launch overhead decides, not bytes.
 # - *Several GPUs.* ``launch`` uses the current one. Make it that of the tensors.
 # - *Other makers.* Numba's kernels need NVIDIA's GPUs. PyTorch's side does not.
 #
@@ -536,6 +555,10 @@ bench.plot()
 # ``grad``. How many bytes does each of the two kernels move for an element, at least?
 
 answer = {"forward": 16, "backward": 20}
+
+# %%
+
+# folded: What check does
 
 
 def check(answer):
@@ -556,6 +579,8 @@ def check(answer):
     return "Right: 32 in place of 36, for one tensor more to keep."
 
 
+# %%
+
 print(check(answer))
 
 # %%
@@ -568,9 +593,10 @@ print(check({"forward": 20, "backward": 12}))
 # Three lines to remember
 # -----------------------
 
-print("1. Launch on torch's current stream. Elsewhere, the sum of 1000 ones was")
-print(f"   {early} or {stolen}.")
-print("2. Prove it: shared memory by its address, a backward by gradcheck in float64.")
+# remember
 print(
-    f"3. Count bytes: {least['chain'][1]} for the chain, {least['kernels'][1]} fused."
+    f"""1. Launch on torch's current stream. Elsewhere, the sum of 1000 ones was {early}
+or {stolen}.
+2. Prove it: shared memory by its address, a backward by gradcheck in float64.
+3. Count bytes: {least["chain"][1]} for the chain, {least["kernels"][1]} fused."""
 )

@@ -2,10 +2,10 @@
 Can you write the kernel yourself?
 ==================================
 
-Reading kernels is easy. Here are sixteen to write, from squaring numbers to gridding
-the visibilities of a radio telescope. A judge runs your kernel thread by thread and
-looks at every access to memory, so a lucky result does not pass. We solve one together;
-the others are yours.
+For whoever has read about kernels and wants to write some: here are sixteen, from
+squaring numbers to gridding the visibilities of a radio telescope. A judge runs your
+kernel thread by thread and looks at every access to memory, so that a lucky result does
+not pass. The page solves one with you; the others are yours.
 
 **You will learn**
 
@@ -14,7 +14,7 @@ the others are yours.
 - which pages of this chapter you should read again;
 - what such a judge does not see.
 
-**Time:** 15 minutes to read, and as long as you like to solve. **Needs:** any computer,
+**Time:** 12 minutes to read, and as long as you like to solve. **Needs:** any computer,
 and :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. No GPU: the judge runs
 kernels as plain Python.
 """
@@ -26,12 +26,12 @@ kernels as plain Python.
 # - *In a notebook or as a script:* download either at the foot of this page. Put your
 #   code where a kernel has ``...``, and run the cell, or the script. (There, solutions
 #   stand below their gaps in the open. Look away.)
-# - *Anywhere else:* a puzzle is an object, ``PUZZLES["map"]``. ``show()`` prints its
-#   task, ``check(kernel)`` judges, ``score(kernel)`` tells what a kernel costs and
+# - *Anywhere else:* ``PUZZLES["map"]`` is a puzzle. ``show()`` prints its task,
+#   ``check(kernel)`` judges, ``score(kernel)`` tells what a kernel costs, and
 #   ``plot(kernel)`` draws which thread touches what.
 #
-# On this page, the line ``@attempt("map")`` above a kernel calls ``check``, and keeps
-# the verdict. For a gap that is still a gap, it prints the task.
+# Here, the line ``@attempt("map")`` above a kernel calls ``check``, and keeps the
+# verdict. For a gap that is still a gap, it prints the task.
 
 import inspect
 import math
@@ -102,8 +102,8 @@ solution = partial(attempt, answers=ours)
 # A *warp* is 32 threads that load together, and memory comes in *sectors* of 32 bytes,
 # eight ``float32``. If 32 threads load 32 neighbours, they touch 4 sectors. If each
 # loads from a place of its own, they touch 32. So the wrong choice can move up to 8
-# times the bytes. For an image of 8191 × 8191 pixels, read and written once, this is
-# what the data sheets allow; caches decide where between the two you end up.
+# times the bytes; caches decide how much of that a card really moves. For an image of
+# 8191 × 8191 pixels, read and written once, data sheets allow:
 
 from firstlight.measure.specs import spec
 
@@ -154,7 +154,7 @@ plt.show()
 
 # %%
 # Every element is right now. It still does not count, since the judge also looks at
-# cost. In the picture, find what threads 0 to 3 load first: elements 0, 3, 6 and 9. A
+# cost. In the picture, threads 0 to 3 load elements 0, 3, 6 and 9 first, so that a
 # warp's loads are spread over the whole array. Let them stand side by side, and jump
 # together, by the number of all threads:
 
@@ -176,7 +176,7 @@ for kernel in (pieces, side_by_side):
     print(f"{kernel.__name__}:\n{PUZZLES['stride'].score(kernel)}\n")
 
 # %%
-# This is the way for all puzzles: read what the judge says, draw, mend one thing.
+# This is the way for all puzzles: read what the judge says, draw, change one thing.
 #
 # Exercise: the other fifteen
 # ---------------------------
@@ -661,13 +661,11 @@ def score(answers):
 score(yours)
 
 # %%
-# (On this page, it is the one that we solved together.)
-#
 # Check
 # -----
 #
-# And our own, with what the judge did for that. Sizes were odd and even, with no
-# element, one, less than a block and more:
+# And our own solutions, at odd and even sizes, with no element, one, less than a block
+# and more:
 
 ours["stride"] = side_by_side, check("stride", side_by_side)
 score(ours)
@@ -706,10 +704,15 @@ def fingerprint(ax, name, kernel):
 
 # %%
 
-fig, axes = plt.subplots(4, 4, figsize=(5.6, 6.2), layout="constrained")
+# figure
+# sphinx_gallery_thumbnail_number = 4
+fig, axes = plt.subplots(3, 6, figsize=(7.2, 4.4), layout="constrained")
+for ax in axes.flat[16:]:
+    ax.axis("off")
 drawn = ours | {name: yours[name] for name in solved(yours)}
 for ax, (name, (kernel, _)) in zip(axes.flat, drawn.items(), strict=False):
     fingerprint(ax, name, kernel)
+fig.suptitle("Which thread touches what: you can tell a kernel by its picture", size=12)
 fig.supxlabel("element", size=10)
 fig.supylabel("thread", size=10)
 fig.set_label(
@@ -721,18 +724,16 @@ fig.set_label(
 plt.show()
 
 # %%
-# You can tell a kernel from such a picture, without its code. A diagonal: everybody
-# works alone. A fan whose blades halve: a tree. Diagonals at distances 1, 2, 4, 8: the
-# scan. It has as many steps as the tree, and far more additions. A cloud: the data
-# decide who goes where, so only atomic operations are safe.
+# A diagonal: everybody works alone. A fan whose blades halve: a tree. Diagonals at
+# distances 1, 2, 4, 8: the scan, which has as many steps as the tree, and far more
+# additions. A cloud: the data decide who goes where, so you need atomic operations.
 #
 # Measure
 # -------
 #
 # What the judge counts is not time. What its verdict on ``stride`` is worth, a CUDA GPU
-# shows: both kernels, PyTorch for the same bytes, and NumPy, which needs an array more.
-# Without such a GPU the kernels have no row. (Numba on all cores of a CPU, and Triton,
-# are timed on other pages.)
+# shows: both kernels, beside PyTorch for the same bytes. Without such a GPU the kernels
+# have no row.
 
 import torch
 
@@ -741,7 +742,7 @@ from firstlight import Bench, best_device
 device = best_device()
 side = 2047 if device.type == "cpu" else 8191
 tau = np.random.default_rng(seed=1).random(side**2, dtype=np.float32)
-out, right = np.empty_like(tau), 1 - tau.astype(np.float64) / 2
+right = 1 - tau.astype(np.float64) / 2
 t_tau, one = torch.from_numpy(tau).to(device), torch.ones((), device=device)
 t_out = torch.empty_like(t_tau)
 
@@ -749,10 +750,8 @@ t_out = torch.empty_like(t_tau)
 
 bench = Bench("puzzles", budget=0.5 if simulated() else 4)
 size = {"n": tau.size, "bytes": 8 * tau.size}
-bench.time("NumPy", lambda: np.subtract(np.float32(1), tau / 2, out), **size)
 by_torch = partial(torch.add, one, t_tau, alpha=-0.5, out=t_out)
 bench.time("torch", by_torch, device=device, **size)
-assert np.allclose(out, right), "NumPy"
 assert np.allclose(t_out.cpu(), right), "torch"
 if not simulated():
     d_tau = cuda.to_device(tau)
@@ -764,10 +763,9 @@ if not simulated():
 bench.show()
 
 # %%
-# With a GPU, hold the kernels against your prediction. Side by side should come close
-# to PyTorch. Pieces lose up to the factor of eight; where they lose less, a cache has
-# kept what came along. For the cores of a CPU, pieces are the usual choice, since a
-# core reads on where it was. On a GPU it is the *neighbour* who reads on.
+# With a GPU, hold the kernels against your prediction. For the cores of a CPU, pieces
+# are the usual choice, since a core reads on where it was. On a GPU it is the
+# *neighbour* who reads on.
 #
 # Where this stops being true
 # ---------------------------
@@ -775,11 +773,9 @@ bench.show()
 # - *The judge reads what you wrote, not what the compiler made of it.* Below is a
 #   kernel that asks for ``x[i]`` twice, and one that computes ``1 - tau / 2`` in plain
 #   numbers. It turns down the first, and accepts the second.
-# - *Cost is not time.* Ours meet the constraints and are no library: the page on
-#   :doc:`shared memory </tutorials/3_kernels/04_shared_memory>` goes on where
-#   ``matmul`` ends.
-# - *A trace is one order of events.* It finds races without waiting for them. It cannot
-#   try every size, so a right verdict is evidence, not proof.
+# - *Cost is not time.* Our solutions meet the constraints and are no library.
+# - *A trace is one order of events.* It cannot try every size, so a right verdict is
+#   evidence, not proof.
 
 
 @cuda.jit
@@ -809,21 +805,23 @@ for name, kernel in (("map", square_twice), ("stride", plain_numbers)):
         print(f"  PTX for {cc}: loads {mix['ld.global.f32']}, float64 {doubles}")
 
 # %%
-# The compiler makes one load of the two, since nothing is written between them. So the
-# constraint of ``map`` is a good habit, and here it saves nothing. The second kernel's
-# ``1`` and ``2`` made it calculate in ``float64``, which is slow on most cards: see
-# :doc:`what the compiler did </tutorials/3_kernels/07_what_the_compiler_did>`. (Its
-# five loads are one, in a loop that the compiler unrolled.) Our solutions have no
-# double, if you give ``guard`` and ``zip`` their single numbers as ``float32``.
+# The compiler makes one load of the two, since nothing is written between them, so here
+# the constraint of ``map`` saves nothing. The second kernel's ``1`` and ``2`` made it
+# calculate in ``float64``, which is slow on most cards: see :doc:`what the compiler did
+# </tutorials/3_kernels/07_what_the_compiler_did>`. (Its five loads are one, in a loop
+# that the compiler unrolled.)
 #
 # Three lines to remember
 # -----------------------
 
-dear = try_out(PUZZLES["stride"], PUZZLES["stride"].launches[-1], pieces)
-sectors = dear.sectors_per_load["tau"]
-print("1. A right result is half an answer: `pieces` was right, and touched")
-print(f"   {sectors:.1f} sectors a load where 4 would do.")
-print("2. Read what the check says, draw who touches what, mend one thing; and try")
-print("   sizes that nobody would choose.")
-print("3. A count of what you wrote is a good guess at cost. The compiler has the")
-print("   last word, and the clock the very last.")
+# remember
+costly = try_out(PUZZLES["stride"], PUZZLES["stride"].launches[-1], pieces)
+sectors = costly.sectors_per_load["tau"]
+print(
+    f"""1. A right result is half an answer: `pieces` was right, and touched
+{sectors:.1f} sectors a load where 4 would do.
+2. Read what the check says, draw who touches what, change one thing; and try sizes
+that nobody would choose.
+3. A count of what you wrote is a good guess at cost. The compiler and the clock have
+the last word."""
+)

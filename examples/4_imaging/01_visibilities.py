@@ -2,36 +2,42 @@
 What does an interferometer measure?
 ====================================
 
-No image. A pair of antennas measures one complex number at a time, a *visibility*.
-`An early tutorial of MPoL`__ downloads five arrays, ``uu``, ``vv``, ``weight``,
-``data_re`` and ``data_im``, and hands them to a GPU unseen. Here you make such arrays
-of skies that you know, look into them, and find out what they cannot tell you.
+Not an image: each pair of its antennas measures one complex number at a time, a
+*visibility*, which is one Fourier component of the sky. Most components are never
+measured, so skies that look quite different can fit the same data, and only a prior
+chooses between them. This page is for anyone who has arrays such as those of `an early
+tutorial of MPoL`__ (``uu``, ``vv``, ``weight``, ``data_re``, ``data_im``) and wants to
+know what they hold before a GPU makes an image of them. You make such arrays of skies
+that you know.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
 **You will learn**
 
 - what one pair of antennas measures, and what changes as the Earth turns;
-- to average visibilities, and to find out whether their weights tell the truth;
-- which skies an array cannot tell apart, whatever is done with its data;
-- what it takes to predict visibilities, and when a GPU should do it.
+- to average visibilities, and to check whether their weights are right;
+- which skies an array cannot tell apart, however its data are processed;
+- how much arithmetic the prediction of visibilities takes, and when a GPU should do it.
 
-**Time:** 20 minutes. **Needs:** any computer. With a GPU, the page measures that too.
+**Time:** 12 minutes. **Needs:** any computer. With a GPU, the page measures that too.
 """
 
 # %%
 # Predict
 # -------
 #
-# A wave from a source off to the side reaches one antenna before the other. Multiply
-# the two signals: what comes out depends on how many waves fit into the detour. So a
-# pair that stands :math:`b` apart, a *baseline*, sees the sky through stripes, a
-# *fringe*, of the width :math:`\lambda / b`, where :math:`\lambda` is the wavelength.
+# A wave from a source off to the side reaches one antenna before the other. If you
+# multiply the two signals, the product depends on how many wavelengths fit into the
+# difference of the paths. So a pair at a distance :math:`b`, a *baseline*, sees the sky
+# through stripes, a *fringe*, of width :math:`\lambda / b`, where :math:`\lambda` is
+# the wavelength.
 #
-# 43 antennas make 43 · 42 / 2 pairs. Let each measure 332 times in a quarter of a day.
-# A visibility with u, v and weight takes 40 bytes. To *predict* one from an image, add
-# up all pixels, each times a wave: four operations a pixel, if the waves are at hand.
+# 43 antennas make 43 · 42 / 2 pairs. Let each pair measure 332 times in a night. A
+# visibility with u, v and weight takes 40 bytes. To *predict* one from an image,
+# multiply each pixel by a wave and add up: four operations a pixel, if the waves are
+# known already.
 
+# sphinx_gallery_thumbnail_number = 4
 import math
 from dataclasses import replace
 from textwrap import fill
@@ -51,36 +57,38 @@ work = 4 * nvis * npix**2
 print(f"{nvis:,} visibilities: {40 * nvis / 1e6:.0f} MB")
 print(f"from 180 × 180 pixels: {work / 1e9:.0f} billion operations")
 for card in ("GTX 1080", "RTX 4090", "H100 SXM"):
-    print(f"{card:>8}: never under {1e3 * work / spec(card, 'fp32'):.2f} ms")
+    print(f"{card:>8}: at least {1e3 * work / spec(card, 'fp32'):.2f} ms")
 
 # %%
-# The data are small (a thousand channels make 12 GB). The arithmetic is not, pixel by
-# pixel: a GPU's part. (:doc:`A fit </tutorials/4_imaging/03_first_light>` does with
-# less.) Now write down what happens to a visibility if its source moves by half a
-# stripe, or is wider than one.
+# The data are small (a thousand channels make 12 GB), but the arithmetic is not, and it
+# suits a GPU. Before you go on, write down what happens to a visibility if its source
+# moves by half a stripe, or is wider than one.
 #
 # One pair, one number
 # --------------------
 #
-# Call :math:`u` and :math:`v` (``uu``, ``vv``) how far one antenna is to the east and
-# to the north of the other, in wavelengths, as the source sees it. A sky of brightness
-# :math:`I`, with :math:`l` to the east and :math:`m` to the north, has the visibility
+# Let :math:`u` and :math:`v` (``uu``, ``vv``) be how far one antenna is to the east and
+# to the north of the other, in wavelengths, as seen from the source. A sky of
+# brightness :math:`I`, with :math:`l` to the east and :math:`m` to the north, has the
+# visibility
 #
 # .. math::
 #
 #     V(u, v) = \iint I(l, m)\, e^{-2 \pi i (u l + v m)}\, \mathrm{d}l\, \mathrm{d}m.
 #
 # The real part (``data_re``) is the sky seen through the stripes, the imaginary part
-# (``data_im``) through stripes moved by a quarter. That is *one Fourier component* of
-# the sky. Take two baselines, a point that moves east, and a round glow that grows.
+# (``data_im``) through stripes shifted by a quarter of their period. Together they are
+# *one Fourier component* of the sky. The figure takes two baselines, a point that moves
+# east, and a round source that grows.
 
+# figure
 from firstlight.imaging import GridCoords, Point, Ring, plot_image
 
 BLUE, ORANGE, GREEN, GREY = "#2e7ab0", "#d9762b", "#2f9e77", "#808890"
 grid = GridCoords(cell_size=0.03, npix=npix)
 east, north = grid.sky_coordinates()
 steps = np.linspace(0, 0.4, 6)  # arcsec
-fig, axes = plt.subplots(2, 2, figsize=(5.6, 5.4), layout="constrained")
+fig, axes = plt.subplots(2, 2, figsize=(7.2, 6.6), layout="constrained")
 for (top, bottom), metres in zip(axes.T, (150, 450), strict=True):
     u = metres / wavelength
     fringe = np.cos(2 * np.pi * u * east * ARCSEC)
@@ -94,28 +102,31 @@ for (top, bottom), metres in zip(axes.T, (150, 450), strict=True):
     bottom.plot(grown.real, grown.imag, "s-", color=ORANGE, label="grows")
     bottom.set(aspect="equal", xlabel="real, Jy", ylabel="imaginary, Jy")
 axes[1, 0].legend(frameon=False, loc="upper left", fontsize=9)
+fig.suptitle("A shift turns the phase, and a width lowers the amplitude")
 fig.set_label(
     "Above, stripes over the sky. Below, the visibility: as a point moves east it runs "
-    "along a circle, three times as far for 450 m as for 150 m. As a glow grows it "
-    "slides inwards, and only for 450 m to zero."
+    "along a circle, three times as far for 450 m as for 150 m. As a disk grows it "
+    "moves inwards, and only for 450 m to zero."
 )
 plt.show()
 
 # %%
-# *Phase is place, amplitude is size.* A move by half a stripe turns the phase by half a
-# circle, and leaves the amplitude. A source wider than a stripe lies on bright stripes
-# as on dark ones, and is gone. The longer the baseline, the sooner both happen.
+# *Phase is position, amplitude is size.* A shift by half a stripe turns the phase by
+# half a circle and leaves the amplitude as it was. A source wider than a stripe covers
+# bright and dark stripes alike, so that its visibility vanishes. The longer the
+# baseline, the sooner both happen.
 #
 # The Earth turns
 # ---------------
 #
-# Seen from the source the array turns, and each pair draws a piece of an ellipse in the
-# plane of u and v. The mirror image comes free: as a sky is a real number everywhere,
-# :math:`V(-u, -v)` is the complex conjugate of :math:`V(u, v)`, and tells nothing new.
+# As seen from the source, the array rotates, and each pair traces an arc of an ellipse
+# in the plane of u and v. Its mirror image tells you nothing new: because a sky is
+# real, :math:`V(-u, -v)` is the complex conjugate of :math:`V(u, v)`.
 
+# figure
 from firstlight.imaging.simulation import observe, uv_track, with_noise
 
-filled, look = {}, {"figsize": (5.6, 4.4), "layout": "constrained"}
+filled, look = {}, {"figsize": (7.2, 5.4), "layout": "constrained"}
 fig, axes = plt.subplots(2, 3, sharex=True, sharey=True, **look)
 plans = zip((0, 1, 6, 6, 6, 6), (-24, -24, -24, -60, 0, 30), strict=True)
 for ax, (hours, declination) in zip(axes.flat, plans, strict=True):
@@ -128,26 +139,27 @@ for ax, (hours, declination) in zip(axes.flat, plans, strict=True):
     ax.set(xlim=(2, -2), ylim=(-2, 2), aspect="equal")
     ax.set_title(f"{hours} h, δ = {declination}°\n{share:.1%} filled", fontsize=10)
 fig.supxlabel("u to the left, v upwards: million wavelengths", fontsize=11)
+fig.suptitle(f"Even six hours fill only {filled[6, -24]:.0%} of the cells (δ = −24°)")
 fig.set_label(
     f"The uv plane. In a moment 43 antennas fill {filled[0, -24]:.1%} of the cells, in "
-    f"6 hours {filled[6, -24]:.0%}. At declination 0 all tracks are level lines."
+    f"6 hours {filled[6, -24]:.0%}. At declination 0 all tracks are horizontal."
 )
 plt.show()
 
 # %%
-# (Every third pair is drawn.) The cells are those of the transform of the tutorial's
-# 180 × 180 pixels. *Most stay empty.* At declination :math:`\delta = 0` the ellipses
-# are lines, with empty rows between them. A source low in the sky foreshortens the
-# array.
+# The cells are those of the Fourier transform of 180 × 180 pixels, as in MPoL's
+# tutorial. *Most of them stay empty.* At declination :math:`\delta = 0` the ellipses
+# become lines with empty rows between them. If a source is low in the sky, the array is
+# foreshortened.
 #
 # Noise, and the shortest spacing
 # -------------------------------
 #
-# Observe a ring of 0.25 Jy in a wide glow of 0.5 Jy. (A *jansky*, Jy, is the unit of
-# flux: how much of the sky's radio light arrives.) Every fourth antenna is noisy. The
-# *weight* of a visibility is :math:`1/\sigma^2`, where :math:`\sigma` is the noise of
-# the real part, and that of the imaginary part. Then move the ring to the centre
-# (``shift_phase_centre``), or its turning phases cancel in the means.
+# Observe a ring of 0.25 Jy inside a wide disk of 0.5 Jy. (A *jansky*, Jy, is the unit
+# of flux.) Every fourth antenna is noisy. The *weight* of a visibility is
+# :math:`1/\sigma^2`, where :math:`\sigma` is the noise of the real part and of the
+# imaginary part alike. Then move the ring to the centre (``shift_phase_centre``),
+# because otherwise its phases would cancel in the means.
 
 from firstlight.imaging.visibilities import shift_phase_centre
 
@@ -169,11 +181,12 @@ def means(values, edges):
 
 
 # %%
-# Average what: the amplitudes, which everybody plots, or the complex numbers? Below,
-# the first twentieth of the plot once more.
+# Which should you average: the amplitudes, as is usual in plots, or the complex
+# numbers? The lower panel repeats the first twentieth of the upper one.
 
+# figure
 found = []
-fig, axes = plt.subplots(2, figsize=(5.6, 5.8), layout="constrained")
+fig, axes = plt.subplots(2, figsize=(7.2, 6.2), layout="constrained")
 limits = (length.max(), -0.12, 0.3), (1e5, 0, 0.8)
 for ax, (reach, low, high) in zip(axes, limits, strict=True):
     edges = np.quantile(length[length <= reach], np.linspace(0, 1, 40))
@@ -182,14 +195,16 @@ for ax, (reach, low, high) in zip(axes, limits, strict=True):
     found += [amplitude, real, error]
     ax.plot(middle, amplitude, "s", ms=5, color=ORANGE, label="mean of amplitudes")
     ax.errorbar(middle, real, error, **look, label="mean of complex numbers")
-    ax.plot(q / 1e3, alone + glowing, color=GREEN, label="closed form")
-    ax.plot(q / 1e3, alone, "--", color=GREEN, label="of the ring alone")
+    ax.plot(q / 1e3, alone + glowing, color=GREEN, label="analytic")
+    ax.plot(q / 1e3, alone, "--", color=GREEN, label="the ring alone")
     ax.axvspan(0, length.min() / 1e3, color=GREY, alpha=0.4, label="not measured")
     ax.set(xlim=(0, reach / 1e3), ylim=(low, high), ylabel="Jy")
 axes[0].legend(frameon=False, fontsize=9)
 axes[1].set_xlabel("length of the baseline, thousand wavelengths")
+bias = f"{1e3 * found[0][-1]:.0f} mJy of noise"
+fig.suptitle(f"Averaged amplitudes level off at {bias}; complex means do not")
 fig.set_label(
-    "Means of complex numbers follow the closed form, of amplitudes they level off. "
+    "Means of complex numbers follow the analytic curve; amplitudes level off. "
     "Below: where nothing is measured, near zero, it rises to 0.75 Jy."
 )
 plt.show()
@@ -198,19 +213,21 @@ print("longest: amplitudes {:.1f} mJy, complex numbers {:.1f} ± {:.1f}".format(
 print(f"shortest: {found[4][0]:.2f} Jy, of {ring.flux + glow.flux:.2f} Jy")
 
 # %%
-# *Average complex numbers.* An amplitude is never negative, so in a mean of amplitudes
-# noise adds up and looks like a source. And *the flux is* :math:`V(0, 0)`, *which no
-# pair measures*: antennas cannot stand closer than they are wide. Two thirds of the
-# light are missing, and the data look perfect. Of what is wider than 0.6 of the widest
-# stripe most is lost. The cure is a more compact array, or a single dish.
+# *Average complex numbers.* An amplitude is never negative, so that in a mean of
+# amplitudes the noise adds up and looks like a source. And *the flux is* :math:`V(0,
+# 0)`, *which no pair measures*, because two antennas cannot stand closer than their
+# diameter. Two thirds of the flux are missing, although the data look perfect. A source
+# wider than 0.6 of the widest stripe loses most of its flux. To recover it you need a
+# more compact array or a single dish.
 #
-# Do the weights tell the truth?
-# ------------------------------
+# Are the weights right?
+# ----------------------
 #
-# Means, :math:`\chi^2` and fits lean on them, and in real data they are often off by a
-# factor. ``check_weights`` compares neighbours in time, for what changes from one to
-# the next is mostly noise. Make yours wrong on purpose: by a factor of four; and as if
-# somebody had read SIGMA for WEIGHT, of `CASA's columns`__.
+# Means, :math:`\chi^2` and fits rely on the weights, which in real data are often wrong
+# by a factor. ``check_weights`` compares visibilities next to each other in time,
+# because what changes from one to the next is mostly noise. Make yours wrong on
+# purpose: first by a factor of four, then as if you had read SIGMA instead of WEIGHT
+# among `CASA's columns`__.
 #
 # __ https://casadocs.readthedocs.io/en/stable/notebooks/data_weights.html
 
@@ -220,29 +237,31 @@ from firstlight.imaging.visibilities import block, flag
 print(check_weights(replace(seen, weight=4 * seen.weight)), end="\n\n")
 misread = replace(seen, weight=seen.weight**-0.5)
 report = check_weights(misread)
-mended = scale_weights(misread, report)
-w = mended.weight
+corrected = scale_weights(misread, report)
+w = corrected.weight
 promised, true = w.sum() ** -0.5, (w**2 / seen.weight).sum() ** 0.5 / w.sum()
 print(f"SIGMA: multiply by {report.worst:.3g}. Then the mean of all data has noise of")
-print(f"{1e6 * promised:.0f} µJy by its weights, and of {1e6 * true:.0f} µJy in truth")
+print(f"{1e6 * promised:.0f} µJy by its weights, but really {1e6 * true:.0f} µJy")
 still = {}
 for antenna in (0, 1):
-    its_own = flag(mended, ~block(mended, antenna=antenna))
+    its_own = flag(corrected, ~block(corrected, antenna=antenna))
     still[antenna] = check_weights(its_own).worst
-    print(f"antenna {antenna} alone: still to multiply by {still[antenna]:.2f}")
+    print(f"antenna {antenna} alone: multiply by another {still[antenna]:.2f}")
 
 # %%
-# The report's last column is what to multiply by: a quarter. ``scale_weights`` does it.
-# SIGMA is found out, too, but no factor mends it: now the noisy antennas count most.
-# Look antenna by antenna, as in the last lines; then take :math:`1/\mathrm{SIGMA}^2`.
+# The report's last column is the factor to multiply by, here a quarter, and
+# ``scale_weights`` applies it. SIGMA is detected, too, but no single factor corrects
+# it, since now the noisy antennas count most. Check antenna by antenna, as in the last
+# lines, and then use :math:`1/\mathrm{SIGMA}^2`.
 #
 # Units, mirror images, and a grid
 # --------------------------------
 #
-# The tutorial's data have u and v in *kilo-lambda*, thousands of wavelengths. Some
-# files hold every visibility twice, once as its mirror image, and the noise would seem
-# smaller by :math:`\sqrt{2}`. Both are refused. ``suggest_grid`` gives the finest
-# stripe three pixels; ``check_image_grid`` tells what the data cannot show on them.
+# MPoL's tutorial has u and v in *kilo-lambda*, thousands of wavelengths. Some files
+# hold each visibility twice, the second time as its mirror image, so that the noise
+# seems smaller by :math:`\sqrt{2}`. ``DirtyImager`` refuses both. ``suggest_grid``
+# gives the finest stripe three pixels, and ``check_image_grid`` says what the data
+# cannot show on such a grid.
 
 from firstlight.imaging import DirtyImager, check_image_grid, suggest_grid
 
@@ -263,10 +282,10 @@ print(fill(str(next(limit for limit in wide if limit.code == "scale")), 84))
 # Two skies, one set of data
 # --------------------------
 #
-# The middle is not the only hole. Take 11 antennas and an hour. Find the place
-# :math:`(u_0, v_0)` farthest from every measured point, and cut a smooth cloud into
-# stripes of that fringe. This adds half of :math:`V`, moved by :math:`\pm(u_0, v_0)`:
-# into the holes.
+# The centre is not the only hole in the uv plane. Take 11 antennas and one hour. Find
+# the point :math:`(u_0, v_0)` that is farthest from every measured one, and multiply a
+# smooth cloud by stripes of that fringe. This adds half of :math:`V`, shifted by
+# :math:`\pm(u_0, v_0)`, that is, into the holes.
 
 from firstlight.imaging.simulation import alma_antennas
 
@@ -291,7 +310,8 @@ change = np.abs(added(*np.meshgrid(many, many))) / cloud.flux
 
 # %%
 
-fig, axes = plt.subplots(1, 3, figsize=(5.6, 2.5), layout="constrained")
+# figure
+fig, axes = plt.subplots(1, 3, figsize=(7.2, 3.3), layout="constrained")
 for ax, (name, image) in zip(axes, skies.items(), strict=False):
     plot_image(image, grid, ax=ax, vmax=0.4, stretch="linear", unit=None)
     ax.set(title=name, xlim=(1.4, -1.4), ylim=(-1.4, 1.4), xlabel="arcsec", ylabel="")
@@ -300,6 +320,9 @@ for sign, colour in ((1, BLUE), (-1, ORANGE)):
 axes[2].contour(many / 1e6, many / 1e6, change, [0.01, 0.1, 0.4], colors=GREEN)
 axes[2].set(title="uv plane", xlim=(1.5, -1.5), ylim=(-1.5, 1.5), aspect="equal")
 axes[2].set_xlabel("million wavelengths")
+differ = np.abs(added(u, v)).max() / cloud.flux
+title = "No fit can tell these skies apart: in the data, V differs"
+fig.suptitle(f"{title} by {differ:.0e} of the flux")
 fig.set_label(
     "A smooth cloud; the same cloud cut into bright and black stripes; and the uv "
     "plane: what the stripes add lies in two wide holes between the measured tracks."
@@ -307,8 +330,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# Does :math:`\chi^2` tell the two apart, with noise of 5 mJy? Do larger arrays? (*Total
-# variation*, TV, adds up how steep an image is.)
+# Does :math:`\chi^2` distinguish the two if the noise is 5 mJy? Do larger arrays?
+# (*Total variation*, TV, adds up the differences between neighbouring pixels.)
 
 import torch
 
@@ -330,20 +353,21 @@ for count, hours, times in ((11, 1, 20), (11, 6, 120), (22, 1, 20), (43, 1, 20))
     print(f"{count} antennas, {hours} h: {apart[count, hours]:.2g} apart in chi²")
 
 # %%
-# *For these data the two are one sky.* Both are positive, have the same flux, and fit.
-# No algorithm finds out which is there, on any computer. If you get one of them all the
-# same, something else chose: a *prior*, what you expect of a sky. A fit that asks for
-# little TV, as in :doc:`First light </tutorials/4_imaging/03_first_light>`, prefers the
-# smooth one, right or wrong, and :math:`\chi^2` will not tell. More antennas do; a
-# longer track just so (25 apart is five sigma). *What was not measured comes back by
-# measuring it, or by assuming it.* Say which.
+# *As far as these data go, the two are the same sky.* Both are positive, have the same
+# flux, and fit, so that no algorithm can find out which is there. If you obtain one of
+# them nevertheless, something else has chosen: a *prior*, what you expect of a sky. A
+# fit that favours little TV, as in :doc:`First light
+# </tutorials/4_imaging/03_first_light>`, prefers the smooth one, right or wrong, and
+# :math:`\chi^2` will not tell. More antennas do distinguish them; a longer track only
+# just (25 apart in :math:`\chi^2` is five sigma). *What was not measured has to be
+# measured, or assumed*, and if you assume it, say so.
 #
 # Predicting an image
 # -------------------
 #
-# An image has no closed form. Add up its pixels: a wave is a factor for the column
-# times a factor for the row, so one of the two sums is a matrix product. The waves are
-# made in float64, as a phase of many turns has no digits to lose, and then rounded.
+# Add up the pixels. A wave is a factor for the column times a factor for the row, so
+# that one of the two sums is a matrix product. The waves are computed in float64,
+# because float32 lacks the digits for a phase of many turns, and then rounded.
 
 
 def make_waves(u, v, grid):
@@ -365,7 +389,8 @@ def direct_sum(image, along, up, area):
 # Check
 # -----
 #
-# Against the closed form of the striped cloud, at an odd number of baselines:
+# Compare it with the analytic transform of the striped cloud, at an odd number of
+# baselines:
 
 image, pixel = torch.from_numpy(skies["striped"]).float(), grid.cell_size**2
 parts = direct_sum(image, *make_waves(u[:301], v[:301], grid), pixel)
@@ -377,10 +402,9 @@ print(f"off by {worst / cloud.flux:.0e} of the flux, at most")
 # Measure
 # -------
 #
-# What competes is the *non-uniform FFT* (NUFFT): one FFT on a grid twice as wide, and
-# some four hundred operations a visibility. So on a CPU the direct sum should win for
-# few visibilities only. On a GPU? It is thousands of sums that know nothing of each
-# other, done by a matrix product: nothing suits a GPU better.
+# The alternative is the *non-uniform FFT* (NUFFT): one FFT on a grid twice as wide, and
+# some four hundred operations a visibility. So on a CPU the direct sum should win only
+# if there are few visibilities. A GPU suits it better, because it is a matrix product.
 
 from firstlight import Bench, best_device
 from firstlight.imaging.nufft import visibilities
@@ -406,27 +430,33 @@ bench.show()
 bench.plot()
 
 # %%
-# By operations the two are equal at about a hundred visibilities. But a matrix product
-# does more of them in a second than an FFT, so they cross later. The direct sum of ten
-# thousand on the newest GPU on record, against the NUFFT on the CPU beside it:
-# :timing:`predict-visibilities speedup "direct sum, GPU/cuda:0/n=10000" /
-# "NUFFT/cpu/n=10000" @gpu`. For millions take a NUFFT there, too: :doc:`The dirty image
-# </tutorials/4_imaging/02_dirty_image>` times both, on the way back.
+# By operations the two are equal at about a hundred visibilities. If a matrix product
+# sustains more operations per second than an FFT, the curves cross later.
+#
+# With ten thousand visibilities, the direct sum on the newest GPU on record, against
+# the NUFFT on the CPU beside it: :timing:`predict-visibilities speedup "direct sum,
+# GPU/cuda:0/n=10000" / "NUFFT/cpu/n=10000" @gpu`.
+#
+# :doc:`The dirty image </tutorials/4_imaging/02_dirty_image>` compares the methods for
+# the way back to the sky.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *Wide fields.* The integral takes the sky to be flat and the antennas to see all of
-#   it alike, with no smearing by channel or time: ask ``check_image_grid``.
-# - *Real phases* are turned by the air, too. Data are calibrated before they come here.
+# - *Wide fields.* The integral assumes a flat sky (no w term), antennas whose primary
+#   beam is constant, and no smearing by channel width or integration time.
+#   ``check_image_grid`` tells you whether that holds.
+# - *Real phases* are also changed by the atmosphere, so that data have to be calibrated
+#   before they come here.
 # - *Signs.* CASA and UVFITS have :math:`+2 \pi i` in the exponent. With the wrong sign
-#   the image is turned by half a circle (:doc:`/vocabulary`).
+#   the image is rotated by half a turn (:doc:`/vocabulary`).
 #
 # Exercise
 # --------
 #
-# Write the visibility of a point: its flux in Jy, its place east and north in arcsec,
-# the baseline (east, north) in metres as the source sees it, and the frequency in Hz.
+# Write the visibility of a point source, given its flux in Jy, its offset to the east
+# and north in arcsec, the baseline (east, north) in metres as seen from the source, and
+# the frequency in Hz.
 
 
 def visibility(flux, east, north, baseline, frequency): ...
@@ -474,8 +504,9 @@ print(check(visibility_solution))
 # Three lines to remember
 # -----------------------
 
-print("1. Phase is place, amplitude is size. Average complex numbers: amplitudes")
-print(f"   gave {faint[0]:.0f} mJy where there was nothing.")
+# remember
+print("1. Phase is position, amplitude is size. Average complex numbers, because")
+print(f"   amplitudes gave {faint[0]:.0f} mJy where the sky has nothing.")
 print("2. Check units, mirror images and weights before anything else.")
-print(f"3. The shortest pair saw {found[4][0]:.2f} of 0.75 Jy. A striped cloud fits as")
-print("   well as a smooth one. What was not measured, a prior chose.")
+print(f"3. The shortest pair saw {found[4][0]:.2f} of 0.75 Jy, and a striped cloud")
+print("   fits as well as a smooth one. A prior decides what was not measured.")

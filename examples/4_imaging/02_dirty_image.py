@@ -2,19 +2,21 @@
 What can you see before you fit?
 ================================
 
-Visibilities can be carried back to the sky at once, without a model. The result is the
-*dirty image*. You look at it first, so you should know what in it is sky, what is
-telescope, and how wrong it is *computed*: one way is fast and wrong at the edges, one
-is exact and slow, and one lets you choose.
+The *dirty image*: the visibilities, added up as waves without any model. It is exactly
+the sky convolved with the *dirty beam*. Of three ways to compute it, gridding to the
+nearest cell takes the least work but is wrong by more than the noise, the direct sum is
+exact but slow, and a NUFFT is as exact as you ask, which makes it the one to take. This
+page is for anyone who looks at visibilities before fitting them, or who writes code to
+image them.
 
 **You will learn**
 
 - why the dirty image is the sky convolved with the *dirty beam*, exactly;
-- what weights trade: resolution against noise;
-- to write a gridding kernel for a GPU, and to see what gridding does to an image;
+- how weights trade resolution against noise;
+- to write a gridding kernel for a GPU, and to see what error gridding makes;
 - to choose between gridding, a NUFFT and the direct sum, by time *and* error.
 
-**Time:** 20 minutes. **Needs:** any computer. On a CUDA GPU your kernel runs on it.
+**Time:** 14 minutes. **Needs:** any computer. On a CUDA GPU your kernel runs on it.
 """
 
 # %%
@@ -22,21 +24,24 @@ is exact and slow, and one lets you choose.
 # -------
 #
 # A visibility :math:`V_k`, measured at :math:`(u_k, v_k)` with the weight :math:`w_k`,
-# is the amplitude of a wave on the sky. The dirty image is the weighted mean of waves:
+# is the amplitude of a wave on the sky. The dirty image is the weighted mean of these
+# waves:
 #
 # .. math::
 #
 #     I = \frac{\sum_k w_k \mathrm{Re}\, V_k e^{2 \pi i (u_k l + v_k m)}}{\sum_k w_k}
 #
-# Three ways to compute it, for :math:`M` visibilities (16 bytes each, in ``float32``)
-# and :math:`N` pixels:
+# There are three ways to compute it for :math:`M` visibilities (16 bytes each, in
+# ``float32``) and :math:`N` pixels:
 #
-# - *The direct sum* adds every wave at every pixel: :math:`4 M N` operations.
-# - *Gridding* adds each visibility to a cell of a grid: two additions. Then it makes
-#   one fast Fourier transform (FFT), of about :math:`5 N \log_2 N` operations.
-# - *A NUFFT* (non-uniform FFT) adds each to a patch of cells, as many on a side as you
-#   want digits, and one. Its cells are half as wide, so its FFT has :math:`4 N` cells.
+# - *The direct sum* adds every wave at every pixel, in :math:`4 M N` operations.
+# - *Gridding* adds each visibility to one cell of a grid, in two additions, and then
+#   makes one fast Fourier transform (FFT) of about :math:`5 N \log_2 N` operations.
+# - *A NUFFT* (non-uniform FFT) adds each visibility to a patch of cells, which has one
+#   more on a side than you want digits. Its cells are half as wide, so that its FFT has
+#   :math:`4 N` of them.
 
+# sphinx_gallery_thumbnail_number = 4
 from firstlight.measure.specs import spec
 
 npix, flops = 180, {"direct": 4 * 180**2, "NUFFT, 6 digits": 4 * 7**2, "gridding": 2}
@@ -47,17 +52,18 @@ for card in ("RTX 4090", "H100 SXM"):
         print(f"  {name:>15}: {1e3 * 1e8 * floor:7.2f} ms")
 
 # %%
-# Memory sets the floor of the last two: on paper a NUFFT takes no longer than gridding.
-# Write down: how long does it really take? And how wrong is a gridded image?
+# Memory bandwidth sets the lower bound of the last two, so that on paper a NUFFT takes
+# no longer than gridding. Write down how long it really takes, and how wrong a gridded
+# image is.
 #
 # Sky, beam, dirty image
 # ----------------------
 #
-# Here is a disk whose true image you know, seen by 43 antennas (how, is told by
-# :doc:`/tutorials/4_imaging/01_visibilities`). ``DirtyImager`` makes two images: of the
-# data, and of what the same telescope would show of a point of 1 Jy in the centre. That
-# is the *dirty beam*. (In MPoL 0.1 this was ``get_dirty_image`` of a ``Gridder``. A
-# ``Gridder`` is a ``DataAverager`` here, for fits.)
+# Here is a disk whose true image you know, observed by 43 antennas as in
+# :doc:`/tutorials/4_imaging/01_visibilities`. ``DirtyImager`` makes two images: one of
+# the data, and one of what the same telescope would show of a point source of 1 Jy in
+# the centre, which is the *dirty beam*. (In MPoL 0.1 this was ``get_dirty_image`` of a
+# ``Gridder``. A ``Gridder`` is a ``DataAverager`` here, for fits.)
 
 import math
 from importlib.util import find_spec
@@ -92,8 +98,10 @@ dirty, beam = (cube[0] for cube in imager.get_dirty_image(weighting="natural"))
 # %%
 
 
-def maps(images, unit, ticks, label, **look):
-    fig, axes = plt.subplots(1, 3, figsize=(5.6, 3.3), layout="compressed")
+# figure
+def maps(finding, images, unit, ticks, label, **look):
+    fig, axes = plt.subplots(1, 3, figsize=(7.2, 4.3), layout="constrained")
+    fig.suptitle(finding)
     for ax, (title, image) in zip(axes, images.items(), strict=True):
         drawn = plot_image(image, coords, ax=ax, unit=None, **look)
         ax.set_title(title, size=10)
@@ -106,16 +114,18 @@ def maps(images, unit, ticks, label, **look):
 label = "The truth, a disk with two rings; the beam, a core with ripples down to "
 label += f"{beam.min():.0%} of it; the dirty image, blurred rings in a dark bowl."
 panels = {"truth": truth / truth.max(), "beam": beam, "dirty": dirty / dirty.max()}
-maps(panels, "of the peak", [0, 0.1, 0.3, 1], label, vmin=-0.06, vmax=1)
+finding = "The dirty image is the sky convolved with the beam"
+maps(finding, panels, "of the peak", [0, 0.1, 0.3, 1], label, vmin=-0.06, vmax=1)
 plt.show()
 
 # %%
 # An exact identity
 # -----------------
 #
-# All of this is linear. A point elsewhere gives the same beam, moved there. A sky is a
-# sum of points. So *the dirty image is the sky convolved with the dirty beam*, exactly.
-# Test it with three points. (The beam is made twice as wide, to be moved about.)
+# Because all of this is linear, a point elsewhere gives the same beam, shifted to its
+# position, and a sky is a sum of points. So *the dirty image is the sky convolved with
+# the dirty beam*, exactly. Test it with three points. (The beam is made twice as wide
+# so that it can be shifted.)
 
 points = [Point(1.0), Point(0.7, east=1.2, north=-2.1), Point(-0.4, -1.5, 0.63)]
 three = observe(points, track).data[0]
@@ -131,26 +141,27 @@ for point in points:
     convolved += point.flux * wide_beam[row : row + npix, column : column + npix]
 identity = np.abs(image - convolved).max()
 assert identity < 1e-8, identity
-print(f"dirty image - moved beams: {identity:.0e} Jy/beam")
+print(f"dirty image - shifted beams: {identity:.0e} Jy/beam")
 
 # %%
-# So whatever the beam does to a point, it does to all of your sky. Its ripples, the
-# *sidelobes*, come from the gaps between the tracks in the plane of u and v.
+# So whatever the beam does to a point, it does to your whole sky. Its ripples, the
+# *sidelobes*, come from the gaps between the tracks in the uv plane.
 #
 # Which weights?
 # --------------
 #
-# You may image with other weights than the :math:`w_k = 1/\sigma_k^2` of the noise:
+# You may image with weights other than the :math:`w_k = 1/\sigma_k^2` of the noise:
 #
-# - *natural*: :math:`w_k`, by the noise alone. Short baselines, the most, dominate.
-# - *uniform*: :math:`w_k / D`. :math:`D` is the sum of the weights in the cell of
-#   :math:`k`. So every filled cell counts the same, and long baselines get a voice.
+# - *natural*: :math:`w_k`, from the noise alone. Short baselines dominate, because they
+#   are the most numerous.
+# - *uniform*: :math:`w_k / D`, where :math:`D` is the sum of the weights in the cell of
+#   :math:`k`, so that every filled cell counts the same, and long baselines count more.
 # - *Briggs*: :math:`w_k / (1 + f^2 D)`, with :math:`f = 5 \cdot 10^{-R}` times the root
-#   of :math:`\sum D / \sum D^2` over all cells. The number :math:`R`, *robust*, leads
+#   of :math:`\sum D / \sum D^2` over all cells. The number :math:`R`, *robust*, goes
 #   from uniform (-2) to natural (2).
 #
-# What does each give, and cost? The resolution is the width, at half its height, of a
-# Gaussian that fits the beam. An image of noise tells the noise. *Lowest*: a sidelobe.
+# The resolution is the full width at half maximum of a Gaussian fitted to the beam. The
+# noise is measured in an image of noise alone. *Lowest* is the most negative sidelobe.
 
 noise = with_noise(observe([], track), 5e-3, seed=2).data[0]
 of_noise = DirtyImager(coords, u, v, weight, noise.real, noise.imag)
@@ -167,40 +178,44 @@ for name, how in HOW.items():
 print(f"natural, from its weights: {1e6 / np.sqrt(weight.sum()):.1f}")
 
 # %%
-# Natural weighting has the least noise, and you can know it beforehand:
-# :math:`1/\sqrt{\sum w_k}`. (The exercise asks for the others.) Uniform weighting has
-# the finest beam, more noise, and deep sidelobes. Robust 0.5 buys resolution cheaply.
+# Natural weighting has the least noise, which you can know beforehand:
+# :math:`1/\sqrt{\sum w_k}`. (The exercise asks for the other two.) Uniform weighting
+# has the finest beam, but more noise and deep sidelobes. Robust 0.5 is finer than
+# natural for little extra noise.
 #
 # Two units, and a missing flux
 # -----------------------------
 #
-# A dirty image is in *Jy/beam*: a point of 1 Jy has a peak of 1, whatever the weights.
-# For all else the number depends on the beam. ``unit="Jy/arcsec^2"`` divides by the
-# area of the fitted Gaussian, so that you can compare with the sky:
+# A dirty image is in *Jy/beam*: a point source of 1 Jy has a peak of 1, whatever the
+# weights. For an extended source the number depends on the beam. To compare with the
+# sky, divide by the area of the fitted Gaussian (``unit="Jy/arcsec^2"``):
 
 panels = {name: image / fitted[name].area for name, image in images.items()}
 flux = {name: image.sum() * coords.cell_size**2 for name, image in panels.items()}
 print("flux in the field, of 0.25 Jy:", *(f"{name} {flux[name]:.2f}" for name in flux))
 label = "Natural is blurred, uniform sharp and mottled. All are dark around the disk."
-maps(panels, "Jy/arcsec²", [0, 0.1, 0.2], label, vmin=-0.02, vmax=0.2)
+wide, narrow = fitted["natural"].major, fitted["uniform"].major
+finding = f"Uniform weights: a beam {wide / narrow:.1f} × finer, but "
+finding += f"{rms['uniform'] / rms['natural']:.1f} × the noise"
+maps(finding, panels, "Jy/arcsec²", [0, 0.1, 0.2], label, vmin=-0.02, vmax=0.2)
 plt.show()
 
 # %%
-# Around the disk the image is *negative*, a bowl, and flux is missing. Both come from
-# what was not measured. The flux of a sky is its visibility at :math:`u = v = 0`, and
-# no baseline has the length zero. So a dirty image adds up to zero if you look far
-# enough: what is positive on the disk is negative around it. No weighting mends that. A
-# fit can, if it asks for a sky that is nowhere negative:
+# Around the disk the image is *negative*, a bowl, and flux is missing. Both are due to
+# what was not measured. The flux of a sky is its visibility at :math:`u = v = 0`, but
+# no baseline has length zero. So a dirty image adds up to zero if it is wide enough,
+# because what is positive on the disk is negative around it. No weighting corrects
+# that. A fit can, if it requires that the sky is nowhere negative:
 # :doc:`/tutorials/4_imaging/03_first_light`.
 #
 # A gridding kernel
 # -----------------
 #
-# On a GPU, gridding is one thread a visibility, as in the last puzzle of
+# On a GPU, gridding takes one thread for each visibility, as in the last puzzle of
 # :doc:`/tutorials/3_kernels/11_puzzles`. The remainder ``%`` puts negative frequencies
-# at the end, where an FFT looks for them. Threads may meet in one cell, so they add
-# *atomically*. Taking the real part in the end stands for the mirror image of each
-# visibility, at :math:`(-u, -v)`.
+# at the end, where an FFT expects them. Because several threads may update the same
+# cell, they add *atomically*. Taking the real part at the end accounts for the mirror
+# image of each visibility, at :math:`(-u, -v)`.
 
 
 @cuda.jit
@@ -220,8 +235,9 @@ def by_bincount(u, v, values):
 
 
 # %%
-# Is it *exactly* ``np.bincount``? The order of threads changes how a sum is rounded
-# (:doc:`/tutorials/3_kernels/05_reductions`). So check with small whole numbers:
+# Does it agree *exactly* with ``np.bincount``? The order of threads changes how a sum
+# is rounded (:doc:`/tutorials/3_kernels/05_reductions`), so check it with small
+# integers:
 
 rng = np.random.default_rng(seed=3)
 few = rng.permutation(u.size)[:1501]  # an odd number
@@ -234,8 +250,9 @@ for grid, values in zip(grids, whole, strict=True):
 print(f"kernel and np.bincount: {few.size:,} visibilities, all cells equal")
 
 # %%
-# *Predict* what the atomics cost. A warp's 32 threads add at once, but those that meet
-# in one cell queue. Who meets depends on the order of your data. Count in a whole set:
+# *Predict* what the atomics cost. The 32 threads of a warp add at once, but additions
+# to the same cell are serialized. How many of them coincide depends on the order of
+# your data, so count it in a whole data set:
 
 uvs = uv_track().uvw[:, :2].reshape(332, -1, 2) * (230e9 / 299_792_458 / coords.du)
 queue = {}
@@ -243,18 +260,19 @@ for name, ordered in {"time": uvs, "baseline": uvs.transpose(1, 0, 2)}.items():
     column, row = np.floor(ordered.reshape(-1, 2).T + 0.5)
     warps = (row * npix + column)[: len(row) // 32 * 32].reshape(-1, 32)[::9]
     queue[name] = np.mean([np.unique(w, return_counts=True)[1].max() for w in warps])
-    print(f"ordered by {name}: {queue[name]:.1f} of 32 threads queue at one cell")
+    print(f"ordered by {name}: {queue[name]:.1f} of 32 threads add to one cell")
 
 # %%
-# By time, a warp holds 32 baselines, and hardly two meet. By baseline, its threads
-# follow one track, and queue. What that costs, a GPU tells below.
+# In order of time, a warp holds 32 baselines, which seldom share a cell. In order of
+# baseline, its threads follow one track, so that most additions are serialized.
 #
 # Check: the direct sum
 # ---------------------
 #
-# To see how wrong a grid is, you need the truth. In the exponent, rows and columns come
-# apart, so the direct sum is two products of matrices. (``x`` and ``y`` say how far a
-# wave turns from pixel to pixel. Without whole turns, ``float32`` has digits enough.)
+# To see how wrong a grid is, you need the right answer. In the exponent, rows and
+# columns separate, so that the direct sum is two matrix products. (``x`` and ``y`` are
+# the turns of a wave from one pixel to the next. Without whole turns, ``float32`` has
+# digits enough.)
 
 
 def direct(chunk, *given):
@@ -287,13 +305,13 @@ print(f"direct sum: off by {by_formula:.0e} of the peak, at 101 pixels")
 # Where is a gridded image wrong?
 # -------------------------------
 #
-# To put a visibility into the middle of its cell changes its frequency by up to half a
-# cell. In the centre of the field that does nothing. At the edge it turns the wave by
-# up to a quarter turn. Averaged over a cell, such waves are darker by
-# :math:`\mathrm{sinc}` of the place in the field, from -1/2 to 1/2. So divide by that?
-# Or share each visibility among 2 × 2 cells, half as wide, the nearer the more, and
-# divide by what *that* does? The package has it as
-# ``by_gridding``.
+# To move a visibility to the middle of its cell changes its frequency by up to half a
+# cell. In the centre of the field that has no effect, but at the edge it shifts the
+# phase of the wave by up to a quarter turn. Averaged over a cell, such waves are
+# fainter by :math:`\mathrm{sinc}` of the position in the field, from -1/2 to 1/2. So
+# should you divide by that? Or distribute each visibility over 2 × 2 cells, half as
+# wide, with more in the nearer ones, and divide by what *that* does? (``by_gridding``
+# does.)
 
 
 def to_image(grid):
@@ -313,29 +331,30 @@ off = {name: (image - exact) / exact.max() for name, image in off.items()}
 worst = {name: float(np.abs(image).max()) for name, image in off.items()}
 depth = 1 / np.sqrt(weight.sum()) / exact.max()  # the noise
 
-panels = {f"{name}\n{worst[name] / depth:.0f} x noise": 100 * off[name] for name in off}
+panels = {f"{name}: {worst[name] / depth:.0f} x noise": 100 * off[name] for name in off}
 label = "Errors of gridded images. By the nearest cell they grow to the edges; divided "
 label += "by sinc, even more; with 2 x 2 cells all is pale. In units of the noise: "
 label += ", ".join(f"{x / depth:.0f}" for x in worst.values())
 look = {"vmin": -5, "vmax": 5, "stretch": "linear", "cmap": "PuOr"}
-maps(panels, "error, % of the peak", [-4, 0, 4], label, **look)
+finding = "Gridding errs most at the edges, and a division by sinc makes it worse"
+maps(finding, panels, "error, % of the peak", [-4, 0, 4], label, **look)
 plt.show()
 
 # %%
-# Above each map is its worst pixel. The division made the edges worse: only a part of
-# the error is darkening. The rest is *aliasing*: a grid's image is periodic, so what
-# belongs beyond one edge comes in at the other, and the division makes it brighter.
-# Sharing helps. Take better shapes, and patches as wide as your digits need, and you
-# have the NUFFT, that of ``DirtyImager``, by `FINUFFT`__. Its error is a *knob*,
-# ``eps``.
+# Above each map is its largest error. The division made the edges worse, because only a
+# part of the error is a loss of brightness. The rest is *aliasing*: a gridded image is
+# periodic, so that what belongs beyond one edge appears at the other, and the division
+# amplifies it. Distributing over 2 × 2 cells helps. With better shapes, and patches as
+# wide as your digits need, you have the NUFFT of ``DirtyImager``, by `FINUFFT`__, whose
+# error you set by ``eps``.
 #
 # __ https://finufft.readthedocs.io/en/latest/
 #
 # Measure
 # -------
 #
-# From weighted visibilities to one image, in all rows. A CUDA GPU runs your kernel, and
-# the NUFFT if ``cufinufft`` is there. Any GPU runs the direct sum.
+# Each row goes from weighted visibilities to one image. A CUDA GPU runs your kernel,
+# and the NUFFT if ``cufinufft`` is installed. Any GPU runs the direct sum.
 
 bench, error = Bench("dirty-image", budget=1.7), {}
 
@@ -382,9 +401,10 @@ if on_cuda:
 bench.show()
 
 # %%
-# Time alone would say: the nearest cell. With the error beside it, and the noise:
+# By time alone, the nearest cell would often win, so plot the error beside it:
 
-fig, ax = plt.subplots(figsize=(5.6, 4), layout="constrained")
+# figure
+fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 spent = {name: 1e3 * bench[name].median for name in error}
 colours = {"cell": "#d9762b", "NUFFT": "#2e7ab0", "direct": "#8e5bb5"}
 for name, point in {x: (spent[x], error[x]) for x in error}.items():
@@ -392,11 +412,14 @@ for name, point in {x: (spent[x], error[x]) for x in error}.items():
     colour = next(colours[way] for way in colours if way in name)
     ax.plot(*point, marker, color=colour, mfc=fill, ms=8)
     ax.annotate(name, point, (9, -3), textcoords="offset points", size=10)
-ax.axhline(depth, color="#8a9199", ls="--", label="noise of the image")
+ax.axhline(depth, color="#8a9199", ls="--")
+right = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+ax.annotate("noise of the image", (1, depth), **right)
 ax.set(xscale="log", yscale="log", xlabel="ms", ylabel="error, of the peak")
 ax.margins(x=0.25)
 ax.spines[["top", "right"]].set_visible(False)
-ax.legend(frameon=False)
+least = min(error["nearest cell"], error["2 x 2 cells"]) / depth
+ax.set_title(f"Gridding is off by {least:.1f} × the noise or more; a NUFFT by its eps")
 fig.set_label(
     f"Error against time. Gridding is above the noise, {depth:.1%} of the peak; the "
     f"nearest cell is off by {error['nearest cell']:.0%}. The NUFFT falls steeply, to "
@@ -406,27 +429,33 @@ fig.set_label(
 plt.show()
 
 # %%
-# The NUFFT falls steeply: digits are cheap, and an ``eps`` below the noise is enough.
-# Gridding is quicker, for an error *above* the noise, which no later step can mend. The
-# direct sum is a good check, and no more: its time grows with the pixels, too. (On the
-# newest GPU on record it takes :timing:`dirty-image median "direct, GPU" @gpu`, and
-# your kernel with its FFT :timing:`dirty-image median "nearest cell, GPU" @gpu`.)
+# The error of the NUFFT falls by a factor of ten with each digit, while its patch grows
+# by only one cell on a side, so that an ``eps`` below the noise is cheap. Gridding does
+# less work, but for an error *above* the noise, which no later step can remove. The
+# direct sum is a good check and no more, because its time grows with the number of
+# pixels, too.
+#
+# On the newest GPU on record the direct sum takes
+# :timing:`dirty-image median "direct, GPU" @gpu`, and your kernel with its FFT
+# :timing:`dirty-image median "nearest cell, GPU" @gpu`.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *A wide field.* A wider image has smaller cells. Fewer visibilities share one, and
-#   uniform weights move towards natural. If the sky is not flat: :doc:`/scope`.
-# - *Light from outside.* A bright source beyond the edge comes into a gridded image by
-#   aliasing, as a source that is not there. A NUFFT shows only its sidelobes.
-# - *float32*, as most GPUs prefer, has about 6 digits. For more, a NUFFT needs float64.
+# - *A wide field.* A wider image has smaller cells, so that fewer visibilities share
+#   one, and uniform weights approach natural ones. If the sky is not flat:
+#   :doc:`/scope`.
+# - *Sources outside.* A bright source beyond the edge is aliased into a gridded image,
+#   as a source that does not exist. A NUFFT shows only its sidelobes.
+# - *float32*, which most GPUs prefer, has about 6 digits. For more, a NUFFT needs
+#   float64.
 #
 # Exercise
 # --------
 #
 # How deep is your image, before you make it? Write a function of ``weight``, which is
-# :math:`1/\sigma^2`, and of ``used``, the weights that you image with, for the noise of
-# the dirty image in Jy/beam. (A flagged visibility is zero in both.)
+# :math:`1/\sigma^2`, and of ``used``, the weights that you image with, that returns the
+# noise of the dirty image in Jy/beam. (A flagged visibility is zero in both.)
 
 
 def image_noise(weight, used): ...
@@ -475,8 +504,9 @@ for name, how in HOW.items():
 # Three lines to remember
 # -----------------------
 
+# remember
 times = rms["uniform"] / rms["natural"], spent["NUFFT 1e-4"] / spent["nearest cell"]
 print(f"1. Dirty image = sky * beam. The finest has {times[0]:.1f} times the noise.")
-print("2. No baseline of length zero: flux is missing, in a bowl. Only a fit mends it.")
+print("2. No baseline has length zero: flux is missing, in a bowl, until you fit.")
 print(f"3. The nearest cell is off by {worst['nearest cell']:.0%}. A NUFFT is as exact")
-print(f"   as you ask: with eps=1e-4, in {times[1]:.1f} times the time.")
+print(f"   as you ask: here, eps=1e-4 takes {times[1]:.1f} times as long.")

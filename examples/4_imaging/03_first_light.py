@@ -2,22 +2,25 @@
 First light: can you see the sky that was observed?
 ===================================================
 
-*First light* is the first image that a new telescope takes. An interferometer, many
-antennas that work as one telescope, takes none: it measures *visibilities*, and an
-image has to be fitted to them. Below are a sky, the *dirty image*, which the antennas
-show at once, and a fit. How would you know that it is right, without the truth?
+*First light* is the first image from a new telescope. An interferometer measures
+*visibilities* instead of an image, so that an image has to be fitted to them. You can
+tell without the truth whether a fit is too smooth or over-fitted, because the residual
+of a good one is as strong as noise everywhere, with nothing above 5 σ. What the
+antennas did not measure, no residual shows. This page is for anyone who images
+visibilities by a regularized fit (RML), as MPoL does, on a CPU or a GPU.
 
 **You will learn**
 
-- to fit an image to every visibility, on any device, until the fit has settled;
-- to tell too much fitted from too little, by the residuals alone;
-- what spoils a fit to averages in cells, and when;
+- to fit an image to every visibility, on any device, until the fit has converged;
+- to tell an over-fitted image from one that is too smooth, by its residuals alone;
+- when a fit to averages in cells goes wrong, and why;
 - to predict whether a GPU helps at your size.
 
-**Time:** 16 minutes. **Needs:** any computer. With a GPU, the page fits on it.
+**Time:** 14 minutes. **Needs:** any computer. With a GPU, the page fits on it.
 """
 
 # folded: Observe: a sky, 43 antennas, noise
+# sphinx_gallery_thumbnail_number = 1
 import math
 from functools import partial
 
@@ -91,10 +94,11 @@ beam = fit_beam(lobe[0], coords.cell_size)
 dirty = dirty[0] / beam.area  # Jy/arcsec²
 
 
-def side_by_side(images, label, unit, ticks, columns=3, height=2.8, **look):
+def side_by_side(finding, images, label, unit, ticks, columns=3, height=2.9, **look):
     rows = len(images) // columns
-    size = (7.6, height * rows)
+    size = (7.2, height * rows)
     fig, axes = plt.subplots(rows, columns, figsize=size, layout="constrained")
+    fig.suptitle(finding)
     for ax, (title, image) in zip(axes.flat, images.items(), strict=True):
         drawn = plot_image(image, coords, ax=ax, unit=None, beam=beam, **look)
         ax.set_title(title)
@@ -103,12 +107,18 @@ def side_by_side(images, label, unit, ticks, columns=3, height=2.8, **look):
     fig.set_label(label)
 
 
+def distance(image):
+    return float((torch.as_tensor(image) - truth).norm() / truth.norm())
+
+
 # %%
 
 side_by_side(
+    f"The fit is off by {distance(sky[32]):.0%} of the truth, "
+    f"the dirty image by {distance(dirty):.0%}",
     {"truth": truth, "dirty image": dirty, "fit": sky[32]},
     "The truth, a disk with two rings around a star; its dirty image, blurred and with "
-    "ripples; and the fit, as sharp as the truth but for the core, without ripples.",
+    "ripples; and the fit, as sharp as the truth except in the core, without ripples.",
     "Jy/arcsec²",
     [0, 0.05, 0.1, 0.2, 0.3],
     vmin=0,
@@ -119,76 +129,82 @@ side_by_side(
 plt.show()
 
 # %%
-# *Flux* is how much radio light arrives, in jansky (Jy). What each fold holds is said
+# *Flux* is how much radio light arrives, in jansky (Jy). The folded cells are explained
 # below.
 #
 # Predict
 # -------
 #
-# First: what should be left over? Take from the data what the image explains, and image
-# the rest. In units of its noise, such a *residual* of the right image has an rms of 1.
-# The largest of *n* independent numbers is near :math:`\sqrt{2 \ln n}`. A dirty image
-# has about as many as it has *beams*, and both signs count.
+# First, what should the residual be? Subtract from the data what the image explains,
+# and image the difference. In units of its noise, such a *residual* of the right image
+# has an rms of 1. The largest of *n* independent numbers is near :math:`\sqrt{2 \ln
+# n}`. A dirty image has about as many as it has *beams*, and both signs count.
 #
-# Second: does a GPU help? Each of 180 × 180 pixels is a parameter. A step of a fit
-# goes to visibilities by a fast Fourier transform (FFT), and back for the gradient. An
-# FFT of :math:`N` numbers takes about :math:`5 N \log_2 N` operations. And every line
-# of such a loop starts a few *kernels* on a GPU, about 120 in all.
+# Second, does a GPU help? Each of 180 × 180 pixels is a parameter. A step of a fit goes
+# to visibilities by a fast Fourier transform (FFT), and back for the gradient. An FFT
+# of :math:`N` numbers takes about :math:`5 N \log_2 N` operations. Every line of such a
+# loop launches a few *kernels* on a GPU, about 120 in all.
 
 beams = npix**2 * area / beam.area
 largest = math.sqrt(2 * math.log(2 * beams))
 print(f"{beams:.0f} beams: the largest residual should be near {largest:.1f}")
 fft = 5 * npix**2 * math.log2(npix**2)
-print(f"a step: {2 * fft / 1e6:.1f} million operations in FFTs, 120 kernels to start")
+print(f"a step: {2 * fft / 1e6:.1f} million operations in FFTs, 120 kernels to launch")
 
 # %%
-# A GPU does ten million operations in less time than it takes to start one kernel. So
-# the prediction is: *at 180 pixels a GPU wins little or nothing.*
+# A GPU does ten million operations in less time than it takes to launch one kernel, so
+# that launch overhead dominates. The prediction is: *at 180 pixels a GPU wins little or
+# nothing.*
 #
 # Observe
 # -------
 #
-# The first fold observes a sky that you know, for a quarter of a day. Each pair of
-# antennas, a *baseline*, measures the sky's Fourier transform along a track. The noise
-# is 5 mJy in each visibility. Most of the Fourier plane stays empty, and so the dirty
-# image (:doc:`/tutorials/4_imaging/02_dirty_image`) has ripples.
+# The first fold observes a sky that you know, for a night. Each pair of antennas, a
+# *baseline*, measures the sky's Fourier transform along a track, with a noise of 5 mJy
+# in each visibility. Because most of the Fourier plane stays empty, the dirty image
+# (:doc:`/tutorials/4_imaging/02_dirty_image`) has ripples.
 #
 # Fit
 # ---
 #
-# What the fit in the third fold makes small has two parts. The first is the reduced
-# :math:`\chi^2`: the sum over all visibilities
+# The loss that the fit in the third fold minimizes has two parts. The first is the
+# reduced :math:`\chi^2`, that is, the sum over all visibilities
 #
 # .. math::
 #
 #     \chi^2(I) = \sum_k w_k \left| D_k - V_k(I) \right|^2
 #
-# over twice their number. It is a quadratic function of the image. So it needs to know
-# of the visibilities a number, an image, and the response to a point, twice as wide.
-# ``ExactLikelihood`` makes them in one pass. Then a step is one pair of FFTs, *for any
-# number of visibilities*: :doc:`/tutorials/4_imaging/07_off_the_grid` goes to a hundred
-# million, and tells when ``float32`` is enough.
+# divided by twice their number. Because it is a quadratic function of the image, it can
+# be computed from a number, an image, and the response to a point, twice as wide.
+# ``ExactLikelihood`` makes these in one pass over the visibilities. After that, a step
+# is one pair of FFTs, *for any number of visibilities*:
+# :doc:`/tutorials/4_imaging/07_off_the_grid` goes to a hundred million, and says when
+# ``float32`` is enough.
 #
-# The second part is a *regularizer*: total variation (TV), the sum of all steps between
-# neighbouring pixels. Noise alone gives the first part a slope of
-# :math:`s = a \sqrt{\sum_k w_k} / N` along a pixel of area *a*. So TV gets the strength
-# :math:`k s`. Which *k*?
+# The second part is a *regularizer*: total variation (TV), the sum of the differences
+# between neighbouring pixels. Noise alone gives the first part a slope of :math:`s = a
+# \sqrt{\sum_k w_k} / N` along a pixel of area *a*, so TV is given the strength :math:`k
+# s`. Which *k* should you take?
 #
-# Three tricks. *Units*: a pixel is the softplus of a parameter, so it is positive.
-# Softplus bends at 1; far below, fits creep. So count in 0.01 Jy/arcsec². *Settle*:
-# ``fit`` goes on until checks of 25 steps lower the loss by less than a part in 10 000.
-# A fit that ends after a number of steps gives an image that depends on that number.
-# *Fit twice*: TV shrinks what it smooths, and peaks most. So add the residual to the
-# data, and fit those. What TV took is put back first, noise last: a `Bregman
-# iteration`__.
+# The fit needs three precautions:
+#
+# - *Units.* A pixel is the softplus of a parameter, so that it is positive. Softplus
+#   bends at 1, and far below that fits are slow, so brightness is measured in units of
+#   0.01 Jy/arcsec².
+# - *Convergence.* ``fit`` continues until 25 more steps lower the loss by less than one
+#   part in 10 000. If it stopped after a fixed number of steps, the image would depend
+#   on that number.
+# - *A second fit.* TV flattens what it smooths, peaks most of all. So add the residual
+#   to the data and fit again. This restores the structure that TV removed before it
+#   restores noise: a `Bregman iteration`__.
 #
 # __ https://doi.org/10.1137/040605412
 #
-# Judge by what is left over
-# --------------------------
+# Judge by the residual
+# ---------------------
 #
-# Three fits, and no loss falls any more. Forget the truth. Beside them goes noise,
-# drawn anew from the weights, through the same imager.
+# Here are three fits, all of which have stopped. Forget the truth for now. Beside them
+# is noise alone, drawn anew from the weights and imaged in the same way.
 
 
 def residual_map(vis):
@@ -238,10 +254,12 @@ tell("noise", noise, f"   1 ± {nvis**-0.5:.4f}")
 
 shown = {f"k = {k}": rest[k] for k in (64, 32, 8)} | {"noise alone": noise}
 side_by_side(
+    f"Too smooth, good, over-fitted: rms {rms(rest[64][inside]):.1f}, "
+    f"{rms(rest[32][inside]):.1f} and {rms(rest[8][inside]):.1f} σ inside the disk",
     shown,
     "Residuals of three fits and noise alone, up to 5 sigma. With k = 64 there is "
     "a pattern of rings; with k = 32 faint ones, no stronger than noise; with k = 8 "
-    "the disk is a pale oval, for its noise was fitted. Noise is alike everywhere.",
+    "the disk is a pale oval, since its noise was fitted. Noise is uniform.",
     "σ",
     [-5, 0, 5],
     columns=2,
@@ -254,15 +272,16 @@ side_by_side(
 plt.show()
 
 # %%
-# A :math:`\chi^2` near 1 passes them all. The residuals do not:
+# All three have a :math:`\chi^2` near 1, so it does not tell them apart. The residuals
+# do:
 #
-# - *A pattern, above 5 σ: too smooth.* The data have more than the image.
-# - *Pale, far below the noise: over-fitted.* The noise has gone into the image. That
-#   looks best to whoever looks for large residuals only.
+# - *A pattern, above 5 σ: too smooth.* The data contain more than the image.
+# - *Much weaker than noise: over-fitted.* The noise has gone into the image, although
+#   nothing large remains.
 #
 # Hence a rule: *take the strongest regularizer that leaves no residual above 5 σ*, and
-# see that the rest is as strong as noise, inside the source and outside. ``fit`` gives
-# such a verdict itself; here it is on the data without what was added.
+# check that the residual is as strong as noise, inside the source and outside. ``fit``
+# gives such a verdict itself; here it refers to the data without the added residual.
 
 best = max(k for k, image in rest.items() if abs(image).max() < 5)
 within, around = (rms(rest[best][at]) / rms(noise[at]) for at in (inside, ~inside))
@@ -277,10 +296,10 @@ assert rms(rest[8][inside]) < 0.7 < 1.3 < rms(rest[64][inside])
 # Now look at the truth
 # ---------------------
 #
-# Fit the same visibilities once more, without their noise. And once with another prior:
-# a large ``epsilon`` makes TV mild on small steps, so that slopes may stay slopes.
-# Compare with the truth: pixel by pixel, and with both blurred to the beam, since finer
-# things the antennas hardly see.
+# Fit the same visibilities once more, without their noise, and once with another prior:
+# a large ``epsilon`` makes TV mild on small differences, so that slopes can remain
+# slopes. Compare each with the truth twice: pixel by pixel, and with both convolved
+# with the beam, since the antennas hardly see anything finer.
 
 noiseless = settle(quiet.data, best)[1]
 gentle = settle(seen.data, 50, epsilon=1)[1]
@@ -295,7 +314,7 @@ def compare(image, other):
 
 # %%
 
-print("parts of the truth           by pixel   at the beam")
+print("as a part of the truth     by pixel   at the beam")
 pairs = {f"fit, k = {k}, off by": (sky[k], truth) for k in sky}
 pairs["the best k without noise"] = (noiseless, truth)
 pairs["what noise has changed"] = (sky[best], noiseless)
@@ -313,25 +332,29 @@ assert off["fit, k = 8, off by"][0] < fitted
 assert abs(of_gentle).max() < 5
 
 # %%
-# So three things keep the image from the truth. *What the antennas did not see*: most
-# of the error is finer than the beam. *The regularizer*, which fills that in: without
-# any noise the image is still off, by terraces that TV makes of slopes. *Noise that was
-# fitted*, which here weighs less. And no residual ranks priors: the other one, and even
-# the fit that is too quiet, are nearer to this truth, which has no edges. That one has
-# to know, or to believe.
+# So three things separate the image from the truth:
+#
+# - *What the antennas did not see.* Most of the error is finer than the beam.
+# - *The regularizer*, which fills that in. Even without noise the image is off, because
+#   TV turns slopes into terraces.
+# - *Noise that was fitted*, which matters less here.
+#
+# No residual ranks the priors. The other prior, and even the over-fitted image, are
+# closer to this truth, which has no edges, but you would have to know that, or assume
+# it.
 #
 # Check
 # -----
 #
-# Is the sum right? By its definition: each visibility of an image, added up one by one
-# in float64. Take an image that is nothing like the truth, and an odd number of
-# visibilities.
+# Is the sum right? Compute it from its definition: each visibility of an image, added
+# up one by one in float64. Take an asymmetric image, unlike the truth, and an odd
+# number of visibilities.
 
 few = slice(0, 299_796, 997)
 u, v, weight = (values[0, few] for values in baselines)
 data = seen.data[0, few]
 image = rng.uniform(size=(35, 36))
-image = np.concatenate([image, np.zeros((1, 36))])  # 36 × 36, lopsided
+image = np.concatenate([image, np.zeros((1, 36))])  # 36 × 36, asymmetric
 
 small = GridCoords(cell_size=0.03, npix=36)
 east, north = small.sky_coordinates()
@@ -349,10 +372,11 @@ print(f"{data.size} visibilities: relative error {error:.0e}")
 # Averages in cells
 # -----------------
 #
-# `An early tutorial of MPoL`__ has the usual way: sort the visibilities into the cells
-# of a grid, and average each. A model is compared at the centre of a cell, though its
-# visibilities lie anywhere in it. Does the truth fit? Cells are as wide as the field is
-# small. MPoL advises a wide field; try three, with pixels of one size.
+# `An early tutorial of MPoL`__ does what is usual: it sorts the visibilities into the
+# cells of a grid and averages each cell. A model is then compared at the centre of a
+# cell, although its visibilities lie anywhere in it. Does the truth fit? The narrower
+# the field, the wider the cells. MPoL advises a wide field, so try three, with pixels
+# of one size.
 #
 # __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -383,9 +407,9 @@ print(f" exact {exact:18.2f}")
 print("The first warning:", *told[npix])
 
 # %%
-# A disk that fills the field is the worst case: its transform changes over the width of
-# a cell. In a field of four times the width the averages are nearly right. The exact
-# likelihood has no cells, and needs no wider field. What does the worst case do to a
+# A disk that fills the field is the worst case, because its transform changes across a
+# cell. In a field four times as wide the averages are nearly right. The exact
+# likelihood has no cells and needs no wider field. What does the worst case do to a
 # fit?
 
 cells, _ = average(coords)
@@ -408,15 +432,15 @@ assert compare(spoiled, truth)[0] > 2 * compare(sky[best], truth)[0]
 assert of_truth[npix] > 1.5 * in_cells.terms["chi2"]
 
 # %%
-# *The truth fits the averages worse than this image does.* It has been bent to suit
-# them.
+# *The truth fits the averages worse than this image does*, because the fit has
+# distorted the image to match them.
 #
 # Measure
 # -------
 #
-# A step by hand, in the lines of PyTorch that ``fit`` spares you. Moving it to a GPU
-# takes ``.to(on)``, twice. It is timed with cells and exactly, on the CPU with all its
-# cores, and on your GPU if you have one.
+# This is one step written out, in the PyTorch that ``fit`` spares you. Moving it to a
+# GPU takes ``.to(on)``, twice. It is timed with cells and with the exact likelihood, on
+# all cores of the CPU, and on your GPU if you have one.
 
 torch.set_num_threads(threads)
 
@@ -460,13 +484,13 @@ for side in (npix, 512):
 bench.show()
 
 # %%
-# As a picture:
+# The same times as a plot:
 
 bench.plot()
 
 # %%
-# The exact likelihood's FFTs are twice as wide, so four times as large. That is the
-# whole price. With eight times as many pixels, how much longer does a step take?
+# The exact likelihood's FFTs are twice as wide on each side, and that is its only extra
+# cost. With eight times as many pixels, how much longer does a step take?
 
 for on in ("CPU", "GPU")[: 1 + (device.type != "cpu")]:
     for kind in ("cells", "exact"):
@@ -474,29 +498,29 @@ for on in ("CPU", "GPU")[: 1 + (device.type != "cpu")]:
         print(f"{kind} on the {on}: {many / few:.1f} times as long")
 
 # %%
-# The less a GPU's step grows with the pixels, the longer it has waited for its starts:
-# there your prediction holds.
+# The less a GPU's step grows with the pixels, the more of it is launch overhead, as
+# predicted.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *A wide field, a faint source.* Positive pixels then make flux of noise: see
+# - *A wide field, a faint source.* Positive pixels then turn noise into flux: see
 #   :doc:`/tutorials/4_imaging/09_your_own_data`.
 # - *Two skies that the array cannot tell apart.* No residual shows which one it was.
-# - *Little data, or much noise.* If the noise of an average is larger than the error of
-#   averaging, cells do no harm. Nor do they for a small source.
-# - *Large images, many channels, sweeps.* There a GPU has enough to do at once.
-# - *Noise and weights.* All of this trusts the weights, and real ones are often off by
-#   a factor: check them first.
-# - *Another rule.* :doc:`/tutorials/4_imaging/04_choosing_regularizers` asks which *k*
-#   predicts best what the fit has not seen.
+# - *Little data, or much noise.* Cells do no harm if the noise of an average is larger
+#   than its error, nor if the source is small.
+# - *Large images, many channels, sweeps.* There a GPU has enough work at once.
+# - *Weights.* All of this relies on them, and real ones are often wrong by a factor:
+#   check them first.
+# - *Another rule.* :doc:`/tutorials/4_imaging/04_choosing_regularizers` asks which
+#   strength best predicts data that the fit has not seen.
 #
 # Exercise
 # --------
 #
-# The image is in Jy/arcsec². What is its flux in Jy? Write a function of an image, as
-# a tensor or an array of shape (channels, rows, columns), and of the width of its
-# pixels in arcsec. It gives one number for each channel.
+# The image is in Jy/arcsec². What is its flux in Jy? Write a function of an image, a
+# tensor or an array of shape (channels, rows, columns), and of the width of its pixels
+# in arcsec, that returns one number for each channel.
 
 
 def flux(image, cell_size): ...
@@ -549,15 +573,13 @@ print(check(flux_solution))
 # Three lines to remember
 # -----------------------
 
+# remember
 print(
-    "1. Settle the fit, then look at what is left over, beside noise alone: above 5 σ"
+    "1. Let the fit converge, then compare its residual with noise: above 5 σ it is too"
 )
-print("   it is too smooth, far below the noise it is over-fitted.")
-print(f"2. This one has {within:.2f} of the noise inside the disk, at most", end=" ")
-print(f"{abs(rest[best]).max():.1f} σ; it is off")
-print(f"   by {fitted:.1%}, at the beam by", end=" ")
-print(f"{blurred:.1%}: that, no residual shows.")
-print(
-    f"3. Averages in cells gave the truth a χ² of {of_truth[npix]:.0f}, in a field that"
-)
-print(f"   it fills; without cells it is {exact:.2f}, for any number of visibilities.")
+print("   smooth, and if it is far weaker than noise it is over-fitted.")
+print(f"2. This residual has {within:.2f} of the noise inside the disk, and at most")
+print(f"   {abs(rest[best]).max():.1f} σ. The image is off by {fitted:.1%}, and by")
+print(f"   {blurred:.1%} at the beam, which no residual shows.")
+print(f"3. Averages in cells gave the truth a χ² of {of_truth[npix]:.0f} in a field")
+print(f"   that it fills; without cells it is {exact:.2f}, for any number of data.")

@@ -2,22 +2,24 @@
 How strong should a regularizer be?
 ===================================
 
-A fit makes small the misfit to the data, plus :math:`\\lambda` times what you dislike
-in an image. `An early tutorial of MPoL`__ takes :math:`\\lambda = 10^{-4}`, twice, from
-"a set of parameters that resulted in a strong cross validation score for this
-particular dataset". Yours is another. Here you look for your own :math:`\\lambda`, with
-dozens of fits at once. And as the truth is known here, you judge the judge.
+No value is right for all data: the strength :math:`\\lambda` depends on the noise and
+the number of your visibilities, so choose it for yours by cross-validation. That finds
+it only roughly, and only if you score the spatial scales that your question is about.
+This page is for anyone who fits images with a regularizer and takes its
+:math:`\\lambda` from elsewhere, as `an early tutorial of MPoL`__ takes :math:`10^{-4}`
+from "a set of parameters that resulted in a strong cross validation score for this
+particular dataset".
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
 **You will learn**
 
-- to cross-validate: leave data out, fit, and see how well they are predicted;
+- to cross-validate: leave data out, fit the rest, and score the prediction;
 - to run all fits of a sweep as one, and to predict what that saves;
 - what too little and too much of a prior do to flux and detail;
 - how far to trust the minimum of a score.
 
-**Time:** 20 minutes. **Needs:** any computer, and
+**Time:** 13 minutes. **Needs:** any computer, and
 :doc:`/tutorials/4_imaging/03_first_light`. With a GPU, the page fits on it.
 """
 
@@ -25,14 +27,17 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 # Predict
 # -------
 #
-# *Cross-validation* deals the data into parts, called *folds*. Leave one fold out, fit
-# the rest, and ask how well the image predicts what it has not seen. Do so for each
-# fold and each :math:`\lambda`. Six :math:`\lambda`, two ways to deal four folds, and a
-# fit to all of the data make 54 fits: small ones, of 48 × 48 pixels. Each step starts
-# about 120 kernels, as in :doc:`/tutorials/4_imaging/03_first_light`. No fit needs
-# another. So stack them, 54 images in one tensor, and let each kernel work on all. What
-# does that cost a GPU? As a model, a kernel moves three numbers a pixel, on an H100:
+# A regularized fit minimizes the misfit to the data plus :math:`\lambda` times a prior,
+# which is what you dislike in an image. *Cross-validation* divides the data into parts,
+# called *folds*. Leave one fold out, fit the rest, and score how well the image
+# predicts the fold. Do so for each fold and each :math:`\lambda`. Six :math:`\lambda`,
+# two ways to divide into four folds, and a fit to all of the data make 54 fits of 48 ×
+# 48 pixels. Each step launches about 120 kernels, as in
+# :doc:`/tutorials/4_imaging/03_first_light`. As the fits are independent, stack 54
+# images in one tensor, so that each kernel works on all. What does that cost a GPU? As
+# a model, a kernel moves three numbers a pixel, on an H100:
 
+# sphinx_gallery_thumbnail_number = 2
 from firstlight.measure.specs import spec
 
 npix, fits, steps, kernels = 48, 54, 200, 120
@@ -40,21 +45,20 @@ for at_once in (1, fits):
     moved = kernels * 12 * at_once * npix**2  # bytes, in a step
     least = 1e6 * moved / spec("H100 SXM", "bandwidth")
     starts = fits // at_once * steps * kernels
-    print(f"{at_once:>2} at once: {starts:>9,} starts; a step's bytes: {least:.1f} µs")
+    print(f"{at_once:>2} at once: {starts:>9,} launches; bytes a step: {least:.1f} µs")
 
 # %%
-# To *start* 120 kernels takes a GPU longer than either. So the prediction is: *54 fits
-# at once cost a GPU hardly more than one.* A CPU pays for each call, too, and 2304
-# pixels are little work: 54 at once should cost far less than 54 times as much. Guess
-# once more: what is the best :math:`\lambda` for the data below?
+# To *launch* 120 kernels takes a GPU longer than either. So the prediction is: *54 fits
+# at once cost a GPU hardly more than one.* A CPU has overhead for each call, too, so
+# that 54 at once should cost far less than 54 times as much. Which :math:`\lambda` do
+# you expect to be best for the data below?
 #
 # Observe
 # -------
 #
-# A disk of 0.25 Jy, in the middle of the field. The noise is high, so that there is
-# something to choose. Averages in cells can be wrong, as
-# :doc:`/tutorials/4_imaging/03_first_light` found, so first ask how well the truth fits
-# them. Its :math:`\chi^2` (here always the reduced one) should be 1.
+# The sky is a disk of 0.25 Jy in the middle of the field. The noise is high, so that
+# the choice matters. As averages in cells can be wrong, first check how well the truth
+# fits them. Its :math:`\chi^2` (here always the reduced one) should be 1.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -86,9 +90,10 @@ print(f"chi² of the truth: {of_truth:.3f} ± {len(averages.index) ** -0.5:.3f}"
 # Leave something out
 # -------------------
 #
-# Which part? *Random cells* are easy to predict: their neighbours are still there. A
-# *dartboard* leaves out whole fields of the plane, and so asks whether the image can
-# fill a gap. A cell and its mirror image are one measurement, and always go together.
+# Which part should be left out? *Random cells* are easy to predict, because their
+# neighbours remain. A *dartboard* leaves out whole sectors of the uv plane, and so
+# tests whether the image can fill a gap. A cell and its mirror image are one
+# measurement, so they stay together.
 
 from firstlight.imaging.crossval import split_dartboard, stack, stack_folds
 
@@ -102,9 +107,9 @@ train, test = (stack([cells[i], darts[i], averages]) for i in (0, 1))
 # All at once
 # -----------
 #
-# ``stack`` puts data sets one after the other, as channels: folds and all data, and
-# that for each :math:`\lambda`. With ``separate=True``, ``fit`` takes each channel for
-# a fit of its own, with its own :math:`\lambda`. Adam's rate, 0.5, is the tutorial's.
+# ``stack`` puts data sets one after the other, as channels: the folds and all of the
+# data, for each :math:`\lambda`. With ``separate=True``, ``fit`` treats each channel as
+# a fit of its own, with its own :math:`\lambda`. Adam's learning rate, 0.5, is MPoL's.
 
 
 def sweep(data, terms, steps, on=device, model=None):
@@ -116,7 +121,7 @@ def sweep(data, terms, steps, on=device, model=None):
 
 # %%
 # The *score* of a fold is the :math:`\chi^2` of its cells, which the fit has not seen:
-# a mean over cells. Keep what each cell adds to it. You will need that.
+# a mean over cells. Keep the contribution of each cell, because you will need it.
 
 tests = stack([test] * 6)
 channel = (tests.index // npix**2).numpy()
@@ -140,8 +145,9 @@ def score(by_cell, use=slice(None)):
 # Check
 # -----
 #
-# Is a fit among others the fit that it is alone? Three folds of an odd number of cells,
-# two :math:`\lambda`, float64 on the CPU: at once, and as six fits one by one.
+# Does a fit among others give the same image as alone? Take three folds of an odd
+# number of cells and two :math:`\lambda`, in float64 on the CPU, fitted at once and one
+# by one.
 
 folds = [fold.double() for fold, _ in split_cells(averages, 3, seed=2)]
 
@@ -159,9 +165,9 @@ assert error < 1e-10, error
 print(f"at once and one by one: relative difference {error:.0e}")
 
 # %%
-# Now the sweep. The prior is *total variation* (TV), the sum of all steps from pixel to
-# pixel. Stop half-way, and look at the score: a sweep that has not arrived compares how
-# fast fits are, not how good.
+# Now the sweep. The prior is *total variation* (TV), the sum of the differences between
+# neighbouring pixels. Look at the score half-way, because a sweep that has not
+# converged compares how fast the fits are, not how good.
 
 lambdas = 10.0 ** np.arange(-4, -1, 0.5)
 everything = stack([train] * 6)
@@ -193,19 +199,19 @@ for i, strength in enumerate(lambdas):
 # %%
 # The first three columns are scores, means of four folds: random cells half-way, random
 # cells at the end, the dartboard. The others belong to the fit to all of the data: its
-# :math:`\chi^2`, its flux, and its true error, which nobody knows of real data.
+# :math:`\chi^2`, its flux, and its true error, which is unknown for real data.
 #
-# - *Has it arrived?* With a strong prior the score stood still from half-way on. With a
-#   weak one it climbs, as the fit goes on to fit noise: it says when you stopped.
-# - Random cells are best predicted at :math:`\lambda = 0.01`, and there :math:`\chi^2`
-#   of all data is nearly 1. Two rules agree. It would be easy to stop here.
-# - But the image is better with a *weaker* prior. And the dartboard is no help.
+# - *Has it converged?* With a strong prior the score did not change after half-way.
+#   With a weak one it rises, because the fit goes on to fit noise.
+# - Random cells are best predicted at :math:`\lambda = 0.01`, where :math:`\chi^2` of
+#   all data is nearly 1. Two rules agree, so you might stop here.
+# - But the image is better with a *weaker* prior, and the dartboard does not show it.
 #
 # Where does the score come from?
 # -------------------------------
 #
-# Look at its parts: rings around the middle of the plane, from so many to so many
-# cells away from it, all folds together, for the weakest prior and for 0.01.
+# Divide it into rings around the middle of the uv plane, by the distance in cells, all
+# folds together, for the weakest prior and for 0.01.
 
 fold, row = channel % train.nchan, channel // train.nchan
 parts = [(fold // k == split) & (row == i) for split in (0, 1) for i in (0, 4)]
@@ -218,11 +224,11 @@ for low, high in ((0, 2), (2, 4), (4, 8), (8, 16), (16, 34)):
     print(f"{low:>2} – {high:<2}{row_of}")
 
 # %%
-# A few cells in the middle make the score. There lies the flux itself, tens of times
-# above the noise. To predict it is to guess the flux from the rest: a little off is
-# many times the noise. That is a fair question, but *another* one than how much noise
-# to let into an image, and one fold decides it. So ask the question that you have. The
-# fits stay. Score the cells from four outwards.
+# A few cells in the middle dominate the score. They hold the flux itself, tens of times
+# above the noise, and to predict them means to guess the flux from the rest, where a
+# small relative error is many times the noise. That is a fair question, but *another*
+# one than how much noise to let into an image, and a single fold decides it. So score
+# what your question is about: the cells from four outwards.
 
 outer = score(by_cell, far >= 4)
 mean = outer[:, : 2 * k].mean(1)
@@ -230,10 +236,11 @@ best, least = mean.argmin(), fidelity(full).argmin()
 
 # %%
 
+# figure
 BLUE, ORANGE, PURPLE, GREY = "#2e7ab0", "#d9762b", "#8e5bb5", "#8a9199"
 looks = {"random cells": ("o-", BLUE, slice(k))}
 looks["dartboard"] = ("s--", ORANGE, slice(k, -1))
-fig, axes = plt.subplots(3, 1, figsize=(5.6, 6.4), sharex=True, layout="constrained")
+fig, axes = plt.subplots(3, 1, figsize=(7.2, 6.8), sharex=True, layout="constrained")
 for ax, folds in zip(axes, (whole, outer), strict=False):
     for name, (mark, colour, part) in looks.items():
         bars = folds[:, part].std(1, ddof=1) / k**0.5
@@ -242,6 +249,9 @@ for ax, folds in zip(axes, (whole, outer), strict=False):
         ax.errorbar(at, folds[:, part].mean(1), bars, fmt=mark, **look)
     ax.plot(lambdas, folds[:, -1], "d:", color=GREY, label="all data, none left out")
     ax.axhline(1, color=GREY, lw=1)
+by_score, by_truth = fidelity(full)[[best, least]]
+finding = f"The λ that the outer cells choose is off by {by_score:.1%}"
+fig.suptitle(f"{finding}, the best of all by {by_truth:.1%}")
 axes[0].set(yscale="log", ylim=(0.7, 30), ylabel="score, all cells")
 axes[0].set_yticks([1, 3, 10, 30], ["1", "3", "10", "30"])
 axes[0].legend(frameon=False)
@@ -256,20 +266,24 @@ fig.set_label(
 plt.show()
 
 # %%
-# Now both splits agree, the bars are short, and the score is lowest where the image is
-# good. But it is flat. From 0.003 to 0.01 it changes by less than a bar, so that other
-# noise may move the minimum: set another ``seed`` above, and look. Cross-validation
-# finds :math:`\lambda` *to a factor of three*. The true error is flat there, too.
+# Now both splits agree, the error bars are short, and the score is lowest where the
+# image is good. But its minimum is flat: from 0.003 to 0.01 it changes by less than an
+# error bar, and other noise may move it (try another ``seed``). Cross-validation finds
+# :math:`\lambda` *to a factor of three*. The true error is flat there, too.
 #
-# The grey line is no help: the misfit to data that were fitted is smallest with no
-# prior at all. Nor is :math:`\chi^2 = 1` a goal. The truth has it, but a fit takes some
-# of the noise in, and should be *below* 1. Look at the images:
+# The grey line does not help, because the misfit to data that were fitted is smallest
+# with no prior at all. Nor is :math:`\chi^2 = 1` a goal. The truth has it, but a fit
+# absorbs some of the noise and should be *below* 1. Compare the images:
 
-fig, axes = plt.subplots(2, 2, figsize=(5.6, 4.8), layout="constrained")
+# figure
+fig, axes = plt.subplots(2, 2, figsize=(7.2, 6.3), layout="constrained")
 shown = {"truth": truth, "weak": full[0], "chosen": full[best], "strong": full[-1]}
 for ax, (name, image) in zip(axes.flat, shown.items(), strict=True):
     drawn = plot_image(image, coords, ax=ax, vmin=0, vmax=3, stretch="sqrt", unit=None)
     ax.set_title(name)
+weak, chosen, strong = fidelity(full)[[0, best, -1]]
+finding = f"The chosen λ is off by {chosen:.0%}; a weak one by {weak:.0%}"
+fig.suptitle(f"{finding}, a strong one by {strong:.0%}")
 fig.colorbar(drawn, ax=axes, label="Jy/arcsec²", shrink=0.9)
 fig.set_label(
     "Truth and three fits. Weak: specks all over, and broken rings. Chosen: little "
@@ -281,32 +295,33 @@ plt.show()
 # What does a λ mean?
 # -------------------
 #
-# Alone, nothing. It multiplies a sum over pixels that has units. Here are four such
-# sums: of the truth, how they change with half the pixel width, and times 0.0001.
-# *Entropy* is the distance from a faint even image, *TSV* the sum of squared steps.
+# Alone, nothing, because it multiplies a sum over pixels that has units. Here are four
+# such sums of the truth: their value, how it changes with half the pixel width, and the
+# value times 0.0001. *Entropy* is the distance from a faint uniform image, and *TSV*
+# the sum of squared differences.
 
 PRIORS = {"sparsity": losses.sparsity, "tv": losses.TV_image, "tsv": losses.TSV}
 PRIORS["entropy"] = lambda sky: losses.entropy(sky, prior=0.01, tot_flux=100)
 fine = torch.from_numpy(sky_image(disk, coords.cell_size / 2, 2 * npix))
 of_true = {name: prior(truth[None]).item() for name, prior in PRIORS.items()}
-print("          truth   half   price")
+print("          truth   half    cost")
 for name, prior in PRIORS.items():
     ratio, price = prior(fine[None]).item() / of_true[name], 1e-4 * of_true[name]
     print(f"{name:>8}{of_true[name]:7.1f}  × {ratio:.1f}{price:8.4f}")
 
 # %%
-# What means something is the last column, the *price*: :math:`\lambda` times the prior
-# of a good image, beside a :math:`\chi^2` of about 1. A price carries over, roughly, to
-# other units, pixels and priors, but not to other noise. And :math:`\chi^2` is divided
-# by the number :math:`N` of cells or visibilities: the same prior at another :math:`N`
-# has the same :math:`\lambda N`.
+# What has a meaning is the last column, the *cost*: :math:`\lambda` times the prior of
+# a good image, compared with a :math:`\chi^2` of about 1. A cost is roughly the same in
+# other units, pixels and priors, but not with other noise. And because :math:`\chi^2`
+# is divided by the number :math:`N` of cells or visibilities, the same prior at another
+# :math:`N` has the same :math:`\lambda N`.
 #
 # What each prior does to the flux
 # --------------------------------
 #
-# All four at the same prices. One sweep again: each channel has all priors, and all but
-# one of them with :math:`\lambda = 0`. Two more channels ask what the tutorial's
-# :math:`\lambda` would do here: one has its two priors, one has none.
+# Compare all four at the same costs. This is one sweep again: each channel has all
+# priors, all but one with :math:`\lambda = 0`. Two more channels show what MPoL's
+# :math:`\lambda` would do here: one has its two priors, the other none.
 
 others, prices = ("sparsity", "entropy", "tsv"), lambdas * of_true["tv"]
 strengths = np.zeros((4, 20))
@@ -317,14 +332,16 @@ names = (*others, "tv")
 terms = {name: (strengths[i], PRIORS[name]) for i, name in enumerate(names)}
 many = sweep(stack([averages] * 20), terms, steps)[0].image.cpu().double()
 images = dict(zip(others, many[:18].split(6), strict=True)) | {"tv": full}
-for i, name in ((18, "tutorial's"), (19, "none")):
+for i, name in ((18, "MPoL's"), (19, "none")):
     off, jansky = fidelity(many)[i], flux(many)[i]
     print(f"{name:>10}: error {off:.3f}, {jansky:.3f} Jy")
 
 # %%
-# For these data, the tutorial's :math:`\lambda` is next to none: its price is low.
+# For these data MPoL's :math:`\lambda` is nearly the same as none, because its cost is
+# low.
 
-fig, axes = plt.subplots(2, 1, figsize=(5.6, 5.2), sharex=True, layout="constrained")
+# figure
+fig, axes = plt.subplots(2, 1, figsize=(7.2, 5.6), sharex=True, layout="constrained")
 marks = {"sparsity": ("o-", BLUE), "entropy": ("v--", PURPLE)}
 marks |= {"tv": ("s-.", ORANGE), "tsv": ("^:", "#2f9e6e")}
 for name, (mark, colour) in marks.items():
@@ -333,27 +350,32 @@ for name, (mark, colour) in marks.items():
 for ax, true in zip(axes, (0.25, float(truth.max())), strict=True):
     ax.axhline(true, color=GREY, lw=3, zorder=0, label="truth")
 axes[0].set(ylabel="flux in Jy", ylim=(0, 0.33))
-axes[1].set(ylabel="peak in Jy/arcsec²", xscale="log", xlabel="price: λ times prior")
+axes[1].set(ylabel="peak in Jy/arcsec²", xscale="log", xlabel="cost: λ times prior")
 axes[0].legend(frameon=False, ncols=2)
 sparse, smooth = (images[name][-1] for name in ("sparsity", "tsv"))
+kept = f"{smooth.max() / truth.max():.0%} of the peak"
+fig.suptitle(
+    f"Weak priors add flux ({flux(full)[0]:.2f} Jy of 0.25); "
+    f"strong ones leave {flux(sparse):.2f} Jy, or {kept}"
+)
 fig.set_label(
-    f"Flux and peak against price, of four priors. Cheap ones have {flux(full)[0]:.2f} "
-    f"Jy, the truth 0.25. Dear ones: sparsity {flux(sparse):.2f} Jy and all of the "
-    f"peak, TSV {flux(smooth):.2f} Jy and {smooth.max() / truth.max():.0%} of the peak."
+    f"Flux and peak against cost, of four priors. Weak ones have {flux(full)[0]:.2f} "
+    f"Jy, the truth 0.25. Strong ones: sparsity {flux(sparse):.2f} Jy and all of the "
+    f"peak, TSV {flux(smooth):.2f} Jy and {kept}."
 )
 plt.show()
 
 # %%
-# *Too little* of any prior adds flux: pixels cannot be negative, so the noise that they
-# take in does not cancel. *Too much* takes what its sum counts. Sparsity takes flux,
-# and leaves the peak. TSV leaves the flux, and takes the peak, that is, resolution. A
-# right flux proves little: three of the four have a price for it, and other images.
+# *Too little* of any prior adds flux, since the noise in positive pixels does not
+# cancel. *Too much* removes what its sum counts. Sparsity removes flux and leaves the
+# peak. TSV leaves the flux and lowers the peak, that is, resolution. A right flux
+# proves little: three of the four have it at some cost, with different images.
 #
 # The final fit
 # -------------
 #
-# Cells can be left out. But the image need not come from their averages. For a fit to
-# all visibilities, ``fit`` converts :math:`\lambda`, by the rule above.
+# Only leaving data out needs cells. For a fit to all visibilities, ``fit`` converts
+# :math:`\lambda` by the rule above.
 
 arrays = (seen.uu, seen.vv, seen.data, seen.weight)
 likelihood = ExactLikelihood(*arrays, coords.cell_size, npix, device=device)
@@ -366,8 +388,8 @@ print(final.notes[0], f"\nError {off:.3f}; to averages: {fidelity(full)[best]:.3
 # Measure
 # -------
 #
-# What did it save? ``bench`` times ten steps, set-up included, of 54 fits at once, of
-# six and of one: on one core of the CPU, and on a GPU if you have one.
+# How much time did it save? ``bench`` times ten steps, set-up included, of 54 fits at
+# once, of six and of one, on one core of the CPU, and on a GPU if you have one.
 
 bench = Bench("fits-at-once", budget=1.8)
 for on in dict.fromkeys(["cpu", str(device)]):
@@ -379,8 +401,9 @@ for on in dict.fromkeys(["cpu", str(device)]):
 bench.show()
 
 # %%
-# As a model, :math:`n` fits at once take :math:`a + b n`, with :math:`a` for the calls,
-# :math:`b` for the work of a fit. One and 54 give both numbers. Are they right for six?
+# As a model, :math:`n` fits at once take :math:`a + b n`, with :math:`a` for the
+# overhead of the calls and :math:`b` for the work of a fit. The times of 1 and 54 give
+# both numbers. Do they predict 6?
 
 kind = "CPU" if device.type == "cpu" else "GPU"
 one, six, all_ = (bench[f"{n} at once, {kind}"].median for n in (1, 6, fits))
@@ -392,27 +415,30 @@ torch.set_num_threads(threads)  # as it was
 bench.plot()
 
 # %%
-# Even on a CPU the calls are nearly all, and to make them once is all that you gain.
-# Several processes with a fit in each would use the other cores. On the newest GPU on
-# record one fit takes :timing:`fits-at-once median "1 at once, GPU" @gpu`, and 54 at
-# once take :timing:`fits-at-once median "54 at once, GPU" @gpu`.
+# Fits at once save the overhead of the calls and nothing else. Several processes with a
+# fit in each would use the other cores, too.
+#
+# On the newest GPU on record one fit takes
+# :timing:`fits-at-once median "1 at once, GPU" @gpu`, and 54 at once take
+# :timing:`fits-at-once median "54 at once, GPU" @gpu`.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *Large images.* Where a step is more work than calls, fits at once gain nothing, and
-#   memory ends it: 54 fits need 54 times as much.
-# - *L-BFGS* makes one step for the whole tensor: fits at once are not as if alone.
-# - *Wrong weights.* Scores still compare, but none is 1. Check weights first.
+# - *Large images.* If a step is more work than overhead, fits at once gain nothing, and
+#   memory is the limit: 54 fits need 54 times as much.
+# - *L-BFGS* makes one step for the whole tensor, so that fits at once are not
+#   independent.
+# - *Wrong weights.* Scores still compare, but none is 1. Check the weights first.
 # - *Wrong averages.* A bias that a fold shares with the rest is predicted well.
 #
 # Exercise
 # --------
 #
-# A score is flat, so a common rule takes *the strongest λ whose mean score is at most
-# one standard error above the best mean*: the standard error of that best mean. Write
-# it. ``scores`` has a row for each λ and a column for each fold. A fit that failed has
-# the score NaN, and its λ does not count.
+# Because a score is flat, a common rule takes *the strongest λ whose mean score is at
+# most one standard error above the best mean*, with the standard error of that best
+# mean. Write it. ``scores`` has a row for each λ and a column for each fold. A fit that
+# failed has the score NaN, and its λ does not count.
 
 
 def strongest(lambdas, scores): ...
@@ -464,17 +490,19 @@ def strongest_solution(lambdas, scores):
 
 
 print(check(strongest_solution))
-print(f"here, {strongest_solution(lambdas, outer[:, :k]):.2f}: a habit, not a law")
+print(f"here, {strongest_solution(lambdas, outer[:, :k]):.2f}: a convention, not a law")
 
 # %%
 # Three lines to remember
 # -----------------------
 
-print(f"1. Ask where a score comes from: {np.mean(far < 4):.0%} of the cells made it")
-print(f"   {whole[0, :k].mean():.1f} for the weakest prior, the others {mean[0]:.1f}.")
-print(f"2. A minimum is flat: {lambdas[best]:.3f}, to a factor of three. It is off by")
-print(f"   {fidelity(full)[best]:.1%}; the best of all by {fidelity(full)[least]:.1%}.")
+# remember
+middle = np.mean(far < 4)
+print(f"1. Check where a score comes from. The weakest prior has {mean[0]:.1f}, but")
+print(f"   {whole[0, :k].mean():.1f} with the {middle:.0%} of the cells in the middle.")
+print(f"2. A minimum is flat: λ = {lambdas[best]:.3f}, to a factor of three. It is off")
+print(f"   by {by_score:.1%}, and the best of all by {by_truth:.1%}.")
 print(
     f"3. Too little of a prior: {flux(full)[0]:.2f} Jy. Too much: {flux(sparse):.2f}."
 )
-print("   True: 0.25. Fit with each once, to see what your image owes to it.")
+print("   The truth is 0.25. Try several, to see what your image owes to its prior.")

@@ -2,32 +2,37 @@
 Where does a step of the fit spend its time?
 ============================================
 
-You want your fit faster. You mend a slow part, and a step takes hardly less time. You
-mend another one: the same. Here you mend six, one at a time, each checked and timed.
-Alone, most of them hardly show. Together they do. Then a seventh way does more than all
-of them, because it mends no part at all.
+For anyone whose fit is too slow. A step consists of about a hundred small operations,
+and each one reads and writes the whole image. A change to one part can gain no more
+than that part's share of the time, so most changes disappoint on their own. What gains
+most is to merge the small operations into a few passes over the pixels. If you call
+this package's ``fit`` with a ``GriddedNet`` and the usual losses on a CPU or an NVIDIA
+GPU, it does so already: there is nothing to type.
 
 **You will learn**
 
-- to divide a step among its parts, on the way there and on the way back;
-- to predict from a share what a change can win at most, before you make it;
-- why changes that win little alone can win much together;
-- which of them help a CPU, which a GPU, and which neither.
+- to divide a step among its parts, forward and backward;
+- to predict from a share the most that a change can gain, before you make it;
+- why changes that gain little alone can gain much together;
+- which of them help a CPU, and which a GPU.
 
-**Time:** 20 minutes. **Needs:** any computer, and :doc:`a fit that you understand
-</tutorials/4_imaging/03_first_light>`. On an NVIDIA or AMD GPU, the six are timed, too.
+**Time:** 17 minutes. **Needs:** any computer, and :doc:`a fit that you understand
+</tutorials/4_imaging/03_first_light>`. With an NVIDIA or AMD GPU, the changes are timed
+there, too.
 """
 
 # %%
 # Predict
 # -------
 #
-# A step makes an image from its parameters, visibilities from the image by a fast
-# Fourier transform (FFT), and a loss from both. It goes back through all that for the
-# gradient, and *Adam* moves the parameters. At the least, three numbers a pixel are
-# read and written: the parameter, and two averages that Adam keeps. And there are two
-# FFTs of :math:`N` real numbers, of :math:`2.5\,N \log_2 N` operations each.
+# A step computes an image from its parameters, visibilities from the image by a fast
+# Fourier transform (FFT), and a loss from both. The backward pass gives the gradient,
+# and *Adam* updates the parameters. At the very least, three numbers per pixel are read
+# and written: the parameter and the two moving averages that Adam keeps. In addition
+# there are two FFTs of :math:`N` real numbers, each of :math:`2.5\,N \log_2 N`
+# operations.
 
+# sphinx_gallery_thumbnail_number = 1
 import copy
 import math
 
@@ -40,15 +45,16 @@ for side in sides:
     print(f"H100, {side} pixels: at least {1e6 * max(moved, computed):.1f} µs")
 
 # %%
-# That is less than a GPU needs to *start* one kernel, and a step starts many. Write
-# down your guess for a CPU: which part of a step takes the most time, and how much
-# faster would the step be if that part cost nothing?
+# That is less than the overhead of launching a single GPU kernel, and a step launches
+# many. Write down your guess for a CPU: which part of a step takes the most time, and
+# how much faster would the step be if that part cost nothing?
 #
-# The step as usual
-# -----------------
+# The usual step
+# --------------
 #
-# The sky of :doc:`/tutorials/4_imaging/03_first_light`, with fewer visibilities, is
-# averaged in the cells of three grids: a small one to check with, and two to time.
+# The sky is that of :doc:`/tutorials/4_imaging/03_first_light`. Its visibilities, fewer
+# of them here, are averaged in the cells of three grids: a small one for the checks,
+# and two to time.
 
 import torch
 from torch.nn.functional import conv2d, softplus
@@ -69,13 +75,13 @@ for side in (30, *sides):
     print(f"{side} × {side} pixels, {averages[side].index.numel():,} cells with data")
 
 # %%
-# MPoL's tutorials, and many fits like them, have this shape. The parameters lie
-# *packed*, with the centre of the image at [0, 0], where an FFT has it. Softplus makes
-# them positive. They are shifted to the middle, smoothed by a 3 × 3 convolution, and
-# shifted back. The FFT is one of complex numbers. A mask picks the cells with data. For
-# the regularizers, the image is turned into *sky order*, as a map is read. All is
-# ``float64``, since NumPy made the data. Here it is, with a place for each of six
-# changes. For now, read what is done if ``changes`` is empty.
+# MPoL's tutorials have this structure. The parameters are
+# *packed*, with the centre of the image at [0, 0], where an FFT expects it. Softplus
+# makes them positive. They are shifted to the middle, smoothed by a 3 × 3 convolution,
+# and shifted back. The FFT is a complex one, a mask selects the cells with data, and
+# for the regularizers the image is put into *sky order*, with north up. Everything is
+# ``float64``, because NumPy made the data. For now, read what the code does if
+# ``changes`` is empty.
 
 
 class Step:
@@ -120,8 +126,8 @@ def loss(step):
         model = vis.masked_select(step.mask)
     residual = step.data - step.area * model
     chi2 = (step.weight * residual.abs() ** 2).sum()
-    wishes = losses.sparsity(sky) + losses.TV_image(sky) + losses.entropy(sky, 0.02)
-    return chi2 + step.strength * wishes
+    penalties = losses.sparsity(sky) + losses.TV_image(sky) + losses.entropy(sky, 0.02)
+    return chi2 + step.strength * penalties
 
 
 def advance(step):
@@ -134,15 +140,17 @@ def advance(step):
 # Six changes
 # -----------
 #
-# *1. Index.* The mask is searched in each step, and it is always the same. Look the
-# cells up once, and take them by their numbers.
+# *1. Index.* The mask is searched in every step although it never changes. Find the
+# cells once, and select them by index.
 #
-# *2. Sky order.* Keep the parameters as a map is read. To shift an image before an FFT
-# is to turn the phases after it. Turn those of the data instead, once, the other way.
+# *2. Sky order.* Store the parameters in the order of the map. A shift of the image
+# before the FFT is a phase factor after it, so multiply the data by the opposite phase
+# instead, once.
 #
-# *3. Slices.* The kernel is (1, 2, 1)/4 down the columns, times the same along the
-# rows: additions of shifted slices. It is symmetric, so the way back is the way there.
-# To tell ``autograd`` so, write a ``Function`` with a ``backward`` of your own.
+# *3. Slices.* The kernel is the product of (1, 2, 1)/4 along columns and along rows, so
+# that the convolution is a sum of shifted slices. Because it is symmetric, the backward
+# pass is the same operation. To tell ``autograd`` so, write a ``Function`` with its own
+# ``backward``.
 
 
 def smooth(image):
@@ -166,16 +174,17 @@ class Smooth(torch.autograd.Function):
 
 
 # %%
-# *4. Real FFT.* The image is real, so :math:`V(-u, -v)` is the conjugate of
-# :math:`V(u, v)`, and half of the plane is enough. Fold the data into that half. (Two
-# cells may fall on one, so this needs change 1.)
+# *4. Real FFT.* The image is real, so :math:`V(-u, -v)` is the conjugate of :math:`V(u,
+# v)`, and half of the plane is enough. Fold the data into that half. (Two cells may
+# coincide, so this requires change 1.)
 #
-# *5. float32*, the data too. If they stay behind, nothing tells you, and from there on
-# all is computed in the wider type.
+# *5. float32*, for the data too. If the data stay in ``float64``, everything after them
+# is computed in ``float64``, without a warning.
 #
-# *6. Fused Adam.* As a rule Adam is a dozen operations. With ``fused=True`` it is one.
+# *6. Fused Adam.* By default an update by Adam is a dozen operations. With
+# ``fused=True`` it is one.
 #
-# The second and the fourth are a matter of where the data lie:
+# Changes 2 and 4 alter where the data lie:
 
 
 def place_cells(averages, changes):
@@ -202,9 +211,10 @@ def place_cells(averages, changes):
 # Check
 # -----
 #
-# Is it still the same fit? Then the gradient is the same. Check every rung of the
-# ladder, and every change alone, on a random image of 30 × 30 pixels, half of which is
-# odd. The regularizers get a strength of 1, lest an error hide behind the data.
+# The fit is still the same if its gradient is. Check the changes one after another,
+# cumulatively, and each of them alone, on a random image of 30 × 30 pixels, half of
+# which is odd. The regularizers get a strength of 1, so that the data cannot hide an
+# error in them.
 
 ladder = ["index", "sky order", "slices", "real FFT", "float32", "fused Adam"]
 rungs = {"as usual": ()} | {c: tuple(ladder[: i + 1]) for i, c in enumerate(ladder)}
@@ -233,18 +243,19 @@ for name, changes in (rungs | alone).items():
 # -----------
 #
 # The profiler (:doc:`/tutorials/2_devices/10_profile_and_roofline`) records every
-# operation, and who called it. Sort them by name: ``aten::roll`` belongs to the order
-# of the pixels, ``ConvolutionBackward0`` to the smoothing, and what has no such name to
-# its caller. What is left is the *rest*: softplus, regularizers, sums, and Python.
+# operation and its caller. Classify them by name: ``aten::roll`` belongs to the order
+# of the pixels, ``ConvolutionBackward0`` to the smoothing, and an operation with no
+# such name belongs to its caller. Everything else is the *rest*: softplus,
+# regularizers, sums, and Python.
 
 import os
 import re
 from collections import Counter
 
-os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # it need not tell when it begins
+os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # no message when it starts
 from torch.profiler import ProfilerActivity, profile, record_function
 
-PARTS = {  # what its names have in them, and how to draw it
+PARTS = {  # patterns in its names, and how to draw it
     "order": ("shift|roll|flip", "#d9762b", "//"),
     "smoothing": ("conv|smooth", "#2f7ed8", ""),
     "FFT": ("fft", "#2f9e77", ".."),
@@ -263,7 +274,7 @@ def part_of(event):
 
 
 def watch(function, *arguments, times=3):
-    """Record some calls; give the shares of the parts, and one call."""
+    """Profile some calls; give the shares of the parts, and one call."""
     function(*arguments)
     with profile(activities=[ProfilerActivity.CPU]) as prof:
         for _ in range(times):
@@ -277,9 +288,10 @@ def watch(function, *arguments, times=3):
 
 
 # %%
-# Now predict. If a part has the share :math:`s` of the time and becomes :math:`g` times
-# as fast, the whole becomes :math:`1 / (1 - s + s / g)` times as fast. This is
-# *Amdahl's law*. Even if the part cost nothing, it is at most :math:`1 / (1 - s)`.
+# Now predict. If a part takes the fraction :math:`s` of the time and becomes :math:`g`
+# times as fast, the whole becomes :math:`1 / (1 - s + s / g)` times as fast. This is
+# *Amdahl's law*. Even if the part cost nothing, the gain is at most :math:`1 / (1 -
+# s)`.
 
 watch(advance, Step(30))  # the first profile loads what it needs
 steps = {side: {n: Step(side, *c) for n, c in rungs.items()} for side in sides}
@@ -297,21 +309,21 @@ for part in PARTS:
     print()
 
 # %%
-# The rows are what changes 2, 3, 4, 1 and 6 can win, and the rest is what none of them
-# touches. ``float32`` has no row. It halves the bytes of every part, and so the time at
-# best.
+# The rows give the most that changes 2, 3, 4, 1 and 6 can gain, in this order; none of
+# them touches the rest. ``float32`` has no row, because it halves the bytes of every
+# part, and so the time at best.
 #
 # Measure
 # -------
 #
-# The last rung is new: the step by which this package's ``fit`` goes. Its gradient is
-# written down, as in change 3, but that of everything. A real FFT to the visibilities
-# and one back are the library's. All else, Adam too, is in six *passes* over the
-# pixels, each of which does at once what a dozen small operations did. A pass is a
-# plain function of two loops, and is written only once: for a CPU, Numba shares its
-# rows out among threads; for a GPU, a row becomes a block and a column a thread. (It is
-# compiled at its first use, and kept. ``make`` has done it in a copy of this project.
-# Otherwise the next cell takes *some seconds more, once*.)
+# The last row below is the step of this package's ``fit``. Its whole gradient is
+# written by hand, as in change 3. The real FFT and its inverse come from a library.
+# Everything else, Adam included, is done in six *passes* over the pixels, each of which
+# replaces a dozen small operations. A pass is a plain function of two loops, written
+# once: on a CPU, Numba divides its rows among threads; on a GPU, a row becomes a block
+# and a column a thread. (It is compiled at its first use and cached. ``make`` has done
+# so in a clone of this project; otherwise the next cell takes *some seconds longer,
+# once*.)
 
 from functools import partial
 
@@ -352,8 +364,8 @@ for real, allowed, place in kinds:
     print(f"the package, {real}, {place}: gradient off by {off:.0e}")
 
 # %%
-# Now the times, all in one ``Bench``. A speed-up gets the range that the quartiles of
-# both times leave it.
+# Now the times, all in one ``Bench``. The range of a speed-up follows from the
+# quartiles of both times.
 
 bench = Bench("faster-step", budget=8 if has_gpu else 2.5)
 for side in sides:
@@ -372,36 +384,37 @@ def faster(name, side, than="as usual"):
 
 
 # %%
-# First each change alone. A range with 1 in it is no gain that you could see. Beside it
-# stands what the *same* change gives in its place on the ladder, over the rung before.
+# First each change alone. If its range includes 1, you cannot tell the gain from noise.
+# The last column is the *same* change added to those before it. Both depend on the
+# machine, on how busy it is, and on the size of the image.
 
 for side in sides:
-    print(f"{side} pixels   alone (range)          in its place")
+    print(f"{side} pixels   alone (range)       after the others")
     for change, before in zip(ladder, rungs, strict=False):
         single = change if change == "index" else f"only {change}"
         gain, low, high = faster(single, side)
         there = faster(change, side, than=before)[0]
         print(f"{change:<12}{gain:4.2f} × ({low:.2f} to {high:.2f}){there:12.2f} ×")
     six, best = (faster(name, side)[0] for name in ("fused Adam", "package"))
-    print(f"all six {six:8.2f} ×, the package {best:.1f} ×\n")
+    rest = shares[side, "fused Adam"]["rest"]
+    print(f"all six {six:8.2f} ×, then the rest is {rest:.0%} of a step;")
+    print(f"the package {best:.1f} ×\n")
 
 # %%
-# Most of the first column would make a poor report. Yet all six are no small gain.
-# Amdahl's law holds backwards, too: what the others have taken away no longer dilutes a
-# gain, so the same change can be worth more at the end than at the beginning. Look at
-# ``float32`` in both columns.
+# By Amdahl's law a change can gain more after the others than alone: they have
+# shortened everything else, so the part that it improves has a larger share.
 #
-# After all six, most of what is left is the *rest*: dozens of small operations, none of
-# them slow. Each goes through the whole image, and writes another one for the next to
-# read. They can only be *merged*, as the package does, and as ``torch.compile`` does
-# (:doc:`/tutorials/2_devices/11_fewer_launches` tells what that costs).
+# The *rest* consists of dozens of small operations, none of which is slow. Each reads
+# the whole image and writes another one for the next to read. To save that traffic they
+# must be *merged*, as in the package, or by ``torch.compile``
+# (:doc:`/tutorials/2_devices/11_fewer_launches` measures what that costs).
 #
 # What a GPU changes
 # ------------------
 #
-# A GPU does each of these operations in no time, but has to be asked for each. How
-# often? Count those in the profile that call no other and are more than a view or new
-# memory.
+# On a GPU each of these operations takes very little time, but has to be launched. To
+# estimate the launch overhead, count the operations in the profile that call no others
+# and do more than make a view or allocate memory.
 
 FREE = "aten::(_?empty|_?reshape|.*view|as_str|slice$|select$|squeeze|unsq|expand|perm"
 FREE += "|narrow|detach|alias|resize|result|to$|_nnpack|_local|_?conj$|real|lift)"
@@ -422,15 +435,21 @@ for label, name in zip(labels, names, strict=True):
 assert count["package"] <= 20
 
 # %%
-# The six changes hardly lower that number; slices even raise it, and here help a CPU
-# only. So for a GPU they change little, says a *model*, and the package's few passes
-# change much: each operation costs its start, as
-# :doc:`/tutorials/2_devices/11_fewer_launches` assumes it, or the time to read two
-# images and write one, if that is longer. If a step is *captured* as a CUDA graph, it
-# is asked for once, and an operation costs the shortest time of a kernel. But capturing
-# forbids waits. How many cells does a mask pick? To know, a GPU has to look, and your
-# program waits (:doc:`/tutorials/2_devices/02_queues`). So change 1, which hardly shows
-# on a CPU, is the one that a GPU needs first.
+# The six changes hardly lower that number, and slices even raise it. In the *model*,
+# each operation costs its launch overhead
+# (:doc:`/tutorials/2_devices/11_fewer_launches`), or the time to read two images and
+# write one if that is longer. So the six changes gain a GPU little, and the package's
+# few passes gain it much.
+#
+# If a step is *captured* as a CUDA graph, it is launched once, and an operation costs
+# the shortest time of a kernel. But a step that synchronizes cannot be captured, and a
+# mask does: how many cells it selects is known only on the GPU, so your program has to
+# wait (:doc:`/tutorials/2_devices/02_queues`). A GPU therefore needs change 1 first,
+# however little it gains on a CPU.
+
+
+launch = spec("PyTorch operation", "seconds")
+node = spec("graph node", "seconds")
 
 
 def model_ms(name, side, start):
@@ -450,8 +469,8 @@ if has_gpu:
             bench.time(f"GPU, package, {side}", *job, n=side**2, device=device)
 
 # %%
-# All in one picture. The length of a bar is the time of a step on the CPU, divided as
-# the profile says. The lines are the model of a GPU.
+# The length of a bar is the time of a step on the CPU, divided in
+# proportion to the profile. The lines are the model of a GPU.
 
 import matplotlib.pyplot as plt
 from matplotlib.patheffects import withStroke
@@ -469,10 +488,10 @@ def draw(ax, side):
             ax.barh(y, wide, 0.7, left, label=part if y == 0 else None, **style)
             left += wide
         ax.text(took, y, f"  {faster(name, side)[0]:.1f} ×", va="center")
-    asked = [model_ms(name, side, 5e-6) for name in rungs]
-    ax.plot(asked, range(7), "--", label="model: H100", **RED)
-    captured = [model_ms(name, side, 1.5e-6) for name in (*ladder, "package")]
-    ax.plot(captured, range(1, 8), ":", label="… captured", **RED)
+    launched = [model_ms(name, side, launch) for name in rungs]
+    ax.plot(launched, range(7), "--", label="model: H100, launch by launch", **RED)
+    captured = [model_ms(name, side, node) for name in (*ladder, "package")]
+    ax.plot(captured, range(1, 8), ":", label="model, captured", **RED)
     if has_gpu:
         ran = names if on_nvidia else list(rungs)
         times = [1e3 * bench[f"GPU, {name}, {side}"].median for name in ran]
@@ -481,41 +500,46 @@ def draw(ax, side):
 
 # %%
 
-fig, axes = plt.subplots(2, figsize=(5.6, 6.4), layout="constrained")
+# figure
+fig, axes = plt.subplots(2, figsize=(7.6, 6.6), layout="constrained")
 for ax, side in zip(axes, sides, strict=True):
     draw(ax, side)
     ax.set_yticks(range(8), labels)
-    ax.set(title=f"{side} × {side} pixels", xlabel="ms a step")
+    ax.set(title=f"{side} × {side} pixels", xlabel="ms per step")
     ax.margins(x=0.12)
     ax.invert_yaxis()
     ax.spines[["top", "right"]].set_visible(False)
 legend = axes[0].get_legend_handles_labels()
 fig.legend(*legend, loc="outside lower center", ncols=3, frameon=False)
+title = f"512 pixels: six changes gain {six:.1f} ×, a few merged passes {best:.1f} ×"
+fig.suptitle(title, size=13)
 fig.set_label(
-    "Time of a step, rung by rung, divided among its parts, at two sizes. Each rung "
-    f"takes away a little. All six together make a step at 512 pixels {six:.1f} times "
-    f"as fast. The package makes it {best:.1f} times as fast: it cuts the rest, too. "
-    "The model of a GPU is a nearly upright line, the same at both sizes, until the "
-    "package, captured, starts a tenth as much."
+    "Time of a step, change by change, divided among its parts, at two sizes. All six "
+    f"together make a step at 512 pixels {six:.1f} times as fast, the package, which "
+    f"merges the rest, too, {best:.1f} times. The model of a GPU is a nearly vertical "
+    f"line until the package, captured, which has {count['package']} operations "
+    f"instead of {count['as usual']}."
 )
 plt.show()
 
 # %%
-# The changes shorten the bars, and leave the model's lines where they are. The package
-# moves both.
+# The lines of the model follow the number of launches, so the six changes hardly move
+# them, and the package does.
 
 for side in sides:
     ours = f"{1e3 * bench[f'package, {side}'].median:.2f} ms on this CPU"
-    asked, few = model_ms("as usual", side, 5e-6), model_ms("package", side, 1.5e-6)
+    usual, few = model_ms("as usual", side, launch), model_ms("package", side, node)
     print(f"{side} pixels: the package {ours}")
-    print(f"    model of an H100: {asked:.2f} ms as usual, {few:.3f} ms the package")
+    print(f"    model of an H100: {usual:.2f} ms as usual, {few:.3f} ms the package")
 
 # %%
-# A GPU's own list is another one: *no waits, then capture*, then merge, and bytes last.
-# On the newest GPU on record, the six changes give
-# :timing:`faster-step speedup "GPU, fused Adam, 180"/"GPU, as usual, 180" @gpu` at 180
-# pixels. The package's step, captured, gives
-# :timing:`faster-step speedup "GPU, package, 180"/"GPU, as usual, 180" @gpu`.
+# For a GPU the order of work is: *remove synchronization, capture, merge operations*,
+# and save bytes last.
+#
+# On the newest GPU on record, the six changes give :timing:`faster-step speedup "GPU,
+# fused Adam, 180"/"GPU, as usual, 180" @gpu` at 180 pixels. The package's step,
+# captured, gives :timing:`faster-step speedup "GPU, package, 180"/"GPU, as usual, 180"
+# @gpu`.
 
 # %%
 
@@ -527,20 +551,21 @@ bench.show()
 # ---------------------------
 #
 # - *Another computer.* The shares are those of this library on this processor. Profile
-#   yours, then choose. On a busy one, compare nothing that differs by little.
-# - *Large images, many channels.* There the work of a GPU outlasts its starts, and what
-#   saves bytes helps it, too.
-# - *High signal to noise.* ``float32`` has not digits enough for every :math:`\chi^2`.
-#   The exact likelihood mends that: :doc:`/tutorials/4_imaging/03_first_light`.
-# - *Your own losses.* The package's passes know the usual ones. With others, and on
-#   other GPUs than NVIDIA's, ``fit`` goes by ``autograd``.
+#   your own step, then choose, and ignore small differences if the machine is busy.
+# - *Large images, many channels.* There a GPU computes for longer than the launches
+#   take, so that saving bytes helps it, too.
+# - *High signal to noise.* ``float32`` has too few digits for the :math:`\chi^2` of a
+#   strong signal. The exact likelihood avoids the problem:
+#   :doc:`/tutorials/4_imaging/07_off_the_grid`.
+# - *Your own losses.* The package's passes cover the usual ones. With others, or on
+#   GPUs not made by NVIDIA, ``fit`` uses ``autograd``.
 #
 # Exercise
 # --------
 #
-# You plan several changes at once. Write a function of the shares of some parts, and of
-# how many times as fast each becomes. It gives how many times as fast the whole
-# becomes. A gain may be infinite: then the part costs nothing any more.
+# You plan several changes at once. Write a function that takes the shares of some parts
+# and the factors by which each becomes faster, and returns the factor by which the
+# whole does. A gain may be infinite: that part then costs nothing.
 
 
 def speedup(shares, gains): ...
@@ -590,13 +615,12 @@ print(check(speedup_solution))
 # Three lines to remember
 # -----------------------
 
+# remember
 most = max(faster(f"only {change}", 512)[0] for change in ladder[1:])
-print("1. A share says what a change can win at most, before you make it.")
-print(
-    f"2. The best change alone gives {most:.1f} × at 512 pixels, all six {six:.1f} ×,"
-)
-print(f"   and merging them and the rest into a few passes {best:.1f} ×.")
-print(
-    f"3. A GPU counts starts: {count['as usual']}, and {count['fused Adam']} after all"
-)
-print(f"   six; in passes {count['package']}. There, remove waits first, then capture.")
+print("1. A part's share of the time limits what a change to it can gain, so profile")
+print("   before you change anything.")
+print(f"2. At 512 pixels the best change alone gave {most:.1f} ×, all six {six:.1f} ×,")
+print(f"   and merging everything into a few passes {best:.1f} ×.")
+all_six = count["fused Adam"]
+print(f"3. A GPU pays for launches: {count['as usual']} at first, {all_six} after all")
+print(f"   six, {count['package']} in passes. Remove waits first, then capture.")

@@ -2,47 +2,51 @@
 Off the grid: how many visibilities can you afford?
 ===================================================
 
-In :doc:`/tutorials/4_imaging/03_first_light` the averages in cells spoiled an image,
-and it got better when each visibility counted by itself. There were 300 000. An array
-with many antennas, many channels and many nights takes a hundred million. Can each
-still count?
+For anyone who would rather fit every visibility than averages in cells. You can afford
+all of them if weights and baselines do not change during the fit: :math:`\\chi^2` is
+then a quadratic function of the image, whose coefficients are computed once, so that a
+step costs the same for a million visibilities as for a hundred million. If calibration
+is part of the fit, use mini-batches. If there are few visibilities, a NUFFT is enough.
 
 **You will learn**
 
 - three ways to compare an image with every visibility, and what each costs in time and
   in memory, from ten thousand visibilities to a hundred million;
-- what the cells cost instead: an error that grows with the data;
-- how to fit what changes the visibilities themselves, such as the phases of antennas,
-  from a few of them at a time;
+- what averaging in cells costs instead: an error that grows with the data;
+- how to fit what changes the visibilities themselves, such as the phases of antennas;
 - why ``float32`` loses :math:`\\chi^2` when the signal is strong, and how to keep it.
 
-**Time:** 20 minutes. **Needs:** any computer. With an NVIDIA GPU and the package
-cufinufft, the page goes on to a hundred million, or as far as the memory reaches.
+**Time:** 18 minutes. **Needs:** any computer. With an NVIDIA GPU and the package
+cufinufft, the page goes up to a hundred million, or as far as the memory allows.
 """
 
 # %%
 # Predict
 # -------
 #
-# Each step of a fit asks for the sum over all visibilities,
+# Each step of a fit needs the sum over all visibilities,
 #
 # .. math::
 #
 #     \chi^2(I) = \sum_k w_k \left| D_k - V_k(I) \right|^2 ,
 #
-# and for its gradient. There are three ways:
+# and its gradient. There are three ways:
 #
-# - *NUFFT.* The non-uniform fast Fourier transform predicts every visibility where it
-#   lies: an FFT of the image on a grid twice as wide, then for each visibility a
-#   weighted sum over the nearest cells, 7 × 7 of them for six digits. The gradient goes
-#   the same way back.
-# - *Mini-batches.* The same, for a few visibilities at a time, others in each step.
-# - *Exact.* :math:`\chi^2` is a quadratic function of the image. Its coefficients are
-#   worked out once. After that a step is one pair of FFTs, twice as wide as the image,
-#   and does not look at the visibilities at all.
+# - *NUFFT.* The non-uniform fast Fourier transform predicts each visibility at its own
+#   place: an FFT of the image on a grid twice as wide, then for each visibility a
+#   weighted sum over the nearest cells, 7 × 7 of them for six digits. The gradient is
+#   the transpose of that.
+# - *Mini-batches.* The same for a few visibilities at a time, different ones in each
+#   step.
+# - *Exact.* As a function of the pixels, :math:`\chi^2 = c - 2 \sum_p d_p I_p +
+#   \sum_{pq} I_p K_{p-q} I_q`. The dirty image :math:`d` and the kernel :math:`K`, the
+#   dirty beam at twice the width, are computed once. The last sum is a convolution, so
+#   a step is one pair of FFTs, twice as wide as the image, and does not touch the
+#   visibilities at all.
 #
-# Count the operations of a step, for an image of 256 × 256 pixels:
+# Count the operations per step, for an image of 256 × 256 pixels:
 
+# sphinx_gallery_thumbnail_number = 1
 import math
 
 npix, cells, batch = 256, 7 * 7, 4096
@@ -60,23 +64,22 @@ for power in range(4, 9):
     print(f"{10**power:>12,} {nufft:>7} {some:>14} {exact:>7}")
 
 # %%
-# (The exact form needs half: its FFTs are of real numbers.) So at ten thousand
-# visibilities the three should cost about the same, and at a million the NUFFT should
-# take several times as long. At a hundred million it has no chance. The other two do
-# not care.
+# (The exact form needs half as many, because its FFTs are of real numbers.) By
+# operations, the three are comparable at ten thousand visibilities, and at a million
+# the NUFFT costs many times as much. The other two do not depend on the number.
 #
-# Observe, one night or a hundred
-# -------------------------------
+# Observe for one night or a hundred
+# ----------------------------------
 #
-# A night gives 100 000 visibilities here. Ten nights follow the same tracks with other
-# noise: a million. With a GPU there are a thousand nights, if it has room for them:
+# A night gives 100 000 visibilities here. Ten nights follow the same tracks with new
+# noise: a million. With a GPU there are more nights, if it has memory for them:
 # ``by_nufft`` below keeps them all there, and ``plan`` says what the exact form needs
 # besides.
 #
-# But a GPU does NUFFTs only with the package cufinufft, which you have to install.
+# But a GPU computes NUFFTs only with the package cufinufft, which you have to install.
 # Without it, the CPU does them. Then the rows *NUFFT* and *mini-batch* below time the
-# CPU, with the way there and back, whatever device stands beside them. So does the
-# set-up of the exact form.
+# CPU and the transfers to and from the GPU, whatever device stands beside them, and the
+# set-up of the exact form runs on the CPU, too.
 
 from importlib.util import find_spec
 
@@ -133,9 +136,8 @@ def observed(nvis, seed=1):
 # Check
 # -----
 #
-# Do the three ways compute the same number? Try 299 visibilities, an odd number, and
-# an image that is nothing like the truth, against the sum by its definition, in
-# ``float64``.
+# Compare the three ways with the sum by its definition, in ``float64``, for 299
+# visibilities, an odd number, and an image that is nothing like the truth.
 
 u, v, data, weight = observed(299)
 image = torch.zeros(1, 36, 36, dtype=torch.float64)
@@ -159,15 +161,15 @@ for name, chi2 in ways.items():
     print(f"{name:>15}: relative error {abs(chi2 / right - 1):.0e}")
 
 # %%
-# A mini-batch alone gives an *estimate*: its own part of the sum, times the number of
-# all visibilities over its own. It scatters, but it is right on average: *unbiased*.
-# That is why the parts add up.
+# A single mini-batch gives an *estimate*: its own part of the sum, times the ratio of
+# the number of all visibilities to its own. It scatters, but it is *unbiased*: right on
+# average. That is why the parts add up.
 #
 # Measure
 # -------
 #
-# A step in ``float32``, the gradient included, with each way. For the NUFFT, the
-# visibilities wait on the device.
+# Time a step in ``float32``, gradient included, in each way. For the NUFFT, the
+# visibilities are already on the device.
 
 from time import perf_counter
 
@@ -192,8 +194,8 @@ def by_nufft(u, v, data, weight):
     weight = torch.from_numpy(weight).to(device, torch.float32)
 
     def chi_squared(image):
-        rest = data - visibilities(image, u, v, coords.cell_size)
-        return weight * (rest.real.square() + rest.imag.square())
+        residual = data - visibilities(image, u, v, coords.cell_size)
+        return weight * (residual.real.square() + residual.imag.square())
 
     return chi_squared
 
@@ -226,10 +228,10 @@ for nvis in counts:
 steps.show()
 
 # %%
-# What stays in memory? For the NUFFT, each visibility: two phases, the datum, its
-# weight, the prediction, the residual and its gradient. For the exact form, after the
-# set-up, only images: the kernel, the padded FFT forth and back, and a few of the
-# image's own size. For a batch, next to nothing.
+# How much memory does each need? The NUFFT keeps, for each visibility, two phases, the
+# datum, its weight, the prediction, the residual and its gradient. After the set-up the
+# exact form keeps only images: the kernel, the padded FFTs, and a few of the image's
+# own size. A batch needs next to nothing.
 
 bytes_each = 2 * 4 + 8 + 4 + 8 + 8 + 8
 exact_bytes = 4 * (2 * npix) ** 2 * (1 / 2 + 2) + 4 * 4 * npix**2
@@ -240,8 +242,8 @@ keeps = {
 }
 
 # %%
-# And the error? The ways without cells agree with the definition. The averages in cells
-# do not. Ask each how well the *truth* fits: reduced :math:`\chi^2` should be 1.
+# And the error? The three ways agree with the definition, but averages in cells do not.
+# Compute how well the *truth* fits: its reduced :math:`\chi^2` should be 1.
 
 from firstlight.imaging import DataAverager, FourierCube
 from firstlight.imaging.coordinates import sky_to_packed
@@ -263,9 +265,9 @@ for nvis in counts:
     )
 
 # %%
-# The cells get worse with every night. Their error is one of the *method*: the model is
-# compared at the centre of a cell, and the data lie anywhere in it. The more data, the
-# smaller their noise, and the more that error weighs.
+# The averages get worse with every night. Their error is one of the *method*: the model
+# is compared at the centre of a cell, and the data lie anywhere in it. The more data
+# there are, the lower their noise, and the more that error matters.
 
 looks = {
     "NUFFT": ("o", "#d9762b"),
@@ -294,64 +296,67 @@ def panel(ax, values, line, label):
 
 # %%
 
+# figure
 many = np.geomspace(1e4, 1e8)
-fig, axes = plt.subplots(3, sharex=True, figsize=(7.6, 6.8), layout="constrained")
-panel(axes[0], took, lambda name: lines[name][0] + lines[name][1] * many, "s a step")
-panel(axes[1], {}, None, "bytes kept")
+fig, axes = plt.subplots(3, sharex=True, figsize=(7.6, 7.0), layout="constrained")
+panel(axes[0], took, lambda name: lines[name][0] + lines[name][1] * many, "s per step")
+panel(axes[1], {}, None, "bytes in memory")
 for name, keep in keeps.items():
     axes[1].plot(many, [keep(n) for n in many], "--", color=looks[name][1])
-panel(axes[2], of_truth, None, "χ² of the truth")
+panel(axes[2], of_truth, None, "reduced χ² of the truth")
 axes[2].set(xlabel="visibilities", xlim=(6e3, 1.6e8))
 handles = [
     plt.Line2D([], [], marker=m, color=c, mec="black") for m, c in looks.values()
 ]
-fig.legend(handles, looks, loc="outside upper center", ncols=4, frameon=False)
+fig.legend(handles, looks, loc="outside lower center", ncols=4, frameon=False)
+slower = took["NUFFT"][last] / took["exact"][last]
+fig.suptitle(
+    f"At {last:,} visibilities, a NUFFT step takes {slower:.0f} × an exact one"
+)
 fig.set_label(
-    "Against the number of visibilities: the time of a step and the memory climb with "
-    "the NUFFT, and stay level exact and with mini-batches. The reduced chi² of the "
-    f"truth is {of_truth['cells'][last]:.0f} in cells at {last:,} visibilities, and "
-    f"{of_truth['exact'][last]:.2f} exact."
+    "Against the number of visibilities: the time of a step and the memory grow with "
+    "the NUFFT, and stay level for the exact form and mini-batches. The reduced chi² "
+    f"of the truth is {of_truth['cells'][last]:.0f} in cells at {last:,} visibilities, "
+    f"and {of_truth['exact'][last]:.2f} exact."
 )
 plt.show()
 
 # %%
-# The NUFFT's step climbs in proportion to the visibilities, as predicted. The other two
-# stay level. A batch of 4096 costs as much as ten thousand visibilities do, as the FFTs
-# and the start of each call are most of it. But those are more than was predicted: by
-# operations alone, a NUFFT of ten thousand would be closer to the exact form.
+# The NUFFT's line is proportional to the visibilities at the right, and level at the
+# left, where its FFTs and the overhead of each call take most of the time. The same
+# holds for a batch of 4096. Operations alone do not predict that; compare the ratios:
 
 times = took["NUFFT"][first] / took["exact"][first]
 print(f"NUFFT over exact, {first:,} visibilities: {times:.1f} times as long,")
 print(f"by operations {2 * operations(first) / pair:.1f} times")
 
 # %%
-# (A NUFFT also sorts its visibilities, and its FFTs are of complex numbers, in each
-# call.)
+# (A NUFFT also sorts its visibilities in each call, and its FFTs are complex.)
 #
-# The exact form has its price at the beginning: one pass over all visibilities, in
-# ``float64``. It is paid back within a few steps.
+# The exact form costs one pass over all visibilities at the beginning, in ``float64``.
+# After how many steps is that recovered?
 
 for nvis in counts:
     saved = took["NUFFT"][nvis] - took["exact"][nvis]
     print(
         f"{nvis:>11,} visibilities: set up in {setup[nvis]:.2f} s, "
-        f"paid back after {max(1, math.ceil(setup[nvis] / saved)):,} steps"
+        f"recovered after {max(1, math.ceil(setup[nvis] / saved)):,} steps"
     )
 
 threads = torch.get_num_threads()
-torch.set_num_threads(1)  # more gain nothing on images as small as those below
+torch.set_num_threads(1)  # more do not help with images as small as these
 
 # %%
 # When the visibilities change
 # ----------------------------
 #
-# What are mini-batches for, then? The coefficients of the exact form belong to weights
-# and baselines that stay. Suppose they do not: the air above each antenna delays its
-# signal, and turns the *phase* of its visibilities by an angle that nobody knows. You
-# can fit the 43 angles along with the image, but then the visibilities are others after
-# each step. Here is such an observation, and what an image looks like that knows
-# nothing of the angles. (Here they stay for hours. ALMA's change within minutes, often
-# faster: there, take other angles for each short while. The method is the same.)
+# Mini-batches are for data that change during the fit, because the coefficients of the
+# exact form belong to fixed data, weights and baselines. For example, the air above
+# each antenna delays its signal, and so rotates the *phase* of its visibilities by an
+# unknown angle. You can fit the 43 angles together with the image (*self-calibration*),
+# but then each step changes the visibilities. Here is such an observation, and the
+# image without calibration. (The angles are constant for hours here. ALMA's change
+# within minutes, often faster: there, fit separate angles for each short interval.)
 
 from firstlight.imaging import GriddedNet, fit
 from firstlight.imaging.losses import TV_image
@@ -385,7 +390,7 @@ chi2_before, off_before, before = image_of(np.zeros(43))
 print(f"angles ignored: chi² {chi2_before[-1]:.2f}, image off by {off_before:.0%}")
 
 # %%
-# Now fit both. Each step draws other visibilities, and pays for those alone.
+# Now fit both. Each step costs no more than the visibilities that it draws.
 
 net = GriddedNet(small).to(device)
 angle = torch.zeros(43, device=device, requires_grad=True)
@@ -394,7 +399,7 @@ adam = torch.optim.Adam(groups)
 few = MiniBatches(*arrays, small.cell_size, size=2048, seed=1)
 history = []
 for _ in range(6):
-    for at in few:  # a pass: each visibility once
+    for at in few:  # an epoch: each visibility once
         adam.zero_grad()
         net()
         phase = angle[one[at]] - angle[other[at]]
@@ -406,15 +411,16 @@ for _ in range(6):
         history.append(chi2.detach())
 
 found = angle.detach().cpu().double().numpy()
-print(f"{len(history)} steps, or 6 passes: chi² about {history[-1].item():.2f}")
+print(f"{len(history)} steps, or 6 epochs: chi² about {history[-1].item():.2f}")
 
 # %%
-# How good are the angles? All alike are no phase at all. And a gradient over the array
-# looks like a shift of the image, so the data hardly tell the two apart. Take both out.
+# How good are the angles? A phase common to all antennas cancels on every baseline. A
+# gradient across the array shifts the image, so the data hardly constrain it. Subtract
+# both.
 
 
 def phases_alone(angles):
-    """Take away what all antennas share, and a gradient over the ground."""
+    """Subtract what all antennas share, and a gradient across the array."""
     east, north, _ = alma_antennas().T
     plane = np.stack([np.ones_like(east), east, north], axis=1)
     return angles - plane @ np.linalg.lstsq(plane, angles, rcond=None)[0]
@@ -426,8 +432,8 @@ print(
 )
 
 # %%
-# So hand over. With the angles found, the visibilities no longer change, and the exact
-# form finishes the image.
+# With the angles found, the visibilities no longer change, so that the exact form can
+# finish the image.
 
 chi2_after, off_after, after = image_of(found)
 chi2_known, off_known, _ = image_of(angles)
@@ -439,6 +445,7 @@ assert off_after < off_before / 3
 
 # %%
 
+# figure
 from firstlight.imaging import DirtyImager, fit_beam, plot_image
 
 imager = DirtyImager(small, *arrays[:2], arrays[3], turned.real, turned.imag)
@@ -451,14 +458,17 @@ for ax, (title, sky) in zip(axes, skies.items(), strict=True):
     drawn = plot_image(sky, small, ax=ax, **look)
     ax.set(title=title, xlabel="", ylabel="", xticks=[], yticks=[])
 fig.colorbar(drawn, ax=axes, label="Jy/arcsec²", ticks=[0, 0.1, 0.4, 1], shrink=0.8)
+says = f"Self-calibration lowers the error from {off_before:.0%} to {off_after:.0%}"
+fig.suptitle(says)
 fig.set_label(
-    "A disk with rings: as it is; with angles ignored, its outer ring broken up; and "
+    "A disk with rings: the truth; with angles ignored, its outer ring broken up; and "
     f"with the angles found, off by {off_after:.0%}."
 )
 plt.show()
 
 # %%
 
+# figure
 fig, ax = plt.subplots(figsize=(7.6, 3.4), layout="constrained")
 estimates = torch.stack(history).cpu().numpy()
 late = estimates[-50:]
@@ -469,29 +479,32 @@ ax.set(xscale="log", yscale="log", xlabel="step", ylabel="reduced χ²")
 ax.set_yticks([1, 3, 10, 30], ["1", "3", "10", "30"])
 ax.spines[["top", "right"]].set_visible(False)
 ax.legend(frameon=False)
+fig.suptitle(f"Batches end scattered by {late.std():.2f}; the exact form settles")
 fig.set_label(
     "Reduced chi² against the step. Mini-batches, which fit angles and image, fall to "
     f"{np.median(late):.2f} and scatter by {late.std():.2f} from there on. The exact "
-    "form, which goes on with the angles, falls smoothly to 1."
+    "form, which continues with the angles, falls smoothly to 1."
 )
 plt.show()
 
 # %%
-# Near its end a fit by batches does not settle: each pulls another way. The exact form
-# does. Fit by batches what changes the visibilities, and by the exact form the rest.
+# A fit by batches does not settle, because each batch has a slightly different minimum.
+# The exact form does. Use batches for what changes the visibilities, and the exact form
+# for the rest.
 #
 # When the signal is strong
 # -------------------------
 #
-# :math:`\chi^2` is a small rest of large terms: what the data hold, minus what the
-# model explains. If the source is a thousand times as strong as the noise, the terms
-# are a million times as large as the rest, and ``float32`` has seven digits. The cure
-# is to measure from a *reference* image near the answer: ``recentre`` makes an image
-# the reference, and ``fit`` does it when needed.
+# :math:`\chi^2` is a small difference of large terms: the power in the data, minus what
+# the model explains. If the source is a thousand times as strong as the noise, the
+# terms are a million times as large as the difference, and ``float32`` has seven
+# digits. The remedy is to measure from a *reference* image near the solution:
+# ``recentre`` makes an image the reference, and ``fit`` does so when needed.
 #
-# To see it, observe a sky of 64 × 64 pixels with less and less noise, so that the truth
-# fits perfectly each time. Then walk along a line of images through the truth, each a
-# little brighter than the one before. The right :math:`\chi^2` is a parabola.
+# To see this, observe a sky of 64 × 64 pixels with less and less noise, so that the
+# truth fits perfectly each time. Then compute :math:`\chi^2` along a line of images
+# through the truth, each a little brighter than the last. The right :math:`\chi^2` is a
+# parabola.
 
 from functools import partial
 
@@ -514,7 +527,7 @@ def fit_at(sigma, noisy):
     positive = partial(softplus, beta=100)
     net = GriddedNet(small, base_cube=start.clone(), pixel_mapping=positive).to(device)
     of_noise = small.cell_size**2 * weight.sum() ** 0.5 / noisy.size  # slope of a pixel
-    steps = 300 if sigma > 5e-4 else 600  # a clear signal asks for more digits
+    steps = 300 if sigma > 5e-4 else 600  # a strong signal needs more digits
     how = {"optimizer": "lbfgs", "lambdas": "exact", "max_iter": steps}
     how |= {
         "losses": {"tv": (of_noise, TV_image)},
@@ -531,7 +544,7 @@ def fit_at(sigma, noisy):
 
 
 def chi2_along(sigma, noisy, exact):
-    """Walk along the line with float64, float32, and float32 re-centred on the fit."""
+    """Compute chi² along the line: float64, float32, float32 re-centred on the fit."""
     arrays = *baselines, noisy, np.full(noisy.size, sigma**-2)
     along = np.linspace(-1, 1, 15)
     brighter = 1 + along * 0.2 * sigma * math.sqrt(noisy.size / power)
@@ -551,9 +564,9 @@ def chi2_along(sigma, noisy, exact):
 
 
 # %%
-# Then image what was fitted, and the residual, in units of its noise. No pixel may
-# stand out. (It is smaller than noise where the fit took some of it up, as this disk
-# fills the field.)
+# Then show the fitted image, and the residual in units of its noise. No pixel may stand
+# out. (The residual is smaller than the noise where the fit absorbed some of it, as
+# this disk fills the field.)
 
 from firstlight.imaging.sliders import Cost, Level, Sliders
 
@@ -591,48 +604,48 @@ for sigma, (rms, most) in residuals.items():
 torch.set_num_threads(threads)
 
 # %%
-# Drag the first slider through the visibilities, and the second through the noise.
-# (Residuals go from −6 σ to 6 σ.)
+# Drag the first slider through the number of visibilities, and the second through four
+# levels of noise. (Residuals are shown from −6 σ to 6 σ.)
 
 ways = {name: Cost(took[name], *lines[name]) for name in ("NUFFT", "exact")}
 Sliders(ways, levels, f"{card(device).name}, {threads} threads")
 
 # %%
-# Where the source is 25 times as strong as the noise, all three lie on one line. With
-# every factor of ten plain ``float32`` goes a hundred times as far astray, until its
-# marks have nothing to do with the line. A fit along them stops anywhere. Re-
-# centred, ``float32`` keeps to the line, and with it the fits arrive: no residual
-# stands out, and the clearer the signal, the closer the image is to the truth.
+# Where the source is 25 times as strong as the noise, all three curves coincide. With
+# every factor of ten the error of plain ``float32`` grows about a hundredfold, until
+# its marks are far from the parabola, and a fit that follows them stops anywhere.
+# Re-centred, ``float32`` stays on the parabola, the fits converge, no residual stands
+# out, and the stronger the signal, the closer the image is to the truth.
 #
 # Where this stops being true
 # ---------------------------
 #
 # - *Few visibilities, large images.* The exact form's FFTs are twice as wide as the
-#   image, whatever the data. For some thousand visibilities and 4096 × 4096 pixels, a
-#   NUFFT costs no more, and takes less memory.
-# - *Weights and baselines that change.* New phases leave the exact form its kernel: it
-#   takes data without them instead (``replace``). New amplitudes, weights or
-#   baselines need a new one: for a change now and then, make it; for a change in each
-#   step, take mini-batches.
+#   image, whatever the data. For a few thousand visibilities and 4096 × 4096 pixels, a
+#   NUFFT costs no more, and needs less memory.
+# - *Weights and baselines that change.* New phases leave the kernel as it is: the exact
+#   form takes corrected data (``replace``). New amplitudes, weights or baselines need a
+#   new kernel: for an occasional change, compute it; for a change in each step, use
+#   mini-batches.
 # - *Channels.* Baselines are in wavelengths, so each channel has its own, and its own
-#   kernel. It must fit into the memory of the device; ``plan`` tells before you try.
-# - *Wide fields.* All of this takes the sky for flat. See :doc:`/scope`.
-# - *A hundred million on this machine.* Beyond the marks the lines of the figure are
-#   models. The data may stay in a file, from which the set-up reads them part by part.
+#   kernel, which must fit into the memory of the device; ``plan`` tells you before you
+#   try.
+# - *Wide fields.* All of this assumes a flat sky. See :doc:`/scope`.
+# - *Beyond the marks* the lines of the figure are models.
 #
 # Exercise
 # --------
 #
-# A mini-batch must be right on average. Write an estimate of :math:`\chi^2`, the sum
-# of :math:`w\,|r|^2` over all visibilities, from some of them. You get the weights and
-# residuals of all, and the places ``at`` of those that you may look at.
+# A mini-batch must be right on average. Write an estimate of :math:`\chi^2`, the sum of
+# :math:`w\,|r|^2` over all visibilities, from some of them. You get the weights and
+# residuals of all, and the indices ``at`` of those that you may use.
 
 
 def estimate(weight, residual, at): ...
 
 
 # %%
-# ``check`` takes the mean over all batches that there are.
+# ``check`` averages over all possible batches.
 
 from itertools import combinations
 
@@ -679,11 +692,15 @@ print(check(estimate_solution))
 # Three lines to remember
 # -----------------------
 
+# remember
 ratio = took["NUFFT"][last] / took["exact"][last]
 rough, kept = levels[-1].error.values()
-print(f"1. At {last:,} visibilities a NUFFT step takes {ratio:.0f} times an exact one:")
-print("   the exact one does not look at them.")
-print(f"2. In cells, the truth scores {of_truth['cells'][last]:.0f} there, not 1.")
-print("   If weights or phases change, take a few visibilities at a time.")
+scored = of_truth["cells"][last]
+print(f"1. At {last:,} visibilities a NUFFT step took {ratio:.0f} times as long as an")
+print("   exact one, because the exact form does not touch the visibilities.")
+print(
+    f"2. Averaged in cells, the truth has a reduced chi² of {scored:.0f} there, not 1."
+)
+print("   If weights or phases change in each step, use mini-batches.")
 print(f"3. float32 was off by {rough:.0%} of chi² at the strongest signal, and by")
-print(f"   {kept:.0e} from a reference near the answer.")
+print(f"   {kept:.0e} from a reference near the solution.")

@@ -2,19 +2,21 @@
 Do four GPUs image four times as fast?
 ======================================
 
-You have four GPUs, or forty. What can they do for one fit? That depends on what they
-have to tell each other. Here two processes on two cores fit a cube together, live, by a
-program that runs as well on GPUs. A model tells of a thousand GPUs. Some ways to divide
-the work are free. The one that comes to mind first is not.
+For anyone with more than one GPU. Yes, almost, if you divide channels, folds of a
+cross-validation, or strengths of a regularizer among them, and if each GPU keeps enough
+to do, because those are independent fits. One image of a usual size hardly gains,
+because its parts must be exchanged in each step. Here two processes fit a cube on two
+CPU cores, by a program that also runs on GPUs, and a model predicts how it scales to a
+thousand. Often four separate programs are the best answer.
 
 **You will learn**
 
 - what to divide: channels, folds, strengths of regularizers, visibilities, the image;
-- to start a fit with ``torchrun``, to stop it, and to go on with fewer processes;
-- to predict how much faster four GPUs are, and from how many on it gets no better;
-- what goes wrong, what it looks like, and when four programs do better than one.
+- to start a fit with ``torchrun``, to stop it, and to continue with fewer processes;
+- to predict how much faster four GPUs are, and how many are too many;
+- what goes wrong, what it looks like, and when four programs are better than one.
 
-**Time:** 15 minutes. **Needs:** any computer with two cores.
+**Time:** 13 minutes. **Needs:** any computer with two cores.
 """
 
 # %%
@@ -23,16 +25,18 @@ the work are free. The one that comes to mind first is not.
 #
 # :doc:`/tutorials/4_imaging/distributed_fit` is a short program that fits a simulated
 # cube: many channels, each an image of its own. ``torchrun``, which comes with PyTorch,
-# starts it as often as you say. Each *process* is a running program with its own memory
-# and, if there are any, its own GPU. Here there are two, on the CPU with one core each:
+# starts as many copies of it as you want. Each *process* is a running program with its
+# own memory and, if there are any, its own GPU. Here there are two, each on one CPU
+# core:
 #
 # .. code-block:: bash
 #
 #    torchrun --standalone --nproc-per-node 2 distributed_fit.py --channels 8
 #
-# This cell starts just that, and does not wait. Download the program into the folder of
-# this page's script.
+# This cell starts exactly that, and does not wait. Download the program into this
+# script's folder.
 
+# sphinx_gallery_thumbnail_number = 1
 import os
 import subprocess
 import sys
@@ -65,21 +69,24 @@ else:
 # Predict
 # -------
 #
-# A step of the fit computes :math:`\chi^2` and its gradient, and changes the image a
-# little. What must one GPU know of another's work in each step? That decides.
+# What must one GPU know of another's work in each step of the fit?
 #
 # - *Channels.* The image of one does not depend on the others. Each GPU takes some, and
 #   sends nothing until it has its images.
 # - *Folds and strengths.* Five folds of a cross-validation with five strengths
-#   :math:`\lambda` of a regularizer are 25 fits, independent of each other. The same.
-# - *Visibilities.* The exact likelihood needs them once, to be set up
-#   (:doc:`/tutorials/4_imaging/07_off_the_grid`). Each GPU could add its part up onto
-#   the pixels, and then all would add up their pixels: an *all-reduce*.
-# - *One image.* Cut into strips, one for each GPU, it has to be transposed twice in
-#   each step, in the midst of its Fourier transforms. Each GPU then sends a part of its
-#   strip to each other one: an *all-to-all*. Of each pixel, 8 bytes have to move.
+#   :math:`\lambda` of a regularizer are 25 independent fits.
+# - *Visibilities.* The exact likelihood needs them once, for its set-up
+#   (:doc:`/tutorials/4_imaging/07_off_the_grid`). Each GPU could sum its part onto the
+#   pixels, and an *all-reduce* would add up the pixels of all.
+# - *One image.* If it is cut into strips, one for each GPU, it must be transposed twice
+#   in each step, because of its Fourier transforms. Each GPU then sends a part of its
+#   strip to every other: an *all-to-all* of 8 bytes per pixel.
+# - *A neural network* is usually trained *data-parallel*: each GPU has a copy of the
+#   model and its own part of each batch, and an all-reduce averages the gradients
+#   before each step. PyTorch's ``DistributedDataParallel(model)`` does that during
+#   ``backward``. It pays if computing takes longer than sending the gradient.
 #
-# Count bytes, for 200 channels of 1024 × 1024 pixels, and the least time that they
+# Count the bytes for 200 channels of 1024 × 1024 pixels, and the least time that they
 # take, by the data sheets of memory (``plan`` counts the bytes of the work) and links.
 
 from functools import cache, partial
@@ -98,7 +105,7 @@ pixels = (2 * npix) ** 2 + npix**2  # kernel and dirty image of a channel, in fl
 
 @cache
 def work(npix):
-    """Tell how long an H100 needs for a step of one channel, at the least."""
+    """Return the least time of a step of one channel on an H100."""
     return plan(npix, 1, 1, memory=memory, bandwidth=memory_rate).seconds_step
 
 
@@ -109,15 +116,15 @@ for name, rate in links.items():
     print(f"the bytes of its two transposes over {name}: {1e6 * time:.0f} µs")
 
 # %%
-# Your prediction: *channels, folds and strengths gain almost four times from four GPUs,
-# one image little*, and nothing between computers: there, its transfer takes longer
-# than the step.
+# The prediction: *channels, folds and strengths gain up to a factor of four from four
+# GPUs, and one image gains little*. Between computers it gains nothing, because the
+# transfer takes longer than the step.
 #
 # Check
 # -----
 #
-# Do two processes compute what one computes? Run the same program here too, and compare
-# :math:`\chi^2` and the length of its gradient where all start from.
+# Do two processes compute what one computes? Run the program in this process, too, and
+# compare :math:`\chi^2` and the norm of its gradient at the start.
 
 import contextlib
 import io
@@ -156,7 +163,7 @@ if live:
     one = run_here(45, "one", "one")
     said, _ = job.communicate()
     if job.returncode:
-        print(f"The two processes did not get through. They said:\n{said[-800:]}")
+        print(f"The two processes failed. They said:\n{said[-800:]}")
         live = False
 if live:
     two = json.loads(Path(files("two", "two")[1]).read_text())
@@ -166,9 +173,9 @@ if live:
         assert difference < 1e-12
 
 # %%
-# They are the same, to the last digits of ``float64``. The program cuts the cube into
-# *parts* of a few channels, as many as fill a GPU. A process takes its share of the
-# parts, and makes an ordinary fit of each:
+# They agree to the last digits of ``float64``. The program cuts the cube into *parts*
+# of a few channels, as many as fill a GPU. A process takes its share of the parts, and
+# makes an ordinary fit of each:
 #
 # .. code-block:: python
 #
@@ -182,16 +189,16 @@ if live:
 #            images[part.start] = fit(model, likelihood, separate=True, **files).image
 #        everything = group.collect(images)  # those of each process, for all
 #
-# The parts could as well be folds, or strengths. The results are collected once, at the
+# The parts could equally be folds, or strengths. The results are collected once, at the
 # end, through *gloo*, which comes with PyTorch.
 #
-# Stop, and go on with fewer
-# --------------------------
+# Stop, and continue with fewer
+# -----------------------------
 #
-# A job's time runs out, or a colleague needs one of your GPUs. At each check, a fit
-# with a checkpoint writes a file, here one for each part. Any number of processes can
-# go on from these files. The two stopped after 30 steps. One goes on, up to step 45.
-# Does it arrive where the one is that has fitted alone?
+# Jobs reach time limits, and colleagues need GPUs. At each check, a fit with a
+# checkpoint writes a file, here one for each part, and any number of processes can
+# continue from these files. The two stopped after 30 steps. One process continues to
+# step 45. Does it reach the same result as one process from the start?
 
 if live:
     relay = run_here(45, "relay", "two")
@@ -206,8 +213,8 @@ scratch.cleanup()
 # Measure
 # -------
 #
-# A step costs a *start*, whatever the number of channels, and the work of each. Time
-# the gradient of 1, 4 and 8 channels on one core, and on your GPU if you have one.
+# A step has an *overhead*, whatever the number of channels. Time the gradient of 1, 4
+# and 8 channels on one core, and on your GPU if you have one.
 
 grid = GridCoords(cell_size=0.04, npix=64)
 
@@ -245,13 +252,12 @@ torch.set_num_threads(threads)
 bench.show()
 
 # %%
-# The fewer channels a process has, the more the start counts, and on a GPU even more,
-# which has to start each kernel, however small. Divide a few small channels among four
-# GPUs, and each waits for its starts as one did. So *fill one GPU first*.
+# The fewer channels a process has, the more the overhead counts, above all on a GPU,
+# where each kernel has to be launched, however small. So *fill one GPU first*.
 #
-# And the two processes? Each timed the gradient of its four channels, while the other
-# did the same. *Strong scaling* asks: the same work, twice the cores, how much faster?
-# *Weak scaling* asks: twice the work, twice the cores, still as fast?
+# Each of the two processes timed the gradient of its four channels while the other did
+# the same. *Strong scaling* is the speed-up of the same work on twice the cores; *weak
+# scaling* is the efficiency with twice the work on twice the cores.
 
 from statistics import median
 
@@ -263,32 +269,32 @@ if live:
     print(f"weak: 8 by 2 processes: {took[4] / slower:.0%} of the speed of 4 by 1")
 
 # %%
-# Is *strong* above 2? Then eight channels take more than twice the time of four, in the
-# table: four fit better into a core's cache, and two processes gain that, too.
+# If *strong* is above 2, compare eight channels with four in the table: four fit better
+# into a core's cache, which two processes gain, too.
 #
 # From 1 to 1024: a model
 # -----------------------
 #
 # Of :math:`C` channels on :math:`P` GPUs, the busiest GPU has :math:`\lceil C / P
-# \rceil`, rounded *up*, and all wait for it at the end. With the times of a start,
-# :math:`s`, and of a channel, :math:`c`, a step takes
+# \rceil`, rounded *up*, and all wait for it at the end. With the launch overhead of a
+# step, :math:`s`, and the time of a channel, :math:`c`, a step takes
 #
 # .. math::
 #
 #     T(P) = s + \lceil C / P \rceil \, c
 #
-# Nothing is exchanged in it: independent fits need none. A strip of one image costs its
-# part of the work, and two transposes: their bytes, and the *latency* of each message.
-# For that we take the least in the tables by which NVIDIA's library for GPUs, NCCL,
-# `predicts its own times`__: a start, and each hop. All this is a model,
-# with nothing that two cores of a CPU have measured. Put in your own numbers:
-# :doc:`/tutorials/2_devices/11_fewer_launches` measures what starts cost.
+# Nothing is exchanged, because the fits are independent. A strip of one image costs its
+# part of the work, and two transposes: their bytes, and the *latency* of each message,
+# for which we take the smallest values in the tables by which NVIDIA's library NCCL
+# `predicts its own times`__: a base, and each hop. Nothing in it was measured here. Put
+# in your own numbers: :doc:`/tutorials/2_devices/11_fewer_launches` measures the launch
+# overhead.
 #
 # __ https://github.com/NVIDIA/nccl/blob/01afd20/src/graph/tuning.cc
 
 from math import ceil, log2
 
-start = 120 * 5e-6  # s: so many kernels, and 5 µs for each to start
+start = 120 * spec("PyTorch operation", "seconds")  # kernels to launch in a step
 begin, hop = 3.6e-6, {"NVLink 4": 0.47e-6, "InfiniBand NDR": 2.7e-6}  # s: by NCCL
 per_node = 8  # GPUs that share NVLink; beyond, InfiniBand, one adapter for each GPU
 
@@ -308,17 +314,19 @@ def step_of_one_image(gpus, npix=npix):
 
 
 print("an H100's memory and its links, as fast as their data sheets say")
-print(f"{1e3 * start:.1f} ms to start a step; {1e6 * begin:.1f} µs to start a transfer")
+print(
+    f"{1e3 * start:.1f} ms to launch a step; {1e6 * begin:.1f} µs to begin a transfer"
+)
 
 # %%
-# The question of the title, for three sizes of image:
+# The speed-up of the title, for three sizes of image:
 
 
 def gain(step, gpus, **at):
     return step(gpus=1, **at) / step(gpus=gpus, **at)
 
 
-print("four GPUs: so many times as fast (model)")
+print("speed-up by four GPUs (model)")
 print("pixels  channels  25 fits  one image")
 for side in (256, 1024, 4096):
     many, some = (gain(partial(step_of, c), 4, npix=side) for c in (channels, fits))
@@ -326,8 +334,8 @@ for side in (256, 1024, 4096):
     print(f"{side:>5}² {many:>9.1f} {some:>8.1f} {single:>10.1f}")
 
 # %%
-# Almost four times, where each GPU keeps enough to do. Small images wait for starts.
-# And with more GPUs?
+# The gain is almost fourfold if each GPU has enough to do. With small images the launch
+# overhead dominates. What about more GPUs?
 
 import matplotlib.pyplot as plt
 
@@ -344,20 +352,30 @@ gains = {
 
 # %%
 
+# figure
 fig, ax = plt.subplots(figsize=(7.6, 5.2), layout="constrained")
 styles = [(0, (6, 2)), (0, (3, 2)), (0, (1.5, 1.5))]
 colours = ["#2e7ab0", "#d9762b", "#b0417a"]
 for (name, curve), dashes, colour in zip(gains.items(), styles, colours, strict=True):
     ax.plot(counts, curve, ls=dashes, color=colour, lw=2, label=f"model: {name}")
 ax.plot(counts, counts, color="#888888", lw=1)
-ax.text(28, 40, "four times the GPUs,\nfour times as fast", ha="right", color="#888888")
-ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel="times as fast as one")
+ax.text(
+    28,
+    40,
+    "ideal: speed-up\nequals GPUs",
+    ha="right",
+    color="#888888",
+)
+ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel="speed-up over one GPU")
 ax.set_ylim(0.5, 300)
 powers = [4**k for k in range(6)]
 ax.set_xticks(powers, powers)
 ax.set_yticks(powers[:-1], powers[:-1])
 ax.minorticks_off()
 ax.spines[["top", "right"]].set_visible(False)
+four = {name: gain(step, 4) for name, step in lines.items()}
+says = f"Four GPUs (model): 200 channels {four['200 channels']:.1f} × as fast"
+fig.suptitle(f"{says}, one image {four['one image']:.1f} ×")
 fig.legend(loc="outside lower center", frameon=False, ncols=1)
 fig.set_label(
     "Models of how many times faster a step gets, against the number of GPUs, with "
@@ -367,14 +385,14 @@ fig.set_label(
 plt.show()
 
 # %%
-# Channels and fits climb in *steps*: 200 channels take two rounds on 100 GPUs, and two
-# on 199. 25 fits cannot use a 26th GPU. One image hardly gets faster.
+# For channels and fits the curve has *steps*: 200 channels take two rounds on 100 GPUs,
+# and two on 199. 25 fits cannot use a 26th GPU. One image hardly gets faster.
 #
 # One image on many GPUs
 # ----------------------
 #
-# At each size? Let the model find the smallest image for which half of the GPUs is of
-# use. Four share NVLink; of 16, strips go from computer to computer.
+# At any size? Find the smallest image for which the model gains more than half the
+# number of GPUs. Four share NVLink; with 16, strips are sent between computers.
 
 for gpus in (16, 4):
     sides = range(128, 16385, 128)
@@ -387,13 +405,14 @@ print(f"one GPU holds that: it needs {needs / 1e9:.1f} of {memory / 1e9:.0f} GB"
 
 # %%
 # Most images of ALMA and the VLA are smaller. So *one image on many GPUs does not pay*,
-# and this package does not do it. Almost always you have more than one fit to make.
+# and this package does not support it. Almost always you have more than one fit to
+# make.
 #
 # On a cluster
 # ------------
 #
-# Two computers with four GPUs each, by SLURM. Each runs one ``torchrun``, which starts
-# four processes. All meet at the first computer (``--rdzv-endpoint``).
+# For two computers with four GPUs each, by SLURM: each runs one ``torchrun``, which
+# starts four processes. All meet at the first computer (``--rdzv-endpoint``).
 #
 # .. code-block:: bash
 #
@@ -415,15 +434,15 @@ print(f"one GPU holds that: it needs {needs / 1e9:.1f} of {memory / 1e9:.0f} GB"
 #        --rdzv-endpoint="$first:$port" \
 #        distributed_fit.py --checkpoint fit.pt
 #
-# With ``--requeue`` SLURM starts the job again if a computer fails, and the fit goes on
-# from ``fit.pt``, which both must see. When its time is up, submit it again, with as
+# With ``--requeue`` SLURM restarts the job if a computer fails, and the fit continues
+# from ``fit.pt``, which both must see. After its time limit, submit it again, with as
 # many GPUs as you get.
 #
-# When four programs do better
-# ----------------------------
+# When four programs are better
+# -----------------------------
 #
 # Channels that share nothing need not be one job. Start four programs, each with a
-# quarter of the channels, and one GPU that it can see. ``my_fit.py`` is yours.
+# quarter of the channels and one visible GPU. ``my_fit.py`` is yours.
 #
 # .. code-block:: bash
 #
@@ -432,40 +451,40 @@ print(f"one GPU holds that: it needs {needs / 1e9:.1f} of {memory / 1e9:.0f} GB"
 #    done
 #    wait
 #
-# No process waits for another. If one dies, three finish. On a cluster a job array
-# (``--array=0-3``) does the same, and each part starts as soon as one GPU is free.
-# *Often that is the best answer.* Take ``torchrun`` if you want one job, one answer at
-# its end, and parts shared out among whatever GPUs you get.
+# No process waits for another, and if one dies, three finish. On a cluster a job array
+# (``--array=0-3``) does the same, and each part starts as soon as one GPU is free. Use
+# ``torchrun`` if you want one job with one result, and parts shared among whatever GPUs
+# you get.
 #
 # What goes wrong
 # ---------------
 #
-# - *A process has lost another one*: it died, or the time is up (``--timeout``). Start
-#   the job again: each fit has its checkpoint.
+# - *A process has lost another one*: it died, or the time is up (``--timeout``).
+#   Restart the job: each fit has its checkpoint.
 # - ``EADDRINUSE``: another job has the port; ``--standalone`` finds a free one.
-# - *Out of memory* stands far above the rest, where the process died: fewer channels
-#   together.
+# - *Out of memory* appears far above the other messages, where the process died: fit
+#   fewer channels together.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *Channels that share something*, such as a regularizer across them, belong into one
-#   part, and to one GPU.
+# - *Coupled channels*, such as by a regularizer across them, belong in one part, on one
+#   GPU.
 # - *Real links.* Data sheets give the best case.
 #
 # Exercise
 # --------
 #
-# A proposal for GPU hours asks how much of them you will use. Which part of the time,
-# from 0 to 1, do the GPUs work, when ``channels`` equal channels go on ``gpus`` GPUs?
-# All are yours until the last channel is done.
+# A proposal for GPU hours must say how much of them you will use. What fraction of the
+# time, from 0 to 1, do the GPUs work, when ``channels`` equal channels run on ``gpus``
+# GPUs? All are allocated to you until the last channel is done.
 
 
 def used(channels, gpus): ...
 
 
 # %%
-# ``check`` tries it on cases that a wrong one gets wrong.
+# ``check`` tries cases in which usual mistakes show.
 
 
 def check(answer):
@@ -505,12 +524,11 @@ print(check(used_solution))
 # Three lines to remember
 # -----------------------
 
-four = gain(lines["200 channels"], 4)
-print("1. Divide channels, folds and strengths: in a step they send nothing. Four")
-print(
-    f"   GPUs are {four:.1f} times as fast, by the model, with {npix} × {npix} pixels."
-)
+# remember
+print("1. Divide channels, folds and strengths, because they exchange nothing. By")
+print(f"   the model, four GPUs are {four['200 channels']:.1f} times as fast with 200")
+print(f"   channels of {npix} × {npix} pixels.")
 print("2. One image on many GPUs does not pay: there four make it")
-print(f"   {gain(step_of_one_image, 4):.1f} times as fast. Fill one GPU first.")
-print("3. Keep a checkpoint: any number of processes can go on from it. And ask")
-print("   whether four programs would do.")
+print(f"   {four['one image']:.1f} times as fast. Fill one GPU first.")
+print("3. Write a checkpoint, because any number of processes can continue from it,")
+print("   and consider whether four separate programs would do.")

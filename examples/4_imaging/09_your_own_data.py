@@ -2,29 +2,32 @@
 From your measurement set to a FITS image
 =========================================
 
-You have calibrated visibilities of one field: a measurement set, a UVFITS file, or an
-npz. One command makes an image of them, with its errors, and nothing to tune:
+You have calibrated visibilities of one field, in a measurement set, a UVFITS file or an
+npz, and you want an image that you can measure a flux on. One command makes it, with
+an error for every pixel and nothing to tune. The flux can be trusted because emission
+is allowed only inside a mask that the data themselves draw, and because the fit stops
+when the residuals of the source are as large as noise.
 
 .. code-block:: bash
 
     firstlight image my.uvfits --out images   # or my.npz, or my.ms
 
-It writes ``my.image.fits``, the sky without residuals, in Jy/pixel; beside it
+It writes ``my.image.fits``, the model of the sky without residuals, in Jy/pixel;
 ``my.error.fits``, ``my.residual.fits`` and ``my.restored.fits``; a picture, ``my.png``;
-and a report, ``my.txt``. This page does the same in slow motion, on a sky that is known
-or, if you change one line, on yours.
+and a report, ``my.txt``. This page takes the same steps one at a time, on a simulated
+sky or, if you change one line, on your data.
 
 **You will learn**
 
-- why light is allowed only where the data show a source, and what happens otherwise;
-- how smooth an image should be, and how sure its flux is;
-- to judge it without the truth, and to hand it back to CASA.
+- why an image needs a mask, and how much false flux it contains without one;
+- how smooth an image should be, and how well its flux is known;
+- to judge it when the truth is unknown, and to hand it back to CASA.
 
-**Time:** 12 minutes. **Needs:** any computer. With a GPU, the fits run on it.
+**Time:** 11 minutes. **Needs:** any computer. With a GPU, the fits run on it.
 """
 
 # %%
-# The first of these lines is the one to change:
+# To use your own data, change the first of these lines:
 
 your_file = None  # or "my.uvfits", "my.npz", "my.ms"
 options = {}  # or {"field": 0}, of a measurement set that has several
@@ -33,6 +36,7 @@ options = {}  # or {"field": 0}, of a measurement set that has several
 
 # folded: Without a file of yours, make one: a disk with rings, and a companion
 
+# sphinx_gallery_thumbnail_number = 1
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -84,8 +88,8 @@ if your_file is None:
     write_uvfits(path, made)
 
 # %%
-# All of it is five lines. They read the file, hold its weights against the scatter of
-# the data, and make the image:
+# These lines do all the work: they read the file, compare its weights with the scatter
+# of the data, and make the image.
 
 from firstlight import Bench, best_device
 from firstlight.imaging import check_weights, image, read_visibilities, scale_weights
@@ -100,7 +104,7 @@ print(found)
 
 # %%
 
-# folded: Draw it
+# figure
 
 import matplotlib.pyplot as plt
 
@@ -124,6 +128,10 @@ for ax, (title, (shown, look)) in zip(axes.flat, panels.items(), strict=True):
     plot_image(shown, coords, ax=ax, **{"stretch": "linear", "unit": ""} | look)
     ax.set(title=title, xlabel="", ylabel="", xticks=[], yticks=[])
 most = np.abs(found.residual).max()
+fig.suptitle(
+    f"{path.name} holds {found.flux:.3f} ± {found.flux_error:.3f} Jy; "
+    f"no residual exceeds {most:.1f} σ"
+)
 fig.set_label(
     "The dirty image; the image, without its ripples; the residuals, at most "
     f"{most:.1f} σ; and the error of each pixel, largest where it is bright."
@@ -134,9 +142,10 @@ plt.show()
 # Predict
 # -------
 #
-# Pixels of an image are positive, so each empty beam keeps the positive half of its
-# noise. The mean of that half is :math:`\sigma/\sqrt{2\pi}`, some 0.4 σ: nothing to
-# see. But how much flux is it in all, in a field three times as wide?
+# If pixels may only be positive, an empty patch of sky keeps the positive half of its
+# noise. The mean of that half is :math:`\sigma/\sqrt{2\pi}`, about 0.4 σ in each beam,
+# which is too faint to see. How much flux does it add up to in a field three times as
+# wide?
 
 wide_npix = max(coords.npix, min(3 * coords.npix, 1024))
 beams = (wide_npix * coords.cell_size) ** 2 / beam.area
@@ -145,25 +154,33 @@ print(f"noise {1e3 * found.noise:.3g} mJy/beam, in {beams:,.0f} beams: {extra:.3
 print(f"the image above has {found.flux:.3f} Jy")
 
 # %%
-# Your prediction: what flux does a fit of that field find? And will its :math:`\chi^2`
-# tell?
+# Predict the flux that a fit of the wide field will find, and whether its
+# :math:`\chi^2` will warn you.
 #
 # Read
 # ----
 #
-# CASA keeps a *measurement set*, a folder of tables. It is read as it is, with
-# python-casacore (``pip install python-casacore``). Where there is none for your
-# system, take a task of CASA,
+# A *measurement set*, CASA's folder of tables, is read directly if python-casacore is
+# installed (``pip install python-casacore``). If there is no python-casacore for your
+# system, export the set in CASA:
 #
 # .. code-block:: python
 #
 #     exportuvfits(vis="my.ms", fitsfile="my.uvfits", datacolumn="corrected",
 #                  field="0", multisource=False, padwithflags=True)
 #
-# or, for windows with different numbers of channels, a script to run in CASA,
-# :download:`casa_export.py </_snippets/casa_export.py>`: it writes an npz for each
-# window, and ``read_visibilities`` joins a list of them. Look at the numbers. Are these
-# your baselines, your noise, your place?
+# UVFITS cannot hold spectral windows with different numbers of channels. For those,
+# run :download:`casa_export.py </_snippets/casa_export.py>` in CASA, which writes one
+# npz for each window, with its antennas, times and phase centre:
+#
+# .. code-block:: python
+#
+#     exec(open("casa_export.py").read())
+#     export_npz("my.ms", "my.npz", field=0)  # writes my.0.npz, my.1.npz, …
+#
+# ``read_visibilities(["my.0.npz", "my.1.npz"])`` joins them. Whichever way you read
+# your data, check that the baselines, frequencies and coordinates are the ones you
+# expect:
 
 lengths = np.hypot(u, v) / 1e3
 low, high = seen.frequency.min() / 1e9, seen.frequency.max() / 1e9
@@ -176,22 +193,23 @@ print(f"phase centre, right ascension and declination: {seen.phase_centre}")
 # The weights
 # -----------
 #
-# A weight should be :math:`1/\sigma^2`. Without right weights, nobody can tell a good
-# fit from a bad one. But the data know: from one integration to the next the sky hardly
-# changes, so what does change is noise.
+# A weight should be :math:`1/\sigma^2`. If the weights are wrong, so is
+# :math:`\chi^2`, and a good fit cannot be told from a bad one. The data can check them:
+# the sky hardly changes from one integration to the next, so the differences between
+# neighbouring integrations are noise.
 
 print(report)
 
 # %%
-# The weights of the file made here were divided by the number of channels.
-# ``exportuvfits`` does that where a set has no ``WEIGHT_SPECTRUM``. An npz without
-# antennas and times leaves nothing to compare.
+# The weights of the simulated file were divided by its number of channels, which is
+# what ``exportuvfits`` does if a set has no ``WEIGHT_SPECTRUM``. The check needs
+# antennas and times, so it cannot be made for an npz that lacks them.
 #
 # Check
 # -----
 #
-# Where the sky is known, one number tells whether signs, units and weights are all
-# right: the reduced :math:`\chi^2` of the truth, which is then 1.
+# If the sky is known, one number checks signs, units and weights together: the reduced
+# :math:`\chi^2` of the true sky must be 1.
 
 if your_file is None:
     chi2_true = (weight * np.abs(data - sky_visibilities(sky, u, v)) ** 2).mean() / 2
@@ -202,11 +220,12 @@ if your_file is None:
 # Where is the source?
 # --------------------
 #
-# Now in slow motion: one fit, of all channels, with total variation (TV) and pixels
-# that are positive where light is allowed, and dark elsewhere. TV is counted in units
-# of what noise alone does to the slope of :math:`\chi^2`, and brightness in units of
-# the noise, so that faint and bright sources are the same task
-# (:doc:`/tutorials/4_imaging/03_first_light` explains such a fit).
+# Now step by step. The next function fits one image to all channels. Pixels are
+# positive inside the mask and zero outside it, and total variation (TV) keeps the image
+# smooth. The strength of TV is in units of the gradient that noise alone gives
+# :math:`\chi^2`, and brightness is in units of the noise, so that the same settings
+# suit faint and bright sources (:doc:`/tutorials/4_imaging/03_first_light` explains
+# such a fit).
 
 from functools import partial
 
@@ -226,7 +245,7 @@ def likelihood_on(coords):
 
 
 def fit_where(light, coords, strength):
-    """Fit light where it is allowed."""
+    """Fit with positive pixels where the mask ``light`` allows them."""
     allowed = sky_to_packed(torch.as_tensor(light)[None])
     model = GriddedNet(coords, base_cube=torch.where(allowed, -3.0, -1e4)).to(device)
     slope = coords.cell_size**2 / beam.area / len(u)
@@ -235,7 +254,7 @@ def fit_where(light, coords, strength):
 
 
 # %%
-# First, the mistake: light everywhere, in a field that is three times as wide.
+# First the mistake: a field three times as wide, without a mask.
 
 wide = GridCoords(coords.cell_size, wide_npix)
 everywhere = fit_where(np.ones((wide_npix, wide_npix), bool), wide, strength=1)
@@ -246,17 +265,18 @@ for verdict, said in everywhere.quality.faults:
     print(f"    {verdict}: {said}")
 
 # %%
-# An empty sky has given that flux. :math:`\chi^2` is near 1, and would please anybody
-# who does not ask by how many σ it is *below*. So ``image`` allows light only where a
-# source is seen: where the dirty image, at any of four scales, rises 5 σ above its
-# noise and its sidelobes, and around that down to 2.5 σ. It fits that, and looks twice
-# more, at what is left over.
+# The excess over the flux of the masked image is noise of the empty sky. A look at
+# :math:`\chi^2` alone does not reveal it; its distance below 1, in units of its own
+# σ, does. ``image`` therefore draws a mask. It contains every place where the dirty
+# image, at any of four scales, rises 5 σ above noise and sidelobes, and the
+# surroundings of that place down to 2.5 σ. ``image`` fits inside this mask, then
+# searches the residuals twice more for sources that it missed.
 
-print(f"light is allowed in {found.source.mean():.1%} of the image")
+print(f"the mask covers {found.source.mean():.1%} of the image")
 
 # %%
 
-# folded: Draw both
+# figure
 
 fig, axes = plt.subplots(1, 2, figsize=(7.4, 3.6), layout="constrained")
 faint = {"stretch": "linear", "unit": None, "vmin": 0, "vmax": 20 * unit}
@@ -264,11 +284,14 @@ plot_image(unit * everywhere.image, wide, ax=axes[0], scale_bar=2 * bar, **faint
 plot_image(found.sky, coords, ax=axes[1], scale_bar=bar, **faint)
 outline = {"extent": coords.img_ext, "colors": "white", "linewidths": 1}
 axes[1].contour(found.source, levels=[0.5], origin="lower", **outline)
-axes[0].set_title(f"light everywhere: {wide_flux:.3f} Jy")
-axes[1].set_title(f"light within the line: {found.flux:.3f} Jy")
+axes[0].set_title(f"no mask: {wide_flux:.3f} Jy")
+axes[1].set_title(f"inside the mask (line): {found.flux:.3f} Jy")
+fig.suptitle(
+    f"Without a mask, noise changes the flux by {wide_flux - found.flux:+.2f} Jy"
+)
 fig.set_label(
-    "Both images with the same shades, which show what is faint. With light allowed "
-    "everywhere, the field is full of faint blobs of noise, which add up to "
+    "Both images on the same colour scale, which shows what is faint. Without a mask, "
+    "the field is full of faint blobs of noise, which add up to "
     f"{wide_flux - found.flux:.2f} Jy. With a mask, the sky beside the source is dark."
 )
 plt.show()
@@ -277,9 +300,9 @@ plt.show()
 # How smooth?
 # -----------
 #
-# Within the mask, how strong should TV be? Look at the residuals *in the source*. If
-# they are quieter than noise, the image has fitted noise. If they are louder, the fit
-# has left flux behind.
+# How strong should TV be inside the mask? The residuals *in the source* tell. If their
+# rms is below 1 σ, the image has fitted noise. If it is above, the image lacks flux
+# that the data contain.
 
 print("TV   residual rms in the source   flux, Jy")
 for strength in (1, 32):
@@ -289,18 +312,18 @@ for strength in (1, 32):
 print(f"image() {found.quality.inside:>15.2f} σ {found.flux:>18.4f}")
 
 # %%
-# No strength is right everywhere: one that keeps the disk smooth takes flux off every
-# peak. So ``image`` fits with a strong TV, then hands what was left over back to the
-# data and fits again, until the residuals of the source are no louder than noise, and
-# stops there. ``found.choices`` says what it did.
+# No single strength suits the whole image, because a TV that keeps the disk smooth also
+# dims every peak. ``image`` therefore fits with a strong TV, adds the residuals back to
+# the data and fits again, until the residuals of the source are no larger than noise.
+# ``found.choices`` lists what it did.
 #
-# How sure?
-# ---------
+# How well is the flux known?
+# ---------------------------
 #
-# The recipe is run again on data that it makes itself: its own image, with fresh noise,
-# so many times (``draws``). How those images differ is the error of this one. What they
-# have more of, on average, than they were made from is what noise adds to pixels that
-# cannot be negative: it is taken off this image, and counts as an error, too.
+# ``image`` repeats the whole recipe on simulated data: its own image, with fresh noise,
+# ``draws`` times. The scatter of those images is the error of this one. If on average
+# they are brighter than the image they were made from, the difference is the bias that
+# positive pixels cause. It is subtracted from the image and counted as an error, too.
 
 print(f"flux {found.flux:.4f} ± {found.flux_error:.4f} Jy")
 if your_file is None:
@@ -308,21 +331,24 @@ if your_file is None:
     truth = sky_image(sky, coords.cell_size, coords.npix)
     off_by = np.linalg.norm(found.sky - truth) / np.linalg.norm(truth)
     off = np.abs(found.sky - truth)[found.source] / found.error[found.source].clip(unit)
-    print(f"the truth is {true_flux:.4f} Jy, {(found.flux - true_flux):+.4f} Jy off")
+    print(f"true flux {true_flux:.4f} Jy: error {(found.flux - true_flux):+.4f} Jy")
     print(f"{np.mean(off < 2):.0%} of the source's pixels are within 2 of their errors")
-    print(f"the image is off by {off_by:.0%}, unblurred")
+    print(f"relative error of the image, at full resolution: {off_by:.0%}")
     assert abs(found.flux - true_flux) < min(2 * found.flux_error, 0.05 * true_flux)
 
 # %%
-# The error does not know what no antenna measured: edges that are sharper than the
-# beam, or a glow that is wider than the shortest baseline can see.
+# If errors were complete, some 95% of the pixels would be within 2 of them. They do
+# not cover what no baseline measured, which is edges sharper than the beam and
+# emission more extended than the shortest baseline can see, so that the share is
+# smaller for a source that has either.
 #
 # Judge it
 # --------
 #
-# You will not have the truth. Ask four questions instead. Is the reduced :math:`\chi^2`
-# 1, within a few of *its* σ? Are residuals as loud as noise within the source, and
-# beside it? Is none above 5 σ? Is the flux what the shortest baselines see?
+# With your own data the truth is unknown, but four questions can still be answered. Is
+# the reduced :math:`\chi^2` 1, within a few of *its* σ? Is the rms of the residuals
+# that of noise, inside the source and outside it? Are all residuals below 5 σ? Does
+# the flux agree with what the shortest baselines measure?
 
 print(found.quality)
 print(f"so: {found.quality.verdict}")
@@ -331,17 +357,18 @@ if your_file is None:
     assert abs(found.quality.outside - 1) < 0.05
 
 # %%
-# A question that none of them answers is the sign: with conjugated data all numbers are
-# the same, and the sky is turned by 180°.
-# :doc:`/tutorials/4_imaging/10_ten_traps` makes this and nine other mistakes on
+# None of them reveals a wrong sign of the phase: if the data are conjugated, all these
+# numbers stay the same, and the sky is rotated by 180°.
+# :doc:`/tutorials/4_imaging/10_ten_traps` makes this mistake and nine others on
 # purpose.
 #
 # To CARTA, and back to CASA
 # --------------------------
 #
-# Two files, in a folder beside your data. The *image* is what CASA calls a model, in
-# Jy/pixel. *Restored* is what a telescope with your beam would show of it, with the
-# residuals added: in Jy/beam, to hold against the maps of others.
+# Two FITS files go into a folder beside your data. The *image* is what CASA calls a
+# model: ``write_image`` converts it from Jy/arcsec² to Jy/pixel, the unit that CASA
+# expects. The *restored* image is the model convolved with the beam, plus the
+# residuals, in Jy/beam, so that you can compare it with published maps.
 
 from firstlight.imaging import convolve, write_image
 
@@ -360,9 +387,7 @@ def write_both(out):
 
 
 if seen.phase_centre is None or np.isnan(seen.frequency).any():
-    print(
-        "No FITS file is written: phase centre or frequency are not known. Add, as in"
-    )
+    print("No FITS file is written: the phase centre or the frequency is unknown. Add")
     print("seen = replace(seen, phase_centre=(83.0, -24.0))  # after read_visibilities")
 else:
     for file in write_both(path.resolve().with_name(f"{path.stem}_page")):
@@ -370,9 +395,10 @@ else:
         print(f"wrote {place.replace(folder.name, '…')}, in {unit_of}")
 
 # %%
-# Both open in CARTA. To calibrate on the image in CASA, hand it to ``importfits``, then
-# to ``tclean`` as ``startmodel``, with ``niter=0`` and ``savemodel="modelcolumn"``. A
-# measurement set needs no detour: this puts the model's visibilities into its column.
+# Both open in CARTA. To self-calibrate in CASA, pass the image to ``importfits``, then
+# to ``tclean`` as ``startmodel``, with ``niter=0`` and ``savemodel="modelcolumn"``. For
+# a measurement set there is a shorter way, which writes the model's visibilities into
+# ``MODEL_DATA`` directly:
 
 from firstlight.imaging import write_ms_column
 from firstlight.imaging.nufft import visibilities
@@ -386,13 +412,13 @@ def hand_back(path):
 
 
 # %%
-# (``hand_back("my.ms")`` changes your set, so the page does not call it.)
+# (``hand_back("my.ms")`` changes your set, so this page does not call it.)
 #
 # Measure
 # -------
 #
-# What is one fit worth, beside reading and checking? An image with its errors is
-# several dozens of them.
+# How long do reading, checking, setting up a likelihood and evaluating it take? An
+# image with its errors consists of dozens of fits, and each fit of many evaluations.
 
 bench = Bench("whole-run", budget=0.5)
 likelihood = likelihood_on(coords)
@@ -404,32 +430,35 @@ bench.time("chi²", likelihood, in_noise, n=coords.npix**2, device=device)
 bench.show()
 
 # %%
-# :doc:`/tutorials/4_imaging/05_faster` takes a fit apart.
+# :doc:`/tutorials/4_imaging/05_faster` shows where the time of a fit goes.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *A primary beam.* The fit is of the sky as your antennas see it: near the edge of
-#   their view it is too faint. ``ExactLikelihood`` takes ``beam=``; ``image`` does not.
-# - *More than total intensity of one small field.* Mosaics, polarization, wide fields:
-#   :doc:`/scope` says who does it.
-# - *A sky that changes with frequency.* All channels make one image here. Of a line,
-#   make one for each channel, or :doc:`a cube </tutorials/4_imaging/06_many_channels>`.
-# - *A source that fills the view.* What is wider than the shortest baseline sees is not
-#   in the data, and no mask or error knows of it.
-# - *Faint sources.* Below 5 σ in the dirty image nothing is found, and ``image`` says
-#   so. Of what is little above, the outer parts are cut off by the mask.
-# - *Positions.* UVFITS files do not tell ICRS from J2000: those of J2000 are some 20
-#   milliarcseconds off. Measurement sets are right.
-# - *Weights.* One factor for each spectral window mends the usual fault. Weights that
-#   are wrong between antennas need CASA's ``statwt``.
+# - *Primary beam.* ``image`` does not correct for it, so sources away from the centre
+#   of the field come out too faint. ``ExactLikelihood`` takes a primary beam as
+#   ``beam=``.
+# - *More than total intensity of one small field.* For mosaics, polarization and wide
+#   fields, :doc:`/scope` names other programs.
+# - *A sky that changes with frequency.* All channels make one image here. For a
+#   spectral line, make one image for each channel, or :doc:`a cube
+#   </tutorials/4_imaging/06_many_channels>`.
+# - *Extended emission.* Structure larger than the shortest baseline can see is not in
+#   the data, so neither the mask nor the error accounts for it.
+# - *Faint sources.* If nothing exceeds 5 σ in the dirty image, ``image`` finds no
+#   source and says so. The mask cuts off the outskirts of a source just above 5 σ.
+# - *Positions.* UVFITS files do not distinguish ICRS from J2000, so that positions in
+#   J2000 are off by some 20 milliarcseconds. Measurement sets do distinguish them.
+# - *Weights.* One factor for each spectral window corrects the most common error. If
+#   weights are wrong between antennas, use CASA's ``statwt``.
 #
 # Exercise
 # --------
 #
-# You have read columns of a measurement set by yourself: ``uvw`` in metres, (3, rows),
-# ``frequency`` in Hz, (channels), and ``data`` with CASA's sign, (channels, rows). Give
-# u and v in wavelengths, (channels, rows), and data that fit *our* sign.
+# Suppose you have read the columns of a measurement set yourself: ``uvw`` in metres, of
+# shape (3, rows), ``frequency`` in Hz, (channels), and ``data``, (channels, rows).
+# Return u and v in wavelengths, (channels, rows), and data in *our* sign convention,
+# which is the opposite of CASA's.
 
 
 def to_ours(uvw, frequency, data): ...
@@ -481,10 +510,12 @@ print(check(to_ours_solution))
 # Three lines to remember
 # -----------------------
 
+# remember
 told = "were right" if not np.isnan(report.worst) else "could not be checked"
 told = f"needed a factor of {report.worst:.2f}" if report.wrong else told
-print(f"1. Check the weights before you believe a χ²: these {told}.")
-print(f"2. Light everywhere: {wide_flux:.3f} Jy;", end=" ")
-print(f"where the data show a source: {found.flux:.3f} Jy.")
-print("3. Residuals should be noise, in the source too: neither louder nor quieter.")
+print(f"1. Check the weights before you trust a χ²: these {told}.")
+print(f"2. Use a mask: a wide field without one gave {wide_flux:.3f} Jy,", end=" ")
+print(f"the mask that the data draw {found.flux:.3f} Jy.")
+print("3. Residuals should look like noise inside the source, too:", end=" ")
+print("larger means missing flux, smaller means fitted noise.")
 folder.cleanup()

@@ -2,65 +2,69 @@
 Ten ways in which your own data mislead
 =======================================
 
-An image came out, the loss stands still, and the reduced :math:`\\chi^2` is near 1. Is
-the image right? Here is one small sky, known to the last digit, and ten mistakes that
-happen to everybody, each made on purpose. Seven of them say nothing.
+This page is for you if you have an image of your own data, the loss has stopped
+falling, and the reduced :math:`\\chi^2` is near 1. The image can still be wrong: of ten
+common mistakes, seven need not show in :math:`\\chi^2`. The total flux, the distance of
+:math:`\\chi^2` from 1 in σ and an image of the residuals reveal most of them. The sign
+of the phase shows only against a known sky. Here each mistake is made on purpose, with
+a simulated sky, and then corrected.
 
 **You will learn**
 
-- which mistakes no number reports, and which number would have;
-- what the others say, so that you know the message when you meet it;
-- the cure of each, tried.
+- which mistakes :math:`\\chi^2` hides, and which number reveals them;
+- what the messages mean that report the others;
+- how to correct each one.
 
-**Time:** 12 minutes. **Needs:** any computer, and :doc:`a fit that you understand
+**Time:** 11 minutes. **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/03_first_light>`.
 """
 
 # %%
-# .. list-table:: The ten; the first seven are silent
+# .. list-table:: The ten traps; the first seven need not show in the reduced χ²
 #    :header-rows: 1
 #    :widths: 28 36 36
 #
 #    * - Trap
-#      - What gives it away
-#      - Cure
-#    * - 1. the other sign of phase
-#      - no number; the sky is turned by 180°
+#      - What reveals it
+#      - Remedy
+#    * - 1. the wrong sign of the phase
+#      - no number; the sky is rotated by 180°
 #      - ``conjugate=``
 #    * - 2. a field too wide
-#      - too much flux; :math:`\chi^2` too small, in σ
-#      - light only where the source is
-#    * - 3. noise fitted
-#      - what is left over in the source is quieter than noise
+#      - too much flux; :math:`\chi^2` below 1 by many σ
+#      - a mask
+#    * - 3. fitted noise
+#      - residuals in the source smaller than noise
 #      - a stronger regularizer
-#    * - 4. a loss that stands still
-#      - what is left over, as an image
+#    * - 4. a fit that has not converged
+#      - an image of the residuals
 #      - another start; a smaller tolerance
 #    * - 5. channels that share noise
-#      - neighbours correlate
+#      - correlation of neighbouring channels
 #      - average, *then* check the weights
-#    * - 6. averaged over too much
-#      - what is far out is dim
+#    * - 6. averaging over too wide a band or too long a time
+#      - sources far from the centre are dimmed
 #      - ``check_image_grid``, with the widths
-#    * - 7. metres for kilo-lambda
-#      - the longest baseline is not your array's
+#    * - 7. metres read as kilo-lambda
+#      - a longest baseline that is not your array's
 #      - ``unit=``
 #    * - 8. averages in cells
-#      - a warning of ``DataAverager``
+#      - a warning from ``DataAverager``
 #      - ``ExactLikelihood``
-#    * - 9. weights off by a factor
+#    * - 9. weights wrong by a factor
 #      - ``check_weights``
 #      - ``scale_weights``
 #    * - 10. a field too small
-#      - :math:`\chi^2`, in σ
-#      - look wide first
+#      - :math:`\chi^2` above 1 by many σ; residuals
+#      - image a wide field first
 #
-# How they look, and what is to be known of each:
+# The first four as images, with the numbers of each fit:
 
 # %%
 
 # folded: What is imported
 
+# sphinx_gallery_thumbnail_number = 1
 import tempfile
 import textwrap
 import warnings
@@ -110,11 +114,11 @@ def dirty_image(seen, coords, **weighting):
 
 # %%
 
-# folded: A fit, and what is to be known of it
+# folded: A fit, its χ², flux and residuals
 
 
 class Fitted:
-    """Fit within a field, and a mask if there is one; then look at what is left."""
+    """Fit within a field, and a mask if there is one; then image the residuals."""
 
     def __init__(self, seen, field=5.4, strength=1.5, mask=None, bend=30, start=0.0):
         self.coords = coords = suggest_grid(seen, field)
@@ -140,7 +144,7 @@ class Fitted:
 
 # %%
 
-# folded: … and how it is told
+# folded: How the numbers of a fit are printed
 
 
 def truth_on(coords):
@@ -155,10 +159,11 @@ def source(coords):
 def tell(name, fitted):
     within = fitted.left[source(fitted.coords)].std()
     sigmas = (fitted.chi2 - 1) * np.sqrt(count)
-    print(f"{name:15} χ² {fitted.chi2:.3f} ({sigmas:+5.1f} σ)", end=" ")
-    print(f"{fitted.flux:6.3f} Jy", end="  ")
-    print(f"left over: {np.abs(fitted.left).max():4.1f} σ at most", end=", ")
-    print(f"{within:.2f} σ in the source")
+    print(f"{name}: {fitted.found.why}")
+    print(f"    χ² {fitted.chi2:.3f} ({sigmas:+5.1f} σ)", end="; ")
+    print(f"{fitted.flux:.3f} Jy", end="; ")
+    print(f"residuals {np.abs(fitted.left).max():4.1f} σ at most", end=", ")
+    print(f"{within:.2f} σ rms in the source")
 
 
 def bright_in(fitted, sigmas=4):
@@ -187,6 +192,7 @@ from firstlight.imaging import plot_image
 
 truth, flux = truth_on(right.coords), sum(part.flux for part in sky)
 look = {"vmin": 0, "vmax": truth.max(), "stretch": "sqrt", "unit": None}
+KEYS = "chi2", "flux"
 
 
 def draw(fits):
@@ -196,18 +202,23 @@ def draw(fits):
     for ax, (title, of) in zip(axes.flat[1:], fits.items(), strict=True):
         plot_image(of.image, of.coords, ax=ax, **look)
         ax.set(title=f"{title}: {of.flux:.2f} Jy", xlabel="", ylabel="")
-    fig.supxlabel("arcsec; one scale of shades")
+    fig.supxlabel("arcsec; all panels on one colour scale")
+    chi2, found = ([getattr(of, key) for of in fits.values()] for key in KEYS)
+    fig.suptitle(
+        f"Five fits with χ² from {min(chi2):.2f} to {max(chi2):.2f} find from "
+        f"{min(found):.2f} to {max(found):.2f} Jy; the truth is {flux:.2f} Jy"
+    )
     fig.set_label(
-        "A disk with rings and a companion: the truth; a fit that is right; the sky "
-        "turned by 180 degrees; a small sky in a wide field full of faint noise; a "
-        "mottled disk; and a disk with holes, of a fit whose loss stands still."
+        "A disk with rings and a companion: the truth; a correct fit; the sky rotated "
+        "by 180 degrees; a small sky in a wide field full of faint noise; a mottled "
+        "disk; and a disk with holes, from a fit that has not converged."
     )
 
 
 # %%
 
-fits = {"right": right, "1. wrong sign": turned, "2. too wide": wide}
-fits |= {"3. noise fitted": over, "4. standing still": stuck}
+fits = {"correct": right, "1. wrong sign": turned, "2. too wide": wide}
+fits |= {"3. fitted noise": over, "4. not converged": stuck}
 draw(fits)
 plt.show()
 for name, fitted in fits.items():
@@ -217,28 +228,29 @@ for name, fitted in fits.items():
 # Predict
 # -------
 #
-# Why is :math:`\chi^2` no judge? It is a mean over all visibilities. That of :math:`N`
-# complex ones has an error of :math:`1/\sqrt N`; and a source that the fit has missed,
-# at :math:`s` times the noise, adds :math:`s^2 / 2N`. And what does a field do that is
-# too wide? Pixels are positive, so of the noise in an empty beam, :math:`\sigma`, they
-# keep the part above zero, which is :math:`0.4\,\sigma` on average, or more.
+# Why does :math:`\chi^2` reveal so little? It is a mean over all visibilities. For
+# :math:`N` complex visibilities its standard error is :math:`1/\sqrt N`, whereas a
+# source that the fit has missed, at :math:`s` times the noise, adds only
+# :math:`s^2 / 2N`. A field that is too wide adds flux instead: because pixels are
+# positive, each empty beam keeps the positive part of its noise :math:`\sigma`, which
+# is :math:`0.4\,\sigma` on average, or more.
 
 error = count**-0.5
 beams = (wide.coords.npix * wide.coords.cell_size) ** 2 / wide.beam.area
 print(f"{count:,} visibilities: the error of χ² is {error:.4f}")
 print(f"a missed source of 10 σ adds {10**2 / 2 / count:.4f}")
 print(f"noise of {beams:,.0f} beams: {0.4 * beams * noise:.2f} Jy or more", end="; ")
-print(f"it was {wide.flux - flux:.2f}")
+print(f"found {wide.flux - flux:.2f} Jy")
 
 # %%
-# A source that nobody could overlook is worth a third of the error. So print three
-# more numbers than :math:`\chi^2`: its distance from 1 *in σ*, the flux, and what is
-# left over, at most and within the source.
+# A source that is obvious in the residual image is lost in the error of
+# :math:`\chi^2`. So print more than :math:`\chi^2`: its distance from 1 *in σ*, the
+# flux, the largest residual, and the rms of the residuals in the source.
 #
 # Check
 # -----
 #
-# That the observation itself is sound, you can know here: the truth fits.
+# With a simulated sky you can check the observation itself: the true sky fits the data.
 
 
 def chi2_of_truth(seen):
@@ -251,65 +263,72 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 assert abs(of_truth - 1) < 4 * error
 
 # %%
-# 1. The other sign of phase
-# --------------------------
+# 1. The wrong sign of the phase
+# ------------------------------
 #
-# There are two conventions, and files of both. With the wrong one, all data are
-# conjugated, and the sky is turned by 180° about the phase centre. Look at the numbers
-# above: *nothing else changes*. You see it in the sky alone. Hold your image against a
-# catalogue, or against ``tclean`` with ``niter=0``; to mend it, read the file again,
-# with ``conjugate=True`` (or ``False``, for UVFITS).
+# There are two conventions for the sign of the phase, and files in both. If yours is
+# read in the wrong one, all data are conjugated, which rotates the sky by 180° about
+# the phase centre and changes nothing else. Here is the same fit with both signs:
+
+tell("right sign", first)
+tell("wrong sign", turned)
+
+# %%
+# Compare your image with a catalogue, or with ``tclean`` run with ``niter=0``. To
+# correct the sign, read the file again with ``conjugate=True`` (for UVFITS,
+# ``conjugate=False``).
 #
 # 2. A field too wide
 # -------------------
 #
-# Each empty beam keeps some of its noise as flux. No pixel of it is worth a look, and
-# the sum is larger than your source. The cure is not a narrower field, which may cut
-# something off, but a *mask*: no light where the first fit, as your beam would show it,
-# is not above 4 times the noise.
+# Each empty beam keeps some of its noise as flux. No single pixel is conspicuous, but
+# the sum can exceed the flux of the source. A narrower field is a poor remedy, because
+# it may cut off a real source. Use a *mask* instead, which keeps pixels at zero unless
+# the first fit, convolved with the beam, exceeds 4 times the noise there.
 
 masked = Fitted(seen, field=None, mask=bright_in(wide))
 tell("too wide", wide)
 tell("with a mask", masked)
 
 # %%
-# Without a known sky, what tells? The flux that your shortest baselines see; and the
-# :math:`\chi^2`, which is near 1, but too small by many σ.
+# If the sky is unknown, two numbers reveal the excess: it disagrees with the flux on
+# your shortest baselines, and :math:`\chi^2`, although near 1, is many σ below it.
 #
-# 3. Noise fitted
+# 3. Fitted noise
 # ---------------
 #
-# With too little regularization, the image follows the noise: the residuals look
-# wonderful. *Too* wonderful. Within the source they should be as loud as outside of it.
+# With too little regularization the image follows the noise, so that the residuals look
+# better than they should. Their rms inside the source should equal that outside it.
 
-tell("noise fitted", over)
-tell("right", right)
+tell("fitted noise", over)
+tell("correct", right)
 
 # %%
-# 4. A loss that stands still
-# ---------------------------
+# 4. A fit that has not converged
+# -------------------------------
 #
-# A fit stops when the loss hardly falls, relative to itself. But a missed source is a
-# part of :math:`s^2/2N` of it, which is less than any usual tolerance, the more so the
-# more data you have. Here, pixels started so dark that some could not rise: they have
-# next to no gradient.
+# A fit stops when the relative decrease of its loss is small. A missed source
+# contributes only :math:`s^2/2N` to the loss, which falls below any usual tolerance as
+# the number of visibilities grows. In this example the pixels started so dark that
+# their gradient almost vanishes, and some of them could not rise.
 
 print(stuck.found.message)
-tell("standing still", stuck)
+tell("not converged", stuck)
 tell("another start", right)
 worth = np.abs(stuck.left).max() ** 2 / 2 / count
-print(f"what is left at the worst place is worth {worth:.4f} of χ²")
+print(f"the largest residual contributes {worth:.4f} to χ²")
 
 # %%
-# Of its :math:`\chi^2` nobody could complain. Always image the residuals, as ``fit``
-# does before it says *settled*: here it does not.
+# Its :math:`\chi^2` alone would pass. Always image the residuals, as ``fit`` does
+# before it reports *settled*, which it does not report here.
 #
 # 5. Channels that share noise
 # ----------------------------
 #
-# ALMA's correlator smooths spectra (*Hanning*): a channel takes a quarter of each of
-# its neighbours. Weights may be right for every channel by itself, and yet, where many
-# channels make one image, the noise falls more slowly than they promise.
+# ALMA's correlator smooths spectra (*Hanning smoothing*): a quarter of each neighbour
+# is mixed into every channel. The weights can then be right for each channel on its
+# own, but if many channels are combined into one image, its noise is larger than the
+# weights imply.
 
 
 def smooth(noise):
@@ -334,7 +353,7 @@ def mean_channel(seen):
 
 
 def loudness(seen):
-    """The noise of the dirty image, in units of what the weights promise."""
+    """The noise of the dirty image, in units of what the weights imply."""
     off = seen.data - sky_visibilities(sky, seen.uu, seen.vv)
     image = dirty_image(replace(seen, data=off), right.coords, weighting="natural")[0]
     return image.std() * seen.weight.sum() ** 0.5
@@ -348,19 +367,20 @@ for name, made in {"16 channels": line, "averaged": one, "checked": cured}.items
     print(f"weights × {factor:.2f}; noise × {loudness(made):.2f}")
 off = line.data - quiet.data
 shared = (off[1:] * off[:-1].conj()).real.sum() / (np.abs(off[1:]) ** 2).sum()
-print(f"neighbours share {shared:.2f} of their noise")
+print(f"correlation of neighbouring channels: {shared:.2f}")
 
 # %%
-# Of 16 channels nothing is wrong, says ``check_weights``: it compares times. Average
-# first, and it sees. (Without a known sky: correlate what two neighbouring channels
-# change by from one integration to the next.)
+# ``check_weights`` finds no fault with the 16 channels, because it compares
+# integrations, not channels. After averaging it does. (If the sky is unknown, correlate
+# the differences between integrations of two neighbouring channels.)
 #
-# 6. Averaged over too much
-# -------------------------
+# 6. Too much averaging
+# ---------------------
 #
-# While one visibility is measured, u and v move on, with time and across its band. What
-# is far from the phase centre turns in phase meanwhile, and is dimmed. Here is a point,
-# 8 arcsec out, averaged over both sidebands of a receiver and a quarter of an hour.
+# While one visibility is measured, u and v change with time and across its band. The
+# phase of a source far from the phase centre changes with them, so that its average is
+# dimmed (*smearing*). Here a point source 8 arcsec from the centre is averaged over a
+# band as wide as both sidebands of a receiver, and over a quarter of an hour.
 
 width, seconds, parts = 16e9, 900, 9
 hours = seconds / 3600 * (np.arange(8 * parts) - 4 * parts) / parts
@@ -375,7 +395,7 @@ def averaged(cube):
 
 u, v, vis = (averaged(cube) for cube in (fine.uu, fine.vv, fine.data))
 dimmed = (vis * far.visibilities(u, v).conj()).real.mean()
-print(f"the point has {dimmed:.2f} of its flux")
+print(f"the point keeps {dimmed:.0%} of its flux")
 
 # %%
 
@@ -394,12 +414,13 @@ say(limit_of("bandwidth", channel_width=width))
 say(limit_of("time", integration=seconds))
 
 # %%
-# One channel does not tell how wide it is. Say it, and you are told what it costs.
+# The width of a single channel cannot be read from its frequency. If you pass it,
+# ``check_image_grid`` says how much it dims your source.
 #
-# 7. Metres for kilo-lambda
-# -------------------------
+# 7. Metres read as kilo-lambda
+# -----------------------------
 #
-# An array of u and v has no unit. Four files, each with a mistake:
+# Arrays of u and v carry no unit. Here are four files, each with a mistake:
 
 folder = tempfile.TemporaryDirectory()  # removed at the end
 file = Path(folder.name, "mine.npz")
@@ -437,19 +458,21 @@ _, cured_units = from_npz("metres", uu=u * wave, vv=v * wave)
 for made in (misread, cured_units):
     say(limit_of("units", made))
 shrunk = seen.lengths.max() / misread.lengths.max()
-print(f"metres as kilo-lambda: the sky has {shrunk:.2f} of its size")
+print(f"metres read as kilo-lambda: the sky has {shrunk:.2f} of its size")
 
 # %%
-# Three are refused. To cure them: ``unit="kilolambda"``; keep what has v > 0;
-# ``flag(seen, ~np.isfinite(seen.data))``, or an array ``flag`` in the file. Metres that
-# are called kilo-lambda are taken as they are, and the sky comes out too small. How
-# long is the longest baseline of *your* array, in metres?
+# Three are refused. For the first, pass ``unit="kilolambda"``; of the second, keep only
+# the rows with v > 0; for the third, use ``flag(seen, ~np.isfinite(seen.data))``, or an
+# array ``flag`` in the file. Metres that are declared as kilo-lambda are accepted, and
+# the sky comes out too small. Compare the longest baseline that is printed with that of
+# *your* array, in metres.
 #
 # 8. Averages in cells
 # --------------------
 #
-# The usual loss compares averages in the cells of a grid. Within a cell the transform
-# of a wide sky changes, so the averages are off, and the *truth* does not fit them.
+# A common loss compares averages of the visibilities in the cells of a grid. The
+# visibilities of a wide sky vary within a cell, so the averages are biased and even the
+# *true* sky does not fit them.
 
 from firstlight.imaging import FourierCube
 
@@ -467,13 +490,14 @@ with torch.no_grad():
 print(f"χ² of the truth: {in_cells:.2f} in cells, {exact:.4f} without")
 
 # %%
-# 9. Weights off by a factor
-# --------------------------
+# 9. Weights wrong by a factor
+# ----------------------------
 #
 # CASA's ``exportuvfits`` divides weights by the number of channels if a set has no
-# ``WEIGHT_SPECTRUM``. Other factors have other reasons. An image does not mind; but
-# :math:`\chi^2` and every error do. The data know: from one integration to the next
-# the sky hardly changes, so what does change is noise.
+# ``WEIGHT_SPECTRUM``, and other factors have other causes. A dirty image does not
+# depend on such a factor, but :math:`\chi^2` and every error do. The data reveal it:
+# the sky hardly changes from one integration to the next, so the differences between
+# them are noise.
 
 light = replace(seen, weight=seen.weight / 4)
 report = check_weights(light)
@@ -482,13 +506,14 @@ print(f"χ² of the truth: {chi2_of_truth(light):.3f}", end=", then ")
 print(f"{chi2_of_truth(mended):.3f}; check_weights found {report.worst:.2f} for 4")
 
 # %%
-# It needs antennas and times: of a file without them it says that it cannot tell.
+# ``check_weights`` needs antennas and times. If a file lacks them, it reports that the
+# weights could not be checked.
 #
 # 10. A field too small
 # ---------------------
 #
-# A fit puts every bit of flux somewhere. What lies outside of the field is folded into
-# it, or left over. Then :math:`\chi^2` is too large, by a hair, and by many σ.
+# Flux from outside the field is aliased into it, or stays in the residuals. Then
+# :math:`\chi^2` exceeds 1 by little, but by many σ.
 
 small = Fitted(seen, field=3.0)
 tell("too small", small)
@@ -498,35 +523,36 @@ tell("wide, masked", masked)
 # Measure
 # -------
 #
-# What do the looks cost? Each is a pass over the data. Hold them against the fit. (The
-# image is so small that all of this page runs on a CPU, in one thread.)
+# Each check is a pass over the data. Compare its time with that of one fit. (The image
+# is so small that this whole page runs on a CPU, in one thread.)
 
 bench = Bench("ten-traps", budget=1.0)
 bench.time("fit", Fitted, seen)
 bench.time("check_weights", check_weights, seen)
 bench.time("check_image_grid", check_image_grid, seen, right.coords)
-bench.time("left over, as an image", dirty_image, seen, right.coords)
+bench.time("image of the residuals", dirty_image, seen, right.coords)
 bench.show()
 
 # %%
 # Where this stops being true
 # ---------------------------
 #
-# - *One small sky.* How loud a trap is depends on yours: the number of beams, the
-#   signal to noise, the size against the field.
-# - *Calibration.* An antenna that is off leaves rings in the residuals, which nothing
-#   here mends.
-# - *The place.* UVFITS does not tell ICRS from J2000, which is some 20 milliarcseconds
-#   off. ``read_ms`` knows.
-# - *Which visibilities.* ``tclean`` with ``stokes="I"`` drops those of which one hand
-#   is flagged. The readers here keep them, as ``"pseudoI"`` does: compare with that.
-# - *A mask can be wrong, too.* What it leaves out, the residuals must show.
+# - *One small sky.* How large the effects are on your data depends on the number of
+#   beams, the signal-to-noise ratio, and the size of the source relative to the field.
+# - *Calibration.* A miscalibrated antenna leaves stripes or rings in the residuals, and
+#   no remedy here removes them.
+# - *Positions.* UVFITS does not distinguish ICRS from J2000, which differ by some 20
+#   milliarcseconds. ``read_ms`` does.
+# - *Which visibilities.* ``tclean`` with ``stokes="I"`` drops those with one
+#   polarization flagged. The readers here keep them, as ``"pseudoI"`` does, so compare
+#   with that.
+# - *Masks.* A mask can exclude a real source, so check the residuals outside it.
 #
 # Exercise
 # --------
 #
-# How many σ is a reduced :math:`\chi^2` from 1? ``count`` is how many complex
-# visibilities it was made from. Below 1 is negative.
+# By how many σ does a reduced :math:`\chi^2` of ``count`` complex visibilities differ
+# from 1? Return a negative number if it is below 1.
 
 
 def in_sigma(chi2, count): ...
@@ -544,7 +570,7 @@ def check(answer):
     except Exception as error:
         return f"in_sigma failed, {type(error).__name__}: {error}"
     if np.allclose(ratios, 1, rtol=0.01):
-        return "Right: 0.968 of 144,480 is 12 σ below, which is no good fit."
+        return "Right: 0.968 of 144,480 is 12 σ below 1, which is not a good fit."
     if np.allclose(np.abs(ratios), 1, rtol=0.01):
         return "The sign: below 1, the image has fitted noise."
     if np.allclose(ratios, 2**0.5, rtol=0.01):
@@ -575,9 +601,12 @@ print(check(in_sigma_solution))
 # Three lines to remember
 # -----------------------
 
-print(f"1. A χ² of {stuck.chi2:.3f} had {np.abs(stuck.left).max():.0f} σ left over:")
-print("   image the residuals, and tell χ² in σ.")
-print(f"2. {wide.flux:.2f} Jy, or {masked.flux:.2f} with a mask: add up the flux.")
-print("3. No number knows the sign: hold the image against the sky.")
+# remember
+print(f"1. With a χ² of {stuck.chi2:.3f}, a residual of", end=" ")
+print(f"{np.abs(stuck.left).max():.0f} σ remained: image the residuals, and", end=" ")
+print("give the distance of χ² from 1 in σ.")
+print(f"2. Add up the flux: a field too wide gave {wide.flux:.2f} Jy,", end=" ")
+print(f"with a mask {masked.flux:.2f} Jy.")
+print("3. No number reveals the sign: compare the image with a known sky.")
 folder.cleanup()
 torch.set_num_threads(threads)

@@ -2,42 +2,48 @@
 Is RML better than CLEAN, on the same data?
 ===========================================
 
-CLEAN made nearly every image of ALMA that you have seen. Here are both methods, on the
-same visibilities of a sky that is known to the last digit: CASA's ``tclean``, run with
-a mask, several scales and patience, and a fit with total variation. The answer has a
-trap: whoever adds the residuals, as every published CLEAN image does, adds the same
-noise to both.
+This page is for you if you make images with CLEAN and wonder whether regularized
+maximum likelihood (RML) would do better. On the simulated disk of this page, RML's
+model is closer to the true sky than that of a careful CLEAN, most of all if no beam
+blurs it. Once the residuals are added, as in nearly every published CLEAN image, RML
+has no advantage, because both images then contain the same noise. CLEAN is CASA's
+``tclean``, with a mask and several scales; RML is a fit with total variation, to the
+same visibilities.
 
 **You will learn**
 
 - to compare images of two methods at one beam, with and without residuals;
-- what each is off by, over several seeds of the noise: in image, flux and profile;
-- where the gain of a regularized fit is, and where it is none.
+- how large the errors of each are, in image, flux and profile, over several seeds of
+  the noise;
+- where a regularized fit gains, and where it does not.
 
-**Time:** 12 minutes. **Needs:** any computer. Not CASA: what it made is on record.
+**Time:** 13 minutes. **Needs:** any computer, without CASA, whose images are recorded.
 """
 
 # %%
 # The same data
 # -------------
 #
-# CASA's simulator made a measurement set: 43 antennas of ALMA's configuration C43-6 at
-# 230 GHz, around transit, one field. The sky is a disk with rings, off the centre, and
-# a companion. With CASA in an environment of its own, and a clone of this site, one
-# command does all of it anew, from the set to both files that this page reads (the head
-# of ``clean.py`` says how CASA finds its tables):
+# CASA's simulator made a measurement set of one field, observed around transit at 230
+# GHz with the 43 antennas of ALMA's configuration C43-6. The sky is a disk with rings,
+# away from the field centre, and a companion. With CASA in an environment of its own
+# and a clone of this site, these commands repeat everything, from the measurement set
+# to the two files that this page reads (the head of ``clean.py`` explains how CASA
+# finds its tables):
 #
 # .. code-block:: bash
 #
 #     pip install casatools casatasks casadata scipy
 #     OMP_NUM_THREADS=1 python benchmarks/casa/clean.py docs/_snippets
 #
-# The files are :download:`clean_by_casa.json </_snippets/clean_by_casa.json>`, numbers
-# of every run, and :download:`clean_by_casa.npz </_snippets/clean_by_casa.npz>`, images
-# of one. :download:`image_by_mpol.json </_snippets/image_by_mpol.json>` is what MPoL
-# makes of the same visibilities. If you run this page outside of a clone, put all three
+# The files are :download:`clean_by_casa.json </_snippets/clean_by_casa.json>`, with the
+# numbers of every run, and :download:`clean_by_casa.npz
+# </_snippets/clean_by_casa.npz>`, with the images of one.
+# :download:`image_by_mpol.json </_snippets/image_by_mpol.json>` holds the results of
+# MPoL for the same visibilities. If you run this page outside a clone, put all three
 # beside it.
 
+# sphinx_gallery_thumbnail_number = 1
 import json
 from pathlib import Path
 
@@ -66,9 +72,9 @@ for name, said in record["tclean"].items():
     print(f"    {name}={said!r}")
 
 # %%
-# The set is large, but what is in it is not: u and v of each antenna, the sky, and the
-# seeds of the noise. So the very same visibilities can be made here. (Two hands of
-# polarization, each with its noise, make Stokes I.)
+# The measurement set is large, but u and v of each antenna, the sky and the seeds of
+# the noise suffice to make the same visibilities here. (Stokes I is the mean of two
+# polarizations, each with its own noise.)
 
 from firstlight.imaging import GridCoords, Ring
 from firstlight.imaging.skies import sky_image, sky_visibilities
@@ -95,24 +101,24 @@ print(f"CASA's own prediction of this sky differs by {differs:.1%}")
 assert differs < 0.01
 
 # %%
-# That difference is the gridding of CASA's prediction, a witness that both speak of the
-# same sky with the same signs. Both methods get data that were made in closed form.
+# That difference comes from the gridding in CASA's prediction. That it is so small
+# shows that both programs use the same sky and the same signs. The data themselves are
+# computed from the formula of the sky, without gridding.
 #
-# What CLEAN was allowed
-# ----------------------
+# How CLEAN was run
+# -----------------
 #
-# What a careful user would do: Briggs' weights, three scales (a point, a beam, three
-# beams), a mask of two circles drawn about what the dirty image shows, and three
-# depths: to 3, to 2 and to 1 times the noise that ``tclean`` finds. The last is deeper
-# than most people dare, and with this mask it is the best that CLEAN does here. So it
-# is the one that is shown.
+# As a careful user would run it: Briggs weighting, three scales (a point, a beam, three
+# beams), a mask of two circles around what the dirty image shows, and three depths, to
+# 3, 2 and 1 times the noise that ``tclean`` finds. The last is deeper than usual, but
+# with this mask its images are the closest to the truth, so it is the one shown.
 #
 # Predict
 # -------
 #
-# A CLEAN image is the model, blurred by the beam, plus what is left over. What is left
-# over contains the noise of the data, whatever the method. Nobody who adds it can do
-# better than the noise itself. How far off is that?
+# A CLEAN image is the model convolved with the beam, plus the residuals, which contain
+# the noise of the data whatever the method. An image with residuals therefore has about
+# the error of the noise alone. How large is that?
 
 from firstlight.imaging import Beam, DirtyImager, convolve
 
@@ -142,18 +148,18 @@ for robust, true in at_beam.items():
 for robust, beam in beams.items():
     print(f"robust {robust:+}: {beam.major:.3f} × {beam.minor:.3f} arcsec", end="; ")
     print(f"{at_beam[robust].max() / sigma[robust]:.0f}σ at the peak", end="; ")
-    print(f"noise alone is off by {noise_alone[robust]:.1%}")
+    print(f"error of noise alone {noise_alone[robust]:.1%}")
 
 # %%
-# Your prediction: how far off are both methods with residuals, and without?
+# Predict the errors of both methods, with residuals and without.
 #
 # The fit
 # -------
 #
-# One function. It gives the image with the least :math:`\chi^2/2N` plus λ times total
-# variation; λ is of the size of the slope that noise alone would give
-# (:doc:`/tutorials/4_imaging/09_your_own_data` tells why). No mask, no scales, no
-# threshold, no beam.
+# One function finds the image that minimizes :math:`\chi^2/2N` plus λ times total
+# variation, where λ is as large as the gradient that noise alone would give
+# (:doc:`/tutorials/4_imaging/09_your_own_data` explains why). It needs no mask, scales,
+# threshold or beam.
 
 from functools import partial
 
@@ -191,8 +197,8 @@ def rml(data):
 
 
 # %%
-# Each seed of the noise is a fit, on as many threads as CASA had. Seconds are of
-# computing, as the system counts them, and not of waiting for others.
+# There is one fit for each seed of the noise, on as many threads as CASA had. Times are
+# CPU times, so that other programs on the computer affect them little.
 
 import time
 
@@ -207,9 +213,9 @@ for seed in seeds:
 # Check
 # -----
 #
-# That the data are those of this sky, and the weights right: the reduced
-# :math:`\chi^2` of the truth is 1. That the record is of this sky, too: from its images
-# follow the errors that CASA's Python computed, with another program.
+# If data and weights are right, the reduced :math:`\chi^2` of the true sky is 1. If the
+# recorded images belong to this sky, their errors, computed anew here, equal those that
+# were computed in CASA's Python.
 
 spread = u.size**-0.5
 for seed in seeds:
@@ -232,8 +238,8 @@ for robust in weightings:
 # The picture
 # -----------
 #
-# Truth, CLEAN and RML at CLEAN's beam, without residuals, all on one scale of colours.
-# Below them is what each left over, in units of the noise.
+# Truth, CLEAN and RML at CLEAN's beam, without residuals and on one colour scale. Below
+# them are the residuals of both, in units of the noise.
 
 import matplotlib.pyplot as plt
 
@@ -282,7 +288,7 @@ def profile(image):
 
 # %%
 
-# folded: Draw them
+# figure
 
 fig, axes = plt.subplots(2, 3, figsize=(7.4, 5), layout="constrained")
 scale = {"stretch": "asinh", "vmin": 0, "vmax": 1e3 * true.max(), "beam": beam}
@@ -292,47 +298,57 @@ bar(axes[0, 0])
 ends = {"shrink": 0.9, "pad": 0.02}
 fig.colorbar(shades, ax=axes[0, 2], label="mJy/beam", ticks=[0, 1, 3, 10, 20], **ends)
 for ax, (title, image) in zip(axes[1, 1:], left.items(), strict=True):
-    shades = panel(ax, f"{title} left over", image, cmap="PuOr", vmin=-5, vmax=5)
+    shades = panel(ax, f"{title} residual", image, cmap="PuOr", vmin=-5, vmax=5)
 fig.colorbar(shades, ax=axes[1, 2], label="σ", ticks=[-5, 0, 5], **ends)
 for title, look in {"CLEAN": "C0--", "RML": "C1-"}.items():
     error = profile(top[title] - true) / sigma[0.5]
     axes[1, 0].plot(steps + 0.025, error, look, label=title, lw=1.8)
 axes[1, 0].axhline(0, color="grey", lw=0.8)
-axes[1, 0].set(xlabel="radius [″]", title="profile, less truth [σ]")
+axes[1, 0].set(xlabel="radius [″]", title="profile minus truth [σ]")
 axes[1, 0].legend()
+bare = {name: off(top[name], true) for name in left}
+full = {name: off(top[name] + sigma[0.5] * left[name], true) for name in left}
+said = []
+for error in (bare, full):
+    low, high = sorted(error, key=error.get)
+    numbers = f"error {error[low]:.1%}, {high} {error[high]:.1%}"
+    said.append(f"{low} is closer to the truth ({numbers})")
+fig.suptitle(f"Without residuals {said[0]};\nwith residuals {said[1]}")
 fig.set_label(
     "A disk with two rings and a companion: the truth, CLEAN and RML at the same beam "
-    "are hard to tell apart. What CLEAN left over is too quiet within the mask; what "
-    "RML left over is like noise, but for the disk's core."
+    "are hard to tell apart. CLEAN's residuals are smaller than noise inside the mask; "
+    "RML's look like noise, except at the disk's core."
 )
 plt.show()
 
 # %%
-# At this beam they are hard to tell apart. Look at the second row instead.
+# At this beam the images are hard to tell apart, so look at the second row.
 
 inside = np.any([np.hypot(east - x, north - y) <= r for x, y, r in record["mask"]], 0)
 quiet = {name: rest[inside].std() for name, rest in left.items()}
 most = {name: np.abs(rest).max() for name, rest in left.items()}
 core = {name: profile(image - true)[0] for name, image in top.items()}
 for name in left:
-    print(f"{name}: left over {quiet[name]:.2f}σ within the mask", end=", ")
+    print(f"{name}: residual rms {quiet[name]:.2f}σ inside the mask", end=", ")
     print(f"at most {most[name]:.1f}σ; {core[name] / true.max():+.1%} at the core")
 shallower = [run["residual_inside"] / run["noise"] for run in runs(0.5, 2.0)]
 assert quiet["CLEAN"] < 0.8 < min(shallower), "the sentences below are of another run"
 
 # %%
-# CLEAN left less than noise within its mask, so it has put noise into the model. (To
-# 2σ it has not, and is further from the truth.) Total variation charges for every edge,
-# so it takes a little off a sharp peak. Where that is more than the noise, what is left
-# over at the core shows it. Each method errs in its own way, and both ways can be seen
-# *before* the truth is known.
+# CLEAN's residuals inside the mask are smaller than noise, so part of the noise is now
+# in its model. (If CLEAN stops at 2σ this does not happen, but the model is further
+# from the truth.) Total variation penalizes every edge, so RML slightly dims a sharp
+# peak; if the loss exceeds the noise, it shows in the residuals at the core. Each
+# method has an error of its own, and the residuals reveal both errors *without* the
+# truth.
 #
 # The score
 # ---------
 #
-# The error is the root of the sum of squares of image less truth, over the field,
-# relative to the truth at the same beam. Each number is the median over seeds of the
-# noise, then the range. *Robust +0.5* and *-0.5* are two beams, the second narrower.
+# The error is the root of the summed squares of image minus truth over the field,
+# relative to that of the truth at the same beam. Each entry is the median over the
+# seeds of the noise, with the range in brackets. *Robust +0.5* and *-0.5* give two
+# beams, the second narrower.
 
 
 def rml_row(seed, robust):
@@ -376,12 +392,12 @@ for robust in weightings:
         print(f"{name:14}{cells[0]:26}{cells[1]}")
 
 # %%
-# The first column is the models, each blurred by the same beam. Here RML is nearer to
-# the truth, and more so at the narrower beam. In the second column, RML wins nothing:
-# all are about as far off as the noise alone, and the deepest CLEAN is the nearest. It
-# has put the noise of its mask into the model, where the beam blurs it. That is the
-# trap: compare one method's image *without* residuals with another's *with* them, and
-# the first looks wonderful.
+# The first column compares the models, all convolved with the same beam. Here RML is
+# closer to the truth, and its lead is larger at the narrower beam. In the second column
+# RML has no advantage: its errors are close to those of the noise alone. The deepest
+# CLEAN is better there, because the noise that it puts into its model is smoothed by
+# the beam. So if you compare one method's image *without* residuals with another's
+# *with* them, the first wins for that reason alone.
 
 best, over = "CLEAN to 1σ", {}
 for title, what in columns.items():
@@ -394,16 +410,17 @@ assert all(0.6 < ratio < 1.05 for ratio in over["error"])
 
 
 # %%
-# *MPoL in cells* is a fit like ours, of the same strength of total variation, by MPoL
-# as its tutorials use it: to averages of the visibilities in the cells of a grid. For
-# so strong a source those averages are not good enough. That is what separates the two
-# rows, and not the package: MPoL, too, predicts visibilities outside of cells.
-# :doc:`/tutorials/4_imaging/03_first_light` shows when cells will do.
+# *MPoL in cells* is a fit with the same strength of total variation, made with MPoL as
+# its tutorials use it, to averages of the visibilities in the cells of a grid. For a
+# source this bright those averages are not accurate enough. The difference between the
+# two rows is therefore one of method, not of package: MPoL can predict visibilities
+# outside cells, too. :doc:`/tutorials/4_imaging/03_first_light` shows when cells are
+# accurate enough.
 
 exact, in_cells = (
     median(name, 0.5, "error_without_residuals") for name in ("RML", "MPoL in cells")
 )
-print(f"without residuals: {in_cells / exact:.1f} times as far off in cells")
+print(f"without residuals: error {in_cells / exact:.1f} times as large in cells")
 assert in_cells > 2 * exact
 
 robust, more = 0.5, {"flux": ".3f", "error_of_model": ".0%"}
@@ -414,13 +431,15 @@ for name in methods:
     print(f"{name:14}{cells[0]:26}{cells[1]:22}{least:.1f}")
 
 # %%
-# (Of the seconds, the least of five fits or runs; ours and MPoL's stop by different
-# rules, MPoL's by Adam when the loss hardly falls any more.)
+# (CPU seconds are the least of five runs. The fits stop by different rules: MPoL's uses
+# Adam, and stops when its loss hardly falls any more.)
 #
-# *Unblurred* is where the methods part. CLEAN's model is a list of points and blobs,
-# which nobody shows without a beam; RML's is an image, with the resolution that the
-# data allow. The narrowest that one shows of CLEAN is the second beam:
+# The methods differ most if nothing is convolved. CLEAN's model is a list of points and
+# Gaussian blobs, which is never shown without a beam, whereas RML's model is an image
+# in itself, at the resolution that the data allow. Here it is beside CLEAN at the
+# narrower beam:
 
+# figure
 fig, axes = plt.subplots(1, 3, figsize=(7.4, 2.7), layout="constrained")
 narrow = beams[-0.5]
 unblurred = {"truth, unblurred": truth, "RML, unblurred": images[one]}
@@ -431,9 +450,12 @@ for ax, (title, image) in zip(axes, unblurred.items(), strict=True):
 bar(axes[0])
 fig.colorbar(shades, ax=axes[2], label="Jy/arcsec²", ticks=[0, 0.2, 0.5, 1, 2], **ends)
 nearer = off(images[one], truth), off(clean[-0.5] / narrow.area, truth)
+fig.suptitle(
+    f"The error of RML without a beam is {nearer[0]:.0%}, that of CLEAN {nearer[1]:.0%}"
+)
 fig.set_label(
-    "The truth, RML without a beam and CLEAN at its narrower beam, in Jy/arcsec². The "
-    f"two are off from the truth, unblurred, by {nearer[0]:.0%} and {nearer[1]:.0%}."
+    "The truth, RML without a beam and CLEAN at its narrower beam, in Jy/arcsec². "
+    f"Their errors against the unblurred truth are {nearer[0]:.0%} and {nearer[1]:.0%}."
 )
 plt.show()
 
@@ -441,9 +463,9 @@ plt.show()
 # Measure
 # -------
 #
-# The seconds above are this computer's for RML, and for CLEAN those of the computer
-# that made the record: hold them against each other to a factor of two, no better. What
-# a fit consists of, still on so many threads:
+# The CPU seconds above are this computer's for RML, and those of the computer that made
+# the record for CLEAN and MPoL, so compare them only roughly. These are the parts of a
+# fit, on the same number of threads:
 
 bench = Bench("rml-and-clean", budget=1.0)
 data = observed(one)
@@ -470,9 +492,9 @@ bench.show()
 torch.set_num_threads(threads)
 
 # %%
-# CLEAN goes back to the visibilities once in each of its major cycles; a fit of this
-# kind once in all. With many more visibilities, that decides:
-# :doc:`/tutorials/4_imaging/07_off_the_grid` measures it.
+# CLEAN returns to the visibilities in each major cycle, whereas a fit of this kind
+# reads them only once, in its set-up. :doc:`/tutorials/4_imaging/07_off_the_grid`
+# measures what that saves if there are many more visibilities.
 
 bench.plot()
 
@@ -480,23 +502,25 @@ bench.plot()
 # Where this stops being true
 # ---------------------------
 #
-# - *One sky.* It is bright, and smooth between its edges, as total variation likes it.
-#   For a field of points, CLEAN's prior is the better one.
-# - *One mask, drawn with care.* Without it, CLEAN stops earlier or cleans noise.
-# - *One λ.* It was not tuned on the truth; another trades the core against noise:
-#   :doc:`/tutorials/4_imaging/04_choosing_regularizers`.
-# - *No faults in the data.* No antenna was miscalibrated here. Neither method forgives.
-# - *Flux.* An image of CLEAN adds a model at the clean beam to residuals at the dirty
-#   one, which has another area: the less is left over, the less it matters.
-# - *What CLEAN does besides.* Mosaics, wide fields, spectra of a few terms: ``tclean``
-#   has them, this package has not (:doc:`/scope`).
+# - *One sky.* It is bright, and smooth between its edges, which suits total variation.
+#   For a field of point sources, CLEAN's prior is the better one.
+# - *One careful mask.* Without a mask, CLEAN must stop earlier, or it cleans noise.
+# - *One λ.* It was not tuned on the truth. A different λ trades accuracy at the core
+#   against noise: :doc:`/tutorials/4_imaging/04_choosing_regularizers`.
+# - *Perfect calibration.* No antenna was miscalibrated here, and neither method
+#   corrects for one that is.
+# - *Flux.* A CLEAN image is the sum of a model at the clean beam and residuals at the
+#   dirty beam, which has a different area. The smaller the residuals, the less this
+#   matters.
+# - *Other uses of CLEAN.* ``tclean`` also images mosaics, wide fields and spectra as
+#   Taylor terms, which this package does not (:doc:`/scope`).
 #
 # Exercise
 # --------
 #
-# The flux of an image is the first number that anybody takes from it. Write it for one
-# in Jy/beam: ``image`` is an array, ``cell_size`` in arcsec, and ``beam`` has ``major``
-# and ``minor``, full widths at half maximum in arcsec.
+# Compute the flux of an image in Jy/beam: ``image`` is an array, ``cell_size`` is in
+# arcsec, and ``beam`` has ``major`` and ``minor``, full widths at half maximum in
+# arcsec.
 
 
 def flux_of(image, cell_size, beam): ...
@@ -519,7 +543,7 @@ def check(answer):
     plausible = {
         beam.area / 0.1**2: "That is the sum: it counts a beam once for each pixel.",
         beam.area: "That is Jy/beam times arcsec²: divide by the beam's area.",
-        1 / np.log(2): "A Gaussian is no ellipse: its area is π a b / (4 ln 2).",
+        1 / np.log(2): "A Gaussian is not an ellipse: its area is π a b / (4 ln 2).",
     }
     for wrong, hint in plausible.items():
         if abs(ratio / wrong - 1) < 1e-3:
@@ -545,9 +569,11 @@ print(check(flux_of_solution))
 # Three lines to remember
 # -----------------------
 
+# remember
 errors = {name: median(name, -0.5, "error_without_residuals") for name in methods}
-print("1. Same beam, and residuals on both sides or on none: else it is no comparison.")
-print("2. With residuals both show the noise; without, at the narrower beam, CLEAN is")
-print(f"   off by {errors[best]:.1%}, RML by {errors['RML']:.1%}.")
-print("3. What is left over is to be noise within the source, too: quieter is a fit of")
-print("   noise, louder is flux that the model lacks.")
+print("1. Compare images at the same beam, and with residuals in both or in neither.")
+print("2. With residuals, both errors are those of the noise. Without them, at the")
+print(f"   narrower beam, the error of CLEAN is {errors[best]:.1%}, of RML", end=" ")
+print(f"{errors['RML']:.1%}.")
+print("3. Residuals should look like noise inside the source, too: smaller means")
+print("   fitted noise, larger means flux that the model lacks.")

@@ -1,18 +1,33 @@
-"""The ``firstlight`` command. Each subcommand is one function, which loads what it needs when it runs."""
+"""The ``firstlight`` command. Each subcommand is one function, which loads what it needs when it runs.
+
+What `doctor` needs runs on Python 3.8, too, and from an archive: see tools/doctor_file.py.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from firstlight import __version__
 
 if TYPE_CHECKING:
     from firstlight.doctor.shapes import Facts
+
+# The doctor as another Python runs it, which must find there neither our packages nor those of the working folder.
+IN_ANOTHER_PYTHON = """import sys
+if sys.version_info < (3, 8):
+    sys.stderr.write("firstlight: the doctor needs Python 3.8 or newer; this one is " + sys.version.split()[0] + "\\n")
+    sys.exit(2)
+sys.path[:] = [sys.argv[2]] + [folder for folder in sys.path if folder]
+sys.argv[:3] = sys.argv[1:2]
+from firstlight.cli import main
+del sys.path[0]
+sys.exit(main(["doctor"] + sys.argv[1:]))
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -46,6 +61,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = add(doctor)
     command.add_argument("--json", action="store_true", help="the report for programs, with all facts")
     command.add_argument("--facts", type=Path, metavar="FILE", help="judge a report of --json, not this machine")
+    command.add_argument("--python", metavar="PATH", help="examine what another Python has installed")
     command.add_argument("--root", type=Path, default=Path("/"), help="where /proc, /sys and /dev are (default: /)")
     command.add_argument(
         "--error", default="", metavar="TEXT", help="an error to explain; - reads it, @FILE takes a file"
@@ -93,15 +109,17 @@ def doctor(arguments: argparse.Namespace) -> int:
     import shutil
     from dataclasses import replace
 
-    from firstlight.doctor import collect, examine
+    from firstlight.doctor import examine
     from firstlight.doctor.redaction import redacted, secrets
     from firstlight.doctor.shapes import LONGEST
 
     try:
         if not arguments.root.is_dir():
             raise ValueError(f"there is no folder {str(arguments.root)!r}")
+        if arguments.python and not arguments.facts:
+            return doctor_in(arguments)
         error = redacted(pasted(arguments.error)[-LONGEST:], secrets(os.environ))
-        facts = kept_facts(arguments.facts) if arguments.facts else collect(arguments.root)
+        facts = kept_facts(arguments.facts) if arguments.facts else watched(arguments.root)
     except (ValueError, OSError) as mistake:  # 1 would say that the machine has a problem
         print(f"firstlight: {mistake}", file=sys.stderr)
         return 2
@@ -113,8 +131,41 @@ def doctor(arguments: argparse.Namespace) -> int:
     else:
         colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
         width = min(max(shutil.get_terminal_size((100, 24)).columns, 40), 120)
-        print(printable(report.text(colour, width), sys.stdout.encoding or "utf-8"))
+        text = report.text(colour, width)
+        if not arguments.facts:
+            text = f"Asked with Python {facts.system.python} ({facts.system.executable}):\n\n{text}"
+        if sys.argv[0].endswith(".pyz"):  # then there is no command of this name
+            text = text.replace("firstlight doctor", f"python3 {Path(sys.argv[0]).name}")
+        print(printable(text, sys.stdout.encoding or "utf-8"))
     return int(report.status == "problem")
+
+
+def doctor_in(arguments: argparse.Namespace) -> int:
+    """Run the doctor with the Python that was named."""
+    import subprocess
+
+    ours = str(Path(__file__).parents[1])  # a folder of packages, or the archive
+    options = ["--json"] * arguments.json + ["--root", str(arguments.root), f"--error={arguments.error}"]
+    return subprocess.call([arguments.python, "-c", IN_ANOTHER_PYTHON, sys.argv[0], ours, *options])
+
+
+def watched(root: Path) -> Facts:
+    """Collect the facts, and say in a terminal what is being asked, as it can take a while."""
+    from firstlight.doctor import collect
+    from firstlight.doctor.children import in_child
+
+    def ask(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, Any]:
+        said = {"cuda": "CUDA's driver", "nvml": "NVML", "torch": "PyTorch", "numba": "Numba"}[probe]
+        print(f" {said} ...", end="", file=sys.stderr, flush=True)
+        return in_child(probe, env, seconds)
+
+    if not sys.stderr.isatty():
+        return collect(root)
+    print("Asking", end="", file=sys.stderr, flush=True)
+    try:
+        return collect(root, run=ask)
+    finally:
+        print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
 
 
 def pasted(error: str) -> str:

@@ -32,8 +32,18 @@ class Widget:
 
 
 @dataclass(frozen=True)
-class Table:
-    """A caption, the heads of the columns, and rows of text whose first cell names the row."""
+class Table(Widget):
+    """A caption, the heads of the columns, and rows of text whose first cell names the row.
+
+    Examples
+    --------
+    >>> print(Table("Memory", ("card", "bytes"), (("A", "8 GB"), ("B", "24 GB"))))
+    Memory
+    card  bytes
+    ----  -----
+    A     8 GB
+    B     24 GB
+    """
 
     caption: str
     head: tuple[str, ...]
@@ -77,6 +87,8 @@ class Table:
             f"<table><caption>{caption}</caption>"
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )
+
+    __str__, _repr_html_ = text, html
 
 
 @dataclass(frozen=True)
@@ -145,21 +157,39 @@ def slider(name: str, most: float, value: float = 0, step: float = 1, least: flo
 
 
 def choice(name: str, options: Iterable[str]) -> str:
-    """Return a list to choose from."""
+    """Return a list to choose from.
+
+    Examples
+    --------
+    >>> choice("card", ["A", "B"])
+    '<select name="card"><option>A</option><option>B</option></select>'
+    """
     return f'<select name="{name}">{"".join(f"<option>{escape(text)}</option>" for text in options)}</select>'
 
 
 def controls(*named: tuple[str, str]) -> str:
-    """Return labelled controls, each with room for its value."""
+    """Return labelled controls, each with room for its value.
+
+    Examples
+    --------
+    >>> controls(("Card", choice("card", ["A", "B"]))).count("<label>")
+    1
+    """
     value = '<span class="fl-value" aria-hidden="true"></span>'
     labels = "".join(f"<label><span>{escape(text)}</span>{control}{value}</label>" for text, control in named)
     return f'<div class="fl-controls">{labels}</div>'
 
 
 def board(kind: str, data: object, *parts: str) -> str:
-    """Return the whole of it as HTML, with the data that the page's script finds."""
-    told = escape(json.dumps(data, separators=(",", ":")))
-    return f'<div class="fl-{kind}" data-{kind}="{told}">{"".join(parts)}</div>'
+    """Return the whole of it as HTML, with the data that the page's script finds.
+
+    Examples
+    --------
+    >>> board("kind", {"cards": 2}, "<p>Text.</p>")
+    '<div class="fl-kind" data-kind="{&quot;cards&quot;: 2}"><p>Text.</p></div>'
+    """
+    return f'<div class="fl-{kind}" data-{kind}="{escape(json.dumps(data))}">{"".join(parts)}</div>'
 
 
+#: Where a page's script says what it finds.
 SAID = '<div class="fl-said" role="status"><p class="fl-verdict-text"></p><p></p></div>'  # what the script has to say

@@ -1,4 +1,4 @@
-"""Ways through the site, by clicks and keys: from the questions on the home page, the map, the reference."""
+"""Ways through the site, by clicks and keys: from the questions on the home page, and the reference."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-import pytest
 from conftest import SITE
 
 PAGE = SITE / "index.html"
@@ -17,7 +16,7 @@ def here(page: Any) -> str:
 
 
 def test_the_keyboard_alone_leads_from_a_question_to_the_next_page(page: Any) -> None:
-    for target in (".fl-questions dt a[href$='01_first_kernel.html']", ".fl-facts dd a[href='02_grids.html']"):
+    for target in (".fl-questions dt a[href$='01_first_kernel.html']", ".fl-next a[href='02_grids.html']"):
         for _ in range(150):
             page.keyboard.press("Tab")
             if page.evaluate("target => document.activeElement.matches(target)", target):
@@ -25,14 +24,6 @@ def test_the_keyboard_alone_leads_from_a_question_to_the_next_page(page: Any) ->
         page.keyboard.press("Enter")
         page.wait_for_url(f"**/{target.partition('=')[2].strip(chr(39) + ']')}")
     assert here(page) == "tutorials/3_kernels/02_grids"
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_map_shows_one_of_its_two_forms(page: Any, width: int) -> None:
-    page.set_viewport_size({"width": width, "height": 900})
-    page.goto((SITE / "map.html").as_uri())
-    assert page.locator(".fl-map svg").is_visible() == (width > 960)
-    assert page.locator(".fl-map-list").is_visible() == (width < 960)
 
 
 def test_a_reader_goes_from_code_to_the_reference(page: Any) -> None:

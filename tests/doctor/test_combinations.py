@@ -1,34 +1,25 @@
 """Whole machines that no case shows: several causes at once, and odd facts that are no fault."""
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kept import like, steps
+from kept import causes, like, steps
 
-from firstlight.doctor import Facts, Report, case, examine
+from firstlight.doctor import Facts, Report, case, cases, examine
+from firstlight.doctor.rules.library import MEANS
 
-NO_LIBRARY = "OSError: libcuda.so.1: cannot open shared object file: No such file or directory"
-FINDS_NONE: dict[str, Any] = dict.fromkeys(("kind", "names", "kernel", "rate", "ceiling"))
-FOR_CPU = {**FINDS_NONE, "version": "2.13.0+cpu", "cuda": None, "archs": None}
-WITHOUT_DRIVER: dict[str, Any] = {
-    "nodes": None,
-    "kernel": None,
-    "cuda": {"error": NO_LIBRARY, **dict.fromkeys(("path", "version", "init", "devices"))},
-    "nvml": {"error": "OSError: libnvidia-ml.so.1", **dict.fromkeys(("init", "driver", "cuda", "devices"))},
-    "torch": {**FINDS_NONE, "archs": None},
-    "numba": {"kernel": None},
-}
+FOR_CPU = {"version": "2.13.0+cpu"} | dict.fromkeys(("cuda", "archs", "kind", "names", "kernel"))
+NO_TORCH = FOR_CPU | {"version": None, "imported": None, "error": "ModuleNotFoundError: No module named 'torch'"}
+OLD_PYTHON = {"torch": NO_TORCH, "system": {"python": "3.9.18"}}
 
 
 def on(base: str, *changes: dict[str, Any]) -> Report:
     """The report on a kept machine after some changes."""
     return examine(like(base, *changes))
-
-
-def codes(report: Report) -> list[str]:
-    return [finding.rule.code for finding in report.findings if finding.rule.kind != "note"]
 
 
 def bus(*devices: str, vendor: str = "nvidia", driver: str | None = "nvidia") -> dict[str, Any]:
@@ -43,56 +34,77 @@ WELL = json.loads(Path(__file__).with_name("odd_machines.json").read_text("utf-8
 @pytest.mark.parametrize("name", WELL)
 def test_odd_facts_are_no_fault(name: str) -> None:
     report = on("healthy-nvidia", *WELL[name])
-    assert codes(report) == []
+    assert causes(report.facts) == []
     assert report.status == "healthy"
     assert [answer.question for answer in report.ladder if answer.state is False] == []
 
 
-NO_GPU: dict[str, tuple[dict[str, Any], ...]] = {
-    "Linux on a Ryzen desktop": (WITHOUT_DRIVER, {"gpus": [RYZEN], "kernel": {"gfx": ["gfx1036"]}}),
-    "Windows on a Ryzen desktop, which tells no architecture": (
-        WITHOUT_DRIVER,
-        {"system": {"os": "windows"}, "gpus": [{"vendor": "amd", "device": "0x164e"}], "torch": FOR_CPU},
-    ),
-    "an office computer with a GeForce GT 710 for the screen": (WITHOUT_DRIVER, bus("0x128b", driver="nouveau")),
-    "the same with the module that turned it away": (
-        WITHOUT_DRIVER,
-        bus("0x128b", driver=None),
-        {"kernel": {"log": ["NVRM: supported through the NVIDIA 470.xx Legacy drivers."], "on_disk": "/nvidia.ko"}},
-    ),
+LEGACY = "NVRM: supported through the NVIDIA 470.xx Legacy drivers."
+NO_GPU: dict[str, dict[str, Any]] = {
+    "Linux on a Ryzen desktop": {"gpus": [RYZEN], "kernel": {"gfx": ["gfx1036"]}},
+    "Windows there, which tells no architecture": {"gpus": [RYZEN | {"driver": None}], "system": {"os": "windows"}},
+    "an office computer with a GeForce GT 710 for the screen": bus("0x128b", driver="nouveau"),
+    "there with a module": bus("0x128b", driver=None) | {"kernel": {"log": [LEGACY], "on_disk": "/nvidia.ko"}},
 }
 
 
 @pytest.mark.parametrize("name", NO_GPU)
 def test_a_gpu_that_pytorch_cannot_use_is_no_fault(name: str) -> None:
-    report = on("healthy-nvidia", *NO_GPU[name])
-    assert codes(report) == ["not-supported"]
+    report = on("no-gpu", NO_GPU[name])
+    assert causes(report.facts) == ["not-supported"]
     assert report.status == "no-gpu"
+
+
+LINUX_ALONE = ("distro", "kernel", "wsl", "container", "tegra", "rosetta", "memory_limit", "commands")
+ON_WINDOWS = {"system": {"os": "windows", **dict.fromkeys(LINUX_ALONE)}, "nodes": None, "kernel": None}
+TO_MEND = ()
+
+
+def test_windows_is_told_nothing_of_linux() -> None:
+    wrong = re.compile(r"\$ .*(sudo|/etc|/dev/|modprobe|rmmod|systemctl|apt |export |source )")
+    machines = [like(name, ON_WINDOWS, {"cuda": {"path": None}}) for name in cases()]
+    for facts in machines + [like("healthy-nvidia", *WELL[name], ON_WINDOWS) for name in WELL]:
+        for code in (0, *MEANS) if facts is not machines[0] else range(1000):
+            cuda = replace(facts.cuda, init=code, devices=() if code else facts.cuda.devices)
+            for finding in examine(replace(facts, cuda=cuda)).findings:
+                assert finding.rule.code in TO_MEND or not [step for step in finding.seen.fix if wrong.match(step)]
+
+
+@pytest.mark.parametrize("code", [*MEANS, 1, 35, 205, 700])
+@pytest.mark.parametrize("where", [{}, ON_WINDOWS, {"system": {"wsl": True}, "nodes": [{"path": "/dev/dxg"}]}], ids=str)
+@pytest.mark.parametrize("nvml", [{}, {"nvml": {"devices": None}}], ids=str)
+def test_a_driver_that_finds_no_card_is_never_without_a_known_cause(code: int, where: Any, nvml: Any) -> None:
+    assert "no-known-cause" not in causes(
+        like("healthy-nvidia", {"cuda": {"init": code, "devices": None}}, where, nvml)
+    )
 
 
 @pytest.mark.parametrize(
     ("base", "change", "expected"),
     [
-        # The wheel has to be changed in any case; the rest is mended in the order in which it is in the way.
-        ("driver-half-updated", {"torch": FOR_CPU}, ["cpu-wheel", "driver-half-updated"]),
-        ("nouveau", {"torch": FOR_CPU}, ["cpu-wheel", "nouveau"]),
-        ("linux-driver-in-wsl", {"torch": FOR_CPU}, ["cpu-wheel", "linux-driver-in-wsl"]),
+        # First the driver or the container, then PyTorch.
+        ("driver-half-updated", {"torch": FOR_CPU}, ["driver-half-updated", "cpu-wheel"]),
+        ("cluster-node-without-gpu", OLD_PYTHON, ["cluster-node-without-gpu", "python-without-wheels"]),
+        ("no-driver", {"torch": NO_TORCH}, ["no-driver", "torch-missing"]),
+        ("container-without-gpu", {"torch": NO_TORCH}, ["container-without-gpu", "torch-missing"]),
+        ("linux-driver-in-wsl", {"torch": FOR_CPU}, ["linux-driver-in-wsl", "cpu-wheel"]),
+        # Where only the wheel is wrong, it leads; what follows from it does not.
+        ("healthy-nvidia", {"torch": NO_TORCH, "system": {"shadowed": ["torch.py"]}}, ["torch-missing", "shadowed"]),
+        ("numba-without-toolkit", {"torch": FOR_CPU}, ["cpu-wheel", "numba-without-toolkit"]),
         ("nouveau", {"system": {"container": "docker"}}, ["nouveau", "container-without-gpu"]),
         ("uvm-missing", {"env": {"CUDA_VISIBLE_DEVICES": ""}}, ["uvm-missing"]),
         ("numba-without-toolkit", {"env": {"CUDA_VISIBLE_DEVICES": "-1"}}, ["numba-without-toolkit"]),
         ("no-driver", {"system": {"shadowed": ["torch.py"]}}, ["no-driver", "shadowed"]),
     ],
 )
-def test_of_two_causes_the_one_that_is_in_the_way_first_leads(
-    base: str, change: dict[str, Any], expected: list[str]
-) -> None:
-    assert codes(on(base, change)) == expected
+def test_of_two_causes_the_one_in_the_way_first_leads(base: str, change: dict[str, Any], expected: list[str]) -> None:
+    assert causes(like(base, change)) == expected
 
 
 def test_what_is_in_the_way_first_leads_though_what_comes_later_is_surer() -> None:
     numba = case("numba-without-toolkit").facts.content()["numba"]
     report = examine(Facts.of(case("address-space-limit").facts.content() | {"numba": numba}))
-    assert codes(report) == ["address-space-limit", "numba-without-toolkit"]
+    assert causes(report.facts) == ["address-space-limit", "numba-without-toolkit"]
     assert [finding.seen.certainty for finding in report.findings][:2] == ["likely", "certain"]
 
 
@@ -122,11 +134,12 @@ def test_a_driver_is_not_to_be_installed_in_a_container() -> None:
 
 
 def test_an_old_card_without_a_driver_gets_a_wheel_that_will_have_code_for_it() -> None:
-    report = on("healthy-nvidia", WITHOUT_DRIVER, bus("0x1b80"), {"torch": FOR_CPU})
-    assert "whl/cu126" in "\n".join(report.findings[0].seen.fix)
+    report = on("no-driver", bus("0x1b80", driver=None), {"torch": FOR_CPU})
+    assert causes(report.facts) == ["no-driver", "cpu-wheel"]
+    assert "whl/cu126" in "\n".join(report.findings[1].seen.fix)
 
 
 def test_a_module_that_the_distribution_signed_is_not_blamed_on_secure_boot() -> None:
     there = {"on_disk": "/lib/modules/6.8.0-85-generic/kernel/nvidia-580/nvidia.ko"}
     report = on("module-not-loaded", {"system": {"secure_boot": True}, "kernel": there})
-    assert codes(report) == ["module-not-loaded"]
+    assert causes(report.facts) == ["module-not-loaded"]

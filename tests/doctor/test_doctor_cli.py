@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from runpy import run_path
 
 import pytest
 
@@ -187,14 +188,65 @@ def test_a_terminal_gets_colours_unless_it_does_not_want_them(kept, monkeypatch,
     assert "nouveau" in out
 
 
-@pytest.mark.slow
-def test_a_wheel_that_nobody_installed_is_enough(tmp_path):
-    wheel = shutil.make_archive(str(tmp_path / "firstlight"), "zip", PACKAGE.parent, PACKAGE.name)
-    done = firstlight("doctor", "--json", PYTHONPATH=wheel)
-    assert done.stderr == b""
-    torch = json.loads(done.stdout)["facts"]["torch"]
-    assert torch["version"]
-    assert "failed" not in torch
+@pytest.fixture(scope="module")
+def archive(tmp_path_factory) -> Path:
+    """The doctor as one file."""
+    return run_path(str(PACKAGE.parents[1] / "tools/doctor_file.py"))["build"](tmp_path_factory.mktemp("archive"))
+
+
+def another(version: str) -> str:
+    """A Python of another version: on the path, or among those of pyenv."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = next(map(str, pyenv.glob(f"versions/{version}.*/bin/python")), None) or shutil.which(f"python{version}")
+    if sys.platform != "linux" or not found:
+        pytest.skip(f"needs Linux and a Python {version}")
+    return found
+
+
+@pytest.mark.parametrize("version", ["3.8", "3.9", "3.10", "3.13"])
+def test_one_file_finds_on_any_python_what_is_broken(archive, machine, driver, version):
+    words = [another(version), "-W", "error", str(archive), "--json", "--root", str(machine.nvidia().root)]
+    done = subprocess.run(words, env=driver(devices=1), capture_output=True)
+    facts = json.loads(done.stdout)["facts"]
+    assert (facts["system"]["python"].startswith(version), done.stderr) == (True, b"")
+    assert facts["cuda"]["devices"] == [{"name": "NVIDIA Fake 0", "capability": [9, 0], "context": 0}]
+    assert not [name for name in ("cuda", "nvml", "torch", "numba") if "failed" in facts[name]]
+    done = subprocess.run([*words, "--error", "No CUDA GPUs are available"], env=driver(cuda=803), capture_output=True)
+    report = json.loads(done.stdout)
+    assert (report["findings"][0]["code"], len(report["causes"]) > 2) == ("driver-half-updated", True)
+
+
+def test_another_python_is_examined_with_its_own_packages_alone(machine, tmp_path, archive, monkeypatch):
+    python, root = another("3.10"), str(machine.nvidia().root)
+    monkeypatch.chdir(tmp_path)
+    Path("json.py").write_text("raise SystemExit('a file of the working folder')")
+    for run in ([sys.executable, "-m", "firstlight", "doctor"], [sys.executable, str(archive)]):
+        env = {**os.environ, "PYTHONSAFEPATH": "1"} if "-m" in run else os.environ
+        done = subprocess.run([*run, "--json", "--root", root, "--python", python], capture_output=True, env=env)
+        facts = json.loads(done.stdout)["facts"]
+        assert (facts["system"]["python"][:4], "packages" in facts, done.stderr) == ("3.10", False, b"")
+
+
+def test_what_is_no_python_is_a_usage_error(capfd, tmp_path):
+    assert main(["doctor", "--python", str(tmp_path / "none")]) == 2
+    assert main(["doctor", "--python", sys.executable, "--root", str(tmp_path / "none")]) == 2
+    assert capfd.readouterr().err.count("\n") == 2
+
+
+def test_one_file_names_itself_where_the_command_would_stand(archive, kept):
+    odd = {"gpus": [{"vendor": "nvidia", "driver": "nvidia"}], "torch": {"version": "2.13.0", "imported": True}}
+    done = subprocess.run([sys.executable, str(archive), "--facts", kept(odd)], capture_output=True, text=True)
+    assert "firstlight-doctor.pyz --json" in done.stdout
+    assert "firstlight doctor" not in done.stdout
+
+
+def test_a_terminal_is_told_what_is_asked_until_it_is_answered(monkeypatch, capsys, machine):
+    monkeypatch.setattr("firstlight.doctor.children.in_child", lambda *_: {})
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    main(["doctor", "--root", str(machine.nvidia().root)])
+    said = capsys.readouterr().err
+    assert "PyTorch" in said
+    assert said.splitlines()[-1].strip("\r").isspace()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")

@@ -10,8 +10,8 @@ from kept import like
 
 from firstlight.cli import main
 from firstlight.doctor import examine
-from firstlight.doctor.errors import LAST, TABLE, causes_of
-from firstlight.doctor.rules import RULES
+from firstlight.doctor.errors import LAST, TABLE, causes_of, has, plain
+from firstlight.doctor.rules import RULES, refuted
 
 KNOWN = tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))["error"]
 TEXTS = [(code, text) for code, texts in KNOWN.items() for text in texts]
@@ -30,6 +30,20 @@ def test_what_no_cause_has_is_not_known():
         assert causes_of(text) == []
 
 
+def test_a_piece_is_found_as_whole_words_alone():
+    text = "ModuleNotFoundError: No module named 'torchcodec'"
+    assert "torch-missing" not in [each.code for each in causes_of(text)]
+
+
+def test_an_unknown_text_gets_the_causes_that_share_its_rare_words_and_none_is_likely():
+    report = examine(like("no-gpu"), "wheel sm_120 unsupported, kernels image missing for capability")
+    assert "no-code-for-card" in [each.code for each in report.spoken]
+    assert len(report.spoken) <= 3
+    assert not any(each.likely for each in report.spoken)
+    assert report.text().startswith("This text is not known here.\nThese causes share")
+    assert [each["code"] for each in report.content()["causes"]] == [each.code for each in report.spoken]
+
+
 def test_a_part_of_a_message_leads_to_its_cause_and_is_no_proof():
     assert [(each.code, each.likely) for each in causes_of("no kernel image")][:1] == [("no-code-for-card", False)]
 
@@ -42,7 +56,8 @@ def test_every_cause_has_words_and_one_rule_or_all_else_that_a_reader_needs():
     for code, cause in TABLE.items():
         assert cause["says"]
         assert examine(like("no-gpu")).cure(code)
-        assert all(code in [found.code for found in causes_of(f"Error: {piece.upper()}.")] for piece in cause["says"])
+        assert all(has(plain(f"Error: {piece.upper()}."), piece) for piece in cause["says"])
+        assert all(code in [found.code for found in causes_of(f"Error: {piece}")] for piece in cause["says"][:5])
         assert ("title" in cause) != any(rule.code == code for rule in RULES)
         assert "title" not in cause or (cause["fix"] and cause["story"] and cause["links"])
 
@@ -63,13 +78,26 @@ def test_an_error_comes_as_it_is_or_from_a_file(how, monkeypatch, tmp_path, caps
 def test_facts_of_the_same_machine_strengthen_and_those_of_another_take_nothing_away():
     text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
     alone = [each.code for each in examine(like("healthy-nvidia"), text).spoken]
-    assert (
-        alone
-        == [each.code for each in causes_of(text)]
-        == [each.code for each in examine(like("nouveau"), text).spoken]
-    )
+    assert alone == [each.code for each in causes_of(text)]
+    assert alone == [each.code for each in examine(like("nouveau"), text).spoken]
     together = examine(like("nouveau", {"said": text}), text)
     assert (alone[0], together.spoken[0].code) == ("no-module-for-this-kernel", "nouveau")
+
+
+def test_what_the_facts_of_the_same_machine_refute_comes_last_and_says_so():
+    text = "Found no NVIDIA driver on your system"
+    report = examine(like("healthy-nvidia", {"said": text}), text)
+    order = [each.code for each in report.spoken]
+    assert order.index("container-without-gpu") < order.index("no-driver")  # it may have been another container
+    assert not any(each.likely for each in report.spoken if each.code in report.against)
+    assert "speak against it. Is there a GPU in this machine? Yes: NVIDIA" in " ".join(report.text().split())
+    assert "speak against" not in examine(like("healthy-nvidia"), text).text()
+
+
+def test_no_facts_refute_what_one_program_may_ask_for():
+    assert refuted(like("healthy-nvidia")).keys().isdisjoint({"own-memory", "cuda-visible-devices", "forked"})
+    code = "no-code-for-card"
+    assert [code in refuted(like(name)) for name in ("healthy-nvidia", code)] == [True, False]
 
 
 @pytest.mark.parametrize("text", HOSTILE)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import types
-import typing
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from firstlight.doctor import Facts, examine
+from firstlight.doctor import Facts, examine, shapes
 
 few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -26,33 +24,30 @@ CUDA_VISIBLE_DEVICES LD_LIBRARY_PATH SLURM_JOB_ID HSA_OVERRIDE_GFX_VERSION 11.0.
 words = st.sampled_from(WORDS.split())
 texts = st.one_of(words, st.lists(words, max_size=4).map(" ".join), st.text(max_size=20))
 numbers = st.one_of(st.sampled_from([0, 1, 3, 34, 46, 100, 802, 999, 12060, 13000, 8]), st.integers(-(2**70), 2**70))
+small = st.integers(-(2**63), 2**64 - 1) | st.sampled_from([0, 3, 34, 46, 100, 101, 304, 802, 803, 804, 999, 13000])
 leaves = st.one_of(st.none(), st.booleans(), numbers, st.floats(), texts)
 anything = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3))
 
 
-def shaped(hint: Any) -> st.SearchStrategy[Any]:
-    """JSON that fits a shape."""
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is typing.Annotated:
-        if arguments[0] is str:
-            return st.from_regex(arguments[1], fullmatch=True).filter(
-                lambda text: not re.search("[\ud800-\udfff]", text)
-            )
+def shaped(kind: str) -> st.SearchStrategy[Any]:
+    """JSON that fits a kind, as the shapes name it."""
+    plain = {"str": texts, "bool": st.booleans(), "int": small, "Mapping[str, str]": st.dictionaries(words, texts)}
+    if kind in plain:
+        return plain[kind]
+    if kind.endswith(" | None"):
+        return st.none() | shaped(kind[: -len(" | None")])
+    if kind.startswith("tuple["):
+        return st.lists(shaped(kind[len("tuple[") : -len(", ...]")]), max_size=3)
+    if kind == "Capability":
         return st.just([]) | st.lists(st.integers(0, 15), min_size=2, max_size=2)
-    if origin in (types.UnionType, typing.Union):
-        return st.none() | shaped(arguments[0])
-    if origin is tuple:
-        return st.lists(shaped(arguments[0]), max_size=3)
-    if dataclasses.is_dataclass(hint):
-        required = {part.name for part in dataclasses.fields(hint) if part.default is part.default_factory}
-        parts = {name: shaped(inner) for name, inner in typing.get_type_hints(hint, include_extras=True).items()}
-        optional = {name: part for name, part in parts.items() if name not in required}
-        return st.fixed_dictionaries({name: parts[name] for name in required}, optional=optional)
-    if origin is not None:
-        return st.dictionaries(words, texts, max_size=4)
-    small = st.integers(-(2**63), 2**64 - 1) | st.sampled_from([0, 3, 34, 46, 100, 101, 304, 802, 803, 804, 999, 13000])
-    floats = st.floats(-1e15, 1e15)
-    return {str: texts, int: small, float: floats, bool: st.booleans()}[hint]
+    if kind in shapes.PATTERNS:
+        fits = st.from_regex(shapes.PATTERNS[kind], fullmatch=True)
+        return fits.filter(lambda text: not re.search("[\ud800-\udfff]", text))
+    fields = dataclasses.fields(getattr(shapes, kind))
+    required = {part.name for part in fields if part.default is part.default_factory}
+    parts = {part.name: shaped(part.type) for part in fields}
+    optional = {name: part for name, part in parts.items() if name not in required}
+    return st.fixed_dictionaries({name: parts[name] for name in required}, optional=optional)
 
 
 @few
@@ -64,7 +59,7 @@ def test_anything_is_facts_or_a_value_error(content):
 @few
 @given(st.data())
 def test_one_wrong_value_in_good_facts_is_facts_or_a_value_error(data):
-    content = data.draw(shaped(Facts))
+    content = data.draw(shaped("Facts"))
     part = data.draw(st.sampled_from(sorted(content) or ["said"]))
     inside = content.get(part)
     if isinstance(inside, dict) and inside:
@@ -87,7 +82,7 @@ def check(content: Any) -> None:
 
 
 @few
-@given(shaped(Facts))
+@given(shaped("Facts"))
 def test_every_report_of_good_facts_can_be_written(content):
     report = examine(Facts.of(content))
     text = report.text()
@@ -104,8 +99,6 @@ def test_every_report_of_good_facts_can_be_written(content):
         ({"gpus": [{"device": "0x1"}]}, "facts.gpus[0].vendor"),
         ({"cuda": {"init": True}}, "facts.cuda.init"),
         ({"cuda": {"init": 2**64}}, "facts.cuda.init"),
-        ({"torch": {"rate": float("nan")}}, "facts.torch.rate"),
-        ({"torch": {"rate": 10**400}}, "facts.torch.rate"),
         ({"env": {"\x1b\n": 1}}, r"facts.env['\x1b\n']"),
         ({"env": {1: "A"}}, "facts.env"),
         ({"said": "x" * 20_001}, "facts.said"),

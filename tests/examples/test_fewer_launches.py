@@ -5,6 +5,8 @@ import pytest
 import torch
 from pages import judged
 
+from firstlight.measure.timing import Timing
+
 PAGE = "2_devices/11_fewer_launches.py"
 
 
@@ -12,13 +14,13 @@ def variant(**changed):
     """The solution with some of its terms replaced."""
 
     def cure(job):
-        each = changed.get("each", max)(job.asking, job.work)
+        each = changed.get("each", max)(job.launch, job.work)
         count = job.runs * job.steps
-        stacked = changed.get("stacked", lambda j: max(j.asking, j.runs * j.work))(job)
+        stacked = changed.get("stacked", lambda j: max(j.launch, j.runs * j.work))(job)
         times = {
             "batch": job.steps * job.operations * stacked,
             "compile": changed.get("build", 1) * job.build + count * job.merged * each,
-            "capture": count * changed.get("replay", lambda j: max(j.asking, j.operations * j.work))(job),
+            "capture": count * changed.get("replay", lambda j: max(j.launch, j.operations * j.work))(job),
         }
         best = min(times, key=lambda name: times[name])
         return best if times[best] <= count * job.operations * each / changed.get("worth", 2) else "leave"
@@ -26,12 +28,12 @@ def variant(**changed):
     return cure
 
 
-BATCH, COMPILE, CAPTURE, LEAVE = "grows", "building", "asking", "half"
+BATCH, COMPILE, CAPTURE, LEAVE = "grows", "building", "launches", "half"
 WRONG = {
     "forgot the build": (variant(build=0), COMPILE),
-    "the sum": (variant(each=lambda a, b: a + b, replay=lambda j: j.asking + j.operations * j.work), CAPTURE),
-    "stacked work is free": (variant(stacked=lambda j: j.asking), BATCH),
-    "replayed work is free": (variant(replay=lambda j: j.asking), CAPTURE),
+    "the sum": (variant(each=lambda a, b: a + b, replay=lambda j: j.launch + j.operations * j.work), CAPTURE),
+    "stacked work is free": (variant(stacked=lambda j: j.launch), BATCH),
+    "replayed work is free": (variant(replay=lambda j: j.launch), CAPTURE),
     "no threshold": (variant(worth=1), BATCH),
     "always batch": (lambda job: "batch", BATCH),
     "always compile": (lambda job: "compile", COMPILE),
@@ -61,6 +63,22 @@ def test_leapfrog_is_of_second_order(page, monkeypatch) -> None:
 def test_doubling_is_found_on_a_known_curve(page) -> None:
     sizes = np.geomspace(1, 1e6, 2000)
     assert page["doubles"](sizes, 5.0 + sizes / 100) == pytest.approx(500, rel=0.02)
+
+
+def test_a_build_pays_within_a_range_or_is_said_not_to(page, monkeypatch) -> None:
+    def row(way, low, high):
+        return Timing(label=way, device="cpu", n=7, first=1.0, values=(low, (low + high) / 2, high), cores=1.0)
+
+    for after, said in (((1e-5, 1e-5), "100,000 calls"), ((1e-6, 5e-5), "or more, if ever"), ((3e-4, 4e-4), "never")):
+        timings = [row("as written", 2e-5, 2e-5), row("compiled", *after)]
+        monkeypatch.setattr(page["bench"], "timings", timings)
+        assert said in page["in_words"](page["break_even"](1.0, 7)), after
+
+
+def test_the_model_of_a_gpu_does_not_forget_what_a_compiled_call_costs_the_host(page) -> None:
+    plateau = {way: time[0] for way, time in page["gpu_model"](np.array([10])).items()}
+    assert plateau["compiled"] >= page["guards"] + page["launch"] > page["launch"]
+    assert plateau["captured"] < plateau["as written"] == page["operations"] * page["launch"]
 
 
 def test_the_toy_list_keeps_the_three_rules(page) -> None:

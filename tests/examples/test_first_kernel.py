@@ -1,7 +1,12 @@
 """The page's check: it must accept what is right, and tell what is wrong with what is not."""
 
+import re
+import subprocess
+import sys
+from textwrap import dedent
+
 import pytest
-from pages import judged
+from pages import EXAMPLES, judged
 
 from firstlight.kernels import cuda, simulated
 
@@ -61,6 +66,14 @@ def test_two_launches_tell_the_two_kernels_apart(page):
     assert error(page["add"], 33, launches=2) < 1e-6
     assert error(page["add_in_place"], 33, launches=1) < 1e-6
     assert error(page["add_in_place"], 33, launches=2) > 0.1
+
+
+def test_the_lines_without_the_package_are_enough():
+    text = (EXAMPLES / PAGE).read_text(encoding="utf-8")
+    (block,) = re.findall(r"(?m)^# \.\. code-block:: python\n#\n((?:#    .*\n)+)", text)
+    lines = dedent(re.sub("(?m)^#", "", block)) + "print(cuda.jit(lambda out: None).__class__.__name__)"
+    done = subprocess.run([sys.executable, "-c", lines], capture_output=True, text=True, encoding="utf-8")
+    assert done.stdout.strip() == "FakeCUDAKernel", done.stderr
 
 
 def test_the_figure_is_what_the_threads_wrote(page):

@@ -1,12 +1,10 @@
 """The page's check tells wrong grids apart; its kernels, its models and its demonstrations are what the prose says."""
 
-from heapq import heapreplace
-
 import numpy as np
 import pytest
 from pages import judged
 
-from firstlight.kernels import blocks_for, simulated, trace
+from firstlight.kernels import blocks_for, cuda, trace
 
 PAGE = "3_kernels/02_grids.py"
 
@@ -51,13 +49,8 @@ def test_each_kernel_is_right_and_touches_nothing_else(page, name):
     assert traced.loads_per_output == 9
 
 
-IMAGES, INTS = "float32[:, ::1], float32[:, ::1]", "int64[::1], int64[::1], int64[::1]"
-SIGNATURES = {
-    **dict.fromkeys(("smooth", "smooth_turned", "smooth_any_grid"), IMAGES),
-    "turn_around": "int64[::1]",
-    "running_total": INTS,
-    "busy": "float32[::1], int64",
-}
+IMAGES = "float32[:, ::1], float32[:, ::1]"
+SIGNATURES = {**dict.fromkeys(("smooth", "smooth_turned", "smooth_any_grid"), IMAGES), "describe": "int64[:, ::1]"}
 
 
 def test_each_kernel_compiles_without_a_double_or_a_spill(page, compiled):
@@ -83,24 +76,9 @@ def test_the_costs_are_those_the_prose_names(page):
     assert 4 <= costs["32 × 8"]["pieces"] <= 5
     assert min(costs, key=lambda name: costs[name]["L2"]) == "32 × 8"
     assert costs["256 × 1"]["L2"] > costs["16 × 16"]["L2"]
-    assert max(costs["256 × 1"]["L1"], costs["32 × 8"]["L1"]) < costs["16 × 16"]["L1"] < costs["turned"]["L1"] / 8
 
 
-@pytest.mark.parametrize(("blocks", "multiprocessors"), [(98, 16), (98, 132), (16, 16), (17, 16), (1, 5), (500, 132)])
-def test_the_formula_is_what_handing_out_blocks_one_by_one_gives(page, blocks, multiprocessors):
-    free = [0] * multiprocessors
-    for _ in range(blocks):
-        heapreplace(free, free[0] + 1)  # the one that is free first takes the next block
-    assert page["in_use"](blocks, multiprocessors) == pytest.approx(blocks / (multiprocessors * max(free)))
-
-
-def test_the_barrier_is_what_makes_it_right(page):
-    assert page["wrong"] == 0
-    assert not trace(page["turn_around"], 1, 1024, np.arange(1024)).races
-
-
-@pytest.mark.skipif(not simulated(), reason="on a GPU nobody knows what it gives: that is the point")
-def test_the_running_total_is_right_in_the_simulators_order_only(page):
-    wrong = page["wrong_totals"]
-    assert wrong["in order"] == 0
-    assert wrong["backwards"] > 20
+def test_a_kernel_says_of_its_grid_what_the_text_says(page):
+    said = cuda.to_device(np.zeros((3, 2), dtype=np.int64))
+    page["describe"][(5, 2), (8, 4)](said)
+    assert said.copy_to_host().tolist() == [[5, 2], [8, 4], [5 * 8, 2 * 4]]

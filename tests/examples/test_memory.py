@@ -2,7 +2,9 @@
 
 import copy
 import itertools
+import re
 import weakref
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -70,6 +72,19 @@ test_answers = judged(RIGHT, WRONG)
 
 
 # -- The model of the allocator ----------------------------------------------------------------------------------------
+
+
+def test_the_sizes_of_the_rules_are_those_of_the_installed_pytorch() -> None:
+    header = Path(torch.__file__).parent / "include/c10/core/AllocatorConfig.h"
+    if not header.exists():
+        pytest.skip("this PyTorch comes without its headers")
+    text = header.read_text(encoding="utf-8")
+    sizes = {name: int(size) for name, size in re.findall(r"size_t (\w+)(?: = |\{)(\d+)", text)}
+    sizes |= {name: int(size) for name, size in re.findall(r"> (large_segment_size_)\{(\d+)\}", text)}
+    rules = {"kMinBlockSize": 512, "kSmallSize": MIB, "kSmallBuffer": 2 * MIB, "kRoundLarge": 2 * MIB}
+    rules |= {"kMinLargeAlloc": 10 * MIB, "large_segment_size_": 20 * MIB}
+    assert {name: sizes.get(name) for name in rules} == rules
+    assert "use_expandable_segments_{false}" in text
 
 
 @pytest.mark.parametrize(

@@ -1,68 +1,63 @@
 """The page's answers about moves hold, and its check accepts what is right and tells what is wrong."""
 
-import pytest
+import numpy as np
 import torch
 from pages import judged
-from torch import nn
 
 PAGE = "2_devices/01_moving.py"
 
 
-def changed(leaf, **of_type):
-    """An answer that is right but for one thing."""
-
-    def answer(thing, device):
-        for kind, instead in of_type.items():
-            if kind in (base.__name__ for base in type(thing).__mro__):
-                return instead(thing, device, answer)
-        if isinstance(thing, dict):
-            return {key: answer(value, device) for key, value in thing.items()}
-        if isinstance(thing, (list, tuple)):
-            return type(thing)(answer(part, device) for part in thing)
-        return leaf(thing, device)
-
-    return answer
+def from_a_list(x):
+    return np.array(x.tolist(), dtype=np.float64)
 
 
-def to(thing, device):
-    return thing.to(device) if hasattr(thing, "to") else thing
+def numpy_copies(x):
+    return x.detach().cpu().double().numpy().copy()
 
 
-def in_place(thing, device):
-    moved = changed(to)(thing, device)
-    if isinstance(thing, dict):
-        thing.update(moved)
-        return thing
-    return moved
+def to_float32(x):
+    return x.detach().cpu().float().numpy().copy()
 
 
-def one_level(thing, device):
-    if isinstance(thing, dict):
-        return {key: to(part, device) for key, part in thing.items()}
-    return [to(part, device) for part in thing] if isinstance(thing, list) else to(thing, device)
+def shares_float64(x):
+    return x.detach().cpu().double().numpy()
 
 
-def without_none(thing, device, answer):
-    return {key: answer(value, device) for key, value in thing.items() if value is not None}
+def without_detach(x):
+    return x.cpu().to(torch.float64, copy=True).numpy()
+
+
+def numpy_converts(x):
+    return x.detach().cpu().numpy().astype(np.float64)
+
+
+def takes_the_gradient_away(x):
+    return from_a_list(x.requires_grad_(False))
+
+
+def empties(x):
+    array = from_a_list(x)
+    with torch.no_grad():
+        x.zero_()
+    return array
 
 
 WRONG = {
-    "drops the result": (lambda thing, device: (changed(to)(thing, device), thing)[1], "still on cpu"),
-    "tensors only": (lambda thing, device: thing.to(device), "AttributeError"),
-    "flat": (lambda t, d: [to(part, d) for part in t] if type(t) is list else to(t, d), "['pair'][0]"),
-    "one level": (one_level, "['pair'][0]"),
-    "tuples become lists": (changed(to, tuple=lambda t, d, again: [again(part, d) for part in t]), "list"),
-    "lists become tuples": (changed(to, list=lambda t, d, again: tuple(again(part, d) for part in t)), "tuple"),
-    "copies always": (changed(to, Tensor=lambda t, d, _: t.to(d, copy=True)), "copied"),
-    "one type for all": (changed(to, Tensor=lambda t, d, _: t.to(d, torch.float32)), "torch.float32"),
-    "numbers become tensors": (changed(to, int=lambda t, d, _: torch.tensor(t, device=d)), "int"),
-    "loses None": (changed(to, dict=without_none), "['id', 'weight']"),
-    "changes the batch": (in_place, "has changed"),
-    "the start": ("prepare", "still on cpu"),
+    "the start": ("snapshot", "shares memory"),
+    "shares where nothing is to do": (shares_float64, "shares memory"),
+    "without detach": (without_detach, "requires grad"),
+    "NumPy has no bfloat16": (numpy_converts, "BFloat16"),
+    "another type": (to_float32, "float32"),
+    "flat": (lambda x: from_a_list(x).ravel(), "another shape"),
+    "other numbers": (lambda x: from_a_list(x) + 1e-9, "other numbers"),
+    "a tensor": (lambda x: x.detach().cpu().to(torch.float64, copy=True), "Tensor"),
+    "a list": (lambda x: x.tolist(), "list"),
+    "takes the gradient away": (takes_the_gradient_away, "has changed"),
+    "changes the tensor": (empties, "has changed"),
 }
 
 
-test_answers = judged(["prepare_solution", changed(to)], WRONG)
+test_answers = judged(["snapshot_solution", from_a_list, numpy_copies], WRONG)
 
 
 def test_each_line_answers_as_its_group_does(page) -> None:
@@ -72,13 +67,19 @@ def test_each_line_answers_as_its_group_does(page) -> None:
     assert [*answers.values()] == [*same, *[copied] * 3, *[crossed] * 3]
 
 
-def test_the_trainer_learns_and_the_notes_need_a_gpu(page) -> None:
-    assert page["losses"][-1] < 1e-3 * page["losses"][0]
-    with pytest.raises(AttributeError, match="model"):
-        page["Notes"]("cpu").fit(nn.Linear(3, 1), page["batches"])
+def test_the_title_of_the_figure_counts_what_waits(page) -> None:
+    assert page["found"] == page["crossing"]
+    assert page["title"] == page["fig"].get_suptitle()
 
 
-def test_a_rehearsal_finds_a_forgotten_tensor(page) -> None:
-    trainer = page["Trainer"]("meta")
-    with pytest.raises(RuntimeError, match="not on the expected device"):
-        trainer.fit(page["Scale"](), page["batches"])
+def test_what_was_kept_is_what_the_page_says_of_a_cpu_and_of_a_gpu(page) -> None:
+    kept = [int(value) for value in page["kept"]]
+    assert kept == ([1, 2, 3] if page["has_gpu"] else [3, 3, 3])
+    assert [int(value) for value in page["copies"]] == [1, 2, 3]
+
+
+def test_a_list_of_devices_is_never_empty(page, monkeypatch) -> None:
+    assert page["try_all_gpus"]()
+    monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("xpu"))
+    assert page["try_all_gpus"]() == [torch.device("xpu:0"), torch.device("xpu:1")]

@@ -25,12 +25,12 @@ def from_the_first_step(profile, factors, trip):
 
 
 WRONG = {
-    "always two trips": (lambda p, f, trip: seconds(p, f) + 2 * trip, "no trip"),
+    "always two trips": (lambda p, f, trip: seconds(p, f) + 2 * trip, "no transfer"),
     "multiplied": (lambda p, f, trip: sum(t * f.get(s, 1) for s, t in p.items()), "divided by 4"),
     "nothing gained": (lambda p, f, trip: sum(p.values()), "divided by 4"),
     "only what stays": (lambda p, f, trip: sum(t for s, t in p.items() if s not in f), "divided by 4"),
-    "no trips": (lambda p, f, trip: seconds(p, f), "two trips"),
-    "one trip": (lambda p, f, trip: seconds(p, f) + trip * bool(f), "two trips"),
+    "no trips": (lambda p, f, trip: seconds(p, f), "two transfers"),
+    "one trip": (lambda p, f, trip: seconds(p, f) + trip * bool(f), "two transfers"),
     "two trips a step": (lambda p, f, trip: seconds(p, f) + 2 * trip * len(f), "share"),
     "two trips at most": (lambda p, f, trip: seconds(p, f) + 2 * trip * bool(f), "change"),
     "the result stays there": (from_the_first_step, "back"),

@@ -1,8 +1,7 @@
-"""The page's check accepts what is right and tells what is wrong; its counts are those of other counters, too."""
+"""The page's check accepts what is right and tells what is wrong; the profile finds the copies that the page names."""
 
-import math
+import json
 
-import numpy as np
 import pytest
 import torch
 from pages import judged
@@ -10,69 +9,58 @@ from pages import judged
 PAGE = "2_devices/10_profile_and_roofline.py"
 
 
-def brief(operations, moved, rate, bandwidth):
-    return max((np.float64(moved / bandwidth), "memory"), (operations / rate, "arithmetic"))[::-1]
+def lengths(events):
+    return {name: end - start for name, start, end in events}
 
 
-def by_intensity(operations, moved, rate, bandwidth):
-    if operations < moved * (rate / bandwidth):
-        return ["memory", moved / bandwidth]
-    return ["arithmetic", operations / rate]
+def by_search(events):
+    """Give each moment to the shortest event around it."""
+    own = dict.fromkeys((name for name, _, _ in events), 0)
+    for moment in range(max(end for *_, end in events)):
+        around = [event for event in events if event[1] <= moment < event[2]]
+        if around:
+            own[min(around, key=lambda event: event[2] - event[1])[0]] += 1
+    return own
+
+
+def all_within(events):
+    own = {}
+    for name, start, end in events:
+        inside = [e - s for _, s, e in events if start <= s and e <= end and (s, e) != (start, end)]
+        own[name] = own.get(name, 0) + end - start - sum(inside)
+    return own
+
+
+def touching(events):
+    """Take an event that begins as another ends for its callee."""
+    own, callers = {}, []
+    for name, start, end in events:
+        while callers and callers[-1][1] < start:
+            callers.pop()
+        own[name] = own.get(name, 0) + end - start
+        if callers:
+            own[callers[-1][0]] -= end - start
+        callers.append((name, end))
+    return own
 
 
 WRONG = {
-    "more of them": (lambda f, b, r, w: ("arithmetic", f / r) if f > b else ("memory", b / w), "not numbers"),
-    "added": (lambda f, b, r, w: ("memory" if b / w > f / r else "arithmetic", b / w + f / r), "longer"),
-    "the shorter": (lambda f, b, r, w: min((b / w, "memory"), (f / r, "arithmetic"))[::-1], "longer"),
-    "always memory": (lambda f, b, r, w: ("memory", b / w), "longer"),
-    "always arithmetic": (lambda f, b, r, w: ("arithmetic", f / r), "longer"),
-    "another ridge": (lambda f, b, r, w: ("arithmetic", f / r) if f / b > 20 else ("memory", b / w), "ridge"),
-    "upside down": (lambda f, b, r, w: ("memory", b / w) if b / f > w / r else ("arithmetic", f / r), "ZeroDivision"),
-    "milliseconds": (lambda f, b, r, w: (brief(f, b, r, w)[0], 1e3 * brief(f, b, r, w)[1]), "memory alone"),
-    "the other's time": (lambda f, b, r, w: (brief(f, b, r, w)[0], min(f / r, b / w)), "memory alone"),
-    "a rate": (lambda f, b, r, w: (brief(f, b, r, w)[0], min(r, f / b * w)), "memory alone"),
-    "not a number": (lambda f, b, r, w: (brief(f, b, r, w)[0], math.nan), "memory alone"),
-    "only a time": (lambda f, b, r, w: max(f / r, b / w), "a name"),
-    "turned around": (lambda f, b, r, w: brief(f, b, r, w)[::-1], "a name"),
-    "other names": (lambda f, b, r, w: ("bandwidth", b / w), "'bandwidth'"),
-    "the start": ("least_time", "a name"),
+    "total": (lambda events: {name: sum(e - s for n, s, e in events if n == name) for name, *_ in events}, "total"),
+    "the last of a name": (lengths, "total"),
+    "grandchildren twice": (all_within, "direct callees"),
+    "neighbours": (touching, "less what|direct callees"),
+    "without its own": (lambda events: {k: v for k, v in by_search(events).items() if k != "to"}, "the names"),
+    "milliseconds": (lambda events: {k: v / 1e3 for k, v in by_search(events).items()}, "has 3, not"),
+    "a list": (lambda events: list(by_search(events).items()), "a dictionary"),
+    "the start": ("self_times", "a dictionary"),
 }
 
-
-test_answers = judged(["least_time_solution", brief, by_intensity], WRONG)
-
-
-def test_the_counters_see_what_the_page_says_and_no_more(page) -> None:
-    """If a new PyTorch counts more, the page's table and prose must say so."""
-    counted, hand = page["counted"], page["by_hand"]
-    assert {step: counted[step][0] for step in hand} == dict.fromkeys(hand, 0)
-    assert counted["taper"][1] == hand["taper"][0]
-    assert [counted[step][1] for step in ("FFT", "power", "match")] == [0, 0, 0]
-    assert counted["column"] == (hand["match"][0], hand["match"][0])
-
-
-def test_the_product_of_many_frames_is_counted_as_pytorch_does(page) -> None:
-    side, kinds, frames = 64, 5, 7
-    operations, moved = page["costs"](side, kinds, frames)["match"]
-    left, right = torch.rand(kinds, side * (side // 2 + 1)), torch.rand(side * (side // 2 + 1), frames)
-    with page["FlopCounterMode"](display=False) as counter:
-        product = left @ right
-    assert operations == counter.get_total_flops()
-    assert moved == left.nbytes + right.nbytes + product.nbytes
-
-
-@pytest.mark.parametrize("n", [2, 8, 64, 512])
-def test_the_textbook_fft_is_right_and_takes_the_operations_of_the_custom(page, n) -> None:
-    values = np.random.default_rng(n).random(n)
-    both, done = page["counting_fft"](values)
-    np.testing.assert_allclose(both, np.fft.fft(values), atol=1e-9)
-    assert done == 5 * n * math.log2(n)
+test_answers = judged(["self_times_solution", by_search], WRONG)
 
 
 @pytest.mark.parametrize("side", [9, 33, 64])
-def test_all_ways_of_the_loop_agree_with_numpy(page, side) -> None:
-    for way in ("best_scores", "best_scores_batched"):
-        assert page["check_against_numpy"](page[way], side=side) < 1e-5
+def test_the_loop_agrees_with_numpy(page, side) -> None:
+    assert page["check_against_numpy"](page["best_scores"], side=side) < 1e-5
 
 
 def copies(prof) -> int:
@@ -80,7 +68,27 @@ def copies(prof) -> int:
 
 
 def test_the_profile_finds_the_cast_and_the_copy_of_abs(page) -> None:
-    assert copies(page["found"]) >= copies(page["mended"]) + 8
-    for function, some in (("by_parts", False), ("abs", True)):
-        prof = page["profiled"](page.get(function, torch.abs), page["modes"])
-        assert bool(copies(prof)) is some
+    assert copies(page["found"]) >= copies(page["cured"]) + page["frames"]
+    modes = torch.fft.rfft2(torch.ones(9, 9))
+    for function, some in ((lambda z: z.real.square(), False), (torch.abs, True)):
+        assert bool(copies(page["profiled"](function, modes))) is some
+
+
+def test_a_frame_of_the_trace_is_whole_and_its_copy_lies_within_match(page) -> None:
+    before, after = page["before"], page["after"]
+    for events in (before, after):
+        assert events[0]["name"] == "frame"
+        assert {"taper", "FFT", "power", "match", "aten::mv"} <= {event["name"] for event in events}
+        json.dumps(events)
+    match = next(event for event in before if event["name"] == "match")
+    inside = [e for e in before if match["ts"] <= e["ts"] and e["ts"] + e["dur"] <= match["ts"] + match["dur"]]
+    assert "aten::copy_" in {event["name"] for event in inside}
+    assert 0 < page["share"] < 1
+
+
+def test_self_times_of_the_trace_are_those_of_the_profiler(page) -> None:
+    """The exercise is about what the table shows: on the frame's own events, all self times add up to the frame."""
+    events = [(e["name"], e["ts"], e["ts"] + e["dur"]) for e in page["before"]]
+    own = page["self_times_solution"](events)
+    assert sum(own.values()) == pytest.approx(page["before"][0]["dur"])
+    assert min(own.values()) > -1e-3

@@ -63,7 +63,7 @@ def test_the_compiler_joins_the_loads_and_finds_the_doubles(page):
     assert page["check"]("stride", page["plain_numbers"]).startswith("Right")
 
 
-def test_the_three_attempts_at_stride_go_from_wrong_to_dear_to_right(page):
+def test_the_three_attempts_at_stride_go_from_wrong_to_costly_to_right(page):
     said = [page["check"]("stride", page[name]) for name in ("one_each", "pieces", "side_by_side")]
     assert "no thread" in said[0]
     assert "4 would do" in said[1]

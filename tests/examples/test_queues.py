@@ -1,4 +1,4 @@
-"""The page's check finds lines that wait; what the page says of the queue, the model and the lock holds."""
+"""The page's check finds lines that wait; what the page says of the stream, the model and the lock holds."""
 
 import math
 import threading
@@ -152,9 +152,26 @@ def test_how_often_one_looks_changes_nothing(page, on_gpu, every) -> None:
     assert page["fit"](there, every, steps=12) == page["fit"](there, 1, steps=12)[every - 1 :: every]
 
 
-def test_the_queue_idles_where_it_has_nothing_to_do(page) -> None:
-    host, queue = (SimpleNamespace(lane=lane, start=0.0, end=end) for lane, end in (("host", 8.0), ("queue", 2.0)))
-    assert page["idle"]([host, queue]) == 0.75
+def test_the_stream_idles_where_it_has_nothing_to_do(page) -> None:
+    host, stream = (SimpleNamespace(lane=lane, start=0.0, end=end) for lane, end in (("host", 8.0), ("stream", 2.0)))
+    assert page["idle"]([host, stream]) == 0.75
+
+
+def test_the_toy_sleeps_what_is_left_of_its_pace(page, monkeypatch) -> None:
+    slept, clock = [], iter([0.0, 0.005])
+    inside = page["Experiment"].paced.__globals__
+    place = page["Experiment"](101, on_gpu=False, pace=0.02)
+    monkeypatch.setitem(inside, "perf_counter", lambda: next(clock))
+    monkeypatch.setitem(inside, "sleep", slept.append)
+    gain = place.paced(1.0, place.light, 1.0)
+    assert slept == [pytest.approx(0.015)]
+    assert gain == page["update"](1.0, place.light, 1.0)
+
+
+def test_the_price_of_reading_is_the_shorter_of_the_two(page) -> None:
+    predict, both = page["predict"], (page["h"], page["d"])
+    assert predict(1) == pytest.approx(sum(both))
+    assert predict(10) - max(both) == pytest.approx(min(both) / 10)
 
 
 def test_a_thread_that_reads_leaves_the_others_running(page, monkeypatch) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 from pages import EXAMPLES
+from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
 SCRIPTS = sorted(EXAMPLES.glob("*/[0-9][0-9]_*.py"))
+FOLDED = "# (solution|folded:|figure|remember)"
 QUICKLY = """
 import runpy, sys
 from firstlight import Bench
@@ -44,4 +46,19 @@ def test_cells_are_short_and_lines_fit(script: Path) -> None:
     assert not too_long
     for cell in text.split("\n# %%")[1:]:
         code = [line for line in cell.splitlines() if line.strip() and not line.startswith("#")]
-        assert len(code) <= 25, f"this cell has {len(code)} lines: {code[0]} …"
+        most = 40 if re.search(rf"^{FOLDED}", cell, re.MULTILINE) else 25
+        assert len(code) <= most, f"this cell has {len(code)} lines: {code[0]} …"
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_a_page_is_short_and_says_how_long_it_takes(script: Path) -> None:
+    _, blocks = split_code_and_text_blocks(str(script))
+    prose = " ".join(re.sub(r"\s*<[^<>`]+>`", "`", text) for kind, text, _ in blocks if kind == "text")
+    words = len(re.findall(r"\w[\w'’.-]*", re.sub(r":\w+:`", "`", prose)))
+    cells = [text.strip().splitlines() for kind, text, _ in blocks if kind == "code" and text.strip()]
+    shown = [cell for cell in cells if not re.match(FOLDED, cell[0])]
+    minutes = words / 200 + sum(bool(line.strip()) for cell in shown for line in cell) / 30
+    claimed = re.search(r"\*\*Time:\*\* (\d+) minutes", prose)
+    assert words <= 1500
+    assert claimed
+    assert abs(int(claimed[1]) - minutes) < 1, minutes

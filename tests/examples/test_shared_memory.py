@@ -74,10 +74,29 @@ def test_passes_are_those_of_the_trace(page) -> None:
 
 
 def test_the_model_says_what_the_prose_says_of_it(page) -> None:
-    at_most = page["at_most"]
+    at_most, near, far = (page[name] for name in ("at_most", "near", "far"))
     assert at_most["row along x"] < 0.01 < at_most["column along x"] == at_most["tile"] == 1 / 8
-    assert page["far"][2] > 1 / 8  # inside the multiprocessor, the tile wins nothing: that limit decides
-    assert max(at_most.values()) == at_most["8 x 8 each"] == 1
+    assert (near[1], far[1]) == (near[2], far[2])  # the tile wins nothing
+    assert far[2] > 1 / 8  # inside the multiprocessor is the limit that decides
+    assert near[4] == max(near) == 1
+    assert at_most["8 x 8 each"] == max(at_most.values()) > 5 * at_most["tile"]
+
+
+def test_what_was_measured_is_of_the_models_card_and_under_it(page) -> None:
+    """Kernels 1, 2, 3 and 5 of S. Boehm's repository, in shares of the peak of the card that he used."""
+    assert page["A6000"].text("fp32") == "38.7 TFLOP/s"
+    shares = {name: share / page["at_most"][name] for name, share in page["reached"].items()}
+    assert shares.pop("row along x") == pytest.approx(1, abs=0.06)  # "on its line"
+    assert all(0.4 < share < 0.7 for share in shares.values())
+    gains = [page["reached"][after] / page["reached"][before] for before, after in
+             (("column along x", "tile"), ("tile", "8 x 8 each"))]  # fmt: skip
+    assert gains[0] < 2 < 5 < gains[1]  # the first step alone gains less than the second
+
+
+def test_dynamic_shared_memory_compiles_and_fits(page, compiled) -> None:
+    assert compiled(page["reverse"], "float32[::1], float32[::1]").mix
+    tiles = [2 * 4 * T * T * R for T, R in ((32, 1), (16, 4), (16, 8))]
+    assert max(tiles) <= 48 * 1024
 
 
 def test_every_wrong_way_is_right_somewhere_and_found(page) -> None:

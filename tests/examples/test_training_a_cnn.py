@@ -94,6 +94,18 @@ def test_pictures_are_prepared_alike_one_by_one_and_at_once(page) -> None:
         assert torch.equal(loaded, at_once)
 
 
+def test_pictures_are_prepared_as_by_to_tensor_and_normalize(page) -> None:
+    to_tensor = torch.from_numpy(page["sky"][:5]).permute(0, 3, 1, 2) / 255
+    torch.testing.assert_close(page["prepare"](page["sky"][:5]), (to_tensor - 0.5) / 0.5, rtol=0, atol=1e-6)
+
+
+def test_train_and_eval_change_nothing_in_these_networks(page) -> None:
+    model, x = page["cnn"](page["course"], 64), page["prepare"](page["sky"][:5])
+    assert torch.equal(model.train()(x), model.eval()(x))
+    with pytest.raises(RuntimeError, match="Long"):
+        nn.functional.cross_entropy(model(x), torch.zeros(5, dtype=torch.float32))
+
+
 # -- Where the time goes -----------------------------------------------------------------------------------------------
 
 

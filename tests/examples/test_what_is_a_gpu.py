@@ -1,67 +1,59 @@
-"""The page's check accepts what is right and tells what is wrong; its models and counts agree with the makers'."""
-
-import math
+"""The page's check accepts what is right and tells what is wrong; its cards and its picture agree with the makers."""
 
 import numpy as np
 import pytest
 from pages import judged
 
 PAGE = "1_setup/03_what_is_a_gpu.py"
+ORANGE = (0xD9 / 255, 0x76 / 255, 0x2B / 255)
 
 
-def right(cores, units, bits, ticks):
-    return cores * units * bits / 32 * ticks
+def right(multiprocessors, threads_each, threads_in_block):
+    return sum(threads_each // (32 * len(range(0, threads_in_block, 32))) for _ in range(multiprocessors))
 
 
 WRONG = {  # each with a word of the hint that it should get
-    "operations": (lambda *a: 2 * right(*a), "count no bits"),
-    "bits as lanes": (lambda *a: 32 * right(*a), "count no bits"),
-    "bits for bytes": (lambda *a: 8 * right(*a), "count no bits"),
-    "lanes times warps": (lambda *a: 32 * right(*a), "operations or warps"),
-    "vectors, not lanes": (lambda c, u, b, t: c * u * t, "float32 has 32"),
-    "float64": (lambda c, u, b, t: c * u * max(b // 64, 1) * t, "float32 has 32"),
-    "one unit": (lambda c, u, b, t: right(c, 1, b, t), "units"),
-    "one core": (lambda c, u, b, t: right(1, u, b, t), "units"),
-    "lanes under way": (lambda c, u, b, t: right(c, u, b, 1), "ticks"),
-    "four ticks always": (lambda c, u, b, t: right(c, u, b, 4), "count no bits"),
-    "table of one card": (lambda *a: 20_480 if a[0] == 80 else math.prod(a) / 32 * (a[0] < 64), "64 cores"),
-    "a pair": (lambda *a: (right(*a), 0), "one number"),
-    "the start": ("chains_needed", "one number"),
+    "threads": (lambda m, t, b: m * t, "fills this one"),
+    "warps": (lambda m, t, b: m * t // 32, "fills this one"),
+    "one multiprocessor": (lambda m, t, b: right(1, t, b), "all multiprocessors"),
+    "halves of blocks": (lambda m, t, b: m * t / b, "half held"),
+    "over all threads": (lambda m, t, b: m * t // b, "half held"),
+    "over all warps": (lambda m, t, b: m * (t // 32) // -(-b // 32), "half held"),
+    "no warps": (lambda m, t, b: m * (t // b), "4 warps"),
+    "warps rounded down": (lambda m, t, b: m * (t // 32 // max(b // 32, 1)), "4 warps"),
+    "rounded to powers of two": (lambda m, t, b: m * (t // (1 << (b - 1).bit_length())) - (b == 33), "2 warps"),
+    "a pair": (lambda *a: (right(*a), 0), "fills this one"),
+    "the start": ("blocks_held", "fills this one"),
 }
 
+test_answers = judged(["blocks_held_solution", right, lambda *a: np.int64(right(*a))], WRONG)
 
-test_answers = judged(["chains_needed_solution", right, lambda c, u, b, t: np.int64(c * u * (b // 32) * t)], WRONG)
 
-
-def test_the_check_expects_what_the_page_counts(page) -> None:
-    _, lanes, _ = page["rows"]["V100"]
-    assert page["cases"][80, 4, 512, 4][0] == 4 * 80 * lanes
+def test_the_check_expects_what_is_right(page) -> None:
     for arguments, (expected, _) in page["cases"].items():
         assert right(*arguments) == expected
 
 
-def test_the_floor_is_flat_up_to_littles_number_and_rises_then(page) -> None:
-    floor = page["floor"]
-    for latency, throughput in page["models"].values():
-        full = latency * throughput
-        assert floor(1, latency, throughput) == floor(0.99 * full, latency, throughput) == page["steps"] * latency
-        assert floor(2 * full, latency, throughput) == pytest.approx(2 * page["steps"] * latency)
-    assert page["full"] == pytest.approx(4 * 16_896)
+def test_the_table_counts_lanes_as_their_makers_do(page) -> None:
+    table = {row[0]: row[1:] for row in page["rows"]}
+    assert table["lanes in all, CUDA cores"] == ("1,024", "16,384", "16,896")
+    assert table["threads that each holds"] == ("1,024", "1,536", "2,048")
+    assert table["VRAM"] == ("4 GiB", "24 GiB", "80 GiB")
 
 
-def test_every_way_cools_every_cup(page) -> None:
-    keep, gain = np.float32(0.9), np.float32(2)
-    for n in (0, 1, 7, 8, 31, 65):
-        hot = np.linspace(60, 95, n, dtype=np.float32)
-        for way in (*page["compiled"], page["whole_array"], page["kernel"]):
-            if n == 0 and way is page["kernel"]:
-                continue  # CUDA copies no empty arrays
-            cups = hot.copy()
-            way(cups, keep, gain, 64)
-            assert cups == pytest.approx(page["exact"](hot, keep, gain, 64), abs=1e-3)
+def test_the_picture_shows_every_multiprocessor_and_lane_of_its_card(page) -> None:
+    number, capability, warps, _ = page["chips"]["H100 SXM"]
+    lanes = page["PER_CLOCK"][capability][0]
+    orange = [patch for patch in page["fig"].axes[0].patches if patch.get_facecolor()[:3] == pytest.approx(ORANGE)]
+    assert len([patch for patch in orange if patch.get_alpha() is None]) == number + lanes
+    texts = " ".join(text.get_text() for text in page["fig"].axes[0].texts)
+    for shown in (f"{number} multiprocessors", f"{lanes} lanes", f"{warps} warps", "3.35 TB/s", "63.02 GB/s", "80 GiB"):
+        assert shown in texts
 
 
-def test_only_the_simd_ways_were_compiled_to_vectors(page) -> None:
-    for way in ("one_at_a_time", "eight_at_a_time"):
-        assert " x float>" not in "".join(page[way].inspect_llvm().values())
-    assert page["lanes"] in (1, 2, 4, 8, 16, 32, 64)
+def test_what_the_prose_says_of_the_cards_holds(page) -> None:
+    for number, capability, warps, _ in page["chips"].values():
+        assert 8 * page["PER_CLOCK"][capability][0] <= warps * page["in_a_warp"]
+        assert number * warps * page["in_a_warp"] > 10_000
+    for chip, (_, _, _, slot) in page["chips"].items():
+        assert page["spec"](slot, "bandwidth") < page["spec"](chip, "bandwidth") / 5

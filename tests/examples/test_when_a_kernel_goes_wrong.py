@@ -11,6 +11,7 @@ from firstlight.kernels import cuda, simulated, trace
 
 PAGE = "3_kernels/06_when_a_kernel_goes_wrong.py"
 T = 64
+TYPES = "float32[::1], float32[::1]"
 WITH_BARRIER = {"kernel_d", "cured_c", "power", "power_solution"}
 
 
@@ -76,7 +77,7 @@ def test_the_trace_finds_all_four_and_each_answer_was_right(page) -> None:
 
 def test_with_full_blocks_the_trace_sees_only_the_races(page) -> None:
     assert {name for name in "ABCD" if page["found"][name, 128][0]} == {"B", "C"}
-    assert page["caught"][2:].tolist() == [2, 4, 3]
+    assert page["caught"][2:].tolist() == [2, 4, 2]
 
 
 @pytest.mark.skipif(not simulated(), reason="a GPU does not look at indices")
@@ -104,9 +105,9 @@ def test_the_childs_script_runs(page) -> None:
 
 
 def test_every_kernel_compiles(page, compiled) -> None:
-    types = dict.fromkeys(["kernel_a", "kernel_c", "kernel_d", "cured_a", "cured_c", "steps_aloud"], page["TYPES"])
+    types = dict.fromkeys(["kernel_a", "kernel_c", "kernel_d", "cured_a", "cured_c", "steps_aloud"], TYPES)
     types |= dict.fromkeys(["kernel_b", "cured_b"], "float32[::1], int32[::1]")
-    types |= dict.fromkeys(["power", "power_solution"], page["TYPES"])
+    types |= dict.fromkeys(["power", "power_solution"], TYPES)
     for name, each in types.items():
         said = " ".join(compiled(page[name], each).mix)
         assert ("atom" in f" {said}" or " red" in f" {said}") == (name == "cured_b"), name

@@ -1,4 +1,4 @@
-"""The page's check accepts what is right and tells what is wrong; its model and its crossings are what it says."""
+"""The page's check accepts what is right and tells what is wrong; its jobs, model and crossings are what it says."""
 
 import math
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from pages import judged
+from torch.utils._python_dispatch import TorchDispatchMode
 
 PAGE = "2_devices/07_when_the_gpu_wins.py"
-CPU, GPU, SLOT, CALL = (5e10, 5e11), (5e11, 1e13), 2.5e10, 5e-6
+CPU, GPU, PCIE, CALL = (5e10, 5e11), (5e11, 1e13), 2.5e10, 5e-6
 
 
 def work(moved, intensity, rates):
@@ -18,37 +19,37 @@ def work(moved, intensity, rates):
 def by_cases(calls, moved, intensity, sent, uses):
     cpu = moved / CPU[0] if intensity < 10 else moved * intensity / CPU[1]
     gpu = moved / GPU[0] if intensity < 20 else moved * intensity / GPU[1]
-    return np.bool_(uses * (calls * CALL + gpu) + sent / SLOT < uses * cpu)
+    return np.bool_(uses * (calls * CALL + gpu) + sent / PCIE < uses * cpu)
 
 
 def as_a_ratio(n, b, i, s, k):
-    return work(b, i, CPU) / (n * CALL + s / SLOT / k + work(b, i, GPU)) > 1
+    return work(b, i, CPU) / (n * CALL + s / PCIE / k + work(b, i, GPU)) > 1
 
 
 def variant(
     cpu=lambda b, i: work(b, i, CPU),
     gpu=lambda b, i: work(b, i, GPU),
-    trip=lambda s, k: s / SLOT / k,
-    ask=lambda n, k: n,
+    transfer=lambda s, k: s / PCIE / k,
+    launch=lambda n, k: n,
 ):
     """The rule with something else in place of one of its terms."""
-    return lambda n, b, i, s, k: cpu(b, i) > ask(n, k) * CALL + trip(s, k) + gpu(b, i)
+    return lambda n, b, i, s, k: cpu(b, i) > launch(n, k) * CALL + transfer(s, k) + gpu(b, i)
 
 
 WRONG = {
-    "the trip is free": (variant(trip=lambda s, k: 0), "trip is longer"),
-    "a trip for each use": (variant(trip=lambda s, k: s / SLOT), "one trip"),
-    "more trips, not fewer": (variant(trip=lambda s, k: k * s / SLOT), "one trip"),
-    "calls are free": (variant(ask=lambda n, k: 0), "CALL"),
-    "one call": (variant(ask=lambda n, k: 1), "every call"),
+    "the transfer is free": (variant(transfer=lambda s, k: 0), "transfer takes longer"),
+    "a transfer for each use": (variant(transfer=lambda s, k: s / PCIE), "one transfer"),
+    "more transfers, not fewer": (variant(transfer=lambda s, k: k * s / PCIE), "one transfer"),
+    "calls are free": (variant(launch=lambda n, k: 0), "CALL"),
+    "one call": (variant(launch=lambda n, k: 1), "every call"),
     "bytes alone": (variant(lambda b, i: b / CPU[0], lambda b, i: b / GPU[0]), "arithmetic"),
-    "arithmetic alone": (variant(lambda b, i: b * i / CPU[1], lambda b, i: b * i / GPU[1]), "one trip"),
+    "arithmetic alone": (variant(lambda b, i: b * i / CPU[1], lambda b, i: b * i / GPU[1]), "one transfer"),
     "in turn": (variant(lambda b, i: b / CPU[0] + b * i / CPU[1], lambda b, i: b / GPU[0] + b * i / GPU[1]), "sum"),
     "a GPU takes no time": (variant(gpu=lambda b, i: 0), "own work"),
-    "calls are shared": (variant(ask=lambda n, k: n / k), "trip only"),
-    "the other way round": (lambda *numbers: not by_cases(*numbers), "trip is longer"),
-    "always": (lambda *_: True, "trip is longer"),
-    "never": (lambda *_: False, "one trip"),
+    "calls are shared": (variant(launch=lambda n, k: n / k), "share the transfer"),
+    "the other way round": (lambda *numbers: not by_cases(*numbers), "transfer takes longer"),
+    "always": (lambda *_: True, "transfer takes longer"),
+    "never": (lambda *_: False, "one transfer"),
     "a ratio": (lambda n, b, i, s, k: work(b, i, CPU) / work(b, i, GPU), "True or False"),
     "a text": (lambda *_: "GPU", "True or False"),
     "the start": ("gpu_wins", "None"),
@@ -59,19 +60,49 @@ test_answers = judged(["gpu_wins_solution", variant(), by_cases, as_a_ratio], WR
 
 
 def test_the_jobs_count_what_the_arrays_hold(page) -> None:
-    for name in ("add", "matrix × vector", "matrix × matrix", "FFT"):
+    for name in ("add", "matrix × vector", "matrix × matrix", "stack"):
         job = page["jobs"][name](101)
         run, inputs = page["makers"][name](101, device="cpu", dtype=torch.float32)
-        arrays = [*inputs, run(*inputs)]
-        held = sum(x.numel() * x.element_size() for x in arrays)
+        held = sum(x.numel() * x.element_size() for x in (*inputs, run(*inputs)))
         assert job.moved == job.sent == held, name
-        assert job.copies == len(arrays), name
         assert job.calls == 1
     job, (flowers, kinds) = page["jobs"]["network"](8), page["train_set"]
     assert job.sent == 4 * flowers.numel() + 8 * kinds.numel() + 4
     weights = sum(weight.numel() for weight in page["Training"](8).net.parameters())
     assert job.operations == 6 * 120 * weights
     assert job.moved == 4 * 10 * weights
+
+
+def test_the_sampler_counts_what_its_operations_read_and_write(page) -> None:
+    class Moved(TorchDispatchMode):
+        calls = numbers = 0
+
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            result = function(*args, **(kwargs or {}))
+            if function.overloadpacket.__name__ not in page["only_look"] | {"slice", "unsqueeze", "unbind"}:
+                self.calls += 1
+                self.numbers += sum(x.numel() for x in (*args, result) if torch.is_tensor(x))
+            return result
+
+    job, (run, inputs) = page["jobs"]["sampler"](1000), page["makers"]["sampler"](1000)
+    with Moved() as moved:
+        result = run(*inputs)
+    assert moved.calls == job.calls
+    assert 4 * moved.numbers == pytest.approx(job.moved, rel=1e-3)
+    assert job.operations == job.calls * 64 * 1000
+    assert job.sent == 4 * sum(x.numel() for x in (*inputs, result))
+
+
+def test_the_model_shares_the_transfer_and_takes_the_slower_of_memory_and_arithmetic(page) -> None:
+    job, card = page["Job"](sent=31.507692307692e9, moved=1.008e12, operations=0, calls=3), "RTX 4090"
+    assert page["on_gpu"](job, card) == pytest.approx((24e-6, 1 + 9e-6, 1))
+    assert page["on_gpu"](job, card, uses=10)[1] == pytest.approx(0.1, rel=1e-3)
+    assert page["on_gpu"](job._replace(operations=165.2e12), card)[2] == pytest.approx(2)
+    assert page["on_gpu"](job._replace(operations=1.290625e12 * 4), card, precision="fp64")[2] == pytest.approx(4)
+
+
+def test_a_step_of_the_tiny_network_can_gain_nothing(page) -> None:
+    assert page["ends"]["GPU"]["network"][0] < 1 or page["has_gpu"]
 
 
 def test_a_training_step_is_many_calls_and_each_counts_once(page) -> None:

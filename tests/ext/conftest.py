@@ -1,7 +1,5 @@
 """Small sites, built as a user builds them; the settings that matter are taken from the project's own conf.py."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -62,7 +60,7 @@ class Site:
     log: str = ""
     failed: bool = False
 
-    def build(self, builder: str, *options: str) -> Site:
+    def build(self, builder: str, *options: str) -> "Site":
         """Build it, where no program is on the path but what conf.py puts there."""
         arguments = ("-W", "-b", builder, *options, ".", f"build/{builder}")
         self.failed, self.log = sphinx_build(self.folder, *arguments, PATH=str(self.folder / "no-programs"))

@@ -1,7 +1,5 @@
 """Records of machines that do not exist, for small sites."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from firstlight.measure.records import HELPER_API, Record, code_digest, write

@@ -1,11 +1,9 @@
-from __future__ import annotations
-
 import re
 
 import pytest
 from recorded import keep
 
-from _ext.course import read
+from _ext.course import InOrder, read
 
 TABLE = """
 levels = ["easy", "hard"]
@@ -50,18 +48,14 @@ def changed(old, new):
 
 BAD = {
     "no TOML": ("levels = [", "levels = "),
-    "'1_one/03_gone': correct its name or take it out": (
-        "2_two/01_third\"]\nname", "1_one/03_gone\"]\nname"),
+    "'1_one/03_gone': correct its name or take it out": ('2_two/01_third"]\nname', '1_one/03_gone"]\nname'),
     "'2_two/01_third' is missing": ('["2_two/01_third"]\nname', '["2_two/09_other"]\nname'),
     "has the level 'harder'; there are: easy, hard": ('level = "easy"', 'level = "harder"'),
-    "'1_one/01_first' needs 1_one/01_first, which is not before it": (
-        "needs = []", 'needs = ["1_one/01_first"]'),
-    "'1_one/01_first' needs 2_two/01_third, which is not before it": (
-        "needs = []", 'needs = ["2_two/01_third"]'),
-    "leads to pages that are not in the table: 1_one/07_lost": (
-        "next = []", 'next = ["1_one/07_lost"]'),
+    "'1_one/01_first' needs 1_one/01_first, which is not before it": ("needs = []", 'needs = ["1_one/01_first"]'),
+    "'1_one/01_first' needs 2_two/01_third, which is not before it": ("needs = []", 'needs = ["2_two/01_third"]'),
+    "leads to pages that are not in the table: 1_one/07_lost": ("next = []", 'next = ["1_one/07_lost"]'),
     "'2_two/01_third' is no page: ": ('line = "What you get third."', 'lime = "x"'),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("problem", BAD)
@@ -75,13 +69,23 @@ def test_a_circle_is_found_whoever_is_first():
     assert [found for found in read(table, NAMES).problems if "not before it" in found]
 
 
+def test_pages_stand_in_the_order_of_the_table_and_not_of_their_numbers(tmp_path):
+    moved = TABLE.replace("1_one/01_first", "1_one/09_first")
+    names = ["1_one/09_first", *NAMES[1:]]
+    assert list(read(moved, names).pages) == names
+    assert read(moved, names).problems == []
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/course.toml").write_text(moved)
+    files = ["shown.py", "02_second.py", "09_first.py"]
+    assert sorted(files, key=InOrder(str(tmp_path / "examples/1_one"))) == ["09_first.py", "02_second.py", "shown.py"]
+
+
 # -- On the pages of a site
 
 HEAD = '"""\n{}\n======\n\nText of the page.\n\n**Time:** 7 minutes. **Needs:** nothing.\n"""\nprint("printed")\n'
 FILES = {
     "course.toml": TABLE,
     "machines.rst": "Machines\n========\n\n.. machines::\n",
-    "map.rst": "Map\n===\n\n.. course-map::\n",
     "examples/1_one/GALLERY_HEADER.rst": "Chapter <one>\n-------------\n\nOf it.\n",
     "examples/1_one/01_first.py": HEAD.format("Page 1"),
     "examples/1_one/02_second.py": HEAD.format("Page 2"),
@@ -105,18 +109,15 @@ def text_of(html):
     return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", "", html))
 
 
-def block(site, name, start='<dl class="fl-facts', end="</dl>"):
+def block(site, name, start='<p class="fl-facts', end="</p>"):
     html = site.read(f"html/tutorials/{name}.html")
     return html[html.index(start) :].partition(end)[0]
 
 
-def test_the_block_under_the_title_says_level_needs_and_next(site):
+def test_the_line_under_the_title_says_level_needs_and_records(site):
     facts = block(site, NAMES[1])
-    text = text_of(facts)
-    for said in ("hard", "First", "Third", "not recorded yet"):
-        assert said in text
-    for target in ("../../map.html", "01_first.html", "../2_two/01_third.html"):
-        assert f'href="{target}"' in facts
+    assert text_of(facts) == "hard · needs First · no machine recorded"
+    assert 'href="01_first.html"' in facts
     html = site.read(f"html/tutorials/{NAMES[1]}.html").partition("<body")[2]
     assert html.index("</h1>") < html.index("fl-facts") < html.index("Text of the page")
 
@@ -136,7 +137,7 @@ def test_the_newest_record_is_named_with_its_day_and_state_and_the_others_are_co
 def test_the_end_of_a_page_says_why_to_go_on(site):
     ahead = block(site, NAMES[0], '<div class="fl-next', "</div>")
     assert "Page 2: What you get second." in text_of(ahead)
-    assert "map.html" in ahead
+    assert 'href="../index.html"' in ahead
     html = site.read(f"html/tutorials/{NAMES[0]}.html")
     assert html.index("printed") < html.index("fl-next")
 
@@ -151,15 +152,3 @@ def test_a_chapter_has_cards_in_the_place_of_thumbnails(site):
         assert "alt" in cards[0]
         shown = next(card for card in cards if "Shown" in card)
         assert "minutes" not in shown
-
-
-def test_the_map_has_a_link_a_page_and_an_arrow_a_need(site):
-    html = site.read("html/map.html")
-    drawing = html[html.index("<svg") : html.index("</svg>")]
-    assert re.findall(r'<a href="([^"]*)"', drawing) == [f"tutorials/{name}.html" for name in NAMES]
-    always = drawing[: drawing.index('class="fl-page"')]
-    assert always.count("<path d=") - 1 == 3, "the first is the tip of the arrows"
-    assert "Chapter &lt;one&gt;" in drawing
-    assert drawing.count("fl-on") == 1 + 2 + 2
-    assert drawing.count("<circle") == 2 * 3
-    assert "7 minutes · hard · after First, Second &amp; last of one" in text_of(html)

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import re
 import shlex
@@ -9,12 +7,12 @@ from urllib.parse import unquote
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
-from _ext.downloads import ROOT, WHEEL, ZIP
+from _ext.downloads import PYZ, ROOT, WHEEL, ZIP
 
 PLAIN = '"""\nAdd\n===\n\nText.\n"""\n# %%\n# More text.\n\nprint(1)\n'
 ODD = "02_größer&'odd'"
 FILES = {
-    "install.rst": ":orphan:\n\nInstall\n=======\n\nTake :offered:`wheel`.\n",
+    "install.rst": ":orphan:\n\nInstall\n=======\n\nTake :offered:`wheel` or :offered:`pyz`.\n",
     "examples/1_part/GALLERY_HEADER.rst": "Part\n----\n",
     "examples/1_part/01_add.py": PLAIN,
     f"examples/1_part/{ODD}.py": PLAIN,
@@ -41,7 +39,7 @@ def first_code(notebook):
 
 def test_what_is_offered(site):
     files = {f"{page}{end}" for page in PAGES for end in (".py", ".ipynb")}
-    assert set(offered(site)) == files | {ZIP, WHEEL}
+    assert set(offered(site)) == files | {ZIP, WHEEL, PYZ}
     assert not (site.folder / "build/html/_downloads").exists(), "sphinx-gallery's own copies"
     with zipfile.ZipFile(offered(site)[ZIP]) as archive:
         assert set(archive.namelist()) == files | {"LICENSE", "README.txt", WHEEL}
@@ -58,7 +56,7 @@ def test_what_is_offered(site):
     assert not [name for name, content in contents.items() if of_the_site.search(content) or name.endswith(".js")]
 
 
-@pytest.mark.parametrize(("page", "count"), [("../install", 1), *((page, 4) for page in PAGES)])
+@pytest.mark.parametrize(("page", "count"), [("../install", 2), *((page, 4) for page in PAGES)])
 def test_links_lead_to_files(site, page, count):
     text = site.read(f"html/tutorials/{page}.html")
     links = re.findall(r'<a class="fl-offered" href="([^"]+)" download>', text)

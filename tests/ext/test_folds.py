@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 PAGE = "html/tutorials/01_fold.html"
@@ -46,3 +44,78 @@ def test_a_fold_is_closed_until_the_reader_opens_it(gallery):
     folded = [attributes for tag, attributes, _ in gallery.elements(PAGE).found if tag == "details"]
     assert folded
     assert all("open" not in attributes for attributes in folded)
+
+
+MARKS = '''"""
+Marks
+=====
+
+What this page finds.
+
+Text at the top.
+"""
+
+# %%
+
+# sphinx_gallery_thumbnail_number = 2
+
+# figure
+import matplotlib.pyplot as plt
+
+for number in (1, 2):
+    fig, ax = plt.subplots()
+    fig.set_label(f"Figure {number}")
+print("printed beside a figure")
+
+# %%
+# Three lines
+# -----------
+
+# remember
+print("1. The first line is long,")
+print("   and goes on; 2. is not its end.")
+print(f"2. The second has {6 * 7} in it.")
+'''
+COURSE = """
+levels = ["any"]
+
+["1_one/01_marks"]
+name = "Marks"
+line = "A line."
+level = "any"
+needs = []
+next = []
+"""
+
+
+@pytest.fixture(scope="module")
+def marks(make_site):
+    header = "One\n===\n\nOf it.\n"
+    files = {"examples/1_one/GALLERY_HEADER.rst": header, "examples/1_one/01_marks.py": MARKS, "course.toml": COURSE}
+    site = make_site({**files, "machines.rst": "Machines\n========\n"})
+    site.rebuild()
+    return site.elements("html/tutorials/1_one/01_marks.html"), site.read("html/tutorials/1_one/01_marks.html")
+
+
+def test_the_code_of_a_figure_is_folded_and_the_figure_is_not(marks):
+    elements, _ = marks
+    assert elements.folds[0].startswith("The code of this figure\n")
+    assert "printed beside a figure\n" not in elements.folds[0].replace('("printed beside a figure")', "")
+    below = [place for tag, attributes, place in elements.found if tag == "img" and attributes["alt"] == "Figure 1"]
+    assert below == [0, 0]
+
+
+def test_the_finding_of_a_page_stands_after_its_first_paragraph_too(marks):
+    elements, html = marks
+    shown = [attributes["alt"] for tag, attributes, _ in elements.found if tag == "img"]
+    assert shown == ["Figure 2"] * 2 + ["Figure 1"] * 2 + ["Figure 2"] * 2
+    assert html.index("What this page finds.") < html.index("<img") < html.index("Text at the top.")
+
+
+def test_lines_to_remember_are_a_list_of_text(marks):
+    elements, html = marks
+    box = html.partition("fl-box")[2].partition("</ol>")[0]
+    assert box.count("<li>") == 2
+    assert "The first line is long, and goes on; 2. is not its end." in box
+    assert "The second has 42 in it." in box
+    assert elements.folds[1].startswith("The code\n")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 
 PAGE = "{name} :math:`z^8`\n===============\n\n:math:`{formula}`\n\n.. math:: \\int_0^1 x\\,dx\n"

@@ -1,10 +1,11 @@
-from __future__ import annotations
-
 import re
 from html import unescape
 
 import pytest
 from recorded import keep
+
+from _ext.outputs import tables_in
+from firstlight.widgets import Table
 
 EXAMPLE = '''"""
 Talking
@@ -43,16 +44,24 @@ print("solved here")
 print("six")
 '''
 QUIET = '"""\nQuiet\n=====\n"""\n# %%\n# Text.\n\nprint("one")\n'
-HEADER = "Part\n====\n"
-INDEX = "Home\n====\n\n.. toctree::\n\n   tutorials/index\n"
 HOSTILE = "<script>alert(1)</script> & \x1b[31mred\x1b[0m"
 PAGE = "html/tutorials/1_part/01_talk.html"
-TALK, OTHER, BARE = "1_part/01_talk", "1_part/02_quiet", "1_part/03_bare"
+RICH = """\"\"\"
+Rich
+====
+\"\"\"
+# %%
+# Text.
+
+type("Drawn", (), {"_repr_html_": lambda self: "<b>a drawing</b>"})()
+"""
+TALK, OTHER, BARE, DRAWN = "1_part/01_talk", "1_part/02_quiet", "1_part/03_bare", "1_part/04_drawn"
 FILES = {
-    "index.rst": INDEX,
-    "examples/1_part/GALLERY_HEADER.rst": HEADER,
+    "index.rst": "Home\n====\n\n.. toctree::\n\n   tutorials/index\n",
+    "examples/1_part/GALLERY_HEADER.rst": "Part\n====\n",
     f"examples/{TALK}.py": EXAMPLE,
     f"examples/{OTHER}.py": QUIET,
+    f"examples/{DRAWN}.py": RICH,
     f"examples/{BARE}.py": QUIET + "\n# %%\n\n# A remark.\n",
 }
 
@@ -64,9 +73,8 @@ def tab_sets(html):
         labels = re.findall(r'<label [^>]*class="sd-tab-label"[^>]*>\s*(.*?)</label>', tabs)
         panels = re.split(r'<div class="sd-tab-content', tabs)[1 : len(labels) + 1]
         texts = [re.sub(r"<[^>]*>", "", re.search(r"<pre>.*?</pre>|<p.*?</p>", p, re.S)[0]) for p in panels]
-        found.append(
-            [(unescape(label), unescape(text).rstrip("\n")) for label, text in zip(labels, texts, strict=True)]
-        )
+        pairs = zip(labels, texts, strict=True)
+        found.append([(unescape(label), unescape(text).rstrip("\n")) for label, text in pairs])
     return found
 
 
@@ -80,15 +88,16 @@ def site(make_site):
     keep(site.folder, TALK, "cpu-stale", {1: "   one\nhere", 5: "before"}, source=before)
     keep(site.folder, OTHER, "nvidia-old", {1: "one"})
     keep(site.folder, BARE, "nvidia-old", {1: "uno"})
+    keep(site.folder, DRAWN, "nvidia-old", {1: "a drawing, in words"})
     site.rebuild()
     return site
 
 
-def test_each_machine_has_a_tab_the_newest_first_and_this_build_before_them(site):
+def test_each_machine_has_a_tab_the_newest_first_and_this_build_is_behind_them(site):
     first = tab_sets(site.read(PAGE))[0]
-    assert [label for label, _ in first] == ["This build", 'A <b>"card"</b>', "NVIDIA OLD"]
-    assert first[0][1] == "   one\nhere"
-    assert first[2][1] == "one\n  there"
+    assert [label for label, _ in first] == ['A <b>"card"</b>', "NVIDIA OLD", "This build"]
+    assert first[1][1] == "one\n  there"
+    assert first[2][1] == "   one\nhere"
 
 
 def test_what_a_record_says_is_text_and_never_markup(site):
@@ -96,24 +105,28 @@ def test_what_a_record_says_is_text_and_never_markup(site):
     assert "<script>alert" not in html
     assert '<b>"card"' not in html
     assert "\x1b" not in html
-    assert tab_sets(html)[0][1][1] == "<script>alert(1)</script> & [31mred[0m"
+    assert tab_sets(html)[0][0][1] == "<script>alert(1)</script> & [31mred[0m"
 
 
 def test_a_block_that_prints_on_one_machine_only_says_so(site):
-    assert tab_sets(site.read(PAGE))[1] == [("This build", "Nothing was printed."), ('A <b>"card"</b>', "loud")]
+    assert tab_sets(site.read(PAGE))[1] == [('A <b>"card"</b>', "loud"), ("This build", "Nothing was printed.")]
 
 
-def test_the_output_of_older_code_is_shown_at_its_place_and_marked(site):
-    assert tab_sets(site.read(PAGE))[-1] == [
-        ("This build", "six"),
-        ("CPU STALE, outdated", "Outdated: recorded with older code."),
-    ]
-    assert ">before\n<" in site.read(PAGE)
+def test_the_output_of_older_code_is_not_shown(site):
+    assert tab_sets(site.read(PAGE))[-1] == [("NVIDIA OLD", "solved there"), ("This build", "solved here")]
+    assert "CPU STALE" not in site.read(PAGE)
+    assert ">before\n<" not in site.read(PAGE)
 
 
 def test_there_are_no_tabs_where_no_machine_says_something_else(site):
-    assert len(tab_sets(site.read(PAGE))) == 4
+    assert len(tab_sets(site.read(PAGE))) == 3
     assert "sd-tab-set" not in site.read("html/tutorials/1_part/02_quiet.html")
+
+
+def test_a_drawing_has_no_words_beside_it(site):
+    html = site.read("html/tutorials/1_part/04_drawn.html")
+    assert "<b>a drawing</b>" in html
+    assert "in words" not in html
 
 
 def test_a_solution_is_folded_with_its_tabs(site):
@@ -149,3 +162,20 @@ def test_pages_are_read_again_exactly_when_what_they_show_changes(site):
         assert "drei" in site.read(PAGE), "the page is built without it"
     (site.folder / "records/nvidia-bad" / f"{TALK}.json").unlink()
     site.rebuild()
+
+
+TABLE = Table("What", ("name", "time", "why"), (("a <b>", "1 ms", "first"), ("b", "20 ms", ""), ("c", "–", "x  y")))
+
+
+@pytest.mark.parametrize("before", ["", "text before\n", "one\n\n"])
+@pytest.mark.parametrize("after", ["", "\n", "\ntext after, which is no row", "\n\n  far\n"])
+def test_a_table_in_a_text_becomes_one_and_the_rest_stays(before, after):
+    made = tables_in(f"{before}{TABLE.text()}{after}")
+    assert [node.astext() for node in made if node.tagname == "raw"] == [TABLE.html()]
+    texts = [node.astext().strip() for node in made if node.tagname == "literal_block"]
+    assert texts == [text.strip() for text in (before, after) if text.strip()]
+
+
+def test_two_tables_and_a_rule_without_a_table():
+    assert [node.tagname for node in tables_in(f"{TABLE.text()}\n\n{TABLE.text()}")] == ["raw", "raw"]
+    assert [node.tagname for node in tables_in("--  --")] == ["literal_block"]

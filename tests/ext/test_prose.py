@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace
@@ -7,6 +5,7 @@ from dataclasses import replace
 import pytest
 from recorded import keep
 
+from _ext.notebooks import in_words, to_pages
 from _ext.prose import spec_number, timing
 from firstlight.measure.records import Record
 from firstlight.measure.specs import spec_of
@@ -136,7 +135,9 @@ def test_specifications_say_their_source():
 
 ROLES = (
     'Takes :timing:`vector-add median "NumPy, new result" @cpu`, :timing:`vector-add speedup\n'
-    "torch/bare @cpu`, :timing:`vector-add median torch @gpu`; the sheet says :spec:`GTX 1080 bandwidth`."
+    "torch/bare @cpu`; the sheet says :spec:`GTX 1080 bandwidth`.\n\n"
+    "On a GPU it takes :timing:`vector-add median torch @gpu`.\n\n- a line that stays;\n- :timing:`vector-add median\n"
+    "  torch @gpu`, a line that goes."
 )
 MACHINES = "Machines\n========\n\n.. _cpu-amd-epyc:\n\nAMD\n---\n\nText.\n"
 PAGE = "html/prose.html"
@@ -146,16 +147,14 @@ NOTHING, BOTH = "0 added, 0 changed, 0 removed", "0 added, 2 changed, 0 removed"
 
 
 def site_with(make_site, prose, **more):
-    site = make_site(
-        {
-            "index.rst": "Home\n====\n\n.. toctree::\n   :glob:\n\n   *\n   tutorials/index\n",
-            "examples/1_part/GALLERY_HEADER.rst": "Part\n====\n",
-            "examples/1_part/01_add.py": EXAMPLE.format(prose),
-            "prose.rst": f"Prose\n=====\n\n{prose}\n",
-            "plain.rst": "Plain\n=====\n\nNo numbers.\n",
-        }
-        | more
-    )
+    files = {
+        "index.rst": "Home\n====\n\n.. toctree::\n   :glob:\n\n   *\n   tutorials/index\n",
+        "examples/1_part/GALLERY_HEADER.rst": "Part\n====\n",
+        "examples/1_part/01_add.py": EXAMPLE.format(prose),
+        "prose.rst": f"Prose\n=====\n\n{prose}\n",
+        "plain.rst": "Plain\n=====\n\nNo numbers.\n",
+    }
+    site = make_site(files | more)
     keep(site.folder, NAME, "cpu-amd-epyc", timings=CPU, name='AMD <script>"EPYC"</script>')
     return site
 
@@ -174,7 +173,12 @@ def test_numbers_are_linked_to_their_machines_and_say_them(site):
         html = site.read(page)
         assert number.format(to_root, "10.0 ms") in html
         assert number.format(to_root, "0.2 ×") in html
-        assert '<span class="fl-missing">' in html
+        assert "On a GPU" not in html
+        assert "a line that stays" in html
+        assert "a line that goes" not in html
+        assert html.count("No GPU is on record for this page yet") == 1
+        assert html.index("</h1>") < html.index("No GPU is on record") < html.rindex("Takes")
+        assert 'name="description" content="Takes' in html
         source = spec_of("GTX 1080").source
         assert f'<abbr title="{source}"><span class="fl-number">320 GB/s</span></abbr>' in html
         assert "<script>&quot;" not in html
@@ -188,7 +192,8 @@ def words(site) -> str:
 
 def test_pages_and_notebooks_follow_the_records_that_they_quote_and_nothing_else(site):
     assert 'Takes 10.0 ms (AMD &lt;script&gt;"EPYC"&lt;/script&gt;, 2026-05-01), 0.2 ×' in words(site)
-    assert ":timing:" not in words(site)
+    assert not re.search(":timing:|On a GPU|a line that goes|not recorded", words(site))
+    assert "a line that stays" in words(site)
     assert site.rebuild() == NOTHING
 
     other = {name: replace(t, values=(0.5,) * 9) for name, t in CPU.items()}
@@ -200,6 +205,7 @@ def test_pages_and_notebooks_follow_the_records_that_they_quote_and_nothing_else
     assert site.rebuild() == BOTH
     assert ">135 µs<" in site.read(PAGE)
     assert "135 µs (NVIDIA H200, 2026-05-01)" in words(site)
+    assert "No GPU is on record" not in site.read(PAGE)
 
     script = site.folder / "examples" / f"{NAME}.py"
     script.write_text(script.read_text(encoding="utf-8") + "print(1)\n", encoding="utf-8")
@@ -208,12 +214,45 @@ def test_pages_and_notebooks_follow_the_records_that_they_quote_and_nothing_else
     assert re.search(stale, site.read(PAGE))
 
 
+BOOK = """See :doc:`/how_we_measure`, :doc:`the other <02_other>` and :download:`a file </_snippets/a.json>`;
+`one
+name`__ and `another`__; ``code``, and ```not`__``.
+
+__ https://a.org/1
+__ https://b.org/2
+
+.. list-table:: What it is
+   :header-rows: 1
+
+   * - Name
+     - Value
+   * - ``a | b``
+     - two
+       lines
+"""
+
+
+def test_a_notebook_has_markdown_where_the_script_has_rest():
+    link = to_pages("1_part/01_add", {"how_we_measure": "How", "tutorials/1_part/02_other": "Other"}, "https://site/")
+    book = json.dumps({"cells": [{"cell_type": "markdown", "source": [BOOK]}, {"cell_type": "code", "source": [BOOK]}]})
+    first, second = json.loads(in_words(book, {}, list, link))["cells"]
+    text = "".join(first["source"])
+    for part in (
+        "[How](https://site/how_we_measure.html)",
+        "[the other](https://site/tutorials/1_part/02_other.html)",
+        "`a file`;",
+        "[one\nname](https://a.org/1) and [another](https://b.org/2)",
+        "**What it is**\n\n| Name | Value |\n|---|---|\n| `a \\| b` | two lines |\n",
+    ):
+        assert part in text
+    assert not re.search(r":\w+:`|__ http|^\.\. ", text, re.MULTILINE)
+    assert second["source"] == [BOOK]
+    here = to_pages("1_part/01_add", {"how_we_measure": "How"}, "")
+    assert here("doc", "", "/how_we_measure") == "*How*"
+
+
 def test_a_name_that_does_not_exist_fails_each_build_and_is_placed(make_site):
-    wrong = (
-        ":timing:`vector-sub median torch @cpu`",
-        ":timing:`vector-add median tensor @cpu`",
-        ":spec:`X bandwidth`",
-    )
+    wrong = (":timing:`vector-sub median torch @cpu`", ":timing:`vector-add median tensor @cpu`", ":spec:`X bandwidth`")
     site = site_with(make_site, f"Text: :timing:`vector-add median torch @cpu`.\n\n{', '.join(wrong)}")
     site.build("html").build("html")
     assert site.failed, "the second time too"

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -136,16 +134,11 @@ def links(site, page):
 HOME = "Home\n====\n\nA warp.\n\n.. toctree::\n   :glob:\n\n   *\n"
 
 
-def made(make_site, pages):
-    site = make_site(pages)
-    with (site.folder / "conf.py").open("a", encoding="utf-8") as conf:
-        conf.write('extensions.append("myst_parser")\n')
-    return site
-
-
 @pytest.fixture(scope="module")
 def site(make_site):
-    site = made(make_site, PAGES | {"index.rst": HOME, "other.rst": "Other\n=====\n\nText.\n"})
+    site = make_site(PAGES | {"index.rst": HOME, "other.rst": "Other\n=====\n\nText.\n"})
+    with (site.folder / "conf.py").open("a", encoding="utf-8") as conf:
+        conf.write('extensions.append("myst_parser")\n')
     site.rebuild()
     return site
 

@@ -1,12 +1,10 @@
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
 import pytest
+from recorded import keep
 
-from _ext.timings import Column, names_of, svg, table_html
-from firstlight.measure.records import Record, code_digest, to_json
+from _ext.timings import Column, flagged, names_of, svg, table_html
 from firstlight.measure.timing import Timing
 
 EXAMPLE = '''"""
@@ -36,47 +34,29 @@ def timing(label: str, median: float = 0.01, **changes) -> Timing:
     return Timing(**{"label": label, **facts, **changes})
 
 
-def record(machine: str, source: str, date: str = "2026-11-01", **changes) -> Record:
-    facts = {
-        "unit": "second",
-        "record_schema": 1,
-        "helper_api": 1,
-        "complete": 1,
-        "date": f"{date} 12:00:00.000000",
-        "example": "1_x/01_sums",
-        "code_sha256": code_digest(source),
-        "machine": machine,
-        "device_kind": "cuda",
-        "device_name": machine.upper(),
-        "cpu_name": "some CPU",
-        "cpu_cores": 2,
-        **changes,
-    }
+def record(site, machine: str, name: str = "", date: str = "2026-11-01", source: str = EXAMPLE) -> None:
     rows = (timing("short", 1e-6, n=2, device="cuda:0"), timing("only here", 2e-6, device="cuda:0"))
-    return Record(facts, {f"two-sums/{t.label}/cuda:0": t for t in rows}, {})
+    timings = {f"two-sums/{t.label}/cuda:0": t for t in rows}
+    facts = {"name": name or machine.upper(), "date": date, "source": source, "cpu_name": "some CPU", "cpu_cores": 2}
+    keep(site.folder, "1_x/01_sums", machine, timings=timings, **facts)
 
 
 @pytest.fixture(scope="module")
 def site(make_site):
     """Three machines: one is as it should be, one ran older code, one has a name that could do harm."""
-    site = make_site(
-        {
-            "examples/1_x/GALLERY_HEADER.rst": "X\n-\n",
-            "examples/1_x/01_sums.py": EXAMPLE,
-            "index.rst": "Home\n====\n\n.. toctree::\n\n   tutorials/index\n   machines\n   other\n",
-            "other.rst": "Other\n=====\n",
-            "machines.rst": "Machines\n========\n\n.. machines::\n",
-        }
-    )
-    put(site, record("gpu-one", EXAMPLE))
-    put(site, record("gpu-old", EXAMPLE.replace("9999", "999")))
-    put(site, record("gpu-evil", EXAMPLE, device_name=HOSTILE))
+    files = {
+        "examples/1_x/GALLERY_HEADER.rst": "X\n-\n",
+        "examples/1_x/01_sums.py": EXAMPLE,
+        "index.rst": "Home\n====\n\n.. toctree::\n\n   tutorials/index\n   machines\n   other\n",
+        "other.rst": "Other\n=====\n",
+        "machines.rst": "Machines\n========\n\n.. machines::\n",
+    }
+    site = make_site(files)
+    record(site, "gpu-one")
+    record(site, "gpu-old", source=EXAMPLE.replace("9999", "999"))
+    record(site, "gpu-evil", HOSTILE)
     site.rebuild()
     return site
-
-
-def put(site, recorded: Record) -> None:
-    site.write(f"records/{recorded.machine}/{recorded.example}.json", to_json(recorded))
 
 
 def page(site) -> str:
@@ -96,9 +76,12 @@ def test_page_has_this_build_and_the_machine(site) -> None:
     html = page(site)
     assert html.count('<div class="fl-timings"') == 1
     assert html.count('<figure class="fl-figure"') == 1
-    assert "This build" in html
+    shown, _, behind = html.partition("What this build measured")
+    assert "This build" not in shown
+    assert "This build" in behind
     assert '<a href="../../machines.html#gpu-one">GPU-ONE</a>' in html
-    assert html.count('scope="row"') == 3  # two of this build, and one that only the machine has
+    assert shown.count('scope="row"') == 2  # of the machines
+    assert behind.count('scope="row"') == 2
     assert "sphx-glr-single-img" not in html  # the example's own drawing does not stand beside the page's
     assert "timings.js" in html
     assert "timings.js" not in site.read("html/other.html")
@@ -122,8 +105,8 @@ def test_hostile_names_are_text(site) -> None:
 
 
 def test_pages_are_read_again_when_their_records_change(site) -> None:
-    put(site, record("gpu-one", EXAMPLE, date="2026-11-02"))
-    put(site, record("gpu-two", EXAMPLE, date="2026-11-03"))
+    record(site, "gpu-one", date="2026-11-02")
+    record(site, "gpu-two", date="2026-11-03")
     assert changed(site) == 2  # the page and the list of machines
     assert "2026-11-02" in page(site)
     assert page(site).index("GPU-TWO") < page(site).index("GPU-ONE")  # the newest first
@@ -153,6 +136,17 @@ def test_sizes_belong_to_the_name_only_where_one_machine_has_several() -> None:
     assert list(names_of([Column("", "", tuple(a))])) == ["a, n = 10", "a, n = 20", "b"]
     one, other = Column("", "", (timing("a", n=10),)), Column("", "", (timing("a", n=99),))
     assert names_of([one, other]) == {"a": [one.timings[0], other.timings[0]]}
+
+
+def test_a_call_with_fewer_cores_than_on_record_for_the_same_machine_is_flagged() -> None:
+    rows = [timing(name, cores=cores, n=8) for name, cores in (("one", 1.0), ("all", 1.1), ("most", 1.7), ("new", 0.9))]
+    here = Column("This build", "CPU, 2 cores", tuple(rows))
+    before = tuple(timing(row.label, cores=1.0 if row.label == "one" else 2.0, n=8) for row in rows[:3])
+    same, other = Column("CPU, 2 cores", "2026", before), Column("CPU, 64 cores", "2026", before)
+    assert [row.verdict for row in flagged(here, [same]).timings] == ["ok", "cpu-contended", "ok", "ok"]
+    assert flagged(here, [other]) == here
+    gpu = replace(here, timings=(timing("all", cores=0.5, n=8, device="cuda:0"),))
+    assert flagged(gpu, [same]) == gpu
 
 
 def test_missing_simulated_and_impossible_have_no_number() -> None:

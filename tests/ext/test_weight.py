@@ -1,9 +1,8 @@
 """What pages bring along: styles and scripts as they need them, and no icons that nobody sees."""
 
-from __future__ import annotations
-
 import pytest
-from conftest import ROOT
+
+from _ext.downloads import ROOT
 
 LIKE_OURS = ("-Dhtml_theme=pydata_sphinx_theme", f"-Dtemplates_path={ROOT / 'docs/_templates'}")
 TABS = "\n.. tab-set::\n\n   .. tab-item:: One\n\n      Text.\n"

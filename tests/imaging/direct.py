@@ -1,7 +1,5 @@
 """The truth: sums written out in float64, from the conventions alone."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -3,8 +3,6 @@
 The sixth, images that are recovered from noisy data, is in ``test_recovery.py``.
 """
 
-from __future__ import annotations
-
 import inspect
 
 import numpy as np
@@ -92,10 +90,7 @@ def truth() -> Visibilities:
 
 @pytest.mark.parametrize(
     ("sigma", "dtype"),
-    [
-        (5e-3, torch.float64),
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in ((30e-3, torch.float32), (0.5e-3, torch.float32))),
-    ],
+    [(5e-3, torch.float64), *(pytest.param(s, torch.float32, marks=pytest.mark.slow) for s in (30e-3, 0.5e-3))],
 )
 def test_anchor_3_the_true_sky_scores_one(truth: Visibilities, sigma: float, dtype: torch.dtype) -> None:
     """Reduced chi² of N visibilities, 2N numbers, has a standard deviation of 1/√N, and the mean of five 1/√(5N).

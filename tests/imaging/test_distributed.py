@@ -44,13 +44,10 @@ def test_shares_are_even_and_leave_nothing_out(n, size):
 def test_a_lost_process_ends_the_others_with_a_message(fault):
     """Started by hand, as a queue of jobs does it: nobody but the processes themselves can notice."""
     with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    job = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "FIRSTLIGHT_DEVICE": "cpu"}
+        port = str(server.getsockname()[1])
+    job = os.environ | {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "FIRSTLIGHT_DEVICE": "cpu"}
     command = [sys.executable, "-W", "error", "-c", CHILD, fault]
-    both = [
-        subprocess.Popen(command, env=os.environ | job | {"RANK": rank}, stderr=subprocess.PIPE, text=True)
-        for rank in "01"
-    ]
+    both = [subprocess.Popen(command, env=job | {"RANK": rank}, stderr=subprocess.PIPE, text=True) for rank in "01"]
     try:
         message = both[0].communicate(timeout=120)[1]
     finally:

@@ -36,13 +36,10 @@ def test_what_is_written_is_there(tmp_path, unit, dtype):
     assert widths == pytest.approx([BEAM.major, BEAM.minor] if unit == "Jy/beam" else [0, 0], rel=1e-12)
 
 
-@given(
-    st.integers(0, 59),
-    st.integers(0, 59),
-    st.floats(0, 359.99),
-    st.floats(-89, 89),
-    st.sampled_from([0.001, 0.03, 1.0]),
-)
+pixels = st.integers(0, 59)
+
+
+@given(pixels, pixels, st.floats(0, 359.99), st.floats(-89, 89), st.sampled_from([0.001, 0.03, 1.0]))
 def test_astropy_finds_every_pixel_where_the_sky_has_it(tmp_path_factory, row, column, ra, dec, cell):
     """The direction is worked out here from l and m alone: rotations of a unit vector, no WCS."""
     coords = GridCoords(cell, 60)

@@ -120,9 +120,8 @@ def averaged(sky, sigma, npix, times=1.0, nchan=1):
     """The averages of a sky, their scatter, and the true sky's reduced chi² in cells, in units of right weights."""
     coords, frequency = GridCoords(0.03, npix), channels(230e9, 1e6, nchan)
     seen = with_noise(observe(sky, TRACK, frequency), sigma, seed=1)
-    averager = gridding.DataAverager(
-        coords, seen.uu, seen.vv, times * seen.weight, seen.data.real.copy(), seen.data.imag.copy()
-    )
+    parts = seen.data.real.copy(), seen.data.imag.copy()
+    averager = gridding.DataAverager(coords, seen.uu, seen.vv, times * seen.weight, *parts)
     truth = torch.from_numpy(np.stack([sky_visibilities(sky, *coords.packed_uv())] * nchan))
     dataset = averager.to_pytorch_dataset(check_visibility_scatter=False)
     return averager, dataset, r_chi_squared_gridded(truth, dataset).item() / times

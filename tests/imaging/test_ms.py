@@ -1,7 +1,5 @@
 """The set and the exports in data/casa.tar.xz are CASA's own: benchmarks/casa/make_set.py made them."""
 
-from __future__ import annotations
-
 import runpy
 import shutil
 import sys
@@ -119,16 +117,15 @@ def casatools() -> types.ModuleType:
             values = self.content.getcol(name).T
             return values.astype({"f": float, "c": complex}.get(values.dtype.kind, values.dtype))
 
-        def query(self, conditions: str, sortlist: str) -> Table:
+        def query(self, conditions: str, sortlist: str) -> "Table":
             rows = Table()
             rows.open("", self.content.query(conditions, sortlist=sortlist))
             return rows
 
     class Metadata(Table):
         def part(self, name: str, column: str) -> Any:
-            return self.content.getkeyword(name) and tables.table(f"{self.content.name()}/{name}", ack=False).getcol(
-                column
-            )
+            assert self.content.getkeyword(name)
+            return tables.table(f"{self.content.name()}/{name}", ack=False).getcol(column)
 
         def fieldnames(self) -> list[str]:
             return list(self.part("FIELD", "NAME"))

@@ -32,9 +32,8 @@ def seen(sigma):
 
 
 def exact(observation, dtype=torch.float32):
-    return ExactLikelihood(
-        observation.uu, observation.vv, observation.data, observation.weight, COORDS.cell_size, COORDS.npix, dtype=dtype
-    )
+    given = (observation.uu, observation.vv, observation.data, observation.weight)
+    return ExactLikelihood(*given, COORDS.cell_size, COORDS.npix, dtype=dtype)
 
 
 def recovered(data, lambdas, strength, dtype=torch.float32, max_iter=250):

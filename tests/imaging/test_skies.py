@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -7,11 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.imaging.skies import (
-    Point,
-    Ring,
-    bessel_j0,
-)
+from firstlight.imaging.skies import Point, Ring, bessel_j0
 
 NPIX, CELL = 256, 0.03  # 7.7 arcsec
 
@@ -26,13 +20,10 @@ def test_bessel_against_its_integral() -> None:
 sizes = st.floats(0.01, 2)
 places = st.floats(-3, 3)
 baselines = st.floats(-3e6, 3e6)
+turns = (st.floats(0, 89), st.floats(-360, 360))
 
 
-@given(
-    st.builds(Ring, st.floats(-2, 2), st.floats(0, 2), sizes, st.floats(0, 89), st.floats(-360, 360), places, places),
-    baselines,
-    baselines,
-)
+@given(st.builds(Ring, st.floats(-2, 2), st.floats(0, 2), sizes, *turns, places, places), baselines, baselines)
 def test_a_real_sky_is_hermitian_and_below_its_flux(ring: Ring, u: float, v: float) -> None:
     here, opposite, zero = ring.visibilities([u, -u, 0.0], [v, -v, 0.0])
     assert opposite == pytest.approx(here.conjugate(), abs=1e-15)
@@ -40,7 +31,7 @@ def test_a_real_sky_is_hermitian_and_below_its_flux(ring: Ring, u: float, v: flo
     assert abs(here) <= abs(ring.flux) * (1 + 1e-12)
 
 
-@given(st.builds(Ring, st.just(1.0), st.floats(0, 5), sizes, st.floats(0, 89), st.floats(-360, 360), places, places))
+@given(st.builds(Ring, st.just(1.0), st.floats(0, 5), sizes, *turns, places, places))
 def test_brightness_is_finite_and_never_negative(ring: Ring) -> None:
     image = ring.image(0.1, 32)
     assert np.isfinite(image).all()
@@ -57,11 +48,7 @@ def test_a_point_may_be_on_the_edge_but_not_beyond() -> None:
 
 @pytest.mark.parametrize(
     ("change", "what"),
-    [
-        ({"width": 0.0}, "width"),
-        ({"radius": -1.0}, "radius"),
-        ({"inclination": 90.0}, "inclination"),
-    ],
+    [({"width": 0.0}, "width"), ({"radius": -1.0}, "radius"), ({"inclination": 90.0}, "inclination")],
 )
 def test_impossible_rings_are_refused(change: dict[str, float], what: str) -> None:
     with pytest.raises(ValueError, match=f"{what} must be"):

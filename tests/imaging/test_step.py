@@ -241,9 +241,8 @@ def test_another_mapping_or_a_beam_is_not_written_down():
     of.model.bcube.pixel_mapping = functional.relu
     assert not written_down(of)
     seen = observed(30, 1, "exact", torch.float64)
-    beam = ExactLikelihood(
-        seen.u, seen.v, seen.data, seen.weight, 0.18, 30, beam=np.ones((30, 30)), dtype=torch.float64
-    )
+    given = (seen.u, seen.v, seen.data, seen.weight, 0.18, 30)
+    beam = ExactLikelihood(*given, beam=np.ones((30, 30)), dtype=torch.float64)
     net = GriddedNet(GridCoords(0.18, 30), base_cube=start(30, 1, torch.float64))
     assert not written_down(Objective(net, beam, {}, "exact"))
 

@@ -1,8 +1,6 @@
 # ruff: noqa: ARG001 -- all kernels have the same parameters
 """Kernels with one planted defect each, and kernels without any; a line with a defect ends in "# here"."""
 
-from __future__ import annotations
-
 import numpy as np
 from numba import float32, int32
 

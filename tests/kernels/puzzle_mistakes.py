@@ -1,6 +1,7 @@
 """Plausible wrong answers: a puzzle, which right answer is edited, the edits, and a part of the hint to give."""
 
 BARRIER = "    cuda.syncthreads()\n"
+STRIDES = "range(cuda.grid(1), tau.size, cuda.gridsize(1))"
 LAST_BARRIER = BARRIER + "    if t == 0"
 WRONG = [
     ("map", 1, [("x[i] ** 2", "x[i] * x[i]")], "2 reads of global memory by a thread, where 1 would do"),
@@ -25,16 +26,13 @@ WRONG = [
     ("broadcast", 0, [("a, b = u[x], v[y]", "a, b = u[y], v[x]")], "out of bounds"),
     ("broadcast", 0, [("a * a", "u[x] * a")], "3 reads of global memory by a thread"),
     ("stride", 0, [(", cuda.gridsize(1)", ", cuda.blockDim.x")], "a race: out[4]"),
-    ("stride", 0, [("range(cuda.grid(1), tau.size, cuda.gridsize(1))", "(cuda.grid(1),)")], "no thread has changed it"),
+    ("stride", 0, [(STRIDES, "(cuda.grid(1),)")], "no thread has changed it"),
     (
         "stride",
         0,
         [
             ("    for i", "    n = -(-tau.size // cuda.gridsize(1))\n    for i"),
-            (
-                "range(cuda.grid(1), tau.size, cuda.gridsize(1))",
-                "range(cuda.grid(1)*n, min(cuda.grid(1)*n+n,tau.size))",
-            ),
+            (STRIDES, "range(cuda.grid(1)*n, min(cuda.grid(1)*n+n,tau.size))"),
         ],
         "sectors of 32 bytes for one access of a warp, where 4 would do",
     ),
@@ -87,12 +85,7 @@ WRONG = [
     ),
     ("warp sum", 0, [("(16, 8, 4, 2, 1)", "(8, 4, 2, 1)")], "out[0] should be"),
     ("warp sum", 0, [("    if i % 32 == 0:\n    ", "")], "a race: out[0]"),
-    (
-        "warp sum",
-        0,
-        [("    for by", "    if i >= x.size:\n        return\n    for by")],
-        "a barrier that not all threads reach",
-    ),
+    ("warp sum", 0, [("for by", "if i >= x.size: return\n    for by")], "a barrier that not all threads reach"),
     (
         "warp sum",
         0,

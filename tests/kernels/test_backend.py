@@ -10,25 +10,21 @@ from test_driver import REFUSES, TWO_DEVICES, environment, fake_driver, in_new_p
 
 from firstlight.kernels import blocks_for
 
-
-@pytest.fixture
-def no_gpu():
-    """An environment in which the driver, if there is one, has no devices."""
-    return environment(CUDA_VISIBLE_DEVICES="")
+NO_GPU = environment(CUDA_VISIBLE_DEVICES="")  # in which the driver, if there is one, has no devices
 
 
 # -- Which cuda it is --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("before", ["", "import firstlight.kernels.backend"])
-def test_cuda_is_numbas_module_whatever_was_imported_before(no_gpu, before):
+def test_cuda_is_numbas_module_whatever_was_imported_before(before):
     code = f"""
 {before}
 from firstlight.kernels import cuda
 import firstlight.kernels, firstlight.kernels.backend, numba.cuda
 print(cuda is firstlight.kernels.cuda is numba.cuda, firstlight.kernels.blocks_for(37, 16))
 """
-    assert in_new_python(code, no_gpu) == ["True", "3"]
+    assert in_new_python(code, NO_GPU) == ["True", "3"]
 
 
 def test_a_name_that_does_not_exist_is_an_attribute_error():
@@ -65,9 +61,9 @@ def test_the_simulator_stands_in_for_a_missing_device_and_the_user_decides(tmp_p
 @pytest.mark.parametrize(
     "late", ["", pytest.param("import os; os.environ['NUMBA_ENABLE_CUDASIM'] = '1'", marks=pytest.mark.slow)]
 )
-def test_numba_imported_too_early_is_an_error_with_its_cure(no_gpu, late):
+def test_numba_imported_too_early_is_an_error_with_its_cure(late):
     code = f"import numba; {late or 'pass'}; from firstlight.kernels import cuda"
-    done = subprocess.run([sys.executable, "-c", code], env=no_gpu, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], env=NO_GPU, capture_output=True, text=True)
     last = done.stderr.strip().splitlines()[-1]
     assert last.startswith("RuntimeError")
     assert "from firstlight.kernels import cuda" in last

@@ -10,18 +10,9 @@ import pytest
 
 from firstlight.kernels.driver import cuda_device_count
 
-TWO_DEVICES = """
-int cuInit(unsigned flags) { return 0; }
-int cuDeviceGetCount(int *count) { *count = 2; return 0; }
-"""
-REFUSES = """
-int cuInit(unsigned flags) { return 100; }
-int cuDeviceGetCount(int *count) { *count = 2; return 0; }
-"""
-CANNOT_COUNT = """
-int cuInit(unsigned flags) { return 0; }
-int cuDeviceGetCount(int *count) { *count = 7; return 3; }
-"""
+TWO_DEVICES = "int cuInit(unsigned flags) { return 0; } int cuDeviceGetCount(int *count) { *count = 2; return 0; }"
+REFUSES = "int cuInit(unsigned flags) { return 100; } int cuDeviceGetCount(int *count) { *count = 2; return 0; }"
+CANNOT_COUNT = "int cuInit(unsigned flags) { return 0; } int cuDeviceGetCount(int *count) { *count = 7; return 3; }"
 COUNTS_ONLY_AFTER_INIT = """
 static int ready = 0;
 int cuInit(unsigned flags) { ready = flags == 0; return 0; }

@@ -41,12 +41,8 @@ def by_rows(order="C", columns=32):
 def test_counts_are_those_of_the_trace(made) -> None:
     levels = [access.levels() for access in Lanes({"it": made}).accesses]
     total = {name: sum(level[name] for level in levels) for name in levels[0]}
-    assert tuple(total.values()) == (
-        made.traffic.l1_wavefronts,
-        made.traffic.l2_sectors,
-        made.traffic.dram_bytes,
-        made.traffic.useful_bytes,
-    )
+    there = made.traffic
+    assert [*total.values()] == [there.l1_wavefronts, there.l2_sectors, there.dram_bytes, there.useful_bytes]
 
 
 def test_requests_come_block_by_block_and_step_by_step() -> None:

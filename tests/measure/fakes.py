@@ -1,7 +1,5 @@
 """A device with a queue whose times are exact: its clock moves only when something happens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

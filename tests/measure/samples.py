@@ -1,7 +1,5 @@
 """A record of a tiny example, and what it was made from."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

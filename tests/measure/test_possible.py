@@ -1,7 +1,5 @@
 """A claim is judged by its bytes, its operations and its card, and told the mistake that is likeliest."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -76,9 +74,8 @@ def test_what_is_no_positive_number_is_refused(name: str, value: float) -> None:
 
 def replay(**changes) -> Replay:
     spans = [Span("queue", "add", 2.0, 9.0), Span("host", "launch add", 1.0, 2.0), Span("host", "wait", 2.0, 9.0)]
-    return Replay(
-        **{"mistake": "not-waiting", "spans": spans, "clock": (1.0, 2.0), "reported": 1.0, "honest": 8.0, **changes}
-    )
+    facts = {"mistake": "not-waiting", "spans": spans, "clock": (1.0, 2.0), "reported": 1.0, "honest": 8.0}
+    return Replay(**facts | changes)
 
 
 def test_a_chart_has_every_bar_with_its_time() -> None:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import getpass
 import math
 import os
@@ -18,15 +16,7 @@ from samples import RECORDS, ROOT, SOURCE, full_timing, record_of, timing
 
 from firstlight.cli import main
 from firstlight.measure import imports, records
-from firstlight.measure.records import (
-    MAX_BYTES,
-    InvalidRecord,
-    from_json,
-    judge_record,
-    read,
-    to_json,
-    write,
-)
+from firstlight.measure.records import MAX_BYTES, InvalidRecord, from_json, judge_record, read, to_json, write
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -1,7 +1,5 @@
 """The published schema takes a record with every key there is, and says what is wrong with another."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -23,12 +21,14 @@ def test_every_value_can_be_true_and_is_shown_without_losing_digits(name, what):
         "tf32": (50e12, 1e15),
         "bf16": (100e12, 2e15),
         "fp16": (100e12, 2e15),
+        "seconds": (0.1e-6, 100e-6),
     }[what]
     assert low < value < high
     number, unit = spec_of(name).text(what).split(" ")
     assert unit.endswith(UNITS[what])
-    scale = {"GB/s": 1e9, "TB/s": 1e12, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15, "GiB": 2**30}[unit]
-    assert math.isclose(float(number) * scale, value, rel_tol=5e-4)
+    scale = {"GB/s": 1e9, "TB/s": 1e12, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15, "GiB": 2**30}
+    scale |= {"µs": 1e-6, "ns": 1e-9}
+    assert math.isclose(float(number) * scale[unit], value, rel_tol=5e-4)
 
 
 def test_rates_of_formats_are_in_the_ratios_that_the_architectures_have():
@@ -36,6 +36,8 @@ def test_rates_of_formats_are_in_the_ratios_that_the_architectures_have():
     for name, ratio in ratios.items():
         assert spec(name, "fp32") / spec(name, "fp64") == pytest.approx(ratio, rel=0.02)
     for name, of in SPECS.items():
+        assert bool(of.slot) == bool(of.memory or of.fp32), name
+        assert not of.slot or spec(of.slot, "bandwidth")
         if of.tf32:  # 16 bits go twice as fast through the same units as the 19 of tf32
             assert spec(name, "bf16") == spec(name, "fp16") == pytest.approx(2 * spec(name, "tf32"), rel=0.02)
         if of.fp64_matrix:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import math
 import os
 import random
@@ -114,10 +112,7 @@ def test_waits_for_the_device_that_was_asked_for_and_starts_none(monkeypatch: py
 
 def in_python(code: str, **env: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, **env},
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env={**os.environ, **env}
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

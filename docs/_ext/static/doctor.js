@@ -3,56 +3,59 @@
 "use strict";
 
 (() => {
-  const box = document.querySelector(".fl-paste");
+  const box = Object.assign(document.querySelector(".fl-paste"), { hidden: false });
   const [typed, status, list] = ["textarea", "[role=status]", "ul"].map((part) => box.querySelector(part));
-  const table = JSON.parse(document.querySelector("script.fl-causes").textContent);
-  const { causes, last, near, worth, sure, terminal, layout } = table;
-  const [colours, blanks] = [terminal, layout].map((pattern) => new RegExp(pattern, "g"));
-  const plain = (text) => text.slice(-last).replace(colours, "").normalize("NFKC").replace(blanks, " ").toLowerCase();
+  const made = (name, content) => Object.assign(document.createElement(name), content);
 
-  const kinds = Object.keys(worth);
-  const pieces = causes.flatMap((cause) => kinds.flatMap((kind) => cause[kind] ?? []));
-  const shared = (piece) => pieces.filter((other) => other === piece).length;
+  // The table is as heavy as the page, so it comes when somebody is about to paste.
+  let loading, src = new URL("doctor-causes.js", document.currentScript.src).href;
+  const loaded = (onload, onerror) => document.head.append(made("script", { src, onload, onerror }));
 
-  // In a piece, "…" stands for a few words; no number may go on at its ends: "error 80" is not in "error 802".
-  function pattern(piece) {
-    const parts = piece.split("…").map((part) => plain(part).trim().replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
-    const [before, after] = [/^\d/.test(piece) ? "(?<!\\d)" : "", /\d$/.test(piece) ? "(?!\\d)" : ""];
-    return new RegExp(before + parts.join(`.{0,${near}}?`) + after);
-  }
-  for (const cause of causes) {
-    cause.seen = kinds.flatMap((kind) => (cause[kind] ?? []).map((piece) =>
-      ({ kind, piece, value: worth[kind] / shared(piece), pattern: pattern(piece) })));
-    cause.not = (cause.unless ?? []).map(pattern);
-  }
+  function causesOf(pasted, { causes, rarity, last, sure, enough, ...patterns }) {
+    const [colours, blanks, words] = ["terminal", "layout", "word"].map((name) => new RegExp(patterns[name], "g"));
+    const plain = pasted.slice(-last).replace(colours, "").normalize("NFKC").replace(blanks, " ").toLowerCase().trim();
+    const has = ({ parts, pattern }) => parts.every((part) => plain.includes(part)) && new RegExp(pattern).test(plain);
+    const best = (some) => some.filter(({ said }) => said.length).sort((a, b) => b.score - a.score);
 
-  function search(text) {
-    const found = causes.filter((cause) => !cause.not.some((one) => one.test(text)))
-      .map((cause) => ({ ...cause, words: cause.seen.filter((one) => one.pattern.test(text)),
-                         part: cause.says.filter((piece) => text.length > 2 && plain(piece).includes(text)).slice(0, 1) }))
-      .filter(({ words, part }) => part.length || words.some(({ kind }) => kind === "says"))
-      .map((cause) => ({ ...cause, score: cause.words.reduce((sum, { value }) => sum + value, cause.often ?? 0) }))
-      .sort((a, b) => b.score - a.score);
-    return { found, likely: found[0]?.score >= Math.max(sure, 2 * (found[1]?.score ?? 0)) };
-  }
+    const known = best(causes.filter(({ unless }) => !unless.some(has)).map((cause) => {
+      const there = cause.pieces.filter(has);
+      // A piece that is a part of another one tells nothing more beside it.
+      const seen = there.filter(({ bare }) => !there.some((other) => other.bare !== bare && other.bare.includes(bare)));
+      const typed = cause.pieces.filter((one) => plain.length > 2 && one.says && one.bare.includes(plain)).slice(0, 1);
+      const said = seen.some(({ says }) => says) || (typed.length && seen.length) ? seen : typed;
+      return { ...cause, said: said.map(({ text }) => text), score: seen.reduce((sum, { value }) => sum + value, 0) + cause.often };
+    }));
+    if (plain.length < 3) return ["", known];
+    if (known[0]?.score >= Math.max(sure, 3 * (known[1]?.score ?? 0))) return ["The first, most likely.", known];
+    if (known.length) return ["One of these, the likeliest first. The doctor tells which it is.", known];
 
-  function line({ code, words, part }) {
-    const [item, anchor, said] = ["li", "a", "code"].map((name) => document.createElement(name));
-    anchor.href = `#${code}`;
-    anchor.textContent = document.getElementById(code).querySelector("h4").firstChild.textContent;
-    said.textContent = words.map(({ piece }) => piece).join(", ") || part[0];
-    item.append(anchor, " ", said);
-    return item;
+    // The causes that share most words with the text; one that few causes have counts for more.
+    const terms = (text) => [...new Set(text.match(words))].filter((term) => rarity[term] > 0);
+    const near = best(causes.map((cause) => {
+      const own = new Set(cause.pieces.flatMap(({ bare }) => terms(bare))), said = terms(plain).filter((term) => own.has(term));
+      const score = said.reduce((sum, term) => sum + rarity[term], 0);
+      return { ...cause, score, said: said.length > 1 && score >= enough ? said : [] };
+    })).slice(0, 3);
+    const advice = near.length ? "These causes share most words with it." : "The doctor itself looks further: run it.";
+    return [`This text is not known here. ${advice}`, near];
   }
 
-  typed.addEventListener("input", () => {
-    const text = plain(typed.value).trim();
-    const { found, likely } = search(text);
-    list.replaceChildren(...found.map(line));
-    const answer = text.length < 3 ? "" : likely ? "The first of these, most likely."
-      : found.length ? "One of these, the likeliest first. The doctor tells which it is."
-      : "This text is not known here. The doctor itself looks further than at the error: run it.";
-    if (status.textContent !== answer) status.textContent = answer;
-  });
-  box.hidden = false;
+  async function answer() {
+    const [words, found] = await (loading ??= new Promise(loaded)).then(
+      () => causesOf(typed.value, window.firstlightCauses), () => ["The causes could not be loaded.", []]);
+    list.replaceChildren(...found.map(({ code, said }) => {
+      const item = made("li"), title = document.querySelector(`#${code} summary > *`).firstChild.textContent;
+      item.append(made("a", { href: `#${code}`, textContent: title }), " ", made("code", { textContent: said.join(", ") }));
+      return item;
+    }));
+    if (status.textContent !== words) status.textContent = words;
+  }
+  for (const event of ["focus", "input"]) typed.addEventListener(event, answer);
+
+  // A cause is folded: what leads to it opens it.
+  const unfold = (hash) => document
+    .getElementById(hash?.slice(1))?.querySelector(":scope.fl-cause > details")?.setAttribute("open", "");
+  addEventListener("click", ({ target }) => unfold(target.closest("a")?.hash));
+  addEventListener("hashchange", () => unfold(location.hash));
+  unfold(location.hash);
 })();

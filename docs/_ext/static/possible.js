@@ -69,6 +69,12 @@
 
   for (const name of Object.keys(UNITS)) inputs[name].addEventListener("input", ({ target: { value, min } }) =>
     change({ [name]: name === "flops" && Number(value) <= Number(min) ? null : 10 ** value }));
+  const SIZES = { n: 1e-9, µ: 1e-6, u: 1e-6, m: 1e-3, "": 1, k: 1e3, M: 1e6, G: 1e9, T: 1e12 };
+  inputs.typed.addEventListener("input", ({ target: { value } }) => {
+    const told = [...value.matchAll(/(\d[\d.]*(?:e[+-]?\d+)?)\s*([nµumkMGT]?)(B|s|FLOP)\b/g)].map(([, number, size, unit]) =>
+      [Object.keys(UNITS).find((name) => UNITS[name] === unit), number * SIZES[size]]);
+    change(Object.fromEntries(told.filter(([, number]) => number > 0 && number < 1e30)));
+  });
   card.addEventListener("change", () => change({ place: card.value }));
   start.addEventListener("change", () => change(claims[start.selectedIndex - 1] ?? {}, start.selectedIndex));
 

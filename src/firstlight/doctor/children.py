@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from importlib.resources import files
 from typing import Any
 
 GRACE = 3.0  # seconds in which a process that was stopped has to end
@@ -18,7 +18,7 @@ RUNNING: set[subprocess.Popen[bytes]] = set()
 
 def in_child(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, Any]:
     """Run a probe, and return what it found out before it ended, however it ended."""
-    code = files("firstlight.doctor").joinpath("probes.py").read_text("utf-8")  # no path: it may lie in a wheel
+    code = (pkgutil.get_data("firstlight.doctor", "probes.py") or b"").decode()  # no path: it may lie in an archive
     flags = [] if probe in ("torch", "numba") else ["-S"]  # without packages Python starts sooner
     try:
         # In a session of its own, so that what it started dies with it.

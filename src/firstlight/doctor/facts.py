@@ -10,19 +10,19 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from importlib import util
 from pathlib import Path
 from time import sleep
-from typing import Any
+from typing import Any, Callable
 
 from firstlight.doctor.children import in_child, stop_all
 from firstlight.doctor.redaction import redacted, secrets
 from firstlight.doctor.shapes import Facts
 
-Run = Callable[[str, Mapping[str, str], float], dict[str, Any]]
+Run = Callable[[str, "Mapping[str, str]", float], "dict[str, Any]"]
 
 SECONDS = {"nvml": 15.0, "cuda": 15.0, "torch": 90.0, "numba": 60.0}  # at most
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
@@ -85,9 +85,10 @@ def collect(root: str | Path = "/", env: Mapping[str, str] | None = None, run: R
                 "env": {name: value for name, value in env.items() if VARIABLES.fullmatch(name)},
                 "packages": packages(),
             }
-            facts |= {name: probe.result() for name, probe in probes.items()}
+            facts.update({name: probe.result() for name, probe in probes.items()})
         except BaseException:  # an interrupt, which must not wait for a probe that hangs
-            pool.shutdown(wait=False, cancel_futures=True)
+            for probe in probes.values():
+                probe.cancel()
             while not all(probe.done() for probe in probes.values()):
                 stop_all()  # again, as one may be starting just now
                 sleep(0.02)
@@ -131,6 +132,7 @@ def system(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "macos": platform.mac_ver()[0] or None,
         "rosetta": platform.system() == "Darwin" and "_ARM64_" in platform.version() and platform.machine() == "x86_64",
         "python": platform.python_version(),
+        "executable": sys.executable,
         "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
         "conda": sorted(path.stem for path in _entries(prefix, "*.json") if CONDA.fullmatch(path.stem)),
         "commands": [name for name in COMMANDS if shutil.which(name, path=env.get("PATH"))],
@@ -185,7 +187,7 @@ def gpus(root: Path) -> Iterator[dict[str, Any]]:
         if vendor and re.match("0x(03|12)", _read(path / "class")):  # display controllers and accelerators
             driver = None
             with suppress(OSError):
-                driver = (path / "driver").readlink().name
+                driver = Path(os.readlink(path / "driver")).name
             yield {"vendor": vendor, "device": _read(path / "device").strip() or None, "driver": driver}
 
 
@@ -196,11 +198,8 @@ def windows_gpus() -> Iterator[dict[str, Any]]:
     makers = {f"VEN_{number[2:].upper()}": name for number, name in VENDORS.items()}
     with suppress(OSError), winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SYSTEM\CurrentControlSet\Enum\PCI") as pci:
         for card in (winreg.EnumKey(pci, number) for number in range(winreg.QueryInfoKey(pci)[0])):
-            with (
-                suppress(OSError, KeyError),  # not a card; one of another maker
-                winreg.OpenKey(pci, card) as key,
-                winreg.OpenKey(key, winreg.EnumKey(key, 0)) as one,
-            ):
+            with suppress(OSError, KeyError), winreg.OpenKey(pci, card) as key:  # not a card; one of another maker
+                one = winreg.OpenKey(key, winreg.EnumKey(key, 0))
                 if winreg.QueryValueEx(one, "ClassGUID")[0].lower() == "{4d36e968-e325-11ce-bfc1-08002be10318}":
                     device = re.search("DEV_([0-9A-F]{4})", card)
                     yield {"vendor": makers[card[:8]], "device": device and f"0x{device[1].lower()}"}

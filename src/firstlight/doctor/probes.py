@@ -19,10 +19,9 @@ import json
 import os
 import signal
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 Say = Callable[..., None]
 MOST = 16  # cards that are described
@@ -165,14 +164,14 @@ def nvml_device(library: ctypes.CDLL, handle: ctypes.c_void_p) -> dict[str, Any]
     if ask("nvmlDeviceGetPciInfo_v3", ctypes.byref(pci)):
         facts["bus"] = pci.bus.decode(errors="replace")
     if ask("nvmlDeviceGetMigMode", ctypes.byref(first), ctypes.byref(second)) and first.value == MIG:
-        facts |= {"mig": True, "mig_instances": sum(mig_instances(library, handle))}
+        facts.update(mig=True, mig_instances=sum(mig_instances(library, handle)))
     if ask("nvmlDeviceGetComputeMode", ctypes.byref(first)):
         facts["exclusive"] = first.value in EXCLUSIVE
     count = ctypes.c_uint(0)  # with room for none, the call fails but tells how many there are
     ask("nvmlDeviceGetComputeRunningProcesses_v3", ctypes.byref(count), None)
     facts["processes"] = count.value
     if ask("nvmlDeviceGetMemoryInfo", ctypes.byref(memory)):
-        facts |= {"memory": memory.total, "memory_used": memory.used}
+        facts.update(memory=memory.total, memory_used=memory.used)
     if ask("nvmlDeviceGetTotalEccErrors", 1, 0, ctypes.byref(many)):  # uncorrected, since the driver started
         facts["ecc_errors"] = many.value
     if ask("nvmlDeviceGetCurrentClocksThrottleReasons", ctypes.byref(many)):
@@ -198,7 +197,7 @@ def torch(say: Say) -> None:
             return say(error=words(error))
         say(imported=True, mps=torch.backends.mps.is_built())
         kinds: dict[str, Any] = {kind: getattr(torch, kind, None) for kind in ("cuda", "xpu", "mps")}
-        here = kinds | {"mps": torch.backends.mps}
+        here = {**kinds, "mps": torch.backends.mps}
         kind = next((kind for kind, module in here.items() if module and module.is_available()), None)
         say(kind=kind, archs=torch.cuda.get_arch_list(), warnings=[str(warning.message)[:2000] for warning in caught])
     if kind is None:
@@ -212,26 +211,8 @@ def torch(say: Say) -> None:
         got = ((there @ there.T).sum() + 1.0).cpu()
         say(kernel="right" if torch.isclose(got, expected, rtol=1e-2) else "wrong")
     except Exception as error:
-        return say(kernel=words(error))
-    with suppress(Exception):  # its memory may be full
-        say(**copy_rate(kind))
+        say(kernel=words(error))
     return None
-
-
-def copy_rate(kind: str) -> dict[str, float | None]:
-    """Bytes a second that a copy reaches, and what the memory of the card can do at most."""
-    import torch
-
-    from firstlight.devices import card
-    from firstlight.measure.roofs import ceilings
-    from firstlight.measure.timing import measure
-
-    ceiling = ceilings(card(kind)).byte_rate
-    if ceiling is None:
-        return {}
-    here, there = (torch.zeros(1 << 26, device=kind) for _ in range(2))
-    timing = measure(there.copy_, here, bytes=2 * here.nbytes, device=kind, budget=0.5)
-    return {"rate": timing.byte_rate, "ceiling": ceiling}
 
 
 def numba(say: Say) -> None:

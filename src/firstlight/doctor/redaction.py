@@ -8,11 +8,11 @@ import platform
 import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, List, Pattern, Tuple
 
 from firstlight.doctor.shapes import LONGEST
 
-Hidden = list[tuple[re.Pattern[str], str]]
+Hidden = List[Tuple[Pattern[str], str]]
 
 # Names of users and hosts that tell nobody who this is, and words that the facts are made of.
 PLAIN = re.compile(
@@ -61,7 +61,7 @@ def redacted(content: Any, hidden: Hidden) -> Any:
     """Replace what tells who and where this is in every text, and cut texts that are too long."""
     if isinstance(content, dict):
         return {str(key): redacted(value, hidden) for key, value in content.items()}
-    if isinstance(content, list | tuple):
+    if isinstance(content, (list, tuple)):
         return [redacted(value, hidden) for value in content]
     if isinstance(content, str):
         # Cut early, so that a text without end takes no time; half characters are what no terminal can write.

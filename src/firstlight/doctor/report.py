@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from firstlight.doctor import errors
 from firstlight.doctor.cases import case, cases
 from firstlight.doctor.errors import TABLE, Spoken, causes_of
 from firstlight.doctor.facts import collect
-from firstlight.doctor.rules import QUESTIONS, RULES, Answer, Finding, climb, diagnose
+from firstlight.doctor.rules import QUESTIONS, RULES, Answer, Finding, Seen, climb, diagnose, refuted
 from firstlight.doctor.rules.ask import maker
 from firstlight.doctor.shapes import Facts
 
@@ -38,9 +37,19 @@ class Report:
 
     @cached_property
     def spoken(self) -> list[Spoken]:
-        """The causes that the error speaks for; those that the facts of its machine show, too, come first."""
+        """The causes that the error speaks for; of those, what the facts of its machine show comes first.
+
+        What they speak against comes last.
+        """
         shown = [finding.rule.code for finding in self.findings] if self.facts.said else []
-        return sorted(causes_of(self.error), key=lambda each: each.code not in shown)
+        order = sorted(causes_of(self.error), key=lambda each: (each.code not in shown, each.code in self.against))
+        return [replace(each, likely=each.likely and each.code not in self.against) for each in order]
+
+    @cached_property
+    def against(self) -> dict[str, str]:
+        """What the facts say against causes, if they are of the machine that the error is from."""
+        shown = [finding.rule.code for finding in self.findings]
+        return {code: words for code, words in refuted(self.facts).items() if self.facts.said and code not in shown}
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -94,26 +103,34 @@ class Report:
 
     def answer(self, width: int) -> list[str]:
         """Say what the error speaks for."""
-        lines = [] if self.spoken else ["This text is not known here."]
+        lines = [] if self.spoken and not self.spoken[0].near else ["This text is not known here."]
+        lines += ["These causes share most words with it:"] if self.spoken and lines else []
         for number, each in enumerate(self.spoken[:MOST], 1):
             words = ", ".join(f'"{piece}"' for piece in each.words)
             lines += [f"{number}. {title_of(each.code)} ({'likely' if each.likely else 'possible'})"]
-            lines += _wrapped(f"It shows itself by {words}.", width, "  ", "  ")
+            lines += _wrapped(f"{'Words' if each.near else 'It shows itself by'}: {words}.", width, "  ", "  ")
             if any(finding.rule.code == each.code for finding in self.findings):
                 lines.append("  This machine shows it, too: see below.")
+            if each.code in self.against:
+                lines += _wrapped(f"The facts speak against it. {_plain(self.against[each.code])}.", width, "  ", "  ")
+            lines += _wrapped(f"How to tell: {self.sign(each.code)}", width, "  ", "  ")
             lines += ["  What to do:", *(line for step in self.cure(each.code) for line in _step(step, width)), ""]
         return [*lines, "Here is what this machine says:", ""]
+
+    def sign(self, code: str) -> str:
+        """Say how to tell whether it is this cause: by its story, and by what the doctor saw where it was."""
+        story = TABLE[code].get("story") or next(rule.story for rule in RULES if rule.code == code)
+        there = _example(code)
+        seen = f" On such a machine the doctor sees: {'; '.join(there[1].evidence)}." if there else ""
+        return _plain(" ".join(story.split("\n\n")[0].split()) + seen)
 
     def cure(self, code: str) -> tuple[str, ...]:
         """Return what to do about a cause: here, if this machine has it; else as on a machine that had it."""
         here = [finding.seen.fix for finding in self.findings if finding.rule.code == code]
         if here or "fix" in TABLE[code]:
             return here[0] if here else tuple(TABLE[code]["fix"])
-        kept = sorted((one for one in map(case, cases()) if one.cause == code), key=lambda one: one.name != code)
-        found = (finding for finding in diagnose(kept[0].facts) if finding.rule.code == code) if kept else ()
-        return next(
-            ((f"For example, on {kept[0].title[0].lower()}{kept[0].title[1:]}:", *each.seen.fix) for each in found), ()
-        )
+        there = _example(code)
+        return (f"For example, on {there[0]}:", *there[1].fix) if there else ()
 
     def content(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
@@ -147,6 +164,14 @@ class Report:
         }
 
 
+def _example(code: str) -> tuple[str, Seen] | None:
+    """Return a kept machine that has a cause, and what the doctor makes of it there."""
+    kept = sorted((one for one in map(case, cases()) if one.cause == code), key=lambda one: one.name != code)
+    found = [finding.seen for one in kept[:1] for finding in diagnose(one.facts) if finding.rule.code == code]
+    title = re.sub("^(A|An|The|Two|One) ", lambda first: first[0].lower(), kept[0].title) if kept else ""
+    return (title, found[0]) if found else None
+
+
 def _body(finding: Finding, width: int) -> list[str]:
     """Write out one finding: how it comes about, what shows it, what to do."""
     lines = []
@@ -164,15 +189,6 @@ def _step(step: str, width: int) -> list[str]:
     """Write out one step; a command stays in one piece, to be copied."""
     step = _plain(step)
     return [f"    {step}"] if step.startswith("$ ") else _wrapped(step, width, "    ", "    ")
-
-
-def table() -> dict[str, Any]:
-    """Return all that a page needs to find the causes of an error by itself, as JSON has it."""
-    kinds = ("often", *errors.WORTH, "unless")
-    causes = [{"code": code} | {kind: cause[kind] for kind in kinds if kind in cause} for code, cause in TABLE.items()]
-    patterns = {"terminal": errors.TERMINAL.pattern, "layout": errors.LAYOUT.pattern}
-    numbers = {name: getattr(errors, name.upper()) for name in ("last", "near", "worth", "sure")}
-    return {"causes": causes} | patterns | numbers
 
 
 def title_of(code: str) -> str:

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import re
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from typing import Annotated, Any, TypeVar, cast
+from typing import Any, Tuple, TypeVar, cast
 
 T = TypeVar("T")
 LONGEST = 20_000  # characters of one text in a report
 LARGEST = 2**64
 
 # Texts that rules take apart or write into commands, which a reader may copy: nothing else may stand in them.
-Version = Annotated[str, r"\d{1,9}\.\d{1,9}[\w.+-]{0,60}"]
-Name = Annotated[str, r"[\w.][\w.+-]{0,80}"]
-Vendor = Annotated[str, "nvidia|amd|intel|apple"]
-Capability = Annotated[tuple[int, ...], r"(\d{1,3}\.\d{1,3})?"]
-Container = Annotated[str, "docker|podman|apptainer|kubernetes"]
+PATTERNS = {
+    "Version": r"\d{1,9}\.\d{1,9}[\w.+-]{0,60}",
+    "Name": r"[\w.][\w.+-]{0,80}",
+    "Vendor": "nvidia|amd|intel|apple",
+    "Container": "docker|podman|apptainer|kubernetes",
+    "Capability": r"(\d{1,3}\.\d{1,3})?",
+}
+Version = str
+Name = str
+Vendor = str
+Container = str
+Capability = Tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,7 @@ class System:
     macos: str | None = None
     rosetta: bool = False  # an Intel Python that an Apple chip translates
     python: Version = "3.11.0"
+    executable: str | None = None  # of that Python
     free_threaded: bool = False
     conda: tuple[str, ...] = ()  # packages of PyTorch and CUDA that conda installed in this environment
     commands: tuple[str, ...] = ()  # those of LOOKED_FOR that are on the path
@@ -142,8 +148,6 @@ class Torch:
     kind: str | None = None  # what PyTorch finds: "cuda" (AMD's too), "xpu", "mps"
     names: tuple[str, ...] = ()  # the cards in PyTorch's order
     kernel: str | None = None  # "right", "wrong", or the error of the first computation
-    rate: float | None = None  # bytes a second that a copy on the card reached
-    ceiling: float | None = None  # what its memory can do at most
     failed: str | None = None
 
 
@@ -200,52 +204,51 @@ def build(shape: type[T], content: Any, place: str) -> T:
     """Make a dataclass of ours from JSON, checking every value on the way."""
     if not isinstance(content, dict):
         raise ValueError(f"{place} must be an object, not {_brief(content)}")
-    hints = typing.get_type_hints(shape, include_extras=True)
-    if unknown := sorted(map(str, content.keys() - hints.keys())):
-        raise ValueError(f"{place} has an unknown key {unknown[0]!r:.60}; known are {', '.join(hints)}")
-    parts = fields(cast("Any", shape))
-    if missing := [part.name for part in parts if part.default is part.default_factory is MISSING]:
-        for name in set(missing) - content.keys():
+    parts = {part.name: part for part in fields(cast("Any", shape))}
+    if unknown := sorted(map(str, content.keys() - parts.keys())):
+        raise ValueError(f"{place} has an unknown key {unknown[0]!r:.60}; known are {', '.join(parts)}")
+    for name, part in parts.items():
+        if part.default is part.default_factory is MISSING and name not in content:
             raise ValueError(f"{place}.{name} is missing")
-    return shape(**{name: _value(hints[name], value, f"{place}.{name}") for name, value in content.items()})
+    return shape(**{name: _value(str(parts[name].type), value, f"{place}.{name}") for name, value in content.items()})
 
 
-def _value(hint: Any, value: Any, place: str) -> Any:
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in UNION:
-        return None if value is None else _value(arguments[0], value, place)
-    if origin is tuple:
-        if not isinstance(value, list | tuple):
-            raise ValueError(f"{place} must be a list, not {_brief(value)}")
-        return tuple(_value(arguments[0], item, f"{place}[{number}]") for number, item in enumerate(value))
-    if is_dataclass(hint):
-        return build(cast("type[Any]", hint), value, place)
-    if origin is Annotated:
-        plain = _value(arguments[0], value, place)
-        if not re.fullmatch(arguments[1], plain if isinstance(plain, str) else ".".join(map(str, plain))):
-            raise ValueError(f"{place} must be like {arguments[1]}, not {_brief(value)}")
-        return plain
-    if origin is not None:  # a mapping of texts
+def _value(kind: str, value: Any, place: str) -> Any:
+    """Check a value against its kind as it stands above, which Python 3.8 could not evaluate."""
+    if kind.endswith(" | None"):
+        return None if value is None else _value(kind[: -len(" | None")], value, place)
+    if kind == "Mapping[str, str]":
         if not isinstance(value, dict):
             raise ValueError(f"{place} must be an object, not {_brief(value)}")
-        return {_value(str, key, place): _value(str, item, f"{place}[{key!r:.60}]") for key, item in value.items()}
-    if type(value) is not hint and not (hint is float and type(value) is int):
-        raise ValueError(f"{place} must be {NAMES[hint]}, not {_brief(value)}")
-    if hint is str and len(value) > LONGEST:
+        return {_value("str", key, place): _value("str", item, f"{place}[{key!r:.60}]") for key, item in value.items()}
+    if kind.startswith("tuple["):
+        if not isinstance(value, (list, tuple)):
+            raise ValueError(f"{place} must be a list, not {_brief(value)}")
+        inner = kind[len("tuple[") : -len(", ...]")]
+        return tuple(_value(inner, item, f"{place}[{number}]") for number, item in enumerate(value))
+    if kind in PATTERNS:
+        plain = _value("tuple[int, ...]" if kind == "Capability" else "str", value, place)
+        if not re.fullmatch(PATTERNS[kind], plain if isinstance(plain, str) else ".".join(map(str, plain))):
+            raise ValueError(f"{place} must be like {PATTERNS[kind]}, not {_brief(value)}")
+        return plain
+    if kind not in NAMES:
+        return build(globals()[kind], value, place)
+    if type(value).__name__ != kind:
+        raise ValueError(f"{place} must be {NAMES[kind]}, not {_brief(value)}")
+    if kind == "str" and len(value) > LONGEST:
         raise ValueError(f"{place} is longer than {LONGEST} characters")
-    if hint is str and re.search("[\ud800-\udfff]", value):
+    if kind == "str" and re.search("[\ud800-\udfff]", value):
         raise ValueError(f"{place} has half a character in it")
-    if hint in (int, float) and not abs(value) < LARGEST:  # nor is it not a number at all
+    if kind == "int" and not abs(value) < LARGEST:
         raise ValueError(f"{place} is beyond every number that a machine reports")
     return value
 
 
 def _brief(value: Any) -> str:
-    return type(value).__name__ if isinstance(value, dict | list | tuple) else f"{value!r:.60}"
+    return type(value).__name__ if isinstance(value, (dict, list, tuple)) else f"{value!r:.60}"
 
 
-UNION = (types.UnionType, typing.Union)
-NAMES: dict[Any, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+NAMES = {"str": "a text", "int": "a whole number", "bool": "true or false"}
 
 
 def _known(content: Any) -> Any:

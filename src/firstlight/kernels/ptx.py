@@ -75,7 +75,7 @@ class NoCompilerError(RuntimeError):
 class Compiled:
     """What the compiler made of a kernel.
 
-    ``text`` is PTX, the assembly language of all NVIDIA GPUs. A second compiler, ptxas, turns it into ``sass``, the
+    ``text`` is PTX, which no GPU runs as it is. A second compiler, ptxas, turns it into ``sass``, the
     machine code of one kind of GPU, and decides how many ``registers`` a thread and how much shared memory
     (``shared_bytes``) a block needs, and how many bytes a thread stores and loads because they fit in no register
     (``spill_bytes``, both ways added). These are None where ptxas is not installed, ``sass`` also without nvdisasm.

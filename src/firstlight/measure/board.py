@@ -14,6 +14,7 @@ from firstlight.widgets import SAID, Axis, Widget, board, choice, controls, draw
 AXIS = Axis(least=1e-3, most=1e3, start=24, end=376)  # of ratios
 HEIGHT = 124  # at which it lies
 RED = "#c0392b"
+LETTERS = " Letters below it: where each mistake, as measured in this run, puts a program that runs at its floor."
 
 
 @dataclass(frozen=True)
@@ -54,11 +55,12 @@ class Board(Widget):
         for number, claim in enumerate(self.claims, 1):
             first = MISTAKES[claim.suspects[0]].title
             claims.append((f"{number} {claim.name}, {claim.place.name}", f"{claim.sentence} Look first for: {first}."))
-        for letter, replay in zip("abcdef", self.replays, strict=False):
-            mistake = MISTAKES[replay.mistake]
+        shares = {replay.mistake: f": {replay.share} the true time" for replay in self.replays}
+        for letter, (name, mistake) in zip("abcdef", MISTAKES.items(), strict=True):
             said = f"{mistake.test} Does a Bench catch it? {mistake.caught}"
-            mistakes.append((f"{letter} {replay.title}: {replay.share} the true time", said))
-        return [("The reports", claims), ("The mistakes, measured in this run on the toy queue", mistakes)]
+            mistakes.append((f"{letter} {mistake.title}{shares.get(name, '')}", said))
+        head = "The mistakes, measured in this run on the toy queue" if shares else "The mistakes"
+        return [("The reports", claims), (head, mistakes)]
 
     def _repr_html_(self) -> str:
         places = {place.name: place for place in (*map(place_of, cards()), *self.places)}
@@ -72,6 +74,7 @@ class Board(Widget):
         inputs = controls(
             ("Start from", choice("start", ["your own number", *(term for term, _ in self.lists()[0][1])])),
             ("Card", choice("place", places)),
+            ("Type it", '<input name="typed" placeholder="400 MB, 3.1 ms, 2 GFLOP" autocomplete="off">'),
             ("Bytes moved", slider("bytes", 11, 6, 0.01, least=6)),
             ("Time", slider("seconds", 1, 1, 0.01, least=-6)),
             ("Operations", slider("flops", 15, 6, 0.01, least=6)),
@@ -88,8 +91,7 @@ class Board(Widget):
             f"<div hidden>{inputs}</div>",
             self.axis(),
             f'<div hidden>{SAID}<div class="fl-chart"></div></div>',
-            '<p class="fl-small">Numbers above the line: the reports. Letters below it: where each mistake, as it was '
-            "measured in this run, puts a program that really runs at its floor.</p>"
+            f'<p class="fl-small">Numbers above the line: the reports.{LETTERS if self.replays else ""}</p>'
             f"<details open><summary>All reports and mistakes in words</summary>{lists}</details>",
         )
 

@@ -1,4 +1,4 @@
-"""What makers say of their cards: with measurements, the only numbers that the site shows. They are in specs.toml."""
+"""What makers say of their cards, and others of overheads: all numbers that the site did not measure, in specs.toml."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from firstlight.measure.tables import quantity
 
 GIB = 2**30
 RATES = ("fp32", "fp64", "fp64_matrix", "tf32", "bf16", "fp16")
-UNITS = {"bandwidth": "B/s", **dict.fromkeys(RATES, "FLOP/s"), "memory": "B"}
+UNITS = {"bandwidth": "B/s", **dict.fromkeys(RATES, "FLOP/s"), "memory": "B", "seconds": "s"}
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,8 @@ class Spec:
     tf32: float | None = None
     bf16: float | None = None
     fp16: float | None = None
+    slot: str | None = None  # which joins it to the CPU's memory
+    seconds: float | None = None
 
     def text(self, what: str) -> str:
         """Return a value as a page shows it, with as many digits as the source gives, up to four."""
@@ -54,6 +56,9 @@ def known() -> dict[str, Spec]:
     return {name: Spec(**sheet) for name, sheet in sheets.items()}
 
 
+#: Each card, link and overhead by its name, as its source has it.
+#:
+#: :meta hide-value:
 SPECS = known()
 
 
@@ -66,7 +71,8 @@ def spec(name: str, what: str) -> float:
         The card or slot, such as ``"GTX 1080"``.
     what
         ``"bandwidth"`` in bytes a second, ``"memory"`` in bytes, or a rate in operations a second: ``"fp32"``,
-        ``"fp64"``, and by the matrix units ``"fp64_matrix"``, ``"tf32"``, ``"bf16"``, ``"fp16"``.
+        ``"fp64"``, and by the matrix units ``"fp64_matrix"``, ``"tf32"``, ``"bf16"``, ``"fp16"``; of an overhead
+        ``"seconds"``.
 
     Examples
     --------

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from importlib import resources
 from typing import Any
 
 from firstlight.doctor.shapes import Facts
+
+PLACE = "firstlight.doctor.cases"  # Python 3.8 does not know the package of what it reads from an archive
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,7 @@ class Case:
     near_miss: Facts | None = None  # so little different that this cause no longer holds
 
 
-@cache
+@lru_cache(None)
 def case(name: str) -> Case:
     """Return a case by its name.
 
@@ -35,8 +38,8 @@ def case(name: str) -> Case:
     'nouveau'
     """
     try:
-        content = json.loads((resources.files(__package__) / f"{name}.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
+        content = json.loads(pkgutil.get_data(PLACE, f"{name}.json") or b"")
+    except OSError:
         raise ValueError(f"there is no case {name!r}; there are {', '.join(cases())}") from None
     near = content.get("but")
     return Case(
@@ -59,8 +62,10 @@ def cases() -> list[str]:
     >>> "healthy-nvidia" in cases(), len(cases()) > 20
     (True, True)
     """
-    files = resources.files(__package__).iterdir()
-    return sorted(file.name.removesuffix(".json") for file in files if file.name.endswith(".json"))
+    # Python 3.8 has no files, and later ones warn of contents; in an archive no folder can be listed.
+    old = not hasattr(resources, "files")
+    names = resources.contents(PLACE) if old else (file.name for file in resources.files(PLACE).iterdir())
+    return sorted(name[: -len(".json")] for name in names if name.endswith(".json"))
 
 
 def patched(content: Any, patch: Any) -> Any:
@@ -69,4 +74,4 @@ def patched(content: Any, patch: Any) -> Any:
         return patch
     base = content if isinstance(content, dict) else {}
     kept = {key: value for key, value in base.items() if key not in patch}
-    return kept | {key: patched(base.get(key), value) for key, value in patch.items() if value is not None}
+    return {**kept, **{key: patched(base.get(key), value) for key, value in patch.items() if value is not None}}

@@ -2,37 +2,29 @@
 
 from __future__ import annotations
 
+import pkgutil
 from dataclasses import replace
+from importlib import import_module
 
-from firstlight.doctor.rules import (  # noqa: F401 -- they enter their rules
-    amd,
-    card,
-    compilers,
-    containers,
-    context,
-    driver,
-    extensions,
-    generation,
-    health,
-    hidden,
-    imports,
-    installs,
-    jetson,
-    kernels,
-    library,
-    makers,
-    notes,
-    place,
-    process,
-    start,
-    wheels,
-)
 from firstlight.doctor.rules.ask import cluster
 from firstlight.doctor.rules.ladder import Answer, climb
 from firstlight.doctor.rules.rule import CERTAINTIES, QUESTIONS, RULES, Finding, Rule, Seen
 from firstlight.doctor.shapes import Facts
 
-__all__ = ["QUESTIONS", "RULES", "Answer", "Finding", "Rule", "Seen", "climb", "diagnose"]
+__all__ = ["QUESTIONS", "RULES", "Answer", "Finding", "Rule", "Seen", "climb", "diagnose", "refuted"]
+
+for module in pkgutil.iter_modules(__path__):
+    import_module(f"{__name__}.{module.name}")  # its rules enter themselves
+
+#: Which question's yes speaks against the causes of a question; what one program asks for, or lacks, speaks for itself.
+SETTLES = {
+    **dict.fromkeys(("driver", "nodes", "library", "start"), "visible"),
+    **{question: question for question in ("bus", "wheel", "version", "code")},
+}
+#: Causes that are in one program or in one container, whatever the machine around it says.
+ELSEWHERE = (
+    "container-without-gpu", "apptainer-without-nv", "container-without-compute", "container-lost-gpu"
+)  # fmt: skip
 
 
 def diagnose(facts: Facts) -> list[Finding]:
@@ -63,8 +55,24 @@ def diagnose(facts: Facts) -> list[Finding]:
             ("Keep the report, and ask with it:", "$ firstlight doctor --json > report.json"),
             "possible",
         )
-        findings.insert(0, Finding(replace(UNEXPLAINED, question=broken.question), found))
+        first = int(findings[:1] != [] and findings[0].rule.question == "wheel")  # has to be changed in any case
+        findings.insert(first, Finding(replace(UNEXPLAINED, question=broken.question), found))
     return findings
+
+
+def refuted(facts: Facts) -> dict[str, str]:
+    """Return the causes that the facts of a machine speak against, and in what words they do.
+
+    Examples
+    --------
+    >>> refuted(Facts.of({"cuda": {"init": 0, "devices": [{"name": "NVIDIA A100"}]}}))["nouveau"]
+    'Is the GPU visible to programs? Yes: 1 device'
+    """
+    yes = {
+        answer.question: f"{QUESTIONS[answer.question]} Yes: {answer.words}" for answer in climb(facts) if answer.state
+    }
+    asked = {rule.code: SETTLES.get(rule.question) for rule in RULES if rule.code not in ELSEWHERE}
+    return {code: yes[question] for code, question in asked.items() if question in yes}
 
 
 def addressed(finding: Finding, facts: Facts) -> Finding:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 from firstlight.doctor.shapes import Facts, Gpu, Node, Torch
 
@@ -135,24 +137,26 @@ def shut(facts: Facts) -> tuple[Node, ...]:
 
 def number_of(gpu: Gpu) -> int:
     """Return the maker's number of a model; NVIDIA's grow with every generation."""
-    try:
-        return int(gpu.device or "0", 16)
-    except ValueError:
-        return 0
+    return int(gpu.device or "0", 16) if re.fullmatch("(0x)?[0-9a-fA-F]{1,8}", gpu.device or "0") else 0
+
+
+def capabilities(facts: Facts) -> list[tuple[int, ...]]:
+    """Return the compute capabilities of NVIDIA's cards, as far as CUDA tells them."""
+    return [device.capability for device in facts.cuda.devices if device.capability]
 
 
 def old_card(facts: Facts) -> bool:
     """Whether a card of NVIDIA is so old that wheels for CUDA 13 and drivers after 580 do not know it."""
-    if known := [device.capability for device in facts.cuda.devices if device.capability]:
-        return any(capability < (7, 5) for capability in known)
+    if known := capabilities(facts):
+        return min(known) < (7, 5)
     numbers = [number_of(gpu) for gpu in facts.gpus if gpu.vendor == "nvidia"]
     return bool(numbers) and 0 < max(numbers) < TURING
 
 
 def blackwell(facts: Facts) -> bool:
     """Whether a card of NVIDIA is so new that wheels for CUDA 12.6 have no code for it."""
-    if known := [device.capability for device in facts.cuda.devices if device.capability]:
-        return any(capability >= (10, 0) for capability in known)
+    if known := capabilities(facts):
+        return max(known) >= (10, 0)
     return any(gpu.vendor == "nvidia" and number_of(gpu) >= BLACKWELL for gpu in facts.gpus)
 
 
@@ -186,8 +190,7 @@ def numbers_of(version: str | None) -> tuple[int, int]:
 
 def release_of(version: str | None) -> int:
     """Return the branch of a driver: 580 of "580.95.05"; 0 where it is not known."""
-    head = (version or "").partition(".")[0]
-    return int(head) if head.isdecimal() else 0
+    return numbers_of(version)[0]
 
 
 def driver_of(facts: Facts) -> str | None:
@@ -206,16 +209,25 @@ def covers(archs: tuple[str, ...], capability: tuple[int, ...]) -> bool:
     >>> covers(("sm_75", "sm_80"), (8, 6)), covers(("sm_75", "sm_90a"), (10, 0)), covers(("compute_90",), (10, 0))
     (True, False, True)
     """
-    for arch in archs:
-        kind, _, digits = arch.partition("_")
-        number = digits.rstrip("af")
-        if not number.isdecimal():
-            continue
+    found = (re.fullmatch("(sm|compute)_([0-9]{2,4})([af]?)", arch) for arch in archs)
+    for kind, number, only in (one.groups() for one in found if one):
         built = divmod(int(number), 10)
-        if digits != number and digits.endswith("a"):
-            fits = kind == "sm" and built == capability
-        else:
-            fits = built <= capability and (kind == "compute" or built[0] == capability[0])
-        if fits:
+        newer = only != "a" and built <= capability and (kind == "compute" or built[0] == capability[0])
+        if newer or built == capability:
             return True
     return False
+
+
+PLACES: dict[str, Callable[[Facts], bool]] = {
+    **{vendor: partial(has, vendor=vendor) for vendor in MAKERS},
+    "gpu": lambda facts: maker(facts) is not None,
+    "linux": lambda facts: facts.system.os == "linux",
+    "windows": lambda facts: facts.system.os == "windows",
+    "mac": lambda facts: facts.system.os == "darwin",
+    "bare": bare,
+    "cluster": cluster,
+    "container": lambda facts: bool(facts.system.container),
+    "wsl": lambda facts: facts.system.wsl,
+    "jetson": lambda facts: facts.system.tegra,
+    "closed": lambda facts: bool(shut(facts)),  # device files that this user may not open
+}

@@ -19,6 +19,11 @@ def pip(facts: Facts) -> str:
     return "uv pip install" if "uv" in facts.system.commands else "python -m pip install"
 
 
+def uninstall(facts: Facts) -> str:
+    """How packages are removed here."""
+    return "uv pip uninstall" if "uv" in facts.system.commands else "python -m pip uninstall --yes"
+
+
 def torch_for(facts: Facts, tag: str) -> str:
     """Return the command that installs PyTorch from the index of a kind of wheel: "cu130", "cu126", "xpu"."""
     version = re.match(r"\d+\.\d+\.\d+(?![\da-z]|\.dev)", facts.torch.version or "")  # no index keeps nightly builds
@@ -44,9 +49,8 @@ def numba_for(facts: Facts, tag: str) -> str:
 
 def fresh(facts: Facts, tag: str) -> tuple[str, ...]:
     """Return the commands that put the newest PyTorch of an index in the place of the installed one."""
-    away = "uv pip uninstall" if "uv" in facts.system.commands else "python -m pip uninstall --yes"
     new = f"$ {pip(facts)} torch --index-url https://download.pytorch.org/whl/{tag}"
-    return (f"$ {away} torch", new) if facts.torch.version else (new,)
+    return (f"$ {uninstall(facts)} torch", new) if facts.torch.version else (new,)
 
 
 def cuda_tag(facts: Facts) -> str:
@@ -55,9 +59,21 @@ def cuda_tag(facts: Facts) -> str:
     return "cu126" if old_card(facts) or old_driver else "cu130"
 
 
+def unset(facts: Facts, *names: str) -> tuple[str, ...]:
+    """Return how variables of the environment are taken away, now and for good."""
+    if facts.system.os == "windows":
+        settings = "If a new PowerShell has it again, delete it in Windows' settings for environment variables."
+        return (*(f"$ Remove-Item Env:{name}" for name in names), settings)
+    again = "If a new terminal has it again, this shows the file that sets it:"
+    if "SLURM_JOB_ID" in facts.env:
+        again = f"In a job, Slurm itself may set it, to the GPUs of the job: your script should leave it alone. {again}"
+    where = "~/.bashrc ~/.profile ~/.bash_profile ~/.zshrc /etc/environment"
+    return (f"$ unset {' '.join(names)}", again, f"$ grep -sn {names[0]} {where}")
+
+
 def sudo(facts: Facts) -> str:
     """Return what comes before a command that only the administrator may run."""
-    return "" if facts.system.root else "sudo "
+    return "" if facts.system.root or facts.system.os == "windows" else "sudo "
 
 
 def install(facts: Facts, **packages: str) -> tuple[str, ...]:

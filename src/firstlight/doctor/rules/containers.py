@@ -8,7 +8,6 @@ from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
 TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
-LOST = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/troubleshooting.html"
 FILES = {"nvidia": ("/dev/nvidia", "/dev/dxg"), "amd": ("/dev/kfd",), "intel": ("/dev/dri/renderD",)}
 OPTIONS = {
     ("docker", "nvidia"): "--gpus all",
@@ -19,8 +18,8 @@ OPTIONS = {
 }
 DEVICES = {"amd": "--device /dev/kfd --device /dev/dri", "intel": "--device /dev/dri"}
 LIMITS = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.com/i915"}
-NO_RUNTIME = "could not select device driver"
-NO_CDI = "unresolvable CDI devices"
+NO_RUNTIME, NO_CDI = "could not select device driver", "unresolvable CDI devices"
+DESCRIBE = "nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
 
 
 def give(facts: Facts, vendor: str) -> tuple[str, ...]:
@@ -36,17 +35,15 @@ def give(facts: Facts, vendor: str) -> tuple[str, ...]:
     option = OPTIONS.get((engine, vendor)) or DEVICES[vendor]
     if engine == "apptainer":
         return (f"$ apptainer exec {option} YOUR_IMAGE.sif python your_script.py",)
-    again = (f"$ {engine} run {option} YOUR_IMAGE",)
-    if option == "--gpus all":
-        toolkit = f'If Docker answers "{NO_RUNTIME}", install the NVIDIA Container Toolkit there: {TOOLKIT}'
-        return (*again, toolkit)
-    if vendor == "nvidia":
-        describe = "$ sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
-        return (*again, f'If Podman answers "{NO_CDI}", describe the cards to it once:', describe)
-    return again
+    again = f"$ {engine} run {option} YOUR_IMAGE"
+    if vendor != "nvidia":
+        return (again,)
+    if engine == "docker":
+        return (again, f'If Docker answers "{NO_RUNTIME}", install the NVIDIA Container Toolkit there: {TOOLKIT}')
+    return (again, f'If Podman answers "{NO_CDI}", describe the cards to it once:', f"$ sudo {DESCRIBE}")
 
 
-@rule("nodes")
+@rule("nodes", on="container")
 def container_without_gpu(facts: Facts) -> Seen | None:
     """The container was started without the GPU.
 
@@ -54,25 +51,23 @@ def container_without_gpu(facts: Facts) -> Seen | None:
     through which programs reach it, and the driver's libraries, come in only if the container is started with them.
     Nothing that you install inside helps; least of all a driver.
     """
-    vendor, engine = maker(facts), facts.system.container
-    if not engine or vendor not in FILES or facts.cuda.devices or facts.torch.kind:
+    vendor = maker(facts)
+    if vendor not in FILES or facts.cuda.devices or facts.torch.kind:
         return None
     if any(node.path.startswith(FILES[vendor]) for node in facts.nodes):
         return None
-    version = driver_of(facts)
+    version, asked = driver_of(facts), facts.env.get("NVIDIA_VISIBLE_DEVICES")
     seen = [
-        f"this is a container ({engine})",
+        f"this is a container ({facts.system.container})",
         f"the kernel outside runs NVIDIA's driver {version}" if version else "the card is on the bus",
         f"there is no {FILES[vendor][0]}… in here",
     ]
-    if vendor == "nvidia" and (asked := facts.env.get("NVIDIA_VISIBLE_DEVICES")):
-        seen.append(f"NVIDIA_VISIBLE_DEVICES={asked}")
-    return Seen(
-        tuple(seen), ("Leave the container, and start it again on the machine around it:", *give(facts, vendor))
-    )
+    seen += [f"NVIDIA_VISIBLE_DEVICES={asked}"] if vendor == "nvidia" and asked else []
+    leave = "Leave the container, and start it again on the machine around it:"
+    return Seen(tuple(seen), (leave, *give(facts, vendor)))
 
 
-@rule("library")
+@rule("library", on="container")
 def apptainer_without_nv(facts: Facts) -> Seen | None:
     """Apptainer was started without --nv, so NVIDIA's driver is missing inside.
 
@@ -82,17 +77,14 @@ def apptainer_without_nv(facts: Facts) -> Seen | None:
     files = [node.path for node in facts.nodes if node.path.startswith("/dev/nvidia")]
     if facts.system.container != "apptainer" or not files or not facts.cuda.error:
         return None
+    there = f"the card's files are here: {', '.join(files[:3])}"
     return Seen(
-        evidence=(
-            "this is a container of Apptainer",
-            f"the card's files are here: {', '.join(files[:3])}",
-            f"its library is not: {facts.cuda.error}",
-        ),
-        fix=("Leave the container, and start it again:", *give(facts, "nvidia")),
+        ("this is a container of Apptainer", there, f"its library is not: {facts.cuda.error}"),
+        ("Leave the container, and start it again:", *give(facts, "nvidia")),
     )
 
 
-@rule("library")
+@rule("library", on="container")
 def container_without_compute(facts: Facts) -> Seen | None:
     """The container was given nvidia-smi, but not CUDA.
 
@@ -100,28 +92,26 @@ def container_without_compute(facts: Facts) -> Seen | None:
     nvidia-smi and its library alone: it shows the card and a healthy driver. CUDA is the part "compute".
     """
     parts = facts.env.get("NVIDIA_DRIVER_CAPABILITIES")
-    if not (facts.system.container and parts and facts.nvml.init == 0 and facts.cuda.error):
+    if not parts or facts.nvml.init != 0 or not facts.cuda.error:
         return None
     if {"compute", "all"} & {part.strip() for part in parts.split(",")}:
         return None
-    start = "$ docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility YOUR_IMAGE"
+    start = "In its description, set the variable NVIDIA_DRIVER_CAPABILITIES to compute,utility"
+    if facts.system.container == "docker":
+        start = "$ docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,utility YOUR_IMAGE"
+    missing = f"the library of nvidia-smi works in here, CUDA's is missing: {facts.cuda.error}"
     return Seen(
-        evidence=(
-            f"NVIDIA_DRIVER_CAPABILITIES={parts}",
-            f"the library of nvidia-smi works in here, CUDA's is missing: {facts.cuda.error}",
-        ),
-        fix=(
+        (f"NVIDIA_DRIVER_CAPABILITIES={parts}", missing),
+        (
             "Start the container again, with both parts of the driver:",
-            start
-            if facts.system.container == "docker"
-            else "In its description, set the variable NVIDIA_DRIVER_CAPABILITIES to compute,utility",
+            start,
             "If you build the image yourself, a line of its Dockerfile does it for good:",
             "ENV NVIDIA_DRIVER_CAPABILITIES=compute,utility",
         ),
     )
 
 
-@rule("nodes")
+@rule("nodes", on="linux")
 def container_lost_gpu(facts: Facts) -> Seen | None:
     """The container had the GPU, and lost it while it ran.
 
@@ -129,31 +119,27 @@ def container_lost_gpu(facts: Facts) -> Seen | None:
     services there, reads its settings anew, it can write that list without the GPU. The device files are still to be
     seen, but no longer open. Updates of packages do this, often at night.
     """
-    line = heard(facts, "Failed to initialize NVML: Unknown Error")
-    inside = facts.system.container
+    line, inside = heard(facts, "Failed to initialize NVML: Unknown Error"), facts.system.container
     if not (inside and facts.nvml.init == 999) and not (line and facts.nvml.init in (0, None)):
         return None
     shut = [node.path for node in facts.nodes if node.path.startswith("/dev/nvidia") and not node.open]
-    again = (
-        "$ kubectl delete pod YOUR_POD" if inside == "kubernetes" else f"$ {inside or 'docker'} restart YOUR_CONTAINER"
-    )
+    seen = [line or "NVML, the library of nvidia-smi, returned 999: unknown error"]
+    seen += [f"this is a container ({inside})"] if inside else []
+    seen += [f"these device files are here, but closed: {', '.join(shut)}"] if shut else []
+    pod = inside == "kubernetes"
     return Seen(
-        evidence=(
-            *((line,) if line else ("NVML, the library of nvidia-smi, returned 999: unknown error",)),
-            *((f"this is a container ({inside})",) if inside else ()),
-            *((f"these device files are here, but closed: {', '.join(shut)}",) if shut else ()),
-        ),
-        fix=(
+        tuple(seen),
+        (
             "On the machine around the container, start it again; it has the GPU until the next time:",
-            again,
+            "$ kubectl delete pod YOUR_POD" if pod else f"$ {inside or 'docker'} restart YOUR_CONTAINER",
             "So that there is no next time, its administrator makes the links that systemd looks for, at every boot:",
             "$ sudo nvidia-ctk system create-dev-char-symlinks --create-all",
         ),
-        certainty="likely",
+        "likely",
     )
 
 
-@rule("visible")
+@rule("visible", on="linux")
 def no_container_toolkit(facts: Facts) -> Seen | None:
     """Docker or Podman cannot hand out the GPU: NVIDIA's Container Toolkit is missing, or they do not know of it.
 
@@ -161,29 +147,23 @@ def no_container_toolkit(facts: Facts) -> Seen | None:
     helper from NVIDIA, the Container Toolkit. Docker has to be told of it once; Podman reads a list of the cards that
     it writes.
     """
-    docker, podman = heard(facts, NO_RUNTIME), heard(facts, NO_CDI)
-    line = docker or podman
+    docker = heard(facts, NO_RUNTIME)
+    line, root = docker or heard(facts, NO_CDI), sudo(facts)
     if not line or maker(facts) != "nvidia":
         return None
-    root = sudo(facts)
-    tell = (
-        (f"$ {root}nvidia-ctk runtime configure --runtime=docker", f"$ {root}systemctl restart docker")
-        if docker
-        else (f"$ {root}nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml",)
+    steps: tuple[str, ...] = (
+        f"$ {root}{DESCRIBE}",
+        f"$ podman run --rm {OPTIONS['podman', 'nvidia']} ubuntu nvidia-smi",
     )
-    return Seen(
-        evidence=(line,),
-        fix=(
-            "On the machine itself, outside of any container, add NVIDIA's source of packages and install the package "
-            f"nvidia-container-toolkit: {TOOLKIT}",
-            "Then make it known, and try it:",
-            *tell,
-            f"$ {'docker run --rm --gpus all' if docker else 'podman run --rm --device nvidia.com/gpu=all'} "
-            "ubuntu nvidia-smi",
-            *(
-                ("A Docker that was installed as a snap does not find it: install Docker's own package.",)
-                * bool(docker)
-            ),
-        ),
-        certainty="likely",
+    if docker:
+        steps = (
+            f"$ {root}nvidia-ctk runtime configure --runtime=docker",
+            f"$ {root}systemctl restart docker",
+            "$ docker run --rm --gpus all ubuntu nvidia-smi",
+            "A Docker that was installed as a snap does not find it: install Docker's own package.",
+        )
+    package = (
+        "On the machine itself, outside of any container, add NVIDIA's source of packages and install the package "
+        f"nvidia-container-toolkit: {TOOLKIT}"
     )
+    return Seen((line,), (package, "Then make it known, and try it:", *steps), "likely")

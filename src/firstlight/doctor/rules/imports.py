@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from firstlight.doctor.rules.ask import has, heard
+from firstlight.doctor.rules.commands import unset
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
@@ -22,13 +23,13 @@ def shadowed(facts: Facts) -> Seen | None:
         return None
     move = "Rename-Item" if facts.system.os == "windows" else "mv"
     return Seen(
-        evidence=(f"this folder has a file {' and one '.join(names)}", *([line] if line else [])),
-        fix=("Give it another name:", *(f"$ {move} {name} my_{name}" for name in names)),
-        certainty="certain" if line else "possible",
+        (f"this folder has a file {' and one '.join(names)}", *([line] if line else [])),
+        ("Give it another name:", *(f"$ {move} {name} my_{name}" for name in names)),
+        "certain" if line else "possible",
     )
 
 
-@rule("torch")
+@rule("torch", on="linux")
 def library_path(facts: Facts) -> Seen | None:
     """LD_LIBRARY_PATH gives PyTorch libraries of another CUDA.
 
@@ -41,17 +42,15 @@ def library_path(facts: Facts) -> Seen | None:
         return None
     seen = f"LD_LIBRARY_PATH={path}" if path else "the error came in a program that was started elsewhere"
     return Seen(
-        evidence=(line, seen),
-        fix=(
+        (line, seen),
+        (
             "See whether PyTorch starts without the variable:",
             '$ env -u LD_LIBRARY_PATH python -c "import torch; print(torch.backends.cudnn.version())"',
             "If it does, take the variable away for good:",
-            "$ unset LD_LIBRARY_PATH",
-            "If a new terminal has it again, this shows the file that sets it:",
-            "$ grep -sn LD_LIBRARY_PATH ~/.bashrc ~/.profile ~/.bash_profile ~/.zshrc /etc/environment",
+            *unset(facts, "LD_LIBRARY_PATH"),
             "On a cluster a module may have set it: module list shows which, and module unload takes it back.",
         ),
-        certainty="likely" if path else "possible",
+        "likely" if path else "possible",
     )
 
 
@@ -63,34 +62,34 @@ def torch_stops(facts: Facts) -> Seen | None:
     PyTorch picked up, a processor that lacks instructions, too little memory, or a driver that does not answer. On a
     network disk a first import can also just be slow.
     """
-    torch = facts.torch
-    if not torch.failed:
+    torch, failed = facts.torch, facts.torch.failed
+    if not failed:
         return None
     where = "after it had been imported, at its first work" if torch.imported else "at import torch"
-    work = "torch.ones(2, device=torch.accelerator.current_accelerator()).sum()"
-    trace = f'$ python -X faulthandler -c "import torch; {work}"'
-    if "hung" in torch.failed and not torch.imported:
+    if "hung" in failed and not torch.imported:
         fix: tuple[str, ...] = (
-            "Try it once more by hand: if it only was slow, the second time is quicker.",
-            '$ time python -c "import torch"',
-            "If it hangs again, this prints after a minute where it waits:",
+            "Try it once more by hand: if it only was slow, the second time is quicker. If it hangs again, this prints "
+            "after a minute where it waits:",
             '$ python -c "import faulthandler; faulthandler.dump_traceback_later(60, exit=True); import torch"',
         )
-    elif "signal 4" in torch.failed:
+    elif "signal 4" in failed:
         fix = (
             "The processor lacks an instruction. In a virtual machine, let it have the processor of the host (its type "
             '"host"); in a container, take an image for this kind of processor.',
         )
-    elif "signal 9" in torch.failed:
-        fix = (
-            "The system ended it, most likely because memory ran out: give the job or the container more.",
-            "$ free -h",
-        )
+    elif "signal 9" in failed:
+        fix = ("The system ended it, most likely because memory ran out: give the job or the container more.",)
     else:
+        work = "torch.ones(2, device=torch.accelerator.current_accelerator()).sum()"
+        trace = f'$ python -X faulthandler -c "import torch; {work}"'
         fix = ("This prints where it stops; a path outside of the environment is what to take away:", trace)
-    if facts.env.get("LD_LIBRARY_PATH") and "signal 9" not in torch.failed:
-        fix = ("First without the libraries that LD_LIBRARY_PATH brings in:", "$ unset LD_LIBRARY_PATH", *fix)
-    return Seen((f"the check of PyTorch {torch.failed}", f"it stopped {where}"), fix, "likely")
+    if facts.env.get("LD_LIBRARY_PATH") and "signal 9" not in failed:
+        fix = (
+            "First without the libraries that LD_LIBRARY_PATH brings in:",
+            *unset(facts, "LD_LIBRARY_PATH")[:1],
+            *fix,
+        )
+    return Seen((f"the check of PyTorch {failed}", f"it stopped {where}"), fix, "likely")
 
 
 @rule("torch")
@@ -103,18 +102,13 @@ def wrong_result(facts: Facts) -> Seen | None:
     """
     if facts.torch.kernel != "wrong":
         return None
+    name = facts.torch.names[0] if facts.torch.names else "the GPU"
     nvidia = (
         "See whether the card has counted errors, how hot it is, and how fast it runs:",
         "$ nvidia-smi -q -d ECC,TEMPERATURE,CLOCK",
-        "On a server, NVIDIA's own test takes some minutes:",
-        "$ dcgmi diag -r 3",
+    ) * has(facts, "nvidia")
+    last = (
+        "Take back any overclocking, restart, and run the doctor again. If it is still wrong, try a newer driver, then "
+        "another card in its place."
     )
-    return Seen(
-        evidence=(f"a matrix product on {facts.torch.names[0] if facts.torch.names else 'the GPU'} was wrong",),
-        fix=(
-            *(nvidia if has(facts, "nvidia") else ()),
-            "Take back any overclocking, restart, and run the doctor again. If it is still wrong, try a newer driver, "
-            "then another card in its place.",
-        ),
-        certainty="likely",
-    )
+    return Seen((f"a matrix product on {name} was wrong",), (*nvidia, last), "likely")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from firstlight.doctor.rules.amd import RADEON
-from firstlight.doctor.rules.ask import absent, has, heard, maker, numbers_of
-from firstlight.doctor.rules.commands import cuda_tag, fresh, pip, torch_for
+from firstlight.doctor.rules.amd import on_windows
+from firstlight.doctor.rules.ask import absent, cluster, has, heard, maker, numbers_of
+from firstlight.doctor.rules.commands import cuda_tag, fresh, pip, torch_for, uninstall
 from firstlight.doctor.rules.imports import FOREIGN
 from firstlight.doctor.rules.jetson import jetson_steps
 from firstlight.doctor.rules.rule import Seen, rule
@@ -33,35 +33,28 @@ def python_without_wheels(facts: Facts) -> Seen | None:
     """
     system = facts.system
     line = heard(facts, "No matching distribution found for torch", "satisfies the requirement torch")
-    if not absent(facts) or not unserved(facts) or not (maker(facts) or line):
+    if not absent(facts) or not unserved(facts) or not (maker(facts) or cluster(facts) or line):
         return None
     build = ", the free-threaded build" if system.free_threaded else ""
-    if "conda" in system.commands:
-        fix: tuple[str, ...] = (
-            "$ conda create --name firstlight --channel conda-forge python=3.13",
-            "$ conda activate firstlight",
-        )
-    elif system.os == "windows":
-        fix = (
-            "$ winget install Python.Python.3.13",
-            "$ py -3.13 -m venv ..\\firstlight-env",
-            "$ ..\\firstlight-env\\Scripts\\activate",
-        )
-    else:
-        uv = () if "uv" in system.commands else ("$ curl -LsSf https://astral.sh/uv/install.sh | sh",)
-        fix = (
-            "uv, a package manager, brings a Python of its own and leaves that of the system alone:",
-            *uv,
-            "$ uv venv --python 3.13 ../firstlight-env",
-            "$ source ../firstlight-env/bin/activate",
-        )
-    evidence = [f"this is Python {system.python}{build}", "PyTorch is not installed in it", *([line] if line else [])]
-    return Seen(
-        tuple(evidence), (*fix, "In this environment, install everything again."), "certain" if line else "likely"
+    uv = () if "uv" in system.commands else ("$ curl -LsSf https://astral.sh/uv/install.sh | sh",)
+    fix: tuple[str, ...] = (
+        "uv, a package manager, brings a Python of its own and leaves that of the system alone:",
+        *uv,
+        "$ uv venv --python 3.13 ../firstlight-env",
+        "$ source ../firstlight-env/bin/activate",
     )
+    if "conda" in system.commands:
+        create = "$ conda create --name firstlight --channel conda-forge python=3.13"
+        fix = (create, "$ conda activate firstlight")
+    elif system.os == "windows":
+        venv = "$ py -3.13 -m venv ..\\firstlight-env"
+        fix = ("$ winget install Python.Python.3.13", venv, "$ ..\\firstlight-env\\Scripts\\activate")
+    evidence = (f"this is Python {system.python}{build}", "PyTorch is not installed in it", *([line] if line else []))
+    last = "In this environment, install everything again."
+    return Seen(evidence, (*fix, last), "certain" if line else "likely")
 
 
-@rule("wheel")
+@rule("wheel", on="gpu", unless="python-without-wheels python-for-intel-macs")
 def torch_missing(facts: Facts) -> Seen | None:
     """PyTorch is not installed in this Python.
 
@@ -69,34 +62,24 @@ def torch_missing(facts: Facts) -> Seen | None:
     that was not activated, a notebook that runs in another one, or a pip that belongs to another Python.
     """
     vendor = maker(facts)
-    if not absent(facts) or not vendor or unserved(facts) or facts.system.rosetta:
+    fix: tuple[str, ...] = (f"$ {pip(facts)} torch",)
+    if not absent(facts):
         return None
     if facts.system.tegra:
         fix = jetson_steps(facts)
-    elif vendor == "amd" and facts.system.os == "windows":
-        fix = (f"For Windows AMD publishes PyTorch itself, for some cards: {RADEON}/windows/install-pytorch.html",)
-    else:
-        fix = wheel_for(facts) if vendor == "nvidia" else fresh(facts, INDEX[vendor]) if vendor in INDEX else ()
-    return Seen(
-        evidence=(f"Python {facts.system.python} has no package torch",),
-        fix=(
-            "If you did install it, activate the environment that has it. Otherwise:",
-            *(fix or (f"$ {pip(facts)} torch",)),
-        ),
-    )
+    elif vendor == "nvidia":
+        fix = wheel_for(facts)
+    elif vendor in INDEX:
+        fix = on_windows(facts) or fresh(facts, INDEX[vendor])
+    active = "If you did install it, activate the environment that has it. Otherwise:"
+    return Seen((f"Python {facts.system.python} has no package torch",), (active, *fix))
 
 
-def fails(facts: Facts) -> bool:
-    """Whether PyTorch is there and does not compute, or cannot even be imported."""
+def trouble(facts: Facts) -> str | None:
+    """Return how PyTorch fails, where it is there and does not compute, or cannot even be imported."""
     torch = facts.torch
-    return bool(torch.version and (torch.error or torch.failed or torch.kernel not in (None, "right")))
-
-
-def two_torches(facts: Facts) -> str | None:
-    """Return conda's own name of a PyTorch, where pip has put another over it."""
-    name = next((name for name in facts.system.conda if re.match(r"pytorch-\d", name)), None)
-    by_pip = name and not (facts.torch.version or "").startswith(name.split("-")[1])
-    return name if by_pip else None
+    wrong = torch.kernel if torch.kernel != "right" else None
+    return (torch.error or torch.failed or wrong) if torch.version else None
 
 
 def two_cudas(facts: Facts) -> tuple[str, ...]:
@@ -113,24 +96,21 @@ def conda_and_pip(facts: Facts) -> Seen | None:
     parts of conda's back. What is left are files of two versions, which do not fit. Often nobody asked for it: pip
     installed a package that needs another PyTorch.
     """
-    name = two_torches(facts)
-    if not name or not fails(facts):
+    version, fails = facts.torch.version or "", trouble(facts)
+    name = next((name for name in facts.system.conda if re.match(r"pytorch-\d", name)), "")
+    if not name or not fails or version.startswith(name.split("-")[1]):
         return None
     generation = "12" if has(facts, "nvidia") and cuda_tag(facts) == "cu126" else "13.0"
     build = f'pytorch-gpu "cuda-version={generation}"' if has(facts, "nvidia") else "pytorch"
     return Seen(
-        evidence=(
-            f"conda installed {name}",
-            f"Python finds PyTorch {facts.torch.version}, which is not conda's",
-            str(facts.torch.error or facts.torch.failed or facts.torch.kernel),
-        ),
-        fix=(
+        (f"conda installed {name}", f"Python finds PyTorch {version}, which is not conda's", fails),
+        (
             "Make a new environment in which one of them installs PyTorch. With conda:",
             f'$ conda create --name firstlight --channel conda-forge python=3.13 {build} numba-cuda "numpy<2.5"',
             "$ conda activate firstlight",
             "What conda does not have, install with pip --no-deps, so that pip leaves PyTorch alone.",
         ),
-        certainty="likely",
+        "likely",
     )
 
 
@@ -141,29 +121,21 @@ def two_generations_of_cuda(facts: Facts) -> Seen | None:
     PyTorch's wheel takes NVIDIA's libraries from packages, nvidia-…-cu12 or nvidia-…-cu13. Some of both, such as cuDNN,
     write to the same folder: the one installed last wins, and removing either takes files from the other.
     """
-    torch = facts.torch
-    trouble = torch.error or torch.failed or torch.kernel
-    return two_cudas_seen(facts, str(trouble)) if two_cudas(facts) and fails(facts) else None
+    fails = trouble(facts)
+    return two_cudas_seen(facts, fails) if two_cudas(facts) and fails else None
 
 
-def two_cudas_seen(facts: Facts, trouble: str) -> Seen:
+def two_cudas_seen(facts: Facts, fails: str) -> Seen:
     """Tell of the packages for two generations of CUDA, and which to remove."""
-    twelve = two_cudas(facts)
-    torch, away = facts.torch, "uv pip uninstall" if "uv" in facts.system.commands else "python -m pip uninstall --yes"
-    twelve_is_ours = (torch.cuda or "").startswith("12")
+    torch, twelve = facts.torch, two_cudas(facts)
     thirteen = tuple(name for name in facts.packages if re.fullmatch("nvidia-.*-cu13", name))
+    unwanted = thirteen if (torch.cuda or "").startswith("12") else twelve
+    packages = f"for CUDA 12 there is {twelve[0]}, for CUDA 13 {thirteen[0]}"
+    remove = "Remove those that PyTorch does not want, and let pip write the others again:"
     return Seen(
-        evidence=(
-            f"for CUDA 12 there is {twelve[0]}, for CUDA 13 {thirteen[0]}",
-            f"PyTorch {torch.version} is built for CUDA {torch.cuda}",
-            trouble,
-        ),
-        fix=(
-            "Remove those that PyTorch does not want, and let pip write the others again:",
-            f"$ {away} {' '.join(thirteen if twelve_is_ours else twelve)}",
-            again(facts),
-        ),
-        certainty="likely",
+        (packages, f"PyTorch {torch.version} is built for CUDA {torch.cuda}", fails),
+        (remove, f"$ {uninstall(facts)} {' '.join(unwanted)}", again(facts)),
+        "likely",
     )
 
 
@@ -174,18 +146,14 @@ def mkl_too_new(facts: Facts) -> Seen | None:
     MKL, Intel's library of mathematics, is a package of its own in conda, and an older PyTorch uses a function that MKL
     left out from 2024.1 on. PyTorch from pip has its own MKL inside and does not mind.
     """
-    line = heard(facts, MKL)
+    line, mkl = heard(facts, MKL), [name for name in facts.system.conda if name.startswith("mkl-2")]
     if not line or facts.torch.imported:
         return None
-    mkl = next((name for name in facts.system.conda if name.startswith("mkl-2")), None)
-    return Seen(
-        evidence=(line, *([f"conda installed {mkl}"] if mkl else [])),
-        fix=('$ conda install "mkl<2024.1"',),
-        certainty="certain" if mkl else "likely",
-    )
+    evidence = (line, *(f"conda installed {name}" for name in mkl))
+    return Seen(evidence, ('$ conda install "mkl<2024.1"',), "certain" if mkl else "likely")
 
 
-@rule("torch")
+@rule("torch", unless="conda-and-pip two-generations-of-cuda mkl-too-new")
 def torch_damaged(facts: Facts) -> Seen | None:
     """PyTorch is installed, but cannot be imported.
 
@@ -194,19 +162,14 @@ def torch_damaged(facts: Facts) -> Seen | None:
     error names the file or package.
     """
     torch = facts.torch
-    explained = (heard(facts, *FOREIGN) and facts.env.get("LD_LIBRARY_PATH")) or MKL in (torch.error or "")
-    if not torch.version or not torch.error or explained or two_torches(facts) or two_cudas(facts):
+    runtime: tuple[str, ...] = ()
+    if not torch.version or not torch.error or (heard(facts, *FOREIGN) and facts.env.get("LD_LIBRARY_PATH")):
         return None
-    runtime = ("First the runtime for C++:", "$ winget install Microsoft.VCRedist.2015+.x64", "If that is not it:")
-    return Seen(
-        evidence=(f"import torch ends in {' '.join(torch.error.split())[-300:]}",),
-        fix=(
-            *(runtime if facts.system.os == "windows" else ()),
-            "Install it again, with all it needs, from fresh files. If the disk is full, make room first.",
-            again(facts),
-        ),
-        certainty="likely",
-    )
+    if facts.system.os == "windows":
+        runtime = ("First the runtime for C++:", "$ winget install Microsoft.VCRedist.2015+.x64", "If that is not it:")
+    clean = "Install it again, with all it needs, from fresh files. If the disk is full, make room first."
+    evidence = (f"import torch ends in {' '.join(torch.error.split())[-300:]}",)
+    return Seen(evidence, (*runtime, clean, again(facts)), "likely")
 
 
 def again(facts: Facts) -> str:
@@ -214,11 +177,7 @@ def again(facts: Facts) -> str:
     if any(name.startswith("pytorch-") for name in facts.system.conda):
         return "$ conda install --force-reinstall pytorch"
     torch = facts.torch
-    if facts.system.os == "darwin":
-        tag = ""
-    elif torch.cuda:
-        tag = f"cu{torch.cuda.replace('.', '')}"
-    else:
-        tag = "xpu" if torch.xpu else f"rocm{'.'.join(torch.hip.split('.')[:2])}" if torch.hip else "cpu"
+    tag = f"rocm{'.'.join(torch.hip.split('.')[:2])}" if torch.hip else "xpu" if torch.xpu else "cpu"
+    tag = f"cu{torch.cuda.replace('.', '')}" if torch.cuda else tag
     command = torch_for(facts, tag)
-    return command if tag else command.partition(" --index-url")[0]
+    return command.partition(" --index-url")[0] if facts.system.os == "darwin" else command

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import has
+from firstlight.doctor.rules.ask import capabilities
 from firstlight.doctor.rules.commands import torch_for
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
@@ -10,7 +10,7 @@ from firstlight.doctor.shapes import Facts
 JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform/"
 
 
-@rule("wheel")
+@rule("wheel", on="jetson nvidia")
 def jetson_wheel(facts: Facts) -> Seen | None:
     """PyTorch's wheel is made for servers, not for a Jetson.
 
@@ -18,30 +18,27 @@ def jetson_wheel(facts: Facts) -> Seen | None:
     NVIDIA's system for it. pip takes the wheel for ARM servers, which has no code for that GPU, or none for any.
     """
     torch = facts.torch
-    cards = [device.capability for device in facts.cuda.devices if device.capability]
     # Code for another card of the same generation does not run on a Jetson.
-    missing = [card for card in cards if f"sm_{card[0]}{card[1]}" not in torch.archs]
+    missing = [name for name in ("sm_{}{}".format(*card) for card in capabilities(facts)) if name not in torch.archs]
     served = torch.cuda and not (torch.archs and missing)
-    if not facts.system.tegra or not torch.version or torch.kernel == "right" or served or not has(facts, "nvidia"):
+    if not torch.version or torch.kernel == "right" or served:
         return None
-    seen = [f"this is a Jetson, with the kernel {facts.system.kernel}", f"PyTorch {torch.version}"]
-    if not torch.cuda:
-        seen.append("this PyTorch is for the CPU alone")
-    else:
-        seen.append(f"it has code for {', '.join(torch.archs)}, the GPU needs sm_{missing[0][0]}{missing[0][1]}")
-    return Seen(tuple(seen), jetson_steps(facts))
+    build = "this PyTorch is for the CPU alone"
+    if torch.cuda:
+        build = f"it has code for {', '.join(torch.archs)}, the GPU needs {missing[0]}"
+    where = f"this is a Jetson, with the kernel {facts.system.kernel}"
+    return Seen((where, f"PyTorch {torch.version}", build), jetson_steps(facts))
 
 
 def jetson_steps(facts: Facts) -> tuple[str, ...]:
     """Return where the wheel for this Jetson comes from, which its JetPack decides; the kernel tells which that is."""
-    release, thor = facts.system.kernel or "", any(card.capability == (11, 0) for card in facts.cuda.devices)
-    if thor:
+    if (11, 0) in capabilities(facts):
         return ("For a Jetson Thor, PyTorch's own wheel for CUDA 13 has the code:", torch_for(facts, "cu130"))
     container = (
         "A container made for your JetPack has a PyTorch that fits: https://github.com/dusty-nv/jetson-containers",
         "$ jetson-containers run $(autotag l4t-pytorch)",
     )
-    if not release.startswith("5.15."):
+    if not (facts.system.kernel or "").startswith("5.15."):
         return (f"NVIDIA lists which PyTorch belongs to which JetPack: {JETSON_GUIDE}", *container)
     return (
         "This is JetPack 6. Its wheels are for Python 3.10, in an environment of its own:",

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Optional, Tuple
 
-from firstlight.doctor.rules.ask import MAKERS, absent, covers, cuda_number, files, maker, release_of, shut
+from firstlight.doctor.rules.ask import MAKERS, absent, covers, cuda_number, driver_of, files, maker, release_of, shut
 from firstlight.doctor.rules.rule import QUESTIONS
 from firstlight.doctor.shapes import Facts
-
-SLOW = 0.6  # of what the memory can do; a copy on a healthy card reaches more
 
 
 @dataclass(frozen=True)
@@ -38,19 +37,21 @@ def climb(facts: Facts) -> list[Answer]:
     >>> [answer.words for answer in climb(Facts()) if answer.state is False]
     ['none was found']
     """
-    found = [Answer(question, *ANSWERS[question](facts)) for question in QUESTIONS]
-    if maker(facts):
-        return found
-    # Without a GPU there is nothing to ask of it.
-    asked = ("wheel", "bus", "toolchain")
-    return [answer if answer.question in asked else Answer(answer.question, None, "not reached") for answer in found]
+    return [Answer(question, *answered(question, facts)) for question in QUESTIONS]
 
 
-State = tuple[bool | None, str]
+State = Tuple[Optional[bool], str]
 LATER: State = (None, "not reached")
 NEEDLESS: State = (None, "not needed for this GPU")
-BUILT = {"cuda": "CUDA", "hip": "ROCm", "xpu": "XPU", "mps": "MPS"}
+OF_CARD = (46, 214)  # codes with which not the driver refuses, but the card: it is taken, or broken
+BUILT = {"cuda": "CUDA", "hip": "ROCm", "xpu": "XPU"}
 NAMES = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple"}
+
+
+def answered(question: str, facts: Facts) -> State:
+    if not maker(facts) and question not in ("wheel", "bus", "toolchain"):  # there is nothing to ask of it
+        return LATER
+    return NEEDLESS if question in OF_NVIDIA and maker(facts) != "nvidia" else ANSWERS[question](facts)
 
 
 def wheel(facts: Facts) -> State:
@@ -59,10 +60,8 @@ def wheel(facts: Facts) -> State:
         return (False if vendor and absent(facts) else None), "PyTorch is not installed"
     if vendor == "apple" and not torch.imported:  # only the import tells
         return None, f"PyTorch {torch.version}"
-    versions = {
-        name: str(getattr(torch, kind)) for kind, name in BUILT.items() if kind != "mps" and getattr(torch, kind)
-    }
-    kinds = [f"{name} {'.'.join(version.split('.')[:2])}" for name, version in versions.items()]
+    versions = [(name, str(getattr(torch, kind))) for kind, name in BUILT.items() if getattr(torch, kind)]
+    kinds = [f"{name} {'.'.join(version.split('.')[:2])}" for name, version in versions]
     words = f"PyTorch {torch.version} for {kinds[0] if kinds else 'MPS' if torch.mps else 'the CPU'}"
     return (bool(getattr(torch, MAKERS[vendor])) if vendor else None), words
 
@@ -83,18 +82,15 @@ def driver(facts: Facts) -> State:
     vendor = maker(facts)
     if vendor == "apple":
         return True, f"Metal, of macOS {facts.system.macos or ''}".strip()
-    if vendor == "nvidia":
-        version = facts.kernel.version or facts.nvml.driver
-        if version:
-            kind = {True: ", open kernel module", False: ", closed kernel module", None: ""}[facts.kernel.open_module]
-            return True, f"NVIDIA {version}{kind}"
+    if vendor == "nvidia" and driver_of(facts):
+        kind = {True: ", open kernel module", False: ", closed kernel module", None: ""}[facts.kernel.open_module]
+        return True, f"NVIDIA {driver_of(facts)}{kind}"
     if facts.system.wsl:
         return None, "Windows has it"
     if facts.system.os != "linux" or facts.system.tegra:
         return LATER
     bound = {gpu.driver for gpu in facts.gpus if gpu.vendor == vendor}
-    good = bound & {"nvidia", "amdgpu", "i915", "xe"}
-    if good:
+    if good := bound & {"nvidia", "amdgpu", "i915", "xe"}:
         return True, f"it is {', '.join(sorted(map(str, good)))}"
     if not bound:
         return LATER
@@ -117,21 +113,16 @@ def nodes(facts: Facts) -> State:
 
 def library(facts: Facts) -> State:
     cuda = facts.cuda
-    if maker(facts) != "nvidia":
-        return NEEDLESS
-    if cuda.error:
-        return False, cuda.error
-    return (True, cuda.path or "found") if cuda.path or cuda.init is not None else LATER
+    found = (True, cuda.path or "found") if cuda.path or cuda.init is not None else LATER
+    return (False, cuda.error) if cuda.error else found
 
 
 def start(facts: Facts) -> State:
     cuda = facts.cuda
-    if maker(facts) != "nvidia":
-        return NEEDLESS
     if cuda.init is None:
         return (False, f"asking it {cuda.failed}") if cuda.failed else LATER
     known = f", for CUDA up to {cuda_number(cuda.version)}" if cuda.version else ""
-    return cuda.init in (0, 100), f"cuInit returned {cuda.init}{known}"
+    return cuda.init in (0, 100, *OF_CARD), f"cuInit returned {cuda.init}{known}"
 
 
 def visible(facts: Facts) -> State:
@@ -144,16 +135,14 @@ def visible(facts: Facts) -> State:
 
 
 def context(facts: Facts) -> State:
-    if maker(facts) != "nvidia":
-        return NEEDLESS
+    if facts.cuda.init in OF_CARD:
+        return False, f"cuInit returned {facts.cuda.init}"
     codes = [device.context for device in facts.cuda.devices]
     bad = [f"device {number} returned {code}" for number, code in enumerate(codes) if code]
     return (False, "; ".join(bad)) if bad else (True, "one was made") if codes and None not in codes else LATER
 
 
 def version(facts: Facts) -> State:
-    if maker(facts) != "nvidia":
-        return NEEDLESS
     if not facts.torch.cuda or not facts.cuda.version:
         return LATER
     words = f"it knows CUDA up to {cuda_number(facts.cuda.version)}, PyTorch wants {facts.torch.cuda}"
@@ -181,9 +170,8 @@ def code_for_amd(facts: Facts) -> State:
     if not cards or not facts.torch.hip or not archs:
         return LATER
     known = [card for card in cards if card in archs]
-    if known or facts.torch.kernel == "right":  # a sister's code may run
-        return True, f"code for {', '.join(known or cards)}"
-    return False, f"no code for {', '.join(cards)}"
+    served = bool(known or facts.torch.kernel == "right")  # a sister's code may run
+    return served, f"{'code' if served else 'no code'} for {', '.join(known or cards)}"
 
 
 def torch(facts: Facts) -> State:
@@ -213,8 +201,6 @@ def toolchain(facts: Facts) -> State:
 
 
 def ptx(facts: Facts) -> State:
-    if maker(facts) != "nvidia":
-        return NEEDLESS
     if not facts.numba.needs or not facts.cuda.version:
         return LATER
     words = f"its PTX {facts.numba.ptx} is for CUDA {cuda_number(facts.numba.needs)}"
@@ -227,33 +213,15 @@ def ptx(facts: Facts) -> State:
 
 def numba(facts: Facts) -> State:
     kernel = facts.numba.kernel
-    if maker(facts) != "nvidia":
-        return NEEDLESS
     return (kernel == "right", f"a kernel's result: {kernel}") if kernel else LATER
 
 
 def health(facts: Facts) -> State:
-    errors = sum(device.ecc_errors for device in facts.nvml.devices)
-    if errors:
+    if errors := sum(device.ecc_errors for device in facts.nvml.devices):
         return False, f"{errors} error{'s' * (errors > 1)} in its memory that could not be corrected"
-    reached = share(facts)
-    if reached is None or not facts.torch.rate:
-        return LATER
-    words = f"a copy reaches {facts.torch.rate / 1e9:,.0f} GB/s, {reached:.0%} of its limit"
-    return reached > SLOW, words
+    return (True, "it counts no errors") if facts.nvml.devices and facts.torch.kernel == "right" else LATER
 
 
-def share(facts: Facts) -> float | None:
-    """How much of what the memory can do a copy reached; a slice of a card (MIG) has only a part of its memory."""
-    torch = facts.torch
-    if not torch.rate or not torch.ceiling or any(device.mig for device in facts.nvml.devices):
-        return None
-    return torch.rate / torch.ceiling
-
-
-ANSWERS: dict[str, Callable[[Facts], State]] = {
-    function.__name__: function
-    for function in (
-        wheel, bus, driver, nodes, library, start, visible, context, version, code, torch, toolchain, ptx, numba, health
-    )
-}  # fmt: skip
+# The questions have the names of their functions.
+ANSWERS: dict[str, Callable[[Facts], State]] = {name: globals()[name] for name in QUESTIONS}
+OF_NVIDIA = ("library", "start", "context", "version", "ptx", "numba")

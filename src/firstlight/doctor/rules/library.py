@@ -3,33 +3,37 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
 from shlex import quote
 
-from firstlight.doctor.rules.ask import bare, cuda_number, driver_of, heard, logged, release_of
+from firstlight.doctor.rules.ask import cuda_number, driver_of, heard, logged, release_of
 from firstlight.doctor.rules.commands import install, install_driver, sudo
+from firstlight.doctor.rules.driver import known
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
+# What the codes of CUDA mean.
+MEANS = {
+    2: "out of memory", 3: "not initialised", 34: "a stand-in for the library", 46: "device unavailable",
+    100: "no device", 101: "invalid device", 214: "an ECC error that cannot be corrected",
+    304: "a call to the operating system failed", 802: "the system is not ready", 803: "the driver's halves do not fit",
+    804: "forward compatibility is not supported", 999: "an unknown error",
+}  # fmt: skip
 
-def library_version(facts: Facts) -> str | None:
-    """The version in the name of the file that was loaded: libcuda.so.580.95.05."""
-    version = re.search(r"libcuda\.so\.(\d{3,}[\d.]*\d)", facts.cuda.path or "")
-    return version[1] if version else None
 
-
-def halves(facts: Facts) -> tuple[str, ...]:
-    """The versions of the driver's two halves, as far as they are known."""
-    kernel, library = facts.kernel.version, library_version(facts)
-    return (
-        *((f"the kernel's half is {kernel}",) if kernel else ()),
-        *((f"the programs' half is {library}: {facts.cuda.path}",) if library else ()),
+def returned(facts: Facts, *codes: int) -> tuple[str, ...]:
+    """Say which calls of CUDA returned one of these codes; without any, which returned a code that is not success."""
+    made = ((f"making a context on card {number}", card.context) for number, card in enumerate(facts.cuda.devices))
+    return tuple(
+        f"{call} returned {code}: {MEANS.get(code, 'see its documentation')}"
+        for call, code in (("cuInit", facts.cuda.init), *made)
+        if code and (code in codes or not codes)
     )
 
 
-def differ(facts: Facts) -> bool:
-    """Whether the two halves are known, and not of one version."""
-    return bool(library_version(facts) and facts.kernel.version and library_version(facts) != facts.kernel.version)
+def halves(facts: Facts) -> tuple[str | None, str | None]:
+    """The versions of the driver's two halves; that for programs has it in the name of its file."""
+    library = re.search(r"libcuda\.so\.(\d{3,}[\d.]*\d)", facts.cuda.path or "")
+    return facts.kernel.version, library[1] if library else None
 
 
 def search_path_without(facts: Facts, piece: str) -> tuple[str, ...]:
@@ -46,7 +50,7 @@ def search_path_without(facts: Facts, piece: str) -> tuple[str, ...]:
     )
 
 
-@rule("library")
+@rule("library", on="bare")
 def no_libcuda(facts: Facts) -> Seen | None:
     """The driver's library for programs, libcuda, is not installed.
 
@@ -54,27 +58,21 @@ def no_libcuda(facts: Facts) -> Seen | None:
     needs. Distributions put the two into different packages, and some install the first, or what draws the screen,
     alone.
     """
-    running = facts.kernel.version or facts.nvml.driver
-    if not facts.cuda.error or not running or not bare(facts):
+    running, distro = driver_of(facts), facts.system.distro
+    if not facts.cuda.error or not running:
         return None
-    release, rhel = release_of(driver_of(facts)), "rhel" in facts.system.distro
     steps = install(
         facts,
-        apt=f"libnvidia-compute-{release}" if "ubuntu" in facts.system.distro else "libcuda1",
-        dnf="nvidia-driver-cuda" if rhel else "xorg-x11-drv-nvidia-cuda",
+        apt=f"libnvidia-compute-{release_of(running)}" if "ubuntu" in distro else "libcuda1",
+        dnf="nvidia-driver-cuda" if "rhel" in distro else "xorg-x11-drv-nvidia-cuda",
         pacman="nvidia-utils",
         zypper="nvidia-compute-utils-G06",
     )
-    return Seen(
-        evidence=(f"NVIDIA's driver {running} runs", facts.cuda.error),
-        fix=(
-            *(steps or install_driver(facts)),
-            f"It must be of the same version as the half that runs, {running}; if it is newer, restart the machine.",
-        ),
-    )
+    same = f"It must be of the same version as the half that runs, {running}; if it is newer, restart the machine."
+    return Seen((f"NVIDIA's driver {running} runs", facts.cuda.error), (*(steps or install_driver(facts)), same))
 
 
-@rule("start")
+@rule("start", on="linux", unless="forward-compatibility")
 def driver_half_updated(facts: Facts) -> Seen | None:
     """The driver was updated while it ran, and its two halves no longer fit.
 
@@ -82,15 +80,11 @@ def driver_half_updated(facts: Facts) -> Seen | None:
     restarts. The two talk to each other only if their versions are the same, so everything that starts after the
     update fails, while programs that ran before go on. Often nobody asked for it: the system updates itself at night.
     """
-    compat = "/compat" in (facts.cuda.path or "")
-    # A library newer than the kernel's half takes this for forward compatibility, which most cards do not have.
-    as_804 = facts.cuda.init == 804 and differ(facts) and not facts.system.container
     met = heard(facts, "Driver/library version mismatch") if not facts.cuda.devices else None
-    if compat or not (facts.cuda.init == 803 or facts.nvml.init == 18 or as_804 or met):
+    # A library newer than the kernel's half takes this for forward compatibility, which most cards do not have.
+    if facts.cuda.init not in (803, 804) and facts.nvml.init != 18 and not met:
         return None
-    codes = [f"cuInit returned {facts.cuda.init}"] if facts.cuda.init else []
-    codes += ["nvmlInit returned 18: driver/library version mismatch"] if facts.nvml.init == 18 else []
-    lines = [line for line in (met, logged(facts, "API mismatch")) if line]
+    kernel, library = halves(facts)
     if facts.system.container:
         steps: tuple[str, ...] = (
             "Start the container anew: it was given the libraries of the driver that the host had before.",
@@ -106,10 +100,18 @@ def driver_half_updated(facts: Facts) -> Seen | None:
                 'To choose the time of such updates yourself, add "nvidia" and "libnvidia" to the Package-Blacklist:',
                 f"$ {sudo(facts)}nano /etc/apt/apt.conf.d/50unattended-upgrades",
             )
-    return Seen(evidence=(*codes, *halves(facts), *lines), fix=steps)
+    evidence = known(
+        *returned(facts),
+        "nvmlInit returned 18: driver/library version mismatch" if facts.nvml.init == 18 else None,
+        f"the kernel's half is {kernel}" if kernel else None,
+        f"the programs' half is {library}: {facts.cuda.path}" if library else None,
+        met,
+        logged(facts, "API mismatch"),
+    )
+    return Seen(evidence, steps)
 
 
-@rule("start")
+@rule("start", on="linux")
 def forward_compatibility(facts: Facts) -> Seen | None:
     """A newer libcuda was put before the driver's own, and this card does not allow that.
 
@@ -117,33 +119,29 @@ def forward_compatibility(facts: Facts) -> Seen | None:
     compatibility. It lies in a folder named compat, which CUDA's toolkit and many container images bring. On other
     cards, every GeForce among them, CUDA then refuses to start.
     """
-    cuda, folder = facts.cuda, str(PurePosixPath(facts.cuda.path or "").parent)
-    compat, inside = "/compat" in folder, facts.system.container
-    if not (cuda.init == 804 or (cuda.init == 803 and compat)):
+    cuda, folder = facts.cuda, (facts.cuda.path or "").rpartition("/")[0]
+    compat, inside, (kernel, library) = "/compat" in folder, facts.system.container, halves(facts)
+    updated = kernel and library and kernel != library and not compat and not inside
+    if updated or not (cuda.init == 804 or (cuda.init == 803 and compat)):
         return None
-    if differ(facts) and not compat and not inside:
-        return None  # an update: driver_half_updated
     if compat and "/compat" in facts.env.get("LD_LIBRARY_PATH", ""):
         steps = search_path_without(facts, "/compat")
     elif inside:
-        known = f"up to CUDA {cuda_number(facts.nvml.cuda)}" if facts.nvml.cuda else "that the driver knows"
-        away = ("Or take the folder out of the way:", f"$ {sudo(facts)}mv {folder} {folder}.off") if compat else ()
-        update = f"Update the driver of the host, or use an image for an older CUDA, {known}."
-        steps = (update, *away, *((f"$ {sudo(facts)}ldconfig",) if away else ()))
+        fits = f"up to CUDA {cuda_number(facts.nvml.cuda)}" if facts.nvml.cuda else "that the driver knows"
+        away = (f"$ {sudo(facts)}mv {quote(folder)} {quote(folder)}.off", f"$ {sudo(facts)}ldconfig")
+        steps = (f"Update the driver of the host, or use an image for an older CUDA, {fits}.",)
+        steps += ("Or take the folder out of the way:", *away) if compat else ()
     else:
         steps = search_path_without(facts, "compat") if compat else install_driver(facts)
-    return Seen(
-        evidence=(
-            f"cuInit returned {cuda.init}",
-            *((f"libcuda was loaded from {cuda.path}",) if cuda.path else ()),
-            *((f"the driver that runs is {driver_of(facts)}",) if driver_of(facts) else ()),
-        ),
-        fix=steps,
-        certainty="certain" if compat else "likely",
+    evidence = known(
+        *returned(facts),
+        f"libcuda was loaded from {cuda.path}" if cuda.path else None,
+        f"the driver that runs is {driver_of(facts)}" if driver_of(facts) else None,
     )
+    return Seen(evidence, steps, "certain" if compat else "likely")
 
 
-@rule("library")
+@rule("library", on="linux")
 def stub_library(facts: Facts) -> Seen | None:
     """A stand-in was loaded in place of the driver's library.
 
@@ -151,12 +149,8 @@ def stub_library(facts: Facts) -> Seen | None:
     driver, and does nothing else. A search path for libraries that names this folder makes every program load the
     empty one.
     """
-    if facts.cuda.init != 34 and "/stubs/" not in (facts.cuda.path or ""):
+    path = facts.cuda.path
+    if facts.cuda.init != 34 and "/stubs/" not in (path or ""):
         return None
-    return Seen(
-        evidence=(
-            *((f"cuInit returned {facts.cuda.init}",) if facts.cuda.init else ()),
-            *((f"libcuda was loaded from {facts.cuda.path}",) if facts.cuda.path else ()),
-        ),
-        fix=search_path_without(facts, "stubs"),
-    )
+    seen = known(*returned(facts), f"libcuda was loaded from {path}" if path else None)
+    return Seen(seen, search_path_without(facts, "stubs"))

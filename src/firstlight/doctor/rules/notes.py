@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-from firstlight.doctor.rules.ask import MAKERS, computes, cuda_number, has, heard, maker, release_of
-from firstlight.doctor.rules.ladder import NAMES
+from firstlight.doctor.rules.ask import cuda_number, heard, release_of
+from firstlight.doctor.rules.commands import cuda_tag
 from firstlight.doctor.rules.rule import Seen, rule
 from firstlight.doctor.shapes import Facts
 
-
-@rule("visible", kind="note")
-def order_of_cards(facts: Facts) -> Seen | None:
-    """CUDA counts the cards in another order than nvidia-smi.
-
-    nvidia-smi counts by their places on the bus. CUDA, and so PyTorch, begins with the card that it takes for the
-    fastest. With unlike cards, cuda:0 is then not GPU 0 of nvidia-smi, and CUDA_VISIBLE_DEVICES counts as CUDA does.
-    """
-    cuda = [device.name for device in facts.cuda.devices]
-    bus = [device.name for device in sorted(facts.nvml.devices, key=lambda device: device.bus)]
-    if cuda == bus or sorted(cuda) != sorted(bus) or facts.env.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
-        return None
-    return Seen(
-        evidence=(f"nvidia-smi counts: {numbered(bus)}", f"CUDA counts: {numbered(cuda)}"),
-        fix=("Let CUDA count by the bus too, before Python starts:", "$ export CUDA_DEVICE_ORDER=PCI_BUS_ID"),
-    )
-
-
-def numbered(names: list[str]) -> str:
-    """Write names with their numbers."""
-    return ", ".join(f"{number} {name}" for number, name in enumerate(names))
+NO_NVCC = ("nvcc: command not found", "'nvcc' is not recognized", "CUDA_HOME environment variable", "nvcc not found")
 
 
 @rule("version", kind="note")
@@ -41,11 +21,11 @@ def cuda_version_of_nvidia_smi(facts: Facts) -> Seen | None:
     if not driver or not wheel:
         return None
     older = 0 < release_of(wheel) < driver // 1000
-    if not older and not heard(facts, "CUDA Version:", "detected CUDA version"):
+    if not older and not heard(facts, "CUDA Version:"):
         return None
     return Seen(
-        evidence=(f'nvidia-smi says "CUDA Version: {cuda_number(driver)}"', f"PyTorch has CUDA {wheel} with it"),
-        fix=(
+        (f'nvidia-smi says "CUDA Version: {cuda_number(driver)}"', f"PyTorch has CUDA {wheel} with it"),
+        (
             "Nothing has to be done, and no toolkit installed, for PyTorch or Numba. This prints what PyTorch uses:",
             '$ python -c "import torch; print(torch.version.cuda)"',
         ),
@@ -53,21 +33,25 @@ def cuda_version_of_nvidia_smi(facts: Facts) -> Seen | None:
 
 
 @rule("wheel", kind="note")
-def several_makers(facts: Facts) -> Seen | None:
-    """The machine has cards of several makers, and PyTorch uses only one maker's.
+def no_nvcc(facts: Facts) -> Seen | None:
+    """A missing nvcc does not mean that CUDA is missing.
 
-    Each PyTorch is built for the cards of one maker. The others stay idle, which is no fault. To use both, make two
-    environments, each with a PyTorch of its own.
+    nvcc is the compiler for CUDA C++, part of NVIDIA's toolkit. PyTorch and Numba bring the parts of CUDA that they use
+    and never call it. You need it only to build a package that has CUDA C++ in it, an extension: that is where
+    CUDA_HOME, the folder of the toolkit, is asked for.
     """
-    here = [vendor for vendor in MAKERS if has(facts, vendor)]
-    if len(here) < 2:
+    line, tag = heard(facts, *NO_NVCC), cuda_tag(facts)
+    if not line or "nvcc" in facts.system.commands:
         return None
-    taken = computes(facts) or maker(facts) or here[0]
-    others = " and ".join(NAMES[vendor] for vendor in here if vendor != taken)
+    version = facts.torch.cuda or f"{tag[2:4]}.{tag[4:]}"
+    home = "$env:CUDA_HOME = $env:CONDA_PREFIX" if facts.system.os == "windows" else "export CUDA_HOME=$CONDA_PREFIX"
     return Seen(
-        evidence=(
-            f"there are cards of {' and '.join(NAMES[vendor] for vendor in here)}",
-            f"PyTorch {'uses' if computes(facts) else 'would use'} the card of {NAMES[taken]}",
+        (line, f"PyTorch {facts.torch.version} has CUDA {facts.torch.cuda or 'not'} with it"),
+        (
+            "To run PyTorch and Numba, install nothing. To build an extension, look first whether it has a wheel for "
+            f"your PyTorch. If not, take the toolkit of the CUDA that PyTorch has, {version}, in a conda environment:",
+            f'$ conda install --channel conda-forge cuda-nvcc cuda-cudart-dev "cuda-version={version}"',
+            f"$ {home}",
+            "or from NVIDIA, for the whole system: https://developer.nvidia.com/cuda-toolkit-archive",
         ),
-        fix=(f"Nothing has to be done. For the card of {others}, install PyTorch from that maker's index elsewhere.",),
     )

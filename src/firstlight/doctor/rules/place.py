@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from shlex import quote
 
-from firstlight.doctor.rules.ask import cluster, maker, shut, too_old
-from firstlight.doctor.rules.commands import pip
+from firstlight.doctor.rules.ask import maker, shut, too_old
+from firstlight.doctor.rules.commands import fresh, pip
 from firstlight.doctor.rules.containers import give
 from firstlight.doctor.rules.ladder import NAMES
 from firstlight.doctor.rules.rule import Seen, rule
+from firstlight.doctor.rules.wheels import conda_cpu_build
 from firstlight.doctor.shapes import Facts
 
-NOT_FOUND = (
-    "Found no NVIDIA driver on your system",
-    "No CUDA GPUs are available",
-    "no CUDA-capable device is detected",
-)
-WSL_GUIDE = "https://docs.nvidia.com/cuda/wsl-user-guide/"
 ASK_SLURM = (
     "Ask for a GPU. To try things out, in a shell on a node that has one:",
     "$ srun --gpus=1 --pty bash",
@@ -29,25 +24,19 @@ ASK_SLURM = (
 
 def still_works(facts: Facts) -> tuple[str, ...]:
     """Return what one can do here without a GPU."""
-    system, numba = facts.system, facts.numba
     lines = ["Every page of this site runs here: it computes on the processor (CPU), and kernels run in a simulator."]
     if facts.torch.version:
         lines.append(f"PyTorch {facts.torch.version} computes on the CPU: the same code, on the device cpu.")
     else:
-        index = "" if system.os == "darwin" else " --index-url https://download.pytorch.org/whl/cpu"
+        index = "" if facts.system.os == "darwin" else " --index-url https://download.pytorch.org/whl/cpu"
         lines += ["PyTorch is not installed; it computes on the CPU too:", f"$ {pip(facts)} torch{index}"]
-    if numba.version:
-        start = '$env:NUMBA_ENABLE_CUDASIM = "1"; ' if system.os == "windows" else "NUMBA_ENABLE_CUDASIM=1 "
-        lines += [
-            "Kernels of Numba run in its simulator, slowly but right. It is turned on before numba is imported:",
-            f"$ {start}python your_script.py",
-        ]
-    if numba.toolchain == "works":
-        lines.append("Numba also compiles kernels here, to PTX: NVIDIA's instructions, to be read but not run.")
+    if facts.numba.version:
+        start = '$env:NUMBA_ENABLE_CUDASIM = "1"; ' if facts.system.os == "windows" else "NUMBA_ENABLE_CUDASIM=1 "
+        lines += ["Kernels of Numba run in its simulator, slowly but right:", f"$ {start}python your_script.py"]
     return tuple(lines)
 
 
-@rule("bus", kind="no-gpu")
+@rule("bus", kind="no-gpu", unless="gpu cluster not-supported wsl-without-gpu")
 def no_gpu(facts: Facts) -> Seen | None:
     """There is no GPU in this machine that PyTorch can use.
 
@@ -55,33 +44,29 @@ def no_gpu(facts: Facts) -> Seen | None:
     one is built in, it gets no power, is turned off in the firmware (BIOS), or, in a virtual machine, is not passed
     through to it.
     """
-    system = facts.system
-    if maker(facts) or cluster(facts) or (system.wsl and not system.container):
-        return None
-    if not_supported(facts):
-        return None
-    if system.os == "darwin":
+    engine = facts.system.container
+    around: tuple[str, ...] = ()
+    if facts.system.os == "darwin":
         seen = "this Mac has no Apple chip, and PyTorch computes on no other GPU of a Mac"
     elif facts.gpus:
         models = ", ".join(f"{gpu.vendor} {gpu.device or ''}".strip() for gpu in facts.gpus)
         seen = f"on the bus is only what draws the screen, and PyTorch has no code for it: {models}"
     else:
         seen = "no card of NVIDIA, AMD or Intel is on the bus, and there are no device files of one"
-    around: tuple[str, ...] = ()
-    if system.container:
+    if engine:
         around = (
-            f"This is a container ({system.container}): it sees what it was given. If the machine around it has a GPU "
-            "of NVIDIA, start it there with the GPU:",
+            f"This is a container ({engine}): it sees what it was given. If the machine around it has a GPU of NVIDIA, "
+            "start it there with the GPU:",
             *give(facts, "nvidia"),
         )
     elsewhere = (
         "To compute on a GPU, take the pages to a machine that has one: a colleague's, a cluster (there you ask for a "
-        "GPU when you start a job), or a notebook service that lends one.",
+        "GPU when you start a job), or a notebook service that lends one."
     )
-    return Seen((seen,), (*still_works(facts), *around, *elsewhere))
+    return Seen((seen,), (*still_works(facts), *around, elsewhere))
 
 
-@rule("bus", kind="no-gpu")
+@rule("bus", kind="no-gpu", unless="gpu cluster")
 def not_supported(facts: Facts) -> Seen | None:
     """PyTorch has nothing for a GPU as old as yours, or for one inside an older processor.
 
@@ -91,104 +76,92 @@ def not_supported(facts: Facts) -> Seen | None:
     the CPU.
     """
     old = [gpu for gpu in facts.gpus if too_old(facts, gpu)]
-    if maker(facts) or not old:
+    if not old:
         return None
-    amd = ("AMD has wheels of its own, for more cards: https://rocm.docs.amd.com/",)
-    return Seen(
-        evidence=(
-            *(f"on the bus is {NAMES[gpu.vendor]}'s model {gpu.device or ''}".strip() for gpu in old),
-            *(f"amdgpu calls its architecture {name}" for name in facts.kernel.gfx),
-        ),
-        fix=(*still_works(facts), *(amd if any(gpu.vendor == "amd" for gpu in old) else ())),
-    )
+    models = [f"on the bus is {NAMES[gpu.vendor]}'s model {gpu.device or ''}".strip() for gpu in old]
+    amd = any(gpu.vendor == "amd" for gpu in old)
+    more = ("AMD has wheels of its own, for more cards: https://rocm.docs.amd.com/",) * amd
+    gfx = (f"amdgpu calls its architecture {name}" for name in facts.kernel.gfx)
+    return Seen((*models, *gfx), (*still_works(facts), *more))
 
 
-@rule("bus", kind="no-gpu")
+@rule("bus", kind="no-gpu", on="cluster", unless="gpu")
 def cluster_node_without_gpu(facts: Facts) -> Seen | None:
     """You are on a node of a cluster that has no GPU.
 
     A cluster is many machines, its nodes. The one that you log in to mostly has no GPU; a scheduler, here Slurm, runs
     your work on others. It takes a node with a GPU only if you ask for a GPU.
     """
-    if maker(facts) or not cluster(facts):
-        return None
-    job = "SLURM_JOB_ID" in facts.env
-    where = (
-        "this runs in a job of Slurm: SLURM_JOB_ID is set"
-        if job
-        else "sbatch, Slurm's command, is here, and this is no job: it is a node to log in to"
-    )
-    return Seen(("no GPU is on the bus", where), (*ASK_SLURM, *still_works(facts)))
+    torch, where = facts.torch, "sbatch, Slurm's command, is here, and this is no job: it is a node to log in to"
+    if "SLURM_JOB_ID" in facts.env:
+        where = "this runs in a job of Slurm: SLURM_JOB_ID is set"
+    wheel: tuple[str, ...] = ()
+    if not (torch.cuda or torch.hip or torch.xpu or conda_cpu_build(facts)):
+        wheel = (
+            f"PyTorch is {'for the CPU alone' if torch.version else 'not installed'}. For nodes with NVIDIA's GPUs, "
+            "where the driver is 580 or newer (nvidia-smi tells it there; for an older one write cu126):",
+            *fresh(facts, "cu130"),
+        )
+    return Seen(("no GPU is on the bus", where), (*ASK_SLURM, *wheel))
 
 
-@rule("nodes")
+@rule("nodes", on="gpu")
 def slurm_job_without_gpu(facts: Facts) -> Seen | None:
     """Slurm gave your job no GPU, because it did not ask for one.
 
     The node has GPUs, but Slurm opens only those that a job asked for. To have landed on the node, or in a partition
     that is called gpu, is not enough. nvidia-smi may still run, and list no device.
     """
-    env = facts.env
+    env, closed = facts.env, [node.path for node in shut(facts)]
     asked = "SLURM_JOB_GPUS" in env or env.get("SLURM_GPUS_ON_NODE", "0") != "0"
-    if "SLURM_JOB_ID" not in env or asked or not maker(facts) or facts.cuda.devices or facts.torch.kind:
-        return None
-    closed = [node.path for node in shut(facts)]
     hidden = env.get("CUDA_VISIBLE_DEVICES") == "NoDevFiles"
-    if not closed and not hidden:
+    computes = facts.cuda.devices or facts.torch.kind
+    if "SLURM_JOB_ID" not in env or asked or computes or not (closed or hidden):
         return None
-    return Seen(
-        evidence=(
-            "this runs in a job of Slurm, to which it gave no GPU: SLURM_JOB_ID is set, SLURM_JOB_GPUS is not",
-            *((f"it may not open {', '.join(closed)}",) if closed else ()),
-            *(("Slurm set CUDA_VISIBLE_DEVICES=NoDevFiles",) if hidden else ()),
-        ),
-        fix=ASK_SLURM,
-    )
+    seen = ["this runs in a job of Slurm, to which it gave no GPU: SLURM_JOB_ID is set, SLURM_JOB_GPUS is not"]
+    seen += [f"it may not open {', '.join(closed)}"] if closed else []
+    seen += ["Slurm set CUDA_VISIBLE_DEVICES=NoDevFiles"] if hidden else []
+    return Seen(tuple(seen), ASK_SLURM)
 
 
-@rule("bus", kind="no-gpu")
+@rule("bus", kind="no-gpu", on="wsl", unless="container gpu")
 def wsl_without_gpu(facts: Facts) -> Seen | None:
     """Windows lends no GPU to this Linux.
 
     In WSL, the Linux inside Windows, the card belongs to Windows, which lends it through the file /dev/dxg. WSL 1 has
     no such file at all; WSL 2 has it if Windows, its driver and WSL are new enough, and the machine has a GPU.
     """
-    system = facts.system
-    if not system.wsl or system.container or maker(facts):
-        return None
-    release = system.kernel or ""
+    release = facts.system.kernel or "not known"
+    steps: tuple[str, ...] = (
+        "In PowerShell on Windows, bring WSL up to date and start it anew:",
+        "$ wsl --update",
+        "$ wsl --shutdown",
+        "If /dev/dxg is still missing, install the newest driver of the card on Windows, and see that the file "
+        ".wslconfig in your Windows home folder does not say gpuSupport=false.",
+    )
     if release.endswith("-Microsoft"):  # WSL 2 writes it small, and ends in "WSL2"
-        seen = f"the kernel is {release}, which is WSL 1"
-        steps: tuple[str, ...] = (
+        release += ", which is WSL 1"
+        steps = (
             "Turn this Linux into WSL 2. In PowerShell on Windows, the first command tells its name:",
             "$ wsl --list --verbose",
             "$ wsl --set-version Ubuntu 2",
         )
-    else:
-        seen = f"the kernel is {release or 'not known'}"
-        steps = (
-            "In PowerShell on Windows, bring WSL up to date and start it anew:",
-            "$ wsl --update",
-            "$ wsl --shutdown",
-            "If /dev/dxg is still missing, install the newest driver of the card on Windows, and see that the file "
-            ".wslconfig in your Windows home folder does not say gpuSupport=false.",
-        )
-    return Seen(("there is no /dev/dxg", seen), (*steps, "If the computer has no GPU:", *still_works(facts)), "likely")
+    last = ("If the computer has no GPU:", *still_works(facts))
+    return Seen(("there is no /dev/dxg", f"the kernel is {release}"), (*steps, *last), "likely")
 
 
-@rule("driver")
+@rule("driver", on="wsl", unless="container")
 def wsl_without_driver(facts: Facts) -> Seen | None:
     """Windows lends this Linux a GPU, but no driver of NVIDIA.
 
     In WSL the driver on Windows brings CUDA's library for Linux along: Windows shows it in /usr/lib/wsl/lib. It is not
     there if Windows runs the card with a driver of its own, or if the card is not one of NVIDIA.
     """
-    system = facts.system
-    if not system.wsl or system.container or maker(facts) != "nvidia" or not facts.cuda.error or facts.torch.kind:
+    if maker(facts) != "nvidia" or not facts.cuda.error or facts.torch.kind:
         return None
     return Seen(
-        evidence=("/dev/dxg is there", f"CUDA's library is not: {facts.cuda.error}"),
-        fix=(
+        ("/dev/dxg is there", f"CUDA's library is not: {facts.cuda.error}"),
+        (
             "If the computer has a card of NVIDIA, install its driver on Windows, never in here: "
             "https://www.nvidia.com/en-us/drivers/",
             "Then, in PowerShell on Windows:",
@@ -199,11 +172,25 @@ def wsl_without_driver(facts: Facts) -> Seen | None:
             "If the computer has no card of NVIDIA, there is nothing to mend:",
             *still_works(facts),
         ),
-        certainty="likely",
+        "likely",
     )
 
 
-@rule("library")
+@rule("driver", on="windows nvidia")
+def windows_without_driver(facts: Facts) -> Seen | None:
+    """Windows runs the card without NVIDIA's driver.
+
+    Until NVIDIA's driver is installed, Windows draws the screen with one of its own, which the Device Manager calls
+    Microsoft Basic Display Adapter. PyTorch's wheel brings all of CUDA that it needs, but for nvcuda.dll, the library
+    that comes with the driver, as nvidia-smi does.
+    """
+    if not facts.cuda.error or facts.nvml.driver or facts.torch.kind:
+        return None
+    install = "Install the newest driver for your card, and restart: https://www.nvidia.com/en-us/drivers/"
+    return Seen(("the card is NVIDIA's", f"CUDA's library is not found: {facts.cuda.error}"), (install,))
+
+
+@rule("library", on="wsl")
 def linux_driver_in_wsl(facts: Facts) -> Seen | None:
     """A Linux driver inside WSL hides the one that Windows lends.
 
@@ -211,24 +198,23 @@ def linux_driver_in_wsl(facts: Facts) -> Seen | None:
     often by a guide for plain Linux, brings a library of the same name, which is found first and knows no card.
     """
     path, init = facts.cuda.path or "", facts.cuda.init
-    if not facts.system.wsl or not path or facts.cuda.devices:
-        return None
-    if any(place in path for place in ("/usr/lib/wsl/", "/compat/", "/stubs/")):
+    known = any(place in path for place in ("/usr/lib/wsl/", "/compat/", "/stubs/"))
+    if not path or known or facts.cuda.devices:
         return None
     packages = "libcuda1 'nvidia-driver*'" if facts.system.distro[:1] == ("debian",) else "'*nvidia-compute*'"
-    remove = (
-        "In here, this tells which package the library came with:",
-        f"$ dpkg -S {quote(path)}",
-        "Remove it; the list that is shown should name packages of NVIDIA's driver alone:",
-        f"$ sudo apt purge {packages}",
-    )
+    remove: tuple[str, ...] = ("In here, remove the packages of NVIDIA's driver.",)
+    if "apt" in facts.system.commands:
+        remove = (
+            "In here, this tells which package the library came with:",
+            f"$ dpkg -S {quote(path)}",
+            "Remove it; the list that is shown should name packages of NVIDIA's driver alone:",
+            f"$ sudo apt purge {packages}",
+        )
+    started = (f"cuInit, with which it starts, returned {init}",) if init is not None else ()
     return Seen(
-        evidence=(
-            f"CUDA's library is {path}, not the one in /usr/lib/wsl/lib",
-            *((f"cuInit, with which it starts, returned {init}",) if init is not None else ()),
-        ),
-        fix=(
-            *(remove if "apt" in facts.system.commands else ("In here, remove the packages of NVIDIA's driver.",)),
+        (f"CUDA's library is {path}, not the one in /usr/lib/wsl/lib", *started),
+        (
+            *remove,
             "$ sudo ldconfig",
             "In PowerShell on Windows, start WSL anew:",
             "$ wsl --shutdown",

@@ -9,19 +9,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from typing import Literal
 
 from firstlight.doctor.errors import TABLE
+from firstlight.doctor.rules.ask import PLACES
 from firstlight.doctor.shapes import Facts
 
 Kind = Literal["problem", "note", "no-gpu"]
 Certainty = Literal["certain", "likely", "possible"]
 
-#: The questions in their order. Each makes sense only if those before it were answered with yes.
+#: The questions in their order, first of the machine, then of PyTorch, then of Numba. Each makes sense only if those
+#: before it were answered with yes.
 #:
 #: :meta hide-value:
 QUESTIONS = {
-    "wheel": "Is PyTorch built for this GPU?",
     "bus": "Is there a GPU in this machine?",
     "driver": "Does the system run it with the right driver?",
     "nodes": "May you open its device files?",
@@ -29,13 +31,14 @@ QUESTIONS = {
     "start": "Does the driver start?",
     "visible": "Is the GPU visible to programs?",
     "context": "Does a program get its place on it?",
+    "wheel": "Is PyTorch built for this GPU?",
     "version": "Is the driver new enough for PyTorch?",
     "code": "Has PyTorch code for this card?",
     "torch": "Does PyTorch compute on it, and right?",
     "toolchain": "Does Numba find its CUDA compiler?",
     "ptx": "Can the driver load what Numba compiles?",
     "numba": "Does Numba compute on it, and right?",
-    "health": "Is it as fast as it can be, and without errors?",
+    "health": "Is it without errors, and not slowed down?",
 }
 CERTAINTIES: tuple[Certainty, ...] = ("certain", "likely", "possible")
 
@@ -96,12 +99,28 @@ RULES: list[Rule] = []
 
 
 def rule(
-    question: str, *, kind: Kind = "problem"
+    question: str, *, kind: Kind = "problem", on: str = "", unless: str = ""
 ) -> Callable[[Callable[[Facts], Seen | None]], Callable[[Facts], Seen | None]]:
-    """Make a function a rule; its name becomes the rule's code."""
+    """Make a function a rule; its name becomes the rule's code.
 
-    def enter(look: Callable[[Facts], Seen | None]) -> Callable[[Facts], Seen | None]:
-        RULES.append(Rule(look.__name__.replace("_", "-"), question, look, kind))
+    It is asked only where every word of `on` holds and none of `unless`. A word is a place ("nvidia", "container") or
+    the code of another rule, whose cause explains it already.
+    """
+
+    def enter(judge: Callable[[Facts], Seen | None]) -> Callable[[Facts], Seen | None]:
+        @wraps(judge)
+        def look(facts: Facts) -> Seen | None:
+            asked = all(holds(word, facts) for word in on.split())
+            return judge(facts) if asked and not any(holds(word, facts) for word in unless.split()) else None
+
+        RULES.append(Rule(judge.__name__.replace("_", "-"), question, look, kind))
         return look
 
     return enter
+
+
+def holds(word: str, facts: Facts) -> bool:
+    """Whether the facts are of a place, or a rule sees its cause in them."""
+    if word in PLACES:
+        return PLACES[word](facts)
+    return next(each for each in RULES if each.code == word).look(facts) is not None

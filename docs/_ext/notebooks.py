@@ -1,0 +1,87 @@
+"""A page as a notebook: today's numbers in plain words, and links and tables as Markdown has them."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Callable
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from docutils import nodes
+from docutils.core import publish_doctree
+
+from _ext.prose import MISSING, spec_number, timing
+
+if TYPE_CHECKING:
+    from _ext.watch import Judged
+
+ROLE = re.compile(r"(?<!`):(timing|spec|doc|download):`(?:([^`<]*?)\s*<)?([^`<>]+)>?`")
+PART = re.compile(r"\n(?=\n|[-*] |\d+\. )")  # between two paragraphs or lines of a list
+NAMED = re.compile(r"(?<!`)`([^`]+)`__")
+ADDRESS = re.compile(r"^__ (\S+)\n?", re.MULTILINE)
+TABLE = re.compile(r"^\.\. (?:list-)?table:: (.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
+
+
+def in_words(notebook: str, of: dict[str, str], find: Callable[[str], list[Judged]], link: Callable[..., str]) -> str:
+    """Return a notebook without reST; what is wrong in it stays as written: the page warns of it.
+
+    Parameters
+    ----------
+    notebook
+        As sphinx-gallery made it.
+    of, find
+        The example of each experiment, and the records of an example.
+    link
+        Makes Markdown of the text and the target of a link.
+    """
+
+    def number(role: re.Match[str]) -> str:
+        if role[1] in ("doc", "download"):
+            return link(role[1], role[2] or "", role[3])
+        try:
+            found = spec_number(role[3]) if role[1] == "spec" else timing(role[3], of, find)
+            return escape(found.plain(), quote=False)
+        except ValueError:
+            return role[0]
+
+    content: dict[str, Any] = json.loads(notebook)
+    for cell in content["cells"]:
+        if cell["cell_type"] == "markdown":
+            parts = (ROLE.sub(number, part) for part in PART.split("".join(cell["source"])))
+            text = "\n".join(part for part in parts if MISSING not in part)
+            cell["source"] = [TABLE.sub(table, linked(text))]
+    return json.dumps(content)
+
+
+def linked(text: str) -> str:
+    """Give each name of a link the address that stands below it, in their order."""
+    addresses = iter(ADDRESS.findall(text))
+    return NAMED.sub(lambda name: f"[{name[1]}]({next(addresses, '')})", ADDRESS.sub("", text))
+
+
+def table(found: re.Match[str]) -> str:
+    """Write a table as Markdown has it."""
+    rows = [[cell_text(cell) for cell in row.children] for row in publish_doctree(found[0]).findall(nodes.row)]
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join([f"**{found[1]}**", "", lines[0], "|---" * len(rows[0]) + "|", *lines[1:], ""])
+
+
+def cell_text(cell: nodes.Node) -> str:
+    """Return the text of a cell on one line; code stays code."""
+    parts = (f"`{node}`" if isinstance(node.parent, nodes.literal) else node for node in cell.findall(nodes.Text))
+    return " ".join("".join(parts).split()).replace("|", "\\|")
+
+
+def to_pages(name: str, titles: dict[str, str], base: str) -> Callable[..., str]:
+    """Return what makes links of a tutorial's roles: to pages of the site, if it is known where that is."""
+
+    def link(role: str, text: str, target: str) -> str:
+        page = posixpath.normpath(posixpath.join("/tutorials", posixpath.dirname(name), target))[1:]
+        if role == "download":
+            return f"`{text or posixpath.basename(target)}`"
+        text = text or titles[page]
+        return f"[{text}]({base}{page}.html)" if base else f"*{text}*"
+
+    return link

@@ -1,0 +1,420 @@
+"""
+What does a GPU do with more blocks than it has room for?
+=========================================================
+
+For people whose kernels are right and who now choose the grid. A GPU hands out blocks
+one by one: the next one goes to the first multiprocessor that has room for the whole of
+it, and stays there until its last thread is done. So launch many more blocks than the
+card holds at once, because the last, unfilled *wave* leaves multiprocessors idle; take
+128 or 256 threads a block; and let no block wait for another, because CUDA promises no
+order.
+
+**You will learn**
+
+- what a multiprocessor holds at a time: threads, blocks and registers;
+- what the last wave costs, the *tail effect*, and how many blocks make it negligible;
+- why 1024 threads a block, the most that CUDA allows, is no good default;
+- why no block may wait for another, and how to find a kernel that relies on an order.
+
+**Time:** 9 minutes. **Needs:** any computer, and :doc:`grids
+</tutorials/3_kernels/02_grids>`. With a CUDA GPU, you measure the tail effect on it.
+"""
+
+# %%
+# 98 blocks, 16 multiprocessors
+# -----------------------------
+#
+# A course notebook on PyTorch and Numba launches 98 blocks of 1024 threads on a card
+# with 16 multiprocessors, and calls it a "confusing situation". It explains: blocks are
+# queued, and each multiprocessor gets 6 or 7 of them. A thread "will run on one core",
+# a multiprocessor has 32 cores, and "only 32 threads will run at the same time". Test
+# the last sentence first. This kernel turns an array around in place. Each thread takes
+# a number, *waits until all have one*, and puts it down elsewhere:
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+from firstlight.kernels import cuda, ptx, simulated, trace
+from firstlight.widgets import Table
+
+
+@cuda.jit
+def turn_around(line):
+    i = cuda.threadIdx.x
+    mine = line[i]
+    cuda.syncthreads()  # a barrier: nobody goes on until the whole block is here
+    line[line.size - 1 - i] = mine
+
+
+line = np.arange(1024)
+traced = trace(turn_around, 1, 1024, line)
+wrong = np.sum(line != np.arange(1024)[::-1])
+print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
+
+# %%
+# Nobody passes the barrier until all 1024 threads have come to it, each with its own
+# ``mine``. CUDA allows that in any block, so *every multiprocessor holds at least 1024
+# threads at the same time*. What really happens:
+#
+# - A block goes to one multiprocessor, once that has room for all of it. It stays there
+#   until its last thread is done. This part of the notebook is right.
+# - The multiprocessor divides the block into warps of 32 threads. This card's has `four
+#   schedulers`__. In each clock cycle, a scheduler takes one of its warps that is
+#   ready, and starts its next instruction for all 32 threads together.
+# - So a thread does not wait for a core, and does not keep one. The "cores" are lanes
+#   for arithmetic, and this card has 64 of them in a multiprocessor.
+# - Nobody gives out "6 or 7" blocks in advance: that is an average.
+#
+# __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
+#
+# The last wave
+# -------------
+#
+# A block of 1024 threads fills a multiprocessor of that card. If all blocks take
+# equally long, the launch looks like this (a model):
+
+# figure
+
+fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+for block in range(98):
+    wave, number = divmod(block, 16)
+    colour = ("#2e7ab0", "#8fbfe0")[wave % 2]
+    ax.barh(number, 1, 1, left=wave, fc=colour, ec="black", lw=0.6)
+idle_area = plt.Rectangle((0, -0.5), 7, 16, fill=False, hatch="////", lw=0, zorder=0)
+ax.add_patch(idle_area)
+title = "98 equal blocks, 16 multiprocessors: the seventh wave has only 2 (a model)"
+ax.set_title(title, loc="left")
+ax.set(ylim=(15.5, -0.5), yticks=[0, 15], xlim=(0, 7.1))
+ax.set(xlabel="time, in blocks", ylabel="multiprocessor")
+ax.text(6.5, 9, "idle", ha="center", bbox={"fc": "white", "ec": "none"})
+ax.spines[["top", "right"]].set_visible(False)
+fig.set_label(
+    "A model of 98 blocks of equal length on 16 multiprocessors, a row each. There are "
+    "six full columns, and a seventh in which only two of 16 have a block."
+)
+plt.show()
+
+# sphinx_gallery_thumbnail_number = 1
+
+# %%
+# Six *waves* fill the card, and the seventh has two blocks, while 14 multiprocessors
+# wait. That is the *tail effect*. (A wave is `a way to count`__: blocks of uneven
+# length are begun one by one, and have an uneven end.) With :math:`N` multiprocessors,
+#
+# .. math::
+#
+#     \text{in use} = \frac{\text{blocks} / N}
+#     {\lceil \text{blocks} / N \rceil}.
+#
+# __ https://forums.developer.nvidia.com/t/cuda-pro-tip-minimize-the-tail-effect/148448
+
+
+def in_use(blocks, multiprocessors):
+    return blocks / multiprocessors / np.ceil(blocks / multiprocessors)
+
+
+rows = tuple(
+    (f"{blocks:,}", f"{in_use(blocks, 16):.0%}", f"{in_use(blocks, 132):.0%}")
+    for blocks in (98, 133, 500, 2000)
+)
+head = "blocks", "16 multiprocessors", "132 (H100 SXM)"
+print(Table("In use, by the model", head, rows).text())
+
+# %%
+# One block more than the card can hold costs up to a whole wave. The more waves, the
+# less the last one weighs: from ten on, it is at most a tenth. (Where a multiprocessor
+# has room for several blocks, :math:`N` counts the places of all of them.)
+#
+# Measure
+# -------
+#
+# Each block of this kernel has 1024 threads that only calculate. That keeps all lanes
+# of a multiprocessor busy, so that two blocks on one take as long together as one after
+# the other.
+
+
+@cuda.jit
+def busy(out, steps):
+    i = cuda.grid(1)
+    if i < out.size:
+        x = np.float32(i)
+        for _ in range(steps):
+            x = x * np.float32(0.5) + np.float32(0.5)  # goes to 1
+        out[i] = x
+
+
+out = cuda.to_device(np.full(33, np.nan, dtype=np.float32))
+busy[2, 32](out, 64)
+assert np.all(out.copy_to_host() == 1), "busy is wrong"
+
+# %%
+
+from firstlight import Bench, best_device
+
+device = best_device()
+has_kernel = device.type == "cuda" and not simulated()
+bench = Bench("waves", budget=12 if has_kernel else 1)
+shares = []
+if has_kernel:
+    card = cuda.get_current_device()
+    N = card.MULTIPROCESSOR_COUNT
+    one, out, steps = 1.0, cuda.device_array(4 * N * 1024, dtype=np.float32), 50_000
+    for count in sorted({N, N + 1, 3 * N // 2, 2 * N, 2 * N + 1, 4 * N}):
+        work = {"n": count, "flops": 2 * 1024 * count * steps, "device": "cuda:0"}
+        time = bench.time("busy", busy[count, 1024], out, steps, **work).median
+        one = time if count == N else one  # N blocks come first, and are one wave
+        both = count / N * one / time, in_use(count, N)
+        shares.append((f"{count}", *(f"{share:.0%}" for share in both)))
+    print(Table("In use", ("blocks", "measured", "model"), tuple(shares)).text())
+else:
+    bench.time("busy", busy[2, 32], out, 64, n=2, device="cpu")
+bench.show()
+
+# %%
+# (*n* is the number of blocks. Without a CUDA GPU there is nothing to measure: the
+# simulator runs one block after the other.)
+#
+# How large a block?
+# ------------------
+#
+# A block goes to a multiprocessor as a whole or not at all. What one can hold has
+# `several limits`__: so many threads, so many blocks, and 65 536 registers. How many
+# registers a thread needs, the compiler tells, here for two kinds of card:
+#
+# __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#compute-capabilities
+
+# %%
+
+# folded: The two kernels of the page on grids: a pixel a thread, and a loop
+
+NINTH = np.float32(1 / 9)
+
+
+@cuda.jit(device=True)
+def mean_around(framed, row, column):
+    total = np.float32(0)
+    for down in range(3):
+        for right in range(3):
+            total += framed[row + down, column + right]
+    return total * NINTH
+
+
+@cuda.jit
+def smooth(framed, out):
+    column, row = cuda.grid(2)
+    if row < out.shape[0] and column < out.shape[1]:
+        out[row, column] = mean_around(framed, row, column)
+
+
+@cuda.jit
+def smooth_any_grid(framed, out):
+    first_column, first_row = cuda.grid(2)
+    columns_at_once, rows_at_once = cuda.gridsize(2)
+    for row in range(first_row, out.shape[0], rows_at_once):
+        for column in range(first_column, out.shape[1], columns_at_once):
+            out[row, column] = mean_around(framed, row, column)
+
+
+# %%
+
+TYPES = "float32[:, ::1], float32[:, ::1]"
+# Where there is no compiler: what numba-cuda 0.30.4 needed.
+RECORDED = {"smooth": (44, 38), "smooth_any_grid": (54, 48)}
+
+
+def registers_of(kernel):
+    try:
+        both = [ptx.compile(kernel, TYPES, cc) for cc in ((7, 5), (8, 9))]
+        return tuple(made.registers for made in both)
+    except ptx.NoCompilerError:
+        return RECORDED[kernel.__name__]
+
+
+registers = {k.__name__: registers_of(k) for k in (smooth, smooth_any_grid)}
+rows = tuple((name, *map(str, needs)) for name, needs in registers.items())
+head = "kernel", "7.5 (GTX 1650)", "8.9 (RTX 4090)"
+print(Table("Registers a thread, by compute capability", head, rows).text())
+
+# %%
+# The loop costs registers. Now the limits on threads and blocks: how full can blocks of
+# some sizes make a multiprocessor?
+
+ROOM = {"7.5": (1024, 16), "8.9": (1536, 24), "9.0": (2048, 32)}  # threads, blocks
+
+
+def filled(threads, most_threads, most_blocks):
+    warps = -(-threads // 32)
+    held = min(most_threads // (32 * warps), most_blocks)
+    return held * threads / most_threads
+
+
+rows = tuple(
+    (f"{threads}", *(f"{filled(threads, *room):.0%}" for room in ROOM.values()))
+    for threads in (32, 100, 256, 1024)
+)
+head = "threads a block", *ROOM
+print(Table("Places for threads in use, by compute capability", head, rows).text())
+
+# %%
+# - 32 threads: the limit on *blocks* comes first, and half the places are empty.
+# - 100 threads: no multiple of 32, so the last warp of each block is mostly empty.
+# - 1024 threads: on 8.9, a third stays empty. And as its threads share the registers, a
+#   kernel that needs more than 64 of them cannot be launched at all.
+#
+# So the default is 128 or 256 threads, for images 32 × 4 or 32 × 8; then measure. (How
+# full a multiprocessor is, is called *occupancy*. It is not speed:
+# :doc:`/tutorials/3_kernels/08_bytes_in_flight` shows why.) Your own card says what it
+# can hold:
+
+if has_kernel:
+    for limit in ("MULTIPROCESSOR_COUNT", "MAX_THREADS_PER_BLOCK"):
+        print(f"{limit}: {getattr(card, limit)}")
+    for limit in ("THREADS", "BLOCKS", "REGISTERS"):
+        print(f"{limit}: {getattr(card, f'MAX_{limit}_PER_MULTIPROCESSOR')}")
+else:
+    print("No CUDA GPU: cuda.get_current_device() has no limits to show.")
+
+# %%
+# No block may wait for another
+# -----------------------------
+#
+# The model began the blocks in the order of their numbers. CUDA promises no order:
+# blocks must be able to run `in any order, in parallel or in series`__. Here is a
+# kernel that forgets this. Each row of an image has a count of bright pixels, and you
+# want their running total. A block (of one thread) takes a row, and adds its count to
+# what the block before it wrote. ``order`` lets you decide which block comes when.
+#
+# __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#thread-hierarchy
+
+
+@cuda.jit
+def running_total(counts, totals, order):
+    block = order[cuda.blockIdx.x]
+    before = totals[block - 1] if block > 0 else 0
+    totals[block] = before + counts[block]
+
+
+bright = np.random.default_rng(seed=1).integers(1, 9, size=29)
+in_order = np.arange(bright.size)
+orders = {"in order": in_order, "backwards": in_order[::-1].copy()}
+wrong_totals = {}
+for name, order in orders.items():
+    totals = cuda.to_device(np.zeros_like(bright))
+    running_total[bright.size, 1](cuda.to_device(bright), totals, cuda.to_device(order))
+    wrong_totals[name] = int(np.sum(totals.copy_to_host() != np.cumsum(bright)))
+    print(f"{name:>9}: {wrong_totals[name]} of {bright.size} rows wrong")
+
+# %%
+# The simulator runs block 0 to its end, then block 1. So there the first line is right,
+# as often as you like. A GPU starts many blocks at once, and nobody knows what it
+# prints there. ``trace`` finds the mistake in a single run, because it asks what is
+# *certain* to come before what:
+
+from textwrap import fill
+
+traced = trace(running_total, bright.size, 1, bright, np.zeros_like(bright), in_order)
+print(fill(str(traced.races[0]), 84))
+
+# %%
+# Could a block wait, in a loop, until the one before it has written? That is worse. If
+# blocks that wait hold every place, the one they wait for never gets one, and the
+# launch never ends. What you can do:
+#
+# - End the kernel. A second launch in the same stream begins when all blocks of the
+#   first are done: totals within blocks first, then what comes before each block.
+# - If the order does not matter, use an *atomic* operation, which changes a number so
+#   that nobody can come between reading and writing
+#   (:doc:`/tutorials/3_kernels/05_reductions`).
+#
+# Where this stops being true
+# ---------------------------
+#
+# - *Small launches.* Where the launch overhead is longer than the work, the tail does
+#   not matter (:doc:`/tutorials/2_devices/02_queues`).
+# - *Blocks of uneven length.* One long block at the end costs more than any wave. Put
+#   the longest first: blocks are usually begun in the order of their numbers, though
+#   nothing may depend on it.
+# - *Blocks that know each other.* In *clusters* and *cooperative* launches, blocks run
+#   at the same time, if there is room for all. You have to ask for it.
+# - *Other makers.* The numbers of multiprocessors and what they hold differ.
+#
+# Exercise
+# --------
+#
+# How many waves does a launch take, if all its blocks take equally long? ``card`` has
+# four numbers: how many multiprocessors, and how many threads, blocks and registers
+# each of them holds. A block takes whole warps of 32 threads.
+
+from collections import namedtuple
+
+Card = namedtuple("Card", "multiprocessors threads blocks registers")
+
+
+def waves(blocks, threads, registers, card): ...
+
+
+# %%
+
+# folded: What check does: launches in which another limit comes first
+
+ADA, TURING = Card(128, 1536, 24, 65536), Card(16, 1024, 16, 65536)
+CASES = {  # blocks, threads, registers of a thread, card: waves, a hint
+    (98, 1024, 32, TURING): (7, "a wave that is not full is a wave, too: round up"),
+    (6000, 256, 32, ADA): (8, "a multiprocessor holds several blocks at once"),
+    (3073, 32, 32, ADA): (2, "a multiprocessor holds only so many blocks"),
+    (2048, 256, 128, ADA): (8, "the threads it holds share its registers"),
+    (1537, 100, 32, ADA): (2, "a block of 100 threads takes up four warps"),
+}
+
+
+def check(answer):
+    for case, (right, hint) in CASES.items():
+        blocks, threads, registers, card = case
+        told = f"{blocks} blocks of {threads} threads, {registers} registers, {card}"
+        try:
+            given = answer(*case)
+        except Exception as error:
+            return f"Not yet: it raised {type(error).__name__}: {error}."
+        if isinstance(given, bool) or not isinstance(given, (int, float, np.number)):
+            return f"Not yet: it gave {given!r}, which is no number."
+        if given != right:
+            return f"Not yet. {told}: {right} waves, not {given:g}. Hint: {hint}."
+    return "Right: every limit, and whole waves."
+
+
+# %%
+
+print(check(waves))
+
+# %%
+
+# solution
+
+
+def waves_solution(blocks, threads, registers, card):
+    in_warps = -(-threads // 32) * 32
+    held = min(
+        card.threads // in_warps,
+        card.blocks,
+        card.registers // (in_warps * registers),
+    )
+    return -(-blocks // (held * card.multiprocessors))
+
+
+print(check(waves_solution))
+
+# %%
+# Three lines to remember
+# -----------------------
+
+# remember
+
+print(
+    "1. A block goes to one multiprocessor as a whole and stays there. Have many more"
+)
+print(f"   of them than it holds: 98 on 16 leave {1 - in_use(98, 16):.0%} idle.")
+third = 1 - filled(1024, *ROOM["8.9"])
+print("2. Start with 128 or 256 threads a block. With 1024, a card of compute")
+print(f"   capability 8.9 leaves {third:.0%} of its places empty.")
+print("3. Blocks run in any order, each to its end: none may wait for another, or read")
+print("   what another writes in the same launch.")

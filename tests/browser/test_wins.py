@@ -1,0 +1,70 @@
+"""Will a GPU win? The reader's numbers, judged as the page's own functions judge, kept in a link, and safe to open."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from conftest import SITE
+
+from firstlight.measure.tables import quantity
+
+PAGE = SITE / "tutorials/2_devices/07_when_the_gpu_wins.html"
+BOARD = ".fl-wins"
+
+
+def told(page: Any) -> str:
+    return page.locator(f"{BOARD} [role=status]").inner_text()
+
+
+def fill(page: Any, **values: object) -> str:
+    for name, value in values.items():
+        page.locator(f'{BOARD} [name="{name}"]').fill(str(value))
+    return told(page)
+
+
+@pytest.fixture(scope="module")
+def rules() -> dict[str, Any]:
+    """The first cell of the page: one rule, written twice."""
+    names: dict[str, Any] = {"__name__": "page"}
+    exec((SITE.parents[1] / "examples/2_devices/07_when_the_gpu_wins.py").read_text().split("\n# %%\n")[1], names)
+    return names
+
+
+def test_every_number_is_judged_as_python_judges(page: Any, rules: Any) -> None:
+    host = json.loads(page.locator(BOARD).get_attribute("data-wins"))["dispatch"]
+    for card, precision in (("GTX 1080", "float32"), ("H200", "float64")):
+        page.locator("[name=card]").select_option(card)
+        page.locator("[name=precision]").select_option(precision)
+        for job in (rules["Job"](0, 1e6, 1e9, 28), rules["Job"](1e9, 1e9, 1e7), rules["Job"](10, 10, 0)):
+            said = fill(page, **job._asdict(), uses=3, memory=5e10, arithmetic=5e11)
+            parts = rules["on_gpu"](job, card, 3, precision.replace("float", "fp"))
+            cpu = job.calls * host + max(job.moved / 5e10, job.operations / (5e11 if card == "GTX 1080" else 2.5e11))
+            for time in (*parts, sum(parts), cpu):
+                assert quantity(time, "s") in said, (card, job, said)
+            verdict = "GPU wins" if cpu > 2 * sum(parts) else "CPU wins" if cpu < sum(parts) / 2 else "tie"
+            assert verdict in said
+
+
+def test_the_address_is_a_link_to_the_numbers(page: Any) -> None:
+    page.locator("[name=start]").select_option(index=4)
+    said = fill(page, uses=50)
+    page.reload()
+    assert told(page) == said
+    assert page.locator("[name=start]").input_value() == "your own numbers"
+
+
+def test_what_is_no_number_is_said_and_a_hostile_link_is_only_text(page: Any) -> None:
+    assert "Type each number" in fill(page, moved="<b>")
+    assert page.locator("[aria-invalid=true]").count() == 1
+    page.goto(f"{PAGE.as_uri()}#card=none&__proto__=1&start=<img>&sent=<img src=x onerror=alert(1)>")
+    page.reload()
+    assert "Type each number" in told(page)
+    assert page.locator(f"{BOARD} img").count() == 0
+
+
+def test_a_telephone_has_it_and_without_javascript_there_is_a_table(telephone: Any, bare: Any) -> None:
+    assert "wins" in fill(telephone, sent=1e9, moved=1e9, operations=1e3, uses=1, memory=1e12)
+    assert not any(one.is_visible() for one in bare.locator(f"{BOARD} :is(input, select)").all())
+    assert bare.locator(f"{BOARD} tbody tr").count() == 5

@@ -98,7 +98,7 @@ html_context: dict[str, object] = {"default_mode": ""}  # layout.html sets it; w
 html_theme_options: dict[str, object] = {
     "logo": {"text": "First Light"},
     "navbar_align": "left",
-    "header_links_before_dropdown": 6,  # all of them: the menu for the others needs a script
+    "header_links_before_dropdown": 7,  # all of them: the menu for the others needs a script
     "navbar_end": ["theme-switcher"],
     "collapse_navigation": True,
     "secondary_sidebar_items": ["page-toc", "edit-this-page"],

@@ -36,7 +36,7 @@ def in_javascript(text: str) -> int:
 
 def lines_under(place: Path) -> int:
     """Count the lines of a file, or of all files in a folder."""
-    count = {".py": in_python, ".js": in_javascript}
+    count = {".py": in_python, ".js": in_javascript, ".wgsl": in_javascript}
     files = place.rglob("*") if place.is_dir() else [place]
     return sum(count[file.suffix](file.read_text(encoding="utf-8")) for file in files if file.suffix in count)
 

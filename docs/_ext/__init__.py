@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 # In the order in which they see a page.
 STEPS = (
-    "gallery", "folds", "maths", "watch", "outputs", "prose", "downloads", "timings", "machines", "doctor", "meta",
-    "terms", "course", "ways", "codelinks", "weight", "barriers",
+    "gallery", "folds", "maths", "watch", "outputs", "prose", "downloads", "timings", "machines", "doctor", "webgpu",
+    "meta", "terms", "course", "ways", "codelinks", "weight", "barriers",
 )  # fmt: skip
 
 

@@ -21,14 +21,15 @@ QUICK = 2  # how hard WebP tries: 4, the default, takes three times as long and 
 
 
 def reset(gallery_conf: dict[str, Any], fname: str) -> None:
-    """Give every example a page for its tables, and the site's type size: figures are read on telephones, too."""
+    """Give every example a page for its tables, and the site's type size."""
     import matplotlib as mpl
 
     from firstlight import widgets
+    from firstlight.measure.drawing import STYLE
 
     del gallery_conf, fname
     widgets.on_page = True
-    mpl.rcParams.update({"font.size": 11, "figure.figsize": (5.6, 3.8), "figure.dpi": DPI})
+    mpl.rcParams.update({**STYLE, "figure.dpi": DPI})
 
 
 def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:

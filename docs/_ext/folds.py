@@ -1,7 +1,8 @@
 """Fold code cells by their first line.
 
-``# solution``, or ``# folded:`` and a title, folds a cell with what it printed; ``# figure`` folds the code alone. What
-a cell with ``# remember`` prints, a numbered list, becomes a box of text.
+``# solution``, or ``# folded:`` and a title, folds a cell with what it printed; ``# figure``, or
+``# measured figure`` for one that is recorded, folds the code alone. What a cell with ``# remember`` prints, a numbered
+list, becomes a box of text.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from sphinx.transforms import SphinxTransform
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-MARK = re.compile(r"# (solution|figure|remember|folded: *(.+))")
-TITLES = {"solution": "Solution", "figure": "The code of this figure", "remember": "The code"}
+MARK = re.compile(r"# (solution|(?:measured )?figure|remember|folded: *(.+))")
+TITLES = {"solution": "Solution", "remember": "The code"}
 OUTPUT_CLASSES = {"sphx-glr-script-out", "sphx-glr-single-img"}
 
 
@@ -31,14 +32,14 @@ class FoldSolutions(SphinxTransform):
         for code in list(self.document.findall(nodes.literal_block)):
             first = code.astext().lstrip().partition("\n")[0].rstrip()
             if (mark := MARK.fullmatch(first)) and not is_output(code):
-                wrap(code, mark[1], mark[2] or TITLES[mark[1]])
+                wrap(code, mark[1], mark[2] or TITLES.get(mark[1], "The code of this figure"))
 
 
 def wrap(code: nodes.literal_block, kind: str, summary: str) -> None:
     """Put a cell into a fold, and the output that follows it unless that is a figure; lines to remember before it."""
     parent, place = code.parent, code.parent.index(code)
     end = place + 1
-    while kind != "figure" and end < len(parent.children) and is_output(parent.children[end]):
+    while "figure" not in kind and end < len(parent.children) and is_output(parent.children[end]):
         end += 1
     cell = parent.children[place:end]
     box = [remembered("\n".join(part.astext() for part in cell[1:]))] if kind == "remember" else []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 SHOWN = (
     "device_name", "device_kind", "device_capability", "device_multiprocessors", "cpu_name", "cpu_cores", "driver",
-    "lib_torch", "lib_numba", "lib_numba_cuda", "lib_numpy",
+    "browser", "clock", "lib_torch", "lib_numba", "lib_numba_cuda", "lib_numpy",
 )  # fmt: skip
 
 
@@ -47,7 +47,8 @@ class Machines(SphinxDirective):
         table = Table(caption, ("page", "recorded", "state", "why"), rows).html()
         for example, *_ in rows:
             cell = f'<th scope="row">{escape(example)}<'
-            table = table.replace(cell, f'<th scope="row"><a href="tutorials/{example}.html">{escape(example)}</a><')
+            page = "your_gpu" if example.startswith("browser/") else f"tutorials/{example}"
+            table = table.replace(cell, f'<th scope="row"><a href="{page}.html">{escape(example)}</a><')
         section += [card, nodes.raw("", table, format="html")]
         return section
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from html import escape
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -12,7 +13,7 @@ from docutils import nodes
 from sphinx.transforms import SphinxTransform
 from sphinx_design.shared import create_component
 
-from _ext.folds import remembered
+from _ext.folds import folded, remembered
 from _ext.watch import records_of
 from firstlight.measure.runner import block_keys, split
 from firstlight.widgets import Table
@@ -45,7 +46,11 @@ class ShowOutputs(SphinxTransform):
         for comment in list(self.document.findall(nodes.comment)):
             found = PLACE.match(comment.astext())
             if found and int(found[1]) in places:
-                show(comment, records, places.index(int(found[1])), keys)
+                place = places.index(int(found[1]))
+                show(comment, records, place, keys)
+                show_figure(
+                    self.document, comment, [record for record in records if keys[place] in record.figures], keys[place]
+                )
         for block in list(self.document.findall(nodes.literal_block)):
             if block.get("language") == "none" and any(RULE.fullmatch(line) for line in block.astext().splitlines()):
                 block.replace_self(tables_in(block.astext()))
@@ -53,9 +58,8 @@ class ShowOutputs(SphinxTransform):
 
 def show(comment: nodes.comment, records: list[Record], place: int, keys: list[str]) -> None:
     """Put the tabs of one block, if a machine printed something else than this build did, and with the same code."""
-    code = next(comment.findall(nodes.literal_block, ascend=True))  # in a fold, perhaps
-    after = code.findall(nodes.Element, include_self=False, descend=False, siblings=True)
-    beside = list(takewhile(lambda node: node.tagname != "comment", after))  # before the next block begins
+    code = next(comment.findall(nodes.literal_block, ascend=True))
+    beside = until_next(comment)
     out = next((node for node in beside if OUT in node.get("classes", [])), None)
     here = plain(out.astext()) if out else ""
     drawn = any("output_html" in node.astext() for node in beside if isinstance(node, nodes.raw))
@@ -77,6 +81,29 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
         out["classes"].remove(OUT)  # the tab says whose output it is
         nothing = out
     tabs += [*machines, tab("This build", "this-build", nothing)]
+
+
+def show_figure(document: nodes.document, comment: nodes.comment, records: list[Record], key: str) -> None:
+    """Show what the newest record with the same code drew in place of this build's figure, folded behind it."""
+    images = [node for node in until_next(comment) for node in node.findall(nodes.image)]
+    if not records or not images:
+        return
+    said = f"Drawn from what was measured on {records[0].facts['device_name']}"
+    html = f'<figure class="fl-figure">{records[0].figures[key]}<figcaption>{escape(said)}</figcaption></figure>'
+    light, dark = images[0]["uri"], images[-1]["uri"]
+    for image in list(document.findall(nodes.image)):
+        if image["uri"] == light:
+            behind = folded([image.deepcopy(), *(one.deepcopy() for one in images[1:])], "What this build drew")
+            image.replace_self([nodes.raw("", html, format="html"), *(behind if image in images else [])])
+        elif image["uri"] == dark:
+            image.parent.remove(image)
+
+
+def until_next(comment: nodes.comment) -> list[nodes.Element]:
+    """Return what a code block made: all up to the comment of the next one."""
+    code = next(comment.findall(nodes.literal_block, ascend=True))  # in a fold, perhaps
+    after = code.findall(nodes.Element, include_self=False, descend=False, siblings=True)
+    return list(takewhile(lambda node: node.tagname != "comment", after))
 
 
 def printed(record: Record, key: str) -> list[str]:

@@ -6,11 +6,8 @@ reads that and the records when the *page* is read, so that a changed record run
 
 from __future__ import annotations
 
-import io
 import json
-import re
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from pathlib import Path
@@ -22,6 +19,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from _ext.folds import folded
 from _ext.watch import home, records_of, to_root
+from _ext.webgpu import ON_YOUR_GPU, your_gpu
 from firstlight.measure.bench import Bench
 from firstlight.measure.records import Record, code_digest, facts_of
 from firstlight.measure.runner import ends_with_bench
@@ -30,7 +28,6 @@ from firstlight.measure.timing import Timing
 from firstlight.widgets import NONE
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
     from sphinx.application import Sphinx
 
 
@@ -112,7 +109,8 @@ class Timings(SphinxDirective):
         script = home(self.env) / "examples" / f"{example}.py"
         code = code_digest(script.read_text(encoding="utf-8")) if script.is_file() else ""
         machines = f"{to_root(self.env)}machines.html"
-        html = nodes.raw("", table_html(columns, bench, example, code, machines), format="html")
+        mine = your_gpu(self.env, bench) if bench in ON_YOUR_GPU else ""
+        html = nodes.raw("", table_html(columns, bench, example, code, machines) + mine, format="html")
         if not (fresh and here):
             return [html]
         behind = nodes.raw("", rows_html(here, bench, machines), format="html")
@@ -205,28 +203,17 @@ def details(timing: Timing) -> list[str]:
 
 def svg(columns: list[Column], bench: str) -> str:
     """Return the figure of an experiment as part of the page."""
-    from firstlight.measure.drawing import draw
-
-    series = {f"{col.title}, {col.note}": col.timings for col in columns if col.state != "stale"}
-    figure, text = in_ink(lambda: draw(series, bench), bench)
-    return f'<figure class="fl-figure" role="img" aria-label="{escape(str(figure.get_label()))}">{text}</figure>\n'
-
-
-def in_ink(draw: Callable[[], Figure], salt: str) -> tuple[Figure, str]:
-    """A figure, and its drawing in the page's own ink; the same data give the same bytes."""
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 
+    from firstlight.measure.drawing import STYLE, as_svg, draw
+
     mpl.use("Agg")
-    with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt, "font.size": 11, "font.family": "sans-serif"}):
-        figure = draw()
-        out = io.StringIO()
-        nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))  # what it says there is no HTML
-        figure.savefig(out, format="svg", transparent=True, metadata=nothing)
+    series = {f"{col.title}, {col.note}": col.timings for col in columns if col.state != "stale"}
+    with mpl.rc_context(STYLE):
+        figure = draw(series, bench)
     plt.close(figure)
-    text = out.getvalue()
-    text = re.sub(r' id="[\w.]+_\d+"', "", text)  # nothing refers to these, and each figure has them
-    return figure, text[text.index("<svg") :].replace("#000000", "currentColor").replace("#ffffff", "none")
+    return f'<figure class="fl-figure">{as_svg(figure, bench)}</figure>\n'
 
 
 def setup(app: Sphinx) -> None:

@@ -211,7 +211,7 @@ most, least = times(ratios[0, 1]), times(ratios[-1, 1])
 
 # %%
 
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 

@@ -260,7 +260,7 @@ runs = {
 
 # %%
 
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
@@ -376,7 +376,7 @@ print(Table(title, head, rows).text())
 
 # %%
 
-# figure
+# measured figure
 
 gain, foreseen = measured[0] / measured[-1], predicted[0] / predicted[-1]
 fig, ax = plt.subplots(figsize=(7.2, 4.0), layout="constrained")

@@ -477,7 +477,7 @@ print(Table("Six mistakes, on the toy stream", head, rows).text())
 # A floor catches only what is *too fast*. A time that is too long makes a slow
 # baseline, and so a large speed-up, which nobody doubts because it is possible.
 
-# figure
+# measured figure
 
 import matplotlib.pyplot as plt
 

@@ -426,7 +426,7 @@ torch.set_num_threads(threads)  # as it was
 
 # %%
 
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt

@@ -193,7 +193,7 @@ print(Table("The law, fitted", head, tuple(rows)).text())
 # A transfer carries :math:`n/t` bytes a second; the law says :math:`b/(1 + n_{1/2}/n)`.
 # Marks are measured, lines are the fits, and a diamond is at :math:`n_{1/2}`.
 
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
@@ -483,7 +483,7 @@ print(Table("Three stages on toy streams", head, tuple(rows)).text())
 # (Each stage also wakes a thread, an :math:`a` that was not chosen.) Who works when?
 # Dashed is the predicted end, and hatched is waiting.
 
-# figure
+# measured figure
 
 lanes = ["host", "copy in", "compute", "copy out"]
 WAIT = {"fill": False, "hatch": "////", "ec": "black"}

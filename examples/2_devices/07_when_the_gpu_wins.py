@@ -486,7 +486,7 @@ card = "this GPU" if has_gpu else "an RTX 4090 (model)"
 # %%
 
 
-# figure
+# measured figure
 def draw(ax, way, colour, up, style):
     """A line for each job, from its smallest size to its largest."""
     for place, (first, last) in enumerate(ends[way].values()):
@@ -501,7 +501,7 @@ def draw(ax, way, colour, up, style):
 
 # %%
 
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 1
 fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
 draw(ax, "GPU", "#2f7ed8", 0.16, "-")

@@ -475,7 +475,7 @@ for xp, frames, place in ((np, sky, "cpu"), (torch, t_sky, device)):
 # that is compared with ``np.median`` is compared with a slow way. So look for a better
 # way *before* you move. Here are the law and all three ways:
 
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 1
 fewer = 1 - bench["by swaps, numpy"].median / slow
 rewritten = old - fewer * (profile["calibrate"] + profile["clean"])

@@ -280,7 +280,7 @@ bench.show()
 # exceed it.) Now error and time in one picture. The times of the two cards are
 # *models*: the ratios of their data sheets.
 
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 

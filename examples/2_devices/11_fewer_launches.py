@@ -553,7 +553,7 @@ def draw_prediction(ax):
 
 # %%
 
-# figure
+# measured figure
 panels = (
     ["this GPU: measured"] if has_gpu else ["this CPU: measured", "an H100: a model"]
 )

@@ -244,7 +244,7 @@ def draw_point(ax, timing, marker, colour, name, shift):
 
 # %%
 
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 1
 looks = {
     "taper": ("o", GREEN, (0, 14)),
@@ -355,7 +355,7 @@ print(f"That is {said}.")
 # few columns, for example, many libraries have no good program. So look at every row:
 # if a batch size brings nothing, or makes it worse, use another one.
 
-# figure
+# measured figure
 fig, ax = draw_roofs(moved.timings)
 for many, seconds in predicted.items():
     operations, least = costs(side, kinds, many)["match"]

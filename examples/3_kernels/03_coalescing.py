@@ -486,7 +486,7 @@ shares = {s: 4 / count for (s, offset), count in counted.items() if offset == 0}
 
 # %%
 
-# figure
+# measured figure
 
 fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
 ax.plot(every, [useful(stride) for stride in every], "--", color="black", lw=1.6)

@@ -187,7 +187,7 @@ fastest = CHAINS[rates.argmax()]
 
 # %%
 
-# figure
+# measured figure
 import matplotlib.pyplot as plt
 
 fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
@@ -465,7 +465,7 @@ def draw(axes, E, **look):
 
 # %%
 
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 2
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 4), sharey=True, layout="constrained")
 draw(axes, 1, marker="o", ms=15, color="#2e7ab0")

@@ -403,7 +403,7 @@ bench.show()
 # %%
 # By time alone, the nearest cell would often win, so plot the error beside it:
 
-# figure
+# measured figure
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 spent = {name: 1e3 * bench[name].median for name in error}
 colours = {"cell": "#d9762b", "NUFFT": "#2e7ab0", "direct": "#8e5bb5"}

@@ -371,7 +371,7 @@ for side in (32, 96):
 # each row counts.
 
 
-# figure
+# measured figure
 def ms(row):
     return 1e3 * min(bench[row].values)
 

@@ -296,7 +296,7 @@ def panel(ax, values, line, label):
 
 # %%
 
-# figure
+# measured figure
 many = np.geomspace(1e4, 1e8)
 fig, axes = plt.subplots(3, sharex=True, figsize=(7.6, 7.0), layout="constrained")
 panel(axes[0], took, lambda name: lines[name][0] + lines[name][1] * many, "s per step")

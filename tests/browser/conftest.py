@@ -52,7 +52,7 @@ def browser() -> Iterator[Browser]:
     if program is None:
         missing("there is no Chromium or Chrome on the path: install one, or set CHROME to it")
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=program)
+        chromium = playwright.chromium.launch(executable_path=program, args=["--enable-unsafe-webgpu"])  # in software
         yield chromium
         chromium.close()
 

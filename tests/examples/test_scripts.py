@@ -11,7 +11,7 @@ from pages import EXAMPLES
 from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
 SCRIPTS = sorted(EXAMPLES.glob("*/[0-9][0-9]_*.py"))
-FOLDED = "# (solution|folded:|figure|remember)"
+FOLDED = "# (solution|folded:|figure|measured figure|remember)"
 QUICKLY = """
 import runpy, sys
 from firstlight import Bench

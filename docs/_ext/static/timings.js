@@ -108,7 +108,7 @@
   }
 
   async function takeFile(file) {
-    if (file?.size > 60000) say("This file is too large for a record.", true);
+    if (file?.size > 150000) say("This file is too large for a record.", true);
     else if (file) take(await file.text());
   }
 

@@ -35,8 +35,13 @@ def record_example(script: Path) -> Record:
     >>> record.example, list(record.outputs.values())
     ('elsewhere/sum', ['3'])
     """
+    import matplotlib as mpl
+
+    from firstlight.measure.drawing import STYLE
+
     sys.argv = [str(script)]
-    done = run(script)
+    with mpl.rc_context(STYLE):
+        done = run(script)
     benches = {id(value): value for value in done.names.values() if isinstance(value, Bench)}.values()
     ids = [bench.id for bench in benches]
     if len(set(ids)) < len(ids):
@@ -49,7 +54,8 @@ def record_example(script: Path) -> Record:
     left_out += [f"{bench}/not run here" for bench in sorted(benches_in(source) - set(ids))]
     if left_out:
         facts["left_out"] = LEFT_OUT.join(left_out)
-    return Record(facts, {name: timing for name, timing in rows.items() if name not in left_out}, done.outputs)
+    timings = {name: timing for name, timing in rows.items() if name not in left_out}
+    return Record(facts, timings, done.outputs, figures=done.figures)
 
 
 def example_of(script: Path) -> str:

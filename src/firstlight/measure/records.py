@@ -6,7 +6,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
@@ -23,7 +23,7 @@ HELPER_API = 1  # raised when measure/ changes what a timing means
 DEVICE = ("multiprocessors", "memory_bytes", "cache_bytes", "clock_hz", "memory_clock_hz", "bus_bits")
 COUNTED = ("label", "device", "loops", "n", "bytes", "flops", "verdict")  # what a row keeps of a timing
 MEASURED = ("cores", "device_seconds", "of_roof")  # the same, with four digits
-MAX_BYTES = 60_000
+MAX_BYTES = 150_000
 MAX_AGE = timedelta(days=365)
 LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
 
@@ -56,6 +56,7 @@ class Record:
     timings: dict[str, Timing]  # by name: bench/label/device/n=…
     outputs: dict[str, str]  # what the code blocks printed, by number and key
     path: Path | None = None
+    figures: dict[str, str] = field(default_factory=dict)  # what those drew that draw what was measured, by key
 
     @property
     def machine(self) -> str:
@@ -113,6 +114,7 @@ def to_json(record: Record) -> str:
         if timing.verdict in VERDICTS:
             benchmarks.append({"metadata": metadata, "runs": [run]})
     content = {"version": "1.0", "metadata": record.facts, "benchmarks": benchmarks, "outputs": record.outputs}
+    content |= {"figures": record.figures} if record.figures else {}
     text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True, default=lambda number: number.item())
     # The values of a row on one line: a file to read, and a difference to review. Printed text has no line breaks here.
     return re.sub(r"\[\n[\d.,e+\s-]+\]", lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
@@ -139,7 +141,7 @@ def from_json(text: str, path: Path | None = None) -> Record:
         meta, (run,) = benchmark["metadata"], benchmark["runs"]
         facts = {key: meta.get(key) for key in (*COUNTED, *MEASURED)}
         timings[meta["name"]] = Timing(first=run["warmups"][0][1], values=tuple(run["values"]), **facts)
-    return Record(content["metadata"], timings, content["outputs"], path)
+    return Record(content["metadata"], timings, content["outputs"], path, content.get("figures", {}))
 
 
 # -- In a folder: records/<machine>/<chapter>/<example>.json -------------------------------------------------------
@@ -285,8 +287,18 @@ def judged_file(path: Path, examples: Path) -> tuple[Record | None, str, list[st
             raise InvalidRecord(f"it is of {record.example} on {record.machine}, and lies in another's place")
     except InvalidRecord as error:
         return None, "invalid", [str(error).removeprefix(f"{path}: ")]
+    if record.facts.get("api") == "webgpu":  # its code is the site's
+        old = record.facts["code_sha256"] != browser_digest(examples.parent)
+        return record, *(("stale", ["recorded with older code"]) if old else ("fresh", []))
     script = examples / f"{record.example}.py"
     try:
         return record, *judge_record(record, script.read_text(encoding="utf-8") if script.is_file() else None)
     except SyntaxError as error:
         return record, "stale", [f"the code of today is no Python: {error.msg}, line {error.lineno}"]
+
+
+def browser_digest(root: Path) -> str:
+    """Return the digest of all that a time in a browser stands on."""
+    names = ("*.wgsl", "experiments.js", "gpu.js", "statistics.js")
+    files = sorted(path for name in names for path in (root / "docs/_ext/webgpu").glob(name))
+    return digest("\n".join(path.read_text(encoding="utf-8") for path in files))

@@ -17,6 +17,7 @@ from typing import Any
 
 OUTPUT_LIMIT = 8_000  # bytes of printed output that a page may record
 MARK = "# ?%%"  # begins a block of text
+MEASURED = "# measured figure"  # begins a block that draws what was measured
 
 
 @dataclass(frozen=True)
@@ -102,10 +103,11 @@ def ends_with_bench(code: str) -> tuple[str, str] | None:
 
 @dataclass(frozen=True)
 class Run:
-    """What an example left behind: its names, and what each code block printed, by the block's number and key."""
+    """What an example left behind: its names, what each code block printed, and what some drew, by the block's key."""
 
     names: dict[str, Any]
     outputs: dict[str, str]
+    figures: dict[str, str]
 
 
 class ExampleError(Exception):
@@ -129,6 +131,7 @@ def run(path: Path) -> Run:
     module = ModuleType("__main__")
     module.__file__ = str(path)
     outputs: dict[str, str] = {}
+    figures: dict[str, str] = {}
     previous = sys.modules["__main__"]
     sys.modules["__main__"] = module
     try:
@@ -144,13 +147,24 @@ def run(path: Path) -> Run:
                 exec(code, module.__dict__)
             if ends_with_bench(block.text) is None:  # a table is drawn anew, from its numbers
                 outputs[f"{number:02}:{key}"] = printed.getvalue()
+            if block.text.lstrip().startswith(MEASURED):
+                figures[key] = drawn(key)
     except (Exception, SystemExit) as error:
         frames = traceback.TracebackException.from_exception(error)
         frames.stack = traceback.StackSummary.from_list([f for f in frames.stack if f.filename != __file__])
         raise ExampleError("".join(frames.format())) from None
     finally:
         sys.modules["__main__"] = previous
-    return Run(module.__dict__, within_limit(outputs))
+    return Run(module.__dict__, within_limit(outputs), figures)
+
+
+def drawn(key: str) -> str:
+    """Return the figure that was drawn last."""
+    import matplotlib.pyplot as plt
+
+    from firstlight.measure.drawing import as_svg
+
+    return as_svg(plt.gcf(), key)
 
 
 class Tee(io.StringIO):

@@ -1,0 +1,108 @@
+"""The reader's GPU: the buttons that use it, and the one script behind them, which is fetched when one is pressed."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from _ext.sky import write_sky
+from _ext.watch import home, to_root
+from firstlight.measure.records import browser_digest
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+PARTS = Path(__file__).parent / "webgpu"
+#: The experiments that a browser does, too, by a page's Bench.
+ON_YOUR_GPU = {
+    "wins-add": "wins-add transfers roofline",
+    **{name: name for name in ("timing-wrong", "transfers", "coalescing", "shared-memory", "roofline")},
+}
+MODULES = ("statistics", "gpu", "experiments", "plot", "record", "board", "fit", "live")  # each after what it imports
+
+
+def bundle() -> str:
+    """Join the modules and the kernels into one classic script: a browser loads no modules from a file."""
+    kernels = {path.stem: path.read_text(encoding="utf-8") for path in sorted(PARTS.glob("*.wgsl"))}
+    modules = "\n".join(in_a_scope(name, (PARTS / f"{name}.js").read_text(encoding="utf-8")) for name in MODULES)
+    return (
+        '"use strict";\nglobalThis.firstlight ??= (() => {\n'
+        f"const KERNELS = {json.dumps(kernels, ensure_ascii=False)};\n{modules}\n"
+        f"return {{ {', '.join(f'...{name}' for name in MODULES)} }};\n}})();\n"
+    )
+
+
+def in_a_scope(name: str, module: str) -> str:
+    r"""Turn a module into an object of what it exports.
+
+    Examples
+    --------
+    >>> print(in_a_scope("b", 'import { one } from "./a.js";\nexport const two = one + one;'))
+    const b = (() => {
+    const { one } = a;
+    const two = one + one;
+    return { two };
+    })();
+    """
+    exported = re.findall(r"^export (?:async )?(?:const|function|class) (\w+)", module, flags=re.M)
+    body = re.sub(r'^import (\{.*\}) from "\./(\w+)\.js";$', r"const \1 = \2;", module, flags=re.M)
+    body = re.sub(r"^export ", "", body, flags=re.M).strip()
+    return f"const {name} = (() => {{\n{body}\nreturn {{ {', '.join(exported)} }};\n}})();"
+
+
+def button(text: str, opens: str, scripts: str, **data: str) -> str:
+    """Return a board with its button, which is hidden until a script can answer it."""
+    rest = "".join(f' data-{name}="{escape(value)}"' for name, value in data.items())
+    return (
+        f'<div class="fl-gpu" data-opens="{opens}" data-scripts="{scripts}"{rest}>'
+        f'<p class="fl-gpu-buttons"><button type="button" hidden>{escape(text)}</button></p>'
+        "<noscript><p>This takes JavaScript, which is switched off here.</p></noscript></div>\n"
+    )
+
+
+def your_gpu(env: BuildEnvironment, bench: str = "") -> str:
+    """Return the button for one experiment of a page, or for all of them."""
+    scripts, code = f"{to_root(env)}_static/webgpu.js", browser_digest(home(env))
+    only = {"only": ON_YOUR_GPU[bench], "seconds": "5"} if bench else {}
+    return button("On your GPU, now" if bench else "Measure my GPU", "open", scripts, code=code, **only)
+
+
+class YourGpu(SphinxDirective):
+    """``{your-gpu}``: the button that does all experiments in the reader's browser."""
+
+    def run(self) -> list[nodes.Node]:
+        """Show the button."""
+        return [nodes.raw("", your_gpu(self.env), format="html")]
+
+
+class FirstLight(SphinxDirective):
+    """``{first-light}``: a button for the fit of the chapter's sky, live on the reader's GPU."""
+
+    def run(self) -> list[nodes.Node]:
+        """Show the button."""
+        static = f"{to_root(self.env)}_static"
+        html = button("See it on your GPU, now", "show", f"{static}/webgpu.js {static}/sky.js")
+        return [nodes.raw("", html, format="html")]
+
+
+def write_scripts(app: Sphinx, error: Exception | None) -> None:
+    """Write what the buttons fetch."""
+    if error or app.builder.name != "html":
+        return
+    static = Path(app.outdir, "_static")
+    (static / "webgpu.js").write_text(bundle(), encoding="utf-8")
+    write_sky(static)
+
+
+def setup(app: Sphinx) -> None:
+    """Register the directives."""
+    app.add_directive("your-gpu", YourGpu)
+    app.add_directive("first-light", FirstLight)
+    app.connect("build-finished", write_scripts)

@@ -199,10 +199,18 @@ class LeaveOut(SphinxTransform):
                 part = part.parent
             if part in part.parent:
                 part.parent.remove(part)
-        if missing and (section := next(self.document.findall(nodes.section), None)):
+        if (missing or self.without_gpu()) and (section := next(self.document.findall(nodes.section), None)):
             facts = (node for node in section.findall(nodes.paragraph) if "fl-facts" in node["classes"])
             below = next(facts, section[0])
             section.insert(section.index(below) + 1, nodes.paragraph(text=LEFT, classes=["fl-banner"]))
+
+    def without_gpu(self) -> bool:
+        """Whether this is a tutorial that measures a GPU where there is one, and no record has."""
+        example = self.env.docname.removeprefix("tutorials/")
+        script = home(self.env) / "examples" / f"{example}.py"
+        if example == self.env.docname or not script.is_file() or "has_gpu" not in script.read_text(encoding="utf-8"):
+            return False
+        return all(record.facts["device_kind"] == "cpu" for record, _, _ in records_of(self.env, example))
 
 
 def setup(app: Sphinx) -> None:

@@ -28,6 +28,8 @@ from firstlight.measure.timing import Timing
 from firstlight.widgets import NONE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sphinx.application import Sphinx
 
 
@@ -113,7 +115,7 @@ class Timings(SphinxDirective):
         html = nodes.raw("", table_html(columns, bench, example, code, machines) + mine, format="html")
         if not (fresh and here):
             return [html]
-        behind = nodes.raw("", rows_html(here, bench, machines), format="html")
+        behind = nodes.raw("", rows_html(here, machines), format="html")
         return [html, *folded([behind], "What this build measured")]
 
 
@@ -143,25 +145,32 @@ def names_of(columns: list[Column]) -> dict[str, list[Timing | None]]:
 def table_html(columns: list[Column], bench: str, example: str, code: str, machines: str) -> str:
     """A row a measurement, a column a machine, and all that timings.js needs to add one."""
     data = f'data-bench="{bench}" data-example="{escape(example)}" data-code="{code}"'
-    return f'<div class="fl-timings" {data}>\n{rows_html(columns, bench, machines)}</div>\n'
+    return f'<div class="fl-timings" {data}>\n{rows_html(columns, machines)}</div>\n'
 
 
-def rows_html(columns: list[Column], bench: str, machines: str) -> str:
+def rows_html(columns: list[Column], machines: str) -> str:
     """The table alone."""
-    caption = f"{bench}: time a call, median; under it the spread, the rate and its part of the machine's roof"
+    shown = [timing for col in columns for timing in col.timings]
+    says = ["median", "± half the interquartile range"]
+    says += ["rate"] * any(t.byte_rate or t.flop_rate for t in shown)
+    says += ["(part of the machine's roof)"] * any(t.of_roof for t in shown) + ["cores"] * any(t.cores for t in shown)
+    caption = "Time of one call: " + ", ".join(says).replace(", (", " (")
     heads = "".join(head_html(col, machines) for col in columns)
-    body = "".join(
-        f"<tr {row_data(name, timings)}>"
-        + f'<th scope="row">{escape(name)}</th>'
-        + "".join(cell_html(timing, columns[place]) for place, timing in enumerate(timings))
-        + "</tr>\n"
-        for name, timings in names_of(columns).items()
-    )
+    body = "".join(row_html(name, timings, columns) for name, timings in names_of(columns).items())
     return (
         f'<div class="fl-table" role="region" tabindex="0" aria-label="{escape(caption)}">\n'
         f"<table><caption>{escape(caption)}</caption>\n"
         f'<thead><tr><th scope="col">measured</th>{heads}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
     )
+
+
+def row_html(name: str, timings: list[Timing | None], columns: list[Column]) -> str:
+    """A row; its size stands once, with its name, unless machines differ in it."""
+    sizes = {f"n = {timing.n:,}" for timing in timings if timing and timing.n}
+    size = "".join(one for one in sizes if len(sizes) == 1 and one not in name)
+    head = escape(name) + (f'<span class="fl-small">{size}</span>' if size else "")
+    cells = "".join(cell_html(one, col, len(sizes) > 1) for one, col in zip(timings, columns, strict=True))
+    return f'<tr {row_data(name, timings)}><th scope="row">{head}</th>{cells}</tr>\n'
 
 
 def row_data(name: str, timings: list[Timing | None]) -> str:
@@ -178,27 +187,28 @@ def head_html(col: Column, machines: str) -> str:
     return f'<th scope="col">{title}<span class="fl-small">{escape(col.note)}</span>{remark}</th>'
 
 
-def cell_html(timing: Timing | None, col: Column) -> str:
+def cell_html(timing: Timing | None, col: Column, sized: bool) -> str:
     """One number with all that belongs to it; numbers of older code are struck through."""
     if timing is None or timing.verdict in ("simulated", "impossible"):
         return f"<td>{escape(timing.verdict if timing else NONE)}</td>"
     median = quantity(timing.median, "s")
     strong = f"<s>{median}</s>" if col.state == "stale" else f"<strong>{median}</strong>"
     verdict = f' <em class="fl-verdict">{escape(timing.verdict)}</em>' if timing.verdict != "ok" else ""
-    lines = "".join(f'<span class="fl-small">{escape(line)}</span>' for line in details(timing))
-    return f"<td>{strong}{verdict}{lines}</td>"
+    return f'<td>{strong}{verdict}<span class="fl-small">{escape(", ".join(details(timing, sized)))}</span></td>'
 
 
-def details(timing: Timing) -> list[str]:
-    """What stands under a number, in two short lines."""
+def details(timing: Timing, sized: bool) -> Iterator[str]:
+    """What stands beside a number; the first call, where it took much longer."""
+    yield f"± {percent(timing.spread / 2)}"
     rate, unit = (timing.byte_rate, "B/s") if timing.byte_rate else (timing.flop_rate, "FLOP/s")
-    speed = [f"± {percent(timing.spread / 2)}"]
     if rate:
-        speed.append(quantity(rate, unit) + (f" ({percent(timing.of_roof)})" if timing.of_roof else ""))
-    rest = [f"first call {quantity(timing.first, 's')}"]
+        yield quantity(rate, unit) + (f" ({percent(timing.of_roof)})" if timing.of_roof else "")
     if timing.device == "cpu" and timing.cores is not None:
-        rest.append(f"{timing.cores:.1f} cores")
-    return [", ".join(speed), ", ".join(rest), *([f"n = {timing.n:,}"] if timing.n else [])]
+        yield f"{timing.cores:.1f} cores"
+    if timing.first > 2 * timing.median:
+        yield f"first call {quantity(timing.first, 's')}"
+    if sized and timing.n:
+        yield f"n = {timing.n:,}"
 
 
 def svg(columns: list[Column], bench: str) -> str:

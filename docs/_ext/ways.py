@@ -34,7 +34,7 @@ LIVE = "4_imaging/03_first_light"  # whose fit the reader's GPU does, too
 FACTS = """
 .. rst-class:: fl-facts
 
-{level} · {needs} · {recorded}
+Level: {level} · read first: {needs} · {recorded}
 """
 NEXT = """
 .. container:: fl-next
@@ -73,9 +73,10 @@ def recorded(env: BuildEnvironment, name: str) -> str:
     """Return the machine and the day of a tutorial's newest record, and whether it still holds."""
     found = records_of(env, name)
     if not found:
-        return "no machine recorded"
+        return "no machine on record"
     record, state, _ = found[0]
-    text = f"recorded on {record.facts['device_name']}, {str(record.facts['date'])[:10]}, {state}"
+    text = f"numbers: {record.facts['device_name']}, {str(record.facts['date'])[:10]}"
+    text += "" if state == "fresh" else f", {state}"
     text = re.sub(r"[`<\\]", r"\\\g<0>", text)
     more = len({record.machine for record, _, _ in found}) - 1
     return f"`{text} <{to_root(env)}machines.html#{record.machine}>`__{f'; and {more} more' if more else ''}"
@@ -125,7 +126,7 @@ def show_ways(app: Sphinx, docname: str, source: list[str]) -> None:
     if page := course.pages.get(name):
         facts = FACTS.format(
             level=page.level,
-            needs=f"needs {links(page.needs, course) or 'no other page'}",
+            needs=links(page.needs, course) or "nothing",
             recorded=recorded(app.env, name),
         )
         found = "\n".join(["", *pictures(app.env, name), "", *[".. first-light::\n"] * (name == LIVE)])

@@ -2,20 +2,23 @@
 How many things does your CPU do at once?
 =========================================
 
-This page is for anyone who compares a GPU with a CPU, or who has read, as in a course,
-that a CPU "can only process one thing at a time". It does three kinds of things at
-once: a core begins new operations before the last are finished, each instruction can
-compute with a whole vector of numbers, and there are several cores. Multiply the three,
-and you have the number of independent results that your program needs before all of
-the CPU has work. A GPU is filled in the same way, and needs far more of them.
+This page is for anyone who compares a GPU with a CPU, or was taught that a CPU "can
+only process one thing at a time". In fact it works on many at once, in three ways: a
+core begins new operations before the last are finished (a *pipeline*), an instruction
+computes with a whole *vector* of numbers (SIMD), and there are several cores. Take a
+laptop with 8 cores, each with 2 units for vectors of 8 numbers, and 4 clock cycles to
+finish an operation: 8 × 2 × 8 × 4 = 512 are under way at once, if none needs the result
+of another. A program that does one at a time makes any GPU look better by that factor.
+A GPU is filled in the same way, and takes tens of thousands.
 
 **You will learn**
 
 - to tell *latency* from *throughput*, and to predict both;
-- how many things your CPU does at once, thanks to pipelines, SIMD and cores;
-- how many independent results fill a processor, and when a GPU loses.
+- how many things your CPU does at once, and why it may be fewer than predicted;
+- whether Python and NumPy use all of it, and how your program can;
+- how many independent results fill a CPU and a GPU, and when the GPU loses.
 
-**Time:** 12 minutes. **Needs:** any computer, and the words of
+**Time:** 13 minutes. **Needs:** any computer, and the words of
 :doc:`/tutorials/1_setup/03_what_is_a_gpu`. With a GPU, the page measures that too.
 """
 
@@ -23,18 +26,17 @@ the CPU has work. A GPU is filled in the same way, and needs far more of them.
 # Predict
 # -------
 #
-# The job: cups of coffee cool in a room. In one small step of time, a cup keeps most of
-# its temperature :math:`T` and gains a little from the room:
+# Our example: cups of coffee cool in a room. In one small step of time, a cup keeps
+# most of its temperature :math:`T` and gains a little from the room:
 #
 # .. math::
 #
 #     T_\text{new} = \text{keep} \times T + \text{gain}.
 #
-# Processors do this multiplication and this addition as one operation, a
-# *multiply-add*. To follow a cup for 100 000 steps takes 100 000 of them, *one after
-# the other*, because each needs the result of the one before. A second cup is another
-# such chain, and has nothing to do with the first. Memory hardly matters: a cup is one
-# number, read once and written once. So two numbers describe a processor:
+# Processors do both as one operation, a *multiply-add*. To follow a cup for 100 000
+# steps takes 100 000 of them, *one after the other*, because each needs the result of
+# the one before. A second cup is another such chain, and independent of the first.
+# Memory hardly matters: a cup is one number. So two numbers describe a processor:
 #
 # - its *latency*: how long one multiply-add takes, until the next can use its result;
 # - its *throughput*: how many of them it finishes in a second, all together.
@@ -45,15 +47,16 @@ the CPU has work. A GPU is filled in the same way, and needs far more of them.
 #     \frac{\text{cups}}{\text{throughput}}\right).
 #
 # For three GPUs, both follow from data sheets. Makers print the throughput; a
-# multiply-add counts as two operations. Each lane of each multiprocessor finishes one
-# in each *clock cycle*, so a division gives the clock. For the latency, `NVIDIA's guide
-# to its Turing cards`__ says 4 cycles, "like Volta", which is the V100. For the other
-# two, 4 is our assumption.
+# multiply-add counts as two operations. Each lane (a place for one number) of each
+# multiprocessor finishes one in each *clock cycle*, so a division gives the clock. For
+# the latency, `NVIDIA's guide to its Turing cards`__ says 4 cycles, "like Volta", which
+# is the V100. For the other two, 4 is our assumption.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 
 from firstlight.measure.roofs import PER_CLOCK
 from firstlight.measure.specs import spec
+from firstlight.widgets import Table
 
 steps, cycles_to_wait = 100_000, 4
 chips = {  # multiprocessors, from NVIDIA's whitepapers, and compute capability
@@ -67,13 +70,15 @@ def floor(cups, latency, throughput):
     return steps * max(latency, cups / throughput)
 
 
-models = {}
+models, rows = {}, []
 for chip, (multiprocessors, capability) in chips.items():
     throughput = spec(chip, "fp32") / 2
     clock = throughput / (multiprocessors * PER_CLOCK[capability][0])
     models[chip] = cycles_to_wait / clock, throughput
-    one, thousand, million = (1e3 * floor(n, *models[chip]) for n in (1, 1e3, 1e6))
-    print(f"{chip:<9}: 1 cup {one:.2f} ms, 1,000 {thousand:.2f}, 10⁶ {million:.2f}")
+    times = (f"{1e3 * floor(n, *models[chip]):.2f} ms" for n in (1, 1e3, 1e6))
+    rows.append((chip, *times))
+head = "", "1 cup", "1,000 cups", "1,000,000 cups"
+print(Table(f"{steps:,} steps (models)", head, tuple(rows)).text())
 
 # %%
 # On such a card, a thousand cups take as long as one. And on *your* CPU? Write down a
@@ -83,9 +88,8 @@ for chip, (multiprocessors, capability) in chips.items():
 # -----------------------------
 #
 # The first way follows a cup to the end, then takes the next. Each multiply-add waits
-# for the one before. `Numba <https://numba.pydata.org>`__ turns the function into
-# instructions of the CPU. (``contract`` lets it make one multiply-add of ``*`` and
-# ``+``.)
+# for the one before. `Numba <https://numba.pydata.org>`__ compiles the function.
+# (``contract`` lets it make one multiply-add of ``*`` and ``+``.)
 
 import numpy as np
 
@@ -106,7 +110,7 @@ def one_at_a_time(cups, keep, gain, steps):
 
 # %%
 # The second way follows eight cups through the same loop. It is still one *thread* (a
-# sequence of instructions) on one *core*, and it still computes with single numbers.
+# sequence of instructions) on one core, with single numbers.
 
 
 @njit(fastmath={"contract"})
@@ -128,9 +132,9 @@ def eight_at_a_time(cups, keep, gain, steps):
 # %%
 # The third way takes all cups a few steps further, then again. Now the compiler sees
 # that neighbours in memory want the same operation. It puts several of them into one
-# *vector*, and uses instructions that compute with all its numbers at once. That is
-# SIMD: *single instruction, multiple data*. (SSE, AVX and Neon are names of such
-# instructions.) The places in a vector are its *lanes*.
+# *vector*, and uses instructions that compute with all its numbers at once: SIMD,
+# *single instruction, multiple data* (SSE, AVX, Neon). The places in a vector are its
+# *lanes*.
 
 
 @njit(fastmath={"contract"}, nogil=True)
@@ -239,12 +243,16 @@ print(f"a step too many: {np.abs(one_more).min():.0e} degrees")
 # Predict your CPU
 # ----------------
 #
-# How many lanes a vector has, the compiled code tells: it is full of ``<8 x float>``,
-# or another number. A core has not one unit for multiply-adds, but two (most do; that
-# is our assumption). And each unit can begin a new one in every clock cycle, though it
-# takes 4 cycles to finish it (`on most CPUs`__; some need 5): like a car factory with 4
-# stations, from which a car comes in every cycle. That is a *pipeline*. So a core has
-# room for 4 × 2 vectors of multiply-adds, begun and not finished.
+# The compiled code shows how many lanes a vector has: it is full of ``<8 x float>``, or
+# another number. A core has two *units* for multiply-adds (most do; that is our
+# assumption). Each can begin a new one in every clock cycle, though it takes 4 cycles
+# to finish it (`on most CPUs`__; some need 5): like a car factory with 4 stations, from
+# which a finished car rolls out every cycle. That is a *pipeline*. So the number of
+# multiply-adds under way is at most
+#
+# .. math::
+#
+#     \text{cycles} \times \text{units} \times \text{lanes} \times \text{cores}.
 #
 # __ https://www.agner.org/optimize/instruction_tables.pdf
 
@@ -266,8 +274,8 @@ print(f"{cycles_to_wait} cycles × {units} units × {lanes} lanes × {cpu_cores}
 # Measure
 # -------
 #
-# Each way gets as many cups as it needs to show what it can do. Some get several
-# numbers of cups, for a test below. (The slow ways do fewer steps.)
+# Each way gets as many cups as it needs to show what it can do: *n* in the table. Some
+# get several numbers of cups, for a test below. (The slow ways do fewer steps.)
 
 import torch
 
@@ -276,7 +284,7 @@ has_gpu = device.type != "cpu"
 has_kernel = device.type == "cuda" and not simulated()
 keep, gain = np.float32(1 - 1e-5), np.float32(2e-4)
 
-bench = Bench("what-is-a-gpu")
+bench = Bench("count-your-cpu")
 ways = {
     "Python loop": (python_loop, 3_200, [1]),
     "NumPy": (whole_array, 3_200, [4_096]),
@@ -306,12 +314,21 @@ for label, (way, count, numbers) in ways.items():
 bench.show()
 
 # %%
-# In this table, *n* is the number of cups, and *rate* counts two operations for a
-# multiply-add. One chain alone has one multiply-add under way. A way that finishes 10
-# times as many in the same time has 10 under way. So divide by *one at a time*, each
-# way at its shortest time, which other programs disturbed least:
+# A multiply-add counts as two FLOP. A row marked *above-roof* is faster than this
+# machine's yardstick, a large matrix product, which must also fetch numbers.
+#
+# One chain has one multiply-add under way. A way that finishes 10 times as many in the
+# same time has 10 under way. So divide by *one at a time*, each way at its shortest
+# time, which other programs disturbed least:
 
-from firstlight.widgets import Table
+works = {
+    "Python loop": "mostly the interpreter",
+    "NumPy": "vectors, but each step goes to the cache",
+    "one at a time": "one station of one unit",
+    "eight at a time": "all stations, with single numbers",
+    "SIMD, one thread": "all stations, with vectors",
+    "SIMD, all cores": "the same on every core",
+}
 
 
 def per_second(label):
@@ -319,17 +336,21 @@ def per_second(label):
     return timing.flops / 2 / min(timing.values)
 
 
-slow = per_second("one at a time")
+slow, best = per_second("one at a time"), per_second("SIMD, all cores")
 bars = {label: per_second(label) / slow for label in ways}
 bars |= {f"model: {name}": model[1] / slow for name, model in models.items()}
 at_once, most = bars["SIMD, all cores"], at_most["SIMD, all cores"]
 
-counts = tuple((way, f"{at_most[way]:,}", f"{bars[way]:,.1f}") for way in at_most)
-print(Table("At once", ("", "predicted, at most", "counted"), counts).text())
+counts = tuple(
+    (way, f"{at_most.get(way, '–')}", f"{bars[way]:.3g}", what)
+    for way, what in works.items()
+)
+head = "", "predicted", "counted", "what works"
+print(Table("Multiply-adds at once", head, counts).text())
 
 # %%
 
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
@@ -357,38 +378,69 @@ fig.set_label(
 plt.show()
 
 # %%
-# *Eight at a time* adds nothing to *one at a time*: one thread, one core, single
-# numbers. It gains by filling the stations that one chain leaves empty; the core finds
-# out by itself which multiply-adds do not wait for each other. With SIMD, each station
-# holds a vector instead of one number. With all cores there are more such stations.
-# (NumPy uses SIMD as well. But it does one step with all cups, then the next, so each
-# number travels to the cache and back each time.) Did your CPU reach the prediction?
+# *Eight at a time* uses no more hardware than *one at a time*: one thread, one core,
+# single numbers. It gains by filling the stations that one chain leaves empty; the core
+# finds out by itself which multiply-adds do not wait for each other. With SIMD, each
+# station holds a whole vector.
+#
+# Did your CPU reach the prediction?
+# ----------------------------------
 
-best, h100 = per_second("SIMD, all cores"), models["H100 SXM"][1]
-gain_by_cores = best / per_second("SIMD, one thread")
-if gain_by_cores > 0.75 * cpu_cores:
-    reached = "as they should"
-else:
-    reached = "not all were free, or two of them share one"
-
-print(f"{cpu_cores} cores gave {gain_by_cores:.1f} × one thread: {reached}")
-print(f"H100, model: {h100 / slow:,.0f} × one thing at a time")
-print(f"             {h100 / best:,.0f} × this CPU at its best")
+one_thread = per_second("SIMD, one thread")
+share = one_thread / slow / at_most["SIMD, one thread"]
+by_cores = best / one_thread
+verdicts = {
+    0.4: "less than half",
+    0.6: "half",
+    0.8: "less",
+    1.25: "as predicted",
+    np.inf: "more",
+}
+reached = next(text for limit, text in verdicts.items() if share < limit)
+shared = "as they should" if by_cores > 0.75 * cpu_cores else "fewer than they should"
+print(f"a core finishes {share * units:.1f} vectors of {lanes} numbers in a cycle,")
+print(f"of {units} predicted: {reached}")
+print(f"{cpu_cores} cores finish {by_cores:.1f} × as many as one: {shared}")
 
 # %%
-# A program that does one thing at a time wastes the factor in the table, and makes any
-# GPU beside it look better by the same factor: the last two lines are one GPU and one
-# CPU.
+# - *Half* means one vector a cycle in place of two. Either a core has one unit of this
+#   width, or its units are half as wide and take each vector in two goes, as `AMD's Zen
+#   4`__ does with 16 numbers.
+# - *More* means more units than two; *less*, other programs, or 5 cycles.
+# - *Fewer than they should*: other programs ran, two "cores" share one
+#   (*hyper-threading*), or the clock is lower when all are busy.
 #
-# Test it: how many cups are free?
-# --------------------------------
+# __ https://www.agner.org/optimize/microarchitecture.pdf
 #
-# If a lane could have only one multiply-add under way, a processor would be full with
-# one cup for each lane. If this page is right, the time stays about the same up to
-# *four* cups for each lane, and then grows with their number. Marks are the shortest
-# times measured. Dashed lines are the model from the beginning of the page, for one
-# thread, for all cores, and for a GPU: an H100, or yours if its lanes and clock are
-# known.
+# Does your program use it?
+# -------------------------
+
+h100 = models["H100 SXM"][1]
+numpy_rate, python_rate = per_second("NumPy"), per_second("Python loop")
+print(f"SIMD, one thread, is {one_thread / numpy_rate:,.0f} × as fast as NumPy,")
+print(f"and {one_thread / python_rate:,.0f} × as fast as a loop in Python")
+print(f"an H100 (model) is {h100 / best:,.0f} × as fast as all of this CPU,")
+print(f"and {h100 / slow:,.0f} × as fast as one chain on it")
+
+# %%
+# In a loop in Python, the interpreter takes most of the time. NumPy uses vectors, but
+# does one step with all cups, then the next, so each number travels to the cache and
+# back in each step. To use all of your CPU:
+#
+# 1. make the inner loop one over *independent* things that are neighbours in memory;
+# 2. do several steps with each before you store it, as ``side_by_side`` does;
+# 3. compile it with Numba, and give each core a part.
+#
+# The last two lines above compare the same two chips. Only the CPU's program differs.
+#
+# How much more work costs no more time?
+# --------------------------------------
+#
+# Without pipelines, a processor would be full with one cup for each lane of each unit.
+# If this page is right, the time stays about the same up to *four* times as many, and
+# then grows. Marks are the shortest times measured. Lines are the model from the
+# beginning of the page, with the latency and throughput counted above; for the GPU, an
+# H100's, or yours if its lanes and clock are known.
 
 gpu, gpu_name = models["H100 SXM"], "H100"
 facts = card(device)
@@ -396,82 +448,78 @@ if has_kernel and facts.capability in PER_CLOCK and facts.clock_hz:
     gpu_lanes = facts.multiprocessors * PER_CLOCK[facts.capability][0]
     gpu = cycles_to_wait / facts.clock_hz, gpu_lanes * facts.clock_hz
     gpu_name = facts.name
-one_core = 1 / slow, slow * at_most["SIMD, one thread"]
-all_cores = 1 / slow, slow * at_most["SIMD, all cores"]
+one_core, all_cores = (1 / slow, one_thread), (1 / slow, best)
 longer, full, even = gpu[0] * slow, gpu[0] * gpu[1], gpu[0] * all_cores[1]
 
+print(f"{gpu_name} (model) and this CPU (counted):")
+print(f"a step takes {longer:.1f} × as long on the GPU,")
+print(f"and {full:,.0f} cups take as long there as one, here {at_once:.0f}")
+
+# %%
+
+# measured figure
 if longer > 1 and gpu[1] > all_cores[1]:
     winner = f"Up to {even:,.0f} cups the CPU is faster, above them the GPU"
 else:
-    winner = (
-        f"{'The CPU' if longer > 1 else 'The GPU'} is faster at every number of cups"
-    )
-
-print(f"{gpu_name} and this CPU, models:")
-print(f"a step takes {longer:.1f} × as long on the GPU,")
-print(f"and {full:,.0f} cups take as long there as one")
-
-lines = {
+    faster = "The CPU" if longer > 1 else "The GPU"
+    winner = f"{faster} is faster at every number of cups"
+lines = {  # label, model, look, milliseconds at which the label stands
     "SIMD, one thread": ("CPU, one thread", one_core, "#2f9e77", "o", 90, "right"),
     "SIMD, all cores": ("CPU, all cores", all_cores, "#2f7ed8", "s", 30, "left"),
     "GPU, kernel": (f"{gpu_name}, model", gpu, "#d9762b", "^", 1, "left"),
 }
-
-# %%
-
-# figure
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 cups = np.geomspace(1, 2**22, 200)
 for label, (name, model, colour, marker, ms, side) in lines.items():
-    ax.plot(cups, [1e3 * floor(n, *model) for n in cups], "--", color=colour)
+    wide = {"lw": 6, "alpha": 0.4} if marker == "o" else {"ls": "--", "lw": 2}
+    ax.plot(cups, [1e3 * floor(n, *model) for n in cups], color=colour, **wide)
     for n, timing in cooling.get(label, {}).items():
         ax.plot(n, 1e3 * min(timing.values), marker, color=colour)
-    ax.text(model[1] * ms / 1e3 / steps, ms, f"  {name}  ", ha=side, va="top")
+    at = model[1] * ms / 1e3 / steps * (0.45 if side == "right" else 1.4)
+    ax.text(at, ms, name, ha=side, va="top")
 ax.set(xscale="log", yscale="log", xlabel="cups", ylim=(0.05, 300))
 ax.set_ylabel(f"milliseconds for {steps:,} steps")
 ax.axvline(even, color="#808890", lw=1)
-fig.suptitle(f"{winner} (models)")
+fig.suptitle(f"{winner} (model)")
 fig.set_label(
-    "Time over the number of cups, both logarithmic; marks are measured, dashed lines "
-    "are models. Each line is flat, then rises in proportion. The GPU's begins "
+    "Time over the number of cups, both logarithmic; marks are measured, lines are "
+    "models. Each line is flat, then rises in proportion. The GPU's begins "
     f"{longer:.1f} times as high as the CPU's and is flat up to {full:,.0f} cups. "
     f"{winner}."
 )
 plt.show()
 
 # %%
-# Every flat part is room that was there anyway. By the model, the line bends where the
-# cups are as many as
+# The marks of one thread may lie a little above their line, because this way reads and
+# writes each cup every eight steps. Every flat part is room that was there anyway. The
+# line bends where the cups are as many as
 #
 # .. math::
 #
 #     \text{under way} = \text{latency} \times \text{throughput}.
 #
-# This is *Little's law*, which holds for cars in a factory and people in a shop, too.
-# Beyond the bend nothing is free: with :math:`N` independent results, you gain a factor
-# of :math:`N` up to the bend, and no further. Where a GPU's line is flat, its *latency*
-# counts, which more multiprocessors do not shorten; where it rises, its *throughput*.
+# This is *Little's law*, which holds for cars in a factory, too. With :math:`N`
+# independent results, you gain a factor of :math:`N` up to the bend, and no further.
+# Where a GPU's line is flat, its *latency* counts, which more multiprocessors do not
+# shorten; where it rises, its *throughput*.
 #
 # Measured on the newest GPU on record:
-# :timing:`what-is-a-gpu median "GPU, kernel/cuda:0/n=1" @gpu` for one cup,
-# :timing:`what-is-a-gpu median "GPU, kernel/cuda:0/n=65536" @gpu` for 65 536 cups. All
+# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1" @gpu` for one cup,
+# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=65536" @gpu` for 65 536 cups. All
 # cores of the CPU beside it take
-# :timing:`what-is-a-gpu median "SIMD, all cores/cpu/n=65536" @gpu` for those.
+# :timing:`count-your-cpu median "SIMD, all cores/cpu/n=65536" @gpu` for those.
 #
 # Where this stops being true
 # ---------------------------
 #
 # - *One thing after the other.* No processor can take the steps of *one* cup at the
 #   same time. If a twentieth of a program is such a chain, the whole gains at most a
-#   factor of 20, however fast the rest becomes. That is *Amdahl's law*.
+#   factor of 20. That is *Amdahl's law*.
 # - *Short calls, and data that travel.* Launch overhead and transfers are latencies as
 #   well (:doc:`/tutorials/2_devices/02_queues`,
 #   :doc:`/tutorials/2_devices/05_transfers`).
-# - *Work with more bytes.* Most work needs some bytes for each operation. Then memory
-#   sets the floor, the lanes wait, and a ratio of lanes means nothing.
-# - *Other CPUs.* Some have one unit for multiply-adds, or four, or wait 5 cycles. Some
-#   show each core twice (*hyper-threading*), or lower the clock when all cores are
-#   busy. The black marks are off by such factors.
+# - *Work with more bytes.* Where memory sets the floor, the lanes wait, and a ratio of
+#   lanes means nothing.
 #
 # Exercise
 # --------
@@ -533,9 +581,11 @@ print(check(chains_needed_solution))
 # -----------------------
 
 # remember
+gain = gpu[1] / best
 print(f"""\
-1. A CPU does many things at once: cycles × units × lanes × cores, here {most} at most.
-2. A processor is full when latency × throughput results are under way; on this CPU and
-   the {gpu_name}, by the model, {all_cores[0] * all_cores[1]:,.0f} and {full:,.0f}.
-3. A GPU is throughput, not speed: by the model, one step takes {longer:.1f} × as long
-   there as here.""")
+1. A CPU does many things at once: cycles × units × lanes × cores. For this one that is
+   {most}, and {at_once:.0f} were counted.
+2. A processor is full when latency × throughput results are under way: {at_once:.0f} on
+   this CPU, {full:,.0f} on the {gpu_name} (model).
+3. A GPU wins by throughput, not by latency. By the model, it finishes {gain:,.0f} × as
+   many multiply-adds as this CPU, and each takes {longer:.1f} × as long.""")

@@ -143,13 +143,14 @@ plt.show()
 # Second, does a GPU help? Each of 180 × 180 pixels is a parameter. A step of a fit goes
 # to visibilities by a fast Fourier transform (FFT), and back for the gradient. An FFT
 # of :math:`N` numbers takes about :math:`5 N \log_2 N` operations. Every line of such a
-# loop launches a few *kernels* on a GPU, about 120 in all.
+# loop launches a few *kernels* on a GPU, over a hundred in all;
+# :doc:`/tutorials/4_imaging/05_faster` counts them, and what remains of them in ``fit``.
 
 beams = npix**2 * area / beam.area
 largest = math.sqrt(2 * math.log(2 * beams))
 print(f"{beams:.0f} beams: the largest residual should be near {largest:.1f}")
 fft = 5 * npix**2 * math.log2(npix**2)
-print(f"a step: {2 * fft / 1e6:.1f} million operations in FFTs, 120 kernels to launch")
+print(f"a step: {2 * fft / 1e6:.1f} million operations in FFTs")
 
 # %%
 # A GPU does ten million operations in less time than it takes to launch one kernel, so

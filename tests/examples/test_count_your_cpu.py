@@ -49,6 +49,16 @@ def test_the_floor_is_flat_up_to_littles_number_and_rises_then(page) -> None:
     assert page["full"] == pytest.approx(4 * 16_896)
 
 
+def test_the_counts_and_the_lines_of_the_figure_agree(page) -> None:
+    for line, label in (("one_core", "SIMD, one thread"), ("all_cores", "SIMD, all cores")):
+        assert math.prod(page[line]) == pytest.approx(page["bars"][label])
+    assert all(
+        page["floor"](1, *page["models"][chip]) == page["floor"](1000, *page["models"][chip]) for chip in page["chips"]
+    )
+    assert page["bars"]["Python loop"] < 0.5 < page["bars"]["SIMD, one thread"]
+    assert page["bars"]["NumPy"] < page["bars"]["SIMD, one thread"]
+
+
 def test_every_way_cools_every_cup(page) -> None:
     keep, gain = np.float32(0.9), np.float32(2)
     for n in (0, 1, 7, 8, 31, 65):

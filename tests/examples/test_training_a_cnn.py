@@ -37,8 +37,8 @@ test_answers = judged(["at_most_solution", as_a_share], WRONG)
 # -- The networks ------------------------------------------------------------------------------------------------------
 
 
-def the_course_writes() -> nn.Sequential:
-    """The layers of the course's network, in the order in which it lists them."""
+def the_lesson_writes() -> nn.Sequential:
+    """The layers of the lesson's network, in the order in which it lists them."""
     pool = nn.MaxPool2d(2, 2)
     first = [nn.Conv2d(3, 6, 5), nn.ReLU(), pool, nn.Conv2d(6, 16, 5, padding=3), nn.ReLU()]
     second = [nn.Conv2d(16, 16, 5), nn.ReLU(), pool, nn.Conv2d(16, 16, 3), nn.ReLU(), pool, nn.Flatten()]
@@ -51,22 +51,28 @@ def the_course_writes() -> nn.Sequential:
     [(32, "28, 14, 16, 12, 6, 4, 2,"), (24, "Linear"), (16, "kernel_size=(3, 3)"), (8, "kernel_size=(5, 5)")],
 )
 def test_shapes_are_followed_to_where_a_picture_does_not_fit(page, side, said) -> None:
-    ours = page["cnn"](page["course"], 64)
-    assert [str(layer) for layer in ours] == [str(layer) for layer in the_course_writes()]
+    ours = page["cnn"](page["lesson"], 64)
+    assert [str(layer) for layer in ours] == [str(layer) for layer in the_lesson_writes()]
     assert said in page["follow"](ours, 3, side)
     if side != 32:
         with pytest.raises(RuntimeError):
-            the_course_writes()(torch.zeros(1, 3, side, side))
+            the_lesson_writes()(torch.zeros(1, 3, side, side))
 
 
 def test_arithmetic_is_counted_as_by_hand(page) -> None:
-    maps = {"course": [(28, 6, 75), (16, 16, 150), (12, 16, 400), (4, 16, 144)], "small": [(8, 16, 9), (4, 32, 144)]}
-    dense = {"course": 64 * 120 + 120 * 84 + 84 * 10, "small": 128 * 120 + 120 * 84 + 84 * 10}
+    maps = {"lesson": [(28, 6, 75), (16, 16, 150), (12, 16, 400), (4, 16, 144)], "small": [(8, 16, 9), (4, 32, 144)]}
+    dense = {"lesson": 64 * 120 + 120 * 84 + 84 * 10, "small": 128 * 120 + 120 * 84 + 84 * 10}
     for name, layers in maps.items():
         products = [side**2 * out * window for side, out, window in layers]
         # forward, and twice as much back: for the weights, and for the input, which the first layer does not need
         assert page["flops"][name] == 2 * (3 * (sum(products) + dense[name]) - products[0])
-    assert page["calls"]["course"] > page["calls"]["small"] > 20
+    assert page["calls"]["large"] > page["calls"]["lesson"] > page["calls"]["small"] > 20
+    assert page["calls"]["large"] < 1.5 * page["calls"]["lesson"]
+    assert page["flops"]["large"] > 50 * page["flops"]["lesson"]
+
+
+def test_with_one_picture_the_small_network_is_no_faster_in_the_model(page) -> None:
+    assert page["gain"]("small, nothing to load", 1) < 1
 
 
 # -- The training ------------------------------------------------------------------------------------------------------
@@ -78,11 +84,15 @@ def test_both_functions_learn_the_same_on_the_cpu(page) -> None:
 
 def test_what_the_page_says_of_the_scores(page) -> None:
     scores = page["scores"]
-    cnn = scores["small CNN, 8 epochs"]
+    cnn = page["sweep"]["64"][3]
     assert cnn > scores["nearest mean"] + page["uncertain"](cnn)
-    assert cnn <= scores["nearest neighbour"]
-    assert page["batches"] == [64, 256, 1024]
-    assert page["rights"][-1] < page["rights"][0] - 3 * page["uncertain"](page["rights"][-1])
+    sweep = {batch: (steps, right) for batch, (_, steps, _, right) in page["sweep"].items()}
+    assert sweep["64"][1] == cnn
+    assert all(right < scores["nearest neighbour"] for _, right in sweep.values())
+    few, enough = sweep["1024"], sweep["256, longer"]
+    assert few[1] < sweep["256"][1] - page["uncertain"](few[1]) < cnn - 3 * page["uncertain"](few[1])
+    assert abs(enough[0] - sweep["64"][0]) <= 3  # as many steps learn as well
+    assert enough[1] > cnn - 2 * page["uncertain"](cnn)
 
 
 def test_pictures_are_prepared_alike_one_by_one_and_at_once(page) -> None:
@@ -100,7 +110,7 @@ def test_pictures_are_prepared_as_by_to_tensor_and_normalize(page) -> None:
 
 
 def test_train_and_eval_change_nothing_in_these_networks(page) -> None:
-    model, x = page["cnn"](page["course"], 64), page["prepare"](page["sky"][:5])
+    model, x = page["cnn"](page["lesson"], 64), page["prepare"](page["sky"][:5])
     assert torch.equal(model.train()(x), model.eval()(x))
     with pytest.raises(RuntimeError, match="Long"):
         nn.functional.cross_entropy(model(x), torch.zeros(5, dtype=torch.float32))

@@ -116,20 +116,20 @@ def block(site, name, start='<p class="fl-facts', end="</p>"):
 
 def test_the_line_under_the_title_says_level_needs_and_records(site):
     facts = block(site, NAMES[1])
-    assert text_of(facts) == "hard · needs First · no machine recorded"
+    assert text_of(facts) == "Level: hard · read first: First · no machine on record"
     assert 'href="01_first.html"' in facts
     html = site.read(f"html/tutorials/{NAMES[1]}.html").partition("<body")[2]
     assert html.index("</h1>") < html.index("fl-facts") < html.index("Text of the page")
 
 
 def test_a_page_that_needs_none_says_so(site):
-    assert "no other page" in text_of(block(site, NAMES[0]))
+    assert "read first: nothing" in text_of(block(site, NAMES[0]))
 
 
 def test_the_newest_record_is_named_with_its_day_and_state_and_the_others_are_counted(site):
     facts = block(site, NAMES[0])
     assert 'href="../../machines.html#gpu-new"' in facts
-    assert "GPU &lt;new&gt;, 2026-05-02, fresh" in facts
+    assert "GPU &lt;new&gt;, 2026-05-02</a>" in facts
     assert "and 1 more" in text_of(facts)
     assert "cpu-old" not in facts
 

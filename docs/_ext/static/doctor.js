@@ -23,10 +23,13 @@
       const seen = there.filter(({ bare }) => !there.some((other) => other.bare !== bare && other.bare.includes(bare)));
       const typed = cause.pieces.filter((one) => plain.length > 2 && one.says && one.bare.includes(plain)).slice(0, 1);
       const said = seen.some(({ says }) => says) || (typed.length && seen.length) ? seen : typed;
-      return { ...cause, said: said.map(({ text }) => text), score: seen.reduce((sum, { value }) => sum + value, 0) + cause.often };
+      // Letters of pieces that no other cause has: such a piece is worth 3.
+      const own = seen.reduce((sum, { value, bare }) => sum + (value === 3 ? bare.length : 0), 0);
+      return { ...cause, own, said: said.map(({ text }) => text), score: seen.reduce((sum, { value }) => sum + value, 0) + cause.often };
     }));
     if (plain.length < 3) return ["", known];
-    if (known[0]?.score >= Math.max(sure, 3 * (known[1]?.score ?? 0))) return ["The first, most likely.", known];
+    const alone = known[0]?.score >= 4 * (known[1]?.score ?? 0);
+    if (alone && known[0].own >= sure) return ["The first, most likely.", known];
     if (known.length) return ["One of these, the likeliest first. The doctor tells which it is.", known];
 
     // The causes that share most words with the text; one that few causes have counts for more.

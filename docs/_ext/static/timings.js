@@ -65,10 +65,11 @@
     const rate = row.bytes ? `, ${chart.quantity(row.bytes / row.median, "B/s")}` : "";
     const roof = rate && row.of_roof ? ` (${percent(row.of_roof)})` : "";
     const cores = row.device === "cpu" && row.cores ? `, ${row.cores.toFixed(1)} cores` : "";
+    const first = row.first > 2 * row.median ? `, first call ${chart.quantity(row.first, "s")}` : "";
+    const size = row.n ? `, n = ${row.n.toLocaleString("en")}` : "";
     const made = element("td", { className: "fl-mine" }, element(old ? "s" : "strong", { textContent: chart.quantity(row.median, "s") }));
     if (row.verdict !== "ok") made.append(" ", element("em", { className: "fl-verdict", textContent: row.verdict }));
-    made.append(small(`± ${percent(row.spread / 2)}${rate}${roof}`), small(`first call ${chart.quantity(row.first, "s")}${cores}`));
-    if (row.n) made.append(small(`n = ${row.n.toLocaleString("en")}`));
+    made.append(small(`± ${percent(row.spread / 2)}${rate}${roof}${cores}${first}${size}`));
     return made;
   }
 

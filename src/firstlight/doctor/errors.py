@@ -21,7 +21,7 @@ NEAR = 300  # characters that "…" may stand for in a piece
 WORTH = {"says": 3.0, "hints": 1.0}  # a piece that shows a cause, and one that only goes with it
 SHARED = Counter(piece for cause in TABLE.values() for kind in WORTH for piece in cause.get(kind, ()))
 ENOUGH = 7.0  # rarity of the words that a text shares with a cause: two that hardly another cause has
-SURE = 2.0  # and three times as much as the next: then a cause is likely, else possible
+SURE = 24  # letters of pieces that no other cause has, and four times the next one's score: then a cause is likely
 WORD = re.compile(r"[a-z]{3,}|\d{3,}")
 TOLD = Counter(word for cause in TABLE.values() for word in set(WORD.findall(cause.get("story", "").lower())))
 COMMON = {word for word, stories in TOLD.items() if stories >= 5}  # words of any text in English
@@ -110,8 +110,9 @@ def causes_of(text: str) -> list[Spoken]:
     found.sort(key=lambda each: -each.score)
     if not found:
         return nearest(text)
-    first, second = (*(each.score for each in found[:2]), 0.0, 0.0)[:2]
-    likely = first >= max(SURE, 3 * second)
+    own = {piece for piece in TABLE[found[0].code]["says"] if piece in there and SHARED[piece] == 1}
+    alone = len(found) == 1 or found[0].score >= 4 * found[1].score
+    likely = alone and sum(len(bare(piece)) for piece in own & {*found[0].words}) >= SURE
     return [Spoken(e.code, e.score, e.words, likely and e is found[0]) for e in found]
 
 

@@ -2,18 +2,18 @@
 Will a GPU win at your problem?
 ===============================
 
-For anybody who wonders whether to buy a GPU, rent one, or port code to one. A GPU wins
-if the work takes your CPU longer than it takes to *launch* that work on the GPU, plus
-a share of the time to *transfer* the data. So large matrix products win, and samplers
-with many walkers and points; small problems lose on any card. A stack of images that is
-sent, used once and sent back gains little at best: its transfer takes about as long as
-a CPU that reads at the full rate of its memory, though a slower program may gain.
+A GPU wins if your CPU needs longer for the work than the GPU needs to *launch* it, to
+*transfer* the data, and to do the work. Against a desktop's CPU, by the data sheets of
+both, an RTX 4090 wins at large matrix products even if the data are sent each time. At
+sums and averages it wins if the data stay on the GPU; if they are sent for a single
+use, the CPU is done first. And a sum of fewer than 100,000 numbers is faster on this
+CPU, whatever the card. The calculator below tells it for your job and your CPU.
 
 **You will learn**
 
-- to predict a GPU's time as *launch overhead + transfer + work*, and which decides;
-- from which size on a GPU wins at six kinds of problems;
-- how often data must be used on the GPU, so that sending them there pays.
+- whether a GPU wins at your job, on your CPU, and from which size on;
+- how often data must be used on the GPU before sending them there pays;
+- when to buy a GPU, when to rent one, and when to do without.
 
 **Time:** 13 minutes. **Needs:** any computer, and scikit-learn for its flowers. With a
 GPU, the page measures both sides. Without one, the GPU's side is a model.
@@ -23,12 +23,10 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 # The calculator
 # --------------
 #
-# A job has four numbers: the bytes that are *sent* to the GPU and back; and for each
-# use of these data, the bytes that are *moved* in memory, the arithmetic *operations*,
-# and the *calls* of PyTorch, each of which launches a kernel. A card has three rates:
-# of PCIe, of its memory (VRAM) and of its arithmetic. Memory and arithmetic work at the
-# same time, so whichever takes longer counts.
+# Choose a job, a card and a CPU, or type your own numbers, such as ``1.2e9``.
 
+# folded: the rule in code
+from math import ceil, inf
 from typing import NamedTuple
 
 from firstlight.measure.specs import spec, spec_of
@@ -44,39 +42,39 @@ class Job(NamedTuple):
     calls: int = 1
 
 
+class Rates(NamedTuple):
+    memory: float  # bytes a second
+    arithmetic: float  # operations a second
+
+
 def on_gpu(job, card, uses=1, precision="fp32"):
-    """Seconds of one use: launch overhead, its share of the transfer, work."""
+    """Seconds of one use: launch overhead, its share of transfer and wait, work."""
     transfer = WAIT + job.sent / spec(spec_of(card).slot, "bandwidth")
     memory = job.moved / spec(card, "bandwidth")
     arithmetic = job.operations / spec(card, precision)
     return job.calls * LAUNCH, transfer / uses, max(memory, arithmetic)
 
 
-# %%
-# A CPU launches nothing and sends nothing, but PyTorch has to find the right function
-# there, too. Three measurements tell what your CPU does: of one tiny call, of one large
-# copy, and of one large matrix product.
-
-import torch
-from firstlight.measure.roofs import measured_roof
-from firstlight.measure.timing import measure
-
-one = torch.ones(1)
-rates = measured_roof("cpu")
-dispatch = min(measure(torch.add, one, one, budget=0.2).values)
+def on_cpu(job, cpu, precision="fp32"):
+    arithmetic = cpu.arithmetic / (2 if precision == "fp64" else 1)
+    return max(job.moved / cpu.memory, job.operations / arithmetic)
 
 
-def on_cpu(job):
-    memory, arithmetic = job.moved / rates.byte_rate, job.operations / rates.flop_rate
-    return job.calls * dispatch + max(memory, arithmetic)
+def gain(job, cpu, stay=False, card="RTX 4090", precision="fp32"):
+    """How many times as fast as the CPU the GPU is."""
+    there = job._replace(sent=0) if stay else job
+    return on_cpu(job, cpu, precision) / sum(on_gpu(there, card, 1, precision))
+
+
+def uses_for_two(job, cpu, card="RTX 4090"):
+    launch, transfer, work = on_gpu(job, card)
+    spare = on_cpu(job, cpu) / 2 - launch - work
+    return max(1, ceil(transfer / spare)) if spare > 0 else inf
 
 
 # %%
-# Five jobs in ``float32`` numbers of 4 bytes, and their size :math:`n`: to *add* two
-# vectors; a *matrix × vector* with :math:`n` rows of 100 numbers; a *matrix × matrix*;
-# a *stack*, the mean of 30 images of :math:`n \times n` pixels; and one step of a
-# *sampler*, the :math:`\chi^2` of 64 walkers that fit a parabola to :math:`n` points.
 
+# folded: the jobs, three CPUs by their makers' data, and the calculator's fields
 jobs = {
     "add": lambda n: Job(12 * n, 12 * n, n),
     "matrix × vector": lambda n: Job(404 * n + 400, 404 * n + 400, 200 * n),
@@ -84,18 +82,24 @@ jobs = {
     "stack": lambda n: Job(124 * n**2, 124 * n**2, 30 * n**2),
     "sampler": lambda n: Job(8 * n + 1024, 3084 * n + 1024, 448 * n, calls=7),
 }
-typical = {"add": 99_000_000, "matrix × vector": 100_000, "matrix × matrix": 10_000}
-typical |= {"stack": 2048, "sampler": 1000}
+typical = [("add", 100_000_000), ("add", 10_000), ("matrix × vector", 100_000)]
+typical += [("matrix × matrix", 10_000), ("stack", 2048), ("sampler", 1000)]
 
-# %%
 
-# folded: the calculator's fields
-from math import ceil, inf
+def data_sheet(channels, transfers, cores, clock, each_clock=32):
+    """A CPU's rates at the most, by its maker."""
+    return Rates(8 * channels * transfers, cores * clock * each_clock)
 
-from firstlight.measure.possible import times
-from firstlight.measure.specs import SPECS
-from firstlight.measure.tables import quantity
-from firstlight.widgets import SAID, Table, board, choice, controls
+
+# Channels, transfers a second, cores and base clock: AMD's product pages of the three.
+# Zen 3 and 4 begin two multiply-adds of eight float32 numbers in each clock: AMD's
+# Software Optimization Guides 56665 and 57647.
+CPUS = {
+    "desktop: Ryzen 7 7700X": data_sheet(2, 5.2e9, 8, 4.5e9),
+    "laptop: Ryzen 7 5800U": data_sheet(2, 3.2e9, 8, 1.9e9),
+    "server: EPYC 7763": data_sheet(8, 3.2e9, 64, 2.45e9),
+}
+DESKTOP, LAPTOP, SERVER = CPUS.values()
 
 FIELDS = {
     "sent": ("Bytes sent to the GPU and back", "B"),
@@ -103,42 +107,44 @@ FIELDS = {
     "operations": ("Operations, each use", "FLOP"),
     "calls": ("Kernel launches, each use", ""),
     "uses": ("Uses for each transfer", ""),
+    "launch": ("Seconds for each launch", "s"),
     "memory": ("Your CPU's memory bandwidth", "B/s"),
     "arithmetic": ("Your CPU's float32 arithmetic", "FLOP/s"),
 }
 
 # %%
 
-# folded: the calculator's form, and what its script knows
+# folded: the calculator, and a table of the same
+from firstlight.measure.possible import times
+from firstlight.measure.specs import SPECS
+from firstlight.measure.tables import quantity
+from firstlight.widgets import SAID, Table, board, choice, controls
+
 chosen = {name: of for name, of in SPECS.items() if of.slot and of.fp32 and of.fp64}
 cards = sorted(chosen, key=lambda name: name != "RTX 4090")
-starts = {f"{name}, n = {n:,}": jobs[name](n)._asdict() for name, n in typical.items()}
+starts = {f"{name}, n = {n:,}": jobs[name](n)._asdict() for name, n in typical}
 
 
 def known():
-    host = {"launch": LAUNCH, "wait": WAIT, "dispatch": dispatch}
     slots = {name: spec(of.slot, "bandwidth") for name, of in chosen.items()}
     rows = {n: (of.bandwidth, of.fp32, of.fp64, slots[n]) for n, of in chosen.items()}
     units = {name: unit for name, (_, unit) in FIELDS.items()}
-    return {"cards": rows, "starts": starts, "units": units, **host}
+    return {"cards": rows, "cpus": CPUS, "starts": starts, "units": units, "wait": WAIT}
 
 
 def form():
-    own = {"uses": "1", "memory": f"{rates.byte_rate:.1e}".replace("+", "")}
-    own["arithmetic"] = f"{rates.flop_rate:.1e}".replace("+", "")
+    own = {"uses": 1, "launch": LAUNCH, **DESKTOP._asdict()}
+    own = {name: f"{value:g}".replace("+", "") for name, value in own.items()}
     entry = '<input name="{}" type="text" inputmode="decimal" value="{}">'
     return controls(
-        ("Start from", choice("start", ["your own numbers", *starts])),
+        ("Job", choice("start", ["your own numbers", *starts])),
         ("Card", choice("card", cards)),
+        ("CPU", choice("cpu", [*CPUS, "your own rates"])),
         ("Numbers", choice("precision", ["float32", "float64"])),
         *((said, entry.format(n, own.get(n, ""))) for n, (said, _) in FIELDS.items()),
     )
 
 
-# %%
-
-
-# folded: the calculator, and the rows of its table
 class Calculator(Table):
     def _repr_html_(self):
         return board(
@@ -150,79 +156,224 @@ class Calculator(Table):
         )
 
 
-def uses_for_two(job, card):
-    launch, transfer, work = on_gpu(job, card)
-    gain = on_cpu(job) / 2 - launch - work
-    return max(1, ceil(transfer / gain)) if gain > 0 else inf
-
-
-def row(name, n, card="RTX 4090"):
+def row(name, n):
     job = jobs[name](n)
-    cpu, parts, uses = on_cpu(job), on_gpu(job, card), uses_for_two(job, card)
-    stays = sum(on_gpu(job._replace(sent=0), card))
-    gains = (f"{times(cpu / gpu)} ×" for gpu in (stays, sum(parts)))
+    seconds = on_cpu(job, DESKTOP), *on_gpu(job, "RTX 4090")
+    gains = (f"{times(gain(job, DESKTOP, stay))} ×" for stay in (True, False))
+    uses = uses_for_two(job, DESKTOP)
     most = "never" if uses == inf else f"{uses:,}"
-    return name, f"{n:,}", *(quantity(t, "s") for t in (cpu, *parts)), *gains, most
+    return f"{name}, n = {n:,}", *(quantity(t, "s") for t in seconds), *gains, most
 
-
-head = ("", "n", "your CPU", "launch", "transfer", "work", "data stay", "data sent")
 
 # %%
-# Type your own numbers, such as ``1.2e9``. (Without scripts, the table shows the five
-# jobs.) The rates of "your CPU" are those of the computer that ran this page; replace
-# them by yours. The address of the page then holds your numbers: it is a link that you
-# can send to a colleague.
 
 Calculator(
-    "One use on an RTX 4090 (a model), and how many times as fast as the CPU it is",
-    (*head, "uses for 2 ×"),
-    tuple(row(name, n) for name, n in typical.items()),
+    "One use on an RTX 4090 and a desktop (a model). Uses: for each transfer, for 2 ×",
+    ("", "CPU", "launch", "send, wait", "work", "data stay", "sent", "uses"),
+    tuple(row(*job) for job in typical),
 ).show()
 
 # %%
-# The model flatters the card, since no program reaches all rates of a data sheet. Take
-# a gain below two for a tie; the last column says how many uses of the data for each
-# transfer bring two. ``float64`` numbers take 8 bytes. The two
-# overheads are not on data sheets; others measured them:
-# :spec:`PyTorch operation seconds` to launch an operation, and
-# :spec:`wait for a GPU seconds` to wait for a result.
+# The address of the page then holds your numbers, as a link for a colleague. The jobs
+# are in ``float32``, and have a size :math:`n`: to *add* two vectors; a *matrix ×
+# vector* with :math:`n` rows of 100 numbers; a *matrix × matrix*; a *stack*, the mean
+# of 30 images of :math:`n \times n` pixels; and one step of a *sampler*, the
+# :math:`\chi^2` of 64 walkers that fit a parabola to :math:`n` points.
 #
-# How to read it
-# --------------
+# **To count your own job:**
+#
+# - *Bytes sent*: the sizes of the arrays that go to the GPU, and of what comes back.
+# - *Bytes moved*: the sizes of the arrays that a step reads and writes.
+# - *Operations*: one for each number in a sum, :math:`2n^3` in a product of matrices,
+#   about :math:`5N\log_2 N` in an FFT of :math:`N` numbers.
+# - *Launches*: the calls of PyTorch in a step. As others measured, each takes
+#   :spec:`PyTorch operation seconds`, and the wait for the result
+#   :spec:`wait for a GPU seconds`.
+# - *Uses*: the steps that use the data before they are replaced or brought back.
+# - *Your CPU*: bandwidth is memory channels × 8 bytes × transfers a second; arithmetic
+#   is cores × clock × operations in a clock, 32 with AVX2. For the three in the list,
+#   they are from AMD's product pages. Measured rates are lower; yours are printed by::
+#
+#      python -c "from firstlight.measure.roofs import *; print(measured_roof('cpu'))"
+#
+# From which size on?
+# -------------------
+#
+# From these sizes on, the GPU is faster. Call a gain below two a tie: neither side
+# reaches all rates of its data sheet.
+
+# folded: how a crossing is found
+import numpy as np
+
+
+def crossing(sizes, cpu, gpu):
+    """The size from which on the GPU is always faster."""
+    lead = np.log(np.divide(gpu, cpu))  # below 0 where the GPU is faster
+    losses = np.flatnonzero(lead >= 0)
+    if losses.size == 0:
+        return sizes[0]
+    if losses[-1] == len(sizes) - 1:
+        return np.inf
+    pair = slice(losses[-1], losses[-1] + 2)
+    return np.exp(np.interp(0, -lead[pair], np.log(sizes[pair])))
+
+
+def predicted(name, cpu, stay, sizes=(1, 10**9), card="RTX 4090"):
+    fine = np.geomspace(*sizes, 500)
+    gains = [gain(jobs[name](n), cpu, stay, card) for n in fine]
+    return crossing(fine, gains, np.ones(len(fine)))
+
+
+def written(n):
+    return "never" if n == np.inf else f"{float(f'{n:.2g}'):,.0f}"
+
+
+# %%
+
+places = {"laptop": LAPTOP, "desktop": DESKTOP, "server": SERVER}
+columns = [(place, stay) for stay in (True, False) for place in places]
+rows = [
+    (name, *(written(predicted(name, places[p], stay)) for p, stay in columns))
+    for name in jobs
+]
+caption = "The n from which on an RTX 4090 is faster (a model): data stay, or are sent"
+head = ("", *(place if stay else f"{place}, sent" for place, stay in columns))
+print(Table(caption, head, tuple(rows)).text())
+
+# %%
+# Leave smaller jobs on the CPU. *Never*: at any size the CPU is done before the data
+# are sent. How often must the data then be used while they are on the GPU? (For the two
+# small jobs, no number is enough.) (For the two small jobs, no number is enough.)
+
+print("uses of the data for each transfer, for 2 × on an RTX 4090 (a model):")
+for name, n in typical:
+    uses = {place: uses_for_two(jobs[name](n), cpu) for place, cpu in places.items()}
+    words = ", ".join(f"{place} {most}" for place, most in uses.items())
+    print(f"  {name}, n = {n:,}: {words}".replace("inf", "never"))
+
+# %%
+# Buy, rent or leave it
+# ---------------------
+#
+# 1. *Leave it* if the calculator gives less than two, with as many uses as you can
+#    reach; or if your program spends less than half of its time in what the GPU would
+#    do: the other half remains (*Amdahl's law*).
+# 2. *Rent* if a GPU costs :math:`p` times as much an hour as your CPU, and is more than
+#    :math:`p` times as fast. For :math:`p = 10` and an RTX 4090, only the large product
+#    of our six jobs pays if the data are sent each time. Run your job for an hour
+#    first.
+# 3. *Buy* if you would rent the card for more hours than its price pays for.
+#
+# Which card? Its memory (VRAM) has to hold your data. If your job only adds or
+# averages, look at the column *add*; if it multiplies matrices, at the other two.
+
+named = ["T4", "L4", "GTX 1080", "RTX 4090", "A100 80GB SXM", "H100 SXM"]
+large, product = jobs["add"](10**8), jobs["matrix × matrix"](10**4)
+double = product._replace(moved=2 * product.moved)
+rows = [
+    (
+        card,
+        spec_of(card).text("memory"),
+        f"{times(gain(large, DESKTOP, True, card))} ×",
+        f"{times(gain(product, DESKTOP, True, card))} ×",
+        f"{times(gain(double, DESKTOP, True, card, 'fp64'))} ×",
+    )
+    for card in named
+]
+caption = "Times as fast as a desktop (a model): large jobs, data stay on the card"
+head = ("", "memory", "add", "matrix × matrix", "the same in float64")
+print(Table(caption, head, tuple(rows)).text())
+
+# %%
+# Few cards are fast in ``float64``. Matrix units can be faster still
+# (:doc:`/tutorials/2_devices/09_precision`).
+#
+# The rule
+# --------
 #
 # If the data are used :math:`k` times on the GPU for each transfer, the GPU wins if
 #
 # .. math::
 #
-#     t_\text{CPU} > \text{calls} \times c + \frac{t_\text{transfer}}{k} +
-#     \max\left(\frac{\text{moved}}{\text{memory}},
+#     t_\text{CPU} > \text{calls} \times c + \frac{t_\text{transfer} +
+#     t_\text{wait}}{k} + \max\left(\frac{\text{moved}}{\text{memory}},
 #     \frac{\text{operations}}{\text{arithmetic}}\right).
 #
-# 1. *Launch overhead.* If the CPU is done before the kernels are launched, it wins,
-#    whatever the card. Such a job is *launch-bound*; give each call more work.
-# 2. *Transfer.* If the job takes the CPU less than a share of the transfer, use the
-#    data more often while they are on the GPU.
-# 3. *Work.* What then remains is the ratio of the two memories' bandwidths or, with
-#    many operations for each byte (a high *arithmetic intensity*), of the arithmetic.
+# 1. *Launch overhead.* If the CPU is done before the kernels are launched, it wins.
+#    Such a job is *launch-bound*: give each call more work. 64 walkers are launched as
+#    fast as one.
+# 2. *Transfer.* If each byte is used once, as in a stack that is sent, the gain is at
+#    most the ratio of PCIe's bandwidth to that of the CPU's memory. A sampler sends its
+#    data once, and uses them in thousands of steps.
+# 3. *Work.* What remains is the ratio of the two memories' bandwidths or, with many
+#    operations for each byte (a high *arithmetic intensity*), of the arithmetic. In a
+#    product of matrices the operations grow with :math:`n^3` and the bytes with
+#    :math:`n^2`: from some size on the GPU wins even if all is sent each time.
+
+# figure
+import matplotlib.pyplot as plt
+
+
+def draw(ax, stay, colour, up, fill, way):
+    """For each job a dot for the desktop, on a line from the server to the laptop."""
+    for place, (name, n) in enumerate(reversed(typical)):
+        ratios = [gain(jobs[name](n), cpu, stay) for cpu in (SERVER, DESKTOP, LAPTOP)]
+        ax.plot(ratios, 3 * [place + up], "-", color=colour, lw=2)
+        dot = {"color": colour, "mfc": fill, "ms": 8, "mew": 2, "ls": ""}
+        ax.plot(ratios[1], place + up, "o", label="" if place else way, **dot)
+        won, text = ratios[1] > 1, f"{times(ratios[1])} ×"
+        x, side = (
+            1.3 * ratios[2] if won else ratios[0] / 1.3,
+            "left" if won else "right",
+        )
+        ax.text(x, place + up, text, ha=side, va="center", size=10, color=colour)
+
+
+def wins(stay):
+    return sum(gain(jobs[name](n), DESKTOP, stay) >= 2 for name, n in typical)
+
+
+# %%
+
+# figure
+# sphinx_gallery_thumbnail_number = 1
+fig, ax = plt.subplots(figsize=(5.8, 5), layout="constrained")
+draw(ax, True, "#2f7ed8", 0.17, "#2f7ed8", "data stay on the GPU")
+draw(ax, False, "#d9762b", -0.17, "none", "data sent each time")
+labels = [f"{name}\nn = {n:,}" for name, n in reversed(typical)]
+ax.set_yticks(range(len(typical)), labels, size=10)
+ax.axvline(1, ymax=0.92, color="black", lw=2)
+ax.axvspan(0.5, 2, color="gray", alpha=0.2, lw=0)
+ax.set(xscale="log", xlim=(0.003, 1500), ylim=(-1, 6.4))
+ax.set_xticks([0.01, 0.1, 1, 10, 100, 1000])
+ax.xaxis.set_major_formatter("{x:g} ×")
+ax.set_xlabel("times as fast as a desktop's CPU\n(line: from a server's to a laptop's)")
+for x, side, who in ((0.45, "right", "CPU"), (2.2, "left", "GPU")):
+    ax.text(x, 6, f"the {who} wins", ha=side, va="center", size=10)
+ax.text(1, 6, "tie", ha="center", va="center", size=10)
+ax.legend(loc="lower right", fontsize=10, frameon=False)
+won = (
+    f"By the data sheets, an RTX 4090 wins at {wins(True)} of 6 jobs\n"
+    f"if the data stay there, at {wins(False)} if they are sent each time"
+)
+ax.set_title(won, size=11)
+fig.set_label(
+    f"{won}: how many times as fast as a desktop's CPU it is, with lines from a "
+    "server's CPU to a laptop's. The small sum and the sampler win nowhere."
+)
+plt.show()
+
+# %%
+# Does the rule hold?
+# -------------------
 #
-# In a product of matrices the operations grow with :math:`n^3` and the bytes with
-# :math:`n^2`, so that from some size on the GPU wins even if all is sent each time. In
-# a stack each byte is used once: as long as the images come from the CPU's memory, the
-# gain is at most the ratio of PCIe to that memory. A sampler sends its data once and
-# uses them in thousands of steps, so that only its launches count. Stack the walkers:
-# 64 of them are launched as fast as one.
-#
-# Both sides
-# ----------
-#
-# Now test it. The same code runs on both sides; results go into memory that is there
-# already where PyTorch allows it, and PyTorch may use all cores of the CPU. A sixth job
-# is a boot camp's: a small network learns `Fisher's 150 irises`__, four lengths of each
-# flower, of three kinds. 30 flowers are set aside as a *test set*, which the network
-# never sees while it learns.
+# Now measure, with the same code on both sides and all cores of the CPU. A sixth job is
+# a boot camp's: a small network learns `Fisher's 150 irises`__, four lengths of each
+# flower, of three kinds. 30 flowers are set aside as a *test set*.
 #
 # __ https://scikit-learn.org/stable/datasets/toy_dataset.html#iris-plants-dataset
 
+import torch
 from sklearn.datasets import load_iris
 
 iris = load_iris()
@@ -252,8 +403,7 @@ class Training:
 
 # %%
 # How many calls is one step of training? A ``TorchDispatchMode`` sees every operation,
-# also without a GPU. Some (``t``, ``view``) only look at a tensor in another way, and
-# launch nothing.
+# also without a GPU. Some, such as ``view``, launch nothing.
 
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -330,9 +480,8 @@ makers = (add, matrix_vector, matrix_matrix, stack, sampler, network)
 makers = dict(zip(jobs, makers, strict=True))
 
 # %%
-# Before anything is timed, all six are checked on an odd size, against ``float64`` on
-# the CPU. Each is done five times, so that the network has taken five steps when its
-# loss is compared.
+# Before anything is timed, all six are checked on an odd size, five times in a row,
+# against ``float64`` on the CPU.
 
 from firstlight import Bench, best_device
 
@@ -353,11 +502,8 @@ for place in dict.fromkeys(("cpu", device.type)):
 print(f"{len(errors)} checks; the largest relative error is {max(errors):.0e}")
 
 # %%
-# Measure
-# -------
-#
 # *GPU* means that the inputs are there already. *There and back* sends the inputs for
-# each call, and brings the result back.
+# each call, and brings the result back. The first job's times are in the table.
 
 sizes = {
     "add": [10, 10**4, 10**5, 10**6, 10**7],
@@ -403,41 +549,31 @@ for name in jobs:
     for n in sizes[name]:
         race(name, n)
 
+adding.show()
+
 # %%
-# From which size on is the GPU always faster? The CPU's curve is measured, and straight
-# in logarithms between its sizes. The GPU's is a model for three cards, and measured
-# where there is one. The model's launch overhead begins with what Python and PyTorch
-# need in any case: the CPU's time for the smallest size, which has next to no work.
+# Put this CPU's own two rates into the rule, and compare its crossings with those of
+# the measured times, joined by straight lines in logarithms. Without a GPU, its side is
+# the rule's RTX 4090, plus the time that Python takes in any case: what this CPU needs
+# for the smallest size, less its calls.
 
-import numpy as np
+from firstlight.measure.roofs import measured_roof
 
-ways = {"GPU": "data stay on the GPU", "GPU, there and back": "data sent each time"}
+roof = measured_roof("cpu")
+HERE = Rates(roof.byte_rate, roof.flop_rate)
+memory, arithmetic = quantity(HERE.memory, "B/s"), quantity(HERE.arithmetic, "FLOP/s")
+print(f"this CPU: {memory} and {arithmetic}")
 
 
 def curve(name, label):
     return [t.median for t in benches[name].timings if t.label == label]
 
 
-def model(name, n, way, card="RTX 4090"):
-    job = jobs[name](n)
-    _, transfer, work = on_gpu(job if way != "GPU" else job._replace(sent=0), card)
-    launch = curve(name, "CPU")[0] + job.calls * max(LAUNCH - dispatch, 0)
+def model(name, n, stay, card="RTX 4090"):
+    job, call = jobs[name](n), curve("add", "CPU")[0]  # next to no work
+    launch = curve(name, "CPU")[0] + job.calls * max(LAUNCH - call, 0)
+    _, transfer, work = on_gpu(job._replace(sent=0) if stay else job, card)
     return launch + transfer + work
-
-
-# %%
-
-
-# folded: how a crossing is found
-def crossing(sizes, cpu, gpu):
-    lead = np.log(np.divide(gpu, cpu))  # below 0 where the GPU is faster
-    losses = np.flatnonzero(lead >= 0)
-    if losses.size == 0:
-        return sizes[0]
-    if losses[-1] == len(sizes) - 1:
-        return np.inf
-    pair = slice(losses[-1], losses[-1] + 2)
-    return np.exp(np.interp(0, -lead[pair], np.log(sizes[pair])))
 
 
 def between(name, label):
@@ -446,86 +582,38 @@ def between(name, label):
     return fine, np.exp(np.interp(np.log(fine), *known))
 
 
-def first_win(name, way, card):
-    fine, cpu = between(name, "CPU")
-    gpu = [model(name, n, way, card) for n in fine] if card else between(name, way)[1]
-    n = crossing(fine, cpu, gpu)
-    return "never" if n == np.inf else f"{float(f'{n:.2g}'):,.0f}"
-
-
 # %%
 
-named = ["GTX 1080", "RTX 4090", "H100 SXM"]
-columns = [(card, way) for card in [*named, *[None] * has_gpu] for way in ways]
-names = {"GPU": "data stay", "GPU, there and back": "sent"}
-caption = "The size n from which on a GPU beats this CPU (never: at none measured here)"
-head = ("", *(f"{card or 'this GPU'}: {names[way]}" for card, way in columns))
-rows = [(name, *(first_win(name, way, card) for card, way in columns)) for name in jobs]
+
+def first_win(name, stay):
+    fine, cpu = between(name, "CPU")
+    if has_gpu:
+        _, gpu = between(name, "GPU" if stay else "GPU, there and back")
+    else:
+        gpu = [model(name, n, stay) for n in fine]
+    return written(crossing(fine, cpu, gpu))
+
+
+rows = []
+for name, ns in sizes.items():
+    ends = ns[0], ns[-1]
+    rule = [written(predicted(name, HERE, stay, ends)) for stay in (True, False)]
+    rule = rule if name != "network" else ["–", "–"]
+    found = [first_win(name, stay) for stay in (True, False)]
+    rows.append((name, rule[0], found[0], rule[1], found[1]))
+card = "this GPU (rule: an RTX 4090)" if has_gpu else "an RTX 4090 (model)"
+caption = (
+    f"The n from which on {card} is faster than this CPU: by the rule, and measured"
+)
+head = ("", "rule", "measured", "rule, sent", "measured, sent")
 print(Table(caption, head, tuple(rows)).text())
 
 # %%
-# The cards that are named are models. The figure has the largest and the smallest size
-# of each job. Is this your CPU? The dotted line is where the thick one would be for 16
-# of the CPU that ran the page.
-
-import matplotlib.pyplot as plt
-
-
-def gains(name, way):
-    """GPU's speed over CPU's, at the smallest and the largest size."""
-    gpu = curve(name, way) or [model(name, n, way) for n in sizes[name]]
-    return curve(name, "CPU")[0] / gpu[0], curve(name, "CPU")[-1] / gpu[-1]
-
-
-ends = {way: {name: gains(name, way) for name in jobs} for way in ways}
-stay, sent = (sum(last >= 2 for _, last in ends[way].values()) for way in ways)
-small = sum(first >= 2 for first, _ in ends["GPU"].values())
-found = f"{small} of 6 small jobs, {stay} of 6 large ones whose data stay on the GPU"
-card = "this GPU" if has_gpu else "an RTX 4090 (model)"
-
-# %%
-
-
-# measured figure
-def draw(ax, way, colour, up, style):
-    """A line for each job, from its smallest size to its largest."""
-    for place, (first, last) in enumerate(ends[way].values()):
-        y, ink = len(jobs) - 1 - place + up, {"color": colour, "mew": 2}
-        ax.plot([first, last], [y, y], style, color=colour, lw=2.5)
-        ax.plot(first, y, "|", ms=9, **ink)
-        ax.plot(last, y, "o", mfc=colour if up > 0 else "none", **ink)
-        if place == 2:
-            side = {"va": "bottom" if up > 0 else "top", "color": colour}
-            ax.text(0.8 * last, y + up / 2, ways[way], ha="right", size=10, **side)
-
-
-# %%
-
-# measured figure
-# sphinx_gallery_thumbnail_number = 1
-fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-draw(ax, "GPU", "#2f7ed8", 0.16, "-")
-draw(ax, "GPU, there and back", "#d9762b", -0.16, ":")
-labels = [f"{name}\nn = {sizes[name][0]:,} … {sizes[name][-1]:,}" for name in jobs]
-ax.set_yticks(range(len(jobs))[::-1], labels, size=9)
-ax.axvline(1, color="black", lw=2)
-ax.axvline(16, color="black", ls=":")
-ax.set(xscale="log", xlabel=f"times as fast as this CPU: {card}")
-ax.xaxis.set_major_formatter("{x:g} ×")
-ax.text(0.9, 5.6, "the CPU wins", ha="right", size=10)
-ax.text(1.1, 5.6, "the GPU wins", size=10)
-ax.set_ylim(-0.6, 6)
-ax.text(17, 5.6, "16 such CPUs", size=10)
-title = f"Twice as fast as this CPU or more are {found}".replace("whose", "\nwhose")
-ax.set_title(f"{title}, {sent} of 6 whose data are sent", size=11)
-fig.set_label(
-    f"How many times as fast as this CPU {card} is, for six jobs, each from its "
-    f"smallest to its largest size. Twice as fast or more: {found}, {sent} if they are "
-    "sent."
-)
-plt.show()
-
-# %%
+# (*Never*: at none of the measured sizes.) Where measuring gives a larger size than the
+# rule, suspect the CPU's cache, which is faster than its memory; where it gives a
+# smaller one, the CPU does not reach its rates. The network has no rule, since most of
+# a small step is Python's time, which the rule leaves out.
+#
 # Measured on the newest GPU on record, against all cores of the CPU beside it, the
 # speed-up for matrices of 1024 × 1024 is
 # :timing:`wins-matrix-matrix speedup "GPU/cuda:0/n=1024"/"CPU/cpu/n=1024" @gpu`.
@@ -533,10 +621,9 @@ plt.show()
 # A claim: "100X"
 # ---------------
 #
-# A course notebook multiplies a matrix by a vector with ``torch.matmul``, and calls the
-# CPU "about 100X times slower" than its GPU, a GTX 1650. That card was sold with two
-# kinds of memory. Each number of the matrix is used once, so that memory decides. What
-# could it gain on *this* CPU, at the notebook's size?
+# A course notebook multiplies a matrix of 100,000 rows of 100 numbers by a vector, and
+# calls the CPU "about 100X times slower" than its GPU, a GTX 1650, which was sold with
+# two kinds of memory. Memory decides. What could it gain on *this* CPU?
 
 t = curve("matrix × vector", "CPU")[4]
 for name in ("GTX 1650", "GTX 1650 GDDR6"):
@@ -544,17 +631,15 @@ for name in ("GTX 1650", "GTX 1650 GDDR6"):
     print(f"{name}: at most {t / floor:.1f} × as fast as this CPU")
 
 # %%
-# The notebook's number is no such ratio: its clock stopped before the GPU was done
-# (:doc:`/tutorials/2_devices/03_timing_it_wrong`). Another lesson is in the job itself.
-# If the matrix stays on the GPU and only the vectors are sent, the transfer all but
-# vanishes: keep what is large, send what is small.
+# The notebook's clock stopped before the GPU was done, so that the true gain was
+# smaller (:doc:`/tutorials/2_devices/03_timing_it_wrong`).
 #
 # A network that is too small
 # ---------------------------
 #
-# A boot camp trains a network like ours, with 8 and 9 units, on a GPU in 0.467 seconds,
-# and never asks how long a CPU takes. Here are 100 steps, with a fixed seed and a test
-# set.
+# The boot camp trains a network like ours, with 8 and 9 units, on a GPU in 0.467
+# seconds: 100 epochs of one step each, on a GTX 1080 Ti. How long does a CPU take for
+# 100 steps?
 
 from time import perf_counter
 
@@ -577,46 +662,37 @@ for place in dict.fromkeys(("cpu", device.type)):
     train_and_test(place)
 tiny = network_job(8)
 _, _, work = on_gpu(tiny, "H100 SXM")
-least, most = (quantity(s, "s") for s in (work, curve("network", "CPU")[0]))
+seconds = work, curve("network", "CPU")[0], on_cpu(tiny, HERE)
+least, most, here = (quantity(s, "s") for s in seconds)
 print(f"a step's work on an H100, model: {least}")
-print(f"a step on this CPU: {most}, nearly all of it in Python and PyTorch")
+print(f"a step on this CPU: {most}; its work, by the rule: {here}")
 
 # %%
-# (The boot camp's time includes the start of its GPU.) On a GPU the same Python has to
-# prepare the same calls, and to launch each of them as well. So no card can help: this
-# training is launch-bound. Wider layers put more work into each call; the table above
-# says from which width on that pays.
+# (The boot camp's time includes the start of its GPU.) The rest of a step is Python's
+# and PyTorch's. With a GPU they prepare the same calls, and launch them as well. So no
+# card can help: this training is launch-bound. Wider layers put more work into each
+# call.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *Start-up.* The first use of a GPU loads libraries and code. A script that makes one
+# - *Start-up.* The first use of a GPU loads libraries and code: a script that makes one
 #   product and ends should not use one.
 # - *Transfers that differ.* On Apple's chips a transfer is a copy within one memory;
-#   memory that is not pinned is sent more slowly; and a transfer can overlap with work,
-#   so that the longer of the two counts (:doc:`/tutorials/2_devices/05_transfers`).
-# - *Files.* Data that come from a disk come as slowly to a CPU as to a GPU. A pipeline
-#   that waits for files gains nothing.
-# - *Other formats.* Cards for games do ``float64`` far more slowly; matrix units with
-#   fewer bits are faster (:doc:`/tutorials/2_devices/09_precision`).
-# - *Fewer launches.* Several operations can become one call, which moves the crossings
-#   of the sampler and the network (:doc:`/tutorials/2_devices/11_fewer_launches`).
-# - *Faster is not yet cheaper.* Energy is power times time, and rent is price times
-#   time. If the GPU draws, or costs, :math:`p` times what your CPU does, it is cheaper
-#   only where it is more than :math:`p` times as fast.
+#   memory that is not pinned is sent more slowly; and a transfer can overlap with work
+#   (:doc:`/tutorials/2_devices/05_transfers`).
+# - *Files.* A pipeline that waits for its disk gains nothing.
+# - *A CPU with cores to spare.* The rule's CPU uses all cores. If your program uses one
+#   of eight, use the other seven first.
+# - *Fewer launches.* Several operations can become one call
+#   (:doc:`/tutorials/2_devices/11_fewer_launches`).
 #
 # Exercise
 # --------
 #
 # Write the rule down. One use of the data makes some ``calls``, moves some bytes
 # (``moved``), and does ``intensity`` operations for each of them. ``sent`` bytes go
-# there and back, once for all ``uses``. Does the GPU win? The rates are round, so that
-# you can do it in your head.
-
-
-class Rates(NamedTuple):
-    memory: float  # bytes a second
-    arithmetic: float  # operations a second
+# there and back, once for all ``uses``. Does the GPU win? The rates are round.
 
 
 CPU, GPU = Rates(5e10, 5e11), Rates(5e11, 1e13)
@@ -678,11 +754,13 @@ print(check(gpu_wins_solution))
 # -----------------------
 
 # remember
+few, many = (uses_for_two(large, cpu) for cpu in (LAPTOP, SERVER))
 print(
     f"""1. A CPU has the work to do; a GPU has launch overhead, a share of the transfer,
    and the work. Predict both before you port: four numbers of your job are enough.
-2. Twice as fast as this CPU or more is {card} for {found},
-   and for {sent} if they are sent for each use.
+2. Against a desktop, an RTX 4090 (model) wins at {wins(True)} of 6 jobs if the data
+   stay there, at {wins(False)} if they are sent each time. A large sum gains 2 × if its
+   data are used {few} times there (against a laptop), or {many} (against a server).
 3. No card can speed up {calls.number} launches for {least} of work (a step of the iris
    network, on a model of an H100): give each call more work, or stay on the CPU."""
 )

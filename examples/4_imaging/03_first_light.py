@@ -143,8 +143,8 @@ plt.show()
 # Second, does a GPU help? Each of 180 × 180 pixels is a parameter. A step of a fit goes
 # to visibilities by a fast Fourier transform (FFT), and back for the gradient. An FFT
 # of :math:`N` numbers takes about :math:`5 N \log_2 N` operations. Every line of such a
-# loop launches a few *kernels* on a GPU, over a hundred in all;
-# :doc:`/tutorials/4_imaging/05_faster` counts them, and what remains of them in ``fit``.
+# loop launches a few *kernels* on a GPU, over a hundred in all.
+# :doc:`/tutorials/4_imaging/05_faster` counts them, and how few are left in ``fit``.
 
 beams = npix**2 * area / beam.area
 largest = math.sqrt(2 * math.log(2 * beams))

@@ -33,14 +33,13 @@ def rules() -> dict[str, Any]:
 
 
 def test_every_number_is_judged_as_python_judges(page: Any, rules: Any) -> None:
-    host = json.loads(page.locator(BOARD).get_attribute("data-wins"))["dispatch"]
     for card, precision in (("GTX 1080", "float32"), ("H200", "float64")):
         page.locator("[name=card]").select_option(card)
         page.locator("[name=precision]").select_option(precision)
         for job in (rules["Job"](0, 1e6, 1e9, 28), rules["Job"](1e9, 1e9, 1e7), rules["Job"](10, 10, 0)):
             said = fill(page, **job._asdict(), uses=3, memory=5e10, arithmetic=5e11)
             parts = rules["on_gpu"](job, card, 3, precision.replace("float", "fp"))
-            cpu = job.calls * host + max(job.moved / 5e10, job.operations / (5e11 if card == "GTX 1080" else 2.5e11))
+            cpu = rules["on_cpu"](job, rules["Rates"](5e10, 5e11), precision.replace("float", "fp"))
             for time in (*parts, sum(parts), cpu):
                 assert quantity(time, "s") in said, (card, job, said)
             verdict = "GPU wins" if cpu > 2 * sum(parts) else "CPU wins" if cpu < sum(parts) / 2 else "tie"
@@ -55,6 +54,25 @@ def test_the_address_is_a_link_to_the_numbers(page: Any) -> None:
     assert page.locator("[name=start]").input_value() == "your own numbers"
 
 
+def test_a_cpu_gives_its_rates_and_rates_their_cpu(page: Any) -> None:
+    page.goto(PAGE.as_uri())
+    cpus = json.loads(page.locator(BOARD).get_attribute("data-wins"))["cpus"]
+    assert page.locator("[name=cpu]").input_value().startswith("desktop")
+    for name, rates in cpus.items():
+        page.locator("[name=cpu]").select_option(name)
+        assert [float(page.locator(f"[name={of}]").input_value()) for of in ("memory", "arithmetic")] == rates
+    job = page.locator("[name=start]").input_value()
+    fill(page, memory=1e9)
+    assert page.locator("[name=cpu]").input_value() == "your own rates"
+    assert page.locator("[name=start]").input_value() == job
+    said = fill(page, memory=cpus["laptop: Ryzen 7 5800U"][0], arithmetic=cpus["laptop: Ryzen 7 5800U"][1])
+    assert page.locator("[name=cpu]").input_value() == "laptop: Ryzen 7 5800U"
+    page.reload()
+    assert told(page) == said
+    page.locator("[name=cpu]").select_option("your own rates")
+    assert "Type each number" in told(page)
+
+
 def test_what_is_no_number_is_said_and_a_hostile_link_is_only_text(page: Any) -> None:
     assert "Type each number" in fill(page, moved="<b>")
     assert page.locator("[aria-invalid=true]").count() == 1
@@ -67,4 +85,4 @@ def test_what_is_no_number_is_said_and_a_hostile_link_is_only_text(page: Any) ->
 def test_a_telephone_has_it_and_without_javascript_there_is_a_table(telephone: Any, bare: Any) -> None:
     assert "wins" in fill(telephone, sent=1e9, moved=1e9, operations=1e3, uses=1, memory=1e12)
     assert not any(one.is_visible() for one in bare.locator(f"{BOARD} :is(input, select)").all())
-    assert bare.locator(f"{BOARD} tbody tr").count() == 5
+    assert bare.locator(f"{BOARD} tbody tr").count() == 6

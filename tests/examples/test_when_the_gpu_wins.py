@@ -102,7 +102,33 @@ def test_the_model_shares_the_transfer_and_takes_the_slower_of_memory_and_arithm
 
 
 def test_a_step_of_the_tiny_network_can_gain_nothing(page) -> None:
-    assert page["ends"]["GPU"]["network"][0] < 1 or page["has_gpu"]
+    assert page["model"]("network", 8, stay=True) > page["curve"]("network", "CPU")[0]
+
+
+def test_the_cpus_have_the_rates_of_their_makers(page) -> None:
+    assert page["DESKTOP"] == pytest.approx((83.2e9, 1.152e12))
+    assert page["LAPTOP"] == pytest.approx((51.2e9, 486.4e9))
+    assert page["SERVER"] == pytest.approx((204.8e9, 5.0176e12))
+    job = page["Job"](sent=0, moved=83.2e9, operations=2.304e12)
+    assert page["on_cpu"](job, page["DESKTOP"]) == pytest.approx(2)
+    assert page["on_cpu"](job, page["DESKTOP"], "fp64") == pytest.approx(4)
+
+
+def test_what_the_text_says_of_the_model_holds(page) -> None:
+    jobs, typical, desktop = page["jobs"], page["typical"], page["DESKTOP"]
+    sent, stay = ({job: page["gain"](jobs[job[0]](job[1]), desktop, s) for job in typical} for s in (False, True))
+    product = ("matrix × matrix", 10_000)
+    assert [job for job in typical if sent[job] > 10] == [job for job in typical if sent[job] > 1] == [product]
+    losing = {("add", 10_000), ("sampler", 1000)}
+    assert {job for job in typical if stay[job] < 2} == losing
+    for cpu in (page["LAPTOP"], desktop, page["SERVER"]):
+        assert {job for job in typical if page["uses_for_two"](jobs[job[0]](job[1]), cpu) == math.inf} == losing
+        for name in ("add", "matrix × vector", "stack"):
+            assert page["predicted"](name, cpu, False) == math.inf
+    for card in page["cards"]:
+        assert page["predicted"]("add", desktop, True, card=card) > 100_000
+        slow = page["gain"](page["double"], desktop, True, card, "fp64")
+        assert slow > 10 or card in ("T4", "L4", "GTX 1080", "RTX 4090")
 
 
 def test_a_training_step_is_many_calls_and_each_counts_once(page) -> None:

@@ -56,8 +56,8 @@
     verdict.parentElement.dataset.kind = gain >= 2 ? "" : gain > 0.5 ? "in-cache" : "above";
     hint.textContent = `Most of the GPU's time is ${most}: ` +
       `${Object.entries(parts).map(([name, time]) => `${name} ${quantity(time, "s")}`).join(", ")}. ` +
-      (spare > 0 ? `For a gain of 2 ×, use the data ${uses.toLocaleString("en")} time${uses === 1 ? "" : "s"} or more for each transfer.`
-        : "There is no gain of 2 ×, however often the data are used.");
+      (spare <= 0 ? "There is no gain of 2 ×, however often the data are used." : uses === 1 ? "A single use of the data gains 2 ×."
+        : `For a gain of 2 ×, use the data ${uses.toLocaleString("en")} times or more for each transfer.`);
   }
 
   start.addEventListener("input", () => Object.entries(data.starts[start.value] ?? {}).forEach(([name, value]) => set(name, value)));

@@ -90,7 +90,17 @@ def usual_terms(functions: Mapping[str, Callable[[Tensor], Tensor]]) -> Terms | 
 
 
 def written_down(objective: Any) -> bool:
-    """Tell whether this module has the loss of an objective's model, data and regularizers."""
+    """Tell whether this module has the loss of an objective's model, data and regularizers.
+
+    Examples
+    --------
+    >>> from firstlight.imaging import GridCoords
+    >>> from firstlight.imaging.objective import Objective
+    >>> coords, ones = GridCoords(cell_size=0.1, npix=8), torch.ones(1, 8, 8)
+    >>> data = GriddedDataset(coords=coords, vis_gridded=ones, weight_gridded=ones, mask=ones.bool())
+    >>> written_down(Objective(GriddedNet(coords), data, {"sparsity": (1e-2, sparsity)}, "gridded"))
+    True
+    """
     model, data = objective.model, objective.data
     if type(model) is not GriddedNet or model.bcube.pixel_mapping is not functional.softplus:
         return False

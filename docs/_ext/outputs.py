@@ -90,13 +90,13 @@ def show_figure(document: nodes.document, comment: nodes.comment, records: list[
         return
     said = f"Drawn from what was measured on {records[0].facts['device_name']}"
     html = f'<figure class="fl-figure">{records[0].figures[key]}<figcaption>{escape(said)}</figcaption></figure>'
-    light, dark = images[0]["uri"], images[-1]["uri"]
     for image in list(document.findall(nodes.image)):
-        if image["uri"] == light:
-            behind = folded([image.deepcopy(), *(one.deepcopy() for one in images[1:])], "What this build drew")
-            image.replace_self([nodes.raw("", html, format="html"), *(behind if image in images else [])])
-        elif image["uri"] == dark:
-            image.parent.remove(image)
+        whole = image.parent if isinstance(image.parent, nodes.reference) else image  # a link to itself, in large
+        if image["uri"] == images[0]["uri"]:
+            behind = folded([one.deepcopy() for one in images], "What this build drew") if image in images else []
+            whole.parent.replace(whole, [nodes.raw("", html, format="html"), *behind])
+        elif image["uri"] == images[-1]["uri"]:
+            whole.parent.remove(whole)
 
 
 def until_next(comment: nodes.comment) -> list[nodes.Element]:

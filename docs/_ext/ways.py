@@ -135,6 +135,8 @@ def show_ways(app: Sphinx, docname: str, source: list[str]) -> None:
         source[0] += NEXT.format(ahead="\n".join(ahead))
     elif course.pages:
         source[0] = THUMBNAILS.sub(lambda gallery: cards(gallery[0], app.env, course), source[0])
+        for name, page in course.pages.items():  # the side bar has little room
+            source[0] = source[0].replace(f"\n   /tutorials/{name}\n", f"\n   {page.name} </tutorials/{name}>\n")
 
 
 def setup(app: Sphinx) -> None:

@@ -87,6 +87,7 @@ class FirstLight(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         """Show the button."""
+        self.env.metadata[self.env.docname]["firstlight_sky"] = "shown"
         static = f"{to_root(self.env)}_static"
         html = button("See it on your GPU, now", "show", f"{static}/webgpu.js {static}/sky.js")
         return [nodes.raw("", html, format="html")]
@@ -98,7 +99,8 @@ def write_scripts(app: Sphinx, error: Exception | None) -> None:
         return
     static = Path(app.outdir, "_static")
     (static / "webgpu.js").write_text(bundle(), encoding="utf-8")
-    write_sky(static)
+    if any("firstlight_sky" in facts for facts in app.env.metadata.values()):
+        write_sky(static)
 
 
 def setup(app: Sphinx) -> None:

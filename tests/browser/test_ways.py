@@ -33,3 +33,8 @@ def test_a_reader_goes_from_code_to_the_reference(page: Any) -> None:
     header = page.locator(".bd-header").bounding_box()
     place = page.locator('[id="firstlight.imaging.precomposed.GriddedNet"]').bounding_box()
     assert header["y"] + header["height"] <= place["y"] < page.viewport_size["height"]
+
+
+def test_the_side_bar_has_the_courses_short_names(page: Any) -> None:
+    page.goto((SITE / "tutorials/1_setup/02_first_speedup.html").as_uri())
+    assert page.locator(".bd-sidebar-primary a[href='01_find_your_gpu.html']").inner_text() == "Find your GPU"

@@ -16,6 +16,7 @@ def keep(
     source: str | None = None,
     name: str = "",
     date: str = "2026-05-01",
+    figures: dict[int, str] | None = None,
     **facts: str,
 ) -> Path:
     """Write a record of an example, of its code of today unless another source is given."""
@@ -35,5 +36,6 @@ def keep(
     }
     named = {f"{place:02}:{keys[place - 1]}": text for place, text in (outputs or {}).items()}
     path = folder / "records" / machine / f"{example}.json"
-    write(Record(known | facts, timings or {}, named), path)
+    drawn = {keys[place - 1]: text for place, text in (figures or {}).items()}
+    write(Record(known | facts, timings or {}, named, figures=drawn), path)
     return path

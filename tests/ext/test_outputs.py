@@ -55,13 +55,46 @@ Rich
 
 type("Drawn", (), {"_repr_html_": lambda self: "<b>a drawing</b>"})()
 """
+MEASURED = """\"\"\"
+Measured
+========
+
+The finding.
+
+Rest.
+\"\"\"
+# sphinx_gallery_thumbnail_number = 1
+import matplotlib.pyplot as plt
+
+# %%
+# Text.
+
+# measured figure
+plt.figure(label="drawn by this build")
+plt.show()
+
+# %%
+# Text.
+
+# remember
+print("1. This build took long.")
+print("2. Its caches are small.")
+"""
+SVG = '<svg role="img" aria-label="drawn on the machine"><text>machine</text></svg>'
 TALK, OTHER, BARE, DRAWN = "1_part/01_talk", "1_part/02_quiet", "1_part/03_bare", "1_part/04_drawn"
+CLOCK = "1_part/05_measured"
+COURSE = 'levels = ["easy"]\n' + "".join(
+    f'["{name}"]\nname = "A page"\nline = "Words."\nlevel = "easy"\nneeds = []\nnext = []\n'
+    for name in (TALK, OTHER, BARE, DRAWN, CLOCK)
+)
 FILES = {
     "index.rst": "Home\n====\n\n.. toctree::\n\n   tutorials/index\n",
     "examples/1_part/GALLERY_HEADER.rst": "Part\n====\n",
+    "course.toml": COURSE,
     f"examples/{TALK}.py": EXAMPLE,
     f"examples/{OTHER}.py": QUIET,
     f"examples/{DRAWN}.py": RICH,
+    f"examples/{CLOCK}.py": MEASURED,
     f"examples/{BARE}.py": QUIET + "\n# %%\n\n# A remark.\n",
 }
 
@@ -89,8 +122,28 @@ def site(make_site):
     keep(site.folder, OTHER, "nvidia-old", {1: "one"})
     keep(site.folder, BARE, "nvidia-old", {1: "uno"})
     keep(site.folder, DRAWN, "nvidia-old", {1: "a drawing, in words"})
+    keep(site.folder, CLOCK, "cpu-new", {3: "1. The machine was fast.\n2. Its caches are large."}, figures={2: SVG})
     site.rebuild()
     return site
+
+
+def test_a_recorded_figure_stands_for_this_builds_in_the_text_and_under_the_title(site):
+    html = site.read(f"html/tutorials/{CLOCK}.html")
+    assert html.count(SVG) == 2
+    assert html.count("measured on CPU NEW") == 2
+    assert html.index(SVG) < html.index("Rest.") < html.rindex(SVG)
+    shown, _, behind = html.partition("What this build drew")
+    assert 'alt="drawn by this build"' not in shown
+    assert behind.count('alt="drawn by this build"') == 2  # in each theme
+    assert not re.search(r"only-light[^>]*>\s*<figure", html)  # it is there in both
+
+
+def test_the_box_of_lines_to_remember_holds_the_records(site):
+    html = site.read(f"html/tutorials/{CLOCK}.html")
+    box = html[html.index("fl-box") :].partition("</ol>")[0]
+    assert "The machine was fast." in box
+    assert "Its caches are large." in box
+    assert "This build" not in box
 
 
 def test_each_machine_has_a_tab_the_newest_first_and_this_build_is_behind_them(site):

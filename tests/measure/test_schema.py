@@ -23,8 +23,34 @@ def test_a_good_record_has_every_key_that_the_schema_knows() -> None:
     good = content()
     assert problem(good) is None
     facts, row = SCHEMA["$defs"]["facts"], SCHEMA["$defs"]["row"]["properties"]["metadata"]
-    assert set(facts["properties"]) <= set(good["metadata"])
+    browsers = {"api", "browser", "clock", "clock_tick", "software"}
+    assert set(facts["properties"]) - browsers <= set(good["metadata"])
     assert set(row["properties"]) == set(good["benchmarks"][0]["metadata"])
+
+
+BROWSER = {
+    "api": "webgpu", "browser": "Firefox/153", "clock": "wall clock", "clock_tick": 1e-3, "software": False,
+    "device_kind": "webgpu",
+}  # fmt: skip
+
+
+def test_a_browsers_record_is_one_unless_a_cpu_computed_it() -> None:
+    good = content()
+    good["metadata"] |= BROWSER
+    assert problem(good) is None
+    good["metadata"]["software"] = True
+    assert "software" in str(problem(good))
+
+
+@pytest.mark.parametrize(
+    "inside", ["<script>", "<foreignObject>", "<g onclick='x'>", '<a href="javascript:x">', '<use href="//x">']
+)
+def test_a_figure_is_a_drawing_and_nothing_else(inside: str) -> None:
+    good = content()
+    good["figures"] = {"0123456789abcdef": '<svg width="1"><use href="#mark"/></svg>'}
+    assert problem(good) is None
+    good["figures"] = {"0123456789abcdef": f'<svg width="1">\n{inside}</svg>'}
+    assert "figures" in str(problem(good))
 
 
 @pytest.mark.parametrize(

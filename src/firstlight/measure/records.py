@@ -153,7 +153,7 @@ def write(record: Record, path: Path) -> None:
     Examples
     --------
     >>> import tempfile
-    >>> record = read(Path("records/cpu-amd-epyc/1_setup/02_first_speedup.json"))
+    >>> record = read(Path("records/cpu-intel-xeon-processor/1_setup/02_first_speedup.json"))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "copy.json")
     ...     write(record, path)
@@ -176,9 +176,9 @@ def read(path: Path) -> Record:
 
     Examples
     --------
-    >>> record = read(Path("records/cpu-amd-epyc/1_setup/02_first_speedup.json"))
+    >>> record = read(Path("records/cpu-intel-xeon-processor/1_setup/02_first_speedup.json"))
     >>> record.facts["device_name"], record.example
-    ('AMD EPYC', '1_setup/02_first_speedup')
+    ('Intel Xeon Processor', '1_setup/02_first_speedup')
     """
     try:
         return from_json(path.read_text(encoding="utf-8"), path)

@@ -1,0 +1,66 @@
+"""Pages that speak of the same case say the same: one set of constants, one count of launches, one model of a GPU."""
+
+import ast
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from pages import EXAMPLES
+
+from firstlight.measure.records import find, read
+from firstlight.measure.specs import spec, spec_of
+
+LAUNCH = spec("PyTorch operation", "seconds")
+
+
+def functions(page: str, *names: str, **given: Any) -> Any:
+    """Functions and classes of a page, without running the rest of it."""
+    tree = ast.parse((EXAMPLES / f"{page}.py").read_text(encoding="utf-8"))
+    wanted = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in names]
+    space = {"spec": spec, "spec_of": spec_of, "np": np, "NamedTuple": __import__("typing").NamedTuple} | given
+    exec(compile(ast.Module(wanted, []), page, "exec"), space)
+    return [space[name] for name in names]
+
+
+def printed(page: str) -> str:
+    """All that a page printed on the newest record."""
+    records = map(read, find(EXAMPLES.parent / "records", page))
+    return "\n".join(max(records, key=lambda record: record.facts["date"]).outputs.values())
+
+
+@pytest.mark.parametrize(("calls", "moved"), [(40, 1e3), (40, 1e9), (300, 1e7)])
+def test_a_chain_of_small_calls_takes_as_long_on_every_page(calls: int, moved: float) -> None:
+    """Page 07 adds launches and work, 11 and 06 take the larger, as a GPU works while it is sent more."""
+    job, on_gpu = functions("2_devices/07_when_the_gpu_wins", "Job", "on_gpu", LAUNCH=LAUNCH, WAIT=0)
+    (model,) = functions(
+        "2_devices/11_fewer_launches", "gpu_model", moved=calls * moved, least=moved, operations=calls, launch=LAUNCH,
+        guards=0, bandwidth=spec("H100 SXM", "bandwidth"),
+    )  # fmt: skip
+    added = sum(on_gpu(job(0, calls * moved, 0, calls), "H100 SXM"))
+    larger = float(model(1)["as written"])
+    assert larger <= added <= 2 * larger
+
+
+def test_a_transfer_takes_as_long_on_every_page() -> None:
+    job, on_gpu = functions("2_devices/07_when_the_gpu_wins", "Job", "on_gpu", LAUNCH=LAUNCH, WAIT=0)
+    nets = {"one": (0, 0, (1, 5000, 5000))}
+    (model,) = functions(
+        "2_devices/12_training_a_cnn", "gpu_model", nets=nets, flops={"one": 0}, calls={"one": 1}, overhead=0
+    )
+    assert sum(on_gpu(job(4 * 5000**2 + 8, 0, 0, 0), "RTX 4090")) == pytest.approx(model("one", 1)[1])
+
+
+def test_the_launches_of_a_step_of_the_fit_are_counted_once() -> None:
+    counted = re.search(r"few passes\s+(\d+)", printed("4_imaging/05_faster"))
+    source = (EXAMPLES / "4_imaging/06_many_channels.py").read_text(encoding="utf-8")
+    assumed = re.search(r'spec\("PyTorch operation", "seconds"\), (\d+)', source)
+    assert counted
+    assert assumed
+    assert counted[1] == assumed[1]
+
+
+def test_no_page_has_an_overhead_of_its_own() -> None:
+    for script in EXAMPLES.glob("*/[0-9][0-9]_*.py"):
+        found = re.findall(r"\b(?:launch|overhead|LAUNCH|WAIT)\w* = \d[\de.-]*", script.read_text(encoding="utf-8"))
+        assert not found, script.name

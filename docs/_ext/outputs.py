@@ -93,8 +93,13 @@ def show_figure(document: nodes.document, comment: nodes.comment, records: list[
     for image in list(document.findall(nodes.image)):
         whole = image.parent if isinstance(image.parent, nodes.reference) else image  # a link to itself, in large
         if image["uri"] == images[0]["uri"]:
-            behind = folded([one.deepcopy() for one in images], "What this build drew") if image in images else []
-            whole.parent.replace(whole, [nodes.raw("", html, format="html"), *behind])
+            parts, own = (
+                list[nodes.Node](),
+                re.sub(r'(id="|href="#|url\(#)', r"\1top-", html),
+            )  # names stand once on a page
+            if image in images:
+                parts, own = folded([one.deepcopy() for one in images], "What this build drew"), html
+            whole.parent.replace(whole, [nodes.raw("", own, format="html"), *parts])
         elif image["uri"] == images[-1]["uri"]:
             whole.parent.remove(whole)
 

@@ -115,7 +115,7 @@ class Timings(SphinxDirective):
         html = nodes.raw("", table_html(columns, bench, example, code, machines) + mine, format="html")
         if not (fresh and here):
             return [html]
-        behind = nodes.raw("", rows_html(here, machines), format="html")
+        behind = nodes.raw("", rows_html(here, f"{bench}, this build", machines), format="html")
         return [html, *folded([behind], "What this build measured")]
 
 
@@ -145,10 +145,10 @@ def names_of(columns: list[Column]) -> dict[str, list[Timing | None]]:
 def table_html(columns: list[Column], bench: str, example: str, code: str, machines: str) -> str:
     """A row a measurement, a column a machine, and all that timings.js needs to add one."""
     data = f'data-bench="{bench}" data-example="{escape(example)}" data-code="{code}"'
-    return f'<div class="fl-timings" {data}>\n{rows_html(columns, machines)}</div>\n'
+    return f'<div class="fl-timings" {data}>\n{rows_html(columns, bench, machines)}</div>\n'
 
 
-def rows_html(columns: list[Column], machines: str) -> str:
+def rows_html(columns: list[Column], of: str, machines: str) -> str:
     """The table alone."""
     shown = [timing for col in columns for timing in col.timings]
     says = ["median", "± half the interquartile range"]
@@ -158,7 +158,7 @@ def rows_html(columns: list[Column], machines: str) -> str:
     heads = "".join(head_html(col, machines) for col in columns)
     body = "".join(row_html(name, timings, columns) for name, timings in names_of(columns).items())
     return (
-        f'<div class="fl-table" role="region" tabindex="0" aria-label="{escape(caption)}">\n'
+        f'<div class="fl-table" role="region" tabindex="0" aria-label="{escape(of)}: {escape(caption)}">\n'
         f"<table><caption>{escape(caption)}</caption>\n"
         f'<thead><tr><th scope="col">measured</th>{heads}</tr></thead>\n<tbody>{body}</tbody></table></div>\n'
     )

@@ -9,7 +9,7 @@ computes with a whole *vector* of numbers (SIMD), and there are several cores. T
 laptop with 8 cores, each with 2 units for vectors of 8 numbers, and 4 clock cycles to
 finish an operation: 8 × 2 × 8 × 4 = 512 are under way at once, if none needs the result
 of another. A program that does one at a time makes any GPU look better by that factor.
-A GPU is filled in the same way, and takes tens of thousands.
+A GPU is filled in the same way, but needs tens of thousands under way.
 
 **You will learn**
 
@@ -314,8 +314,9 @@ for label, (way, count, numbers) in ways.items():
 bench.show()
 
 # %%
-# A multiply-add counts as two FLOP. A row marked *above-roof* is faster than this
-# machine's yardstick, a large matrix product, which must also fetch numbers.
+# A multiply-add counts as two FLOP. The percentage is of a large matrix product:
+# near a half, if its library uses vectors of 16 numbers and Numba chose 8; above 100
+# (*above-roof*), if it waits for memory.
 #
 # One chain has one multiply-add under way. A way that finishes 10 times as many in the
 # same time has 10 under way. So divide by *one at a time*, each way at its shortest
@@ -367,7 +368,7 @@ for row, (label, ratio) in enumerate(bars.items()):
 ax.set_yticks(range(len(bars)), bars)
 ax.invert_yaxis()
 ax.set(xscale="log", xlim=(5e-3, 2e7))
-ax.set_xlabel("times as fast as one thing at a time (black: predicted, at most)")
+ax.set_xlabel("times as fast as one thing at a time (upright mark: predicted, at most)")
 fig.suptitle(f"This CPU does {at_once:.0f} multiply-adds at once, of {most} predicted")
 fig.set_label(
     "Bars of speed, one thing at a time being 1: "
@@ -423,9 +424,10 @@ print(f"an H100 (model) is {h100 / best:,.0f} × as fast as all of this CPU,")
 print(f"and {h100 / slow:,.0f} × as fast as one chain on it")
 
 # %%
-# In a loop in Python, the interpreter takes most of the time. NumPy uses vectors, but
-# does one step with all cups, then the next, so each number travels to the cache and
-# back in each step. To use all of your CPU:
+# In a loop in Python, the interpreter takes most of the time. NumPy uses vectors,
+# but does one step with all cups, then the next, so each number travels to the cache
+# and back in each step. (Its products of matrices, ``@``, use vectors and all cores.)
+# To use all of your CPU:
 #
 # 1. make the inner loop one over *independent* things that are neighbours in memory;
 # 2. do several steps with each before you store it, as ``side_by_side`` does;
@@ -491,8 +493,8 @@ plt.show()
 
 # %%
 # The marks of one thread may lie a little above their line, because this way reads and
-# writes each cup every eight steps. Every flat part is room that was there anyway. The
-# line bends where the cups are as many as
+# writes each cup every eight steps. Along a flat part, more cups cost no time. The line
+# bends where the number of cups equals
 #
 # .. math::
 #

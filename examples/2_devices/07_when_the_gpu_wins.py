@@ -6,8 +6,9 @@ A GPU wins if your CPU needs longer for the work than the GPU needs to *launch* 
 *transfer* the data, and to do the work. Against a desktop's CPU, by the data sheets of
 both, an RTX 4090 wins at large matrix products even if the data are sent each time. At
 sums and averages it wins if the data stay on the GPU; if they are sent for a single
-use, the CPU is done first. And a sum of fewer than 100,000 numbers is faster on this
-CPU, whatever the card. The calculator below tells it for your job and your CPU.
+use, the CPU is done first. It is also done first with vectors of fewer than about
+100,000 numbers, whatever the card: the work ends before a GPU has started and answered.
+The calculator below works it out for your job and your CPU.
 
 **You will learn**
 
@@ -188,7 +189,7 @@ Calculator(
 #   about :math:`5N\log_2 N` in an FFT of :math:`N` numbers.
 # - *Launches*: the calls of PyTorch in a step. As others measured, each takes
 #   :spec:`PyTorch operation seconds`, and the wait for the result
-#   :spec:`wait for a GPU seconds`.
+#   :spec:`wait for a GPU seconds`, also if the data stay.
 # - *Uses*: the steps that use the data before they are replaced or brought back.
 # - *Your CPU*: bandwidth is memory channels × 8 bytes × transfers a second; arithmetic
 #   is cores × clock × operations in a clock, 32 with AVX2. For the three in the list,
@@ -243,7 +244,7 @@ print(Table(caption, head, tuple(rows)).text())
 # %%
 # Leave smaller jobs on the CPU. *Never*: at any size the CPU is done before the data
 # are sent. How often must the data then be used while they are on the GPU? (For the two
-# small jobs, no number is enough.) (For the two small jobs, no number is enough.)
+# small jobs, no number of uses is enough.)
 
 print("uses of the data for each transfer, for 2 × on an RTX 4090 (a model):")
 for name, n in typical:
@@ -682,6 +683,7 @@ print(f"a step on this CPU: {most}; its work, by the rule: {here}")
 #   memory that is not pinned is sent more slowly; and a transfer can overlap with work
 #   (:doc:`/tutorials/2_devices/05_transfers`).
 # - *Files.* A pipeline that waits for its disk gains nothing.
+# - *Steps that wait for each other*, as in one Markov chain: run hundreds side by side.
 # - *A CPU with cores to spare.* The rule's CPU uses all cores. If your program uses one
 #   of eight, use the other seven first.
 # - *Fewer launches.* Several operations can become one call

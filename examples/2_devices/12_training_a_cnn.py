@@ -5,7 +5,8 @@ Will a GPU train your network faster?
 For anyone with a network to train and a GPU to rent or to try. A large network gains
 the most. A small one gains less: a GPU speeds up the arithmetic, but your program still
 loads every batch and launches every operation. With one picture in a step, our smallest
-network is even slower on a GPU; with hundreds, the GPU waits for the loader. The figure
+network is even slower on a GPU; with hundreds, a medium one waits for the loader most
+of the time. The figure
 gives the factors for three networks, from times measured on a CPU and a model of a GPU.
 The change to your code is two lines.
 
@@ -386,7 +387,7 @@ print(f"{load_share:.0%} of the GPU's step with the lesson's network")
 
 # %%
 # Below 1 the GPU loses. Against a CPU with twice the cores that the caption names, the
-# largest factors may be half of these.
+# largest factors may be half of these; against one with eight times as many, an eighth.
 #
 # On the newest GPU on record, a step of the lesson's network with 256 pictures takes
 # :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @gpu`, on the CPU beside it
@@ -427,7 +428,7 @@ for label, colour in PARTS.items():
     ax.barh(0, 0, color=colour, label=label)
 fig.legend(loc="outside lower center", ncols=3, frameon=False, handlelength=1)
 ends = [gain(case, b) for case in drawn for b in sizes[cases[case][0]]]
-said = f"{times(min(ends))} to {times(max(ends))} as fast as this CPU"
+said = f"{times(min(ends))} to {times(max(ends))} as fast as this CPU ({cores} cores)"
 fig.suptitle(f"RTX 4090 (model): {said}" + "\ndiamonds: this GPU" * has_gpu)
 fig.set_label(
     f"Bars of the time of a step on a GPU, {said}, made up of loading, launching, and "
@@ -440,7 +441,7 @@ plt.show()
 # - *Few pictures: launching decides.* A step costs nearly the same whatever is in it,
 #   so a larger batch makes each picture cheaper.
 # - *Many pictures: loading decides.* It takes as long as before, and the GPU waits: the
-#   last line above has its share of the time.
+#   last line above the figure has its share of the time.
 # - *Loading in one go* needs fewer calls of Python: index a whole batch at once.
 #
 # What holds up your training?
@@ -549,12 +550,12 @@ head = "", "epochs", "steps", "time of an epoch", "test set right"
 print(Table(f"Small network on {device.type}", head, tuple(rows)).text())
 
 # %%
-# With as many epochs, a larger batch takes fewer steps and learns less. Two remedies:
-# train for about as many *steps*, and it learns as well; or raise the learning rate
-# with the batch, for SGD `in proportion, after a warm-up`__, for Adam `by the square
-# root`__. So compare trainings by the time to the same score, never by the time of an
-# epoch. And compare with a simple method: here the nearest neighbour, without any
-# training, beats the network.
+# With as many epochs, a larger batch takes fewer steps and learns less. Two
+# remedies: train for about as many *steps*, and it learns as well; or raise the
+# learning rate with the batch, for SGD `in proportion, after a warm-up`__, for Adam `by
+# the square root`__. So compare trainings by the time to the same score, which is the
+# number of epochs times the time of one. And compare with a simple method: here the
+# nearest neighbour, without any training, beats the network.
 #
 # __ https://arxiv.org/abs/1706.02677
 # __ https://arxiv.org/abs/2205.10287
@@ -647,6 +648,10 @@ print(f"gradients that float16 makes zero, without a scaler: {gone:.2%}")
 # - *Real cards* reach a part of their data sheet's rate, so large networks gain less
 #   than in the table.
 # - *Captured or compiled* steps launch less, so small networks gain more.
+# - *Memory.* The card holds the weights, their gradients and Adam's two averages, 16
+#   bytes for each weight, and what each layer keeps of a batch. If that does not fit,
+#   halve the batch. Whether to buy or rent a card, see
+#   :doc:`/tutorials/2_devices/07_when_the_gpu_wins`.
 #
 # Exercise
 # --------

@@ -4,8 +4,8 @@ Where does a step of the fit spend its time?
 
 For anyone whose fit is too slow. A step is about a hundred small operations, each of
 which reads and writes the whole image. The Fourier transforms take the smaller part of
-its time; the first bar of the figure shows what takes the rest. A part that costs
-nothing would save its share and no more, so profile before you change anything. What
+its time; the first bar of the figure shows what takes the rest. However fast you make
+a part, you save no more than its share, so profile before you change anything. What
 gains most is to *merge* the small operations into a few passes over the pixels, and on
 a GPU to launch them all at once.
 
@@ -377,7 +377,7 @@ def gain(name, than="as usual"):
 # %%
 # The last bar of the figure is the step of this package's ``fit``. Its gradient is
 # written by hand, as in change 3. The FFTs come from a library. Everything else, Adam
-# included, is done in six *passes* over the pixels, each of which replaces a dozen
+# included, is done in six *passes* over the pixels, and each replaces a dozen
 # small operations. A pass is a plain function of two loops, compiled by Numba: on a CPU
 # its rows are divided among threads; on a GPU a row becomes a block and a column a
 # thread. ``written_down`` tells whether ``fit`` has such a step for your model, data
@@ -461,7 +461,8 @@ for part in ("smoothing", "regularizers"):
 # convolution gains less than the regularizers, something else limits it, and
 # ``float32`` gains more once slices have taken its place.
 #
-# On a CPU, then, begin with the largest part that you can change. The *regularizers*
+# On a CPU, begin with ``float32`` if your data allow it, then the largest part that you
+# can change. The *regularizers*
 # are dozens of small operations, none of them slow: each reads the whole image and
 # writes another for the next to read. To save that traffic they must be *merged*, as in
 # the package, or by ``torch.compile`` (:doc:`/tutorials/2_devices/11_fewer_launches`
@@ -600,9 +601,10 @@ at_once = model_ms(moved["index"], node, replay)
 assert at_once < model_ms(moved["fused Adam"], launch)  # as the next paragraph says
 
 # %%
-# In this model the six changes hardly help, and capturing helps more than all of them.
-# For a GPU the order of work is therefore: *remove what waits, capture, merge*, and
-# save bytes last. On an NVIDIA GPU the package's ``fit`` captures its step by itself.
+# Launched one by one, the six changes hardly help. Capturing helps more than all of
+# them, merging most. For a GPU the
+# order of work is: *remove what waits, capture, merge*, and save bytes last. On an
+# NVIDIA GPU the package's ``fit`` captures its step by itself.
 #
 # On the newest GPU on record, the six changes give :timing:`faster-step speedup "GPU,
 # fused Adam"/"GPU, as usual" @gpu`. The package's step, captured, gives
@@ -617,8 +619,8 @@ bench.show()
 # Where this stops being true
 # ---------------------------
 #
-# - *Another computer.* Shares differ with the library, the processor, and the number of
-#   threads. Profile your own step.
+# - *Another computer.* Shares differ with library, processor and threads. Profile your
+#   own step.
 # - *Small images.* There an operation's overhead counts on a CPU, too. Put another
 #   number into ``side``.
 # - *Large images, many channels.* There a GPU computes for longer than the launches

@@ -57,8 +57,8 @@ for side in (32, 96, 256, 1024):
     print(f"{side:>4} × {side:<4} pixels: {free:8,.0f} channels in the time of one")
 
 # %%
-# So a GPU is efficient with small images in dozens or hundreds of channels, and one
-# channel of 1024 pixels keeps it busy. A CPU has less overhead per call and works more
+# So a GPU is efficient with dozens of small channels, and one of 1024
+# pixels keeps it busy. A CPU has less overhead per call and works more
 # slowly, so that it should gain less, and reach the flat part sooner.
 #
 # Observe

@@ -2,7 +2,7 @@
 Do four GPUs image four times as fast?
 ======================================
 
-For anyone with more than one GPU. Nearly, if you give each GPU several large,
+For anyone with more than one GPU. They nearly do, if you give each GPU several large,
 independent fits: channels, folds of a cross-validation, or strengths of a regularizer.
 With few or small fits the gain is less. One image divided among four GPUs gains far
 less, because its parts must be exchanged in each step. The figure has the numbers, by a
@@ -33,8 +33,9 @@ CPU cores. Often four separate programs are the best answer.
 #        --channels 200 --together 10 --checkpoint fit.pt
 #
 # Each *process* is a running program with its own memory, and takes the GPU of its own
-# number. It fits ``--together`` channels at once: as many as the GPU's memory holds.
-# For your data, replace the ``u``, ``v``, ``data`` and ``weight`` that are simulated.
+# number. It fits ``--together`` channels at once: as many as its memory holds, but
+# few enough to give each GPU several groups. For your data, replace the ``u``,
+# ``v``, ``data`` and ``weight`` that are simulated.
 #
 # The next cell does this with a small cube, and two processes on a CPU core each.
 
@@ -446,8 +447,8 @@ print(
 )
 
 # %%
-# Above that it may pay, if you have only one image to make. This package does not
-# support it: almost always you have more than one fit.
+# With images larger than that it may pay, if you have only one image to make. This
+# package does not support it: almost always you have more than one fit.
 #
 # On a cluster
 # ------------
@@ -473,7 +474,7 @@ print(
 #        --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 \
 #        --rdzv-id="$SLURM_JOB_ID" --rdzv-backend=c10d \
 #        --rdzv-endpoint="$first:$port" \
-#        distributed_fit.py --checkpoint fit.pt
+#        distributed_fit.py --channels 200 --together 10 --checkpoint fit.pt
 #
 # With ``--requeue`` SLURM restarts the job if a computer fails, and the fit continues
 # from its checkpoints, which must lie on a disk that both computers share. After its
@@ -492,9 +493,8 @@ print(
 #    done
 #    wait
 #
-# No process waits for another, and if one dies, three finish. On a cluster a job array
-# (``--array=0-3``) does the same, and each part starts as soon as one GPU is free. Use
-# ``torchrun`` if you want one job with one result.
+# If one dies, three finish. On a cluster a job array (``--array=0-3``) does the same,
+# and each part starts as soon as a GPU is free.
 #
 # What goes wrong
 # ---------------
@@ -594,7 +594,7 @@ print(
 )
 print(f"   as fast, and 25 fits {some:.1f} times.")
 print(
-    f"2. One such image becomes {single:.1f} times as fast at best. Fill one GPU first."
+    f"2. One such image becomes {single:.1f} times as fast on four. Fill one GPU first."
 )
 print("3. Write a checkpoint, because any number of processes can continue from it,")
 print("   and consider whether four separate programs would do.")

@@ -24,12 +24,12 @@ const SHOWN = {
     line: "x + y",
     says: (rows) => {
       const [large, top] = [best(rows.slice(-1), "bytes"), best(rows, "bytes")], n = rows.at(-1).n.toLocaleString("en");
-      return `Arrays of ${n} numbers come and go at ${quantity(large, "B/s")}.${top > 1.3 * large ? ` The best rate, ${quantity(top, "B/s")}, is that of smaller ones, which a cache holds.` : ""}`;
+      return `Arrays of ${n} numbers are read and written at ${quantity(large, "B/s")}.${top > 1.3 * large ? ` The best rate, ${quantity(top, "B/s")}, is that of smaller ones, which a cache may hold.` : ""}`;
     } },
   launches: { title: "The price of a launch",
     says: (rows) => rows.length < 3 ? "" : `A kernel that does nothing costs ${quantity(rows[0].median, "s")} in one pass, ${quantity(rows[1].median, "s")} in a submission of its own, and ${quantity(rows[2].median, "s")} if you wait for each.` },
   "timing-wrong": { title: "The wrong clock and the right one",
-    says: (rows) => rows.length < 2 ? "" : `The same addition: a clock that is stopped before the GPU is done tells ${quantity(rows[0].median, "s")}, in place of ${quantity(rows[1].median, "s")}.` },
+    says: (rows) => rows.length < 2 ? "" : `The same addition: a clock that is stopped before the GPU is done shows ${rows[0].verdict === "coarse" ? "next to nothing" : quantity(rows[0].median, "s")} instead of ${quantity(rows[1].median, "s")}.` },
   transfers: { title: "Transfers", x: "bytes in a transfer", y: "rate", unit: "B/s", what: "bytes", ticks: powers(2, 6, 26, 4),
     says: (rows) => `A small transfer takes ${quantity(Math.min(...rows.map(({ median }) => median)), "s")} or more; large ones come near ${quantity(best(rows, "bytes"), "B/s")}. The browser copies between two processes, too.` },
   coalescing: { title: "Reading every s-th number", x: "stride", y: "useful bytes a second", unit: "B/s", what: "bytes", line: "useful bytes", at: ({ label }) => Number(label.split(" ")[1]), ticks: STRIDES,
@@ -55,9 +55,9 @@ const heads = (...names) => made("tr", {}, ...names.map((name) => made("th", { s
 function table(rows, title) {
   const rate = ({ bytes, flops, median }) => flops ? quantity(flops / median, "FLOP/s") : bytes ? quantity(bytes / median, "B/s") : "–";
   const body = rows.map((row) => made("tr", {}, made("th", { scope: "row" }, row.label), cell(row.n.toLocaleString("en")),
-    cell(quantity(row.median, "s")), cell(`± ${digits(50 * (row.q75 - row.q25) / row.median, 2)} %`), cell(rate(row)), cell(row.verdict)));
+    cell(quantity(row.median, "s")), cell(rate(row)), cell(`± ${(50 * (row.q75 - row.q25) / row.median).toFixed(1)} %`), cell(row.verdict)));
   return made("div", { class: "fl-table", role: "region", tabindex: 0, "aria-label": title },
-    made("table", {}, made("thead", {}, heads("what", "n", "time", "spread", "rate", "verdict")), made("tbody", {}, ...body)));
+    made("table", {}, made("thead", {}, heads("what", "n", "time", "rate", "spread", "verdict")), made("tbody", {}, ...body)));
 }
 
 function section(name, rows, open) {
@@ -120,7 +120,9 @@ export function open(board) {
           say(`${SHOWN[row.bench].title}: ${row.label}, n = ${row.n.toLocaleString("en")} …`);
         },
       });
-      say(`Done: ${rows.length} rows. Nothing has left this page.`);
+      const [memory, arithmetic] = [best(rows.filter(({ bench }) => bench === "wins-add").slice(-1), "bytes"), best(rows, "flops")];
+      const most = memory && arithmetic ? ` Memory ${quantity(memory, "B/s")}, float32 arithmetic ${quantity(arithmetic, "FLOP/s")}.` : "";
+      say(`Done: ${rows.length} rows.${most} Nothing has left this page.`);
     } catch (error) {
       say(`${explain(error)}${rows.length ? " What was measured until then is shown." : ""}`);
     }

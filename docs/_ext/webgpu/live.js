@@ -43,8 +43,8 @@ export function show(board, { cells, count, vis, weight, most, truth, top, frame
   const sky = Float32Array.from(decode(truth, Uint8Array), (value) => top * (value / 255) ** 2), [start] = board.querySelectorAll("button");
   const canvases = ["dirty image", "fit", "truth"].map((name) => made("canvas", { width: SHOWN, height: SHOWN, role: "img", "aria-label": name }));
   const slider = (text, attributes) => { const input = made("input", { type: "range", ...attributes }); return [input, made("label", {}, made("span", {}, text), input, made("span", { class: "fl-value" }))]; };
-  const [strength, strengthLabel] = slider("Total variation, times the slope of noise", { min: 0, max: 8, step: 0.5, value: 3 });
-  const [noise, noiseLabel] = slider("Noise, times that of the night", { min: -2, max: 3, step: 0.5, value: 0 });
+  const [strength, strengthLabel] = slider("Smoothing (total variation)", { min: 0, max: 8, step: 0.5, value: 3 });
+  const [noise, noiseLabel] = slider("Noise, times that of the simulation", { min: -2, max: 3, step: 0.5, value: 0 });
   const pause = made("button", { type: "button", disabled: "" }, "Pause"), status = made("p", { role: "status" }), numbers = made("p", { class: "fl-small" });
   start.textContent = "Start again";
   board.classList.add("fl-open");

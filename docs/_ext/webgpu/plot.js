@@ -1,6 +1,6 @@
 // A figure of rows as an SVG: both axes are powers, each point has its quartiles, and lines are labelled at their ends.
 
-const [W, H, LEFT, RIGHT, TOP, BOTTOM] = [640, 330, 84, 130, 16, 52];
+const [W, H, LEFT, RIGHT, TOP, BOTTOM] = [660, 330, 100, 150, 16, 52];
 const SVG = "http://www.w3.org/2000/svg";
 const DRAWN = ["svg", "g", "path", "circle", "text", "title"];
 export const made = (name, attributes = {}, ...children) => {

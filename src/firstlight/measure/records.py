@@ -178,7 +178,7 @@ def read(path: Path) -> Record:
     --------
     >>> record = read(Path("records/cpu-intel-xeon-processor/1_setup/02_first_speedup.json"))
     >>> record.facts["device_name"], record.example
-    ('Intel Xeon Processor', '1_setup/02_first_speedup')
+    ('Intel(R) Xeon(R) Processor', '1_setup/02_first_speedup')
     """
     try:
         return from_json(path.read_text(encoding="utf-8"), path)

@@ -251,6 +251,24 @@ def test_what_is_no_record_is_invalid_and_the_others_are_still_judged(project, c
     assert found[NAME] == "fresh"
 
 
+@pytest.mark.parametrize(("file", "text", "said"), [("add.wgsl", "// more", "stale"), ("board.js", "// more", "fresh")])
+def test_a_browsers_record_stands_on_the_kernels_of_the_site(project, capsys, file, text, said) -> None:
+    kernels = project / "docs/_ext/webgpu"
+    kernels.mkdir(parents=True)
+    (kernels / "add.wgsl").write_text("// once")
+    facts = {
+        "api": "webgpu",
+        "device_kind": "webgpu",
+        "software": False,
+        "machine": "webgpu-x",
+        "example": "browser/your_gpu",
+    }
+    record = record_of(code_sha256=records.browser_digest(project), **facts)
+    write(record, project / "records/webgpu-x/browser/your_gpu.json")
+    (kernels / file).write_text(text)
+    assert states(project, capsys)[1]["webgpu-x/browser/your_gpu"].startswith(said)
+
+
 @pytest.mark.parametrize(
     "name", ["another/1_setup/01_sums", "nvidia-h200/1_setup/02_other", "nvidia-h200/2_other/01_sums", "mine"]
 )

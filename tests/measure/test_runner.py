@@ -145,6 +145,32 @@ def test_what_each_block_prints_is_kept_and_passed_on(example, capsys) -> None:
     assert (done.names["x"], done.names["y"]) == (1, 2)
 
 
+DRAWING = """import matplotlib.pyplot as plt
+
+# %%
+
+# figure
+plt.figure(label="a drawing")
+
+# %%
+
+# measured figure
+plt.figure(label="what <was> measured")
+plt.axhline(1, color="black")
+plt.show()
+"""
+
+
+def test_a_figure_of_what_was_measured_is_kept_in_the_ink_of_its_page(example) -> None:
+    done = run(example(DRAWING))
+    ((key, svg),) = done.figures.items()
+    assert key == block_keys(DRAWING)[-1]
+    assert svg.startswith('<svg role="img" aria-label="what &lt;was&gt; measured"')
+    assert "currentColor" in svg
+    assert "#000000" not in svg
+    assert svg == run(example(DRAWING)).figures[key]
+
+
 def test_an_example_runs_as_a_script_does(example) -> None:
     page = example(
         'import sys, inspect\nimport __main__\n\n\nclass Here:\n    """Words."""\n\n\n'

@@ -2,13 +2,12 @@
    scripts, since a browser loads no modules from a file. */
 "use strict";
 
+const loading = {};
+const load = (src) => loading[src] ??= new Promise((onload, onerror) =>
+  document.head.append(Object.assign(document.createElement("script"), { src, onload, onerror })));
+
 for (const board of document.querySelectorAll(".fl-gpu")) {
   const [button] = board.querySelectorAll("button"), { scripts, opens } = board.dataset;
-  const load = (name) => new Promise((done, failed) => {
-    if (document.querySelector(`script[src$="${name}"]`)) { done(); return; }
-    const script = Object.assign(document.createElement("script"), { src: name, onload: done, onerror: failed });
-    document.head.append(script);
-  });
   button.hidden = false;
   button.addEventListener("click", async () => {
     try { for (const name of scripts.split(" ")) await load(name); } catch {

@@ -50,9 +50,9 @@ def train_gpu(model, loader, optimizer, device, epochs=1):
 
 
 # %%
-# Move the model *before* you make its optimizer
-# (:doc:`/tutorials/2_devices/13_models_and_training`). On the CPU the new lines do
-# nothing, so this function serves both.
+# Here the optimizer may be made before the model moves, as its parameters stay the same
+# objects. To be safe, move first (:doc:`/tutorials/2_devices/13_models_and_training`
+# says why). On the CPU the new lines do nothing, so this function serves both.
 
 # folded: The same function without the two lines
 
@@ -81,7 +81,7 @@ def train_cpu(model, loader, optimizer, epochs=1):
 # - *launching* each operation, with Python and PyTorch: the same for any :math:`b`;
 # - *computing*: :math:`b` times the arithmetic of one picture.
 #
-# A GPU makes only the third faster. It makes the second a little slower, and adds a
+# A GPU makes only the third faster. It makes the second slower, and adds a
 # *transfer*, which moves the batch over PCIe.
 #
 # Our three networks are *convolutional* (CNNs): their layers slide small windows of
@@ -555,7 +555,7 @@ print(Table(f"Small network on {device.type}", head, tuple(rows)).text())
 # learning rate with the batch, for SGD `in proportion, after a warm-up`__, for Adam `by
 # the square root`__. So compare trainings by the time to the same score, which is the
 # number of epochs times the time of one. And compare with a simple method: here the
-# nearest neighbour, without any training, beats the network.
+# nearest neighbour, without any training, does at least as well.
 #
 # __ https://arxiv.org/abs/1706.02677
 # __ https://arxiv.org/abs/2205.10287

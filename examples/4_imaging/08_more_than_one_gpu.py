@@ -474,7 +474,7 @@ print(
 #        --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 \
 #        --rdzv-id="$SLURM_JOB_ID" --rdzv-backend=c10d \
 #        --rdzv-endpoint="$first:$port" \
-#        distributed_fit.py --channels 200 --together 10 --checkpoint fit.pt
+#        distributed_fit.py --channels 200 --together 5 --checkpoint fit.pt
 #
 # With ``--requeue`` SLURM restarts the job if a computer fails, and the fit continues
 # from its checkpoints, which must lie on a disk that both computers share. After its

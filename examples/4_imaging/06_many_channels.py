@@ -24,15 +24,15 @@ channels, and you get the same images.
 # Predict
 # -------
 #
-# Put all channels into one tensor. A step of the fit then makes the same calls as for
-# one channel, 12 in ``fit`` (:doc:`/tutorials/4_imaging/05_faster` counts them), and
-# each does more. On a GPU each call launches a *kernel*, with an overhead :math:`c`
-# that does not depend on its size. The work grows with the number of channels
-# :math:`n`. If one channel needs the work :math:`w`, then
+# Put all channels into one tensor. A step in PyTorch then makes the same calls as for
+# one channel, about 100 (12 in this package's ``fit``), and each does more. On a GPU
+# each call launches a *kernel*, with an overhead :math:`c` that does not depend on its
+# size. The work grows with the number of channels :math:`n`. If one channel needs the
+# work :math:`w`, then
 #
 # .. math::
 #
-#     \text{cost of a channel} = \frac{12\,c}{n} + w
+#     \text{cost of a channel} = \frac{100\,c}{n} + w
 #
 # on a CPU, which does one after the other. A GPU works while the next kernel is
 # launched, so the larger of the two terms counts. The work is mostly reading and
@@ -44,7 +44,7 @@ channels, and you get the same images.
 from firstlight.imaging import plan
 from firstlight.measure.specs import spec
 
-c, starts = spec("PyTorch operation", "seconds"), 12
+c, starts = spec("PyTorch operation", "seconds"), 100
 h100 = {"device": "cuda", "memory": 80e9, "bandwidth": spec("H100 SXM", "bandwidth")}
 
 
@@ -57,9 +57,9 @@ for side in (32, 96, 256, 1024):
     print(f"{side:>4} × {side:<4} pixels: {free:8,.0f} channels in the time of one")
 
 # %%
-# So a GPU is efficient with dozens of small channels, and one of 1024
-# pixels keeps it busy. A CPU has less overhead per call and works more
-# slowly, so that it should gain less, and reach the flat part sooner.
+# So a GPU is efficient with hundreds of small channels, and a few of 1024 pixels keep
+# it busy. A CPU has less overhead per call and works more slowly, so that it should
+# gain less, and reach the flat part sooner.
 #
 # Observe
 # -------

@@ -17,6 +17,19 @@ def test_text_is_aligned() -> None:
     assert Table("nothing", ("", "n"), ()).text().splitlines()[0] == "nothing"
 
 
+@pytest.mark.parametrize(
+    ("last", "counts"),
+    [(("1 s", "–"), True), (("-3", "−3", "±2 %", "< 1"), True), (("1 s", "noisy"), False), (("", "2"), False)],
+)
+def test_a_last_column_of_numbers_stands_to_the_right_and_one_of_words_to_the_left(
+    last: tuple[str, ...], counts: bool
+) -> None:
+    table = Table("", ("row", "a wide head"), tuple(("x", cell) for cell in last))
+    assert ("fl-counts" in table.html()) == counts
+    _, head, _, first, *_ = table.text().splitlines()
+    assert (len(first) == len(head)) == counts
+
+
 def test_html_is_escaped_and_each_head_says_of_what() -> None:
     html = TABLE.html()
     assert "<script>" not in html

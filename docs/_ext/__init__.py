@@ -19,4 +19,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     """Connect the steps to the build."""
     for step in STEPS:
         app.setup_extension(f"_ext.{step}")
-    return {"version": "1", "env_version": 10}
+    return {"version": "1", "env_version": 11}

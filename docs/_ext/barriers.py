@@ -30,9 +30,7 @@ class MendParts(SphinxPostTransform):
         """Mend tables, labels and lists in paragraphs."""
         for table in self.document.findall(nodes.table):
             if not any(isinstance(child, nodes.title) for child in table.children):
-                getLogger(__name__).warning(
-                    "a table has no caption: give it one, as in {table} What it shows", location=table
-                )
+                getLogger(__name__).warning("a table has no caption, as in {table} What it shows", location=table)
             columns = list(table.findall(nodes.colspec))
             if columns and not any(column.get("stub") for column in columns):
                 columns[0]["stub"] = 1

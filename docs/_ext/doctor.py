@@ -39,18 +39,19 @@ class Rules(SphinxDirective):
         faults = (each.code for each in RULES if each.kind == "problem")  # not what only a program's words tell
         often = sorted(faults, key=lambda code: -TABLE[code].get("often", 0))[:5]
         told: list[nodes.Node] = [
-            nodes.paragraph(text=f"Its report on {sample.title[0].lower()}{sample.title[1:]}, cut:"),
+            nodes.paragraph(text=f"Its report on {sample.title[0].lower()}{sample.title[1:]}, in part:"),
             block(CUT.sub(r"\1…\n\2\3", examine(sample.facts).text(width=88)), "none"),
-            nodes.paragraph(text="Met often:"),
+            nodes.paragraph(text="The most common causes:"),
             listed((nodes.reference("", title_of(code), refid=code) for code in often), classes=["fl-often"]),
-            nodes.paragraph(text="All causes, by the question that they break, in the order in which the doctor asks:"),
+            nodes.paragraph(text="All causes, by the question at which the doctor stops:"),
         ]
         for name, words in QUESTIONS.items():
             if causes := [self.rule(each, kept) for each in RULES if each.question == name]:
                 told.append(self.section(words, f"question-{name}", *causes))
-        others = (self.cause(code, one["title"], one["story"], one) for code, one in TABLE.items() if "title" in one)
-        told.append(self.section("Errors that only their words tell", "question-error", *others))
-        return [*told, self.section("If nothing of this fits", "question-none", self.rule(UNEXPLAINED, kept))]
+        named = sorted((one["title"], code) for code, one in TABLE.items() if "title" in one)
+        others = (self.cause(code, title, TABLE[code]["story"], TABLE[code]) for title, code in named)
+        last = self.section("If nothing of this fits", "question-none", self.rule(UNEXPLAINED, kept))
+        return [*told, self.section("Errors known by their message alone", "question-error", *others), last]
 
     def rule(self, rule: Rule, kept: list[Case]) -> nodes.section:
         """One cause that facts show: what the doctor sees and prescribes."""

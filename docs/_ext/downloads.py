@@ -48,7 +48,7 @@ time, uv installs what the script needs, PyTorch too, into an environment that i
 
 .. code-block:: bash
 
-   uv run --with ./{WHEEL} --with scikit-learn {{script}}
+   uv run --with ./{WHEEL}{{also}} {{script}}
 
 The first cell of the notebook installs the same where the package is missing, {{where}}. {{colab}}
 
@@ -62,7 +62,7 @@ FIRST_CELL = """\
 from importlib.util import find_spec
 
 if not find_spec("firstlight"):
-    %pip install "{}" scikit-learn"""
+    %pip install "{}"{}"""
 
 README = f"""\
 The pages of First Light, a folder a chapter: each as a script and as a notebook, which installs what it needs in its
@@ -95,6 +95,7 @@ def offer(app: Sphinx, docname: str, source: list[str]) -> None:
     text = PAGE.format(
         name=name,
         script=shlex.quote(f"{Path(name).name}.py"),
+        also=" --with scikit-learn" * ("sklearn" in Path(app.srcdir, f"{docname}.py").read_text(encoding="utf-8")),
         where="from this site" if app.config.html_baseurl else "from the file beside it",
         colab=COLAB.format(f"{notebooks}/{quote(name)}.ipynb") if notebooks else UPLOAD,
     )
@@ -134,7 +135,8 @@ def installing(notebook: str, wheel: str) -> str:
     """Return a notebook whose first cell of code installs the package."""
     content = json.loads(notebook)
     first: dict[str, Any] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
-    content["cells"].insert(1, first | {"source": [FIRST_CELL.format(wheel)]})
+    install = FIRST_CELL.format(wheel, " scikit-learn" * ("sklearn" in notebook))
+    content["cells"].insert(1, first | {"source": [install]})
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
 

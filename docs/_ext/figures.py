@@ -41,9 +41,9 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
         fig = plt.figure(number)
         alt = " ".join(str(fig.get_label()).split())
         if not alt:
+            where = f"{block_vars['src_file']}, line {block.lineno}"
             raise ExtensionError(
-                f"{block_vars['src_file']}, line {block.lineno}: a figure has no alternative text; "
-                'say what it shows with fig.set_label("…")'
+                f'{where}: a figure has no alternative text; say what it shows with fig.set_label("…")'
             )
         light = Path(path).with_suffix(".webp")
         # A page that was once listed without being run left a placeholder, which would be preferred.

@@ -39,11 +39,22 @@ def wrap(code: nodes.literal_block, kind: str, summary: str) -> None:
     """Put a cell into a fold, and the output that follows it unless that is a figure; lines to remember before it."""
     parent, place = code.parent, code.parent.index(code)
     end = place + 1
-    while "figure" not in kind and end < len(parent.children) and is_output(parent.children[end]):
+    while end < len(parent.children) and is_output(parent.children[end]):
         end += 1
+    if "figure" in kind and is_at_top(parent.children[place:end], parent.document):
+        summary = "The figure at the top of the page, and its code"
+    elif "figure" in kind:
+        end = place + 1
     cell = parent.children[place:end]
     box = [remembered("\n".join(part.astext() for part in cell[1:]))] if kind == "remember" else []
     parent[place:end] = [*box, *folded(cell, summary)]
+
+
+def is_at_top(cell: list[nodes.Node], page: nodes.Node | None) -> bool:
+    """Return whether the page opens with all that this cell drew: once is enough."""
+    drawn = [image["uri"] for node in cell for image in node.findall(nodes.image)]
+    shown = [image["uri"] for image in page.findall(nodes.image)] if page else []
+    return bool(drawn) and all(shown.count(uri) > 1 for uri in drawn)
 
 
 def remembered(text: str) -> nodes.enumerated_list:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
+import re
 from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from _ext.folds import folded
 from _ext.watch import Judged, records_of
-from firstlight.widgets import Table
+from firstlight.widgets import NONE, Table
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -38,19 +39,23 @@ class Machines(SphinxDirective):
         section = nodes.section("", nodes.title(text=str(newest.facts["device_name"])), ids=[machine])
         card = nodes.field_list()
         for key in SHOWN:
-            label = key.removeprefix("lib_").replace("_", " ")
             if key in newest.facts:
-                value = nodes.paragraph(text=str(newest.facts[key]))
+                label, value = key.removeprefix("lib_").replace("_", " "), nodes.paragraph(text=str(newest.facts[key]))
                 card += nodes.field("", nodes.field_name(text=label), nodes.field_body("", value))
-        rows = tuple((one.example, str(one.facts["date"])[:10], state, "; ".join(why)) for one, state, why in records)
+        rows = sorted(
+            (it.example, str(it.facts["date"])[:10], state, "; ".join(why) or NONE) for it, state, why in records
+        )
         caption = f"What was recorded on {newest.facts['device_name']}"
-        table = Table(caption, ("page", "recorded", "state", "why"), rows).html()
-        for example, *_ in rows:
-            cell = f'<th scope="row">{escape(example)}<'
-            page = "your_gpu" if example.startswith("browser/") else f"tutorials/{example}"
-            table = table.replace(cell, f'<th scope="row"><a href="{page}.html">{escape(example)}</a><')
-        section += [card, nodes.raw("", table, format="html")]
+        table = Table(caption, ("page", "recorded", "state", "why"), tuple(rows)).without(set()).html()
+        table = re.sub(r'(?<=<th scope="row">)(browser/)?([^<]+)', link, table)
+        said = f"Pages on record: {len(rows)}, fresh: {[state for _, state, _ in records].count('fresh')}"
+        section += [card, *folded([nodes.raw("", table, format="html")], said)]
         return section
+
+
+def link(page: re.Match[str]) -> str:
+    """Return the name of a page as a link; a browser's records are of one page."""
+    return f'<a href="{page[2] if page[1] else f"tutorials/{page[2]}"}.html">{page[0]}</a>'
 
 
 def setup(app: Sphinx) -> None:

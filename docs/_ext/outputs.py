@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 GALLERY = "tutorials/"
 PLACE = re.compile(r"GENERATED FROM PYTHON SOURCE LINES (\d+)-")
 OUT = "sphx-glr-script-out"
+CUT = "… (cut)"  # at the end of what was too long to record
 RULE = re.compile(r"-+(?:  -+)+")
 
 
@@ -48,9 +49,7 @@ class ShowOutputs(SphinxTransform):
             if found and int(found[1]) in places:
                 place = places.index(int(found[1]))
                 show(comment, records, place, keys)
-                show_figure(
-                    self.document, comment, [record for record in records if keys[place] in record.figures], keys[place]
-                )
+                show_figure(self.document, comment, records, keys[place])
         for block in list(self.document.findall(nodes.literal_block)):
             if block.get("language") == "none" and any(RULE.fullmatch(line) for line in block.astext().splitlines()):
                 block.replace_self(tables_in(block.astext()))
@@ -66,7 +65,7 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
     if drawn or (place and keys[place] == keys[place - 1]):  # it says more than a text does, or nothing in it runs
         return
     said = [(record, plain(text)) for record in records for text in printed(record, keys[place])]
-    machines = [machine_tab(record, text) for record, text in said if text not in ("", here)]
+    machines = [machine_tab(record, text) for record, text in said if text and not is_begun(here, text)]
     if not machines:
         return
     place = code.parent.index(code) - 2  # lines to remember stand before the fold of their code
@@ -83,22 +82,26 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
     tabs += [*machines, tab("This build", "this-build", nothing)]
 
 
+def is_begun(here: str, text: str) -> bool:
+    """Return whether a machine printed the same as this build, if perhaps its record was cut."""
+    return here == text or (text.endswith(CUT) and here.startswith(text.removesuffix(CUT).rstrip()))
+
+
 def show_figure(document: nodes.document, comment: nodes.comment, records: list[Record], key: str) -> None:
     """Show what the newest record with the same code drew in place of this build's figure, folded behind it."""
     images = [node for node in until_next(comment) for node in node.findall(nodes.image)]
-    if not records or not images:
+    newest = next((record for record in records if key in record.figures), None)
+    if not newest or not images:
         return
-    said = f"Drawn from what was measured on {records[0].facts['device_name']}"
-    html = f'<figure class="fl-figure">{records[0].figures[key]}<figcaption>{escape(said)}</figcaption></figure>'
+    said = f"Drawn from what was measured on {newest.facts['device_name']}"
+    html = f'<figure class="fl-figure">{newest.figures[key]}<figcaption>{escape(said)}</figcaption></figure>'
     for image in list(document.findall(nodes.image)):
         whole = image.parent if isinstance(image.parent, nodes.reference) else image  # a link to itself, in large
         if image["uri"] == images[0]["uri"]:
-            parts, own = (
-                list[nodes.Node](),
-                re.sub(r'(id="|href="#|url\(#)', r"\1top-", html),
-            )  # names stand once on a page
             if image in images:
-                parts, own = folded([one.deepcopy() for one in images], "What this build drew"), html
+                own, parts = html, folded([one.deepcopy() for one in images], "What this build drew")
+            else:  # at the top: names stand once on a page
+                own, parts = re.sub(r'(id="|href="#|url\(#)', r"\1top-", html), []
             whole.parent.replace(whole, [nodes.raw("", own, format="html"), *parts])
         elif image["uri"] == images[-1]["uri"]:
             whole.parent.remove(whole)

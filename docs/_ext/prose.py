@@ -34,7 +34,7 @@ ROW = r'"[^"]+"|[^\s"/@]+'
 REQUEST = re.compile(rf"([a-z0-9-]+) (?:(median|rate) ({ROW})|(speedup) ({ROW}) ?/ ?({ROW})) @([a-z0-9-]+)")
 FORMS = """expected: BENCH median "ROW" @MACHINE, BENCH rate "ROW" @MACHINE or BENCH speedup "ROW"/"ROW" @MACHINE"""
 MISSING = "not recorded yet"
-LEFT = "No GPU is on record for this page yet: what it says of GPUs is from data sheets, or from models that it names."
+LEFT = "No GPU is on record for this page yet: what it says of GPUs is from data sheets or models, labelled as such."
 
 
 @dataclass(frozen=True)
@@ -136,9 +136,7 @@ def value(what: str, rows: list[Timing]) -> str:
             raise ValueError(f"the row {row.label!r} has no rate: it was timed without bytes and flops")
         return quantity(row.byte_rate, "B/s") if row.byte_rate else quantity(row.flop_rate, "FLOP/s")
     if row.n != rows[1].n:
-        raise ValueError(
-            f"no speed-up of {row.label!r} over {rows[1].label!r}: they are of two sizes, n = {row.n} and {rows[1].n}"
-        )
+        raise ValueError(f"{row.label!r} and {rows[1].label!r} are of two sizes, n = {row.n} and {rows[1].n}")
     return f"{float(f'{rows[1].median / row.median:.3g}'):,g} ×"
 
 

@@ -75,7 +75,7 @@ def recorded(env: BuildEnvironment, name: str) -> str:
     if not found:
         return "no machine on record"
     record, state, _ = found[0]
-    text = f"numbers: {record.facts['device_name']}, {str(record.facts['date'])[:10]}"
+    text = f"recorded on {record.facts['device_name']}, {str(record.facts['date'])[:10]}"
     text += "" if state == "fresh" else f", {state}"
     text = re.sub(r"[`<\\]", r"\\\g<0>", text)
     more = len({record.machine for record, _, _ in found}) - 1

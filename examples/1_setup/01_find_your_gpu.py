@@ -3,18 +3,21 @@ Do you have a GPU that works?
 =============================
 
 This page is for anyone whose GPU is missing, or who has one and wants to be sure of it.
-Type ``firstlight doctor`` in a terminal: it names the one link that is broken between
-your program and the GPU, and the command that repairs it. The usual question,
-``torch.cuda.is_available()``, does neither: its ``False`` has dozens of causes, and its
-``True`` does not prove that the GPU can compute.
+Run the doctor: it names the one link that is broken between your program and the GPU,
+and the command that repairs it. It comes with this site's package (:doc:`/install`;
+then type ``firstlight doctor``), or as one file that needs no package (:doc:`/doctor`).
+The usual question, ``torch.cuda.is_available()``, tells you neither:
+its ``False`` has dozens of causes, and its ``True`` does not prove that the GPU can
+compute.
 
 **You will learn**
 
-- to prove that a GPU works, in four lines;
-- what stands between your program and a GPU, and which call asks about which part;
+- to prove that a GPU works, in a few lines;
+- what stands between your program and a GPU, and what PyTorch's calls tell about it;
 - how to read a diagnosis: evidence, cause, command.
 
-**Time:** 7 minutes. **Needs:** any computer. You need no GPU to learn to look for one.
+**Time:** 7 minutes. **Needs:** any computer. Without a GPU, the other pages run, too,
+on the CPU; Google Colab lends a GPU, if you choose one under *Change runtime type*.
 """
 
 # %%
@@ -42,25 +45,25 @@ assert total == 1000 * 1001 / 2
 # What stands between
 # -------------------
 #
-# If it does begin with ``cpu``, one of four things is missing, or two of them do not
-# fit together:
+# If it does begin with ``cpu``, one of four things is missing, or something does not
+# fit: two of them, or the two halves of the driver.
 #
-# - the *card*, a small computer of its own, in a PCIe slot or on the same chip as the
-#   CPU;
+# - the *GPU*, a small computer of its own, on a card or on the same chip as the CPU;
 # - its *driver*, the software that belongs to the operating system and controls the
-#   card. It has two halves: one runs inside the system (the *kernel module*), the other
+#   GPU. It has two halves: one runs inside the system (the *kernel module*), the other
 #   is a library that programs load (``libcuda`` for NVIDIA). Both come in one package;
 # - the *place* where your program runs. A container, a cluster's job or an environment
-#   variable can hide a card that is there;
-# - the *wheel* of PyTorch, the ready-built package that pip installs. There is one for
-#   each kind of GPU, and one for none. It brings along everything of CUDA that PyTorch
-#   uses, so you need no CUDA toolkit of your own.
+#   variable can hide a GPU that is there;
+# - the *wheel* of PyTorch, the ready-built package that pip installs. On Linux and
+#   Windows, there is one for each kind of GPU, and one for none. It brings along
+#   everything of CUDA that PyTorch uses, so you need no CUDA toolkit of your own.
 #
 # Ask by hand
 # -----------
 #
-# Each of these calls asks about one of them. Where something is missing, some calls
-# answer with 0 or ``False``, and some raise an error: ``ask`` shows either.
+# The first four calls ask about the wheel. The others need more than the wheel,
+# most of them the whole chain. Where something is missing, some answer with 0 or
+# ``False``, and some raise an error: ``ask`` shows either.
 
 
 def ask(call):
@@ -93,9 +96,10 @@ for question, call in questions.items():
 # - The first four tell what the *wheel* was made for. They look at no card. ``None``
 #   three times and ``False`` for the fourth mean that this PyTorch can use no GPU at
 #   all, however good the card.
-# - ``is_available()`` asks whether the driver starts and shows at least one card.
-#   Despite the name it also answers for AMD's cards, which PyTorch calls ``cuda`` too.
-#   Apple's and Intel's have modules of their own, ``torch.mps`` and ``torch.xpu``.
+# - ``is_available()`` asks whether this wheel can use CUDA, the driver starts, and at
+#   least one card shows. It does not say which of these failed. Despite the name it
+#   also answers for AMD's cards, which PyTorch calls ``cuda`` too. Apple's and Intel's
+#   have modules of their own, ``torch.mps`` and ``torch.xpu``.
 # - ``device_count()`` says how many cards your program may see. Cards are counted from
 #   0, so ``cuda:2`` is the third. ``current_device()`` is the one that plain ``cuda``
 #   means.
@@ -106,18 +110,21 @@ for question, call in questions.items():
 #   every later card. If no entry fits in one of these ways, everything above looks well
 #   and the first computation fails.
 # - ``mem_get_info()`` gives the free and the total memory of the card (its VRAM), in
-#   bytes. ``memory_allocated()`` counts only what tensors of *this* program hold, so it
-#   is 0 again by now.
+#   bytes. ``memory_allocated()`` counts only what tensors of *this* program hold: 0,
+#   where it holds none.
+#
+# ``nvidia-smi``, which comes with NVIDIA's driver, prints the card's name, memory and
+# driver without Python.
 #
 # Let the doctor ask
 # ------------------
 #
-# By hand you see PyTorch's wheel, and whether all of it works together. To find the
-# link that broke, you have to look in between: at the bus that the card sits on, at the
-# system's modules and device files, and at the code with which the driver refuses.
-# ``firstlight doctor`` does that, in the order in which the links depend on each other.
-# It asks the driver without PyTorch, so it works where PyTorch itself is broken. Here
-# are its questions and the first line of its diagnosis, in Python:
+# By hand you see what the wheel was built for, and whether the whole chain works, but
+# not which link is broken. To find it, look in between: at the bus that the card sits
+# on, at the system's modules and device files, and at the error code that the driver
+# returns. ``firstlight doctor`` does that, in the order in which the links depend on
+# each other. It asks the driver without PyTorch, so it works where PyTorch itself is
+# broken. Here are its questions and the first line of its diagnosis, in Python:
 
 from firstlight.doctor import case, cases, examine
 
@@ -127,15 +134,16 @@ print(asked)
 print(diagnosis.partition("\n")[0])
 
 # %%
-# A check mark means yes, and a cross means no. A dot is a question that could not be
-# asked because an earlier answer was no, or that does not concern your kind of GPU.
+# A check mark means yes, and a cross means no. A dot is a question that does not apply,
+# or that could not be asked yet.
 #
 # Six broken machines
 # -------------------
 #
 # The doctor first collects facts, then judges them and looks at nothing else. So a
 # machine can be kept as a file of facts and judged again anywhere. Here are six that do
-# not work, beside this one.
+# not work, beside this one. They are no real machines: they were written from reports
+# of such faults, mostly on GitHub.
 
 from firstlight.doctor.rules import QUESTIONS
 
@@ -172,25 +180,25 @@ ax.set_xticks(range(len(reports)), reports, rotation=40, ha="left", fontsize=10)
 ax.xaxis.tick_top()
 ax.tick_params(length=0)
 ax.spines[:].set_visible(False)
-fig.suptitle("Six broken machines: each answers no at another question")
+ax.set_xlabel("✓ yes    ✗ no    · does not apply, or not asked")
+fig.suptitle("Six broken machines: each fails at a different question")
 fig.set_label(
     "A grid of the doctor's questions, in rows, and seven machines, in columns: this "
-    "one and six broken ones. Each broken machine answers yes down to the link that "
-    "broke, and no there. The six are further down from column to column: the system's "
+    "one and six broken ones. Each broken machine has its first no at a different "
+    "question. The six are further down from column to column: the system's "
     "driver, the device files, the driver's start, the wheel, its version, its code."
 )
 plt.show()
 
 # %%
-# Read a column from top to bottom. The first cross is where that machine broke; what
+# Read a column from top to bottom. The chain is interrupted at the first cross; what
 # follows is mostly its consequence. In the last two machines, the card, the driver and
 # the wheel are each in order, but they do not fit together.
 #
 # How to read a diagnosis
 # -----------------------
 #
-# One of the six, in full. Its owner had changed nothing: the system updated itself
-# overnight.
+# One of the six, in full: a server whose system updated itself.
 
 print(reports["driver half updated"].text(width=88).partition("\n\n")[2])
 
@@ -207,7 +215,7 @@ print(reports["driver half updated"].text(width=88).partition("\n\n")[2])
 # True and False
 # --------------
 #
-# Every cause that the doctor knows has a machine in its collection. Count them by what
+# The doctor's tests have a collection of such machines. Count their causes by what
 # PyTorch says there:
 
 machines = [case(name) for name in cases()]
@@ -219,20 +227,19 @@ print(f"PyTorch finds no GPU:                   {len(silent)} different causes")
 print(f"PyTorch finds one, yet all is not well: {len(lying)} different causes")
 
 # %%
-# So ``is_available()`` is a good first question, and a bad last one.
+# So ask ``is_available()`` first, but do not stop there.
 #
 # Where this stops being true
 # ---------------------------
 #
 # - *Another Python.* The doctor examines the environment that it runs in. A notebook
-#   may run in another one. There, ask in a cell: ``!{sys.executable} -m firstlight
-#   doctor``, after ``import sys``; elsewhere, name the other: ``--python PATH``.
+#   may run in another one. There, ask in a cell, after ``import sys``:
+#   ``!{sys.executable} -m firstlight doctor``. From a terminal, name the other Python:
+#   ``firstlight doctor --python PATH``.
 # - *Another process.* A batch job, a container or a service has its own view of the
 #   cards. Ask where your program runs.
 # - *Now and then.* A loose cable, a hot card or a full memory breaks some runs and not
 #   others. A healthy report tells of the moment in which it was made.
-# - *Speed.* A GPU that works may still be slower than your CPU at what you do.
-#   :doc:`02_first_speedup` measures that.
 #
 # Exercise
 # --------
@@ -249,7 +256,7 @@ def first_working(candidates): ...
 
 # %%
 
-# folded: what checks your answer, on devices that fail in the ways you have seen
+# folded: What checks your answer, on devices that fail in the ways you have seen
 
 
 def check(answer):
@@ -282,7 +289,7 @@ def check(answer):
 
 # %%
 
-# folded: what turns the first trial that goes wrong into a sentence
+# folded: What turns the first trial that goes wrong into a sentence
 
 
 def verdict(answer, trials):
@@ -327,6 +334,6 @@ print(check(first_working_solution))
 # remember
 print(f"""\
 1. A GPU works when it has computed something and you have checked the result.
-2. Of the causes that the doctor knows, {len(silent)} make is_available() False, and
-   {len(lying)} hide behind True.
+2. In the doctor's collection of broken machines, PyTorch finds no GPU for
+   {len(silent)} different causes, and finds one all the same for {len(lying)}.
 3. firstlight doctor asks {len(QUESTIONS)} questions in order. Repair the first no.""")

@@ -4,21 +4,22 @@ How much faster is a GPU at adding two vectors?
 
 This page is for anyone who wonders what a GPU would bring. An addition is so little
 work that memory decides its time. A GPU that has the data already wins by about the
-ratio of the two memories' bandwidths; if the data cross PCIe each time, in most
-computers it wins nothing. `An early tutorial of MPoL`__, a package that makes images
-from radio telescopes, reports 320 milliseconds on a CPU and 3.1 milliseconds on a GPU
-for 99 million numbers, and calls GPUs "up to 100x" faster. Such a ratio says as much
-about the CPU's side as about the GPU.
+ratio of the two memories' bandwidths: from several times to more than a hundred,
+depending on card and CPU. If the data cross PCIe each time, it wins only where PCIe
+delivers more bytes a second than the CPU's memory does. `An early tutorial of MPoL`__,
+a package that makes images from radio telescopes, reports 320 milliseconds on a CPU and
+3.1 milliseconds on a GPU for 99 million numbers, and calls GPUs "up to 100x" faster.
+Such a ratio says as much about how the CPU was used as about the GPU.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
 **You will learn**
 
 - to predict how long an operation takes from the bytes that it moves;
-- why one addition has many times, all of them measured correctly;
+- why the same addition takes many different times, all measured correctly;
 - which two of them to divide, so that the ratio deserves the name *speed-up*.
 
-**Time:** 8 minutes. **Needs:** any computer. With a GPU, the page measures that too.
+**Time:** 9 minutes. **Needs:** any computer. With a GPU, the page measures that too.
 """
 
 # %%
@@ -36,7 +37,7 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 #     t_\text{floor} = \frac{12\ \text{bytes} \times n}{\text{memory bandwidth}}.
 #
 # *Bandwidth* is the number of bytes that memory can deliver in a second. Makers print
-# it on the data sheet of a card. The tutorial names two cards, a GTX 1080 and a GTX
+# it on the data sheet of a card. MPoL's tutorial names two cards, a GTX 1080 and a GTX
 # 1660 Ti. Here are their floors, beside that of a card for data centres:
 
 from firstlight.measure.specs import spec, spec_of
@@ -50,13 +51,15 @@ rows = tuple(
     (card, spec_of(card).text("bandwidth"), f"{12e3 * n_then / bandwidth:.2f} ms")
     for card, bandwidth in bandwidths.items()
 )
-head = ("", "bandwidth", "never under")
+head = ("", "bandwidth", "at least")
 print(Table(f"To add {n_then:,} numbers", head, rows).text())
 
 # %%
-# The tutorial reports 3.1 milliseconds. *Neither of its two cards can be that fast.*
-# One multiplication and one division have caught an impossible number, before you
-# measured anything. Now the other half of the claim: faster than *what*?
+# The tutorial reports 3.1 milliseconds. *Neither of its two cards can be that fast*
+# with ``float32`` numbers, which its code adds. That code waits for the GPU, so a clock
+# stopped too early is not the reason; we do not know what is. One multiplication and
+# one division have caught an impossible number, before you measured anything. Now the
+# other half of the claim: faster than *what*?
 #
 # The device
 # ----------
@@ -69,7 +72,8 @@ print(Table(f"To add {n_then:,} numbers", head, rows).text())
 #
 # It takes the first GPU of NVIDIA or AMD, for PyTorch calls both ``cuda``, and the CPU
 # where there is none. It passes over the GPUs of Apple (``mps``) and Intel (``xpu``).
-# The pages of this site say ``best_device()`` instead, which finds those, too.
+# The pages of this site use ``best_device()``, which finds those, too. Without a GPU,
+# the vectors here are shorter, to save time.
 
 import numpy as np
 import torch
@@ -93,7 +97,7 @@ print(f"{n:,} elements; one sum moves at least {least_bytes / 1e6:,.0f} MB")
 # vector that is there already. You can do either with NumPy, which adds on one core of
 # the CPU, with PyTorch, which can use all cores, or on the GPU.
 #
-# If your data start in the computer's own memory, there is one way more: copy both
+# If your data start in the computer's own memory, there is a third way: copy both
 # vectors to the GPU, add, and copy the result back (*host-device transfers*).
 
 
@@ -158,16 +162,17 @@ bench.show()
 # %%
 # How to read this table:
 #
-# - *spread* is the range of the middle half of the measured values, in percent of the
-#   *median*.
+# - ± is half the range of the middle half of the measured values, in percent of the
+#   *median*. (A terminal shows the whole range, as *spread*.)
 # - *first call*: where it is much longer than the median, something was done once. The
-#   operating system only promises memory when a program asks for it, and finds it, page
-#   by page, when it is first written. If you time one call of ``a + b``, you time that
-#   too. Later calls may pay it again, because a large vector goes back to the system
-#   when it is deleted: compare *new* with *same*.
-# - *rate*: the least bytes, divided by the median. *of roof* compares it with the best
-#   rate that plain copies and sums reached here. A roof is measured, and is no law, so
-#   a row can exceed 100 %.
+#   operating system only reserves addresses when a program asks for memory, and
+#   provides the memory, page by page, on the first write. A large vector may go back to
+#   the system when it is deleted, so later calls may pay that again: compare *new* with
+#   *same*. It does not explain a first call many times as long as the others. A virtual
+#   machine may have to get memory from its host first, but we did not measure that.
+# - *rate*: the least bytes, divided by the median. In brackets, or under *of roof*, is
+#   its part of the best rate that plain copies and sums reached here. That is measured,
+#   and is no law, so a row can exceed 100 %.
 # - *cores*: how many cores of the CPU were busy.
 #
 # Which ratio is "the speed-up"?
@@ -175,13 +180,13 @@ bench.show()
 #
 # Every row above is a correct time for "adding two vectors on the CPU", and so is the
 # slowest first call. Somebody who announces a speed-up can divide any of them. Here
-# they are in rows, the slowest first. The columns are what they are divided by: the
-# CPU's own best time, the GPU of your computer if there is one, and three *models*. A
-# model is the floor that a card's data sheet sets, so that card takes longer, and its
-# real ratio is smaller. The third model also copies the vectors to the card and the
-# result back, one copy after the other, over PCIe 3 with 16 lanes, which carries
-# :spec:`PCIe 3 x16 bandwidth` each way. Each cell says how many times as fast the
-# column is as the row.
+# they are in rows, the slowest first. The columns are the CPU's own best time, the GPU
+# of your computer if there is one, and three *models*. Each cell is the row's time
+# divided by the column's: how many times as fast the column is. The rows are
+# measured; a model is the floor that a card's data sheet sets, so that card takes
+# longer, and its real ratio is smaller. The third model also copies the vectors to the
+# card and the result back, one copy after the other, over PCIe 3 with 16 lanes, which
+# carries :spec:`PCIe 3 x16 bandwidth` each way.
 
 on_cpu = [timing for timing in bench.timings if timing.device == "cpu"]
 baselines = {timing.label: timing.median for timing in on_cpu}
@@ -195,7 +200,7 @@ contenders = {
     "model:\nH100": least_bytes / bandwidths["H100 SXM"],
 }
 transfers = least_bytes / spec("PCIe 3 x16", "bandwidth")
-contenders["GTX 1080,\nwith\ntransfers"] = contenders["model:\nGTX 1080"] + transfers
+contenders["model:\n1080 with\ntransfers"] = transfers + contenders["model:\nGTX 1080"]
 if has_gpu:
     contenders["this GPU,\nsame\nresult"] = bench["GPU, same result"].median
     contenders["this GPU,\nwith\ntransfers"] = bench["GPU, there and back"].median
@@ -207,7 +212,7 @@ def times(ratio):
     return f"{ratio:.1f} ×" if ratio < 9.95 else f"{ratio:,.0f} ×"
 
 
-most, least = times(ratios[0, 1]), times(ratios[-1, 1])
+most, least, there = (times(ratios[cell]) for cell in ((0, 1), (-1, 1), (-1, 3)))
 
 # %%
 
@@ -228,7 +233,7 @@ ax.xaxis.tick_top()
 ax.tick_params(length=0)
 ax.axhspan(fair - 0.5, fair + 0.5, fill=False, lw=3, ec="#2f7ed8")
 ax.set_xlabel("framed: against the CPU at its best")
-title = f"A GTX 1080, model: {least} or {most}, by the CPU time that you divide"
+title = f"GTX 1080 (model): {least} or {most}, depending on the CPU time divided"
 fig.suptitle(title)
 fig.set_label(
     "A table of ratios, rows of CPU times over columns of GPU times. Down each column "
@@ -238,12 +243,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# (Without a screen, as over SSH, ``plt.show()`` shows nothing: write
-# ``plt.savefig("ratios.png")`` before it.)
-#
 # Go down any column of a GPU. The GPU and the data do not change. Only the CPU's way of
-# adding does, and the "speed-up" falls with it. The tutorial's is of the kind *one call
-# of … new result*. The first column shows how much of it needs no GPU.
+# adding does, and the "speed-up" falls with it. MPoL's tutorial times one
+# call of ``A + B``, with a new result. The first column shows how much of such a ratio
+# needs no GPU.
 #
 # A ratio deserves the name *speed-up* when both sides do the same work, each as well as
 # it can, and when both start and end where *your* data do. That is the framed row, and
@@ -251,6 +254,10 @@ plt.show()
 # take the column without transfers. If each addition sends them there and back, take
 # the column with transfers: a ratio below 1 means that the CPU wins, and it does
 # wherever PCIe delivers fewer bytes a second than the CPU's memory does.
+#
+# "The CPU at its best" means the cores that this program may use, which may be a few of
+# a large server. A CPU whose memory delivers ten times as much makes each ratio ten
+# times smaller.
 #
 # Measured on the newest GPU on record, whose data stay on the card, against PyTorch on
 # the CPU beside it:
@@ -260,7 +267,8 @@ plt.show()
 # ---------------------------
 #
 # - *Small vectors.* Below some size the CPU wins, because its cache holds them, and
-#   because starting any operation on a GPU takes some microseconds (*launch overhead*).
+#   because starting any operation on a GPU takes some microseconds (*dispatch
+#   overhead*).
 # - *More work for each byte.* An addition does one operation for 12 bytes. The product
 #   of two large matrices does hundreds for each byte. There the arithmetic decides, and
 #   ratios are larger (:doc:`/tutorials/2_devices/07_when_the_gpu_wins`).
@@ -281,7 +289,7 @@ def possible(n, seconds, bandwidth): ...
 
 # %%
 
-# folded: what checks your answer, on cases that a wrong one gets wrong
+# folded: What checks your answer, on cases that a wrong one gets wrong
 
 
 def check(answer):
@@ -334,4 +342,5 @@ print(f"""\
    believe a number, yours too.
 2. On this CPU, one addition has correct times a factor of {ratios[0, 0]:.0f} apart.
    Whoever picks one of them picks the "speed-up".
-3. Divide the best by the best, with the transfers if your data make them.""")
+3. Divide the best by the best, including transfers if your data need them. Then a GTX
+   1080 (model) is {least} as fast as this CPU, and {there} with transfers.""")

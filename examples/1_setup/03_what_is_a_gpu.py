@@ -43,7 +43,7 @@ narrow = spec_of(slot).text("bandwidth")
 
 # %%
 
-# folded: what draws a box, a grid of boxes and an arrow
+# folded: What draws a box, a grid of boxes and an arrow
 
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
@@ -70,7 +70,7 @@ def arrow(start, end):
 
 # %%
 
-# folded: what draws the host and the GPU
+# folded: What draws the host and the GPU
 
 
 def draw_host():
@@ -97,7 +97,7 @@ def draw_gpu():
 
 # %%
 
-# folded: what draws a multiprocessor
+# folded: What draws a multiprocessor
 
 
 def draw_multiprocessor():
@@ -287,7 +287,7 @@ def blocks_held(multiprocessors, threads_each, threads_in_block): ...
 
 # %%
 
-# folded: what checks your answer
+# folded: What checks your answer
 
 from numbers import Number
 

@@ -3,22 +3,22 @@ How many things does your CPU do at once?
 =========================================
 
 This page is for anyone who compares a GPU with a CPU, or was taught that a CPU "can
-only process one thing at a time". In fact it works on many at once, in three ways: a
-core begins new operations before the last are finished (a *pipeline*), an instruction
-computes with a whole *vector* of numbers (SIMD), and there are several cores. Take a
-laptop with 8 cores, each with 2 units for vectors of 8 numbers, and 4 clock cycles to
-finish an operation: 8 × 2 × 8 × 4 = 512 are under way at once, if none needs the result
-of another. A program that does one at a time makes any GPU look better by that factor.
-A GPU is filled in the same way, but needs tens of thousands under way.
+only process one thing at a time". In fact it works on many at once (here: ``float32``
+multiply-adds), in three ways: a core begins new operations before the last are finished
+(a *pipeline*), an instruction computes with a whole *vector* of numbers (SIMD), and
+there are several cores. Take a laptop with 8 cores, each with 2 units for vectors of 8
+numbers, and 4 clock cycles to finish an operation: 8 × 2 × 8 × 4 = 512 are under way at
+once, if none needs the result of another. A program that does one at a time makes any
+GPU look better by that factor. A GPU needs tens of thousands under way.
 
 **You will learn**
 
 - to tell *latency* from *throughput*, and to predict both;
 - how many things your CPU does at once, and why it may be fewer than predicted;
 - whether Python and NumPy use all of it, and how your program can;
-- how many independent results fill a CPU and a GPU, and when the GPU loses.
+- how many independent chains a CPU and a GPU need, and when the GPU loses.
 
-**Time:** 13 minutes. **Needs:** any computer, and the words of
+**Time:** 13 minutes. **Needs:** any computer, and the terms from
 :doc:`/tutorials/1_setup/03_what_is_a_gpu`. With a GPU, the page measures that too.
 """
 
@@ -33,8 +33,8 @@ A GPU is filled in the same way, but needs tens of thousands under way.
 #
 #     T_\text{new} = \text{keep} \times T + \text{gain}.
 #
-# Processors do both as one operation, a *multiply-add*. To follow a cup for 100 000
-# steps takes 100 000 of them, *one after the other*, because each needs the result of
+# Processors do both as one operation, a *multiply-add*. To follow a cup for 100,000
+# steps takes 100,000 of them, *one after the other*, because each needs the result of
 # the one before. A second cup is another such chain, and independent of the first.
 # Memory hardly matters: a cup is one number. So two numbers describe a processor:
 #
@@ -81,8 +81,8 @@ head = "", "1 cup", "1,000 cups", "1,000,000 cups"
 print(Table(f"{steps:,} steps (models)", head, tuple(rows)).text())
 
 # %%
-# On such a card, a thousand cups take as long as one. And on *your* CPU? Write down a
-# guess: how many cups can it take before the time grows?
+# On such a card, a thousand cups take as long as one. Guess: how many can *your* CPU
+# take before the time grows?
 #
 # One thing at a time, and more
 # -----------------------------
@@ -109,8 +109,8 @@ def one_at_a_time(cups, keep, gain, steps):
 
 
 # %%
-# The second way follows eight cups through the same loop. It is still one *thread* (a
-# sequence of instructions) on one core, with single numbers.
+# The second way follows eight cups through the same loop. It is still one thread on one
+# core, with single numbers.
 
 
 @njit(fastmath={"contract"})
@@ -166,7 +166,7 @@ def on_all_cores(cups, keep, gain, steps):
 
 # %%
 
-# folded: two ways without a compiler, for comparison: a loop in Python, and NumPy
+# folded: Two ways without a compiler, for comparison: a loop in Python, and NumPy
 
 
 def python_loop(cups, keep, gain, steps):
@@ -186,7 +186,7 @@ def whole_array(cups, keep, gain, steps):
 
 # %%
 
-# folded: the same on a GPU, as a kernel with a thread for each cup
+# folded: The same on a GPU, as a kernel with a thread for each cup
 
 
 @cuda.jit
@@ -243,12 +243,13 @@ print(f"a step too many: {np.abs(one_more).min():.0e} degrees")
 # Predict your CPU
 # ----------------
 #
-# The compiled code shows how many lanes a vector has: it is full of ``<8 x float>``, or
-# another number. A core has two *units* for multiply-adds (most do; that is our
-# assumption). Each can begin a new one in every clock cycle, though it takes 4 cycles
-# to finish it (`on most CPUs`__; some need 5): like a car factory with 4 stations, from
-# which a finished car rolls out every cycle. That is a *pipeline*. So the number of
-# multiply-adds under way is at most
+# The compiled code shows how many lanes Numba's vectors have: it is full of
+# ``<8 x float>``, or another number. (Numba may use 8 on a CPU that has instructions
+# for 16; such a CPU can do more than we predict.) A core has two *units* for
+# multiply-adds (most do; that is our assumption). Each can begin a new one in every
+# clock cycle, though it takes 4 cycles to finish it (`on most CPUs`__; some need 5):
+# like a car factory with 4 stations, from which a finished car rolls out every cycle.
+# So the number of multiply-adds under way is at most
 #
 # .. math::
 #
@@ -257,6 +258,8 @@ print(f"a step too many: {np.abs(one_more).min():.0e} degrees")
 # __ https://www.agner.org/optimize/instruction_tables.pdf
 
 import re
+
+from llvmlite import binding
 
 code = "".join(side_by_side.inspect_llvm().values())
 lanes = max((int(width) for width in re.findall(r"<(\d+) x float>", code)), default=1)
@@ -268,14 +271,17 @@ at_most = {
     "SIMD, one thread": room * lanes,
     "SIMD, all cores": room * lanes * cpu_cores,
 }
+widest = 16 if binding.get_host_cpu_features().get("avx512f") else lanes
 print(f"{cycles_to_wait} cycles × {units} units × {lanes} lanes × {cpu_cores} cores")
+print(f"(this CPU has instructions for {widest} lanes)")
 
 # %%
 # Measure
 # -------
 #
-# Each way gets as many cups as it needs to show what it can do: *n* in the table. Some
-# get several numbers of cups, for a test below. (The slow ways do fewer steps.)
+# Each way gets as many cups as it needs to show what it can do: *n* in the table (some
+# get several, for a test below). Python and NumPy do fewer steps: compare the rates,
+# not the times.
 
 import torch
 
@@ -314,13 +320,12 @@ for label, (way, count, numbers) in ways.items():
 bench.show()
 
 # %%
-# A multiply-add counts as two FLOP. The percentage is of a large matrix product:
-# near a half, if its library uses vectors of 16 numbers and Numba chose 8; above 100
-# (*above-roof*), if it waits for memory.
+# A multiply-add counts as two FLOP. The percentage is of what a large matrix product
+# reaches on *all* cores, so one thread shows only its core's share. It can exceed 100.
 #
-# One chain has one multiply-add under way. A way that finishes 10 times as many in the
-# same time has 10 under way. So divide by *one at a time*, each way at its shortest
-# time, which other programs disturbed least:
+# One chain has one multiply-add under way. We infer that a way which finishes 10 times
+# as many in the same time has about 10 under way. So divide by *one at a time*, using
+# each way's shortest time, the one least disturbed by other programs:
 
 works = {
     "Python loop": "mostly the interpreter",
@@ -346,8 +351,8 @@ counts = tuple(
     (way, f"{at_most.get(way, '–')}", f"{bars[way]:.3g}", what)
     for way, what in works.items()
 )
-head = "", "predicted", "counted", "what works"
-print(Table("Multiply-adds at once", head, counts).text())
+head = "", "at most", "measured", "what works"
+print(Table("Speed (one at a time is 1)", head, counts).text())
 
 # %%
 
@@ -368,10 +373,10 @@ for row, (label, ratio) in enumerate(bars.items()):
 ax.set_yticks(range(len(bars)), bars)
 ax.invert_yaxis()
 ax.set(xscale="log", xlim=(5e-3, 2e7))
-ax.set_xlabel("times as fast as one thing at a time (upright mark: predicted, at most)")
-fig.suptitle(f"This CPU does {at_once:.0f} multiply-adds at once, of {most} predicted")
+ax.set_xlabel("times as fast as one at a time (upright mark: predicted, at most)")
+fig.suptitle(f"This CPU is {at_once:.0f} × as fast as one chain; {most} predicted")
 fig.set_label(
-    "Bars of speed, one thing at a time being 1: "
+    "Bars of speed, one at a time being 1; slower ways go to the left. "
     f"{bars['Python loop']:.2g} in a Python loop, {bars['eight at a time']:.2g} with "
     f"eight at a time, {bars['SIMD, one thread']:.0f} with SIMD, "
     f"{at_once:.0f} on all cores; models of GPUs: tens of thousands."
@@ -387,6 +392,10 @@ plt.show()
 # Did your CPU reach the prediction?
 # ----------------------------------
 
+# %%
+
+# folded: What a core finished in a cycle, and how much more all cores did
+
 one_thread = per_second("SIMD, one thread")
 share = one_thread / slow / at_most["SIMD, one thread"]
 by_cores = best / one_thread
@@ -394,34 +403,36 @@ verdicts = {
     0.4: "less than half",
     0.6: "half",
     0.8: "less",
-    1.25: "as predicted",
+    1.2: "as predicted",
     np.inf: "more",
 }
 reached = next(text for limit, text in verdicts.items() if share < limit)
-shared = "as they should" if by_cores > 0.75 * cpu_cores else "fewer than they should"
-print(f"a core finishes {share * units:.1f} vectors of {lanes} numbers in a cycle,")
-print(f"of {units} predicted: {reached}")
-print(f"{cpu_cores} cores finish {by_cores:.1f} × as many as one: {shared}")
+print(f"If a multiply-add takes {cycles_to_wait} cycles, a core finishes")
+print(f"{share * units:.1f} vectors of {lanes} numbers in a cycle;")
+print(f"predicted: {units} ({reached}).")
+print(f"{cpu_cores} cores finish {by_cores:.1f} × as many as one.")
 
 # %%
 # - *Half* means one vector a cycle in place of two. Either a core has one unit of this
 #   width, or its units are half as wide and take each vector in two goes, as `AMD's Zen
 #   4`__ does with 16 numbers.
-# - *More* means more units than two; *less*, other programs, or 5 cycles.
-# - *Fewer than they should*: other programs ran, two "cores" share one
-#   (*hyper-threading*), or the clock is lower when all are busy.
+# - *More* means more units than two, or 5 cycles in place of 4: then one chain is
+#   slower, and we divide by it. *Less*: other programs ran.
+# - If the cores gain clearly less than their number, other programs ran, two "cores"
+#   share one (*hyper-threading*), or the clock is lower when all are busy.
 #
 # __ https://www.agner.org/optimize/microarchitecture.pdf
 #
 # Does your program use it?
 # -------------------------
 
-h100 = models["H100 SXM"][1]
+h100, laptop = models["H100 SXM"][1], 512 * slow  # the laptop of the beginning
 numpy_rate, python_rate = per_second("NumPy"), per_second("Python loop")
 print(f"SIMD, one thread, is {one_thread / numpy_rate:,.0f} × as fast as NumPy,")
 print(f"and {one_thread / python_rate:,.0f} × as fast as a loop in Python")
-print(f"an H100 (model) is {h100 / best:,.0f} × as fast as all of this CPU,")
-print(f"and {h100 / slow:,.0f} × as fast as one chain on it")
+print(f"an H100 (model) is {h100 / slow:,.0f} × as fast as one chain here,")
+print(f"{h100 / best:,.0f} × as fast as SIMD on this CPU's {cpu_cores} cores,")
+print(f"and {h100 / laptop:,.0f} × as fast as the laptop above (model, same clock)")
 
 # %%
 # In a loop in Python, the interpreter takes most of the time. NumPy uses vectors,
@@ -433,16 +444,16 @@ print(f"and {h100 / slow:,.0f} × as fast as one chain on it")
 # 2. do several steps with each before you store it, as ``side_by_side`` does;
 # 3. compile it with Numba, and give each core a part.
 #
-# The last two lines above compare the same two chips. Only the CPU's program differs.
+# The H100 is a whole card in all three lines. Only the CPU's side differs.
 #
 # How much more work costs no more time?
 # --------------------------------------
 #
-# Without pipelines, a processor would be full with one cup for each lane of each unit.
-# If this page is right, the time stays about the same up to *four* times as many, and
-# then grows. Marks are the shortest times measured. Lines are the model from the
-# beginning of the page, with the latency and throughput counted above; for the GPU, an
-# H100's, or yours if its lanes and clock are known.
+# Without pipelines, one cup for each lane of each unit would keep a processor busy.
+# With 4 stations in each pipeline, up to *four* times as many should take no longer.
+# The model from the beginning of the page, with the latency and throughput inferred
+# above, says when the GPU wins. It leaves out the launch of the kernel, some
+# microseconds. (The GPU is an H100, or yours if its lanes and clock are known.)
 
 gpu, gpu_name = models["H100 SXM"], "H100"
 facts = card(device)
@@ -453,18 +464,19 @@ if has_kernel and facts.capability in PER_CLOCK and facts.clock_hz:
 one_core, all_cores = (1 / slow, one_thread), (1 / slow, best)
 longer, full, even = gpu[0] * slow, gpu[0] * gpu[1], gpu[0] * all_cores[1]
 
-print(f"{gpu_name} (model) and this CPU (counted):")
-print(f"a step takes {longer:.1f} × as long on the GPU,")
-print(f"and {full:,.0f} cups take as long there as one, here {at_once:.0f}")
+print(f"On the {gpu_name} (model), a step takes {longer:.1f} × as long as on this CPU,")
+print(f"and {full:,.0f} cups take as long as one; on this CPU, about {at_once:.0f}.")
 
-# %%
-
-# measured figure
 if longer > 1 and gpu[1] > all_cores[1]:
     winner = f"Up to {even:,.0f} cups the CPU is faster, above them the GPU"
 else:
     faster = "The CPU" if longer > 1 else "The GPU"
     winner = f"{faster} is faster at every number of cups"
+print(f"{winner}.")
+
+# %%
+
+# measured figure
 lines = {  # label, model, look, milliseconds at which the label stands
     "SIMD, one thread": ("CPU, one thread", one_core, "#2f9e77", "o", 90, "right"),
     "SIMD, all cores": ("CPU, all cores", all_cores, "#2f7ed8", "s", 30, "left"),
@@ -479,9 +491,12 @@ for label, (name, model, colour, marker, ms, side) in lines.items():
         ax.plot(n, 1e3 * min(timing.values), marker, color=colour)
     at = model[1] * ms / 1e3 / steps * (0.45 if side == "right" else 1.4)
     ax.text(at, ms, name, ha=side, va="top")
-ax.set(xscale="log", yscale="log", xlabel="cups", ylim=(0.05, 300))
+ax.set(xscale="log", yscale="log", ylim=(0.05, 300))
+ax.set_xlabel("cups (marks: shortest times measured; lines: model)")
 ax.set_ylabel(f"milliseconds for {steps:,} steps")
-ax.axvline(even, color="#808890", lw=1)
+if longer > 1 and gpu[1] > all_cores[1]:
+    ax.axvline(even, color="#808890", lw=1)
+    ax.text(1.2 * even, 0.06, f"{even:,.0f} cups", color="#808890")
 fig.suptitle(f"{winner} (model)")
 fig.set_label(
     "Time over the number of cups, both logarithmic; marks are measured, lines are "
@@ -493,21 +508,19 @@ plt.show()
 
 # %%
 # The marks of one thread may lie a little above their line, because this way reads and
-# writes each cup every eight steps. Along a flat part, more cups cost no time. The line
-# bends where the number of cups equals
+# writes each cup every eight steps. The line bends where the number of cups equals
 #
 # .. math::
 #
 #     \text{under way} = \text{latency} \times \text{throughput}.
 #
-# This is *Little's law*, which holds for cars in a factory, too. With :math:`N`
-# independent results, you gain a factor of :math:`N` up to the bend, and no further.
-# Where a GPU's line is flat, its *latency* counts, which more multiprocessors do not
-# shorten; where it rises, its *throughput*.
+# This is *Little's law*. With :math:`N` independent chains, you gain a factor of
+# :math:`N` up to the bend, and no further. Where a line is flat, *latency* counts,
+# which more cores or multiprocessors do not shorten; where it rises, *throughput*.
 #
 # Measured on the newest GPU on record:
 # :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1" @gpu` for one cup,
-# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=65536" @gpu` for 65 536 cups. All
+# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=65536" @gpu` for 65,536 cups. All
 # cores of the CPU beside it take
 # :timing:`count-your-cpu median "SIMD, all cores/cpu/n=65536" @gpu` for those.
 #
@@ -517,11 +530,10 @@ plt.show()
 # - *One thing after the other.* No processor can take the steps of *one* cup at the
 #   same time. If a twentieth of a program is such a chain, the whole gains at most a
 #   factor of 20. That is *Amdahl's law*.
-# - *Short calls, and data that travel.* Launch overhead and transfers are latencies as
-#   well (:doc:`/tutorials/2_devices/02_queues`,
+# - *Short calls, and data that travel.* Dispatch overhead and transfers are latencies
+#   as well (:doc:`/tutorials/2_devices/02_queues`,
 #   :doc:`/tutorials/2_devices/05_transfers`).
-# - *Work with more bytes.* Where memory sets the floor, the lanes wait, and a ratio of
-#   lanes means nothing.
+# - *Work with more bytes.* Where memory sets the floor, the lanes wait.
 #
 # Exercise
 # --------
@@ -537,7 +549,7 @@ def chains_needed(cores, units, bits, cycles): ...
 
 # %%
 
-# folded: what checks your answer; a V100 has four units of 16 lanes of 32 bits
+# folded: What checks your answer; a V100 has four units of 16 lanes of 32 bits
 
 cases = {
     (1, 1, 32, 1): (1, "one lane: count no bits, bytes, operations or warps"),
@@ -585,9 +597,9 @@ print(check(chains_needed_solution))
 # remember
 gain = gpu[1] / best
 print(f"""\
-1. A CPU does many things at once: cycles × units × lanes × cores. For this one that is
-   {most}, and {at_once:.0f} were counted.
+1. A CPU does many things at once: cycles × units × lanes × cores. With vectors of
+   {lanes}, that is {most} here; the speed shows about {at_once:.0f}.
 2. A processor is full when latency × throughput results are under way: {at_once:.0f} on
    this CPU, {full:,.0f} on the {gpu_name} (model).
 3. A GPU wins by throughput, not by latency. By the model, it finishes {gain:,.0f} × as
-   many multiply-adds as this CPU, and each takes {longer:.1f} × as long.""")
+   many multiply-adds as these {cpu_cores} cores, each in {longer:.1f} × the time.""")

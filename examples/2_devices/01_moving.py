@@ -5,7 +5,8 @@ Did that line move your tensor?
 This page is for everybody who has written ``x.to("cuda")`` and wondered what it did.
 It returns the tensor on the GPU and leaves ``x`` where it was, so you have to keep the
 result; if ``x`` is on that GPU already, you get ``x`` itself, and nothing is copied.
-Your program waits only at lines that bring numbers to the GPU or back.
+Of the lines below, only those that bring numbers to the GPU or back make your program
+wait for the GPU.
 
 **You will learn**
 
@@ -25,7 +26,10 @@ Your program waits only at lines that bring numbers to the GPU or back.
 # ``g`` one on the GPU; ``x`` is on ``device``, where you compute; ``a`` is a NumPy
 # array, and ``model`` is on the host. Where there is no GPU, PyTorch's device ``meta``
 # plays one: its tensors have a shape and a type, but no memory and no numbers, and
-# moves follow the same rules.
+# moves follow the same rules. In the figure, a dashed frame marks what this computer
+# could not be asked: there the answer is what PyTorch documents `for CUDA`__.
+#
+# __ https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
 
 import numpy as np
 import torch
@@ -44,9 +48,8 @@ lines |= {"model.to(gpu)": "model", "g.cpu()": "g", "g.sum().item()": "g"}
 
 # %%
 # Each line is asked three things. Is the result the *same object* (Python's ``is``)? Is
-# it in the *same memory*: has its *storage* the same address? (Older pages print
-# ``x.storage()``, which is deprecated.) Does the line *wait* until the GPU has done all
-# the work that it was given before?
+# it in the *same memory*: has its *storage* the same address? Does the line *wait*
+# until the GPU has done all the work that it was given before?
 
 
 def fresh():
@@ -75,7 +78,7 @@ def is_new(line, name):
 
 # %%
 
-# folded: how to find out whether a line waits
+# folded: How to find out whether a line waits
 
 # A CUDA GPU gets matrix products that keep it busy, and then a mark, an event. If the
 # GPU has reached the mark when the line returns, the line has waited for it.
@@ -103,7 +106,7 @@ for line, name in lines.items():
     answers[line] = ((new[0], possible), (new[1], possible), (wait, cuda))
 
 found = {line for line, answer in answers.items() if answer[2][0]}
-title = "Only the lines that cross to the GPU or back make your program wait"
+title = "Of these lines, only those that cross to the GPU or back wait for it"
 if found != crossing:
     title = f"{len(found)} of these {len(answers)} lines make your program wait"
 
@@ -139,24 +142,22 @@ fig.set_label(
 plt.show()
 
 # %%
-# A dashed frame marks what this machine could not be asked: there the answer is what
-# PyTorch documents `for CUDA`__. There are three kinds of line:
+# There are three kinds of line:
 #
 # - *You get what you had*: the same object, or a new object around the same memory.
 #   Then a change of a number through one of the two shows in the other.
 # - *A copy within one memory.* On a GPU it goes into the CUDA stream, the queue of work
-#   for the GPU, and your program goes on.
-# - *A host-device transfer.* Your program stops until the GPU has finished what is in
+#   for the GPU, and your program goes on. (The CPU has no such queue: there every line
+#   is done when it returns.)
+# - *A host–device transfer.* Your program stops until the GPU has finished what is in
 #   its stream. ``.item()``, ``print(g)``, ``g.tolist()`` and ``if g > 0`` belong here,
 #   because they fetch numbers (:doc:`/tutorials/2_devices/02_queues`).
 #
 # Only ``model.to(gpu)`` returns the *same* object with *new* memory:
 # :doc:`/tutorials/2_devices/13_models_and_training` is about models.
 #
-# __ https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
-#
-# The kind decides what a line can cost, because no line is faster than its bytes allow.
-# A copy reads 4 bytes and writes 4 bytes for each ``float32``. A transfer sends 4 bytes
+# The kind sets the least time that a line can take: bytes divided by bandwidth. A copy
+# reads 4 bytes and writes 4 bytes for each ``float32``. A transfer sends 4 bytes
 # through PCI Express (PCIe), which connects the card and the host:
 
 from firstlight.measure.specs import spec
@@ -171,7 +172,7 @@ floors = {
     "sent through PCIe 3, 16 lanes": 4 * n_image / spec("PCIe 3 x16", "bandwidth"),
 }
 limits = tuple((way, quantity(floor, "s")) for way, floor in floors.items())
-print(Table(f"{n_image:,} numbers", ("", "never under"), limits).text())
+print(Table(f"{n_image:,} numbers", ("", "at least"), limits).text())
 
 # %%
 # Choose the device once
@@ -197,13 +198,12 @@ attempt("torch.accelerator.current_accelerator()")
 attempt("best_device()")
 
 # %%
-# - The first line stands in most programs for GPUs. It takes an NVIDIA GPU if PyTorch
+# - Most GPU programs contain the first line. It takes an NVIDIA GPU if PyTorch
 #   can use one, or an AMD GPU, which PyTorch calls ``"cuda"`` as well, and otherwise
 #   the CPU. On a Mac (``"mps"``) or with an Intel GPU (``"xpu"``) it takes the CPU,
 #   and does not say so.
-# - ``torch.accelerator`` finds a GPU of any maker, so prefer ``current_accelerator()``
-#   where ``is_available()``, and ``"cpu"`` elsewhere. This site's ``best_device()``
-#   does that.
+# - ``torch.accelerator`` finds a GPU of any make: use ``current_accelerator()`` if
+#   ``is_available()``, otherwise ``"cpu"``. This site's ``best_device()`` does that.
 #
 # Choose once, and *print* the device: a fallback to the CPU makes no error, only a long
 # wait. Then write ``.to(device)`` and ``device=device`` everywhere. Avoid ``.cuda()``,
@@ -217,7 +217,6 @@ attempt('torch.device("cuda") == torch.device("cuda:0")')
 attempt('torch.device("cuda0")')
 attempt('torch.device("gpu")')
 attempt("torch.ones(1).to(missing)")
-attempt("best_device(10)")
 
 # %%
 # - ``"cuda:2"`` is the *third* GPU, and only a name. The *move* to a GPU that you do
@@ -257,15 +256,12 @@ print("y.to('meta') is y:     ", y.to("meta") is y)
 # %%
 # - *A result that you drop is lost.* ``x.to(...)`` leaves ``x`` where it was, as
 #   ``text.upper()`` leaves ``text``, and no warning comes.
-# - *If it is there already, you get the tensor itself*, `by design`__. `An early
-#   tutorial of MPoL`__ says that ``.to(device)`` and ``.cuda()`` return a copy, which
-#   is right only for a tensor that is somewhere else.
+# - *If it is there already, you get the tensor itself*, `by design`__.
 #
-# Both rules hold for ``x.cuda()``, ``x.cuda(1)`` and ``x.cpu()``, which are short for
-# ``x.to("cuda")``, ``x.to("cuda:1")`` and ``x.to("cpu")``.
+# Both rules hold for ``x.cpu()`` and ``x.cuda(1)``, and for ``x.cuda()``, which means
+# the current GPU: from another GPU, it copies.
 #
 # __ https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html
-# __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 #
 # The second rule sets a trap where there is *no* GPU. Count to three, and keep the
 # total after each step:
@@ -292,14 +288,10 @@ made = {"torch.ones(3)": torch.ones(3), "device=gpu": torch.ones(3, device=gpu)}
 made["zeros_like of that"] = torch.zeros_like(made["device=gpu"])
 with gpu:
     made["inside with gpu:"] = torch.ones(3)
-rows = tuple((how, str(t.device), str(t.get_device())) for how, t in made.items())
-print(Table("Where it is", ("", ".device", ".get_device()"), rows).text())
+rows = tuple((how, str(tensor.device)) for how, tensor in made.items())
+print(Table("Where it is", ("", ".device"), rows).text())
 
 # %%
-# ``get_device()`` gives a GPU's number, and -1 for the host and ``meta``. (What older
-# pages write as ``torch.FloatTensor([1., 2.]).cuda()`` is today
-# ``torch.tensor([1., 2.], device=device)``.)
-#
 # NumPy and back
 # --------------
 #
@@ -324,8 +316,8 @@ attempt("weights.detach().cpu().numpy()")
 # - NumPy makes ``float64`` numbers, which take twice the bytes, and which Apple's GPUs
 #   refuse. So name the type on the way in.
 # - ``.numpy()`` does not copy, so it refuses a tensor that is not on the host, and one
-#   whose gradient PyTorch follows. ``.detach().cpu().numpy()`` says that you mean it.
-#   From a GPU it copies; on the CPU it shares memory, and sets the same trap.
+#   whose gradient PyTorch follows. ``.detach().cpu().numpy()`` is the explicit form.
+#   From a GPU it copies; on the CPU it shares memory, the trap above.
 #
 # Two devices in one line
 # -----------------------
@@ -344,8 +336,8 @@ attempt("g.copy_(h)")
 # %%
 # Python's numbers go with every device, and so does, in arithmetic, a tensor that is a
 # *single number on the host*. The reverse is refused. ``copy_`` and ``g[:] = h`` cross
-# over, because that is their work. On a CUDA GPU the words are others, here of a sum
-# and of a `matrix product`__:
+# over, because that is their work. CUDA words the error differently, here of a sum and
+# of a `matrix product`__:
 #
 # .. code-block:: text
 #
@@ -359,8 +351,12 @@ attempt("g.copy_(h)")
 #
 # The message does not name your variable. So print ``.device`` of everything in that
 # line, and look first at the batch, a mask, the weights of a loss, and
-# :doc:`what a model leaves behind </tutorials/2_devices/13_models_and_training>`.
-#
+# :doc:`what a model leaves behind </tutorials/2_devices/13_models_and_training>`. Then
+# move the one that is elsewhere. This is ``h + g``, repaired:
+
+attempt("h.to(g.device) + g")
+
+# %%
 # Check
 # -----
 #
@@ -372,7 +368,8 @@ exact = rng.standard_normal(1_000_003)
 rounded = torch.as_tensor(exact, dtype=torch.float32, device=device).cpu().numpy()
 worst = np.max(np.abs(rounded - exact) / np.abs(exact))
 assert worst <= 2**-24
-print(f"float64 to float32 on {device} and back: largest relative error {worst:.1e}")
+print(f"float64 to float32 on {device} and back:")
+print(f"largest relative error {worst:.3e}, at most 2^-24 = {2**-24:.3e}")
 
 tilted = torch.from_numpy(rounded[: 997 * 1003]).reshape(997, 1003).T
 assert torch.equal(tilted.to(device, copy=True).cpu(), tilted)
@@ -383,7 +380,8 @@ print("transpose, there and back: equal, bit for bit")
 # -------
 #
 # Every row below ends with the same ``n`` numbers on the device. Predict by bytes: none
-# for *there already*, 8 a number for a copy, 4 for ones that are only written.
+# for *there already*, 8 a number for a copy, 4 for ones that are only written. So *made
+# there* should take half as long as a copy.
 
 n = 2**26 + 1 if has_gpu else 2**24 + 1
 h = torch.ones(n)
@@ -401,11 +399,16 @@ if has_gpu:
     bench.time("made here, moved", lambda: torch.ones(n).to(device), **on)
 bench.show()
 
+written, copied = bench["made there"].median, bench["copy, new memory"].median
+print(f"made there: {written / copied:.2f} of a copy to new memory, by bytes 0.50")
+
 # %%
 # *there already* only asks the tensor where it is, so there is no reason to write an
-# ``if`` around a ``.to``. The rows with new memory also have to find it: on the host
-# from the operating system, on a GPU from what PyTorch keeps for the next tensor
-# (:doc:`/tutorials/2_devices/06_memory`).
+# ``if`` around a ``.to``. The rows with new memory also have to get that memory: on a
+# GPU from what PyTorch keeps for the next tensor
+# (:doc:`/tutorials/2_devices/06_memory`), on the host from the operating system, page
+# by page, which can cost more than the bytes. Then the prediction for *made there*
+# fails.
 #
 # On the newest GPU on record, *from the host*, through PCIe, took
 # :timing:`moving median "from the host" @gpu`; *copy, same memory*, on the card, took
@@ -434,7 +437,7 @@ def snapshot(x):
 
 # %%
 
-# folded: the checker
+# folded: The checker
 
 
 def find_problem(answer, x):
@@ -458,7 +461,7 @@ def find_problem(answer, x):
 
 # %%
 
-# folded: what the checker tries
+# folded: What the checker tries
 
 
 def check(answer):
@@ -498,12 +501,11 @@ print(check(snapshot_solution))
 
 # remember
 
-asked, copied = (
-    quantity(bench[row].median, "s") for row in ("there already", "copy, new memory")
-)
+asked = quantity(bench["there already"].median, "s")
 print(f"""\
 1. A tensor's .to returns the moved tensor: keep the result. Where the tensor is there
-   already, that is the tensor itself, after {asked}; a copy took {copied} here.
-2. A line that crosses to the GPU or back makes your program wait. A copy on one
-   device does not.
+   already, that is the tensor itself, after {asked};
+   a copy of {n:,} numbers took {quantity(copied, "s")}.
+2. A line that crosses to the GPU or back makes your program wait. A copy within the
+   GPU does not. (On the CPU, every line is done when it returns.)
 3. Choose one device, once; print it; write .to(device) everywhere, without an if.""")

@@ -6,12 +6,13 @@ This page is for everybody whose loop prints or logs a number while a GPU works.
 to a GPU puts work into a queue, the *CUDA stream*, and returns before the work is done.
 A line that needs a number has to wait for it, and then the GPU has to wait for more
 work. So reading at every step adds the shorter of two times to each step, the program's
-and the GPU's; reading at every tenth step adds a tenth of that.
+and the GPU's; reading at every tenth step adds a tenth of that. Keep the losses on the
+GPU, and read many at once.
 
 **You will learn**
 
 - which lines wait without saying so, and how to find yours;
-- to predict from two numbers what it costs to read a value at every step;
+- what it costs to read a value at every step, and what to write instead;
 - what events are, and why an error can point at a line that is right.
 
 **Time:** 13 minutes. **Needs:** any computer. Without a GPU, a thread of your program
@@ -26,11 +27,12 @@ plays its part.
 # into a stream and goes on. This is called a *launch*. The device takes the pieces out
 # in the same order.
 #
-# A GPU shows little of its stream, so here is one to look into: ``ToyStream`` is a
-# queue with a *thread* of its own, a part of your program that runs beside the rest.
-# What you launch is computed there, later and in order. Its times are a CPU's, but its
-# rules are those of a CUDA stream.
+# A GPU shows little of its stream, so here is a toy: ``ToyStream`` is a queue with a
+# *thread* of its own, a part of your program that runs beside the rest. What you launch
+# is computed there, later and in order. Its times are a CPU's, but its rules are those
+# of a CUDA stream.
 
+from functools import partial
 from time import perf_counter, sleep
 
 import numpy as np
@@ -43,7 +45,7 @@ from firstlight.widgets import Table
 
 device = best_device()
 has_gpu = device.type != "cpu"
-where = "GPU" if has_gpu else "toy queue"
+where = "GPU" if has_gpu else "toy"
 numbers = np.random.default_rng(seed=1).random(500_000, dtype=np.float32)
 stream = ToyStream("stream")
 
@@ -51,10 +53,14 @@ stream = ToyStream("stream")
 # ``launch`` gives back a placeholder, and ``.item()`` asks for the number in it, as it
 # does with a PyTorch tensor. Which of the two takes the time?
 
-calls = {"toy queue": lambda: stream.launch(np.sort, numbers)}
+
+def largest(tensor):
+    return tensor.sort().values[-1]
+
+
+calls = {"toy": lambda: stream.launch(largest, torch.from_numpy(numbers))}
 for place in dict.fromkeys(("cpu", device.type)):
-    tensor = torch.from_numpy(numbers).to(place)
-    calls[f"PyTorch, {place}"] = lambda tensor=tensor: tensor.sort().values[-1]
+    calls[place] = partial(largest, torch.from_numpy(numbers).to(place))
 
 rows = []
 for name, call in calls.items():
@@ -68,9 +74,9 @@ for name, call in calls.items():
 print(Table(f"Sorting {len(numbers):,} numbers", ("", "call", "reading"), rows).text())
 
 # %%
-# On the CPU, PyTorch has no stream, so the call itself sorts. That is why none of this
-# shows before your first GPU. With a stream the call returns, and the *reading* waits
-# for the sorting. A clock around the call alone has timed the launch overhead.
+# On the CPU, PyTorch has no stream, so the call itself sorts. That is why you never see
+# this on a CPU. With a stream the call returns, and the *reading* waits for the
+# sorting. A clock around the call alone times only the launch.
 #
 # Which lines wait
 # ----------------
@@ -80,8 +86,7 @@ print(Table(f"Sorting {len(numbers):,} numbers", ("", "call", "reading"), rows).
 # shape, but no numbers, so a line that fails there needs some. Below, ``x`` is a
 # tensor, and ``mask`` says where it is above a half. Guess first:
 
-lines = """x + 1; x.sum(); x.argmax(); len(x)
-torch.maximum(x[0], x[1]); torch.where(mask, x, 0.0)
+lines = """x + 1; x.sum(); torch.maximum(x[0], x[1]); torch.where(mask, x, 0.0)
 x[0].item(); float(x[0]); f"{x[0]:.3f}"; str(x); x.tolist(); x.cpu()
 1 if x[0] > x[1] else 2; max(x[0], x[1]); torch.allclose(x, x)
 x[x.argmax()]; x[mask]; torch.nonzero(mask); torch.unique(x)"""
@@ -109,8 +114,8 @@ print(Table("On a GPU", ("line", "the program"), rows).text())
 # There are two kinds of numbers that Python may need:
 #
 # - *A value*, for ``.item()``, ``float()``, an ``f"…"`` with the loss in it, every
-#   ``print``, and every ``if`` on a tensor. Python's own ``max`` hides an ``if``, too;
-#   ``torch.maximum`` decides on the device.
+#   ``print``, and every ``if`` on a tensor. Python's own ``min`` and ``max`` hide an
+#   ``if``, too; ``torch.maximum`` decides on the device.
 # - *A size.* How many elements ``x[mask]`` has is not known before the mask is
 #   computed, and PyTorch needs memory for them. ``torch.where`` keeps the size.
 #
@@ -125,7 +130,7 @@ print(Table("On a GPU", ("line", "the program"), rows).text())
 # __ https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv.html
 # __ https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html
 
-# folded: the same lines, asked of an NVIDIA or AMD card
+# folded: On a GPU: the same lines, asked of an NVIDIA or AMD card
 
 import warnings
 
@@ -168,10 +173,11 @@ else:
 #
 #     t(k) = \max(h, d) + \frac{\min(h, d)}{k}.
 #
-# The second term is the price of reading. At most, reading *doubles* the time. To test
-# this, take a detector that answers a signal :math:`x` with :math:`\tanh(2 x)`. You
-# know signals and answers, but not the 2, its *gain*. Each step moves a guess of it
-# towards a smaller error. That is the device's part:
+# The second term is the price of reading. Read once a step, it at most *doubles* the
+# time. To test this, take a detector that answers a signal :math:`x` with
+# :math:`\tanh(2 x)`. You know the signals and the answers; the *gain*, 2, is to be
+# found. Each step moves a guess of it towards a smaller error. That is the device's
+# part:
 
 
 def update(gain, light, brightness):
@@ -232,7 +238,7 @@ def fit(place, every, steps=20):
 # Now watch eight steps on the toy, with the gain read after each step, and only at the
 # end:
 
-# folded: what the toy notes of its own, the quickest of forty times
+# folded: What the toy notes of its own, the quickest of forty times
 
 toy = Experiment(10_000, on_gpu=False)
 
@@ -275,29 +281,29 @@ for ax, (title, spans) in zip(axes, runs.items(), strict=True):
         style = WAIT if s.label == "wait" else {**(HOST, DEVICE)[row], "ec": "white"}
         ax.barh(row, wide, left=1e3 * (s.start - zero), height=0.7, **style)
         if s.label.isdigit() and wide > 30 * length(spans):
-            ink = {"ha": "center", "va": "center", "color": "#fefefe", "size": 9}
+            ink = {"ha": "center", "va": "center", "color": "#fefefe", "size": 11}
             ax.text(1e3 * (s.start - zero) + wide / 2, row, s.label, **ink)
-    ax.set_yticks([0, 1], ["host", "stream"])
+    ax.set_yticks([0, 1], ["host", "device"])
     ax.invert_yaxis()
-    ax.set_title(f"{title}: the stream has no work {idle(spans):.0%} of the time")
+    ax.set_title(f"{title}: the device is idle {idle(spans):.0%} of the time")
 axes[1].set_xlabel("milliseconds, on the toy (hatched: the host waits)")
 words = "; ".join(f"{title}, {idle(spans):.0%}" for title, spans in runs.items())
 fig.set_label(
-    "Two pairs of lanes, host and stream, over time, with numbered steps. Read after "
+    "Two pairs of lanes, host and device, over time, with numbered steps. Read after "
     "each step, the lanes take turns; read at the end, the host prepares later steps "
-    f"while the stream works. Share of time in which the stream is empty: {words}."
+    f"while the device works. Share of time in which the device is idle: {words}."
 )
 plt.show()
 
 # %%
-# Blue is the host, preparing a step, and orange is the stream, computing it. A gap in
-# the orange lane is called a *bubble*: a device that waits for the host.
+# Blue is the host, preparing a step, and orange is the device (here the toy), computing
+# it. A gap in the orange lane is called a *bubble*: a device that waits for the host.
 #
 # Check
 # -----
 #
-# ``gain`` goes into the next launch before it is computed. The result is right, because
-# work is done in order. Compare with a loop in ``float64``, on an odd size:
+# ``gain`` goes into the next launch before it is computed. Compare with a loop in
+# ``float64``, on an odd size:
 
 small = Experiment(1003)
 light = torch.as_tensor(small.light).cpu().numpy().astype(np.float64)
@@ -316,9 +322,9 @@ for every in (1, 7, 63):
 # Measure
 # -------
 #
-# For :math:`h`, the loop gets a light of one value, so that there is next to nothing to
-# compute. For :math:`d`, the steps are launched without being prepared. Each run has 20
-# steps.
+# To measure :math:`h`, run the loop on an array of length 1, so that there is next to
+# nothing to compute; to measure :math:`d`, launch the steps without preparing them.
+# (``sleep`` oversleeps, so both exceed the times in the code.) Each run has 20 steps.
 
 
 def device_alone(place, steps=20):
@@ -336,8 +342,8 @@ jobs = {"host alone": (fit, tiny, steps), "device alone": (device_alone, place)}
 jobs |= {f"read {when}": (fit, place, every) for every, when in reads.items()}
 
 # %%
-# Other programs can only make a run longer, so compare the fastest runs. From the
-# first two, :math:`h` and :math:`d`, the formula predicts the others:
+# The formula knows no other programs, and these can only make a run longer, so compare
+# the fastest runs. From the first two, it predicts the others:
 
 
 def seconds(function, *arguments):
@@ -383,14 +389,16 @@ fig, ax = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
 curve = np.geomspace(1, steps)
 ax.plot(curve, 1e3 * predict(curve), "--", color="#808890", lw=2)
 ax.plot([*reads], 1e3 * measured, "o", color="#2f7ed8")
-ax.annotate("measured", (1, 1e3 * measured[0]), (9, 4), textcoords="offset points")
-ax.text(3, 1.04e3 * predict(3), "model t(k)", va="bottom", color="#808890")
 for level in (h + d, max(h, d)):
     ax.axhline(1e3 * level, color="#d9762b", lw=1.5, ls=":")
-ax.text(steps, 1e3 * (h + d), "host + device", ha="right", va="bottom")
-ax.text(1, 0.98e3 * max(h, d), "the longer of the two", va="top")
+beside = {"textcoords": "offset points", "va": "center"}
+ax.annotate("measured", (2, 1e3 * measured[1]), (10, 4), **beside)
+ax.annotate("model t(k)", (3, 1e3 * predict(3)), (8, 6), color="#808890", **beside)
+ax.annotate("host + device", (steps, 1e3 * (h + d)), (0, 8), ha="right", **beside)
+ax.annotate("the longer of the two", (1, 1e3 * max(h, d)), (0, -9), **beside)
 ax.set(xscale="log", xlabel="steps from one reading to the next, k")
-ax.set(ylabel=f"ms a step, {where}", ylim=(0, 1.15e3 * max(h + d, *measured)))
+low, high = 0.8 * min(max(h, d), *measured), 1.15 * max(h + d, *measured)
+ax.set(ylabel=f"ms a step, {where}", ylim=(1e3 * low, 1e3 * high))
 ax.set_xticks([*reads], [*map(str, reads)])
 ax.minorticks_off()
 ax.set_title(
@@ -401,23 +409,48 @@ fig.set_label(f"{ax.get_title()}. The model falls from host plus device to the l
 plt.show()
 
 # %%
-# The curve is not fitted: it comes from :math:`h` and :math:`d` alone.
+# The curve is not fitted: it follows from :math:`h` and :math:`d`.
 #
 # On the newest GPU on record, the speed-up of reading at the end over reading each step
 # is :timing:`queues speedup "GPU, read at the end"/"GPU, read each step" @gpu`.
+#
+# To find the price in your own loop, time it once with a reading at each step, and once
+# with one at the end: the difference, for a step, is about :math:`\min(h, d)`.
+#
+# What to write instead
+# ---------------------
+#
+# Append the loss itself, not its ``.item()``, and read a hundred at once:
+
+losses, log = [], []
+for number in range(1, 201):
+    loss = torch.rand(1003, device=device).square().mean()  # in place of your step
+    losses.append(loss.detach())  # does not wait
+    if number % 100 == 0:
+        log += torch.stack(losses).tolist()  # waits, once for all
+        losses.clear()
+print(f"{len(log)} losses, the last one {log[-1]:.3f}")
+
+# %%
+# Without ``detach()``, a loss with gradients keeps all that is needed to compute them.
 #
 # Is it Python's lock?
 # --------------------
 #
 # `A well-known textbook`__ says that reading the loss back "will trigger a global
 # interpreter lock which stalls all GPUs". This lock, the GIL, lets one thread at a time
-# run Python code. So let one thread read, while another works with a *second* stream
-# and notes when it gets a job done. Sorting a *list*, which does keep the lock, shows
-# what that would look like:
+# run Python code. But PyTorch's ``.item()`` `gives it back`__ before it waits, and the
+# GPU runs no Python. So the textbook's advice, to log rarely, is right for another
+# reason: the reader waits for its own stream, which then runs out of work. Removing the
+# GIL would not help.
+#
+# The toy gives the lock back, too. The fold shows how many jobs a second thread, with a
+# second stream, gets done meanwhile. Sorting a *list* keeps the lock.
 #
 # __ https://github.com/d2l-ai/d2l-en/blob/02c6a2a15fe79c6e63a0fc58368bfffca94df554/chapter_builders-guide/use-gpu.md
+# __ https://github.com/pytorch/pytorch/blob/v2.6.0/tools/autograd/templates/python_variable_methods.cpp
 
-# folded: what another thread gets done while somebody reads
+# folded: What another thread gets done while somebody reads
 
 import threading
 
@@ -443,9 +476,6 @@ def others_while(read):
     return end - start, len(inside) - 2, max(np.diff(inside))
 
 
-# %%
-
-
 def read_toy():
     for _ in range(20):
         result = stream.launch(np.sort, numbers)
@@ -458,28 +488,18 @@ def read_gpu():
     result[0, 0].item()
 
 
-readers = {"read from the toy queue": read_toy}
+a_list = numbers.tolist()
+readers = {"read the toy": read_toy, "sort a list": lambda: sorted(a_list)}
 if has_gpu:
     matrix = torch.rand(4096, 4096, device=device)
-    readers["read from the GPU"] = read_gpu
-a_list = numbers.tolist()
-readers["sort a list"] = lambda: sorted(a_list)
+    readers["read the GPU"] = read_gpu
 rows = []
 for name, read in readers.items():
     took, jobs, pause = others_while(read)
     rows.append((name, quantity(took, "s"), f"{jobs}", f"{pause / took:.0%}"))
-head = ("", "took", "jobs of the other thread", "its longest pause")
-print(Table("Meanwhile", head, rows).text())
+print(Table("Meanwhile", ("", "took", "jobs", "longest pause"), rows).text())
 
 # %%
-# A reader that kept the lock would pause the other thread as the list does. The toy was
-# written to give it back. PyTorch's ``.item()`` `gives it back`__, too, before it does
-# anything else, and the GPU runs no Python. So the textbook's advice, to log rarely, is
-# right, but the reason is another: whoever reads waits for *one stream*, and that one
-# runs dry. A Python without the lock would not help, and a second GPU does not suffer.
-#
-# __ https://github.com/pytorch/pytorch/blob/v2.6.0/tools/autograd/templates/python_variable_methods.cpp
-#
 # Events: a mark in the stream
 # ----------------------------
 #
@@ -499,7 +519,7 @@ print(f"the stream spent {before.elapsed_time(after):.2f} ms on the first sort")
 stream.synchronize()
 
 # %%
-# So events are the device's clock: ``torch.cuda.Event``, ``torch.xpu.Event`` (Intel)
+# Events are the device's clock: ``torch.cuda.Event``, ``torch.xpu.Event`` (Intel)
 # and ``torch.mps.event.Event`` (Apple).
 #
 # Errors come out later
@@ -522,8 +542,8 @@ print("the error at total.item():", failure)
 # %%
 # The error comes out at a line that is right; the fault is somewhere before it. `A GPU
 # does the same`__. To find the fault, set ``CUDA_LAUNCH_BLOCKING=1`` (AMD:
-# ``AMD_SERIALIZE_KERNEL=3``) before the program starts. Then every launch waits for its
-# work, so use it only for finding faults.
+# ``AMD_SERIALIZE_KERNEL=3``) before the program starts. Then every launch waits: use it
+# only for finding faults.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
 #
@@ -531,10 +551,10 @@ print("the error at total.item():", failure)
 # ---------------------------
 #
 # - *One of the two is much longer.* The price of reading is the *shorter* time. If a
-#   step keeps the device busy for long, read the loss at every step. If the host is the
-#   slow one, you need fewer launches rather than fewer readings.
+#   step keeps the device busy for long, read the loss at every step. If the host is
+#   much slower, you need fewer launches, not fewer readings.
 # - *Many launches in a step.* The device starts with the first one while the host is at
-#   the next, so the formula gives the highest price.
+#   the next, so the formula is then an upper bound.
 # - *More than one stream.* ``.item()`` waits for its own, ``torch.cuda.synchronize()``
 #   for all on one device. `Between two`__ there is no order, unless one waits for an
 #   event of the other.
@@ -563,7 +583,9 @@ def fit_and_log(step, gain, batches):
 
 # %%
 
-# folded: the checker compares results on the CPU, and runs your loop on meta
+# folded: The checker compares results on the CPU, and runs your loop on meta
+
+import traceback
 
 
 def step(gain, signal):
@@ -577,11 +599,6 @@ def run(answer, device, count):
     sizes = 2 * torch.rand(count, 1, generator=generator)
     batches = (sizes * torch.randn(count, 101, generator=generator)).to(device)
     return answer(step, torch.ones((), device=device), list(batches))
-
-
-# %%
-
-# folded: what it says
 
 
 def explain(answer, count):
@@ -599,13 +616,10 @@ def explain(answer, count):
     try:
         run(answer, "meta", count)
     except Exception as error:
-        return f"a line waits. On a device without numbers it says: {error}"
+        own = traceback.extract_tb(error.__traceback__)[2:3]  # below explain and run
+        line = (own and own[0].line) or "unknown"
+        return f"a line waits: {line}\nOn a device without numbers it says:\n{error}"
     return ""
-
-
-# %%
-
-# folded: for which numbers of steps
 
 
 def check(answer):
@@ -640,9 +654,6 @@ def fit_and_log_solution(step, gain, batches):
 print(check(fit_and_log_solution))
 
 # %%
-# If your losses have gradients, keep ``loss.detach()``, since otherwise each one also
-# keeps all that is needed to compute them.
-#
 # Three lines to remember
 # -----------------------
 
@@ -650,8 +661,10 @@ print(check(fit_and_log_solution))
 
 each, end = quantity(measured[0], "s"), quantity(measured[-1], "s")
 print(f"""\
-1. A launch returns at once. Whoever needs a number waits: a value, or a size.
+1. A launch returns at once. Mostly a line waits because Python needs a number: a value,
+   or a size.
 2. A step takes max(host, device) + min(host, device) / k, if you read each k-th: here
    ({where}) {each} reading each step and {end} reading at the end, where
    {quantity(predict(1), "s")} and {quantity(predict(steps), "s")} were predicted.
-3. The wait is for the CUDA stream, not for Python's lock. Read late, and together.""")
+3. The wait is for the CUDA stream, not for Python's lock. Keep the losses on the GPU,
+   and read many at once.""")

@@ -1,6 +1,6 @@
 """
-How do you time a call so that you may believe it?
-==================================================
+How do you time a call so that you can trust the number?
+========================================================
 
 This page is for everybody who times code, on a GPU or without one. Time the first call
 apart. Then time blocks of many calls, and wait for the device at the end of each block,
@@ -72,9 +72,9 @@ def time_call(call, wait=finish):
 
 
 # %%
-# Here it times the addition of two vectors, which together with the result fill a third
-# of the *cache*, fast memory in the processor that keeps what was used last. (PyTorch
-# gets one core of the CPU on this page, because one is disturbed less than all.)
+# Here it times the addition of two vectors, which together with the result fill at most
+# a third of the *cache*, fast memory in the processor that keeps what was used last.
+# (PyTorch gets one core of the CPU on this page: one is disturbed less than all.)
 
 from firstlight.devices import card
 from firstlight.measure.tables import quantity
@@ -104,10 +104,10 @@ print(f"(quartiles {low} and {high}, {len(samples)} blocks of {loops} calls)")
 # - *The first call* does what is done only once: the operating system finds memory for
 #   ``out``, a library loads code, a GPU starts. So report it apart.
 # - *A block of calls.* Reading the clock and waiting take time, too, which is
-#   negligible in a long block. The shorter of two blocks decides whether it is long, so
-#   that one interruption does not end the growth.
+#   negligible in a long block. The number of calls grows until the shorter of two
+#   blocks is long enough, so one interruption cannot fake a long block.
 # - *Warm-up.* A processor raises its clock rate only under load. Blocks at the head are
-#   dropped while they are slower than the rest, by a rule that was fixed before.
+#   dropped while they are slower than the rest, by a rule fixed in advance.
 # - *Nine blocks.* If they are independent, all nine lie on one side of the true median
 #   in 1 of 256 cases; a single one always does.
 # - ``perf_counter`` is the clock for this. ``time.time`` gives the time of day, which
@@ -120,8 +120,8 @@ print(f"(quartiles {low} and {high}, {len(samples)} blocks of {loops} calls)")
 #
 # - read the clock before the work is done;
 # - time the first call;
-# - have the vectors in memory, not in the cache;
-# - wait for each result before you launch the next call (on a GPU).
+# - compile a function inside the block that you time;
+# - have the vectors in memory, not in the cache.
 #
 # The figure on this page has the answers.
 #
@@ -169,6 +169,8 @@ else:
 # %%
 # There is a second way to learn when the work was done. An *event* is a mark in the
 # stream. The device notes the time when it gets there.
+
+# folded: How to set a mark in the stream and read the time between two
 
 
 def mark():
@@ -226,7 +228,7 @@ rows = tuple(
     for way, got in queued.items()
 )
 where = str(device) if has_gpu else "a toy stream"
-head = ("way", "median", "of one wait")
+head = ("way", "median", "relative to one wait")
 print(Table(f"One addition of {large:,} numbers on {where}", head, rows).text())
 
 # %%
@@ -235,18 +237,18 @@ print(Table(f"One addition of {large:,} numbers on {where}", head, rows).text())
 # - *A wait after each call* is right: it is how long you wait for one result, the
 #   *latency*.
 # - *One wait for many calls* is right, too: it is what a call takes in a row of calls,
-#   one divided by their *throughput*. While the device works, you launch the next.
+#   the inverse of the *throughput*. While the device works, you launch the next.
 # - *Events* leave out the final wait. But they count all time between the marks, also
 #   while the device is idle because you launch too slowly. So around a *single* call
 #   into an empty stream they count the launch, too.
 #
 # If your program needs each result before the next call, report the latency, otherwise
-# the throughput. Say which one it is, and never divide one by the other.
+# the throughput. Say which one it is, and never quote one as if it were the other.
 #
 # Which number do you report?
 # ---------------------------
 #
-# The same timer, with one call in each block, gives 300 samples:
+# ``block`` with one call, made 300 times, gives 300 samples:
 
 singles = [block(add, 1) for _ in range(300)]
 
@@ -267,12 +269,13 @@ print(Table("One call, many samples", head, tuple(rows)).text())
 
 # %%
 # Other programs interrupt yours, so some samples are too long, and a few far too long,
-# but none is too short by as much. Therefore
+# but, if you waited, none is too short by as much. Therefore
 #
 # - the *mean* follows the few long samples: one interruption moves it;
 # - the *minimum* can only fall as you take more samples, so that whoever measures
-#   longer reports a faster program. (`Python's timeit recommends it`__ as a lower
-#   bound, which it is, but not what you may expect);
+#   longer reports a faster program. It can test a model of the undisturbed machine, and
+#   `Python's timeit recommends it`__ as a lower bound; but your program will rarely run
+#   that fast;
 # - the *median* hardly changes with a few wild samples, on either side. The
 #   *quartiles*, which enclose the middle half, say how far samples lie apart.
 #
@@ -357,17 +360,17 @@ if has_gpu:
 bench.show()
 
 # %%
-# The verdict ``in-cache`` says that a row is faster than memory could be;
-# ``launch-bound``, that the GPU waited for launches; ``cpu-contended``, that something
-# else used the CPU.
+# The verdict ``in-cache`` says that a row is faster than memory could be, and its data
+# few enough to stay in the cache.
 #
 # Where are the data?
 # -------------------
 #
 # All three timers call ``add`` again and again, so that its vectors stay in the cache:
 # they are *warm*. In your program, other data may push them out between two calls. Then
-# they are *cold* and come from memory. To measure that, touch much more than the cache
-# holds before the call (a *flush*).
+# they are *cold* and come from memory. To measure that, touch other data before the
+# call, if possible several times what the cache holds (a *flush*, here of at most
+# 512 MiB).
 
 from itertools import pairwise
 
@@ -392,8 +395,9 @@ if late:
     print(f"In {late} of 40 rounds the flush ended too early: these count launches.")
 
 # %%
-# The first call finds its vectors in memory, the fifth in the cache, where the four
-# before left them. (With CUDA and ROCm the stamps are events. They leave out the
+# The first call finds its vectors in memory, the fifth mostly in the cache. Where the
+# times fall slowly in between, the cache did not take in all of the vectors at once: it
+# kept some of the flush. (With CUDA and ROCm the stamps are events. They leave out the
 # launches only if the flush lasts until all calls are launched. ``query`` says whether
 # it did, and the last line appears if it did not.)
 #
@@ -438,34 +442,45 @@ for place, (row, (low, factor, high)) in enumerate(answers.items()):
     if place > 2:
         look = {"fmt": "D", "color": "#2f7ed8", "mfc": "none", "mew": 2}
     spread = [[factor - low], [high - factor]]
-    ax.errorbar(factor, place, xerr=spread, ms=9, capsize=4, **look)
+    ax.errorbar(factor, place, xerr=spread, ms=6, capsize=5, **look)
     ax.annotate(f"{factor:.2g} ×", (factor, place - 0.2), ha="center", va="bottom")
 ax.axvline(1, color="#808890", lw=1)
 ends = np.array([*answers.values(), *rights.values()])
 ax.set(xscale="log", xlim=(ends.min() / 2, ends.max() * 2))
+ax.xaxis.set_major_formatter("{x:g}")
 ax.set_yticks(range(len(answers)), answers)
 ax.set_ylim(len(answers) - 0.5, -0.8)
-ax.set_xlabel("answer, divided by the right one (diamond: another question)")
+ax.set_xlabel("reported time / right time")
+key = [
+    plt.Line2D([], [], marker="o", ls="", color="#d9762b", label="mistake"),
+    plt.Line2D([], [], marker="D", ls="", color="#2f7ed8", mfc="none", mew=2),
+    plt.Rectangle((0, 0), 1, 1, color="#808890", label="quartiles of the right time"),
+]
+key[1].set_label("right answer to another question")
+fig.legend(handles=key, loc="outside lower center", ncols=3, frameon=False)
 no_wait_factor = answers[next(iter(answers))][1]
 fig.suptitle(
     f"A timer that does not wait reports {no_wait_factor:.2g} × the right time"
 )
 fig.set_label(
-    "Answers divided by the right one, on a logarithmic axis: "
+    "Reported time over right time, on a logarithmic axis: "
     + "; ".join(f"{row}, {factor:.2g}" for row, (_, factor, _) in answers.items())
 )
 plt.show()
 
 # %%
-# Circles are mistakes; hollow diamonds are right answers to *another* question. Thin
-# lines are their quartiles, and a grey bar is the spread of the right answer, which you
-# would report. A wrong answer has quartiles, too, which may lie as close together: a
-# spread tells how well you *repeated* a measurement, not whether you measured what you
-# meant.
-#
-# So write beside the median: the quartiles, the number of samples, the first call, warm
-# or cold, how many threads, one wait or many, and the machine.
-#
+# Thin lines are quartiles. Those of a wrong answer may lie as close together as the
+# right one's: a spread tells how well you *repeated* a measurement, not whether you
+# measured what you meant. So write more beside the median. This line you can copy:
+
+low, middle, high = (quantity(t, "s") for t in np.quantile(samples, quarters))
+print(
+    f"{middle} (quartiles {low} to {high}; {len(samples)} blocks of {loops} calls,\n"
+    f"one wait a block, warm, 1 thread; first call {quantity(first, 's')};\n"
+    f"{card(str(device)).name}, PyTorch {torch.__version__})"
+)
+
+# %%
 # Where this stops being true
 # ---------------------------
 #
@@ -520,7 +535,7 @@ def explain(got, samples, floor):
 
 # %%
 
-# folded: … and the sentences it answers with; there are several rules for quartiles
+# folded: What check answers; it allows several rules for quartiles
 
 
 def wrong_entry(got, first, rest):
@@ -545,7 +560,7 @@ def wrong_entry(got, first, rest):
 
 # %%
 
-# folded: … for these cases
+# folded: The cases that check tries
 
 
 def check(answer):
@@ -569,6 +584,8 @@ def check(answer):
             return f"Not yet. With {name}: {problem}"
     return "Right: you report what you measured, and refuse what you did not."
 
+
+# %%
 
 print(check(report))
 
@@ -597,11 +614,11 @@ print(check(report_solution))
 
 # remember
 
-low, middle, high = (quantity(t, "s") for t in np.quantile(samples, quarters))
 print(
     "1. First call apart, then at least nine blocks of calls, one wait each.\n"
     f"   Here: {quantity(first, 's')} for the first call, then {middle}.\n"
     f"2. Report median and quartiles ({low} to {high}), not mean, not minimum.\n"
     "3. A small spread is no proof. Say: warm or cold, how many cores, which wait.\n"
-    f"   Here {len(outside)} of {len(answers)} changes moved it out of its spread."
+    f"   Here {len(outside)} of {len(answers)} shortcuts gave a time "
+    "outside the right one's quartiles."
 )

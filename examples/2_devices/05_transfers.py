@@ -4,21 +4,21 @@ What does a host-device transfer cost?
 
 A GPU computes on data in its own memory, so your data have to be copied there and the
 results back. This page is for everybody whose program does that. A *host-device
-transfer* of :math:`n` bytes takes :math:`t = a + n/b`, where :math:`a` is the latency
-of each transfer and :math:`b` the bandwidth of the link, usually PCI Express. Below
-:math:`n_{1/2} = a\\,b` bytes you pay mostly for latency, so send more bytes at a time.
-Above it you pay for the bytes, so send fewer of them, from pinned memory, or while the
-GPU computes.
+transfer* of :math:`n` bytes takes about :math:`t = a + n/b`, where :math:`a` is the
+latency of each transfer and :math:`b` the bandwidth of the link, usually PCI Express.
+Below :math:`n_{1/2} = a\\,b` bytes you pay mostly for latency: send fewer, bigger
+transfers. Above it you pay for the bytes: send fewer bytes, pin the memory, or overlap
+the transfer with computing.
 
 **You will learn**
 
 - to predict the time of a transfer from two numbers, and to fit them to your machine;
-- what a bigger batch is worth, and when it stops to be worth more;
+- what a bigger batch is worth, and when it stops paying;
 - what pageable and pinned memory are, and when pinning costs more than it saves;
 - to overlap transfers with work, and not to read a result before it is there.
 
-**Time:** 14 minutes. **Needs:** any computer. With a GPU, the page measures transfers
-to it. Without one, it measures copies that follow the same law, and says so.
+**Time:** 13 minutes. **Needs:** any computer. With a GPU, the page measures transfers
+to it. Without one, two copies within the computer stand in, and say nothing of a GPU.
 """
 
 # %%
@@ -39,34 +39,37 @@ to it. Without one, it measures copies that follow the same law, and says so.
 # :math:`n_{1/2}`: such a transfer reaches half of :math:`b`.
 #
 # The specification of PCI Express (PCIe) gives an upper limit of :math:`b`. Nobody
-# specifies :math:`a`; you have to measure it.
+# specifies :math:`a`; you have to measure it. The table assumes one. `One paper`__
+# (section 5.2) found half of that, or more, for the call alone.
+#
+# __ https://arxiv.org/abs/2602.21548
 
 from firstlight.measure.specs import spec
 from firstlight.measure.tables import quantity
 from firstlight.widgets import Table
 
+assumed = 1e-5  # seconds; replace it by what you measure
 links = {f"PCIe {i} x16": spec(f"PCIe {i} x16", "bandwidth") for i in (3, 4, 5)}
-rows = tuple(
-    (
-        link,
-        quantity(b, "B/s"),
-        f"{b / spec('H100 SXM', 'bandwidth'):.1%}",
-        quantity(1e-6 * b, "B"),
-    )
-    for link, b in links.items()
-)
-head = ("link", "b, each way", "of an H100's own memory", "n½ for each µs of a")
-print(Table("What the specifications say", head, rows).text())
+rows = [
+    ("b, each way", *(quantity(b, "B/s") for b in links.values())),
+    ("n½", *(quantity(assumed * b, "B") for b in links.values())),
+]
+for n, said in ((1e3, "1 kB takes"), (1e6, "1 MB"), (1e9, "1 GB")):
+    rows.append((said, *(quantity(assumed + n / b, "s") for b in links.values())))
+caption = f"A transfer, if a is {quantity(assumed, 's', digits=2)} (a model)"
+print(Table(caption, ("", *links), tuple(rows)).text())
+own = quantity(spec("H100 SXM", "bandwidth"), "B/s")
+print(f"For comparison, b of an H100's own memory: {own}")
 
 # %%
 # PCIe is slow next to the GPU's own memory, so a GPU pays when data stay there for many
 # operations.
 #
-# On any computer, two copies follow the same law: *in memory*, by one core, and
-# *through a pipe* between programs, which copies every byte twice, by way of a small
-# buffer of the operating system. With a GPU there are more: to it and from it, with
-# ordinary (*pageable*) memory and, on CUDA and ROCm, with *pinned* memory (explained
-# below).
+# Two copies that every computer can make stand in for a GPU: *in memory*, by one core,
+# and *through a pipe* between programs, which copies every byte twice, by way of a
+# small buffer of the operating system. They follow the law only roughly, and never use
+# PCIe. With a GPU, the page also copies to it and from it, with ordinary (*pageable*)
+# memory and, on CUDA and ROCm, with *pinned* memory (explained below).
 
 # folded: A copy in memory and one through a pipe
 
@@ -126,9 +129,9 @@ the_way = "to the GPU, pageable" if has_gpu else "through a pipe"
 print(f"device: {device}; the transfer of this page: {the_way}")
 
 # %%
-# Ordinary least squares looks at the longest times only, because it makes *absolute*
-# errors small. Compare *factors* instead, in :math:`t = a\,(1 + n/n_{1/2})`: each time
-# gives an :math:`a`; take the :math:`n_{1/2}` for which these agree best.
+# Least squares would fit only the longest times. So make the *relative* errors small,
+# in :math:`t = a\,(1 + n/n_{1/2})`: for each trial :math:`n_{1/2}`, every time yields
+# an :math:`a`; choose the :math:`n_{1/2}` for which these agree best.
 
 
 def fit(sizes, times):
@@ -143,8 +146,8 @@ def fit(sizes, times):
 # Check
 # -----
 #
-# Every byte has to arrive, also of an odd number. The fit has to give back the two
-# numbers that times were made from.
+# Every byte has to arrive, and the fit has to give back the numbers behind made-up
+# times.
 
 n = 1_000_003
 for label, (move, target, source) in ways.items():
@@ -155,15 +158,13 @@ for label, (move, target, source) in ways.items():
 sizes = 2 ** np.arange(6, 27, 4)
 a, b = fit(sizes, 3e-5 + sizes / 2e9)
 assert np.allclose((a, b), (3e-5, 2e9), rtol=1e-3)
-print(f"{len(ways)} ways bring all {n:,} bytes;", end=" ")
-print(f"the fit gives back {quantity(a, 's')} and {quantity(b, 'B/s')}")
+print(f"{len(ways)} ways bring all bytes; the fit gives back both numbers")
 
 # %%
 # Measure
 # -------
 #
-# Six sizes, from 64 bytes to 64 MiB, each way. The fits take the fastest time of each,
-# since other programs can only make a transfer longer.
+# Six sizes, from 64 bytes to 64 MiB, each way. The fits take the medians.
 
 # folded: All times
 
@@ -177,21 +178,24 @@ bench.show()
 
 
 def times_of(label):
-    return np.array([min(t.values) for t in bench.timings if t.label == label])
+    return np.array([t.median for t in bench.timings if t.label == label])
 
 
 fits = {label: fit(sizes, times_of(label)) for label in ways}
-rows = []
+rows, off = [], {}
 for label, (a, b) in fits.items():
-    off = np.abs(np.log((a + sizes / b) / times_of(label))).max()
+    error = np.log((a + sizes / b) / times_of(label))
+    off[label] = f"{np.exp(np.abs(error).max()):.2f} ×"
     cells = (quantity(a, "s"), quantity(b, "B/s"), quantity(a * b, "B"))
-    rows.append((label, *cells, f"{np.exp(off):.2f} ×"))
-head = ("", "latency a", "bandwidth b", "n½", "worst point off by")
+    rows.append((label, *cells, off[label]))
+head = ("", "a", "b", "n½", "worst error")
 print(Table("The law, fitted", head, tuple(rows)).text())
 
 # %%
-# A transfer carries :math:`n/t` bytes a second; the law says :math:`b/(1 + n_{1/2}/n)`.
-# Marks are measured, lines are the fits, and a diamond is at :math:`n_{1/2}`.
+# At best, a prediction is as good as its fit's *worst error*. A transfer carries
+# :math:`n/t` bytes a second; the law says :math:`b/(1 + n_{1/2}/n)`. Marks are
+# measured, lines are the fits, a diamond is at :math:`n_{1/2}`, and dashed is the model
+# of PCIe.
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
@@ -209,28 +213,29 @@ for (label, (a, b)), (colour, marker) in zip(by_rate, looks, strict=False):
     ax.plot(a * b, b / 2, "D", color=colour, ms=12, mfc="none", mew=2)
     above = max(b, 2 * above)  # labels one above the other
     ax.text(2.5 * sizes[-1], above, label, color=colour, va="center", size=10)
-for link, b in links.items():
-    ax.axhline(b, ls="--", color="#808890", lw=1.2)
-    ax.text(sizes[0], b, f"{link} (specification)", va="bottom", size=8)
+for b in links.values():
+    ax.plot(fine, fine / (assumed + fine / b), ls="--", color="#808890", lw=1.2)
+ax.text(4e3, 1.6e8, "PCIe 3, 4, 5 x16\n(model)", color="#808890", va="top", size=10)
 ax.set(xscale="log", yscale="log", xlabel="bytes in one transfer (diamond: n½)")
 ax.set_ylabel("bytes carried in a second")
 ax.xaxis.set_major_formatter(lambda n, _: quantity(n, "B", digits=1))
 ax.yaxis.set_major_formatter(lambda rate, _: quantity(rate, "B/s", digits=1))
-half = quantity(np.multiply(*fits[the_way]), "B", digits=2)
+half = quantity(np.multiply(*fits[the_way]), "B")
 fig.suptitle(f"Below {half}, latency decides; above it, bandwidth ({the_way})")
-fig.set_label(f"Bytes a second over bytes in a transfer. n½ of {the_way}: {half}.")
+fig.set_label(
+    f"Bytes a second over bytes in a transfer. n½ of {the_way}: {half}. Dashed: models."
+)
 plt.show()
 
 # %%
-# The law fails where marks leave their line. The copy in memory has several bandwidths,
+# The law fails where marks leave their line. The two stand-ins have several bandwidths,
 # because small arrays stay in the processor's *caches*.
 #
 # Many small transfers or one big one
 # -----------------------------------
 #
 # A detector notes 20 ``float32`` numbers of each of 4096 events. In :math:`m` transfers
-# they should take :math:`t = m\,a + n/b`, with the two numbers that were fitted to
-# other sizes.
+# they should take :math:`t = m\,a + n/b`, with the two numbers fitted above.
 
 from firstlight.measure.timing import measure
 
@@ -250,19 +255,18 @@ for some in (1, 8, 64, 512, 4096):
     cuts = [slice(low, low + some * event) for low in range(0, n, some * event)]
     parts = [(target[cut], source[cut]) for cut in cuts]
     predicted.append(len(parts) * a + n / b)
-    met.append(min(measure(send, parts, budget=0.3).values))
+    met.append(measure(send, parts, budget=0.3).median)
     rows.append((f"{some}", quantity(predicted[-1], "s"), quantity(met[-1], "s")))
 
 gain, gain_met = predicted[0] / predicted[-1], met[0] / met[-1]
 rows.append(("all at once, times as fast", f"{gain:.1f}", f"{gain_met:.1f}"))
 head = ("events in a transfer", "predicted", "measured")
 print(Table(f"4096 events, {the_way}", head, tuple(rows)).text())
+print(f"worst error of this fit: {off[the_way]}")
 
 # %%
 # So "batch your transfers" has a measure: once a transfer carries several times
-# :math:`n_{1/2}`, a bigger batch saves little more. (A boot camp varies the batch size
-# of a training to show how long moving the data takes. This changes only :math:`m\,a`;
-# the :math:`n/b` stays hidden.)
+# :math:`n_{1/2}`, a bigger batch saves little more.
 #
 # Pageable and pinned
 # -------------------
@@ -270,14 +274,14 @@ print(Table(f"4096 events, {the_way}", head, tuple(rows)).text())
 # The operating system may move a *page* of memory, or put it onto the disk. A GPU
 # fetches data by itself while the CPU does other work (*direct memory access*, DMA), so
 # it cannot use a page that may move. For ordinary, *pageable* memory, the driver
-# therefore copies your bytes piece by piece into a buffer that does not move, as the
-# pipe does. From *pinned* (page-locked) memory the GPU fetches directly, which may come
-# close to the :math:`b` of PCIe, and your program can go on meanwhile.
+# therefore copies your bytes piece by piece into a buffer that does not move, much
+# as a pipe does. From *pinned* (page-locked) memory the GPU fetches directly, which may
+# come close to the :math:`b` of PCIe, and your program can go on meanwhile.
 #
 # Many programs have ``x.pin_memory().to(device, non_blocking=True)`` in their loop.
 # This can be slower than the plain ``x.to(device)``, says PyTorch's `guide`__: in both,
 # the CPU copies every byte once, but the plain call can send one piece while it copies
-# the next. How long is such a copy, beside the transfer that it is to shorten?
+# the next. How long is that copy, compared with the transfer?
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 
@@ -289,17 +293,19 @@ rows = tuple(
     for link, b in links.items()
 )
 caption = f"{quantity(largest, 'B')}; this CPU copies them in {quantity(to_kept, 's')}"
-head = ("link", "transfer (a model)", "this CPU's copy takes")
+head = ("link", "transfer (model)", "copy ÷ transfer")
 print(Table(caption, head, rows).text())
 
 # %%
-# On a CUDA GPU, *to the GPU, pinned each time* in the figure above is the test. So pin
-# once, before the loop, the memory that many transfers use, with
-# ``torch.empty(n, pin_memory=True)``. A ``DataLoader`` with ``pin_memory=True`` pins in
-# a thread beside your loop. Pinned memory is taken from all other programs.
+# So pin once, before the loop, the memory that many transfers use, with
+# ``torch.empty(n, pin_memory=True)``. (On a CUDA GPU, the figure has a line for *pinned
+# each time*.) A ``DataLoader`` with ``pin_memory=True`` pins in a thread beside your
+# loop. Pinned memory cannot be swapped out, so other programs have less.
 #
-# *Fresh* memory costs time, too, because the operating system finds a page when the
-# program first writes to it (a *page fault*; larger pages, fewer faults):
+# *Fresh* memory costs time, too, because the operating system finds a page only when
+# the program first writes to it (a *page fault*).
+
+# folded: Count the page faults of fresh memory
 
 import mmap
 
@@ -323,6 +329,9 @@ for value in (1, 2):
 asked, first, again = np.diff(counts)
 print(f"{largest // mmap.PAGESIZE:,} pages of {mmap.PAGESIZE:,} bytes; page faults:")
 print(f"asking {asked:,}, first writing {first:,}, again {again:,}")
+print(
+    "(Python itself may add a few; if the system uses larger pages, there are fewer.)"
+)
 
 # %%
 # ``x.cpu()`` of a tensor on a GPU makes new memory at every call. In a loop, copy into
@@ -332,9 +341,9 @@ print(f"asking {asked:,}, first writing {first:,}, again {again:,}")
 # ------------------------------------
 #
 # From pinned memory, ``to(device, non_blocking=True)`` adds the copy to the GPU's
-# *stream*, its queue of work, and returns before a byte has moved. What you launch on
-# the same stream comes after it, but *your program* does not wait. Here a ``ToyStream``
-# takes the GPU's place, a thread that does what is launched, in order.
+# *stream*, its queue of work, and may return before a byte has moved. What you launch
+# on the same stream comes after it, but *your program* does not wait. Here a
+# ``ToyStream`` takes the GPU's place, a thread that does what is launched, in order.
 
 from time import perf_counter, sleep
 
@@ -351,7 +360,7 @@ queue.synchronize()  # torch.cuda.synchronize()
 print(f"read at once: {read_early}, after the wait: {back}")
 
 # %%
-# Without an error or a warning, the first reading gives what happened to be there.
+# Without an error or a warning, the early reading gives what happened to be there.
 # ``x.to("cpu", non_blocking=True)`` is such a copy. In the other direction, a loop
 # fills one pinned buffer again and again, and sends it:
 
@@ -377,7 +386,9 @@ print("batches 0, 1, 2 arrived as", send_batches(careful=True), "with it")
 # %%
 # Without the wait, a model trains on the last batch three times. The mark in the stream
 # is an *event*; in PyTorch, ``sent = torch.cuda.current_stream().record_event()``, and
-# then ``sent.synchronize()``. The early reading on a CUDA GPU:
+# then ``sent.synchronize()``.
+
+# folded: On a GPU: the same early reading
 
 if on_cuda:
     on_gpu.fill_(7)
@@ -408,8 +419,9 @@ else:
 #     t(m) = (m + 2) \left( a + \frac{n}{m\,b} \right).
 #
 # More chunks overlap more, and pay :math:`a` more often. In the toy streams below, a
-# stage takes its bytes, *sleeps* for :math:`a + n/b`, with numbers that were chosen,
-# and delivers. The order, the waiting, and the results are real.
+# stage takes its bytes, *sleeps* for the time of the law, with a latency and a
+# bandwidth that were chosen, and delivers. The order, the waiting, and the results are
+# real.
 
 # folded: Three toy streams, and a stage
 
@@ -436,7 +448,8 @@ def model(chunks):
 
 # %%
 # The streams know nothing of each other. ``record`` puts an event into one, and
-# ``wait_event`` lets the next one wait for it. The host waits only once, at the end.
+# ``wait_event`` lets the next one wait for it. The host waits only at the end, for each
+# stream in turn.
 
 
 def pipeline(chunks, waits=True):
@@ -459,8 +472,10 @@ def pipeline(chunks, waits=True):
 
 
 # %%
-# Check first, also without the events. Then predict, and measure; of three runs the
-# fastest counts.
+# Check first, also without the events. Then predict, and measure: the median of three
+# runs.
+
+from operator import itemgetter
 
 exact = np.sqrt(data.astype(np.float64))
 for chunks, waits in ((1, True), (7, True), (7, False)):
@@ -470,7 +485,7 @@ for chunks, waits in ((1, True), (7, True), (7, False)):
     print(f"{said:<22}{'right' if right else 'WRONG'}")
 
 tried = [1, 2, 4, 8, 16, 32, 64]
-runs = {m: min((pipeline(m) for _ in range(3)), key=lambda run: run[0]) for m in tried}
+runs = {m: sorted((pipeline(m) for _ in range(3)), key=itemgetter(0))[1] for m in tried}
 best = min(tried, key=model)
 worth, worth_met = model(1) / model(best), runs[1][0] / runs[best][0]
 
@@ -480,8 +495,8 @@ head = ("chunks", "predicted", "measured")
 print(Table("Three stages on toy streams", head, tuple(rows)).text())
 
 # %%
-# (Each stage also wakes a thread, an :math:`a` that was not chosen.) Who works when?
-# Dashed is the predicted end, and hatched is waiting.
+# (Waking the thread of each stage adds a little latency that the model lacks.) Who
+# works when? Dashed is the predicted end, and hatched is waiting.
 
 # measured figure
 
@@ -533,8 +548,10 @@ def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
 
 
 # %%
-# The prediction comes from the fits above: the slower copy of each chunk, and once the
-# faster one. (The square root is as good as free.)
+# From the fits above, predict :math:`m` times the slower of a chunk's two copies, plus
+# the faster one once. (The square root is as good as free.)
+
+# folded: On a GPU: predict and measure the pipeline
 
 if on_cuda:
     n = 2**26 + 1  # numbers, of 4 bytes
@@ -638,11 +655,11 @@ print(check(chunks_for_solution))
 
 a, b = fits[the_way]
 print(
-    "1. t = a + n/b. Below n½ = a b you pay for latency, above it for the bytes.\n"
-    f"   {the_way}: n½ = {quantity(a, 's')} x {quantity(b, 'B/s')}"
-    f" = {quantity(a * b, 'B')}.\n"
+    "1. t = a + n/b, roughly. Below n½ = a b you pay for latency, above it for the\n"
+    f"   bytes. Here (copies {the_way}) n½ is {quantity(a * b, 'B')}.\n"
     "2. Batch what is below, overlap what is above, and predict what it is worth:\n"
-    f"   {gain:.1f} times as fast predicted, {gain_met:.1f} measured;"
-    f" {worth:.2f} predicted, {worth_met:.2f} measured (toy).\n"
+    f"   {gain:.1f} times as fast predicted, {gain_met:.1f} measured"
+    f" (the fit's worst error: {off[the_way]});\n"
+    f"   {worth:.2f} predicted, {worth_met:.2f} measured (toy).\n"
     "3. Reuse memory, pin it before the loop, and wait before you read."
 )

@@ -14,10 +14,10 @@ that still refers to it.
 - to read the three meters of a GPU's memory (VRAM);
 - what ``empty_cache()`` does, and what it does not;
 - to work out the memory of a training, and the largest batch, beforehand;
-- to find what still holds memory, and to recover after it has run out.
+- to find what still holds memory, and what to do after it has run out.
 
 **Time:** 14 minutes. **Needs:** any computer, and some PyTorch. Without a CUDA GPU, a
-model of PyTorch's allocator takes its place; all the rest is measured.
+model of PyTorch's allocator takes its place; all the rest is measured on the CPU.
 """
 
 # %%
@@ -34,15 +34,12 @@ model of PyTorch's allocator takes its place; all the rest is measured.
 #    *allocated*   ``torch.cuda.memory_allocated()``      what tensors hold now
 #    *reserved*    ``torch.cuda.memory_reserved()``       that, and the cache: what
 #                                                         PyTorch took from the driver
-#    *in use*      ``nvidia-smi``, or total minus free    that, and the *context* of
-#                  of ``torch.cuda.mem_get_info()``       each program that uses the GPU
+#    *in use*      ``nvidia-smi``, or total minus free    that, the *context*, and what
+#                  of ``torch.cuda.mem_get_info()``       other programs have taken
 #    ============  =====================================  =============================
 #
-# (Old code says `memory_cached`__ for the second. Other GPUs have ``torch.xpu`` and
-# ``torch.mps.current_allocated_memory()``.) A PyTorch boot camp makes a tensor of two
-# numbers, prints the first meter, and gets 512, without explanation:
-#
-# __ https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.memory_cached.html
+# The context is what CUDA itself puts on the card for a program. For a tensor of two
+# numbers, the first meter counts 512 bytes:
 
 import numpy as np
 import torch
@@ -63,7 +60,7 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 # Predict
 # -------
 #
-# The 512 follows from the rules of PyTorch's *caching allocator*, whose sizes stand in
+# The 512 follows from the rules of PyTorch's *caching allocator*, whose sizes are in
 # `a header of PyTorch 2.13`__:
 #
 # 1. A tensor takes a *block*. Its size is rounded up to a multiple of 512 bytes.
@@ -72,12 +69,11 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 #    from a segment of 20 MiB. Any other gets a segment of its own, rounded up to a
 #    multiple of 2 MiB.
 # 3. The smallest free block that is large enough is used first. The rest of it stays
-#    free, unless it is too small: in large segments, at most 1 MiB.
+#    free; in large segments, a rest of at most 1 MiB goes to the tensor, too.
 # 4. The block of a deleted tensor becomes free *in its segment*, and joins free
 #    neighbours. The segment stays with PyTorch.
 #
-# ``empty_cache()`` gives back segments in which nothing lives. The fold has these rules
-# as a program.
+# ``empty_cache()`` gives back segments with no tensor in them.
 #
 # __ https://github.com/pytorch/pytorch/blob/v2.13.0/c10/core/AllocatorConfig.h
 
@@ -137,7 +133,9 @@ def count():
 # Check
 # -----
 #
-# One tensor at a time, with sizes around every border of rule 2:
+# One tensor at a time, with sizes around every border of rule 2.
+
+# folded: Sizes around every border
 
 rows = []
 sizes = (8, 513, MIB, MIB + 1, 10 * MIB - 512, 10 * MIB, 33_333_333)
@@ -151,11 +149,10 @@ head = "bytes of a tensor", "allocated", "reserved"
 print(Table("One tensor alone (by the rules)", head, tuple(rows)).text())
 
 # %%
-# The first row is the boot camp's tensor. Its 8 bytes are counted as 512 and take 2 MiB
-# of the card, in which the next 4095 such tensors find room.
+# The two numbers above take 2 MiB, in which the next 4095 such tensors find room.
 #
-# Now a run in which every rule matters. When ``e`` has taken the place of ``d``, 100
-# MiB are free there, and 150 where ``c`` was. Is there room for ``f``?
+# Now a longer run. ``e`` (200 MiB) goes where ``d`` (300) was, and leaves 100;
+# ``del c`` leaves 150. ``f`` needs 240. Is there room?
 
 story = [
     ("start", "", 0),
@@ -173,7 +170,8 @@ story = [
 ]
 
 # %%
-# The context follows from no rule: the model takes 300 MiB, or what your GPU shows.
+# The context follows from no rule: the model assumes 300 MiB, or takes what your GPU
+# shows.
 
 # folded: The run, in the model and on your GPU
 
@@ -227,11 +225,12 @@ for (colour, hatch), high in zip(bands, modelled.T / MIB, strict=True):
     look = {"fc": (colour, 0.35), "ec": colour, "hatch": hatch, "ls": "--", "lw": 1.5}
     ax.stairs(high, edges, baseline=low, fill=True, **look)
     low = high
-for x, y, text in ((9, 200, "tensors:\nallocated"), (9.9, 710, "context")):
+for x, y, text in ((9, 200, "tensors:\nallocated"), (10.7, 1010, "top edge: in use")):
     ax.text(x, y, text, ha="center", va="center")
 arrow = {"arrowprops": {"arrowstyle": "->"}, "ha": "center"}
 ax.annotate("cache: reserved,\nbut no tensor", (5.5, 410), (2.2, 560), **arrow)
 ax.annotate("f finds no hole", (8, 640), (3.4, 920), **arrow)
+ax.annotate("context", (10.8, 700), (11.5, 520), **arrow)
 if measured is not None:
     ax.plot(edges[:-1] + 0.5, measured / MIB, "o", color="#d0453e", ms=5)
 names = [label for label, _, _ in story]
@@ -248,7 +247,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# Dashed edges are the model; on a CUDA GPU, points are its meters. Just before ``f``:
+# Dashed edges are the model; on a CUDA GPU, points are what it shows. Just before
+# ``f``:
 
 f = [label for label, _, _ in story].index("f: 240 MiB")
 held, taken, shown = (modelled if measured is None else measured)[f - 1] / MIB
@@ -264,30 +264,21 @@ if measured is not None:
 # %%
 # - *A deleted tensor's memory stays with PyTorch*, free for your program and taken for
 #   all others.
-# - *Free is not the same as usable.* The cache held more than ``f`` needs, but in
+# - *Free memory may not fit.* The cache held more than ``f`` needs, but in
 #   pieces: it was *fragmented*. So PyTorch asked the driver for more. On a full card it
 #   would first have given back unused segments, here that of ``c``. If that is not
 #   enough, you are out of memory while some is free.
 # - ``empty_cache()`` *gives back unused segments*, no more. The 100 MiB behind ``e``
-#   stay, because they are a part of a segment.
+#   stay, because they are a part of a segment. It "doesn't increase the amount of GPU
+#   memory available for PyTorch", says `PyTorch`__.
 #
-# If the error's message says that much is "reserved by PyTorch but unallocated", set
-# the environment variable ``PYTORCH_CUDA_ALLOC_CONF`` to ``expandable_segments:True``.
-# Then segments can grow.
-#
-# `The tutorial of MPoL`__ calls ``empty_cache()`` before it moves its vectors, "just
-# incase there was any memory left over". PyTorch would have used such memory again, so
-# the call "doesn't increase the amount of GPU memory available for PyTorch", says `its
-# documentation`__.
-#
-# __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 # __ https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html
 #
 # Measure
 # -------
 #
-# Asking the driver for memory costs time. Fill a vector with ones, in memory that is
-# there already, and in a new tensor each time.
+# Asking for memory costs time. Fill a vector with ones, in memory that is there
+# already, and in a new tensor each time.
 
 from firstlight import Bench
 
@@ -313,16 +304,17 @@ if on_cuda:
 bench.show()
 
 # %%
-# On a CUDA GPU, a new tensor comes out of the cache. With the cache emptied, PyTorch
-# has to free and allocate through the driver, which waits for the work in the stream,
-# so ``empty_cache()`` does not belong in a loop. On a CPU, PyTorch has no such cache.
+# On a CPU, PyTorch has no such cache: the pages of a new tensor of this size come from
+# the operating system each time. On a CUDA GPU, a new tensor comes out of the cache, so
+# expect no such difference until you empty it. Then PyTorch asks the driver, which
+# waits for the work in the stream: ``empty_cache()`` does not belong in a loop.
 #
 # What a training takes, before you allocate
 # ------------------------------------------
 #
-# To train a network, memory must hold four numbers for each *parameter* (each number
-# that is learned): the parameter, its gradient, and two averages that Adam, the usual
-# optimizer, keeps. In ``float32`` that is 16 bytes, without any data:
+# To train a network, memory must hold four numbers for each *parameter*: its value, its
+# gradient, and two averages that Adam, the usual optimizer, keeps. In ``float32`` that
+# is 16 bytes, without any data:
 
 from firstlight.measure.specs import spec
 
@@ -336,7 +328,8 @@ for card in ("GTX 1080 Ti", "RTX 4090", "H100 SXM"):
 #
 # - the batch: the spectra, and what they should become;
 # - the *activations*: what each layer computes, kept for the gradients;
-# - the largest temporary: for a moment, the widest layer's gradient exists twice.
+# - the largest temporary: for a moment, the gradient of the widest layer's output
+#   exists twice.
 
 from itertools import pairwise
 
@@ -356,17 +349,18 @@ def by_hand(batch):
         "Adam's two averages": 8 * parameters,
         "the batch": 4 * batch * (widths[0] + widths[-1]),
         "activations": 4 * batch * sum(widths[1:]),
-        # two gradients of a layer, or Adam's two, each as large as a layer's weights
+        # two gradients of an output, or two of Adam's, each as large as the weights
         "largest temporary": 2 * 4 * max(batch * max(widths[1:]), largest),
     }
 
 
 # %%
 # This sum is an upper bound, because activations are freed while gradients come. To be
-# exact, count. This meter looks at every operation, and notes each *storage* that one
-# returns: the memory behind a tensor, which several tensors may share. *Weak*
-# references keep nothing alive, so ``live()`` is what the program still holds, on any
-# device. The ``limit`` turns any device into a small card.
+# exact, count. ``Meter`` notes each *storage* that an operation returns: the memory
+# behind a tensor, which several tensors may share. ``live()`` adds up those that still
+# exist, on any device. Above ``limit`` bytes it raises an error, to play a small card.
+
+# folded: A meter that counts storages
 
 import math
 import weakref
@@ -443,8 +437,8 @@ rows = tuple((what, f"{size:,}") for what, size in budget.items())
 print(Table("A budget, and the peak of two steps", ("", "bytes"), rows).text())
 
 # %%
-# On the CPU, the rehearsal is right to the byte. PyTorch's own meter may show more,
-# because it counts blocks, and what an operation uses inside.
+# On the CPU, the rehearsal is right to the byte. On a GPU, PyTorch's own meter may show
+# more, because it counts blocks, and what an operation uses inside.
 #
 # ``bisect`` finds the largest batch whose rehearsed peak fits, say into a toy card of
 # 16 MB. (For your own, start from the free bytes of ``mem_get_info()``.)
@@ -465,8 +459,8 @@ print(f"{fitting} spectra fit; {fitting + 1} need {max(rehearse(fitting + 1)):,}
 # Most leaks are references
 # -------------------------
 #
-# Python frees a tensor at once when nothing refers to it any more. So memory that does
-# not come back has an owner:
+# Python frees a tensor at once when nothing refers to it any more. So look for an
+# owner:
 #
 # - *A part.* A slice such as ``x[:10]`` shares the storage of the whole tensor.
 #   ``clone()`` copies what you want to keep.
@@ -476,12 +470,12 @@ print(f"{fitting} spectra fit; {fitting + 1} need {max(rehearse(fitting + 1)):,}
 # - *An exception* keeps the local variables of all functions on its way.
 # - *A notebook* keeps what a cell shows, in ``Out`` and ``_``, and the last exception.
 #
-# On a CUDA GPU, a `snapshot`__ shows which line made each block.
+# ``[x.shape for x in gc.get_objects() if torch.is_tensor(x)]`` lists living tensors;
+# on a CUDA GPU, a `snapshot`__ shows which line made each block.
 #
-# The boot camp collects its losses with ``losses.append(loss)``. Does that keep every
-# graph, and so fill the GPU? Here is its loop, and two *validations*, which only
-# measure the loss, without ``backward()``. A loss is one number of 4 bytes; a graph
-# holds the output of each layer.
+# Does ``losses.append(loss)`` keep every graph, and so fill the GPU? Here is such a
+# training, and two *validations*, which only measure the loss, without ``backward()``.
+# A loss is one number of 4 bytes; a graph holds the output of each layer.
 #
 # __ https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 
@@ -518,18 +512,54 @@ head = "bytes that a step adds", "predicted", "measured"
 print(Table("What a list of losses keeps", head, tuple(rows)).text())
 
 # %%
-# The boot camp's loop adds 4 bytes a step (a block of 512 on a GPU), because
-# ``backward()`` frees what the graph kept. The same line in a validation keeps it all.
-# So append ``loss.item()``, which waits for the GPU
-# (:doc:`/tutorials/2_devices/02_queues`), or ``loss.detach()``, which does not. And
-# validate under ``torch.no_grad()``, so that no graph is made at all.
+# The training adds 4 bytes a step (a block of 512 on a GPU), because ``backward()``
+# frees what the graph kept. The same line in a validation keeps it all. So append
+# ``loss.item()``, which waits for the GPU (:doc:`/tutorials/2_devices/02_queues`), or
+# ``loss.detach()``, which does not. And validate under ``torch.no_grad()``, so that no
+# graph is made.
 #
 # Running out, and going on
 # -------------------------
 #
-# When memory runs out on CUDA, you get a ``torch.OutOfMemoryError`` (elsewhere a plain
-# ``RuntimeError``). Nothing is broken after it, so you can take a smaller batch and go
-# on. But the natural way to write that is wrong.
+# This `message`__ of a CUDA GPU tells what to do first:
+#
+# __ https://github.com/murong-xu/CADS/issues/4
+
+import re
+
+message = """CUDA out of memory. Tried to allocate 22.78 GiB. GPU 0 has a total capacity
+of 31.47 GiB of which 12.73 GiB is free. Including non-PyTorch memory, this process has
+18.73 GiB memory in use. Of the allocated memory 9.08 GiB is allocated by PyTorch, and
+9.35 GiB is reserved by PyTorch but unallocated."""
+found = [float(number) for number in re.findall(r"([\d.]+) GiB", message)]
+asked, total, unused, process, tensors, cache = found
+parts = {
+    "asked for": asked,
+    "free": unused,
+    "the cache": cache,
+    "tensors": tensors,
+    "context, libraries": process - tensors - cache,
+    "other programs": total - unused - process,
+}
+rows = tuple((part, f"{size:.2f}") for part, size in parts.items())
+print(Table("The message, sorted", ("", "GiB"), rows).text())
+fits = "fit" if asked <= unused + cache else "do not fit"
+print(f"{asked} GiB {fits} into what is free and the cache together")
+
+# %%
+# So no setting of PyTorch could have helped, only asking for less. From cheap to dear:
+#
+# 1. *Other programs* hold much: end them.
+# 2. *Tensors* hold more than you worked out: look for owners.
+# 3. *The cache* is large, and the request would fit with it: set the environment
+#    variable ``PYTORCH_ALLOC_CONF`` (formerly ``PYTORCH_CUDA_ALLOC_CONF``) to
+#    ``expandable_segments:True``, so that segments can grow.
+# 4. *Take smaller batches*, and add up the gradients of several before a step.
+# 5. *Compute activations again*, with ``torch.utils.checkpoint``.
+#
+# After ``torch.OutOfMemoryError``, PyTorch still works. (Apple's GPUs raise a plain
+# ``RuntimeError`` that says "out of memory".) If ``optimizer.step()`` failed, some
+# weights may have moved: load saved ones. The natural way to try again is wrong:
 
 
 def again_inside(batch):
@@ -552,12 +582,12 @@ def again_outside(batch):
 for recover in (again_inside, again_outside):
     with Meter(limit=toy) as meter:
         model, optimizer = make(device)
-        print(f"{recover.__name__:>13} of the except block: {recover(8000)} fits")
+        where = recover.__name__.removeprefix("again_")
+        print(f"{where} the except block: {recover(8000)} fits")
 
 # %%
 # *Inside* the ``except`` block the exception is alive, and keeps the tensors of the
-# attempt that failed. So the next attempt has only the rest of the 16 MB. Leave the
-# block first, then try again, as `PyTorch's FAQ`__ says, too.
+# attempt that failed. Leave the block first, then try again, as `PyTorch's FAQ`__ says.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/faq.html
 #
@@ -565,10 +595,14 @@ for recover in (again_inside, again_outside):
 # ---------------------------
 #
 # - *The model of the allocator* knows one CUDA stream. PyTorch keeps blocks apart for
-#   each, and settings or a new version change the rules. Apple's GPUs have others.
+#   each, and settings or a new version change the rules.
 # - *The rehearsal* runs the CPU's operations. On a GPU, Adam's default takes all
 #   weights at once, with larger temporaries; ``foreach=False`` takes one after another.
 # - *Mixed precision* halves many activations, but no weights, gradients or averages.
+# - *Libraries* keep memory that no tensor of yours owns: for matrix products, cuBLAS
+#   has a `workspace`__ that counts as allocated.
+#
+# __ https://docs.pytorch.org/docs/stable/notes/cuda.html#cublas-workspaces
 #
 # Exercise
 # --------
@@ -652,10 +686,11 @@ print(check(validate_solution))
 
 # remember
 print(
-    f"""1. In the run above, nvidia-smi shows {shown:.0f} MiB while tensors hold
+    f"""1. {"In the model" if measured is None else "On this GPU"}, nvidia-smi shows \
+{shown:.0f} MiB while tensors hold
 {held:.0f}: it counts what PyTorch took, not what you hold.
 2. Count first: 16 bytes a parameter, and the activations. A rehearsal on meta
-said {rehearsed:,} bytes; the tensors held {max(levels):,}.
+said {rehearsed:,} bytes; on the {device.type}, tensors held {max(levels):,}.
 3. Memory that does not come back has an owner. Keep numbers and copies:
 one loss kept from a validation kept {(graph + 4) / 1e6:.1f} MB."""
 )

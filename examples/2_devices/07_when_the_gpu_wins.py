@@ -5,10 +5,10 @@ Will a GPU win at your problem?
 A GPU wins if your CPU needs longer for the work than the GPU needs to *launch* it, to
 *transfer* the data, and to do the work. Against a desktop's CPU, by the data sheets of
 both, an RTX 4090 wins at large matrix products even if the data are sent each time. At
-sums and averages it wins if the data stay on the GPU; if they are sent for a single
-use, the CPU is done first. It is also done first with vectors of fewer than about
-100,000 numbers, whatever the card: the work ends before a GPU has started and answered.
-The calculator below works it out for your job and your CPU.
+adding vectors or averaging images it wins if the data stay on the GPU; if they are sent
+for a single use, the CPU is done first. It is also done first with vectors of fewer
+than about 100,000 numbers, whatever the card: the work ends before a GPU has started
+and answered. The calculator below works it out for your job and your CPU.
 
 **You will learn**
 
@@ -16,7 +16,7 @@ The calculator below works it out for your job and your CPU.
 - how often data must be used on the GPU before sending them there pays;
 - when to buy a GPU, when to rent one, and when to do without.
 
-**Time:** 13 minutes. **Needs:** any computer, and scikit-learn for its flowers. With a
+**Time:** 12 minutes. **Needs:** any computer, and scikit-learn for its flowers. With a
 GPU, the page measures both sides. Without one, the GPU's side is a model.
 """
 
@@ -26,7 +26,7 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 #
 # Choose a job, a card and a CPU, or type your own numbers, such as ``1.2e9``.
 
-# folded: the rule in code
+# folded: The rule in code
 from math import ceil, inf
 from typing import NamedTuple
 
@@ -75,7 +75,7 @@ def uses_for_two(job, cpu, card="RTX 4090"):
 
 # %%
 
-# folded: the jobs, three CPUs by their makers' data, and the calculator's fields
+# folded: The jobs, three CPUs by their makers' data, and the calculator's fields
 jobs = {
     "add": lambda n: Job(12 * n, 12 * n, n),
     "matrix × vector": lambda n: Job(404 * n + 400, 404 * n + 400, 200 * n),
@@ -115,7 +115,7 @@ FIELDS = {
 
 # %%
 
-# folded: the calculator, and a table of the same
+# folded: The calculator, and a table of the same
 from firstlight.measure.possible import times
 from firstlight.measure.specs import SPECS
 from firstlight.measure.tables import quantity
@@ -185,12 +185,14 @@ Calculator(
 #
 # - *Bytes sent*: the sizes of the arrays that go to the GPU, and of what comes back.
 # - *Bytes moved*: the sizes of the arrays that a step reads and writes.
-# - *Operations*: one for each number in a sum, :math:`2n^3` in a product of matrices,
-#   about :math:`5N\log_2 N` in an FFT of :math:`N` numbers.
+# - *Operations*: one for each number that is added, :math:`2n^3` in a product of
+#   matrices, about :math:`5N\log_2 N` in an FFT of :math:`N` numbers.
 # - *Launches*: the calls of PyTorch in a step. As others measured, each takes
 #   :spec:`PyTorch operation seconds`, and the wait for the result
-#   :spec:`wait for a GPU seconds`, also if the data stay.
-# - *Uses*: the steps that use the data before they are replaced or brought back.
+#   :spec:`wait for a GPU seconds`.
+# - *Uses*: the steps that use the data before they are replaced or brought back. For
+#   all of them together you wait once. (*Data stay*, in the table and the figure, means
+#   that they were sent earlier: one use, and one wait.)
 # - *Your CPU*: bandwidth is memory channels × 8 bytes × transfers a second; arithmetic
 #   is cores × clock × operations in a clock, 32 with AVX2. For the three in the list,
 #   they are from AMD's product pages. Measured rates are lower; yours are printed by::
@@ -200,10 +202,10 @@ Calculator(
 # From which size on?
 # -------------------
 #
-# From these sizes on, the GPU is faster. Call a gain below two a tie: neither side
+# From these sizes on, the GPU is faster, but call a gain below two a tie: neither side
 # reaches all rates of its data sheet.
 
-# folded: how a crossing is found
+# folded: How to find the size from which on a GPU is faster
 import numpy as np
 
 
@@ -219,40 +221,35 @@ def crossing(sizes, cpu, gpu):
     return np.exp(np.interp(0, -lead[pair], np.log(sizes[pair])))
 
 
+WAYS = {True: "data stay", False: "data sent"}
+
+
 def predicted(name, cpu, stay, sizes=(1, 10**9), card="RTX 4090"):
     fine = np.geomspace(*sizes, 500)
     gains = [gain(jobs[name](n), cpu, stay, card) for n in fine]
     return crossing(fine, gains, np.ones(len(fine)))
 
 
-def written(n):
-    return "never" if n == np.inf else f"{float(f'{n:.2g}'):,.0f}"
+def written(n, none="never"):
+    return none if n == np.inf else f"{float(f'{n:.2g}'):,.0f}"
 
 
 # %%
 
 places = {"laptop": LAPTOP, "desktop": DESKTOP, "server": SERVER}
-columns = [(place, stay) for stay in (True, False) for place in places]
-rows = [
-    (name, *(written(predicted(name, places[p], stay)) for p, stay in columns))
-    for name in jobs
-]
-caption = "The n from which on an RTX 4090 is faster (a model): data stay, or are sent"
-head = ("", *(place if stay else f"{place}, sent" for place, stay in columns))
-print(Table(caption, head, tuple(rows)).text())
+for stay in (True, False):
+    caption = f"The n from which on an RTX 4090 is faster (a model): {WAYS[stay]}"
+    rows = [
+        (name, *(written(predicted(name, cpu, stay)) for cpu in places.values()))
+        for name in jobs
+    ]
+    print(Table(caption, ("", *places), tuple(rows)).text())
 
 # %%
 # Leave smaller jobs on the CPU. *Never*: at any size the CPU is done before the data
-# are sent. How often must the data then be used while they are on the GPU? (For the two
-# small jobs, no number of uses is enough.)
-
-print("uses of the data for each transfer, for 2 × on an RTX 4090 (a model):")
-for name, n in typical:
-    uses = {place: uses_for_two(jobs[name](n), cpu) for place, cpu in places.items()}
-    words = ", ".join(f"{place} {most}" for place, most in uses.items())
-    print(f"  {name}, n = {n:,}: {words}".replace("inf", "never"))
-
-# %%
+# are sent. Then it takes several uses for each transfer, as the column *uses* of the
+# calculator's table says; for the two small jobs, no number of uses is enough.
+#
 # Buy, rent or leave it
 # ---------------------
 #
@@ -260,13 +257,23 @@ for name, n in typical:
 #    reach; or if your program spends less than half of its time in what the GPU would
 #    do: the other half remains (*Amdahl's law*).
 # 2. *Rent* if a GPU costs :math:`p` times as much an hour as your CPU, and is more than
-#    :math:`p` times as fast. For :math:`p = 10` and an RTX 4090, only the large product
-#    of our six jobs pays if the data are sent each time. Run your job for an hour
-#    first.
+#    :math:`p` times as fast. Run your job for an hour first.
 # 3. *Buy* if you would rent the card for more hours than its price pays for.
 #
+# An example with round prices; put in your own:
+
+card_price, card_hour, cpu_hour = 1800, 0.50, 0.05
+p = card_hour / cpu_hour
+print(f"buy from {card_price / card_hour:,.0f} hours; rent if over {p:.0f} × as fast:")
+for stay in (True, False):
+    rent = [
+        f"{of}, n = {n:,}" for of, n in typical if gain(jobs[of](n), DESKTOP, stay) > p
+    ]
+    print(f"  {WAYS[stay]}: {'; '.join(rent) or 'none of the six examples'}")
+
+# %%
 # Which card? Its memory (VRAM) has to hold your data. If your job only adds or
-# averages, look at the column *add*; if it multiplies matrices, at the other two.
+# averages, look at the column *add*; if it multiplies matrices, at the last two.
 
 named = ["T4", "L4", "GTX 1080", "RTX 4090", "A100 80GB SXM", "H100 SXM"]
 large, product = jobs["add"](10**8), jobs["matrix × matrix"](10**4)
@@ -282,7 +289,7 @@ rows = [
     for card in named
 ]
 caption = "Times as fast as a desktop (a model): large jobs, data stay on the card"
-head = ("", "memory", "add", "matrix × matrix", "the same in float64")
+head = ("", "VRAM", "add", "matrices", "in float64")
 print(Table(caption, head, tuple(rows)).text())
 
 # %%
@@ -296,9 +303,12 @@ print(Table(caption, head, tuple(rows)).text())
 #
 # .. math::
 #
-#     t_\text{CPU} > \text{calls} \times c + \frac{t_\text{transfer} +
+#     t_\text{CPU} > L c + \frac{t_\text{transfer} +
 #     t_\text{wait}}{k} + \max\left(\frac{\text{moved}}{\text{memory}},
 #     \frac{\text{operations}}{\text{arithmetic}}\right).
+#
+# Here :math:`L` launches take :math:`c` each, *memory* and *arithmetic* are the GPU's
+# rates, and the rest is what you counted above.
 #
 # 1. *Launch overhead.* If the CPU is done before the kernels are launched, it wins.
 #    Such a job is *launch-bound*: give each call more work. 64 walkers are launched as
@@ -354,13 +364,13 @@ for x, side, who in ((0.45, "right", "CPU"), (2.2, "left", "GPU")):
 ax.text(1, 6, "tie", ha="center", va="center", size=10)
 ax.legend(loc="lower right", fontsize=10, frameon=False)
 won = (
-    f"By the data sheets, an RTX 4090 wins at {wins(True)} of 6 jobs\n"
+    f"By the data sheets, an RTX 4090 wins at {wins(True)} of 6 examples\n"
     f"if the data stay there, at {wins(False)} if they are sent each time"
 )
 ax.set_title(won, size=11)
 fig.set_label(
     f"{won}: how many times as fast as a desktop's CPU it is, with lines from a "
-    "server's CPU to a laptop's. The small sum and the sampler win nowhere."
+    "server's CPU to a laptop's. Adding small vectors and the sampler win nowhere."
 )
 plt.show()
 
@@ -368,9 +378,11 @@ plt.show()
 # Does the rule hold?
 # -------------------
 #
-# Now measure, with the same code on both sides and all cores of the CPU. A sixth job is
-# a boot camp's: a small network learns `Fisher's 150 irises`__, four lengths of each
-# flower, of three kinds. 30 flowers are set aside as a *test set*.
+# Where the data stay on the GPU, roughly. Where they are sent for one use, do not rely
+# on it. To see both, measure with the same code on both sides and all cores of the CPU;
+# without a GPU, only the CPU's side. One more job is a PyTorch boot camp's: a small
+# network learns `Fisher's 150 irises`__, four lengths of each flower, of three kinds.
+# 30 flowers are set aside as a *test set*.
 #
 # __ https://scikit-learn.org/stable/datasets/toy_dataset.html#iris-plants-dataset
 
@@ -403,11 +415,11 @@ class Training:
 
 
 # %%
-# How many calls is one step of training? A ``TorchDispatchMode`` sees every operation,
-# also without a GPU. Some, such as ``view``, launch nothing.
 
+# folded: Count the launches of one step of training
 from torch.utils._python_dispatch import TorchDispatchMode
 
+# A TorchDispatchMode sees every operation, also without a GPU. These launch nothing:
 only_look = {"t", "view", "detach", "lift_fresh", "_local_scalar_dense"}
 
 
@@ -432,12 +444,14 @@ def network_job(n):  # six operations and ten numbers moved for each weight
 
 
 jobs["network"] = network_job
-print(f"one step of training: {calls.number} calls")
+print(f"one step of training: {calls.number} calls, each with a launch at least")
 
 # %%
-# For each job, a function gives the work, on a device and in a format, and the inputs.
+# For each job, a function returns what to call, on a device and in a format, and its
+# inputs. Before anything is timed, all are checked on an odd size, five times in a row,
+# against ``float64`` on the CPU.
 
-# folded: the six jobs as PyTorch
+# folded: The jobs as PyTorch
 from functools import partial
 
 
@@ -481,9 +495,8 @@ makers = (add, matrix_vector, matrix_matrix, stack, sampler, network)
 makers = dict(zip(jobs, makers, strict=True))
 
 # %%
-# Before anything is timed, all six are checked on an odd size, five times in a row,
-# against ``float64`` on the CPU.
 
+# folded: The check against float64
 from firstlight import Bench, best_device
 
 device = best_device()
@@ -553,10 +566,9 @@ for name in jobs:
 adding.show()
 
 # %%
-# Put this CPU's own two rates into the rule, and compare its crossings with those of
-# the measured times, joined by straight lines in logarithms. Without a GPU, its side is
-# the rule's RTX 4090, plus the time that Python takes in any case: what this CPU needs
-# for the smallest size, less its calls.
+# Put this CPU's own two rates into the rule. From which size on is the GPU faster, and
+# from which by the measured times, interpolated between sizes? Without a GPU, its time
+# is the rule's, plus Python's own time, taken from the smallest size on this CPU.
 
 from firstlight.measure.roofs import measured_roof
 
@@ -564,6 +576,10 @@ roof = measured_roof("cpu")
 HERE = Rates(roof.byte_rate, roof.flop_rate)
 memory, arithmetic = quantity(HERE.memory, "B/s"), quantity(HERE.arithmetic, "FLOP/s")
 print(f"this CPU: {memory} and {arithmetic}")
+
+# %%
+
+# folded: The times between two measured sizes
 
 
 def curve(name, label):
@@ -583,65 +599,55 @@ def between(name, label):
     return fine, np.exp(np.interp(np.log(fine), *known))
 
 
-# %%
-
-
 def first_win(name, stay):
     fine, cpu = between(name, "CPU")
     if has_gpu:
         _, gpu = between(name, "GPU" if stay else "GPU, there and back")
     else:
         gpu = [model(name, n, stay) for n in fine]
-    return written(crossing(fine, cpu, gpu))
+    return crossing(fine, cpu, gpu)
 
-
-rows = []
-for name, ns in sizes.items():
-    ends = ns[0], ns[-1]
-    rule = [written(predicted(name, HERE, stay, ends)) for stay in (True, False)]
-    rule = rule if name != "network" else ["–", "–"]
-    found = [first_win(name, stay) for stay in (True, False)]
-    rows.append((name, rule[0], found[0], rule[1], found[1]))
-card = "this GPU (rule: an RTX 4090)" if has_gpu else "an RTX 4090 (model)"
-caption = (
-    f"The n from which on {card} is faster than this CPU: by the rule, and measured"
-)
-head = ("", "rule", "measured", "rule, sent", "measured, sent")
-print(Table(caption, head, tuple(rows)).text())
 
 # %%
-# (*Never*: at none of the measured sizes.) Where measuring gives a larger size than the
-# rule, suspect the CPU's cache, which is faster than its memory; where it gives a
-# smaller one, the CPU does not reach its rates. The network has no rule, since most of
-# a small step is Python's time, which the rule leaves out.
+
+card = "this GPU (rule: an RTX 4090)" if has_gpu else "an RTX 4090 (model)"
+head = ("", "by the rule", "measured" if has_gpu else "with the CPU measured")
+for stay in (True, False):
+    rows = [("network", "–", written(first_win("network", stay), "none"))]
+    off, other = [], []
+    for name in list(jobs)[:-1]:
+        rule = predicted(name, HERE, stay, (sizes[name][0], sizes[name][-1]))
+        found = first_win(name, stay)
+        rows.insert(-1, (name, written(rule, "none"), written(found, "none")))
+        if np.isfinite(rule) and np.isfinite(found):
+            off.append(max(rule / found, found / rule))
+        elif np.isfinite(rule) or np.isfinite(found):
+            other.append(name)
+    caption = f"The n from which on {card} is faster than this CPU: {WAYS[stay]}"
+    print(Table(caption, head, tuple(rows)).text())
+    most = f"sizes differ at most {max(off):.1f} ×" if off else "no job has both sizes"
+    print(f"{most}; a size in one column only: {', '.join(other) or 'no job'}")
+
+# %%
+# (*None*: at none of the measured sizes.) Where the second size is larger than the
+# rule's, suspect the CPU's cache, which is faster than its memory; where it is smaller,
+# the CPU does not reach its rates. When vectors or images are sent for one use, the
+# gain is at most PCIe's bandwidth over that of the CPU's memory. If that is near one,
+# the CPU's cache can turn the answer. The network has no rule, since most of a small
+# step is Python's time, which the rule leaves out.
 #
 # Measured on the newest GPU on record, against all cores of the CPU beside it, the
 # speed-up for matrices of 1024 × 1024 is
 # :timing:`wins-matrix-matrix speedup "GPU/cuda:0/n=1024"/"CPU/cpu/n=1024" @gpu`.
 #
-# A claim: "100X"
-# ---------------
-#
-# A course notebook multiplies a matrix of 100,000 rows of 100 numbers by a vector, and
-# calls the CPU "about 100X times slower" than its GPU, a GTX 1650, which was sold with
-# two kinds of memory. Memory decides. What could it gain on *this* CPU?
-
-t = curve("matrix × vector", "CPU")[4]
-for name in ("GTX 1650", "GTX 1650 GDDR6"):
-    floor = jobs["matrix × vector"](100_000).moved / spec(name, "bandwidth")
-    print(f"{name}: at most {t / floor:.1f} × as fast as this CPU")
-
-# %%
-# The notebook's clock stopped before the GPU was done, so that the true gain was
-# smaller (:doc:`/tutorials/2_devices/03_timing_it_wrong`).
-#
 # A network that is too small
 # ---------------------------
 #
 # The boot camp trains a network like ours, with 8 and 9 units, on a GPU in 0.467
-# seconds: 100 epochs of one step each, on a GTX 1080 Ti. How long does a CPU take for
-# 100 steps?
+# seconds, the start of its GPU included: 100 epochs of one step each, on a GTX 1080 Ti.
+# How long does a CPU take for 100 steps?
 
+# folded: 100 steps of training, and what they learn
 from time import perf_counter
 
 
@@ -654,31 +660,35 @@ def train_and_test(place):
     took = perf_counter() - start
     with torch.no_grad():
         right = (training.net(test[0]).argmax(1) == test[1]).sum().item()
-    print(f"{place}: {quantity(took, 's')}, loss {before:.3f} to {after:.3f},")
-    print(f"  {right} of {len(test[1])} test flowers right;")
-    print(f"  the boot camp's GPU: {0.467 / took:.1f} × as long")
+    print(f"{place}: loss {before:.3f} to {after:.3f},")
+    print(f"  {right} of {len(test[1])} test flowers right")
+    return took
 
 
-for place in dict.fromkeys(("cpu", device.type)):
-    train_and_test(place)
+took = {place: train_and_test(place) for place in dict.fromkeys(("cpu", device.type))}
 tiny = network_job(8)
 _, _, work = on_gpu(tiny, "H100 SXM")
 seconds = work, curve("network", "CPU")[0], on_cpu(tiny, HERE)
 least, most, here = (quantity(s, "s") for s in seconds)
-print(f"a step's work on an H100, model: {least}")
-print(f"a step on this CPU: {most}; its work, by the rule: {here}")
 
 # %%
-# (The boot camp's time includes the start of its GPU.) The rest of a step is Python's
-# and PyTorch's. With a GPU they prepare the same calls, and launch them as well. So no
-# card can help: this training is launch-bound. Wider layers put more work into each
-# call.
+
+for place, seconds in took.items():
+    print(f"{place}: {quantity(seconds, 's')} for 100 steps;", end=" ")
+    print(f"the boot camp's GPU: {0.467 / seconds:.1f} × as long")
+print(f"a step on this CPU: {most}; its work, by the rule: {here}")
+print(f"a step's work on an H100, by the rule: {least}")
+
+# %%
+# The rest of a step is Python's and PyTorch's. With a GPU they prepare the same calls,
+# and launch them as well. So no card can help: this training is launch-bound. Wider
+# layers put more work into each call.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *Start-up.* The first use of a GPU loads libraries and code: a script that makes one
-#   product and ends should not use one.
+# - *Start-up.* The first use of a GPU loads libraries and code, for seconds: do not use
+#   one for a job that a CPU ends in seconds.
 # - *Transfers that differ.* On Apple's chips a transfer is a copy within one memory;
 #   memory that is not pinned is sent more slowly; and a transfer can overlap with work
 #   (:doc:`/tutorials/2_devices/05_transfers`).
@@ -706,7 +716,7 @@ def gpu_wins(calls, moved, intensity, sent, uses): ...
 
 # %%
 
-# folded: the checker
+# folded: The checker
 questions = [
     ((1, 10**9, 0.1, 10**9, 1), False, "the transfer takes longer than the CPU's work"),
     ((1, 10**9, 0.1, 10**9, 100), True, "all uses share one transfer"),
@@ -758,11 +768,11 @@ print(check(gpu_wins_solution))
 # remember
 few, many = (uses_for_two(large, cpu) for cpu in (LAPTOP, SERVER))
 print(
-    f"""1. A CPU has the work to do; a GPU has launch overhead, a share of the transfer,
-   and the work. Predict both before you port: four numbers of your job are enough.
-2. Against a desktop, an RTX 4090 (model) wins at {wins(True)} of 6 jobs if the data
-   stay there, at {wins(False)} if they are sent each time. A large sum gains 2 × if its
-   data are used {few} times there (against a laptop), or {many} (against a server).
-3. No card can speed up {calls.number} launches for {least} of work (a step of the iris
-   network, on a model of an H100): give each call more work, or stay on the CPU."""
+    f"""1. A CPU only does the work; a GPU also has launches and a share of a transfer.
+   Predict both before you port: five numbers of your job are enough.
+2. Against a desktop, an RTX 4090 (model) wins at {wins(True)} of 6 examples if the data
+   stay there, at {wins(False)} if they are sent each time. Adding large vectors gains
+   2 × if they are used {few} times there (against a laptop), or {many} (a server).
+3. No card can speed up {calls.number} launches for {least} of work (a step of a net of
+   8 and 9 units, on a model of an H100): give each call more work, or use the CPU."""
 )

@@ -2,12 +2,12 @@
 How many digits can you afford to lose?
 =======================================
 
-For anyone whose data are ``float64`` because NumPy made them so. A rounding errs by a
-fixed share of the format's step, so you can predict the error of a result before you
-compute it. How much time fewer digits save depends on the card, and on what your code
-waits for. If a CPU and a GPU differ in the last digit, neither is broken: the one with
-the shorter chain of roundings is closer to the truth. And where a subtraction takes
-digits away, change the formula before you change the format.
+For anyone whose data are ``float64`` because NumPy made them so. On average, a rounding
+is off by a fifth of the format's step, so you can predict the error of a result before
+you compute it. How much time fewer digits save depends on the card, and on what your
+code waits for. If a CPU and a GPU differ in the last digit, neither is broken: the one
+with the shorter chain of roundings is closer to the truth. And where a subtraction
+takes digits away, change the formula before you change the format.
 
 **You will learn**
 
@@ -16,7 +16,7 @@ digits away, change the formula before you change the format.
 - why two correct machines give two results, and which is closer;
 - how many digits a subtraction takes, and a rule to choose a format by.
 
-**Time:** 12 minutes. **Needs:** any computer. With a GPU, the page measures that too.
+**Time:** 12 minutes. **Needs:** any computer.
 """
 
 # %%
@@ -45,24 +45,27 @@ def storage(name):
 
 rows = []
 for name, eps in EPS.items():
-    info = torch.finfo(storage(name))
-    light = torch.tensor(299_792_458, dtype=storage(name)).item()
-    light = "" if name == "tf32" else f"{light:,.0f}"
-    rows.append((name, str(info.bits), f"{eps:.1e}", f"{info.max:.0e}", light))
-head = "format", "bits", "eps", "largest", "speed of light in m/s"
+    info, digits = torch.finfo(storage(name)), (FRACTION[name] + 1) * math.log10(2)
+    ends = f"{info.smallest_normal:.0e}", f"{info.max:.0e}"
+    rows.append((name, f"{digits:.0f}", f"{eps:.1e}", *ends))
+head = "format", "digits", "eps", "smallest", "largest"
 print(Table("Five formats", head, tuple(rows)).text())
+for name in ("float32", "float16"):
+    light = torch.tensor(299_792_458, dtype=storage(name)).item()
+    print(f"299,792,458 becomes {light:,.0f} in {name}")
 
 # %%
-# The speed of light is no ``float32`` number, and in ``float16`` it is infinite. So
-# choose units in which your numbers are near 1.
+# The speed of light in m/s is no ``float32`` number, and in ``float16`` it overflows to
+# infinity. Numbers below *smallest* lose digits, and soon are 0. So choose units that
+# keep numbers near 1.
 #
 # *tf32* (TensorFloat-32) is nothing that you can store. *Tensor cores*, units that only
 # multiply small matrices, can round ``float32`` numbers to it on their way in.
 #
-# Fewer bits can save time in two ways. Half the *bytes* take half the time to move, on
-# every card. In *arithmetic*, every card has ratios of its own. Here are the rates of
-# data sheets, as multiples of the card's ``float32``; all but the first column are what
-# tensor cores do, in matrix products only:
+# Fewer bits can save time in two ways. Where you wait for memory, half the *bytes* take
+# half the time. In *arithmetic*, every card has ratios of its own. Here are the rates
+# of data sheets, as multiples of the card's ``float32``; all but the first column are
+# what tensor cores do, in matrix products only:
 
 from firstlight.measure.specs import spec, spec_of
 
@@ -90,9 +93,10 @@ print(Table("Rates, in units of float32's", ("", *SHEET), tuple(rows)).text())
 # Choose
 # ------
 #
-# 1. *Range.* The largest number on the way must be below the format's largest.
-# 2. *Digits.* If you subtract, eps × large/small must be below the error that you
-#    allow. If not even ``float64`` will do, change the formula.
+# 1. *Range.* No number on the way may be above the format's largest, and none that
+#    matters below its smallest.
+# 2. *Digits.* eps must be below the error that you allow. If you subtract, eps ×
+#    large/small must be. If not even ``float64`` will do, change the formula.
 # 3. *Cost.* Of the formats that remain, take the fewest bytes, and of equal bytes the
 #    smaller eps. For matrix products look at your card's row first: what is not faster
 #    there is not worth its error.
@@ -101,9 +105,8 @@ print(Table("Rates, in units of float32's", ("", *SHEET), tuple(rows)).text())
 # Predict
 # -------
 #
-# A course notebook warns that its card, a 1:32 one like the GTX 1080, computes
-# ``float64`` at a 32nd of the speed. Does its sum of two vectors lose as much? For one
-# number:
+# A GTX 1080 computes ``float64`` at 1:32. Does a sum of two vectors lose as much? For
+# one number:
 
 rows = []
 for name, field, size in (("float32", "fp32", 4), ("float64", "fp64", 8)):
@@ -157,13 +160,13 @@ for name in ("bfloat16", "float16", "tf32"):
 # squares add.
 #
 # - *16 bits and tf32.* Both factors of each product are rounded: :math:`\sqrt 2` times
-#   a fifth of an eps. More terms do not make it worse, since sum and error grow alike.
-#   The sum is kept in ``float32``. The 16-bit formats round the result, too:
-#   :math:`\sqrt 3`.
+#   a fifth of an eps. With terms of both signs, more of them do not make it worse,
+#   since sum and error grow alike. The sum is kept in ``float32``. The 16-bit formats
+#   round the result, too: :math:`\sqrt 3`.
 # - *float32 and float64.* Our data are ``float32`` numbers, so nothing is lost on the
 #   way in, but each of :math:`K` additions rounds what was added up so far. One after
-#   another, that comes to :math:`\sqrt{K/2}`. Libraries keep several sums side by side,
-#   so this is a bound.
+#   another, that comes to :math:`\sqrt{K/2}` times a fifth of an eps. Libraries keep
+#   several sums side by side, so this is a bound.
 #
 # Check
 # -----
@@ -246,8 +249,8 @@ print(Table("Error of a matrix product (rms)", head, tuple(rows)).text())
 # Measure
 # -------
 #
-# Now the time: of a square matrix product in each format that a device has, and of an
-# addition, which moves three numbers to compute one.
+# Now the time: of a square matrix product and of an addition, in each format that a
+# device has.
 
 
 def add(x, y, out):
@@ -276,9 +279,24 @@ for where in places[1:]:
 bench.show()
 
 # %%
-# (*of roof* compares with the device's best ``float32`` product, so narrow formats may
-# exceed it.) Now error and time in one picture. The times of the two cards are
-# *models*: the ratios of their data sheets.
+# (A product's percentage is of the device's best ``float32`` product, so narrow formats
+# may exceed 100.) What did fewer bytes save in the addition?
+
+took = {timing.label: timing.median for timing in bench.timings}
+for where in places:
+    at = "add, " if where.type == "cpu" else "GPU, add, "
+    for name in formats[where]:
+        if f"{at}{name}" in took and name != "float32":
+            ratio = took[f"{at}{name}"] / took[f"{at}float32"]
+            print(f"{where}: {name} takes {ratio:.1f} of float32's time", end=", ")
+            print(f"and {storage(name).itemsize / 4:g} of its bytes")
+
+# %%
+# Where the two differ, the shorter vectors may have fitted in a cache, or 16 bits took
+# time to convert.
+#
+# Now error and time in one picture. The times of the two cards are *models*: the ratios
+# of their data sheets.
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
@@ -318,7 +336,7 @@ ax.set(xscale="log", yscale="log", xlim=(0.006, None), ylim=(1e-16, 20))
 ax.xaxis.set_major_formatter("{x:g}")
 ax.set_xlabel("time of a matrix product (float32 on the same device: 1)")
 ax.set_ylabel("error (rms, of the rms result)")
-ax.set_title("Each format has one error, but a different price on every card")
+ax.set_title("The format sets the error, and the card sets the price")
 ax.spines[["top", "right"]].set_visible(False)
 slowest = max(ratio for name, ratio in drawn["this CPU"].items() if "16" in name)
 fig.set_label(
@@ -329,10 +347,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# Follow a line from left to right: one format, one error, and very different times. In
-# the model of an H100, ``float32`` gives away digits for nothing in a matrix product.
-# In that of an RTX 4090, ``float64`` is far right, and tf32 costs digits and wins
-# nothing. Where a CPU's 16 bits are right of 1, it has no instructions for them.
+# Follow a grey line from left to right: the error of one format, for this :math:`K`,
+# and very different times. In the model of an H100, ``float32`` gives away digits for
+# nothing in a matrix product. In that of an RTX 4090, ``float64`` is far right, and
+# tf32 costs digits and wins nothing. Where a CPU's 16 bits are well to the right of 1,
+# its library probably converts them first.
 #
 # On the newest GPU on record, products in ``float16`` against those in ``float32``:
 # :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32" @gpu`.
@@ -340,11 +359,11 @@ plt.show()
 # Two right answers
 # -----------------
 #
-# The notebook's GPU and its NumPy differ in the last digit, and it jokes about GPUs.
-# There are two causes, and neither is a defect. The first is *order*: in ``float32``,
-# :math:`1 + 10^8 - 10^8` is 0 or 1, as the brackets are. A loop adds one number after
+# A GPU and NumPy often differ in the last digit. There are two causes, and neither is a
+# defect. The first is *order*: in ``float32``, :math:`1 + 10^8 - 10^8` is 0 or 1,
+# depending on the brackets. A loop adds one number after
 # another. On a GPU each thread adds up a share of the numbers, and then the threads'
-# sums meet in pairs, as in a knock-out tournament. The second is the *fused
+# sums meet in pairs. The second is the *fused
 # multiply-add*, :math:`a b + c` rounded once and not twice, which GPUs use wherever
 # they can. Both can be had on any computer:
 
@@ -363,8 +382,8 @@ def like_a_gpu(terms, threads):
 
 
 # %%
-# Here is the notebook's own operation, a matrix times a vector, with longer rows. (To
-# fuse, NumPy gets the exact products, in ``float64``.)
+# Here is a matrix times a vector. (To fuse, NumPy gets the exact products, in
+# ``float64``.)
 
 rng = np.random.default_rng(seed=1)
 matrix = rng.standard_normal((201, 10_001), dtype=np.float32)
@@ -382,40 +401,59 @@ ways = {
 for at in places[1:]:
     moved = [torch.from_numpy(array).to(at) for array in (matrix, vector)]
     ways[f"torch.mv on {at}"] = torch.mv(*moved).cpu().numpy()
-missed = {way: np.abs(rows - truth) / np.std(truth) for way, rows in ways.items()}
-rows = []
-for way, off in missed.items():
-    rms, nearer = np.sqrt(np.mean(off**2)), np.mean(off < missed["matrix @ vector"])
-    row = f"{ways[way][0]:.6f}", f"{rms / EPS['float32']:.2f} eps", f"{nearer:.0%}"
-    rows.append((way, *row))
-head = "way", "first element", "error", "closer than @"
-print(Table("A matrix times a vector, in several orders", head, tuple(rows)).text())
 
 # %%
+
+# folded: The chain of roundings in each way, counted, and the errors
+length = matrix.shape[1]
+chain = {
+    "loop, rounded twice": f"{length:,}",
+    "loop, fused": f"{length:,}",
+    "np.sum, in pairs": "about 20",  # 8 sums side by side, of blocks of up to 128
+    "256 threads, fused": f"{math.ceil(length / 256) + 8}",
+    "float64, then round": "1",
+}
+missed = {way: np.abs(got - truth) / np.std(truth) for way, got in ways.items()}
+rows = []
+for way, off in missed.items():
+    error_in_eps = np.sqrt(np.mean(off**2)) / EPS["float32"]
+    row = f"{ways[way][0]:.6f}", chain.get(way, "not known"), f"{error_in_eps:.2f} eps"
+    rows.append((way, *row))
+
+# %%
+
+head = "way", "first element", "chain", "error"
+print(Table("A matrix times a vector, in several orders", head, tuple(rows)).text())
+
+tolerance = 2 * EPS["float32"] * np.abs(products).sum(axis=1)
+assert all(np.all(np.abs(got - truth) < tolerance) for got in ways.values())
+
+# %%
+# (*Chain*: the ``float32`` roundings that a number passes on its way into the result.)
 # Which is closer, the CPU or the GPU? *The one with the shorter chain of roundings*,
-# wherever it runs. The loop rounds its sum ten thousand times. In a tournament each
-# number is rounded a few times on its way up. (The notebook's kernel gave a whole row
-# to one thread, and was still closer than NumPy, because of a hidden ``float64``:
+# wherever it runs. Fusing hardly changes the error. (A compiler can add a third cause:
 # :doc:`/tutorials/3_kernels/07_what_the_compiler_did`.)
 #
-# So compare *both* with something better than either, with a tolerance of some eps of
-# the *terms*, not of the result: terms may cancel, and then digits go.
+# So compare *both* with something better than either. The tolerance is some eps of the
+# *terms*, since terms may cancel, not of the result:
+# ``tol = 2 * eps * abs(terms).sum()`` holds for every row here.
 #
 # What a subtraction takes
 # ------------------------
 #
-# A difference of two numbers close to each other shows what was lost before, because
-# their rounding errors stay and the numbers are gone:
+# Subtract two close numbers: the digits that they share cancel, and their rounding
+# errors remain:
 #
 # .. math::
 #
 #     \text{relative error} \approx \text{eps} \times \frac{\text{large}}{\text{small}}.
 #
-# Predict: a camera's pixels lie at 10 000 counts and scatter by 2. The variance in one
-# pass is the mean square minus the squared mean: :math:`10^8` minus :math:`10^8`, and 4
-# should be left.
+# A camera's pixels lie at 10 000 counts and scatter by 2. The variance in one pass is
+# the mean square minus the squared mean: :math:`10^8` minus :math:`10^8`, and 4 should
+# be left. In ``float32`` the rule predicts an error three times the answer:
 
 pixels = rng.normal(10_000, 2, 100_003).astype(np.float32)
+print(f"predicted: eps × large/small = {EPS['float32'] * 1e8 / 4:.1f}")
 print(f"float32 numbers near 1e8 are {np.spacing(np.float32(1e8)):.0f} apart")
 for kind in (np.float32, np.float64):
     x = pixels.astype(kind)
@@ -428,9 +466,9 @@ for kind in (np.float32, np.float64):
 # *first*, while the numbers are small.
 #
 # Radio astronomers meet this in every image. A baseline of :math:`u` wavelengths sees a
-# source at the angle :math:`l` with the phase :math:`2\pi u l`. Large is the number of
-# turns, small is the last turn, the only one that counts. Draw 301 baselines at each
-# number of turns:
+# source at the angle :math:`l` with the phase :math:`2\pi u l`. *Large* is the number
+# of turns, *small* the last, incomplete turn, which is all that the phase needs. Take
+# 301 baselines at each number of turns:
 
 angle = np.float32(0.00372)
 turns = np.geomspace(1, 1e9, 28)
@@ -447,6 +485,9 @@ phase_error = {}
 for way, phase in phases.items():
     off = np.abs(np.exp(1j * phase.astype(np.float64)) - right)
     phase_error[way] = np.sqrt(np.mean(off**2, axis=1))
+limit = 2 * np.pi / 100
+lost = turns[phase_error["float32"] > limit][0]
+print(f"float32 is off by a hundredth of a turn from {lost:.0e} turns on")
 
 # %%
 
@@ -462,14 +503,12 @@ for (way, errors), colour, marker in zip(
     if way in EPS:
         rule = 2 * np.pi * turns * EPS[way] * per_rounding * math.sqrt(3)
         ax.plot(turns[rule < 30], rule[rule < 30], "--", color=colour)
-limit = 2 * np.pi / 100
 ax.axhline(limit, color="#808890", lw=1)
 ax.text(1, 1.3 * limit, "a hundredth of a turn")
 ax.set(xscale="log", yscale="log", ylim=(1e-17, 30), xlabel="turns, u × l")
 ax.set_ylabel("error of the phase (rms, radians)")
 ax.set_title("One product in float64 saves the phases (dashed: the rule)")
 ax.spines[["top", "right"]].set_visible(False)
-lost = turns[phase_error["float32"] > limit][0]
 fig.set_label(
     "Error of a phase against the number of turns, both axes logarithmic. In float32 "
     "and float64 it grows in proportion, along the dashed rule. float32 passes a "
@@ -480,8 +519,7 @@ plt.show()
 
 # %%
 # ``float64`` is needed for *one product*, until the whole turns are gone. All that
-# follows, nearly all the work, may stay in ``float32``. Look for such a place before
-# you pay for digits everywhere.
+# follows, nearly all the work, may stay in ``float32``.
 #
 # Keep the sum wide
 # -----------------
@@ -501,8 +539,7 @@ print(Table("Counting to 5000", ("", "one by one", "torch.sum"), tuple(rows)).te
 # %%
 # From 256 on, ``bfloat16`` has only even numbers: 256 + 1 is rounded to 256, for ever.
 # ``torch.sum`` adds in ``float32`` and rounds once. A running mean or a histogram has
-# no such help, so keep what *accumulates* in ``float32`` or wider. (In a training,
-# ``torch.autocast`` does.)
+# no such help, so keep what *accumulates* in ``float32`` or wider.
 #
 # Where this stops being true
 # ---------------------------
@@ -520,11 +557,11 @@ print(Table("Counting to 5000", ("", "one by one", "torch.sum"), tuple(rows)).te
 # Exercise
 # --------
 #
-# Write rules 1 to 3 as a function. ``error`` is the relative error that you allow,
-# ``largest`` the largest number, and ``cancels`` how many times smaller the difference
-# is than the two numbers subtracted (1: nothing cancels). Give the name of a format of
-# 16, 32 or 64 bits, or ``None``. ``torch.finfo(torch.float16)`` has ``.eps``, ``.max``
-# and ``.bits``.
+# Write rules 1 to 3 as a function (without the smallest). ``error`` is the relative
+# error that you allow, ``largest`` the largest number, and ``cancels`` how many times
+# smaller the difference is than the two numbers subtracted (1: nothing cancels). Give
+# the name of a format of 16, 32 or 64 bits, or ``None``. ``torch.finfo(torch.float16)``
+# has ``.eps``, ``.max`` and ``.bits``.
 
 
 def choose(error, largest, cancels): ...
@@ -603,8 +640,8 @@ doubles = [drawn[f"{card} (model)"]["float64"] for card in ("H100 SXM", "RTX 409
 print(
     f"""1. A rounding errs by {per_rounding:.1f} eps. Predict with it, then measure:
 a bfloat16 product predicted {predicted["bfloat16"]:.2%}, met {error["bfloat16"]:.2%}.
-2. Speed belongs to a card, not to a format. A float64 product in units of float32's:
-H100 {doubles[0]:.0f}, RTX 4090 {doubles[1]:.0f} (data sheets), this CPU
+2. Speed belongs to a card, not to a format. The time of a float64 product, in units
+of float32's: H100 {doubles[0]:.0f}, RTX 4090 {doubles[1]:.0f} (data sheets), this CPU
 {drawn["this CPU"]["float64"]:.1f} (measured).
 3. A subtraction leaves eps × large/small. Change the formula, then the format."""
 )

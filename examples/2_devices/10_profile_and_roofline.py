@@ -4,30 +4,45 @@ Where does the time go?
 
 This page is for anyone whose PyTorch program is slow and who does not know why. Run it
 under PyTorch's *profiler*, sort the table by *self time*, and ask which line called the
-operation at the top. In the program below, that operation is a copy which no line of
-the text mentions: one matrix is converted again for every frame. The picture shows one
-frame before and after the conversion was moved out of the loop.
+operation at the top. In the program below, that is a copy hidden in
+``references.float()``: one matrix is converted again for every frame. The picture shows
+one frame before and after the conversion was moved out of the loop.
 
 **You will learn**
 
 - to profile a program in four lines, on a CPU or a GPU;
 - to read the result: self and total time, number of calls, host and device;
-- to open a timeline of it, and to find the caller of an operation in it;
+- to find out on a timeline which of your functions called an operation;
+- why a share of the time does not tell what a cure gains;
 - what the profiler cannot see, and what it costs.
 
-**Time:** 8 minutes. **Needs:** any computer. With a GPU, the page profiles that.
+**Time:** 9 minutes. **Needs:** any computer. With a GPU of NVIDIA, AMD or Intel, the
+page profiles that. Of Apple's GPUs, this profiler sees only the CPU's side.
 """
 
 # %%
+# The four lines
+# --------------
+#
+# ::
+#
+#    from torch.profiler import profile
+#
+#    with profile() as prof:
+#        your_program()
+#    print(prof.key_averages().table(sort_by="self_cpu_time_total"))
+#
+# The rest of the page says how to read what they print.
+#
 # A program that is slower than it should be
 # ------------------------------------------
 #
 # You take frames with a microscope, and compare the *power spectrum* of each frame with
 # those of 512 known textures. A frame is tapered towards its edges and transformed
 # (FFT), the squared magnitudes are taken, and a matrix with one row for each texture
-# multiplies them, which gives one score a texture. The matrix comes from NumPy, so it
+# multiplies them, which gives one score per texture. The matrix comes from NumPy, so it
 # is ``float64``; the loop converts it to what it needs. ``record_function`` gives a
-# part of the program a name in the profile, and does nothing else.
+# part of the program a name in the profile, and changes no result.
 
 import os
 
@@ -108,7 +123,7 @@ print(f"largest relative error {check_against_numpy(best_scores):.1e}")
 # on the CPU and, if there is a GPU, each kernel and copy on it. Two things are easy to
 # forget. The first profile of a program also pays for loading and warm-up, so make a
 # short one and throw it away. And a GPU works after the call has returned, so wait for
-# it *inside* of the ``with``.
+# it *inside* the ``with``.
 
 
 def finish():
@@ -116,8 +131,8 @@ def finish():
         torch.accelerator.synchronize()
 
 
-def profiled(function, *arguments):
-    with profile() as prof:
+def profiled(function, *arguments, **options):
+    with profile(**options) as prof:
         function(*arguments)
         finish()
     return prof
@@ -128,9 +143,8 @@ profiled(best_scores, raw[:2], references, taper)
 found = profiled(best_scores, raw, references, taper)
 
 # %%
-# ``print(found.key_averages().table(sort_by="self_cpu_time_total"))`` shows all that
-# was recorded, one row for each name. These are the rows and columns that you need
-# first:
+# The printed table has one row for each name, and many columns. These are the rows and
+# columns that you need first, for one frame:
 
 
 def rows_of(prof, place="cpu", count=6):
@@ -138,14 +152,14 @@ def rows_of(prof, place="cpu", count=6):
     own, total = f"self_{place}_time_total", f"{place}_time_total"  # in µs
     rows.sort(key=lambda row: -getattr(row, own))
     for row in rows[:count]:
-        mine, both = (f"{getattr(row, time) / 1e3:.2f}" for time in (own, total))
-        yield row.key, f"{row.count / frames:g}", mine, both
+        both = (f"{getattr(row, of) / 1e3 / frames:.2f}" for of in (own, total))
+        yield row.key, f"{row.count / frames:g}", *both
 
 
-head = "", "calls a frame", "self, ms", "total, ms"
-print(Table("Time on the CPU, 8 frames", head, tuple(rows_of(found))).text())
+head = "", "calls", "self, ms", "total, ms"
+print(Table("One frame, on the CPU", head, tuple(rows_of(found))).text())
 if any(row.self_device_time_total for row in found.key_averages()):
-    print(Table("Time on the GPU", head, tuple(rows_of(found, "device"))).text())
+    print(Table("One frame, on the GPU", head, tuple(rows_of(found, "device"))).text())
 
 # %%
 # How to read it:
@@ -155,17 +169,14 @@ if any(row.self_device_time_total for row in found.key_averages()):
 #   find the part of your program that asks for it.
 # - Names with ``aten::`` are PyTorch's own operations. Your ``@`` is ``aten::matmul``,
 #   which calls ``aten::mv``, which calls ``aten::addmv_``. Your names have a self time
-#   too: what was spent in Python, in NumPy, or in freeing memory.
-# - *Calls a frame* is a check of what you believe. A number that you cannot explain
-#   deserves a question, as the copies do here: no line of the program says "copy".
-# - On a GPU, the time *on the CPU* is launch overhead and waiting, and the time *on the
-#   GPU* is work. The row ``aten::copy_`` of the second table is the time of the
-#   host-device transfers, measured. A large ``cudaStreamSynchronize`` on the CPU is a
-#   wait. Here it comes from ``.item()``, which needs the score
-#   (:doc:`/tutorials/2_devices/02_queues`).
+#   too: what was spent in Python, in NumPy, or in freeing memory. For ``match``, it is
+#   the freeing of the converted matrix.
+# - *Calls* check what you believe. If you cannot explain a number, look into it.
+#   ``aten::abs`` has two, because it calls itself once more, with an array for the
+#   result. But no line of the program says "copy".
 #
 # The table does not say who called the copies. For that you need to see which operation
-# ran inside of which.
+# ran inside which.
 #
 # One frame as a timeline
 # -----------------------
@@ -173,8 +184,9 @@ if any(row.self_device_time_total for row in found.key_averages()):
 # ``prof.export_chrome_trace("trace.json")`` writes the name, start and length of every
 # event to a file. Open it at https://ui.perfetto.dev, where it stays in your browser,
 # and move with the keys W, A, S and D. (The file has your computer's name in it, so
-# look into it before you share it.) The figure draws one frame from the same file: each
-# bar is an operation, below the one that called it.
+# look into it before you share it.) Each bar is an operation, below the one that called
+# it. ``profile(with_stack=True)`` adds your own functions, each with its file and line.
+# What is above the longest copy?
 
 # folded: Read the shortest frame of a trace
 import json
@@ -200,7 +212,45 @@ def shortest_frame(prof):
 
 # %%
 
-# folded: Draw it
+
+def callers(events, name):
+    """Return what ran when the longest event of a name did, outermost first."""
+    longest = max((e for e in events if e["name"] == name), key=lambda e: e["dur"])
+    start, stop = longest["ts"], longest["ts"] + longest["dur"]
+    return [
+        event["name"].split(": ")[-1].split(" object")[0].lstrip("<")  # without path
+        for event in events
+        if event["ts"] <= start and stop <= event["ts"] + event["dur"]
+    ]
+
+
+stacked = profiled(best_scores, raw, references, taper, with_stack=True)
+for depth, name in enumerate(callers(shortest_frame(stacked), "aten::copy_")):
+    print("  " * depth + name)
+
+# %%
+# It is ``references.float()``, in ``scores_of``. A conversion makes a new matrix, and
+# this loop makes the same one for every frame. (On a GPU, ``.to(device)`` also sends it
+# over PCIe each time, see :doc:`/tutorials/2_devices/05_transfers`.) The cure is one
+# line before the loop. The loop itself need not change, because ``.float()`` and
+# ``.to(device)`` return the tensor itself if there is nothing to do.
+
+converted = references.float().to(device)
+cured = profiled(best_scores, raw, converted, taper)
+
+
+def ms_of(prof, column="self_cpu_time_total"):
+    rows = [row for row in prof.key_averages() if row.device_type.name == "CPU"]
+    return {row.key: getattr(row, column) / 1e3 / frames for row in rows}
+
+
+total = ms_of(found, "cpu_time_total")
+share = total["aten::copy_"] / total["frame"]
+print(f"copies took {share:.0%} of the time as found")
+
+# %%
+
+# folded: Draw a frame
 import matplotlib.pyplot as plt
 
 BLUE, ORANGE, GRAY = "#2f7ed8", "#d9762b", "#808890"
@@ -217,85 +267,75 @@ def draw_frame(ax, events, title):
             continue
         name, left = event["name"].removeprefix("aten::"), (event["ts"] - start) / 1e3
         colour = GRAY if name == event["name"] else ORANGE if name == "copy_" else BLUE
-        style = {"fc": colour, "ec": "white", "hatch": "//" if name == "copy_" else ""}
-        ax.barh(depth, wide / 1e3, 0.9, left, lw=0.5, **style)
-        if wide > length * 0.018 * len(name):
+        ax.barh(depth, wide / 1e3, 0.9, left, lw=0.5, fc=colour, ec="white")
+        if wide > length * 0.013 * len(name):
             text = {"ha": "center", "va": "center", "color": "#111111", "size": 9}
-            text["bbox"] = {"fc": colour, "ec": "none", "pad": 1}
             ax.text(left + wide / 2e3, depth, name, **text)
-    ax.set(yticks=[], xlim=(0, length / 1e3), xlabel="ms on the CPU (each its scale)")
-    ax.set_title(title, loc="left", size=11)
+    ax.set(yticks=[], xlim=(0, length / 1e3), xlabel="ms on the CPU")
+    ax.set_title(f"{title}: {length / 1e3:.1f} ms", loc="left", size=11)
     ax.invert_yaxis()
 
 
 # %%
-# The long copy hangs below ``match``, under ``aten::to``: it is
-# ``references.float()``. A conversion makes a new matrix, and this loop makes the same
-# one for every frame. (On a GPU, ``.to(device)`` also sends it over PCIe each time, see
-# :doc:`/tutorials/2_devices/05_transfers`.) The cure is one line before the loop. The
-# loop itself need not change, because ``.float()`` and ``.to(device)`` return the
-# tensor itself if there is nothing to do.
 
-converted = references.float().to(device)
-cured = profiled(best_scores, raw, converted, taper)
-
-before, after = shortest_frame(found), shortest_frame(cured)
-copying = sum(e["dur"] for e in before if e["name"] == "aten::copy_")
-share = copying / before[0]["dur"]
-print(f"copies take {share:.0%} of the frame as found")
-
-# %%
-
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 1
-fig, axes = plt.subplots(2, figsize=(7.2, 4.4), layout="constrained")
-says = f"Copies that no line mentions take {share:.0%} of a frame"
-fig.suptitle(says, size=13)
-draw_frame(axes[0], before, "a frame as found")
-draw_frame(axes[1], after, "a frame with the matrix converted before the loop")
+before, after = shortest_frame(found), shortest_frame(cured)
+fig, axes = plt.subplots(2, figsize=(7.2, 4.8), layout="constrained")
+fig.suptitle(f"Copies take {share:.0%} of the time: one hides in .float()", size=13)
+draw_frame(axes[0], before, "The shortest frame as found")
+draw_frame(axes[1], after, "With the matrix converted before the loop (other scale)")
+kinds_of = {"named in the program": GRAY, "PyTorch": BLUE, "a copy": ORANGE}
+patches = [plt.Rectangle((0, 0), 1, 1, fc=colour) for colour in kinds_of.values()]
+fig.legend(patches, kinds_of, loc="outside lower center", ncols=3, frameon=False)
 fig.set_label(
     "Two timelines of a frame, each bar below the one that called it. As found, there "
-    f"is a long copy inside of match; copies take {share:.0%} of the frame. With the "
-    "matrix converted before the loop, the copy inside of match is gone."
+    f"is a long copy inside match; copies take {share:.0%} of the time. With the "
+    "matrix converted before the loop, the copy inside match is gone."
 )
 plt.show()
 
 # %%
-# Profile again after each cure: a bottleneck hides what lies behind it.
+# The empty end of ``match`` as found is its self time, the freeing. Profile again after
+# each cure, because a bottleneck hides what lies behind it, and compare:
 
-print(Table("Converted once: time on the CPU", head, tuple(rows_of(cured))).text())
-
-
-def copies_a_frame(prof):
-    found = [row.count for row in prof.key_averages() if row.key == "aten::copy_"]
-    return sum(found) / frames
-
-
-each, left = copies_a_frame(found), copies_a_frame(cured)
-print(f"copies a frame: {each:g} as found, {left:g} now")
+was, now = ms_of(found), ms_of(cured)
+names = sorted(was, key=was.get, reverse=True)[:5]
+rows = [(name, f"{was[name]:.2f}", f"{now.get(name, 0):.2f}") for name in names]
+rows.append(("all", f"{sum(was.values()):.2f}", f"{sum(now.values()):.2f}"))
+head = "", "as found", "converted once"
+print(Table("One frame, self time on the CPU in ms", head, tuple(rows)).text())
 
 # %%
+# More than the copies changed. Nothing is left to free in ``match``; and an operation
+# can take longer because of what the one before it left in caches and memory. So a
+# share of the time says what an operation took, not what its removal gains.
+#
 # A copy that is left on a CPU belongs to ``abs``: PyTorch computes a complex result
 # first and copies its real part. You would not find that by reading your program
-# either. (On a GPU, what is left is the transfer of the frame.)
+# either. (On a GPU, the copy that is left is the transfer of the frame.)
 #
 # Measure
 # -------
 #
-# A profile is for *shares*. Times come from a timer
-# (:doc:`/tutorials/2_devices/04_timing_it_right`), because recording costs time as
-# well. This is the whole loop without the profiler:
+# Recording costs time as well, so what a cure gained is for a timer to say
+# (:doc:`/tutorials/2_devices/04_timing_it_right`). This is one frame without the
+# profiler:
 
 bench = Bench("profile")
 for label, matrix in {"as found": references, "converted once": converted}.items():
-    data = raw, matrix, taper
-    bench.time(label, best_scores, *data, n=frames, device=device)
+    bench.time(label, best_scores, raw[:1], matrix, taper, device=device)
 bench.show()
 
 # %%
-# And this is what recording costs: for a loop of tiny additions, which is the worst
-# case, because each of them is an event.
 
+gain = bench.timings[0].median / bench.timings[1].median
+print(f"the share of the copies would allow {1 / (1 - share):.1f} × at most;")
+print(f"the cure made the program {gain:.1f} × as fast")
+
+# %%
+
+# folded: What recording costs: a loop of tiny additions, the worst case
 from time import perf_counter
 
 little = torch.ones(8, device=device)
@@ -319,13 +359,69 @@ if ratio > 1.1:
 print(f"{quantity(plain, 's')} for 2,000 additions; recording them took {cost}")
 
 # %%
+# What a GPU adds
+# ---------------
+#
+# With a GPU, the script prints a second table, and the timeline has one more row, for
+# its kernels and copies. In the picture, six operations run on a small and on a large
+# frame, by an RTX 4090's data sheet and what others measured for a launch.
+
+# figure
+from firstlight.measure.specs import spec
+
+LAUNCH, RATE = spec("PyTorch operation", "seconds"), spec("RTX 4090", "bandwidth")
+
+
+def draw_model(ax, side, title):
+    """Draw six operations, each of which reads and writes a frame once."""
+    launch, work, free = 1e6 * LAUNCH, 1e6 * 8 * side**2 / RATE, 0
+    for i in range(6):
+        ax.barh(0, launch, 0.8, i * launch, fc=BLUE, ec="white")
+        start = max((i + 1) * launch, free)
+        ax.barh(1, work, 0.8, start, fc="#2a9d6f", ec="white", lw=0.3)
+        free = start + work
+    ax.barh(0, free - 6 * launch, 0.8, 6 * launch, fc="none", ec=GRAY, ls="--")
+    if free > 10 * launch:
+        ax.text((free + 6 * launch) / 2, 0, "waits", ha="center", va="center")
+    ax.set_yticks([0, 1], ["CPU:\nlaunches", "GPU:\nkernels"])
+    ax.set_title(f"{title} ({side} × {side})", loc="left", size=11)
+    ax.invert_yaxis()
+
+
+fig, axes = plt.subplots(2, sharex=True, figsize=(7.2, 3.6), layout="constrained")
+draw_model(axes[0], 512, "Gaps on the GPU: save launches")
+draw_model(axes[1], 2048, "No gaps: make the kernels faster")
+axes[1].set_xlabel("µs (a model)")
+fig.suptitle("A GPU's row tells what to improve", size=13)
+fig.set_label(
+    "A model of two timelines, each with a row for the CPU and one for the GPU. Small "
+    "frame: each kernel is far shorter than its launch, and the GPU is mostly idle. "
+    "Large frame: the kernels follow each other without a gap, and the CPU waits."
+)
+plt.show()
+
+# %%
+# - *Gaps* in the GPU's row: its kernels are not the problem. It waits for launches
+#   (:doc:`/tutorials/2_devices/11_fewer_launches`) or for the CPU's own work.
+# - *Time on the CPU* is launch overhead and waiting. A large ``cudaStreamSynchronize``
+#   is a wait. Here it comes from ``.item()``, which needs the score
+#   (:doc:`/tutorials/2_devices/02_queues`).
+# - *Time on the GPU* is work. In this program, its row ``aten::copy_`` is the time of
+#   the host–device transfers.
+#
 # Where this stops being true
 # ---------------------------
 #
-# - *Long runs.* Record some steps in the middle. In a training loop, call
-#   ``prof.step()`` after each step of ::
+# - *Long runs.* Record a few steps in the middle of a training loop, and call
+#   ``prof.step()`` after each one::
 #
-#       with profile(schedule=schedule(wait=10, warmup=2, active=3)) as prof:
+#       from torch.profiler import profile, schedule
+#
+#       few = schedule(wait=10, warmup=2, active=3, repeat=1)
+#       with profile(schedule=few) as prof:
+#           for batch in batches:
+#               train(batch)
+#               prof.step()
 #
 # - *Work that is not PyTorch's.* NumPy, file reading and other processes show up as
 #   self time of your own names, or as gaps. For Numba's kernels and for all libraries
@@ -333,8 +429,6 @@ print(f"{quantity(plain, 's')} for 2,000 additions; recording them took {cost}")
 # - *Inside a kernel.* A profile says how long a kernel ran, not why. Nsight Compute
 #   (``ncu``) reads the GPU's counters: ``dram__bytes.sum``, for example, is the number
 #   of bytes that went through VRAM.
-# - *Gaps.* If the GPU's row of the timeline is mostly empty, no kernel is slow: launch
-#   overhead or a wait decides (:doc:`/tutorials/2_devices/11_fewer_launches`).
 # - *How fast it could be.* No profile answers that, see
 #   :doc:`/tutorials/2_devices/14_roofline`.
 #
@@ -350,7 +444,7 @@ def self_times(events): ...
 
 # %%
 
-# folded: The checker, first part
+# folded: The checker
 CASES = [
     ([("mul", 0, 3), ("fft", 3, 7)], {"mul": 3, "fft": 4}),
     ([("match", 0, 10), ("to", 1, 7), ("mv", 7, 9)], {"match": 2, "to": 6, "mv": 2}),
@@ -370,11 +464,6 @@ def total_times(events):
     return total
 
 
-# %%
-
-# folded: The checker, second part
-
-
 def check(answer):
     for events, right in CASES:
         call = f"self_times({events})"
@@ -391,12 +480,14 @@ def check(answer):
             return f"{call}: it needs the names {', '.join(right)}, and no others."
         name = next(name for name in right if got[name] != right[name])
         if got[name] < right[name] and sum(name == e[0] for e in events) == 1:
-            hint = "take off direct callees only: theirs are inside of them"
+            hint = "take off direct callees only: theirs are inside them"
         else:
             hint = "add up all events of a name, less what each of them called"
         return f"{call}: {name} has {right[name]}, not {got[name]:g}.\nHint: {hint}."
     return "Right: that is the column to sort by."
 
+
+# %%
 
 print(check(self_times))
 
@@ -425,7 +516,7 @@ print(check(self_times_solution))
 
 # remember
 print(f"""1. Sort a profile by self time, then look for the caller on the timeline.
-   Here copies that nobody wrote took {share:.0%} of a frame.
-2. Count the calls: {each:g} copies a frame are a question, whatever they cost.
-3. Take shares from a profile and times from a timer.
-   For a loop of tiny operations, recording took {cost}.""")
+   Here copies took {share:.0%} of the time: one hid in .float().
+2. Count the calls: if you cannot explain a number, look into it.
+3. A share is not a gain. Time before and after: that share would allow
+   {1 / (1 - share):.1f} ×, and the cure gained {gain:.1f} ×.""")

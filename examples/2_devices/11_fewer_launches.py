@@ -14,7 +14,7 @@ capturing help only while the arrays are small; compiling saves memory traffic a
 - three cures, *batching*, *compiling* and *capturing*, and the factor that each lowers;
 - after how many calls a compilation has paid for itself, if ever.
 
-**Time:** 14 minutes. **Needs:** any computer. Compiling needs a C++ compiler on a CPU,
+**Time:** 12 minutes. **Needs:** any computer. Compiling needs a C++ compiler on a CPU,
 and Triton on a GPU; capturing needs a card of NVIDIA or AMD. The page says what is
 missing, and goes on.
 """
@@ -40,7 +40,8 @@ missing, and goes on.
 #        products and FFTs
 #    * - capture
 #      - a call has many short operations that are always the same
-#      - there is no such card; values or sizes decide what is done; the GPU is busy
+#      - you have no NVIDIA or AMD card; values or sizes decide what is done; the GPU
+#        is busy
 #
 # Try them in this order. And before the first, write fewer operations:
 # ``torch.add(x, u, alpha=STEP / 2)`` is one, and ``x + STEP / 2 * u`` is two.
@@ -50,8 +51,8 @@ missing, and goes on.
 #
 # Our loop follows asteroids at :math:`(x, y)`, with speeds :math:`(u, w)`, around a
 # star. One call of ``advance`` does two steps (*leapfrog*), for as many asteroids as
-# there are numbers in ``x``. Every ``*``, ``+`` and ``-`` on a tensor is an operation,
-# and on a GPU a kernel launch. A ``TorchDispatchMode`` counts them.
+# there are numbers in ``x``. Each ``*``, ``+``, ``-``, ``**`` and ``rsqrt`` on a tensor
+# is an operation, and on a GPU a kernel launch. A ``TorchDispatchMode`` counts them.
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -73,17 +74,19 @@ class Tally(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         result = function(*args, **(kwargs or {}))
-        tensors = [t for t in (*args, result) if torch.is_tensor(t)]
+        # x * x reads x once
+        tensors = {id(t): t for t in (*args, result) if torch.is_tensor(t)}
         self.operations += 1
-        self.numbers += sum(t.numel() for t in tensors if t.dim())
+        self.numbers += sum(t.numel() for t in tensors.values() if t.dim())
         return result
 
 
 # %%
 
 n = 1003
+some = *torch.ones(4, n), torch.tensor(1.0)  # made outside: this is not to be counted
 with Tally() as tally:
-    advance(*torch.ones(4, n), torch.tensor(1.0))
+    advance(*some)
 operations = tally.operations
 moved = 4 * tally.numbers / n  # bytes for each asteroid
 least = 4 * (4 + 4)  # four numbers in, four out
@@ -91,11 +94,9 @@ print(f"one call of advance: {operations} operations")
 print(f"they move {moved:.0f} bytes an asteroid; {least} would do")
 
 # %%
-# At each operation PyTorch *dispatches*. One name, such as ``torch.add``, stands for
-# many functions, and the dispatcher chooses among them by the tensors' *device and
-# dtype*. This is why the same line runs on a CPU and on a GPU. It takes a time
-# :math:`c` for each operation; a GPU adds the launch. If the work takes :math:`w` for
-# each of :math:`n` asteroids,
+# For each operation PyTorch *dispatches*: it chooses a function by the device and dtype
+# of the tensors. That takes a time :math:`c`; a GPU adds the launch. If the work takes
+# :math:`w` for each of :math:`n` asteroids,
 #
 # .. math::
 #
@@ -116,10 +117,10 @@ print(f"they move {moved:.0f} bytes an asteroid; {least} would do")
 # Check
 # -----
 #
-# The steps are held against a circle in closed form, and against the same steps in
+# The steps are checked against an exact circular orbit, and against the same steps in
 # ``float64``. Every cure has to pass this check before it is timed.
 
-# folded: asteroids, and how far off results are
+# folded: Asteroids, and how far off results are
 from firstlight import best_device
 
 device = best_device()
@@ -146,7 +147,7 @@ def worst_error(results, exact):
 
 # %%
 
-# folded: both checks
+# folded: Both checks
 circle = torch.tensor([[1.0], [0.0], [0.0], [1.0]], dtype=torch.float64)
 for _ in range(100):
     circle = advance(*circle, 1.0)
@@ -166,42 +167,43 @@ print(f"{n} asteroids in float32 on {device}: off by {error:.0e}")
 # What does one operation cost?
 # -----------------------------
 #
-# To time one tiny operation is to time the call around it as well, the clock, and on a
-# GPU the wait at the end. So time 20, 40, 80 and 160 in a row, on a single number: what
-# *one more* costs is the slope of a straight line.
+# A timing of one tiny operation includes the call around it, the clock and, on a GPU,
+# the wait at the end. So time 24, 48, 96 and 192 in a row, on a single number: what
+# *one more* costs is the slope of a straight line. An operation with a Python number in
+# it costs more than one of tensors alone. A third of the operations of ``advance`` are
+# such, and so are a third of these.
 
 import numpy as np
 from firstlight import Bench
 from firstlight.measure.tables import quantity
 
-counts = np.array([20, 40, 80, 160])
+counts = np.array([24, 48, 96, 192])
 
 
-def chain(x, y, pairs):  # halves x and adds y, so that it ends at 2 y
-    for _ in range(pairs):
-        x = 0.5 * x + y  # two operations
+def chain(x, y, rounds):  # halves x and adds y², so that it ends at 2 y²
+    for _ in range(rounds):
+        x = 0.5 * x + y * y  # three operations
     return x
 
 
 price = Bench("launch-slope", budget=0.8)
 for place in dict.fromkeys(("cpu", device.type)):
     x, y = torch.tensor([[3.0], [7.0]], device=place)
-    assert abs(chain(x, y, 80).item() - 14) < 1e-5
+    assert abs(chain(x, y, 64).item() - 98) < 1e-4
     name = "CPU" if place == "cpu" else "GPU"
     for count in counts:
-        price.time(f"{name}, {count} operations", chain, x, y, int(count) // 2, n=1)
+        price.time(f"{name}, {count} operations", chain, x, y, int(count) // 3, n=1)
+
 # %%
-# The line goes through the fastest run of each, with equal relative weights. What all
-# rows share cannot be negative: where the fit says so, it is too small to be seen, and
-# the line goes through the origin.
+# The line goes through the medians, with equal relative weights. The intercept, the
+# cost that every run shares, cannot be negative. If the fit gives a negative one, we
+# set it to zero.
 
-
-def fastest(timing):
-    return min(timing.values)
+# folded: Fit the line
 
 
 def fit(name):
-    times = [fastest(price[f"{name}, {count} operations"]) for count in counts]
+    times = [price[f"{name}, {count} operations"].median for count in counts]
     times = np.array(times)
     line, scatter = np.polyfit(counts, times, 1, w=1 / times, cov=True)
     slope, common = line
@@ -211,9 +213,9 @@ def fit(name):
 
 
 for name in ("CPU", *["GPU"] * has_gpu):
-    slope, common, error = fit(name)
+    slope, common, give = fit(name)
     shared = quantity(common, "s") if common else "too small to be seen"
-    print(f"{name}: {1e6 * slope:.2f} ± {1e6 * error:.2f} µs for one more operation,")
+    print(f"{name}: {1e6 * slope:.2f} ± {1e6 * give:.2f} µs for one more operation,")
     print(f"     what all of them share: {shared}")
 
 # %%
@@ -221,7 +223,7 @@ for name in ("CPU", *["GPU"] * has_gpu):
 # work of one asteroid is measured once, at the largest size. From these two numbers
 # follow a whole curve, and the size at which a call takes *twice its plateau*.
 
-sizes = [10, 100, 10_000, 30_000]
+sizes = [10, 100, 1000, 10_000, 30_000]
 if has_gpu:
     sizes = [10, 1000, 100_000, 1_000_000, 3_000_000, 10_000_000]
 bench = Bench("fewer-launches", budget=2)
@@ -230,8 +232,13 @@ for n, state in states.items():
     bench.time("as written", advance, *state, n=n)
 
 
+# %%
+
+# folded: The curve that is predicted, and where a curve has doubled
+
+
 def curve(way):
-    return np.array([fastest(t) for t in bench.timings if t.label == way])
+    return np.array([t.median for t in bench.timings if t.label == way])
 
 
 overhead = common + operations * slope
@@ -244,23 +251,24 @@ def predict(n):
     return np.maximum(overhead, n * w) if has_gpu else overhead + n * w
 
 
-# %%
-
-
 def doubles(sizes, times):
     rising = np.log(np.maximum.accumulate(times))
     return np.exp(np.interp(np.log(2 * times[0]), rising, np.log(sizes)))
 
 
+# %%
+
 plateau = curve("as written")[0]
 expected = doubles(sizes, predict(sizes))
 met = doubles(sizes, curve("as written"))
-print(f"{operations} operations: predicted {quantity(overhead, 's')},")
-print(f"   measured {quantity(plateau, 's')}, {plateau / overhead:.2f} times that")
+guess, give = 1e6 * overhead, 1e6 * operations * give
+print(f"{operations} operations: predicted {guess:.1f} ± {give:.1f} µs,")
+print(f"   measured {1e6 * plateau:.1f} µs, {plateau / overhead:.2f} times that")
 print(f"twice the plateau: predicted at n = {expected:,.0f}, measured at {met:,.0f}")
 
 # %%
-# Operations differ in what they cost to dispatch, so expect a rough match.
+# A factor far from 1 is a failed prediction. Either the operations differ too much in
+# what they cost to dispatch, or something disturbed the timings, as a large ± tells.
 #
 # Cure 1: batch
 # -------------
@@ -295,13 +303,13 @@ ways["one by one"] = one_by_one
 for way, call in ways.items():
     bench.time(way, call, n=stars * few, device=device)
 
-gains = {way: fastest(bench["one by one"]) / fastest(bench[way]) for way in ways}
+gains = {way: bench["one by one"].median / bench[way].median for way in ways}
 guess = stars * predict(few) / predict(stars * few)
 print(f"stacked: predicted {guess:.1f} × as fast, measured {gains['stacked']:.1f} ×")
 print(f"vmap: measured {gains['vmap']:.1f} ×")
 
 # %%
-# Nothing is built, and nothing is forbidden. But the *steps* of an orbit cannot be
+# Batching needs no compiler and no special card. But the *steps* of an orbit cannot be
 # batched, because each needs the one before.
 #
 # Cure 2: compile
@@ -311,12 +319,13 @@ print(f"vmap: measured {gains['vmap']:.1f} ×")
 # CPU and in Triton for a GPU. Results on the way need not go to memory any more, so
 # that it lowers the *work*, too. The program is built at the first call. Then each call
 # checks whether it still fits its inputs: these *guards* take time on the host, on a
-# GPU as on a CPU. (``dynamic=True`` asks for one program for all sizes.)
+# GPU as on a CPU.
 
-# folded: building into a folder of its own, and waiting
+# folded: A folder of its own for what is built, and a shorter build
 import os
 import tempfile
 import warnings
+from contextlib import contextmanager
 from time import perf_counter
 from unittest.mock import patch
 
@@ -332,18 +341,25 @@ shorter |= {"use_joint_graph_passes": False, "realize_opcount_threshold": 6}
 shorter = {name: shorter[name] for name in shorter.keys() & set(list_options())}
 
 
-def build(inputs):
-    begin = perf_counter()
+@contextmanager
+def shortly():
     with warnings.catch_warnings(), config.patch(shorter):
         warnings.simplefilter("ignore")  # parts of PyTorch warn of each other
-        program = torch.compile(advance, dynamic=True)
-        program(*inputs)
-    if has_gpu:
-        torch.accelerator.synchronize()
-    return program, perf_counter() - begin
+        yield
 
 
 # %%
+
+
+def build(inputs):
+    begin = perf_counter()
+    with shortly():
+        compiled = torch.compile(advance, dynamic=True)  # one program for all sizes
+        compiled(*inputs)  # the first call builds
+    if has_gpu:
+        torch.accelerator.synchronize()
+    return compiled, perf_counter() - begin
+
 
 small = states[sizes[1]]
 try:
@@ -361,7 +377,7 @@ except RuntimeError as problem:  # no compiler, or a system that has none
 # the quartiles of both.
 
 
-# folded: the range of calls, in words
+# folded: The range of calls, in words
 def rows_of(way):
     return {t.n: t for t in bench.timings if t.label == way}
 
@@ -377,8 +393,8 @@ def in_words(calls):
     fewest, most = (f"{float(f'{number:.0e}'):,.0f}" for number in calls)
     if fewest == "inf":
         return "never: a call saves nothing"
-    both = fewest if fewest == most else f"{fewest} to {most}"
-    return f"{both} calls" if most != "inf" else f"{fewest} calls or more, if ever"
+    both = fewest if most in (fewest, "inf") else f"{fewest} to {most}"
+    return f"after {both} calls" + ("" if most != "inf" else " or more, if ever")
 
 
 # %%
@@ -386,20 +402,21 @@ def in_words(calls):
 if compiled:
     for n, state in states.items():
         bench.time("compiled", compiled, *state, n=n)
-    gain = curve("as written")[-1] / curve("compiled")[-1]
-    host = curve("compiled")[0]
-    print(f"plateau: {quantity(host, 's')}, that of {host / slope:.0f} operations")
-    print(f"at n = {sizes[-1]:,} it is {gain:.1f} × as fast as written")
+    before, after = (quantity(curve(way)[0], "s") for way in ("as written", "compiled"))
+    print(f"plateau: {before} as written, {after} compiled")
     for n in sizes[1], sizes[-1]:
-        print(f"n = {n:,}: it pays after", in_words(break_even(build_time, n)))
+        gain = rows_of("as written")[n].median / rows_of("compiled")[n].median
+        pays = in_words(break_even(build_time, n))
+        print(f"n = {n:,}: {gain:.1f} × as fast as written; the build pays {pays}")
     torch.compiler.reset()
     again = build(small)[1]  # as in a second run of a script
     paid = in_words(break_even(again, sizes[1]))
-    print(f"from the folder: {quantity(again, 's')}, with n = {sizes[1]}: {paid}")
+    print(f"built again, from the folder, in {quantity(again, 's')}:")
+    print(f"   with n = {sizes[1]:,}, that pays {paid}")
 
 # %%
-# Look at the plateau first: a small function with fewer operations than that is not
-# worth compiling, however often you call it. Another shape or type may need another
+# A compiled call never takes less than its guards. If your function as written is
+# faster than that, compiling cannot help. Another shape or type may need another
 # program, and a line that waits, such as ``.item()``, cuts the program in two (`the
 # page of torch.compile`__).
 #
@@ -410,8 +427,10 @@ if compiled:
 #
 # NVIDIA's and AMD's cards can keep a list of launches, a *CUDA graph*. You run the loop
 # once to *capture* it; after that a single launch, the *replay*, does all of it. The
-# list holds functions, and the *addresses* of what they read and write. A toy shows
-# what follows.
+# list holds functions, and the *addresses* of what they read and write. Three rules
+# follow; a toy, which keeps such a list in Python, shows them.
+
+# folded: The toy: it replays on new numbers, not on new tensors
 
 
 class Tape(TorchDispatchMode):
@@ -431,8 +450,6 @@ class Tape(TorchDispatchMode):
         for function, args, kwargs, result in self.list:
             result.copy_(function(*args, **kwargs))
 
-
-# %%
 
 x, y = torch.ones(3), torch.ones(3)
 factor = 10
@@ -456,13 +473,12 @@ except RuntimeError as problem:
 # %%
 # - *Addresses, not names.* Copy new input into the old tensor, with ``copy_``, and read
 #   the result where it always is, before the next replay overwrites it.
-# - *No values, no sizes.* Whatever waits for a number is refused. An ``if`` on a plain
-#   number is decided once, for good.
+# - *No decisions by value.* A line that reads a number from the GPU is refused; an
+#   ``if`` on a Python number is decided once, at capture.
 # - *No Python.* What is no launch is not repeated, such as a ``print`` or a counter.
 #
-# A replay goes wrong in silence, so check it on *new* input, as the next cell does
-# where there is such a card. It warms up on a stream of its own, as the
-# documentation__ asks.
+# A wrong replay raises no error, so check it on *new* input. The capture warms up on a
+# stream of its own, as the documentation__ asks.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
 
@@ -480,6 +496,9 @@ def capture(inputs):
     return graph, results
 
 
+# %%
+
+# folded: On an NVIDIA or AMD card: check the replay on new input, and time it
 if device.type == "cuda":
     inputs = [*here(asteroids(1003, seed=3)), one]
     graph, results = capture(inputs)
@@ -492,7 +511,7 @@ if device.type == "cuda":
         graph, results = capture(state)
         bench.time("captured", graph.replay, n=n, device=device)
 else:
-    print("Here is no card that could capture.")
+    print("No card here can capture.")
 
 # %%
 # With ``mode="reduce-overhead"``, ``torch.compile`` captures, too.
@@ -500,15 +519,15 @@ else:
 # All ways in one picture
 # -----------------------
 #
-# Without a GPU, a *model* of one stands beside what was measured: with the bandwidth of
-# its data sheet (:spec:`H100 SXM bandwidth`), and what others measured of an operation
-# (:spec:`PyTorch operation seconds` to dispatch and launch it), of a replay
-# (:spec:`graph replay seconds`) and of each operation in it
-# (:spec:`graph node seconds`). A compiled call launches one kernel after its guards,
-# which take what a small compiled call took here (or :spec:`compiled call seconds`,
-# where nothing was compiled).
+# Without a GPU, the right panel is a *model* of an H100: its data sheet's bandwidth
+# (:spec:`H100 SXM bandwidth`), and three times that others measured:
+# :spec:`PyTorch operation seconds` to dispatch and launch an operation,
+# :spec:`graph replay seconds` for a replay, and :spec:`graph node seconds` for each
+# operation in it. A compiled call launches one kernel after its guards, which take what
+# a small compiled call took here (or :spec:`compiled call seconds`, where nothing was
+# compiled).
 
-# folded: the model
+# folded: The model
 from firstlight.measure.specs import spec
 
 launch, bandwidth = spec("PyTorch operation", "seconds"), spec("H100 SXM", "bandwidth")
@@ -527,10 +546,15 @@ def gpu_model(n):
     }
 
 
+model = gpu_model(np.array([sizes[1]]))
+for way in ("captured", "compiled") if not has_gpu else ():
+    gain = model["as written"][0] / model[way][0]
+    print(f"model, {sizes[1]:,} asteroids: {way} {gain:.1f} × as fast as written")
+
+
 # %%
 
-# figure
-# sphinx_gallery_thumbnail_number = 1
+# folded: Draw the curves
 import matplotlib.pyplot as plt
 
 STYLES = {"as written": ("#2f7ed8", "o"), "captured": ("#2f9e77", "D")}
@@ -540,20 +564,20 @@ STYLES["compiled"] = ("#d9762b", "s")
 def draw(ax, across, found, look):
     for way, (colour, marker) in STYLES.items():
         if len(times := found[way]):
-            ax.plot(across, times, marker + look, color=colour, mfc="none", lw=2)
-            y, side = (1.12, "bottom") if way == "captured" else (0.87, "top")
-            ax.text(across[0], y * times[0], way, color=colour, size=10, va=side)
+            style = {"color": colour, "mfc": "none", "lw": 2, "label": way}
+            ax.plot(across, times, marker + look, **style)
 
 
 def draw_prediction(ax):
-    fine, grey = np.geomspace(sizes[0], sizes[-1], 500), "#808890"
-    ax.plot(fine, predict(fine), ":", color=grey, lw=3, zorder=0)
-    ax.text(fine[-1], 1.25 * predict(fine[-1]), "predicted", color=grey, ha="right")
+    fine = np.geomspace(sizes[0], sizes[-1], 500)
+    style = {"color": "#808890", "lw": 3, "zorder": 0, "label": "as written, predicted"}
+    ax.plot(fine, predict(fine), ":", **style)
 
 
 # %%
 
 # measured figure
+# sphinx_gallery_thumbnail_number = 1
 panels = (
     ["this GPU: measured"] if has_gpu else ["this CPU: measured", "an H100: a model"]
 )
@@ -566,10 +590,13 @@ if not has_gpu:
     draw(axes[0, 1], across, gpu_model(across), "--")
 for ax, title in zip(axes[0], panels, strict=True):
     ax.set(xscale="log", yscale="log", xlabel="asteroids, n", title=title)
-    ax.margins(y=0.12)
+    ax.margins(y=0.1)
+    ax.legend(loc="upper left", fontsize=10)
 axes[0, 0].set_ylabel("time of one call")
 axes[0, 0].yaxis.set_major_formatter(lambda t, _: quantity(t, "s", digits=1))
-about = f"{float(f'{met:.0e}'):,.0f}"
+low, high = axes[0, 0].get_ylim()
+axes[0, 0].set_ylim(low, 2 * high)  # room for the legends
+about = f"{float(f'{met:.1e}'):,.0f}"
 finding = f"a call for n ≈ {about} takes only twice as long as one for 10"
 fig.suptitle(f"Overhead decides: {finding}", size=12)
 fig.set_label(
@@ -588,9 +615,6 @@ plt.show()
 bench.show()
 
 # %%
-# On the newest GPU on record, 160 operations in a row take
-# :timing:`launch-slope median "GPU, 160 operations" @gpu`.
-#
 # On the newest GPU on record, fifty stars are done
 # :timing:`fewer-launches speedup "stacked"/"one by one" @gpu` as fast when stacked.
 #
@@ -617,6 +641,7 @@ bench.show()
 # Return ``"batch"``, ``"compile"`` or ``"capture"``, whichever makes the whole job
 # shortest, or ``"leave"`` if none makes it at most half as long.
 
+from textwrap import fill
 from typing import NamedTuple
 
 
@@ -635,7 +660,7 @@ def cure(job): ...
 
 # %%
 
-# folded: its hints
+# folded: Its hints
 HINTS = {
     "batch": "stacking saves launches; the work of each operation grows with the runs",
     "compile": "count the time of building, and the operations that are left",
@@ -646,7 +671,7 @@ HINTS = {
 # %%
 
 
-# folded: the checker
+# folded: The checker
 def check(answer):
     cases = [
         (Job(), "capture"),
@@ -663,11 +688,11 @@ def check(answer):
         try:
             got = answer(job)
         except Exception as error:
-            return f"It raised {type(error).__name__}: {error}, with {job}"
+            return fill(f"It raised {type(error).__name__}: {error}, with {job}")
         if not isinstance(got, str) or got not in HINTS:
-            return f"{got!r} is none of the four words, with {job}"
+            return fill(f"Return one of the four words; it was {got!r} for {job}")
         if got != right:
-            return f"Not {got!r}. Hint: {HINTS[got]}. It was {job}"
+            return fill(f"Not {got!r}. Hint: {HINTS[got]}. It was {job}")
     return "Right: you can choose a cure before you try one."
 
 
@@ -697,7 +722,7 @@ print(check(cure_solution))
 
 # %%
 
-# folded: the folder with the built programs goes, the settings are as they were
+# folded: Remove the folder with what was built
 if compiled:
     torch.compiler.reset()
 environment.stop()
@@ -708,11 +733,13 @@ folder.cleanup()
 # -----------------------
 
 # remember
-pays = in_words(break_even(build_time, sizes[1])) if compiled else "not known here"
+pays = "after an unknown number of calls"
+if compiled:
+    pays = in_words(break_even(build_time, sizes[1]))
 print(
-    f"""1. Each operation costs {quantity(slope, "s")} of overhead here, which no faster
-   device lowers: a call for {about} asteroids took only twice as long as one for ten.
+    f"""1. One operation costs {quantity(slope, "s")} of overhead here, which no faster
+   GPU lowers: a call for {about} asteroids took only twice as long as one for ten.
 2. Batch first: fifty stars at once are {gains["stacked"]:.0f} × as fast as one by one.
-3. Compile what you call very often (with {sizes[1]} asteroids, the build pays after:
+3. Compile what you call very often (with {sizes[1]} asteroids, the build pays
    {pays}); capture what never changes."""
 )

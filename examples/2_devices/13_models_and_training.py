@@ -4,9 +4,10 @@ What does model.to(device) move?
 
 This page is for everybody who trains a model with PyTorch and wants it on a GPU.
 ``model.to(device)`` moves the model's parameters and buffers, and it does so in place:
-the model that you have is on the GPU afterwards. Batches, tensors that the model merely
-holds, and the state of an optimizer stay where they were. So move the model, then make
-its optimizer, and move each batch inside the loop.
+the model that you have is on the GPU afterwards. ``tensor.to(device)`` differs: it
+returns the tensor that is on the GPU, and you have to keep it. Batches, tensors that
+the model merely holds, and what an optimizer has gathered stay where they were. So move
+the model, then make its optimizer, and move each batch inside the loop.
 
 **You will learn**
 
@@ -16,7 +17,7 @@ its optimizer, and move each batch inside the loop.
   ``int64``;
 - what a ``DataLoader`` does, and when you do not need one.
 
-**Time:** 11 minutes. **Needs:** any computer, and
+**Time:** 10 minutes. **Needs:** any computer, and
 :doc:`moving tensors </tutorials/2_devices/01_moving>`.
 """
 
@@ -50,9 +51,10 @@ def network():
 
 
 # %%
-# Three lines of the loop know of devices. It has no ``if``, because ``.to`` does
-# nothing where there is nothing to move. Use it for the model, too: programs that move
-# data with ``.to(device)`` and the model with ``.cuda()`` fail where there is no CUDA.
+# Three lines of the loop matter for the device, and so does their order. There is no
+# ``if``, because ``.to`` does nothing where there is nothing to move. Use it for the
+# model, too: programs that move data with ``.to(device)`` and the model with
+# ``.cuda()`` fail where there is no CUDA.
 
 
 def train(model, batches, device, epochs=5):
@@ -89,8 +91,8 @@ print(f"{share:.0%} right of {len(guess)} stars that it has not seen")
 # -----------------
 #
 # Here is a model that does everything wrong at once. It takes a step on the host, and
-# then it moves. Where there is no GPU, PyTorch's device ``meta``, whose tensors have no
-# numbers, plays one.
+# then it moves. Where there is no GPU, the page uses PyTorch's device ``meta``: its
+# tensors have a shape and a type, but hold no numbers.
 
 gpu = device if device.type != "cpu" else torch.device("meta")
 
@@ -116,7 +118,7 @@ print("the result of .to is the model:", careless.to(gpu) is careless)
 
 # %%
 
-# folded: where everything is now, and the figure's words
+# folded: Where everything is now, and what to do about it
 
 state = early.state[early.param_groups[0]["params"][0]]
 held = {
@@ -125,7 +127,10 @@ held = {
     "a plain tensor (width)": (careless.width, "register_buffer(…)"),
     "a module in a list (steps)": (careless.steps[0].weight, "nn.ModuleList([…])"),
     "made in forward (noise)": (torch.zeros(1), "torch.zeros(1, device=x.device)"),
-    "the optimizer's state": (state["exp_avg"], "make the optimizer after the move"),
+    "an optimizer's state, once it has stepped": (
+        state["exp_avg"],
+        "make the optimizer after the move",
+    ),
     "a batch": (colours, "x = x.to(device), in the loop"),
 }
 moved = {what: t.device.type == gpu.type for what, (t, _) in held.items()}
@@ -145,8 +150,9 @@ for row, (what, (_, cure)) in enumerate(held.items()):
     ax.add_patch(plt.Rectangle((0, row), 1, 0.84, **frame))
     ink = {"color": "#fefefe" if moved[what] else "black", "va": "center_baseline"}
     word = "moves" if moved[what] else "stays"
+    font = {"family": "monospace", "size": 9} if "(" in cure else {"size": 11}
     ax.text(0.5, row + 0.42, word, ha="center", size=11, **ink)
-    ax.text(1.1, row + 0.42, cure, va="center_baseline", size=11)
+    ax.text(1.1, row + 0.42, cure, va="center_baseline", **font)
 ax.set(xlim=(0, 4.2), ylim=(len(held), -0.1))
 ax.set_yticks([row + 0.42 for row in range(len(held))], held, size=11)
 ax.set_xticks([0.5, 1.46], ["moves?", "what to do"], size=11)
@@ -165,20 +171,39 @@ plt.show()
 # from the optimizer and from saving.
 #
 # To see where a model is, people ask ``next(model.parameters()).is_cuda``. It is
-# ``False`` on Apple's and Intel's GPUs, and one parameter does not speak for all. Ask
-# them all, and the buffers:
+# ``False`` on Apple's and Intel's GPUs, and one parameter does not speak for all. So
+# ask all parameters and buffers. These are what moves, so also search the model for
+# tensors and modules that PyTorch does not know of:
 
 
 def where(model):
     return {str(t.device) for t in [*model.parameters(), *model.buffers()]}
 
 
-print("the network is on", where(model))
+def unknown(model):
+    registered = [*model.parameters(), *model.buffers(), *model.modules()]
+    known = {id(part) for part in registered}
+    for path, module in model.named_modules():
+        for name, thing in vars(module).items():
+            parts = thing.values() if isinstance(thing, dict) else thing
+            parts = parts if isinstance(thing, (dict, list, tuple)) else [thing]
+            for part in parts:
+                if (
+                    isinstance(part, (torch.Tensor, nn.Module))
+                    and id(part) not in known
+                ):
+                    yield f"{path}.{name}".strip(".")
+
+
+print("network:", where(model), "and unknown to PyTorch:", [*unknown(model)])
+print("careless:", where(careless), "and unknown to PyTorch:", [*unknown(careless)])
 
 # %%
-# You can *rehearse* a move on a laptop: train on ``meta``. Nothing is computed, but
-# every line is run, and the first thing that stayed behind raises an error:
+# What is not held by the model, as a batch or a tensor made in ``forward``, shows only
+# when the loop runs. You can *rehearse* that on a laptop: train on ``meta``. Nothing is
+# computed, but every line is run, and most things that stayed behind raise an error:
 
+# folded: A function that runs a line, and prints its result or its error
 import textwrap
 
 
@@ -191,19 +216,21 @@ def attempt(line):
     print(textwrap.fill(said, 86, subsequent_indent="    "))
 
 
+# %%
+
 attempt("train(network(), stars, 'meta').shape")
 attempt("train(Careless(), stars, 'meta')")
 
 # %%
 # A rehearsal that finds nothing proves nothing: matrix products on ``meta`` do not
-# compare devices.
+# compare devices, and raise no error.
 #
 # The optimizer's state
 # ---------------------
 #
 # Adam remembers two averages for each parameter. It makes them at its first step, where
-# the parameters are at that time, and ``model.to`` does not know of them. Here a new
-# type stands in for a new device:
+# the parameters are at that time, and ``model.to`` does not know of them. For want of a
+# second device, the type is changed here; the mistake is the same:
 
 
 def step(model, optimizer, x):
@@ -228,12 +255,18 @@ attempt("step(line, adam, x64)")
 # repairs this. The cure is the order: *move first, make the optimizer afterwards*. When
 # you go on from a file, build the model, move it, make the optimizer, load its state.
 #
-# Call the model, not forward
-# ---------------------------
+# Three other mistakes in a first loop
+# ------------------------------------
 #
-# ``model(x)`` runs ``forward``, and around it the *hooks*: functions that somebody has
-# asked the model to call. ``model.forward(x)`` leaves them out.
+# These have nothing to do with moving, but stop many a first training. *Call*
+# ``model(x)``, *not* ``model.forward(x)``. The call runs ``forward`` and, around it,
+# the *hooks*: functions that somebody has asked the model to call. A *lazy* layer finds
+# out the size of its input in one. `The order is`__: build, move, call once with data
+# on the device, and only then count parameters or make an optimizer.
+#
+# __ https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.lazy.LazyModuleMixin.html
 
+# folded: A hook that one of two calls runs, and a lazy layer
 calls = []
 layer = nn.Linear(4, 2)
 layer.register_forward_hook(lambda *_: calls.append("the hook ran"))
@@ -249,19 +282,12 @@ lazy(torch.ones(4, 3, device=device))
 attempt("tuple(lazy.weight.shape), lazy.weight.device.type")
 
 # %%
-# A *lazy* layer finds out the size of its input in such a hook, when it is first
-# called. `fully_shard`__, which divides a model among several GPUs, gathers the parts
-# in hooks, too. With lazy layers `the order is`__: build, move, call once with data on
-# the device, and only then count parameters or make an optimizer.
-#
-# __ https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html
-# __ https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.lazy.LazyModuleMixin.html
-#
-# Training mode and evaluation mode
-# ---------------------------------
-#
-# Six ones go through two layers, in both modes:
+# *Train in* ``train()`` *mode, evaluate in* ``eval()`` *mode.* These set a flag that
+# few layers read. Dropout leaves numbers out only in training. Batch normalization uses
+# the batch's own mean and variance in training, and otherwise the running ones that it
+# keeps in buffers. Neither call switches gradients off: ``torch.no_grad()`` does.
 
+# folded: Six ones through two layers, in both modes
 drop, norm, one = nn.Dropout(0.5), nn.BatchNorm1d(1), torch.ones(6, 1)
 for layer in (drop, norm):
     for mode in ("train", "eval"):
@@ -270,58 +296,38 @@ for layer in (drop, norm):
         print(f"{type(layer).__name__}, {mode}():", *(f"{v:.2f}" for v in numbers))
 
 # %%
-# ``model.train()`` and ``model.eval()`` set a flag, ``training``, which few layers
-# read. Dropout leaves numbers out only in training. Batch normalization uses the
-# batch's own mean in training, and otherwise the running mean that it keeps in a
-# buffer. In a model without such layers, as :doc:`the model of an image
-# </tutorials/4_imaging/03_first_light>`, both calls change nothing. Neither of them
-# switches gradients off: ``torch.no_grad()`` does.
-#
-# Labels are int64
-# ----------------
-#
-# Here are four labels of three classes, in different types:
+# *Labels are* ``int64``. A label is an index: it picks one of the columns of the
+# scores. Python's integers become ``int64`` (``torch.long``); a file often gives
+# ``float32`` or ``int32``: then write ``labels.long()``. Floats are accepted in the
+# *shape of the scores*: then they are the probability of each class.
 
+# folded: Four labels of three classes, in different types
 scores, labels = torch.zeros(4, 3), torch.tensor([0, 2, 1, 1])
 criterion = nn.CrossEntropyLoss()
 attempt("labels.dtype, criterion(scores, labels)")
 attempt("criterion(scores, labels.float())")
 attempt("criterion(scores, labels.int())")
 attempt("criterion(scores, nn.functional.one_hot(labels, 3).float())")
-attempt("criterion(scores.long(), labels)")
 
 # %%
-# - A class label is the number of a column, so ``CrossEntropyLoss`` wants ``int64``
-#   (``torch.long``; in older pages ``LongTensor``), which Python's integers become;
-#   ``uint8`` works, too. A file often gives ``float32`` or ``int32``: then write
-#   ``labels.long()``.
-# - Floats are accepted in the *shape of the scores*: then they are the probability of
-#   each class.
-#
-# The last message shows how PyTorch works. An operation is not one function: PyTorch
-# *dispatches* it, which means that it looks at the device and the type of the tensors
-# and calls the routine for these. A product of ``float32`` matrices goes to NVIDIA's
-# cuBLAS on one device and to a library of the CPU on another. So one line runs
-# everywhere, and the error names a routine that has no version for a type.
-#
 # What a DataLoader does
 # ----------------------
 #
-# A ``DataLoader`` shuffles the order of the samples, takes them out of the data set
-# *one by one*, and stacks them into a batch, on the host. A ``TensorDataset`` of both
-# keeps each label with its star.
+# A ``DataLoader`` takes the samples out of the data set *one by one*, in a shuffled
+# order if you ask for it, and stacks them into a batch, on the host. A
+# ``TensorDataset`` of both keeps each label with its star.
 #
 # - ``num_workers=4`` lets four processes do that while the GPU computes. This pays
-#   where a sample has to be read or decoded. (On Windows and macOS the program then
-#   needs ``if __name__ == "__main__":``.)
+#   where a sample has to be read or decoded. (On Windows, on macOS, and since Python
+#   3.14 on Linux, the program then needs ``if __name__ == "__main__":``.)
 # - ``pin_memory=True`` puts each batch into *pinned* memory, from which ``.to(device,
 #   non_blocking=True)`` need not wait (:doc:`/tutorials/2_devices/05_transfers`).
 #
 # Do not give it tensors on a GPU. It would still take them apart one by one. A worker
-# that was forked, as on Linux, fails with "Cannot re-initialize CUDA in forked
-# subprocess", and pinning fails with "only dense CPU tensors can be pinned". `PyTorch
-# advises against it`__, too. Data that fit into the GPU's memory need no loader: move
-# them once, and pick rows there.
+# that was forked, as on Linux before Python 3.14, fails with "Cannot re-initialize CUDA
+# in forked subprocess", and pinning fails with "only dense CPU tensors can be pinned".
+# `PyTorch advises against it`__, too. Data that fit into the GPU's memory need no
+# loader: move them once, and pick rows there.
 #
 # __ https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 
@@ -346,11 +352,11 @@ bench.time("rows of tensors on the device", pick, n=len(there), device=device)
 bench.show()
 
 # %%
-# A row is one pass over the stars, in batches of 50, and no training. The fastest
-# passes say what the loader costs:
+# Each line of the table is the time of one pass over the 1000 stars, in batches of 50,
+# without training.
 
-loader, rows = (min(timing.values) for timing in bench.timings)
-print(f"The loader took {loader / rows:.1f} times as long as picking rows.")
+loader, picking = (timing.median for timing in bench.timings)
+print(f"The loader took {loader / picking:.0f} times as long as picking rows.")
 
 # %%
 # Check
@@ -365,7 +371,7 @@ with torch.no_grad():
     got = model(colours[1000:].to(device)).cpu().double()
 error = ((got - wanted).abs().max() / wanted.abs().max()).item()
 assert error < 1e-4
-print(f"largest error of a score, of the largest score: {error:.0e}")
+print(f"largest error, relative to the largest score: {error:.0e}")
 
 # %%
 # Trainers that move for you
@@ -376,11 +382,13 @@ print(f"largest error of a score, of the largest score: {error:.0e}")
 # wrapper can know of is the rest of the figure: plain tensors, modules in lists, and
 # tensors made in ``forward``.
 #
-# If you write a trainer yourself, do without an ``if``. `A well-known textbook`__ has
-# one, and some notes on it set one line four spaces too far to the right:
+# If you write a trainer yourself, do without an ``if``. It makes two programs out of
+# one, and you test one of them. In the fold, one line is indented too far, and the
+# trainer works on every computer with a GPU, and on no other.
 #
 # __ https://lightning.ai/docs/pytorch/stable/reference/accelerators/accelerator_prepare
-# __ https://github.com/d2l-ai/d2l-en/blob/02c6a2a15fe79c6e63a0fc58368bfffca94df554/chapter_builders-guide/use-gpu.md
+
+# folded: A trainer that fails only where there is no GPU
 
 
 class Notes:
@@ -398,9 +406,6 @@ attempt("Notes('meta').prepare_model(nn.Linear(3, 1)).weight.device")
 attempt("Notes('cpu').prepare_model(nn.Linear(3, 1)).weight.device")
 
 # %%
-# It works on every computer with a GPU, and on no other. An ``if`` makes two programs
-# out of one, and you test one of them.
-#
 # Where this stops being true
 # ---------------------------
 #
@@ -426,7 +431,7 @@ def prepare(thing, device):
 
 # %%
 
-# folded: the checker names the first difference, and the way to it
+# folded: The checker names the first difference, and the way to it
 
 
 def differs(given, got, device, path="it"):
@@ -447,7 +452,7 @@ def differs(given, got, device, path="it"):
 
 # %%
 
-# folded: what the checker tries
+# folded: What the checker tries
 
 
 def find_problem(answer, device):
@@ -502,8 +507,8 @@ print(check(prepare_solution))
 
 # remember
 
-print(f"""\
-1. A model moves in place, with its parameters and buffers, and nothing else: that is
-   {sum(moved.values())} of the {len(moved)} things that have to be in one place.
+print("""\
+1. A model moves in place, with its parameters and buffers and nothing else.
+   Plain tensors, modules in lists, batches and an optimizer's state stay.
 2. Move the model, then make its optimizer, and in the loop move each batch.
-3. Call model(x), not model.forward(x). Labels are int64. Judge in eval() mode.""")
+3. Call model(x), not model.forward(x). Labels are int64. Evaluate in eval() mode.""")

@@ -4,18 +4,19 @@ How much faster could it be?
 
 This page is for anyone who knows which step of a program is slow, and asks what can be
 gained. Count the bytes and operations that the step cannot do without, and divide them
-by the rates of your machine: no program is faster than the longer of the two times. A
-*roofline* shows that bound for all steps in one picture. A step far below it can be
-improved as it is; a step at it has to move fewer bytes.
+by the rates of your machine, measured where the data lie: the longer of the two times
+is the least that the step can take. A *roofline* shows this bound for all steps in one
+picture. A step far below its bound may have a better program; a step at its bound has
+to move fewer bytes.
 
 **You will learn**
 
 - to count operations and bytes by hand, and why not to leave that to a counter;
 - to measure the two ceilings of your machine, and to draw the roofline;
 - to choose which step to improve first;
-- to predict what batching brings, and to compare that with what it brought.
+- to predict what batching or another machine brings, before you try.
 
-**Time:** 10 minutes. **Needs:** any computer. With a GPU, the page measures that.
+**Time:** 10 minutes. **Needs:** any computer. With a GPU, the page measures the GPU.
 """
 
 # %%
@@ -23,8 +24,8 @@ improved as it is; a step at it has to move fewer bytes.
 # -------
 #
 # The program is the one of :doc:`/tutorials/2_devices/10_profile_and_roofline`. Each
-# frame of a microscope is tapered and transformed (FFT), its power is taken, and a
-# matrix with a row for each of 512 textures multiplies it:
+# frame of a microscope is tapered (*taper*) and transformed (*FFT*), its power is taken
+# (*power*), and a matrix with a row for each of 512 textures multiplies it (*match*):
 
 from math import log2
 
@@ -32,7 +33,7 @@ import numpy as np
 import torch
 
 from firstlight import Bench, best_device
-from firstlight.measure.roofs import measured_roof
+from firstlight.measure.roofs import Roof, measured_roof
 from firstlight.measure.specs import spec
 from firstlight.measure.tables import percent, quantity
 from firstlight.measure.timing import measure
@@ -57,14 +58,13 @@ def scores_of(frames, taper, references):
 # For each step, write down the *operations* (additions and multiplications) and the
 # *least bytes*: each input is read once and each result is written once. A ``float32``
 # has 4 bytes, a complex number 8. An FFT of :math:`N` real numbers counts as
-# :math:`2.5\,N \log_2 N` operations, a custom of `the makers of FFTW`__. Then
+# :math:`2.5\,N \log_2 N` operations, a custom of `the makers of FFTW`__. At best, a
+# processor moves bytes and computes at the same time, so
 #
 # .. math::
 #
 #     t_\text{least} = \max\left(\frac{\text{bytes}}{\text{bandwidth}},\
-#     \frac{\text{operations}}{\text{rate of arithmetic}}\right),
-#
-# because a processor can at best do both at the same time.
+#     \frac{\text{operations}}{\text{rate of arithmetic}}\right).
 #
 # __ http://www.fftw.org/speed/method.html
 
@@ -82,11 +82,11 @@ def costs(side, kinds, frames=1):
 
 by_hand = costs(side, kinds)
 fp32, bandwidth = (spec("H100 SXM", what) for what in ("fp32", "bandwidth"))
-rows = []
+rows, on_h100 = [], {}
 for step, (operations, moved) in by_hand.items():
-    least = max(moved / bandwidth, operations / fp32)
+    on_h100[step] = max(moved / bandwidth, operations / fp32)
     cells = f"{operations:,.0f}", f"{moved:,}", f"{operations / moved:.2f}"
-    rows.append((step, *cells, quantity(least, "s")))
+    rows.append((step, *cells, quantity(on_h100[step], "s")))
 head = "", "operations", "bytes", "operations a byte", "least time, H100"
 print(Table("One frame", head, tuple(rows)).text())
 
@@ -99,10 +99,11 @@ print(Table("One frame", head, tuple(rows)).text())
 # Measure
 # -------
 #
-# First, the two ceilings: the rate of memory, by a large copy and a large sum, and the
-# rate of arithmetic, by a large matrix product. A frame is small and may fit into a
-# cache, which is faster than memory. So copies of one frame are measured as well, and
-# the higher rate counts for the steps that work on one frame.
+# First, the two ceilings. How fast memory is depends on where the data lie: a frame may
+# fit into a cache, a matrix may not. And a processor may read faster than it writes. So
+# read, copy and add arrays of the matrix's size, and of a frame's, and take the fastest
+# of the three. The ceiling of arithmetic is the product of two square matrices, with
+# 1,024 rows on a CPU and 4,096 on a GPU.
 
 rng = np.random.default_rng(seed=1)
 raw = torch.from_numpy(rng.random((batches[-1], side, side), dtype=np.float32))
@@ -110,15 +111,22 @@ raw, modes = raw.to(device), side * (side // 2 + 1)
 references = torch.from_numpy(rng.random((kinds, modes), dtype=np.float32)).to(device)
 taper = torch.outer(*2 * [torch.hann_window(side)]).to(device)
 
-frame = raw[0]
-roof = measured_roof(str(device))
-small = measure(torch.Tensor.copy_, torch.empty_like(frame), frame, budget=0.3)
-small_rate = 2 * frame.nbytes / min(small.values)
-ridge = roof.flop_rate / roof.byte_rate
-print(f"memory:              {quantity(roof.byte_rate, 'B/s')}")
-print(f"copies of one frame: {quantity(small_rate, 'B/s')}")
-print(f"float32 arithmetic:  {quantity(roof.flop_rate, 'FLOP/s')}")
-print(f"both take as long at {ridge:.1f} operations a byte")
+
+def memory_rate(*shape):
+    a, b, out = (torch.rand(*shape, device=device) for _ in range(3))
+    read, copy = lambda: a.sum(1), lambda: out.copy_(a)
+    ways = (4, read), (8, copy), (12, lambda: torch.add(a, b, out=out))
+    times = [min(measure(way, device=device, budget=0.3).values) for _, way in ways]
+    bytes = [each * a.numel() for each, _ in ways]
+    return max(np.divide(bytes, times))
+
+
+arithmetic = measured_roof(str(device)).flop_rate
+roof = Roof(byte_rate=memory_rate(kinds, modes), flop_rate=arithmetic)
+frame_rate = max(memory_rate(side, side), roof.byte_rate)
+print(f"memory, for the matrix: {quantity(roof.byte_rate, 'B/s')}")
+print(f"memory, for a frame:    {quantity(frame_rate, 'B/s')}")
+print(f"float32 arithmetic:     {quantity(roof.flop_rate, 'FLOP/s')}")
 
 # %%
 
@@ -146,6 +154,7 @@ print(f"largest relative error {check_against_numpy():.1e}")
 # *power* with ``abs()``, and *match* with a conversion of the matrix from ``float64``
 # in each call.
 
+frame = raw[0]
 tapered = frame * taper
 spectrum = torch.fft.rfft2(tapered)
 power = power_of(spectrum).flatten()
@@ -161,9 +170,7 @@ steps = {
 }
 bench = Bench("roofline")
 for label, (function, *arguments) in steps.items():
-    operations, moved = by_hand[label.split(",")[0]]
-    size = {"flops": int(operations), "bytes": moved, "device": device}
-    bench.time(label, function, *arguments, **size)
+    bench.time(label, function, *arguments, device=device)
 bench.show()
 
 # %%
@@ -178,24 +185,25 @@ bench.show()
 #     \min\,(I \times \text{bandwidth},\ \text{rate of arithmetic}).
 #
 # On logarithmic axes this is a slope, where the bytes decide, and a flat part, where
-# the arithmetic does. `Williams, Waterman and Patterson`__ drew it first.
+# the arithmetic does. They meet at the *ridge*. `Williams, Waterman and Patterson`__
+# drew it first.
 #
 # __ https://doi.org/10.1145/1498765.1498785
 
 
 def least_seconds(step, frames=1):
-    """The roofline's bound, with the rate of memory that the step can have."""
     operations, moved = costs(side, kinds, frames)[step]
-    rate = roof.byte_rate if step == "match" else max(small_rate, roof.byte_rate)
+    rate = roof.byte_rate if step == "match" else frame_rate
     return max(moved / rate, operations / roof.flop_rate)
 
 
 shares = {step: least_seconds(step) / bench[step].median for step in by_hand}
-near, far = (pick(shares, key=shares.get) for pick in (max, min))
-best = f"{near} has {percent(shares[near])} of what is possible"
-if shares[near] > 1:
-    best = f"{near} is above the roof, thanks to a cache"
-
+first = max(by_hand, key=lambda step: bench[step].median)
+far = min(shares, key=shares.get)
+for old in ("power, abs", "match, converting"):
+    step = old.split(",")[0]
+    gain = bench[old].median / bench[step].median
+    print(f'"{step}" is {gain:.1f} × as fast as "{old}"')
 
 # %%
 
@@ -205,24 +213,22 @@ import matplotlib.pyplot as plt
 BLUE, ORANGE, GRAY, GREEN = "#2f7ed8", "#d9762b", "#808890", "#2f9e77"
 
 
-def draw_roofs(timings, low=0.03, high=300):
+def draw_roofs(lowest, lines, low=0.03, high=300):
+    """The H100's roof as a model, and those of this machine with one, two lines."""
     fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
-    x = np.geomspace(low, high, 200)
-    best = max(small_rate, roof.byte_rate)
-    for rate, flops, style, name in (
-        (roof.byte_rate, roof.flop_rate, "-", "measured: from memory"),
-        (best, roof.flop_rate, ":", "copies of a frame"),
-        (bandwidth, fp32, "--", "model: H100, data sheet"),
+    x, size = np.geomspace(low, high, 200), quantity(references.nbytes, "B", digits=2)
+    here = (
+        (roof.byte_rate, roof.flop_rate, BLUE, "-", f"measured: a matrix of {size}"),
+        (frame_rate, roof.flop_rate, BLUE, ":", "measured: one frame"),
+    )[:lines]
+    for rate, flops, colour, style, name in (
+        *here,
+        (bandwidth, fp32, GRAY, "--", "model: H100, from its data sheet"),
     ):
-        colour = GRAY if style == "--" else BLUE
-        ax.plot(x, np.minimum(x * rate, flops), style, color=colour, lw=2)
-        end = flops / rate if style == ":" else high
-        if style != ":" or best > 1.2 * roof.byte_rate:
-            ax.text(end, flops * 1.25, name, ha="right", color=colour, size=10)
-    bottom = min(timing.flop_rate for timing in timings) / 6
-    ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(bottom, 4 * fp32))
+        ax.plot(x, np.minimum(x * rate, flops), style, color=colour, lw=2, label=name)
+    ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(lowest / 6, 15 * fp32))
     ax.set(xlabel="operations a byte", ylabel="operations a second")
-    ax.yaxis.set_major_formatter(lambda rate, _: quantity(rate, "/s", digits=1))
+    ax.yaxis.set_major_formatter(lambda rate, _: quantity(rate, "FLOP/s", digits=1))
     ax.xaxis.set_major_formatter(lambda ratio, _: f"{ratio:g}")
     return fig, ax
 
@@ -232,14 +238,23 @@ def draw_roofs(timings, low=0.03, high=300):
 # folded: Draw a point
 
 
-def draw_point(ax, timing, marker, colour, name, shift):
-    x, y = timing.flops / timing.bytes, timing.flop_rate
-    slow, fast = (timing.flops / side for side in reversed(timing.quartiles))
-    bars = {"yerr": [[y - slow], [fast - y]], "capsize": 4}
-    ax.errorbar(x, y, fmt=marker, color=colour, ms=8, **bars)
+def rates_of(timing, operations):
+    """The rate of the median, and how far those of the quartiles are from it."""
+    slow, middle, fast = (
+        operations / seconds
+        for seconds in (timing.quartiles[1], timing.median, timing.quartiles[0])
+    )
+    return middle, [[middle - slow], [fast - middle]]
+
+
+def draw_point(ax, timing, counts, marker, colour, name, shift):
+    operations, moved = counts
+    x, (y, bars) = operations / moved, rates_of(timing, operations)
+    ax.errorbar(x, y, yerr=bars, capsize=4, fmt=marker, color=colour, ms=8)
     ha = "left" if shift[0] > 5 else "right" if shift[0] < -5 else "center"
     style = {"textcoords": "offset points", "size": 10, "ha": ha, "va": "center"}
     ax.annotate(name, (x, y), shift, **style)
+    return x, y
 
 
 # %%
@@ -247,41 +262,47 @@ def draw_point(ax, timing, marker, colour, name, shift):
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
 looks = {
-    "taper": ("o", GREEN, (0, 14)),
+    "taper": ("o", GREEN, (-9, 7)),
     "FFT": ("s", GREEN, (10, -4)),
-    "power": ("^", GREEN, (-9, 6)),
-    "match": ("D", GREEN, (11, -3)),
-    "power, abs": ("v", ORANGE, (0, -14)),
+    "power": ("^", GREEN, (10, -4)),
+    "match": ("D", GREEN, (11, -7)),
+    "power, abs": ("v", ORANGE, (10, -4)),
     "match, converting": ("X", ORANGE, (10, 0)),
 }
-fig, ax = draw_roofs(bench.timings)
-for label, (marker, colour, shift) in looks.items():
-    draw_point(ax, bench[label], marker, colour, label, shift)
+counts = {label: by_hand[label.split(",")[0]] for label in looks}
+lowest = min(counts[label][0] / bench[label].median for label in looks)
+fig, ax = draw_roofs(lowest, lines=2)
+at = {}
+for label, look in looks.items():
+    at[label] = draw_point(ax, bench[label], counts[label], *look[:2], label, look[2])
 for step, old in (("power", "power, abs"), ("match", "match, converting")):
-    x = bench[old].flops / bench[old].bytes
-    ends = (x, bench[step].flop_rate), (x, bench[old].flop_rate)
-    ax.annotate("", *ends, arrowprops={"arrowstyle": "->", "color": GRAY})
-fig.suptitle(f"{best}; {far} has {percent(shares[far])}", size=13)
+    ax.annotate("", at[step], at[old], arrowprops={"arrowstyle": "->", "color": GRAY})
+ax.legend(loc="upper left", fontsize=10)
+reached = f"{first} reaches {percent(shares[first])} of its roof"
+if far != first:
+    reached += f", {far} {percent(shares[far])}"
+fig.suptitle(f"Of four steps, {reached}", size=13)
 fig.set_label(
-    f"A roofline on logarithmic axes, with a point for each step. {near} is nearest to "
-    f"its bound, {far} farthest below. Arrows straight up or down lead from power with "
-    "abs to power without, and from match that converts to match."
+    f"A roofline on logarithmic axes, with a point for each step; {reached}. Vertical "
+    "arrows lead from power with abs to power without, and from match that converts "
+    "the matrix to match that does not."
 )
 plt.show()
 
 # %%
-# An arrow leads from a step as people often write it to the way of this page. It is
-# vertical, because the intensity counts the *least* bytes, the same for both. If a
-# point lies above the roof, its bytes came from a faster place than those of the roof:
-# a matrix that fits into the last cache need not come from memory.
+# Each arrow leads from a common way to write a step to ours. It is vertical, because
+# the intensity counts the *least* bytes, the same for both. The solid roof is that of
+# *match*, which reads the matrix; the dotted one is that of the other steps. A measured
+# roof is what *some* program reached, so a good one can come to a little more than all
+# of it. A point far above a roof has its data in a faster place.
 #
 # What should you improve first?
 # ------------------------------
 #
-# A step can gain at most its distance to the roof, and the whole can gain at most that
-# step's share of the time. The table puts both together, and its advice follows from
-# three rules: a small share is not worth your time; if launch overhead decides, you
-# need fewer launches; and a step near its bound needs fewer bytes.
+# A better program for a step saves at most the time that the step now spends above its
+# least, and the whole program saves no more than that. The advice in the table follows
+# from three rules: a small share is not worth your time; if launch overhead decides,
+# you need fewer launches; and a step near its roof needs fewer bytes.
 
 whole = sum(bench[step].median for step in by_hand)
 saved, advice, rows = {}, {}, []
@@ -294,18 +315,29 @@ for step in by_hand:
         advice[step] = "fewer launches"
     else:
         advice[step] = "fewer bytes" if shares[step] > 0.5 else "a better program"
-    reached = percent(shares[step]) if shares[step] <= 1 else "above: cached"
-    cells = percent(share), reached, percent(saved[step])
+    cells = percent(share), percent(shares[step]), percent(saved[step])
     rows.append((step, *cells, advice[step]))
-head = "", "share of time", "of possible rate", "can save at most", "try"
-print(Table("What each step can save of the whole", head, tuple(rows)).text())
-first = max(by_hand, key=lambda step: bench[step].median)
+head = "", "share of time", "of roof", "to save", "try"
+print(Table("What a better program can save of the whole", head, tuple(rows)).text())
 print(f"{first} has the largest share: try {advice[first]}.")
 
 # %%
-# The bound of the FFT is a hard one to reach, because an FFT goes through its numbers
-# in several passes, which the least bytes do not count. It is also the work of a
-# library that is probably better than what you would write instead.
+# The roof is hard to reach for the FFT, because an FFT goes through its numbers in
+# several passes, which the least bytes do not count. A library wrote it, and you would
+# hardly write a better one.
+#
+# How much faster could another machine be? Take its rates from a data sheet. On a GPU,
+# no operation takes less than its dispatch and launch, as others measured them
+# (:spec:`PyTorch operation seconds`). For an H100 this *model* gives:
+
+launch = spec("PyTorch operation", "seconds")
+for step, least in on_h100.items():
+    least = max(least, launch)
+    gain = f"{bench[step].median / least:,.1f} × as fast as measured here"
+    print(f"{step:5}  {quantity(least, 's')} or more: at most {gain}")
+
+# %%
+# Where the launch decides, give a GPU many frames at once.
 #
 # Fewer bytes: predict, then measure
 # ----------------------------------
@@ -320,49 +352,43 @@ spectra = power_of(torch.fft.rfft2(raw * taper)).flatten(1)
 moved = Bench("roofline-moved")
 met = {1: bench["match"].median}
 for many in batches:
-    operations, least = costs(side, kinds, many)["match"]
-    size = {"flops": operations, "bytes": least, "device": device}
-    some = spectra[:many].T
-    label = f"match, {many} frames"
-    met[many] = moved.time(label, torch.matmul, references, some, **size).median / many
+    some, label = spectra[:many].T, f"match, {many} frames"
+    timing = moved.time(label, torch.matmul, references, some, device=device)
+    met[many] = timing.median / many
 
 rows = []
-for many in predicted:
-    operations, least = costs(side, kinds, many)["match"]
-    times = (quantity(seconds, "s") for seconds in (predicted[many], met[many]))
-    ratio = met[many] / predicted[many]
-    cells = f"{operations / least:.1f}", *times, f"{ratio:.1f} ×"
-    rows.append((f"{many}", *cells, f"{met[1] / met[many]:.1f} ×"))
-head = "frames", "op. a byte", "least", "measured", "of least", "gain by batching"
+for many, least in predicted.items():
+    times = (quantity(seconds, "s") for seconds in (least, met[many]))
+    gain = f"{met[1] / met[many]:.1f} ×"
+    rows.append((f"{many}", *times, percent(least / met[many]), gain))
+head = "frames", "least", "measured", "of roof", "gain"
 print(Table("match, time for each frame", head, tuple(rows)).text())
-
-# %%
 
 most = batches[-1]
 hoped, got = met[1] / predicted[most], met[1] / met[most]
-print(f"batches of {most}: predicted at most {hoped:.1f} ×, measured {got:.1f} ×")
-if got > hoped:
-    said = "more than the bound: a ceiling was measured too low, or a cache helped"
-elif got > hoped / 2:
-    said = "at least half of what the roofline allows"
-else:
-    said = "less than half of what the roofline allows"
-print(f"That is {said}.")
+said = f"{percent(got / hoped)} of what the roofline allows"
+print(f"batches of {most}: {got:.1f} × measured, {said} ({hoped:.1f} ×)")
+for many in batches:
+    if met[many] > met[1]:
+        print(f"batches of {many}: slower than one frame at a time")
 
 # %%
-# A roofline says what is *possible*. A measured time of about the least means that the
-# prediction held. A time of several times the least is a finding too: for products with
-# few columns, for example, many libraries have no good program. So look at every row:
-# if a batch size brings nothing, or makes it worse, use another one.
+# A roofline says what is *possible*. If the time is several times the least, that tells
+# you something, too: many libraries, for example, have no good routine for a product
+# with few columns. So look at every row, and use a batch size that gains.
 
 # measured figure
-fig, ax = draw_roofs(moved.timings)
+batched = {many: costs(side, kinds, many)["match"] for many in predicted}
+fig, ax = draw_roofs(min(batched[1][0] / met[many] for many in met), lines=1)
 for many, seconds in predicted.items():
-    operations, least = costs(side, kinds, many)["match"]
+    operations, least = batched[many]
     place = operations / least, operations / (many * seconds)
-    ax.plot(*place, "o", mfc="none", mec=GRAY, ms=13)
+    about = "predicted: on the roof" if many == 1 else None
+    ax.plot(*place, "o", mfc="none", mec=GRAY, ms=13, label=about)
     timing = bench["match"] if many == 1 else moved[f"match, {many} frames"]
-    draw_point(ax, timing, "D", GREEN, f"{many}", (0, -16))
+    draw_point(ax, timing, batched[many], "D", GREEN, f"{many}", (0, -16))
+ax.plot([], [], "D", color=GREEN, ms=8, label="measured, with the number of frames")
+ax.legend(loc="upper left", fontsize=10)
 title = f"Batches of {most} frames: {got:.1f} × as fast, at most {hoped:.1f} × possible"
 fig.suptitle(title, size=13)
 fig.set_label(
@@ -372,10 +398,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# Beyond the corner, which is called the *ridge*, larger batches can gain nothing more,
-# because there the arithmetic decides. Then only fewer or cheaper operations help, such
-# as those of tensor cores (:doc:`/tutorials/2_devices/09_precision`).
+# Beyond the ridge, larger batches gain less and less, because there the arithmetic
+# decides. Then only fewer or cheaper operations help, such as those of tensor cores
+# (:doc:`/tutorials/2_devices/09_precision`).
 
+# folded: All times of the batches
 moved.show()
 
 # %%
@@ -383,9 +410,10 @@ moved.show()
 # ----------------------------------------
 #
 # PyTorch has two: ``torch.utils.flop_counter``, and the profiler with
-# ``with_flops=True``. Ask both about every step, and about the product written in a
-# second way, as a matrix times a matrix of one column:
+# ``with_flops=True``. Both count 0 operations for *match*, and all of them if the same
+# product is written as a matrix times a matrix of one column.
 
+# folded: Three counts: by hand, FlopCounterMode's and the profiler's
 import os
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # no messages from the profiler
@@ -409,10 +437,10 @@ head = "operations", "by hand", "FlopCounterMode", "profiler"
 print(Table("Three counts of one frame", head, tuple(rows)).text())
 
 # %%
-# The same product counts as nothing or as everything, depending on how it is written.
-# These counters know matrix times matrix, convolutions and attention; *an operation
-# that a counter does not know counts as 0, without a warning*. They are made for neural
-# networks, and good there.
+# ``FlopCounterMode`` knows products of two matrices, convolutions and attention; the
+# profiler also knows sums and products, element by element. *What a counter does not
+# know counts as 0, without a warning.* Both are made for neural networks, and good
+# there.
 
 # folded: Check the counts by hand: a textbook FFT, and the sizes of the tensors
 
@@ -441,7 +469,7 @@ print("least bytes: as counted by hand, for", ", ".join(by_hand))
 # Where this stops being true
 # ---------------------------
 #
-# - *Time that is no work.* A roofline knows bytes and operations. Waiting for a disk,
+# - *Waiting.* A roofline knows bytes and operations. Waiting for a disk,
 #   for Python or for a launch is neither. Many small operations lie far below every
 #   roof; see :doc:`/tutorials/2_devices/11_fewer_launches`.
 # - *Other arithmetic, other roofs.* ``float64``, ``bfloat16`` and tensor cores have
@@ -518,10 +546,9 @@ print(check(least_time_solution))
 # -----------------------
 
 # remember
-print(f"""1. No program beats the longer of bytes / bandwidth and operations / rate.
-   Here {best}.
+print(f"""1. A step takes at least bytes / bandwidth, and at least operations / rate.
+   Here {reached}.
 2. Count by hand: of {by_hand["match"][0]:,} operations, a counter saw
    {counted["match"][0]}.
-3. Below the roof, write a better program; at the roof, move fewer bytes.
-   Batches of {most} frames were predicted to bring at most {hoped:.1f} ×, and
-   brought {got:.1f} ×, {said}.""")
+3. Far below the roof, look for a better program; at the roof, move fewer bytes.
+   Batches of {most} frames could bring {hoped:.1f} ×, and brought {got:.1f} ×.""")

@@ -44,17 +44,16 @@ def add(a, b, out):
 #
 # - A GPU takes its threads in groups of equal size, called *blocks*. ``blockIdx.x`` is
 #   the number of my block, ``blockDim.x`` is how many threads a block has, and
-#   ``threadIdx.x`` is my number within the block. Both numbers count from 0, so ``i``
-#   is my number among all threads, and the element that I take. (``.x`` is the first
-#   of up to three axes.)
+#   ``threadIdx.x`` is my number within the block. Blocks and threads both count from 0,
+#   so ``i`` is my number among all threads, and the element that I take. (``.x`` is the
+#   first of up to three axes.)
 # - ``if i < out.size`` is the *guard*: threads without an element must touch nothing.
-# - There is no loop. NumPy hides the loop over the elements; here there is none.
+# - There is no loop over the elements.
 # - There is no ``return``. Thousands of threads cannot each return something to one
 #   caller, so a kernel writes its results into an array that it was given.
 #
 # *CUDA* is NVIDIA's platform: the driver, compilers and libraries, and this model of
-# programming. Most CUDA code that you will read is C++ with a few more keywords. There
-# the same kernel is
+# programming. Most CUDA code is C++ with a few more keywords. There the same kernel is
 #
 # .. code-block:: cuda
 #
@@ -64,28 +63,6 @@ def add(a, b, out):
 #    }
 #    add<<<blocks, threads>>>(d_a, d_b, d_out, n);  // in Numba: add[blocks, threads](…)
 #
-# Without this site's package
-# ---------------------------
-#
-# Numba compiles Python functions for the GPU, and ``cuda`` is Numba's own. In a program
-# of yours you need nothing else:
-#
-# .. code-block:: python
-#
-#    import os
-#    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # only where there is no NVIDIA GPU
-#    from numba import cuda
-#
-# The second line switches on Numba's *simulator*, which runs kernels as plain Python.
-# Numba looks at it once, when it is first imported, so the line stands above the
-# import; or type ``NUMBA_ENABLE_CUDASIM=1 python script.py``. The simulator gives right
-# answers and readable errors. It is very slow, and its times say nothing about a GPU.
-# (``firstlight.kernels`` sets the switch where no GPU is found, and ``blocks_for``
-# divides and rounds up.) :doc:`/install` has the packages to install.
-
-print("Here kernels run", "in the simulator." if simulated() else "on a CUDA GPU.")
-
-# %%
 # Launch it
 # ---------
 #
@@ -106,6 +83,7 @@ d_out = cuda.device_array_like(d_a)
 add[blocks, threads](d_a, d_b, d_out)
 out = d_out.copy_to_host()
 
+print("Kernels run here", "in a simulator." if simulated() else "on a CUDA GPU.")
 print(f"{blocks} blocks, {blocks * threads - n} threads without an element")
 print(f"the last sum: NumPy {a[-1] + b[-1]:.6f}, kernel {out[-1]:.6f}")
 
@@ -113,10 +91,10 @@ print(f"the last sum: NumPy {a[-1] + b[-1]:.6f}, kernel {out[-1]:.6f}")
 # - The number of blocks is rounded *up*. Rounded down, it would be two, and nobody
 #   would take the last five elements.
 # - CUDA calls the GPU the *device*, and the computer around it the *host*. The device
-#   has memory of its own (VRAM), and a kernel sees only that. ``to_device`` copies an
-#   array there, ``device_array_like`` makes one there without filling it, and
-#   ``copy_to_host`` brings it back. The ``d_`` in a name says that an array is on the
-#   device.
+#   has memory of its own (VRAM), and an ordinary kernel works on arrays there.
+#   ``to_device`` copies an array there, ``device_array_like`` makes one there without
+#   filling it, and ``copy_to_host`` brings it back. The ``d_`` in a name says that an
+#   array is on the device.
 # - You may pass NumPy arrays to a kernel. Then Numba copies each of them to the GPU
 #   *and back*, at every launch, also those that the kernel only reads. These transfers
 #   usually cost far more than an addition, so move your data once.
@@ -126,11 +104,30 @@ print(f"the last sum: NumPy {a[-1] + b[-1]:.6f}, kernel {out[-1]:.6f}")
 #   and returns. ``copy_to_host`` waits, since it needs the result. So a clock that
 #   stops right after a launch has timed the launch overhead, not the kernel.
 #
+# Without this site's package
+# ---------------------------
+#
+# Numba compiles Python functions for the GPU, and ``cuda`` is Numba's own. In your own
+# program this is all you import:
+#
+# .. code-block:: python
+#
+#    import os
+#    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # only where there is no NVIDIA GPU
+#    from numba import cuda
+#
+# The second line switches on Numba's *simulator*, which runs kernels as plain Python.
+# Numba looks at it once, when it is first imported, so the line stands above the
+# import; or type ``NUMBA_ENABLE_CUDASIM=1 python script.py``. The simulator is very
+# slow, and its times say nothing about a GPU.
+# (``firstlight.kernels`` sets the switch where no GPU is found, and ``blocks_for``
+# divides and rounds up.) :doc:`/install` has the packages to install.
+#
 # Who wrote what
 # --------------
 #
 # Let each thread sign the element that it takes, with the number of its block and its
-# own. ``cuda.grid(1)`` is a short way to write the sum from above (for one axis).
+# own. ``cuda.grid(1)`` is shorthand for ``blockIdx.x * blockDim.x + threadIdx.x``.
 
 
 @cuda.jit
@@ -179,7 +176,7 @@ plt.show()
 # Leave the guard out
 # -------------------
 #
-# Threads without an element cost next to nothing. What they must not do is touch one.
+# Threads without an element cost next to nothing, but they must not touch any element.
 
 
 @cuda.jit
@@ -194,23 +191,23 @@ if simulated():
     except IndexError as error:
         print(f"IndexError: {error}")
 else:
-    print("Not run: on a GPU it would write behind the end of an array.")
+    print("Not run: on a GPU it would write past the end of an array.")
 
 # %%
 # The simulator checks every index. Its message names a thread (``tid``) and its block
 # (``ctaid``; CUDA's other name for a block is *cooperative thread array*): one of the
-# hatched cells.
+# hatched cells. (Which one complains first may differ from run to run.)
 #
-# **A GPU does not check indices.** The surplus threads read what lies behind ``a`` and
-# ``b``, and write behind ``out``. If nothing of yours is there, the answer is right. If
-# another array is, that one is now wrong. Or the GPU stops your program, often at a
-# later line. A missing guard passes every test whose size is a multiple of the block,
-# so test odd sizes.
+# **A GPU does not check indices.** Surplus threads read past the end of ``a`` and
+# ``b``, and write past the end of ``out``. If nothing of yours is there, the answer is
+# right. If another array is, that one is now wrong. Or the GPU stops your program,
+# often at a later line. A missing guard passes every test whose size is a multiple of
+# the block, so test odd sizes.
 #
 # Check
 # -----
 #
-# Here is a second kernel, with one character more. Do you trust it?
+# Here is a kernel with one character more. Do you trust it?
 
 
 @cuda.jit
@@ -238,15 +235,16 @@ for kernel in (add, add_in_place):
     for launches in (1, 2):
         worst = max(worst_error(kernel, n, launches) for n in (1, 31, 32, 33, 101))
         verdict = "right" if worst <= np.finfo(np.float32).eps else "WRONG"
-        print(f"{kernel.__name__:>12}, launch {launches}: error {worst:.0e}, {verdict}")
+        print(
+            f"{kernel.__name__:>12}, {launches} × launched: {verdict}, {worst:.0e} off"
+        )
 
 # %%
 # ``+=`` reads what ``out`` held before, so it gives the sum only if ``out`` held zeros.
-# It goes wrong in the program that *times* a kernel, which launches it hundreds of
-# times into the same array and reports a time for a wrong result. That time is of the
-# wrong work, too: for each element the kernel reads ``out`` as well, so it moves 16
-# bytes and not 12. So launch a kernel twice when you check it, or start from an output
-# that is *not* zero.
+# A benchmark launches the kernel hundreds of times into the same array, so its result
+# is wrong there. Its time is of other work, too: 16 bytes an element and not 12,
+# because ``out`` is read as well. So launch a kernel twice when you check it, or start
+# from an output that is *not* zero.
 #
 # How many threads in a block?
 # ----------------------------
@@ -256,12 +254,12 @@ for kernel in (add, add_in_place):
 # is done. The multiprocessor works on the block in *warps* of 32 threads, which run
 # their instructions together, and it holds many warps at once: while some wait for
 # memory, others go on. So a thread does not own a core. A block that does not fill its
-# warps wastes their places:
+# last warp leaves some of its 32 places idle:
 
 for threads in (16, 33, 100, 128, 256, 1024):
     warps = blocks_for(threads, 32)
     unused = 1 - threads / (32 * warps)
-    print(f"{threads:>4} threads: {warps:>2} warps of 32, {unused:.0%} unused")
+    print(f"{threads:>4} threads: {warps:>2} warps of 32, {unused:.0%} idle")
 
 # %%
 # - Take a multiple of 32, and start with 128 or 256. The best number depends on the
@@ -274,33 +272,44 @@ for threads in (16, 33, 100, 128, 256, 1024):
 # -------
 #
 # For each element the GPU reads two ``float32`` numbers and writes one: 12 bytes for a
-# single addition. Every GPU adds far faster than its memory delivers. So for arrays too
-# large for its caches, your kernel should take as long as PyTorch's own addition, which
-# moves the same bytes. (In the simulator it has no time.)
+# single addition. Every GPU adds far faster than its memory delivers, so for arrays too
+# large for its caches, the bandwidth on the data sheet gives the least time:
+
+from firstlight.measure.specs import spec
+
+n, threads = (2**25 + 1), 256
+for card in ("GTX 1650", "RTX 4090", "H100 SXM"):
+    floor = 12 * n / spec(card, "bandwidth")
+    print(f"{card:>8}, {n:,} elements: never under {1e3 * floor:.2f} ms")
+
+# %%
+# On a GPU, your kernel should come near that, and take as long as PyTorch's own
+# addition, which moves the same bytes. (The simulator reports no times. Without a CUDA
+# GPU, the table shows only what PyTorch and NumPy take here.)
 
 import torch
 
 from firstlight import Bench, best_device
 
 device = best_device()
-n, threads = (333 if simulated() else 2**25 + 1), 256
 a, b = (rng.random(n, dtype=np.float32) for _ in range(2))
 out = np.zeros_like(a)
-d_a, d_b, d_out = (cuda.to_device(array) for array in (a, b, out))
+few = 333 if simulated() else n
+d_a, d_b, d_out = (cuda.to_device(array[:few]) for array in (a, b, out))
 t_a, t_b, t_out = (torch.from_numpy(array).to(device) for array in (a, b, out))
 
 
 def run_kernel():
-    add[blocks_for(n, threads), threads](d_a, d_b, d_out)
+    add[blocks_for(few, threads), threads](d_a, d_b, d_out)
 
 
 bench = Bench("first-kernel")
-size = {"n": n, "bytes": 3 * 4 * n}
+size, work = ({"n": count, "bytes": 3 * 4 * count} for count in (n, few))
 kernel_device = "cpu" if simulated() else "cuda:0"
-bench.time("Numba kernel", run_kernel, device=kernel_device, **size)
+bench.time("Numba kernel", run_kernel, device=kernel_device, **work)
 bench.time("torch.add", lambda: torch.add(t_a, t_b, out=t_out), device=device, **size)
 bench.time("NumPy", np.add, a, b, out, **size)
-assert np.array_equal(d_out.copy_to_host(), a + b), "the kernel is wrong"
+assert np.array_equal(d_out.copy_to_host(), out[:few]), "the kernel is wrong"
 bench.show()
 
 # %%
@@ -312,14 +321,14 @@ bench.show()
 # ---------------------------
 #
 # - *Small arrays.* A launch takes a while, whatever its size, and from Numba it usually
-#   takes longer than from PyTorch. For a few thousand elements you measure only this
-#   launch overhead.
+#   takes longer than from PyTorch. For a few thousand elements you measure only that.
 # - *Data that travel.* If the arrays come from the CPU and the sum goes back there, the
 #   transfer costs far more than the addition. A GPU pays when data stay on it for many
 #   operations.
 # - *The simulator.* It runs one block after the other, has no warps, and does not
-#   compile. It even accepts blocks of more than 1024 threads. A kernel that passes
-#   there can still fail on a GPU; one that fails there is wrong on a GPU too.
+#   compile. It accepts blocks of more than 1024 threads, and lacks a few instructions.
+#   A kernel that passes there can still fail on a GPU. One that overruns an array
+#   there, or gives a wrong result, is wrong on a GPU too.
 # - *Other makers.* Numba's CUDA kernels run on NVIDIA GPUs only. With another GPU you
 #   get the simulator here; PyTorch's own operations run on yours.
 #
@@ -341,7 +350,7 @@ def scale_and_add(a, x, y, out):
 
 # %%
 
-# folded: What check does: awkward sizes, an output of -1, spare room behind it
+# folded: What check does: awkward sizes, an output of -1, spare room after it
 
 
 def find_problem(kernel, n, blocks, threads):
@@ -368,9 +377,9 @@ def find_problem(kernel, n, blocks, threads):
 def explain(out, spare, in_place, right, grid):
     wrong = ~np.isclose(out, right)
     i = np.argmax(wrong)  # the first wrong one, if there is any
-    hint = " A thread must go on to more elements." if i == grid else ""
+    hint = " Go on to more elements." if i == grid else ""
     findings = [
-        (np.any(spare != -1), "a thread wrote behind the end. Is there a guard?"),
+        (np.any(spare != -1), "a thread wrote past the end. Is there a guard?"),
         (out[i] == -1, f"nobody wrote out[{i}].{hint}"),
         (np.allclose(out, right - 1), "it adds to what out held. Write =, not +=."),
         (np.any(wrong), f"out[{i}] is {out[i]:.4f}, and should be {right[i]:.4f}."),

@@ -2,11 +2,11 @@
 Which thread takes which pixel?
 ===============================
 
-For people who have written a first kernel and now have an image. A grid of threads has
-two axes, too, called x and y. Let **x be the column** and y the row, round the number
-of blocks up along both, and test with two odd sides that differ: a grid that was made
-from ``image.shape`` as NumPy gives it has its axes swapped, and passes every test with
-a square.
+For people who have written a first kernel and now have an image. A grid of threads can
+have up to three axes; for an image you use two, x and y. Let **x be the column** and y
+the row, round the number of blocks up along both, and test with two odd sides that
+differ: a grid that was made from ``image.shape`` as NumPy gives it has its axes
+swapped, and can pass every test with a square.
 
 **You will learn**
 
@@ -15,8 +15,9 @@ a square.
 - why x is the column, and what a wrong choice costs;
 - to let a thread take more than one pixel, in a *grid-stride loop*.
 
-**Time:** 11 minutes. **Needs:** any computer, and :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, the kernels run on it.
+**Time:** 10 minutes. **Needs:** any computer, and :doc:`a first kernel
+</tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, the kernels run on it and
+are timed; without one, they run in a simulator, which has no times.
 """
 
 # %%
@@ -25,10 +26,11 @@ a square.
 #
 # You will smooth an image: each pixel becomes the mean of itself and its eight
 # neighbours. A thread takes one pixel. ``cuda.grid(2)`` gives the place of a thread
-# along x and along y: for each axis the number of its block, times the threads of a
-# block, plus its own number in the block. The mean stands in a *device function*, which
-# kernels can call. (The image has a frame, one pixel wide, so that pixels at the border
-# have neighbours. So the first of the nine is at ``framed[row, column]``.)
+# along x and along y: along each axis, block number times block size, plus the thread's
+# number in the block. The mean is computed in a *device function*, which kernels can
+# call. (The image has a frame, one pixel wide, so that pixels at the border have
+# neighbours. So pixel ``[row, column]`` is ``framed[row + 1, column + 1]``, and the
+# first of its nine is ``framed[row, column]``.)
 
 import numpy as np
 
@@ -87,7 +89,7 @@ def run(kernel, blocks, framed, block=BLOCK, launches=1):
 
 # %%
 
-# folded: A test image that shows when it is turned, and the right answer in NumPy
+# folded: A test image without symmetry, and the right answer in NumPy
 
 rng = np.random.default_rng(seed=1)
 
@@ -112,12 +114,13 @@ def smooth_numpy(framed, out):
 
 # %%
 # All three grids run the same kernel. The output began as NaN, "not a number", so a
-# pixel that nobody wrote can be seen: it is hatched. Lines are the borders of blocks.
+# pixel that nobody wrote can be seen: it is hatched. Lines are the borders of blocks,
+# whose numbers are given as x × y.
 
 framed = night_sky(29, 43)
 pictures = {name: run(smooth, grid, framed) for name, grid in grids_for(29, 43).items()}
 across, down = grids_for(29, 43)["right"]
-print(f"{across} × {down} blocks, {across * down * 128 - 29 * 43} threads too many")
+print(f"{across} × {down} blocks, {across * down * 128 - 29 * 43} surplus threads")
 
 # %%
 
@@ -126,7 +129,7 @@ print(f"{across} × {down} blocks, {across * down * 128 - 29 * 43} threads too m
 import matplotlib.pyplot as plt
 
 missing = {name: int(np.isnan(picture).sum()) for name, picture in pictures.items()}
-fig, axes = plt.subplots(1, 3, figsize=(7.2, 3.4), sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 3, figsize=(7.2, 3.15), sharey=True, layout="constrained")
 for ax, (name, blocks) in zip(axes, grids_for(29, 43).items(), strict=True):
     ax.add_patch(plt.Rectangle((-0.5, -0.5), 43, 29, fill=False, hatch="////"))
     ax.imshow(pictures[name], cmap="Blues_r", vmin=0, vmax=1, zorder=2)
@@ -137,7 +140,7 @@ for ax, (name, blocks) in zip(axes, grids_for(29, 43).items(), strict=True):
     ax.spines[:].set_visible(False)
     ax.set_title(f"{name}: {blocks[0]} × {blocks[1]}\n{missing[name]} pixels missing")
 axes[0].text(-0.5, 37, "x: column →")
-axes[0].text(-5, 0, "y: row →", rotation=-90, va="top")
+axes[0].text(-5, 0, "← y: row", rotation=90, va="top")
 fig.suptitle("Only a grid with x along the columns, rounded up, reaches every pixel")
 fig.set_label(
     "A smoothed image with a star and a trail, under three grids of blocks. The first "
@@ -150,13 +153,13 @@ plt.show()
 # sphinx_gallery_thumbnail_number = 1
 
 # %%
-# (The threads too many cost little: a warp without any pixel ends right after the
+# (The surplus threads cost little: a warp without any pixel ends right after the
 # guard.)
 #
 # Check
 # -----
 #
-# Every kernel is launched twice on odd sizes, and compared with ``float64``. Which
+# The kernel is launched twice, on odd sizes, and compared with ``float64``. Which
 # shapes notice that a *grid* is wrong?
 
 
@@ -191,19 +194,24 @@ print(Table("Three grids", ("grid", "16 × 16", "29 × 43"), rows).text())
 # A square whose sides are multiples of the block finds nothing. So test with two odd
 # sides that differ.
 #
-# Four sizes and two short cuts
-# -----------------------------
+# Four names and two shortcuts
+# ----------------------------
 #
-# Each of these has a part for every axis, ``.x``, ``.y`` and ``.z``:
+# The first four have a part for every axis, ``.x``, ``.y`` and ``.z``:
 #
 # - ``threadIdx`` is my number in my block, and ``blockIdx`` the number of my block;
-# - ``blockDim`` is how many threads a block has, and ``gridDim`` how many blocks the
-#   grid has: the two numbers that you gave in square brackets, the other way round;
+# - ``gridDim`` is how many blocks the grid has, and ``blockDim`` how many threads a
+#   block has: in ``kernel[blocks, threads]``, the first and the second.
+#
+# The two shortcuts are tuples, with one number for each axis:
+#
 # - ``cuda.grid(2)`` is ``blockIdx * blockDim + threadIdx``, for x and y: *where I am*;
 # - ``cuda.gridsize(2)`` is ``gridDim * blockDim``: *how many threads there are* along x
 #   and along y, in the whole grid. (It counts threads; ``gridDim`` counts blocks.)
-#
-# A kernel can tell you itself:
+
+# %%
+
+# folded: A kernel that says its own sizes
 
 
 @cuda.jit
@@ -228,7 +236,7 @@ print(Table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows).text())
 # -------------------
 #
 # Somebody writes ``row, column = cuda.grid(2)``, as it sounds natural, and turns the
-# grid of blocks around, too. The image is right, on every shape:
+# grid of blocks around, too. The image is right, whatever the shape; for instance:
 
 
 @cuda.jit
@@ -245,8 +253,9 @@ for shape in ((1, 1), (9, 17)):
 # %%
 # What differs is *which* pixels are read together. The GPU runs threads in *warps* of
 # 32, numbered along x first, then y. NumPy stores an image row by row: the next column
-# is 4 bytes on, the next row a whole row on. So with x as the column, the threads of a
-# warp stand side by side in memory. With x as the row, each reads from another row.
+# is 4 bytes on, the next row a whole row on. So with x as the column and 32 threads
+# along x, the threads of a warp stand side by side in memory. With x as the row, each
+# reads from another row.
 #
 # ``trace`` runs a kernel and notes every address. Here it follows one block of 256
 # threads in the middle of a larger image, and counts the pieces of 32 bytes, called
@@ -278,9 +287,10 @@ print(Table("What a block of 256 threads asks for", head, rows).text())
 # - *Sectors*: 32 ``float32`` fill 4 of them, or touch 5 if they do not begin at the
 #   border of one. The turned kernel touches 32 and uses an eighth of each.
 # - *L2 bytes*: 8 would be the least, one pixel in and one out. A block also reads the
-#   frame around its pixels, and a long, flat block has the most frame.
+#   frame around its pixels, and a long, flat block has the most frame. The turned
+#   kernel writes each pixel as a sector of its own, 32 bytes for 4.
 #
-# So 32 × 8 is a good block for an image: as wide as a warp, and not flat.
+# So 32 × 8 is a good block for an image: as wide as a warp, and not too flat.
 # :doc:`/tutorials/3_kernels/03_coalescing` goes deeper. (Where a pixel needs no
 # neighbours, forget the axes: an image in memory is one long line, so lay a grid with
 # one axis over ``image.reshape(-1)``.)
@@ -289,7 +299,7 @@ print(Table("What a block of 256 threads asks for", head, rows).text())
 # ------------------
 #
 # So far the grid had to fit the image. In a *grid-stride loop*, a thread takes its
-# pixel, then goes on by ``cuda.gridsize``, until it leaves the image. The loop is the
+# pixel, then steps by ``cuda.gridsize``, until it leaves the image. The loop is the
 # guard as well.
 
 
@@ -323,7 +333,8 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # -------
 #
 # Each pixel is read by nine threads, but it has to come from memory only once, and then
-# from a cache. Once read and once written, 4 bytes each: that gives a floor.
+# from a cache. Once read and once written, 4 bytes each: that gives a floor, from the
+# bandwidth on data sheets.
 
 import torch
 from torch.nn.functional import avg_pool2d
@@ -334,7 +345,11 @@ from firstlight.measure.specs import spec
 LARGE = (8_191, 8_193)  # rows and columns
 for card in ("GTX 1650", "RTX 4090", "H100 SXM"):
     floor = 8 * LARGE[0] * LARGE[1] / spec(card, "bandwidth")
-    print(f"{card:>8}, {LARGE[0]} × {LARGE[1]}: never under {1e3 * floor:.2f} ms")
+    print(f"{card:>8}, {LARGE[0]} rows: never under {1e3 * floor:.2f} ms")
+
+# %%
+
+# folded: The image, its size, and on a GPU four launches to compare
 
 device = best_device()
 has_kernel = device.type == "cuda" and not simulated()
@@ -367,9 +382,13 @@ def assert_right(label, result):
 
 
 # %%
-# The same smoothing with NumPy, with PyTorch (whose ``avg_pool2d`` has its name from
-# neural networks), and with the kernels. In the simulator, the kernel has a small image
-# and no time.
+# Now the same smoothing with NumPy, with PyTorch (whose ``avg_pool2d`` has its name
+# from neural networks), and with the kernels. In the simulator, a kernel has a small
+# image and no time; then the rows are what a kernel on a GPU would have to beat.
+# PyTorch's works for windows of any size, and need not be faster than nine additions in
+# NumPy.
+
+# folded: The timing, and a check of every result
 
 bench = Bench("grids", budget=16 if has_kernel else 1)
 bench.time("NumPy", smooth_numpy, image, out, **size)
@@ -391,11 +410,14 @@ else:
     d_out = cuda.to_device(np.zeros((7, 31), dtype=np.float32))
     work = {"n": 7 * 31, "device": "cpu" if simulated() else "cuda:0"}
     bench.time("kernel, 32 × 8", smooth[(1, 1), (32, 8)], d_image, d_out, **work)
+
+# %%
+
 bench.show()
 
 # %%
-# With a GPU, ask the table: does a block of 16 × 16 lose anything on this card, how
-# much does the turned kernel lose, and do several pixels a thread gain anything?
+# From the sectors alone, expect on a GPU that the turned kernel is far slower, and that
+# 16 × 16 loses little. Several pixels a thread need not gain anything.
 #
 # On the newest GPU on record, the kernel takes
 # :timing:`grids median "kernel, 32 × 8/cuda:0/n=67108863" @gpu` with x as the column,
@@ -447,7 +469,7 @@ def check(answer):
             hint = "some blocks have no pixel at all. An exact multiple needs none more"
         if got != right:
             return f"Not yet: {call} gave {got}: {hint}."
-    return "Right: every pixel has a thread, and no block is for nothing."
+    return "Right: every pixel has a thread, and no block is wasted."
 
 
 # %%
@@ -477,11 +499,11 @@ print(check(grid_for_solution))
 # remember
 
 by = costs["32 × 8"]["pieces"], costs["turned"]["pieces"]
-print("1. x goes where memory goes: column, row = cuda.grid(2), shape turned around. A")
-print(f"   warp then loads {by[0]:.1f} sectors of memory; the other way {by[1]:.0f}.")
 print(
-    "2. Test with two odd sides that differ: on a square, the swapped grid was right;"
+    f"""1. x goes where memory goes: column, row = cuda.grid(2), shape turned around. A
+warp then loads {by[0]:.1f} sectors of memory; the other way round, {by[1]:.0f}.
+2. Test with two odd sides that differ: on a square, the swapped grid was right; on 29
+rows × 43 columns it left out {missing["axes swapped"]} pixels.
+3. gridDim counts blocks, cuda.gridsize counts threads. A loop that steps by
+cuda.gridsize is right for any grid."""
 )
-print(f"   on 29 × 43 it left out {missing['axes swapped']} pixels.")
-print("3. gridDim counts blocks, cuda.gridsize counts threads. A loop that goes on by")
-print("   cuda.gridsize is right for any grid.")

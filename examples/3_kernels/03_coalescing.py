@@ -3,11 +3,10 @@ Your warp asks for 128 bytes. How many move?
 ============================================
 
 For people whose kernel is right and slower than it should be. A *warp*, 32 threads,
-loads together, and memory comes in *sectors* of 32 bytes: a load moves every sector in
-which a thread wants something, and all of it. Neighbouring threads that read
-neighbouring ``float32`` numbers move 4 sectors. From a stride of 8 on they move 32, and
-an eighth of the bandwidth is left. You can count this for your own kernel, without a
-GPU.
+loads together, and memory comes in *sectors* of 32 bytes: a load moves the whole of
+every sector that any of its threads needs. Neighbouring threads that read neighbouring
+``float32`` numbers move 4 sectors. From a stride of 8 on they move 32, and an eighth of
+the bandwidth is left. You can count this for your own kernel, without a GPU.
 
 **You will learn**
 
@@ -24,9 +23,9 @@ GPU.
 # Try an index
 # ------------
 #
-# Choose a stride, or type an index: ``i * 3``, ``i // 4``, ``i ^ 1``, ``i % 4 * 8 + i
-# // 4``. How many sectors does each bring? Other requests in the list come from kernels
-# of this page, such as ``gather``:
+# Choose a stride, or type an index: ``i * 3``, ``i // 4``, ``i ^ 1``, ``31 - i``. How
+# many sectors does each bring? Other requests in the list come from kernels of this
+# page, such as ``gather``:
 
 import numpy as np
 
@@ -113,10 +112,10 @@ Lanes(cases)
 #
 # __ https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/#coalesced-access-to-global-memory
 #
-# Take ``x[i * stride + offset]`` with ``float32``, eight to a sector. From the first
-# lane to the last it is ``31 * stride`` elements, and the first lane begins ``offset %
-# 8`` elements behind the beginning of a sector. With strides up to 8 no sector in
-# between is left out. With larger ones each lane has a sector of its own:
+# Take ``x[i * stride + offset]`` with ``float32``, eight to a sector. The first lane
+# starts ``offset % 8`` elements into its sector, and the last reads ``31 * stride``
+# elements further on. Up to stride 8 no sector between them is skipped. From 8 on each
+# lane has a sector of its own:
 
 
 def sectors(stride, offset=0):
@@ -128,8 +127,8 @@ def useful(stride, offset=0):
 
 
 # %%
-# The useful share of the bytes is the share of the bandwidth that is left for you. As a
-# model, from data sheets:
+# The useful share of the bytes is the share of the bandwidth that is left for you, if
+# no cache holds the rest for a later request. As a model, from data sheets:
 
 from firstlight.measure.specs import spec
 from firstlight.widgets import Table
@@ -147,8 +146,8 @@ print(Table("Sectors of a full warp, and useful bandwidth", head, tuple(rows)).t
 # Strides are more common than they look. Store six numbers for each visibility of a
 # radio interferometer side by side, an *array of structures*: a kernel that needs one
 # of the six reads with stride 6. From six arrays, a *structure of arrays*, it reads
-# with stride 1. No compiler can warn you, because the stride is a number that the
-# kernel learns when it runs. But you can count:
+# with stride 1. No compiler can warn you, because the kernel learns its stride when it
+# runs. But you can count:
 
 long = np.zeros(64 * 64 + 8, f32)
 counted = {}
@@ -161,21 +160,51 @@ wrong = [index for index, count in counted.items() if count != sectors(*index)]
 print(f"{len(counted)} pairs of stride and offset; the law is wrong for {len(wrong)}")
 
 # %%
+
+# figure
+
+import matplotlib.pyplot as plt
+
+every = np.arange(1, 65)
+shares = {s: 4 / count for (s, offset), count in counted.items() if offset == 0}
+fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+law = [useful(stride) for stride in every]
+ax.plot(every, law, "--", color="#808890", lw=1.6, label="the law")
+counts = zip(*shares.items(), strict=True)
+ax.plot(*counts, "o", ms=6, color="#2f7ed8", label="counted by trace")
+ax.legend(loc="upper right", frameon=False)
+ticks = [2**power for power in range(7)]
+ax.set(xscale="log", yscale="log", xlabel="stride", ylabel="useful share of the bytes")
+ax.set_xticks(ticks, ticks)
+ax.set_yticks([1 / tick for tick in ticks[:4]], ["1", "1/2", "1/4", "1/8"])
+ax.minorticks_off()
+ax.spines[["top", "right"]].set_visible(False)
+ax.set_title("From a stride of 8 on, seven of eight bytes move for nobody")
+fig.set_label(
+    "Useful share of the bytes against stride, both axes logarithmic. The law falls as "
+    "one over the stride and stays at an eighth from stride 8 on; what trace counted "
+    "lies on it."
+)
+plt.show()
+
+# sphinx_gallery_thumbnail_number = 1
+
+# %%
 # Where the law is not the whole story
 # ------------------------------------
 #
 # A course notebook on PyTorch and Numba multiplies a matrix with a vector, one thread a
-# row: the rows do not depend on each other, so this is the natural way to divide the
-# work. Thread ``i`` goes along its row with ``total += a[i, j] * x[j]``. NumPy lays
-# the matrix row after row. All lanes have the same ``j``, so neighbouring lanes read a
+# row. Thread ``i`` goes along its row with ``total += a[i, j] * x[j]``. NumPy lays the
+# matrix row after row. All lanes have the same ``j``, so neighbouring lanes read a
 # whole row apart: 32 sectors, where four would do.
 #
 # The other order, ``np.asfortranarray(a)``, puts the numbers of a *column* together,
 # and the kernel stays as it is. Count both, at three levels:
 #
-# - *L1*, the cache of a multiprocessor. In our model, a request takes a *wavefront* for
-#   each line of 128 bytes that it touches. NVIDIA describes L1 as a pipeline, one stage
-#   of which looks up `several lines a cycle`__, so its profiler may count fewer.
+# - *L1*, the cache of a multiprocessor. In our model, a request takes a *wavefront*,
+#   one step of L1, for each line of 128 bytes that it touches. NVIDIA describes L1 as a
+#   pipeline, one stage of which looks up `several lines a cycle`__, so its profiler may
+#   count fewer.
 # - *L2*, which all multiprocessors share, is asked for the sectors that L1 does not
 #   hold. In the model, a block keeps each sector until it ends.
 # - *DRAM*, the card's memory, is asked for what L2 does not hold.
@@ -194,43 +223,36 @@ head = "the matrix", "L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes"
 print(Table("A matrix of 64 x 32 times a vector", head, rows).text())
 
 # %%
-# The law is right about each request, and wrong about memory. A lane uses four bytes of
-# its sector now, and the next four in the next step. If the sector is still in L1 then,
-# it need not come again: L2 and DRAM move the matrix once, in either order. What
-# remains is L1.
-#
-# *If it is still there.* Each thread needs its sector, 32 bytes, to stay in L1; if the
-# cache has to give a whole line to each, 128. NVIDIA's `table of compute
-# capabilities`__ says how many threads a multiprocessor holds, and how large its L1 is
-# at most:
-#
-# __ https://docs.nvidia.com/cuda/cuda-c-programming-guide/#compute-capabilities
+# The law is right about each request, but one request is not all. A lane uses four
+# bytes of its sector now, and the next four in the next step. If L1 still holds the
+# sector then, it need not come again: L2 and DRAM move the matrix once, in either
+# order. What remains is L1. Which level sets the time? A multiprocessor of these cards
+# has 128 lanes, and each can do two operations a clock cycle. If L1 takes one wavefront
+# a cycle, all of them together have a rate of ``fp32 / 256``:
 
-L1 = {"7.5": (1024, 64), "8.0": (2048, 192), "8.9": (1536, 128), "9.0": (2048, 256)}
-rows = tuple(
-    (name, *(f"{most * piece // 1024} KiB" for piece in (32, 128)), f"{kib} KiB")
-    for name, (most, kib) in L1.items()
-)
-head = "compute capability", "sectors need", "lines need", "L1 at most"
-print(Table("One thread a row, all places taken", head, rows).text())
+moves = lanes["matrix by rows: reads a"].levels()
+for card_name in CARDS[1:]:
+    at_l1 = moves["L1 wavefronts"] / (spec(card_name, "fp32") / 256)
+    at_dram = moves["DRAM bytes"] / spec(card_name, "bandwidth")
+    slower = "L1" if at_l1 > at_dram else "DRAM"
+    print(f"{card_name}: L1 needs {at_l1 / at_dram:.1f} times as long as DRAM", end="")
+    print(f", so {slower} sets the time (a model)")
 
 # %%
-# Sectors fit everywhere. Whole lines do not, as ``x`` and all else want room, too. Then
-# sectors are lost before they are used up, L2 is asked again, and the truth lies
-# between 1 and 8 times. *By columns* there is nothing to lose. (On a CPU it is the
-# other way round: a core goes along one row by itself, so its next number should be the
-# next in memory. The order that was right for your CPU code may be wrong for the same
-# loop as a kernel.)
+# The slowest level sets the time, and the answer depends on the card. (Data sheets do
+# not tell the rate of L2.) With too many threads for its size, L1 may lose a sector
+# before it is used up. L2 is then asked for between 1 and 8 times the sectors. *By
+# columns* there is nothing to lose. (On a CPU it is the other way round: a core goes
+# along one row by itself, so the order that was right for your CPU code may be wrong
+# for the same loop as a kernel.)
 #
-# **Transposing an image** is a case in which one side must lose, the reads or the
-# writes. And ``x[i + 1]``, as when you pass ``x[1:]`` to a kernel, touches five sectors
-# where four hold everything. Here are all cases, each against the least that would do.
+# When you **transpose an image**, either the reads or the writes go down columns. And
+# ``x[i + 1]``, as when you pass ``x[1:]`` to a kernel, touches five sectors where four
+# hold everything. Here are all cases, each against the least that would do.
 
 # %%
 
 # figure
-
-import matplotlib.pyplot as plt
 
 
 def times_least(access):
@@ -260,19 +282,18 @@ MARKS = {
 # figure
 
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
-for row, (case, levels) in enumerate(excess.items()):
+for row, levels in enumerate(excess.values()):
     ax.plot([1, max(levels.values())], [row, row], color="#808890", lw=1, zorder=0)
     for level, look in MARKS.items():
-        ax.plot(levels[level], row, ls="", **look)
-        if case == "write columns":
-            ax.text(levels[level], row - 0.35, level, ha="center", color=look["color"])
+        ax.plot(levels[level], row, ls="", label=None if row else level, **look)
 ax.set_yticks(range(len(excess)), excess)
 ax.invert_yaxis()
 ax.set(xscale="log", xlim=(0.8, 45), xlabel="times the least that would do")
 ax.set_xticks([1, 2, 4, 8, 16, 32], [1, 2, 4, 8, 16, 32])
 ax.minorticks_off()
+ax.legend(loc="upper right", frameon=False)
 ax.spines[["top", "right"]].set_visible(False)
-ax.set_title("A cache helps with what is used later, never with what is skipped")
+ax.set_title("Caches save what is used later, never what is skipped")
 rows_at, columns_at = (excess[f"matrix by {order}"] for order in ("rows", "columns"))
 written = excess["write columns"]
 fig.set_label(
@@ -286,11 +307,11 @@ plt.show()
 # %%
 # - *Strides.* What a stride skips, nobody ever needs, so no cache can help.
 # - *Offset 1.* Each warp brings a sector that its neighbour brings, too, and L1 and L2
-#   hold it. A wrong beginning costs little.
-# - *Transposing.* Who reads columns is helped by L1: the warps of a block share their
-#   sectors. Who writes columns is not, for writes go on to L2, each piece of a sector
-#   by itself. So if one side must lose, let it be the reads. With :doc:`shared memory
-#   </tutorials/3_kernels/04_shared_memory>` none loses.
+#   hold it. It costs little in L2 and DRAM, though in this model twice the wavefronts.
+# - *Transposing.* Reading columns is rescued by L1: the warps of a block share their
+#   sectors. Writing columns is not: each partial sector goes to L2 on its own. So let
+#   the reads go down columns, or neither, with :doc:`shared memory
+#   </tutorials/3_kernels/04_shared_memory>`.
 #
 # The same counts on a GPU
 # ------------------------
@@ -318,7 +339,7 @@ plt.show()
 # ``strided_sum`` reads ``x[offset::stride]``: each thread adds up its share, so that
 # many bytes are under way. For the law you need data that no cache holds, *at every
 # stride*: on a GPU, ``x`` has at least 32 times the bytes of L2. Without a GPU, NumPy
-# tests the law of a CPU, whose pieces are lines of 64 bytes.
+# adds up the same numbers on a CPU, whose pieces are lines of 64 bytes, 16 numbers.
 
 
 @cuda.jit
@@ -474,56 +495,30 @@ bench.show()
 # On the newest GPU on record, ``strided_sum`` reads useful bytes at
 # :timing:`coalescing rate "kernel, stride 1" @gpu` with stride 1, and at
 # :timing:`coalescing rate "kernel, stride 8" @gpu` with stride 8.
-#
-# The figure has the law, what was counted, and on a CUDA GPU what was measured, each
-# divided by its value at stride 1.
+
+# %%
+
+# folded: Is it so? The rates of this run, as shares of the first, beside the law
 
 measured = {t.label: t.byte_rate for t in bench.timings}
-rates = {s: measured.get(f"kernel, stride {s}") for s in range(1, 65)}
-rates = {s: rate / rates[1] for s, rate in rates.items() if rate}
-every = np.arange(1, 65)
-shares = {s: 4 / count for (s, offset), count in counted.items() if offset == 0}
-
-# %%
-
-# measured figure
-
-fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-ax.plot(every, [useful(stride) for stride in every], "--", color="black", lw=1.6)
-ax.plot(every, 1 / np.minimum(every, 16), ":", color="black")
-ax.plot(*zip(*shares.items(), strict=True), "o", ms=5, color="#2f7ed8")
-ax.text(64, 0.137, "model: sectors of 32 bytes", ha="right")
-ax.text(64, 0.068, "model: pieces of 64 bytes", ha="right")
-ax.text(2.2, 0.5, "counted by trace", color="#2f7ed8")
-if rates:
-    ax.plot(*zip(*rates.items(), strict=True), "D", ms=8, color="#2f9e77")
-    ax.text(1.2, 0.07, "◆ measured on this GPU", color="#2f9e77")
-ticks = [2**power for power in range(7)]
-ax.set(xscale="log", yscale="log", xlabel="stride", ylabel="useful share")
-ax.set_xticks(ticks, ticks)
-ax.set_yticks([1 / tick for tick in ticks[:5]], ["1", "1/2", "1/4", "1/8", "1/16"])
-ax.minorticks_off()
-ax.spines[["top", "right"]].set_visible(False)
-ax.set_title("From a stride of 8 on, seven of eight bytes move for nobody")
-fig.set_label(
-    "Useful share against stride, both axes logarithmic. The law for sectors falls as "
-    "one over the stride and stays at an eighth from stride 8 on; what trace counted "
-    "lies on it. The law for pieces of 64 bytes goes on to a sixteenth."
+kind, most = ("kernel", 8) if on_gpu else ("NumPy", 16)
+rates = {stride: measured[f"{kind}, stride {stride}"] for stride in STRIDES}
+rows = tuple(
+    (f"{stride}", f"{rate / rates[1]:.3f}", f"{1 / min(stride, most):.3f}")
+    for stride, rate in rates.items()
 )
-plt.show()
-
-# sphinx_gallery_thumbnail_number = 2
+print(Table("Share of the rate", ("stride", "measured", "law"), rows).text())
 
 # %%
-# A GPU may fall below the corner at stride 8 and on to the dotted line: NVIDIA
-# documents a `hint for how much L2 fetches at a time`__, up to 128 bytes.
-#
-# __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+# Where something other than memory sets the pace at stride 1, as one core of a CPU may,
+# all other shares come out too high.
 #
 # Where this stops being true
 # ---------------------------
 #
 # - *Small data.* What fits into L2 does not wait for DRAM, and sectors are cheaper.
+# - *Larger fetches.* NVIDIA documents a `hint for how much L2 fetches at a time`__, up
+#   to 128 bytes. Then the loss can go on beyond stride 8.
 # - *Wider numbers.* 32 ``float64`` are 8 sectors, 32 ``complex128`` are 16, and all of
 #   it is useful. The law has then four or two numbers a sector, not eight.
 # - *Indices from data*, ``x[where[i]]``, as in gridding. Then only your data can tell:
@@ -535,11 +530,13 @@ plt.show()
 # - *Other makers.* AMD's warps have up to 64 lanes, and pieces and lines have other
 #   sizes. The rule is the same: neighbouring lanes, neighbouring addresses.
 #
+# __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+#
 # Exercise
 # --------
 #
 # How many sectors does the first warp ask for in one request, with each of these? ``x``
-# has ``float32``, ``z`` has ``complex64``. Replace the fours, without the box above.
+# has ``float32``, ``z`` has ``complex64``. Replace the fours, without the tool above.
 
 answers = {
     "x[i // 2]": 4,
@@ -628,13 +625,12 @@ print(check(solution))
 
 # remember
 
-print("1. A request moves whole sectors of 32 bytes. Stride 2 brings")
-print(f"   {sectors(2)} for {sectors(1)}, stride 8 and more {sectors(8)}.")
+print(f"1. A request moves whole sectors of 32 bytes. Stride 1 moves {sectors(1)},")
+print(f"   stride 2 moves {sectors(2)}, stride 8 or more {sectors(8)}.")
 print(
-    "2. Neighbouring lanes should read neighbouring numbers. One thread a row touches"
+    "2. Neighbouring lanes should read neighbouring numbers. With one thread a row, a"
 )
-print(
-    f"   {rows_at['L1']:.0f} lines a load by rows, {columns_at['L1']:.0f} by columns."
-)
+print(f"   load touches {rows_at['L1']:.0f} lines if the matrix lies by rows,", end="")
+print(f" {columns_at['L1']:.0f} if by columns.")
 print("3. A cache helps with what is used later, never with what is skipped. So count")
 print("   at three levels, then measure.")

@@ -9,13 +9,13 @@ The tile is the famous step; the registers gain more.
 
 **You will learn**
 
-- to use shared memory, with a size known at compile time or given at the launch;
+- to use shared memory, and how to wait for it;
 - to count a kernel's loads before you run it, and to check the count;
-- the mistake that gives a right product for 32 and a wrong one for 33;
+- how large a tile may be, and which sizes find mistakes at its edge;
 - why the last step is to keep numbers in registers, and what that costs.
 
-**Time:** 15 minutes. **Needs:** any computer, and :doc:`coalescing
-</tutorials/3_kernels/03_coalescing>`. With a CUDA GPU, each step is timed.
+**Time:** 13 minutes. **Needs:** any computer, and :doc:`coalescing
+</tutorials/3_kernels/03_coalescing>`. With a CUDA GPU, it times each step.
 """
 
 # %%
@@ -41,7 +41,8 @@ print(Table("At least, from data sheets", head, tuple(rows)).text())
 
 # %%
 # To move the matrices *once* takes a small part of the time. But in the plain kernel
-# each of :math:`mn` threads reads a whole row and a whole column.
+# each of :math:`mn` threads reads a whole row and a whole column. In
+# ``column_along_x``, ``x`` is the column; in ``row_along_x``, below, it is the row.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -116,15 +117,16 @@ def tiled(T, rounds=up):
 # %%
 # Read a round as if you were one of the threads:
 #
-# - I fetch *one* number of each matrix for all. Where the tile hangs over the edge, I
-#   put a zero: it adds nothing to any sum.
+# - I fetch *one* number of each matrix, for everybody in the block. Where the tile
+#   hangs over the edge, I put a zero: it adds nothing to any sum.
 # - ``syncthreads`` is a *barrier*: I wait until all threads of my block are here. Only
 #   then is the tile complete.
 # - I fetched two numbers, and use ``2 * T``: the others come from my neighbours.
 # - Without the second barrier, I could fetch the next tile while a slow neighbour still
 #   reads this one.
-# - All threads take part, also those with no element of :math:`C`, because a barrier
-#   that some threads never reach is an error. Only the last line is guarded.
+# - No thread returns early, not even one without an element of :math:`C`, because a
+#   barrier that some threads never reach is an error. Only the loads and the last store
+#   are conditional.
 
 # figure
 
@@ -164,17 +166,21 @@ plt.show()
 # How large may a tile be?
 # ------------------------
 #
-# ``cuda.shared.array((T, T), …)`` needs a shape that is known when the kernel is
-# compiled, so ``tiled`` makes a kernel for each ``T``. A size that you know only at the
-# launch is *dynamic* shared memory: an array of shape 0 in the kernel, and its bytes as
-# the fourth number in the square brackets, after the stream.
+# A block has at most 1024 threads, so ``T`` is at most 32. Two such tiles take 8 KiB,
+# and a block may have 48. (Most cards have more, up to 227 KiB in an H100, but
+# numba-cuda 0.30 has no call to ask for it.) The shape must be known when a kernel is
+# compiled, so ``tiled`` makes one for each ``T``.
+
+# %%
+
+# folded: A size that you know only at the launch: dynamic shared memory
 
 from numba import float32
 
 
 @cuda.jit
 def reverse(x, out):
-    part = cuda.shared.array(0, float32)  # as long as the launch says
+    part = cuda.shared.array(0, float32)  # as the launch says; a second would overlap
     i = cuda.threadIdx.x
     part[i] = x[i]
     cuda.syncthreads()
@@ -184,14 +190,11 @@ def reverse(x, out):
 count = 45
 line = np.arange(count, dtype=np.float32)
 d_out = cuda.to_device(np.zeros_like(line))
+# blocks, threads, stream, bytes of shared memory
 reverse[1, count, 0, count * line.itemsize](cuda.to_device(line), d_out)
 print("reversed:", np.array_equal(d_out.copy_to_host(), line[::-1]))
 
 # %%
-# (It has one axis, and a second such array begins at the same place.) Both kinds
-# together may take 48 KiB a block. Most cards have more, up to 227 KiB in an H100, for
-# a kernel that asked the driver for it; numba-cuda 0.30 has no call for that.
-#
 # Keep a number even nearer
 # -------------------------
 #
@@ -332,10 +335,10 @@ for name, step in (ladder | {"4 x 4 each": square(4, 4)}).items():
 print(f"all {len(ladder)} are right: no race, nothing out of bounds")
 
 # %%
-# The counts are for 32 x 8 times 8 x 32. *Loads*: numbers read from the card's memory
-# (*global memory*, in CUDA's words) for each element of :math:`C`. *Sectors*: pieces of
-# 32 bytes that a warp's load touches, of A and of B. *From shared*: numbers read from
-# shared memory for each multiply-add.
+# The counts are for 32 x 8 times 8 x 32, with ``T = 8``. *Loads*: numbers read from the
+# card's memory (*global memory*, in CUDA's words) for each element of :math:`C`.
+# *Sectors*: pieces of 32 bytes that a warp's load touches, of A and of B. *From
+# shared*: numbers read from shared memory for each multiply-add.
 
 fits = 32, 8, 32
 traces = {name: run(step, *fits)[0] for name, step in ladder.items()}
@@ -346,7 +349,7 @@ for name, seen in traces.items():
     loads = seen.loads_per_output
     rows.append((name, f"{loads:g}", f"{of_a:.0f}, {of_b:.0f}", f"{shared[name]:g}"))
 head = "", "loads an output", "sectors a load", "from shared"
-print(Table("Counted by trace", head, tuple(rows)).text())
+print(Table("Counted by trace, with tiles of 8 x 8", head, tuple(rows)).text())
 
 # %%
 # With the row along ``x``, a warp reads from 32 different rows of :math:`A`: **let x
@@ -358,24 +361,26 @@ print(Table("Counted by trace", head, tuple(rows)).text())
 #
 #     \text{loads an output} = \frac{k\,(S + S)}{S^2} = \frac{2k}{R\,T}.
 #
-# It makes no difference whether ``R`` or ``T`` is large. But a multiply-add needs *two*
-# numbers from a tile, and only registers reduce that, to ``2 / R``.
+# For these loads only the product ``R * T`` counts. But a multiply-add also takes *two*
+# numbers from tiles, and only registers reduce that, to ``2 / R``.
 #
 # What can each step reach?
 # -------------------------
 #
 # A model has two limits. *Inside a multiprocessor* of an RTX A6000, multiply-adds for
 # *four* warps can start in a clock cycle, but its shared memory serves *one*, with a
-# number for each thread. (L1 is the same hardware, and hands out a line of 128 bytes.)
-# Call that a *pass*. The arithmetic sets the pace only if a warp's multiply-add needs
-# at most a quarter of a pass. It needs 33 with the row along ``x``, for 32 lines of
-# :math:`A` and one of :math:`B`; 2 with the column, 2 with a tile; then ``2 / R``.
+# number for each thread. To serve one warp once is a *pass*. (L1 is the same hardware;
+# in the model, it gives one line of 128 bytes in a pass.) A multiply-add of a warp
+# needs 33 passes with the row along ``x`` (32 lines of :math:`A`, one of :math:`B`), 2
+# with the column, 2 with a tile, ``2 / R`` with registers. At most 1/4 keeps the
+# arithmetic busy.
 #
 # *The card's memory*: a block that covers ``w`` x ``h`` outputs fetches :math:`4 (w +
 # h)` bytes for :math:`2wh` operations, if no cache keeps them for the next block.
 #
 # Simon Boehm `has measured such a ladder`__ in CUDA C++ on this card. His rates stand
-# beside the model, both as shares of the peak of the data sheet.
+# beside the model, both as shares of the peak of the data sheet. His tile is 32 x 32;
+# he has no step like 4 x 4 each.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 
@@ -402,20 +407,19 @@ reached = {name: rate / A6000.fp32 for name, rate in BOEHM.items()}
 
 fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
 look = {"ls": "--", "lw": 1, "ms": 9, "mec": "black"}
-ax.plot(near, "o", color=BLUE, **look)
-ax.plot(far, "s", color=ORANGE, **look)
+ax.plot(near, "o", color=BLUE, label="model: L1 and shared memory", **look)
+ax.plot(far, "s", color=ORANGE, label="model: the card's memory", **look)
 at = [list(passes).index(name) for name in reached]
-ax.plot(at, list(reached.values()), "kX", ms=9)
-ax.text(2.95, 0.72, "model: L1 and shared memory", color=BLUE, ha="right")
-ax.text(0, 0.2, "model: the card's memory", color="#a8640f")
-ax.text(2.1, 0.05, "measured by S. Boehm")
+ax.plot(at, list(reached.values()), "kX", ms=9, label="measured by S. Boehm")
+ax.legend(loc="lower right", frameon=False)
 ax.set(yscale="log", ylim=(0.005, 1.4), ylabel="share of the peak (RTX A6000)")
 percents = [0.01, 0.03, 0.1, 0.3, 1]
 ax.set_yticks(percents, [f"{share:.0%}" for share in percents])
 ax.minorticks_off()
-ax.set_xticks(range(5), [name.replace(" along", "\nalong") for name in passes])
+ticks = [name.replace(" along", "\nalong") for name in passes]
+ax.set_xticks(range(5), [tick.replace("tile", "tile of\n32 x 32") for tick in ticks])
 ax.spines[["top", "right"]].set_visible(False)
-ax.set_title("The tile leaves the limit where it was; registers lift it")
+ax.set_title("In the model a tile leaves the limit; registers lift it")
 fig.set_label(
     "What each step of the ladder can reach on an RTX A6000, a model with two limits, "
     "on a logarithmic axis, and what S. Boehm measured. Inside a multiprocessor, the "
@@ -431,15 +435,18 @@ plt.show()
 # %%
 
 for name, share in reached.items():
-    told = f"at most {at_most[name]:5.1%} by the model, measured {share:5.1%}"
+    told = f"limit in the model {at_most[name]:5.1%}, measured {share:5.1%}"
     print(f"{name:>14}: {told}, {share / at_most[name]:.2f} of it")
+gain = reached["tile"] / reached["column along x"]
+print(f"the tile, measured: {gain:.1f} times the rate of the column along x")
 
 # %%
-# The worst kernel lies on its line: it waits for lines of L1. A tile of 32 x 32 divides
-# the loads from global memory by 32, and in this model it wins *nothing*, because L1
-# can keep the same numbers: two passes for a multiply-add before, two after. What it
-# wins is that no other block can push them out. The registers lift the limit: with
-# ``R = 8``, a multiply-add takes a quarter of a pass.
+# The worst kernel is a little above its limit: the model is not exact, as L1 may look
+# up several lines a cycle. A tile of 32 x 32 divides the loads from global memory by
+# 32, but leaves the *limit* where it was, because L1 can keep the same numbers: two
+# passes for a multiply-add before, two after. Measured, the tile is faster all the
+# same: it comes closer to that limit. The registers lift it: with ``R = 8``, a
+# multiply-add takes a quarter of a pass, and the card's memory is the limit.
 #
 # What registers cost
 # -------------------
@@ -449,28 +456,23 @@ for name, share in reached.items():
 # takes, the fewer warps find room.
 
 TYPES = "float32[:, ::1], float32[:, ::1], float32[:, ::1]"  # ::1: rows in one piece
-RECORDED = {  # with numba-cuda 0.30.4 and CUDA 13.0: registers, bytes spilled
-    (1, (7, 5)): (47, 0),
-    (1, (9, 0)): (32, 0),
-    (8, (9, 0)): (146, 0),
-}
+# With numba-cuda 0.30.4 and CUDA 13.0, by R: registers, bytes spilled
+RECORDED = {1: (32, 0), 8: (146, 0)}
 needs = {}
 try:
-    for R, cc in RECORDED:
-        code = ptx.compile(square(16, R).kernel, TYPES, cc)
-        needs[R, cc] = code.registers, code.spill_bytes
+    for R in RECORDED:
+        code = ptx.compile(square(16, R).kernel, TYPES, (9, 0))
+        needs[R] = code.registers, code.spill_bytes
 except ptx.NoCompilerError as missing:
     needs = RECORDED
     print(missing, "So these were compiled elsewhere:")
 
 rows = []
-for (R, cc), (registers, spilled) in needs.items():
-    most = 32 if cc == (7, 5) else 64  # warps, however few registers they need
-    warps = min(65536 // (registers * 256) * 8, most)  # a block here has 8
-    told = str(registers), str(spilled), f"{warps} of {most}"
-    rows.append((f"{R} x {R} each, {cc[0]}.{cc[1]}", *told))
-head = "for compute capability", "registers", "bytes spilled", "warps"
-print(Table("A block of 16 x 16 threads", head, tuple(rows)).text())
+for R, (registers, spilled) in needs.items():
+    warps = min(65536 // (registers * 256) * 8, 64)  # a block here has 8; 64 at most
+    rows.append((f"{R} x {R} each", str(registers), str(spilled), f"{warps} of 64"))
+head = "outputs", "registers", "bytes spilled", "warps"
+print(Table("16 x 16 threads, compute capability 9.0", head, tuple(rows)).text())
 
 # %%
 # Fewer warps hide less latency, but these have more to do while they wait: 64
@@ -479,8 +481,7 @@ print(Table("A block of 16 x 16 threads", head, tuple(rows)).text())
 # Right for 32, wrong for 33
 # --------------------------
 #
-# The tile takes ``k / T`` rounds, rounded up. Here are two other counts that one finds
-# in kernels.
+# The tile takes ``k / T`` rounds, rounded up. Two wrong counts are often seen:
 
 
 @cuda.jit(device=True)
@@ -517,16 +518,16 @@ print(Table("A tile of 8 x 8, for m x k x n", head, tuple(rows)).text())
 # Banks
 # -----
 #
-# A tile also helps to *transpose* a matrix: read rows, wait, and write rows, going
-# through the tile down a column. But shared memory has 32 *banks*: word ``w`` lies in
-# bank ``w % 32``, and a bank gives one word in a pass. If the rows of the tile are 32
-# or 33 numbers wide:
+# A tile also helps to *transpose* a matrix: read rows into the tile, wait, then read
+# the tile by columns and write rows. But shared memory has 32 *banks*: word ``w`` lies
+# in bank ``w % 32``, and a bank gives one word in a pass. If the rows of the tile are
+# 32 or 33 numbers wide:
 
 turns = {}
 for wide in (32, 33):
     words = wide * np.arange(32) + 5  # column 5, all rows
     turns[wide] = np.bincount(words % 32).max()
-    print(f"rows {wide} wide: the busiest bank takes {turns[wide]} passes")
+    print(f"rows {wide} wide: a column takes {turns[wide]} of these passes")
 
 # %%
 # All words in one bank: that is a *bank conflict*. A column more, unused, cures it:
@@ -535,8 +536,13 @@ for wide in (32, 33):
 # Measure
 # -------
 #
-# On a GPU: all steps for 4096 x 4096, and the library through PyTorch, without and with
-# tensor cores. (In Triton: :doc:`/tutorials/3_kernels/10_triton`.)
+# On a CUDA GPU: all steps for 4096 x 4096, and the library through PyTorch, without and
+# with tensor cores. Elsewhere there is only the library. (In Triton:
+# :doc:`/tutorials/3_kernels/10_triton`.)
+
+# %%
+
+# folded: The library's product, through PyTorch
 
 import torch
 
@@ -563,6 +569,8 @@ if has_gpu and torch.version.cuda and torch.cuda.get_device_capability()[0] >= 8
     torch.set_float32_matmul_precision("highest")
 
 # %%
+
+# folded: On a CUDA GPU: every step of the ladder, timed and checked
 
 large = {"tile": square(32), "4 x 4 each": square(16, 4), "8 x 8 each": square(16, 8)}
 climbed = ladder | large
@@ -638,7 +646,7 @@ def check(answer):
         if given != true[case]:
             told = "{} x {} x {}, T = {}, R = {}".format(*case)
             told += f": you say {given:g}, the trace counts {true[case]}"
-            return f"Not yet. {told}. Hint: {hint}."
+            return f"Not yet. {told}.\nHint: {hint}."
     return "Right: exactly what the trace counts, for all of them."
 
 
@@ -675,7 +683,8 @@ plain, tile, each = (
 print(f"1. Loads an output: {plain} plainly, {tile} with a tile of 8 x 8, {each} with")
 print("   4 x 4 outputs a thread: 2k / RT.")
 share, best = at_most["tile"], at_most["8 x 8 each"]
-print("2. A tile moves the loads nearer, registers make them fewer: by the model, at")
-print(f"   most {share:.1%} and {best:.1%} of an RTX A6000's peak.")
+print("2. A tile saves loads from global memory, registers also from shared memory.")
+print(f"   With a tile of 32 x 32, a model has at most {share:.1%} of an RTX A6000's")
+print(f"   peak; with 8 x 8 outputs a thread, {best:.1%}.")
 print("3. Wait before you use a tile and before you refill it, put zeros beyond the")
 print("   edge, round the rounds up, and test with 33.")

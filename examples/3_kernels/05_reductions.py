@@ -2,37 +2,38 @@
 How do a million threads make one number?
 =========================================
 
-For whoever needs a sum, a mean or a maximum on a GPU. Let each thread add up many
+For whoever needs the sum of a large array on a GPU. Let each thread add up many
 numbers, let each block add the sums of its threads in a tree, and launch the same
-kernel once more on what the blocks wrote. Such a sum waits for memory and for little
-else, it is more exact than a plain loop, and it is the same in each run. One atomic
-addition for each number has none of these virtues.
+kernel once more on what the blocks wrote. By the model below, memory alone limits such
+a sum; it is more exact than a plain loop, and the same in each run. One atomic addition
+for each number is slow, can be far off, and differs from run to run.
 
 **You will learn**
 
 - to add with atomic operations, in a tree, across a warp, and in two stages;
-- why the addresses of a tree matter, and when they cease to;
+- which threads of a block should add, and when it does not matter;
 - to predict the error of a sum from its order;
 - which sums differ from run to run, and how to prevent that.
 
-**Time:** 15 minutes. **Needs:** any computer, and :doc:`shared memory
-</tutorials/3_kernels/04_shared_memory>`. With a CUDA GPU, all ways are timed on it.
+**Time:** 14 minutes. **Needs:** any computer, and :doc:`shared memory
+</tutorials/3_kernels/04_shared_memory>`. With a CUDA GPU, all ways are timed on it;
+without one, what GPUs would take is a model.
 """
 
 # %%
 # The kernel to copy
 # ------------------
 #
-# To make one number of many is called a *reduction*. In the loop below, each thread
-# adds up its own share, every ``gridsize``-th number. The block then adds its threads'
-# sums in shared memory, where half of the threads add a second number to their own,
-# then half of those, and so on: 128 sums become one in seven rounds.
+# To make one number of many is called a *reduction*. In ``my_share``, each thread adds
+# up every ``gridsize``-th number, starting at its own index. The block then adds its
+# threads' sums in shared memory: half of the threads add a second number to their own,
+# then half of those, and so on. So 128 sums become one in seven rounds.
 
 import math
 
 import numpy as np
 
-from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
+from firstlight.kernels import blocks_for, cuda, simulated, trace
 
 
 @cuda.jit(device=True)
@@ -90,7 +91,7 @@ print(f"kernel: {d_out.copy_to_host()[0]:.4f}, exact: {math.fsum(x):.4f}")
 # -------
 #
 # Each number is read once and used once, so memory sets the least time. Write down
-# three answers, which the page will come to:
+# three answers:
 #
 # - How long does an H100 take at least for :math:`2^{28}` numbers in ``float32``?
 # - Add :math:`2^{25}` ones in ``float32``, one after another. What comes out?
@@ -141,11 +142,13 @@ def strided(part, t, n):
 # ``w % 32``, and a bank gives one word at a time, so a warp takes one *pass* (a
 # profiler says *wavefront*), and one more for each further word in its busiest bank.
 #
-# The table counts warps and passes for 128 threads, at each distance ``by``. Its last
-# column is a *model*: the part of an H100's bandwidth that is left if each thread
-# brings only one number, a round takes its passes three times (two loads, a store), a
-# pass takes a clock cycle, and so does an atomic addition to one address, for the whole
-# card.
+# The table counts warps and passes for 128 threads, at each distance ``by``. The column
+# *model* is the part of an H100's bandwidth that is left if each thread brings only one
+# number. It assumes that
+#
+# - a round takes its passes three times, for two loads and a store;
+# - a pass takes a clock cycle, and nothing else takes time (real barriers do);
+# - the whole card makes one atomic addition to an address in a clock cycle.
 
 from firstlight.widgets import Table
 
@@ -170,30 +173,31 @@ for name, rule in RULES.items():
     in_tree[name] = sum(map(sum, counts))
     model = min(1, 4 * 128 / a_clock / (4 + 3 * in_tree[name]))
     cells = (f"{len(each)}/{sum(each)}" for each in counts)
-    rows.append((name, *cells, str(in_tree[name]), f"{model:.0%}"))
-rows.append(("atomic, each number", *["–"] * 8, f"{4 / (132 * a_clock):.1%}"))
+    rows.append((name, str(in_tree[name]), f"{model:.0%}", *cells))
+rows.append(("atomic, each number", "–", f"{4 / (132 * a_clock):.1%}", *["–"] * 7))
 
 # %%
 
-head = ("warps/passes at distance", *map(str, distances), "passes", "model")
-print(Table("Trees of 128 numbers, each thread with one", head, tuple(rows)).text())
+head = ("tree", "passes", "model", *(f"by {by}" for by in distances))
+said = "128 threads with a number each; for each distance: warps/passes"
+print(Table(said, head, tuple(rows)).text())
 
 # %%
 # To move the threads together frees the warps but gains nothing, because their words
 # fall into the same banks. Only the *sequential* tree, where the first half adds the
-# second half to itself, has neither fault. (The model leaves out all waiting at
-# barriers, so expect less.) With four numbers or more for each thread, as in the kernel
-# to copy, the model gives every tree the full bandwidth, as there is one tree a block,
-# however many numbers its threads bring.
+# second half to itself, has neither fault. With four numbers or more for each thread,
+# as the kernel to copy gets on large arrays, the model gives every tree the full
+# bandwidth: there is one tree a block, however many numbers its threads bring.
 #
 # Across the lanes of a warp
 # --------------------------
 #
 # A warp can do without shared memory. Its threads, or *lanes*, can hand numbers to each
 # other from register to register, which is called a *shuffle*. Each lane gets, from
-# ``shfl_down_sync(mask, value, by)``, the ``value`` of the lane ``by`` places above (or
-# its own if there is none). The mask has a bit for each lane that takes part. All of
-# them must reach the call, so never put it below an ``if`` that divides a warp.
+# ``shfl_down_sync(mask, value, by)``, the ``value`` of the lane whose number is higher
+# by ``by`` (or its own if there is none). The mask has a bit for each lane that takes
+# part. All of them must reach the call, so never put it inside an ``if`` that splits a
+# warp.
 
 
 @cuda.jit(device=True)
@@ -222,8 +226,8 @@ def shuffled(x, out):
 
 # %%
 # Each warp makes one number of 32, and the first warp makes one of those. One barrier
-# is left, where the tree had one a round. (Numba's simulator knows no shuffles, but the
-# tracer does.)
+# is left, where the tree had one a round. (Numba's simulator knows no shuffles, but
+# this site's ``trace`` does.)
 
 
 # folded: 32 lanes in NumPy, to check the tracer
@@ -261,29 +265,10 @@ for name, kernel in (staged | atomic).items():
 print("All are right, and without a race.")
 
 # %%
-
-SHOWN = ("ld.global.f32", "bar.sync", "shfl.sync.down.b32", "atom.global.add.f32")
-types, rows = "float32[::1], float32[::1]", []
-try:
-    for name, kernel in (staged | atomic).items():
-        mix = ptx.compile(kernel, types, (9, 0)).mix
-        rows.append((name, *(str(mix[k] or "–") for k in SHOWN)))
-except ptx.NoCompilerError as missing:
-    print(missing)
-head = ("kernel", "loads", "barriers", "shuffles", "atomic additions")
-print(Table("Instructions as compiled for an H100", head, tuple(rows)).text())
-
-# %%
-# The compiler knows ``n``, so it wrote out all rounds of a tree: seven barriers, and
-# one before. One load in the source became five: four in an unrolled loop, one for the
-# rest. So a thread has four loads in flight before it adds, which a fast memory needs
-# (:doc:`/tutorials/3_kernels/08_bytes_in_flight`).
-#
 # Order and error
 # ---------------
 #
-# Now the second question. *Kahan's* sum keeps what each rounding lost, and gives it
-# back in the next step.
+# Now the second question. *Kahan's* sum adds in each step what the last rounding lost.
 
 from numba import njit, prange
 
@@ -316,19 +301,23 @@ print(f"one by one {one_by_one(ones):,.0f}, Kahan {kahan(ones):,.0f}")
 # and can therefore be wrong in its first digit.
 #
 # How does the error grow before that? An addition rounds the sum so far, and is off by
-# a fifth of an eps on average, as :doc:`/tutorials/2_devices/09_precision` found.
-# Independent errors add as squares, and :math:`k` random numbers around zero have a sum
-# of size :math:`\sqrt k`. In fifths of an eps, and of the result's size:
+# a fifth of an eps on average, as :doc:`/tutorials/2_devices/09_precision` found: call
+# that, of the result's size, *one rounding*. Independent errors add as squares, and
+# :math:`k` random numbers around zero have a sum of size :math:`\sqrt k`. So the error,
+# in roundings, is for
 #
-# - *one by one* rounds all sums so far: :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt n`,
-#   which is :math:`\sqrt{n/2}`;
-# - *a tree* rounds in each round numbers whose squares add up to the same:
-#   :math:`\sqrt{\log_2 n}`;
-# - *two stages* with :math:`P` threads do both: :math:`\sqrt{n/2P + \log_2 P}`;
-# - *Kahan*, or a sum in ``float64``, has only the last rounding: 1.
+# - *one by one*, which rounds all sums so far,
+#   :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt n`, which is about :math:`\sqrt{n/2}`;
+# - *a tree*, where in each of the :math:`\log_2 n` rounds the squares of what is
+#   rounded add up to :math:`n`, :math:`\sqrt{\log_2 n}`;
+# - *two stages* with :math:`P` threads, which do both, :math:`\sqrt{n/2P + \log_2 P}`;
+# - *Kahan*, or a sum in ``float64``, with only the last rounding, 1.
 #
 # Equal numbers are all rounded the same way, so their errors are not independent: one
-# by one, they add up as :math:`n`, and the worst case is half an eps each time.
+# by one, they add up as :math:`n`, and the worst case is half an eps each time. For the
+# two stages, take 16 blocks of 128 threads, as *Measure* has on each multiprocessor.
+
+P = 16 * 128
 
 
 def tree_sum(x):
@@ -337,12 +326,21 @@ def tree_sum(x):
     return x[0]
 
 
+def two_stages(x):  # each thread one by one, then a tree of blocks and of their sums
+    return tree_sum(x.reshape(-1, min(P, len(x))).sum(axis=0))
+
+
 def in_float64(x):
     return f32(np.sum(x, dtype=float))
 
 
-WAYS = {  # how to add, the model in fifths of an eps, what to call it, and a look
+def both(n):
+    return (n / (2 * P) + np.log2(np.minimum(n, P))) ** 0.5
+
+
+WAYS = {  # how to add, the model in roundings, what to call it, and a look
     "one by one": (one_by_one, lambda n: (n / 2) ** 0.5, "loop: $\\sqrt{n}$", "o"),
+    "two stages": (two_stages, both, "two stages", "s"),
     "tree": (tree_sum, lambda n: np.log2(n) ** 0.5, "tree: $\\sqrt{\\log n}$", "D"),
     "Kahan": (kahan, lambda n: n**0, "", "^"),
     "float64": (in_float64, lambda n: n**0, "Kahan, or float64", "x"),
@@ -360,8 +358,8 @@ for n in sizes:
         off = np.array([add(x) for x in drawn], dtype=float) - exact
         errors[name].append(np.sqrt(np.mean(off**2) / n))
 lost = {name: errors[name][-1] / (0.2 * EPS) for name in WAYS}  # in roundings
-one, tree = lost["one by one"], lost["tree"]
-colours = ("#b8731a", "#2e7ab0", "#8e5bb5", "#737a81")
+one, two, tree = (lost[name] for name in ("one by one", "two stages", "tree"))
+colours = ("#b8731a", "#2f9e77", "#3d8fd1", "#8e5bb5", "#737a81")
 sevens = [np.full(n, f32(0.7)) for n in sizes]  # all are equal
 equal = [abs(one_by_one(x) / np.sum(x, dtype=float) - 1) for x in sevens]
 
@@ -376,38 +374,40 @@ ax.plot(sizes, equal, "*", color="#c8405a", ms=11)
 ax.plot(sizes, sizes * EPS / 2, "k--", lw=1)
 end, style = 1.7 * sizes[-1], {"va": "center", "size": 11}
 ax.text(end, equal[-1], "loop, equal numbers: $n$", color="#c8405a", **style)
+ax.text(end, sizes[-1] * EPS / 2, "its worst case", **style)
 for (name, (_, model, words, marker)), colour in zip(
     WAYS.items(), colours, strict=True
 ):
     ax.plot(sizes, 0.2 * EPS * model(sizes), "k--", lw=1)
     ax.plot(sizes, errors[name], marker, color=colour, ms=7, mew=1.5)
     ax.text(end, errors[name][-1], words, color=colour, **style)
-ax.set(xscale="log", yscale="log", xlim=(10, 3e9), ylim=(8e-9, 0.3))
-ax.set(xlabel="how many numbers (dashed: models)", xticks=[1e2, 1e4, 1e6])
+ax.set(xscale="log", yscale="log", xlim=(10, 1.4 * sizes[-1]))
+ax.set(ylim=(8e-9, 0.3), xticks=[1e2, 1e4, 1e6])
+ax.set_xlabel("how many numbers (dashed: models)")
 ax.spines[["top", "right"]].set_visible(False)
 ax.set_ylabel("error, of the result's usual size")
-said = f"A tree loses {tree:.0f} roundings where a loop loses {one:.0f}"
+said = f"The kernel to copy loses {two:.0f} roundings where a loop loses {one:.0f}"
 ax.set_title(said, loc="left")
 fig.set_label(
     "Error of sums against how many numbers are added, logarithmic axes. Equal numbers "
     "one by one grow as n, below the worst case; random ones as the root of n; a tree "
     f"hardly grows; Kahan and float64 stay level. At {sizes[-1]:,} numbers one by one "
-    f"errs by {one:.0f} roundings, a tree by {tree:.1f}."
+    f"errs by {one:.0f} roundings, two stages by {two:.0f}, a tree by {tree:.1f}."
 )
 plt.show()
 
 # %%
-# The errors follow the models. So what makes a GPU's sum fast makes it *more* exact: if
-# it differs from that of a plain loop, the GPU's is as a rule the better one. Where
-# memory decides, a ``float64`` for each thread's own share costs little.
+# Random numbers follow the models roughly, and equal numbers stay below their worst
+# case. So what makes a GPU's sum fast makes it *more* exact: if it differs from that of
+# a plain loop, the GPU's is as a rule the better one.
 #
-# Tomorrow's sum
-# --------------
+# Is the sum the same each time?
+# ------------------------------
 #
-# Rounding depends on the order, and atomic additions come in any. Here are 128 blocks
-# of 128 pixels, added five hundred times: one by one in a new order each time, as
-# atomic additions might come; the sums of blocks in a new order; and two stages, whose
-# order is part of the program. (An *ulp* is a unit in the last place.)
+# Rounding depends on the order, and atomic additions come in any order. Here are 128
+# blocks of 128 pixels, added five hundred times: one by one in a new order each time,
+# as atomic additions might come; the sums of blocks in a new order; and two stages,
+# whose order is part of the program. (An *ulp* is a unit in the last place.)
 
 pixels = rng.random(128 * 128, dtype=f32)
 of_blocks = tree_sum(pixels.reshape(128, 128).T)
@@ -438,9 +438,11 @@ print(Table("500 sums of the same numbers", head, tuple(rows)).text())
 # Measure
 # -------
 #
-# On any computer: NumPy, the plain loop on one core and on all (there with leave to
-# change the order), and PyTorch. On a GPU, all ways of this page, on data that no cache
-# holds (and on fewer for one atomic addition a number, which takes long).
+# On any computer: NumPy, the plain loop on one core and on all (allowed to reorder the
+# sum), and PyTorch. The numbers take 128 MiB, which some CPUs' last caches hold, in
+# part or whole; ``in-cache`` marks a row that is faster than memory. On a GPU, the
+# kernels sum data that no cache holds (one atomic addition a number gets fewer: it
+# takes long).
 
 import torch
 
@@ -455,6 +457,8 @@ for name, add in rows.items():
     bench.time(name, add, ones, n=ones.size, bytes=ones.nbytes)
 
 # %%
+
+# folded: On a GPU: all ways of this page, their blocks and arrays
 
 
 def stages(kernel, grids, *arrays):
@@ -479,6 +483,8 @@ if on_gpu:
 
 # %%
 
+# folded: PyTorch's sum, and on a GPU the kernels: times, and do their sums repeat?
+
 size = {"n": len(t_x), "bytes": 4 * len(t_x), "device": device}
 bench.time("torch.sum", torch.sum, t_x, **size)
 right = t_x.sum(dtype=torch.float64).item() if on_gpu else 0
@@ -495,12 +501,16 @@ for name, way in ways.items():
         sums.append(float(d_out.copy_to_host()[0]))
     said = f"{len(set(sums))} different in {launches}"
     print(f"{name}: {sums[0] / right:.6f} of the sum, {said}")
+
+# %%
+
 bench.show()
 
 # %%
-# With a GPU, the per cent beside a rate compares it with plain copies. Compare the rows
-# with many numbers a thread, and those with *one each*, with ``torch.sum``: how much
-# does the tree matter there? And is the atomic sum right at all?
+# With a GPU, the per cent beside a rate compares it with plain copies. The model
+# expects all trees near 100%, with ``torch.sum``, if a thread has many numbers; with
+# *one each*, ``strided`` behind ``sequential``; and one atomic addition a number far
+# behind, with a wrong sum.
 #
 # Where this stops being true
 # ---------------------------
@@ -508,7 +518,7 @@ bench.show()
 # - *Few numbers.* Then launch overhead, twice, outweighs the addition. And to transfer
 #   a CPU's data to a GPU for their sum alone rarely pays.
 # - *Many short sums*, one for each row: use a warp a row, and no second stage.
-# - *Whole numbers and maxima* are never rounded. Any order gives the same.
+# - *Integer types and maxima* are never rounded. Any order gives the same.
 # - *Cancellation.* What is left of large numbers keeps their error. Add in ``float64``.
 # - *Other makers.* AMD's warps have up to 64 lanes. Write no 32 into code for them.
 #
@@ -530,7 +540,10 @@ def check(tree):
             seen = trace(block_sums(tree, n), 1, n, ones, out, limit=100_000)
         except Exception as error:
             return f"Not yet. {n} threads: {type(error).__name__}: {error}"
-        hint = "Who is left over when n is odd?" if out[0] < n else "Who counts twice?"
+        odd = n // (n & -n)  # what halving comes to
+        left = f"Halving comes to {odd}: who is left over then?"
+        hint = left if odd > 1 else "Are there enough rounds?"
+        hint = hint if out[0] < n else "Who counts twice?"
         if seen.problems:
             return f"Not yet. {n} threads: {seen.problems[0]}"
         if out[0] != n:
@@ -571,8 +584,8 @@ print(
     f"""1. Let each thread add many numbers, then use a tree or shuffles, then a second
 launch. A tree takes {in_tree["strided"]} passes through shared memory if it is strided,
 {in_tree["sequential"]} if it is sequential.
-2. Added one by one, {sizes[-1]:,} random numbers are off by {one:.0f} roundings; in a
-tree, by {tree:.1f}.
+2. Added one by one, {sizes[-1]:,} random numbers are off by {one:.0f} roundings (fifths
+of an eps); in two stages with {P:,} threads by {two:.0f}; in a tree by {tree:.1f}.
 3. Fix the order, and the sum repeats: two stages gave {different["two stages"]} result,
 atomic additions in shuffled orders {different["atomic, each"]}."""
 )

@@ -2,11 +2,19 @@
 Your kernel gives the right answer. Is it right?
 ================================================
 
-For whoever has a kernel whose answers look right, or one that takes the whole program
-with it. A right answer proves little: the four kernels below have a mistake each, and
-each of them gives the right answer in at least one run. Run yours on an odd size under
-``trace``, which looks at every access to memory: it names all four mistakes. The table
-below leads from a symptom to the mistake and the tool.
+For anyone whose kernel looks right, or crashes the program. A right answer proves
+little: the four kernels below have a mistake each, and each of them gives the right
+answer in at least one run. ``trace`` looks at every access to memory, and names all
+four mistakes.
+
+Run your own under it, with NumPy arrays of an odd size::
+
+    from firstlight.kernels import trace
+
+    for each in trace(my_kernel, blocks, threads, *arrays).problems:
+        print(each)
+
+The lines that it names are lines of the file with the kernel.
 
 **You will learn**
 
@@ -14,8 +22,9 @@ below leads from a symptom to the mistake and the tool.
 - to find them with ``trace``, and with compute-sanitizer on a GPU;
 - why a GPU's error comes late, far from its cause, and then never goes away.
 
-**Time:** 13 minutes. **Needs:** any computer, and :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, the errors are real ones.
+**Time:** 12 minutes. **Needs:** any computer, and :doc:`a first kernel
+</tutorials/3_kernels/01_first_kernel>`. Without a CUDA GPU, *Errors come late* shows a
+model.
 """
 
 # %%
@@ -27,10 +36,12 @@ below leads from a symptom to the mistake and the tool.
 #   ================================ ======================== ==========================
 #   symptom                          likely mistake           what finds it
 #   ================================ ======================== ==========================
-#   right for 128, wrong for 101     no guard                 odd sizes, trace, memcheck
+#   IndexError for 101, not for 128  no guard                 odd sizes, trace, memcheck
 #   right, but another array changed out of bounds, close by  trace, memcheck
-#   another answer in each run       race, missing barrier    trace, racecheck
-#   right only in the simulator      race in global memory    trace
+#   another answer in each run       race in shared memory,   trace, racecheck
+#                                    missing barrier
+#   right only in the simulator      race in global memory,   trace
+#                                    divergent barrier
 #   it never ends                    divergent barrier, loop  trace, synccheck
 #   zeros or old numbers in places   memory nobody filled     start from NaN, initcheck
 #   *illegal address*, innocent line far outside, earlier     launch blocking, memcheck
@@ -41,10 +52,10 @@ below leads from a symptom to the mistake and the tool.
 # Predict
 # -------
 #
-# From ``n`` samples make the ``n - 1`` steps from each to the next, as ``np.diff``
-# does, or count the steps that go up. Thread ``i`` looks at sample ``i`` and the one
-# before. Each kernel below has one mistake. Write down which, and whether a run with
-# 128 samples (two full blocks) gives the right answer. And with 101?
+# Kernels A, C and D compute the ``n - 1`` differences between neighbouring samples, as
+# ``np.diff`` does. B counts how many are positive. Thread ``i`` looks at sample ``i``
+# and the one before. Each kernel below has one mistake. Write down which, and whether a
+# run with 128 samples (two full blocks) gives the right answer. And with 101?
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -73,7 +84,7 @@ def kernel_b(x, rises):
 # %%
 # The other two keep a block's samples in *shared memory*, which all threads of the
 # block can use, so that each sample is fetched once. ``syncthreads`` is a *barrier*:
-# who comes there waits for the rest of the block.
+# a thread that reaches it waits for the rest of the block.
 
 
 @cuda.jit
@@ -103,8 +114,9 @@ def kernel_d(x, out):
 # Run them
 # --------
 #
-# A plain run: launch, copy back, compare with ``float64``, rounded once. Behind samples
-# and output there is room, so what a kernel does out there hurts nobody, and shows.
+# A plain run: launch, copy back, compare with the ``float64`` result rounded to
+# ``float32``. Both arrays are padded, so a kernel that runs past the end does no harm,
+# and you see that it did.
 
 rng = np.random.default_rng(seed=1)
 
@@ -138,9 +150,9 @@ for name in four:
     print(f"{name}: 128 samples {ran[name, 128]}; 101 samples {ran[name, 101]}")
 
 # %%
-# The simulator looks at every index, so it stops A at 101. A GPU runs A without a word,
-# and writes behind the end. What B and C give depends on which thread comes first, so
-# it can change from run to run. A plain run tells what happened once, in one place.
+# The simulator looks at every index, so it stops A at 101. A GPU runs A without an
+# error, and writes behind the end. What B and C give depends on which thread comes
+# first, so it can change from run to run.
 #
 # Ask the trace
 # -------------
@@ -166,8 +178,7 @@ for name in four:
 # %%
 # All four, though each answer was right. **A is out of bounds.** Of 128 threads, 27
 # have no sample, and need a guard. With 128 samples each thread has one, so the trace
-# finds nothing: *trace odd sizes*. (An index can also be wrong and still inside. Only
-# the comparison with the right answer finds that.)
+# finds nothing: *trace odd sizes*.
 #
 # **B has a race.** ``rises[0] += 1`` is three steps: read, add, write. Two threads that
 # both read 5 both write 6, and a rise is lost. A *race* is two accesses to one element,
@@ -241,11 +252,11 @@ plt.show()
 # *warps* of 32 threads, and nobody promises which warp is first.
 #
 # **D has a divergent barrier.** A barrier waits for the whole block. In D some threads
-# of the last block go by. CUDA `allows that`__ only if all threads of a block take the
-# same branch; else "the code execution is likely to hang or produce unintended side
+# of the last block skip it. CUDA `allows that`__ only if all threads of a block take
+# the same branch; else "the code execution is likely to hang or produce unintended side
 # effects". D is a mild case: GPUs since Volta do `not wait`__ for threads that have
-# ended. With one more barrier at the end of D, they would wait there instead. The cure
-# is ``cured_c``: the guard ends before the barrier, and begins again behind it.
+# ended. The cure is ``cured_c``: the guard ends before the barrier, and begins again
+# behind it.
 #
 # __ https://docs.nvidia.com/cuda/cuda-c-programming-guide/#synchronization-functions
 # __ https://docs.nvidia.com/cuda/volta-tuning-guide/index.html
@@ -262,10 +273,13 @@ for kernel in (cured_a, cured_b, cured_c):
     print(f"{kernel.__name__}: right answers, no problem")
 
 # %%
-# How each way of looking did on the four. The last column was not run: it is what
-# NVIDIA's manual says of the tools of compute-sanitizer, which you meet below. D is
-# left open, as the threads that miss its barrier have ended.
+# The figure shows how each way of looking did on the four. Its last column was not run:
+# it is what NVIDIA's manual says of the tools of compute-sanitizer, which you meet
+# below. D is left open: its threads skip the barrier by ending, and the manual does not
+# say what synccheck makes of that.
 
+# figure
+# sphinx_gallery_thumbnail_number = 2
 looks = ["run,\n128", "run,\n101", "trace,\n128", "trace,\n101", "by the\nmanual"]
 tools = {"A": "memcheck", "B": "", "C": "racecheck", "D": "unclear"}
 plain = [[not ran[name, n].startswith("right") for n in SIZES] for name in four]
@@ -274,10 +288,6 @@ by_manual = [[bool(tool) - (tool == "unclear") / 2] for tool in tools.values()]
 verdicts = np.hstack([plain, by_trace, by_manual])
 caught = (verdicts == 1).sum(axis=0)
 
-# %%
-
-# figure
-# sphinx_gallery_thumbnail_number = 2
 fig, ax = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
 colours = ListedColormap(["#c2410c", "#6b7280", "#2e7ab0"])
 ax.pcolormesh(verdicts, cmap=colours, lw=3, ec="#8a9199")
@@ -313,6 +323,7 @@ plt.show()
 #
 # __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__TYPES.html
 
+# folded: The four calls, for a process of their own
 import os
 import subprocess
 import sys
@@ -346,10 +357,13 @@ for name, call in {CALLS!r}.items():
 # Without a GPU you see a *model*: the two rules above, and nothing else.
 
 
+# folded: How the calls are made, or modelled
 def model(far, blocking):
     says, known = {}, False
     for name, call in CALLS.items():
-        known |= far > 0 and (blocking or "write" not in call)  # who waits, learns it
+        known |= far > 0 and (
+            blocking or "write" not in call
+        )  # a call that waits gets the error
         says[name] = "ERROR illegal address" if known else "fine"
     return says
 
@@ -363,12 +377,15 @@ def in_a_process(far, blocking=False):
     return dict(line.split("|", 1) for line in done.stdout.splitlines() if "|" in line)
 
 
+# %%
+
+from firstlight.widgets import Table
+
 ways = [in_a_process(2**40), in_a_process(2**40, blocking=True), in_a_process(0)]
-print("model of a GPU " if simulated() else "on this GPU    ", end="  ")
-print("as usual  blocking  new process")
-for name in CALLS:
-    print(f"{name:<15}", *(f"{way.get(name, '-'):<8.5}" for way in ways), sep="  ")
-print("the words:", ways[0].get("copy the result", "-"))
+rows = [(name, *(way.get(name, "–")[:5] for way in ways)) for name in CALLS]
+title = "A model of a GPU" if simulated() else "On this GPU"
+print(Table(title, ("", "as usual", "blocking", "new process"), tuple(rows)).text())
+print("the words:", ways[0].get("copy the result", "–"))
 
 # %%
 # - *As usual*, the call that fails is the copy of a right kernel's result: the wrong
@@ -387,27 +404,24 @@ print("the words:", ways[0].get("copy the result", "-"))
 # ``cuda-toolkit[sanitizer]``, and stands before your command, with one tool at a time:
 # ``compute-sanitizer --tool memcheck python my_script.py``.
 #
-# - **memcheck** finds A: ``Invalid __global__ read of size 4 bytes`` first, as
-#   ``x[101]`` is read before anything is written, and then a ``write``.
+# - **memcheck** finds A if nothing else lies behind its arrays: ``Invalid __global__
+#   read of size 4 bytes`` first, as ``x[101]`` is read before anything is written.
 # - **racecheck** finds C: ``Race reported between Write access at`` … ``and Read access
 #   at`` …, with a number of hazards, which are bytes, not mistakes.
-# - **synccheck** finds a barrier that some *living* threads of a block go by: ``Barrier
-#   error detected. Divergent thread(s) in block.`` So it finds D with one more barrier
-#   at its end; whether it finds D as it is, this page could not try.
+# - **synccheck** finds a barrier that some *living* threads of a block skip: ``Barrier
+#   error detected. Divergent thread(s) in block.``
 # - **initcheck** finds none of them, but memory that nobody filled: ``Uninitialized
 #   __global__ memory read of size 4 bytes``.
 #
 # The next lines tell who, ``by thread (37,0,0) in block (1,0,0)``, and `where`__: a
 # line of your file, if you write ``@cuda.jit(lineinfo=True)``, which the simulator does
-# not know. Two gaps: racecheck watches *shared* memory, so none of the four finds B.
-# And memcheck knows what was allocated, so spare room as in ``plain_run`` hides A. So
-# does PyTorch's store of memory, unless you set ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``.
+# not know.
 #
 # __ https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html
 # __ https://github.com/numba/numba/issues/8740
 #
-# Let the kernel speak
-# --------------------
+# Print and raise in a kernel
+# ---------------------------
 #
 # A kernel may print, best from one thread. It may raise, too, but without
 # ``debug=True, opt=False`` a GPU drops what it raises.
@@ -432,17 +446,20 @@ except IndexError as error:
 
 # %%
 # ``tid`` is the thread, ``ctaid`` the block. This error is not sticky: the thread just
-# ends, and Numba asks after each launch whether one did, so a launch waits. ``debug``
-# does *not* look at indices, and ``boundscheck``, which would, `is refused`__ for CUDA.
-# On a GPU, text is printed when you synchronize, in the terminal, not a notebook.
-#
-# __ https://github.com/NVIDIA/numba-cuda/blob/main/numba_cuda/numba/cuda/decorators.py
+# ends, and Numba asks after each launch whether one did, so a launch waits. On a GPU,
+# text is printed when you synchronize, in the terminal, not a notebook.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *The trace sees one run*: what your sizes and numbers make the kernel do, in
-#   Python's time. It knows no fences between blocks, and calls those exchanges races.
+# - *The trace sees one run*: what your sizes and numbers make the kernel do. An index
+#   that is wrong and still inside shows only when you compare with the right answer.
+#   ``trace`` does not know memory fences (``cuda.threadfence``): it reports what blocks
+#   hand to each other that way as a race.
+# - *compute-sanitizer has gaps.* racecheck watches *shared* memory, so none of the four
+#   tools finds B. memcheck knows what was allocated, so spare room hides A: that of
+#   ``plain_run``, and PyTorch's store of memory, unless you set
+#   ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``.
 # - *Rounding is no race.* Sums in another order may differ in their last digits.
 # - *Other GPUs.* Numba's kernels and compute-sanitizer are for NVIDIA's.
 #
@@ -528,5 +545,6 @@ print(
     f"""1. Right is no proof: a plain run found {caught[0]} of 4 mistakes, a trace on an
 odd size {caught[3]}.
 2. A GPU's error comes late: set CUDA_LAUNCH_BLOCKING=1. It stays: start a new process.
-3. Guard accesses, never barriers; let one thread write, or use an atomic addition."""
+3. Guard accesses, and let all threads of a block reach each barrier. One thread writes,
+or use an atomic addition."""
 )

@@ -12,9 +12,9 @@ it costs time depends on the card, and on what else the kernel waits for.
 
 - to see what a kernel was compiled to, for any NVIDIA GPU, on any Linux or Windows PC;
 - to find a ``float64`` that you never wrote, with this site's package or plain Numba;
-- what it costs at most, on which card.
+- to estimate whether it costs time, on which card.
 
-**Time:** 8 minutes. **Needs:** any computer, and :doc:`a first kernel
+**Time:** 7 minutes. **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. Without NVIDIA's compiler (on a Mac), the page
 shows what it made elsewhere.
 """
@@ -25,8 +25,7 @@ shows what it made elsewhere.
 #
 # Each thread computes one element of :math:`y = A x`: it goes along a row of ``A``,
 # multiplies each number with one of ``x``, and adds it to a sum. All arrays are
-# ``float32``. A course notebook on PyTorch and Numba starts the sum with ``tmp = 0.``,
-# a page after its warning that GPUs are slow at ``float64``. Does that line matter?
+# ``float32``. Most people would start the sum with ``total = 0.0``. Does it matter?
 
 import numpy as np
 
@@ -61,11 +60,15 @@ def single_sum(a, x, y):
 # the version number of a kind of GPU. You get *PTX* in ``.text``, and in ``.mix`` a
 # count of its instructions. Their names end in their type, so a double is easy to find:
 
+# folded: What the compiler made elsewhere, for computers that do not have it
 RECORDED = {  # with numba-cuda 0.30.4 and CUDA 13.0
     "double_sum": {"ld.global.f32": 10, "mul.f32": 5, "cvt.f64.f32": 5, "add.f64": 5},
     "single_sum": {"ld.global.f32": 10, "fma.f32": 5},
 }
 RECORDED["double_sum"] |= {"mov.f64": 2, "cvt.f32.f64": 1}
+
+# %%
+
 TYPES = "float32[:, ::1], float32[::1], float32[::1]"  # ::1 says: next to each other
 
 kernels, mixes = (double_sum, single_sum), RECORDED
@@ -98,18 +101,19 @@ for name, mix in mixes.items():
 # sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
-fig, ax = plt.subplots(figsize=(7.2, 2.7), layout="constrained")
-for row, names in enumerate(boxes.values()):
+fig, ax = plt.subplots(figsize=(7.2, 2.8), layout="constrained")
+starts = ("total = 0.0", "total = np.float32(0)")
+for row, (start, names) in enumerate(zip(starts, boxes.values(), strict=True)):
+    ax.text(0, row - 0.33, start, size=13, family="monospace", va="bottom")
     for at, each in enumerate(names):
         colour = (
             "#b8394b" if "f64" in each else "#2e7ab0" if "ld" in each else "#8a5a12"
         )
-        look = {"hatch": "//" * ("f64" in each), "ec": "black", "height": 0.62}
-        bar = ax.barh(row, 0.96, left=at, fc=colour, **look)
-        text = {"color": "#fefefe", "bbox": {"fc": colour, "ec": "none", "pad": 1.5}}
-        ax.bar_label(bar, [each], label_type="center", size=10, **text)
-ax.set_yticks([0, 1], ["total = 0.0", "total = np.float32(0)"], size=11)
-ax.set(xticks=[], ylim=(1.5, -0.5), xlim=(0, 5))
+        look = {"hatch": "//" * ("f64" in each), "ec": "black", "height": 0.55}
+        bar = ax.barh(row, 0.96, left=at, align="center", fc=colour, **look)
+        text = {"color": "#fefefe", "bbox": {"fc": colour, "ec": "none", "pad": 4}}
+        ax.bar_label(bar, [each], label_type="center", size=13, **text)
+ax.set(xticks=[], yticks=[], ylim=(1.3, -0.65), xlim=(-0.02, 5))
 ax.spines[:].set_visible(False)
 found, none = in_a_step["double_sum"], in_a_step["single_sum"]
 ax.set_title(
@@ -126,54 +130,69 @@ plt.show()
 # ``cvt.f64.f32`` reads: to ``f64``, from ``f32``. A ``float32`` product and a
 # ``float64`` sum cannot be fused, so the zero costs the *fused multiply-add*, too,
 # which multiplies and adds at once. (The counts are *static*: they tell what is
-# written. The compiler has written out five steps for the one in the source.)
+# written. The loop is there twice, once unrolled to four steps and once for what is
+# left over, so five steps are written for the one in the source.)
 #
 # Why? Numba gives each variable *one* type, from all that is assigned to it. A ``0.0``
-# in Python's code is a ``float64``, and the sum of that and a ``float32`` is, too. (So
-# is that of an integer: a ``0`` without the dot does the same.) Numba's users have `met
-# it before`__. NumPy would not have warned you, nor does the simulator, as both take a
-# plain ``0.0`` for a number of any precision:
+# in Python's code is a ``float64``, and the sum of that and a ``float32`` is, too.
+# Numba's users have `met it before`__. NumPy would not have warned you, nor does the
+# simulator: both let a plain ``0.0`` take the precision of the other operand.
 #
 # __ https://github.com/numba/numba/issues/4676
 
 print("NumPy:", (0.0 + np.float32(1)).dtype)
 
 # %%
+# Where doubles come from, among ``float32`` numbers:
+#
+# - a sum that starts with ``0.0``, or with ``0``;
+# - a constant such as ``0.1`` (``x[i] * 0.5`` is turned back, as ``float32`` holds 0.5
+#   exactly, so look before you mend);
+# - an integer beside a ``float32``: ``x[i] / n``;
+# - a signed integer beside an unsigned one, even in a comparison.
+#
+# Write ``np.float32(0.1)`` and ``np.float32(n)``, and let counters be plain integers.
+#
 # What it can cost
 # ----------------
 #
-# How many results of an instruction a multiprocessor gives in a clock cycle, NVIDIA
-# lists for each capability (in its `Best Practices Guide`__, under "Throughput of
-# Native Arithmetic Instructions"). The notebook's matrix has 100 000 rows and 100
-# columns. So *predict*: how long does it take at least to read it from memory, and how
-# long to make its additions in ``float64``?
+# NVIDIA lists, for each compute capability, how many results per clock cycle a
+# multiprocessor delivers (in its `Best Practices Guide`__, under "Throughput of Native
+# Arithmetic Instructions"). Take a matrix of 100 000 rows and 100 columns. *Predict*:
+# how long does it take at least to read it from memory, and how long to make its
+# additions in ``float64``?
 #
 # __ https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/
 
 from firstlight.measure.specs import spec
 from firstlight.widgets import Table
 
-A_CLOCK = {  # card: compute capability, float32 and float64 additions a clock
-    "L4": (8.9, 128, 2),
-    "RTX 4090": (8.9, 128, 2),
-    "H100 SXM": (9.0, 128, 64),
+A_CLOCK = {  # float32 and float64 additions a clock
+    "L4": (128, 2),  # capability 8.9
+    "RTX 4090": (128, 2),
+    "H100 SXM": (128, 64),  # capability 9.0
 }
 rows, least = [], {}
-for card, (capability, single, double) in A_CLOCK.items():
+for card, (single, double) in A_CLOCK.items():
     reading = 4 * 100_000 * 100 / spec(card, "bandwidth")
     additions = spec(card, "fp32") / 2 * double / single  # a second, in float64
     adding = 100_000 * 100 / additions
-    least[card] = reading, adding
-    times = f"{1e6 * reading:.0f} µs", f"{1e6 * adding:.1f} µs"
-    rows.append((card, f"{capability}", f"1/{single // double}", *times))
-head = ("card", "capability", "float64 rate", "to read, at least", "to add in float64")
-print(Table("A matrix of 40 MB, times a vector (model)", head, tuple(rows)).text())
+    least[card] = reading, 2 * adding  # if a conversion takes as long as an addition
+    times = (
+        f"{1e6 * reading:.0f} µs",
+        f"{1e6 * adding:.1f} µs",
+        f"{2e6 * adding:.1f} µs",
+    )
+    rows.append((card, f"1/{single // double}", *times))
+head = ("card", "float64 rate", "to read", "to add", "to convert and add")
+print(Table("40 MB times a vector, at least (model)", head, tuple(rows)).text())
 
 # %%
-# A GPU adds while it waits for memory. So as long as the matrix comes from memory, the
-# additions hide behind the reading on all three cards. (The conversions come on top.)
-# On a GeForce not much room is left, and where a kernel uses each number many times, or
-# finds its data in a cache, nothing hides them: there a stray ``0.0`` costs most.
+# The last column takes a conversion to be as slow as an addition. A GPU calculates
+# while it waits for memory. So as long as the matrix comes from memory, the ``float64``
+# hides behind the reading on all three cards. On the L4 and the RTX 4090 not much room
+# is left, and where a kernel uses each number many times, or finds its data in a cache,
+# nothing hides it: there a stray ``0.0`` costs most.
 # :doc:`/tutorials/3_kernels/13_two_compilers` works that out, and what the double buys.
 #
 # Check
@@ -206,21 +225,27 @@ for kernel in kernels:
 # The same with plain Numba
 # -------------------------
 #
-# Without a GPU, ``cuda.compile_ptx`` gives the PTX of a plain function. (Not in the
-# simulator, which compiles nothing.)
+# Without a GPU, ``cuda.compile_ptx`` gives the PTX of a plain function. Put this into a
+# file, with your function and its types (not in the simulator, which compiles nothing):
 #
 # .. code-block:: python
 #
 #     from numba import cuda, float32, void
 #
-#     signature = void(float32[:, ::1], float32[::1], float32[::1])
-#     text, _ = cuda.compile_ptx(function, signature, cc=(9, 0))
+#     def shift(x):  # without @cuda.jit
+#         i = cuda.grid(1)
+#         if i < x.size:
+#             x[i] += 0.1
+#
+#     signature = void(float32[::1])
+#     text, _ = cuda.compile_ptx(shift, signature, cc=(9, 0))
 #     print([line for line in text.splitlines() if "f64" in line])
 #
 # With a GPU, launch the kernel once. Then ``inspect_asm()`` gives its PTX, a text for
 # each set of types that it was called with, and ``inspect_sass()`` its *SASS*.
 # ``get_regs_per_thread()`` tells how many registers a thread needs.
 
+# folded: On a GPU: PTX, SASS and registers of the kernel that ran
 if not simulated():
     for text in double_sum.inspect_asm().values():
         print("PTX: ", *[line for line in text.splitlines() if "add" in line][:1])
@@ -232,26 +257,25 @@ if not simulated():
     print("registers:", *double_sum.get_regs_per_thread().values())
 
 # %%
-# *PTX* is a language between: it is the same for all NVIDIA GPUs, and none of them runs
-# it. A second compiler makes *SASS* of it, the machine code of one kind of GPU.
-# ``nvdisasm`` writes that down. It comes with the CUDA Toolkit, or from pip as
+# *PTX* is an intermediate language, which no GPU runs. A second compiler makes *SASS*
+# of it, the code of one kind of GPU. To print that, ``inspect_sass`` needs
+# ``nvdisasm``, which comes with the CUDA Toolkit, or from pip as
 # ``nvidia-cuda-nvdisasm``.
 #
 # Measure
 # -------
 #
-# If there is a GPU, both kernels run on it, with the matrix in both orders, and too
-# large for any cache. On the CPU a double is another matter: there the whole matrix is
-# in ``float64`` and has twice the bytes.
+# On a GPU, both kernels run with the matrix in both orders, too large for any cache.
+# Compare the two in each order: they read the same bytes, since their ``float64`` is
+# only in the sum. Without a GPU, there is only NumPy's product, for scale.
 
+# folded: NumPy's product, and on a GPU both kernels in both orders
 from firstlight import Bench
 
 rows, columns = (100_001 if simulated() else 500_001), 101
 a = rng.standard_normal((rows, columns), dtype=np.float32)
 x = rng.standard_normal(columns, dtype=np.float32)
-a64, x64 = a.astype(np.float64), x.astype(np.float64)
-y, y64 = np.zeros(rows, dtype=np.float32), np.zeros(rows)
-numbers = a.size + x.size + y.size
+y, exact = np.zeros(rows, dtype=np.float32), a.astype(np.float64) @ x
 
 
 def launch(kernel, d_a, d_x, d_y):
@@ -259,13 +283,8 @@ def launch(kernel, d_a, d_x, d_y):
 
 
 bench = Bench("what-the-compiler-did", budget=2)
-size = {"n": rows, "bytes": 4 * numbers}
-bench.time("NumPy, float32", np.matmul, a, x, y, **size)
-size64 = size | {"bytes": 8 * numbers}
-bench.time("NumPy, float64", np.matmul, a64, x64, y64, **size64)
-
-# %%
-
+size = {"n": rows, "bytes": 4 * (a.size + x.size + y.size)}
+bench.time("NumPy", np.matmul, a, x, y, **size)
 if not simulated():
     d_x, d_y = cuda.to_device(x), cuda.to_device(y)
     for order, layout in (("C", "rows"), ("F", "columns")):
@@ -273,19 +292,18 @@ if not simulated():
         for kernel in kernels:
             label = f"{kernel.__name__}, {layout}"
             bench.time(label, launch, kernel, d_a, d_x, d_y, device="cuda:0", **size)
-            assert np.allclose(d_y.copy_to_host(), y64, atol=1e-4), f"{label} is wrong"
+            assert np.allclose(d_y.copy_to_host(), exact, atol=1e-4), label
         del d_a
+
+# %%
+
 bench.show()
 
 # %%
-# Where there are rows of kernels, compare the two in each order. They read the same
-# bytes, since their ``float64`` is only in the sum.
-#
 # Where this stops being true
 # ---------------------------
 #
-# - *Another version.* What a compiler makes changes with it. Nothing here is a property
-#   of Python or of CUDA, so look again with yours.
+# - *Another version* of Numba or CUDA may compile it differently. Check yours.
 # - *Other types.* A kernel is compiled anew for each set of types. With ``float64``
 #   arrays the zero is right.
 # - *Other makers.* AMD, Intel and Apple have other compilers and other assembly
@@ -295,8 +313,8 @@ bench.show()
 # --------
 #
 # This kernel computes the root mean square of each row. The sum starts as a
-# ``float32``, and to be quick about the loop, ``j`` cannot be negative. Yet two doubles
-# hide in it, and neither is a constant. Find them, and get rid of both.
+# ``float32``, and the counter ``j`` is unsigned, a common trick to save instructions.
+# Yet two doubles hide in it, and neither is a constant. Find them, and get rid of both.
 
 import math
 
@@ -338,8 +356,8 @@ def problem_of(kernel):
 
 
 HINTS = {
-    "setp": "two numbers are compared as float64; signed and unsigned ones are",
-    "div": "a division is done in float64; float32 by an integer is",
+    "setp": "signed and unsigned integers are compared as float64",
+    "div": "a float32 is divided by an integer, and that is done in float64",
     "sqrt": "a root is taken in float64, since what stands under it is one",
     "": "something is computed in float64; look for plain Python numbers",
 }
@@ -389,19 +407,16 @@ print(check(row_rms_solution))
 
 # %%
 # In Numba, unsigned plus unsigned is a ``uint64``. No integer type holds all of those
-# and all of ``int64``, so the two are compared as ``float64``, at each step. The
-# division is the other: a ``float32`` and an integer make a ``float64``, so make the
-# integer a ``float32`` first.
+# and all of ``int64``, so the two are compared as ``float64``, at each step.
 #
 # Three lines to remember
 # -----------------------
 
 # remember
-written, none = (sum(doubles_in(mix).values()) for mix in mixes.values())
-slow, fast = (A_CLOCK[card][1] // A_CLOCK[card][2] for card in ("RTX 4090", "H100 SXM"))
+slow, fast = (A_CLOCK[card][0] // A_CLOCK[card][1] for card in ("RTX 4090", "H100 SXM"))
 print(
-    f"""1. A plain 0.0 in a Numba kernel is a float64: here it made {written} float64
-instructions, and np.float32(0) makes {none}.
+    f"""1. A plain 0.0 in a Numba kernel is a float64: here it put {found} float64
+instructions into every step, and np.float32(0) puts {none}.
 2. Search for f64: in ptx.compile(kernel, types).mix, or in what
 kernel.inspect_asm() gives. You need no GPU for the first.
 3. A float64 costs where nothing slower hides it: an addition up to {slow} times

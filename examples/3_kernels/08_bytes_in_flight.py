@@ -6,7 +6,8 @@ For whoever reads *achieved occupancy* in a profiler and wonders whether it is t
 You cannot tell from that number. What keeps a memory busy is not threads but bytes in
 flight: loads that were issued and have not yet come back. Few threads with several
 loads each do as well as many threads with one. So work out how many bytes your card
-needs in flight, which takes two numbers, and count what your kernel has.
+needs in flight, from its bandwidth and its latency (600 cycles is a usable guess), and
+count what your kernel has.
 
 **You will learn**
 
@@ -16,8 +17,9 @@ needs in flight, which takes two numbers, and count what your kernel has.
 - what occupancy is, what limits it, which profiler metrics show it, and why it is not
   speed.
 
-**Time:** 14 minutes. **Needs:** any computer, and :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, you see the law there, too.
+**Time:** 13 minutes. **Needs:** any computer, and :doc:`a first kernel
+</tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, you see the law there, too;
+without one, what is said of GPUs is a model.
 """
 
 # %%
@@ -26,21 +28,21 @@ needs in flight, which takes two numbers, and count what your kernel has.
 #
 # A load takes a while: its *latency*. Until then it is *in flight*. How many must there
 # be, so that memory always has one to serve? *Little's law* holds for a memory as for a
-# shop: how many are inside is how many come in a second, times how long each stays.
+# shop, where the customers inside are those who arrive in a second, times the seconds
+# that each one stays:
 #
 # .. math::
 #
 #     \text{bytes in flight} = \text{bandwidth} \times \text{latency}.
 #
-# The data sheet has the bandwidth. Divide it by the clock cycles of all
-# *multiprocessors* (SMs) together in a second: these are the bytes that each of them
-# gets in a cycle. (The cycles follow from the ``float32`` rate: in a cycle each lane
-# makes a multiply-add, two operations.) The latency is on no data sheet. `NVIDIA's
-# guide`__ says "hundreds of clock cycles". Take 600, until you measure it.
+# The data sheet has the bandwidth. Divide it by the number of *multiprocessors* (SMs)
+# and by their clock rate, and you have the bytes that each of them gets in a cycle.
+# (``bytes_a_clock`` has both from the ``float32`` rate.) No data sheet has the latency.
+# `NVIDIA's guide`__ says "hundreds of clock cycles". Take 600, until you measure it.
 #
 # Your kernel copies an array of ``float32``. Half of the bytes that it moves are loads,
-# and a thread waits only for those. So half of bandwidth times latency must be in
-# flight. How many threads is that, if each waits for one number of 4 bytes?
+# and a thread waits only for those: half of bandwidth times latency. How many threads
+# is that, if each waits for one number of 4 bytes?
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#multiprocessor-level
@@ -77,18 +79,19 @@ for name, (_, most, *_) in CARDS.items():
         f"{threads / most:.0%}",
     )
     rows.append((name, *cells))
-head = ("a multiprocessor of", "bytes a cycle", "in flight", "threads", "occupancy")
+head = ("an SM of", "bytes a cycle", "in flight", "threads", "occupancy")
 print(Table("To copy, with one load of 4 bytes a thread", head, tuple(rows)).text())
 
 # %%
 # *Occupancy* is the share of threads that are resident, of those that a multiprocessor
 # can hold. From the V100 to the H200 memory became faster, and a multiprocessor holds
-# as many threads as before, so that more of them are needed. (A kernel that only reads,
-# such as a sum, needs twice as much. On an H200, one load a thread cannot be enough.)
+# as many threads as before, so that more of them are needed. (A sum, which only reads,
+# needs twice as much: more than an H200's threads with one load each.)
 #
 # But who says that a thread has one load in flight? Write down your answers:
 #
-# - An H100 has an occupancy of a quarter. How many loads does each thread need?
+# - Your kernel copies on an H100, at an occupancy of a quarter: 512 threads on each SM.
+#   How many loads does each thread need?
 # - Each thread copies four numbers, in a loop. How many loads does it have in flight?
 #
 # See the law
@@ -125,8 +128,10 @@ while at[0] not in visited:
 assert len(visited) == 101, "this is not one cycle through all lines"
 
 # %%
-# The table has four times the bytes of the largest cache, and each call goes on where
-# the last one ended. One row walks *in order*, where the CPU can guess what comes next.
+# The table has four times the bytes of the largest cache, but 256 MiB at most. (A very
+# large cache can hold part of that, and then the latency is partly its own.) Each call
+# goes on where the last one ended. One row walks *in order*, where the CPU can guess
+# what comes next.
 
 import torch
 
@@ -151,7 +156,9 @@ for chains in CHAINS:
     bench.time(f"chains: {chains}", walk, after, at, steps // chains, **size)
 
 # %%
-# Beside it, copies: with NumPy on one core, with Numba on all, with PyTorch.
+# Beside it, NumPy's copy, on one core.
+
+# folded: The copies: with NumPy, with Numba on all cores, with PyTorch
 
 
 @numba.njit("void(float32[::1], float32[::1])", parallel=True)
@@ -173,7 +180,10 @@ bench.time("torch", lambda: t_out.copy_(t_x), device=device, **size)
 
 # %%
 # The dashed line is the law. One chain gives the latency; ``k`` have ``k`` in flight. A
-# point is the fastest value of its row, since other programs can only slow one down.
+# point is the fastest value of its row, not the median as in tables: other programs can
+# only slow one down.
+
+# folded: The rates for the figure
 
 
 def best_rate(label):
@@ -182,7 +192,7 @@ def best_rate(label):
 
 rates = np.array([best_rate(f"chains: {chains}") for chains in CHAINS])
 ordered, reads = best_rate("1 chain, in order"), best_rate("NumPy") / 2
-law, POINTS = rates[0] * np.array(CHAINS), {"textcoords": "offset points"}
+law = rates[0] * np.array(CHAINS)
 fastest = CHAINS[rates.argmax()]
 
 # %%
@@ -190,22 +200,19 @@ fastest = CHAINS[rates.argmax()]
 # measured figure
 import matplotlib.pyplot as plt
 
-fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
-ax.plot(CHAINS, law, "--", color="black")
-ax.annotate("law: chains × 64 B / latency", (8, law[3]), (-10, 8), ha="right", **POINTS)
-ax.plot(CHAINS, rates, "s", ms=9, mec="black", color="#d9762b")
-ax.annotate("random order", (8, rates[3]), (0, -20), color="#b35a12", **POINTS)
-ax.plot(1, ordered, "*", ms=16, mec="black", color="#3a9d5d")
-ax.annotate("one chain, in order", (1, ordered), (12, -3), color="#2c7d48", **POINTS)
-ax.axhline(reads, color="#2e7ab0", ls=":", lw=2)
-said = "what NumPy's copy reads"
-ax.annotate(said, (32, reads), (0, 4), ha="right", color="#2e7ab0", **POINTS)
+fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
+law_is = "law: chains × 64 B / latency"
+ax.plot(CHAINS, law, "--", color="black", label=law_is)
+ax.plot(CHAINS, rates, "s", ms=9, mec="black", color="#d9762b", label="random order")
+ax.plot(1, ordered, "*", ms=16, mec="black", color="#3a9d5d", label="1 chain, in order")
+ax.axhline(reads, color="#3d8fd1", ls=":", lw=2, label="what NumPy's copy reads")
 ax.set(xscale="log", yscale="log", xlabel="chains", ylabel="GB/s")
-ax.set_ylim(0.5 * rates[0], 10 * law[-1])
+ax.set(xlim=(0.85, 40), ylim=(0.5 * rates[0], 2 * max(law[-1], ordered, reads)))
 ax.set_xticks(CHAINS, CHAINS)
+fig.legend(ncols=2, loc="outside lower center")
 ax.spines[["top", "right"]].set_visible(False)
-said = f"{fastest} chains have {rates.max() / rates[0]:.0f} times the rate of one"
-ax.set_title(said, loc="left")
+said = f"The rate grows with the loads in flight: {rates.max() / rates[0]:.0f} times"
+ax.set_title(f"{said} with {fastest}", loc="left")
 fig.set_label(
     "Bytes a second against the number of chains, beside the line of the law: 8 chains "
     f"have {rates[3] / rates[0]:.1f} times the rate of one, 32 have "
@@ -214,14 +221,14 @@ fig.set_label(
 plt.show()
 
 # %%
-print(f"one chain: {64 / rates[0]:.0f} ns a line; in order: {64 / ordered:.0f} ns")
+print(f"At best: {64 / rates[0]:.0f} ns a line; in order {64 / ordered:.0f} ns")
 
 # %%
-# No load comes back any sooner with more chains; more of them are in flight. A core can
+# A core can
 # wait for so many and no more: where the points leave the line, it is at that limit. In
-# order, a CPU sees the pattern and fetches lines before the program asks for them
-# (it *prefetches*), so that more is in flight than the program says. Hence the random
-# order. A GPU mostly leaves that to you.
+# order, a CPU sees the pattern and fetches lines before the program asks for them (it
+# *prefetches*), so that more is in flight than the program says. Random order prevents
+# that. A GPU does little of it: in flight are the loads that your kernel issued.
 #
 # Several elements a thread
 # -------------------------
@@ -288,13 +295,13 @@ import re
 TYPES, mixes = "float32[::1], float32[::1]", {}
 four = "four_in_turn", "loads_first(4)"
 try:
-    print("registers for   7.5  9.0   loads and stores, for 9.0")
+    print("registers for  7.5 9.0 loads and stores, for 9.0")
     for name, kernel in kernels.items():
         old, new = (ptx.compile(kernel, TYPES, cc) for cc in ((7, 5), (9, 0)))
         code = (new.sass if name in four else None) or new.text
         found = re.findall(r"\b(?:(LD|ST)G\b|(ld|st)\.global)", code)
         letters = "".join((sass or text)[0].upper() for sass, text in found)
-        print(f"{name:>14} {old.registers:4} {new.registers:4}   {letters}")
+        print(f"{name:>14} {old.registers:3} {new.registers:3} {letters}")
         mixes[name] = new.mix
     same = mixes[four[0]] == mixes[four[1]]
     print(f"{four[0]} and {four[1]}: the same instructions, as often: {same}")
@@ -302,7 +309,8 @@ except ptx.NoCompilerError as missing:
     print(missing)
 
 # %%
-# (The pairs at the end are for what is left.) The two with four elements have the same
+# (The pairs LS at the end copy what is left; the compiler unrolled that loop, also for
+# ``loads_first(1)``.) The two with four elements have the same
 # instructions, and only the order differs. A GPU starts the instructions of a warp in
 # turn. A load does not stop it, but the first instruction that *needs* the number does.
 # So the order decides:
@@ -320,7 +328,8 @@ except ptx.NoCompilerError as missing:
 #
 # What limits it? One of four things runs out first: threads, blocks, registers or
 # shared memory. `NVIDIA's table`__ has the limits. A warp gets registers in portions of
-# 256, from one of four parts of 16 384. From 8.0 on, a block takes 1 KiB more.
+# 256; an SM has four banks of 16,384. From compute capability 8.0 on, each block takes
+# 1 KiB of shared memory beside its own.
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#compute-capabilities
@@ -349,8 +358,8 @@ head = ("threads, registers, shared", *cards)
 print(Table("Occupancy, and what runs out first", head, tuple(rows)).text())
 
 # %%
-# Third row: an RTX 4090 has room for one such block and a half, so for one. Fourth row:
-# the registers of ``loads_first(8)`` cost an H100 a quarter of its occupancy.
+# Third row: an RTX 4090 has room for one such block. Fourth row: the registers of
+# ``loads_first(8)`` cost an H100 a quarter of its occupancy.
 #
 # In a profiler
 # -------------
@@ -364,8 +373,9 @@ print(Table("Occupancy, and what runs out first", head, tuple(rows)).text())
 # - the stall reason *Long Scoreboard*: warps that wait for a load.
 #
 # If ``dram__bytes`` is near the rate of plain copies, enough is in flight, whatever the
-# occupancy. The limits of your own card, Numba tells:
+# occupancy. Numba reports the limits of your own card:
 
+# folded: On a GPU: its limits
 if on_gpu:
     gpu = cuda.get_current_device()
     for limit in (
@@ -376,13 +386,19 @@ if on_gpu:
         print(f"MAX_{limit}:", getattr(gpu, f"MAX_{limit}"))
 
 # %%
-# A kernel may have a lower limit than ``MAX_THREADS_PER_BLOCK``, if its threads need
-# many registers: ``kernel.get_max_threads_per_block()`` tells, after a launch.
+# A kernel that needs many registers may have a lower one: after a launch,
+# ``kernel.get_max_threads_per_block()`` says it.
 #
 # Measure
 # -------
 #
-# A GPU can tell. First its latency: one thread walks the table.
+# On a GPU, first its latency: one thread walks the table. Then the copies: once with
+# enough blocks for all elements, then at occupancies from 1/16 to 1. (Full occupancy
+# can leave too few registers for 4 loads or more.) Without one, only the CPU copies:
+# NumPy on one core, Numba on all (``in-cache``: faster than memory, from a large
+# cache).
+
+# folded: The walk on a GPU, checked
 
 
 @cuda.jit
@@ -402,9 +418,8 @@ for cc in ((7, 5), (9, 0)) if mixes else ():
     ptx.compile(walk_on_gpu, "int64[::1], int64[::1], int64", cc)
 
 # %%
-# Then the copies: with blocks for all elements, and with a part of the occupancy (at
-# the whole of it, the registers may not do for 4 loads).
 
+# folded: On a GPU: the walk and the copies are timed
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
 points = [(part, E) for part in PARTS for E in LOADS if part < 1 or E < 4]
 most, walked = CARDS["H200"][1], 10_000
@@ -429,6 +444,9 @@ if on_gpu:
     for part, E in points:
         grid = int(16 * part) * processors, most // 16
         time_copy(f"{E} loads, {part:.0%} full", kernels[f"loads_first({E})"], grid)
+
+# %%
+
 bench.show()
 
 # %%
@@ -437,74 +455,119 @@ bench.show()
 # Occupancy is not speed
 # ----------------------
 #
-# The model is Little's law: for an H200, or from this GPU's latency and copy rate.
+# Little's law as a model of an H200, from its data sheet and the 600 cycles:
 
 enough = bytes_a_clock("H200") * LATENCY / 2
-if on_gpu:
-    copy_rate = bench["torch"].byte_rate
-    enough = copy_rate / processors * bench["1 thread walks"].median / walked / 2
 
 
-def model(part, E):
+def model(part, E, most=CARDS["H200"][1], enough=enough):
     return np.minimum(1, 4 * E * part * most / enough)
-
-
-def draw(axes, E, **look):
-    parts = np.array([part for part, loads in points if loads == E])
-    line = np.geomspace(1 / 16, parts[-1])
-    labels = [f"{E} loads, {part:.0%} full" for part in parts if on_gpu]
-    shown = [bench[label].byte_rate / copy_rate for label in labels] or model(parts, E)
-    look |= {"ls": "", "mew": 1.8, "mfc": look["color"] if on_gpu else "none"}
-    for ax, times in zip(axes, (1, 4 * E * most / 1024), strict=True):
-        ax.plot(line * times, model(line, E), "--", lw=1.2, color=look["color"])
-        ax.plot(parts * times, shown, label=E if ax is axes[0] else None, **look)
-        ax.set(xscale="log", yscale="log", ylim=(0.07, 1.3))
-        ax.minorticks_off()
-        ax.spines[["top", "right"]].set_visible(False)
 
 
 # %%
 
-# measured figure
+# folded: How both panels are drawn
+LOOKS = {1: ("o", 15, "#2e7ab0"), 2: ("s", 10.5, "#d9762b")}
+LOOKS |= {4: ("^", 8, "#3a9d5d"), 8: ("D", 3, "#d1495b")}
+
+
+def draw(axes, E, most, shown, law, filled):
+    marker, ms, color = LOOKS[E]
+    parts = np.array([part for part, loads in points if loads == E])
+    line = np.geomspace(1 / 16, parts[-1])
+    look = {"ls": "", "mew": 1.8, "mfc": color if filled else "none", "color": color}
+    for ax, times in zip(axes, (1, 4 * E * most / 1024), strict=True):
+        name = E if ax is axes[0] else None
+        ax.plot(line * times, law(line, E), "--", lw=1.2, color=color)
+        ax.plot(parts * times, shown(parts, E), marker, ms=ms, label=name, **look)
+
+
+def panels(title, legend, most, shown, law, filled=False):
+    size = {"figsize": (7.2, 4), "sharey": True, "layout": "constrained"}
+    fig, axes = plt.subplots(1, 2, **size)
+    for E in LOOKS:
+        draw(axes, E, most, shown, law, filled)
+    for ax in axes:
+        ax.set(xscale="log", yscale="log", ylim=(0.07, 1.3))
+        ax.minorticks_off()
+        ax.spines[["top", "right"]].set_visible(False)
+    kib = [most / 4096 * 2**power for power in range(0, 7, 2)]
+    axes[0].set_xticks(PARTS, ["1/16", "1/8", "1/4", "1/2", "1"])
+    axes[0].set_yticks(PARTS[1:], ["1/8", "1/4", "1/2", "1"])
+    axes[0].set(xlabel="occupancy", ylabel="fraction of the copy rate")
+    axes[1].set_xticks(kib, [f"{each:g}" for each in kib])
+    axes[1].set_xlabel("KiB in flight per SM")
+    fig.suptitle(title, size=13)
+    fig.legend(title=legend, ncols=4, loc="outside lower center")
+    return fig
+
+
+# %%
+
+# figure
 # sphinx_gallery_thumbnail_number = 2
-fig, axes = plt.subplots(1, 2, figsize=(7.2, 4), sharey=True, layout="constrained")
-draw(axes, 1, marker="o", ms=15, color="#2e7ab0")
-draw(axes, 2, marker="s", ms=10.5, color="#d9762b")
-draw(axes, 4, marker="^", ms=8, color="#3a9d5d")
-draw(axes, 8, marker="D", ms=3, color="#d1495b")
-kib = [most / 4096 * 2**power for power in range(0, 7, 2)]
-axes[0].set_xticks(PARTS, ["1/16", "1/8", "1/4", "1/2", "1"])
-axes[0].set_yticks(PARTS[1:], ["1/8", "1/4", "1/2", "1"])
-axes[0].set(xlabel="occupancy", ylabel="part of the copy rate")
-axes[1].set_xticks(kib, [f"{each:g}" for each in kib])
-axes[1].set_xlabel("KiB in flight, a multiprocessor")
-where = "this GPU (dashed: model)" if on_gpu else "model of an H200"
-fig.suptitle("Bytes in flight decide, not occupancy", size=13)
-fig.legend(title=f"{where}; loads of a thread:", ncols=4, loc="outside lower center")
+title = "Bytes in flight decide, not occupancy (a model of an H200)"
+fig = panels(title, "loads per thread:", CARDS["H200"][1], model, model)
 fig.set_label(
-    "The same points in two panels. Against occupancy they lie on four lines: at 1/4 "
-    f"the model reaches {model(1 / 4, 1):.0%} of the copy rate with one load a thread, "
+    "A model: the same points in two panels. Against occupancy they lie on four lines: "
+    f"at 1/4 the model reaches {model(1 / 4, 1):.0%} of the copy rate with one load, "
     f"{model(1 / 4, 4):.0%} with four. Against bytes in flight all lie on one line."
 )
 plt.show()
 
 # %%
+
+# folded: On a GPU: the same points, measured on it
+if on_gpu:
+    copy_rate = bench["torch"].byte_rate
+    need = copy_rate / processors * bench["1 thread walks"].median / walked / 2
+
+    def law(part, E):
+        return model(part, E, most, need)
+
+    def measured(parts, E):
+        labels = [f"{E} loads, {part:.0%} full" for part in parts]
+        return [bench[label].byte_rate / copy_rate for label in labels]
+
+    title = "The same points, measured on this GPU (dashed: model)"
+    fig = panels(title, "loads per thread:", most, measured, law, filled=True)
+    fig.set_label(
+        "Fractions of the copy rate measured on this GPU, against occupancy and bytes "
+        "in flight, beside the model from its own latency and copy rate."
+    )
+    plt.show()
+
+# %%
 # On the left, the same occupancy can mean anything from starved to full speed. On the
 # right, the model puts the same points on one line: few warps with many loads do as
-# well as many warps with one. So, about those 25 %: work out the bytes in flight. If
-# they are enough, leave it. If not, add warps *or* loads.
+# well as many warps with one.
 #
-# The model is an upper limit. Near the corner loads queue and wait longer, as `Volkov's
-# thesis`__ measures, and a thread that begins or ends has no load in flight. So plan
-# for twice as many.
+# So, about those 25 %, in three steps:
+#
+# 1. *What a copy needs*: the first table, or half of bandwidth times latency.
+# 2. *What yours has*, on each SM: resident threads × loads that each has in flight × 4
+#    bytes. In machine code, count loads up to the first instruction that needs one.
+# 3. If it has twice what it needs, leave the occupancy alone. If not, add warps *or*
+#    loads.
+
+quarter = {  # loads for each of 512 threads on an SM
+    name: bytes_a_clock(name) * LATENCY / (8 * 512) for name in ("H100 SXM", "H200")
+}
+for name, exact in quarter.items():
+    print(f"{name}, a quarter full: {exact:.1f} loads, so {np.ceil(exact):.0f}")
+
+# %%
+# Why twice? The model is an upper limit. Near the bend of the curve loads queue and
+# wait longer, as `Volkov's thesis`__ measures, and a thread that begins or ends has no
+# load in flight.
 #
 # __ https://digicoll.lib.berkeley.edu/record/135548
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *Right of the corner*, more loads only cost registers. Those that do not fit *spill*
-#   into memory, and the kernel gets slower.
+# - *Beyond the bend of the curve*, more loads only cost registers. Those that do not
+#   fit *spill* into memory, and the kernel gets slower.
 # - *Much arithmetic, or barriers*: such a kernel waits for something else.
 # - *Scattered loads*: most bytes in flight are :doc:`bytes that no thread asked for
 #   </tutorials/3_kernels/03_coalescing>`.
@@ -575,11 +638,11 @@ print(check(loads_solution))
 # -----------------------
 
 # remember
-quarter = loads_solution(bytes_a_clock("H200"), LATENCY, 2048 // 4)
+needed = loads_solution(bytes_a_clock("H200"), LATENCY, 2048 // 4)
 print(
     f"""1. Bytes in flight = bandwidth × latency. On this CPU, one chain of loads reads
-{rates[0]:.2f} GB/s, and {fastest} chains {rates.max():.2f} GB/s.
+{rates[0]:.2f} GB/s at best, and {fastest} chains {rates.max():.2f} GB/s.
 2. Load first, then store: LLLLSSSS has four loads in flight, LSLSLSLS has one.
-3. Occupancy is not speed. In the model, {quarter} loads a thread fill an H200's memory
+3. Occupancy is not speed. In the model, {needed} loads a thread fill an H200's memory
 at an occupancy of a quarter."""
 )

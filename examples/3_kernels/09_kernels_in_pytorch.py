@@ -2,12 +2,13 @@
 Can PyTorch train through a kernel of yours?
 ============================================
 
-For whoever has a kernel in Numba and a fit in PyTorch. Yes: a short function launches
-the kernel on PyTorch's memory and in PyTorch's current stream, and a
+For anyone with a Numba kernel who fits a model in PyTorch. Yes: a short function
+launches the kernel on PyTorch's memory and in PyTorch's current stream, and a
 ``torch.autograd.Function`` gives it a gradient. Each part can go wrong without an
-error: the wrong stream, strides, a forgotten factor in the gradient. Here each does,
-and each gets a check that finds it. What one kernel gains over a chain of PyTorch's
-operations, you count in bytes before you write it.
+error: the wrong stream, strides, a forgotten factor in the gradient. Here you see each
+of them go wrong (the stream in a toy), and what prevents it or finds it. Try
+``torch.compile`` first, which can fuse a chain of operations without a kernel of yours.
+What one kernel gains over the chain, you count in bytes before you write it.
 
 **You will learn**
 
@@ -16,7 +17,7 @@ operations, you count in bytes before you write it.
 - to give a kernel a gradient, and to test it with a check that can fail;
 - to predict from bytes what one kernel gains over a chain of operations.
 
-**Time:** 15 minutes. **Needs:** any computer, :doc:`a first kernel
+**Time:** 13 minutes. **Needs:** any computer, :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`, and to have called ``backward`` before.
 """
 
@@ -52,7 +53,7 @@ def chain(model, data, weight):
 import numpy as np
 
 from firstlight import Bench, best_device
-from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
+from firstlight.kernels import blocks_for, cuda, simulated, trace
 
 from numba import njit, prange  # isort: skip (Numba comes after the line above)
 
@@ -104,36 +105,48 @@ def slope_loop(grad, model, data, weight, out):
 
 
 # %%
-# ``grad`` is the *chain rule*: PyTorch says how much the loss changes with each output,
-# and asks how much it changes with each input.
-#
 # Launch it on tensors
 # --------------------
 #
-# This is all it takes to launch a kernel on tensors. Nearly each line prevents a
-# mistake that you will see:
+# This is all it takes to launch a kernel on a GPU's tensors. Nearly each line prevents
+# a mistake that you will see:
 
+
+def launch_on_gpu(kernel, *tensors):
+    first = tensors[0]
+    out = torch.empty(first.shape, dtype=first.dtype, device=first.device)
+    flat = [t.detach().contiguous().view(-1) for t in (*tensors, out)]
+    stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
+    blocks = blocks_for(out.numel(), 4 * 256)  # four elements a thread
+    kernel[blocks, 256, stream](*map(cuda.as_cuda_array, flat))
+    return out
+
+
+# %%
+# A kernel does not notice tensors that do not fit each other, so ``launch`` compares
+# them first. Without a GPU, it runs the loop, or the kernel in the simulator.
+
+# folded: launch: on the GPU, in the loop or in the simulator
 device = best_device()
 on_gpu = device.type == "cuda" and not simulated()
+LOOPS = value_loop, slope_loop
 
 
 def launch(kernel, *tensors):
     first = tensors[0]
-    for t in tensors:  # a kernel checks nothing of this
+    for t in tensors:
         if (t.shape, t.dtype, t.device) != (first.shape, first.dtype, first.device):
             raise ValueError("give tensors of one shape, type and device")
+    if on_gpu and kernel not in LOOPS:
+        return launch_on_gpu(kernel, *tensors)
     out = torch.empty(first.shape, dtype=first.dtype, device=first.device)
-    flat = [t.detach().contiguous().view(-1) for t in tensors] + [out.view(-1)]
-    if kernel in (value_loop, slope_loop):
-        kernel(*(t.numpy() for t in flat))
-    elif on_gpu:
-        stream = cuda.external_stream(torch.cuda.current_stream().cuda_stream)
-        blocks = blocks_for(out.numel(), 4 * 256)  # four elements a thread
-        kernel[blocks, 256, stream](*map(cuda.as_cuda_array, flat))
+    flat = [t.detach().contiguous().view(-1).numpy() for t in (*tensors, out)]
+    if kernel in LOOPS:
+        kernel(*flat)
     else:  # the simulator: small and slow
-        arrays = [cuda.to_device(t.numpy()) for t in flat]
+        arrays = [cuda.to_device(array) for array in flat]
         kernel[2, 4](*arrays)
-        arrays[-1].copy_to_host(flat[-1].numpy())
+        arrays[-1].copy_to_host(flat[-1])
     return out
 
 
@@ -173,9 +186,9 @@ with ByteCount() as counter:
 
 # %%
 # What does a kernel need? For the value, it reads three ``float32`` and writes one: 16
-# bytes. For the gradient it reads one number more: 20. The sum costs 4, and you will
-# meet a copy that costs 4. There is little arithmetic, so bytes are time. A *model* for
-# 33 million elements, from data sheets:
+# bytes. For the gradient it reads one number more: 20. The sum of all values costs 4,
+# and a copy that this sum makes necessary costs 4. There is little arithmetic, so bytes
+# are time. A *model* for 33 million elements, from data sheets:
 
 from firstlight.measure.specs import spec
 from firstlight.measure.tables import quantity
@@ -186,28 +199,21 @@ cards, rows = ("L4", "H100 SXM"), []
 for name, (value, both) in least.items():
     floors = (quantity(2**25 * both / spec(card, "bandwidth"), "s") for card in cards)
     rows.append((name, f"{value} B", f"{both} B", *floors))
-head = ("", "value", "with gradient", *(f"{card}, never under" for card in cards))
-print(Table("Bytes an element, and the floor for 33 million", head, tuple(rows)).text())
+head = ("", "value", "with gradient", *cards)
+title = "Bytes an element, and the least time for 33 million with gradient"
+print(Table(title, head, tuple(rows)).text())
 gains = [old / new for old, new in zip(least["chain"], least["kernels"], strict=True)]
 print(f"predicted gain: value {gains[0]:.1f} ×, with gradient {gains[1]:.1f} ×")
 
 # %%
-# The trace counts the same bytes for the kernels, and they were compiled without
-# ``float64``:
+# The trace counts the same bytes for the kernels:
 
-rows = []
-for kernel, arrays in ((value_kernel, 4), (slope_kernel, 5)):
-    seen = trace(kernel, 2, 32, *(np.ones(101, np.float32) for _ in range(arrays)))
+for kernel, moved in ((value_kernel, 16), (slope_kernel, 20)):
+    arrays = [np.ones(101, np.float32) for _ in range(moved // 4)]
+    seen = trace(kernel, 2, 32, *arrays)
     assert not seen.problems, seen.problems[0]
-    row = (kernel.__name__, f"{seen.traffic.useful_bytes / 101:.0f} B")
-    try:
-        code = ptx.compile(kernel, ", ".join(["float32[::1]"] * arrays), (9, 0))
-        doubles = sum(n for name, n in code.mix.items() if "f64" in name)
-        rows.append((*row, f"{code.registers}", f"{doubles}"))
-    except ptx.NoCompilerError:
-        rows.append((*row, "–", "–"))
-head = ("", "bytes an element", "registers", "float64 instructions")
-print(Table("For an H100", head, tuple(rows)).text())
+    assert seen.traffic.useful_bytes == 101 * moved
+    print(f"{kernel.__name__}: {seen.traffic.useful_bytes / 101:.0f} bytes an element")
 
 # %%
 # One memory, several libraries
@@ -216,8 +222,9 @@ print(Table("For an H100", head, tuple(rows)).text())
 # An array is an address, a shape and a type. A library that tells these three lets
 # others work on its memory, without a copy. For NVIDIA's GPUs there are two agreements:
 # the `CUDA array interface`__, which Numba, CuPy and PyTorch know, and `DLPack`__
-# (``from_dlpack``), for any device. A call does not say whether it shares or copies. So
-# test it: the same address, and does one see what is written to the other?
+# (``from_dlpack``), for any device. The name of a call does not tell whether it shares
+# or copies. So test it: the same address, and does one see what is written to the
+# other?
 #
 # __ https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html
 # __ https://data-apis.org/array-api/latest/design_topics/data_interchange.html
@@ -267,12 +274,13 @@ if not util.find_spec("cupy"):
 # -------------------
 #
 # *Strides.* ``image.T`` lies in memory in another order. The kernel wants a plain row
-# of numbers. Inputs may be copies (``contiguous`` copies if it must), the output must
-# not, and here it is. *Detached.* PyTorch does not hand out the memory of a tensor that
-# wants a gradient. ``detach`` gets it, but then PyTorch does not notice what you write:
+# of numbers. Inputs may be copied (``contiguous`` does so if needed). The output may
+# not: the kernel would fill the copy, as here. *Detached.* PyTorch does not hand out
+# the memory of a tensor that wants a gradient. ``detach`` gets it, but then PyTorch
+# does not notice what you write:
 
 out = torch.full_like(torch.rand(5, 7).T, -1)  # takes over the strides as well
-flat = out.reshape(-1)  # so this is a copy, and nobody says so; view would have raised
+flat = out.reshape(-1)  # so this is a copy, without a word; view would have raised
 flat[:] = 7  # as a kernel would write
 written = int((out == 7).sum())
 print(f"{written} of {out.numel()} outputs were written")
@@ -311,6 +319,7 @@ print("gradient of exp:", silently_wrong.tolist(), "and no error")
 # :doc:`/tutorials/2_devices/02_queues`. A kernel sums ``x``, 1000 ones. Meanwhile
 # Python drops ``x``, and allocates a ``y``:
 
+# folded: The two streams and the kernel, in four versions
 from time import sleep
 
 from firstlight.measure.toystream import ToyStream
@@ -362,10 +371,10 @@ for ax, (title, (total, spans)) in zip(axes, stories.items(), strict=True):
     ax.set_title(f"{title}: the sum is {total}", size=11, loc="left")
 axes[3].set_xlabel("time, in a toy")
 early, stolen, kept, same = (total for total, _ in stories.values())
-said = f"the sum of 1000 ones was {early} or {stolen}, without an error"
-fig.suptitle(f"In the wrong stream {said}", size=12)
+said = f"1000 ones add up to {early} or {stolen}, without an error"
+fig.suptitle(f"Toy: in the wrong stream {said}", size=12)
 fig.set_label(
-    "Lanes of torch's stream and the kernel's, four times. In its own, the kernel "
+    "A toy: four pairs of lanes, torch's stream and the kernel's. In its own, the sum "
     f"runs before x is filled: {early}. If it waits for x, y is written to the same "
     f"memory while it runs: {stolen}. With x recorded, y gets other memory: {kept}. In "
     f"torch's stream all come one after the other: {same}."
@@ -382,7 +391,8 @@ plt.show()
 # ------------------
 #
 # A ``torch.autograd.Function`` is two functions. ``forward`` computes, and keeps what
-# the way back needs. ``backward`` gets ``grad``, and returns a gradient for each input.
+# the way back needs. ``backward`` is the *chain rule*: it gets ``grad``, how much the
+# loss changes with each output, and returns how much it changes with each input.
 
 from functools import partial
 
@@ -414,10 +424,11 @@ def gradient(way, loss, model, data, weight):
 
 
 # %%
-# ``None`` stands for *no gradient*. For an input that does want one, it means zero, and
-# nobody is told; so this ``backward`` refuses. The ``grad`` of a sum is one stored
-# number, and ``contiguous`` writes it out: the copy of 4 bytes. *Check* value and
-# gradient against the chain in ``float64``: odd sizes, an outlier, strides.
+# ``None`` stands for *no gradient*. If an input does need one, PyTorch silently takes
+# zero; so this ``backward`` raises. For a sum, ``grad`` is one stored number that looks
+# like a full array (its strides are 0), and ``contiguous`` writes it out: that is the
+# copy of 4 bytes an element. *Check* value and gradient against the chain in
+# ``float64``: odd sizes, an outlier, strides.
 
 same_to = partial(torch.testing.assert_close, rtol=1e-5, atol=0)
 place = device if on_gpu else torch.device("cpu")
@@ -436,8 +447,8 @@ print("values and gradients are right")
 # A check that can fail
 # ---------------------
 #
-# The commonest wrong ``backward`` forgets ``grad``. With a sum it is right by accident:
-# there ``grad`` is 1. ``gradcheck`` does not trust a loss. It moves each input a
+# It is easy to forget ``grad`` in ``backward``. With a sum that is right by accident,
+# as there ``grad`` is 1. ``gradcheck`` does not trust a loss. It moves each input a
 # little, watches each output, and compares. Such small differences need ``float64``,
 # and few numbers, as each costs two launches.
 
@@ -460,12 +471,12 @@ for kind in (Misfit, Forgetful):
     try:
         verdicts[name] = str(gradcheck(way, (seven[0].requires_grad_(), *seven[1:])))
     except GradcheckError as error:
-        verdicts[name] = str(error).splitlines()[0]
+        verdicts[name] = str(error).splitlines()[0].rstrip(",")
     print(f"{name}, gradcheck: {verdicts[name]}")
 
 # %%
 # With a mean of 7 numbers, the gradient is 7 times too large, and a fit still goes
-# downhill. Only the check finds it.
+# downhill. The check finds it.
 #
 # For torch.compile
 # -----------------
@@ -474,6 +485,7 @@ for kind in (Misfit, Forgetful):
 # read a kernel. So make each launch an operation of its own, and say which shape comes
 # out, and what the gradient is. (``torch.library.opcheck`` tests it.)
 
+# folded: The two operations, with their shapes and the gradient
 from torch.library import custom_op
 
 three = "Tensor model, Tensor data, Tensor weight) -> Tensor"
@@ -521,8 +533,7 @@ if on_gpu:
 bench.show()
 
 # %%
-# The dashed line of a row is its floor: its own bytes, at the best rate that copies
-# reach here.
+# Does the gain follow from the bytes?
 
 chained, mine = "torch chain", "Numba loop"
 if on_gpu:
@@ -530,21 +541,22 @@ if on_gpu:
 for what, gain in zip(("value", "gradient"), gains, strict=True):
     ratio = bench[f"{chained}, {what}"].median / bench[f"{mine}, {what}"].median
     print(f"{mine}, {what}: gain {ratio:.1f} ×, predicted {gain:.1f} ×")
-bench.plot()
 
 # %%
-# On a CPU, each new tensor costs more than its bytes, as the system has to find memory
-# for it (:doc:`/tutorials/1_setup/02_first_speedup`). On a GPU, PyTorch keeps memory
-# that it once had, and bytes should decide.
+# On a CPU only roughly: for each new tensor the system has to find memory, in both ways
+# (:doc:`/tutorials/1_setup/02_first_speedup`), and a large cache may hold some of them.
+# On a GPU, PyTorch keeps memory that it once had, and 33 million elements fit no cache,
+# so bytes should decide.
 #
 # Where this stops being true
 # ---------------------------
 #
-# - *What a compiler can fuse.* ``torch.compile`` makes one kernel of a chain like this
-#   (:doc:`/tutorials/3_kernels/10_triton`): try that first. Write your own for what it
-#   cannot see, such as loops that end early.
-# - *Few elements.* Then launch overhead decides, not bytes.
-# - *Several GPUs.* ``launch`` uses the current one. Make it that of the tensors.
+# - *What a compiler can fuse.* ``torch.compile`` can make one kernel of a chain like
+#   this (:doc:`/tutorials/3_kernels/10_triton`). Write your own for what it cannot see,
+#   such as loops that end early.
+# - *Few elements.* Then dispatch overhead decides, not bytes.
+# - *Several GPUs.* PyTorch and Numba each have a current one. Make the tensors' GPU,
+#   say number ``i``, current in both: ``with torch.cuda.device(i), cuda.gpus[i]:``.
 # - *Other makers.* Numba's kernels need NVIDIA's GPUs. PyTorch's side does not.
 #
 # Exercise
@@ -595,8 +607,9 @@ print(check({"forward": 20, "backward": 12}))
 
 # remember
 print(
-    f"""1. Launch on torch's current stream. Elsewhere, the sum of 1000 ones was {early}
-or {stolen}.
-2. Prove it: shared memory by its address, a backward by gradcheck in float64.
+    f"""1. Launch on torch's current stream. Elsewhere, in our toy, 1000 ones added up
+to {early} or {stolen}.
+2. Prove that two arrays share memory by their address, and a gradient by gradcheck in
+float64.
 3. Count bytes: {least["chain"][1]} for the chain, {least["kernels"][1]} fused."""
 )

@@ -2,7 +2,7 @@
 Can you write the kernel yourself?
 ==================================
 
-For whoever has read about kernels and wants to write some: here are sixteen, from
+For anyone who has read about kernels and wants to write some: here are sixteen, from
 squaring numbers to gridding the visibilities of a radio telescope. A judge runs your
 kernel thread by thread and looks at every access to memory, so that a lucky result does
 not pass. The page solves one with you; the others are yours.
@@ -14,7 +14,7 @@ not pass. The page solves one with you; the others are yours.
 - which pages of this chapter you should read again;
 - what such a judge does not see.
 
-**Time:** 12 minutes to read, and as long as you like to solve. **Needs:** any computer,
+**Time:** 10 minutes to read, and as long as you like to solve. **Needs:** any computer,
 and :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. No GPU: the judge runs
 kernels as plain Python.
 """
@@ -24,14 +24,14 @@ kernels as plain Python.
 # -----------
 #
 # - *In a notebook or as a script:* download either at the foot of this page. Put your
-#   code where a kernel has ``...``, and run the cell, or the script. (There, solutions
-#   stand below their gaps in the open. Look away.)
-# - *Anywhere else:* ``PUZZLES["map"]`` is a puzzle. ``show()`` prints its task,
+#   code where a kernel has ``...``, and run the cell, or the script. (There, a solution
+#   stands open below each gap; on this page it is folded.)
+# - *Anywhere else:* ``PUZZLES["map"]`` is a puzzle. ``stub`` is its beginning,
 #   ``check(kernel)`` judges, ``score(kernel)`` tells what a kernel costs, and
 #   ``plot(kernel)`` draws which thread touches what.
 #
 # Here, the line ``@attempt("map")`` above a kernel calls ``check``, and keeps the
-# verdict. For a gap that is still a gap, it prints the task.
+# verdict. While the kernel is empty, it prints the task.
 
 import inspect
 import math
@@ -101,22 +101,14 @@ solution = partial(attempt, answers=ours)
 #
 # A *warp* is 32 threads that load together, and memory comes in *sectors* of 32 bytes,
 # eight ``float32``. If 32 threads load 32 neighbours, they touch 4 sectors. If each
-# loads from a place of its own, they touch 32. So the wrong choice can move up to 8
-# times the bytes; caches decide how much of that a card really moves. For an image of
-# 8191 × 8191 pixels, read and written once, data sheets allow:
-
-from firstlight.measure.specs import spec
-
-for card in ("GTX 1650", "RTX 4090", "H100 SXM"):
-    floor = 1e3 * 8 * 8191**2 / spec(card, "bandwidth")
-    print(f"{card:>8}: at least {floor:.2f} ms, at 32 sectors up to {8 * floor:.1f}")
-
-# %%
+# loads from a place of its own, they touch 32. So in a long array, the wrong choice can
+# move up to 8 times the bytes; caches decide how much of that a card really moves.
+#
 # One puzzle together
 # -------------------
 #
-# The first attempt is the kernel that most people would write. (Why ``float32(1)`` and
-# not ``1``, you see at the end.)
+# The first attempt is the kernel that one writes first. (Why ``float32(1)`` and not
+# ``1``, you see at the end.)
 
 
 @attempt("stride")
@@ -170,19 +162,24 @@ PUZZLES["stride"].plot(side_by_side, "tau")
 plt.show()
 
 # %%
-# The busiest thread takes 3 elements in both. What the two cost, ``score`` tells:
+# What the two cost, ``score`` tells, each line for the launch in which it is worst:
 
 for kernel in (pieces, side_by_side):
     print(f"{kernel.__name__}:\n{PUZZLES['stride'].score(kernel)}\n")
 
 # %%
+# In the smallest launch, the busiest thread takes 3 elements with both. The sectors are
+# those of 203 elements and 64 threads: 4 elements a thread. From 8 on, ``pieces``
+# touches 32.
+#
 # This is the way for all puzzles: read what the judge says, draw, change one thing.
 #
 # Exercise: the other fifteen
 # ---------------------------
 #
 # They get harder as you go. Each solution is folded below its gap, in the shortest form
-# we would sign; yours may look different and be right.
+# that we consider good; yours may look different and be right. From the seventh on,
+# open a task to see it.
 #
 # **Alone.** A thread finds its element and fetches no more than it needs. The page that
 # helps is :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`.
@@ -214,8 +211,8 @@ def square_solution(x, out):
 # 2. ``guard``
 # ~~~~~~~~~~~~
 #
-# Multiply the first ``n`` elements by a gain. What comes after them belongs to somebody
-# else, and there may be more threads than elements.
+# Multiply the first ``n`` elements by a gain. Do not touch what follows them; there may
+# be more threads than elements.
 
 
 @attempt("guard")
@@ -293,8 +290,8 @@ def smooth_solution(x, out):
 # ~~~~~~~~~~~~
 #
 # Now the threads have two axes, as on the page about :doc:`grids
-# </tutorials/3_kernels/02_grids>`. Replace the negative pixels of an image by zero; it
-# need not be square, and the grid is larger.
+# </tutorials/3_kernels/02_grids>`. Replace the negative pixels of an image by zero. The
+# image need not be square, and there are more threads than pixels.
 
 
 @attempt("image")
@@ -350,6 +347,7 @@ def distance_solution(u, v, out):
 # ``cuda.shfl_down_sync(0xFFFFFFFF, value, by)``.
 
 
+# folded: The task: warp sum, in NumPy, and where to begin
 @attempt("warp sum")
 @cuda.jit
 def warp_sum(x, out): ...
@@ -378,6 +376,7 @@ def warp_sum_solution(x, out):
 # Elements after the end count as zero.
 
 
+# folded: The task: block sum, in NumPy, and where to begin
 @attempt("block sum")
 @cuda.jit
 def block_sum(x, out): ...
@@ -409,6 +408,7 @@ def block_sum_solution(x, out):
 # Blocks run in any order, perhaps at the same time.
 
 
+# folded: The task: dot, in NumPy, and where to begin
 @attempt("dot")
 @cuda.jit
 def dot(x, y, out): ...
@@ -440,6 +440,7 @@ def dot_solution(x, y, out):
 # 64 threads count in shared memory first, which nobody has cleared for you.
 
 
+# folded: The task: histogram, in NumPy, and where to begin
 @attempt("histogram")
 @cuda.jit
 def histogram(x, counts): ...
@@ -472,6 +473,7 @@ def histogram_solution(x, counts):
 # its block of 64. That looks like 63 steps, one after the other; six will do.
 
 
+# folded: The task: scan, in NumPy, and where to begin
 @attempt("scan")
 @cuda.jit
 def scan(x, out): ...
@@ -505,6 +507,7 @@ def scan_solution(x, out):
 # of 32 threads fetch its elements first, with one more at either end.
 
 
+# folded: The task: tile, in NumPy, and where to begin
 @attempt("tile")
 @cuda.jit
 def smooth_tile(x, out): ...
@@ -534,6 +537,7 @@ def smooth_tile_solution(x, out):
 # rows, and it writes rows.
 
 
+# folded: The task: transpose, in NumPy, and where to begin
 @attempt("transpose")
 @cuda.jit
 def transpose(x, out): ...
@@ -566,6 +570,7 @@ def transpose_solution(x, out):
 # Let the block fetch tiles of both, and use each number 8 times.
 
 
+# folded: The task: matmul, in NumPy, and where to begin
 @attempt("matmul")
 @cuda.jit
 def matmul(a, b, out): ...
@@ -601,9 +606,11 @@ def matmul_solution(a, b, out):
 #
 # **From the real world.** Add weighted visibilities to the nearest cells of three
 # grids, with ``u = v = 0`` at row and column ``size // 2``. The sky is real, so each of
-# them counts again at ``(-u, -v)``, conjugated; what falls outside is left out.
+# them counts again at ``(-u, -v)``, conjugated; what falls outside is left out. No
+# coordinate is halfway between two cells.
 
 
+# folded: The task: gridding, in NumPy, and where to begin
 @attempt("gridding")
 @cuda.jit
 def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight): ...
@@ -635,9 +642,10 @@ def grid_solution(u, v, re, im, weight, grid_re, grid_im, grid_weight):
 # Your score
 # ----------
 #
-# Run this cell whenever you like. It counts what you solved, and names the page to read
-# again for what you did not.
+# Run ``score(yours)`` whenever you like. It counts what you solved, and names the page
+# to read again for what you did not.
 
+# folded: What score does
 HELPS = {
     "01_first_kernel": ("map", "guard", "zip", "neighbours"),
     "02_grids": ("image", "broadcast", "stride"),
@@ -658,6 +666,8 @@ def score(answers):
             print(f"  read {page} for {', '.join(missed)}")
 
 
+# %%
+
 score(yours)
 
 # %%
@@ -676,7 +686,7 @@ print(f"{len(launches)} launches with {threads} threads, each access looked at."
 # %%
 # All sixteen in one picture: a row is a thread, a column an element. Blue squares are
 # reads, orange crosses are writes. Where a kernel has shared memory, you see only that,
-# for one block. Where your answer counts, yours is drawn.
+# for one block. Once your kernel is accepted, the figure shows yours instead of ours.
 
 from firstlight.kernels.tracing import ARRAY, KIND, OFFSET, THREAD
 
@@ -707,8 +717,12 @@ def fingerprint(ax, name, kernel):
 # figure
 # sphinx_gallery_thumbnail_number = 4
 fig, axes = plt.subplots(3, 6, figsize=(7.2, 4.4), layout="constrained")
+key = axes[2, 4]
 for ax in axes.flat[16:]:
     ax.axis("off")
+key.plot([], [], "s", color="#2f7ed8", label="reads")
+key.plot([], [], "x", color="#d9762b", label="writes")
+key.legend(loc="center left", frameon=False, fontsize=10).set_in_layout(False)
 drawn = ours | {name: yours[name] for name in solved(yours)}
 for ax, (name, (kernel, _)) in zip(axes.flat, drawn.items(), strict=False):
     fingerprint(ax, name, kernel)
@@ -718,23 +732,26 @@ fig.supylabel("thread", size=10)
 fig.set_label(
     "Sixteen panels, a kernel each: which thread, downwards, touches which element, "
     "across. Where threads work alone there is one diagonal; stride has four, side by "
-    "side. The sums are fans whose blades halve. The scan has diagonals at distances "
-    "1, 2, 4 and so on. The matrix product is a lattice, the histogram a cloud."
+    "side. The sums are lines of half the length each time. The scan has diagonals at "
+    "distances 1, 2, 4 and so on. The matrix product is a lattice, the histogram a "
+    "cloud. Blue squares are reads, orange crosses are writes."
 )
 plt.show()
 
 # %%
-# A diagonal: everybody works alone. A fan whose blades halve: a tree. Diagonals at
-# distances 1, 2, 4, 8: the scan, which has as many steps as the tree, and far more
-# additions. A cloud: the data decide who goes where, so you need atomic operations.
+# A diagonal: each thread works alone. Lines of half the length each time: a tree.
+# Diagonals at distances 1, 2, 4, 8: the scan, which has as many steps as the tree, and
+# far more additions. A cloud: the data decide who goes where, so you need atomic
+# operations.
 #
 # Measure
 # -------
 #
-# What the judge counts is not time. What its verdict on ``stride`` is worth, a CUDA GPU
-# shows: both kernels, beside PyTorch for the same bytes. Without such a GPU the kernels
-# have no row.
+# What the judge counts is not time. On a CUDA GPU, the next cell times ``pieces`` and
+# ``side_by_side``, beside PyTorch for the same bytes. Without one, only PyTorch's row
+# is there, for scale.
 
+# folded: On a GPU: both kernels for stride, beside PyTorch
 import torch
 
 from firstlight import Bench, best_device
@@ -745,8 +762,6 @@ tau = np.random.default_rng(seed=1).random(side**2, dtype=np.float32)
 right = 1 - tau.astype(np.float64) / 2
 t_tau, one = torch.from_numpy(tau).to(device), torch.ones((), device=device)
 t_out = torch.empty_like(t_tau)
-
-# %%
 
 bench = Bench("puzzles", budget=0.5 if simulated() else 4)
 size = {"n": tau.size, "bytes": 8 * tau.size}
@@ -760,12 +775,14 @@ if not simulated():
         launch = partial(kernel[4096, 256], d_tau, d_out)
         bench.time(f"kernel, {order}", launch, device="cuda:0", **size)
         assert np.allclose(d_out.copy_to_host(), right), order
+
+# %%
+
 bench.show()
 
 # %%
-# With a GPU, hold the kernels against your prediction. For the cores of a CPU, pieces
-# are the usual choice, since a core reads on where it was. On a GPU it is the
-# *neighbour* who reads on.
+# For the cores of a CPU, pieces are the usual choice: a core goes on to the next
+# element itself. On a GPU, the neighbouring thread reads it.
 #
 # Where this stops being true
 # ---------------------------

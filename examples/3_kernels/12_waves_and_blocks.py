@@ -17,19 +17,18 @@ order.
 - why no block may wait for another, and how to find a kernel that relies on an order.
 
 **Time:** 9 minutes. **Needs:** any computer, and :doc:`grids
-</tutorials/3_kernels/02_grids>`. With a CUDA GPU, you measure the tail effect on it.
+</tutorials/3_kernels/02_grids>`. With a CUDA GPU, you measure the tail effect on it;
+without one, it is a model.
 """
 
 # %%
 # 98 blocks, 16 multiprocessors
 # -----------------------------
 #
-# A course notebook on PyTorch and Numba launches 98 blocks of 1024 threads on a card
-# with 16 multiprocessors, and calls it a "confusing situation". It explains: blocks are
-# queued, and each multiprocessor gets 6 or 7 of them. A thread "will run on one core",
-# a multiprocessor has 32 cores, and "only 32 threads will run at the same time". Test
-# the last sentence first. This kernel turns an array around in place. Each thread takes
-# a number, *waits until all have one*, and puts it down elsewhere:
+# A course notebook on PyTorch and Numba launches 98 blocks of 1024 threads on a Turing
+# card with 16 multiprocessors, and concludes: "only 32 threads will run at the same
+# time". Is there room for more than 32? This kernel turns an array around in place.
+# Each thread takes a number, *waits until all have one*, and puts it down elsewhere:
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -53,24 +52,25 @@ print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 
 # %%
 # Nobody passes the barrier until all 1024 threads have come to it, each with its own
-# ``mine``. CUDA allows that in any block, so *every multiprocessor holds at least 1024
-# threads at the same time*. What really happens:
+# ``mine``. CUDA allows that in any block, so *every multiprocessor can hold 1024
+# threads at the same time*. How many start an instruction at once is another matter:
 #
 # - A block goes to one multiprocessor, once that has room for all of it. It stays there
-#   until its last thread is done. This part of the notebook is right.
-# - The multiprocessor divides the block into warps of 32 threads. This card's has `four
-#   schedulers`__. In each clock cycle, a scheduler takes one of its warps that is
-#   ready, and starts its next instruction for all 32 threads together.
-# - So a thread does not wait for a core, and does not keep one. The "cores" are lanes
-#   for arithmetic, and this card has 64 of them in a multiprocessor.
-# - Nobody gives out "6 or 7" blocks in advance: that is an average.
+#   until its last thread is done.
+# - The multiprocessor divides the block into warps of 32 threads. On this card it has
+#   `four schedulers`__. In each clock cycle, a scheduler can take one of its warps that
+#   is ready, and start its next instruction for all 32 threads.
+# - So a thread does not wait for a core, and does not keep one. What data sheets
+#   call cores are lanes for arithmetic; a multiprocessor of this card has 64.
+# - No multiprocessor is given its six or seven blocks in advance. That is how it ends
+#   if all blocks take equally long.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 #
 # The last wave
 # -------------
 #
-# A block of 1024 threads fills a multiprocessor of that card. If all blocks take
+# A block of 1024 threads fills a multiprocessor of this card. If all blocks take
 # equally long, the launch looks like this (a model):
 
 # figure
@@ -79,10 +79,10 @@ fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
 for block in range(98):
     wave, number = divmod(block, 16)
     colour = ("#2e7ab0", "#8fbfe0")[wave % 2]
-    ax.barh(number, 1, 1, left=wave, fc=colour, ec="black", lw=0.6)
+    ax.barh(number, 1, 1, left=wave, fc=colour, ec="#10202c", lw=0.8)
 idle_area = plt.Rectangle((0, -0.5), 7, 16, fill=False, hatch="////", lw=0, zorder=0)
 ax.add_patch(idle_area)
-title = "98 equal blocks, 16 multiprocessors: the seventh wave has only 2 (a model)"
+title = "98 blocks, 16 multiprocessors: the last wave has only 2 (a model)"
 ax.set_title(title, loc="left")
 ax.set(ylim=(15.5, -0.5), yticks=[0, 15], xlim=(0, 7.1))
 ax.set(xlabel="time, in blocks", ylabel="multiprocessor")
@@ -98,8 +98,9 @@ plt.show()
 
 # %%
 # Six *waves* fill the card, and the seventh has two blocks, while 14 multiprocessors
-# wait. That is the *tail effect*. (A wave is `a way to count`__: blocks of uneven
-# length are begun one by one, and have an uneven end.) With :math:`N` multiprocessors,
+# wait. That is the *tail effect*. (A wave is only `a way to count`__: in fact each
+# block begins as soon as there is room for it.) Let :math:`N` be the number of blocks
+# that the whole card holds at once. Then
 #
 # .. math::
 #
@@ -109,28 +110,33 @@ plt.show()
 # __ https://forums.developer.nvidia.com/t/cuda-pro-tip-minimize-the-tail-effect/148448
 
 
-def in_use(blocks, multiprocessors):
-    return blocks / multiprocessors / np.ceil(blocks / multiprocessors)
+def in_use(blocks, places):
+    return blocks / places / np.ceil(blocks / places)
 
 
 rows = tuple(
-    (f"{blocks:,}", f"{in_use(blocks, 16):.0%}", f"{in_use(blocks, 132):.0%}")
-    for blocks in (98, 133, 500, 2000)
+    (f"{blocks:,}", f"{in_use(blocks, 16):.0%}", f"{in_use(blocks, 264):.0%}")
+    for blocks in (98, 265, 500, 2000)
 )
-head = "blocks", "16 multiprocessors", "132 (H100 SXM)"
+head = "blocks", "N = 16", "N = 264"
 print(Table("In use, by the model", head, rows).text())
 
 # %%
-# One block more than the card can hold costs up to a whole wave. The more waves, the
-# less the last one weighs: from ten on, it is at most a tenth. (Where a multiprocessor
-# has room for several blocks, :math:`N` counts the places of all of them.)
+# (An H100 SXM has 132 multiprocessors. Each holds two blocks of 1024 threads, so
+# :math:`N` is 264.) One block more than the card holds costs up to a whole wave. The
+# more waves, the less the last one weighs: from ten on, at most a tenth is idle.
 #
 # Measure
 # -------
 #
-# Each block of this kernel has 1024 threads that only calculate. That keeps all lanes
-# of a multiprocessor busy, so that two blocks on one take as long together as one after
-# the other.
+# Each block of ``busy`` has 1024 threads that only calculate. One such block already
+# keeps every lane of a multiprocessor busy, so two on the same one take as long
+# together as one after the other, and :math:`N` is the number of multiprocessors. Only
+# a CUDA GPU can show it.
+
+# %%
+
+# folded: The kernel that keeps a multiprocessor busy, and its check
 
 
 @cuda.jit
@@ -148,6 +154,8 @@ busy[2, 32](out, 64)
 assert np.all(out.copy_to_host() == 1), "busy is wrong"
 
 # %%
+
+# folded: On a CUDA GPU: what is in use, measured against the model
 
 from firstlight import Bench, best_device
 
@@ -171,15 +179,12 @@ else:
 bench.show()
 
 # %%
-# (*n* is the number of blocks. Without a CUDA GPU there is nothing to measure: the
-# simulator runs one block after the other.)
-#
 # How large a block?
 # ------------------
 #
-# A block goes to a multiprocessor as a whole or not at all. What one can hold has
-# `several limits`__: so many threads, so many blocks, and 65 536 registers. How many
-# registers a thread needs, the compiler tells, here for two kinds of card:
+# A block goes to a multiprocessor as a whole or not at all. A multiprocessor holds `at
+# most`__ so many threads, so many blocks and 65 536 registers. The compiler tells how
+# many registers a thread needs, here for two kinds of card:
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#compute-capabilities
 
@@ -236,43 +241,48 @@ head = "kernel", "7.5 (GTX 1650)", "8.9 (RTX 4090)"
 print(Table("Registers a thread, by compute capability", head, rows).text())
 
 # %%
-# The loop costs registers. Now the limits on threads and blocks: how full can blocks of
-# some sizes make a multiprocessor?
+# The loop costs registers. How full can blocks of some sizes make a multiprocessor? In
+# the last column, the threads need the registers of ``smooth_any_grid``; in the others,
+# at most 32.
 
 ROOM = {"7.5": (1024, 16), "8.9": (1536, 24), "9.0": (2048, 32)}  # threads, blocks
 
 
-def filled(threads, most_threads, most_blocks):
-    warps = -(-threads // 32)
-    held = min(most_threads // (32 * warps), most_blocks)
+def filled(threads, most_threads, most_blocks, registers=32):
+    in_warps = -(-threads // 32) * 32
+    by_registers = 65536 // (in_warps * registers)
+    held = min(most_threads // in_warps, most_blocks, by_registers)
     return held * threads / most_threads
 
 
+needed = registers["smooth_any_grid"][1]
+kinds = [*ROOM.values(), (*ROOM["8.9"], needed)]
 rows = tuple(
-    (f"{threads}", *(f"{filled(threads, *room):.0%}" for room in ROOM.values()))
-    for threads in (32, 100, 256, 1024)
+    (f"{threads}", *(f"{filled(threads, *kind):.0%}" for kind in kinds))
+    for threads in (32, 100, 128, 256, 1024)
 )
-head = "threads a block", *ROOM
+head = "threads a block", *ROOM, f"8.9, {needed} registers"
 print(Table("Places for threads in use, by compute capability", head, rows).text())
 
 # %%
 # - 32 threads: the limit on *blocks* comes first, and half the places are empty.
 # - 100 threads: no multiple of 32, so the last warp of each block is mostly empty.
-# - 1024 threads: on 8.9, a third stays empty. And as its threads share the registers, a
-#   kernel that needs more than 64 of them cannot be launched at all.
+# - 1024 threads: on 8.9, a third stays empty. And a kernel that needs more than 64
+#   registers a thread (65 536 / 1024) cannot be launched at all.
 #
 # So the default is 128 or 256 threads, for images 32 × 4 or 32 × 8; then measure. (How
 # full a multiprocessor is, is called *occupancy*. It is not speed:
-# :doc:`/tutorials/3_kernels/08_bytes_in_flight` shows why.) Your own card says what it
-# can hold:
+# :doc:`/tutorials/3_kernels/08_bytes_in_flight` shows why.)
+
+# %%
+
+# folded: On a CUDA GPU: how much your own card can hold
 
 if has_kernel:
     for limit in ("MULTIPROCESSOR_COUNT", "MAX_THREADS_PER_BLOCK"):
         print(f"{limit}: {getattr(card, limit)}")
     for limit in ("THREADS", "BLOCKS", "REGISTERS"):
         print(f"{limit}: {getattr(card, f'MAX_{limit}_PER_MULTIPROCESSOR')}")
-else:
-    print("No CUDA GPU: cuda.get_current_device() has no limits to show.")
 
 # %%
 # No block may wait for another
@@ -310,10 +320,11 @@ for name, order in orders.items():
 # prints there. ``trace`` finds the mistake in a single run, because it asks what is
 # *certain* to come before what:
 
-from textwrap import fill
-
 traced = trace(running_total, bright.size, 1, bright, np.zeros_like(bright), in_order)
-print(fill(str(traced.races[0]), 84))
+race = traced.races[0]
+print(f"A race in {race.times} elements of {race.array}. The first:")
+for side in (race.first, race.second):
+    print(f"block {side.block[0]}: {side.kind} in {side.site}")
 
 # %%
 # Could a block wait, in a loop, until the one before it has written? That is worse. If
@@ -321,7 +332,8 @@ print(fill(str(traced.races[0]), 84))
 # launch never ends. What you can do:
 #
 # - End the kernel. A second launch in the same stream begins when all blocks of the
-#   first are done: totals within blocks first, then what comes before each block.
+#   first are done. In the first, each block totals its own rows; in the second, it adds
+#   the totals of all blocks before it.
 # - If the order does not matter, use an *atomic* operation, which changes a number so
 #   that nobody can come between reading and writing
 #   (:doc:`/tutorials/3_kernels/05_reductions`).

@@ -4,19 +4,19 @@ Why does one step of your loop take so many instructions?
 
 For whoever wants to know what a GPU really runs. A step of a matrix-vector product
 needs three instructions: two loads and a multiply-add. In the machine code of a Numba
-loop over ``range`` they are a small minority, since the rest is bookkeeping for
-``range`` and for negative indices, and a ``while`` loop avoids most of it. Whether
-bookkeeping or a stray ``float64`` costs any time, a model of four numbers tells: the
-slowest part decides, and more often than not it is memory or a cache.
+loop over ``range`` they are a small minority: the rest is bookkeeping for ``range``,
+for negative indices and for addresses, and a ``while`` loop avoids most of it. A simple
+model predicts whether the bookkeeping or a stray ``float64`` costs time: the slowest
+part of the GPU decides, and that is mostly memory or a cache.
 
 **You will learn**
 
 - what PTX and SASS are, who makes them, and to count what runs in a loop;
 - to see how many registers a kernel needs, and when they run out;
 - to predict which part of a GPU a kernel waits for;
-- what a ``float64`` sum buys, beside Kahan's and NumPy's, so that you can decide.
+- what a ``float64`` sum buys over a ``float32`` one, so that you can decide.
 
-**Time:** 12 minutes. **Needs:** any computer, and :doc:`what the compiler did
+**Time:** 11 minutes. **Needs:** any computer, and :doc:`what the compiler did
 </tutorials/3_kernels/07_what_the_compiler_did>`. Without NVIDIA's compiler (on a Mac),
 the page shows what it made elsewhere.
 """
@@ -87,27 +87,17 @@ print("All three are right.")
 #
 # A count of all instructions is *static*: it tells what is written, not what runs. What
 # runs most is the loop. In assembly language a loop is a label, and further down a
-# branch (``bra``) back to it. Two helpers, folded below, cut out the loops that load
-# something, and sort instructions into four kinds.
+# branch (``bra``) back to it. The first fold cuts out the loops that load something,
+# and sorts their instructions into four kinds. For a kernel of your own, copy it, and
+# print ``loops(ptx.compile(kernel, types).sass)``.
 
-TYPES = "float32[:, ::1], float32[::1], float32[::1]"  # ::1 says: next to each other
+# folded: How loops are found, and instructions sorted
 KINDS = {  # the first that fits the name, in PTX or in SASS
     "load": r"ld\.global|LDG",
     "float64": r".*f64|.*F64|D[A-Z]",
     "float32": r"(fma|mul|add).*\.f32|F(FMA|MUL|ADD)",
     "bookkeeping": r"",
 }
-RECORDED = {  # with numba-cuda 0.30.4 and CUDA 13.0: the KINDS, in PTX and for an H100
-    ("double_sum", "rows"): ((2, 2, 1, 16.75), (2, 2, 1, 28.25)),
-    ("single_sum", "rows"): ((2, 0, 1, 16.75), (2, 0, 1, 28)),
-    ("counted_sum", "rows"): ((2, 0, 1, 1.5), (2, 0, 1, 3)),
-    ("double_sum", "columns"): ((2, 2, 1, 17.75), (2, 2, 1, 29.5)),
-    ("counted_sum", "columns"): ((2, 0, 1, 2.25), (2, 0, 1, 5)),
-}
-
-# %%
-
-# folded: How loops are found, and instructions sorted
 NAME = re.compile(r"(?:/\*\w+\*/\s*)?(?:@!?[%\w]+\s+)?([A-Za-z][\w.]*)")
 
 
@@ -136,6 +126,14 @@ def kind(line):
 # %%
 
 # folded: Instructions of a step, compiled here or recorded
+TYPES = "float32[:, ::1], float32[::1], float32[::1]"  # ::1 says: next to each other
+RECORDED = {  # with numba-cuda 0.30.4 and CUDA 13.0: the KINDS, in PTX and for an H100
+    ("double_sum", "rows"): ((2, 2, 1, 16.75), (2, 2, 1, 28.25)),
+    ("single_sum", "rows"): ((2, 0, 1, 16.75), (2, 0, 1, 28)),
+    ("counted_sum", "rows"): ((2, 0, 1, 1.5), (2, 0, 1, 3)),
+    ("double_sum", "columns"): ((2, 2, 1, 17.75), (2, 2, 1, 29.5)),
+    ("counted_sum", "columns"): ((2, 0, 1, 2.25), (2, 0, 1, 5)),
+}
 try:
     ptx.compile(double_sum, TYPES)
     has_compiler = True
@@ -166,7 +164,10 @@ def steps_of(kernel, layout="rows"):
 
 # %%
 
-# folded: The kinds of instructions, drawn
+# figure
+# sphinx_gallery_thumbnail_number = 1
+import matplotlib.pyplot as plt
+
 LOOKS = {  # a colour and a pattern each, so that either will do
     "load": {"fc": "#2e7ab0"},
     "float64": {"fc": "#d1495b", "hatch": "xxx"},
@@ -176,13 +177,6 @@ LOOKS = {  # a colour and a pattern each, so that either will do
 steps = {kernel.__name__: steps_of(kernel) for kernel in kernels}
 totals = {name: sum(step["SASS"]) for name, step in steps.items()}
 of_range, of_while = totals["single_sum"], totals["counted_sum"]
-
-# %%
-
-# figure
-# sphinx_gallery_thumbnail_number = 1
-import matplotlib.pyplot as plt
-
 fig, ax = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
 for row, (name, total) in enumerate(totals.items()):
     left, counts = 0, zip(LOOKS.items(), steps[name]["SASS"], strict=True)
@@ -196,8 +190,8 @@ ax.set_yticks(range(3), names)
 ax.set(ylim=(2.6, -0.5), xlabel="instructions for one step, machine code of an H100")
 ax.spines[["top", "right"]].set_visible(False)
 fig.legend(ncols=4, loc="outside lower center", frameon=False)
-said = f"Three of {of_range:g} instructions are the work; with while, of {of_while:g}"
-ax.set_title(said, loc="left")
+said = f"{of_range:g} instructions a step with range, {of_while:g} with while"
+ax.set_title(f"{said}; three do the work", loc="left")
 fig.set_label(
     "Bars of the instructions for one step of each kernel, split into four kinds. In "
     f"machine code, double_sum has {totals['double_sum']:g}, most of them bookkeeping, "
@@ -227,26 +221,21 @@ for line in loops(code.text)[-1] if code else ():
 # - ``shl``, ``add``: the index times four, the bytes of a ``float32``, plus the address
 #   where the array begins.
 #
-# You need none of it, as ``j`` is never negative. All of it is in 64 bits, and a
-# multiprocessor calculates integers in 32 bits, so many of these lines become two or
-# more instructions. Numba's developers `know this one`__. With ``while``, the compiler
-# sees that ``j`` starts at 0 and grows, so it drops the tests and moves each address
-# along.
+# You need neither of the first two, as ``j`` is never negative, and the third can be
+# one addition. All of it is in 64 bits, and a multiprocessor calculates integers in 32
+# bits, so many of these lines become two or more instructions. Numba's developers `know
+# this one`__. With ``while``, the compiler sees that ``j`` starts at 0 and grows, so it
+# drops the tests and moves each address along.
 #
 # __ https://github.com/numba/numba/issues/4647
 #
 # Two compilers
 # -------------
 #
-# *PTX* is a language between. A kernel in PTX has as many registers as it likes, and no
-# GPU has that, so no GPU runs it. A second compiler, ``ptxas``, chooses among real
-# registers, puts instructions together or takes them apart, and sorts them anew. What
-# comes out is *SASS*, the machine code of one kind of GPU.
-#
-# Whose ``ptxas`` is it? On a GPU, Numba links through NVIDIA's ``cuda.core``, which
-# takes *nvJitLink* if that is installed in version 12.3 or later, as it is with
-# ``numba-cuda[cu13]``; only otherwise does the driver compile the PTX. So update the
-# package, not the driver, if you want another version's registers.
+# *PTX* is an intermediate language: it assumes any number of registers, so no GPU runs
+# it directly. A second compiler, ``ptxas``, assigns real registers, merges or splits
+# instructions, and reorders them. The result is *SASS*, the machine code of one kind of
+# GPU.
 #
 # Here is the loop of ``counted_sum`` in SASS. ``LDG`` loads, ``FFMA`` is the fused
 # multiply-add of ``float32``. With doubles you would find ``F2F.F64.F32``, which
@@ -255,7 +244,7 @@ for line in loops(code.text)[-1] if code else ():
 code = compiled(counted_sum, TYPES)
 machine_code = code.sass if code else None
 for line in loops(machine_code)[0] if machine_code else ():
-    print(f"{kind(line):<11}  {' '.join(line.split()[1:])}")
+    print(f"{kind(line):<11}  {' '.join(line.split()[1:]).rstrip(' ;')}")
 
 # %%
 # Registers, and when they run out
@@ -265,7 +254,7 @@ for line in loops(machine_code)[0] if machine_code else ():
 # thread can have 255, of 32 bits each, and a double takes two. What does not fit is
 # *spilled*: stored to memory and loaded again, which is slow. Here is a kernel that
 # must hold 66 complex numbers at once. It turns a row of them around, and the barrier
-# forbids it to write before all are read. (Its 132 lines are written by two.)
+# forbids it to write before all are read. (Two lines of Python generate its 132 lines.)
 
 from firstlight.widgets import Table
 
@@ -287,22 +276,22 @@ head = ("kernel", "capability 7.5", "9.0 (H100)")
 print(Table("Registers of a thread, and bytes spilled", head, tuple(rows)).text())
 
 # %%
-# In ``complex64`` the numbers fit, with two registers each. In ``complex128`` four each
-# are more than there are. Nothing fails and nothing warns, so when a kernel holds much,
+# In ``complex64`` the numbers fit, with two registers each. In ``complex128`` they
+# would need 4 x 66 = 264. Nothing fails and nothing warns, so when a kernel holds much,
 # look at ``.spill_bytes``.
 #
 # What does the GPU wait for?
 # ---------------------------
 #
 # Instructions are not time. A *warp*, 32 threads, makes a step together. Each part of a
-# multiprocessor says how soon the next step can follow, and the slowest decides:
+# multiprocessor needs some clock cycles for it, and the slowest part decides:
 #
 # - *memory*: 128 bytes a step, at this multiprocessor's share of the bandwidth;
 # - *issue*: it has four schedulers, and each starts one instruction a clock cycle at
 #   most (counted in the H100's code for both cards here);
-# - *float64*: 32 additions, at NVIDIA's rate (the conversions come on top);
-# - *L1*, the cache beside the multiprocessor: taken to hand out a line of 128 bytes a
-#   clock cycle. How many lines a step touches, ``trace`` finds.
+# - *float64*: 32 additions at NVIDIA's rate, and 32 conversions, taken to be as slow;
+# - *L1*, the cache beside the multiprocessor: assumed to deliver one line of 128 bytes
+#   per clock cycle. ``trace`` finds how many lines a step touches.
 
 A_CLOCK = {"RTX 4090": (128, 2), "H100 SXM": (128, 64)}  # float32 and float64 additions
 a, x, y = (np.ones(shape, dtype=np.float32) for shape in ((64, 33), 33, 64))
@@ -326,50 +315,54 @@ def clocks(kernel, layout, card):
     single, double = A_CLOCK[card]
     clocks_a_second = spec(card, "fp32") / (2 * single)  # all multiprocessors together
     step = dict(zip(KINDS, steps_of(kernel, layout)["SASS"], strict=True))
-    additions = step["float64"] / 2  # the other half converts
     return {
         "memory": 32 * 4 * clocks_a_second / spec(card, "bandwidth"),
         "L1": lines_a_step[layout],
         "issue": sum(step.values()) / 4,
-        "float64": 32 * additions / double,
+        "float64": 32 * step["float64"] / double,
     }
 
 
 runs = [(kernel, "rows") for kernel in kernels]
 runs += [(double_sum, "columns"), (counted_sum, "columns")]
-model, rows = {card: {} for card in A_CLOCK}, []
+
+# %%
+
+model = {card: {} for card in A_CLOCK}
 for card in A_CLOCK:
+    rows = []
     for kernel, layout in runs:
         parts = clocks(kernel, layout, card)
         model[card][kernel.__name__, layout] = parts
         slowest = max(parts, key=parts.get)
-        in_l2 = max(parts.keys() - {"memory"}, key=parts.get)
+        in_l2 = max(list(parts)[1:], key=parts.get)
         cells = [f"{part:.1f}" for part in parts.values()]
-        rows.append((f"{card}: {kernel.__name__}, {layout}", *cells, slowest, in_l2))
+        both = slowest if slowest == in_l2 else f"{slowest} ({in_l2})"
+        rows.append((f"{kernel.__name__}, {layout}", *cells, both))
+    title = f"{card}: least clock cycles per step of a warp (model)"
+    head = ("kernel", *parts, "waits for (in L2)")
+    print(Table(title, head, tuple(rows)).text(), end="\n\n")
 
 # %%
-
-head = ("clock cycles a step of a warp", "memory", "L1", "issue", "float64")
-head += ("waits for", "in L2, for")
-print(Table("Model: at least", head, tuple(rows)).text())
-
-# %%
-# The last two columns name the slowest part: with the matrix in memory, and with the
-# matrix in the L2 cache, which all multiprocessors share. Where *L1* is slowest, change
-# the order of the matrix first. Where *memory* is, the doubles are done while warps
-# wait, so that the zero does not decide. Where *float64* is, it does: for data in a
-# cache, or for a kernel that uses each number many times, such as a matrix product.
+# The last column names the slowest part with the matrix in memory, and in brackets with
+# the matrix in the L2 cache, which all multiprocessors share. Where *L1* is slowest,
+# change the order of the matrix first. Where *memory* is, the doubles are done while
+# warps wait, so that the zero does not decide. Where *float64* is, it does: for data in
+# a cache, or for a kernel that uses each number many times, such as a matrix product.
+# Where *issue* is, the bookkeeping decides, and ``while`` saves most of it: compare the
+# two runs by columns.
 #
-# The model leaves out how long one addition waits for the one before it, the
-# conversions, and what else caches do. It tells you what to measure.
+# The model leaves out how long one addition waits for the one before it. By rows, it
+# takes each line to stay in L1 until its 32 numbers are used. But 48 warps with 32
+# lines each need 192 KiB, and an RTX 4090 has 128 KiB of L1, so the truth may be worse.
+# The model tells you what to measure.
 #
 # What the double buys
 # --------------------
 #
-# The course notebook that starts its sum with ``0.`` finds that its GPU's result
-# differs a little from NumPy's, and jokes that CUDA and the standard for arithmetic are
-# "a complicated couple". Which of the two was wrong? Each sum rounds after each step,
-# so errors grow with the length of a row. Here are four ways to add, beside the exact
+# A kernel's result often differs a little from NumPy's. Which of the two is wrong? Each
+# sum rounds after each step, so errors grow with the length of a row. Here are four
+# ways to add (NumPy's depends on the library that it was built with), beside the exact
 # sum of the exact products. Kahan's keeps what a rounding lost and gives it back in the
 # next step, which takes four ``float32`` additions in place of one. (No GPU is needed:
 # NumPy rounds where the GPU would.)
@@ -411,7 +404,8 @@ for length in lengths:
         worst = np.sqrt(np.mean((result - exact) ** 2) / np.mean(exact**2))
         errors[way].append(worst)
 at_101 = {way: errors[way][lengths.index(101)] for way in errors}
-better = at_101["NumPy's A @ x"] / at_101["double_sum"]
+better = at_101["single_sum"] / at_101["double_sum"]
+assert max(errors["single_sum"]) < 1e-5, "not even five digits"
 
 # %%
 
@@ -429,16 +423,15 @@ for way, style in STYLES.items():
     text = {"textcoords": "offset points", "color": style["color"]}
     ax.annotate(way, (lengths[-1], errors[way][-1]), at, **text)
 ax.axvline(101, color="black", ls=":", lw=1)
-ax.annotate("the notebook's\nlength", (101, 2e-6), (6, -6), textcoords="offset points")
 ax.set(xscale="log", yscale="log", xlabel="length of a row", ylim=(2e-8, 3e-6))
 ax.set(ylabel="error (rms, of the rms result)", xlim=(9, 2e4))
 ax.spines[["top", "right"]].set_visible(False)
-said = f"At 101 numbers NumPy's error is {better:.1f} times that of the double"
+said = f"At 101 numbers, single_sum's error is {better:.0f} times that of double_sum"
 ax.set_title(said, loc="left")
 fig.set_label(
     "Error against the length of a row, on logarithmic axes. single_sum's error grows "
     "fastest, NumPy's grows less, those of Kahan's sum and double_sum stay level. At "
-    f"101 numbers NumPy's error is {better:.1f} times double_sum's."
+    f"101 numbers single_sum's error is {better:.0f} times double_sum's."
 )
 plt.show()
 
@@ -447,29 +440,31 @@ plt.show()
 # mistake: it costs, and it buys digits. A result that differs from NumPy's is not
 # therefore wrong. Compare both with something better than either. Then decide:
 #
-# - The rows are short, and you need five digits: ``np.float32(0)``.
-# - The rows are long, on a data-centre card, or while you wait for memory anyway: write
-#   ``np.float64(0)``, so that readers see you mean it.
+# - Five digits are enough: ``np.float32(0)``, at all lengths shown.
+# - You need all that a ``float32`` holds, on a data-centre card, or while you wait for
+#   memory anyway: write ``np.float64(0)``, so that readers see you mean it.
 # - The same on a GeForce, with the data in a cache: Kahan.
 #
 # Measure
 # -------
 #
-# Only a GPU can tell whether the model is right. If there is one, the five runs of the
-# table are timed, on a matrix too large for any cache, beside PyTorch's product.
+# Only a GPU can tell whether the model is right. On one, the five runs of the tables
+# are timed, on a matrix too large for any cache, beside PyTorch's product. The
+# simulator has no times.
 
+# folded: On a CUDA GPU: the five runs, and PyTorch's product
 import torch
 
 from firstlight import Bench, best_device
 
 device = best_device()
 on_gpu = not simulated() and device.type == "cuda"
-shape = (500_001, 101) if on_gpu else (100_001, 101)
+shape = (500_001, 101) if on_gpu else (33, 5)
 t_a, t_x = torch.rand(shape, device=device), torch.rand(shape[1], device=device)
 bench = Bench("two-compilers", budget=3 if on_gpu else 0.5)
 size = {"n": shape[0], "bytes": t_a.nbytes + t_x.nbytes + 4 * shape[0]}
-bench.time("torch.mv", torch.mv, t_a, t_x, device=device, **size)
 if on_gpu:
+    bench.time("torch.mv", torch.mv, t_a, t_x, device=device, **size)
     d_x, d_y = cuda.as_cuda_array(t_x), cuda.device_array(shape[0], np.float32)
     right = torch.mv(t_a.double(), t_x.double()).cpu().numpy()
     matrices = {"rows": t_a, "columns": t_a.T.contiguous().T}
@@ -479,13 +474,19 @@ if on_gpu:
         label = f"{kernel.__name__}, {layout}"
         bench.time(label, *call, device=device, **size)
         assert np.allclose(d_y.copy_to_host(), right, rtol=1e-4), f"{label} is wrong"
+elif simulated():
+    call = counted_sum[2, 32], *(np.ones(n, np.float32) for n in (shape, 5, 33))
+    bench.time("counted_sum, rows", *call, device="cpu", **size)
+
+# %%
+
 bench.show()
 
 # %%
 # Where this stops being true
 # ---------------------------
 #
-# - *Another version.* What a compiler makes changes with it. Look again with yours.
+# - *Another version* of Numba or CUDA may compile it differently. Check yours.
 # - *PTX for another GPU.* The same PTX becomes different SASS for another card, and may
 #   need more registers there. Compile for the card you have.
 # - *Static counts* say nothing about how often a branch is taken, or what waits. A
@@ -528,8 +529,8 @@ print(check(most_solution))
 # remember
 print(
     f"""1. Count what runs: {totals["single_sum"]:g} instructions a step with range,
-{totals["counted_sum"]:g} with while, and three of them are the work.
+{totals["counted_sum"]:g} with while; three of them do the work.
 2. Instructions are not time. The slowest of memory, L1, issue and float64 decides.
-3. A double buys digits: with 101 numbers, NumPy's error is {better:.1f} times as large.
-Decide it yourself."""
+3. A double buys digits: with 101 numbers, a float32 sum's error is {better:.0f} times
+as large. So decide for yourself whether it is worth its time."""
 )

@@ -17,7 +17,7 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 - what one pair of antennas measures, and what changes as the Earth turns;
 - to average visibilities, and to check whether their weights are right;
 - which skies an array cannot tell apart, however its data are processed;
-- how much arithmetic the prediction of visibilities takes, and when a GPU should do it.
+- how much arithmetic the prediction of visibilities takes, and when to use a NUFFT.
 
 **Time:** 12 minutes. **Needs:** any computer. With a GPU, the page measures that too.
 """
@@ -60,7 +60,7 @@ for card in ("GTX 1080", "RTX 4090", "H100 SXM"):
     print(f"{card:>8}: at least {1e3 * work / spec(card, 'fp32'):.2f} ms")
 
 # %%
-# The data are small (a thousand channels make 12 GB), but the arithmetic is not, and it
+# The data are small (12 GB for a thousand channels), but the arithmetic is not, and it
 # suits a GPU. Before you go on, write down what happens to a visibility if its source
 # moves by half a stripe, or is wider than one.
 #
@@ -68,18 +68,19 @@ for card in ("GTX 1080", "RTX 4090", "H100 SXM"):
 # --------------------
 #
 # Let :math:`u` and :math:`v` (``uu``, ``vv``) be how far one antenna is to the east and
-# to the north of the other, in wavelengths, as seen from the source. A sky of
-# brightness :math:`I`, with :math:`l` to the east and :math:`m` to the north, has the
-# visibility
+# to the north of the other, as seen from the source, in wavelengths. (MPoL's tutorial
+# has thousands of them, *kilo-lambda*.) A sky of brightness :math:`I`, with :math:`l`
+# to the east and :math:`m` to the north, has the visibility
 #
 # .. math::
 #
 #     V(u, v) = \iint I(l, m)\, e^{-2 \pi i (u l + v m)}\, \mathrm{d}l\, \mathrm{d}m.
 #
-# The real part (``data_re``) is the sky seen through the stripes, the imaginary part
-# (``data_im``) through stripes shifted by a quarter of their period. Together they are
-# *one Fourier component* of the sky. The figure takes two baselines, a point that moves
-# east, and a round source that grows.
+# In radians and Jy per steradian, V is in *jansky*, Jy, the unit of flux. (The code has
+# arcsec and Jy/arcsec².) The real part (``data_re``) is the sky seen through the
+# stripes, the imaginary part (``data_im``) through stripes shifted by a quarter of
+# their period. Together they are *one Fourier component* of the sky. The figure takes
+# two baselines, a point that moves east, and a round source that grows.
 
 # figure
 from firstlight.imaging import GridCoords, Point, Ring, plot_image
@@ -105,16 +106,16 @@ axes[1, 0].legend(frameon=False, loc="upper left", fontsize=9)
 fig.suptitle("A shift turns the phase, and a width lowers the amplitude")
 fig.set_label(
     "Above, stripes over the sky. Below, the visibility: as a point moves east it runs "
-    "along a circle, three times as far for 450 m as for 150 m. As a disk grows it "
+    "along a circle, three times as far for 450 m as for 150 m. As a source grows, V "
     "moves inwards, and only for 450 m to zero."
 )
 plt.show()
 
 # %%
-# *Phase is position, amplitude is size.* A shift by half a stripe turns the phase by
-# half a circle and leaves the amplitude as it was. A source wider than a stripe covers
-# bright and dark stripes alike, so that its visibility vanishes. The longer the
-# baseline, the sooner both happen.
+# *Position sets the phase, and size lowers the amplitude.* A shift by half a stripe
+# turns the phase by half a circle and leaves the amplitude as it was. A source wider
+# than a stripe covers bright and dark stripes alike, so that its visibility vanishes.
+# The longer the baseline, the sooner both happen.
 #
 # The Earth turns
 # ---------------
@@ -147,16 +148,15 @@ fig.set_label(
 plt.show()
 
 # %%
-# The cells are those of the Fourier transform of 180 × 180 pixels, as in MPoL's
-# tutorial. *Most of them stay empty.* At declination :math:`\delta = 0` the ellipses
-# become lines with empty rows between them. If a source is low in the sky, the array is
-# foreshortened.
+# The cells are those of the Fourier transform of 180 × 180 pixels of 0.03 arcsec. *Most
+# of them stay empty.* At declination :math:`\delta = 0` the ellipses become lines with
+# empty rows between them.
 #
 # Noise, and the shortest spacing
 # -------------------------------
 #
-# Observe a ring of 0.25 Jy inside a wide disk of 0.5 Jy. (A *jansky*, Jy, is the unit
-# of flux.) Every fourth antenna is noisy. The *weight* of a visibility is
+# Observe a ring of 0.25 Jy inside a wide Gaussian glow of 0.5 Jy (``width`` is its
+# standard deviation). Every fourth antenna is noisy. The *weight* of a visibility is
 # :math:`1/\sigma^2`, where :math:`\sigma` is the noise of the real part and of the
 # imaginary part alike. Then move the ring to the centre (``shift_phase_centre``),
 # because otherwise its phases would cancel in the means.
@@ -182,7 +182,7 @@ def means(values, edges):
 
 # %%
 # Which should you average: the amplitudes, as is usual in plots, or the complex
-# numbers? The lower panel repeats the first twentieth of the upper one.
+# numbers? The lower panel enlarges the left twentieth of the upper one.
 
 # figure
 found = []
@@ -210,15 +210,17 @@ fig.set_label(
 plt.show()
 faint = [1e3 * values[-1] for values in found[:3]]
 print("longest: amplitudes {:.1f} mJy, complex numbers {:.1f} ± {:.1f}".format(*faint))
-print(f"shortest: {found[4][0]:.2f} Jy, of {ring.flux + glow.flux:.2f} Jy")
+total = ring.flux + glow.flux
+shortest = sum(part.visibilities(length.min(), 0).real for part in (ring, glow))
+print(f"shortest pair, without noise: {shortest:.2f} of {total:.2f} Jy")
 
 # %%
 # *Average complex numbers.* An amplitude is never negative, so that in a mean of
 # amplitudes the noise adds up and looks like a source. And *the flux is* :math:`V(0,
 # 0)`, *which no pair measures*, because two antennas cannot stand closer than their
-# diameter. Two thirds of the flux are missing, although the data look perfect. A source
-# wider than 0.6 of the widest stripe loses most of its flux. To recover it you need a
-# more compact array or a single dish.
+# diameter. Here even the shortest pair misses more than half of the flux. A Gaussian
+# source whose full width at half maximum exceeds 0.6 of the widest stripe loses most of
+# its flux. To recover it you need a more compact array or a single dish.
 #
 # Are the weights right?
 # ----------------------
@@ -251,18 +253,16 @@ for antenna in (0, 1):
 # %%
 # The report's last column is the factor to multiply by, here a quarter, and
 # ``scale_weights`` applies it. SIGMA is detected, too, but no single factor corrects
-# it, since now the noisy antennas count most. Check antenna by antenna, as in the last
-# lines, and then use :math:`1/\mathrm{SIGMA}^2`.
+# it, because the noisiest antennas now count most. So check antenna by antenna, as in
+# the last lines. Where their factors differ, use :math:`1/\mathrm{SIGMA}^2`.
 #
 # Units, mirror images, and a grid
 # --------------------------------
 #
-# MPoL's tutorial has u and v in *kilo-lambda*, thousands of wavelengths. Some files
-# hold each visibility twice, the second time as its mirror image, so that the noise
-# seems smaller by :math:`\sqrt{2}`. ``DirtyImager`` refuses both. ``suggest_grid``
-# gives the finest stripe three pixels, and ``check_image_grid`` says what the data
-# cannot show on such a grid.
+# ``DirtyImager`` refuses kilo-lambda, and files that hold each visibility twice, the
+# second time as its mirror image. ``check_image_grid`` says what a grid cannot show.
 
+# folded: Wrong units, mirror images and too wide a grid, and what is said of them
 from firstlight.imaging import DirtyImager, check_image_grid, suggest_grid
 
 arrays = [seen.uu, seen.vv, seen.weight, seen.data.real, seen.data.imag]
@@ -284,7 +284,7 @@ print(fill(str(next(limit for limit in wide if limit.code == "scale")), 84))
 #
 # The centre is not the only hole in the uv plane. Take 11 antennas and one hour. Find
 # the point :math:`(u_0, v_0)` that is farthest from every measured one, and multiply a
-# smooth cloud by stripes of that fringe. This adds half of :math:`V`, shifted by
+# smooth cloud by 1 plus that fringe. This adds half of :math:`V`, shifted by
 # :math:`\pm(u_0, v_0)`, that is, into the holes.
 
 from firstlight.imaging.simulation import alma_antennas
@@ -311,12 +311,17 @@ change = np.abs(added(*np.meshgrid(many, many))) / cloud.flux
 # %%
 
 # figure
-fig, axes = plt.subplots(1, 3, figsize=(7.2, 3.3), layout="constrained")
+from matplotlib.lines import Line2D
+
+fig, axes = plt.subplots(1, 3, figsize=(7.2, 3.5), layout="constrained")
 for ax, (name, image) in zip(axes, skies.items(), strict=False):
     plot_image(image, grid, ax=ax, vmax=0.4, stretch="linear", unit=None)
     ax.set(title=name, xlim=(1.4, -1.4), ylim=(-1.4, 1.4), xlabel="arcsec", ylabel="")
-for sign, colour in ((1, BLUE), (-1, ORANGE)):
+key = [Line2D([], [], color=GREEN, label="what the stripes add")]
+for sign, colour, name in ((1, BLUE, "measured"), (-1, ORANGE, "mirror image")):
     axes[2].plot(sign * u / 1e6, sign * v / 1e6, ".", ms=1, color=colour)
+    key += [Line2D([], [], color=colour, ls="", marker="o", ms=4, label=name)]
+fig.legend(handles=key, loc="outside lower right", ncols=3, frameon=False, fontsize=9)
 axes[2].contour(many / 1e6, many / 1e6, change, [0.01, 0.1, 0.4], colors=GREEN)
 axes[2].set(title="uv plane", xlim=(1.5, -1.5), ylim=(-1.5, 1.5), aspect="equal")
 axes[2].set_xlabel("million wavelengths")
@@ -359,15 +364,16 @@ for count, hours, times in ((11, 1, 20), (11, 6, 120), (22, 1, 20), (43, 1, 20))
 # fit that favours little TV, as in :doc:`First light
 # </tutorials/4_imaging/03_first_light>`, prefers the smooth one, right or wrong, and
 # :math:`\chi^2` will not tell. More antennas do distinguish them; a longer track only
-# just (25 apart in :math:`\chi^2` is five sigma). *What was not measured has to be
-# measured, or assumed*, and if you assume it, say so.
+# just (25 apart in :math:`\chi^2` is five sigma). *What you did not measure, you must
+# assume*, and say so.
 #
 # Predicting an image
 # -------------------
 #
-# Add up the pixels. A wave is a factor for the column times a factor for the row, so
-# that one of the two sums is a matrix product. The waves are computed in float64,
-# because float32 lacks the digits for a phase of many turns, and then rounded.
+# Add up the pixels. The wave separates, :math:`e^{ul + vm} = e^{ul} e^{vm}` (without
+# :math:`-2 \pi i`), so the sum over columns is a matrix product; the sum over rows is
+# not. The waves are computed in float64, because float32 lacks the digits for a phase
+# of many turns, and then rounded.
 
 
 def make_waves(u, v, grid):
@@ -389,22 +395,24 @@ def direct_sum(image, along, up, area):
 # Check
 # -----
 #
-# Compare it with the analytic transform of the striped cloud, at an odd number of
-# baselines:
+# Compare it with the analytic transform of the striped cloud, at 301 baselines:
 
 image, pixel = torch.from_numpy(skies["striped"]).float(), grid.cell_size**2
-parts = direct_sum(image, *make_waves(u[:301], v[:301], grid), pixel)
+waves = make_waves(u[:301], v[:301], grid)
+parts = direct_sum(image, *waves, pixel)
 worst = np.abs(torch.complex(*parts).numpy() - models["striped"][:301]).max()
 assert worst < 1e-6 * cloud.flux, worst
 print(f"off by {worst / cloud.flux:.0e} of the flux, at most")
+size = sum(each.nbytes for each in waves) / 301  # bytes a visibility
+print(f"waves: {size:,.0f} bytes a visibility, {size * nvis / 1e9:.2f} GB in all")
 
 # %%
 # Measure
 # -------
 #
 # The alternative is the *non-uniform FFT* (NUFFT): one FFT on a grid twice as wide, and
-# some four hundred operations a visibility. So on a CPU the direct sum should win only
-# if there are few visibilities. A GPU suits it better, because it is a matrix product.
+# some four hundred operations a visibility. So the direct sum should win only if there
+# are few visibilities. Its waves are made before the clock starts, which favours it.
 
 from firstlight import Bench, best_device
 from firstlight.imaging.nufft import visibilities
@@ -427,18 +435,24 @@ bench.show()
 
 # %%
 
+for n in counts:
+    took = [bench[f"{way}/cpu/n={n}"].median for way in ("direct sum", "NUFFT")]
+    print(f"{n:>7,}: the direct sum takes {took[0] / took[1]:.2g} times as long")
+print(f"the whole night, in proportion: {took[0] * nvis / n:.1f} s by the direct sum")
+
+# %%
+
 bench.plot()
 
 # %%
-# By operations the two are equal at about a hundred visibilities. If a matrix product
-# sustains more operations per second than an FFT, the curves cross later.
+# By operations the two are equal at about a hundred visibilities. The measured ratio
+# passes 1 later if a matrix product sustains more operations per second than an FFT, or
+# uses more cores (see the table). *Beyond that, take the NUFFT.* The dashed line is a
+# model: the least time that the operations need here.
 #
 # With ten thousand visibilities, the direct sum on the newest GPU on record, against
 # the NUFFT on the CPU beside it: :timing:`predict-visibilities speedup "direct sum,
 # GPU/cuda:0/n=10000" / "NUFFT/cpu/n=10000" @gpu`.
-#
-# :doc:`The dirty image </tutorials/4_imaging/02_dirty_image>` compares the methods for
-# the way back to the sky.
 #
 # Where this stops being true
 # ---------------------------
@@ -462,6 +476,10 @@ bench.plot()
 def visibility(flux, east, north, baseline, frequency): ...
 
 
+# %%
+
+
+# folded: The checker
 def check(answer):
     (b, c), nu, light = (120.0, -45.0), 115e9, 299_792_458
     for flux, x, y in ((2.0, 0.0, 0.0), (1.0, 0.3, 0.0), (3.0, 0.2, -0.5)):
@@ -476,7 +494,10 @@ def check(answer):
         }
         values = {h: flux * np.exp(-2j * np.pi * t) for h, t in mistakes.items()}
         try:
-            got = complex(answer(flux, x, y, (b, c), nu))
+            got = answer(flux, x, y, (b, c), nu)
+            if got is None:
+                return "Not yet answered: visibility returned nothing."
+            got = complex(got)
         except Exception as error:
             return f"visibility raised {type(error).__name__}: {error}"
         if not np.isclose(got, flux * np.exp(-2j * np.pi * waves)):
@@ -485,6 +506,8 @@ def check(answer):
             return f"At ({x}, {y}) arcsec it gave {got:.3f}. Hint: {hint}."
     return "Right: you know what a pair of antennas measures."
 
+
+# %%
 
 print(check(visibility))
 
@@ -505,8 +528,8 @@ print(check(visibility_solution))
 # -----------------------
 
 # remember
-print("1. Phase is position, amplitude is size. Average complex numbers, because")
+print("1. Position sets the phase, size the amplitude. Average complex numbers:")
 print(f"   amplitudes gave {faint[0]:.0f} mJy where the sky has nothing.")
 print("2. Check units, mirror images and weights before anything else.")
-print(f"3. The shortest pair saw {found[4][0]:.2f} of 0.75 Jy, and a striped cloud")
+print(f"3. The shortest pair saw {shortest:.2f} of {total:.2f} Jy, and a striped cloud")
 print("   fits as well as a smooth one. A prior decides what was not measured.")

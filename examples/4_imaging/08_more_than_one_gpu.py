@@ -2,21 +2,21 @@
 Do four GPUs image four times as fast?
 ======================================
 
-For anyone with more than one GPU. They nearly do, if you give each GPU several large,
+For anyone with more than one GPU. Nearly, if you give each GPU several large,
 independent fits: channels, folds of a cross-validation, or strengths of a regularizer.
-With few or small fits the gain is less. One image divided among four GPUs gains far
-less, because its parts must be exchanged in each step. The figure has the numbers, by a
-model; what the page runs is the program that you would start, with two processes on two
-CPU cores. Often four separate programs are the best answer.
+With few or small fits the gain is less. One image divided among four GPUs gains less,
+and nothing if it is small, because its parts must be exchanged in each step. The figure
+has the numbers, by a model; what the page runs is the program that you would start,
+with two processes on two CPU cores. Often four separate programs are the best answer.
 
 **You will learn**
 
 - what to divide, and what not;
-- to start a fit on four GPUs, to stop it, and to continue with fewer;
-- to predict how much faster four GPUs are, and how many are too many;
+- how to start a fit on four GPUs, stop it, and continue with fewer;
+- how to predict the gain, and how many GPUs are too many;
 - what goes wrong, and what it looks like.
 
-**Time:** 12 minutes. **Needs:** any computer with two cores.
+**Time:** 10 minutes. **Needs:** any computer with two cores.
 """
 
 # %%
@@ -32,14 +32,15 @@ CPU cores. Often four separate programs are the best answer.
 #    torchrun --standalone --nproc-per-node 4 distributed_fit.py \
 #        --channels 200 --together 10 --checkpoint fit.pt
 #
-# Each *process* is a running program with its own memory, and takes the GPU of its own
-# number. It fits ``--together`` channels at once: as many as its memory holds, but
-# few enough to give each GPU several groups. For your data, replace the ``u``,
-# ``v``, ``data`` and ``weight`` that are simulated.
+# Each *process* takes the GPU of its own number. It fits ``--together`` channels at
+# once: enough to fill the GPU, few enough for its memory. For your data, replace the
+# simulated ``u``, ``v``, ``data`` and ``weight``. To measure what your GPUs gain, put
+# ``time`` before the command, and start it with four processes and with one, without
+# ``--checkpoint``.
 #
 # The next cell does this with a small cube, and two processes on a CPU core each.
 
-# folded: start it from Python
+# folded: Start it from Python
 # sphinx_gallery_thumbnail_number = 1
 import os
 import subprocess
@@ -67,7 +68,8 @@ if live:
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     done = subprocess.run(torchrun, env=plain, text=True, encoding="utf-8", **pipes)
     live = done.returncode == 0
-    print(done.stdout.strip().splitlines()[-1] if live else done.stdout[-800:])
+    last = done.stdout.strip().splitlines()[-1] if live else ""
+    print(f"8 channels in {last}" if live else done.stdout[-800:])
 else:
     print("Not started: distributed_fit.py is not here, or this is Windows.")
 
@@ -89,7 +91,7 @@ else:
 # Count the operations of a step of the package's ``fit``, and the bytes that each of
 # them reads and writes, as :doc:`/tutorials/4_imaging/05_faster` does.
 
-# folded: count operations and their bytes
+# folded: Count operations and their bytes
 import re
 
 import numpy as np
@@ -115,6 +117,7 @@ class Tally(TorchDispatchMode):
 
 # %%
 
+# folded: A fit, and its step counted
 from firstlight import Bench, best_device
 from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, losses, plan
 from firstlight.imaging.objective import Objective
@@ -122,7 +125,7 @@ from firstlight.imaging.optimizers import Adam
 from firstlight.imaging.step import Step
 from firstlight.measure.specs import spec
 
-grid = GridCoords(cell_size=0.04, npix=64)
+grid = GridCoords(cell_size=0.04, npix=96)  # as in the program
 
 
 def make_fit(nchan, kind=torch.float32, on="cpu"):
@@ -145,6 +148,8 @@ class Counted(Step):
 
 # %%
 
+# folded: Count one step
+
 
 def count(step=None):
     """Give the bytes per pixel of each operation of a step of one channel."""
@@ -158,6 +163,8 @@ def count(step=None):
             adam.steps(objective, 1)
     return np.array(tally.moved) / grid.npix**2
 
+
+# %%
 
 fast, slow = count(Counted), count()
 channels, fits, npix = 200, 5 * 5, 1024
@@ -182,7 +189,7 @@ for name, rate_of_link in links.items():
 # Do two processes compute what one computes? Run the program in this process, too, and
 # compare :math:`\chi^2` and the norm of its gradient at the start.
 
-# folded: run the program in this process
+# folded: Run the program in this process
 import contextlib
 import io
 import json
@@ -227,14 +234,14 @@ if live:
 # here slices of ``--together`` channels. Each process takes its own by
 # ``group.share(parts)`` and makes an ordinary ``fit`` of each, with ``separate=True``:
 # every channel has its own loss. ``group.collect`` brings the results together at the
-# end, through PyTorch's *gloo*. Parts could equally be folds, or strengths.
+# end, through PyTorch's *gloo*.
 #
 # Stop, and continue with fewer
 # -----------------------------
 #
-# Jobs reach time limits, and colleagues need GPUs. With a checkpoint each part has a
-# file, from which any number of processes can continue. The two stopped after 30 steps.
-# One process continues to step 45. Does it reach the result of one from the start?
+# With a checkpoint each part has a file, from which any number of processes can
+# continue. The two stopped after 30 steps. One process continues to step 45. Does it
+# reach the result of one from the start?
 
 if live:
     relay = run_here(45, "relay", "two")
@@ -256,6 +263,7 @@ scratch.cleanup()
 #
 # But are two cores twice one core? Ask two loops in plain Python, which share nothing.
 
+# folded: Two loops that share nothing
 from statistics import median
 
 LOOP = """
@@ -265,12 +273,12 @@ for _ in range(9):
     began = perf_counter()
     sum(range(10**6))
     times.append(perf_counter() - began)
-print(sorted(times)[4])
+print(min(times))
 """
 
 
 def loops(count):
-    """Time that many loops at once, in seconds; the slowest counts."""
+    """Time that many loops at once, in seconds; the slower counts."""
     call, pipe = [sys.executable, "-c", LOOP], {"stdout": subprocess.PIPE}
     running = [subprocess.Popen(call, text=True, **pipe) for _ in range(count)]
     return max(float(each.communicate()[0]) for each in running)
@@ -287,15 +295,17 @@ if live:
     print(f"   beside another four: {1e3 * beside:.1f} ms")
     print(f"weak scaling: {alone / beside:.0%}")
     print(f"strong scaling: {2 * alone / beside:.2f} times as fast as one process")
-    print(f"of what the two cores give: {2 * alone / beside / cores:.0%}")
+    if cores > 1.2:  # with less, there are no two cores to compare with
+        print(f"of what the two cores give: {2 * alone / beside / cores:.0%}")
 
 # %%
 # If the loops do less than twice the work of one, the machine has no two whole cores to
-# give: they are two threads of one core, or other programs use them. A last line well
-# below 100% is what the processes lose by sharing cache and memory (above it, the
-# machine was busy meanwhile). GPUs share neither, so the model has no such loss.
+# give: they are two threads of one core, or other programs use them. If the last line
+# is well below 100%, the rest is lost to what the processes share: cache, memory, or
+# the clock rate.
 #
-# On one device, the *overhead* of a step is the same for one channel as for many.
+# On one device, the *overhead* of a step is the same for one channel as for many. How
+# much longer do many take?
 
 bench = Bench("more-than-one-gpu", budget=0.9)
 
@@ -320,8 +330,15 @@ torch.set_num_threads(threads)
 bench.show()
 
 # %%
-# On a GPU, where each operation has to be launched, the overhead counts most. So *fill
-# one GPU first*.
+
+where = "CPU" if device.type == "cpu" else "GPU"
+one_of, many_of = bench[f"{where}, channels: 1"], bench[f"{where}, channels: {nchan}"]
+ratio = many_of.median / one_of.median
+print(f"{where}: {nchan} channels take {ratio:.1f} times as long as one")
+
+# %%
+# The less that is, the more of one channel's time is overhead. On a GPU, where each
+# operation has to be launched, it counts most. So *fill one GPU first*.
 #
 # From 1 to 1024: a model
 # -----------------------
@@ -348,6 +365,9 @@ from functools import partial
 from math import ceil, log2
 
 replay, node = spec("graph replay", "seconds"), spec("graph node", "seconds")
+print(f"r = {1e6 * replay:.0f} µs, t = {1e6 * node:.2f} µs, B = {rate / 1e12:.2f} TB/s")
+busy = (replay + node * len(fast)) * rate / fast.sum()
+print(f"r and all t take as long as the bytes of {busy:,.0f} pixels")
 begin, hop = 3.6e-6, {"NVLink 4": 0.47e-6, "InfiniBand NDR": 2.7e-6}  # s: by NCCL
 per_node = 8  # GPUs that share NVLink; beyond, InfiniBand, one adapter for each GPU
 
@@ -369,8 +389,9 @@ def step_of_one_image(gpus, npix=npix):
 
 
 # %%
-# The speed-up of the title, for three sizes of image. The 25 fits are made together, as
-# far as one GPU has several of them.
+# So give each GPU many times as many pixels, in all of its channels. Next, what four
+# GPUs gain with three sizes of image. The 25 fits are made together, as far as one GPU
+# has several of them.
 
 
 def gain(step, gpus, **at):
@@ -384,13 +405,15 @@ for side in (256, 1024, 4096):
     single = gain(step_of_one_image, 4, npix=side)
     print(f"{side:>5}² {many:>13.1f} {some:>8.1f} {single:>10.1f}")
 print(f"25 fits one after the other: {fits / ceil(fits / 4):.1f} at any size")
+longer = 5 * step_of(10, 1) / step_of(50, 1) - 1
+print(f"five groups of 10 channels, not 50 at once, {npix}²: {longer:.1%} longer")
 
 # %%
 
 # figure
 import matplotlib.pyplot as plt
 
-counts = np.unique(np.geomspace(1, 1024, 200).round().astype(int))
+counts = np.arange(1, 1025)
 lines = {
     "200 channels": partial(step_of, channels),
     "25 fits": partial(step_of, fits),
@@ -398,15 +421,16 @@ lines = {
 }
 colours = dict(zip(lines, ("#2e7ab0", "#c2651f", "#b0417a"), strict=True))
 fig, ax = plt.subplots(figsize=(5.6, 4.6), layout="constrained")
-ax.axvline(4, color="#888888", lw=1, ls=":")
 ax.plot(counts, counts, color="#888888", lw=1)
 ax.text(40, 58, "ideal", ha="right", color="#888888")
 four, most = {}, {}
 for (name, step), dashes in zip(lines.items(), (6, 3, 1.5), strict=True):
     gains = np.array([gain(step, int(gpus)) for gpus in counts])
     style = {"color": colours[name], "lw": 2, "ls": (0, (dashes, 1.5))}
-    ax.plot(counts, gains, label=f"model: {name}", **style)
+    ax.plot(counts, gains, drawstyle="steps-post", **style)
     four[name], most[name] = gain(step, 4), gains.max()
+    ax.plot(4, four[name], "o", color=colours[name], mec="black", zorder=3)
+    ax.text(1100, gains[-1], name, color=colours[name], va="center")
 ax.set(xscale="log", yscale="log", xlabel="GPUs", ylabel="times as fast as one")
 ax.set_ylim(0.5, 300)
 powers = [4**k for k in range(6)]
@@ -416,7 +440,6 @@ ax.minorticks_off()
 ax.spines[["top", "right"]].set_visible(False)
 values = ", ".join(f"{name} {gain:.1f} ×" for name, gain in four.items())
 fig.suptitle(f"Four GPUs, {npix}² pixels (model):\n{values}")
-fig.legend(loc="outside lower center", frameon=False, ncols=1)
 fig.set_label(
     "Models of how many times faster a step gets, against the number of GPUs, with "
     f"{npix} × {npix} pixels. With four GPUs: {values}. "
@@ -425,9 +448,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# For channels and fits the curve has *steps*: 200 channels take two rounds on 100 GPUs,
-# and two on 199. 25 fits cannot use a 26th GPU. One image gains up to the eight GPUs
-# that share NVLink; from there on, strips are sent between computers.
+# For channels and fits the curve has *steps*: of 200 channels, each of 100 GPUs has
+# two, and so has the busiest of 199. 25 fits cannot use a 26th GPU. One image gains up
+# to the eight GPUs that share NVLink; beyond, strips are sent between computers.
 #
 # One image on many GPUs
 # ----------------------
@@ -447,14 +470,14 @@ print(
 )
 
 # %%
-# With images larger than that it may pay, if you have only one image to make. This
-# package does not support it: almost always you have more than one fit.
+# From those sizes on it may pay, if you have only one image. This package does not
+# support it.
 #
 # On a cluster
 # ------------
 #
 # For two computers with four GPUs each, by SLURM: each runs one ``torchrun``, which
-# starts four processes. All meet at the first computer (``--rdzv-endpoint``).
+# starts four processes. All meet at the first.
 #
 # .. code-block:: bash
 #
@@ -465,7 +488,6 @@ print(
 #    #SBATCH --cpus-per-task=32
 #    #SBATCH --time=04:00:00
 #    #SBATCH --requeue
-#    #SBATCH --open-mode=append
 #
 #    first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
 #    port=$((20000 + SLURM_JOB_ID % 20000))
@@ -484,7 +506,7 @@ print(
 # -----------------------------
 #
 # Channels that share nothing need not be one job. Start four programs, each with a
-# quarter of the channels and one visible GPU. ``my_fit.py`` is yours.
+# quarter of the channels and one visible GPU.
 #
 # .. code-block:: bash
 #
@@ -493,8 +515,8 @@ print(
 #    done
 #    wait
 #
-# If one dies, three finish. On a cluster a job array (``--array=0-3``) does the same,
-# and each part starts as soon as a GPU is free.
+# If one dies, three finish. On a cluster a job array does the same (``--array=0-3``,
+# and ``--first $((50 * SLURM_ARRAY_TASK_ID))``): each part starts when a GPU is free.
 #
 # What goes wrong
 # ---------------
@@ -507,30 +529,31 @@ print(
 #    for too long: see what the others say, and start the job again.
 #
 # Each fit has its checkpoint, so start the same command again. The cause is far above,
-# where that process died. If it is this one, fit fewer channels ``--together``, with
-# another ``--checkpoint``:
+# where that process died. It may be this:
 #
 # .. code-block:: text
 #
 #    torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.
 #
-# Another job on the computer has the port; ``--standalone`` finds a free one:
+# Then start again with a smaller ``--together`` and another ``--checkpoint``.
 #
 # .. code-block:: text
 #
 #    The server socket has failed to listen on any local network address.
 #    port: 29500, [...] name: EADDRINUSE, message: address already in use
 #
+# Another job on the computer has the port; ``--standalone`` finds a free one.
+#
 # Where this stops being true
 # ---------------------------
 #
 # - *Coupled channels*, such as by a regularizer across them, belong in one part, on one
 #   GPU.
-# - *Other GPUs, your own losses.* There ``fit`` uses autograd and launches its
-#   operations one by one, so small images gain less.
+# - *On other GPUs than NVIDIA's, and with your own losses*, ``fit`` uses autograd and
+#   launches its operations one by one, so small images gain less.
 # - *Real links.* Data sheets give the best case.
-# - *A neural network* is trained *data-parallel*: each GPU has a copy of the model, and
-#   an *all-reduce* averages the gradients (``DistributedDataParallel``).
+# - *A neural network* is trained with a copy of the model on each GPU, and an
+#   *all-reduce* averages the gradients.
 #
 # Exercise
 # --------
@@ -546,7 +569,7 @@ def used(channels, gpus): ...
 # %%
 
 
-# folded: the checker
+# folded: The checker
 def check(answer):
     cases = [
         ((200, 4), 1.0, "200 channels on 4 GPUs leave none idle"),

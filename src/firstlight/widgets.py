@@ -49,6 +49,11 @@ class Table(Widget):
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
+    @property
+    def counts(self) -> bool:
+        """Tell if the last column has numbers, or nothing to say; otherwise it has words."""
+        return all(row[-1].lstrip("-−±<≥~ ")[:1].isdigit() or row[-1] == NONE for row in self.rows)
+
     def without(self, heads: set[str]) -> Table:
         """Return the same table without these columns, and without those in which no row says anything."""
         said = [i for i in range(1, len(self.head)) if any(row[i] != NONE for row in self.rows)]
@@ -63,9 +68,10 @@ class Table(Widget):
         """Return the table for a terminal: columns aligned, numbers to the right."""
         lines = [self.head, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
+        words = {0} if self.counts else {0, len(widths) - 1}
         out = [
             "  ".join(
-                cell.ljust(width) if i in (0, len(widths) - 1) else cell.rjust(width)
+                cell.ljust(width) if i in words else cell.rjust(width)
                 for i, (cell, width) in enumerate(zip(line, widths, strict=True))
             ).rstrip()
             for line in lines
@@ -81,9 +87,9 @@ class Table(Widget):
             + "</tr>"
             for row in self.rows
         )
-        caption = escape(self.caption)
+        caption, kind = escape(self.caption), "fl-table fl-counts" if self.counts else "fl-table"
         return (
-            f'<div class="fl-table" role="region" tabindex="0" aria-label="{caption}" style="overflow-x:auto">'
+            f'<div class="{kind}" role="region" tabindex="0" aria-label="{caption}" style="overflow-x:auto">'
             f"<table><caption>{caption}</caption>"
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )

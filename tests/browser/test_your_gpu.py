@@ -96,6 +96,15 @@ def test_what_a_cpu_computed_is_a_record_in_all_but_that(done: Any) -> None:
     assert record.timings["wins-add/x + y/webgpu/n=1000"].bytes == 12_000
 
 
+def test_rates_are_kept_for_the_calculator(done: Any) -> None:
+    """Rows without operations once made the best rate of arithmetic not a number, so that none was kept."""
+    kept = done.evaluate("JSON.parse(localStorage.getItem('firstlight gpu'))")
+    memory, arithmetic, float64, transfer = kept["rates"]
+    assert min(memory, arithmetic, transfer) > 0
+    assert float64 is None
+    assert re.search(r"Memory .*B/s, float32 arithmetic .*FLOP/s", said(done))
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_results_have_no_barriers_and_fit(browser: Any, theme: str, width: int) -> None:
@@ -120,7 +129,7 @@ def test_statistics_on_a_clock_that_is_exact(done: Any) -> None:
     assert found["longest"] * 1e-5 >= 20 * 1e-4
     assert done.evaluate(script, [1e-7, 1e-4, 16])["verdict"] == "coarse"
     assert done.evaluate(script, [0.4, 1e-4, 2048])["verdict"] == "few"  # the second is over
-    summary = done.evaluate("firstlight.summary([3, 1, 2, 40, 2, 2, 3])")
+    summary = done.evaluate("firstlight.summary([3, 1, 2, 40, 2, 2, 3, 1, 2])")
     assert (summary["median"], summary["verdict"]) == (2, "noisy")
 
 

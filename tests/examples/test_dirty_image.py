@@ -85,6 +85,7 @@ def test_gridding_is_wrong_at_the_edges_and_division_makes_it_worse(page):
 def test_only_the_nufft_is_below_the_noise(page):
     error, noise = page["error"], page["depth"]
     assert min(error["nearest cell"], error["2 x 2 cells"]) > noise
+    assert page["typical"]["nearest cell"] > noise > page["typical"]["2 x 2 cells"]
     for digits in (2, 4, 8, 12):
         assert error[f"NUFFT 1e-{digits}"] < min(noise, 10**-digits)
     assert error["direct"] < 1e-12

@@ -1,6 +1,7 @@
 import json
 import re
 import shlex
+import tomllib
 import zipfile
 from urllib.parse import unquote
 
@@ -25,6 +26,16 @@ def site(make_site):
     site = make_site(FILES)
     site.rebuild()
     return site
+
+
+def test_the_install_page_names_todays_wheel_and_gives_conda_all_that_the_package_needs():
+    """Its package goes in without what it depends on: conda once left two of them out, and chapter 4 did not start."""
+    page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"firstlight-[\w.-]+\.whl", page)) == {WHEEL}
+    needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    command = page.partition("conda create")[2].partition("```")[0].replace("pytorch-gpu", "torch")
+    words = {re.match(r"[\w-]*", word.strip('"'))[0] for word in command.split()}
+    assert {re.match(r"[\w-]+", one)[0] for one in needed} - {"numba"} <= words  # numba comes with numba-cuda
 
 
 def offered(site):

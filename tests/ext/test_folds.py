@@ -57,7 +57,7 @@ Text at the top.
 
 # %%
 
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 3
 
 # figure
 import matplotlib.pyplot as plt
@@ -66,6 +66,12 @@ for number in (1, 2):
     fig, ax = plt.subplots()
     fig.set_label(f"Figure {number}")
 print("printed beside a figure")
+
+# %%
+
+# figure
+plt.figure()
+plt.gcf().set_label("Figure 3")
 
 # %%
 # Three lines
@@ -108,8 +114,15 @@ def test_the_code_of_a_figure_is_folded_and_the_figure_is_not(marks):
 def test_the_finding_of_a_page_stands_after_its_first_paragraph_too(marks):
     elements, html = marks
     shown = [attributes["alt"] for tag, attributes, _ in elements.found if tag == "img"]
-    assert shown == ["Figure 2"] * 2 + ["Figure 1"] * 2 + ["Figure 2"] * 2
+    assert shown == ["Figure 3"] * 2 + ["Figure 1"] * 2 + ["Figure 2"] * 2 + ["Figure 3"] * 2
     assert html.index("What this page finds.") < html.index("<img") < html.index("Text at the top.")
+
+
+def test_the_figure_at_the_top_is_folded_with_its_code_where_it_was_drawn(marks):
+    elements, _ = marks
+    places = [place for tag, attributes, place in elements.found if tag == "img" and attributes["alt"] == "Figure 3"]
+    assert places == [0, 0, 2, 2]
+    assert elements.folds[1].startswith("The figure at the top")
 
 
 def test_lines_to_remember_are_a_list_of_text(marks):
@@ -118,4 +131,4 @@ def test_lines_to_remember_are_a_list_of_text(marks):
     assert box.count("<li>") == 2
     assert "The first line is long, and goes on; 2. is not its end." in box
     assert "The second has 42 in it." in box
-    assert elements.folds[1].startswith("The code\n")
+    assert elements.folds[2].startswith("The code\n")

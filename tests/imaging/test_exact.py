@@ -219,7 +219,7 @@ def test_shared_baselines_share_one_kernel_and_own_weights_do_not() -> None:
 def test_residuals_of_the_reference_and_of_any_image() -> None:
     seen = observe(20, nchan=2)
     likelihood, image = seen.likelihood(), torch.tensor(field_filling(2, NPIX, 1))
-    assert np.abs(likelihood.residuals().numpy() - seen.data).max() < 1e-12
+    assert np.abs(likelihood.residuals(likelihood.reference).numpy() - seen.data).max() < 1e-12
     expected = seen.data - seen.model(image)
     assert np.abs(likelihood.residuals(image).numpy() - expected).max() < 1e-12 * np.abs(expected).max()
 

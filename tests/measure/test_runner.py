@@ -202,9 +202,10 @@ def test_which_blocks_show_a_bench(code: str, expected: tuple[str, str] | None) 
 
 
 def test_a_page_keeps_at_most_8_kilobytes_and_says_where_it_was_cut(example) -> None:
-    source = "print('a' * 5000)\n# %%\nprint('×' * 5000)\n# %%\nprint('more')\n# %%\nprint()\n"
+    source = "print('×' * 5000)\n# %%\nprint('a' * 5000)\n# %%\nprint()\n# %%\nprint('to remember')\n"
     printed = [*run(example(source)).outputs.values()]
-    assert printed == ["a" * 5000, "×" * ((OUTPUT_LIMIT - 5000) // 2) + "\n… (cut)", "… (cut)"]
+    left = OUTPUT_LIMIT - 5000 - len("to remember")
+    assert printed == ["×" * (left // 2) + "\n… (cut)", "a" * 5000, "to remember"], "the longest is cut"
 
 
 @pytest.mark.parametrize(

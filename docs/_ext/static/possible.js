@@ -55,7 +55,7 @@
     const { ratio, kind, suspects, sentence } = judge(state), [first, ...others] = suspects.map((name) => rules.mistakes[name]);
     const then = others.map(({ title }) => title).join(", ") || "nothing else";
     verdict.textContent = sentence;
-    hint.textContent = `Look first for: ${first.title}. ${first.test} Then for: ${then}.`;
+    hint.textContent = `Most likely: ${first.title}. ${first.test} Otherwise: ${then}.`;
     verdict.parentElement.dataset.kind = kind;
     chart.mark(here, axis, ratio);
     for (const [name, unit] of Object.entries(UNITS)) {

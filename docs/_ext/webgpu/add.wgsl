@@ -1,4 +1,4 @@
-// z = x + y, four floats a thread. What lies behind the end of z is not touched.
+// z = x + y, four floats a thread. Nothing beyond the end of z is touched.
 @group(0) @binding(0) var<storage, read> x: array<vec4f>;
 @group(0) @binding(1) var<storage, read> y: array<vec4f>;
 @group(0) @binding(2) var<storage, read_write> z: array<vec4f>;

@@ -1,6 +1,6 @@
 // The buttons, the words, the tables and the figures of what the reader's GPU did.
 import { openGpu, Stopped } from "./gpu.js";
-import { EXPERIMENTS, runAll, STRIDES } from "./experiments.js";
+import { EXPERIMENTS, powers, runAll, STRIDES } from "./experiments.js";
 import { drawn, made } from "./plot.js";
 import { toRecord } from "./record.js";
 
@@ -13,10 +13,9 @@ export const explain = (error) => error instanceof Stopped ? WHY_NOT[error.messa
 
 const { quantity, digits } = chart;
 const trusted = (rows) => rows.filter(({ verdict }) => verdict !== "coarse");
-const best = (rows, what) => Math.max(0, ...trusted(rows).map((row) => row[what] / row.median));
+const best = (rows, what) => Math.max(0, ...trusted(rows).map((row) => (row[what] ?? 0) / row.median));
 const by = (rows, label) => rows.filter((row) => row.label.startsWith(label));
 const times = (a, b) => `${digits(a / b, 2).toLocaleString("en")} ×`;
-const powers = (base, from, to, step = 1) => Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => base ** (from + i * step));
 
 /** Title, what the rows say in a sentence, and the axes of the figure, if a figure says more than the table. */
 const SHOWN = {
@@ -62,7 +61,7 @@ function table(rows, title) {
 
 function section(name, rows, open) {
   const shown = SHOWN[name];
-  return made("section", {}, made("h3", {}, shown.title), made("p", {}, shown.says(rows)),
+  return made("section", {}, made("h3", {}, shown.title), made("p", {}, shown.says(rows) || "There was no time for all of it."),
     shown.what ? figure(rows, shown) : "", made("details", open ? { open: "" } : {}, made("summary", {}, "The numbers"), table(rows, shown.title)));
 }
 

@@ -5,7 +5,7 @@ import { measure } from "./statistics.js";
 
 const LONGEST = 0.05;  // seconds: a dispatch that would last longer may freeze the screen, and is left out
 export const STRIDES = [1, 2, 4, 8, 16, 32, 64];
-const powers = (from, to) => Array.from({ length: to - from + 1 }, (_, i) => 2 ** (from + i));
+export const powers = (base, from, to, step = 1) => Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => base ** (from + i * step));
 export const random = (n) => Float32Array.from({ length: n }, () => Math.random() - 0.5);
 
 /** Throw at the first number that is not what it should be: what is wrong is not timed. */
@@ -82,8 +82,7 @@ async function transfers(lab) {
     "from the GPU": (n) => gpu.read(there, n),
   };
   for (const [label, work] of Object.entries(ways))
-    await sweep(lab, "transfers", powers(3, 13).filter((_, i) => i % 2 === 0).map((root) => root * root)
-      .map((n) => ({ label, n, bytes: n, work: n, tick, run: repeat(() => work(n)) })));
+    await sweep(lab, "transfers", powers(2, 6, 26, 4).map((n) => ({ label, n, bytes: n, work: n, tick, run: repeat(() => work(n)) })));
 }
 
 /** The most floats, as a power of two, that this GPU adds to as many in 4 ms: 2²⁵ at most, which are 128 MiB. */
@@ -141,7 +140,7 @@ async function roofline(lab) {
   gpu.submit(await launch(8, 10_004));
   const from = await gpu.read(x, 4 * 10_004);
   check("fma", await gpu.read(y, 4 * 10_004), (i) => 2 + (from[i] - 2) / 256, 1e-5);
-  for (const links of powers(0, 10))
+  for (const links of powers(2, 0, 10))
     points.push({ label: "fma", n: links, bytes: 8 * n, flops: 2 * links * n, work: Math.max(16, links), launch: await launch(links, n) });
   await sweep(lab, "roofline", points);
 }

@@ -144,6 +144,5 @@ export class Gpu {
     this.tick = Math.max(1e-3, this.trip / 2);
     const ticks = this.stamps ? (await this.time(empty, BLOCKS, 64)).filter(Boolean) : [];
     if (this.stamps) this.tick = Math.min(1e-4, ...ticks);
-    return empty;
   }
 }

@@ -1,8 +1,7 @@
 // A figure of rows as an SVG: both axes are powers, each point has its quartiles, and lines are labelled at their ends.
 
-const [W, H, LEFT, RIGHT, TOP, BOTTOM] = [660, 330, 100, 150, 16, 52];
-const SVG = "http://www.w3.org/2000/svg";
-const DRAWN = ["svg", "g", "path", "circle", "text", "title"];
+const [H, TOP, BOTTOM] = [330, 16, 52];
+const SVG = "http://www.w3.org/2000/svg", DRAWN = ["svg", "g", "path", "circle", "text", "title"];
 export const made = (name, attributes = {}, ...children) => {
   const one = DRAWN.includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) one.setAttribute(key, value);
@@ -10,8 +9,9 @@ export const made = (name, attributes = {}, ...children) => {
   return one;
 };
 
-/** Lines of points [x, y, low, high] by name; roof(x), if given, is drawn dashed under its name. */
+/** Lines of points [x, y, low, high] by name; roof(x), if given, is drawn dashed. A phone gets a narrower figure. */
 export function drawn(words, { lines, x, y, unit, roof, ticks }) {
+  const narrow = innerWidth < 600, [W, LEFT, RIGHT] = narrow ? [330, 78, 16] : [660, 100, 150];
   const points = Object.values(lines).flat(), ys = points.flatMap(([, , low, high]) => [low, high]);
   const [least, most] = [Math.min(...points.map(([at]) => at)), Math.max(...points.map(([at]) => at))];
   const [lowest, highest] = [Math.floor(Math.log10(Math.min(...ys))), Math.ceil(Math.log10(Math.max(...ys)))];
@@ -43,10 +43,10 @@ export function drawn(words, { lines, x, y, unit, roof, ticks }) {
       group.append(made("path", { d: `M${across(at)} ${up(low)}V${up(high)}` }));
       group.append(made("circle", { cx: across(at), cy: up(value), r: 3 }, made("title", {}, `${name}: ${chart.quantity(value, unit)}`)));
     }
-    let height = up(line.at(-1)[1]) + 4;
+    let height = up(line.at(-1)[1]) + (narrow ? 20 : 4);
     while (beside.some((other) => Math.abs(other - height) < 15)) height += 15;
     beside.push(height);
-    group.append(made("text", { x: across(line.at(-1)[0]) + 8, y: height }, name));
+    group.append(made("text", narrow ? { x: right, y: height, "text-anchor": "end" } : { x: across(line.at(-1)[0]) + 8, y: height }, name));
     svg.append(group);
   });
   return svg;

@@ -10,7 +10,7 @@ export const sort = (values) => [...values].sort((a, b) => a - b);
 /** Median, quartiles and verdict: no mean, no minimum, and no outlier is thrown away. */
 export function summary(values, fine = true) {
   const [q25, median, q75] = [0.25, 0.5, 0.75].map((part) => quantile(sort(values), part));
-  const verdict = !fine ? "coarse" : values.length < 5 ? "few" : q75 - q25 > 0.2 * median ? "noisy" : "ok";
+  const verdict = !fine ? "coarse" : values.length < 9 ? "few" : q75 - q25 > 0.1 * median ? "noisy" : "ok";
   return { values, median, q25, q75, verdict };
 }
 

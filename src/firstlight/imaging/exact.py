@@ -259,9 +259,8 @@ class ExactLikelihood(nn.Module):
         dirty[rows] = self.seen_exactly(dirty[rows], rows)
 
     @torch.no_grad()
-    def residuals(self, image: Tensor | None = None) -> Tensor:
-        """Give D − V of an image, by default of the reference, for every visibility, in complex128."""
-        image = self.reference if image is None else image
+    def residuals(self, image: Tensor) -> Tensor:
+        """Give D − V of an image for every visibility, in complex128."""
         found = torch.empty(*self.data.shape, dtype=torch.complex128, device=exact_place(image.device))
         with bar("residuals", found.numel(), self.progress) as progress:
             for channel in range(len(image)):

@@ -110,7 +110,7 @@ class Level:
             line(points, 'class="fl-right"'),
             *marks,
             *(label(45, up.at(value) + 4, f"{value:.3g}", "end") for value in (right.min(), right.max())),
-            label(225, 174, "from image to image"),
+            label(225, 174, "brightness beside the truth"),
         )
         return (
             f'<section class="fl-level" aria-label="Signal to noise {self.signal:,.0f}"><p>{escape(str(self))}</p>{svg}'

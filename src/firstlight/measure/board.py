@@ -37,7 +37,7 @@ class Board(Widget):
     >>> print(Board([claim], []))  # doctest: +ELLIPSIS
     The reports:
     1 add, GTX 1080. Impossible: 3.10 ms is 0.84 of the floor. The memory of this card needs
-      at least 3.71 ms. Look first for: unequal work.
+      at least 3.71 ms. Most likely: unequal work.
     ...
     """
 
@@ -54,7 +54,7 @@ class Board(Widget):
         claims, mistakes = [], []
         for number, claim in enumerate(self.claims, 1):
             first = MISTAKES[claim.suspects[0]].title
-            claims.append((f"{number} {claim.name}, {claim.place.name}", f"{claim.sentence} Look first for: {first}."))
+            claims.append((f"{number} {claim.name}, {claim.place.name}", f"{claim.sentence} Most likely: {first}."))
         shares = {replay.mistake: f": {replay.share} the true time" for replay in self.replays}
         for letter, (name, mistake) in zip("abcdef", MISTAKES.items(), strict=True):
             said = f"{mistake.test} Does a Bench catch it? {mistake.caught}"

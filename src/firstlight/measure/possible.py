@@ -32,7 +32,7 @@ MISTAKES = {
         "It keeps the first call apart.",
     ),
     "fresh-memory": Mistake(
-        "timing the search for memory",
+        "timing the allocation",
         "Write the result into memory that is there already (out=). If the time falls, it was not the work.",
         "Only if you look: the rate is a small part of the roof.",
     ),

@@ -153,7 +153,7 @@ def write(record: Record, path: Path) -> None:
     Examples
     --------
     >>> import tempfile
-    >>> record = read(Path("records/cpu-intel-xeon-processor/1_setup/02_first_speedup.json"))
+    >>> record = read(next(Path("records").rglob("02_first_speedup.json")))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "copy.json")
     ...     write(record, path)
@@ -176,9 +176,8 @@ def read(path: Path) -> Record:
 
     Examples
     --------
-    >>> record = read(Path("records/cpu-intel-xeon-processor/1_setup/02_first_speedup.json"))
-    >>> record.facts["device_name"], record.example
-    ('Intel(R) Xeon(R) Processor', '1_setup/02_first_speedup')
+    >>> read(next(Path("records").rglob("02_first_speedup.json"))).example
+    '1_setup/02_first_speedup'
     """
     try:
         return from_json(path.read_text(encoding="utf-8"), path)

@@ -83,8 +83,8 @@ class Replay(Widget):
         """What was measured, in words."""
         hatched = f" Hatched: {self.note}." if self.note else ""
         return (
-            f"{self.title[0].upper()}{self.title[1:]}: reported {quantity(self.reported, 's')}, really "
-            f"{quantity(self.honest, 's')}: {self.share} the true time.{hatched}"
+            f"{self.title[0].upper()}{self.title[1:]}: reported {quantity(self.reported, 's')}, should be "
+            f"{quantity(self.honest, 's')}: {self.share} that.{hatched}"
         )
 
     def axis(self, start: float, end: float) -> Axis:

@@ -181,12 +181,11 @@ class Tee(io.StringIO):
 
 
 def within_limit(outputs: dict[str, str]) -> dict[str, str]:
-    """Leave out what was not printed, and say where output was cut."""
+    """Leave out what was not printed; cut the longest, and say so: the lines to remember are short, and last."""
+    told = {key: data for key, text in outputs.items() if (data := text.rstrip().encode(errors="replace"))}
     kept, left = {}, OUTPUT_LIMIT
-    for key, text in outputs.items():
-        data = text.rstrip().encode(errors="replace")
-        if data:
-            cut = "\n… (cut)" if len(data) > left else ""
-            kept[key] = (data[:left].decode(errors="ignore") + cut).removeprefix("\n" if not left else "")
-            left = max(0, left - len(data))
-    return kept
+    for key, data in sorted(told.items(), key=lambda item: len(item[1])):
+        cut = "\n… (cut)" if len(data) > left else ""
+        kept[key] = (data[:left].decode(errors="ignore") + cut).removeprefix("\n" if not left else "")
+        left = max(0, left - len(data))
+    return {key: kept[key] for key in told}

@@ -71,9 +71,9 @@ def not_supported(facts: Facts) -> Seen | None:
     """PyTorch has nothing for a GPU as old as yours, or for one inside an older processor.
 
     A program for a GPU is compiled for its generation. PyTorch's wheels begin with NVIDIA's Maxwell (GeForce GTX 750
-    and 900) and Intel's Arc, and have code for some of AMD's Radeons and Instincts. They leave out most GPUs that are
-    part of a processor, which are there to draw the screen. That is no fault of your machine, and everything runs on
-    the CPU.
+    and 900) if they are for CUDA 12.6, with Turing (RTX 20) if they are for CUDA 13, and with Intel's Arc; they have
+    code for some of AMD's Radeons and Instincts. They leave out most GPUs that are part of a processor, which are
+    there to draw the screen. That is no fault of your machine, and everything runs on the CPU.
     """
     old = [gpu for gpu in facts.gpus if too_old(facts, gpu)]
     if not old:

@@ -169,7 +169,7 @@ TRANSPOSE = Puzzle(
     spec=_transpose,
     inputs=lambda rng, *shape: (noise(rng, *shape), fresh(*shape[::-1])),
     launches=(Launch((5, 3), (1, 1), (32, 8)), Launch((32, 32), (1, 1), (32, 8)), Launch((6, 35), (2, 1), (32, 8))),
-    constraint="a warp touches at most 5 sectors an access, read or write, and no bank is asked for two words",
+    constraint="a warp touches at most 5 sectors per access, read or write, and there are no bank conflicts",
     rules=(
         sectors(lambda launch: 5 if any(size % 8 for size in launch.sizes) else 4),
         accesses("thread", 4),

@@ -21,7 +21,7 @@ async function sweep(lab, bench, points) {
   for (const { work = 1, run, launch, tick, seconds, most, ...row } of points) {
     const expected = before ? before.median * work / before.work : 0;
     if (expected > LONGEST) return lab.note(`${row.label}, n = ${row.n}: left out, as a call would last more than 50 ms.`);
-    if (performance.now() > lab.until) return lab.note(`${bench}: cut short, its time was over.`);
+    if (before && performance.now() > lab.until) return lab.note(`${bench}: cut short, its time was over.`);
     const timing = await measure(run ?? ((blocks, calls) => lab.gpu.time(launch, blocks, calls)),
       { tick: tick ?? lab.gpu.tick, seconds, most });
     lab.report({ bench, ...row, ...timing });

@@ -7,7 +7,7 @@ all of them if data, weights and baselines stay the same during the fit:
 :math:`\\chi^2` is then a quadratic function of the image, whose coefficients are
 computed once, so that a step costs the same for a million visibilities as for a hundred
 million. If they change in every step, because calibration is part of the fit, use
-mini-batches. For a few steps a NUFFT is enough: it needs no set-up.
+mini-batches. For a step or two a NUFFT is enough: it needs no set-up.
 
 **You will learn**
 
@@ -279,7 +279,9 @@ for nvis in counts:
 # Operations (*counted*) alone do not predict the ratio. A NUFFT also sorts its
 # visibilities in each call, and its FFTs are complex. Where there are few visibilities,
 # those FFTs and the overhead of each call take most of its time, and most of a
-# mini-batch's at any number.
+# mini-batch's at any number. A batch therefore saves time only if there are many more
+# visibilities than it holds. (Checking them once, and shuffling them in each pass, is
+# not timed.)
 #
 # And the error? The three ways agree with the definition, but averages in cells do not.
 # Compute how well the *truth* fits: its reduced :math:`\chi^2` should be 1.

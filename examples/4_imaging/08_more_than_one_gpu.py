@@ -230,11 +230,10 @@ if live:
         assert difference < 1e-12
 
 # %%
-# They agree to the last digits of ``float64``. The program cuts the cube into *parts*,
-# here slices of ``--together`` channels. Each process takes its own by
-# ``group.share(parts)`` and makes an ordinary ``fit`` of each, with ``separate=True``:
-# every channel has its own loss. ``group.collect`` brings the results together at the
-# end, through PyTorch's *gloo*.
+# The program cuts the cube into *parts*, here slices of ``--together`` channels. Each
+# process takes its own by ``group.share(parts)`` and makes an ordinary ``fit`` of each,
+# with ``separate=True``: every channel has its own loss. ``group.collect`` brings the
+# results together at the end, through PyTorch's *gloo*.
 #
 # Stop, and continue with fewer
 # -----------------------------
@@ -301,8 +300,10 @@ if live:
 # %%
 # If the loops do less than twice the work of one, the machine has no two whole cores to
 # give: they are two threads of one core, or other programs use them. If the last line
-# is well below 100%, the rest is lost to what the processes share: cache, memory, or
-# the clock rate.
+# is well below 100%, the rest may be lost to what the processes share: cache, memory,
+# or the clock rate. The table below times four channels alone again: as far as the two
+# times differ, the scaling is uncertain. Near 1, it says only that a second process
+# gains little here.
 #
 # On one device, the *overhead* of a step is the same for one channel as for many. How
 # much longer do many take?
@@ -505,8 +506,7 @@ print(
 # When four programs are better
 # -----------------------------
 #
-# Channels that share nothing need not be one job. Start four programs, each with a
-# quarter of the channels and one visible GPU.
+# Start four programs, each with a quarter of the channels and one visible GPU.
 #
 # .. code-block:: bash
 #
@@ -552,8 +552,6 @@ print(
 # - *On other GPUs than NVIDIA's, and with your own losses*, ``fit`` uses autograd and
 #   launches its operations one by one, so small images gain less.
 # - *Real links.* Data sheets give the best case.
-# - *A neural network* is trained with a copy of the model on each GPU, and an
-#   *all-reduce* averages the gradients.
 #
 # Exercise
 # --------

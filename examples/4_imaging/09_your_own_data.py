@@ -163,7 +163,9 @@ plt.show()
 # Read
 # ----
 #
-# If there is no python-casacore for your system, export the measurement set in CASA:
+# Of a measurement set, ``CORRECTED_DATA`` is read if it exists, and ``DATA`` if not;
+# ``options = {"column": "DATA"}`` chooses. If there is no python-casacore for
+# your system, export the set in CASA:
 #
 # .. code-block:: python
 #
@@ -366,8 +368,7 @@ if your_file is None:
 # %%
 # If errors were complete, some 95% of the pixels would be within 2 of them. They do not
 # cover what no baseline measured: edges sharper than the beam, and emission more
-# extended than the shortest baseline can see. A source with either has fewer pixels
-# within its errors.
+# extended than the shortest baseline can see.
 #
 # Judge it
 # --------
@@ -448,20 +449,19 @@ def hand_back(path):
 # Measure
 # -------
 #
-# ``image`` makes dozens of fits. The command makes more than this page: it takes the
-# errors from 16 simulated images, not from 8.
+# ``image`` makes dozens of fits. The command takes the errors from 16 simulated images,
+# not from 8.
 
 print(f"image() took {seconds:.0f} s on this computer's {device.type}")
 
 # %%
-# :doc:`/tutorials/4_imaging/05_faster` shows where the time of a fit goes.
-#
 # Where this stops being true
 # ---------------------------
 #
 # - *Primary beam.* ``image`` does not correct for it, so sources away from the centre
-#   of the field come out too faint. ``ExactLikelihood`` takes a primary beam as
-#   ``beam=``.
+#   of the field come out too faint. The command's ``--dish METRES`` adds that image
+#   divided by a Gaussian beam, and corrects nothing else. ``ExactLikelihood`` takes a
+#   primary beam as ``beam=``.
 # - *More than total intensity of one small field.* For mosaics, polarization and wide
 #   fields, :doc:`/scope` names other programs.
 # - *A sky that changes with frequency.* All channels make one image here. For a

@@ -272,8 +272,8 @@ for _ in range(3):
     total += 1
     kept.append(total.cpu())
     copies.append(total.to("cpu", copy=True))
-print("kept with .cpu():                 ", [int(value) for value in kept])
-print("kept with .to('cpu', copy=True):  ", [int(value) for value in copies])
+print(".cpu():               ", [int(value) for value in kept])
+print(".to('cpu', copy=True):", [int(value) for value in copies])
 
 # %%
 # On a GPU, both lines print ``[1, 2, 3]``. On the CPU, ``.cpu()`` returns the tensor
@@ -419,9 +419,9 @@ print(f"made there: {written / copied:.2f} of a copy to new memory, by bytes 0.5
 #
 # - *One memory for both*, as in Apple's chips: there is no PCIe to cross. PyTorch keeps
 #   two tensors all the same, so the rules for objects hold.
-# - *Transfers that do not wait.* From *pinned* host memory, ``.to(device,
-#   non_blocking=True)`` goes on. On the way back you could then read numbers that have
-#   not arrived: see :doc:`/tutorials/2_devices/05_transfers`.
+# - *Transfers that do not wait.* With ``non_blocking=True`` your program goes on while
+#   numbers travel from or to *pinned* host memory. It may read them there before they
+#   have arrived: see :doc:`/tutorials/2_devices/05_transfers`.
 #
 # Exercise
 # --------
@@ -506,6 +506,7 @@ print(f"""\
 1. A tensor's .to returns the moved tensor: keep the result. Where the tensor is there
    already, that is the tensor itself, after {asked};
    a copy of {n:,} numbers took {quantity(copied, "s")}.
-2. A line that crosses to the GPU or back makes your program wait. A copy within the
-   GPU does not. (On the CPU, every line is done when it returns.)
+2. A line that crosses to the GPU or back makes your program wait; a copy within the
+   GPU does not. With non_blocking=True only pinned memory lets it go on, and on the
+   way back you have to wait yourself before you read.
 3. Choose one device, once; print it; write .to(device) everywhere, without an if.""")

@@ -409,7 +409,7 @@ fig.set_label(f"{ax.get_title()}. The model falls from host plus device to the l
 plt.show()
 
 # %%
-# The curve is not fitted: it follows from :math:`h` and :math:`d`.
+# The curve is not fitted: :math:`h` and :math:`d` determine it.
 #
 # On the newest GPU on record, the speed-up of reading at the end over reading each step
 # is :timing:`queues speedup "GPU, read at the end"/"GPU, read each step" @gpu`.
@@ -519,8 +519,8 @@ print(f"the stream spent {before.elapsed_time(after):.2f} ms on the first sort")
 stream.synchronize()
 
 # %%
-# Events are the device's clock: ``torch.cuda.Event``, ``torch.xpu.Event`` (Intel)
-# and ``torch.mps.event.Event`` (Apple).
+# The device's own clock is ``torch.cuda.Event(enable_timing=True)``, and likewise
+# ``torch.xpu.Event`` (Intel) and ``torch.mps.event.Event`` (Apple).
 #
 # Errors come out later
 # ---------------------

@@ -212,8 +212,8 @@ plt.show()
 # all three flux is missing. Both are due to what was not measured. The flux of a sky is
 # its visibility at :math:`u = v = 0`, but no baseline has length zero. So a dirty image
 # adds up to zero if it is wide enough, because what is positive on the disk is negative
-# elsewhere. No weighting corrects that. A fit can, if it requires that the sky is
-# nowhere negative: :doc:`/tutorials/4_imaging/03_first_light`.
+# elsewhere. No weighting corrects that. A fit can, by a prior, such as that the sky
+# is nowhere negative: :doc:`/tutorials/4_imaging/03_first_light`.
 #
 # A gridding kernel
 # -----------------
@@ -432,7 +432,8 @@ for name, point in {x: (spent[x], typical[x]) for x in error}.items():
     ax.plot(*point, marker, color=colour, mfc=fill, ms=8)
     ax.plot([point[0]] * 2, [point[1], error[name]], color=colour, marker="", lw=1.5)
     ax.plot(point[0], error[name], "_", color=colour, ms=9)
-    ax.annotate(name, point, (9, -3), textcoords="offset points", size=10)
+    below = -3 if typical[name] > depth else -11  # clear of the dashed line
+    ax.annotate(name, point, (9, below), textcoords="offset points", size=10)
 ax.axhline(depth, color="#8a9199", ls="--")
 right = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
 ax.annotate("noise of the image", (1, depth), **right)
@@ -538,7 +539,8 @@ for name, how in HOW.items():
 noisier, digits = rms["uniform"] / rms["natural"], spent["NUFFT 1e-4"]
 print("1. Dirty image = sky convolved with the beam, plus noise. Uniform weights:")
 print(f"   the finest beam, {noisier:.1f} times the noise.")
-print("2. No baseline has length zero, so flux is missing. Only a fit restores it.")
+print("2. No baseline has length zero, so flux is missing. What a fit puts there")
+print("   comes from its prior.")
 print(f"3. The nearest cell is off by up to {worst['nearest cell']:.0%} of the peak. A")
 print(f"   NUFFT is as exact as you ask: of {u.size:,} visibilities, eps=1e-4 takes")
 print(f"   {digits / spent['2 x 2 cells']:.2g} × the time of 2 × 2 cells.")

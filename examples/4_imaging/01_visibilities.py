@@ -102,7 +102,7 @@ for (top, bottom), metres in zip(axes.T, (150, 450), strict=True):
     bottom.plot(moved.real, moved.imag, "o-", color=BLUE, label="moves")
     bottom.plot(grown.real, grown.imag, "s-", color=ORANGE, label="grows")
     bottom.set(aspect="equal", xlabel="real, Jy", ylabel="imaginary, Jy")
-axes[1, 0].legend(frameon=False, loc="upper left", fontsize=9)
+axes[1, 0].legend(frameon=False, loc=(0.25, 0.62), fontsize=9)  # inside the circle
 fig.suptitle("A shift turns the phase, and a width lowers the amplitude")
 fig.set_label(
     "Above, stripes over the sky. Below, the visibility: as a point moves east it runs "
@@ -182,7 +182,9 @@ def means(values, edges):
 
 # %%
 # Which should you average: the amplitudes, as is usual in plots, or the complex
-# numbers? The lower panel enlarges the left twentieth of the upper one.
+# numbers? Each mean is over baselines of like length in all directions, which
+# describes only a *round* source, such as this one. The lower panel enlarges the left
+# twentieth of the upper one.
 
 # figure
 found = []

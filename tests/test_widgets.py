@@ -18,16 +18,21 @@ def test_text_is_aligned() -> None:
 
 
 @pytest.mark.parametrize(
-    ("last", "counts"),
-    [(("1 s", "–"), True), (("-3", "−3", "±2 %", "< 1"), True), (("1 s", "noisy"), False), (("", "2"), False)],
+    ("cells", "words"),
+    [
+        (("1 s", "–"), False),
+        (("-3", "−3", "±2 %", "< 1"), False),
+        (("never", "200"), False),
+        (("–", "–"), False),
+        (("ok", "noisy", "2 few"), True),
+    ],
 )
-def test_a_last_column_of_numbers_stands_to_the_right_and_one_of_words_to_the_left(
-    last: tuple[str, ...], counts: bool
-) -> None:
-    table = Table("", ("row", "a wide head"), tuple(("x", cell) for cell in last))
-    assert ("fl-counts" in table.html()) == counts
+def test_numbers_stand_to_the_right_and_words_to_the_left_in_every_column(cells: tuple[str, ...], words: bool) -> None:
+    table = Table("", ("row", "a wide head", "last"), tuple(("x", cell, "1") for cell in cells))
+    assert ('<th scope="col" class="fl-words">a wide head' in table.html()) == words
+    assert table.html().count('<td class="fl-words">') == words * len(cells)
     _, head, _, first, *_ = table.text().splitlines()
-    assert (len(first) == len(head)) == counts
+    assert (first.index(cells[0]) == head.index("a wide head")) == words
 
 
 def test_html_is_escaped_and_each_head_says_of_what() -> None:

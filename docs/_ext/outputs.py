@@ -28,6 +28,7 @@ PLACE = re.compile(r"GENERATED FROM PYTHON SOURCE LINES (\d+)-")
 OUT = "sphx-glr-script-out"
 CUT = "… (cut)"  # at the end of what was too long to record
 RULE = re.compile(r"-+(?:  -+)+")
+COLUMNS = re.compile(r"\S {2,}\S.*")  # a line of a table, though none that Table wrote
 
 
 class ShowOutputs(SphinxTransform):
@@ -53,6 +54,8 @@ class ShowOutputs(SphinxTransform):
         for block in list(self.document.findall(nodes.literal_block)):
             if block.get("language") == "none" and any(RULE.fullmatch(line) for line in block.astext().splitlines()):
                 block.replace_self(tables_in(block.astext()))
+            elif len(COLUMNS.findall(block.astext())) > 1:
+                block["classes"].append("fl-columns")
 
 
 def show(comment: nodes.comment, records: list[Record], place: int, keys: list[str]) -> None:

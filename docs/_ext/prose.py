@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -159,11 +160,6 @@ def benches_in(folder: Path) -> dict[str, str]:
 # -- On a page -----------------------------------------------------------------------------------------------------
 
 
-def timing_on_page(request: str, env: BuildEnvironment) -> Number:
-    """Return the number that a page asks for; the page is read again when it may be another."""
-    return timing(request, benches_in(home(env)), lambda example: records_of(env, example))
-
-
 class NumberRole(SphinxRole):
     """A role that shows a number; what it cannot show is a warning and stays as it was written."""
 
@@ -206,13 +202,14 @@ class LeaveOut(SphinxTransform):
         """Whether this is a tutorial that measures a GPU where there is one, and no record has."""
         example = self.env.docname.removeprefix("tutorials/")
         script = home(self.env) / "examples" / f"{example}.py"
-        if example == self.env.docname or not script.is_file() or "has_gpu" not in script.read_text(encoding="utf-8"):
+        code = script.read_text(encoding="utf-8") if script.is_file() else ""
+        if "best_device" not in code or "Bench(" not in code:
             return False
         return all(record.facts["device_kind"] == "cpu" for record, _, _ in records_of(self.env, example))
 
 
 def setup(app: Sphinx) -> None:
     """Register the roles."""
-    app.add_role("timing", NumberRole(timing_on_page))
+    app.add_role("timing", NumberRole(lambda of, env: timing(of, benches_in(home(env)), partial(records_of, env))))
     app.add_role("spec", NumberRole(lambda request, _: spec_number(request)))
     app.add_transform(LeaveOut)

@@ -50,9 +50,14 @@ class Table(Widget):
     rows: tuple[tuple[str, ...], ...]
 
     @property
-    def counts(self) -> bool:
-        """Tell if the last column has numbers, or nothing to say; otherwise it has words."""
-        return all(row[-1].lstrip("-−±<≥~ ")[:1].isdigit() or row[-1] == NONE for row in self.rows)
+    def words(self) -> set[int]:
+        """Return the columns of words: the first, and those with fewer numbers than other cells."""
+
+        def balance(column: int) -> int:
+            cells = [row[column] for row in self.rows if row[column] != NONE]
+            return sum(1 if cell.lstrip("-−±<≥~ ")[:1].isdigit() else -1 for cell in cells)
+
+        return {0, *(i for i in range(1, len(self.head)) if balance(i) < 0)}
 
     def without(self, heads: set[str]) -> Table:
         """Return the same table without these columns, and without those in which no row says anything."""
@@ -65,10 +70,10 @@ class Table(Widget):
         return Table(self.caption, pick(self.head), tuple(map(pick, self.rows)))
 
     def text(self) -> str:
-        """Return the table for a terminal: columns aligned, numbers to the right."""
+        """Return the table for a terminal: columns of words to the left, numbers to the right."""
         lines = [self.head, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
-        words = {0} if self.counts else {0, len(widths) - 1}
+        words = self.words
         out = [
             "  ".join(
                 cell.ljust(width) if i in words else cell.rjust(width)
@@ -80,16 +85,18 @@ class Table(Widget):
 
     def html(self) -> str:
         """Return the table for a page or notebook; it scrolls sideways where it is too wide, with the keyboard too."""
-        head = "".join(f'<th scope="col">{escape(cell)}</th>' if cell else "<td></td>" for cell in self.head)
+        sides = [' class="fl-words"' if i in self.words else "" for i in range(len(self.head))]
+        named = [(escape(cell), side) for cell, side in zip(self.head, sides, strict=True)]
+        head = "".join(f'<th scope="col"{side}>{cell}</th>' if cell else "<td></td>" for cell, side in named)
         body = "".join(
             f'<tr><th scope="row">{escape(row[0])}</th>'
-            + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+            + "".join(f"<td{side}>{escape(cell)}</td>" for cell, side in zip(row[1:], sides[1:], strict=True))
             + "</tr>"
             for row in self.rows
         )
-        caption, kind = escape(self.caption), "fl-table fl-counts" if self.counts else "fl-table"
+        caption = escape(self.caption)
         return (
-            f'<div class="{kind}" role="region" tabindex="0" aria-label="{caption}" style="overflow-x:auto">'
+            f'<div class="fl-table" role="region" tabindex="0" aria-label="{caption}" style="overflow-x:auto">'
             f"<table><caption>{caption}</caption>"
             f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
         )

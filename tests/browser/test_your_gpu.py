@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 from checks import barriers
-from conftest import PAGES, SITE, opened
+from conftest import PAGES, SITE, opened, watched
 
 from firstlight.measure.records import browser_digest, from_json
 from firstlight.measure.schema import problem
@@ -204,6 +204,18 @@ def test_what_is_computed_wrong_is_not_timed(browser: Any) -> None:
     page = fresh(browser, wrong)
     assert press(page, "coalescing launches").startswith("Done: 3 rows")
     assert "x[::stride]: number 0 is" in page.locator(f"{BOARD} > ul").inner_text()
+    page.context.close()
+
+
+def test_two_lines_of_one_point_each_make_no_figure(browser: Any) -> None:
+    """Products of one size, by two kernels, were once drawn at x = NaN."""
+    hurried = "const own = performance.now.bind(performance); performance.now = () => 1e4 * own()"
+    page = watched(browser.new_context())
+    page.add_init_script(hurried)
+    page.goto(PAGE.as_uri())
+    assert press(page, "shared-memory").startswith("Done: 2 rows")
+    assert not page.locator(f"{BOARD} svg").count()
+    assert not page.problems
     page.context.close()
 
 

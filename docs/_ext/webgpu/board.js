@@ -15,7 +15,6 @@ const { quantity, digits } = chart;
 const trusted = (rows) => rows.filter(({ verdict }) => verdict !== "coarse");
 const best = (rows, what) => Math.max(0, ...trusted(rows).map((row) => (row[what] ?? 0) / row.median));
 const by = (rows, label) => rows.filter((row) => row.label.startsWith(label));
-const times = (a, b) => `${digits(a / b, 2).toLocaleString("en")} ×`;
 
 /** Title, what the rows say in a sentence, and the axes of the figure, if a figure says more than the table. */
 const SHOWN = {
@@ -34,7 +33,7 @@ const SHOWN = {
   coalescing: { title: "Reading every s-th number", x: "stride", y: "useful bytes a second", unit: "B/s", what: "bytes", line: "useful bytes", at: ({ label }) => Number(label.split(" ")[1]), ticks: STRIDES,
     says: (rows) => rows.length < STRIDES.length ? "" : `With a stride of 64, the same memory brings useful bytes at ${quantity(best(rows.slice(-1), "bytes"), "B/s")}, in place of ${quantity(best(rows.slice(0, 1), "bytes"), "B/s")}.` },
   "shared-memory": { title: "A matrix product, one element a thread and in tiles", x: "n, of n × n matrices", y: "rate", unit: "FLOP/s", what: "flops", ticks: powers(2, 6, 11),
-    says: (rows) => { const [one, tile] = ["one", "tile"].map((label) => best(by(rows, label), "flops")); return tile ? `Tiles in the workgroup's memory reach ${quantity(tile, "FLOP/s")}, ${times(tile, one)} the rate of one element a thread.` : ""; } },
+    says: (rows) => { const [one, tile] = ["one", "tile"].map((label) => best(by(rows, label), "flops")); return tile ? `Tiles in the workgroup's memory reach ${quantity(tile, "FLOP/s")}, ${digits(tile / one, 2).toLocaleString("en")} × the rate of one element a thread.` : ""; } },
   roofline: { title: "The roofline of this GPU", x: "operations a byte", y: "rate", unit: "FLOP/s", what: "flops", at: ({ flops, bytes }) => flops / bytes, ticks: powers(2, -2, 8, 2), roofed: true,
     says: (rows) => `Memory brings ${quantity(best(rows.slice(0, 2), "bytes"), "B/s")} and arithmetic reaches ${quantity(best(rows, "flops"), "FLOP/s")}: below ${digits(best(rows, "flops") / best(rows.slice(0, 2), "bytes"), 2)} operations a byte, memory is the limit.` },
 };
@@ -42,21 +41,21 @@ const SHOWN = {
 function figure(rows, { title, x, y, unit, what, ticks, line, at = ({ n }) => n, roofed }) {
   const lines = {}, good = trusted(rows);
   for (const row of good) (lines[line ?? row.label] ??= []).push([at(row), row[what] / row.median, row[what] / row.q75, row[what] / row.q25]);
-  if (good.length < 2) return "";
+  if (new Set(good.map(at)).size < 2) return "";  // two lines may have come no further than their first point
   const [peak, stream] = [best(rows, "flops"), best(rows.slice(0, 2), "bytes")];
   return drawn(`${title}: ${Object.entries(lines).map(([name, each]) => `${name}, from ${quantity(each[0][1], unit)} to ${quantity(each.at(-1)[1], unit)}`).join("; ")}`,
-    { lines, x, y, unit, ticks, roof: roofed && ((value) => Math.min(peak, value * stream)) });
+    { lines, x, y, unit, ticks, roof: roofed && stream && ((value) => Math.min(peak, value * stream)) });
 }
 
 const cell = (text) => made("td", {}, text);
-const heads = (...names) => made("tr", {}, ...names.map((name) => made("th", { scope: "col" }, name)));
 
 function table(rows, title) {
+  const heads = ["what", "n", "time", "rate", "spread", "verdict"].map((name) => made("th", { scope: "col" }, name));
   const rate = ({ bytes, flops, median }) => flops ? quantity(flops / median, "FLOP/s") : bytes ? quantity(bytes / median, "B/s") : "–";
   const body = rows.map((row) => made("tr", {}, made("th", { scope: "row" }, row.label), cell(row.n.toLocaleString("en")),
     cell(quantity(row.median, "s")), cell(rate(row)), cell(`± ${(50 * (row.q75 - row.q25) / row.median).toFixed(1)} %`), cell(row.verdict)));
   return made("div", { class: "fl-table", role: "region", tabindex: 0, "aria-label": title },
-    made("table", {}, made("thead", {}, heads("what", "n", "time", "rate", "spread", "verdict")), made("tbody", {}, ...body)));
+    made("table", {}, made("thead", {}, made("tr", {}, ...heads)), made("tbody", {}, ...body)));
 }
 
 function section(name, rows, open) {
@@ -93,11 +92,8 @@ export function open(board) {
   board.replaceChildren(made("p", { class: "fl-gpu-buttons" }, start, stop, save), status, facts, results, notes);
   const say = (text) => { status.textContent = text; };
   let gpu, rows = [], about;
-
-  function draw() {
-    const told = names.filter((name) => rows.some(({ bench }) => bench === name));
-    results.replaceChildren(...told.map((name) => section(name, rows.filter(({ bench }) => bench === name), !board.dataset.only)));
-  }
+  const of = (name) => rows.filter(({ bench }) => bench === name);
+  const draw = () => results.replaceChildren(...names.filter((name) => of(name).length).map((name) => section(name, of(name), !board.dataset.only)));
 
   async function run() {
     let due = 0;
@@ -135,7 +131,6 @@ export function open(board) {
   }
 
   function remember() {  // for the calculator of 2_devices/07, in this browser alone; WebGPU has no float64
-    const of = (name) => rows.filter(({ bench }) => bench === name);
     const rates = [best(of("wins-add").slice(-1), "bytes"), best(rows, "flops"), null, best(by(of("transfers"), "to"), "bytes")];
     if (rates.includes(0)) return;
     try { localStorage.setItem("firstlight gpu", JSON.stringify({ name: about.name, rates })); } catch { /* not allowed */ }

@@ -74,7 +74,7 @@ class Board(Widget):
         inputs = controls(
             ("Start from", choice("start", ["your own number", *(term for term, _ in self.lists()[0][1])])),
             ("Card", choice("place", places)),
-            ("Type it", '<input name="typed" placeholder="400 MB, 3.1 ms, 2 GFLOP" autocomplete="off">'),
+            ("Type it", '<input type="text" name="typed" placeholder="400 MB, 3.1 ms, 2 GFLOP" autocomplete="off">'),
             ("Bytes moved", slider("bytes", 11, 6, 0.01, least=6)),
             ("Time", slider("seconds", 1, 1, 0.01, least=-6)),
             ("Operations", slider("flops", 15, 6, 0.01, least=6)),

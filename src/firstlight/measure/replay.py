@@ -71,7 +71,8 @@ class Replay(Widget):
     @property
     def share(self) -> str:
         """How the ratio is said before what it is a ratio of."""
-        return f"{times(self.ratio)} {'of' if self.ratio < 1 else 'times'}"
+        share = times(self.ratio)
+        return "equal to" if share == "1" else f"{share} {'of' if self.ratio < 1 else 'times'}"
 
     @property
     def title(self) -> str:

@@ -28,7 +28,6 @@ PLACE = re.compile(r"GENERATED FROM PYTHON SOURCE LINES (\d+)-")
 OUT = "sphx-glr-script-out"
 CUT = "… (cut)"  # at the end of what was too long to record
 RULE = re.compile(r"-+(?:  -+)+")
-COLUMNS = re.compile(r"\S {2,}\S.*")  # a line of a table, though none that Table wrote
 
 
 class ShowOutputs(SphinxTransform):
@@ -54,7 +53,7 @@ class ShowOutputs(SphinxTransform):
         for block in list(self.document.findall(nodes.literal_block)):
             if block.get("language") == "none" and any(RULE.fullmatch(line) for line in block.astext().splitlines()):
                 block.replace_self(tables_in(block.astext()))
-            elif len(COLUMNS.findall(block.astext())) > 1:
+            elif len(re.findall(r"\S {2,}\S.*", block.astext())) > 1:  # a table, though none that Table wrote
                 block["classes"].append("fl-columns")
 
 

@@ -6,6 +6,7 @@ They are added to the text of a page before it is read, as its author might have
 from __future__ import annotations
 
 import re
+from html import unescape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,7 @@ THUMBNAILS = re.compile(
     r"\.\. raw:: html\n\n +<div id='sg-tag-list'.*?thumbnail-parent-div-close\n\n\.\. raw:: html\n\n +</div>\n",
     re.DOTALL,
 )
-THUMBNAIL = re.compile(r"\.\. image:: (\S+)\n +:alt:.*\n\n +:doc:`/tutorials/(\S+)`")
+THUMBNAIL = re.compile(r'tooltip="(.*?)[.:"].*\n\n.*\n\n +\.\. image:: (\S+)\n +:alt:.*\n\n +:doc:`/tutorials/(\S+)`')
 
 LIVE = "4_imaging/03_first_light"  # whose fit the reader's GPU does, too
 
@@ -83,12 +84,13 @@ def recorded(env: BuildEnvironment, name: str) -> str:
 
 
 def cards(gallery: str, env: BuildEnvironment, course: Course) -> str:
-    """Return the cards of the tutorials in a gallery; a page that is no part of the course has only its title."""
+    """Return the cards of the tutorials in a gallery; of a page that is no part of the course, the first sentence."""
     found = []
-    for picture, name in THUMBNAIL.findall(gallery):
+    for begins, picture, name in THUMBNAIL.findall(gallery):
         page = course.pages.get(name)
+        line = page.line if page else f"{unescape(begins)}."
         note = " · ".join(filter(None, [minutes(env, name), page.level])) if page else ""
-        found.append(CARD.format(picture=picture, name=name, line=page.line if page else "", note=note))
+        found.append(CARD.format(picture=picture, name=name, line=line, note=note))
     return "\n.. rst-class:: fl-cards\n" + "".join(found) if found else ""
 
 

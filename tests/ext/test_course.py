@@ -152,3 +152,4 @@ def test_a_chapter_has_cards_in_the_place_of_thumbnails(site):
         assert "alt" in cards[0]
         shown = next(card for card in cards if "Shown" in card)
         assert "minutes" not in shown
+        assert len(re.findall(r"<p>(?!<a)\w.*?\.</p>", shown)) == 1  # its first sentence

@@ -52,12 +52,9 @@ class Table(Widget):
     @property
     def words(self) -> set[int]:
         """Return the columns of words: the first, and those with fewer numbers than other cells."""
-
-        def balance(column: int) -> int:
-            cells = [row[column] for row in self.rows if row[column] != NONE]
-            return sum(1 if cell.lstrip("-−±<≥~ ")[:1].isdigit() else -1 for cell in cells)
-
-        return {0, *(i for i in range(1, len(self.head)) if balance(i) < 0)}
+        columns = enumerate(zip(*self.rows, strict=True))
+        numbers = {i: [cell.lstrip("-−±<≥~ ")[:1].isdigit() for cell in cells if cell != NONE] for i, cells in columns}
+        return {0, *(i for i, of in numbers.items() if 2 * sum(of) < len(of))}
 
     def without(self, heads: set[str]) -> Table:
         """Return the same table without these columns, and without those in which no row says anything."""

@@ -220,18 +220,19 @@ def scaled(name: str, strength: Strength, scale: Real | float, nchan: int | None
 
 
 def listed(values: Real | float) -> str:
-    """Write a number, or those numbers of an array that differ.
+    """Write a number, or the least and the greatest of an array.
 
     Examples
     --------
-    >>> listed(0.25), listed(np.array([3000.0, 2000.0, 3000.0]))
-    ('0.25', '2000, 3000')
+    >>> listed(0.25), listed(np.array([3000.0, 2000.0, 2500.0]))
+    ('0.25', '2000 to 3000')
     """
-    return ", ".join(f"{value:.10g}" if value == int(value) else f"{value:.4g}" for value in np.unique(values))
+    ends = np.unique([np.min(values), np.max(values)])
+    return " to ".join(f"{value:.10g}" if value == int(value) else f"{value:.4g}" for value in ends)
 
 
 def finite(terms: Mapping[str, float]) -> bool:
-    """Tell whether all are."""
+    """Tell whether all terms are finite."""
     return all(math.isfinite(value) for value in terms.values())
 
 

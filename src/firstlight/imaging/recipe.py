@@ -1,6 +1,6 @@
 """An image from visibilities, without a knob to turn: where the source is, how smooth it is, and how sure that is.
 
-Positive pixels turn the noise of an empty sky into flux, so light is allowed only where the data show a source. Total
+Positive pixels turn the noise of an empty sky into flux, so emission is allowed only where the data show a source. Total
 variation alone would dim what it smooths: what a strong one leaves in the residuals is handed back to the data, and
 fitted again, until the residuals of the source are no larger than noise. Then the recipe is run on data that it makes
 itself, of the image and fresh noise: how far those images differ is the error of this one, and what they have more of
@@ -302,10 +302,10 @@ def image(
         choices=(
             f"field {coords.npix * coords.cell_size:.3g} arcsec, {coords.npix} pixels of {coords.cell_size:g} arcsec: "
             + ("as asked for" if field else "as the source needs" if around else "all that the shortest baseline sees"),
-            f"light is allowed in {source.sum() * coords.cell_size**2 / beam.area:.0f} beams of {beam.major:.3g} × "
+            f"emission is allowed in {source.sum() * coords.cell_size**2 / beam.area:.0f} beams of {beam.major:.3g} × "
             f"{beam.minor:.3g} arcsec, where the data show a source",
-            f"total variation of {STRONG:g} times what noise alone does, and what it left handed back "
-            f"{len(images) - 2 + share:.2g} times: so that the residuals of the source are noise",
+            f"total variation {STRONG:g} times as strong as noise alone would ask for; what it left in the residuals "
+            f"was handed back {len(images) - 2 + share:.2g} times, until the residuals of the source were noise",
         ),
     )
 

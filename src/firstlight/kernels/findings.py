@@ -201,7 +201,7 @@ class Race:
         return self.first.thread, self.second.thread
 
     def __str__(self) -> str:
-        more = f" (and {self.times - 1} more elements)" if self.times > 1 else ""
+        more = f" (and {self.times - 1} more element{'s' * (self.times > 2)})" if self.times > 1 else ""
         return f"{element(self.array, self.index)}: {self.first}, and {self.second}{more}"
 
 

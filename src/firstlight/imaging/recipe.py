@@ -1,10 +1,10 @@
 """An image from visibilities, without a knob to turn: where the source is, how smooth it is, and how sure that is.
 
-Positive pixels turn the noise of an empty sky into flux, so emission is allowed only where the data show a source. Total
-variation alone would dim what it smooths: what a strong one leaves in the residuals is handed back to the data, and
-fitted again, until the residuals of the source are no larger than noise. Then the recipe is run on data that it makes
-itself, of the image and fresh noise: how far those images differ is the error of this one, and what they have more of
-than they were made from is taken off it.
+Positive pixels turn the noise of an empty sky into flux, so emission is allowed only where the data show a source.
+Total variation alone would dim what it smooths: what a strong one leaves in the residuals is handed back to the data,
+and fitted again, until the residuals of the source are no larger than noise. Then the recipe is run on data that it
+makes itself, of the image and fresh noise: how far those images differ is the error of this one, and what they have
+more of than they were made from is taken off it.
 """
 
 from __future__ import annotations

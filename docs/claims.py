@@ -43,7 +43,7 @@ SOURCES = {
     "sorts irises, on a GTX 1080 Ti",
     COURSE: "*PyTorch handling of GPU devices*, with kernels written in Numba, on a GTX 1650. Our copy names neither "
     "its author nor its address",
-    TEXTBOOK: "A reader's notes, without a name, on the chapter about GPUs of "
+    TEXTBOOK: "A reader's unsigned notes on the chapter about GPUs of "
     "[Dive into Deep Learning](https://d2l.ai/chapter_builders-guide/use-gpu.html)",
 }
 VERDICTS = {
@@ -90,14 +90,14 @@ def verdict(holds: bool, otherwise: str = "not so", then: str = "true") -> str:
 
 def table(source: str) -> str:
     """Judge the claims of a document, and write the table as Markdown."""
-    lines = ["| It says | Verdict | What the test found |", "|---|---|---|"]
+    lines = ["| It says | The verdict, and what the test found |", "|---|---|"]
     for row in ROWS:
         if row.source == source:
             try:
                 found, evidence = row.judge()
             except ptx.NoCompilerError:
                 continue  # the page says so
-            lines.append(f"| {row.says} | **{found}** | {evidence} *The test:* {{doc}}`{row.test} <{row.page}>` |")
+            lines.append(f"| {row.says} | **{found}**: {evidence} *The test:* {{doc}}`{row.test} <{row.page}>` |")
     return "\n".join(lines)
 
 
@@ -107,12 +107,13 @@ def rate(amount: float, seconds: float, unit: str = "B/s") -> str:
 
 
 def raised(call: Callable[[], object]) -> str:
-    """Give the name of what a call raises, and the first sentence of what it says."""
+    """Give the name of what a call raises, and the beginning of what it says, up to a comma or a full stop."""
     try:
         call()
     except Exception as error:
-        said = str(error).splitlines()[0].split(". ")[0].split(", ")[0]
-        return f"`{type(error).__name__}`: {said.replace('|', '/')}"
+        whole = str(error).splitlines()[0].rstrip(".!")
+        said = whole.split(". ")[0].split(", ")[0]
+        return f'`{type(error).__name__}`: "{said.replace("|", "/")}{" …" * (said != whole)}"'
     return ""
 
 
@@ -197,8 +198,9 @@ def cpu_add() -> tuple[str, str]:
     claimed = 3 * 4 * ADDED / 0.320
     return (
         verdict(3 * a.nbytes / kept.median < 2 * claimed, "misread"),
-        f"It is {quantity(claimed, 'B/s')}. Here, on one core, {rate(3 * a.nbytes, fresh.median)} into new memory, and "
-        f"{rate(3 * a.nbytes, kept.median)} into memory that is there: probably the system was handing out pages.",
+        f"That is {quantity(claimed, 'B/s')}. Here one core adds at {rate(3 * a.nbytes, fresh.median)} into new "
+        f"memory, and at {rate(3 * a.nbytes, kept.median)} into memory that is there already: most of the time "
+        "probably went into getting new pages from the system.",
     )
 
 
@@ -209,8 +211,8 @@ def hundred_times() -> tuple[str, str]:
     most = 0.320 / least
     return (
         verdict(most >= 99),
-        f"Its time on the GPU is impossible. The least time of the bytes on its faster card makes it {most:.0f} × at "
-        f"most, and {0.320 / (least + there_and_back):.1f} × with two vectors sent and one brought back at "
+        f"The time on the GPU is impossible. With the least time that the faster card needs for the bytes, it is "
+        f"{most:.0f} ×, and {0.320 / (least + there_and_back):.1f} × with two vectors sent and one brought back at "
         "{spec}`PCIe 3 x16 bandwidth`.",
     )
 
@@ -234,7 +236,8 @@ def toolkit() -> tuple[str, str]:
     made = ptx.compile(add_one, "void(float32[::1])").mix["add.f32"]
     return (
         verdict(not (by and made), "not so"),
-        f"Compiled, by {by} from pip. PyTorch's wheels bring what they need, too. Only the driver must be there."
+        f"A kernel was compiled with {by} from pip. PyTorch's wheels bring what they need, too. Only the driver must "
+        "be there."
         if by
         else "It compiles, but pip has brought no compiler to this machine.",
     )
@@ -248,7 +251,7 @@ def training_mode() -> tuple[str, str]:
     same = torch.equal(model.train()(), model.eval()())
     return (
         verdict(not same, "true, but"),
-        f"Outputs are the same in both modes: `{same}`. The mode is for dropout, batch normalization and the like. "
+        f"Are the outputs the same in both modes? `{same}`. The mode is for dropout, batch normalization and the like. "
         f"This model has only {', '.join(f'`{type(part).__name__}`' for part in model.children())}.",
     )
 
@@ -262,7 +265,7 @@ def network() -> tuple[str, str]:
     return (
         verdict(sizes != [(1, 180, 180)], "not so"),
         f"The model has one parameter, of shape {sizes[0]}: the image. It was fitted to the data, "
-        "by maximum likelihood with priors; nothing was learned that applies to other data.",
+        "by regularized maximum likelihood; nothing was learned that applies to other data.",
     )
 
 
@@ -275,8 +278,8 @@ def likelihood() -> tuple[str, str]:
     true = 0.5 * float((4 * noise**2).sum())
     return (
         verdict(math.isclose(got, true, rel_tol=0.1), "not so"),
-        f"It gives {got:.3f}; the sum in the exponent is {true:,.0f}. It is a reduced chi², which MPoL "
-        "has since called it: a λ that balances one does not balance the other.",
+        f"It gives {got:.3f}; the negative log-likelihood is {true:,.0f} plus a constant. It is a reduced chi², as "
+        "MPoL calls it now: a λ that balances one does not balance the other.",
     )
 
 
@@ -286,12 +289,12 @@ def likelihood() -> tuple[str, str]:
 @claim(NOTEBOOK, "A CPU can only process one thing at a time.", "Processor time over time on the clock", COUNT)
 def one_thing() -> tuple[str, str]:
     cores, each = core_rate()
-    loop = measure(lambda: sum(x * x for x in range(10_001)), budget=0.5)
-    per_core = each / (2 * 10_001 / loop.median)
+    in_a_cycle = each / 6e9  # no common CPU has a clock that is much faster
     return (
-        verdict(cores <= 1.1 and per_core < 2, "not so"),
+        verdict(cores <= 1.1 and in_a_cycle < 2, "not so"),
         f"A matrix product kept {cores:.1f} of {torch.get_num_threads()} cores busy here, and each did "
-        f"{per_core:,.0f} × the sums of a Python loop: several numbers an instruction, several instructions at once.",
+        f"{quantity(each, 'FLOP/s')}. Even at 6 GHz that is {in_a_cycle:.0f} operations in a clock cycle: several "
+        "numbers in an instruction, several instructions at once.",
     )
 
 
@@ -311,7 +314,10 @@ def slower_cores() -> tuple[str, str]:
 def dropped() -> tuple[str, str]:
     x = torch.ones(3)
     x.to("meta")
-    return verdict(x.device.type == "meta", "not so"), f"`x.to('meta')` was called; `x.device` is `{x.device}`."
+    return (
+        verdict(x.device.type == "meta", "not so"),
+        f"`x.to('meta')` was called; `x.device` is `{x.device}`. What moved is the result: `x = x.to('cuda:0')`.",
+    )
 
 
 @claim(NOTEBOOK, "A GPU that is not there gives the error *invalid device string*.", "Ask for one", MOVING)
@@ -342,15 +348,15 @@ def batch_size() -> tuple[str, str]:
     steps, sent = [len(batch) for batch in batches], [sum(batch) for batch in batches]
     return (
         verdict(len(set(steps)) == 1, "misread"),
-        f"An epoch in batches of {sizes[0]} or {sizes[-1]} sends {sent[0]:,} or {sent[-1]:,} pictures, but makes "
-        f"{steps[0]:,} or {steps[-1]:,} steps: all costs of a step change, not only that of moving.",
+        f"An epoch in batches of {sizes[0]} sends {sent[0]:,} pictures in {steps[0]:,} steps, and one in batches of "
+        f"{sizes[-1]} sends {sent[-1]:,} in {steps[-1]:,}: all costs of a step change, not only that of moving.",
     )
 
 
 # -- A PyTorch boot camp -------------------------------------------------------------------------------------------
 
 
-@claim(BOOT_CAMP, "CUDA is no language and no API.", "A kernel in Python; names in the driver's API", "/glossary")
+@claim(BOOT_CAMP, "CUDA is not a language, and not an API.", "A Python kernel; the driver's names", "/glossary")
 def no_language() -> tuple[str, str]:
     made = sum(ptx.compile(add_one, "void(float32[::1])").mix.values())
     from cuda.bindings import driver
@@ -380,8 +386,8 @@ def iris() -> tuple[str, str]:
     flops = 100 * 3 * 2 * 120 * sum(layer.weight.numel() for layer in model if isinstance(layer, nn.Linear))
     return (
         verdict(busy > 0.467, "true, but"),
-        f"Numbers of the same shapes take {quantity(busy, 's')} of one CPU core here. All of it is "
-        f"{quantity(flops, 'FLOP')}: what takes time on a GPU is launch overhead.",
+        f"Random data of the same shapes take {quantity(busy, 's')} of one CPU core here. All of it is "
+        f"{quantity(flops, 'FLOP')}: what takes time on a GPU is its start-up and the launch overhead.",
     )
 
 
@@ -391,7 +397,7 @@ def memory_cached() -> tuple[str, str]:
     said = getattr(old, "__deprecated__", "")
     return (
         verdict(old is not None, "not so", "true, but" if said else "true"),
-        f"{said or 'No warning'}. `torch.cuda.memory_reserved` is there: `{hasattr(torch.cuda, 'memory_reserved')}`.",
+        f"{said or 'No warning'}. Does PyTorch have the new name? `{hasattr(torch.cuda, 'memory_reserved')}`.",
     )
 
 
@@ -404,7 +410,9 @@ def rounding() -> tuple[str, str]:
     return (
         verdict(taken == 512, "not so", "true" if pair.nbytes == 512 else "true, but"),
         f"It needs {pair.nbytes}. The allocator hands out multiples of 512: a thousand such tensors take "
-        f"{thousand:,} bytes, one tensor of a thousand {one:,}.",
+        f"{thousand:,} bytes, one tensor of a thousand times the size {one:,}."
+        + " (By the allocator's rule: no CUDA GPU was there to ask.)"
+        * (not pair.is_cuda),
     )
 
 
@@ -416,7 +424,7 @@ def second_model() -> tuple[str, str]:
     one, other = (bool((held == 7).all()) for held in (model.weight, tensor))
     return verdict(not one, "not so"), (
         f"What `.double()` returned, which moves as `.cuda()` does, was filled with sevens. "
-        f"Now the model holds sevens: {one}. A tensor, treated in the same way: {other}."
+        f"Does the model hold sevens now? `{one}`. And a tensor, treated in the same way? `{other}`."
     )
 
 
@@ -439,7 +447,7 @@ def kept_graphs() -> tuple[str, str]:
     numbers = all(loss.grad_fn is None for loss in losses)
     return (
         verdict(numbers or not held[True], "not so", "true" if numbers else "true, but"),
-        f"Each is a tensor of {losses[0].nbytes} bytes, with its graph. Ten keep {held[True]} bytes more alive, for "
+        f"Each is a tensor of {losses[0].nbytes} bytes, with its graph. Ten keep {held[True]} bytes more alive, as "
         f"`backward()` ran; without it, {held[False]:,}. `loss.item()` keeps none.",
     )
 
@@ -468,8 +476,8 @@ def torch_matvec() -> tuple[str, str]:
 def numba_matvec() -> tuple[str, str]:
     return (
         verdict(MATRIX / 264e-6 <= spec("GTX 1650 GDDR6", "bandwidth"), "impossible", "true, but"),
-        f"That needs {rate(MATRIX, 264e-6)}. The card was sold with {{spec}}`GTX 1650 bandwidth`, which cannot, and "
-        "later with {spec}`GTX 1650 GDDR6 bandwidth`, which can.",
+        f"That needs {rate(MATRIX, 264e-6)}. The card was sold with {{spec}}`GTX 1650 bandwidth`, too little, and "
+        "later with {spec}`GTX 1650 GDDR6 bandwidth`, which is enough.",
     )
 
 
@@ -520,8 +528,8 @@ def less_exact() -> tuple[str, str]:
     numpy_error, kernel_error = (float(np.sqrt(np.mean(error**2))) for error in (numpy, kernel))
     return (
         verdict(kernel_error > numpy_error, "not so"),
-        f"Its kernel, which sums in float64 by accident, errs by {kernel_error:.1e} of the sum of sizes, and NumPy "
-        f"in float32 by {numpy_error:.1e}: both follow IEEE 754, with other roundings.",
+        f"Relative to the sum of the terms' absolute values, its kernel, which sums in float64 by accident, errs by "
+        f"{kernel_error:.1e}, and NumPy in float32 by {numpy_error:.1e}: both follow IEEE 754, but round differently.",
     )
 
 
@@ -543,7 +551,7 @@ def storage() -> tuple[str, str]:
         warnings.simplefilter("always")
         torch.ones(1).storage()
     said = str(told[0].message).split(".")[0] if told else "no warning"
-    return verdict(not told, "true, but"), f"It says: {said}. `untyped_storage()` is the one to use."
+    return verdict(not told, "true, but"), f"PyTorch says: {said}. `untyped_storage()` is the one to use."
 
 
 @claim(COURSE, "A product of N rows gets N times as fast.", "The time that its bytes take, however many threads", COUNT)
@@ -565,8 +573,8 @@ def slower_doubles() -> tuple[str, str]:
     slower = times[1] / times[0]
     return (
         verdict(32 in map(round, ratios.values()), "not so", "true" if slower > 16 else "true, but"),
-        f"Arithmetic may be: {', '.join(f'{ratio:.0f} × ({card})' for card, ratio in ratios.items())}; no data sheet "
-        f"here tells it of its card. But an addition is {slower:.1f} × slower on the first of them: its bytes decide.",
+        f"Arithmetic may be: {', '.join(f'{ratio:.0f} × ({card})' for card, ratio in ratios.items())}; the data sheet "
+        f"of its own card does not say. But an addition is {slower:.1f} × slower on the first: its bytes decide.",
     )
 
 
@@ -585,7 +593,8 @@ def blocks() -> tuple[str, str]:
     gets = [len(range(first, 98, 16)) for first in range(16)]
     return (
         verdict(set(gets) == {6, 7}),
-        f"{gets.count(7)} of 16 get 7, and the others 6: while the last {gets.count(7)} run, {gets.count(6)} are idle.",
+        f"A laptop's GTX 1650 has 16: {gets.count(7)} get 7, and the others 6. While the last {gets.count(7)} run, "
+        f"{gets.count(6)} are idle.",
     )
 
 
@@ -629,7 +638,7 @@ def large_batches() -> tuple[str, str]:
     rates = [t.nbytes / measure(torch.clone, t, budget=0.5).median for t in (small, large)]
     return (
         verdict(rates[1] > 2 * rates[0]),
-        f"Even within the CPU's memory, {quantity(large.nbytes, 'B')} at once move at {rates[1] / rates[0]:.0f} × "
+        f"Even within the CPU's memory, {quantity(large.nbytes, 'B')} at once move at {rates[1] / rates[0]:,.0f} × "
         f"the rate of {small.nbytes} B.",
     )
 
@@ -654,7 +663,10 @@ def indentation() -> tuple[str, str]:
 
     trainer = Trainer()
     trainer.prepare(nn.Linear(1, 1))
-    return verdict(hasattr(trainer, "model"), "not so"), raised(lambda: trainer.model) + "."
+    return (
+        verdict(hasattr(trainer, "model"), "not so"),
+        f"The notes set the model only where there are GPUs. {raised(lambda: trainer.model)}.",
+    )
 
 
 # -- Kernels of the tests ------------------------------------------------------------------------------------------

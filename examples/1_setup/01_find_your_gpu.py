@@ -6,9 +6,8 @@ This page is for anyone whose GPU is missing, or who has one and wants to be sur
 Run the doctor: it names the one link that is broken between your program and the GPU,
 and the command that repairs it. It comes with this site's package (:doc:`/install`;
 then type ``firstlight doctor``), or as one file that needs no package (:doc:`/doctor`).
-The usual question, ``torch.cuda.is_available()``, tells you neither:
-its ``False`` has dozens of causes, and its ``True`` does not prove that the GPU can
-compute.
+It is not enough to ask ``torch.cuda.is_available()``: its ``False`` has dozens of
+causes, and its ``True`` does not prove that the GPU can compute.
 
 **You will learn**
 
@@ -40,18 +39,20 @@ assert total == 1000 * 1001 / 2
 
 # %%
 # ``best_device()`` gives the first GPU that PyTorch can use, of any maker, and the CPU
-# if there is none. So this line proves your GPU only if it does not begin with ``cpu``.
+# if there is none. So the line proves that a GPU works only if it does not begin with
+# ``cpu``.
 #
 # What stands between
 # -------------------
 #
-# If it does begin with ``cpu``, one of four things is missing, or something does not
-# fit: two of them, or the two halves of the driver.
+# If it does begin with ``cpu``, one of these four is missing or in the way, or two of
+# them do not fit together, or the driver's two halves do not:
 #
 # - the *GPU*, a small computer of its own, on a card or on the same chip as the CPU;
 # - its *driver*, the software that belongs to the operating system and controls the
 #   GPU. It has two halves: one runs inside the system (the *kernel module*), the other
-#   is a library that programs load (``libcuda`` for NVIDIA). Both come in one package;
+#   is a library that programs load (``libcuda`` for NVIDIA). They must have the same
+#   version;
 # - the *place* where your program runs. A container, a cluster's job or an environment
 #   variable can hide a GPU that is there;
 # - the *wheel* of PyTorch, the ready-built package that pip installs. On Linux and
@@ -97,9 +98,9 @@ for question, call in questions.items():
 #   three times and ``False`` for the fourth mean that this PyTorch can use no GPU at
 #   all, however good the card.
 # - ``is_available()`` asks whether this wheel can use CUDA, the driver starts, and at
-#   least one card shows. It does not say which of these failed. Despite the name it
-#   also answers for AMD's cards, which PyTorch calls ``cuda`` too. Apple's and Intel's
-#   have modules of their own, ``torch.mps`` and ``torch.xpu``.
+#   least one card is visible. It does not say which of these failed. Despite the name
+#   it also answers for AMD's cards, which PyTorch calls ``cuda`` too. Apple's and
+#   Intel's have modules of their own, ``torch.mps`` and ``torch.xpu``.
 # - ``device_count()`` says how many cards your program may see. Cards are counted from
 #   0, so ``cuda:2`` is the third. ``current_device()`` is the one that plain ``cuda``
 #   means.
@@ -107,11 +108,10 @@ for question, call in questions.items():
 #   H200. ``get_arch_list()`` says which generations the wheel has code for. Your card
 #   need not be in the list: code for ``sm_86`` also runs on 8.9, which has the same
 #   first number and a larger second one, and the driver compiles ``compute_90`` for
-#   every later card. If no entry fits in one of these ways, everything above looks well
+#   every later card. If no entry fits in one of these ways, everything above looks fine
 #   and the first computation fails.
 # - ``mem_get_info()`` gives the free and the total memory of the card (its VRAM), in
-#   bytes. ``memory_allocated()`` counts only what tensors of *this* program hold: 0,
-#   where it holds none.
+#   bytes. ``memory_allocated()`` counts only what tensors of *this* program hold.
 #
 # ``nvidia-smi``, which comes with NVIDIA's driver, prints the card's name, memory and
 # driver without Python.
@@ -142,8 +142,8 @@ print(diagnosis.partition("\n")[0])
 #
 # The doctor first collects facts, then judges them and looks at nothing else. So a
 # machine can be kept as a file of facts and judged again anywhere. Here are six that do
-# not work, beside this one. They are no real machines: they were written from reports
-# of such faults, mostly on GitHub.
+# not work, beside this one. They are not real machines: each was written from reports
+# of such a fault, mostly on GitHub.
 
 from firstlight.doctor.rules import QUESTIONS
 
@@ -239,7 +239,7 @@ print(f"PyTorch finds one, yet all is not well: {len(lying)} different causes")
 # - *Another process.* A batch job, a container or a service has its own view of the
 #   cards. Ask where your program runs.
 # - *Now and then.* A loose cable, a hot card or a full memory breaks some runs and not
-#   others. A healthy report tells of the moment in which it was made.
+#   others. A healthy report holds for the moment in which it was made.
 #
 # Exercise
 # --------

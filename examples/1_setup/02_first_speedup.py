@@ -3,13 +3,14 @@ How much faster is a GPU at adding two vectors?
 ===============================================
 
 This page is for anyone who wonders what a GPU would bring. An addition is so little
-work that memory decides its time. A GPU that has the data already wins by about the
-ratio of the two memories' bandwidths: from several times to more than a hundred,
-depending on card and CPU. If the data cross PCIe each time, it wins only where PCIe
-delivers more bytes a second than the CPU's memory does. `An early tutorial of MPoL`__,
-a package that makes images from radio telescopes, reports 320 milliseconds on a CPU and
-3.1 milliseconds on a GPU for 99 million numbers, and calls GPUs "up to 100x" faster.
-Such a ratio says as much about how the CPU was used as about the GPU.
+work that memory decides its time. A GPU that already has the data wins by about the
+ratio of the two memories' bandwidths: see the framed row. If the data cross PCIe, the
+link between CPU and GPU, each time, the GPU rarely wins: the copies read and write as
+many bytes of the CPU's memory as the CPU would to add them itself, and PCIe is usually
+slower than that memory. `An early tutorial of MPoL`__, a package that makes images from
+radio telescopes, reports 320 milliseconds on a CPU and 3.1 milliseconds on a GPU for 99
+million numbers, and calls GPUs "up to 100x" faster. Such a ratio says as much about how
+the CPU was used as about the GPU.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -70,8 +71,8 @@ print(Table(f"To add {n_then:,} numbers", head, rows).text())
 #
 #    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 #
-# It takes the first GPU of NVIDIA or AMD, for PyTorch calls both ``cuda``, and the CPU
-# where there is none. It passes over the GPUs of Apple (``mps``) and Intel (``xpu``).
+# It takes a GPU of NVIDIA or AMD, since PyTorch calls both ``cuda``, and the CPU where
+# there is none. It passes over the GPUs of Apple (``mps``) and Intel (``xpu``).
 # The pages of this site use ``best_device()``, which finds those, too. Without a GPU,
 # the vectors here are shorter, to save time.
 
@@ -133,7 +134,7 @@ if has_gpu:
 for way, total in sums.items():
     worst = np.max(np.abs(np.asarray(total) - exact) / np.abs(exact))
     assert worst <= 2**-24, f"{way} is wrong by {worst:.1e}"
-print(f"{', '.join(sums)}: the exact sum, rounded once")
+print(f"{'; '.join(sums)}: the exact sum, rounded once")
 
 # %%
 # Measure
@@ -164,15 +165,17 @@ bench.show()
 #
 # - ± is half the range of the middle half of the measured values, in percent of the
 #   *median*. (A terminal shows the whole range, as *spread*.)
-# - *first call*: where it is much longer than the median, something was done once. The
-#   operating system only reserves addresses when a program asks for memory, and
-#   provides the memory, page by page, on the first write. A large vector may go back to
-#   the system when it is deleted, so later calls may pay that again: compare *new* with
-#   *same*. It does not explain a first call many times as long as the others. A virtual
-#   machine may have to get memory from its host first, but we did not measure that.
+# - *first call*: where it is much longer than the median, something was done once.
+# - *new* and *same*: the operating system provides memory page by page, when a program
+#   first writes to it. A large vector returns to the system when it is deleted, so
+#   each *new* result pays for its pages again. On Linux, NumPy asks for `huge pages
+#   <https://numpy.org/doc/stable/reference/global_state.html>`__, which are fewer and
+#   cost much less in all, though the first of them can be slow to come. PyTorch asks
+#   for them only if you set ``THP_MEM_ALLOC_ENABLE=1``: try it where *torch, new
+#   result* is slow.
 # - *rate*: the least bytes, divided by the median. In brackets, or under *of roof*, is
 #   its part of the best rate that plain copies and sums reached here. That is measured,
-#   and is no law, so a row can exceed 100 %.
+#   and is no law, so a row can exceed 100%.
 # - *cores*: how many cores of the CPU were busy.
 #
 # Which ratio is "the speed-up"?
@@ -180,8 +183,8 @@ bench.show()
 #
 # Every row above is a correct time for "adding two vectors on the CPU", and so is the
 # slowest first call. Somebody who announces a speed-up can divide any of them. Here
-# they are in rows, the slowest first. The columns are the CPU's own best time, the GPU
-# of your computer if there is one, and three *models*. Each cell is the row's time
+# they are in rows, the slowest first. The columns are the CPU's own best time, three
+# *models*, and the GPU of your computer if there is one. Each cell is the row's time
 # divided by the column's: how many times as fast the column is. The rows are
 # measured; a model is the floor that a card's data sheet sets, so that card takes
 # longer, and its real ratio is smaller. The third model also copies the vectors to the
@@ -233,7 +236,7 @@ ax.xaxis.tick_top()
 ax.tick_params(length=0)
 ax.axhspan(fair - 0.5, fair + 0.5, fill=False, lw=3, ec="#2f7ed8")
 ax.set_xlabel("framed: against the CPU at its best")
-title = f"GTX 1080 (model): {least} or {most}, depending on the CPU time divided"
+title = f"GTX 1080 (model): {least} or {most}, depending on which CPU time you divide"
 fig.suptitle(title)
 fig.set_label(
     "A table of ratios, rows of CPU times over columns of GPU times. Down each column "
@@ -252,12 +255,12 @@ plt.show()
 # it can, and when both start and end where *your* data do. That is the framed row, and
 # one of two columns. If your vectors stay on the GPU from one operation to the next,
 # take the column without transfers. If each addition sends them there and back, take
-# the column with transfers: a ratio below 1 means that the CPU wins, and it does
-# wherever PCIe delivers fewer bytes a second than the CPU's memory does.
+# the column with transfers: a ratio below 1 means that the CPU wins, as it does
+# wherever PCIe carries fewer bytes a second than the CPU's own memory.
 #
 # "The CPU at its best" means the cores that this program may use, which may be a few of
-# a large server. A CPU whose memory delivers ten times as much makes each ratio ten
-# times smaller.
+# a large server. Against a CPU whose memory delivers ten times as much, each ratio of a
+# GPU is ten times smaller.
 #
 # Measured on the newest GPU on record, whose data stay on the card, against PyTorch on
 # the CPU beside it:

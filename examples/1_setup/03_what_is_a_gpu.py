@@ -4,10 +4,10 @@ What is a GPU?
 
 A *GPU* (graphics processing unit) is a second processor with memory of its own, beside
 the *CPU* (central processing unit) on which your program starts. A CPU has a few cores,
-each built to finish one sequence of instructions soon. A GPU has many small processors,
-its *multiprocessors*, which together hold thousands of such sequences and work on
-whichever are ready: each takes longer, and far more of them finish in a second. This
-page is for anyone who wants to know what is on the card before using one.
+each built to finish one sequence of instructions as soon as it can. A GPU has many
+small processors, its *multiprocessors*, which together hold thousands of such sequences
+and work on whichever are ready: each takes longer, but far more of them finish in a
+second. This page is for anyone who wants to know what is on the card before using one.
 
 **You will learn**
 
@@ -70,7 +70,7 @@ def arrow(start, end):
 
 # %%
 
-# folded: What draws the host and the GPU
+# folded: What draws the host, the GPU and a multiprocessor
 
 
 def draw_host():
@@ -93,11 +93,6 @@ def draw_gpu():
     arrow((62, 42.5), (62, 34))
     ax.text(64, 38, fast, va="center", weight="bold")
     box(51, 26, 47, 8, f"memory of its own (VRAM), {vram}", GREEN, 0.25)
-
-
-# %%
-
-# folded: What draws a multiprocessor
 
 
 def draw_multiprocessor():
@@ -127,7 +122,7 @@ arrow((31, 30), (49, 30))
 ax.text(40, 32.5, slot, ha="center")
 ax.text(40, 25.5, narrow, ha="center", weight="bold")
 ax.text(40, 22, "each way", ha="center", size=9.5)
-fig.suptitle(f"A GPU reads its own memory {ratio:.0f} × as fast as PCIe can fill it")
+fig.suptitle(f"An H100 reads its memory {ratio:.0f} × as fast as PCIe can fill it")
 fig.set_label(
     "A diagram. On the left the host: a CPU with few cores and large caches, above its "
     f"memory. An arrow, {slot} with {narrow} each way, leads to the GPU on the right: "
@@ -181,52 +176,55 @@ rows = tuple(zip(facts, *columns, strict=True))
 print(Table("What is on the card", ("", *chips), rows).text())
 
 # %%
-# Each card holds many times as many threads as it has lanes. A course notebook on
-# PyTorch and Numba counts otherwise, on a GTX 1650 like this one of a laptop: 16
+# Each card holds many times as many threads as it has lanes. A course notebook
+# (:doc:`we tested its claims </claims>`) counts otherwise, for a GTX 1650 like this: 16
 # multiprocessors with 32 cores each, where "a thread will run on one core" and "only 32
-# threads will run at the same time". But 32 is the number of threads in a *warp*, and
-# no thread has a lane to itself.
+# threads will run at the same time". By the table, each of the 16 has 64 lanes and
+# holds 1,024 threads. What counts 32 is a *warp*, and no thread has a lane to itself.
 #
 # Thread, warp, block
 # -------------------
 #
 # - A *thread* is one sequence of instructions: for one pixel, say, or one row of a
 #   matrix. All threads run the same function, which is called a *kernel*.
-# - A *warp* is 32 threads that get their instructions together, as the numbers in a
-#   CPU's vector do. They may go different ways at an ``if``; while some go one way, the
-#   places of the others stay empty. Whenever lanes are free, the multiprocessor takes
-#   the next instruction of *some* warp that is ready.
-# - A *block* is a number of threads, chosen by you, that stay on one multiprocessor
-#   until they are done, so they can use its shared memory together.
+# - A *warp* is 32 threads that execute the same instruction together. They may go
+#   different ways at an ``if``: while some go one way, the lanes of the others are
+#   idle. Whenever lanes are free, the multiprocessor takes the next instruction of
+#   *some* warp that is ready.
+# - A *block* is a group of threads, of a size that you choose. It stays on one
+#   multiprocessor until all of them are done, so they can use its *shared memory*, a
+#   small and fast one, together.
 #   :doc:`/tutorials/3_kernels/01_first_kernel` starts some.
 #
 # Latency and throughput
 # ----------------------
 #
 # *Latency* is how long one thing takes; *throughput* is how many things are done in a
-# second. A CPU core spends its room on the chip on latency: large caches, guesses about
-# what comes next, a search for instructions that can go first. A GPU spends it on
-# throughput: lanes, and threads to fill them.
+# second. A CPU core spends its area on the chip on short latency: large caches, branch
+# prediction (a guess at which way the program goes on), out-of-order execution (a
+# search for instructions that can go first). A GPU spends it on throughput: lanes, and
+# threads to fill them.
 #
 # To keep any processor busy, as many things must be under way as it can finish in a
 # second, times the seconds that each takes (*Little's law*). A number from VRAM takes
-# `hundreds of clock cycles`__ to come, so a multiprocessor holds up to thousands of
-# threads, and works on one warp while others wait: this is *latency hiding*.
+# `hundreds of clock cycles`__ to come, so a multiprocessor holds a thousand threads or
+# more, and works on one warp while others wait: this is *latency hiding*.
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#multiprocessor-level
 #
 # So a GPU needs work that can be divided into thousands of independent parts. It loses
 # where there are few, where each needs the result of the one before, and where data
-# cross PCIe more often than they are used.
+# cross PCIe again for each use.
 # :doc:`/tutorials/2_devices/07_when_the_gpu_wins` predicts it for your problem.
 #
 # Your own GPU
 # ------------
 #
-# This is the device that ``best_device()`` found here, and what PyTorch tells of it.
-# Without a GPU, it is the CPU. (In Numba:
-# ``cuda.get_current_device().MAX_THREADS_PER_BLOCK``.)
+# This is the device that ``best_device()`` found here, and what PyTorch tells of it:
+# of a GPU, also the size of a warp, and how many threads a block and a multiprocessor
+# may have. Without a GPU, it is the CPU. (Numba tells the same:
+# ``cuda.get_current_device()`` has ``WARP_SIZE``, ``MAX_THREADS_PER_BLOCK`` and more.)
 
 import torch
 
@@ -254,10 +252,10 @@ for name, value in known.items():
 # -------------------
 #
 # GPUs were built to colour the pixels of a screen, and the first scientists who used
-# them wrote their sums as *shaders*, programs for pixels, in the language of OpenGL:
-# that was *GPGPU*, general-purpose computing on GPUs. In 2007 NVIDIA released *CUDA*, a
-# platform of a compiler for kernels, libraries and the way to the driver, which you
-# reach from C++, Python and others.
+# them wrote their sums as *shaders*, programs for pixels, in languages for graphics
+# such as OpenGL's: that was *GPGPU*, general-purpose computing on GPUs. In 2007 NVIDIA
+# released *CUDA*: a compiler for kernels, libraries, and an interface to the driver,
+# which you use from C++, Python and other languages.
 #
 # This site uses PyTorch and Numba; in CuPy, JAX, TensorFlow or Julia's CUDA.jl the
 # functions have other names, but what you learn here about memory, transfers, launches
@@ -269,8 +267,8 @@ for name, value in known.items():
 # - *One memory for both.* In Apple's chips, and other GPUs that are part of a
 #   processor, CPU and GPU share one memory, and there is no PCIe between them.
 # - *Other makers.* AMD calls a multiprocessor a *compute unit*, Apple simply a *core*;
-#   in place of a warp, AMD has 32 or 64 threads. Never compare the "cores" of two
-#   makers: compare lanes and clocks.
+#   AMD's counterpart of a warp, a *wavefront*, has 32 or 64 threads. Never compare the
+#   "cores" of two makers: compare lanes and clocks.
 # - *A ratio of lanes is no speed-up.* Your CPU has lanes, too, and does many things at
 #   once. :doc:`04_count_your_cpu` counts them.
 #
@@ -336,8 +334,8 @@ print(check(blocks_held_solution))
 # remember
 held = number * warps * in_a_warp
 print(f"""\
-1. A GPU is throughput, not speed: an H100 holds up to {held:,} threads, so that some
-   are always ready while others wait.
+1. A GPU is built for throughput, not for the speed of one thread: an H100 holds up to
+   {held:,} threads, so that some are always ready while others wait.
 2. It has memory of its own, which an H100 reads {ratio:.0f} × as fast as PCIe can fill
    it: bring data there once, and use them often.
 3. A "CUDA core" is one lane. The nearest thing to a CPU core is a multiprocessor.""")

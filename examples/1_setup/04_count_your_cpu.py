@@ -39,7 +39,7 @@ GPU look better by that factor. A GPU needs tens of thousands under way.
 # Memory hardly matters: a cup is one number. So two numbers describe a processor:
 #
 # - its *latency*: how long one multiply-add takes, until the next can use its result;
-# - its *throughput*: how many of them it finishes in a second, all together.
+# - its *throughput*: how many of them it finishes in a second.
 #
 # .. math::
 #
@@ -130,11 +130,11 @@ def eight_at_a_time(cups, keep, gain, steps):
 
 
 # %%
-# The third way takes all cups a few steps further, then again. Now the compiler sees
-# that neighbours in memory want the same operation. It puts several of them into one
-# *vector*, and uses instructions that compute with all its numbers at once: SIMD,
-# *single instruction, multiple data* (SSE, AVX, Neon). The places in a vector are its
-# *lanes*.
+# The third way takes all cups eight steps further, then the next eight (``steps`` has
+# to be a multiple of 8). Now the compiler sees that neighbours in memory want the same
+# operation. It puts several of them into one *vector*, and uses instructions that
+# compute with all its numbers at once: SIMD, *single instruction, multiple data* (SSE,
+# AVX, Neon). The places in a vector are its *lanes*.
 
 
 @njit(fastmath={"contract"}, nogil=True)
@@ -214,7 +214,7 @@ def kernel(cups, keep, gain, steps):
 # Check
 # -----
 #
-# After :math:`k` steps, the difference to the room's temperature has become
+# After :math:`k` steps, the difference from the room's temperature has become
 # :math:`\text{keep}^k` times as large. Compare with that formula, in ``float64``, for
 # odd numbers of cups. They cool fast here, so that one step too many would show.
 
@@ -321,11 +321,12 @@ bench.show()
 
 # %%
 # A multiply-add counts as two FLOP. The percentage is of what a large matrix product
-# reaches on *all* cores, so one thread shows only its core's share. It can exceed 100.
+# reaches on *all* cores, so one thread shows only its core's share. It can exceed 100:
+# such a row is marked *above-roof*.
 #
-# One chain has one multiply-add under way. We infer that a way which finishes 10 times
-# as many in the same time has about 10 under way. So divide by *one at a time*, using
-# each way's shortest time, the one least disturbed by other programs:
+# One chain has one multiply-add under way, so a way that finishes 10 times as many in
+# the same time has about 10. So divide by *one at a time*, using each way's shortest
+# time, the one least disturbed by other programs:
 
 works = {
     "Python loop": "mostly the interpreter",
@@ -351,7 +352,7 @@ counts = tuple(
     (way, f"{at_most.get(way, '–')}", f"{bars[way]:.3g}", what)
     for way, what in works.items()
 )
-head = "", "at most", "measured", "what works"
+head = "", "at most", "measured", "what is busy"
 print(Table("Speed (one at a time is 1)", head, counts).text())
 
 # %%
@@ -374,27 +375,25 @@ ax.set_yticks(range(len(bars)), bars)
 ax.invert_yaxis()
 ax.set(xscale="log", xlim=(5e-3, 2e7))
 ax.set_xlabel("times as fast as one at a time (upright mark: predicted, at most)")
-fig.suptitle(f"This CPU is {at_once:.0f} × as fast as one chain; {most} predicted")
+title = f"This CPU does {at_once:.0f} × as many multiply-adds as one chain allows"
+fig.suptitle(title)
+slowest, fastest = (pick(m[1] for m in models.values()) / slow for pick in (min, max))
 fig.set_label(
     "Bars of speed, one at a time being 1; slower ways go to the left. "
     f"{bars['Python loop']:.2g} in a Python loop, {bars['eight at a time']:.2g} with "
     f"eight at a time, {bars['SIMD, one thread']:.0f} with SIMD, "
-    f"{at_once:.0f} on all cores; models of GPUs: tens of thousands."
+    f"{at_once:.0f} on all cores, where at most {most} were predicted; "
+    f"models of three GPUs: {slowest:,.0f} to {fastest:,.0f}."
 )
 plt.show()
 
 # %%
-# *Eight at a time* uses no more hardware than *one at a time*: one thread, one core,
-# single numbers. It gains by filling the stations that one chain leaves empty; the core
-# finds out by itself which multiply-adds do not wait for each other. With SIMD, each
-# station holds a whole vector.
+# *Eight at a time* uses no more hardware than *one at a time*. It gains by filling the
+# stations that one chain leaves empty; the core finds out by itself which multiply-adds
+# do not wait for each other. With SIMD, each station holds a whole vector.
 #
 # Did your CPU reach the prediction?
 # ----------------------------------
-
-# %%
-
-# folded: What a core finished in a cycle, and how much more all cores did
 
 one_thread = per_second("SIMD, one thread")
 share = one_thread / slow / at_most["SIMD, one thread"]
@@ -435,6 +434,8 @@ print(f"{h100 / best:,.0f} × as fast as SIMD on this CPU's {cpu_cores} cores,")
 print(f"and {h100 / laptop:,.0f} × as fast as the laptop above (model, same clock)")
 
 # %%
+# The last three lines compare the same whole H100 with ever more of a CPU.
+#
 # In a loop in Python, the interpreter takes most of the time. NumPy uses vectors,
 # but does one step with all cups, then the next, so each number travels to the cache
 # and back in each step. (Its products of matrices, ``@``, use vectors and all cores.)
@@ -444,16 +445,14 @@ print(f"and {h100 / laptop:,.0f} × as fast as the laptop above (model, same clo
 # 2. do several steps with each before you store it, as ``side_by_side`` does;
 # 3. compile it with Numba, and give each core a part.
 #
-# The H100 is a whole card in all three lines. Only the CPU's side differs.
-#
 # How much more work costs no more time?
 # --------------------------------------
 #
 # Without pipelines, one cup for each lane of each unit would keep a processor busy.
 # With 4 stations in each pipeline, up to *four* times as many should take no longer.
 # The model from the beginning of the page, with the latency and throughput inferred
-# above, says when the GPU wins. It leaves out the launch of the kernel, some
-# microseconds. (The GPU is an H100, or yours if its lanes and clock are known.)
+# above, says when the GPU wins. It leaves out the launch of the kernel. (The GPU
+# is an H100, or yours if its lanes and clock are known.)
 
 gpu, gpu_name = models["H100 SXM"], "H100"
 facts = card(device)

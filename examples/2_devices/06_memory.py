@@ -5,7 +5,7 @@ Where did the memory go?
 For anyone whose ``nvidia-smi`` and PyTorch disagree, or whose GPU runs out of memory.
 PyTorch keeps the memory of deleted tensors in a cache. So ``nvidia-smi`` shows what
 PyTorch has taken from the driver, not what your tensors hold, and ``empty_cache()``
-gives memory to other programs, not to yours. What a training needs can be worked out
+gives memory to other programs, not to yours. You can work out what a training run needs
 before you start it. Memory that never comes back nearly always has an owner: something
 that still refers to it.
 
@@ -13,11 +13,11 @@ that still refers to it.
 
 - to read the three meters of a GPU's memory (VRAM);
 - what ``empty_cache()`` does, and what it does not;
-- to work out the memory of a training, and the largest batch, beforehand;
+- to work out the memory of a training run, and the largest batch, beforehand;
 - to find what still holds memory, and what to do after it has run out.
 
 **Time:** 14 minutes. **Needs:** any computer, and some PyTorch. Without a CUDA GPU, a
-model of PyTorch's allocator takes its place; all the rest is measured on the CPU.
+model of PyTorch's allocator takes its place; the rest is measured on the CPU.
 """
 
 # %%
@@ -69,7 +69,7 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 #    from a segment of 20 MiB. Any other gets a segment of its own, rounded up to a
 #    multiple of 2 MiB.
 # 3. The smallest free block that is large enough is used first. The rest of it stays
-#    free; in large segments, a rest of at most 1 MiB goes to the tensor, too.
+#    free; in a segment over 2 MiB, a rest of at most 1 MiB goes to the tensor, too.
 # 4. The block of a deleted tensor becomes free *in its segment*, and joins free
 #    neighbours. The segment stays with PyTorch.
 #
@@ -170,8 +170,7 @@ story = [
 ]
 
 # %%
-# The context follows from no rule: the model assumes 300 MiB, or takes what your GPU
-# shows.
+# For the context, the model assumes 300 MiB, or takes what your GPU shows.
 
 # folded: The run, in the model and on your GPU
 
@@ -229,8 +228,8 @@ for x, y, text in ((9, 200, "tensors:\nallocated"), (10.7, 1010, "top edge: in u
     ax.text(x, y, text, ha="center", va="center")
 arrow = {"arrowprops": {"arrowstyle": "->"}, "ha": "center"}
 ax.annotate("cache: reserved,\nbut no tensor", (5.5, 410), (2.2, 560), **arrow)
-ax.annotate("f finds no hole", (8, 640), (3.4, 920), **arrow)
-ax.annotate("context", (10.8, 700), (11.5, 520), **arrow)
+ax.annotate("f fits no free block", (8, 640), (3.4, 920), **arrow)
+ax.annotate("context", (10.8, 700), (11.65, 520), **arrow)
 if measured is not None:
     ax.plot(edges[:-1] + 0.5, measured / MIB, "o", color="#d0453e", ms=5)
 names = [label for label, _, _ in story]
@@ -270,15 +269,15 @@ if measured is not None:
 #   enough, you are out of memory while some is free.
 # - ``empty_cache()`` *gives back unused segments*, no more. The 100 MiB behind ``e``
 #   stay, because they are a part of a segment. It "doesn't increase the amount of GPU
-#   memory available for PyTorch", says `PyTorch`__.
+#   memory available for PyTorch", says its `documentation`__.
 #
 # __ https://docs.pytorch.org/docs/stable/generated/torch.cuda.memory.empty_cache.html
 #
 # Measure
 # -------
 #
-# Asking for memory costs time. Fill a vector with ones, in memory that is there
-# already, and in a new tensor each time.
+# Asking for memory costs time. Fill a vector with ones, in memory that is there,
+# and in a new tensor each time.
 
 from firstlight import Bench
 
@@ -306,15 +305,16 @@ bench.show()
 # %%
 # On a CPU, PyTorch has no such cache: the pages of a new tensor of this size come from
 # the operating system each time. On a CUDA GPU, a new tensor comes out of the cache, so
-# expect no such difference until you empty it. Then PyTorch asks the driver, which
-# waits for the work in the stream: ``empty_cache()`` does not belong in a loop.
+# expect no such difference until you empty it. To empty it, PyTorch waits for the GPU's
+# work, and the next tensor has to come from the driver: ``empty_cache()`` does not
+# belong in a loop.
 #
-# What a training takes, before you allocate
-# ------------------------------------------
+# What training takes, before you allocate
+# ----------------------------------------
 #
-# To train a network, memory must hold four numbers for each *parameter*: its value, its
-# gradient, and two averages that Adam, the usual optimizer, keeps. In ``float32`` that
-# is 16 bytes, without any data:
+# Training a network needs four numbers for each *parameter*: its value, its gradient,
+# and two averages that Adam, the usual optimizer, keeps. In ``float32`` that is 16
+# bytes, without any data:
 
 from firstlight.measure.specs import spec
 
@@ -390,7 +390,7 @@ class Meter(TorchDispatchMode):
 
 # %%
 # On PyTorch's device ``meta``, tensors have a shape and no memory, so you can rehearse
-# a training there. Rehearse two steps, because Adam makes its averages at the end of
+# the training there. Rehearse two steps, because Adam makes its averages at the end of
 # the first.
 
 
@@ -459,8 +459,7 @@ print(f"{fitting} spectra fit; {fitting + 1} need {max(rehearse(fitting + 1)):,}
 # Most leaks are references
 # -------------------------
 #
-# Python frees a tensor at once when nothing refers to it any more. So look for an
-# owner:
+# Python frees a tensor at once when nothing refers to it. So look for an owner:
 #
 # - *A part.* A slice such as ``x[:10]`` shares the storage of the whole tensor.
 #   ``clone()`` copies what you want to keep.
@@ -468,14 +467,15 @@ print(f"{fitting} spectra fit; {fitting + 1} need {max(rehearse(fitting + 1)):,}
 #   the backward pass would need. ``.item()`` gives a plain number, ``.detach()`` a
 #   tensor without the graph.
 # - *An exception* keeps the local variables of all functions on its way.
+# - *A cycle*: objects that refer to each other wait for ``gc.collect()``.
 # - *A notebook* keeps what a cell shows, in ``Out`` and ``_``, and the last exception.
 #
 # ``[x.shape for x in gc.get_objects() if torch.is_tensor(x)]`` lists living tensors;
 # on a CUDA GPU, a `snapshot`__ shows which line made each block.
 #
-# Does ``losses.append(loss)`` keep every graph, and so fill the GPU? Here is such a
-# training, and two *validations*, which only measure the loss, without ``backward()``.
-# A loss is one number of 4 bytes; a graph holds the output of each layer.
+# Does ``losses.append(loss)`` keep every graph, and so fill the GPU? Here is a training
+# loop with it, and two *validation* loops, which only measure the loss, without
+# ``backward()``. A loss is one number of 4 bytes; a graph holds each layer's output.
 #
 # __ https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
 
@@ -512,11 +512,11 @@ head = "bytes that a step adds", "predicted", "measured"
 print(Table("What a list of losses keeps", head, tuple(rows)).text())
 
 # %%
-# The training adds 4 bytes a step (a block of 512 on a GPU), because ``backward()``
-# frees what the graph kept. The same line in a validation keeps it all. So append
+# Training adds 4 bytes a step (a block of 512 on a GPU), because ``backward()`` frees
+# what the graph kept. The same line in validation keeps it all. So append
 # ``loss.item()``, which waits for the GPU (:doc:`/tutorials/2_devices/02_queues`), or
-# ``loss.detach()``, which does not. And validate under ``torch.no_grad()``, so that no
-# graph is made.
+# ``loss.detach()``, which does not. And validate under ``torch.no_grad()``, which makes
+# no graph.
 #
 # Running out, and going on
 # -------------------------
@@ -547,7 +547,7 @@ fits = "fit" if asked <= unused + cache else "do not fit"
 print(f"{asked} GiB {fits} into what is free and the cache together")
 
 # %%
-# So no setting of PyTorch could have helped, only asking for less. From cheap to dear:
+# So no setting of PyTorch could have helped. What can, the cheapest first:
 #
 # 1. *Other programs* hold much: end them.
 # 2. *Tensors* hold more than you worked out: look for owners.
@@ -558,8 +558,8 @@ print(f"{asked} GiB {fits} into what is free and the cache together")
 # 5. *Compute activations again*, with ``torch.utils.checkpoint``.
 #
 # After ``torch.OutOfMemoryError``, PyTorch still works. (Apple's GPUs raise a plain
-# ``RuntimeError`` that says "out of memory".) If ``optimizer.step()`` failed, some
-# weights may have moved: load saved ones. The natural way to try again is wrong:
+# ``RuntimeError``.) If ``optimizer.step()`` failed, some weights may have changed: load
+# saved ones. The natural way to try again is wrong:
 
 
 def again_inside(batch):
@@ -595,7 +595,7 @@ for recover in (again_inside, again_outside):
 # ---------------------------
 #
 # - *The model of the allocator* knows one CUDA stream. PyTorch keeps blocks apart for
-#   each, and settings or a new version change the rules.
+#   each, and settings and versions change the rules.
 # - *The rehearsal* runs the CPU's operations. On a GPU, Adam's default takes all
 #   weights at once, with larger temporaries; ``foreach=False`` takes one after another.
 # - *Mixed precision* halves many activations, but no weights, gradients or averages.

@@ -12,7 +12,7 @@ and answered. The calculator below works it out for your job and your CPU.
 
 **You will learn**
 
-- whether a GPU wins at your job, on your CPU, and from which size on;
+- whether a GPU wins at your job against your CPU, and from what size;
 - how often data must be used on the GPU before sending them there pays;
 - when to buy a GPU, when to rent one, and when to do without.
 
@@ -199,18 +199,18 @@ Calculator(
 #
 #      python -c "from firstlight.measure.roofs import *; print(measured_roof('cpu'))"
 #
-# From which size on?
-# -------------------
+# From what size does it win?
+# ---------------------------
 #
 # From these sizes on, the GPU is faster, but call a gain below two a tie: neither side
-# reaches all rates of its data sheet.
+# reaches all the rates on its data sheet.
 
-# folded: How to find the size from which on a GPU is faster
+# folded: How to find the size from which a GPU is faster
 import numpy as np
 
 
 def crossing(sizes, cpu, gpu):
-    """The size from which on the GPU is always faster."""
+    """The size from which the GPU is always faster."""
     lead = np.log(np.divide(gpu, cpu))  # below 0 where the GPU is faster
     losses = np.flatnonzero(lead >= 0)
     if losses.size == 0:
@@ -238,7 +238,7 @@ def written(n, none="never"):
 
 places = {"laptop": LAPTOP, "desktop": DESKTOP, "server": SERVER}
 for stay in (True, False):
-    caption = f"The n from which on an RTX 4090 is faster (a model): {WAYS[stay]}"
+    caption = f"The n from which an RTX 4090 is faster (a model): {WAYS[stay]}"
     rows = [
         (name, *(written(predicted(name, cpu, stay)) for cpu in places.values()))
         for name in jobs
@@ -378,9 +378,10 @@ plt.show()
 # Does the rule hold?
 # -------------------
 #
-# Where the data stay on the GPU, roughly. Where they are sent for one use, do not rely
-# on it. To see both, measure with the same code on both sides and all cores of the CPU;
-# without a GPU, only the CPU's side. One more job is a PyTorch boot camp's: a small
+# Only roughly, as the last two tables of this section show. Where vectors or images are
+# sent for one use, even the winner can change: do not rely on it there. To see this,
+# measure with the same code on both sides and all cores of the CPU; without a GPU, only
+# the CPU's side. One more job is from a PyTorch boot camp (see :doc:`/claims`): a small
 # network learns `Fisher's 150 irises`__, four lengths of each flower, of three kinds.
 # 30 flowers are set aside as a *test set*.
 #
@@ -566,8 +567,8 @@ for name in jobs:
 adding.show()
 
 # %%
-# Put this CPU's own two rates into the rule. From which size on is the GPU faster, and
-# from which by the measured times, interpolated between sizes? Without a GPU, its time
+# Put this CPU's own two rates into the rule. From what size is the GPU faster, by the
+# rule, and by the measured times, interpolated between sizes? Without a GPU, its time
 # is the rule's, plus Python's own time, taken from the smallest size on this CPU.
 
 from firstlight.measure.roofs import measured_roof
@@ -623,7 +624,7 @@ for stay in (True, False):
             off.append(max(rule / found, found / rule))
         elif np.isfinite(rule) or np.isfinite(found):
             other.append(name)
-    caption = f"The n from which on {card} is faster than this CPU: {WAYS[stay]}"
+    caption = f"The n from which {card} is faster than this CPU: {WAYS[stay]}"
     print(Table(caption, head, tuple(rows)).text())
     most = f"sizes differ at most {max(off):.1f} ×" if off else "no job has both sizes"
     print(f"{most}; a size in one column only: {', '.join(other) or 'no job'}")
@@ -633,7 +634,7 @@ for stay in (True, False):
 # rule's, suspect the CPU's cache, which is faster than its memory; where it is smaller,
 # the CPU does not reach its rates. When vectors or images are sent for one use, the
 # gain is at most PCIe's bandwidth over that of the CPU's memory. If that is near one,
-# the CPU's cache can turn the answer. The network has no rule, since most of a small
+# the CPU's cache can change the answer. The network has no rule, since most of a small
 # step is Python's time, which the rule leaves out.
 #
 # Measured on the newest GPU on record, against all cores of the CPU beside it, the
@@ -644,7 +645,7 @@ for stay in (True, False):
 # ---------------------------
 #
 # The boot camp trains a network like ours, with 8 and 9 units, on a GPU in 0.467
-# seconds, the start of its GPU included: 100 epochs of one step each, on a GTX 1080 Ti.
+# seconds, including the GPU's start-up: 100 epochs of one step each, on a GTX 1080 Ti.
 # How long does a CPU take for 100 steps?
 
 # folded: 100 steps of training, and what they learn
@@ -687,13 +688,14 @@ print(f"a step's work on an H100, by the rule: {least}")
 # Where this stops being true
 # ---------------------------
 #
-# - *Start-up.* The first use of a GPU loads libraries and code, for seconds: do not use
-#   one for a job that a CPU ends in seconds.
+# - *Start-up.* The first use of a GPU loads libraries and code, which takes seconds: do
+#   not use one for a job that a CPU finishes in seconds.
 # - *Transfers that differ.* On Apple's chips a transfer is a copy within one memory;
 #   memory that is not pinned is sent more slowly; and a transfer can overlap with work
 #   (:doc:`/tutorials/2_devices/05_transfers`).
 # - *Files.* A pipeline that waits for its disk gains nothing.
-# - *Steps that wait for each other*, as in one Markov chain: run hundreds side by side.
+# - *Steps that wait for each other*, as in one Markov chain: run hundreds of chains at
+#   once.
 # - *A CPU with cores to spare.* The rule's CPU uses all cores. If your program uses one
 #   of eight, use the other seven first.
 # - *Fewer launches.* Several operations can become one call

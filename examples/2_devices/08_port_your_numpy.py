@@ -5,9 +5,9 @@ What becomes of your NumPy when you move it to a GPU?
 For anyone with an analysis in NumPy and a GPU to try it on. In PyTorch, many lines move
 when you change ``np`` to ``torch``. Lines that fail are harmless. The dangerous ones
 run and mean something else: the median of an even number of values, the standard
-deviation, mixed types. The whole gains less than the steps that you move, because what
-stays on the CPU takes as long as before. So profile first, check each step against
-NumPy, and look for a better way to compute a slow step before you move it.
+deviation, mixed types. The whole program gains less than the steps that you move,
+because what stays on the CPU takes as long as before. So profile first, check each step
+against NumPy, and look for a better way to compute a slow step before you move it.
 
 **You will learn**
 
@@ -39,7 +39,7 @@ moves to PyTorch on the same CPU, which tests the method, not the hardware.
 #    ``percentile``, ``a[::-1]``      ``quantile`` (small arrays), ``a.flip(0)``
 #    ``a.copy()``, ``a.astype(t)``    ``.clone()``, ``.to(t)``
 #    ``.T``, ``swapaxes``             a view: ``.contiguous()`` before heavy use
-#    ``default_rng(seed)``            other numbers: draw on the CPU, move
+#    ``default_rng(seed)``            different numbers: draw on the CPU, then move
 #    ``np.add.at``                    ``index_add_``; on a GPU in any order
 #    a loop of small steps            all at once, first with NumPy; or leave it there
 #    files, lists, text, plots        stay: one transfer there, one back
@@ -75,8 +75,9 @@ moves to PyTorch on the same CPU, which tests the method, not the hardware.
 #
 # Our analysis is a night at a telescope: sixteen frames of stars, of 192 × 192 pixels
 # (768 × 768 with a GPU), with a background that changes with the moon, and bright dots
-# where *cosmic rays* hit; eight *bias* frames, what the camera counts in the dark; and
-# eight *flats* of an evenly lit screen. The sky is simulated, so the truth is known.
+# where *cosmic rays* hit; eight *bias* frames, what the camera reads without exposure;
+# and eight *flats* of an evenly lit screen. The sky is simulated, so the truth is
+# known.
 
 # folded: The simulated night, as files of big-endian integers
 import matplotlib.pyplot as plt
@@ -240,8 +241,8 @@ print(f"{old / (stays + journey):.1f} times with transfers over PCIe 4 (a model)
 # The same name, another meaning
 # ------------------------------
 #
-# Ask both libraries, about ``m = [[1, 2], [3, 10]]``, the same numbers in one row
-# ``v``, and a ``float64`` number ``two``:
+# Ask both libraries about ``m = [[1, 2], [3, 10]]``, about ``v``, the same numbers in
+# one row, and about ``two``, a NumPy ``float64`` number:
 
 # folded: A function that asks a library
 numbers, two = np.array([[1, 2], [3, 10]], np.float32), np.float64(2)
@@ -275,7 +276,7 @@ print(Table("One line, two libraries", ("", "NumPy", "PyTorch"), rows).text())
 # tell you:
 #
 # - *The median of an even number of values.* NumPy takes the mean of the two in the
-#   middle, PyTorch the *lower* one. In noise that is too low, in every pixel.
+#   middle, PyTorch the *lower* one. With noise, that is too low in every pixel.
 # - *The standard deviation.* NumPy divides by :math:`n`, PyTorch by :math:`n - 1`.
 # - *Types.* A ``float64`` number, such as a stored mean, makes NumPy 2's result
 #   ``float64``, but not PyTorch's (:doc:`/tutorials/2_devices/09_precision`).
@@ -324,7 +325,7 @@ print(f"{quantity(old, 's')} / {quantity(new, 's')} = {old / new:.2f} times as f
 # Move the steps
 # --------------
 #
-# ``keepdims`` becomes ``[:, None, None]``, an axis of two becomes ``flatten``, and the
+# ``keepdims`` becomes ``[:, None, None]``, ``axis=(1, 2)`` becomes ``flatten``, and the
 # NaN functions become a mask. The rest is as it was.
 
 
@@ -354,7 +355,7 @@ def t_stack(frames):
 # %%
 # One trap is left: memory that is shared. ``from_numpy`` shares it, and a slice or
 # ``.T`` is a *view* of it in both libraries. (A view whose elements do not lie in order
-# is not *contiguous*, and slower to read.) And ``.to``?
+# is not *contiguous*, and often slower to read.) And ``.to``?
 
 counts = np.array([1, 2, 3], np.float32)
 on_device = torch.from_numpy(counts).to(device)
@@ -444,7 +445,7 @@ head = "step", "predicted", "measured"
 print(Table("The move, predicted and measured", head, tuple(rows)).text())
 
 # %%
-# Two things can fail. One is :math:`s`, because one median stands for four steps:
+# Two things can go wrong. One is :math:`s`, because one median stands for four steps:
 # compare the rows. The other is the sum: each step is timed with its inputs ready, so
 # new memory, or other programs, can make the whole take longer. So move the largest
 # step first, predict again, and time the whole.
@@ -455,7 +456,7 @@ print(Table("The move, predicted and measured", head, tuple(rows)).text())
 # A better way first
 # ------------------
 #
-# NumPy finds the middle of 16 numbers for one pixel after the other. Instead, compare
+# NumPy finds the middle of 16 numbers for one pixel after another. Instead, compare
 # two whole frames, put the smaller numbers into one and the larger into the other, and
 # go on with the next two (an odd-even sort of whole frames). ``minimum`` and
 # ``maximum`` mean the same in all libraries, so ``xp`` can be any of them:
@@ -489,7 +490,7 @@ middle = np.median
 print(f"the whole, in NumPy with swaps: {whole_old / better:.1f} times as fast")
 
 # %%
-# In NumPy it runs on one core. If it beats ``np.median`` even so, that is a poor
+# In NumPy, both medians run on one core. If the swaps win, ``np.median`` was a poor
 # yardstick for a GPU. Look for a better way *before* you move:
 
 # measured figure
@@ -555,7 +556,7 @@ print("leave it on the CPU" if ratio < 1 else "here moving pays")
 # Random numbers, and results that repeat
 # ---------------------------------------
 #
-# The same seed gives other numbers in another library, and on another device:
+# The same seed gives different numbers in another library, and on another device:
 
 print(f"NumPy       {np.random.default_rng(1).standard_normal(3).round(3)}")
 for place in dict.fromkeys(["cpu", device.type]):
@@ -574,9 +575,9 @@ for place in dict.fromkeys(["cpu", device.type]):
 # Where this stops being true
 # ---------------------------
 #
-# - *A threshold makes a decision out of a rounding.* A pixel on the limit of *clean*
-#   can go on one machine and stay on another.
-# - *A profile is of one size.* With more stars, the photometry grows. Frames of
+# - *A threshold turns a rounding into a decision.* A pixel at the limit of *clean* can
+#   be thrown out on one machine and kept on another.
+# - *A profile holds for one size.* With more stars, the photometry grows. Frames of
 #   192 × 192 hardly fill a GPU: there, launches decide.
 #
 # Exercise

@@ -2,12 +2,13 @@
 How many digits can you afford to lose?
 =======================================
 
-For anyone whose data are ``float64`` because NumPy made them so. On average, a rounding
-is off by a fifth of the format's step, so you can predict the error of a result before
-you compute it. How much time fewer digits save depends on the card, and on what your
-code waits for. If a CPU and a GPU differ in the last digit, neither is broken: the one
-with the shorter chain of roundings is closer to the truth. And where a subtraction
-takes digits away, change the formula before you change the format.
+For anyone whose data are ``float64`` because NumPy made them so. A rounding is
+typically off by a fifth of *eps*, the format's relative step, so you can predict the
+error of a result before you compute it. How much time fewer digits save depends on the
+card, and on what your code waits for. If a CPU and a GPU differ in the last digit,
+neither is broken: on average, the one with the shorter chain of roundings is closer to
+the truth. And where a subtraction takes digits away, change the formula before you
+change the format.
 
 **You will learn**
 
@@ -16,7 +17,7 @@ takes digits away, change the formula before you change the format.
 - why two correct machines give two results, and which is closer;
 - how many digits a subtraction takes, and a rule to choose a format by.
 
-**Time:** 12 minutes. **Needs:** any computer.
+**Time:** 13 minutes. **Needs:** any computer.
 """
 
 # %%
@@ -55,17 +56,17 @@ for name in ("float32", "float16"):
     print(f"299,792,458 becomes {light:,.0f} in {name}")
 
 # %%
-# The speed of light in m/s is no ``float32`` number, and in ``float16`` it overflows to
-# infinity. Numbers below *smallest* lose digits, and soon are 0. So choose units that
-# keep numbers near 1.
+# The speed of light in m/s is not a ``float32`` number, and in ``float16`` it overflows
+# to infinity. Numbers below *smallest* lose digits, and soon are 0. So choose units
+# that keep numbers near 1.
 #
-# *tf32* (TensorFloat-32) is nothing that you can store. *Tensor cores*, units that only
+# *tf32* (TensorFloat-32) is not a format for storage. *Tensor cores*, units that only
 # multiply small matrices, can round ``float32`` numbers to it on their way in.
 #
 # Fewer bits can save time in two ways. Where you wait for memory, half the *bytes* take
 # half the time. In *arithmetic*, every card has ratios of its own. Here are the rates
 # of data sheets, as multiples of the card's ``float32``; all but the first column are
-# what tensor cores do, in matrix products only:
+# what tensor cores (AMD: matrix cores) do, in matrix products only:
 
 from firstlight.measure.specs import spec, spec_of
 
@@ -121,8 +122,8 @@ print(Table("Where the time of a sum goes", head, tuple(rows)).text())
 # bytes. You meet the 32 only where each number is used many times once it is loaded, as
 # in a matrix product.
 #
-# Now the error. A rounding to the nearer number is off by half an eps at most. And on
-# average? PyTorch rounds for you, except to tf32, which the fold emulates.
+# Now the error. A rounding to the nearer number is off by half an eps at most. How much
+# on average? PyTorch rounds, except to tf32, which the fold emulates.
 
 # folded: Rounding to any of these formats, checked bit by bit
 
@@ -172,8 +173,8 @@ for name in ("bfloat16", "float16", "tf32"):
 # -----
 #
 # In ``float64``, the product of two ``float32`` numbers is exact, and ``math.fsum``
-# adds such products with one rounding at the very end. That is the truth. (PyTorch uses
-# tf32 on CUDA GPUs only if ``torch.set_float32_matmul_precision("high")`` allows it.)
+# adds such products with one final rounding: that is the truth. (Matrix products use
+# tf32 only if ``torch.set_float32_matmul_precision("high")`` allows it.)
 
 # folded: A matrix product in each format, and its error
 from firstlight import Bench, best_device
@@ -249,8 +250,7 @@ print(Table("Error of a matrix product (rms)", head, tuple(rows)).text())
 # Measure
 # -------
 #
-# Now the time: of a square matrix product and of an addition, in each format that a
-# device has.
+# Now time a square matrix product and an addition, in each format that a device has.
 
 
 def add(x, y, out):
@@ -288,15 +288,14 @@ for where in places:
     for name in formats[where]:
         if f"{at}{name}" in took and name != "float32":
             ratio = took[f"{at}{name}"] / took[f"{at}float32"]
-            print(f"{where}: {name} takes {ratio:.1f} of float32's time", end=", ")
-            print(f"and {storage(name).itemsize / 4:g} of its bytes")
+            print(f"{where}: {name} takes {ratio:.1f} × the time of float32", end=", ")
+            print(f"for {storage(name).itemsize / 4:g} × its bytes")
 
 # %%
 # Where the two differ, the shorter vectors may have fitted in a cache, or 16 bits took
 # time to convert.
 #
-# Now error and time in one picture. The times of the two cards are *models*: the ratios
-# of their data sheets.
+# The figure's times for two cards are *models*: the ratios of their data sheets.
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
@@ -347,11 +346,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# Follow a grey line from left to right: the error of one format, for this :math:`K`,
-# and very different times. In the model of an H100, ``float32`` gives away digits for
-# nothing in a matrix product. In that of an RTX 4090, ``float64`` is far right, and
-# tf32 costs digits and wins nothing. Where a CPU's 16 bits are well to the right of 1,
-# its library probably converts them first.
+# A grey line is the error of one format, for this :math:`K`; along it, times differ
+# widely. In the model of an H100, a ``float32`` product gives digits away and saves no
+# time. In that of an RTX 4090, ``float64`` is far right, and tf32 gives digits away for
+# nothing. Where a CPU's 16 bits are far to the right of 1, its library probably
+# converts them first.
 #
 # On the newest GPU on record, products in ``float16`` against those in ``float32``:
 # :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32" @gpu`.
@@ -430,9 +429,9 @@ assert all(np.all(np.abs(got - truth) < tolerance) for got in ways.values())
 
 # %%
 # (*Chain*: the ``float32`` roundings that a number passes on its way into the result.)
-# Which is closer, the CPU or the GPU? *The one with the shorter chain of roundings*,
-# wherever it runs. Fusing hardly changes the error. (A compiler can add a third cause:
-# :doc:`/tutorials/3_kernels/07_what_the_compiler_did`.)
+# Which is closer, the CPU or the GPU? On average, *the one with the shorter chain of
+# roundings*, wherever it runs. Fusing hardly matters. (A compiler can add a third
+# cause: :doc:`/tutorials/3_kernels/07_what_the_compiler_did`.)
 #
 # So compare *both* with something better than either. The tolerance is some eps of the
 # *terms*, since terms may cancel, not of the result:
@@ -465,8 +464,9 @@ for kind in (np.float32, np.float64):
 # A multiple of 8 cannot be 4. More digits help, and so does another formula: subtract
 # *first*, while the numbers are small.
 #
-# Radio astronomers meet this in every image. A baseline of :math:`u` wavelengths sees a
-# source at the angle :math:`l` with the phase :math:`2\pi u l`. *Large* is the number
+# Radio astronomers meet this at long baselines and in wide fields. A baseline of
+# :math:`u` wavelengths sees a source at the angle :math:`l` from the field's centre
+# with the phase :math:`2\pi u l`. *Large* is the number
 # of turns, *small* the last, incomplete turn, which is all that the phase needs. Take
 # 301 baselines at each number of turns:
 
@@ -518,13 +518,14 @@ fig.set_label(
 plt.show()
 
 # %%
-# ``float64`` is needed for *one product*, until the whole turns are gone. All that
-# follows, nearly all the work, may stay in ``float32``.
+# ``float64`` is needed for *one product*, until the whole turns are gone. The rest,
+# nearly all the work, may stay in ``float32``. (Keep your :math:`u` and :math:`l` in
+# ``float64``, too: rounding them costs as much.)
 #
 # Keep the sum wide
 # -----------------
 #
-# Adding little to much loses digits, too. Count to 5000, one by one:
+# Adding little to much loses digits. Count to 5000, one by one:
 
 counts, rows = {}, []
 for name in ("bfloat16", "float16", "float32"):
@@ -537,7 +538,7 @@ for name in ("bfloat16", "float16", "float32"):
 print(Table("Counting to 5000", ("", "one by one", "torch.sum"), tuple(rows)).text())
 
 # %%
-# From 256 on, ``bfloat16`` has only even numbers: 256 + 1 is rounded to 256, for ever.
+# From 256 on, ``bfloat16`` has only even numbers: 256 + 1 is rounded to 256.
 # ``torch.sum`` adds in ``float32`` and rounds once. A running mean or a histogram has
 # no such help, so keep what *accumulates* in ``float32`` or wider.
 #
@@ -550,7 +551,7 @@ print(Table("Counting to 5000", ("", "one by one", "torch.sum"), tuple(rows)).te
 #   added in 16 bits. PyTorch's `notes on accuracy`__ name the switches.
 # - *Equal numbers* are rounded equally, so their errors add up in full.
 # - *A data sheet is no measurement.* Small products wait for their launch, and
-#   converting takes time, too.
+#   converting takes time.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html
 #

@@ -32,7 +32,8 @@ page profiles that. Of Apple's GPUs, this profiler sees only the CPU's side.
 #        your_program()
 #    print(prof.key_averages().table(sort_by="self_cpu_time_total"))
 #
-# The rest of the page says how to read what they print.
+# With a GPU, sort by ``self_device_time_total`` as well. The rest of the page says how
+# to read what is printed.
 #
 # A program that is slower than it should be
 # ------------------------------------------
@@ -120,10 +121,10 @@ print(f"largest relative error {check_against_numpy(best_scores):.1e}")
 # -----------
 #
 # Everything that runs inside ``with profile()`` is recorded: each operation of PyTorch
-# on the CPU and, if there is a GPU, each kernel and copy on it. Two things are easy to
-# forget. The first profile of a program also pays for loading and warm-up, so make a
-# short one and throw it away. And a GPU works after the call has returned, so wait for
-# it *inside* the ``with``.
+# on the CPU and, if there is a GPU, each kernel and copy on it. The first profile of a
+# program also pays for loading and warm-up, so make a short one and throw it away. A
+# GPU works after the call has returned: the profiler waits for it at the end, and a
+# wait of your own *inside* the ``with`` shows how long that takes.
 
 
 def finish():
@@ -311,9 +312,9 @@ print(Table("One frame, self time on the CPU in ms", head, tuple(rows)).text())
 # can take longer because of what the one before it left in caches and memory. So a
 # share of the time says what an operation took, not what its removal gains.
 #
-# A copy that is left on a CPU belongs to ``abs``: PyTorch computes a complex result
-# first and copies its real part. You would not find that by reading your program
-# either. (On a GPU, the copy that is left is the transfer of the frame.)
+# The copy that is left belongs to ``abs``: PyTorch computes a complex result first and
+# copies its real part. You would not find that by reading your program either. (On a
+# GPU, the transfer of the frame is a copy, too.)
 #
 # Measure
 # -------
@@ -363,8 +364,9 @@ print(f"{quantity(plain, 's')} for 2,000 additions; recording them took {cost}")
 # ---------------
 #
 # With a GPU, the script prints a second table, and the timeline has one more row, for
-# its kernels and copies. In the picture, six operations run on a small and on a large
-# frame, by an RTX 4090's data sheet and what others measured for a launch.
+# its kernels and copies. In the picture, six operations, each of which reads and writes
+# a frame in VRAM, run on a small and on a large frame, by an RTX 4090's data sheet and
+# what others measured for a launch.
 
 # figure
 from firstlight.measure.specs import spec
@@ -403,11 +405,12 @@ plt.show()
 # %%
 # - *Gaps* in the GPU's row: its kernels are not the problem. It waits for launches
 #   (:doc:`/tutorials/2_devices/11_fewer_launches`) or for the CPU's own work.
-# - *Time on the CPU* is launch overhead and waiting. A large ``cudaStreamSynchronize``
-#   is a wait. Here it comes from ``.item()``, which needs the score
+# - *Time on the CPU*, of an operation that runs on the GPU, is launch overhead and
+#   waiting. A large ``cudaStreamSynchronize`` is a wait: here for the score, which
+#   ``.item()`` reads, and for the transfers of ``.to(device)``
 #   (:doc:`/tutorials/2_devices/02_queues`).
-# - *Time on the GPU* is work. In this program, its row ``aten::copy_`` is the time of
-#   the host–device transfers.
+# - *Time on the GPU* is work. In this program, its row ``aten::copy_`` is mostly the
+#   host–device transfers.
 #
 # Where this stops being true
 # ---------------------------

@@ -2,11 +2,12 @@
 Many small operations: batch, compile or capture?
 =================================================
 
-For anybody whose loop of small operations (time steps, a sampler, an optimizer) keeps a
-GPU idle. Each operation has a dispatch and launch overhead, however little there is to
-compute, so that a faster card changes nothing. Batch first: stack what is independent.
-Then compile what you call very often, and capture what never changes. Batching and
-capturing help only while the arrays are small; compiling saves memory traffic as well.
+This page is for anyone whose loop of small operations (time steps, a sampler, an
+optimizer) keeps a GPU idle. Each operation has a dispatch and launch overhead, however
+little there is to compute, so a faster card changes nothing. Batch first: stack what is
+independent. Then compile what you call very often, and capture what never changes.
+Batching and capturing help only while the arrays are small; compiling saves memory
+traffic as well.
 
 **You will learn**
 
@@ -15,8 +16,8 @@ capturing help only while the arrays are small; compiling saves memory traffic a
 - after how many calls a compilation has paid for itself, if ever.
 
 **Time:** 12 minutes. **Needs:** any computer. Compiling needs a C++ compiler on a CPU,
-and Triton on a GPU; capturing needs a card of NVIDIA or AMD. The page says what is
-missing, and goes on.
+and Triton on a GPU; capturing, as done here, needs an NVIDIA or AMD card. The page says
+what is missing, and goes on.
 """
 
 # %%
@@ -40,8 +41,7 @@ missing, and goes on.
 #        products and FFTs
 #    * - capture
 #      - a call has many short operations that are always the same
-#      - you have no NVIDIA or AMD card; values or sizes decide what is done; the GPU
-#        is busy
+#      - your card cannot; values or sizes decide what is done; the GPU is busy
 #
 # Try them in this order. And before the first, write fewer operations:
 # ``torch.add(x, u, alpha=STEP / 2)`` is one, and ``x + STEP / 2 * u`` is two.
@@ -170,8 +170,8 @@ print(f"{n} asteroids in float32 on {device}: off by {error:.0e}")
 # A timing of one tiny operation includes the call around it, the clock and, on a GPU,
 # the wait at the end. So time 24, 48, 96 and 192 in a row, on a single number: what
 # *one more* costs is the slope of a straight line. An operation with a Python number in
-# it costs more than one of tensors alone. A third of the operations of ``advance`` are
-# such, and so are a third of these.
+# it costs more than one of tensors alone. About a third of the operations of
+# ``advance`` have one, and so does a third of these.
 
 import numpy as np
 from firstlight import Bench
@@ -274,9 +274,10 @@ print(f"twice the plateau: predicted at n = {expected:,.0f}, measured at {met:,.
 # -------------
 #
 # Fifty stars, each with its own pull, cost fifty plateaus one by one. Stacked, with a
-# row for each star, they are one point further right on the same curve. Of ``advance``
-# not a line changes, because ``pull[:, None]``, a column, meets each row with its own
-# number. Where a function cannot be written so, ``torch.func.vmap`` maps it over stars.
+# row for each star, they are one point further right on the same curve. Not a line of
+# ``advance`` changes, because ``pull[:, None]``, a column, is broadcast: each row gets
+# its own number. Where a function cannot be written like that, ``torch.func.vmap`` maps
+# it over the stars.
 
 stars, few = 50, 100
 pulls = 0.5 + torch.rand(stars, generator=torch.Generator().manual_seed(2)).double()
@@ -316,8 +317,8 @@ print(f"vmap: measured {gains['vmap']:.1f} ×")
 # ---------------
 #
 # ``torch.compile`` merges the operations of your function into a program, in C++ for a
-# CPU and in Triton for a GPU. Results on the way need not go to memory any more, so
-# that it lowers the *work*, too. The program is built at the first call. Then each call
+# CPU and in Triton for a GPU. Intermediate results need not go to memory any more, so
+# it lowers the *work*, too. The program is built at the first call. Then each call
 # checks whether it still fits its inputs: these *guards* take time on the host, on a
 # GPU as on a CPU.
 
@@ -373,8 +374,8 @@ except RuntimeError as problem:  # no compiler, or a system that has none
 
 # %%
 # After how many calls has that paid? The time of building, divided by what each call
-# saves. The saving is a difference of two times, so that the answer is a range, from
-# the quartiles of both.
+# saves. The saving is a difference of two times, so the answer is a range, from the
+# quartiles of both.
 
 
 # folded: The range of calls, in words
@@ -417,18 +418,19 @@ if compiled:
 # %%
 # A compiled call never takes less than its guards. If your function as written is
 # faster than that, compiling cannot help. Another shape or type may need another
-# program, and a line that waits, such as ``.item()``, cuts the program in two (`the
-# page of torch.compile`__).
+# program, and a line that waits, such as ``.item()``, cuts the program in two (a *graph
+# break*; see `the page of torch.compile`__).
 #
 # __ https://docs.pytorch.org/docs/stable/torch.compiler.html
 #
 # Cure 3: capture
 # ---------------
 #
-# NVIDIA's and AMD's cards can keep a list of launches, a *CUDA graph*. You run the loop
-# once to *capture* it; after that a single launch, the *replay*, does all of it. The
-# list holds functions, and the *addresses* of what they read and write. Three rules
-# follow; a toy, which keeps such a list in Python, shows them.
+# NVIDIA's and AMD's cards can keep a list of launches, a *CUDA graph*. (Recent
+# PyTorch has ``torch.xpu.XPUGraph`` for Intel's, which this page does not try.) You run
+# the loop once to *capture* it; after that a single launch, the *replay*, does all of
+# it. The list holds functions, and the *addresses* of what they read and write. Three
+# rules follow; a toy, which keeps such a list in Python, shows them.
 
 # folded: The toy: it replays on new numbers, not on new tensors
 
@@ -475,10 +477,10 @@ except RuntimeError as problem:
 #   the result where it always is, before the next replay overwrites it.
 # - *No decisions by value.* A line that reads a number from the GPU is refused; an
 #   ``if`` on a Python number is decided once, at capture.
-# - *No Python.* What is no launch is not repeated, such as a ``print`` or a counter.
+# - *No Python.* Only launches are repeated: a ``print`` or a counter is not.
 #
-# A wrong replay raises no error, so check it on *new* input. The capture warms up on a
-# stream of its own, as the documentation__ asks.
+# A wrong replay raises no error, so check it on *new* input. Before the capture, the
+# loop runs a few times on a stream of its own, as the documentation__ asks.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
 
@@ -520,7 +522,7 @@ else:
 # -----------------------
 #
 # Without a GPU, the right panel is a *model* of an H100: its data sheet's bandwidth
-# (:spec:`H100 SXM bandwidth`), and three times that others measured:
+# (:spec:`H100 SXM bandwidth`), and three durations that others measured:
 # :spec:`PyTorch operation seconds` to dispatch and launch an operation,
 # :spec:`graph replay seconds` for a replay, and :spec:`graph node seconds` for each
 # operation in it. A compiled call launches one kernel after its guards, which take what
@@ -624,8 +626,8 @@ bench.show()
 # - *Another host.* A fast GPU in a slow computer has a high plateau.
 # - *Reading in each step.* If the host waits for a number in each step, overhead and
 #   work add up on a GPU, too (:doc:`/tutorials/2_devices/02_queues`).
-# - *A different answer.* A compiler may merge a product and a sum, and round once
-#   instead of twice. Check errors, not equality.
+# - *A different answer.* A compiler may merge a product and a sum (a *fused
+#   multiply-add*), and round once instead of twice. Check errors, not equality.
 # - *No Python at all.* A kernel of your own, with the loop over the steps *inside* it,
 #   is one launch for all of them.
 #

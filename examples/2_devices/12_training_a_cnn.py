@@ -2,19 +2,18 @@
 Will a GPU train your network faster?
 =====================================
 
-For anyone with a network to train and a GPU to rent or to try. A large network gains
-the most. A small one gains less: a GPU speeds up the arithmetic, but your program still
-loads every batch and launches every operation. By our model of a GPU, the smallest
-network with one picture in a step is even slower there, and a medium one with hundreds,
-loaded item by item, waits for the loader most of the time. The figure gives the factors
-for three networks, from times measured on a CPU and the model. The change to your code
-is two lines.
+This page is for anyone with a network to train and a GPU to rent or to try. A large
+network gains the most. A small one gains less: a GPU speeds up the arithmetic, but your
+program still loads every batch and launches every operation. By our model of a GPU, the
+smallest network with one picture in a step is even slower there, and a medium one with
+hundreds, loaded item by item, has to wait for the loader. The figure gives the factors
+for three networks. The change to your code is two lines.
 
 **You will learn**
 
-- which two lines bring a training to the GPU;
+- which two lines bring a training loop to the GPU;
 - to predict how much faster it becomes, for your network and your batch size;
-- to find what holds a training up, and what helps;
+- to find what holds a training run up, and what helps;
 - what large batches cost in accuracy, and 16-bit numbers in the gradients.
 
 **Time:** 12 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
@@ -75,7 +74,7 @@ def train_cpu(model, loader, optimizer, epochs=1):
 # Predict
 # -------
 #
-# The steps of a training cannot run in parallel: each needs the weights of the one
+# The steps of a training run cannot run in parallel: each needs the weights of the one
 # before. Within a step, three things take time, for a batch of :math:`b` pictures:
 #
 # - *loading* the batch, on the CPU: about in proportion to :math:`b`;
@@ -135,9 +134,9 @@ print(f"small, 8 × 8: {follow(cnn(small, 128), 1, 8)}")
 print(f"large, 32 × 32: {follow(cnn(large, 512), 3, 32)}")
 
 # %%
-# PyTorch counts the arithmetic of a step, and the operations that it *dispatches* to
-# the device; on a GPU each launches at least one kernel. To place your own network
-# among these, count one of its steps alike.
+# PyTorch counts the arithmetic of a step (additions and multiplications), and the
+# operations that it *dispatches* to the device; on a GPU each launches at least one
+# kernel. To place your own network among these, count one of its steps the same way.
 
 # folded: A step of training, and a counter of its operations
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -190,8 +189,8 @@ head = "network", "weights", "operations a step", "arithmetic of a picture"
 print(Table("Three networks", head, tuple(rows)).text())
 
 # %%
-# The large network launches less than half as many operations again as the medium one,
-# with far more arithmetic in each. So it should gain most. Will the small one gain?
+# The large network launches less than one and a half times as many operations as the
+# medium one (``lesson``), with far more arithmetic in each. So it should gain most.
 #
 # The data
 # --------
@@ -467,8 +466,8 @@ plt.show()
 
 # %%
 # - *Few pictures: launching decides.* A larger batch makes each picture cheaper.
-# - *Many pictures, loaded item by item: loading decides.* It takes as long as on the
-#   CPU, and the GPU waits for it. The last line above the figure has its share.
+# - *Many pictures, loaded item by item:* loading takes as long as on the CPU, and the
+#   GPU waits for it; the output above has its share.
 # - *Loading in one go* needs fewer calls of Python: index a whole batch at once.
 #
 # What holds up your training?
@@ -515,6 +514,8 @@ print(Table(f"An epoch on {device.type}", ("", "share"), rows).text())
 #      - load in one go, or with workers; a GPU alone gains little
 #    * - moving
 #      - pin the memory, or keep the data on the GPU
+#    * - optimizer
+#      - ``fused=True``, as here
 #    * - network, on a CPU
 #      - try a GPU: the table above says what it gains
 #    * - network, on a GPU
@@ -579,11 +580,11 @@ longer = spent["256, longer"] / spent["64"]
 print(f"to about the same score, batches of 256 took {longer:.1f} × the time of 64")
 
 # %%
-# With as many epochs, a larger batch takes fewer steps and learns less. Two
+# For the same number of epochs, a larger batch takes fewer steps and learns less. Two
 # remedies: train for about as many *steps*, at the cost in the last line; or raise the
-# learning rate with the batch, for SGD `in proportion, after a warm-up`__, for Adam `by
-# the square root`__. So compare trainings by the time to the same score. And compare
-# with a simple method: here the nearest neighbour does at least as well.
+# learning rate with the batch, for SGD `in proportion, with learning-rate warm-up`__,
+# for Adam `by the square root`__. So compare runs by the time to the same score.
+# And compare with a simple method: here the nearest neighbour does at least as well.
 #
 # __ https://arxiv.org/abs/1706.02677
 # __ https://arxiv.org/abs/2205.10287
@@ -628,10 +629,11 @@ print(f"pinned       saves {moving / (load + one):.1%} of the GPU's time at most
 #
 # __ https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
 #
-# *Mixed precision* computes in 16 bits. It gains where *computing* decides and the
-# hardware is made for it (tensor cores); elsewhere it can be slower. In ``float16``
-# small gradients become zero, so a ``GradScaler`` multiplies the loss before the
-# backward pass. ``bfloat16`` needs none; here its gradients are wrong by about 1%.
+# *Mixed precision* computes convolutions and matrix products in 16 bits, and keeps the
+# weights in 32. It gains where *computing* decides and the hardware is made for it
+# (tensor cores); elsewhere it can be slower. In ``float16`` small gradients become
+# zero, so a ``GradScaler`` multiplies the loss before the backward pass. ``bfloat16``
+# needs none; here its gradients are wrong by about 1%.
 
 # folded: A step in each format, its time, and the error of its gradients
 where = device if device.type in ("cuda", "xpu") else torch.device("cpu")

@@ -199,9 +199,10 @@ print("network:", where(model), "and unknown to PyTorch:", [*unknown(model)])
 print("careless:", where(careless), "and unknown to PyTorch:", [*unknown(careless)])
 
 # %%
-# What is not held by the model, as a batch or a tensor made in ``forward``, shows only
-# when the loop runs. You can *rehearse* that on a laptop: train on ``meta``. Nothing is
-# computed, but every line is run, and most things that stayed behind raise an error:
+# What the model does not hold, such as a batch or a tensor made in ``forward``, shows
+# only when the loop runs. You can *rehearse* that on a laptop: train on ``meta``.
+# Nothing is computed, but every line is run, and most things that stayed behind raise
+# an error:
 
 # folded: A function that runs a line, and prints its result or its error
 import textwrap
@@ -253,16 +254,17 @@ attempt("step(line, adam, x64)")
 # %%
 # ``load_state_dict`` brings a state to the type and the device of its parameters, so it
 # repairs this. The cure is the order: *move first, make the optimizer afterwards*. When
-# you go on from a file, build the model, move it, make the optimizer, load its state.
+# you resume from a file (``torch.load(file, map_location=device)``), build the model,
+# move it, make the optimizer, and then load the states of both.
 #
 # Three other mistakes in a first loop
 # ------------------------------------
 #
 # These have nothing to do with moving, but stop many a first training. *Call*
 # ``model(x)``, *not* ``model.forward(x)``. The call runs ``forward`` and, around it,
-# the *hooks*: functions that somebody has asked the model to call. A *lazy* layer finds
-# out the size of its input in one. `The order is`__: build, move, call once with data
-# on the device, and only then count parameters or make an optimizer.
+# the *hooks*: functions that somebody has asked the model to call. A *lazy* layer has
+# a hook that finds out the size of its input. `The order is`__: build, move, call once
+# with data on the device, and only then count parameters or make an optimizer.
 #
 # __ https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.lazy.LazyModuleMixin.html
 

@@ -7,7 +7,7 @@ gained. Count the bytes and operations that the step cannot do without, and divi
 by the rates of your machine, measured where the data lie: the longer of the two times
 is the least that the step can take. A *roofline* shows this bound for all steps in one
 picture. A step far below its bound may have a better program; a step at its bound has
-to move fewer bytes.
+to move fewer bytes, or to do fewer operations, whichever decides.
 
 **You will learn**
 
@@ -215,7 +215,7 @@ BLUE, ORANGE, GRAY, GREEN = "#2f7ed8", "#d9762b", "#808890", "#2f9e77"
 
 def draw_roofs(lowest, lines, low=0.03, high=300):
     """The H100's roof as a model, and those of this machine with one, two lines."""
-    fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
+    fig, ax = plt.subplots(figsize=(7.2, 5), layout="constrained")
     x, size = np.geomspace(low, high, 200), quantity(references.nbytes, "B", digits=2)
     here = (
         (roof.byte_rate, roof.flop_rate, BLUE, "-", f"measured: a matrix of {size}"),
@@ -226,7 +226,7 @@ def draw_roofs(lowest, lines, low=0.03, high=300):
         (bandwidth, fp32, GRAY, "--", "model: H100, from its data sheet"),
     ):
         ax.plot(x, np.minimum(x * rate, flops), style, color=colour, lw=2, label=name)
-    ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(lowest / 6, 15 * fp32))
+    ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(lowest / 4, 3 * fp32))
     ax.set(xlabel="operations a byte", ylabel="operations a second")
     ax.yaxis.set_major_formatter(lambda rate, _: quantity(rate, "FLOP/s", digits=1))
     ax.xaxis.set_major_formatter(lambda ratio, _: f"{ratio:g}")
@@ -264,9 +264,9 @@ def draw_point(ax, timing, counts, marker, colour, name, shift):
 looks = {
     "taper": ("o", GREEN, (-9, 7)),
     "FFT": ("s", GREEN, (10, -4)),
-    "power": ("^", GREEN, (10, -4)),
+    "power": ("^", GREEN, (-10, 5)),
     "match": ("D", GREEN, (11, -7)),
-    "power, abs": ("v", ORANGE, (10, -4)),
+    "power, abs": ("v", ORANGE, (-10, -6)),
     "match, converting": ("X", ORANGE, (10, 0)),
 }
 counts = {label: by_hand[label.split(",")[0]] for label in looks}
@@ -277,7 +277,7 @@ for label, look in looks.items():
     at[label] = draw_point(ax, bench[label], counts[label], *look[:2], label, look[2])
 for step, old in (("power", "power, abs"), ("match", "match, converting")):
     ax.annotate("", at[step], at[old], arrowprops={"arrowstyle": "->", "color": GRAY})
-ax.legend(loc="upper left", fontsize=10)
+fig.legend(loc="outside lower center", ncols=2, fontsize=10, frameon=False)
 reached = f"{first} reaches {percent(shares[first])} of its roof"
 if far != first:
     reached += f", {far} {percent(shares[far])}"
@@ -293,28 +293,32 @@ plt.show()
 # Each arrow leads from a common way to write a step to ours. It is vertical, because
 # the intensity counts the *least* bytes, the same for both. The solid roof is that of
 # *match*, which reads the matrix; the dotted one is that of the other steps. A measured
-# roof is what *some* program reached, so a good one can come to a little more than all
-# of it. A point far above a roof has its data in a faster place.
+# roof is what *some* program reached, so a better one can come out slightly above it. A
+# point far above a roof has its data in a faster place.
 #
 # What should you improve first?
 # ------------------------------
 #
 # A better program for a step saves at most the time that the step now spends above its
 # least, and the whole program saves no more than that. The advice in the table follows
-# from three rules: a small share is not worth your time; if launch overhead decides,
-# you need fewer launches; and a step near its roof needs fewer bytes.
+# from three rules. A step with less than a tenth of the time is not worth yours. If
+# launch overhead decides, you need fewer launches. A step above half of its roof needs
+# fewer bytes, or fewer operations, whichever decides; below half, a better program.
 
 whole = sum(bench[step].median for step in by_hand)
 saved, advice, rows = {}, {}, []
-for step in by_hand:
+for step, (operations, _) in by_hand.items():
     share = bench[step].median / whole
     saved[step] = share * max(0, 1 - shares[step])
+    computing = operations / roof.flop_rate >= least_seconds(step)
     if share < 0.1:
-        advice[step] = "leave it: small share"
+        advice[step] = "leave it"
     elif bench[step].verdict == "launch-bound":
         advice[step] = "fewer launches"
+    elif shares[step] > 0.5:
+        advice[step] = "fewer operations" if computing else "fewer bytes"
     else:
-        advice[step] = "fewer bytes" if shares[step] > 0.5 else "a better program"
+        advice[step] = "a better program"
     cells = percent(share), percent(shares[step]), percent(saved[step])
     rows.append((step, *cells, advice[step]))
 head = "", "share of time", "of roof", "to save", "try"
@@ -322,9 +326,11 @@ print(Table("What a better program can save of the whole", head, tuple(rows)).te
 print(f"{first} has the largest share: try {advice[first]}.")
 
 # %%
-# The roof is hard to reach for the FFT, because an FFT goes through its numbers in
-# several passes, which the least bytes do not count. A library wrote it, and you would
-# hardly write a better one.
+# Why not all of the roof? An FFT goes through its numbers in several passes, which the
+# least bytes do not count; and of the pairs of a product and a sum, which a processor
+# does as one operation, it has fewer than the matrix product that set the ceiling. A
+# library wrote it, and you would hardly write a better one. A matrix times *one* vector
+# may keep only one core of a CPU busy: compare the cores in the table of times.
 #
 # How much faster could another machine be? Take its rates from a data sheet. On a GPU,
 # no operation takes less than its dispatch and launch, as others measured them
@@ -388,7 +394,7 @@ for many, seconds in predicted.items():
     timing = bench["match"] if many == 1 else moved[f"match, {many} frames"]
     draw_point(ax, timing, batched[many], "D", GREEN, f"{many}", (0, -16))
 ax.plot([], [], "D", color=GREEN, ms=8, label="measured, with the number of frames")
-ax.legend(loc="upper left", fontsize=10)
+fig.legend(loc="outside lower center", ncols=2, fontsize=10, frameon=False)
 title = f"Batches of {most} frames: {got:.1f} × as fast, at most {hoped:.1f} × possible"
 fig.suptitle(title, size=13)
 fig.set_label(
@@ -398,9 +404,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# Beyond the ridge, larger batches gain less and less, because there the arithmetic
-# decides. Then only fewer or cheaper operations help, such as those of tensor cores
-# (:doc:`/tutorials/2_devices/09_precision`).
+# Beyond the ridge the arithmetic decides, and a larger batch no longer lowers the least
+# time of a frame; it may still come closer to it. Then only fewer or cheaper operations
+# help, such as those of tensor cores (:doc:`/tutorials/2_devices/09_precision`).
 
 # folded: All times of the batches
 moved.show()
@@ -550,5 +556,6 @@ print(f"""1. A step takes at least bytes / bandwidth, and at least operations / 
    Here {reached}.
 2. Count by hand: of {by_hand["match"][0]:,} operations, a counter saw
    {counted["match"][0]}.
-3. Far below the roof, look for a better program; at the roof, move fewer bytes.
-   Batches of {most} frames could bring {hoped:.1f} ×, and brought {got:.1f} ×.""")
+3. Far below the roof, look for a better program; at the roof, move fewer bytes (or do
+   fewer operations). Batches of {most} frames could bring {hoped:.1f} ×, and brought
+   {got:.1f} ×.""")

@@ -96,7 +96,7 @@ print(f"the last sum: NumPy {a[-1] + b[-1]:.6f}, kernel {out[-1]:.6f}")
 #   filling it, and ``copy_to_host`` brings it back. The ``d_`` in a name says that an
 #   array is on the device.
 # - You may pass NumPy arrays to a kernel. Then Numba copies each of them to the GPU
-#   *and back*, at every launch, also those that the kernel only reads. These transfers
+#   *and back*, at every launch, even those that the kernel only reads. These transfers
 #   usually cost far more than an addition, so move your data once.
 # - The first launch takes longer, because Numba compiles the kernel when it first meets
 #   these types of arguments (*just in time*, hence ``jit``).
@@ -242,9 +242,9 @@ for kernel in (add, add_in_place):
 # %%
 # ``+=`` reads what ``out`` held before, so it gives the sum only if ``out`` held zeros.
 # A benchmark launches the kernel hundreds of times into the same array, so its result
-# is wrong there. Its time is of other work, too: 16 bytes an element and not 12,
-# because ``out`` is read as well. So launch a kernel twice when you check it, or start
-# from an output that is *not* zero.
+# is wrong there. It also moves more, 16 bytes an element instead of 12, because it
+# reads ``out`` too. So launch a kernel twice when you check it, or start from an output
+# that is *not* zero.
 #
 # How many threads in a block?
 # ----------------------------
@@ -327,8 +327,8 @@ bench.show()
 #   operations.
 # - *The simulator.* It runs one block after the other, has no warps, and does not
 #   compile. It accepts blocks of more than 1024 threads, and lacks a few instructions.
-#   A kernel that passes there can still fail on a GPU. One that overruns an array
-#   there, or gives a wrong result, is wrong on a GPU too.
+#   A kernel that passes there can still fail on a GPU. One that fails there is almost
+#   certainly wrong on a GPU too.
 # - *Other makers.* Numba's CUDA kernels run on NVIDIA GPUs only. With another GPU you
 #   get the simulator here; PyTorch's own operations run on yours.
 #
@@ -336,7 +336,7 @@ bench.show()
 # --------
 #
 # Write a kernel for ``out[i] = a[i] * x[i] + y[i]`` that is right for *every* launch,
-# also if the grid has fewer threads than there are elements. You need one thing more:
+# even if the grid has fewer threads than there are elements. You need one more thing:
 # ``cuda.gridsize(1)`` is the number of threads in the whole grid, which is
 # ``cuda.gridDim.x * cuda.blockDim.x``. Here is a start, which is not enough:
 

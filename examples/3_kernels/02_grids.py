@@ -4,9 +4,9 @@ Which thread takes which pixel?
 
 For people who have written a first kernel and now have an image. A grid of threads can
 have up to three axes; for an image you use two, x and y. Let **x be the column** and y
-the row, round the number of blocks up along both, and test with two odd sides that
-differ: a grid that was made from ``image.shape`` as NumPy gives it has its axes
-swapped, and can pass every test with a square.
+the row, and round the number of blocks up along both. A grid that was made from
+``image.shape`` as NumPy gives it has its axes swapped, and is still right for every
+square: so test with odd sides, one much longer than the other.
 
 **You will learn**
 
@@ -142,6 +142,7 @@ for ax, (name, blocks) in zip(axes, grids_for(29, 43).items(), strict=True):
 axes[0].text(-0.5, 37, "x: column →")
 axes[0].text(-5, 0, "← y: row", rotation=90, va="top")
 fig.suptitle("Only a grid with x along the columns, rounded up, reaches every pixel")
+fig.get_layout_engine().set(h_pad=0.12)
 fig.set_label(
     "A smoothed image with a star and a trail, under three grids of blocks. The first "
     f"covers it. With axes swapped, {missing['axes swapped']} pixels at the right are "
@@ -183,16 +184,20 @@ for shape in ((1, 1), (9, 17), (17, 5)):
 
 from firstlight.widgets import Table
 
-square = night_sky(16, 16)
+shapes = (16, 16), (29, 31), (29, 43)
 rows = tuple(
-    (name, verdict_on(smooth, blocks, square), verdict(pictures[name], framed))
-    for name, blocks in grids_for(16, 16).items()
+    (name, *(verdict_on(smooth, grids_for(*s)[name], night_sky(*s)) for s in shapes))
+    for name in pictures
 )
-print(Table("Three grids", ("grid", "16 × 16", "29 × 43"), rows).text())
+head = "grid", *("{} × {}".format(*s) for s in shapes)
+print(Table("Three grids", head, rows).text())
 
 # %%
-# A square whose sides are multiples of the block finds nothing. So test with two odd
-# sides that differ.
+# - *Axes swapped*: for any square, the swapped grid is the right one, and for 29 × 31,
+#   too: 29 and 31 need the same number of blocks, along x as along y.
+# - *Rounded down* is right if the blocks fit exactly.
+#
+# So test with two odd sides, far enough apart to need different numbers of blocks.
 #
 # Four names and two shortcuts
 # ----------------------------
@@ -235,8 +240,9 @@ print(Table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows).text())
 # Why x is the column
 # -------------------
 #
-# Somebody writes ``row, column = cuda.grid(2)``, as it sounds natural, and turns the
-# grid of blocks around, too. The image is right, whatever the shape; for instance:
+# Suppose you write ``row, column = cuda.grid(2)``, which sounds natural, and turn the
+# grid of blocks around, too. The image is still right, whatever its shape; for
+# instance:
 
 
 @cuda.jit
@@ -254,8 +260,8 @@ for shape in ((1, 1), (9, 17)):
 # What differs is *which* pixels are read together. The GPU runs threads in *warps* of
 # 32, numbered along x first, then y. NumPy stores an image row by row: the next column
 # is 4 bytes on, the next row a whole row on. So with x as the column and 32 threads
-# along x, the threads of a warp stand side by side in memory. With x as the row, each
-# reads from another row.
+# along x, the threads of a warp read side by side in memory. With x as the row, each
+# reads from a different row.
 #
 # ``trace`` runs a kernel and notes every address. Here it follows one block of 256
 # threads in the middle of a larger image, and counts the pieces of 32 bytes, called
@@ -320,8 +326,8 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # %%
 # It is worth it when
 #
-# - the grid cannot fit: CUDA allows :math:`2^{31} - 1` blocks along x, but only 65 535
-#   along y and along z;
+# - the image needs more blocks than CUDA allows: :math:`2^{31} - 1` along x, but only
+#   65 535 along y and along z;
 # - a thread has something to prepare, and many pixels to use it for;
 # - you want a number of blocks that suits the *GPU* and not the image, or a single
 #   block, to find a mistake.
@@ -383,10 +389,10 @@ def assert_right(label, result):
 
 # %%
 # Now the same smoothing with NumPy, with PyTorch (whose ``avg_pool2d`` has its name
-# from neural networks), and with the kernels. In the simulator, a kernel has a small
-# image and no time; then the rows are what a kernel on a GPU would have to beat.
-# PyTorch's works for windows of any size, and need not be faster than nine additions in
-# NumPy.
+# from neural networks), and with the kernels. In the simulator, a kernel gets a small
+# image and is not timed; then the rows are what a kernel on a GPU would have to beat.
+# PyTorch's works for windows of any size, and is not always faster than nine additions
+# in NumPy.
 
 # folded: The timing, and a check of every result
 
@@ -431,8 +437,8 @@ bench.show()
 #   where memory goes".
 # - *Small images.* Below some size, the launch overhead is longer than the work
 #   (:doc:`/tutorials/2_devices/02_queues`), and the block does not matter.
-# - *Other makers.* AMD's groups of threads have 32 or 64, Apple's 32. The order in
-#   memory is the same.
+# - *Other makers.* What corresponds to a warp has 32 or 64 threads on AMD's GPUs, 32 on
+#   Apple's. The order in memory is the same.
 #
 # Exercise
 # --------
@@ -502,8 +508,8 @@ by = costs["32 × 8"]["pieces"], costs["turned"]["pieces"]
 print(
     f"""1. x goes where memory goes: column, row = cuda.grid(2), shape turned around. A
 warp then loads {by[0]:.1f} sectors of memory; the other way round, {by[1]:.0f}.
-2. Test with two odd sides that differ: on a square, the swapped grid was right; on 29
-rows × 43 columns it left out {missing["axes swapped"]} pixels.
+2. Test with odd sides, one much longer than the other: the swapped grid was right for
+16 × 16 and for 29 × 31, and left out {missing["axes swapped"]} pixels of 29 × 43.
 3. gridDim counts blocks, cuda.gridsize counts threads. A loop that steps by
 cuda.gridsize is right for any grid."""
 )

@@ -107,8 +107,8 @@ Lanes(cases)
 # called. It brings every sector in which at least one lane has something, once, and
 # brings all of it. How many lanes want it, and in which order, does not matter.
 # (NVIDIA's `Best Practices Guide`__ says so for every GPU since compute capability
-# 6.0.) Four sectors are a *line* of the caches, 128 bytes. An access that asks for few
-# sectors is called *coalesced*.
+# 6.0.) Four sectors are a *line* of the caches, 128 bytes. An access that asks for no
+# more sectors than its bytes fill is called *coalesced*.
 #
 # __ https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/#coalesced-access-to-global-memory
 #
@@ -193,10 +193,10 @@ plt.show()
 # Where the law is not the whole story
 # ------------------------------------
 #
-# A course notebook on PyTorch and Numba multiplies a matrix with a vector, one thread a
-# row. Thread ``i`` goes along its row with ``total += a[i, j] * x[j]``. NumPy lays the
-# matrix row after row. All lanes have the same ``j``, so neighbouring lanes read a
-# whole row apart: 32 sectors, where four would do.
+# Multiply a matrix by a vector, one thread a row: thread ``i`` goes along its row with
+# ``total += a[i, j] * x[j]``. NumPy lays the matrix row after row. All lanes have the
+# same ``j``, so neighbouring lanes read a whole row apart: 32 sectors, where four would
+# do.
 #
 # The other order, ``np.asfortranarray(a)``, puts the numbers of a *column* together,
 # and the kernel stays as it is. Count both, at three levels:
@@ -227,8 +227,8 @@ print(Table("A matrix of 64 x 32 times a vector", head, rows).text())
 # bytes of its sector now, and the next four in the next step. If L1 still holds the
 # sector then, it need not come again: L2 and DRAM move the matrix once, in either
 # order. What remains is L1. Which level sets the time? A multiprocessor of these cards
-# has 128 lanes, and each can do two operations a clock cycle. If L1 takes one wavefront
-# a cycle, all of them together have a rate of ``fp32 / 256``:
+# has 128 ``float32`` units, each good for two operations a clock cycle. If its L1 takes
+# one wavefront a cycle, all L1s together take ``fp32 / 256`` wavefronts a second:
 
 moves = lanes["matrix by rows: reads a"].levels()
 for card_name in CARDS[1:]:
@@ -240,7 +240,7 @@ for card_name in CARDS[1:]:
 
 # %%
 # The slowest level sets the time, and the answer depends on the card. (Data sheets do
-# not tell the rate of L2.) With too many threads for its size, L1 may lose a sector
+# not give the rate of L2.) With too many threads for its size, L1 may lose a sector
 # before it is used up. L2 is then asked for between 1 and 8 times the sectors. *By
 # columns* there is nothing to lose. (On a CPU it is the other way round: a core goes
 # along one row by itself, so the order that was right for your CPU code may be wrong
@@ -248,11 +248,11 @@ for card_name in CARDS[1:]:
 #
 # When you **transpose an image**, either the reads or the writes go down columns. And
 # ``x[i + 1]``, as when you pass ``x[1:]`` to a kernel, touches five sectors where four
-# hold everything. Here are all cases, each against the least that would do.
+# would do. Here are all cases, each against the least that would do.
 
 # %%
 
-# figure
+# folded: How many times the least each case moves
 
 
 def times_least(access):
@@ -339,7 +339,7 @@ plt.show()
 # ``strided_sum`` reads ``x[offset::stride]``: each thread adds up its share, so that
 # many bytes are under way. For the law you need data that no cache holds, *at every
 # stride*: on a GPU, ``x`` has at least 32 times the bytes of L2. Without a GPU, NumPy
-# adds up the same numbers on a CPU, whose pieces are lines of 64 bytes, 16 numbers.
+# adds up the same numbers on a CPU, where most move lines of 64 bytes, 16 numbers.
 
 
 @cuda.jit
@@ -510,8 +510,8 @@ rows = tuple(
 print(Table("Share of the rate", ("stride", "measured", "law"), rows).text())
 
 # %%
-# Where something other than memory sets the pace at stride 1, as one core of a CPU may,
-# all other shares come out too high.
+# On one core of a CPU, shares come out too high if something other than memory sets the
+# pace at stride 1, and too low if prefetching helps less at long strides.
 #
 # Where this stops being true
 # ---------------------------
@@ -522,12 +522,12 @@ print(Table("Share of the rate", ("stride", "measured", "law"), rows).text())
 # - *Wider numbers.* 32 ``float64`` are 8 sectors, 32 ``complex128`` are 16, and all of
 #   it is useful. The law has then four or two numbers a sector, not eight.
 # - *Indices from data*, ``x[where[i]]``, as in gridding. Then only your data can tell:
-#   give ``trace`` a piece of them. To sort them may be worth more than any trick.
-# - *A piece for each thread.* To give each thread a run of neighbours, as one does for
-#   the cores of a CPU, is a stride. Let threads take turns, as ``strided_sum`` does.
-# - *Few threads.* The best pattern is slow if :doc:`too few bytes are under way
+#   give ``trace`` a piece of them. Sorting them may be worth more than any trick.
+# - *A piece for each thread.* If each thread gets a run of neighbours, as the cores of
+#   a CPU do, lanes read with a stride. Let threads take turns, as ``strided_sum`` does.
+# - *Few threads.* Even the best pattern is slow if :doc:`too few bytes are under way
 #   </tutorials/3_kernels/08_bytes_in_flight>` at a time.
-# - *Other makers.* AMD's warps have up to 64 lanes, and pieces and lines have other
+# - *Other makers.* AMD's warps have up to 64 lanes, and sectors and lines have other
 #   sizes. The rule is the same: neighbouring lanes, neighbouring addresses.
 #
 # __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html

@@ -128,7 +128,7 @@ def tiled(T, rounds=up):
 #   barrier that some threads never reach is an error. Only the loads and the last store
 #   are conditional.
 
-# figure
+# folded: What the figure draws
 
 T, BLUE, GREEN, RED, ORANGE = 8, "#2e7ab0", "#2f7d4f", "#b8394b", "#e8a33d"
 DRAWN = {  # where it is drawn, rows, columns, tiles as (down, across), their labels
@@ -369,18 +369,19 @@ print(Table("Counted by trace, with tiles of 8 x 8", head, tuple(rows)).text())
 #
 # A model has two limits. *Inside a multiprocessor* of an RTX A6000, multiply-adds for
 # *four* warps can start in a clock cycle, but its shared memory serves *one*, with a
-# number for each thread. To serve one warp once is a *pass*. (L1 is the same hardware;
-# in the model, it gives one line of 128 bytes in a pass.) A multiply-add of a warp
-# needs 33 passes with the row along ``x`` (32 lines of :math:`A`, one of :math:`B`), 2
-# with the column, 2 with a tile, ``2 / R`` with registers. At most 1/4 keeps the
-# arithmetic busy.
+# number for each thread: that is a *pass*. (L1 is the same hardware; in the model, it
+# gives one line of 128 bytes in a pass.) A multiply-add of a warp needs 33 passes with
+# the row along ``x`` (32 lines of :math:`A`, one of :math:`B`), 2 with the column, 2
+# with a tile, ``2 / R`` with registers. The arithmetic stays busy if it needs at most a
+# quarter.
 #
-# *The card's memory*: a block that covers ``w`` x ``h`` outputs fetches :math:`4 (w +
-# h)` bytes for :math:`2wh` operations, if no cache keeps them for the next block.
+# *The card's memory*: for :math:`2wh` operations, a block that covers ``w`` x ``h``
+# outputs fetches :math:`4 (w + h)` bytes. (What L2 keeps for other blocks raises this
+# limit; the model leaves it out.)
 #
 # Simon Boehm `has measured such a ladder`__ in CUDA C++ on this card. His rates stand
-# beside the model, both as shares of the peak of the data sheet. His tile is 32 x 32;
-# he has no step like 4 x 4 each.
+# beside the model, as shares of the data sheet's peak. His tile is 32 x 32; he has no
+# step like 4 x 4 each.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 
@@ -419,7 +420,7 @@ ax.minorticks_off()
 ticks = [name.replace(" along", "\nalong") for name in passes]
 ax.set_xticks(range(5), [tick.replace("tile", "tile of\n32 x 32") for tick in ticks])
 ax.spines[["top", "right"]].set_visible(False)
-ax.set_title("In the model a tile leaves the limit; registers lift it")
+ax.set_title("In the model a tile leaves the limit as it is; registers raise it")
 fig.set_label(
     "What each step of the ladder can reach on an RTX A6000, a model with two limits, "
     "on a logarithmic axis, and what S. Boehm measured. Inside a multiprocessor, the "
@@ -441,12 +442,12 @@ gain = reached["tile"] / reached["column along x"]
 print(f"the tile, measured: {gain:.1f} times the rate of the column along x")
 
 # %%
-# The worst kernel is a little above its limit: the model is not exact, as L1 may look
-# up several lines a cycle. A tile of 32 x 32 divides the loads from global memory by
-# 32, but leaves the *limit* where it was, because L1 can keep the same numbers: two
-# passes for a multiply-add before, two after. Measured, the tile is faster all the
-# same: it comes closer to that limit. The registers lift it: with ``R = 8``, a
-# multiply-add takes a quarter of a pass, and the card's memory is the limit.
+# The worst kernel is a little above its limit: L1 may look up several lines a cycle.
+# A tile of 32 x 32 divides the loads from global memory by 32, but leaves the *limit*
+# where it was, because L1 can keep the same numbers: two passes for a multiply-add
+# before, two after. Measured, the tile is faster all the same: it comes closer to its
+# limit. The registers raise it: with ``R = 8``, a multiply-add takes a quarter of a
+# pass, and the card's memory is the limit.
 #
 # What registers cost
 # -------------------
@@ -481,7 +482,7 @@ print(Table("16 x 16 threads, compute capability 9.0", head, tuple(rows)).text()
 # Right for 32, wrong for 33
 # --------------------------
 #
-# The tile takes ``k / T`` rounds, rounded up. Two wrong counts are often seen:
+# The tile takes ``k / T`` rounds, rounded up. Two common mistakes:
 
 
 @cuda.jit(device=True)
@@ -512,7 +513,8 @@ print(Table("A tile of 8 x 8, for m x k x n", head, tuple(rows)).text())
 
 # %%
 # ``k // T`` is right whenever ``T`` divides :math:`k`, and ``gridDim.x``, the blocks
-# along a row of :math:`C`, for square matrices. Odd sizes that differ find both. (If a
+# along a row of :math:`C`, unless :math:`k` is longer than :math:`n`: surplus rounds
+# add zeros. An odd :math:`k`, longer than :math:`n` by a tile, finds both. (If a
 # barrier is missing: :doc:`/tutorials/3_kernels/06_when_a_kernel_goes_wrong`.)
 #
 # Banks
@@ -687,4 +689,4 @@ print("2. A tile saves loads from global memory, registers also from shared memo
 print(f"   With a tile of 32 x 32, a model has at most {share:.1%} of an RTX A6000's")
 print(f"   peak; with 8 x 8 outputs a thread, {best:.1%}.")
 print("3. Wait before you use a tile and before you refill it, put zeros beyond the")
-print("   edge, round the rounds up, and test with 33.")
+print("   edge, round the rounds up, and test with an odd k much longer than n.")

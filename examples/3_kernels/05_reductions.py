@@ -2,7 +2,7 @@
 How do a million threads make one number?
 =========================================
 
-For whoever needs the sum of a large array on a GPU. Let each thread add up many
+For anyone who needs the sum of a large array on a GPU. Let each thread add up many
 numbers, let each block add the sums of its threads in a tree, and launch the same
 kernel once more on what the blocks wrote. By the model below, memory alone limits such
 a sum; it is more exact than a plain loop, and the same in each run. One atomic addition
@@ -24,10 +24,10 @@ without one, what GPUs would take is a model.
 # The kernel to copy
 # ------------------
 #
-# To make one number of many is called a *reduction*. In ``my_share``, each thread adds
-# up every ``gridsize``-th number, starting at its own index. The block then adds its
-# threads' sums in shared memory: half of the threads add a second number to their own,
-# then half of those, and so on. So 128 sums become one in seven rounds.
+# Making one number out of many is called a *reduction*. In ``my_share``, each thread
+# adds up every ``gridsize``-th number, starting at its own index. The block then adds
+# its threads' sums in shared memory: half of the threads add a second number to their
+# own, then half of those, and so on. So 128 sums become one in seven rounds.
 
 import math
 
@@ -107,9 +107,9 @@ for card in ("GTX 1650", "RTX 4090", "H100 SXM"):
 # ----------------------------------
 #
 # With ``out[0] += x[i]`` two threads can read the same old sum, and then one addition
-# is lost. An *atomic* addition lets nobody come between its reading and its writing,
-# so that nothing is lost. But additions to one address come one after the other, and
-# `their order is undefined`__.
+# is lost. An *atomic* addition lets no other thread in between its read and its write,
+# so nothing is lost. But additions to one address come one after the other, and `their
+# order is undefined`__.
 #
 # In a tree, which half of the threads should add? The first idea is often every other
 # thread, as in ``strided``:
@@ -183,11 +183,11 @@ said = "128 threads with a number each; for each distance: warps/passes"
 print(Table(said, head, tuple(rows)).text())
 
 # %%
-# To move the threads together frees the warps but gains nothing, because their words
+# Moving the threads together frees the warps but gains nothing, because their words
 # fall into the same banks. Only the *sequential* tree, where the first half adds the
-# second half to itself, has neither fault. With four numbers or more for each thread,
-# as the kernel to copy gets on large arrays, the model gives every tree the full
-# bandwidth: there is one tree a block, however many numbers its threads bring.
+# second half to itself, has neither fault. With two numbers or more for each thread,
+# the model gives every tree the full bandwidth: there is one tree a block, however many
+# numbers its threads bring.
 #
 # Across the lanes of a warp
 # --------------------------
@@ -197,7 +197,7 @@ print(Table(said, head, tuple(rows)).text())
 # ``shfl_down_sync(mask, value, by)``, the ``value`` of the lane whose number is higher
 # by ``by`` (or its own if there is none). The mask has a bit for each lane that takes
 # part. All of them must reach the call, so never put it inside an ``if`` that splits a
-# warp.
+# warp, and launch whole warps.
 
 
 @cuda.jit(device=True)
@@ -225,9 +225,9 @@ def shuffled(x, out):
 
 
 # %%
-# Each warp makes one number of 32, and the first warp makes one of those. One barrier
-# is left, where the tree had one a round. (Numba's simulator knows no shuffles, but
-# this site's ``trace`` does.)
+# Each warp turns 32 numbers into one, and the first warp adds what came of that. One
+# barrier is left, where the tree had one a round. (Numba's simulator knows no shuffles,
+# but this site's ``trace`` does.)
 
 
 # folded: 32 lanes in NumPy, to check the tracer
@@ -302,20 +302,22 @@ print(f"one by one {one_by_one(ones):,.0f}, Kahan {kahan(ones):,.0f}")
 #
 # How does the error grow before that? An addition rounds the sum so far, and is off by
 # a fifth of an eps on average, as :doc:`/tutorials/2_devices/09_precision` found: call
-# that, of the result's size, *one rounding*. Independent errors add as squares, and
-# :math:`k` random numbers around zero have a sum of size :math:`\sqrt k`. So the error,
-# in roundings, is for
+# that, of the result's usual size, *one rounding*. Independent errors add in
+# quadrature, and :math:`k` random numbers around zero have a sum of size :math:`\sqrt
+# k`. So the error, in roundings, is for
 #
 # - *one by one*, which rounds all sums so far,
 #   :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt n`, which is about :math:`\sqrt{n/2}`;
 # - *a tree*, where in each of the :math:`\log_2 n` rounds the squares of what is
 #   rounded add up to :math:`n`, :math:`\sqrt{\log_2 n}`;
-# - *two stages* with :math:`P` threads, which do both, :math:`\sqrt{n/2P + \log_2 P}`;
+# - *two stages* with :math:`P` threads, which do both,
+#   :math:`\sqrt{n/(2P) + \log_2 P}`;
 # - *Kahan*, or a sum in ``float64``, with only the last rounding, 1.
 #
-# Equal numbers are all rounded the same way, so their errors are not independent: one
-# by one, they add up as :math:`n`, and the worst case is half an eps each time. For the
-# two stages, take 16 blocks of 128 threads, as *Measure* has on each multiprocessor.
+# Equal numbers are rounded the same way for long stretches, so their errors are not
+# independent: one by one, they add up as :math:`n`, and the worst case is half an eps
+# each time. For the two stages, take 16 blocks of 128 threads, as *Measure* has on each
+# multiprocessor.
 
 P = 16 * 128
 
@@ -427,11 +429,11 @@ print(Table("500 sums of the same numbers", head, tuple(rows)).text())
 
 # %%
 # That answers the third question: it depends on whether the *program* or the *clock*
-# sets the order. (A GPU mixes less than this.) PyTorch has a switch,
+# sets the order. (A GPU varies it less than this.) PyTorch has a switch,
 # ``torch.use_deterministic_algorithms(True)``. On a CUDA GPU, `its
 # documentation`__ says, ``index_add`` and ``scatter_add_`` then take a fixed order, and
-# ``bincount`` with weights, ``histc`` and ``cumsum`` raise an error. ``torch.sum`` is
-# not among those that need it.
+# ``bincount`` with weights, ``histc`` and ``cumsum`` of floats raise an error.
+# ``torch.sum`` is not on either list.
 #
 # __ https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
 #
@@ -515,12 +517,13 @@ bench.show()
 # Where this stops being true
 # ---------------------------
 #
-# - *Few numbers.* Then launch overhead, twice, outweighs the addition. And to transfer
-#   a CPU's data to a GPU for their sum alone rarely pays.
+# - *Few numbers.* Then the overhead of two launches outweighs the additions. And
+#   transferring a CPU's data to a GPU for their sum alone rarely pays.
 # - *Many short sums*, one for each row: use a warp a row, and no second stage.
-# - *Integer types and maxima* are never rounded. Any order gives the same.
-# - *Cancellation.* What is left of large numbers keeps their error. Add in ``float64``.
-# - *Other makers.* AMD's warps have up to 64 lanes. Write no 32 into code for them.
+# - *Integer sums and maxima* are never rounded. Any order gives the same.
+# - *Cancellation.* What is left when large numbers cancel keeps their error. Add in
+#   ``float64``.
+# - *Other makers.* AMD's warps have up to 64 lanes. Do not write 32 into code for them.
 #
 # Exercise
 # --------

@@ -3,11 +3,11 @@ Your kernel gives the right answer. Is it right?
 ================================================
 
 For anyone whose kernel looks right, or crashes the program. A right answer proves
-little: the four kernels below have a mistake each, and each of them gives the right
-answer in at least one run. ``trace`` looks at every access to memory, and names all
-four mistakes.
+little: each of the four kernels below has one mistake, and each gives the right answer
+in at least one run. ``trace`` looks at every access to memory, and names all four
+mistakes.
 
-Run your own under it, with NumPy arrays of an odd size::
+To run your own kernel under ``trace``, give it NumPy arrays of an odd size::
 
     from firstlight.kernels import trace
 
@@ -19,7 +19,7 @@ The lines that it names are lines of the file with the kernel.
 **You will learn**
 
 - the mistakes that only parallel code has, how they hide, and their symptoms;
-- to find them with ``trace``, and with compute-sanitizer on a GPU;
+- how to find them with ``trace``, and with compute-sanitizer on a GPU;
 - why a GPU's error comes late, far from its cause, and then never goes away.
 
 **Time:** 12 minutes. **Needs:** any computer, and :doc:`a first kernel
@@ -36,17 +36,17 @@ model.
 #   ================================ ======================== ==========================
 #   symptom                          likely mistake           what finds it
 #   ================================ ======================== ==========================
-#   IndexError for 101, not for 128  no guard                 odd sizes, trace, memcheck
+#   IndexError at odd sizes only     no guard                 odd sizes, trace, memcheck
 #   right, but another array changed out of bounds, close by  trace, memcheck
-#   another answer in each run       race in shared memory,   trace, racecheck
-#                                    missing barrier
+#   another answer in each run       race, missing barrier    trace, racecheck (that
+#                                                             only in shared memory)
 #   right only in the simulator      race in global memory,   trace
 #                                    divergent barrier
 #   it never ends                    divergent barrier, loop  trace, synccheck
 #   zeros or old numbers in places   memory nobody filled     start from NaN, initcheck
 #   *illegal address*, innocent line far outside, earlier     launch blocking, memcheck
 #   *device-side assert* in PyTorch  index or label too large the same lines on the CPU
-#   after an error every call fails  none, it is sticky       a new process
+#   after an error every call fails  an earlier, sticky error a new process
 #   ================================ ======================== ==========================
 #
 # Predict
@@ -151,7 +151,7 @@ for name in four:
 
 # %%
 # The simulator looks at every index, so it stops A at 101. A GPU runs A without an
-# error, and writes behind the end. What B and C give depends on which thread comes
+# error, and writes past the end. What B and C give depends on which thread comes
 # first, so it can change from run to run.
 #
 # Ask the trace
@@ -182,11 +182,11 @@ for name in four:
 #
 # **B has a race.** ``rises[0] += 1`` is three steps: read, add, write. Two threads that
 # both read 5 both write 6, and a rise is lost. A *race* is two accesses to one element,
-# one of them a write, by different threads in no certain order. The cure is a step that
-# nothing can divide, ``cuda.atomic.add``.
+# one of them a write, by different threads in no certain order. The cure is an *atomic*
+# addition, which no other thread can split: ``cuda.atomic.add``.
 #
-# **C lacks a barrier.** That is a race in which only the order is missing: first *all*
-# write, then all read. The cures so far:
+# **C lacks a barrier.** That is a race, too, but here it is enough to fix the order:
+# first *all* write, then all read. The cures so far:
 
 
 @cuda.jit
@@ -217,7 +217,7 @@ def cured_c(x, out):
 
 # %%
 # The figure follows eight threads. An arrow goes from the thread that wrote a number in
-# shared memory to the thread that reads it, drawn from the trace's notes.
+# shared memory to the thread that reads it, as the trace noted them down.
 
 # figure
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), sharey=True, layout="constrained")
@@ -248,15 +248,15 @@ plt.show()
 
 # %%
 # Each dashed arrow is right only if the writer comes first. ``trace`` runs thread after
-# thread, so here it did, and is reported all the same. On a GPU, a block is cut into
-# *warps* of 32 threads, and nobody promises which warp is first.
+# thread, so here the writer did, and the race is reported all the same. On a GPU,
+# nothing says which *warp* of 32 threads runs first, nor, since Volta, that the threads
+# of one warp keep in step.
 #
-# **D has a divergent barrier.** A barrier waits for the whole block. In D some threads
-# of the last block skip it. CUDA `allows that`__ only if all threads of a block take
-# the same branch; else "the code execution is likely to hang or produce unintended side
-# effects". D is a mild case: GPUs since Volta do `not wait`__ for threads that have
-# ended. The cure is ``cured_c``: the guard ends before the barrier, and begins again
-# behind it.
+# **D has a divergent barrier**: some threads of its last block skip it. CUDA `allows
+# that`__ only if all threads of a block do; else "the code execution is likely to hang
+# or produce unintended side effects". D is a mild case: GPUs since Volta do `not
+# wait`__ for threads that have ended. The cure is ``cured_c``: the guard ends before
+# the barrier, and begins again after it.
 #
 # __ https://docs.nvidia.com/cuda/cuda-c-programming-guide/#synchronization-functions
 # __ https://docs.nvidia.com/cuda/volta-tuning-guide/index.html
@@ -278,7 +278,7 @@ for kernel in (cured_a, cured_b, cured_c):
 # below. D is left open: its threads skip the barrier by ending, and the manual does not
 # say what synccheck makes of that.
 
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 2
 looks = ["run,\n128", "run,\n101", "trace,\n128", "trace,\n101", "by the\nmanual"]
 tools = {"A": "memcheck", "B": "", "C": "racecheck", "D": "unclear"}
@@ -390,11 +390,11 @@ print("the words:", ways[0].get("copy the result", "–"))
 # %%
 # - *As usual*, the call that fails is the copy of a right kernel's result: the wrong
 #   place to search. (If the wrong kernel is quick, the launch after it may fail.) From
-#   then on nothing of CUDA works in this process, and to catch the exception does not
+#   then on nothing of CUDA works in this process, and catching the exception does not
 #   help. Start a new one; in a notebook, restart its kernel.
 # - *Blocking*: with ``CUDA_LAUNCH_BLOCKING=1``, set before the program starts, each
-#   launch waits for its work. So the error comes out of the right line, and everything
-#   takes longer: for searching only. (AMD's is ``AMD_SERIALIZE_KERNEL=3``.)
+#   launch waits for its work. So the error comes out of the right line. Everything
+#   takes longer, so set it only to search. (AMD's is ``AMD_SERIALIZE_KERNEL=3``.)
 #
 # What compute-sanitizer says
 # ---------------------------
@@ -407,15 +407,15 @@ print("the words:", ways[0].get("copy the result", "–"))
 # - **memcheck** finds A if nothing else lies behind its arrays: ``Invalid __global__
 #   read of size 4 bytes`` first, as ``x[101]`` is read before anything is written.
 # - **racecheck** finds C: ``Race reported between Write access at`` … ``and Read access
-#   at`` …, with a number of hazards, which are bytes, not mistakes.
+#   at`` …, with a number of hazards, which counts bytes, not mistakes.
 # - **synccheck** finds a barrier that some *living* threads of a block skip: ``Barrier
 #   error detected. Divergent thread(s) in block.``
 # - **initcheck** finds none of them, but memory that nobody filled: ``Uninitialized
 #   __global__ memory read of size 4 bytes``.
 #
-# The next lines tell who, ``by thread (37,0,0) in block (1,0,0)``, and `where`__: a
-# line of your file, if you write ``@cuda.jit(lineinfo=True)``, which the simulator does
-# not know.
+# The next lines name the thread, ``by thread (37,0,0) in block (1,0,0)``, and the
+# `place`__: a line of your file, if you write ``@cuda.jit(lineinfo=True)``, which the
+# simulator does not know.
 #
 # __ https://docs.nvidia.com/compute-sanitizer/ComputeSanitizer/index.html
 # __ https://github.com/numba/numba/issues/8740
@@ -446,8 +446,8 @@ except IndexError as error:
 
 # %%
 # ``tid`` is the thread, ``ctaid`` the block. This error is not sticky: the thread just
-# ends, and Numba asks after each launch whether one did, so a launch waits. On a GPU,
-# text is printed when you synchronize, in the terminal, not a notebook.
+# ends, and after each launch of such a kernel Numba waits and asks whether one did. On
+# a GPU, text is printed when you synchronize, in the terminal, not a notebook.
 #
 # Where this stops being true
 # ---------------------------
@@ -458,7 +458,7 @@ except IndexError as error:
 #   hand to each other that way as a race.
 # - *compute-sanitizer has gaps.* racecheck watches *shared* memory, so none of the four
 #   tools finds B. memcheck knows what was allocated, so spare room hides A: that of
-#   ``plain_run``, and PyTorch's store of memory, unless you set
+#   ``plain_run``, and PyTorch's caching allocator, unless you set
 #   ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``.
 # - *Rounding is no race.* Sums in another order may differ in their last digits.
 # - *Other GPUs.* Numba's kernels and compute-sanitizer are for NVIDIA's.
@@ -467,7 +467,7 @@ except IndexError as error:
 # --------
 #
 # This kernel adds up the power of each block of 64 samples: it folds the block in half,
-# again and again. Correct it; ``check`` tells one mistake after the other.
+# again and again. Correct it; ``check`` names one mistake at a time.
 
 
 @cuda.jit

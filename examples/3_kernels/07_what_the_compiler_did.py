@@ -2,9 +2,9 @@
 What did the compiler make of your kernel?
 ==========================================
 
-For whoever writes kernels in Numba and wants ``float32`` to stay ``float32``. A plain
-``0.0`` is a ``float64``: in a matrix-vector product of ``float32`` arrays it puts a
-conversion and a ``float64`` addition into each step, in place of one fused
+For anyone who writes kernels in Numba and wants ``float32`` to stay so. A plain
+``0.0`` is a ``float64``: in a matrix-vector product of ``float32`` arrays, each step
+then has a product, a conversion and a ``float64`` addition in place of one fused
 multiply-add. The compiler's output shows that, and you need no GPU to read it. Whether
 it costs time depends on the card, and on what else the kernel waits for.
 
@@ -57,8 +57,9 @@ def single_sum(a, x, y):
 # ----------------
 #
 # ``ptx.compile`` takes a kernel, the types of its arguments and a *compute capability*,
-# the version number of a kind of GPU. You get *PTX* in ``.text``, and in ``.mix`` a
-# count of its instructions. Their names end in their type, so a double is easy to find:
+# the version number of a kind of GPU. You get *PTX*, NVIDIA's intermediate language, in
+# ``.text``, and in ``.mix`` a count of its instructions. Their names end in their type,
+# so a double is easy to find:
 
 # folded: What the compiler made elsewhere, for computers that do not have it
 RECORDED = {  # with numba-cuda 0.30.4 and CUDA 13.0
@@ -131,12 +132,13 @@ plt.show()
 # ``float64`` sum cannot be fused, so the zero costs the *fused multiply-add*, too,
 # which multiplies and adds at once. (The counts are *static*: they tell what is
 # written. The loop is there twice, once unrolled to four steps and once for what is
-# left over, so five steps are written for the one in the source.)
+# left over, so five steps are written for the one in the source. ``mov.f64``, the zero,
+# and ``cvt.f32.f64`` are outside of both.)
 #
 # Why? Numba gives each variable *one* type, from all that is assigned to it. A ``0.0``
 # in Python's code is a ``float64``, and the sum of that and a ``float32`` is, too.
-# Numba's users have `met it before`__. NumPy would not have warned you, nor does the
-# simulator: both let a plain ``0.0`` take the precision of the other operand.
+# Numba's users have `met it before`__. A test in NumPy 2 would not have warned you, nor
+# does the simulator: both let a plain ``0.0`` take the precision of the other operand.
 #
 # __ https://github.com/numba/numba/issues/4676
 
@@ -146,10 +148,10 @@ print("NumPy:", (0.0 + np.float32(1)).dtype)
 # Where doubles come from, among ``float32`` numbers:
 #
 # - a sum that starts with ``0.0``, or with ``0``;
-# - a constant such as ``0.1`` (``x[i] * 0.5`` is turned back, as ``float32`` holds 0.5
-#   exactly, so look before you mend);
+# - a constant such as ``0.1`` (not ``x[i] * 0.5`` stored as ``float32``: that holds 0.5
+#   exactly, and the compiler takes the double out, so look before you mend);
 # - an integer beside a ``float32``: ``x[i] / n``;
-# - a signed integer beside an unsigned one, even in a comparison.
+# - a signed integer compared with an unsigned one of 64 bits.
 #
 # Write ``np.float32(0.1)`` and ``np.float32(n)``, and let counters be plain integers.
 #
@@ -188,11 +190,12 @@ head = ("card", "float64 rate", "to read", "to add", "to convert and add")
 print(Table("40 MB times a vector, at least (model)", head, tuple(rows)).text())
 
 # %%
-# The last column takes a conversion to be as slow as an addition. A GPU calculates
-# while it waits for memory. So as long as the matrix comes from memory, the ``float64``
-# hides behind the reading on all three cards. On the L4 and the RTX 4090 not much room
-# is left, and where a kernel uses each number many times, or finds its data in a cache,
-# nothing hides it: there a stray ``0.0`` costs most.
+# The last column takes a conversion to be as slow as an addition. (On an H100, NVIDIA's
+# table has it slower.) A GPU calculates while it waits for memory. So in this model, as
+# long as the matrix comes from memory, the ``float64`` hides behind the reading on all
+# three cards. On the RTX 4090 and the L4 not much room is left, and where a kernel uses
+# each number many times, or finds its data in a cache, nothing hides it: there a stray
+# ``0.0`` costs most.
 # :doc:`/tutorials/3_kernels/13_two_compilers` works that out, and what the double buys.
 #
 # Check

@@ -1,8 +1,8 @@
 """
-Your occupancy is 25 %. Is that bad?
+Your occupancy is 25%. Is that bad?
 ====================================
 
-For whoever reads *achieved occupancy* in a profiler and wonders whether it is too low.
+For anyone who reads *achieved occupancy* in a profiler and wonders if it is too low.
 You cannot tell from that number. What keeps a memory busy is not threads but bytes in
 flight: loads that were issued and have not yet come back. Few threads with several
 loads each do as well as many threads with one. So work out how many bytes your card
@@ -83,10 +83,11 @@ head = ("an SM of", "bytes a cycle", "in flight", "threads", "occupancy")
 print(Table("To copy, with one load of 4 bytes a thread", head, tuple(rows)).text())
 
 # %%
-# *Occupancy* is the share of threads that are resident, of those that a multiprocessor
-# can hold. From the V100 to the H200 memory became faster, and a multiprocessor holds
-# as many threads as before, so that more of them are needed. (A sum, which only reads,
-# needs twice as much: more than an H200's threads with one load each.)
+# *In flight* is in bytes. *Occupancy* is the share of threads that are resident, of
+# those that a multiprocessor can hold. From the V100 to the H200 memory became faster,
+# and a multiprocessor holds as many threads as before, so that more of them are needed.
+# (A sum, which only reads, needs twice as much: more than an H200's threads with one
+# load each.)
 #
 # But who says that a thread has one load in flight? Write down your answers:
 #
@@ -128,10 +129,9 @@ while at[0] not in visited:
 assert len(visited) == 101, "this is not one cycle through all lines"
 
 # %%
-# The table has four times the bytes of the largest cache, but 256 MiB at most. (A very
-# large cache can hold part of that, and then the latency is partly its own.) Each call
-# goes on where the last one ended. One row walks *in order*, where the CPU can guess
-# what comes next.
+# The table has four times the bytes of the largest cache, but 256 MiB at most (part of
+# which a very large cache can hold). Each call goes on where the last one ended. One
+# row walks *in order*, where the CPU can guess what comes next.
 
 import torch
 
@@ -224,11 +224,11 @@ plt.show()
 print(f"At best: {64 / rates[0]:.0f} ns a line; in order {64 / ordered:.0f} ns")
 
 # %%
-# A core can
-# wait for so many and no more: where the points leave the line, it is at that limit. In
-# order, a CPU sees the pattern and fetches lines before the program asks for them (it
-# *prefetches*), so that more is in flight than the program says. Random order prevents
-# that. A GPU does little of it: in flight are the loads that your kernel issued.
+# A core can have only so many loads in flight: where the points leave the line, it is
+# at that limit. In order, a CPU sees the pattern and fetches lines before the program
+# asks for them (it *prefetches*), so that more is in flight than the program says.
+# Random order prevents that. A GPU hardly prefetches: in flight are the loads that your
+# kernel issued.
 #
 # Several elements a thread
 # -------------------------
@@ -288,7 +288,8 @@ for name, kernel in kernels.items():
 
 # %%
 # How many loads are in flight? Here are the loads (L) and stores (S) that the compiler
-# made: in SASS, the machine code, for the two with four elements; in PTX for the rest.
+# made: in SASS, the machine code, for the two with four elements; in PTX for the rest
+# (7.5 and 9.0 are compute capabilities).
 
 import re
 
@@ -310,10 +311,9 @@ except ptx.NoCompilerError as missing:
 
 # %%
 # (The pairs LS at the end copy what is left; the compiler unrolled that loop, also for
-# ``loads_first(1)``.) The two with four elements have the same
-# instructions, and only the order differs. A GPU starts the instructions of a warp in
-# turn. A load does not stop it, but the first instruction that *needs* the number does.
-# So the order decides:
+# ``loads_first(1)``.) The two with four elements have the same instructions, and only
+# the order differs. A GPU starts the instructions of a warp in order. A load does not
+# stop it, but the first instruction that *needs* the number does. So the order decides:
 #
 # - ``LSLSLSLS``: the first store needs the first number, and the second load waits
 #   behind it. *One* load is in flight, as with one element a thread.
@@ -386,8 +386,8 @@ if on_gpu:
         print(f"MAX_{limit}:", getattr(gpu, f"MAX_{limit}"))
 
 # %%
-# A kernel that needs many registers may have a lower one: after a launch,
-# ``kernel.get_max_threads_per_block()`` says it.
+# A kernel that needs many registers may allow fewer threads in a block: after a launch,
+# ``kernel.get_max_threads_per_block()`` says how many.
 #
 # Measure
 # -------
@@ -395,8 +395,7 @@ if on_gpu:
 # On a GPU, first its latency: one thread walks the table. Then the copies: once with
 # enough blocks for all elements, then at occupancies from 1/16 to 1. (Full occupancy
 # can leave too few registers for 4 loads or more.) Without one, only the CPU copies:
-# NumPy on one core, Numba on all (``in-cache``: faster than memory, from a large
-# cache).
+# NumPy on one core, Numba and PyTorch on all.
 
 # folded: The walk on a GPU, checked
 
@@ -450,7 +449,8 @@ if on_gpu:
 bench.show()
 
 # %%
-# With a GPU, compare ``four_in_turn``, ``loads_first(4)`` and ``torch``.
+# With a GPU, compare ``four_in_turn``, ``loads_first(4)`` and ``torch``: at full
+# occupancy the model expects no difference.
 #
 # Occupancy is not speed
 # ----------------------
@@ -538,17 +538,22 @@ if on_gpu:
     plt.show()
 
 # %%
-# On the left, the same occupancy can mean anything from starved to full speed. On the
-# right, the model puts the same points on one line: few warps with many loads do as
-# well as many warps with one.
+# On the left, one occupancy goes with very different rates. On the right, the model has
+# all on one line.
 #
-# So, about those 25 %, in three steps:
+# So, about those 25%, in three steps, for each SM:
 #
-# 1. *What a copy needs*: the first table, or half of bandwidth times latency.
-# 2. *What yours has*, on each SM: resident threads × loads that each has in flight × 4
-#    bytes. In machine code, count loads up to the first instruction that needs one.
-# 3. If it has twice what it needs, leave the occupancy alone. If not, add warps *or*
-#    loads.
+# 1. *What a copy needs*: half of bandwidth times latency, as in the first table.
+# 2. *What yours has*: resident threads × loads that each has in flight × 4 bytes. In
+#    machine code, count loads up to the first instruction that needs one.
+# 3. *Compare.* With less than it needs, memory has to wait: add warps *or* loads. With
+#    twice that, leave the occupancy alone. In between, try more: the model is an upper
+#    limit, as near the bend loads queue and wait longer (`Volkov's thesis`__), and a
+#    thread that begins or ends has no load in flight.
+#
+# __ https://digicoll.lib.berkeley.edu/record/135548
+#
+# For the 512 threads above, that is at least:
 
 quarter = {  # loads for each of 512 threads on an SM
     name: bytes_a_clock(name) * LATENCY / (8 * 512) for name in ("H100 SXM", "H200")
@@ -557,12 +562,6 @@ for name, exact in quarter.items():
     print(f"{name}, a quarter full: {exact:.1f} loads, so {np.ceil(exact):.0f}")
 
 # %%
-# Why twice? The model is an upper limit. Near the bend of the curve loads queue and
-# wait longer, as `Volkov's thesis`__ measures, and a thread that begins or ends has no
-# load in flight.
-#
-# __ https://digicoll.lib.berkeley.edu/record/135548
-#
 # Where this stops being true
 # ---------------------------
 #

@@ -27,7 +27,8 @@ What one kernel gains over the chain, you count in bytes before you write it.
 #
 # You fit a model :math:`m` to data :math:`d` with weights :math:`w`. Some data are bad:
 # a cosmic ray on a detector, a radar in a radio telescope. With squares, one bad number
-# pulls the whole fit. In a *robust* misfit no number counts more than 1:
+# pulls the whole fit. In a *robust* misfit, such as Geman and McClure's, no number
+# counts more than 1:
 #
 # .. math::
 #
@@ -108,7 +109,7 @@ def slope_loop(grad, model, data, weight, out):
 # Launch it on tensors
 # --------------------
 #
-# This is all it takes to launch a kernel on a GPU's tensors. Nearly each line prevents
+# This is all it takes to launch a kernel on a GPU's tensors. Nearly every line prevents
 # a mistake that you will see:
 
 
@@ -123,7 +124,7 @@ def launch_on_gpu(kernel, *tensors):
 
 
 # %%
-# A kernel does not notice tensors that do not fit each other, so ``launch`` compares
+# A kernel does not notice tensors of different shapes or types, so ``launch`` compares
 # them first. Without a GPU, it runs the loop, or the kernel in the simulator.
 
 # folded: launch: on the GPU, in the loop or in the simulator
@@ -187,8 +188,8 @@ with ByteCount() as counter:
 # %%
 # What does a kernel need? For the value, it reads three ``float32`` and writes one: 16
 # bytes. For the gradient it reads one number more: 20. The sum of all values costs 4,
-# and a copy that this sum makes necessary costs 4. There is little arithmetic, so bytes
-# are time. A *model* for 33 million elements, from data sheets:
+# and a copy that this sum makes necessary, explained below, costs 4. There is little
+# arithmetic, so bytes are time. A *model* for 33 million elements, from data sheets:
 
 from firstlight.measure.specs import spec
 from firstlight.measure.tables import quantity
@@ -219,12 +220,12 @@ for kernel, moved in ((value_kernel, 16), (slope_kernel, 20)):
 # One memory, several libraries
 # -----------------------------
 #
-# An array is an address, a shape and a type. A library that tells these three lets
-# others work on its memory, without a copy. For NVIDIA's GPUs there are two agreements:
-# the `CUDA array interface`__, which Numba, CuPy and PyTorch know, and `DLPack`__
-# (``from_dlpack``), for any device. The name of a call does not tell whether it shares
-# or copies. So test it: the same address, and does one see what is written to the
-# other?
+# An array is an address, a shape, strides and a type. A library that tells these four
+# lets others work on its memory, without a copy. For NVIDIA's GPUs there are two
+# protocols: the `CUDA array interface`__, which Numba, CuPy and PyTorch know, and
+# `DLPack`__ (``from_dlpack``), for any device. The name of a call does not always tell
+# whether it shares or copies. So test it: is the address the same, and does one see
+# what is written to the other?
 #
 # __ https://nvidia.github.io/numba-cuda/user/cuda_array_interface.html
 # __ https://data-apis.org/array-api/latest/design_topics/data_interchange.html
@@ -265,19 +266,20 @@ if not util.find_spec("cupy"):
     print("(CuPy is not installed here.)")
 
 # %%
-# A copy is made where the type changes, and where the call says *new* (``tensor``). On
-# a GPU, ``cuda.as_cuda_array(t)`` goes one way, ``torch.as_tensor(a, device=...)`` the
+# A copy is made where the type changes, and ``torch.tensor`` always makes one. On a
+# GPU, ``cuda.as_cuda_array(t)`` goes one way, ``torch.as_tensor(a, device=...)`` the
 # other. Whoever made the memory owns it, and the other keeps a reference, so it is not
 # freed while you use it. Only a plain number, such as ``t.data_ptr()``, keeps nothing.
 #
 # Two traps of memory
 # -------------------
 #
-# *Strides.* ``image.T`` lies in memory in another order. The kernel wants a plain row
-# of numbers. Inputs may be copied (``contiguous`` does so if needed). The output may
-# not: the kernel would fill the copy, as here. *Detached.* PyTorch does not hand out
-# the memory of a tensor that wants a gradient. ``detach`` gets it, but then PyTorch
-# does not notice what you write:
+# *Strides.* ``image.T`` is the same memory, with its strides exchanged, and the kernel
+# wants a plain row of numbers. Inputs may be copied (``contiguous`` does so if needed).
+# The output may not: the kernel would fill the copy, as below.
+#
+# *Detached.* PyTorch does not hand out the memory of a tensor that requires a gradient.
+# ``detach`` gets it, but then PyTorch does not notice what you write:
 
 out = torch.full_like(torch.rand(5, 7).T, -1)  # takes over the strides as well
 flat = out.reshape(-1)  # so this is a copy, without a word; view would have raised
@@ -292,19 +294,19 @@ silently_wrong = torch.autograd.grad(y.sum(), x)[0]
 print("gradient of exp:", silently_wrong.tolist(), "and no error")
 
 # %%
-# PyTorch counts how often each tensor is changed in place, and refuses to go back
-# through one that was changed too late. It counts its own operations, not yours. So
-# write into new tensors, or tell it: ``torch.autograd.graph.increment_version(y)``
-# makes an error of this.
+# PyTorch counts how often each tensor is changed in place, and its backward pass
+# refuses one that was changed after it was saved. It counts its own operations, not
+# yours. So write into new tensors, or tell it:
+# ``torch.autograd.graph.increment_version(y)`` makes an error of this.
 #
 # Which stream, whose memory?
 # ---------------------------
 #
 # PyTorch puts work into its *current stream*, a queue of the GPU. ``kernel[blocks,
-# threads]``, without a third number, goes to *Numba's* default stream. Unless somebody
+# threads]``, without a third entry, goes to *Numba's* default stream. Unless somebody
 # opens another stream, both are the same. Under ``with torch.cuda.stream(side):`` they
 # are two, and nothing orders them. `A test of PyTorch's own`__ had its kernel in the
-# wrong one, and failed about 3 % of the time, says its author.
+# wrong one, and failed about 3% of the time, says its author.
 #
 # The second trap is memory. A launch does not wait. When Python drops a tensor, the
 # kernel on it may not have begun, and PyTorch gives the memory to the next tensor at
@@ -390,9 +392,9 @@ plt.show()
 # Give it a gradient
 # ------------------
 #
-# A ``torch.autograd.Function`` is two functions. ``forward`` computes, and keeps what
-# the way back needs. ``backward`` is the *chain rule*: it gets ``grad``, how much the
-# loss changes with each output, and returns how much it changes with each input.
+# A ``torch.autograd.Function`` is two functions. ``forward`` computes, and saves what
+# the backward pass needs. ``backward`` is the *chain rule*: it gets ``grad``, how much
+# the loss changes with each output, and returns how much it changes with each input.
 
 from functools import partial
 
@@ -424,11 +426,11 @@ def gradient(way, loss, model, data, weight):
 
 
 # %%
-# ``None`` stands for *no gradient*. If an input does need one, PyTorch silently takes
-# zero; so this ``backward`` raises. For a sum, ``grad`` is one stored number that looks
-# like a full array (its strides are 0), and ``contiguous`` writes it out: that is the
-# copy of 4 bytes an element. *Check* value and gradient against the chain in
-# ``float64``: odd sizes, an outlier, strides.
+# ``None`` stands for *no gradient*. For an input that does need one, PyTorch would
+# silently add nothing, so this ``backward`` raises. For a sum, ``grad`` is one stored
+# number that looks like a full array (its strides are 0), and ``contiguous`` writes it
+# out: that is the copy of 4 bytes an element. *Check* value and gradient against the
+# chain in ``float64``: odd sizes, an outlier, strides.
 
 same_to = partial(torch.testing.assert_close, rtol=1e-5, atol=0)
 place = device if on_gpu else torch.device("cpu")
@@ -448,9 +450,9 @@ print("values and gradients are right")
 # ---------------------
 #
 # It is easy to forget ``grad`` in ``backward``. With a sum that is right by accident,
-# as there ``grad`` is 1. ``gradcheck`` does not trust a loss. It moves each input a
-# little, watches each output, and compares. Such small differences need ``float64``,
-# and few numbers, as each costs two launches.
+# as there ``grad`` is 1. ``gradcheck`` needs no loss. It moves each input a little,
+# watches each output, and compares the change with what ``backward`` says. Such small
+# differences need ``float64``, and few numbers, as each costs two launches.
 
 from torch.autograd.gradcheck import GradcheckError, gradcheck
 

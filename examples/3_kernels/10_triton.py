@@ -2,11 +2,11 @@
 What if you wrote for a block, not for a thread?
 ================================================
 
-For whoever can write a kernel in Numba and wonders whether to learn Triton. There you
-write what a whole block of threads does, and a compiler divides the work among them. It
-adds shared memory, barriers, vector loads and tensor cores by itself. How many bytes a
-kernel of your own can save, you can count before you write it. Try ``torch.compile``
-first, which fuses steps by itself, and writes Triton.
+You can write a kernel in Numba: should you learn Triton? In Triton you write what a
+whole block of threads does, and a compiler divides the work among them. It adds shared
+memory, barriers, vector loads and tensor cores by itself. You can count the bytes that
+a kernel of your own will save before you write it. Try ``torch.compile`` first, which
+fuses steps by itself, and writes Triton.
 
 **You will learn**
 
@@ -41,8 +41,7 @@ except ImportError:  # so that Python can read the kernels all the same
     tl = SimpleNamespace(constexpr=int)
 
 # %%
-# Here is an addition as you know it, for a thread. Below it is the same for a block,
-# and its launch.
+# Here is an addition for a thread, and below it the same for a block, with its launch.
 
 
 @cuda.jit
@@ -102,13 +101,13 @@ def run_add(x, y, out):
 #    a product of tiles    shared memory, barriers       ``tl.dot``
 #    ====================  ============================  =====================
 #
-# In exchange you lose control: you cannot address a single thread.
+# In exchange, you cannot address a single thread.
 #
 # Softmax: a program takes a row
 # ------------------------------
 #
 # *Softmax* turns each row of a matrix into positive numbers whose sum is 1. In PyTorch
-# it can be written in five steps. (To subtract the largest number first changes nothing
+# it can be written in five steps. (Subtracting the largest number first changes nothing
 # in the result, and keeps ``exp`` from overflowing.)
 
 
@@ -222,7 +221,7 @@ for name in ("RTX 4090", "H100 SXM"):
 #
 # ``[:, None]`` makes a column of indices and ``[None, :]`` a row. Their sum is a
 # square, as in NumPy. It is the tile of :doc:`/tutorials/3_kernels/04_shared_memory`,
-# without shared memory and without barriers.
+# but you write no shared memory and no barriers.
 
 
 @triton.jit
@@ -250,7 +249,7 @@ def run_matmul(a, b, c, how):
 # -----
 #
 # Unlike Numba's simulator, the interpreter checks no address. So the check, which takes
-# odd sizes and ``float64``, leaves spare room behind each result. It must stay as it
+# odd sizes and ``float64``, leaves spare room behind each result, which must stay as it
 # was.
 
 
@@ -323,15 +322,15 @@ seen = trace(add_threads, blocks_for(101, 32), 32, a, b, c)
 assert (set(c), seen.problems) == ({2}, [])
 
 # %%
-# Both ways of ``matmul`` have the same error there, which will matter.
+# In the interpreter, ``ieee`` and ``tf32`` have the same error.
 #
 # What did the compiler add?
 # --------------------------
 #
 # The compiler needs no GPU, either. Here it works for an old card (compute capability
 # 7.5) and for an H100 (9.0). It must know what a launch would tell it: types,
-# constants, and which addresses and sizes are multiples of 16. (A new array of PyTorch
-# begins at such an address.)
+# constants, and which addresses and sizes are multiples of 16. (New PyTorch arrays
+# begin at such addresses.)
 
 # folded: How Triton compiles without a GPU
 
@@ -364,7 +363,7 @@ for capability, how in ((75, "tf32"), (90, "tf32"), (90, "ieee")):
 # What comes out is PTX, the language between Triton and a GPU's machine code. For a
 # thread, count its loads and stores, single or as *vectors* of four, its copies
 # straight into shared memory, barriers and multiply-adds. With ``n16`` all sizes are
-# multiples of 16.
+# multiples of 16; with ``odd`` the compiler may not assume so.
 
 from firstlight.widgets import Table
 
@@ -403,14 +402,15 @@ if rows_of:
 #   four neighbours, and a row of ``softmax`` begin at any address. The bytes and the
 #   Python are the same, the loads and stores four times as many. *Pad* rows if you can.
 # - ``softmax`` has shared memory and barriers, and you wrote none.
-# - On the H100, two ``wgmma`` of the whole program replace 512 multiply-adds of each
-#   thread in each round of the loop. They use *tensor cores*, which multiply small
-#   matrices as a whole.
+# - In ``matmul`` on the H100, copies fetch the tiles of later rounds of the loop in
+#   advance, which takes more shared memory.
+# - Two ``wgmma`` of the whole program replace 512 multiply-adds of each thread in each
+#   round. They use *tensor cores*, which multiply small matrices as a whole.
 #
 # But tensor cores take ``float32`` only as *TF32*: 10 bits of fraction, not 23. **And
-# TF32 is what** ``tl.dot`` **does** `unless you ask for "ieee"`__. The interpreter cuts
-# no bits, nor does the old card. So a test that passes there may fail on an H100. By
-# how much? Cut the bits yourself:
+# TF32 is what** ``tl.dot`` **does** `unless you ask for "ieee"`__. (``"tf32x3"`` adds
+# three such products to keep most bits.) The interpreter cuts no bits, nor does the old
+# card. So a test that passes there may fail on an H100. By how much? Round the inputs:
 #
 # __ https://triton-lang.org/main/python-api/generated/triton.language.dot.html
 
@@ -422,6 +422,8 @@ for name, product in {"float32": a @ b, "model of TF32": short[0] @ short[1]}.it
     print(f"{name:>13}: error {np.max(np.abs(product - exact)) / exact.max():.0e}")
 
 # %%
+# A card that drops the bits instead of rounding errs more.
+#
 # On an NVIDIA GPU, the same check runs the compiled kernels. (AMD GPUs run Triton, too;
 # this page does not try.)
 
@@ -456,8 +458,8 @@ print("Compiled kernels", "run" if on_gpu else "cannot run", "here.")
 # The kernel that torch.compile writes
 # ------------------------------------
 #
-# ``torch.compile`` fuses by itself, and for a GPU it writes Triton. Here is the heart
-# of what PyTorch 2.13 made of ``five_steps`` for 1823 x 781:
+# Here is the heart of what PyTorch 2.13 made of ``five_steps`` for a GPU and 1823 x 781
+# numbers:
 #
 # .. code-block:: python
 #
@@ -507,8 +509,8 @@ program = compiled_steps(z) if on_gpu else None
 # Measure
 # -------
 #
-# What needs a GPU has a row only there: times of the simulator or the interpreter would
-# tell you nothing. Every rate counts the floor's bytes, once in and once out.
+# What needs a GPU has a row only there: a simulator's times would tell you nothing.
+# Every rate counts the floor's bytes.
 
 bench = Bench("triton", budget=40 if on_gpu else 1.5)
 size = {"n": z.numel(), "bytes": 2 * z.nbytes, "device": device}
@@ -567,17 +569,17 @@ if on_gpu:
 bench.show()
 
 # %%
-# A CPU's two rows do not test the count: a matrix this small may stay in a cache, where
-# bytes cost little and ``exp`` costs time. On a GPU there are also the addition and the
-# product. There *odd size* says what the lost vector loads cost; compare products
-# ``ieee`` with ``ieee``, ``tf32`` with ``tf32``.
+# A CPU's two rows do not test the count: a matrix this small may stay in a cache. On a
+# GPU, *odd size* says what the lost vector loads cost; compare products ``ieee`` with
+# ``ieee``, ``tf32`` with ``tf32``.
 #
 # Where this stops being true
 # ---------------------------
 #
 # - *Long rows.* A block lives in registers. A row of many thousand numbers needs a
 #   loop, and comes from memory more than once.
-# - *Caches.* The count is what moves if nothing stays in a cache between the steps.
+# - *The count* assumes that a step reads each input once, and that nothing stays in a
+#   cache between the steps.
 # - *Irregular work*, such as gridding, gains little from blocks.
 # - *Large arrays.* More than :math:`2^{31}` numbers need indices ``.to(tl.int64)``, or
 #   addresses go wrong in silence.

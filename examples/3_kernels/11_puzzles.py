@@ -101,14 +101,14 @@ solution = partial(attempt, answers=ours)
 #
 # A *warp* is 32 threads that load together, and memory comes in *sectors* of 32 bytes,
 # eight ``float32``. If 32 threads load 32 neighbours, they touch 4 sectors. If each
-# loads from a place of its own, they touch 32. So in a long array, the wrong choice can
-# move up to 8 times the bytes; caches decide how much of that a card really moves.
+# loads from a sector of its own, they touch 32. So in a long array, the wrong choice
+# can move up to 8 times the bytes; caches decide how much of that a card really moves.
 #
 # One puzzle together
 # -------------------
 #
-# The first attempt is the kernel that one writes first. (Why ``float32(1)`` and not
-# ``1``, you see at the end.)
+# The first attempt is the obvious one. (The end of the page shows why it has
+# ``float32(1)`` and not ``1``.)
 
 
 @attempt("stride")
@@ -162,24 +162,23 @@ PUZZLES["stride"].plot(side_by_side, "tau")
 plt.show()
 
 # %%
-# What the two cost, ``score`` tells, each line for the launch in which it is worst:
+# ``score`` tells what the two cost, each line for the launch in which it is worst:
 
 for kernel in (pieces, side_by_side):
     print(f"{kernel.__name__}:\n{PUZZLES['stride'].score(kernel)}\n")
 
 # %%
 # In the smallest launch, the busiest thread takes 3 elements with both. The sectors are
-# those of 203 elements and 64 threads: 4 elements a thread. From 8 on, ``pieces``
-# touches 32.
+# those of 203 elements and 64 threads: 4 elements a thread. From 8 elements on,
+# ``pieces`` touches 32 sectors.
 #
-# This is the way for all puzzles: read what the judge says, draw, change one thing.
+# Solve all puzzles this way: read what the judge says, draw, change one thing.
 #
 # Exercise: the other fifteen
 # ---------------------------
 #
-# They get harder as you go. Each solution is folded below its gap, in the shortest form
-# that we consider good; yours may look different and be right. From the seventh on,
-# open a task to see it.
+# They get harder as you go. Each solution is folded below its gap; yours may look
+# different and be right. From the seventh on, open a task to see it.
 #
 # **Alone.** A thread finds its element and fetches no more than it needs. The page that
 # helps is :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`.
@@ -236,8 +235,8 @@ def calibrate_solution(x, gain, n, out):
 # 3. ``zip``
 # ~~~~~~~~~~
 #
-# Turn the phase of complex numbers, whose real and imaginary parts lie in two arrays.
-# Leave the result in the same arrays.
+# Turn the phase of complex numbers by an angle with the cosine ``c`` and the sine
+# ``s``. Real and imaginary parts lie in two arrays; leave the result there.
 
 
 @attempt("zip")
@@ -343,8 +342,8 @@ def distance_solution(u, v, out):
 #
 # **Together.** From here on, threads exchange numbers, as on the page about
 # :doc:`reductions </tutorials/3_kernels/05_reductions>`. Let each warp of 32 threads
-# write the sum of its 32 elements; its *lanes* can hand each other numbers with
-# ``cuda.shfl_down_sync(0xFFFFFFFF, value, by)``.
+# write the sum of its 32 elements. ``cuda.shfl_down_sync(0xFFFFFFFF, value, by)`` gives
+# a *lane*, a thread of the warp, the ``value`` of the lane ``by`` places on.
 
 
 # folded: The task: warp sum, in NumPy, and where to begin
@@ -605,9 +604,9 @@ def matmul_solution(a, b, out):
 # ~~~~~~~~~~~~~~~~
 #
 # **From the real world.** Add weighted visibilities to the nearest cells of three
-# grids, with ``u = v = 0`` at row and column ``size // 2``. The sky is real, so each of
-# them counts again at ``(-u, -v)``, conjugated; what falls outside is left out. No
-# coordinate is halfway between two cells.
+# grids. ``u`` and ``v`` are in cells, and zero is at row and column ``size // 2``. The
+# sky is real, so each of them counts again at ``(-u, -v)``, conjugated; what falls
+# outside is left out. No coordinate is halfway between two cells.
 
 
 # folded: The task: gridding, in NumPy, and where to begin
@@ -674,8 +673,8 @@ score(yours)
 # Check
 # -----
 #
-# And our own solutions, at odd and even sizes, with no element, one, less than a block
-# and more:
+# Our own solutions must pass, too, at odd and even sizes, with no element, one, less
+# than a block and more:
 
 ours["stride"] = side_by_side, check("stride", side_by_side)
 score(ours)
@@ -726,7 +725,7 @@ key.legend(loc="center left", frameon=False, fontsize=10).set_in_layout(False)
 drawn = ours | {name: yours[name] for name in solved(yours)}
 for ax, (name, (kernel, _)) in zip(axes.flat, drawn.items(), strict=False):
     fingerprint(ax, name, kernel)
-fig.suptitle("Which thread touches what: you can tell a kernel by its picture", size=12)
+fig.suptitle("Which thread touches what: each pattern has its picture", size=12)
 fig.supxlabel("element", size=10)
 fig.supylabel("thread", size=10)
 fig.set_label(
@@ -739,7 +738,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# A diagonal: each thread works alone. Lines of half the length each time: a tree.
+# A diagonal: each thread works alone. Lines of half the length each time: a sum in
+# halves, or *tree*.
 # Diagonals at distances 1, 2, 4, 8: the scan, which has as many steps as the tree, and
 # far more additions. A cloud: the data decide who goes where, so you need atomic
 # operations.
@@ -781,18 +781,17 @@ if not simulated():
 bench.show()
 
 # %%
-# For the cores of a CPU, pieces are the usual choice: a core goes on to the next
-# element itself. On a GPU, the neighbouring thread reads it.
+# For the cores of a CPU, pieces are the usual choice: each core uses up a cache line
+# alone. On a GPU, the threads of a warp share it.
 #
 # Where this stops being true
 # ---------------------------
 #
 # - *The judge reads what you wrote, not what the compiler made of it.* Below is a
 #   kernel that asks for ``x[i]`` twice, and one that computes ``1 - tau / 2`` in plain
-#   numbers. It turns down the first, and accepts the second.
-# - *Cost is not time.* Our solutions meet the constraints and are no library.
-# - *A trace is one order of events.* It cannot try every size, so a right verdict is
-#   evidence, not proof.
+#   numbers. The judge rejects the first, and accepts the second.
+# - *A trace is one order of events, at a few sizes.* So a right verdict is evidence,
+#   not proof.
 
 
 @cuda.jit
@@ -835,7 +834,7 @@ for name, kernel in (("map", square_twice), ("stride", plain_numbers)):
 costly = try_out(PUZZLES["stride"], PUZZLES["stride"].launches[-1], pieces)
 sectors = costly.sectors_per_load["tau"]
 print(
-    f"""1. A right result is half an answer: `pieces` was right, and touched
+    f"""1. A right result is half an answer: pieces was right, and touched
 {sectors:.1f} sectors a load where 4 would do.
 2. Read what the check says, draw who touches what, change one thing; and try sizes
 that nobody would choose.

@@ -2,11 +2,11 @@
 What does a GPU do with more blocks than it has room for?
 =========================================================
 
-For people whose kernels are right and who now choose the grid. A GPU hands out blocks
-one by one: the next one goes to the first multiprocessor that has room for the whole of
-it, and stays there until its last thread is done. So launch many more blocks than the
-card holds at once, because the last, unfilled *wave* leaves multiprocessors idle; take
-128 or 256 threads a block; and let no block wait for another, because CUDA promises no
+Your kernel is right, and now you choose its grid. A GPU hands out blocks one by one:
+the next one goes to the first multiprocessor that has room for the whole of it, and
+stays there until its last thread is done. So launch many more blocks than the card
+holds at once, because the last, unfilled *wave* leaves multiprocessors idle; take 128
+or 256 threads a block; and let no block wait for another, because CUDA promises no
 order.
 
 **You will learn**
@@ -62,8 +62,8 @@ print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 #   is ready, and start its next instruction for all 32 threads.
 # - So a thread does not wait for a core, and does not keep one. What data sheets
 #   call cores are lanes for arithmetic; a multiprocessor of this card has 64.
-# - No multiprocessor is given its six or seven blocks in advance. That is how it ends
-#   if all blocks take equally long.
+# - Blocks are not shared out in advance. Only if all take equally long does each
+#   multiprocessor end up with six or seven.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 #
@@ -182,9 +182,10 @@ bench.show()
 # How large a block?
 # ------------------
 #
-# A block goes to a multiprocessor as a whole or not at all. A multiprocessor holds `at
-# most`__ so many threads, so many blocks and 65 536 registers. The compiler tells how
-# many registers a thread needs, here for two kinds of card:
+# A block goes to a multiprocessor as a whole or not at all. There are `limits`__ on the
+# threads and on the blocks that a multiprocessor holds; and its blocks share 65 536
+# registers, and shared memory, which the kernels here do not use. The compiler tells
+# how many registers a thread needs, here for two kinds of card:
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#compute-capabilities
 
@@ -332,8 +333,8 @@ for side in (race.first, race.second):
 # launch never ends. What you can do:
 #
 # - End the kernel. A second launch in the same stream begins when all blocks of the
-#   first are done. In the first, each block totals its own rows; in the second, it adds
-#   the totals of all blocks before it.
+#   first are done. Give each block several rows: in the first launch it totals them, in
+#   the second it adds the totals of all blocks before it.
 # - If the order does not matter, use an *atomic* operation, which changes a number so
 #   that nobody can come between reading and writing
 #   (:doc:`/tutorials/3_kernels/05_reductions`).
@@ -343,11 +344,14 @@ for side in (race.first, race.second):
 #
 # - *Small launches.* Where the launch overhead is longer than the work, the tail does
 #   not matter (:doc:`/tutorials/2_devices/02_queues`).
-# - *Blocks of uneven length.* One long block at the end costs more than any wave. Put
+# - *Blocks of uneven length.* One long block at the end can cost more than a wave. Put
 #   the longest first: blocks are usually begun in the order of their numbers, though
 #   nothing may depend on it.
 # - *Blocks that know each other.* In *clusters* and *cooperative* launches, blocks run
 #   at the same time, if there is room for all. You have to ask for it.
+# - *Blocks that draw a number.* A block that takes its number from an atomic counter as
+#   it begins may wait for lower numbers, because their blocks already have a place.
+#   Fast scans do this (*decoupled look-back*).
 # - *Other makers.* The numbers of multiprocessors and what they hold differ.
 #
 # Exercise

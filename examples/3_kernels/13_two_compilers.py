@@ -2,7 +2,7 @@
 Why does one step of your loop take so many instructions?
 =========================================================
 
-For whoever wants to know what a GPU really runs. A step of a matrix-vector product
+For anyone who wants to know what a GPU really runs. A step of a matrix-vector product
 needs three instructions: two loads and a multiply-add. In the machine code of a Numba
 loop over ``range`` they are a small minority: the rest is bookkeeping for ``range``,
 for negative indices and for addresses, and a ``while`` loop avoids most of it. A simple
@@ -87,9 +87,9 @@ print("All three are right.")
 #
 # A count of all instructions is *static*: it tells what is written, not what runs. What
 # runs most is the loop. In assembly language a loop is a label, and further down a
-# branch (``bra``) back to it. The first fold cuts out the loops that load something,
-# and sorts their instructions into four kinds. For a kernel of your own, copy it, and
-# print ``loops(ptx.compile(kernel, types).sass)``.
+# branch (``bra``) back to it. The code folded here cuts out the loops that load
+# something, and sorts their instructions into four kinds. For a kernel of your own,
+# copy it, and print ``loops(ptx.compile(kernel, types).sass)``.
 
 # folded: How loops are found, and instructions sorted
 KINDS = {  # the first that fits the name, in PTX or in SASS
@@ -191,7 +191,7 @@ ax.set(ylim=(2.6, -0.5), xlabel="instructions for one step, machine code of an H
 ax.spines[["top", "right"]].set_visible(False)
 fig.legend(ncols=4, loc="outside lower center", frameon=False)
 said = f"{of_range:g} instructions a step with range, {of_while:g} with while"
-ax.set_title(f"{said}; three do the work", loc="left")
+ax.set_title(said, loc="left")
 fig.set_label(
     "Bars of the instructions for one step of each kernel, split into four kinds. In "
     f"machine code, double_sum has {totals['double_sum']:g}, most of them bookkeeping, "
@@ -213,19 +213,20 @@ for line in loops(code.text)[-1] if code else ():
 # %%
 # The bookkeeping is of three kinds:
 #
-# - ``setp.gt``, ``selp``: this is ``range``. Numba asks at each step whether there is a
-#   next number, and chooses it, or not.
+# - ``setp.gt``, ``selp``: this is ``range``. At each step Numba's code tests whether
+#   there is a next number, and chooses it, or not.
 # - ``shr``, ``and``, ``add``: in Python ``x[-1]`` is the last element. So for each
 #   array, at each step, the kernel tests whether the index is negative, and adds the
 #   length if it is.
 # - ``shl``, ``add``: the index times four, the bytes of a ``float32``, plus the address
 #   where the array begins.
 #
-# You need neither of the first two, as ``j`` is never negative, and the third can be
-# one addition. All of it is in 64 bits, and a multiprocessor calculates integers in 32
-# bits, so many of these lines become two or more instructions. Numba's developers `know
-# this one`__. With ``while``, the compiler sees that ``j`` starts at 0 and grows, so it
-# drops the tests and moves each address along.
+# You need neither of the first two: one counter does for the loop, and ``j`` is never
+# negative. The third can be one addition. All of it is in 64 bits, and a multiprocessor
+# calculates integers in 32 bits, so many of these lines become two or more
+# instructions. Numba's developers `know this problem`__. With ``while``, the compiler
+# sees that ``j`` starts at 0 and grows, so it drops the tests and moves each address
+# along.
 #
 # __ https://github.com/numba/numba/issues/4647
 #
@@ -286,12 +287,14 @@ print(Table("Registers of a thread, and bytes spilled", head, tuple(rows)).text(
 # Instructions are not time. A *warp*, 32 threads, makes a step together. Each part of a
 # multiprocessor needs some clock cycles for it, and the slowest part decides:
 #
-# - *memory*: 128 bytes a step, at this multiprocessor's share of the bandwidth;
-# - *issue*: it has four schedulers, and each starts one instruction a clock cycle at
-#   most (counted in the H100's code for both cards here);
-# - *float64*: 32 additions at NVIDIA's rate, and 32 conversions, taken to be as slow;
-# - *L1*, the cache beside the multiprocessor: assumed to deliver one line of 128 bytes
-#   per clock cycle. ``trace`` finds how many lines a step touches.
+# - *memory*: 32 numbers of the matrix, 128 bytes, at a multiprocessor's share of the
+#   bandwidth;
+# - *L1*, the cache of the multiprocessor: assumed to deliver one line of 128 bytes per
+#   clock cycle. ``trace`` finds how many lines a step touches;
+# - *issue*: a multiprocessor has four schedulers, and each starts one instruction a
+#   clock cycle at most (counted in the H100's code for both cards here);
+# - *float64*: 32 additions at NVIDIA's rate, and 32 conversions, taken to be as slow
+#   (on an H100 they are slower).
 
 A_CLOCK = {"RTX 4090": (128, 2), "H100 SXM": (128, 64)}  # float32 and float64 additions
 a, x, y = (np.ones(shape, dtype=np.float32) for shape in ((64, 33), 33, 64))
@@ -345,22 +348,23 @@ for card in A_CLOCK:
 
 # %%
 # The last column names the slowest part with the matrix in memory, and in brackets with
-# the matrix in the L2 cache, which all multiprocessors share. Where *L1* is slowest,
-# change the order of the matrix first. Where *memory* is, the doubles are done while
-# warps wait, so that the zero does not decide. Where *float64* is, it does: for data in
-# a cache, or for a kernel that uses each number many times, such as a matrix product.
-# Where *issue* is, the bookkeeping decides, and ``while`` saves most of it: compare the
-# two runs by columns.
+# the matrix in the L2 cache, which all multiprocessors share. Where *L1* is slowest by
+# rows, change the order of the matrix first. Where *memory* is, the doubles are done
+# while warps wait, so that the zero does not decide. Where *float64* is, it does: for
+# data in a cache, or for a kernel that uses each number many times, such as a matrix
+# product. Where *issue* is, the bookkeeping decides, and ``while`` saves most of it:
+# compare the two runs by columns.
 #
-# The model leaves out how long one addition waits for the one before it. By rows, it
-# takes each line to stay in L1 until its 32 numbers are used. But 48 warps with 32
+# The model leaves out how long an addition waits for the one before it, and how fast L2
+# itself is: by columns, where L1 is named in brackets, L2 may be slower still. By rows,
+# it takes each line to stay in L1 until its 32 numbers are used. But 48 warps with 32
 # lines each need 192 KiB, and an RTX 4090 has 128 KiB of L1, so the truth may be worse.
 # The model tells you what to measure.
 #
 # What the double buys
 # --------------------
 #
-# A kernel's result often differs a little from NumPy's. Which of the two is wrong? Each
+# A kernel's result often differs a little from NumPy's. Which is nearer to the truth? A
 # sum rounds after each step, so errors grow with the length of a row. Here are four
 # ways to add (NumPy's depends on the library that it was built with), beside the exact
 # sum of the exact products. Kahan's keeps what a rounding lost and gives it back in the
@@ -401,8 +405,8 @@ for length in lengths:
         "double_sum": sums_by("double", a * x, exact_products),
     }
     for way, result in ways.items():
-        worst = np.sqrt(np.mean((result - exact) ** 2) / np.mean(exact**2))
-        errors[way].append(worst)
+        rms = np.sqrt(np.mean((result - exact) ** 2) / np.mean(exact**2))
+        errors[way].append(rms)
 at_101 = {way: errors[way][lengths.index(101)] for way in errors}
 better = at_101["single_sum"] / at_101["double_sum"]
 assert max(errors["single_sum"]) < 1e-5, "not even five digits"
@@ -436,14 +440,16 @@ fig.set_label(
 plt.show()
 
 # %%
-# So the kernel with the zero is the more exact one, and the zero is not simply a
-# mistake: it costs, and it buys digits. A result that differs from NumPy's is not
-# therefore wrong. Compare both with something better than either. Then decide:
+# So the kernel with the plain zero is the more accurate one, and the zero is not simply
+# a mistake: it can cost time, and it buys digits. A result that differs from NumPy's
+# need not be wrong. Compare both with something better than either. Then decide:
 #
 # - Five digits are enough: ``np.float32(0)``, at all lengths shown.
-# - You need all that a ``float32`` holds, on a data-centre card, or while you wait for
-#   memory anyway: write ``np.float64(0)``, so that readers see you mean it.
-# - The same on a GeForce, with the data in a cache: Kahan.
+# - You need all that a ``float32`` holds, on a card that is fast in ``float64`` (an
+#   H100), or while you wait for memory anyway: write ``np.float64(0)``, so that
+#   readers see you mean it.
+# - The same on a card that is slow in ``float64``, such as a GeForce or an L4, with the
+#   data in a cache: Kahan (never with ``fastmath``, which removes it).
 #
 # Measure
 # -------
@@ -495,8 +501,9 @@ bench.show()
 # Exercise
 # --------
 #
-# In the model, how many instructions may a step have at most on an H100, so that a warp
-# still waits for memory and not for the schedulers?
+# In the model, with the matrix in the memory of an H100, by columns: how many
+# instructions may a step have at most, so that a warp still waits for memory and not
+# for the schedulers?
 
 most = 0
 

@@ -7,8 +7,8 @@ Not an image: each pair of its antennas measures one complex number at a time, a
 measured, so skies that look quite different can fit the same data, and only a prior
 chooses between them. This page is for anyone who has arrays such as those of `an early
 tutorial of MPoL`__ (``uu``, ``vv``, ``weight``, ``data_re``, ``data_im``) and wants to
-know what they hold before a GPU makes an image of them. You make such arrays of skies
-that you know.
+know what they hold before a GPU makes an image of them. You will make such arrays
+yourself, from known skies.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -61,7 +61,7 @@ for card in ("GTX 1080", "RTX 4090", "H100 SXM"):
 
 # %%
 # The data are small (12 GB for a thousand channels), but the arithmetic is not, and it
-# suits a GPU. Before you go on, write down what happens to a visibility if its source
+# suits a GPU. Write down what happens to a visibility if its source
 # moves by half a stripe, or is wider than one.
 #
 # One pair, one number
@@ -76,11 +76,11 @@ for card in ("GTX 1080", "RTX 4090", "H100 SXM"):
 #
 #     V(u, v) = \iint I(l, m)\, e^{-2 \pi i (u l + v m)}\, \mathrm{d}l\, \mathrm{d}m.
 #
-# In radians and Jy per steradian, V is in *jansky*, Jy, the unit of flux. (The code has
-# arcsec and Jy/arcsec².) The real part (``data_re``) is the sky seen through the
-# stripes, the imaginary part (``data_im``) through stripes shifted by a quarter of
-# their period. Together they are *one Fourier component* of the sky. The figure takes
-# two baselines, a point that moves east, and a round source that grows.
+# In radians and Jy per steradian, V is in *jansky*, Jy, the unit of flux density (here:
+# *flux*). (The code has arcsec and Jy/arcsec².) The real part (``data_re``) is the sky
+# seen through the stripes, the imaginary part (``data_im``) through stripes shifted by
+# a quarter of their period. The figure takes two baselines, a point that moves east,
+# and a round source that grows.
 
 # figure
 from firstlight.imaging import GridCoords, Point, Ring, plot_image
@@ -114,8 +114,8 @@ plt.show()
 # %%
 # *Position sets the phase, and size lowers the amplitude.* A shift by half a stripe
 # turns the phase by half a circle and leaves the amplitude as it was. A source wider
-# than a stripe covers bright and dark stripes alike, so that its visibility vanishes.
-# The longer the baseline, the sooner both happen.
+# than a stripe covers bright and dark stripes alike, so that its visibility all but
+# vanishes. The longer the baseline, the sooner both happen.
 #
 # The Earth turns
 # ---------------
@@ -183,8 +183,8 @@ def means(values, edges):
 # %%
 # Which should you average: the amplitudes, as is usual in plots, or the complex
 # numbers? Each mean is over baselines of like length in all directions, which
-# describes only a *round* source, such as this one. The lower panel enlarges the left
-# twentieth of the upper one.
+# describes only a *round* source. The lower panel enlarges the left twentieth of the
+# upper one.
 
 # figure
 found = []
@@ -221,8 +221,9 @@ print(f"shortest pair, without noise: {shortest:.2f} of {total:.2f} Jy")
 # amplitudes the noise adds up and looks like a source. And *the flux is* :math:`V(0,
 # 0)`, *which no pair measures*, because two antennas cannot stand closer than their
 # diameter. Here even the shortest pair misses more than half of the flux. A Gaussian
-# source whose full width at half maximum exceeds 0.6 of the widest stripe loses most of
-# its flux. To recover it you need a more compact array or a single dish.
+# source whose full width at half maximum exceeds 0.6 of the widest stripe (ALMA's
+# *maximum recoverable scale*) loses most of its flux. To recover it you need a more
+# compact array or a single dish.
 #
 # Are the weights right?
 # ----------------------
@@ -253,7 +254,7 @@ for antenna in (0, 1):
     print(f"antenna {antenna} alone: multiply by another {still[antenna]:.2f}")
 
 # %%
-# The report's last column is the factor to multiply by, here a quarter, and
+# In the report, *weights x* is the factor to multiply by, here a quarter, and
 # ``scale_weights`` applies it. SIGMA is detected, too, but no single factor corrects
 # it, because the noisiest antennas now count most. So check antenna by antenna, as in
 # the last lines. Where their factors differ, use :math:`1/\mathrm{SIGMA}^2`.
@@ -284,10 +285,10 @@ print(fill(str(next(limit for limit in wide if limit.code == "scale")), 84))
 # Two skies, one set of data
 # --------------------------
 #
-# The centre is not the only hole in the uv plane. Take 11 antennas and one hour. Find
-# the point :math:`(u_0, v_0)` that is farthest from every measured one, and multiply a
-# smooth cloud by 1 plus that fringe. This adds half of :math:`V`, shifted by
-# :math:`\pm(u_0, v_0)`, that is, into the holes.
+# The centre is not the only hole in the uv plane. Take 11 antennas and one hour. Inside
+# the coverage, find the point :math:`(u_0, v_0)` that is farthest from all measured
+# ones, and multiply a smooth cloud by 1 plus its fringe. This adds half of :math:`V`,
+# shifted by :math:`\pm(u_0, v_0)`, into the holes.
 
 from firstlight.imaging.simulation import alma_antennas
 
@@ -369,13 +370,13 @@ for count, hours, times in ((11, 1, 20), (11, 6, 120), (22, 1, 20), (43, 1, 20))
 # just (25 apart in :math:`\chi^2` is five sigma). *What you did not measure, you must
 # assume*, and say so.
 #
-# Predicting an image
-# -------------------
+# Predicting visibilities from an image
+# -------------------------------------
 #
-# Add up the pixels. The wave separates, :math:`e^{ul + vm} = e^{ul} e^{vm}` (without
-# :math:`-2 \pi i`), so the sum over columns is a matrix product; the sum over rows is
-# not. The waves are computed in float64, because float32 lacks the digits for a phase
-# of many turns, and then rounded.
+# Add up the pixels. The wave separates into :math:`e^{-2 \pi i u l}` times
+# :math:`e^{-2 \pi i v m}`, so the sum over columns is a matrix product; the sum over
+# rows is not. The waves are computed in float64, because float32 lacks the digits for a
+# phase of many turns, and then rounded.
 
 
 def make_waves(u, v, grid):

@@ -123,8 +123,8 @@ plt.show()
 # An exact identity
 # -----------------
 #
-# Because all of this is linear, a point elsewhere gives the same beam, shifted to its
-# position, and a sky is a sum of points. So, without noise, *the dirty image is the sky
+# A point elsewhere gives the same beam, shifted to its position. A sky is a sum of
+# points, and all of this is linear. So, without noise, *the dirty image is the sky
 # convolved with the dirty beam*, exactly. Test it with three points. (The beam is made
 # twice as wide so that it can be shifted.)
 
@@ -145,9 +145,9 @@ assert identity < 1e-8, identity
 print(f"dirty image - shifted beams: {identity:.0e} Jy/beam")
 
 # %%
-# What the beam does to a point, it does to your whole sky. Its ripples, the
-# *sidelobes*, come from the gaps between the tracks in the uv plane. A feature as faint
-# as the peak of your image times the beam's lowest sidelobe may be one.
+# The ripples of the beam, its *sidelobes*, come from the gaps between the tracks in the
+# uv plane. A feature no brighter than the peak of your image times the largest sidelobe
+# may be one.
 #
 # Which weights?
 # --------------
@@ -181,9 +181,8 @@ print(f"natural, from its weights: {1e6 / np.sqrt(weight.sum()):.1f}")
 
 # %%
 # Natural weighting has the least noise, which you can know beforehand:
-# :math:`1/\sqrt{\sum w_k}`. Uniform weighting
-# has the finest beam, but more noise and deep sidelobes. Robust 0.5 is finer than
-# natural for little extra noise.
+# :math:`1/\sqrt{\sum w_k}`. Uniform weighting has the finest beam, but more noise and
+# deep sidelobes. Robust 0.5 is finer than natural for little extra noise.
 #
 # Two units, and a missing flux
 # -----------------------------
@@ -362,9 +361,10 @@ plt.show()
 # with more data the noise falls and the error stays (last column, a model).
 # The division made the edges worse: only a part of the error is a loss of brightness.
 # The rest is *aliasing*: a gridded image is periodic, so that what belongs beyond one
-# edge appears at the other, and the division amplifies it. With better shapes, and
-# patches as wide as your digits need, you have the NUFFT of ``DirtyImager``, by
-# `FINUFFT`__, whose error you set by ``eps``.
+# edge appears at the other, and the division amplifies it. A better shape (CASA's
+# ``tclean`` takes a prolate spheroidal function), and patches as wide as your digits
+# need, make the NUFFT of ``DirtyImager``, by `FINUFFT`__, whose error you set by
+# ``eps``.
 #
 # __ https://finufft.readthedocs.io/en/latest/
 #
@@ -432,14 +432,14 @@ for name, point in {x: (spent[x], typical[x]) for x in error}.items():
     ax.plot(*point, marker, color=colour, mfc=fill, ms=8)
     ax.plot([point[0]] * 2, [point[1], error[name]], color=colour, marker="", lw=1.5)
     ax.plot(point[0], error[name], "_", color=colour, ms=9)
-    below = -3 if typical[name] > depth else -11  # clear of the dashed line
+    below = 3 if typical[name] > depth else -11  # clear of the dashed line
     ax.annotate(name, point, (9, below), textcoords="offset points", size=10)
 ax.axhline(depth, color="#8a9199", ls="--")
 right = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
 ax.annotate("noise of the image", (1, depth), **right)
 ax.set(xscale="log", yscale="log", xlabel="time, ms")
 ax.set_ylabel("error / peak (dot: rms, dash: largest)")
-ax.margins(x=0.25)
+ax.margins(x=0.25, y=0.1)
 ax.spines[["top", "right"]].set_visible(False)
 typically = typical["nearest cell"] / depth
 ax.set_title(
@@ -472,8 +472,8 @@ plt.show()
 #   :doc:`/scope`.
 # - *Sources outside.* A bright source beyond the edge is aliased into a gridded image,
 #   as a source that does not exist. A NUFFT shows only its sidelobes.
-# - *float32*, which most GPUs prefer, has about 6 digits. For more, a NUFFT needs
-#   float64.
+# - *float32*, which most GPUs prefer. A NUFFT reaches about 6 digits in it, and needs
+#   float64 for more.
 #
 # Exercise
 # --------

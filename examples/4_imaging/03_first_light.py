@@ -3,7 +3,7 @@ First light: can you see the sky that was observed?
 ===================================================
 
 *First light* is the first image from a new telescope. An interferometer measures
-*visibilities* instead of an image, so that an image has to be fitted to them. You can
+*visibilities*, from which the image has to be reconstructed, here by a fit. You can
 tell without the truth whether a fit is too smooth, because its residual has peaks above
 5 σ, or over-fitted, because its residual is much weaker than noise. How far the image
 is from the sky you cannot tell: no residual shows what the antennas did not measure.
@@ -139,8 +139,9 @@ plt.show()
 #
 # First, what should the residual be? Subtract from the data what the image explains,
 # and image the difference. In units of its noise, such a *residual* of the right image
-# has an rms of 1. The largest of *n* independent numbers is near :math:`\sqrt{2 \ln
-# n}`. A dirty image has about as many as it has *beams*, and both signs count.
+# has an rms of 1. The largest of *n* independent Gaussian numbers is near
+# :math:`\sqrt{2 \ln n}`. A dirty image has about as many as it has *beams*, and both
+# signs count.
 
 beams = npix**2 * area / beam.area
 largest = math.sqrt(2 * math.log(2 * beams))
@@ -153,7 +154,7 @@ print(f"{beams:.0f} beams: the largest residual should be near {largest:.1f} σ"
 # GPU. (:doc:`/tutorials/4_imaging/05_faster` counts them, and how few are left in
 # ``fit``.) A GPU works while the next kernel is launched, so the larger of the two
 # counts: the overhead of the launches, or the work, which is mostly to read and write
-# images. Both are known from data sheets:
+# images. Both can be estimated beforehand, the launches from published times:
 
 calls, c = 100, spec("PyTorch operation", "seconds")
 h100 = {"device": "cuda", "memory": 80e9, "bandwidth": spec("H100 SXM", "bandwidth")}
@@ -172,10 +173,10 @@ for side in (npix, 512, 2048):
 # Observe
 # -------
 #
-# The cell *Observe* above looks for a night at a sky that you know. Each pair of
-# antennas, a *baseline*, measures the sky's Fourier transform along a track, with a
-# noise of 5 mJy in each visibility. Because most of the Fourier plane stays empty, the
-# dirty image (:doc:`/tutorials/4_imaging/02_dirty_image`) has ripples.
+# The folded cell *Observe* above simulates a night's observation of a known sky. Each
+# pair of antennas, a *baseline*, measures the sky's Fourier transform along a track,
+# with a noise of 5 mJy in each visibility. Because most of the Fourier plane stays
+# empty, the dirty image (:doc:`/tutorials/4_imaging/02_dirty_image`) has ripples.
 #
 # Fit
 # ---
@@ -187,8 +188,8 @@ for side in (npix, 512, 2048):
 #
 #     \chi^2(I) = \frac{1}{2N} \sum_k w_k \left| D_k - V_k(I) \right|^2
 #
-# Because it is a quadratic function of the image, it can be computed from a number, an
-# image, and the response to a point, twice as wide. ``ExactLikelihood`` makes these in
+# Because it is a quadratic function of the image, it can be computed from a number, a
+# dirty image, and a dirty beam twice as wide. ``ExactLikelihood`` makes these in
 # one pass over the visibilities. After that, a step is one pair of FFTs, *for any
 # number of visibilities*: :doc:`/tutorials/4_imaging/07_off_the_grid` goes to a hundred
 # million, and says when ``float32`` is enough.
@@ -377,14 +378,14 @@ assert abs(judge(gentle[100])[0]).max() > 5
 # The rule keeps you from fitting noise, but does not find the image nearest to the
 # truth. The over-fitted image is nearer, because here TV's bias costs more than fitted
 # noise. Nor does the rule rank priors: the other one fails it at both strengths,
-# over-fitted or too smooth, and pixel by pixel it is nearer than TV with any *k*,
+# over-fitted or too smooth, and pixel by pixel it is nearer than TV with any *k* here,
 # because this truth has no edges. That you would have to know, or assume.
 #
 # Check
 # -----
 #
-# Is the sum right? Add up the visibilities of an asymmetric image one by one, in
-# float64.
+# Is ``ExactLikelihood`` right? Add up the visibilities of an asymmetric image one by
+# one, in float64.
 
 # folded: The sum, one visibility at a time
 few = slice(0, 299_796, 997)
@@ -510,15 +511,15 @@ for side in (npix, 512):
 bench.show()
 
 # %%
-# What does the model of the H100 promise for a step? Other programs only make one
-# longer, so the fastest sample counts.
+# What does the model of the H100 promise for a step? Other programs can only slow a
+# step down, so the fastest sample counts.
 
 for side in (npix, 512):
     gain = min(bench[f"a step, {side}, CPU"].values) / on_h100[side]
     print(f"{side} pixels: one core takes {gain:.1f} times as long as the model")
 
 # %%
-# It is a model, and the most that a GPU can gain over one core in this loop.
+# It is a model, and the most that an H100 can gain over one core in this loop.
 
 torch.set_num_threads(threads)
 

@@ -3,12 +3,12 @@ How strong should a regularizer be?
 ===================================
 
 No strength :math:`\\lambda` is right for all data, because it depends on their noise
-and number. Choose it for yours by *cross-validation*:
+and number. Choose it for yours by *cross-validation*, in four steps.
 
 1. Average the visibilities in cells, and divide these into parts, called *folds*.
 2. For half a dozen :math:`\\lambda` and each fold, fit all *other* folds.
 3. Score how well each fit predicts the fold left out, but leave the innermost cells
-   out of the score: they ask about the flux.
+   out of the score: they test the total flux.
 4. Take the best :math:`\\lambda`, and trust it to a factor of three.
 
 This page is for anyone who takes :math:`\\lambda` from elsewhere, as `an early tutorial
@@ -31,35 +31,40 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 # -------
 #
 # A regularized fit minimizes the misfit to the data plus :math:`\lambda` times a
-# *prior*, a number that is large for images you consider unlikely. Six :math:`\lambda`,
-# two ways to divide into four folds, and a fit to all of the data make 54 fits of 48 ×
-# 48 pixels. Each step launches about 120 kernels, as in
-# :doc:`/tutorials/4_imaging/03_first_light`. As the fits are independent, stack 54
-# images in one tensor, so that each kernel works on all. What does that cost a GPU? As
-# a model, a kernel moves three numbers a pixel, on an H100:
+# regularizer (*prior* for short; strictly, minus its logarithm): a number that is large
+# for images you consider unlikely. For each of six :math:`\lambda` there are two ways
+# to divide into four folds, and a fit to all of the data: 54 fits of 48 × 48 pixels.
+#
+# Written out in PyTorch, a step makes about 100 calls, and each launches a kernel (12
+# in this package's ``fit``). As the fits are independent, stack 54 images in one
+# tensor, so that each kernel works on all. What does that cost a GPU? Take as a model
+# of an H100 that a kernel moves three numbers a pixel:
 
 # sphinx_gallery_thumbnail_number = 2
 from firstlight.measure.specs import spec
 
-npix, fits, steps, kernels = 48, 54, 200, 120
+npix, fits, steps, calls = 48, 54, 200, 100
+launch = spec("PyTorch operation", "seconds") * 1e6 * calls
+print("at once   launches    a step: launch, bytes")
 for at_once in (1, fits):
-    moved = kernels * 12 * at_once * npix**2  # bytes, in a step
+    moved = calls * 12 * at_once * npix**2  # bytes, in a step
     least = 1e6 * moved / spec("H100 SXM", "bandwidth")
-    starts = fits // at_once * steps * kernels
-    print(f"{at_once:>2} at once: {starts:>9,} launches; bytes a step: {least:.1f} µs")
+    starts = fits // at_once * steps * calls
+    print(f"{at_once:>7} {starts:>10,} {launch:>11.0f} µs {least:>6.1f} µs")
 
 # %%
-# To *launch* 120 kernels takes a GPU longer than either. So the prediction is: *54 fits
-# at once cost a GPU hardly more than one.* A CPU has overhead for each call, too, so
-# that 54 at once should cost far less than 54 times as much. Which :math:`\lambda` do
-# you expect to be best for the data below?
+# To *launch* the kernels of a step takes longer than to move their bytes. (With 12
+# calls, both take an eighth.) So the prediction is: *54 fits at once cost a GPU hardly
+# more than one.* A CPU has overhead for each call, too, so that 54 at once should cost
+# far less than 54 times as much. Which :math:`\lambda` do you expect to be best for the
+# data below?
 #
 # Observe
 # -------
 #
-# The sky is a disk of 0.25 Jy in the middle of the field. The noise is high, so that
-# the choice matters. As averages in cells can be wrong, first check how well the truth
-# fits them. Its :math:`\chi^2` (here always the reduced one) should be 1.
+# The sky is a disk of 0.25 Jy. The noise is high, so that the choice matters. As
+# averages in cells can be wrong, first check how well the truth fits them. Its
+# :math:`\chi^2` (here always the reduced one) should be 1.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -91,10 +96,9 @@ print(f"chi² of the truth: {of_truth:.3f} ± {len(averages.index) ** -0.5:.3f}"
 # Leave something out
 # -------------------
 #
-# Which part should be left out? *Random cells* are easy to predict, because their
-# neighbours remain. A *dartboard* leaves out whole sectors of the uv plane, and so
-# tests whether the image can fill a gap. A cell and its mirror image are one
-# measurement, so they stay together.
+# *Random cells* are easy to predict, because their neighbours remain. A *dartboard*
+# leaves out whole patches of the uv plane, and so tests whether the image can fill a
+# gap. A cell and its mirror image are one measurement, so they stay together.
 
 from firstlight.imaging.crossval import split_dartboard, stack, stack_folds
 
@@ -166,16 +170,15 @@ assert error < 1e-10, error
 print(f"at once and one by one: relative difference {error:.0e}")
 
 # %%
-# Now the sweep. The prior is *total variation* (TV), the sum of the differences between
-# neighbouring pixels. Look at the score half-way, because a sweep that has not
-# converged compares how fast the fits are, not how good.
+# Now the sweep. The prior is *total variation* (TV), the sum of how much each pixel
+# differs from its neighbours.
 
 lambdas = 10.0 ** np.arange(-4, -1, 0.5)
 everything = stack([train] * 6)
 tv = {"tv": (np.repeat(lambdas, train.nchan), losses.TV_image)}
 
 _, model = sweep(everything, tv, steps // 2)
-half_way = score(chi_by_cell(model))
+early = chi_by_cell(model)  # half-way
 found, _ = sweep(everything, tv, steps // 2, model=model)
 by_cell = chi_by_cell(model)
 whole = score(by_cell)
@@ -190,21 +193,17 @@ def flux(images):
     return (images.sum((-2, -1)) * coords.cell_size**2).numpy()
 
 
-columns = {"half": half_way[:, :k].mean(1), "cells": whole[:, :k].mean(1)}
-columns |= {"darts": whole[:, k:-1].mean(1), "all": whole[:, -1]}
-columns |= {"Jy": flux(full), "error": fidelity(full)}
+columns = {"cells": whole[:, :k].mean(1), "darts": whole[:, k:-1].mean(1)}
+columns |= {"all": whole[:, -1], "Jy": flux(full), "error": fidelity(full)}
 print("    λ" + "".join(f"{name:>6}" for name in columns))
 for i, strength in enumerate(lambdas):
     print(f"{strength:.0e}" + "".join(f"{x[i]:6.2f}" for x in columns.values()))
 
 # %%
-# The first three columns are scores, means of four folds: random cells half-way, random
-# cells at the end, the dartboard. The others belong to the fit to all of the data: its
-# :math:`\chi^2`, its flux, and its true error, which is unknown for real data.
+# The first two columns are scores, means of four folds: random cells, the dartboard.
+# The others belong to the fit to all of the data: its :math:`\chi^2`, its flux, and its
+# true error, which is unknown for real data.
 #
-# - *Has it converged?* With a strong prior, yes: the score is that of half-way. With a
-#   weak one, no: the fit goes on to fit noise, and the row depends on the number of
-#   steps. But its score rises, so that more steps would not make it the best.
 # - Random cells are best predicted at :math:`\lambda = 0.01`, where :math:`\chi^2` of
 #   all data is nearly 1. Two rules agree, so you might stop here.
 # - But the image is better with a *weaker* prior. The dartboard prefers one, too, but
@@ -234,11 +233,20 @@ for low, high in ((0, 2), (2, 4), (4, 8), (8, 16), (16, 34)):
 # well above 1: here, the cells within four of the middle, which hold only scales above
 # a quarter of the field.
 
-outer = score(by_cell, far >= 4)
-mean = outer[:, : 2 * k].mean(1)
+outer, half = (score(each, far >= 4) for each in (by_cell, early))
+mean, half_way = (each[:, : 2 * k].mean(1) for each in (outer, half))
 best, least = mean.argmin(), fidelity(full).argmin()
+print("    λ   half-way   at the end")
+for strength, first, second in zip(lambdas, half_way, mean, strict=True):
+    print(f"{strength:.0e}{first:11.3f}{second:13.3f}")
+assert abs(half_way.argmin() - best) <= 1  # as the next paragraph says
+assert mean[0] > half_way[0]
 
 # %%
+# These are means of all eight folds. *Has the sweep converged?* One that has not
+# compares how fast the fits are, not how good. With the weakest prior the score still
+# rises, because the fit goes on to fit noise. But half the steps choose the same
+# :math:`\lambda` or its neighbour.
 
 # figure
 BLUE, ORANGE, PURPLE, GREY = "#2e7ab0", "#d9762b", "#8e5bb5", "#8a9199"
@@ -271,25 +279,29 @@ plt.show()
 
 # %%
 # Now both splits agree, and the score is lowest where the image is good. But its
-# minimum is flat: from 0.003 to 0.01 it changes by less than an error bar, and other
-# noise may move it (try another ``seed``). Cross-validation finds :math:`\lambda` *to a
-# factor of three*, over which the true error changes by a tenth.
+# minimum is flat: from 0.003 to 0.01 it changes by less than an error bar (the standard
+# error of four folds), and other noise may move it (try another ``seed``).
+# Cross-validation finds :math:`\lambda` *to a factor of three*, over which the true
+# error changes by a tenth.
 #
 # The grey line does not help, because the misfit to data that were fitted is smallest
 # with no prior at all. Nor is :math:`\chi^2 = 1` a goal. The truth has it, but a fit
-# absorbs some of the noise and should be *below* 1. In the images, the rings come
-# with specks or not at all. The strong fit looks clean, but has lost the bright core.
+# absorbs some of the noise and should be *below* 1. In the images at the top, the rings
+# come with specks or not at all. The strong fit looks clean, but has lost the bright
+# core.
 
 # figure
 fig, axes = plt.subplots(2, 2, figsize=(7.2, 6.3), layout="constrained")
-shown = {"truth": truth, "weak": full[0], "chosen": full[best], "strong": full[-1]}
+shown = {"truth": truth}
+for name, i in (("weak", 0), ("chosen", best), ("strong", -1)):
+    shown[f"{name}, λ = {lambdas[i]:.1g}"] = full[i]
 for ax, (name, image) in zip(axes.flat, shown.items(), strict=True):
     drawn = plot_image(image, coords, ax=ax, vmin=0, vmax=3, stretch="sqrt", unit=None)
     ax.set_title(name)
     ax.label_outer()
 weak, chosen, strong = fidelity(full)[[0, best, -1]]
-finding = f"The chosen λ is off by {chosen:.0%}; a weak one by {weak:.0%}"
-fig.suptitle(f"{finding}, a strong one by {strong:.0%}")
+finding = f"The image of the chosen λ is off by {chosen:.0%},"
+fig.suptitle(f"{finding}\nof a weak one by {weak:.0%}, of a strong one by {strong:.0%}")
 fig.colorbar(drawn, ax=axes, label="Jy/arcsec²", shrink=0.9)
 fig.set_label(
     "Truth and three fits. Weak: specks all over, and broken rings. Chosen: little "
@@ -327,7 +339,7 @@ for name, prior in PRIORS.items():
 #
 # Compare all four at the same costs. This is one sweep again: each channel has one
 # prior, and for the others :math:`\lambda = 0`. Two more channels show what MPoL's
-# :math:`\lambda` would do here: one has its two priors, the other none.
+# :math:`\lambda` would do here: one has sparsity and TV, the other no prior.
 
 others, prices = ("sparsity", "entropy", "tsv"), lambdas * of_true["tv"]
 strengths = np.zeros((4, 20))
@@ -353,7 +365,8 @@ fig, axes = plt.subplots(2, 1, figsize=(7.2, 5.6), sharex=True, layout="constrai
 marks = {"sparsity": ("o-", BLUE), "entropy": ("v--", PURPLE)}
 marks |= {"tv": ("s-.", ORANGE), "tsv": ("^:", "#2f9e6e")}
 for name, (mark, colour) in marks.items():
-    axes[0].plot(prices, flux(images[name]), mark, color=colour, label=name)
+    label = name.upper() if name in ("tv", "tsv") else name
+    axes[0].plot(prices, flux(images[name]), mark, color=colour, label=label)
     axes[1].plot(prices, images[name].amax((1, 2)), mark, color=colour)
 for ax, true in zip(axes, (0.25, float(truth.max())), strict=True):
     ax.axhline(true, color=GREY, lw=3, zorder=0, label="truth")
@@ -363,7 +376,7 @@ axes[0].legend(frameon=False, ncols=2)
 sparse, smooth = (images[name][-1] for name in ("sparsity", "tsv"))
 kept = f"{smooth.max() / truth.max():.0%} of the peak"
 fig.suptitle(
-    f"Weak priors add flux ({flux(full)[0]:.2f} Jy of 0.25);\n"
+    f"Weak priors add flux ({flux(full)[0]:.2f} Jy instead of 0.25);\n"
     f"strong sparsity leaves {flux(sparse):.2f} Jy, strong TSV {kept}"
 )
 fig.set_label(
@@ -396,8 +409,8 @@ print(final.notes[0], f"\nError {off:.3f}; to averages: {fidelity(full)[best]:.3
 # Measure
 # -------
 #
-# How much time did it save? ``bench`` times ten steps, set-up included, of 54 fits at
-# once, of six and of one, on one core of the CPU, and on a GPU if you have one.
+# ``bench`` times ten steps, set-up included, of 54 fits at once, of six and of one, on
+# one core of the CPU, and on a GPU if you have one.
 
 bench = Bench("fits-at-once", budget=1.8)
 for on in dict.fromkeys(["cpu", str(device)]):
@@ -425,8 +438,6 @@ print(f"The whole sweep, {steps} steps, takes about {steps / 10 * all_:.0f} s.")
 torch.set_num_threads(threads)  # as it was
 
 # %%
-# Fits at once save the overhead of the calls and nothing else.
-#
 # On the newest GPU on record one fit takes
 # :timing:`fits-at-once median "1 at once, GPU" @gpu`, and 54 at once take
 # :timing:`fits-at-once median "54 at once, GPU" @gpu`.
@@ -434,11 +445,12 @@ torch.set_num_threads(threads)  # as it was
 # Where this stops being true
 # ---------------------------
 #
-# - *Large images.* If a step is more work than overhead, fits at once gain nothing, and
-#   memory is the limit: 54 fits need 54 times as much.
+# - *Large images.* If a step is nearly all work, fits at once gain nothing, and memory
+#   is the limit: 54 fits need 54 times as much.
 # - *L-BFGS* makes one step for the whole tensor, so that fits at once are not
 #   independent.
-# - *Wrong weights.* Scores still compare, but none is 1. Check the weights first.
+# - *Wrong weights.* If all are off by one factor, scores still compare, but the best is
+#   not near 1.
 # - *Wrong averages.* If cells are too wide, all folds are wrong alike, and the score
 #   does not notice.
 #
@@ -515,8 +527,8 @@ middle = np.mean(far < 4)
 weakest = outer[0, :k].mean()
 print(f"1. Check where a score comes from. The weakest prior scores {weakest:.1f}, but")
 print(f"   {whole[0, :k].mean():.1f} with the {middle:.0%} of the cells in the middle.")
-print(f"2. A minimum is flat: λ = {lambdas[best]:.3f}, to a factor of three. Its image")
-print(f"   is off by {by_score:.0%}, as is that of the best λ.")
+print(f"2. The minimum is flat: λ = {lambdas[best]:.3f}, to a factor of three. Its")
+print(f"   image is off by {by_score:.0%}, as is that of the best λ.")
 print(
     f"3. Too little of a prior: {flux(full)[0]:.2f} Jy. Too much: {flux(sparse):.2f}."
 )

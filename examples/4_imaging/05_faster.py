@@ -19,7 +19,7 @@ if you write your own loop or losses.
 - in which order to make changes for a GPU.
 
 **Time:** 14 minutes. **Needs:** any computer, and :doc:`a fit that you understand
-</tutorials/4_imaging/03_first_light>`. With a GPU, the changes are timed there, too.
+</tutorials/4_imaging/03_first_light>`.
 """
 
 # %%
@@ -52,10 +52,10 @@ print(f"to launch a single operation on a GPU: {1e6 * launch:.1f} µs")
 # The usual step
 # --------------
 #
-# The sky is that of :doc:`/tutorials/4_imaging/03_first_light`. Its visibilities, fewer
-# of them here, are averaged in the cells of two grids: a small one for the checks, and
-# one to time. The CPU uses *one thread*: then the profile sees all of the work, and
-# other programs disturb it less.
+# The sky is that of :doc:`/tutorials/4_imaging/03_first_light`. Its visibilities are
+# averaged in the cells of two grids: a small one for the checks, and one to time. The
+# CPU uses *one thread*: then the profile sees all of the work, and other programs
+# disturb it less.
 
 import torch
 from torch.nn.functional import conv2d, softplus
@@ -124,8 +124,6 @@ def advance(step):
 #
 # *6. Fused Adam.* By default an update by Adam is about ten operations. With
 # ``fused=True`` one does nearly all.
-#
-# The code of all six is folded below, with a switch for each.
 
 
 # folded: Change 3, the smoothing in slices
@@ -313,8 +311,8 @@ def watch(function, *arguments, times=5):
 # Your own step
 # -------------
 #
-# Put the names of your parts into ``PARTS``, and call ``watch(make_a_step)`` with a
-# function that makes one step.
+# Put the names of your parts into ``PARTS``, with the empty pattern last, and call
+# ``watch(make_a_step)`` with a function that makes one step.
 #
 # Predict the gains
 # -----------------
@@ -440,7 +438,7 @@ print("change      its part    at most   alone (range)         after those above
 above = []
 for change, before in zip(ladder, rungs, strict=False):
     part, single = changed[change], change if change == "index" else f"only {change}"
-    low, middle, high = gain(single)
+    low, middle, high = gain(single, "index" if change == "real FFT" else "as usual")
     most = f"{limit(part):.2f} ×" if part else ""
     there = gain(change, than=before)[1]
     print(f"{change:<12}{part or 'all':<12}{most:<10}", end="")
@@ -452,8 +450,9 @@ print(f"all six: {six:.1f} ×; the package's few passes: {best:.1f} ×")
 print("clearly above their limits:", ", ".join(above) or "none")
 
 # %%
-# If the range includes 1, you cannot tell the gain from noise. A change clearly above
-# its limit would show that parts influence each other, by the cache for example.
+# (*Real FFT* needs *index*, and is compared with a step that has it.) If the range
+# includes 1, you cannot tell the gain from noise. A change clearly above its limit
+# would show that parts influence each other, by the cache for example.
 #
 # What ``float32`` alone gains in two parts:
 
@@ -468,14 +467,15 @@ for part in ("smoothing", "regularizers"):
 
 # %%
 # A factor well below two means that something else than the bytes decides. ``conv2d``
-# is made for many channels, and has only one here. So compare the gain of ``float32``
-# alone, in the table above, with its gain after the slices have replaced ``conv2d``.
+# is made for many channels, and has only one here: in ``float32`` it can even be slower
+# than in ``float64``. So judge ``float32`` by its gain after the slices have replaced
+# ``conv2d``, in the last column above.
 #
-# On a CPU, begin with ``float32`` if your data allow it, then the largest part that you
-# can change. The *regularizers* are dozens of small operations, none of them slow: each
-# reads an image and writes another. To save that traffic they must be *merged*, as in
-# the package, or by ``torch.compile`` (:doc:`/tutorials/2_devices/11_fewer_launches`
-# measures what that costs). In the figure, each bar adds a change to those above it.
+# On a CPU, begin with the change that gains most, and time the others again after it.
+# The *regularizers* are dozens of small operations, none of them slow: each reads an
+# image and writes another. To save that traffic they must be *merged*, as in the
+# package, or by ``torch.compile`` (:doc:`/tutorials/2_devices/11_fewer_launches`
+# measures what that costs).
 
 # figure
 import matplotlib.pyplot as plt
@@ -493,7 +493,8 @@ def draw_bar(ax, y, name):
             style = {"color": "#fefefe", "ha": "center", "va": "center"}
             ax.text(left + took * share / 2, y, f"{share:.0%}", **style)
         left += took * share
-    ax.text(took, y, f"  {gain(name)[1]:.1f} ×", va="center")
+    style = {"textcoords": "offset points", "va": "center"}
+    ax.annotate(f"{gain(name)[1]:.1f} ×", (took, y), (5, 0), **style)
 
 
 # %%
@@ -641,9 +642,9 @@ print(
 # - *Small images.* There an operation's overhead counts on a CPU, too.
 # - *Large images, many channels.* There a GPU computes for longer than the launches
 #   take, so that saving bytes helps it, too.
-# - *High signal to noise.* ``float32`` has too few digits for the :math:`\chi^2` of a
-#   strong signal. The exact likelihood avoids the problem:
-#   :doc:`/tutorials/4_imaging/07_off_the_grid`.
+# - *High signal to noise.* The step subtracts before it squares, so ``float32`` will do
+#   until the noise of a cell is about a millionth of the signal. The exact likelihood
+#   squares first, and needs care sooner: :doc:`/tutorials/4_imaging/07_off_the_grid`.
 # - *Other losses, and AMD's GPUs.* There ``fit`` uses ``autograd``.
 #
 # Exercise

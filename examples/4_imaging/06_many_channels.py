@@ -105,11 +105,11 @@ for side in (32, 96, 256, 1024):
 # Observe
 # -------
 #
-# A disk of gas rotates around a star. It is inclined. Its line, at a *rest frequency*
-# of 230.538 GHz (carbon monoxide), is Doppler-shifted. In the *radio convention* the
-# velocity is :math:`v = c_\mathrm{light}\,(1 - \nu/\nu_0)`, positive for gas that
-# recedes. A channel shows the part of
-# the disk that moves at its velocity, blurred by the width of the line.
+# An inclined disk of gas rotates around a star. Its line, CO 2–1 with a *rest
+# frequency* :math:`\nu_0` of 230.538 GHz, is Doppler-shifted. In the *radio convention*
+# the velocity is :math:`v = c_\mathrm{light}\,(1 - \nu/\nu_0)`, positive for gas that
+# recedes. A channel shows the part of the disk that moves at its velocity, blurred by
+# the width of the line.
 
 # folded: A rotating disk in twelve channels
 import math
@@ -185,11 +185,11 @@ for k, (u, v, data, weight) in enumerate(zip(*parts, strict=True)):
 # ----------------
 #
 # :math:`u` is a length in wavelengths, :math:`u = b\,\nu / c_\mathrm{light}`. So each
-# channel has its own, and its own *kernel*, the response to a point source, which is
-# half of the memory of a likelihood. May all channels use those of one? If they share u
-# and v, images are stretched by :math:`\Delta\nu/\nu`. If they share only the kernel,
-# the kernel of one channel meets the dirty images of others. See how much either
-# changes :math:`\chi^2` of the true image.
+# channel has its own, and its own *kernel*, here the dirty beam, which is half of the
+# memory of a likelihood. May all channels use those of one? If they share u and v,
+# images are stretched by :math:`\Delta\nu/\nu`. If they share only the kernel, the
+# kernel of one channel meets the dirty images of others. See how much either changes
+# :math:`\chi^2` of the true image.
 
 sky, noise = truth[3:4], (seen.data - clean)[3:4]
 u, v, weight = (a[3:4] for a in (seen.uu, seen.vv, seen.weight))
@@ -279,8 +279,8 @@ assert abs(residual).max() < 5
 assert abs(chi2).max() < 4
 
 # %%
-# (Every second channel is shown.) No residual exceeds 5 σ. All are slightly smaller
-# than the noise, because some of it was fitted. How good can an image be? The array
+# (Every second channel is shown.) No residual exceeds 5 σ. Each rms is slightly below
+# that of the noise, because some of it was fitted. How good can an image be? The array
 # hardly sees anything finer than its *beam*, so compare pixel by pixel, and with both
 # images convolved with the beam.
 
@@ -431,11 +431,10 @@ plt.show()
 
 # %%
 # Channels in one tensor share the overhead and nothing else. With small images a step
-# is nearly all overhead. With larger ones (not yet at 96 pixels) the work dominates,
-# and a cube takes as long as its channels one by one. The models know neither caches
-# nor other programs, so marks can lie off their lines. In the model of a GPU this whole
-# cube takes as long as one channel, so at this size it is the *cube* that makes a GPU
-# worthwhile.
+# is nearly all overhead. With large ones the work dominates, and a cube takes as long
+# as its channels one by one. The models know neither caches nor other programs, so
+# marks can lie off their lines. In the model of a GPU this whole cube takes as long as
+# one channel, so at this size it is the *cube* that makes a GPU worthwhile.
 
 # folded: All times
 bench.show()
@@ -475,19 +474,17 @@ print(f"5 channels in a fit of their own, and among all: {alike}")
 assert apart < 0.02
 
 # %%
-# So loop over groups. With ``memory=8e9``, ``ExactLikelihood`` itself chooses how many
-# ``channels_at_once`` it transforms. With several GPUs, each takes a group:
+# So loop over groups. With several GPUs, each takes a group:
 # :doc:`/tutorials/4_imaging/08_more_than_one_gpu`.
 #
 # Coupled channels
 # ----------------
 #
-# Neighbouring channels are similar. ``TV_channel`` penalizes differences from channel
-# to channel. This needs one fit (``separate=False``), whose :math:`\chi^2` is divided
-# by the number of all visibilities: divide its :math:`\lambda` by the number of
-# channels. Take five channels at one end of the line. Start from the fit above and take
-# 100 more steps: as before, with half and twice the :math:`\lambda`, weakly coupled,
-# strongly coupled.
+# ``TV_channel`` penalizes differences between neighbouring channels. This needs one fit
+# (``separate=False``), whose :math:`\chi^2` is divided by the number of all
+# visibilities: divide its :math:`\lambda` by the number of channels. Take five channels
+# at one end of the line. Start from the fit above and take 100 more steps: as before,
+# with half and twice the :math:`\lambda`, weakly coupled, strongly coupled.
 
 edge, helped = slice(0, 5), {}
 before = net.bcube.base_cube.detach().cpu()[edge]
@@ -570,6 +567,8 @@ torch.set_num_threads(threads)
 # Where this stops being true
 # ---------------------------
 #
+# - *Frequencies of the observatory.* The Earth's motion shifts a line from day to day.
+#   ``tclean`` corrects that, a fit does not: regrid to LSRK first (``mstransform``).
 # - *Absorption.* The model is positive. Where a line absorbs a continuum that was
 #   subtracted, the brightness is negative, and the model cannot follow.
 # - *Channels that share noise.* Correlators smooth spectra, which correlates the noise
@@ -579,7 +578,7 @@ torch.set_num_threads(threads)
 # --------
 #
 # Write a function that returns two maps in km/s: the mean velocity, and the width of
-# the line (the root of *moment 2*), the root mean square distance from that velocity.
+# the line, the root mean square distance from that velocity (CASA's *moment 2*).
 # Weight by brightness, include what is above ``clip``, and return NaN where there is
 # nothing.
 

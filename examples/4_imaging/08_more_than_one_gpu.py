@@ -2,12 +2,12 @@
 Do four GPUs image four times as fast?
 ======================================
 
-For anyone with more than one GPU. Nearly, if you give each GPU several large,
-independent fits: channels, folds of a cross-validation, or strengths of a regularizer.
-With few or small fits the gain is less. One image divided among four GPUs gains less,
-and nothing if it is small, because its parts must be exchanged in each step. The figure
-has the numbers, by a model; what the page runs is the program that you would start,
-with two processes on two CPU cores. Often four separate programs are the best answer.
+Nearly, if you give each GPU several large, independent fits: channels, folds of a
+cross-validation, or strengths of a regularizer. With few or small fits the gain is
+less. One image divided among four GPUs gains less, and nothing if it is small, because
+its parts must be exchanged in each step. The figure has the numbers, by a model; what
+the page runs is the program that you would start, with two processes on two CPU cores.
+Often four separate programs are the best answer.
 
 **You will learn**
 
@@ -30,7 +30,7 @@ with two processes on two CPU cores. Often four separate programs are the best a
 # .. code-block:: bash
 #
 #    torchrun --standalone --nproc-per-node 4 distributed_fit.py \
-#        --channels 200 --together 10 --checkpoint fit.pt
+#        --npix 1024 --channels 200 --together 10 --checkpoint fit.pt
 #
 # Each *process* takes the GPU of its own number. It fits ``--together`` channels at
 # once: enough to fill the GPU, few enough for its memory. For your data, replace the
@@ -38,7 +38,7 @@ with two processes on two CPU cores. Often four separate programs are the best a
 # ``time`` before the command, and start it with four processes and with one, without
 # ``--checkpoint``.
 #
-# The next cell does this with a small cube, and two processes on a CPU core each.
+# The next cell does this with a small cube and two processes.
 
 # folded: Start it from Python
 # sphinx_gallery_thumbnail_number = 1
@@ -233,7 +233,8 @@ if live:
 # The program cuts the cube into *parts*, here slices of ``--together`` channels. Each
 # process takes its own by ``group.share(parts)`` and makes an ordinary ``fit`` of each,
 # with ``separate=True``: every channel has its own loss. ``group.collect`` brings the
-# results together at the end, through PyTorch's *gloo*.
+# results together at the end, through PyTorch's *gloo*. With ``--together 10``, 200
+# channels are 20 parts, which cannot use a 21st GPU.
 #
 # Stop, and continue with fewer
 # -----------------------------
@@ -260,7 +261,7 @@ scratch.cleanup()
 # alone. *Weak scaling* is the efficiency with twice the work on twice the cores;
 # *strong scaling* is the speed-up of the same work, here of all eight channels.
 #
-# But are two cores twice one core? Ask two loops in plain Python, which share nothing.
+# Are two cores twice one core? Ask two loops in plain Python, which share nothing.
 
 # folded: Two loops that share nothing
 from statistics import median
@@ -298,12 +299,12 @@ if live:
         print(f"of what the two cores give: {2 * alone / beside / cores:.0%}")
 
 # %%
-# If the loops do less than twice the work of one, the machine has no two whole cores to
-# give: they are two threads of one core, or other programs use them. If the last line
-# is well below 100%, the rest may be lost to what the processes share: cache, memory,
-# or the clock rate. The table below times four channels alone again: as far as the two
-# times differ, the scaling is uncertain. Near 1, it says only that a second process
-# gains little here.
+# If the loops do much less than twice the work of one, the machine has no two whole
+# cores to give: they are two threads of one core, or other programs use them. If the
+# last line is well below 100%, the rest may be lost to what the processes share: cache,
+# memory, or the clock rate. The table below times four channels alone again: as far as
+# the two times differ, the scaling is uncertain. A strong scaling near 1 says only that
+# a second process gains little here.
 #
 # On one device, the *overhead* of a step is the same for one channel as for many. How
 # much longer do many take?
@@ -355,10 +356,10 @@ print(f"{where}: {nchan} channels take {ratio:.1f} times as long as one")
 #
 #     T(P) = r + \sum_i \max\left(t, \lceil C / P \rceil \, b_i / B\right)
 #
-# Set-up, reading and collecting are left out. A strip of one image has its part of the
-# bytes, and two transposes. For the *latency* of their messages we take the smallest
-# values by which NVIDIA's library NCCL `predicts its own times`__: a base, and more for
-# each hop. Nothing in the model was measured here.
+# Set-up, reading, collecting and the edges of strips are left out. A strip of one image
+# has its part of the bytes, and two transposes. For the *latency* of their messages we
+# take the smallest values by which NVIDIA's library NCCL `predicts its own times`__: a
+# base, and more for each hop. Nothing in the model was measured here.
 #
 # __ https://github.com/NVIDIA/nccl/blob/01afd20/src/graph/tuning.cc
 
@@ -390,9 +391,8 @@ def step_of_one_image(gpus, npix=npix):
 
 
 # %%
-# So give each GPU many times as many pixels, in all of its channels. Next, what four
-# GPUs gain with three sizes of image. The 25 fits are made together, as far as one GPU
-# has several of them.
+# So give each GPU many times that many pixels, in all its channels together. Next, what
+# four GPUs gain with three sizes of image, if each makes all its fits at once.
 
 
 def gain(step, gpus, **at):
@@ -456,7 +456,7 @@ plt.show()
 # One image on many GPUs
 # ----------------------
 #
-# From which size on does the model use at least half of the GPUs' time?
+# From which size does the model use at least half of the GPUs' time?
 
 half = {}
 for gpus in (4, 8, 16):
@@ -497,7 +497,8 @@ print(
 #        --nnodes="$SLURM_JOB_NUM_NODES" --nproc-per-node=4 \
 #        --rdzv-id="$SLURM_JOB_ID" --rdzv-backend=c10d \
 #        --rdzv-endpoint="$first:$port" \
-#        distributed_fit.py --channels 200 --together 5 --checkpoint fit.pt
+#        distributed_fit.py --npix 1024 --channels 200 --together 5 \
+#        --checkpoint fit.pt
 #
 # With ``--requeue`` SLURM restarts the job if a computer fails, and the fit continues
 # from its checkpoints, which must lie on a disk that both computers share. After its

@@ -196,10 +196,10 @@ print(f"phase centre, right ascension and declination: {seen.phase_centre}")
 # The weights
 # -----------
 #
-# A weight should be :math:`1/\sigma^2`. If the weights are wrong, so is
-# :math:`\chi^2`, and a good fit cannot be told from a bad one. The data can check them:
-# the sky hardly changes from one integration to the next, so the differences between
-# neighbouring integrations are noise.
+# A weight should be :math:`1/\sigma^2`, with σ the noise of the real or imaginary part.
+# If the weights are wrong, so is :math:`\chi^2`, and a good fit cannot be told from a
+# bad one. The data can check them: a visibility hardly changes from one integration to
+# the next, so the differences between neighbours are noise.
 
 print(report)
 
@@ -228,9 +228,9 @@ if your_file is None:
 # -------
 #
 # If pixels may only be positive, an empty patch of sky keeps the positive half of its
-# noise. The mean of that half is :math:`\sigma/\sqrt{2\pi}`, about 0.4 σ in each beam,
-# which is too faint to see. How much flux does it add up to in a field three times as
-# wide, and will :math:`\chi^2` warn you?
+# noise, and zero for the rest. The mean is then :math:`\sigma/\sqrt{2\pi}`, about 0.4 σ
+# in each beam, which is too faint to see. How much flux does it add up to in a field
+# three times as wide, and will :math:`\chi^2` warn you?
 
 wide_npix = max(coords.npix, min(3 * coords.npix, 1024))
 beams = (wide_npix * coords.cell_size) ** 2 / beam.area
@@ -242,12 +242,11 @@ print(f"the image above has {found.flux:.3f} Jy")
 # Where is the source?
 # --------------------
 #
-# Now step by step. The next function fits one image to all channels. Pixels are
-# positive inside the mask and zero outside it, and total variation (TV) keeps the image
-# smooth. The strength of TV is in units of the gradient that noise alone gives
-# :math:`\chi^2`, and brightness is in units of the noise, so that the same settings
-# suit faint and bright sources (:doc:`/tutorials/4_imaging/03_first_light` explains
-# such a fit).
+# The next function fits one image to all channels. Pixels are positive inside the mask
+# and zero outside it, and total variation (TV) keeps the image smooth. The strength of
+# TV is in units of the gradient that noise alone gives :math:`\chi^2`, and brightness
+# is in units of the noise, so that the same settings suit faint and bright sources
+# (:doc:`/tutorials/4_imaging/03_first_light` explains such a fit).
 
 from functools import partial
 
@@ -289,7 +288,7 @@ for verdict, said in everywhere.quality.faults:
 
 # %%
 # The excess over the flux of the masked image is noise of the empty sky. The prediction
-# of it is rough, because a fit does more than clip a dirty image. A :math:`\chi^2`
+# is rough, because a fit does more than clip a dirty image. A :math:`\chi^2`
 # somewhat below 1 may look harmless, but with so many visibilities it is many σ below.
 # The verdicts advise a smaller field; a mask keeps the field. ``image`` draws one. It
 # contains every place where the dirty image, at any of four scales, rises 5 σ above
@@ -343,8 +342,7 @@ print(f"image() {found.quality.inside:>15.2f} σ {found.flux:>18.4f}")
 # No single strength suits the whole image, because a TV that keeps the disk smooth also
 # dims every peak. ``image`` therefore fits with a strong TV, adds the residuals back to
 # the data and fits again, until the residuals of the source are no larger than noise.
-# (The last time it may add only a part, hence the fraction that it *handed back*, as
-# its report says.)
+# (The last time it may add only a part: the fraction *handed back* in its report.)
 #
 # How well is the flux known?
 # ---------------------------
@@ -366,9 +364,9 @@ if your_file is None:
     assert abs(found.flux - true_flux) < min(2 * found.flux_error, 0.05 * true_flux)
 
 # %%
-# If errors were complete, some 95% of the pixels would be within 2 of them. They do not
-# cover what no baseline measured: edges sharper than the beam, and emission more
-# extended than the shortest baseline can see.
+# If errors were complete, some 95% of the pixels would be within twice their error of
+# the truth. They do not cover what no baseline measured: edges sharper than the beam,
+# and emission more extended than the shortest baseline can see.
 #
 # Judge it
 # --------
@@ -394,9 +392,9 @@ if your_file is None:
 # --------------------------
 #
 # The page writes two of the command's files into a folder beside your data. The *image*
-# is what CASA calls a model: ``write_image`` converts it from Jy/arcsec² to Jy/pixel,
-# the unit that CASA expects. The *restored* image is the model convolved with the beam,
-# plus the residuals, in Jy/beam, so that you can compare it with published maps.
+# is what CASA calls a model: ``write_image`` converts it from Jy/arcsec² to CASA's
+# Jy/pixel. The *restored* image is the model convolved with the beam, plus the
+# residuals, in Jy/beam, to be compared with published maps.
 
 # folded: The function that writes both FITS files
 
@@ -512,6 +510,8 @@ def check(answer):
         return "The sky is turned by 180°: conjugate data, or turn u and v, not both."
     return "The sky is a mirror image: u and v turn together, or not at all."
 
+
+# %%
 
 print(check(to_ours))
 

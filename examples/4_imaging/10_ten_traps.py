@@ -4,10 +4,11 @@ Ten mistakes in an image, and what reveals them
 
 This page is for you if you have an image of your own data, the loss has stopped
 falling, and the reduced :math:`\\chi^2` is near 1. The image can still be wrong: of ten
-common mistakes, seven can leave :math:`\\chi^2` within a few per cent of 1. The total
-flux, the distance of :math:`\\chi^2` from 1 in σ and an image of the residuals reveal
-most of them. The sign of the phase shows only against a known sky. Here each mistake is
-made on purpose, with a simulated sky, and then corrected.
+common mistakes, seven can leave :math:`\\chi^2` within a few per cent of 1. Three of
+the seven show in the total flux, in the distance of :math:`\\chi^2` from 1 in σ, or in
+an image of the residuals. Three need a check of their own, and the sign of the phase
+shows only against a known sky. Here each mistake is made on purpose, with a simulated
+sky, and then corrected.
 
 **You will learn**
 
@@ -58,7 +59,7 @@ made on purpose, with a simulated sky, and then corrected.
 #      - :math:`\chi^2` many σ above 1
 #      - image a wide field first
 #
-# The first four as images, with the numbers of each fit:
+# The figure above shows the first four. Here are the numbers of each fit:
 
 # %%
 
@@ -224,10 +225,15 @@ def draw(fits):
 
 # %%
 
+# figure
+
 fits = {"correct": right, "1. wrong sign": mirrored, "2. too wide": wide}
 fits |= {"3. fitted noise": over, "4. not converged": stuck}
 draw(fits)
 plt.show()
+
+# %%
+
 for name, fitted in fits.items():
     tell(name, fitted)
 
@@ -296,8 +302,8 @@ tell("too wide", wide)
 tell("with a mask", masked)
 
 # %%
-# If the sky is unknown, two numbers reveal the excess: it disagrees with the flux on
-# your shortest baselines, and :math:`\chi^2`, although near 1, is many σ below it.
+# If the sky is unknown, two numbers reveal the excess: the total flux disagrees with
+# that on your shortest baselines, and :math:`\chi^2`, although near 1, is many σ below.
 #
 # 3. Fitted noise
 # ---------------
@@ -320,16 +326,16 @@ worth = np.abs(stuck.left).max() ** 2 / 2 / count
 print(f"the largest residual contributes {worth:.4f} to χ²")
 
 # %%
-# Always image the residuals, as ``fit`` does before it reports *settled*. Here it did
-# not report that.
+# Always image the residuals, as ``fit`` does before it reports a verdict. Here that was
+# *not converged*.
 #
 # 5. Channels that share noise
 # ----------------------------
 #
-# ALMA's correlator smooths spectra (*Hanning smoothing*): a quarter of each neighbour
-# is mixed into every channel. The weights can then be right for each channel on its
-# own, but if many channels are combined into one image, its noise is larger than the
-# weights imply.
+# By default ALMA's correlator smooths spectra (*Hanning smoothing*): a quarter of each
+# neighbour is mixed into every channel. The weights can then be right for each channel
+# on its own, but if many channels are combined into one image, its noise is larger than
+# the weights imply.
 
 
 def smooth(noise):
@@ -424,7 +430,8 @@ def limit_of(code, seen=seen, coords=corner, **widths):
 
 
 def say(text):
-    print(textwrap.indent(textwrap.fill(text, 80), "  | "))
+    for line in text.splitlines():
+        print(textwrap.indent(textwrap.fill(line, 80), "  | "))
 
 
 say(limit_of("bandwidth"))
@@ -520,8 +527,8 @@ print(f"χ² of the truth: {in_cells:.2f} in cells, {exact:.4f} without")
 #
 # CASA's ``exportuvfits`` divides weights by the number of channels if a set has no
 # ``WEIGHT_SPECTRUM``. A dirty image does not depend on such a factor, but
-# :math:`\chi^2` and every error do. The data reveal it: the sky hardly changes from one
-# integration to the next, so the differences between them are noise.
+# :math:`\chi^2` and every error do. The data reveal it: a visibility hardly changes
+# from one integration to the next, so the differences between neighbours are noise.
 
 light = replace(seen, weight=seen.weight / 4)
 report = check_weights(light)
@@ -548,7 +555,9 @@ tell("wide, masked", masked)
 # ---------------------------
 #
 # Read your file into ``seen``, and give the width of *your* channels and integrations.
-# A fit by ``fit`` or ``image`` has a ``quality``, with the numbers of this page.
+# A fit by ``fit`` or ``image`` has a ``quality``, with the numbers of this page. (What
+# ``fit`` takes as the source is each pixel above 5% of the brightest, so that its rms
+# there is not the one above.)
 
 factor = check_weights(seen).worst  # 9; and 5, after averaging
 print(f"the weights are right, if multiplied by {factor:.2f}")
@@ -611,6 +620,8 @@ def check(answer):
         f"Of 0.968 and 144,480 it should be -12.2; off by a factor of {ratios[0]:.3g}."
     )
 
+
+# %%
 
 print(check(in_sigma))
 

@@ -1,26 +1,32 @@
 """
-A fit on several devices, to launch as it is
-============================================
+A script that fits on several GPUs
+==================================
 
-One process for each GPU, or for a few cores of a CPU. The channels of a cube do not
-depend on each other: the processes share them out, a few at a time, and each fits its
-own. ``torchrun``, which comes with PyTorch, starts them:
+This script divides the channels of a cube among several GPUs, one process for each.
+Without GPUs, each process runs on a few cores of the CPU. The channels do not depend on
+each other: a process fits its own, a few at a time. ``torchrun``, which comes with
+PyTorch, starts the processes:
 
 .. code-block:: bash
 
     python distributed_fit.py --json one.json
     torchrun --standalone --nproc-per-node 2 distributed_fit.py --json two.json
 
-Both files say the same: :math:`\\chi^2` and the length of the gradient at the image
-that the fit starts from, and :math:`\\chi^2` and the fluxes that it ends with. Their
-``seconds`` differ: what a gradient takes in each process, and what it takes all to
-exchange a number. :doc:`/tutorials/4_imaging/08_more_than_one_gpu` makes a prediction
-of them. With ``--checkpoint fit.pt`` a job that was stopped, or lost a process, goes on
-when you launch it again, with any number of processes. ``--help`` lists the rest.
+Both files hold the same :math:`\\chi^2` and norm of its gradient at the image that the
+fit starts from, and the same :math:`\\chi^2` and fluxes at its end. Their ``seconds``
+differ: how long each process takes for a gradient, and how long all of them take to
+exchange a number. :doc:`/tutorials/4_imaging/08_more_than_one_gpu` compares the times
+of the gradient. With ``--checkpoint fit.pt`` a job that was stopped, or lost a process,
+goes on when you launch it again, with any number of processes but the same
+``--together``. ``--help`` lists the rest.
 
 ``--standalone`` is for one computer, and finds a free port. On two, run this on each,
-with the name of one of them: ``torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend
-c10d --rdzv-endpoint NAME:29400 distributed_fit.py``.
+with the name of one of them:
+
+.. code-block:: bash
+
+    torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend c10d \\
+        --rdzv-endpoint NAME:29400 distributed_fit.py
 """
 
 import argparse
@@ -68,14 +74,14 @@ parser.add_argument("--checkpoint", type=Path, help="files to go on from: fit.pt
 parser.add_argument("--timeout", type=float, default=3600, help="wait so long (1 h)")
 options = parser.parse_args()
 
-# A disk whose channels differ; each process knows where all visibilities are, and reads
-# its own. Of your own data, take maps of files: numpy.load(name, mmap_mode="r").
+# A disk whose channels differ, within 40 GHz. Every process simulates all of them and
+# fits its own. Open your own data as memory maps: numpy.load(name, mmap_mode="r").
 coords = GridCoords(cell_size=0.04, npix=options.npix)
 seen = with_noise(
     observe(
         lambda frequency: protoplanetary_disk(0.25 * (frequency / 230e9) ** 3),
         uv_track(n_times=20),
-        channels(230e9, 5e9, options.channels),
+        channels(230e9, min(5e9, 40e9 / options.channels), options.channels),
     ),
     5e-3,
     seed=1,

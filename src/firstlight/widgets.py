@@ -51,10 +51,10 @@ class Table(Widget):
 
     @property
     def words(self) -> set[int]:
-        """Return the columns of words: the first, and those with fewer numbers than other cells."""
+        """Return the columns of words: the first, and those that have no number."""
         columns = enumerate(zip(*self.rows, strict=True))
         numbers = {i: [cell.lstrip("-−±<≥~ ")[:1].isdigit() for cell in cells if cell != NONE] for i, cells in columns}
-        return {0, *(i for i, of in numbers.items() if 2 * sum(of) < len(of))}
+        return {0, *(i for i, of in numbers.items() if of and not any(of))}
 
     def without(self, heads: set[str]) -> Table:
         """Return the same table without these columns, and without those in which no row says anything."""

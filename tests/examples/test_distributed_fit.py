@@ -2,13 +2,17 @@
 
 import json
 import os
+import re
 import runpy
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import pytest
 import torch.distributed as dist
+
+from firstlight.imaging import simulation
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "4_imaging" / "distributed_fit.py"
 SMALL = ["--npix=64", "--channels=3", "--iterations=40"]
@@ -56,6 +60,20 @@ def test_two_and_four_processes_find_what_one_does(script, tmp_path, capsys):
     # One process goes on from what two have left.
     script(*SMALL[:2], "--iterations=45", "--json", tmp_path / "1.json", "--checkpoint", tmp_path / "fit2.pt")
     assert json.loads((tmp_path / "1.json").read_text())["iterations"] == 45
+
+
+def test_it_takes_as_many_channels_as_the_page_starts_it_with(script, monkeypatch):
+    """Their frequencies are positive: the cube is there when the processes begin."""
+    few = simulation.uv_track(simulation.alma_antennas()[:5], n_times=2)
+    monkeypatch.setattr(simulation, "uv_track", lambda **_: few)
+    begin = mock.Mock(side_effect=InterruptedError)
+    monkeypatch.setattr("firstlight.imaging.processes", begin)
+    page = SCRIPT.with_name("08_more_than_one_gpu.py").read_text(encoding="utf-8")
+    most = max(map(int, re.findall(r"--channels (\d+)", page)))
+    assert most >= 100
+    with pytest.raises(InterruptedError):
+        script(f"--channels={most}")
+    begin.assert_called_once()
 
 
 def test_a_file_that_cannot_be_written_is_refused_at_once(script, tmp_path, capsys):

@@ -64,8 +64,12 @@ def test_the_test_image_tells_a_turned_one(page):
         assert np.abs(other - sky).max() > 0.5
 
 
-@pytest.mark.parametrize(("shape", "words"), [((16, 16), ["right"] * 3), ((29, 43), ["right", "missing", "missing"])])
-def test_a_square_hides_what_odd_sides_show(page, shape, words):
+HIDDEN = [((16, 16), [0, 0]), ((29, 29), [0, 1]), ((29, 31), [0, 1]), ((29, 43), [1, 1]), ((43, 29), [1, 1])]
+
+
+@pytest.mark.parametrize(("shape", "found"), HIDDEN)
+def test_sides_have_to_need_different_numbers_of_blocks(page, shape, found):
+    words = ["right", *("missing" if each else "right" for each in found)]
     for grid, word in zip(page["grids_for"](*shape).values(), words, strict=True):
         assert word in page["verdict_on"](page["smooth"], grid, page["night_sky"](*shape))
 

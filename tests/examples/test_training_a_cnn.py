@@ -75,6 +75,11 @@ def test_with_one_picture_the_small_network_is_no_faster_in_the_model(page) -> N
     assert page["gain"]("small, nothing to load", 1) < 1
 
 
+def test_the_large_network_gains_the_most_in_the_model(page) -> None:
+    gains = {case: page["gain"](case, 8) for case in page["cases"]}
+    assert max(gains, key=gains.get) == "large, loaded item by item"
+
+
 # -- The training ------------------------------------------------------------------------------------------------------
 
 

@@ -71,7 +71,7 @@ def test_a_terminal_shows_text_and_a_page_a_table(monkeypatch, capsys) -> None:
     assert head.split() == ["median", "spread", "first", "call", "rate", "of", "roof", "cores", "verdict"]
     assert line.split()[:3] == ["numpy", "10.0", "ms"]
     assert "10.0 GB/s" in line
-    assert "100 %" in line
+    assert "100%" in line
     monkeypatch.setattr(widgets, "on_page", True)
     assert bench.show() is bench  # whose HTML a page shows
     assert capsys.readouterr().out == ""

@@ -36,5 +36,5 @@ def test_quantity_reads_back_to_three_digits(seconds: float) -> None:
 
 def test_percent() -> None:
     assert [percent(x) for x in (0, 0.004, 0.00999, 0.5, 1.013, None, math.nan)] == [
-        "0 %", "0.4 %", "1 %", "50 %", "101 %", "–", "–",
+        "0%", "0.4%", "1%", "50%", "101%", "–", "–",
     ]  # fmt: skip

@@ -57,7 +57,7 @@
 
   // -- Showing it as the tables do -----------------------------------------------------------------------------------
 
-  const percent = (part) => (part < 0.00995 ? (100 * part).toPrecision(1) : (100 * part).toFixed(0)) + " %";
+  const percent = (part) => (part < 0.00995 ? (100 * part).toPrecision(1) : (100 * part).toFixed(0)) + "%";
   const small = (text, className = "fl-small") => element("span", { className, textContent: text });
 
   function cell(row, old) {

@@ -53,7 +53,7 @@ function table(rows, title) {
   const heads = ["what", "n", "time", "rate", "spread", "verdict"].map((name) => made("th", { scope: "col" }, name));
   const rate = ({ bytes, flops, median }) => flops ? quantity(flops / median, "FLOP/s") : bytes ? quantity(bytes / median, "B/s") : "–";
   const body = rows.map((row) => made("tr", {}, made("th", { scope: "row" }, row.label), cell(row.n.toLocaleString("en")),
-    cell(quantity(row.median, "s")), cell(rate(row)), cell(`± ${(50 * (row.q75 - row.q25) / row.median).toFixed(1)} %`), cell(row.verdict)));
+    cell(quantity(row.median, "s")), cell(rate(row)), cell(`± ${(50 * (row.q75 - row.q25) / row.median).toFixed(1)}%`), cell(row.verdict)));
   return made("div", { class: "fl-table", role: "region", tabindex: 0, "aria-label": title },
     made("table", {}, made("thead", {}, made("tr", {}, ...heads)), made("tbody", {}, ...body)));
 }

@@ -97,7 +97,7 @@ export function show(board, { cells, count, vis, weight, most, truth, top, frame
         done += batch;
         paint(canvases[1], image, top);
         const off = Math.sqrt(image.reduce((total, one, i) => total + (one - sky[i]) ** 2, 0) / sky.reduce((total, one) => total + one ** 2, 0));
-        numbers.textContent = `step ${done}, reduced χ² ${chi2.toFixed(3)}, off by ${(100 * off).toFixed(0)} % of the truth; ${chart.digits(batch / seconds, 2).toLocaleString("en")} steps a second, drawing included`;
+        numbers.textContent = `step ${done}, reduced χ² ${chi2.toFixed(3)}, off by ${(100 * off).toFixed(0)}% of the truth; ${chart.digits(batch / seconds, 2).toLocaleString("en")} steps a second, drawing included`;
         batch = Math.max(1, Math.min(50, Math.round(batch * Math.min(2, 0.03 / seconds))));
         await new Promise(requestAnimationFrame);
       }

@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 MAX_SCATTER = 1.2
 MAX_BIAS = 0.1  # of reduced chi², in which the noise alone counts 1
 NEAR = 0.5  # cells², below which the distance of two places is too short to tell a slope
-FEW = 50  # visibilities in cells with others: fewer tell a scatter within 7 %, too little to warn of it
+FEW = 50  # visibilities in cells with others: fewer tell a scatter within 7%, too little to warn of it
 
 
 class DataAverager:

@@ -168,7 +168,7 @@ def beyond(vis: Visibilities, coords: GridCoords) -> Limit:
         message = f"all baselines are on the grid, which holds u and v up to {coords.uv_limit:.4g} wavelengths."
         return Limit("beyond", "ok", message, "", 0.0)
     message = (
-        f"{outside} of {reach.size} visibilities ({100 * part:.2g} %) reach up to {reach.max():.4g} wavelengths, but "
+        f"{outside} of {reach.size} visibilities ({100 * part:.2g}%) reach up to {reach.max():.4g} wavelengths, but "
         f"cells of {coords.cell_size:g} arcsec hold only {coords.uv_limit:.4g}."
     )
     fitting = rounded_down(coords.cell_size * coords.uv_limit / reach.max())
@@ -192,7 +192,7 @@ def largest_scale(vis: Visibilities, counts: Mask, coords: GridCoords) -> Limit:
     """Say what is too wide for the shortest baseline: 0.6 of its fringe, as ALMA's Observing Tool has it.
 
     Of a Gaussian as wide at half its maximum as that, the shortest baseline sees 28 % of the flux; of a uniform disk
-    of that diameter, 62 %.
+    of that diameter, 62%.
     """
     lengths = vis.lengths[counts & (vis.lengths > 0)]
     scale, field = RECOVERABLE / lengths.min() / ARCSEC, coords.npix * coords.cell_size
@@ -287,7 +287,7 @@ def worst_loss(vis: Visibilities, coords: GridCoords, du: Real, dv: Real, counts
         peak = (np.sinc(turns) * vis.weight[some]).sum(axis=1) / vis.weight[some].sum(axis=1)
         losses.append((1 - float(peak.min()), half * math.hypot(east, north)))
     loss, offset = max(losses)
-    return loss, (f"dim a point at the edge of the field, {offset:.2g} arcsec from its centre, by {100 * loss:.2g} %.")
+    return loss, (f"dim a point at the edge of the field, {offset:.2g} arcsec from its centre, by {100 * loss:.2g}%.")
 
 
 def channel_widths(vis: Visibilities) -> Real:

@@ -35,8 +35,8 @@ def percent(fraction: float | None) -> str:
     Examples
     --------
     >>> percent(0.873), percent(0.004)
-    ('87 %', '0.4 %')
+    ('87%', '0.4%')
     """
     if fraction is None or not math.isfinite(fraction):
         return NONE
-    return f"{100 * fraction:.0f} %" if fraction >= 0.00995 or fraction == 0 else f"{100 * fraction:.1g} %"
+    return f"{100 * fraction:.0f}%" if fraction >= 0.00995 or fraction == 0 else f"{100 * fraction:.1g}%"

@@ -51,7 +51,7 @@ class Table(Widget):
 
     @property
     def words(self) -> set[int]:
-        """Return the columns of words: the first, and those that have no number."""
+        """Columns of words, of which the first is one, and no other that has a number."""
         columns = enumerate(zip(*self.rows, strict=True))
         numbers = {i: [cell.lstrip("-−±<≥~ ")[:1].isdigit() for cell in cells if cell != NONE] for i, cells in columns}
         return {0, *(i for i, of in numbers.items() if of and not any(of))}

@@ -334,10 +334,11 @@ attempt("h + torch.tensor(2.0, device='meta')")
 attempt("g.copy_(h)")
 
 # %%
-# Python's numbers go with every device, and so does, in arithmetic, a tensor that is a
-# *single number on the host*. The reverse is refused. ``copy_`` and ``g[:] = h`` cross
-# over, because that is their work. CUDA words the error differently, here of a sum and
-# of a `matrix product`__:
+# Python's numbers go with every device, and so does, in arithmetic, a tensor *without
+# dimensions on the host*, such as ``torch.tensor(2.0)``; one of shape ``(1,)`` does
+# not. The reverse is refused. ``copy_`` and ``g[:] = h`` cross over, because that is
+# their work. CUDA words the error differently, here of a sum and of a `matrix
+# product`__:
 #
 # .. code-block:: text
 #

@@ -174,8 +174,8 @@ else:
 #     t(k) = \max(h, d) + \frac{\min(h, d)}{k}.
 #
 # The second term is the price of reading. Read once a step, it at most *doubles* the
-# time. To test this, take a detector that answers a signal :math:`x` with
-# :math:`\tanh(2 x)`. You know the signals and the answers; the *gain*, 2, is to be
+# time. To test this, take a detector that answers a signal :math:`x`, a lamp's light,
+# with :math:`\tanh(2 x)`. You know the signals and the answers; the *gain*, 2, is to be
 # found. Each step moves a guess of it towards a smaller error. That is the device's
 # part:
 
@@ -342,8 +342,8 @@ jobs = {"host alone": (fit, tiny, steps), "device alone": (device_alone, place)}
 jobs |= {f"read {when}": (fit, place, every) for every, when in reads.items()}
 
 # %%
-# The formula knows no other programs, and these can only make a run longer, so compare
-# the fastest runs. From the first two, it predicts the others:
+# Other programs on the machine can only make a run longer, so compare the fastest runs.
+# From the first two, the formula predicts the others:
 
 
 def seconds(function, *arguments):
@@ -432,7 +432,7 @@ for number in range(1, 201):
 print(f"{len(log)} losses, the last one {log[-1]:.3f}")
 
 # %%
-# Without ``detach()``, a loss with gradients keeps all that is needed to compute them.
+# Without ``detach()``, each loss keeps its autograd graph in memory.
 #
 # Is it Python's lock?
 # --------------------

@@ -25,7 +25,8 @@ the mistakes; if there is one, you make some of them there too.
 # Set the bytes, the time and the card of *your* number, or drag the blue point. The
 # axis shows the reported time divided by the shortest possible one, the *floor*; 1 to 4
 # are the reports. The verdict "impossible" is certain; which mistake it names first is
-# only a guess. If your card is not in the menu, take one with more bandwidth.
+# only a guess. If your card is not in the menu, take one that has more bandwidth and
+# computes faster.
 
 # folded: The four reports, and the cards that they may come from
 
@@ -395,7 +396,7 @@ bench.show()
 #
 # Which of the six times does a floor catch? A CPU has no data sheet that programs can
 # read, so its floor is *measured*, from the best rate that plain calls reached here. A
-# program may exceed that, so a shorter time is only *doubtful*. Just a data sheet can
+# program may exceed that, so a shorter time is only *doubtful*. Only a data sheet can
 # say *impossible*.
 
 # folded: Hold the six times against this machine

@@ -120,7 +120,7 @@ print(f"(quartiles {low} and {high}, {len(samples)} blocks of {loops} calls)")
 #
 # - read the clock before the work is done;
 # - time the first call;
-# - compile a function inside the block that you time;
+# - give a timer a function that is not compiled yet;
 # - have the vectors in memory, not in the cache.
 #
 # The figure on this page has the answers.
@@ -243,7 +243,7 @@ print(Table(f"One addition of {large:,} numbers on {where}", head, rows).text())
 #   into an empty stream they count the launch, too.
 #
 # If your program needs each result before the next call, report the latency, otherwise
-# the throughput. Say which one it is, and never quote one as if it were the other.
+# the throughput. Say which one it is.
 #
 # Which number do you report?
 # ---------------------------
@@ -321,7 +321,8 @@ print(f"quartile ranges: {'overlap' if max(lows) <= min(highs) else 'lie apart'}
 # - It sets the number of *threads* to 1, unless you ask for more with ``num_threads=``.
 #   In a comparison with a GPU, the CPU's other cores are then idle.
 # - Its block begins with one call. If that call *compiles*, it is long, and the block
-#   stays at one call. Call the function once before you time it.
+#   stays at one call, so each sample holds the timer's overhead. Call the function
+#   once before.
 # - ``timeit`` takes a single sample. The distance of its quartiles (IQR) is then given
 #   as zero, which means *unknown*.
 
@@ -365,7 +366,7 @@ bench.show()
 
 # %%
 # The verdict ``in-cache`` says that a row is faster than memory could be, and its data
-# few enough to stay in the cache.
+# few enough to stay in the cache. (The *first call* is the first by ``Bench``.)
 #
 # Where are the data?
 # -------------------
@@ -408,7 +409,7 @@ if late:
 # What the shortcuts cost
 # -----------------------
 #
-# Now look up your guesses. Each answer is divided by the right one for the same call.
+# Each answer is divided by the right one for the same call.
 
 rows = {
     "no wait" if has_gpu else "no wait (toy stream)": (no_wait, wait_once),
@@ -474,7 +475,7 @@ plt.show()
 # %%
 # Thin lines are quartiles. Those of a wrong answer may lie as close together as the
 # right one's: a spread tells how well you *repeated* a measurement, not whether you
-# measured what you meant. So write more beside the median. This line you can copy:
+# measured what you meant. So write more beside the median, for example:
 
 low, middle, high = (quantity(t, "s") for t in np.quantile(samples, quarters))
 print(
@@ -487,9 +488,10 @@ print(
 # Where this stops being true
 # ---------------------------
 #
-# - *Streams that a timer does not know.* PyTorch's timer waits for PyTorch's streams,
-#   ``Bench`` also for Numba's. With kernels from another library, both time launches
-#   and say nothing. Only a time below the floor (:doc:`03_timing_it_wrong`) tells you.
+# - *Work that a timer does not know.* PyTorch waits for one CUDA device, whichever
+#   library launched the work. On another device, or if PyTorch was built without CUDA,
+#   its timer times launches and says nothing. Only a time below the floor
+#   (:doc:`03_timing_it_wrong`) tells you.
 # - *Calls that change their input.* A timer repeats, so the call has to do the same
 #   work each time. Check the result after timing, as above.
 # - *Busy computers.* A block is itself a mean: an interruption is spread over its
@@ -497,8 +499,8 @@ print(
 # - *Another run.* All samples come from one process. Even `the size of the environment
 #   variables`__ has changed results. To show a small difference, start the program
 #   several times.
-# - *A hot device.* Under minutes of heavy work, a card lowers its clock rate. What you
-#   measure in a second is then too good.
+# - *A hot device.* Under minutes of heavy work, a card may lower its clock rate. What
+#   you measure in a second is then too good.
 #
 # __ https://doi.org/10.1145/1508244.1508284
 #

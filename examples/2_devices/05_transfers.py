@@ -130,8 +130,8 @@ print(f"device: {device}; the transfer of this page: {the_way}")
 
 # %%
 # Least squares would fit only the longest times. So make the *relative* errors small,
-# in :math:`t = a\,(1 + n/n_{1/2})`: for each trial :math:`n_{1/2}`, every time yields
-# an :math:`a`; choose the :math:`n_{1/2}` for which these agree best.
+# in :math:`t = a\,(1 + n/n_{1/2})`: for each trial :math:`n_{1/2}`, each measurement
+# yields an :math:`a`; choose the :math:`n_{1/2}` for which these agree best.
 
 
 def fit(sizes, times):
@@ -531,7 +531,7 @@ plt.show()
 #
 # On a CUDA GPU, ``wait_stream`` records an event in one stream and lets another wait
 # for it. ``record_stream`` tells PyTorch not to reuse the memory while a second stream
-# uses it. The memory on the host must be pinned, or nothing overlaps.
+# uses it. The memory on the host must be pinned, or little overlaps.
 
 
 def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
@@ -648,8 +648,8 @@ def chunks_for_solution(n, a, b):
 print(check(chunks_for_solution))
 
 # %%
-# The best number is the root of :math:`2\,n/n_{1/2}`. Below :math:`n_{1/2}`, cutting
-# makes it slower.
+# The best number is near the square root of :math:`2\,n/n_{1/2}`. Below
+# :math:`n_{1/2}`, cutting makes it slower.
 #
 # Three lines to remember
 # -----------------------

@@ -293,8 +293,9 @@ print(Table("What a block of 256 threads asks for", head, rows).text())
 # - *Sectors*: 32 ``float32`` fill 4 of them, or touch 5 if they do not begin at the
 #   border of one. The turned kernel touches 32 and uses an eighth of each.
 # - *L2 bytes*: 8 would be the least, one pixel in and one out. A block also reads the
-#   frame around its pixels, and a long, flat block has the most frame. The turned
-#   kernel writes each pixel as a sector of its own, 32 bytes for 4.
+#   frame around its pixels, and a long, flat block has the most frame. The square block
+#   has the least, but its short rows use less of the sectors that they touch. The
+#   turned kernel writes each pixel as a sector of its own, 32 bytes for 4.
 #
 # So 32 × 8 is a good block for an image: as wide as a warp, and not too flat.
 # :doc:`/tutorials/3_kernels/03_coalescing` goes deeper. (Where a pixel needs no
@@ -443,8 +444,9 @@ bench.show()
 # Exercise
 # --------
 #
-# Write the function behind every launch on this page: from the shape of an image as
-# NumPy gives it, and the threads of a block along x and along y, the grid.
+# Write the function that makes the right grid. It gets the shape of an image as NumPy
+# gives it, and the threads of a block along x and along y. It returns the grid as a
+# launch takes it: a tuple of two whole numbers.
 
 
 def grid_for(shape, block): ...

@@ -449,7 +449,8 @@ plt.show()
 #   H100), or while you wait for memory anyway: write ``np.float64(0)``, so that
 #   readers see you mean it.
 # - The same on a card that is slow in ``float64``, such as a GeForce or an L4, with the
-#   data in a cache: Kahan (never with ``fastmath``, which removes it).
+#   data in a cache: Kahan. (In a CUDA kernel, Numba's ``fastmath`` keeps it; in an
+#   ``njit`` function on the CPU, it removes it.)
 #
 # Measure
 # -------

@@ -219,8 +219,8 @@ torch.set_num_threads(threads)
 # -----
 #
 # If data and weights are right, the reduced :math:`\chi^2` of the true sky is 1. If the
-# recorded images belong to this sky, their errors, computed anew here, equal those that
-# were computed in CASA's Python.
+# recorded images belong to this sky, their errors, computed anew here, agree with those
+# that were computed in CASA's Python.
 
 spread = u.size**-0.5
 for seed in seeds:
@@ -350,8 +350,8 @@ assert quiet["CLEAN"] < 0.8 < min(shallower), "the sentences below are of anothe
 # CLEAN's residuals inside the mask are smaller than noise, so part of the noise is now
 # in its model. (If CLEAN stops at 2σ this does not happen, but the model is further
 # from the truth.) RML's are smaller in the disk, so its model has fitted noise, too,
-# and ``fit`` says so. With twice the λ it does not, and RML is still closer to the
-# truth than CLEAN, by less:
+# and ``fit`` says so. With twice the λ it no longer does, and RML is still closer to
+# the truth than CLEAN, by less:
 
 smoother, _, verdict = rml(observed(one), times=2)
 for name, image, word in ("λ", images[one], said_of[one]), ("2 λ", smoother, verdict):
@@ -372,7 +372,9 @@ assert bare["RML"] < error < bare["CLEAN"]
 # The error is the root of the summed squares of image minus truth over the field,
 # relative to that of the truth at the same beam. Each entry is the median over the
 # seeds of the noise, with the range in brackets. *Robust +0.5* and *-0.5* give two
-# beams, the second narrower. Flux is summed inside CLEAN's mask.
+# beams, the second narrower. Flux is summed inside CLEAN's mask, over CLEAN's image with
+# its residuals, as one measures it, and over RML's model. (Without residuals CLEAN's
+# flux is lower: ``flux_without_residuals`` in the record.)
 
 
 def rml_row(seed, robust):
@@ -442,7 +444,7 @@ print(f"RML over the whole field: {whole:.3f} Jy")
 # only roughly.
 #
 # With no beam, CLEAN's model gets worse the deeper it goes: it is a list of points and
-# Gaussian blobs, and is never shown without a beam. RML's model is an image in itself,
+# smooth blobs, not meant to be seen without a beam. RML's model is an image in itself,
 # at the resolution that the data allow. Here it is beside CLEAN at the narrower beam.
 # To be fair to CLEAN, the title also gives the error of the truth at that beam, which a
 # perfect CLEAN image would have:
@@ -472,8 +474,9 @@ plt.show()
 
 # %%
 # Another fit to the same data, with the same λ, was made with MPoL as its tutorials use
-# it, to averages of the visibilities in the cells of a grid. For a source this bright
-# they are not accurate enough. (MPoL's ``NuFFT`` does without cells.)
+# it, to averages of the visibilities in the cells of a grid. For a source this bright,
+# in a field this small, they are not accurate enough. (A wider field has smaller cells,
+# and MPoL's ``NuFFT`` does without them.)
 
 rows = [run["error_without_residuals"] for run in peer["runs"] if run["robust"] == 0.5]
 exact, in_cells = median("RML", 0.5, "error_without_residuals"), float(np.median(rows))

@@ -25,7 +25,7 @@ Often four separate programs are the best answer.
 #
 # The program :doc:`distributed_fit.py </tutorials/4_imaging/distributed_fit>` fits a
 # simulated cube of many channels. ``torchrun``, which comes with PyTorch, starts as
-# many copies of it as you want. With four GPUs in one computer:
+# many copies as you want. With four GPUs in one computer:
 #
 # .. code-block:: bash
 #
@@ -33,12 +33,12 @@ Often four separate programs are the best answer.
 #        --npix 1024 --channels 200 --together 10 --checkpoint fit.pt
 #
 # Each *process* takes the GPU of its own number. It fits ``--together`` channels at
-# once: enough to fill the GPU, few enough for its memory. For your data, replace the
-# simulated ``u``, ``v``, ``data`` and ``weight``. To measure what your GPUs gain, put
-# ``time`` before the command, and start it with four processes and with one, without
-# ``--checkpoint``.
+# once: enough to fill the GPU, few enough for its memory. It computes in float64:
+# change ``dtype`` for float32. For your data, replace the simulated ``u``, ``v``,
+# ``data`` and ``weight``. To measure what your GPUs gain, put ``time`` before the
+# command, and start it with four processes and with one, without ``--checkpoint``.
 #
-# The next cell does this with a small cube and two processes.
+# The next cell fits a small cube with two processes.
 
 # folded: Start it from Python
 # sphinx_gallery_thumbnail_number = 1
@@ -302,9 +302,9 @@ if live:
 # If the loops do much less than twice the work of one, the machine has no two whole
 # cores to give: they are two threads of one core, or other programs use them. If the
 # last line is well below 100%, the rest may be lost to what the processes share: cache,
-# memory, or the clock rate. The table below times four channels alone again: as far as
-# the two times differ, the scaling is uncertain. A strong scaling near 1 says only that
-# a second process gains little here.
+# memory, or the clock rate. If the table below gives four channels less time, the
+# program probably spent the rest getting memory from the operating system, anew for
+# each gradient; the scaling includes that.
 #
 # On one device, the *overhead* of a step is the same for one channel as for many. How
 # much longer do many take?
@@ -471,8 +471,7 @@ print(
 )
 
 # %%
-# From those sizes on it may pay, if you have only one image. This package does not
-# support it.
+# From those sizes on it may pay for a single image. This package does not support it.
 #
 # On a cluster
 # ------------
@@ -507,7 +506,8 @@ print(
 # When four programs are better
 # -----------------------------
 #
-# Start four programs, each with a quarter of the channels and one visible GPU.
+# Start your own program four times, each with a quarter of the channels and one
+# visible GPU.
 #
 # .. code-block:: bash
 #

@@ -372,9 +372,9 @@ assert bare["RML"] < error < bare["CLEAN"]
 # The error is the root of the summed squares of image minus truth over the field,
 # relative to that of the truth at the same beam. Each entry is the median over the
 # seeds of the noise, with the range in brackets. *Robust +0.5* and *-0.5* give two
-# beams, the second narrower. Flux is summed inside CLEAN's mask, over CLEAN's image with
-# its residuals, as one measures it, and over RML's model. (Without residuals CLEAN's
-# flux is lower: ``flux_without_residuals`` in the record.)
+# beams, the second narrower. Flux is summed inside CLEAN's mask, over CLEAN's image
+# with its residuals, as one measures it, and over RML's model. (Without residuals
+# CLEAN's flux is lower: ``flux_without_residuals`` in the record.)
 
 
 def rml_row(seed, robust):

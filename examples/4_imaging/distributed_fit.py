@@ -3,9 +3,10 @@ A script that fits on several GPUs
 ==================================
 
 This script divides the channels of a cube among several GPUs, one process for each.
-Without GPUs, each process runs on a few cores of the CPU. The channels do not depend on
-each other: a process fits its own, a few at a time. ``torchrun``, which comes with
-PyTorch, starts the processes:
+The channels do not depend on each other: a process fits its own, a few at a time.
+Without GPUs, or with ``FIRSTLIGHT_DEVICE=cpu``, the processes run on the CPU, each on
+one core if you start several and do not set ``OMP_NUM_THREADS``. ``torchrun``, which
+comes with PyTorch, starts them:
 
 .. code-block:: bash
 
@@ -26,7 +27,9 @@ with the name of one of them:
 .. code-block:: bash
 
     torchrun --nnodes 2 --nproc-per-node 4 --rdzv-backend c10d \\
-        --rdzv-endpoint NAME:29400 distributed_fit.py
+        --rdzv-endpoint NAME:29400 distributed_fit.py --channels 16
+
+These are eight processes, and 16 channels, two at a time, keep all of them busy.
 """
 
 import argparse

@@ -25,6 +25,8 @@ def test_text_is_aligned() -> None:
         (("never", "200"), False),
         (("–", "–"), False),
         (("ok", "noisy", "–"), True),
+        (("right", "319 missing"), True),
+        (("0.9 ± 0.1 ms", "12 GFLOP/s"), False),
     ],
 )
 def test_numbers_stand_to_the_right_and_words_to_the_left_in_every_column(cells: tuple[str, ...], words: bool) -> None:

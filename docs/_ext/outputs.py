@@ -134,7 +134,7 @@ def tables_in(text: str) -> list[nodes.Node]:
     while lines:
         at = next((at for at, line in enumerate(lines) if at > 1 and RULE.fullmatch(line)), len(lines) + 2)
         if before := "\n".join(lines[: at - 2]).strip("\n"):
-            found.append(nodes.literal_block(before, before, language="none"))
+            found.append(nodes.literal_block(before, before, language="none", classes=[OUT]))
         if at < len(lines):
             spans = [span.span() for span in re.finditer("-+", lines[at])]
             rows = list(takewhile(partial(fits, spans), lines[at + 1 :]))

@@ -321,7 +321,7 @@ print(Table(caption, head, tuple(rows)).text())
 #    product of matrices the operations grow with :math:`n^3` and the bytes with
 #    :math:`n^2`: from some size on the GPU wins even if all is sent each time.
 
-# figure
+# folded: What draws a row
 import matplotlib.pyplot as plt
 
 

@@ -521,8 +521,8 @@ else:
 # All ways in one picture
 # -----------------------
 #
-# Without a GPU, the right panel is a *model* of an H100: its data sheet's bandwidth
-# (:spec:`H100 SXM bandwidth`), and three durations that others measured:
+# It stands at the top. Without a GPU, its right panel is a *model* of an H100: its data
+# sheet's bandwidth (:spec:`H100 SXM bandwidth`), and three measured by others:
 # :spec:`PyTorch operation seconds` to dispatch and launch an operation,
 # :spec:`graph replay seconds` for a replay, and :spec:`graph node seconds` for each
 # operation in it. A compiled call launches one kernel after its guards, which take what

@@ -517,7 +517,7 @@ print(Table(f"An epoch on {device.type}", ("", "share"), rows).text())
 #    * - optimizer
 #      - ``fused=True``, as here
 #    * - network, on a CPU
-#      - try a GPU: the table above says what it gains
+#      - try a GPU: *Three networks* says what it gains
 #    * - network, on a GPU
 #      - enlarge the batch; if a step then takes hardly longer, you were waiting for
 #        launches (:doc:`/tutorials/2_devices/11_fewer_launches`)

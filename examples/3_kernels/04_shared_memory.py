@@ -588,6 +588,9 @@ if not simulated():
         if has_gpu:
             share = bench["torch"].median / bench[name].median
             print(f"{name:>14}: {share:6.1%} of the library's rate")
+
+# %%
+
 bench.show()
 
 # %%

@@ -442,8 +442,8 @@ print(Table("500 sums of the same numbers", head, tuple(rows)).text())
 #
 # On any computer: NumPy, the plain loop on one core and on all (allowed to reorder the
 # sum), and PyTorch. The numbers take 128 MiB, which some CPUs' last caches hold, in
-# part or whole; ``in-cache`` marks a row that is faster than memory. On a GPU, the
-# kernels sum data that no cache holds (one atomic addition a number gets fewer: it
+# part or whole: a sum may be faster than memory (*above-roof*, *in-cache*). On a GPU,
+# the kernels sum data that no cache holds (one atomic addition a number gets fewer: it
 # takes long).
 
 import torch

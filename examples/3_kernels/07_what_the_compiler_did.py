@@ -270,7 +270,8 @@ if not simulated():
 #
 # On a GPU, both kernels run with the matrix in both orders, too large for any cache.
 # Compare the two in each order: they read the same bytes, since their ``float64`` is
-# only in the sum. Without a GPU, there is only NumPy's product, for scale.
+# only in the sum. Without a GPU, there is only NumPy's product, for scale, of a smaller
+# matrix, which a cache may hold.
 
 # folded: NumPy's product, and on a GPU both kernels in both orders
 from firstlight import Bench

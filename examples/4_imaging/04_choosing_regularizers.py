@@ -524,9 +524,9 @@ print(f"here, {strongest_solution(lambdas, outer[:, :k]):.2f}: a convention, not
 
 # remember
 middle = np.mean(far < 4)
-weakest = outer[0, :k].mean()
-print(f"1. Check where a score comes from. The weakest prior scores {weakest:.1f}, but")
-print(f"   {whole[0, :k].mean():.1f} with the {middle:.0%} of the cells in the middle.")
+everywhere = whole[0, : 2 * k].mean()
+print(f"1. Check where a score comes from. The weakest prior scores {mean[0]:.1f}, but")
+print(f"   {everywhere:.1f} with the {middle:.0%} of the cells in the middle.")
 print(f"2. The minimum is flat: λ = {lambdas[best]:.3f}, to a factor of three. Its")
 print(f"   image is off by {by_score:.0%}, as is that of the best λ.")
 print(

@@ -477,7 +477,7 @@ for part in ("smoothing", "regularizers"):
 # package, or by ``torch.compile`` (:doc:`/tutorials/2_devices/11_fewer_launches`
 # measures what that costs).
 
-# figure
+# folded: What draws the bars
 import matplotlib.pyplot as plt
 
 COLOURS = "#b85c14", "#2f7ed8", "#1d7a5b", "#b0417a", "#a87f00", "#7a5cc0", "#6c757d"

@@ -264,11 +264,11 @@ def residual_of(images):
 residual, chi2 = residual_of(cube)
 of_noise, chi2_truth = residual_of(truth)
 fluxes, true_fluxes = (area * part.sum((1, 2)).numpy() for part in (cube, truth))
-print("          residual, σ           flux, Jy")
-print("  km/s   χ²-1   rms  most     fit  truth")
+print("                residual, σ   flux, Jy")
+print("  km/s χ²-1, σ   rms  most     fit  truth")
 for k in range(0, nchan, 2):
     rms, most, jansky = residual[k].std(), abs(residual[k]).max(), fluxes[k]
-    print(f"{velocity[k]:+6.2f} {chi2[k]:+6.1f} {rms:5.2f} {most:5.1f}", end="")
+    print(f"{velocity[k]:+6.2f} {chi2[k]:+7.1f} {rms:5.2f} {most:5.1f}", end="")
     print(f"{jansky:8.3f} {true_fluxes[k]:6.3f}")
 rms = of_noise.std(axis=(1, 2))
 print(
@@ -392,8 +392,8 @@ for side in (32, 96):
 # %%
 # The CPU's model has two numbers: the overhead, and the work per channel from the row
 # with 4. The GPU's is the model above, for an H100 in this computer: the same Python
-# launches its kernels, so their overhead is at least that measured here. (Diamonds are
-# a measured GPU.) Other programs only make a step longer, so the fastest sample counts.
+# launches its kernels, so their overhead is at least that measured here. Other programs
+# only make a step longer, so the fastest sample counts.
 
 
 # measured figure

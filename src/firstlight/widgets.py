@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from html import escape
 from typing import Self
 
 NONE = "–"  # in a cell that has nothing to say
+NUMBER = re.compile(r"[-−±<≥≤~ ]*\d[\d\s.,eE+±×%/−-]*[A-Za-zµ]{0,5}(?:/s)?")  # with a unit, not with words
 # Mid-tones: each stands out on white and on near-black.
 COLOURS = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
 STYLE = "max-width:35rem;width:100%;height:auto;display:block;overflow:visible"
@@ -52,9 +54,8 @@ class Table(Widget):
     @property
     def words(self) -> set[int]:
         """Columns of words, of which the first is one, and no other that has a number."""
-        columns = enumerate(zip(*self.rows, strict=True))
-        numbers = {i: [cell.lstrip("-−±<≥~ ")[:1].isdigit() for cell in cells if cell != NONE] for i, cells in columns}
-        return {0, *(i for i, of in numbers.items() if of and not any(of))}
+        said = (set(cells) - {NONE} for cells in zip(*self.rows, strict=True))
+        return {0, *(i for i, cells in enumerate(said) if cells and not any(map(NUMBER.fullmatch, cells)))}
 
     def without(self, heads: set[str]) -> Table:
         """Return the same table without these columns, and without those in which no row says anything."""

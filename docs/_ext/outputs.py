@@ -85,8 +85,8 @@ def show(comment: nodes.comment, records: list[Record], place: int, keys: list[s
 
 
 def is_begun(here: str, text: str) -> bool:
-    """Return whether a machine printed the same as this build, if perhaps its record was cut."""
-    return here == text or (text.endswith(CUT) and here.startswith(text.removesuffix(CUT).rstrip()))
+    """Return whether a machine printed the same as this build, if perhaps otherwise spaced, or its record was cut."""
+    return here.split() == text.split() or (text.endswith(CUT) and here.startswith(text.removesuffix(CUT).rstrip()))
 
 
 def show_figure(document: nodes.document, comment: nodes.comment, records: list[Record], key: str) -> None:

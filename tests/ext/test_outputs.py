@@ -4,7 +4,7 @@ from html import unescape
 import pytest
 from recorded import keep
 
-from _ext.outputs import tables_in
+from _ext.outputs import CUT, is_begun, tables_in
 from firstlight.widgets import Table
 
 EXAMPLE = '''"""
@@ -228,6 +228,13 @@ def test_a_table_in_a_text_becomes_one_and_the_rest_stays(before, after):
     assert [node.astext() for node in made if node.tagname == "raw"] == [TABLE.html()]
     texts = [node.astext().strip() for node in made if node.tagname == "literal_block"]
     assert texts == [text.strip() for text in (before, after) if text.strip()]
+
+
+def test_other_spaces_are_the_same_output_and_other_numbers_are_not():
+    assert is_begun("a   1\nb  22", "a  1\nb 22")
+    assert is_begun("a 1 b 2", f"a 1 {CUT}")
+    assert not is_begun("a 1", "a 2")
+    assert not is_begun("a 1", f"a 2 {CUT}")
 
 
 def test_two_tables_and_a_rule_without_a_table():

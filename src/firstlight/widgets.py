@@ -83,7 +83,8 @@ class Table(Widget):
 
     def html(self) -> str:
         """Return the table for a page or notebook; it scrolls sideways where it is too wide, with the keyboard too."""
-        sides = [' class="fl-words"' if i in self.words else "" for i in range(len(self.head))]
+        words = self.words
+        sides = [' class="fl-words"' if i in words else "" for i in range(len(self.head))]
         named = [(escape(cell), side) for cell, side in zip(self.head, sides, strict=True)]
         head = "".join(f'<th scope="col"{side}>{cell}</th>' if cell else "<td></td>" for cell, side in named)
         body = "".join(

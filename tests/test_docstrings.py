@@ -33,7 +33,7 @@ NOT_RUN = {
 
 
 # The doctor's facts are those of this machine, with the real PyTorch in a process of its own.
-SLOW = {"firstlight.doctor.facts": pytest.mark.slow}
+SLOW = {"gpu_doctor.facts": pytest.mark.slow}
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in WITH_EXAMPLES])

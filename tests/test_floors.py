@@ -11,7 +11,6 @@ BELOW = {
     "measure": {"devices", "widgets"},
     "imaging": {"devices", "widgets", "kernels"},
     "kernels": {"widgets"},
-    "doctor": set(),
     "devices": set(),
     "widgets": set(),
 }

@@ -107,6 +107,8 @@ def install():  # type: () -> None
         *pins,
         "--editable",
         ".",
+        "--editable",
+        "./doctor",
         "--group",
         "dev",
     )

@@ -14,11 +14,11 @@ from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.folds import folded
-from firstlight import doctor
-from firstlight.doctor import Case, case, cases, errors, examine
-from firstlight.doctor.errors import TABLE
-from firstlight.doctor.report import title_of
-from firstlight.doctor.rules import QUESTIONS, RULES, UNEXPLAINED, Rule
+import gpu_doctor as doctor
+from gpu_doctor import Case, case, cases, errors, examine
+from gpu_doctor.errors import TABLE
+from gpu_doctor.report import title_of
+from gpu_doctor.rules import QUESTIONS, RULES, UNEXPLAINED, Rule
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ROOT = Path(firstlight.__file__).parents[2]
 WHEEL = f"firstlight-{firstlight.__version__}-py3-none-any.whl"
 ZIP = "first-light.zip"
-PYZ = "firstlight-doctor.pyz"
+PYZ = "gpu-doctor.pyz"
 
 # What sphinx-gallery says of its own downloads, above the title and at the end.
 TOP = re.compile(r"\.\. only:: html\n\n    \.\. note::\n        :class: sphx-glr-download-link-note\n(?:\n|  .*\n)*")
@@ -111,7 +111,7 @@ def pack(app: Sphinx, _builder: object) -> None:
     folder, home = Path(app.outdir, "downloads"), Path(app.confdir)
     shutil.rmtree(folder, ignore_errors=True)
     list(WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"]))
-    run_path(str(ROOT / "tools/doctor_file.py"))["build"](folder)
+    run_path(str(ROOT / "doctor/make_pyz.py"))["build"](folder)
     titles = {page: title.astext() for page, title in app.env.titles.items()}
     benches, find = benches_in(home), cache(lambda example: judged(home, example)[0])
     with zipfile.ZipFile(folder / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -126,7 +126,7 @@ for question, call in questions.items():
 # each other. It asks the driver without PyTorch, so it works where PyTorch itself is
 # broken. Here are its questions and the first line of its diagnosis, in Python:
 
-from firstlight.doctor import case, cases, examine
+from gpu_doctor import case, cases, examine
 
 here = examine()
 asked, _, diagnosis = here.text(width=88).partition("\n\n")
@@ -145,7 +145,7 @@ print(diagnosis.partition("\n")[0])
 # not work, beside this one. They are not real machines: each was written from reports
 # of such a fault, mostly on GitHub.
 
-from firstlight.doctor.rules import QUESTIONS
+from gpu_doctor.rules import QUESTIONS
 
 broken = {
     "Linux's own driver": "nouveau",

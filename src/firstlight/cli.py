@@ -1,33 +1,14 @@
-"""The ``firstlight`` command. Each subcommand is one function, which loads what it needs when it runs.
-
-What `doctor` needs runs on Python 3.8, too, and from an archive: see tools/doctor_file.py.
-"""
+"""The ``firstlight`` command. Each subcommand is one function, which loads what it needs when it runs."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from firstlight import __version__
-
-if TYPE_CHECKING:
-    from firstlight.doctor.shapes import Facts
-
-# The doctor as another Python runs it, which must find there neither our packages nor those of the working folder.
-IN_ANOTHER_PYTHON = """import sys
-if sys.version_info < (3, 8):
-    sys.stderr.write("firstlight: the doctor needs Python 3.8 or newer; this one is " + sys.version.split()[0] + "\\n")
-    sys.exit(2)
-sys.path[:] = [sys.argv[2]] + [folder for folder in sys.path if folder]
-sys.argv[:3] = sys.argv[1:2]
-from firstlight.cli import main
-del sys.path[0]
-sys.exit(main(["doctor"] + sys.argv[1:]))
-"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,8 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Examples
     --------
-    >>> main(["doctor", "--facts", "no-such-file.json"])  # says so, and that it is no report
-    2
+    >>> main(["records", "check", "--root", "no-such-folder"])
+    0
     """
     parser = argparse.ArgumentParser(
         prog="firstlight", description="Find, describe and measure your GPU, and image with it."
@@ -58,14 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         command.set_defaults(run=run)
         return command
 
-    command = add(doctor)
-    command.add_argument("--json", action="store_true", help="the report for programs, with all facts")
-    command.add_argument("--facts", type=Path, metavar="FILE", help="judge a report of --json, not this machine")
-    command.add_argument("--python", metavar="PATH", help="examine what another Python has installed")
-    command.add_argument("--root", type=Path, default=Path("/"), help="where /proc, /sys and /dev are (default: /)")
-    command.add_argument(
-        "--error", default="", metavar="TEXT", help="an error to explain; - reads it, @FILE takes a file"
-    )
+    add(doctor).add_argument("words", nargs="*", help="see gpu-doctor --help")
     add(devices)
     command = add(record)
     command.add_argument("examples", nargs="*", metavar="EXAMPLE", help="a script, or how a name begins: 1_setup/02")
@@ -87,7 +61,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--of", metavar="FIELD", help="of a measurement set: its name or number")
     command.add_argument("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
 
-    arguments = parser.parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    if words[:1] == ["doctor"]:  # whose options are its own
+        words = ["doctor", "--", *words[1:]]
+    arguments = parser.parse_args(words)
     try:
         status: int = arguments.run(arguments)
         sys.stdout.flush()
@@ -104,105 +81,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def doctor(arguments: argparse.Namespace) -> int:
-    """Find out why there is no GPU, or that it is well, and say what to do."""
-    import json
-    import shutil
-    from dataclasses import replace
-
-    from firstlight.doctor import examine
-    from firstlight.doctor.redaction import redacted, secrets
-    from firstlight.doctor.shapes import LONGEST
-
+    """Run gpu-doctor, which finds out why there is no GPU and says what to do."""
     try:
-        if not arguments.root.is_dir():
-            raise ValueError(f"there is no folder {str(arguments.root)!r}")
-        if arguments.python and not arguments.facts:
-            return doctor_in(arguments)
-        error = redacted(pasted(arguments.error)[-LONGEST:], secrets(os.environ))
-        facts = kept_facts(arguments.facts) if arguments.facts else watched(arguments.root)
-    except (ValueError, OSError) as mistake:  # 1 would say that the machine has a problem
-        print(f"firstlight: {mistake}", file=sys.stderr)
-        return 2
-    if arguments.facts and error:  # then they belong together; here, the error may be another machine's
-        facts = replace(facts, said=error)
-    report = examine(facts, error or facts.said)
-    if arguments.json:
-        print(json.dumps(report.content(), indent=1))
-    else:
-        colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        width = min(max(shutil.get_terminal_size((100, 24)).columns, 40), 120)
-        text = report.text(colour, width)
-        if not arguments.facts:
-            text = f"Asked with Python {facts.system.python} ({facts.system.executable}):\n\n{text}"
-        if sys.argv[0].endswith(".pyz"):  # then there is no command of this name
-            text = text.replace("firstlight doctor", f"python3 {Path(sys.argv[0]).name}")
-        print(printable(text, sys.stdout.encoding or "utf-8"))
-    return int(report.status == "problem")
-
-
-def doctor_in(arguments: argparse.Namespace) -> int:
-    """Run the doctor with the Python that was named."""
-    import subprocess
-
-    ours = str(Path(__file__).parents[1])  # a folder of packages, or the archive
-    options = ["--json"] * arguments.json + ["--root", str(arguments.root), f"--error={arguments.error}"]
-    return subprocess.call([arguments.python, "-c", IN_ANOTHER_PYTHON, sys.argv[0], ours, *options])
-
-
-def watched(root: Path) -> Facts:
-    """Collect the facts, and say in a terminal what is being asked, as it can take a while."""
-    from firstlight.doctor import collect
-    from firstlight.doctor.children import in_child
-
-    def ask(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, Any]:
-        said = {"cuda": "CUDA's driver", "nvml": "NVML", "torch": "PyTorch", "numba": "Numba"}[probe]
-        print(f" {said} ...", end="", file=sys.stderr, flush=True)
-        return in_child(probe, env, seconds)
-
-    if not sys.stderr.isatty():
-        return collect(root)
-    print("Asking", end="", file=sys.stderr, flush=True)
-    try:
-        return collect(root, run=ask)
-    finally:
-        print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
-
-
-def pasted(error: str) -> str:
-    """Take an error as it is, or read it: "-" from the standard input, "@FILE" from a file."""
-    if error == "-":
-        return sys.stdin.buffer.read().decode(errors="replace")
-    return Path(error[1:]).read_bytes().decode(errors="replace") if error.startswith("@") else error
-
-
-def kept_facts(file: Path) -> Facts:
-    """Read the facts of a report, or bare facts. A ValueError says why a file is neither."""
-    import json
-
-    from firstlight.doctor.report import FORMAT
-    from firstlight.doctor.shapes import Facts
-
-    try:
-        kept = json.loads(file.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{str(file)!r} is not JSON: {error}") from None
-    whole = isinstance(kept, dict) and "facts" in kept
-    if whole and kept.get("format", FORMAT) != FORMAT:
-        raise ValueError(f"{str(file)!r} is a report of format {kept['format']!r:.20}; this firstlight reads {FORMAT}")
-    try:
-        return Facts.of(kept["facts"] if whole else kept)
-    except ValueError as error:
-        raise ValueError(f"{str(file)!r} is no report: {error}") from None
-
-
-def printable(text: str, encoding: str) -> str:
-    """Write a text with what an encoding has; the marks of the ladder stay apart."""
-    try:
-        text.encode(encoding)
-    except UnicodeEncodeError:
-        marks = str.maketrans({"✓": "+", "✗": "x", "·": "-", "…": "..."})
-        return text.translate(marks).encode(encoding, "replace").decode(encoding)
-    return text
+        from gpu_doctor.cli import main as gpu_doctor
+    except ImportError:
+        raise ValueError("gpu-doctor is not installed. In a clone: python -m pip install ./doctor") from None
+    return gpu_doctor(arguments.words, prog="firstlight doctor")
 
 
 def devices(_: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-/* Paste an error: the causes that it speaks for, the likeliest first, as firstlight.doctor.errors finds them, from the
+/* Paste an error: the causes that it speaks for, the likeliest first, as gpu_doctor.errors finds them, from the
    same table. Everything happens in this browser; what is pasted is only ever compared, and never shown. */
 "use strict";
 

@@ -1,0 +1,220 @@
+"""Say what was found: for a person in a terminal or a pipe, and for programs as JSON."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from gpu_doctor.cases import case, cases
+from gpu_doctor.errors import TABLE, Spoken, causes_of
+from gpu_doctor.facts import collect
+from gpu_doctor.rules import QUESTIONS, RULES, Answer, Finding, Seen, climb, diagnose, refuted
+from gpu_doctor.rules.ask import maker
+from gpu_doctor.shapes import Facts
+
+FORMAT = 1
+MOST = 5  # causes of an error that a person reads of
+MARKS = {True: "✓", False: "✗", None: "·"}
+COLOURS = {"✓": 32, "✗": 31, "·": 90}
+
+
+@dataclass(frozen=True)
+class Report:
+    """What the doctor has to say about some facts.
+
+    Examples
+    --------
+    >>> report = Report(Facts.of({"gpus": [{"vendor": "nvidia", "driver": "nouveau"}]}))
+    >>> report.status, report.findings[0].rule.code
+    ('problem', 'nouveau')
+    """
+
+    facts: Facts
+    error: str = ""  # that someone met: on this machine if the facts have it, too, else perhaps on another
+
+    @cached_property
+    def spoken(self) -> list[Spoken]:
+        """The causes that the error speaks for; of those, what the facts of its machine show comes first.
+
+        What they speak against comes last.
+        """
+        shown = [finding.rule.code for finding in self.findings] if self.facts.said else []
+        order = sorted(causes_of(self.error), key=lambda each: (each.code not in shown, each.code in self.against))
+        return [replace(each, likely=each.likely and each.code not in self.against) for each in order]
+
+    @cached_property
+    def against(self) -> dict[str, str]:
+        """What the facts say against causes, if they are of the machine that the error is from."""
+        shown = [finding.rule.code for finding in self.findings]
+        return {code: words for code, words in refuted(self.facts).items() if self.facts.said and code not in shown}
+
+    @cached_property
+    def findings(self) -> list[Finding]:
+        """Every cause that holds; the first is the diagnosis, unless it is a note."""
+        return diagnose(self.facts)
+
+    @cached_property
+    def ladder(self) -> list[Answer]:
+        """The answered questions; one that a cause breaks is answered with no."""
+        broken = {f.rule.question: f.rule.title for f in reversed(self.findings) if f.rule.kind == "problem"}
+        return [
+            Answer(answer.question, False, broken[answer.question] if answer.state is not False else answer.words)
+            if answer.question in broken
+            else answer
+            for answer in climb(self.facts)
+        ]
+
+    @property
+    def status(self) -> Literal["healthy", "no-gpu", "problem"]:
+        """One word for all of it."""
+        if any(finding.rule.kind == "problem" for finding in self.findings):
+            return "problem"
+        return "healthy" if maker(self.facts) else "no-gpu"
+
+    def text(self, colour: bool = False, width: int = 100) -> str:
+        """Write the report for a person."""
+        longest = max(map(len, QUESTIONS.values()))
+        lines = self.answer(width) if self.error else []
+        for answer in self.ladder:
+            room = max(width - longest - 5, 30)
+            words = textwrap.shorten(_plain(answer.words), room, placeholder=" …")
+            lines.append(f"{MARKS[answer.state]} {QUESTIONS[answer.question]:{longest}}  {words}")
+        computes = "right" in (self.facts.torch.kernel, self.facts.numba.kernel)
+        if self.status == "healthy" and self.error:
+            lines += ["", "No fault was found on this machine: the error is of another one, or of the program."]
+        elif self.status == "healthy" and computes:
+            lines += ["", "Diagnosis: healthy. Your GPU computes, and computes right."]
+        elif self.status == "healthy":
+            lines += [
+                "",
+                "Diagnosis: no fault was found, but no kernel has been run, so nothing shows yet that it computes.",
+            ]
+        for number, finding in enumerate(self.findings):
+            head = "Note" if finding.rule.kind == "note" else "Diagnosis" if number == 0 else "Also"
+            lines += ["", f"{head}: {finding.rule.title} ({finding.seen.certainty})", *_body(finding, width)]
+        text = "\n".join(lines)
+        if colour:
+            text = re.sub("^([✓✗·])", lambda m: f"\x1b[{COLOURS[m[1]]}m{m[1]}\x1b[0m", text, flags=re.MULTILINE)
+            text = re.sub("^((Diagnosis|Also|Note): .*|    \\$ .*)", "\x1b[1m\\1\x1b[0m", text, flags=re.MULTILINE)
+        return text
+
+    def answer(self, width: int) -> list[str]:
+        """Say what the error speaks for."""
+        lines = [] if self.spoken and not self.spoken[0].near else ["This text is not known here."]
+        lines += ["These causes share most words with it:"] if self.spoken and lines else []
+        for number, each in enumerate(self.spoken[:MOST], 1):
+            words = ", ".join(f'"{piece}"' for piece in each.words)
+            lines += [f"{number}. {title_of(each.code)} ({'likely' if each.likely else 'possible'})"]
+            lines += _wrapped(f"{'Words' if each.near else 'It shows itself by'}: {words}.", width, "  ", "  ")
+            if any(finding.rule.code == each.code for finding in self.findings):
+                lines.append("  This machine shows it, too: see below.")
+            if each.code in self.against:
+                lines += _wrapped(f"The facts speak against it. {_plain(self.against[each.code])}.", width, "  ", "  ")
+            lines += _wrapped(f"How to tell: {self.sign(each.code)}", width, "  ", "  ")
+            lines += ["  What to do:", *(line for step in self.cure(each.code) for line in _step(step, width)), ""]
+        return [*lines, "Here is what this machine says:", ""]
+
+    def sign(self, code: str) -> str:
+        """Say how to tell whether it is this cause: by its story, and by what the doctor saw where it was."""
+        story = TABLE[code].get("story") or next(rule.story for rule in RULES if rule.code == code)
+        there = _example(code)
+        seen = f" On such a machine the doctor sees: {'; '.join(there[1].evidence)}." if there else ""
+        return _plain(" ".join(story.split("\n\n")[0].split()) + seen)
+
+    def cure(self, code: str) -> tuple[str, ...]:
+        """Return what to do about a cause: here, if this machine has it; else as on a machine that had it."""
+        here = [finding.seen.fix for finding in self.findings if finding.rule.code == code]
+        if here or "fix" in TABLE[code]:
+            return here[0] if here else tuple(TABLE[code]["fix"])
+        there = _example(code)
+        return (f"For example, on {there[0]}:", *there[1].fix) if there else ()
+
+    def content(self) -> dict[str, Any]:
+        """Return the report as JSON has it."""
+        return {
+            "format": FORMAT,
+            "status": self.status,
+            "causes": [
+                {"code": each.code, "title": title_of(each.code), "fix": list(self.cure(each.code))}
+                for each in self.spoken
+            ]
+            or [
+                {"code": each.rule.code, "title": each.rule.title, "fix": list(each.seen.fix)} for each in self.findings
+            ],
+            "ladder": [
+                {"question": answer.question, "state": answer.state, "words": answer.words} for answer in self.ladder
+            ],
+            "findings": [
+                {
+                    "code": finding.rule.code,
+                    "title": finding.rule.title,
+                    "kind": finding.rule.kind,
+                    "question": finding.rule.question,
+                    "certainty": finding.seen.certainty,
+                    "evidence": list(finding.seen.evidence),
+                    "fix": list(finding.seen.fix),
+                    "links": list(finding.rule.links),
+                }
+                for finding in self.findings
+            ],
+            "facts": self.facts.content(),
+        }
+
+
+def _example(code: str) -> tuple[str, Seen] | None:
+    """Return a kept machine that has a cause, and what the doctor makes of it there."""
+    kept = sorted((one for one in map(case, cases()) if one.cause == code), key=lambda one: one.name != code)
+    found = [finding.seen for one in kept[:1] for finding in diagnose(one.facts) if finding.rule.code == code]
+    title = re.sub("^(A|An|The|Two|One) ", lambda first: first[0].lower(), kept[0].title) if kept else ""
+    return (title, found[0]) if found else None
+
+
+def _body(finding: Finding, width: int) -> list[str]:
+    """Write out one finding: how it comes about, what shows it, what to do."""
+    lines = []
+    for paragraph in finding.rule.story.split("\n\n"):
+        lines += textwrap.wrap(" ".join(paragraph.split()), width, initial_indent="  ", subsequent_indent="  ")
+    lines.append("  Seen here:")
+    for seen in finding.seen.evidence:
+        lines += _wrapped(_plain(seen), width, "    - ", "      ")
+    lines.append("  What to do:")
+    lines += [line for step in finding.seen.fix for line in _step(step, width)]
+    return [*lines, *(f"  See {link}" for link in finding.rule.links)]
+
+
+def _step(step: str, width: int) -> list[str]:
+    """Write out one step; a command stays in one piece, to be copied."""
+    step = _plain(step)
+    return [f"    {step}"] if step.startswith("$ ") else _wrapped(step, width, "    ", "    ")
+
+
+def title_of(code: str) -> str:
+    """Return the heading of a cause."""
+    return TABLE[code].get("title") or next((rule.title for rule in RULES if rule.code == code), code)
+
+
+def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
+    """Break a text into lines, but no address, option or name inside it."""
+    return textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=then, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def _plain(text: str) -> str:
+    """Take out what could move a terminal's cursor, or turn what follows around: facts may come from anywhere."""
+    clean = re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", " ", text)
+    return clean if text.startswith("$ ") else " ".join(clean.split())
+
+
+def examine(facts: Facts | None = None, error: str = "") -> Report:
+    """Report on this machine, or on facts that were kept; and on an error, if there is one.
+
+    Examples
+    --------
+    >>> examine(Facts.of({"gpus": [{"vendor": "nvidia", "driver": "nouveau"}]})).findings[0].rule.code
+    'nouveau'
+    """
+    return Report(collect() if facts is None else facts, error)

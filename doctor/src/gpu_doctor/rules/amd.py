@@ -1,0 +1,104 @@
+"""Causes that belong to AMD's cards."""
+
+from __future__ import annotations
+
+from gpu_doctor.rules.ask import ROCM, heard, maker, runs
+from gpu_doctor.rules.commands import fresh, unset
+from gpu_doctor.rules.rule import Seen, rule
+from gpu_doctor.shapes import Facts
+
+RADEON = "https://rocm.docs.amd.com/projects/radeon-ryzen/en/latest/docs/install/installrad"
+
+
+def on_windows(facts: Facts) -> tuple[str, ...]:
+    """Return where PyTorch for AMD's cards comes from on Windows, for which its index has none."""
+    where = f"For Windows AMD publishes PyTorch itself, for some cards: {RADEON}/windows/install-pytorch.html"
+    return (where,) if facts.system.os == "windows" and maker(facts) == "amd" else ()
+
+
+@rule("wheel")
+def not_built_for_amd(facts: Facts) -> Seen | None:
+    """PyTorch is built for NVIDIA or for the CPU, but the card is AMD's.
+
+    What pip takes from PyPI, its usual index, is a PyTorch for NVIDIA's cards or for none. It looks for NVIDIA's driver
+    and never for yours. The one for AMD, built with ROCm, has an index of its own. It calls the card "cuda" too.
+    """
+    torch, gfx = facts.torch, " and ".join(facts.kernel.gfx)
+    if maker(facts) != "amd" or torch.hip or not torch.version:
+        return None
+    other = f"CUDA {torch.cuda}, so for NVIDIA" if torch.cuda else "Intel" if torch.xpu else "the CPU alone"
+    architecture = (f"amdgpu calls its architecture {gfx}",) if gfx else ()
+    return Seen(
+        (f"PyTorch {torch.version} is built for {other}", "the card is AMD's", *architecture),
+        on_windows(facts) or fresh(facts, "rocm7.2"),
+        "certain" if gfx else "likely",
+    )
+
+
+@rule("driver", on="wsl")
+def amd_in_wsl(facts: Facts) -> Seen | None:
+    """An AMD card in Windows' Linux (WSL) needs AMD's packages for WSL.
+
+    WSL has neither amdgpu nor /dev/kfd: Windows lends the card through /dev/dxg. The ROCm inside PyTorch's wheel looks
+    only for the former. AMD's ROCm for WSL, with a library called librocdxg, knows the latter, for some cards.
+    """
+    torch = facts.torch
+    if maker(facts) != "amd" or not torch.imported or not torch.hip or torch.kind:
+        return None
+    where = "this Linux runs inside Windows (WSL), which has no /dev/kfd"
+    return Seen(
+        (where, f"PyTorch {torch.version}, built for ROCm, finds no GPU"),
+        (
+            "On Windows, install AMD's newest Adrenalin driver, and update WSL:",
+            "$ wsl --update",
+            f"Inside WSL, install ROCm, librocdxg and AMD's PyTorch as described there: {RADEON}/wsl/howto_wsl.html",
+        ),
+        "likely",
+    )
+
+
+@rule("code")
+def no_code_for_amd(facts: Facts) -> Seen | None:
+    """PyTorch has no code for the architecture of your AMD card.
+
+    A program for AMD is compiled for each architecture, such as gfx1100, and runs on no other. PyTorch finds the card
+    all the same, and fails at the first computation. HSA_OVERRIDE_GFX_VERSION lets a card pass for a sister of its own
+    generation; between generations that ends in crashes or wrong numbers.
+    """
+    torch, cards = facts.torch, facts.kernel.gfx
+    lacking = [card for card in cards if card not in torch.archs] if torch.hip and torch.archs else []
+    good = ",".join(str(index) for index, card in enumerate(cards) if card in torch.archs)
+    if not lacking or torch.kernel == "right" or (good and not torch.kernel):
+        return None
+    sister = runs(lacking[0], torch.archs)
+    if good:
+        hide = "Hide the card that has no code, often the one inside the processor:"
+        fix: tuple[str, ...] = (hide, f"$ export HIP_VISIBLE_DEVICES={good}")
+    elif lacking[0] in ROCM:
+        fix = ("PyTorch for ROCm 7.2 has code for it:", *fresh(facts, "rocm7.2"))
+    elif sister:
+        fix = (
+            f"There is code for its sister {sister}. Let it pass for that one, and compare a result with the CPU's:",
+            f"$ export HSA_OVERRIDE_GFX_VERSION={sister[3:-2]}.{sister[-2]}.{sister[-1]}",
+        )
+    else:
+        more = "AMD has wheels of its own, for more cards: https://rocm.docs.amd.com/"
+        fix = ("Let the pages compute on the CPU:", "$ export FIRSTLIGHT_DEVICE=cpu", more)
+    told = heard(facts, "invalid device function", "NoBinaryForGpu", "rocBLAS error")
+    built = f"the card's architecture is {lacking[0]}; PyTorch {torch.version} has code for {', '.join(torch.archs)}"
+    return Seen((built, *([told] if told else [])), fix, "likely" if good else "certain")
+
+
+@rule("code")
+def wrong_override(facts: Facts) -> Seen | None:
+    """HSA_OVERRIDE_GFX_VERSION makes your AMD card pass for one that it is not.
+
+    The variable, from many guides, helps a card for which PyTorch has no code. Your card needs no help: PyTorch has
+    code for it, and with the variable it runs the code of another, which fails.
+    """
+    override, cards, torch = facts.env.get("HSA_OVERRIDE_GFX_VERSION"), facts.kernel.gfx, facts.torch
+    fails = torch.failed if torch.kernel is None else torch.kernel if torch.kernel != "right" else None
+    if not override or not fails or not cards or not all(card in torch.archs for card in cards):
+        return None
+    seen = f"HSA_OVERRIDE_GFX_VERSION is {override}, but the card is {', '.join(cards)}, for which there is code"
+    return Seen((seen, f"the first computation: {fails}"), unset(facts, "HSA_OVERRIDE_GFX_VERSION"), "likely")

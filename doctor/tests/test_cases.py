@@ -1,0 +1,90 @@
+"""Every kept machine gives its cause first, and its near miss does not; every rule has such a case."""
+
+import json
+import re
+import shlex
+from contextlib import suppress
+
+import pytest
+
+from gpu_doctor import Facts, case, cases, diagnose, examine
+from gpu_doctor.rules import QUESTIONS, RULES, climb
+
+HOSTILE = 'x"; $(reboot) `reboot`'
+LOOKS = {rule.code: rule.look for rule in RULES}
+
+
+def codes(facts: Facts) -> list[str]:
+    return [finding.rule.code for finding in diagnose(facts)]
+
+
+@pytest.mark.parametrize("name", cases())
+def test_the_cause_leads_explains_what_is_red_and_is_not_seen_in_the_near_miss(name: str) -> None:
+    kept, order = case(name), list(QUESTIONS)
+    if kept.cause:
+        assert codes(kept.facts)[:1] == [kept.cause]
+    else:
+        assert codes(kept.facts) == []
+        assert examine(kept.facts).status == "healthy"
+    for facts in filter(None, (kept.facts, kept.near_miss)):
+        assert facts is kept.facts or kept.cause not in codes(facts)
+        red = [order.index(answer.question) for answer in climb(facts) if answer.state is False]
+        causes = [order.index(finding.rule.question) for finding in diagnose(facts) if finding.rule.kind != "note"]
+        assert not red or min(causes) <= red[0]
+        assert Facts.of(json.loads(json.dumps(facts.content()))) == facts
+
+
+def test_every_rule_is_shown_and_told() -> None:
+    assert len(LOOKS) == len(RULES)
+    for rule in RULES:
+        shown = [case(name) for name in cases() if case(name).cause == rule.code]
+        assert any(each.near_miss for each in shown), f"{rule.code}: no case with a near miss"
+        assert rule.question in QUESTIONS
+        assert rule.title
+        assert rule.story
+        for each in shown:
+            seen = rule.look(each.facts)
+            assert seen
+            assert seen.evidence
+            assert seen.fix
+            assert all(step == step.strip() and "\n" not in step for step in seen.fix)
+
+
+# -- Facts may come from anywhere; what they hold must not become part of a command that a reader copies ---------------
+
+
+def texts(content, place=()):
+    """Where in JSON the texts are."""
+    if isinstance(content, str):
+        yield place
+    elif isinstance(content, dict | list):
+        for key, value in content.items() if isinstance(content, dict) else enumerate(content):
+            yield from texts(value, (*place, key))
+
+
+def spoilt(content, said):
+    """All facts that can be read after one of their texts, of which something is said, has become hostile."""
+    for *place, last in list(texts(content)):
+        part = content
+        for key in place:
+            part = part[key]
+        if said and not any(word in said for word in re.findall(r"\w{3,}", part[last])):
+            continue
+        kept, part[last] = part[last], part[last] + HOSTILE
+        with suppress(ValueError):
+            yield Facts.of(content)
+        part[last] = kept
+
+
+@pytest.mark.parametrize("all_texts", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_no_command_carries_a_command(all_texts: bool) -> None:
+    tried = 0
+    for kept in (case(name) for name in cases() if case(name).cause in LOOKS):
+        look = LOOKS[kept.cause]
+        for facts in spoilt(kept.facts.content(), "" if all_texts else " ".join(look(kept.facts).fix)):
+            seen = look(facts)
+            for step in seen.fix if seen else ():
+                tried += 1
+                if step.startswith("$ ") and "reboot)" in step:
+                    assert any(HOSTILE in word for word in shlex.split(step)), step  # one quoted word, no command
+    assert tried > 100

@@ -1,0 +1,107 @@
+"""What a pasted error speaks for, in whatever form it is pasted, and what comes of one that is hostile or unknown."""
+
+import io
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+from kept import like
+
+from gpu_doctor.cli import main
+from gpu_doctor import examine
+from gpu_doctor.errors import LAST, TABLE, causes_of, has, plain
+from gpu_doctor.rules import RULES, refuted
+
+KNOWN = tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))["error"]
+TEXTS = [(code, text) for code, texts in KNOWN.items() for text in texts]
+HOSTILE = ["\x1b]0;owned\x07\x1b[2J\u202eevil $(reboot) `id` %n", "\x00\ud800\udfff", "(" * 10_000, "a " * 500_000]
+
+
+@pytest.mark.parametrize(("code", "text"), TEXTS)
+def test_a_message_speaks_for_its_cause_first(code, text):
+    assert causes_of(text)[0].code == code
+    log = "step 1: NVIDIA-SMI 580.95.05 works, loss 0.3\n" * 20_000
+    assert causes_of(log + text.replace(" ", "\n│  ").replace("'", "\u2019"))[0].code == code
+
+
+def test_what_no_cause_has_is_not_known():
+    for text in ("", "NameError: name 'x' is not defined", "line 46, in <module>", "Error 8020", *HOSTILE):
+        assert causes_of(text) == []
+
+
+def test_a_piece_is_found_as_whole_words_alone():
+    text = "ModuleNotFoundError: No module named 'torchcodec'"
+    assert "torch-missing" not in [each.code for each in causes_of(text)]
+
+
+def test_an_unknown_text_gets_the_causes_that_share_its_rare_words_and_none_is_likely():
+    report = examine(like("no-gpu"), "wheel sm_120 unsupported, kernels image missing for capability")
+    assert "no-code-for-card" in [each.code for each in report.spoken]
+    assert len(report.spoken) <= 3
+    assert not any(each.likely for each in report.spoken)
+    assert report.text().startswith("This text is not known here.\nThese causes share")
+    assert [each["code"] for each in report.content()["causes"]] == [each.code for each in report.spoken]
+
+
+def test_a_part_of_a_message_leads_to_its_cause_and_is_no_proof():
+    assert [(each.code, each.likely) for each in causes_of("no kernel image")][:1] == [("no-code-for-card", False)]
+
+
+def test_what_is_far_before_the_end_does_not_count():
+    assert causes_of("device-side assert triggered" + "x" * LAST) == []
+
+
+def test_every_cause_has_words_and_one_rule_or_all_else_that_a_reader_needs():
+    for code, cause in TABLE.items():
+        assert cause["says"]
+        assert examine(like("no-gpu")).cure(code)
+        assert all(has(plain(f"Error: {piece.upper()}."), piece) for piece in cause["says"])
+        assert all(code in [found.code for found in causes_of(f"Error: {piece}")] for piece in cause["says"][:5])
+        assert ("title" in cause) != any(rule.code == code for rule in RULES)
+        assert "title" not in cause or (cause["fix"] and cause["story"] and cause["links"])
+
+
+@pytest.mark.parametrize("how", ["-", "@error.txt", "text"])
+def test_an_error_comes_as_it_is_or_from_a_file(how, monkeypatch, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    text = "CUDA error: device-side assert triggered"
+    Path("error.txt").write_text(text)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    Path("facts.json").write_text(json.dumps(like("healthy-nvidia").content()))
+    main(["--facts", "facts.json", "--error", text if how == "text" else how])
+    out = capsys.readouterr().out
+    assert out.startswith("1. The program reads or writes outside an array")
+    assert "healthy" not in out
+
+
+def test_facts_of_the_same_machine_strengthen_and_those_of_another_take_nothing_away():
+    text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
+    alone = [each.code for each in examine(like("healthy-nvidia"), text).spoken]
+    assert alone == [each.code for each in causes_of(text)]
+    assert alone == [each.code for each in examine(like("nouveau"), text).spoken]
+    together = examine(like("nouveau", {"said": text}), text)
+    assert (alone[0], together.spoken[0].code) == ("no-module-for-this-kernel", "nouveau")
+
+
+def test_what_the_facts_of_the_same_machine_refute_comes_last_and_says_so():
+    text = "Found no NVIDIA driver on your system"
+    report = examine(like("healthy-nvidia", {"said": text}), text)
+    order = [each.code for each in report.spoken]
+    assert order.index("container-without-gpu") < order.index("no-driver")  # it may have been another container
+    assert not any(each.likely for each in report.spoken if each.code in report.against)
+    assert "speak against it. Is there a GPU in this machine? Yes: NVIDIA" in " ".join(report.text().split())
+    assert "speak against" not in examine(like("healthy-nvidia"), text).text()
+
+
+def test_no_facts_refute_what_one_program_may_ask_for():
+    assert refuted(like("healthy-nvidia")).keys().isdisjoint({"own-memory", "cuda-visible-devices", "forked"})
+    code = "no-code-for-card"
+    assert [code in refuted(like(name)) for name in ("healthy-nvidia", code)] == [True, False]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_what_is_pasted_is_not_printed(text):
+    said = examine(like("nouveau"), text).text()
+    assert said.startswith("This text is not known here.")
+    assert not {"\x1b", "\u202e", "evil"} & {*said, *said.split()}

@@ -116,7 +116,7 @@ def test_wrong_usage(words, capsys):
     with pytest.raises(SystemExit) as stopped:
         main([*words])
     assert stopped.value.code == 2
-    assert "usage: firstlight" in capsys.readouterr().err
+    assert "usage: gpu-doctor" in capsys.readouterr().err
 
 
 EVIL = "\x1b[2J\x1b]0;owned\x07\x9b31m\r\n\x08\u202eevil"
@@ -191,7 +191,7 @@ def test_a_terminal_gets_colours_unless_it_does_not_want_them(kept, monkeypatch,
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory) -> Path:
     """The doctor as one file."""
-    return run_path(str(PACKAGE.parents[1] / "../make_pyz.py"))["build"](tmp_path_factory.mktemp("archive"))
+    return run_path(str(PACKAGE.parents[1] / "make_pyz.py"))["build"](tmp_path_factory.mktemp("archive"))
 
 
 def another(version: str) -> str:

@@ -4,7 +4,7 @@ NOX = @$(PYTHON) tools/in_env.py nox --session
 
 .PHONY: docs docs-live test test-all lint types links browser record bench clean
 
-docs:  ## the whole site into build/html; one page: make docs PAGE=2_devices/04
+docs:  ## the whole site into build/html; one page: make docs PAGE=2_devices/05
 	$(NOX) docs -- $(PAGE)
 docs-live:  ## rebuild and reload at every save
 	$(NOX) docs-live

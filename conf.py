@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from firstlight import __version__
 from firstlight.kernels.driver import cuda_device_count
-from firstlight.measure.runner import digest
+from firstlight.records.runner import digest
 
 if TYPE_CHECKING:
     from docutils import nodes
@@ -73,7 +73,7 @@ sphinx_gallery_conf = {
     "download_all_examples": False,
     "capture_repr": ("_repr_html_",),
     "image_scrapers": ("_ext.timings.scrape", "_ext.figures.scrape"),
-    "ignore_repr_types": r"firstlight\.measure\.bench|matplotlib",
+    "ignore_repr_types": r"firstlight\.timing\.bench|matplotlib",
     "reset_modules": ("matplotlib", "_ext.figures.reset", "_ext.gallery.keep"),
     "reset_modules_order": "before",
     "parallel": False,

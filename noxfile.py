@@ -23,7 +23,7 @@ def run(session: nox.Session, *command: str) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Build the site into build/html; one page: nox -s docs -- 2_devices/04."""
+    """Build the site into build/html; one page: nox -s docs -- 2_devices/05."""
     page = [f"-Dsphinx_gallery_conf.filename_pattern=/{name}" for name in session.posargs[:1]]
     run(session, "sphinx-build", *SPHINX, "build/html", *page)
     print(f"\nOpen {Path('build/html/index.html').resolve().as_uri()}")
@@ -54,7 +54,7 @@ def tests(session: nox.Session) -> None:
 
 @nox.session
 def rehearse(session: nox.Session) -> None:
-    """Run pages on a GPU that is not there; -- all: on every card; -- 3_kernels/09: one page."""
+    """Run pages on a GPU that is not there; -- all: on every card; -- 3_kernels/11: one page."""
     what = ["--card", "all"] if session.posargs == ["all"] else session.posargs
     run(session, "python", "tests/rehearsal/rehearse.py", *what)
 

@@ -32,17 +32,17 @@ from typing import Any
 import numpy as np
 import torch
 
+from firstlight.display import Table
 from firstlight.imaging.coordinates import GridCoords
-from firstlight.imaging.datasets import GriddedDataset
-from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.gridding import DataAverager
-from firstlight.imaging.losses import TV_image, entropy, sparsity
-from firstlight.imaging.nufft import visibilities
-from firstlight.imaging.objective import Objective
-from firstlight.imaging.optimizers import Adam
-from firstlight.imaging.precomposed import GriddedNet
-from firstlight.imaging.step import Step
-from firstlight.widgets import Table
+from firstlight.imaging.data.datasets import GriddedDataset
+from firstlight.imaging.data.gridding import DataAverager
+from firstlight.imaging.fitting.exact import ExactLikelihood
+from firstlight.imaging.fitting.fused_step import Step
+from firstlight.imaging.fitting.objective import Objective
+from firstlight.imaging.fitting.optimizers import Adam
+from firstlight.imaging.fourier.nufft import visibilities
+from firstlight.imaging.model.gridded_net import GriddedNet
+from firstlight.imaging.model.losses import TV_image, entropy, sparsity
 
 PEERS = Path("build/peers")
 PEER = "MPoL==0.3.1"

@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from firstlight.display import Table
 from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
-from firstlight.imaging.losses import TV_image, entropy, sparsity
-from firstlight.imaging.needs import Plan, plan
-from firstlight.widgets import Table
+from firstlight.imaging.fitting.needs import Plan, plan
+from firstlight.imaging.model.losses import TV_image, entropy, sparsity
 
 FIELD = 5.4  # arcsec
 NOISE = 0.03  # Jy

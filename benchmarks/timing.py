@@ -16,9 +16,8 @@ import numpy as np
 import torch
 from torch.utils.benchmark import Timer
 
-from firstlight.measure.tables import quantity
-from firstlight.measure.timing import measure
-from firstlight.widgets import Table
+from firstlight.display import Table, quantity
+from firstlight.timing.measurement import measure
 
 ROUNDS = 5
 

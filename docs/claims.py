@@ -21,11 +21,11 @@ import numpy as np
 import torch
 from torch import nn
 
+from firstlight.display import quantity
 from firstlight.kernels import cuda, ptx, trace
-from firstlight.measure.roofs import PER_CLOCK
-from firstlight.measure.specs import spec
-from firstlight.measure.tables import quantity
-from firstlight.measure.timing import measure
+from firstlight.timing.measurement import measure
+from firstlight.timing.roofs import PER_CLOCK
+from firstlight.timing.specs import spec
 
 IMAGING = "The GPU tutorial of MPoL"
 NOTEBOOK = "A lesson of AI-Core"
@@ -168,13 +168,13 @@ KINDS = "The kinds of device that PyTorch knows"
 FIND, FIRST, COUNT = (
     f"/tutorials/1_setup/{page}" for page in ("01_find_your_gpu", "02_first_speedup", "04_count_your_cpu")
 )
-MOVING, QUEUES, WRONG = (f"/tutorials/2_devices/{page}" for page in ("01_moving", "02_queues", "03_timing_it_wrong"))
+MOVING, QUEUES, WRONG = (f"/tutorials/2_devices/{page}" for page in ("01_moving", "03_queues", "04_timing_it_wrong"))
 DEVICES, KERNELS = "/tutorials/2_devices", "/tutorials/3_kernels"
-TRANSFERS, MEMORY, WINS = (f"{DEVICES}/{page}" for page in ("05_transfers", "06_memory", "07_when_the_gpu_wins"))
-PRECISION, NETWORK = f"{DEVICES}/09_precision", f"{DEVICES}/12_training_a_cnn"
-MODELS = f"{DEVICES}/13_models_and_training"
-GRIDS, COALESCING = f"{KERNELS}/02_grids", f"{KERNELS}/03_coalescing"
-COMPILER, COMPILERS = f"{KERNELS}/07_what_the_compiler_did", f"{KERNELS}/13_two_compilers"
+TRANSFERS, MEMORY, WINS = (f"{DEVICES}/{page}" for page in ("06_transfers", "07_memory", "08_when_the_gpu_wins"))
+PRECISION, NETWORK = f"{DEVICES}/10_precision", f"{DEVICES}/14_training_a_cnn"
+MODELS = f"{DEVICES}/02_models_and_training"
+GRIDS, COALESCING = f"{KERNELS}/02_grids", f"{KERNELS}/04_coalescing"
+COMPILER, COMPILERS = f"{KERNELS}/08_what_the_compiler_did", f"{KERNELS}/09_two_compilers"
 
 
 # -- The GPU tutorial of MPoL --------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def network() -> tuple[str, str]:
 
 @claim(IMAGING, "`nll_gridded` is a negative log-likelihood.", "Pure noise of known size against it", "/vocabulary")
 def likelihood() -> tuple[str, str]:
-    from firstlight.imaging.losses import nll
+    from firstlight.imaging.model.losses import nll
 
     noise = np.random.default_rng(1).normal(0, 0.5, (2, 100_001))
     got = nll(torch.zeros(100_001), torch.from_numpy(noise[0] + 1j * noise[1]), torch.full((100_001,), 4.0)).item()

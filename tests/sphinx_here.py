@@ -14,7 +14,7 @@ from unittest import mock
 from sphinx.cmd.build import build_main
 from sphinx.config import Config
 
-from firstlight import widgets
+from firstlight import display as widgets
 
 
 def sphinx_build(folder: Path, *arguments: str, **environment: str) -> tuple[bool, str]:

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from firstlight.measure.specs import spec
+from firstlight.timing.specs import spec
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "docs"))

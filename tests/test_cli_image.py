@@ -7,8 +7,8 @@ import pytest
 from astropy.io import fits
 
 from firstlight.cli import main
-from firstlight.imaging.simulation import channels, observe, uv_track, with_noise
-from firstlight.imaging.skies import Ring
+from firstlight.imaging.simulate.observation import channels, observe, uv_track, with_noise
+from firstlight.imaging.simulate.skies import Ring
 
 FLUX = 0.2
 

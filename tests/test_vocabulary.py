@@ -10,10 +10,14 @@ import pytest
 import torch
 
 import firstlight.imaging
-from firstlight.imaging import coordinates, gridding, losses, precomposed
-from firstlight.imaging.coordinates import ARCSEC, GridCoords
-from firstlight.imaging.datasets import GriddedDataset
-from firstlight.imaging.skies import Point
+from firstlight.imaging import coordinates
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.data import gridding
+from firstlight.imaging.data.datasets import GriddedDataset
+from firstlight.imaging.model import gridded_net as precomposed
+from firstlight.imaging.model import losses
+from firstlight.imaging.simulate.skies import Point
+from firstlight.imaging.units import ARCSEC
 
 DOCS = Path(__file__).parent.parent / "docs"
 VOCABULARY, SCOPE = (DOCS / name for name in ("vocabulary.md", "scope.md"))

@@ -113,7 +113,9 @@ def install():  # type: () -> None
         "dev",
     )
     fetch_from_npm(python)
-    run(python, "-m", "firstlight.imaging.fitting")  # compiles the loops of a fit, so that no reader waits for it
+    run(
+        python, "-m", "firstlight.imaging.fitting.descent"
+    )  # compiles the loops of a fit, so that no reader waits for it
     STAMP.write_text(fingerprint(), encoding="utf-8")
 
 

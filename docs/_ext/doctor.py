@@ -13,8 +13,8 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.util.docutils import SphinxDirective
 
-from _ext.folds import folded
 import gpu_doctor as doctor
+from _ext.folds import folded
 from gpu_doctor import Case, case, cases, errors, examine
 from gpu_doctor.errors import TABLE
 from gpu_doctor.report import title_of

@@ -24,8 +24,8 @@ def reset(gallery_conf: dict[str, Any], fname: str) -> None:
     """Give every example a page for its tables, and the site's type size."""
     import matplotlib as mpl
 
-    from firstlight import widgets
-    from firstlight.measure.drawing import STYLE
+    from firstlight import display as widgets
+    from firstlight.timing.figure import STYLE
 
     del gallery_conf, fname
     widgets.on_page = True

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from sphinx.util.logging import getLogger
 
-from firstlight.measure import imports
-from firstlight.measure.runner import digest
+from firstlight.records import imports
+from firstlight.records.runner import digest
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -10,7 +10,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from _ext.folds import folded
 from _ext.watch import Judged, records_of
-from firstlight.widgets import NONE, Table
+from firstlight.display import NONE, Table
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -15,13 +15,13 @@ from sphinx_design.shared import create_component
 
 from _ext.folds import folded, remembered
 from _ext.watch import records_of
-from firstlight.measure.runner import block_keys, split
-from firstlight.widgets import Table
+from firstlight.display import Table
+from firstlight.records.runner import block_keys, split
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-    from firstlight.measure.records import Record
+    from firstlight.records.record import Record
 
 GALLERY = "tutorials/"
 PLACE = re.compile(r"GENERATED FROM PYTHON SOURCE LINES (\d+)-")

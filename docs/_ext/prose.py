@@ -18,16 +18,16 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
 from _ext.watch import home, read_again, records_of, to_root
-from firstlight.measure.records import LEFT_OUT, Record, benches
-from firstlight.measure.specs import spec_of
-from firstlight.measure.tables import quantity
+from firstlight.display import quantity
+from firstlight.records.record import LEFT_OUT, Record, benches
+from firstlight.timing.specs import spec_of
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
     from _ext.watch import Judged
-    from firstlight.measure.timing import Timing
+    from firstlight.timing.measurement import Timing
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import torch
 
-from firstlight.imaging import DataAverager, FourierCube, GridCoords, losses
+from firstlight.imaging import DataAverager, FourierCube, GridCoords
 from firstlight.imaging.coordinates import packed_to_sky
-from firstlight.imaging.simulation import observe, uv_track, with_noise
-from firstlight.imaging.skies import protoplanetary_disk, sky_image
+from firstlight.imaging.model import losses
+from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,12 +20,11 @@ from sphinx.util.docutils import SphinxDirective
 from _ext.folds import folded
 from _ext.watch import home, records_of, to_root
 from _ext.webgpu import ON_YOUR_GPU, your_gpu
-from firstlight.measure.bench import Bench
-from firstlight.measure.records import Record, code_digest, facts_of
-from firstlight.measure.runner import ends_with_bench
-from firstlight.measure.tables import percent, quantity
-from firstlight.measure.timing import Timing
-from firstlight.widgets import NONE
+from firstlight.display import NONE, percent, quantity
+from firstlight.records.record import Record, code_digest, facts_of
+from firstlight.records.runner import ends_with_bench
+from firstlight.timing.bench import Bench
+from firstlight.timing.measurement import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -216,7 +215,7 @@ def svg(columns: list[Column], bench: str) -> str:
     import matplotlib as mpl
     import matplotlib.pyplot as plt
 
-    from firstlight.measure.drawing import STYLE, as_svg, draw
+    from firstlight.timing.figure import STYLE, as_svg, draw
 
     mpl.use("Agg")
     series = {f"{col.title}, {col.note}": col.timings for col in columns if col.state != "stale"}

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.util import logging
 
-from firstlight.measure.imports import imported_modules, module_file
-from firstlight.measure.records import Record, find, judged_file
+from firstlight.records.imports import imported_modules, module_file
+from firstlight.records.record import Record, find, judged_file
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -13,7 +13,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from _ext.sky import write_sky
 from _ext.watch import home, to_root
-from firstlight.measure.records import browser_digest
+from firstlight.records.record import browser_digest
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

@@ -14,8 +14,8 @@ from runpy import run_path
 
 import pytest
 
-from gpu_doctor.cli import main
 from gpu_doctor import case, report
+from gpu_doctor.cli import main
 
 PACKAGE = Path(report.__file__).parents[1]
 

@@ -2,14 +2,14 @@
 
 import io
 import json
-import tomllib
 from pathlib import Path
 
 import pytest
+import tomllib
 from kept import like
 
-from gpu_doctor.cli import main
 from gpu_doctor import examine
+from gpu_doctor.cli import main
 from gpu_doctor.errors import LAST, TABLE, causes_of, has, plain
 from gpu_doctor.rules import RULES, refuted
 

@@ -41,8 +41,8 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 # it on the data sheet of a card. MPoL's tutorial names two cards, a GTX 1080 and a GTX
 # 1660 Ti. Here are their floors, beside that of a card for data centres:
 
-from firstlight.measure.specs import spec, spec_of
-from firstlight.widgets import Table
+from firstlight.timing.specs import spec, spec_of
+from firstlight.display import Table
 
 n_then = 99_000_000
 cards = ("GTX 1080", "GTX 1660 Ti", "H100 SXM")
@@ -274,7 +274,7 @@ plt.show()
 #   overhead*).
 # - *More work for each byte.* An addition does one operation for 12 bytes. The product
 #   of two large matrices does hundreds for each byte. There the arithmetic decides, and
-#   ratios are larger (:doc:`/tutorials/2_devices/07_when_the_gpu_wins`).
+#   ratios are larger (:doc:`/tutorials/2_devices/08_when_the_gpu_wins`).
 # - *One memory for both.* On Apple's chips, and wherever the GPU is part of the
 #   processor, CPU and GPU use the same memory, and nothing crosses PCIe.
 # - *Other machines.* A ratio belongs to one pair of processors.

@@ -26,8 +26,8 @@ second. This page is for anyone who wants to know what is on the card before usi
 # The picture has the sizes and *bandwidths* (bytes that can be read or sent in a
 # second) of one large card, from its data sheet.
 
-from firstlight.measure.roofs import PER_CLOCK
-from firstlight.measure.specs import spec, spec_of
+from firstlight.timing.roofs import PER_CLOCK
+from firstlight.timing.specs import spec, spec_of
 
 chips = {  # multiprocessors, compute capability, warps that each holds, PCIe
     "GTX 1650": (16, (7, 5), 32, "PCIe 3 x16"),  # the one in laptops
@@ -137,7 +137,7 @@ plt.show()
 #   GPU, and fetches results.
 # - *PCIe* is the link between the two memories. It carries far fewer bytes a second
 #   than a GPU's own memory, so data that cross it for every operation decide the time
-#   (:doc:`/tutorials/2_devices/05_transfers`).
+#   (:doc:`/tutorials/2_devices/06_transfers`).
 # - *VRAM* is the GPU's own memory. What a GPU computes with has to be there.
 # - A *multiprocessor* is the nearest thing to a CPU core that a GPU has. Instead of
 #   large caches it has many *lanes*, places where numbers are added and multiplied, and
@@ -153,7 +153,7 @@ plt.show()
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#features-and-technical-specifications
 
-from firstlight.widgets import Table
+from firstlight.display import Table
 
 columns = []
 for chip, (number, capability, warps, slot) in chips.items():
@@ -216,7 +216,7 @@ print(Table("What is on the card", ("", *chips), rows).text())
 # So a GPU needs work that can be divided into thousands of independent parts. It loses
 # where there are few, where each needs the result of the one before, and where data
 # cross PCIe again for each use.
-# :doc:`/tutorials/2_devices/07_when_the_gpu_wins` predicts it for your problem.
+# :doc:`/tutorials/2_devices/08_when_the_gpu_wins` predicts it for your problem.
 #
 # Your own GPU
 # ------------

@@ -54,9 +54,9 @@ GPU look better by that factor. A GPU needs tens of thousands under way.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 
-from firstlight.measure.roofs import PER_CLOCK
-from firstlight.measure.specs import spec
-from firstlight.widgets import Table
+from firstlight.timing.roofs import PER_CLOCK
+from firstlight.timing.specs import spec
+from firstlight.display import Table
 
 steps, cycles_to_wait = 100_000, 4
 chips = {  # multiprocessors, from NVIDIA's whitepapers, and compute capability
@@ -530,8 +530,8 @@ plt.show()
 #   same time. If a twentieth of a program is such a chain, the whole gains at most a
 #   factor of 20. That is *Amdahl's law*.
 # - *Short calls, and data that travel.* Dispatch overhead and transfers are latencies
-#   as well (:doc:`/tutorials/2_devices/02_queues`,
-#   :doc:`/tutorials/2_devices/05_transfers`).
+#   as well (:doc:`/tutorials/2_devices/03_queues`,
+#   :doc:`/tutorials/2_devices/06_transfers`).
 # - *Work with more bytes.* Where memory sets the floor, the lanes wait.
 #
 # Exercise

@@ -265,7 +265,7 @@ for threads in (16, 33, 100, 128, 256, 1024):
 # - Take a multiple of 32, and start with 128 or 256. The best number depends on the
 #   kernel and on the GPU, so measure it when it matters.
 # - 1024 is the most that CUDA allows, and no good default:
-#   :doc:`/tutorials/3_kernels/12_waves_and_blocks` shows what it costs.
+#   :doc:`/tutorials/3_kernels/03_waves_and_blocks` shows what it costs.
 # - Have many more blocks than multiprocessors. Three blocks keep at most three busy.
 #
 # Measure
@@ -275,7 +275,7 @@ for threads in (16, 33, 100, 128, 256, 1024):
 # single addition. Every GPU adds far faster than its memory delivers, so for arrays too
 # large for its caches, the bandwidth on the data sheet gives the least time:
 
-from firstlight.measure.specs import spec
+from firstlight.timing.specs import spec
 
 n, threads = (2**25 + 1), 256
 for card in ("GTX 1650", "RTX 4090", "H100 SXM"):

@@ -182,7 +182,7 @@ for shape in ((1, 1), (9, 17), (17, 5)):
 
 # %%
 
-from firstlight.widgets import Table
+from firstlight.display import Table
 
 shapes = (16, 16), (29, 31), (29, 43)
 rows = tuple(
@@ -298,7 +298,7 @@ print(Table("What a block of 256 threads asks for", head, rows).text())
 #   turned kernel writes each pixel as a sector of its own, 32 bytes for 4.
 #
 # So 32 × 8 is a good block for an image: as wide as a warp, and not too flat.
-# :doc:`/tutorials/3_kernels/03_coalescing` goes deeper. (Where a pixel needs no
+# :doc:`/tutorials/3_kernels/04_coalescing` goes deeper. (Where a pixel needs no
 # neighbours, forget the axes: an image in memory is one long line, so lay a grid with
 # one axis over ``image.reshape(-1)``.)
 #
@@ -334,7 +334,7 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 #   block, to find a mistake.
 #
 # It is not free: the loop needs more registers, and too small a grid leaves
-# multiprocessors idle (:doc:`/tutorials/3_kernels/12_waves_and_blocks`).
+# multiprocessors idle (:doc:`/tutorials/3_kernels/03_waves_and_blocks`).
 #
 # Measure
 # -------
@@ -347,7 +347,7 @@ import torch
 from torch.nn.functional import avg_pool2d
 
 from firstlight import Bench, best_device
-from firstlight.measure.specs import spec
+from firstlight.timing.specs import spec
 
 LARGE = (8_191, 8_193)  # rows and columns
 for card in ("GTX 1650", "RTX 4090", "H100 SXM"):
@@ -437,7 +437,7 @@ bench.show()
 #   together. Then x should be the row. The rule is not "x is the column" but "x goes
 #   where memory goes".
 # - *Small images.* Below some size, the launch overhead is longer than the work
-#   (:doc:`/tutorials/2_devices/02_queues`), and the block does not matter.
+#   (:doc:`/tutorials/2_devices/03_queues`), and the block does not matter.
 # - *Other makers.* What corresponds to a warp has 32 or 64 threads on AMD's GPUs, 32 on
 #   Apple's. The order in memory is the same.
 #
@@ -498,7 +498,7 @@ def grid_for_solution(shape, block):
 print(check(grid_for_solution))
 
 # %%
-# For more practice there are :doc:`puzzles </tutorials/3_kernels/11_puzzles>`, each
+# For more practice there are :doc:`puzzles </tutorials/3_kernels/13_puzzles>`, each
 # with a judge that runs your kernel: try ``image``, then ``stride``.
 #
 # Three lines to remember

@@ -45,7 +45,7 @@ from textwrap import fill
 import matplotlib.pyplot as plt
 import numpy as np
 
-from firstlight.measure.specs import spec
+from firstlight.timing.specs import spec
 
 ARCSEC = math.pi / 180 / 3600
 wavelength = 299_792_458 / 230e9  # in metres, at 230 GHz
@@ -125,7 +125,7 @@ plt.show()
 # real, :math:`V(-u, -v)` is the complex conjugate of :math:`V(u, v)`.
 
 # figure
-from firstlight.imaging.simulation import observe, uv_track, with_noise
+from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
 
 filled, look = {}, {"figsize": (7.2, 5.4), "layout": "constrained"}
 fig, axes = plt.subplots(2, 3, sharex=True, sharey=True, **look)
@@ -161,7 +161,7 @@ plt.show()
 # imaginary part alike. Then move the ring to the centre (``shift_phase_centre``),
 # because otherwise its phases would cancel in the means.
 
-from firstlight.imaging.visibilities import shift_phase_centre
+from firstlight.imaging.data.visibilities import shift_phase_centre
 
 place = {"east": 0.5, "north": -0.3}
 ring, glow = Ring(flux=0.25, radius=0.8, width=0.12), Ring(flux=0.5, radius=0, width=8)
@@ -237,7 +237,7 @@ print(f"shortest pair, without noise: {shortest:.2f} of {total:.2f} Jy")
 # __ https://casadocs.readthedocs.io/en/stable/notebooks/data_weights.html
 
 from firstlight.imaging import check_weights, scale_weights
-from firstlight.imaging.visibilities import block, flag
+from firstlight.imaging.data.visibilities import block, flag
 
 print(check_weights(replace(seen, weight=4 * seen.weight)), end="\n\n")
 misread = replace(seen, weight=seen.weight**-0.5)
@@ -290,7 +290,7 @@ print(fill(str(next(limit for limit in wide if limit.code == "scale")), 84))
 # ones, and multiply a smooth cloud by 1 plus its fringe. This adds half of :math:`V`,
 # shifted by :math:`\pm(u_0, v_0)`, into the holes.
 
-from firstlight.imaging.simulation import alma_antennas
+from firstlight.imaging.simulate.observation import alma_antennas
 
 cloud = Ring(flux=0.25, radius=0, width=0.5, inclination=40, position_angle=60)
 few = uv_track(alma_antennas()[::4], hour_angles=(-0.5, 0.5), n_times=20)
@@ -343,7 +343,7 @@ plt.show()
 
 import torch
 
-from firstlight.imaging import losses
+from firstlight.imaging.model import losses
 
 data = with_noise(observe([cloud], few), 5e-3, seed=2)
 models = {"smooth": cloud.visibilities(u, v)}
@@ -418,7 +418,7 @@ print(f"waves: {size:,.0f} bytes a visibility, {size * nvis / 1e9:.2f} GB in all
 # are few visibilities. Its waves are made before the clock starts, which favours it.
 
 from firstlight import Bench, best_device
-from firstlight.imaging.nufft import visibilities
+from firstlight.imaging.fourier.nufft import visibilities
 
 device, rng = best_device(), np.random.default_rng(seed=3)
 counts = [100, 1000, 10_000] + [100_000] * (device.type != "cpu")

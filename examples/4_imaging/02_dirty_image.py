@@ -42,7 +42,7 @@ image them.
 #   :math:`4 N` of them.
 
 # sphinx_gallery_thumbnail_number = 1
-from firstlight.measure.specs import spec
+from firstlight.timing.specs import spec
 
 npix, flops = 180, {"direct": 4 * 180**2, "NUFFT, 6 digits": 4 * 7**2, "gridding": 2}
 for card in ("RTX 4090", "H100 SXM"):
@@ -73,11 +73,12 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.imaging import DirtyImager, GridCoords, Point, fit_beam, plot_image
-from firstlight.imaging.coordinates import ARCSEC, packed_to_sky
-from firstlight.imaging.nufft import adjoint
-from firstlight.imaging.simulation import observe, uv_track, with_noise
-from firstlight.imaging.skies import protoplanetary_disk, sky_image
-from firstlight.imaging.dirty import by_gridding
+from firstlight.imaging.coordinates import packed_to_sky
+from firstlight.imaging.units import ARCSEC
+from firstlight.imaging.fourier.nufft import adjoint
+from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
+from firstlight.imaging.fourier.dirty import by_gridding
 from firstlight.kernels import blocks_for, cuda, simulated
 
 # %%
@@ -218,7 +219,7 @@ plt.show()
 # -----------------
 #
 # On a GPU, gridding takes one thread for each visibility, as in the last puzzle of
-# :doc:`/tutorials/3_kernels/11_puzzles`. The remainder ``%`` puts negative frequencies
+# :doc:`/tutorials/3_kernels/13_puzzles`. The remainder ``%`` puts negative frequencies
 # at the end, where an FFT expects them. Because several threads may update the same
 # cell, they add *atomically*. Taking the real part at the end accounts for the mirror
 # image of each visibility, at :math:`(-u, -v)`.
@@ -242,7 +243,7 @@ def by_bincount(u, v, values):
 
 # %%
 # Does it agree *exactly* with ``np.bincount``? The order of threads changes how a sum
-# is rounded (:doc:`/tutorials/3_kernels/05_reductions`), so check it with small
+# is rounded (:doc:`/tutorials/3_kernels/06_reductions`), so check it with small
 # integers:
 
 rng = np.random.default_rng(seed=3)

@@ -41,7 +41,7 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 # of an H100 that a kernel moves three numbers a pixel:
 
 # sphinx_gallery_thumbnail_number = 2
-from firstlight.measure.specs import spec
+from firstlight.timing.specs import spec
 
 npix, fits, steps, calls = 48, 54, 200, 100
 launch = spec("PyTorch operation", "seconds") * 1e6 * calls
@@ -72,10 +72,11 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.imaging import DataAverager, ExactLikelihood, FourierCube, GridCoords
-from firstlight.imaging import GriddedNet, fit, losses, plot_image, split_cells
+from firstlight.imaging import GriddedNet, fit, plot_image, split_cells
+from firstlight.imaging.model import losses
 from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.simulation import observe, uv_track, with_noise
-from firstlight.imaging.skies import protoplanetary_disk, sky_image
+from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
 
 device = best_device()
 threads = torch.get_num_threads()
@@ -100,7 +101,11 @@ print(f"chi² of the truth: {of_truth:.3f} ± {len(averages.index) ** -0.5:.3f}"
 # leaves out whole patches of the uv plane, and so tests whether the image can fill a
 # gap. A cell and its mirror image are one measurement, so they stay together.
 
-from firstlight.imaging.crossval import split_dartboard, stack, stack_folds
+from firstlight.imaging.fitting.cross_validation import (
+    split_dartboard,
+    stack,
+    stack_folds,
+)
 
 k = 4
 averages = averages.to(torch.float32)

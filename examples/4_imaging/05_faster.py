@@ -36,7 +36,7 @@ if you write your own loop or losses.
 import copy
 import math
 
-from firstlight.measure.specs import spec
+from firstlight.timing.specs import spec
 
 side = 512
 rate, launch = spec("H100 SXM", "bandwidth"), spec("PyTorch operation", "seconds")
@@ -61,10 +61,11 @@ import torch
 from torch.nn.functional import conv2d, softplus
 
 from firstlight import Bench, best_device
-from firstlight.imaging import DataAverager, GridCoords, losses
+from firstlight.imaging import DataAverager, GridCoords
+from firstlight.imaging.model import losses
 from firstlight.imaging.coordinates import packed_to_sky, sky_to_packed
-from firstlight.imaging.simulation import observe, uv_track, with_noise
-from firstlight.imaging.skies import protoplanetary_disk
+from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.simulate.skies import protoplanetary_disk
 
 threads = torch.get_num_threads()
 torch.set_num_threads(1)
@@ -262,7 +263,7 @@ for name, changes in (rungs | alone).items():
 # The profile
 # -----------
 #
-# The profiler (:doc:`/tutorials/2_devices/10_profile_and_roofline`) records every
+# The profiler (:doc:`/tutorials/2_devices/11_profile_and_roofline`) records every
 # operation and its caller. Classify them by name: ``aten::roll`` belongs to the order
 # of the pixels, ``ConvolutionBackward0`` to the smoothing, and an operation with no
 # such name to its caller. What is left belongs to the regularizers, apart from a little
@@ -389,10 +390,10 @@ def gain(name, than="as usual"):
 # and losses.
 
 from firstlight.imaging import GriddedNet
-from firstlight.imaging.objective import Objective
-from firstlight.imaging.optimizers import Adam
-from firstlight.imaging.step import Step as Written
-from firstlight.imaging.step import written_down
+from firstlight.imaging.fitting.objective import Objective
+from firstlight.imaging.fitting.optimizers import Adam
+from firstlight.imaging.fitting.fused_step import Step as Written
+from firstlight.imaging.fitting.fused_step import written_down
 
 
 def package(side, real=torch.float32, strength=1e-4, device="cpu", step=Written):
@@ -474,7 +475,7 @@ for part in ("smoothing", "regularizers"):
 # On a CPU, begin with the change that gains most, and time the others again after it.
 # The *regularizers* are dozens of small operations, none of them slow: each reads an
 # image and writes another. To save that traffic they must be *merged*, as in the
-# package, or by ``torch.compile`` (:doc:`/tutorials/2_devices/11_fewer_launches`
+# package, or by ``torch.compile`` (:doc:`/tutorials/2_devices/13_fewer_launches`
 # measures what that costs).
 
 # folded: What draws the bars
@@ -573,11 +574,11 @@ assert len(moved["package"]) <= 20
 # %%
 # In the *model* of an H100 an operation takes its launch overhead, or the time of its
 # bytes if that is longer. If the step is *captured* as a CUDA graph
-# (:doc:`/tutorials/2_devices/11_fewer_launches`), it is launched once, and an operation
+# (:doc:`/tutorials/2_devices/13_fewer_launches`), it is launched once, and an operation
 # takes the short time of a node in the graph, or that of its bytes if that is longer.
 #
 # But a step that waits cannot be captured, and a mask makes it wait: how many cells are
-# selected is known only on the GPU (:doc:`/tutorials/2_devices/02_queues`). A GPU
+# selected is known only on the GPU (:doc:`/tutorials/2_devices/03_queues`). A GPU
 # therefore needs change 1 first, however little that gains on a CPU.
 
 bench = Bench("faster-step", budget=6 if has_gpu else 1.5)

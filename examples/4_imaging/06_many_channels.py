@@ -83,7 +83,7 @@ plt.show()
 # ``plan`` counts 150 images that are read or written per step. How many channels does a
 # GPU do in the time of one?
 
-from firstlight.measure.specs import spec
+from firstlight.timing.specs import spec
 
 c, starts = spec("PyTorch operation", "seconds"), 100
 h100 = {"device": "cuda", "memory": 80e9, "bandwidth": spec("H100 SXM", "bandwidth")}
@@ -121,7 +121,8 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.imaging import GridCoords
-from firstlight.imaging.simulation import LIGHT_SPEED, channels
+from firstlight.imaging.simulate.observation import channels
+from firstlight.imaging.units import LIGHT_SPEED
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -146,8 +147,8 @@ truth = torch.from_numpy(bright * in_line)  # Jy/arcsec²
 # ``observe`` simulates points and rings. For any other sky a non-uniform FFT predicts
 # what the array measures, in each channel at its own baselines.
 
-from firstlight.imaging.nufft import visibilities
-from firstlight.imaging.simulation import observe, uv_track, with_noise
+from firstlight.imaging.fourier.nufft import visibilities
+from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
 
 seen = observe([], uv_track(n_times=20), frequency)  # baselines, and a dark sky
 clean = visibilities(truth, seen.uu, seen.vv, coords.cell_size).numpy()
@@ -226,7 +227,8 @@ for apart, chi2 in sharing.items():
 # ``separate=True`` each channel has its own :math:`\chi^2` and is a fit of its own,
 # although all run together.
 
-from firstlight.imaging import GriddedNet, fit, losses
+from firstlight.imaging import GriddedNet, fit
+from firstlight.imaging.model import losses
 
 area = coords.cell_size**2
 noise = seen.weight.sum(axis=1) ** -0.5  # Jy/beam, of each channel

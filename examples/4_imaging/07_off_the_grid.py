@@ -89,9 +89,9 @@ import torch
 from firstlight import Bench, best_device
 from firstlight.devices import card
 from firstlight.imaging import ExactLikelihood, GridCoords, MiniBatches, plan
-from firstlight.imaging.nufft import exact_place, visibilities
-from firstlight.imaging.simulation import alma_antennas, observe, uv_track
-from firstlight.imaging.skies import protoplanetary_disk, sky_image
+from firstlight.imaging.fourier.nufft import exact_place, visibilities
+from firstlight.imaging.simulate.observation import alma_antennas, observe, uv_track
+from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
 
 device = best_device()
 coords = GridCoords(cell_size=5.4 / npix, npix=npix)
@@ -288,7 +288,7 @@ for nvis in counts:
 
 from firstlight.imaging import DataAverager, FourierCube
 from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.losses import r_chi_squared_gridded
+from firstlight.imaging.model.losses import r_chi_squared_gridded
 
 of_truth = {"cells": {}, "exact": {}}
 for nvis in counts:
@@ -360,7 +360,7 @@ threads = torch.get_num_threads()
 torch.set_num_threads(1)  # more do not help with images as small as these
 
 from firstlight.imaging import GriddedNet, fit
-from firstlight.imaging.losses import TV_image
+from firstlight.imaging.model.losses import TV_image
 
 small = GridCoords(cell_size=0.042, npix=64)
 source = protoplanetary_disk(flux=0.25, size=0.85)
@@ -556,7 +556,7 @@ def chi2_along(sigma, noisy, exact):
 # %%
 
 # folded: Collect the curves and the images
-from firstlight.imaging.sliders import Cost, Level, Sliders
+from firstlight.lessons.sliders import Cost, Level, Sliders
 
 residuals = {}
 

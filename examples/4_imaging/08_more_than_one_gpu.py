@@ -119,11 +119,12 @@ class Tally(TorchDispatchMode):
 
 # folded: A fit, and its step counted
 from firstlight import Bench, best_device
-from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, losses, plan
-from firstlight.imaging.objective import Objective
-from firstlight.imaging.optimizers import Adam
-from firstlight.imaging.step import Step
-from firstlight.measure.specs import spec
+from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, plan
+from firstlight.imaging.model import losses
+from firstlight.imaging.fitting.objective import Objective
+from firstlight.imaging.fitting.optimizers import Adam
+from firstlight.imaging.fitting.fused_step import Step
+from firstlight.timing.specs import spec
 
 grid = GridCoords(cell_size=0.04, npix=96)  # as in the program
 
@@ -348,7 +349,7 @@ print(f"{where}: {nchan} channels take {ratio:.1f} times as long as one")
 # Of :math:`C` channels on :math:`P` GPUs, the busiest GPU has :math:`\lceil C / P
 # \rceil`, rounded *up*, and all wait for it at the end. On an NVIDIA GPU ``fit``
 # captures its step and launches it at once, in the time :math:`r` of a replay
-# (:doc:`/tutorials/2_devices/11_fewer_launches`). Each operation then takes the time
+# (:doc:`/tutorials/2_devices/13_fewer_launches`). Each operation then takes the time
 # :math:`t` of a node of the graph, or that of its bytes :math:`b_i` for each channel at
 # the memory's rate :math:`B`, if that is longer:
 #

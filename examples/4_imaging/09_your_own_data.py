@@ -47,10 +47,15 @@ import numpy as np
 from astropy.io import fits
 
 from firstlight.imaging import Ring
-from firstlight.imaging.simulation import channels, observe, uv_track, with_noise
-from firstlight.imaging.skies import Point, protoplanetary_disk, sky_image
-from firstlight.imaging.skies import sky_visibilities
-from firstlight.imaging.visibilities import block, flag
+from firstlight.imaging.simulate.observation import (
+    channels,
+    observe,
+    uv_track,
+    with_noise,
+)
+from firstlight.imaging.simulate.skies import Point, protoplanetary_disk, sky_image
+from firstlight.imaging.simulate.skies import sky_visibilities
+from firstlight.imaging.data.visibilities import block, flag
 
 folder = tempfile.TemporaryDirectory()  # removed at the end
 path = Path(your_file or Path(folder.name, "sky.uvfits"))
@@ -252,7 +257,8 @@ from functools import partial
 
 import torch
 
-from firstlight.imaging import ExactLikelihood, GriddedNet, GridCoords, fit, losses
+from firstlight.imaging import ExactLikelihood, GriddedNet, GridCoords, fit
+from firstlight.imaging.model import losses
 from firstlight.imaging.coordinates import sky_to_packed
 
 how = {"optimizer": "lbfgs", "lambdas": "exact", "max_iter": 200, "progress": False}
@@ -431,7 +437,7 @@ else:
 # ``MODEL_DATA`` directly:
 
 from firstlight.imaging import write_ms_column
-from firstlight.imaging.nufft import visibilities
+from firstlight.imaging.fourier.nufft import visibilities
 
 
 def hand_back(path):

@@ -79,7 +79,7 @@ print("\n".join(f"    {name}={said!r}" for name, said in record["tclean"].items(
 # polarizations, each with its own noise.)
 
 from firstlight.imaging import GridCoords, Ring
-from firstlight.imaging.skies import sky_image, sky_visibilities
+from firstlight.imaging.simulate.skies import sky_image, sky_visibilities
 
 sky = [Ring(**ring) for ring in record["sky"]]
 coords = GridCoords(cell_size, npix)
@@ -171,7 +171,8 @@ import torch
 from torch.nn.functional import softplus
 
 from firstlight import best_device
-from firstlight.imaging import ExactLikelihood, GriddedNet, fit, losses
+from firstlight.imaging import ExactLikelihood, GriddedNet, fit
+from firstlight.imaging.model import losses
 
 device = best_device()
 brightest = dirty(observed(seeds[0]), 0.5).max() / beams[0.5].area  # unit of pixels

@@ -40,9 +40,14 @@ from time import perf_counter
 import torch
 
 from firstlight.imaging import ExactLikelihood, GriddedNet, GridCoords, fit, processes
-from firstlight.imaging.losses import TV_image, sparsity
-from firstlight.imaging.simulation import channels, observe, uv_track, with_noise
-from firstlight.imaging.skies import protoplanetary_disk
+from firstlight.imaging.model.losses import TV_image, sparsity
+from firstlight.imaging.simulate.observation import (
+    channels,
+    observe,
+    uv_track,
+    with_noise,
+)
+from firstlight.imaging.simulate.skies import protoplanetary_disk
 
 
 def writable(name):

@@ -113,7 +113,7 @@ def devices(_: argparse.Namespace) -> int:
 
 def record(arguments: argparse.Namespace) -> int:
     """Run examples and record what they measure and print on this machine."""
-    from firstlight.measure import recording
+    from firstlight.records import recorder as recording
 
     if arguments.to == "":
         raise ValueError("the file to write is missing: name it behind --record or --to, such as mine.json")
@@ -127,7 +127,7 @@ def record(arguments: argparse.Namespace) -> int:
 
 def records(arguments: argparse.Namespace) -> int:
     """Check that every record still belongs to the code beside it."""
-    from firstlight.measure.records import check
+    from firstlight.records.record import check
 
     return check(arguments.root, strict=arguments.strict)
 
@@ -141,7 +141,7 @@ def image(arguments: argparse.Namespace) -> int:
     from firstlight.devices import best_device
     from firstlight.imaging import check_image_grid, check_weights, read_visibilities, scale_weights
     from firstlight.imaging import image as make_image
-    from firstlight.imaging.products import check_names, write_products
+    from firstlight.imaging.products.report import check_names, write_products
 
     name = arguments.data[0].name.partition(".")[0] or "image"
     if not arguments.overwrite:

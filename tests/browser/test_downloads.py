@@ -22,7 +22,7 @@ from _ext.downloads import ROOT, WHEEL, ZIP
 # A quick page of each chapter, by what docs/tutorials/*/*.cost.json says.
 QUICK = (
     "1_setup/02_first_speedup",
-    "2_devices/04_timing_it_right",
+    "2_devices/05_timing_it_right",
     "3_kernels/01_first_kernel",
     "4_imaging/01_visibilities",
 )

@@ -9,9 +9,9 @@ import numpy as np
 from conftest import SITE
 
 from firstlight.kernels import cuda, trace
-from firstlight.kernels.lanes import Access, Lanes, Request
+from firstlight.lessons.lanes import Access, Lanes, Request
 
-PAGE = SITE / "tutorials/3_kernels/03_coalescing.html"
+PAGE = SITE / "tutorials/3_kernels/04_coalescing.html"
 BOARD = ".fl-lanes"
 INDICES = ("i", "i*3+1", "31 - i % 32", "i // 4", "i ^ 1", "i % 4 * 8 + i // 4", "(i & 7) << 3 | i >> 3", "0", "i * i",
            "7 - -i")  # fmt: skip

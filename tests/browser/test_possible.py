@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from conftest import SITE, opened, watched
 
-from firstlight.measure.possible import MISTAKES, Claim, Place
+from firstlight.lessons.plausibility import MISTAKES, Claim, Place
 
-PAGE = SITE / "tutorials/2_devices/03_timing_it_wrong.html"
+PAGE = SITE / "tutorials/2_devices/04_timing_it_wrong.html"
 BOARD = ".fl-possible"
 HOSTILE = '<img src=x onerror="document.title=1">'
 PLAYS = "one => one.getAnimations().length"

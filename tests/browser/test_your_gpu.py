@@ -15,8 +15,8 @@ import torch
 from checks import barriers
 from conftest import PAGES, SITE, opened, watched
 
-from firstlight.measure.records import browser_digest, from_json
-from firstlight.measure.schema import problem
+from firstlight.records.record import browser_digest, from_json
+from firstlight.records.schema import problem
 
 sys.path.insert(0, str(SITE.parents[1] / "docs"))
 from _ext.sky import averages, fitted, settings, strength_of
@@ -121,7 +121,7 @@ def test_statistics_on_a_clock_that_is_exact(done: Any) -> None:
         let now = 0, longest = 0;
         const run = async (blocks, calls) => { now += blocks * calls * call; longest = Math.max(longest, calls);
                                                return Array(blocks).fill(calls * call); };
-        return { ...await firstlight.measure(run, { tick, seconds: 1, most, now: () => now }), longest };
+        return { ...await firstlight.timing(run, { tick, seconds: 1, most, now: () => now }), longest };
     }"""
     found = done.evaluate(script, [1e-5, 1e-4, 2048])
     assert found["median"] == found["q25"] == found["q75"] == pytest.approx(1e-5)
@@ -220,7 +220,7 @@ def test_two_lines_of_one_point_each_make_no_figure(browser: Any) -> None:
 
 
 def test_a_page_gets_a_column_and_says_whose_it_is(browser: Any) -> None:
-    page = fresh(browser, at=(SITE / "tutorials/3_kernels/03_coalescing.html").as_uri())
+    page = fresh(browser, at=(SITE / "tutorials/3_kernels/04_coalescing.html").as_uri())
     press(page)
     table = page.locator(".fl-timings")
     assert "Your GPU, in this browser" in table.locator("thead").inner_text()
@@ -234,7 +234,7 @@ def test_a_page_gets_a_column_and_says_whose_it_is(browser: Any) -> None:
 
 
 def test_the_calculator_takes_the_rates_and_knows_what_was_not_measured(browser: Any) -> None:
-    page = opened(browser, SITE / "tutorials/2_devices/07_when_the_gpu_wins.html")
+    page = opened(browser, SITE / "tutorials/2_devices/08_when_the_gpu_wins.html")
     page.evaluate("""() => {
         localStorage.setItem("firstlight gpu", JSON.stringify({ name: "<b>X</b>", rates: [1e12, 1e13, null, 1e10] }));
         dispatchEvent(new Event("firstlight gpu"));

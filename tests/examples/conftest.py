@@ -7,8 +7,8 @@ import pytest
 from pages import EXAMPLES, running
 
 from firstlight.kernels import ptx
-from firstlight.measure.imports import closure
-from firstlight.measure.runner import digest
+from firstlight.records.imports import closure
+from firstlight.records.runner import digest
 
 ROOT = Path(__file__).parents[2]
 PAGES = Path(__file__).with_name("pages.py")

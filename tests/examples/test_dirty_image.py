@@ -6,7 +6,7 @@ import torch
 from pages import judged
 
 from firstlight.imaging import DirtyImager
-from firstlight.imaging.coordinates import ARCSEC
+from firstlight.imaging.units import ARCSEC
 from firstlight.kernels import blocks_for, cuda
 
 PAGE = "4_imaging/02_dirty_image.py"

@@ -12,7 +12,7 @@ from unittest import mock
 import pytest
 import torch.distributed as dist
 
-from firstlight.imaging import simulation
+from firstlight.imaging.simulate import observation as simulation
 
 SCRIPT = Path(__file__).parents[2] / "examples" / "4_imaging" / "distributed_fit.py"
 SMALL = ["--npix=64", "--channels=3", "--iterations=40"]

@@ -7,7 +7,8 @@ import pytest
 import torch
 from pages import judged
 
-from firstlight.imaging import GriddedNet, losses
+from firstlight.imaging import GriddedNet
+from firstlight.imaging.model import losses
 
 PAGE = "4_imaging/05_faster.py"
 

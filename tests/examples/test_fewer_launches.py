@@ -5,9 +5,9 @@ import pytest
 import torch
 from pages import judged
 
-from firstlight.measure.timing import Timing
+from firstlight.timing.measurement import Timing
 
-PAGE = "2_devices/11_fewer_launches.py"
+PAGE = "2_devices/13_fewer_launches.py"
 
 
 def variant(**changed):

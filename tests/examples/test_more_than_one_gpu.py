@@ -71,7 +71,7 @@ def test_the_gradient_that_is_timed_is_that_of_all_its_channels(page):
 
 def test_what_goes_wrong_is_shown_as_it_is_said():
     shown = " ".join(re.sub(r"(?m)^#", "", TEXT).split())
-    source = (EXAMPLES.parent / "src/firstlight/imaging/distributed.py").read_text(encoding="utf-8")
+    source = (EXAMPLES.parent / "src/firstlight/imaging/fitting/distributed.py").read_text(encoding="utf-8")
     said = " ".join(re.sub(r'"\n *f"', "", source).split())
     for part in (
         "has lost another one, which died or kept it waiting",

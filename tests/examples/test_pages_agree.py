@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from pages import EXAMPLES
 
-from firstlight.measure.records import find, read
-from firstlight.measure.specs import spec, spec_of
+from firstlight.records.record import find, read
+from firstlight.timing.specs import spec, spec_of
 
 LAUNCH = spec("PyTorch operation", "seconds")
 
@@ -31,10 +31,10 @@ def printed(page: str) -> str:
 
 @pytest.mark.parametrize(("calls", "moved"), [(40, 1e3), (40, 1e9), (300, 1e7)])
 def test_a_chain_of_small_calls_takes_as_long_on_every_page(calls: int, moved: float) -> None:
-    """Page 07 adds launches and work, 11 and 06 take the larger, as a GPU works while it is sent more."""
-    job, on_gpu = functions("2_devices/07_when_the_gpu_wins", "Job", "on_gpu", LAUNCH=LAUNCH, WAIT=0)
+    """Page 08 adds launches and work, 13 and 07 take the larger, as a GPU works while it is sent more."""
+    job, on_gpu = functions("2_devices/08_when_the_gpu_wins", "Job", "on_gpu", LAUNCH=LAUNCH, WAIT=0)
     (model,) = functions(
-        "2_devices/11_fewer_launches", "gpu_model", moved=calls * moved, least=moved, operations=calls, launch=LAUNCH,
+        "2_devices/13_fewer_launches", "gpu_model", moved=calls * moved, least=moved, operations=calls, launch=LAUNCH,
         guards=0, bandwidth=spec("H100 SXM", "bandwidth"),
     )  # fmt: skip
     added = sum(on_gpu(job(0, calls * moved, 0, calls), "H100 SXM"))
@@ -43,10 +43,10 @@ def test_a_chain_of_small_calls_takes_as_long_on_every_page(calls: int, moved: f
 
 
 def test_a_transfer_takes_as_long_on_every_page() -> None:
-    job, on_gpu = functions("2_devices/07_when_the_gpu_wins", "Job", "on_gpu", LAUNCH=LAUNCH, WAIT=0)
+    job, on_gpu = functions("2_devices/08_when_the_gpu_wins", "Job", "on_gpu", LAUNCH=LAUNCH, WAIT=0)
     nets = {"one": (0, 0, (1, 5000, 5000))}
     (model,) = functions(
-        "2_devices/12_training_a_cnn", "gpu_model", nets=nets, flops={"one": 0}, calls={"one": 1}, overhead=0
+        "2_devices/14_training_a_cnn", "gpu_model", nets=nets, flops={"one": 0}, calls={"one": 1}, overhead=0
     )
     assert sum(on_gpu(job(4 * 5000**2 + 8, 0, 0, 0), "RTX 4090")) == pytest.approx(model("one", 1)[1])
 

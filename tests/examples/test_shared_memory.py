@@ -7,9 +7,9 @@ import pytest
 from pages import EXAMPLES, judged
 
 from firstlight.kernels import ptx
-from firstlight.measure.runner import split
+from firstlight.records.runner import split
 
-PAGE = "3_kernels/04_shared_memory.py"
+PAGE = "3_kernels/05_shared_memory.py"
 
 
 def ceil(size: int, side: int) -> int:

@@ -2,10 +2,10 @@
 
 from pages import judged
 
-from firstlight.measure.possible import MISTAKES
-from firstlight.measure.specs import SPECS, spec
+from firstlight.lessons.plausibility import MISTAKES
+from firstlight.timing.specs import SPECS, spec
 
-PAGE = "2_devices/03_timing_it_wrong.py"
+PAGE = "2_devices/04_timing_it_wrong.py"
 
 
 def floors(report):

@@ -7,7 +7,7 @@ from pages import judged, running
 
 from firstlight.kernels import ptx
 
-PAGE = "3_kernels/13_two_compilers.py"
+PAGE = "3_kernels/09_two_compilers.py"
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,13 @@ from astropy.wcs import WCS
 from pages import judged
 
 from firstlight.imaging import Ring
-from firstlight.imaging.simulation import alma_antennas, channels, observe, uv_track, with_noise
+from firstlight.imaging.simulate.observation import (
+    alma_antennas,
+    channels,
+    observe,
+    uv_track,
+    with_noise,
+)
 
 PAGE = "4_imaging/09_your_own_data.py"
 SCRIPT = Path(__file__).parents[2] / "examples" / PAGE

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from firstlight.measure.records import HELPER_API, Record, code_digest, write
-from firstlight.measure.runner import block_keys
-from firstlight.measure.timing import Timing
+from firstlight.records.record import HELPER_API, Record, code_digest, write
+from firstlight.records.runner import block_keys
+from firstlight.timing.measurement import Timing
 
 
 def keep(

@@ -62,7 +62,7 @@ def test_what_is_offered(site):
     compile(TransformerManager().transform_cell(notebook), "cell", "exec")
     with zipfile.ZipFile(offered(site)[WHEEL]) as wheel:
         contents = {name: wheel.read(name) for name in wheel.namelist()}
-    assert contents["firstlight/measure/bench.py"] == (ROOT / "src/firstlight/measure/bench.py").read_bytes()
+    assert contents["firstlight/timing/bench.py"] == (ROOT / "src/firstlight/timing/bench.py").read_bytes()
     of_the_site = re.compile(rb"^\s*(from|import) (sphinx|docutils|myst)", re.MULTILINE)
     assert not [name for name, content in contents.items() if of_the_site.search(content) or name.endswith(".js")]
 

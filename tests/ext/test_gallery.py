@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from _ext.gallery import forget_outdated
-from firstlight.measure import imports
+from firstlight.records import imports
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_a_module_that_is_used_runs_its_example_and_no_other(project) -> None:
     assert forgotten(project) == ["02_kernel"]
 
 
-@pytest.mark.parametrize("module", ["measure/timing.py", "devices.py"])
+@pytest.mark.parametrize("module", ["timing/measurement.py", "devices.py"])
 def test_a_module_that_is_not_used_runs_nothing(project, module: str) -> None:
     change(project, module, "return", "return  ")
     assert forgotten(project) == []

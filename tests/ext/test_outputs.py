@@ -5,7 +5,7 @@ import pytest
 from recorded import keep
 
 from _ext.outputs import CUT, is_begun, tables_in
-from firstlight.widgets import Table
+from firstlight.display import Table
 
 EXAMPLE = '''"""
 Talking

@@ -7,9 +7,9 @@ from recorded import keep
 
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import spec_number, timing
-from firstlight.measure.records import Record
-from firstlight.measure.specs import spec_of
-from firstlight.measure.timing import Timing
+from firstlight.records.record import Record
+from firstlight.timing.measurement import Timing
+from firstlight.timing.specs import spec_of
 
 EXAMPLE = (
     '"""\nAdd\n===\n\n{}\n"""\n# %%\n# Text.\n\nprint("no Bench runs here")\nif False:\n    b = Bench("vector-add")\n'

@@ -10,17 +10,17 @@ import pytest
 import torch
 from direct import ARCSEC, CELL, baselines, field_filling, ratio_error
 
-from firstlight.imaging import losses
 from firstlight.imaging.coordinates import GridCoords, sky_to_packed
-from firstlight.imaging.datasets import GriddedDataset
-from firstlight.imaging.dirty import DirtyImager
-from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.fourier import FourierCube
-from firstlight.imaging.images import HannConvCube, ImageCube
-from firstlight.imaging.nufft import COMPLEX, visibilities
-from firstlight.imaging.simulation import observe, uv_track, with_noise
-from firstlight.imaging.skies import Point, Ring, Sky, protoplanetary_disk, sky_image, sky_visibilities
-from firstlight.imaging.visibilities import Visibilities
+from firstlight.imaging.data.datasets import GriddedDataset
+from firstlight.imaging.data.visibilities import Visibilities
+from firstlight.imaging.fitting.exact import ExactLikelihood
+from firstlight.imaging.fourier.dirty import DirtyImager
+from firstlight.imaging.fourier.fourier_cube import FourierCube
+from firstlight.imaging.fourier.nufft import COMPLEX, visibilities
+from firstlight.imaging.model import losses
+from firstlight.imaging.model.cubes import HannConvCube, ImageCube
+from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.simulate.skies import Point, Ring, Sky, protoplanetary_disk, sky_image, sky_visibilities
 
 GRID = GridCoords(cell_size=0.03, npix=256)  # 7.7 arcsec
 FIELD = GridCoords(cell_size=0.03, npix=180)  # 5.4 arcsec, which this disk fills

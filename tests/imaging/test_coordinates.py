@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from firstlight.imaging.coordinates import (
-    ARCSEC,
     GridCoords,
     ground_to_packed,
     ground_to_sky,
@@ -16,6 +15,7 @@ from firstlight.imaging.coordinates import (
     sky_to_ground,
     sky_to_packed,
 )
+from firstlight.imaging.units import ARCSEC
 
 COORDS = GridCoords(cell_size=0.03, npix=180)
 

@@ -5,9 +5,11 @@ import pytest
 import torch
 
 from firstlight.devices import all_devices
-from firstlight.imaging import coordinates, gridding, losses
-from firstlight.imaging.coordinates import ARCSEC
-from firstlight.imaging.precomposed import SimpleNet
+from firstlight.imaging import coordinates
+from firstlight.imaging.data import gridding
+from firstlight.imaging.model import losses
+from firstlight.imaging.model.gridded_net import SimpleNet
+from firstlight.imaging.units import ARCSEC
 
 EAST, NORTH, WIDTH, FLUX, SIGMA = 0.9, -0.6, 0.15, 0.3, 0.06
 

@@ -55,7 +55,7 @@ def public_modules() -> list[type[nn.Module]]:
     """Walk through the package, so that a new module is not forgotten."""
     found = {
         each
-        for _, name, _ in pkgutil.iter_modules(imaging.__path__, "firstlight.imaging.")
+        for _, name, _ in pkgutil.walk_packages(imaging.__path__, "firstlight.imaging.")
         for label, each in inspect.getmembers(import_module(name), inspect.isclass)
         if issubclass(each, nn.Module) and each.__module__ == name and not label.startswith("_")
     }

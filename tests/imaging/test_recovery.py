@@ -8,12 +8,12 @@ import torch
 from torch.nn.functional import softplus
 
 from firstlight.imaging.coordinates import GridCoords
-from firstlight.imaging.exact import ExactLikelihood
-from firstlight.imaging.fitting import fit
-from firstlight.imaging.losses import TV_image
-from firstlight.imaging.precomposed import GriddedNet
-from firstlight.imaging.simulation import observe, uv_track, with_noise
-from firstlight.imaging.skies import protoplanetary_disk, sky_image
+from firstlight.imaging.fitting.descent import fit
+from firstlight.imaging.fitting.exact import ExactLikelihood
+from firstlight.imaging.model.gridded_net import GriddedNet
+from firstlight.imaging.model.losses import TV_image
+from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
 
 COORDS = GridCoords(cell_size=0.03, npix=180)
 ALL, SOME = 332, 40  # integrations: of a whole track, and of what is computed here

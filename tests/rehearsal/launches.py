@@ -9,7 +9,7 @@ import pytest
 from cuda.core._utils.cuda_utils import CUDAError
 from driver import AtOnce
 
-from firstlight.imaging.pixels import PASSES, gpu_passes
+from firstlight.imaging.fitting.pixel_passes import PASSES, gpu_passes
 from firstlight.kernels import cuda, ptx
 
 import numba  # isort: skip (firstlight.kernels decides on the simulator)

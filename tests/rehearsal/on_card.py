@@ -15,14 +15,14 @@ from cards import CARDS
 from firstlight import best_device
 from firstlight.devices import card
 from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
-from firstlight.imaging.distributed import own_device
-from firstlight.imaging.gridding import DataAverager
-from firstlight.imaging.losses import TV_image, entropy, sparsity
-from firstlight.imaging.nufft import visibilities
-from firstlight.imaging.objective import Objective
-from firstlight.imaging.optimizers import Adam
-from firstlight.imaging.step import Step
-from firstlight.measure import measure
+from firstlight.imaging.data.gridding import DataAverager
+from firstlight.imaging.fitting.distributed import own_device
+from firstlight.imaging.fitting.fused_step import Step
+from firstlight.imaging.fitting.objective import Objective
+from firstlight.imaging.fitting.optimizers import Adam
+from firstlight.imaging.fourier.nufft import visibilities
+from firstlight.imaging.model.losses import TV_image, entropy, sparsity
+from firstlight.timing import measure
 
 PLAYED = CARDS[os.environ["REHEARSAL_CARD"]]
 LOSSES = {"tv": (1e-3, TV_image), "s": (1e-3, sparsity), "e": (1e-3, partial(entropy, prior=0.02))}

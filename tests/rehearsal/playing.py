@@ -127,7 +127,7 @@ def on_processor() -> dict[Any, Any]:
 
     It sums up in the first thread's place, and leaves the zeros in those of the others.
     """
-    pixels = sys.modules.get("firstlight.imaging.pixels")
+    pixels = sys.modules.get("firstlight.imaging.fitting.pixel_passes")
     return {each.py_func.__code__: each for each in pixels.PASSES.values()} if pixels else {}
 
 

@@ -1,7 +1,7 @@
 """Run pages on cards that are not there, two at a time.
 
 python tests/rehearsal/rehearse.py                     all pages on an H100
-python tests/rehearsal/rehearse.py 3_kernels/09 4      those pages
+python tests/rehearsal/rehearse.py 3_kernels/11 4      those pages
 python tests/rehearsal/rehearse.py --card small mps    on other cards; --card all: on all of them
 python tests/rehearsal/rehearse.py --coverage          and write down which lines ran (then: coverage combine)
 """
@@ -28,7 +28,7 @@ ROOT = HERE.parents[1]
 OUT = ROOT / "build" / "rehearsal"
 SIZES = tomllib.loads((HERE / "sizes.toml").read_text(encoding="utf-8"))
 LIMIT = 180  # seconds a page
-LONG = ("3_kernels/05", "3_kernels/02", "3_kernels/08", "4_imaging/05", "4_imaging/07", "3_kernels/04")  # begun first
+LONG = ("3_kernels/06", "3_kernels/02", "3_kernels/10", "4_imaging/05", "4_imaging/07", "3_kernels/05")  # begun first
 
 
 def main() -> int:

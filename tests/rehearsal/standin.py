@@ -229,7 +229,8 @@ def play_cufinufft() -> None:
 def shorten(card: Card) -> None:
     """Make each measurement short: one call, and roofs of toys."""
     from firstlight import devices
-    from firstlight.measure import roofs, timing
+    from firstlight.timing import measurement as timing
+    from firstlight.timing import roofs
 
     @contextmanager
     def none_in_simulator() -> Any:

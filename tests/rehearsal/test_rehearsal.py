@@ -42,7 +42,7 @@ def test_the_package_on_a_card(card, tmp_path):
 
 
 def test_a_few_pages():
-    done = run(HERE / "rehearse.py", "2_devices/11", "3_kernels/01")
+    done = run(HERE / "rehearse.py", "2_devices/13", "3_kernels/01")
     assert done.returncode == 0, done.stdout + done.stderr
 
 

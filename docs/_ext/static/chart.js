@@ -1,4 +1,4 @@
-/* What the widgets have in common: what firstlight.widgets wrote into the page, controls that tell their values, numbers
+/* What the widgets have in common: what firstlight.display wrote into the page, controls that tell their values, numbers
    with units, and places along an axis. It is loaded before the script of any of them. */
 "use strict";
 
@@ -17,7 +17,7 @@ const chart = (() => {
   const many = (amount, name) => `${amount} ${name}${amount === 1 ? "" : "s"}`;
   const digits = (value, count) => Number(value.toPrecision(count));
 
-  function quantity(value, unit, count = 3) { // as firstlight.measure.tables writes it
+  function quantity(value, unit, count = 3) { // as firstlight.display writes it
     const prefixes = unit === "s" ? [[-9, "n"], [-6, "µ"], [-3, "m"], [0, ""]]
       : [[0, ""], [3, "k"], [6, "M"], [9, "G"], [12, "T"], [15, "P"]];
     value = digits(value, count);
@@ -26,7 +26,7 @@ const chart = (() => {
     return `${scaled.toFixed(Math.max(0, count - 1 - Math.floor(Math.log10(scaled) + 1e-12)))} ${prefix}${unit}`;
   }
 
-  // An axis of powers, as firstlight.widgets.Axis: from a number to its place, from a place to its number, and a mark.
+  // An axis of powers, as firstlight.display.Axis: from a number to its place, from a place to its number, and a mark.
   const inside = (value, ends) => Math.min(Math.max(...ends), Math.max(Math.min(...ends), value));
   const at = ({ least, most, start, end }, value) =>
     start + Math.log(inside(value, [least, most]) / least) / Math.log(most / least) * (end - start);

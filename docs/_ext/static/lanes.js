@@ -1,5 +1,5 @@
 /* Which sectors do 32 lanes ask for? The requests of the page's own kernels, and of any index that the reader types,
-   one after the other. Counted as firstlight.kernels.lanes counts, which wrote the requests and the controls into the
+   one after the other. Counted as firstlight.lessons.lanes counts, which wrote the requests and the controls into the
    page; what the reader writes is only ever set as text. */
 "use strict";
 

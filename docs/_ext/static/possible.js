@@ -1,5 +1,5 @@
 /* Is your number possible? The reader's bytes, time and card become a point on the board's axis, a verdict, and the
-   measured chart of the mistake to suspect. The rules are those of firstlight.measure.possible, which wrote them into
+   measured chart of the mistake to suspect. The rules are those of firstlight.lessons.plausibility, which wrote them into
    the page; texts are only ever set as text. */
 "use strict";
 

@@ -1,4 +1,4 @@
-/* Any number of visibilities, any noise: two sliders move along what firstlight.imaging.sliders wrote into the page. */
+/* Any number of visibilities, any noise: two sliders move along what firstlight.lessons.sliders wrote into the page. */
 "use strict";
 
 (() => {

@@ -130,7 +130,7 @@ export function open(board) {
     save.disabled = !rows.length;
   }
 
-  function remember() {  // for the calculator of 2_devices/07, in this browser alone; WebGPU has no float64
+  function remember() {  // for the calculator of 2_devices/08, in this browser alone; WebGPU has no float64
     const rates = [best(of("wins-add").slice(-1), "bytes"), best(rows, "flops"), null, best(by(of("transfers"), "to"), "bytes")];
     if (rates.includes(0)) return;
     try { localStorage.setItem("firstlight gpu", JSON.stringify({ name: about.name, rates })); } catch { /* not allowed */ }

@@ -18,14 +18,19 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-#: One second of arc, in radians.
-ARCSEC = math.pi / 180 / 3600  # in radians
+from firstlight.imaging._types import Array, Complex, Real
+from firstlight.imaging.units import ARCSEC
+
 SMALLEST_PART = 0.01  # data that reach less than this part of the grid are in another unit, most likely
 
 BLOCK = 1 << 15  # visibilities at once, so that what is computed of them stays in the cache
 
-Array = npt.NDArray[np.float64]
 Cube = TypeVar("Cube", torch.Tensor, npt.NDArray[Any])
+
+
+def shift(u: Real, v: Real, east: float, north: float) -> Complex:
+    """Return by what a visibility is multiplied when its source moves; u and v in cycles per arcsec."""
+    return np.asarray(np.exp(-2j * math.pi * (u * east + v * north)))
 
 
 class GridCoords:

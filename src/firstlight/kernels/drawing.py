@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from firstlight.display import COLOURS
 from firstlight.kernels.executor import LOAD, ArrayOf
-from firstlight.widgets import COLOURS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from firstlight.display import Table
 from firstlight.kernels.backend import MAX_THREADS, all_whole, python_function
 from firstlight.kernels.executor import ATOMIC, KINDS, LOAD, STORE, WARP, ArrayOf, Executor
 from firstlight.kernels.findings import BankConflict, DivergentBarrier, OutOfBounds, Place, Race, Side, TraceError
 from firstlight.kernels.intrinsics import Cuda, stand_in
-from firstlight.widgets import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,135 @@
+"""What a terminal, a notebook and a page show alike: tables, and drawings that a page's script gives life to."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from dataclasses import dataclass
+from html import escape
+from typing import Self
+
+NONE = "–"  # in a cell that has nothing to say
+NUMBER = re.compile(r"[-−±<≥≤~ ]*\d[\d\s.,eE+±×%/−-]*[A-Za-zµ]{0,5}(?:/s)?")  # with a unit, not with words
+# Mid-tones: each stands out on white and on near-black.
+COLOURS = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
+
+on_page = False  # set by the build of the site before it runs an example
+
+
+class Widget:
+    """Something to look at, which has a text (``__str__``) and a form for notebooks and pages (``_repr_html_``)."""
+
+    def show(self) -> Self | None:
+        """Show it: as text in a terminal, as a drawing in a notebook and on a page."""
+        ipython = sys.modules.get("IPython")
+        shell = ipython.get_ipython() if ipython else None
+        if on_page or hasattr(shell, "kernel"):  # what a cell ends with is shown there
+            return self
+        print(self)
+        return None
+
+
+@dataclass(frozen=True)
+class Table(Widget):
+    """A caption, the heads of the columns, and rows of text whose first cell names the row.
+
+    Examples
+    --------
+    >>> print(Table("Memory", ("card", "bytes"), (("A", "8 GB"), ("B", "24 GB"))))
+    Memory
+    card  bytes
+    ----  -----
+    A     8 GB
+    B     24 GB
+    """
+
+    caption: str
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def words(self) -> set[int]:
+        """Columns of words, of which the first is one, and no other that has a number."""
+        said = (set(cells) - {NONE} for cells in zip(*self.rows, strict=True))
+        return {0, *(i for i, cells in enumerate(said) if cells and not any(map(NUMBER.fullmatch, cells)))}
+
+    def without(self, heads: set[str]) -> Table:
+        """Return the same table without these columns, and without those in which no row says anything."""
+        said = [i for i in range(1, len(self.head)) if any(row[i] != NONE for row in self.rows)]
+        keep = [0, *(i for i in said if self.head[i] not in heads)]
+
+        def pick(cells: tuple[str, ...]) -> tuple[str, ...]:
+            return tuple(cells[i] for i in keep)
+
+        return Table(self.caption, pick(self.head), tuple(map(pick, self.rows)))
+
+    def text(self) -> str:
+        """Return the table for a terminal: columns of words to the left, numbers to the right."""
+        lines = [self.head, *self.rows]
+        widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
+        words = self.words
+        out = [
+            "  ".join(
+                cell.ljust(width) if i in words else cell.rjust(width)
+                for i, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in lines
+        ]
+        return "\n".join([self.caption, out[0], "  ".join("-" * width for width in widths), *out[1:]])
+
+    def html(self) -> str:
+        """Return the table for a page or notebook; it scrolls sideways where it is too wide, with the keyboard too."""
+        words = self.words
+        sides = [' class="fl-words"' if i in words else "" for i in range(len(self.head))]
+        named = [(escape(cell), side) for cell, side in zip(self.head, sides, strict=True)]
+        head = "".join(f'<th scope="col"{side}>{cell}</th>' if cell else "<td></td>" for cell, side in named)
+        body = "".join(
+            f'<tr><th scope="row">{escape(row[0])}</th>'
+            + "".join(f"<td{side}>{escape(cell)}</td>" for cell, side in zip(row[1:], sides[1:], strict=True))
+            + "</tr>"
+            for row in self.rows
+        )
+        caption = escape(self.caption)
+        return (
+            f'<div class="fl-table" role="region" tabindex="0" aria-label="{caption}" style="overflow-x:auto">'
+            f"<table><caption>{caption}</caption>"
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+
+    __str__, _repr_html_ = text, html
+
+
+def quantity(value: float | None, unit: str, digits: int = 3) -> str:
+    """Return a number with three significant digits and the prefix that fits.
+
+    Examples
+    --------
+    >>> quantity(0.01234, "s"), quantity(4.9e12, "B/s"), quantity(None, "s")
+    ('12.3 ms', '4.90 TB/s', '–')
+    """
+    if value is None or not math.isfinite(value):
+        return NONE
+    if value == 0:
+        return f"0 {unit}"
+    prefixes = {-9: "n", -6: "µ", -3: "m", 0: ""} if unit == "s" else {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
+    # Rounding first: 999.9 µs is 1.00 ms, not 1000 µs.
+    value = float(f"{value:.{digits - 1}e}")
+    power = 3 * math.floor(math.log10(abs(value)) / 3 + 1e-12)
+    power = min(max(power, min(prefixes)), max(prefixes))
+    scaled = value / 10.0**power
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(scaled)) + 1e-12))
+    return f"{scaled:.{decimals}f} {prefixes[power]}{unit}"
+
+
+def percent(fraction: float | None) -> str:
+    """Return a fraction as a percentage with one or two significant digits.
+
+    Examples
+    --------
+    >>> percent(0.873), percent(0.004)
+    ('87%', '0.4%')
+    """
+    if fraction is None or not math.isfinite(fraction):
+        return NONE
+    return f"{100 * fraction:.0f}%" if fraction >= 0.00995 or fraction == 0 else f"{100 * fraction:.1g}%"

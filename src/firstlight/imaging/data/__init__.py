@@ -1,0 +1,1 @@
+"""Observed visibilities: read from files, checked, weighted, and averaged into cells."""

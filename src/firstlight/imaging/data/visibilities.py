@@ -1,0 +1,265 @@
+"""Visibilities and all that is known of them: join, flag, shift and select them, and refuse what is of no use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from firstlight.imaging._types import Complex, Ints, Mask, Real
+from firstlight.imaging.coordinates import shift
+from firstlight.imaging.units import ARCSEC
+
+CUBES = ("uu", "vv", "data", "weight")  # (nchan, nvis)
+OF_CHANNELS = ("frequency", "window")
+OF_ROWS = ("antennas", "time", "execution")
+SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
+
+
+@dataclass(frozen=True, eq=False)
+class Visibilities:
+    """Visibilities of one source, and all that is known of them.
+
+    Attributes
+    ----------
+    uu, vv
+        In wavelengths, of shape (nchan, nvis).
+    data
+        In Jy, of shape (nchan, nvis).
+    weight
+        One over the variance of the real part, which is also that of the imaginary part; 0 where flagged.
+    frequency, window
+        Of each channel: in Hz, NaN where it is not known; and the number of its spectral window.
+    antennas, time, execution
+        Of each visibility: the two antennas; seconds from ``start`` or, of a simulation, from transit; and the number
+        of the execution. All are 0 where they are not known.
+    phase_centre
+        Right ascension, from 0 to 360, and declination in degrees, ICRS; None where they are not known.
+    telescope
+        Its name, empty where it is not known.
+    start
+        When time was 0: seconds of UTC since MJD 0; None where it is not known.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulate.observation import channels, observe, uv_track
+    >>> from firstlight.imaging.simulate.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=2), channels(230e9, 1e9, 3))
+    >>> vis.data.shape, vis.frequency / 1e9, bool(vis.flagged.any())
+    ((3, 1806), array([229., 230., 231.]), False)
+    """
+
+    uu: Real
+    vv: Real
+    data: Complex
+    weight: Real
+    frequency: Real
+    window: Ints
+    antennas: Ints
+    time: Real
+    execution: Ints
+    phase_centre: tuple[float, float] | None = None
+    telescope: str = ""
+    start: float | None = None
+
+    def __post_init__(self) -> None:
+        nchan, nvis = len(self.frequency), len(self.time)
+        shapes = dict.fromkeys(CUBES, (nchan, nvis)) | {
+            "window": (nchan,),
+            "antennas": (nvis, 2),
+            "execution": (nvis,),
+        }
+        for name, expected in shapes.items():
+            if getattr(self, name).shape != expected:
+                raise ValueError(
+                    f"{name} has the shape {getattr(self, name).shape}; {nchan} frequencies and {nvis} times need "
+                    f"{expected}"
+                )
+
+    @property
+    def flagged(self) -> Mask:
+        """What does not count, (nchan, nvis)."""
+        return np.asarray(self.weight == 0)
+
+    @property
+    def lengths(self) -> Real:
+        """Of the baselines, in wavelengths, (nchan, nvis)."""
+        return np.hypot(self.uu, self.vv)
+
+
+def block(vis: Visibilities, antenna: int) -> Mask:
+    """Mark what belongs to an antenna.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulate.observation import observe, uv_track
+    >>> from firstlight.imaging.simulate.skies import Point
+    >>> int(block(observe([Point(1.0)], uv_track(n_times=2)), antenna=7).sum())  # 42 baselines, twice
+    84
+    """
+    return np.broadcast_to((vis.antennas == antenna).any(axis=1), vis.data.shape)
+
+
+def flag(vis: Visibilities, where: Mask) -> Visibilities:
+    """Set weights to 0 where the mask, such as one from `block`, is true; the data stay as they are, unreliable.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulate.observation import observe, uv_track
+    >>> from firstlight.imaging.simulate.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=2))
+    >>> int(flag(vis, block(vis, antenna=7)).flagged.sum())
+    84
+    """
+    return replace(vis, weight=np.where(where, 0.0, vis.weight))
+
+
+def shift_phase_centre(vis: Visibilities, east: float, north: float) -> Visibilities:
+    """Move the sky so that what is ``east`` and ``north`` of the centre, in arcsec, comes to lie in it.
+
+    The offsets are direction cosines (in units of an arcsecond), as all offsets in images here are: at an angle θ they
+    are smaller than it by the part θ²/6, 4e-9 at 30 arcsec. Only phases turn. The baselines stay projected as the old
+    centre saw them, so the sky slides and is not seen anew: near its new centre it is foreshortened by the part θ²/2,
+    and its north is turned by θ tan(declination), for θ to the east, from the north that is there. The w-term stays
+    as large as it was. A ``phase_centre`` that is known moves along.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulate.observation import observe, uv_track
+    >>> from firstlight.imaging.simulate.skies import Point
+    >>> vis = observe([Point(2.0, east=0.5, north=-0.3)], uv_track(n_times=1))
+    >>> bool(np.allclose(shift_phase_centre(vis, 0.5, -0.3).data, 2.0))
+    True
+    """
+    if not math.hypot(east, north) * ARCSEC < 1:
+        raise ValueError(f"east and north must be finite numbers of arcsec, in the sky; got {east!r} and {north!r}")
+    centre = None if vis.phase_centre is None else moved(vis.phase_centre, east * ARCSEC, north * ARCSEC)
+    return replace(vis, data=vis.data * shift(vis.uu * ARCSEC, vis.vv * ARCSEC, -east, -north), phase_centre=centre)
+
+
+def moved(centre: tuple[float, float], east: float, north: float) -> tuple[float, float]:
+    """Return right ascension and declination of what is at direction cosines from a centre, all in degrees.
+
+    Examples
+    --------
+    >>> moved((350.0, 0.0), east=0.5, north=0.0)
+    (20.0, 0.0)
+    """
+    toward = math.sqrt(1 - east**2 - north**2)
+    declination = math.radians(centre[1])
+    across = toward * math.cos(declination) - north * math.sin(declination)
+    up = toward * math.sin(declination) + north * math.cos(declination)
+    right_ascension = (centre[0] + math.degrees(math.atan2(east, across))) % 360
+    return round(right_ascension, 12), round(math.degrees(math.atan2(up, math.hypot(east, across))), 12)
+
+
+def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float = math.inf) -> Visibilities:
+    """Keep the visibilities whose baselines are within a range of lengths, in wavelengths, in every channel.
+
+    What is out of range is gone, not flagged, so that the rest fits a grid that would not hold it.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulate.observation import observe, uv_track
+    >>> from firstlight.imaging.simulate.skies import Point
+    >>> vis = observe([Point(2.0)], uv_track(n_times=1))
+    >>> len(vis.time), len(select_baselines(vis, longest=1e5).time)
+    (903, 48)
+    """
+    lengths = vis.lengths
+    keep = ((lengths >= shortest) & (lengths <= longest)).all(axis=0)
+    if not keep.any():
+        held = f"they are from {lengths.min():.4g} to {lengths.max():.4g}" if lengths.size else "there are none"
+        raise ValueError(
+            f"no baseline is from shortest={shortest:.4g} to longest={longest:.4g} wavelengths in every channel; {held}"
+        )
+    selected = {name: getattr(vis, name)[:, keep] for name in CUBES}
+    return replace(vis, **selected, **{name: getattr(vis, name)[keep] for name in OF_ROWS})
+
+
+def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
+    """Put visibilities of the same channels one after another, and number their executions.
+
+    Of starts and telescopes that differ, none is kept: each one's times count from its own start.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulate.observation import observe, uv_track
+    >>> from firstlight.imaging.simulate.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=2))
+    >>> both = join_executions([vis, vis])
+    >>> both.data.shape, sorted(set(both.execution.tolist()))
+    ((1, 3612), [0, 1])
+    """
+    return join(parts, OF_CHANNELS, OF_ROWS, "execution")
+
+
+def join_windows(parts: Sequence[Visibilities]) -> Visibilities:
+    """Put spectral windows that were observed at the same time beside each other, and number them.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulate.observation import channels, observe, uv_track
+    >>> from firstlight.imaging.simulate.skies import Point
+    >>> track = uv_track(n_times=2)
+    >>> low, high = (observe([Point(1.0)], track, channels(centre, 1e9, 2)) for centre in (230e9, 245e9))
+    >>> join_windows([low, high]).window
+    array([0, 0, 1, 1])
+    """
+    return join(parts, (*OF_ROWS, "start"), OF_CHANNELS, "window")
+
+
+def join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[str], label: str) -> Visibilities:
+    """Join what differs in the others alone, and count a label on from one to the next."""
+    if not parts:
+        raise ValueError("there is nothing to join: give at least one set of visibilities")
+    for name in shared:
+        for i, part in enumerate(parts[1:], 1):
+            if not np.array_equal(getattr(parts[0], name), getattr(part, name)):
+                raise ValueError(
+                    f"visibilities 0 and {i} differ in {name}, which they must share to be joined: join_executions is "
+                    "for the same channels at other times, join_windows for other channels at the same times"
+                )
+    axis = 1 if label == "execution" else 0
+    joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in CUBES}
+    joined |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
+    highest = np.cumsum([0] + [getattr(part, label).max(initial=-1) + 1 for part in parts[:-1]])
+    joined[label] = np.concatenate([getattr(part, label) + n for part, n in zip(parts, highest, strict=True)])
+    centres = [part.phase_centre for part in parts if part.phase_centre]
+    if len(centres) > 1 and np.ptp(centres, axis=0).max() > SAME_CENTRE:
+        raise ValueError(
+            f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another. If they are "
+            "meant to be one, say so: replace(vis, phase_centre=…)"
+        )
+    kept: dict[str, Any] = {**joined, "phase_centre": centres[0] if len(centres) == len(parts) else None}
+    for name, unknown in (("telescope", ""), ("start", None)):
+        kept[name] = getattr(parts[0], name) if len({getattr(part, name) for part in parts}) == 1 else unknown
+    return replace(parts[0], **kept)
+
+
+def refuse_folder(path: Path) -> None:
+    """Say what reads a folder where a file is expected, and name a file that is not there."""
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder, and a file is expected; read_ms reads a measurement set")
+    if not path.exists():
+        raise FileNotFoundError(f"there is no {path}: is its name right, and the folder ({Path.cwd()})?")
+
+
+def check_usable(vis: Visibilities) -> None:
+    """Refuse visibilities that are none, or that are not numbers where they count."""
+    if not vis.data.size:
+        raise ValueError("there are no visibilities: the observation is empty")
+    if not (np.isfinite(vis.weight) & (vis.weight >= 0)).all():
+        raise ValueError("weights must be finite and not negative; a flagged visibility has the weight 0")
+    if not (np.isfinite(vis.uu).all() and np.isfinite(vis.vv).all()):
+        raise ValueError("uu and vv must be finite numbers of wavelengths; some are NaN or infinite")
+    unknown = ~np.isfinite(vis.data) & ~vis.flagged
+    if unknown.any():
+        raise ValueError(
+            f"{unknown.sum()} visibilities are NaN or infinite, and not flagged: "
+            "flag(vis, ~np.isfinite(vis.data)) flags them"
+        )

@@ -1,0 +1,1 @@
+"""From the sky to visibilities and back: transforms, beams, the dirty image, and which grid suits the data."""

@@ -1,0 +1,1 @@
+"""Models of the sky as torch modules, and the regularizers on them."""

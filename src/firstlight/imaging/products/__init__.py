@@ -1,0 +1,1 @@
+"""What is handed to the user: FITS images, pictures and the report."""

@@ -1,0 +1,185 @@
+"""Write images to FITS files, placed on the sky: what CASA, CARTA and astropy read."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from astropy.io import fits  # type: ignore[import-untyped]
+from astropy.time import Time  # type: ignore[import-untyped]
+
+from firstlight.imaging._types import Array
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.fourier.beams import Beam
+
+UNEVEN = 1e-3  # of a channel's width: the most by which frequencies may stray from even steps
+FRAMES = ("TOPOCENT", "GEOCENTR", "BARYCENT", "HELIOCEN", "LSRK", "LSRD", "GALACTOC")
+
+
+def write_image(
+    path: str | os.PathLike[str],
+    cube: npt.ArrayLike | torch.Tensor,
+    coords: GridCoords,
+    *,
+    unit: str,
+    frequencies: npt.ArrayLike,
+    ra: float | None = None,
+    dec: float | None = None,
+    beam: Beam | None = None,
+    frame: str = "TOPOCENT",
+    rest_frequency: float | None = None,
+    telescope: str = "",
+    start: float | None = None,
+    overwrite: bool = False,
+) -> None:
+    """Write a cube to a FITS file with four axes, whole or not at all.
+
+    Parameters
+    ----------
+    path
+        Of the file.
+    cube
+        In sky order, (nchan, npix, npix); float32 is kept, all else becomes float64.
+    coords
+        The grid.
+    unit
+        Of the cube: ``"Jy/arcsec^2"`` for a model, which the file holds in Jy/pixel; ``"Jy/pixel"``, likewise for what
+        CASA's ``startmodel`` takes after ``importfits``; or ``"Jy/beam"`` for an image that has a beam, dirty or
+        convolved.
+    frequencies
+        Of the channels, in Hz, at even steps.
+    ra, dec
+        Of the phase centre, in degrees (ICRS). Without them the axes are offsets from it, and no place on the sky.
+    beam
+        For Jy/beam, one for all channels: see `firstlight.imaging.fourier.beams.fit_beam`.
+    frame
+        In which the frequencies are those: ``"TOPOCENT"``, the observatory's, as a correlator has them; ``"LSRK"`` or
+        ``"BARYCENT"`` if they were corrected for the Earth's motion; or another of FITS's words.
+    rest_frequency
+        At which a program has the velocity zero, in Hz: that of a spectral line, or by default that of the middle of
+        the cube.
+    telescope, start
+        Which, and when its observation began: the UTC as a Modified Julian Date, in seconds.
+    overwrite
+        Replace a file of this name.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> coords = GridCoords(cell_size=0.5, npix=4)
+    >>> sky = np.zeros((1, 4, 4))
+    >>> sky[0, 2, 1] = 8  # Jy/arcsec²: 2 Jy in the pixel at the centre
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "model.fits")
+    ...     write_image(path, sky, coords, unit="Jy/arcsec^2", ra=83.8, dec=-5.4, frequencies=[230e9])
+    ...     float(fits.getdata(path)[0, 0, 2, 1]), fits.getheader(path)["BUNIT"]
+    (2.0, 'Jy/pixel')
+    """
+    path = Path(path)
+    values = cube.detach().cpu().numpy() if isinstance(cube, torch.Tensor) else np.asarray(cube)
+    if values.dtype.kind not in "fiu":
+        raise TypeError(f"the cube must be of real numbers; got {values.dtype}")
+    values = values.astype(np.float32 if values.dtype == np.float32 else np.float64, copy=False)
+    frequencies = np.asarray(frequencies, dtype=float)
+    check_cube(values, coords, frequencies)
+    check_unit(unit, beam)
+    if unit == "Jy/arcsec^2":
+        values = values * values.dtype.type(coords.cell_size**2)
+    header = make_header(coords, ra, dec, frequencies)
+    if frame not in FRAMES:
+        raise ValueError(
+            f"frame must be one of {', '.join(FRAMES)} (CASA's TOPO is TOPOCENT, BARY BARYCENT); got {frame!r}"
+        )
+    header["SPECSYS"] = frame
+    rest = float(frequencies.mean()) if rest_frequency is None else float(rest_frequency)
+    if not (math.isfinite(rest) and rest > 0):
+        raise ValueError(f"rest_frequency must be a positive number of Hz; got {rest_frequency!r}")
+    header["RESTFRQ"] = rest
+    if telescope:
+        header["TELESCOP"] = telescope
+    if start is not None:
+        header["DATE-OBS"] = Time(start / 86400, format="mjd").isot
+    header["BUNIT"] = "Jy/beam" if beam else "Jy/pixel"
+    if beam:
+        header["BMAJ"], header["BMIN"], header["BPA"] = beam.major / 3600, beam.minor / 3600, beam.position_angle
+    with completed(path, overwrite) as unfinished:
+        fits.PrimaryHDU(values[None], header).writeto(unfinished)
+
+
+@contextmanager
+def completed(path: Path, overwrite: bool) -> Iterator[Path]:
+    """Lend a name beside the file; it takes the file's place when all went well, and vanishes when not."""
+    if path.exists() and not overwrite:
+        raise FileExistsError(f"{path} exists; overwrite=True replaces it")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def make_header(coords: GridCoords, ra: float | None, dec: float | None, frequencies: Array) -> fits.Header:
+    """Return a header that says where the pixels are.
+
+    l and m are direction cosines: that is the SIN projection, without approximation. Columns count from 1, so that the
+    centre, column npix / 2 - 1 of the sky order, is pixel npix / 2, and row npix / 2 is pixel npix / 2 + 1.
+    """
+    placed = not (ra is None and dec is None)
+    if placed and not (ra is not None and 0 <= ra < 360 and dec is not None and -90 <= dec <= 90):
+        raise ValueError(
+            f"ra must be from 0 to below 360 degrees and dec from -90 to 90, or both None; got {ra!r} and {dec!r}"
+        )
+    step = (frequencies[-1] - frequencies[0]) / (len(frequencies) - 1) if len(frequencies) > 1 else 1.0
+    cell, half = coords.cell_size / 3600, coords.npix // 2
+    axes = [
+        ("RA---SIN" if placed else "L", ra or 0, half, -cell, "deg"),
+        ("DEC--SIN" if placed else "M", dec or 0, half + 1, cell, "deg"),
+        ("FREQ", frequencies[0], 1, step, "Hz"),
+        ("STOKES", 1, 1, 1, ""),
+    ]
+    header = fits.Header()
+    for number, (name, value, pixel, width, unit) in enumerate(axes, 1):
+        header[f"CTYPE{number}"] = name
+        header[f"CRVAL{number}"] = float(value)
+        header[f"CRPIX{number}"] = float(pixel)
+        header[f"CDELT{number}"] = float(width)
+        header[f"CUNIT{number}"] = unit
+    if placed:
+        header["RADESYS"] = "ICRS"
+    return header
+
+
+def check_cube(values: npt.NDArray[Any], coords: GridCoords, frequencies: Array) -> None:
+    """Refuse a cube that does not fit its grid and its frequencies, or that has holes."""
+    if frequencies.ndim != 1 or not len(frequencies) or not (np.isfinite(frequencies) & (frequencies > 0)).all():
+        raise ValueError(f"frequencies must be positive numbers of Hz, one for each channel; got {frequencies}")
+    expected = (len(frequencies), coords.npix, coords.npix)
+    if values.shape != expected:
+        raise ValueError(
+            f"the cube must be (nchan, npix, npix) = {expected}, as its frequencies and its grid are; got "
+            f"{values.shape}. Of one image, pass image[None]."
+        )
+    even = np.linspace(frequencies[0], frequencies[-1], len(frequencies))
+    if len(frequencies) > 1 and not np.abs(frequencies - even).max() < UNEVEN * abs(even[1] - even[0]):
+        raise ValueError("the frequencies are not at even steps, which is all that FITS has room for: write parts")
+    bad = int((~np.isfinite(values)).sum())
+    if bad:
+        raise ValueError(f"{bad} pixels of the cube are NaN or infinite: an image of those is of no use to others")
+
+
+def check_unit(unit: str, beam: Beam | None) -> None:
+    """Refuse a beam without its unit, and the unit without its beam."""
+    if unit not in ("Jy/arcsec^2", "Jy/pixel", "Jy/beam"):
+        raise ValueError(f"unit must be Jy/arcsec^2, Jy/pixel or Jy/beam; got {unit!r}")
+    if (unit == "Jy/beam") != (beam is not None):
+        raise ValueError(
+            f"Jy/beam, and no other unit, needs the beam=fit_beam(...) of the dirty beam; got {unit}, {beam}"
+        )

@@ -1,0 +1,1 @@
+"""Skies whose visibilities are known in closed form, and observations of them."""

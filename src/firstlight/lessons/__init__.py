@@ -1,0 +1,1 @@
+"""Code that exists for one page and travels with its downloaded script."""

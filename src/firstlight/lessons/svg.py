@@ -1,0 +1,117 @@
+"""Drawings that a page's script gives life to, as SVG, and the controls beside them."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from html import escape
+
+from firstlight.display import COLOURS
+
+STYLE = "max-width:35rem;width:100%;height:auto;display:block;overflow:visible"
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Where numbers lie in a drawing, from its place ``start`` to ``end``; what lies beyond an end is at that end.
+
+    Examples
+    --------
+    >>> ratios = Axis(least=1e-3, most=1e3, start=24, end=376)
+    >>> [ratios.at(ratio) for ratio in (1e-9, 1.0, 1e9)]
+    [24.0, 200.0, 376.0]
+    """
+
+    least: float
+    most: float
+    start: float
+    end: float
+    powers: bool = True  # equal factors are equally far apart, not equal differences
+
+    def at(self, value: float) -> float:
+        """Return the place of a number."""
+        inside = min(max(value, self.least), self.most)
+        least, most, here = map(math.log10 if self.powers else float, (self.least, self.most, inside))
+        return self.start + (here - least) / (most - least) * (self.end - self.start)
+
+
+def drawing(width: float, height: float, words: str, *parts: str) -> str:
+    """Return a drawing in the colour of the text; the words are for those who do not see it."""
+    return (
+        f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(words)}" font-size="14" '
+        f'fill="currentColor" style="{STYLE}">{"".join(parts)}</svg>'
+    )
+
+
+def label(x: float, y: float, text: str, anchor: str = "middle") -> str:
+    """Return a text in a drawing."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
+
+
+def line(points: Iterable[tuple[float, float]], look: str) -> str:
+    """Return a line in a drawing."""
+    return f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" {look}/>'
+
+
+def marker(number: int, x: float, y: float) -> str:
+    """Return a mark in a drawing, told from others by its shape as well as by its colour."""
+    shapes = (
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.6"',
+        f'<rect x="{x - 3.2:.1f}" y="{y - 3.2:.1f}" width="6.4" height="6.4"',
+        f'<path d="M{x:.1f} {y - 4:.1f}l4 7h-8z"',
+    )
+    return f'{shapes[number]} fill="{COLOURS[number]}"/>'
+
+
+def hatch(name: str, colour: str) -> str:
+    """Return a pattern with which a part of a drawing can be filled."""
+    return (
+        f'<defs><pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse" '
+        f'patternTransform="rotate(45)"><path d="M1 0V6" stroke="{colour}" stroke-width="2.2"/></pattern></defs>'
+    )
+
+
+def slider(name: str, most: float, value: float = 0, step: float = 1, least: float = 0) -> str:
+    """Return a slider, which a page's script moves things with."""
+    return f'<input name="{name}" type="range" min="{least}" max="{most}" step="{step}" value="{value}">'
+
+
+def choice(name: str, options: Iterable[str]) -> str:
+    """Return a list to choose from.
+
+    Examples
+    --------
+    >>> choice("card", ["A", "B"])
+    '<select name="card"><option>A</option><option>B</option></select>'
+    """
+    return f'<select name="{name}">{"".join(f"<option>{escape(text)}</option>" for text in options)}</select>'
+
+
+def controls(*named: tuple[str, str]) -> str:
+    """Return labelled controls, each with room for its value.
+
+    Examples
+    --------
+    >>> controls(("Card", choice("card", ["A", "B"]))).count("<label>")
+    1
+    """
+    value = '<span class="fl-value" aria-hidden="true"></span>'
+    labels = "".join(f"<label><span>{escape(text)}</span>{control}{value}</label>" for text, control in named)
+    return f'<div class="fl-controls">{labels}</div>'
+
+
+def board(kind: str, data: object, *parts: str) -> str:
+    """Return the whole of it as HTML, with the data that the page's script finds.
+
+    Examples
+    --------
+    >>> board("kind", {"cards": 2}, "<p>Text.</p>")
+    '<div class="fl-kind" data-kind="{&quot;cards&quot;: 2}"><p>Text.</p></div>'
+    """
+    return f'<div class="fl-{kind}" data-{kind}="{escape(json.dumps(data))}">{"".join(parts)}</div>'
+
+
+#: Where a page's script says what it finds.
+SAID = '<div class="fl-said" role="status"><p class="fl-verdict-text"></p><p></p></div>'  # what the script has to say

@@ -1,0 +1,303 @@
+"""Records: what an example measured and printed on one machine, as a file. Written, read, found and judged here."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from firstlight.devices import Card, card
+from firstlight.display import Table
+from firstlight.records.imports import imported_modules
+from firstlight.records.runner import block_keys, digest, lines_that_run, split
+from firstlight.records.schema import VERDICTS, VERSION, problem
+from firstlight.timing.measurement import Timing
+
+HELPER_API = 1  # raised when measure/ changes what a timing means
+DEVICE = ("multiprocessors", "memory_bytes", "cache_bytes", "clock_hz", "memory_clock_hz", "bus_bits")
+COUNTED = ("label", "device", "loops", "n", "bytes", "flops", "verdict")  # what a row keeps of a timing
+MEASURED = ("cores", "device_seconds", "of_roof")  # the same, with four digits
+MAX_BYTES = 150_000
+MAX_AGE = timedelta(days=365)
+LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
+
+
+class InvalidRecord(ValueError):
+    """A file is not a record; the message says what is wrong with it.
+
+    Examples
+    --------
+    >>> try:
+    ...     read(Path("no-such-record.json"))
+    ... except InvalidRecord as problem:
+    ...     print(problem)  # doctest: +ELLIPSIS
+    no-such-record.json: cannot be read (...)
+    """
+
+
+@dataclass(frozen=True)
+class Record:
+    """One example on one machine.
+
+    Examples
+    --------
+    >>> record = Record({"machine": "nvidia-h200", "example": "1_setup/02_first_speedup"}, {}, {})
+    >>> record.machine
+    'nvidia-h200'
+    """
+
+    facts: dict[str, Any]
+    timings: dict[str, Timing]  # by name: bench/label/device/n=…
+    outputs: dict[str, str]  # what the code blocks printed, by number and key
+    path: Path | None = None
+    figures: dict[str, str] = field(default_factory=dict)  # what those drew that draw what was measured, by key
+
+    @property
+    def machine(self) -> str:
+        """The slug of the machine's device."""
+        return str(self.facts["machine"])
+
+    @property
+    def example(self) -> str:
+        """The example, as chapter and name."""
+        return str(self.facts["example"])
+
+
+def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]:
+    """Return what a record says of the code, the machine and the day; never a host, user, path or serial number."""
+    described = {
+        "device_kind": best.kind,
+        "device_name": best.name,
+        "device_capability": best.capability and "{}.{}".format(*best.capability),
+        **{f"device_{name}": getattr(best, name) for name in DEVICE},
+        "driver": best.driver,
+        "cpu_name": cpu.name,
+        "cpu_cores": cpu.cores,
+        **{f"lib_{name.replace('-', '_')}": version for name, version in best.libraries.items()},
+        **{f"module_{name}": found for name, found in imported_modules(source).items()},
+    }
+    return {
+        "unit": "second",
+        "record_schema": VERSION,
+        "helper_api": HELPER_API,
+        "complete": 1,
+        "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}.000000",
+        "example": example,
+        "code_sha256": code_digest(source),
+        "machine": best.slug,
+        **{name: value for name, value in described.items() if value is not None},
+    }
+
+
+@cache
+def code_digest(source: str) -> str:
+    """Return the digest of all code of an example: prose and comments may change without it."""
+    keys = block_keys(source)
+    return keys[-1] if keys else digest("")
+
+
+def to_json(record: Record) -> str:
+    """Write a record as text; what has no time that could be true is left out."""
+    benchmarks = []
+    for name, timing in record.timings.items():
+        measured = {key: getattr(timing, key) for key in MEASURED}
+        facts = {"name": name} | {key: getattr(timing, key) for key in COUNTED}
+        facts |= {key: value and rounded(value) for key, value in measured.items()}
+        metadata = {key: value for key, value in facts.items() if value is not None}
+        run = {"warmups": [[1, rounded(timing.first)]], "values": [rounded(value) for value in timing.values]}
+        if timing.verdict in VERDICTS:
+            benchmarks.append({"metadata": metadata, "runs": [run]})
+    content = {"version": "1.0", "metadata": record.facts, "benchmarks": benchmarks, "outputs": record.outputs}
+    content |= {"figures": record.figures} if record.figures else {}
+    text = json.dumps(content, indent=1, ensure_ascii=False, sort_keys=True, default=lambda number: number.item())
+    # The values of a row on one line: a file to read, and a difference to review. Printed text has no line breaks here.
+    return re.sub(r"\[\n[\d.,e+\s-]+\]", lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
+
+
+def rounded(value: float) -> float:
+    """Return a number with four significant digits."""
+    return float(f"{value:.4g}")
+
+
+def from_json(text: str, path: Path | None = None) -> Record:
+    """Read a record; raise InvalidRecord, in words, on anything that is none."""
+    name = f"{path}: " if path else ""
+    try:
+        content = json.loads(text, parse_constant=int)  # NaN and Infinity are no JSON, and no int() either
+        json.dumps(content, ensure_ascii=False).encode()  # half a character can be escaped, but never written
+    except (ValueError, RecursionError) as error:
+        raise InvalidRecord(f"{name}not JSON, or cut off ({error})") from None
+    long = len(text.encode()) > MAX_BYTES
+    if wrong := f"more than {MAX_BYTES:,} bytes, so not a record" if long else problem(content):
+        raise InvalidRecord(f"{name}{wrong}")
+    timings = {}
+    for benchmark in content["benchmarks"]:
+        meta, (run,) = benchmark["metadata"], benchmark["runs"]
+        facts = {key: meta.get(key) for key in (*COUNTED, *MEASURED)}
+        timings[meta["name"]] = Timing(first=run["warmups"][0][1], values=tuple(run["values"]), **facts)
+    return Record(content["metadata"], timings, content["outputs"], path, content.get("figures", {}))
+
+
+# -- In a folder: records/<machine>/<chapter>/<example>.json -------------------------------------------------------
+
+
+def write(record: Record, path: Path) -> None:
+    """Write a record whole or not at all: an interrupted run leaves the file that was there.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> record = read(next(Path("records").rglob("02_first_speedup.json")))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "copy.json")
+    ...     write(record, path)
+    ...     read(path).timings == record.timings
+    True
+    """
+    text = to_json(record)
+    from_json(text, path)  # refuses what is none
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        unfinished.write_text(text, encoding="utf-8", newline="\n")
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def read(path: Path) -> Record:
+    """Read a record; raise InvalidRecord, naming the file, on anything that is none.
+
+    Examples
+    --------
+    >>> read(next(Path("records").rglob("02_first_speedup.json"))).example
+    '1_setup/02_first_speedup'
+    """
+    try:
+        return from_json(path.read_text(encoding="utf-8"), path)
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidRecord(f"{path}: cannot be read ({error})") from None
+
+
+def find(root: Path, example: str = "*/*") -> list[Path]:
+    """Return the files of all machines' records of an example, or of all examples.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "nvidia-h200/1_setup/02_first_speedup.json")
+    ...     path.parent.mkdir(parents=True)
+    ...     path.touch()
+    ...     [found.name for found in find(Path(folder), "1_setup/*")]
+    ['02_first_speedup.json']
+    """
+    return sorted(root.glob(f"*/{example}.json"))
+
+
+# -- Judged against what the site is built from now ----------------------------------------------------------------
+
+
+def judge_record(record: Record, source: str | None, today: datetime | None = None) -> tuple[str, list[str]]:
+    """Return the state of a record beside its example's source of today, and the reasons.
+
+    Returns
+    -------
+    tuple
+        ``fresh``, ``drifted`` (something around the code changed), ``stale`` (the code itself did), ``partial`` (an
+        experiment is missing) or ``orphan`` (the example is gone).
+
+    Examples
+    --------
+    >>> judge_record(Record({"example": "1_setup/02_first_speedup"}, {}, {}), source=None)
+    ('orphan', ['there is no example 1_setup/02_first_speedup any more'])
+    """
+    if source is None:
+        return "orphan", [f"there is no example {record.example} any more"]
+    if record.facts["code_sha256"] != code_digest(source):
+        return "stale", ["recorded with older code"]
+    if record.facts.get("helper_api") != HELPER_API:
+        return "stale", ["recorded before the meaning of a timing changed"]
+    named = {*record.timings, *str(record.facts.get("left_out", "")).split(LEFT_OUT)}
+    missing = benches(source) - {name.split("/")[0] for name in named}
+    if missing:
+        return "partial", [f"nothing of {', '.join(sorted(missing))}"]
+    reasons = list(drifts(record, source, today or datetime.now(UTC)))
+    return ("drifted", reasons) if reasons else ("fresh", [])
+
+
+@cache
+def benches(source: str) -> frozenset[str]:
+    """Return the names of the experiments in an example's code."""
+    code = "\n".join(line for block in split(source) if block.kind == "code" for line in lines_that_run(block.text))
+    return frozenset(re.findall(r"""\bBench\(\s*["']([a-z0-9-]+)["']""", code))
+
+
+def drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
+    """Yield what has changed around the code since a record was taken."""
+    modules = imported_modules(source)
+    for name in sorted(modules):
+        if record.facts.get(f"module_{name}") != modules[name]:
+            yield f"{name} has changed"
+    for name, version in installed().items():
+        then = record.facts.get(f"lib_{name.replace('-', '_')}")
+        if then and minor(str(then)) != minor(version):
+            yield f"{name} {minor(str(then))} then, {minor(version)} now"
+    if str(record.facts["date"])[:10] < f"{today - MAX_AGE:%Y-%m-%d}":
+        yield f"recorded on {str(record.facts['date'])[:10]}, more than a year ago"
+
+
+@cache
+def installed() -> dict[str, str]:
+    """Return the versions of the libraries that the site is built with."""
+    return dict(card("cpu").libraries)
+
+
+def minor(version: str) -> str:
+    """Return the first two numbers of a version."""
+    return ".".join(version.split("+")[0].split(".")[:2])
+
+
+# -- All of a project ----------------------------------------------------------------------------------------------
+
+
+def check(root: Path, strict: bool = False) -> int:
+    """Print the state of every record under a project's folder; 1 if one is an error, or stale where that counts."""
+    rows = []
+    for path in sorted((root / "records").rglob("*.json")):
+        _, state, reasons = judged_file(path, root / "examples")
+        rows.append((path.relative_to(root / "records").with_suffix("").as_posix(), state, "; ".join(reasons)))
+    print(Table(f"{len(rows)} records", ("record", "state", "why"), tuple(rows)).text())
+    states = {state for _, state, _ in rows}
+    return int(bool(states & {"invalid", "orphan", "partial", "stale" if strict else ""}))
+
+
+def judged_file(path: Path, examples: Path) -> tuple[Record | None, str, list[str]]:
+    """Return the record in a file, its state and the reasons; a file that is none is ``invalid``."""
+    try:
+        record = read(path)
+        if [record.machine, *record.example.split("/")] != list(path.with_suffix("").parts[-3:]):
+            raise InvalidRecord(f"it is of {record.example} on {record.machine}, and lies in another's place")
+    except InvalidRecord as error:
+        return None, "invalid", [str(error).removeprefix(f"{path}: ")]
+    if record.facts.get("api") == "webgpu":  # its code is the site's
+        old = record.facts["code_sha256"] != browser_digest(examples.parent)
+        return record, *(("stale", ["recorded with older code"]) if old else ("fresh", []))
+    script = examples / f"{record.example}.py"
+    try:
+        return record, *judge_record(record, script.read_text(encoding="utf-8") if script.is_file() else None)
+    except SyntaxError as error:
+        return record, "stale", [f"the code of today is no Python: {error.msg}, line {error.lineno}"]
+
+
+def browser_digest(root: Path) -> str:
+    """Return the digest of all that a time in a browser stands on."""
+    names = ("*.wgsl", "experiments.js", "gpu.js", "statistics.js")
+    files = sorted(path for name in names for path in (root / "docs/_ext/webgpu").glob(name))
+    return digest("\n".join(path.read_text(encoding="utf-8") for path in files))

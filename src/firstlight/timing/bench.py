@@ -1,0 +1,168 @@
+"""One experiment: the ways of doing a thing, each timed, judged, and shown as one table and one figure."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from firstlight import display as widgets
+from firstlight.devices import Card, card
+from firstlight.display import NONE, Table, percent, quantity
+from firstlight.timing.measurement import Timing, device_of, measure
+from firstlight.timing.roofs import Roof, ceilings, judge, measured_roof
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+HEAD = ("", "n", "device", "median", "spread", "first call", "rate", "of roof", "cores", "verdict")
+
+
+class Bench(widgets.Widget):
+    """One experiment: its rows share a budget of seconds, a table and a figure.
+
+    Parameters
+    ----------
+    id
+        A name that no other experiment has: small letters, digits and hyphens.
+    budget
+        Seconds for all rows together; each takes at most a quarter of what is left, and at most one second. While the
+        site is built it is half of that.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> bench = Bench("two-sums", budget=0.2)
+    >>> a, out = np.ones(1001), np.empty(1001)
+    >>> timing = bench.time("new result", np.add, a, a, n=1001, bytes=3 * 8 * 1001)
+    >>> timing = bench.time("same result", lambda: np.add(a, a, out=out), n=1001, bytes=3 * 8 * 1001)
+    >>> [t.label for t in bench.timings]
+    ['new result', 'same result']
+    """
+
+    def __init__(self, id: str, budget: float = 8.0) -> None:
+        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)*", id):
+            raise ValueError(f"a Bench is named with small letters, digits and hyphens, like 'vector-add'; got {id!r}")
+        if not 0 < budget < math.inf:
+            raise ValueError(f"budget must be a positive number of seconds; got {budget!r}")
+        if sys.argv[1:2] == ["--record"]:
+            record_instead()
+        self.id = id
+        self.timings: list[Timing] = []
+        self._left = budget / 2 if widgets.on_page else budget  # a page shows records too, and those took their time
+
+    def time(
+        self,
+        label: str,
+        fn: Callable[..., object],
+        *args: Any,
+        n: int | None = None,
+        bytes: int | None = None,
+        flops: int | None = None,
+        device: object = None,
+    ) -> Timing:
+        """Time ``fn(*args)`` as one row; a call that raises or is interrupted leaves no row behind.
+
+        Parameters and result are those of :func:`~firstlight.timing.measurement.measure`.
+        """
+        place = str(device) if device is not None else device_of(args)
+        name = name_of(label, place, n)
+        if any(name == name_of(other.label, other.device, other.n) for other in self.timings):
+            raise ValueError(f"{self.id!r} has a row {name!r} already; give this one another label")
+        budget = min(1.0, self._left / 4)
+        timing = measure(fn, *args, label=label, n=n, bytes=bytes, flops=flops, device=place, budget=budget)
+        timing = judge(timing, ceilings(card_of(place)), roof_for(timing))
+        self._left -= min(sum(timing.values) * timing.loops, budget)
+        self.timings.append(timing)
+        return timing
+
+    def __getitem__(self, label: str) -> Timing:
+        """Return the timing with this label; the name in full where several share it."""
+        found = [t for t in self.timings if label in (t.label, name_of(t.label, t.device, t.n))]
+        if len(found) != 1:
+            names = ", ".join(repr(name_of(t.label, t.device, t.n)) for t in (found or self.timings)) or "none yet"
+            raise KeyError(f"{len(found)} rows of {self.id!r} are called {label!r}; there are: {names}")
+        return found[0]
+
+    def table(self) -> Table:
+        """Return the rows as a table, with the machine in its caption, and what all rows share."""
+        rows = tuple(map(row, self.timings))
+        devices = list(dict.fromkeys(timing.device for timing in self.timings))
+        sizes = {timing.n for timing in self.timings}
+        shared = {"device"} if len(devices) < 2 else set()
+        caption = [self.id, "; ".join(describe(card_of(device)) for device in devices) or "nothing timed yet"]
+        if len(sizes) == 1 and (size := sizes.pop()):
+            caption.append(f"n = {size:,}")
+            shared.add("n")
+        return Table(" – ".join(caption), HEAD, rows).without(shared)
+
+    def __str__(self) -> str:
+        return self.table().text()
+
+    def plot(self) -> Figure:
+        """Draw the rows with their spread, and the floor that their bytes and operations set on this machine."""
+        from firstlight.timing.figure import draw
+
+        devices = dict.fromkeys(timing.device for timing in self.timings)
+        series = {describe(card_of(d)): [t for t in self.timings if t.device == d] for d in devices}
+        return draw(series, self.id)
+
+    def _repr_html_(self) -> str:
+        return self.table().html()
+
+
+def record_instead() -> NoReturn:
+    """Serve ``python example.py --record mine.json``: leave the script and run it anew under the recorder."""
+    script = getattr(sys.modules["__main__"], "__file__", "")
+    command = [sys.executable, "-m", "firstlight", "record", script, "--to", *sys.argv[2:3]]
+    sys.exit(subprocess.run(command).returncode)
+
+
+def name_of(label: str, device: str, n: int | None) -> str:
+    """Return the name of a row within its experiment."""
+    return "/".join([label, device, *([f"n={n}"] if n else [])])
+
+
+def card_of(device: str) -> Card:
+    """Return the card of a device, also of one that only Numba reaches, because this PyTorch has no GPU code."""
+    try:
+        return card(device)
+    except ValueError:
+        return Card(name=f"{device}, which this PyTorch cannot use", kind="cuda")
+
+
+def roof_for(timing: Timing) -> Roof | None:
+    """Return the roof to hold a timing against; none without a rate, or where there is no room or no PyTorch for it."""
+    if timing.byte_rate is None and timing.flop_rate is None:
+        return None
+    try:
+        return measured_roof(timing.device)
+    except (ValueError, RuntimeError):
+        return None
+
+
+def row(timing: Timing) -> tuple[str, ...]:
+    """Return the cells of one timing, in the order of ``HEAD``."""
+    name = (timing.label, f"{timing.n:,}" if timing.n else NONE, timing.device)
+    if timing.verdict in ("simulated", "impossible"):
+        return (*name, *[NONE] * (len(HEAD) - 4), timing.verdict)  # such a number is flagged, never printed
+    rate, unit = (timing.byte_rate, "B/s") if timing.byte_rate else (timing.flop_rate, "FLOP/s")
+    on_cpu = timing.device == "cpu" and timing.cores is not None
+    return (
+        *name,
+        quantity(timing.median, "s"),
+        percent(timing.spread),
+        quantity(timing.first, "s"),
+        quantity(rate, unit),
+        percent(timing.of_roof),
+        f"{timing.cores:.1f}" if on_cpu else NONE,
+        timing.verdict,
+    )
+
+
+def describe(of: Card) -> str:
+    """Return a device in a few words; a CPU says its cores."""
+    return f"{of.name}, {of.cores} cores" if of.kind == "cpu" else of.name

@@ -1,0 +1,125 @@
+"""Images made by the recipe: skies of known flux, over fields, noise, antennas and places, and what it says of them."""
+
+import math
+import tarfile
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from firstlight.imaging import DirtyImager, image, read_npz, suggest_grid
+from firstlight.imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
+from firstlight.imaging.simulate.skies import Point, protoplanetary_disk, sky_image
+
+FLUX = 0.2
+
+
+def seen(sky, *, signal, antennas=43, n_times=12, seed=1, frequency=230e9):
+    """Observe with as much noise as makes the peak of the natural dirty image so many times higher."""
+    track = uv_track(alma_antennas()[:antennas], n_times=n_times, hour_angles=(-2, 2))
+    clean = observe(sky, track, frequency)
+    unit = replace(clean, weight=np.ones(clean.uu.shape))
+    sigma = dirty(unit, clean.data).max() / signal * math.sqrt(clean.data.size)
+    return clean, with_noise(clean, sigma, seed=seed)
+
+
+def dirty(vis, data, coords=None):
+    coords = coords or suggest_grid(vis, 6.0)
+    u, v, data, weight = (part.ravel() for part in (vis.uu, vis.vv, data, vis.weight))
+    imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
+    return imager.get_dirty_image("natural", check_visibility_scatter=False)[0][0]
+
+
+def rms(values):
+    return math.sqrt((values**2).mean())
+
+
+def loop(signal, field=None, antennas=43, size=0.7, east=0.4, north=-0.5, seed=1, n_times=12):
+    """Give what the recipe makes of a disk: flux over truth, its error, and residuals beside those of the noise."""
+    sky = protoplanetary_disk(FLUX, size=size, east=east, north=north)
+    clean, noisy = seen(sky, signal=signal, antennas=antennas, n_times=n_times, seed=seed)
+    found = image(noisy, field=field and field * 3 * size)
+    truth = sky_image(sky, found.coords.cell_size, found.coords.npix)
+    source = truth > 0.02 * truth.max()
+    noise = dirty(noisy, noisy.data - clean.data, found.coords) / found.noise
+    return found, [rms(part[where]) for where in (source, ~source) for part in (found.residual, noise)], noise
+
+
+def check(found, residuals, noise, signal):
+    inside, inside_noise, outside, outside_noise = residuals
+    assert abs(found.flux - FLUX) < (0.05 * FLUX if signal >= 50 else 2 * found.flux_error)
+    assert abs(inside - inside_noise) < (0.15 if signal >= 50 else 0.25), residuals  # of few beams
+    assert abs(outside - outside_noise) < 0.05, residuals
+    assert np.abs(found.residual).max() < max(5, np.abs(noise).max() + 0.3)
+
+
+@pytest.mark.parametrize(("signal", "field"), [(200, None), (50, 6), (20, None)])
+def test_flux_and_residuals_are_right(signal, field):
+    found, residuals, noise = loop(signal, field)
+    check(found, residuals, noise, signal)
+    assert found.quality.verdict == "settled", str(found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("signal", "field", "antennas"), [(8, 5, 43), (20, 10, 43), (50, 2, 43), (200, 5, 24)])
+def test_closed_loops(signal, field, antennas):
+    """What a wide, positive image would make flux of noise in."""
+    found, residuals, noise = loop(signal, field, antennas, size=1.0, east=0.1, north=-0.2, seed=signal + field)
+    check(found, residuals, noise, signal)
+
+
+@pytest.mark.slow
+def test_stated_errors_are_of_the_size_of_real_ones():
+    pulls = [(found.flux - FLUX) / found.flux_error for found in (loop(30, seed=seed)[0] for seed in range(8))]
+    assert 0.4 < rms(np.array(pulls)) < 1.6
+
+
+@pytest.mark.parametrize("signal", [60, 200])  # the brighter one shows that it is between pixels
+def test_a_source_far_from_the_centre_of_four_channels(signal):
+    sky = [Point(0.05, east=-3.1, north=2.2)]
+    found = image(seen(sky, signal=signal, frequency=channels(230e9, 2e9, 4))[1], draws=4)
+    at = np.unravel_index(found.sky.argmax(), found.sky.shape)
+    east, north = found.coords.sky_coordinates()
+    assert np.hypot(east[at] + 3.1, north[at] - 2.2) < 1.5 * found.coords.cell_size
+    assert abs(found.flux - 0.05) < 2 * found.flux_error
+    assert not found.model[~found.source].any()
+
+
+def test_what_is_flagged_does_not_count():
+    _, noisy = seen([Point(0.1)], signal=50)
+    spoilt = replace(noisy, data=np.where(noisy.time > 0, np.nan, noisy.data), weight=noisy.weight * (noisy.time <= 0))
+    assert abs(image(spoilt, field=4.0, draws=2).flux - 0.1) < 0.02
+
+
+def test_the_same_data_make_the_same_image_in_whatever_file():
+    """A UVFITS has u and v in seconds, as float32."""
+    noisy = seen([Point(0.1, east=0.3)], signal=50, antennas=20)[1]
+    read = [np.float32(part / noisy.frequency[:, None]) * noisy.frequency[:, None] for part in (noisy.uu, noisy.vv)]
+    images = [image(vis, field=4.0, draws=2) for vis in (noisy, noisy, replace(noisy, uu=read[0], vv=read[1]))]
+    assert all((other.sky == images[0].sky).all() for other in images)
+
+
+def test_a_source_that_few_antennas_hardly_see():
+    """Their shortest baselines alone have no beam that a Gaussian fits."""
+    _, noisy = seen([Point(0.1, east=0.3, north=0.2)], signal=8, antennas=14, n_times=6, seed=2)
+    found = image(noisy, draws=4)
+    assert abs(found.flux - 0.1) < 3 * found.flux_error
+    assert "all that the shortest baseline sees" in found.choices[0]
+
+
+@pytest.mark.slow
+def test_flux_that_no_baseline_sees_is_doubted():
+    """Ten antennas, a moment long: light all over the field hides from the shortest baselines."""
+    with tarfile.open(Path(__file__).parents[1] / "casa.tar.xz") as archive, TemporaryDirectory() as folder:
+        archive.extract("disk.0.npz", folder, filter="data")
+        found = image(read_npz(f"{folder}/disk.0.npz"), draws=2)
+    assert abs(found.quality.short_flux - 0.6) < 0.03
+    assert abs(found.flux - 0.6) < 0.06 or "doubtful" in dict(found.quality.faults)
+
+
+def test_noise_alone_is_no_source():
+    noise = with_noise(observe([Point(0.0)], uv_track(n_times=4)), 0.1, seed=3)
+    with pytest.raises(ValueError, match="no source is seen"):
+        image(noise, field=4.0)

@@ -1,0 +1,95 @@
+"""What a fit says of itself: over-fitted, not converged, doubtful, or settled."""
+
+from functools import partial
+
+import numpy as np
+import pytest
+import torch
+
+from firstlight.imaging import DataAverager, ExactLikelihood, GridCoords, GriddedNet, fit
+from firstlight.imaging.coordinates import sky_to_packed
+from firstlight.imaging.fitting.quality import residual_of, short_flux
+from firstlight.imaging.fourier.beams import Beam
+from firstlight.imaging.model import losses
+from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.simulate.skies import Ring, sky_image
+
+COORDS = GridCoords(cell_size=0.035, npix=120)
+SKY = [Ring(0.3, radius=0.3, width=0.25, east=0.3, north=-0.2)]
+CLEAN = observe(SKY, uv_track(n_times=12, hour_angles=(-2, 2)))
+SIGMA = 0.03
+SEEN = with_noise(CLEAN, SIGMA, seed=1)
+FLUX = 0.3
+
+
+def exact(vis=SEEN, **options):
+    return ExactLikelihood(vis.uu, vis.vv, vis.data, vis.weight, COORDS.cell_size, COORDS.npix, **options)
+
+
+def fitted(strength, data=None, **how):
+    options = {"optimizer": "lbfgs", "max_iter": 200, "tolerance": 1e-5, "progress": False} | how
+    data = data or exact()
+    lambdas = {"lambdas": "exact"} if isinstance(data, ExactLikelihood) else {}
+    slope = COORDS.cell_size**2 * SEEN.weight.sum() ** 0.5 / SEEN.data.size
+    tv = partial(losses.TV_image, epsilon=1e-6)
+    return fit(GriddedNet(COORDS), data, losses={"tv": (strength * slope, tv)}, **lambdas, **options)
+
+
+@pytest.mark.parametrize(("strength", "verdict"), [(0.01, "over-fitted"), (100, "not converged")])
+def test_a_wrong_strength_is_told(strength, verdict):
+    found = fitted(strength)
+    assert found.quality.verdict == verdict
+    assert found.why in (verdict, "max_iter")
+    assert verdict in str(found)
+
+
+def test_a_fit_that_was_stopped_is_not_settled():
+    assert fitted(3, max_iter=3).why == "max_iter"
+
+
+def test_flux_of_an_empty_sky_is_told():
+    quality = fitted(0.3).quality
+    assert quality.flux > 1.1 * FLUX  # positive pixels make flux of noise
+    assert any("shortest baselines" in said for _, said in quality.faults)
+
+
+def test_residuals_of_the_truth_are_noise():
+    truth = torch.from_numpy(sky_image(SKY, COORDS.cell_size, COORDS.npix))[None]
+    residual = residual_of(truth, exact(dtype=torch.float64))
+    assert abs(residual.std() - 1) < 0.1
+    assert np.abs(residual).max() < 5.5
+
+
+def test_residuals_of_cells_are_those_of_their_visibilities():
+    at = COORDS.du * np.array([[3.0, -7.0, 20.0], [5.0, 11.0, -2.0]])  # in the middle of their cells
+    weight, data = np.array([1.0, 4.0, 2.0]), np.array([1 + 2j, -0.5j, 3.0])
+    cells = DataAverager(COORDS, *at, weight, data.real, data.imag).to_pytorch_dataset(check_visibility_scatter=False)
+    visibilities = ExactLikelihood(*at, data, weight, COORDS.cell_size, COORDS.npix, dtype=torch.float64)
+    sky = torch.rand(1, COORDS.npix, COORDS.npix, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    assert residual_of(sky, cells) == pytest.approx(residual_of(sky, visibilities), abs=1e-8)
+
+
+def test_residuals_through_a_primary_beam_are_in_sigma():
+    beam = Beam(6.0, 6.0, 0.0).at(*COORDS.sky_coordinates())
+    data = exact(dtype=torch.float64, beam=beam)
+    dark = torch.zeros(1, COORDS.npix, COORDS.npix, dtype=torch.float64)
+    plain = residual_of(dark, exact(dtype=torch.float64))
+    assert residual_of(dark, data) == pytest.approx(plain, rel=1e-6, abs=1e-6)
+
+
+def test_the_shortest_baselines_tell_the_flux():
+    truth = sky_image(SKY, COORDS.cell_size, COORDS.npix)
+    for brighter in (1, 3):  # its shape is what counts
+        flux, error = short_flux(brighter * truth, exact(dtype=torch.float64), COORDS, 0)
+        assert abs(flux - FLUX) < 4 * error < 0.3 * FLUX
+
+
+def test_cells_that_bias_are_doubtful():
+    wide = [Ring(30.0, radius=1.4, width=0.3, east=0.3, north=-0.2)]
+    vis = with_noise(observe(wide, uv_track(n_times=40)), SIGMA, seed=2)
+    parts = (vis.uu, vis.vv, vis.weight, vis.data.real, vis.data.imag)
+    cells = DataAverager(COORDS, *parts).to_pytorch_dataset(check_visibility_scatter=False)
+    assert cells.bias > 1
+    start = sky_to_packed(torch.full((1, COORDS.npix, COORDS.npix), -3.0))
+    found = fit(GriddedNet(COORDS, base_cube=start), cells.float(), max_iter=3, progress=False)
+    assert any("averages in cells" in said for _, said in found.quality.faults)

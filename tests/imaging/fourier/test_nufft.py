@@ -1,0 +1,172 @@
+import numpy as np
+import pytest
+import torch
+from direct import CELL, baselines, field_filling, relative_error, sky_of, vis_of
+
+from firstlight.imaging.fourier import nufft
+from firstlight.imaging.fourier.nufft import adjoint, visibilities
+
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
+BOTH = pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+
+
+def complex_noise(nchan: int, nvis: int, dtype: torch.dtype, seed: int = 7) -> torch.Tensor:
+    return torch.randn(nchan, nvis, dtype=nufft.COMPLEX[dtype], generator=torch.Generator().manual_seed(seed))
+
+
+def per_channel(nchan: int, nvis: int):
+    pairs = [baselines(nvis, seed) for seed in range(nchan)]
+    return tuple(np.array(w) for w in zip(*pairs, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "npix", "shared"),
+    [(torch.float64, 2, True), (torch.float32, 38, True), (torch.float64, 38, False), (torch.float32, 64, False)],
+)
+def test_both_ways_against_the_sums_written_out(dtype: torch.dtype, npix: int, shared: bool) -> None:
+    u, v = baselines(301) if shared else per_channel(3, 301)
+    sky = torch.tensor(field_filling(3, npix), dtype=dtype)
+    vis = complex_noise(3, 301, dtype)
+    predicted, image = visibilities(sky, u, v, CELL), adjoint(vis, u, v, CELL, npix)
+    assert (predicted.dtype, image.dtype) == (nufft.COMPLEX[dtype], dtype)
+    assert predicted.shape == (3, 301)
+    assert relative_error(predicted, vis_of(sky, u, v)) < TOLERANCE[dtype]
+    assert relative_error(image, sky_of(vis.to(torch.complex128).numpy(), u, v, npix)) < TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_gradients_against_finite_differences(shared: bool) -> None:
+    u, v = baselines(3) if shared else per_channel(2, 3)
+    sky = torch.tensor(field_filling(2, 4), requires_grad=True)
+    vis = complex_noise(2, 3, torch.float64).requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: visibilities(x, u, v, CELL, chunk=2), sky)
+    assert torch.autograd.gradcheck(lambda x: adjoint(x, u, v, CELL, 4, chunk=2), vis)
+    assert torch.autograd.gradgradcheck(lambda x: visibilities(x, u, v, CELL).abs() ** 2, sky[:, :2, :2])
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-6, 1e-10])
+def test_accuracy_is_a_choice(eps: float) -> None:
+    u, v = baselines(400)
+    sky = torch.tensor(field_filling(1, 64))
+    error = relative_error(visibilities(sky, u, v, CELL, eps=eps), vis_of(sky, u, v))
+    assert eps / 1e3 < error < 10 * eps
+    vis = complex_noise(1, 400, torch.float64)
+    assert relative_error(adjoint(vis, u, v, CELL, 64, eps=eps), sky_of(vis.numpy(), u, v, 64)) < 10 * eps
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 101])
+def test_chunks_change_nothing(chunk: int) -> None:
+    u, v = baselines(100)
+    sky, vis = torch.tensor(field_filling(2, 12)), complex_noise(2, 100, torch.float64)
+    assert relative_error(visibilities(sky, u, v, CELL, chunk=chunk), visibilities(sky, u, v, CELL).numpy()) < 1e-13
+    assert relative_error(adjoint(vis, u, v, CELL, 12, chunk=chunk), adjoint(vis, u, v, CELL, 12).numpy()) < 1e-13
+
+
+def out_of_memory(limit: int, error: Exception):
+    """What transforms up to so many points, and then has no memory."""
+    real, sizes = nufft.transform, []
+
+    def transform(values, x, *rest):
+        sizes.append(len(x))
+        if len(x) > limit:
+            raise error
+        return real(values, x, *rest)
+
+    transform.sizes = sizes
+    return transform
+
+
+def test_without_memory_chunks_become_smaller_once_and_it_says_so(monkeypatch) -> None:
+    u, v = baselines(100)
+    sky, vis = torch.tensor(field_filling(2, 12)), complex_noise(2, 100, torch.float64)
+    seen, image = visibilities(sky, u, v, CELL), adjoint(vis, u, v, CELL, 12)
+    broken = out_of_memory(15, torch.OutOfMemoryError("CUDA out of memory"))
+    monkeypatch.setattr(nufft, "transform", broken)
+    with pytest.warns(RuntimeWarning, match="13 visibilities") as told:
+        assert relative_error(visibilities(sky, u, v, CELL), seen.numpy()) < 1e-13
+    assert len(told) == 1
+    assert broken.sizes == [100, 50, 25, *[13] * 7, 9]
+    with pytest.warns(RuntimeWarning, match="13 visibilities"):
+        assert relative_error(adjoint(vis, u, v, CELL, 12), image.numpy()) < 1e-13
+    monkeypatch.setattr(nufft, "transform", out_of_memory(0, MemoryError("none at all")))
+    with pytest.raises(MemoryError, match="none at all"):
+        visibilities(sky, u, v, CELL)
+    monkeypatch.setattr(nufft, "transform", out_of_memory(15, RuntimeError("another fault")))
+    with pytest.raises(RuntimeError, match="another fault"):
+        visibilities(sky, u, v, CELL)
+
+
+class Cufinufft:
+    """A stub that refuses every transform, in the words that cufinufft has for all errors."""
+
+    def __init__(self, error: RuntimeError) -> None:
+        self.error, self.calls = error, 0
+
+    def refuse(self, *_: object) -> None:
+        needed = nufft.own_needs(torch.zeros(1, 12, 12, dtype=torch.complex128), 100, None)
+        with nufft.its_own_memory(torch.device("cuda"), needed):
+            self.calls += 1
+            raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "free", "halved"),
+    [
+        (RuntimeError("Error creating plan."), 1e6, True),
+        (RuntimeError("Error creating plan."), 80e9, False),  # wrong eps, say
+        (RuntimeError("device-side assert"), 1e6, False),
+        (torch.OutOfMemoryError("Error of torch"), 80e9, True),
+    ],
+)
+def test_of_what_cufinufft_refuses_only_want_of_memory_makes_chunks_smaller(monkeypatch, error, free, halved) -> None:
+    stub = Cufinufft(error)
+    monkeypatch.setattr(nufft, "transform", stub.refuse)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (int(free), int(80e9)))
+    with pytest.raises(torch.OutOfMemoryError if halved else RuntimeError) as told:
+        visibilities(torch.ones(1, 12, 12, dtype=torch.float64), *baselines(100), CELL)
+    assert error in (told.value, told.value.__cause__)
+    assert stub.calls == (8 if halved else 1)  # 100, 50, 25, 13, 7, 4, 2, 1
+
+
+def test_no_visibilities_at_all() -> None:
+    nothing = np.array([])
+    assert visibilities(torch.ones(2, 4, 4), nothing, nothing, CELL).shape == (2, 0)
+    image = adjoint(torch.ones(2, 0, dtype=torch.complex64), nothing, nothing, CELL, 4)
+    assert image.tolist() == torch.zeros(2, 4, 4).tolist()
+
+
+def test_float32_baselines_are_multiplied_in_float64() -> None:
+    u, v = (w.astype(np.float32) for w in baselines(100))
+    sky = torch.tensor(field_filling(1, 64))
+    exact = vis_of(sky, u.astype(np.float64), v.astype(np.float64))
+    assert relative_error(visibilities(sky, u, v, CELL), exact) < 1e-12
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda sky, u: visibilities(sky[0], u, u, CELL), "image"),
+        (lambda sky, u: visibilities(sky[:, :5], u, u, CELL), r"\(1, 5, 6\)"),
+        (lambda sky, u: visibilities(sky.half(), u, u, CELL), "float16"),
+        (lambda sky, u: visibilities(sky, u, u[:-1], CELL), r"\(9,\) and \(8,\)"),
+        (lambda sky, u: visibilities(sky, u, torch.tensor(u, requires_grad=True), CELL), r"v\.detach"),
+        (lambda sky, u: visibilities(sky, u, u, CELL, chunk=0), "chunk is 0"),
+        (lambda sky, u: adjoint(torch.tensor(u + 0j)[None, 1:], u, u, CELL, 6), r"\(8,\)"),
+        (lambda sky, u: adjoint(torch.tensor(u + 0j)[None], u, u, CELL, 7), "npix is 7"),
+    ],
+)
+def test_what_does_not_fit_is_named(call, message: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=message):
+        call(torch.ones(1, 6, 6), np.linspace(-1e5, 1e5, 9))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@BOTH
+def test_same_on_a_cuda_device(dtype: torch.dtype) -> None:
+    u, v = baselines(500)
+    sky, vis = torch.tensor(field_filling(2, 48), dtype=dtype), complex_noise(2, 500, dtype)
+    there = visibilities(sky.cuda(), u, v, CELL)
+    assert there.device.type == "cuda"
+    assert relative_error(there.cpu(), vis_of(sky, u, v)) < TOLERANCE[dtype]
+    image = adjoint(vis.cuda(), u, v, CELL, 48).cpu()
+    assert relative_error(image, sky_of(vis.to(torch.complex128).numpy(), u, v, 48)) < TOLERANCE[dtype]

@@ -1,0 +1,85 @@
+"""Requests are found in a trace, counted as the trace counts them, written shortly, and drawn."""
+
+import json
+import re
+from html import unescape
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from firstlight.kernels import cuda, trace
+from firstlight.lessons.lanes import HEAD, MOST, Lanes, runs
+
+
+@cuda.jit
+def gather(x, stride, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = x[i * stride]
+
+
+@cuda.jit
+def row_sums(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        total = np.float32(0)
+        for j in range(a.shape[1]):
+            total += a[i, j]
+        out[i] = total
+
+
+def strided(stride, n=64, dtype=np.float32):
+    return trace(gather, 2, 32, np.ones(n * stride, dtype), stride, np.zeros(n, dtype))
+
+
+def by_rows(order="C", columns=32):
+    return trace(row_sums, 2, 32, np.zeros((64, columns), np.float32, order=order), np.zeros(64, np.float32))
+
+
+@pytest.mark.parametrize("made", [strided(1), strided(3), strided(9, dtype=np.float64), by_rows(), by_rows("F", 7)])
+def test_counts_are_those_of_the_trace(made) -> None:
+    levels = [access.levels() for access in Lanes({"it": made}).accesses]
+    total = {name: sum(level[name] for level in levels) for name in levels[0]}
+    there = made.traffic
+    assert [*total.values()] == [there.l1_wavefronts, there.l2_sectors, there.dram_bytes, there.useful_bytes]
+
+
+def test_requests_come_block_by_block_and_step_by_step() -> None:
+    requests = Lanes({"it": by_rows()})["it: reads a"].requests
+    assert [request.block for request in requests] == [0] * 32 + [1] * 32
+    assert [request.lanes[0] for request in requests[:3]] == [0, 4, 8]
+    access = Lanes({"it": by_rows()})["it: reads a"]
+    assert [access.levels(count)["L2 sectors"] for count in (1, 8, 9)] == [32, 32, 64]
+
+
+@pytest.mark.parametrize("lanes", [{}, {0: 4}, {0: 0, 1: 8, 2: 16, 5: 4}, {3: 9, 4: 9, 5: 9}, {0: 12, 1: 8, 2: 0}])
+def test_runs_say_which_lane_wants_which_byte(lanes) -> None:
+    told = {first + at: byte + step * at for first, byte, step, count in runs(lanes) for at in range(count)}
+    assert told == lanes
+
+
+def test_the_page_gets_little_data_and_no_hostile_names() -> None:
+    lanes = Lanes({'<img src=x onerror="alert(1)">': by_rows(columns=100)})
+    html = lanes._repr_html_()
+    assert "<img" not in html
+    told = json.loads(unescape(re.search(r'data-lanes="([^"]*)"', html)[1]))
+    assert len(told[0]["requests"]) == MOST
+    assert len(html) < 10_000
+    for cell in HEAD:
+        assert cell in str(lanes)
+
+
+def test_the_drawing_says_what_it_shows() -> None:
+    fig = Lanes({"two": strided(2), "eight": strided(8)}).plot("two: reads x", "eight: reads x")
+    label = fig.get_label()
+    assert "two: reads x: 8 sectors, 128 of 256 bytes" in label
+    assert "eight: reads x: 32 sectors, 128 of 1024 bytes" in label
+    assert [len(ax.get_yticks()) for ax in fig.axes] == [2, 8]
+    plt.close(fig)
+
+
+def test_anything_but_traces_is_refused() -> None:
+    for wrong in ({}, {"it": gather}):
+        with pytest.raises(TypeError):
+            Lanes(wrong)

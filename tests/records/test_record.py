@@ -1,0 +1,280 @@
+import getpass
+import math
+import os
+import re
+import socket
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from samples import RECORDS, ROOT, SOURCE, full_timing, record_of, timing
+
+from firstlight.cli import main
+from firstlight.records import imports
+from firstlight.records import record as records
+from firstlight.records.record import MAX_BYTES, InvalidRecord, from_json, judge_record, read, to_json, write
+
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
+
+
+# -- What is written is what is read -----------------------------------------------------------------------------------
+
+
+def test_round_trip_with_four_digits_of_what_was_measured_and_all_of_sizes() -> None:
+    exact = timing(values=(0.123456789, 1.23456e-7), n=np.int64(20_000_001), cores=1.23456, of_roof=0.0)
+    (row,) = from_json(to_json(record_of(exact))).timings.values()
+    assert (row.values, row.n, row.cores, row.of_roof) == ((0.1235, 1.235e-7), 20_000_001, 1.235, 0.0)
+    record = record_of(full_timing(), timing("<script>alert('1')</script> | ×", n=None, device="mps", verdict="noisy"))
+    printed = ("[  1.   2. ]\n[ 30.   4. ]", "[1,   2]", "a\r\nb\x1b[0m", "µ × 😀", '"\\u2028')  # to the letter
+    record = replace(record, outputs={f"{number:016x}": text for number, text in enumerate(printed)})
+    back = from_json(to_json(record))
+    assert (back.facts, back.timings, back.outputs) == (record.facts, record.timings, record.outputs)
+    assert (back.machine, back.example) == ("nvidia-h200", "1_setup/01_sums")
+
+
+# -- Whole or not at all -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Path:
+    path = tmp_path / "nvidia-h200" / "1_setup" / "01_sums.json"
+    write(record_of(), path)
+    return path
+
+
+def unchanged(path: Path, before: bytes) -> bool:
+    return path.read_bytes() == before and [*path.parent.iterdir()] == [path]
+
+
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+@pytest.mark.parametrize("step", ["write_text", "replace"])
+def test_a_write_that_fails_leaves_the_old_file_and_no_other(old, monkeypatch, step, error) -> None:
+    before, original = old.read_bytes(), getattr(Path, step)
+
+    def half(path: Path, text: Any, **options: Any) -> None:
+        if step == "write_text":
+            original(path, text[: len(text) // 2], **options)
+        raise error
+
+    monkeypatch.setattr(Path, step, half)
+    with pytest.raises(type(error)):
+        write(record_of(timing(first=0.5)), old)
+    monkeypatch.undo()
+    assert unchanged(old, before)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        record_of(timing(values=())),
+        record_of(timing(values=(0.1, math.nan))),
+        record_of(timing("two\nlines")),
+        record_of(example="../../etc/passwd"),
+        record_of(hostname="lucy"),
+        replace(record_of(), outputs={"0123456789abcdef": "×" * (MAX_BYTES // 2)}),  # two bytes each
+    ],
+)
+def test_what_is_no_record_is_never_written(old: Path, wrong: records.Record) -> None:
+    before = old.read_bytes()
+    with pytest.raises(ValueError, match=rf"{re.escape(str(old))}|1_setup/01_sums .*60,000"):
+        write(wrong, old)
+    assert unchanged(old, before)
+
+
+# -- What is no record is named and refused ----------------------------------------------------------------------------
+
+GOOD = to_json(record_of())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x00\x01\x02\xff",
+        GOOD.encode("utf-16"),
+        GOOD[: len(GOOD) // 2].encode(),
+        GOOD.replace("0.75", "NaN").encode(),
+        GOOD.replace("0.75", "1e999").encode(),
+        GOOD.replace("added", "\\ud800").encode(),
+        b"null",
+        b'{"version": "1.0", "metadata": ["record_schema"]}',
+        b"[" * 50_000,
+        b" " * MAX_BYTES + GOOD.encode(),
+        None,
+    ],
+    ids=lambda data: repr(data)[:40],
+)
+def test_what_is_no_record_is_refused_by_name(tmp_path: Path, data: bytes | None) -> None:
+    path = tmp_path / "mine.json"
+    path.write_bytes(data) if data else path.mkdir()
+    with pytest.raises(InvalidRecord) as caught:
+        read(path)
+    assert str(caught.value).startswith(f"{path}: ")
+    assert str(caught.value).isprintable()  # one line, and nothing that moves a terminal's cursor
+
+
+# -- States ------------------------------------------------------------------------------------------------------------
+
+
+def state(record: records.Record, source: str | None = SOURCE, today: datetime | None = None) -> str:
+    return judge_record(record, source, today)[0]
+
+
+def test_one_character_of_code_is_stale_and_prose_is_not() -> None:
+    record = record_of()
+    assert state(record, SOURCE.replace("-1", "-2")) == "stale"
+    assert state(record, SOURCE.replace("bench.show()", "bench.plot()")) == "stale"  # the last cell
+    assert state(record, SOURCE.replace("More words", "Better words").replace("Sums\n", "Plus\n")) == "fresh"
+    assert state(record, SOURCE.replace('print("added")', '# Say so:\n\nprint("added")  ')) == "fresh"
+    assert state(record, SOURCE.replace("\n", "\r\n")) == "fresh"
+
+
+def test_an_experiment_that_is_missing_is_partial() -> None:
+    source = SOURCE + 'other = Bench(\n    "other-sums"\n)\n'
+    assert judge_record(record_of(source=source), source) == ("partial", ["nothing of other-sums"])
+    assert state(record_of(source=source, left_out="sums/b/cpu/n=2 | other-sums/a/cpu/n=1"), source) == "fresh"
+    in_prose = SOURCE.replace("# More words.", '# As ``Bench("vector-add")`` did.') + '# Bench("later")\n'
+    assert state(record_of(source=in_prose), in_prose) == "fresh"
+
+
+def test_minor_versions_of_libraries_drift_and_patches_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "installed", lambda: {"torch": "2.13.1+cu130", "numba-cuda": "0.31.0"})
+    record = record_of(lib_torch="2.13.0+cpu", lib_numba_cuda="0.30.9")
+    assert judge_record(record, SOURCE) == ("drifted", ["numba-cuda 0.30 then, 0.31 now"])
+    del record.facts["lib_numba_cuda"]  # a machine without it
+    assert state(record) == "fresh"
+
+
+def test_a_year_drifts() -> None:
+    assert state(record_of(date="2025-11-21 00:00:00.000000"), today=NOW) == "fresh"
+    (reason,) = judge_record(record_of(date="2025-11-20 23:59:59.000000"), SOURCE, NOW)[1]
+    assert "2025-11-20" in reason
+    assert state(record_of(date="2026-02-31 00:00:00.000000"), today=NOW) == "fresh"  # no such day, and no crash
+
+
+def test_a_module_that_changed_drifts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "imaging").mkdir()
+    (tmp_path / "imaging" / "__init__.py").write_text("", encoding="utf-8")
+    module = tmp_path / "imaging" / "grid.py"
+    module.write_text('"""Grids."""\n\nCELLS = 4\n', encoding="utf-8")
+    monkeypatch.setattr(imports, "PACKAGE", tmp_path)
+    source = SOURCE + "from firstlight.imaging.grid import CELLS\n"
+    record = record_of(source=source)
+    assert state(record, source) == "fresh"
+    module.write_text('"""Better words."""\n\n# A comment.\nCELLS = 4\n', encoding="utf-8")
+    assert state(record, source) == "fresh"
+    module.write_text('"""Grids."""\n\nCELLS = 5\n', encoding="utf-8")
+    assert judge_record(record, source) == ("drifted", ["firstlight.imaging.grid has changed"])
+    assert state(record, source.replace("-1", "-2")) == "stale"  # which is worse
+
+
+# -- The records in the repository -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_record_is_valid_and_tells_nothing_of_its_host(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert read(path).example == f"{path.parent.name}/{path.stem}"
+    told = [str(Path.home()), str(Path.cwd()), str(ROOT), sys.prefix, sys.executable, socket.gethostname()]
+    assert [word for word in told if len(word) > 3 and word in text] == []
+    assert not re.search(rf"[\\/]{re.escape(getpass.getuser())}\b", text)
+    # folders of the system, such as /etc/apt or /usr/lib, are the same on every machine
+    assert not re.search(r"(?<![\w.])/(home|root|Users|usr/local|tmp|opt|work|mnt)/|[A-Z]:\\\\|GPU-[0-9a-f]{8}", text)
+
+
+def test_pyperf_compares_two_machines(tmp_path: Path) -> None:
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    write(record_of(), one)
+    write(record_of(replace(full_timing(), values=(0.02, 0.03, 0.01))), other)
+    command = [sys.executable, "-m", "pyperf", "compare_to", str(one), str(other), "--table"]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", env={**os.environ, "PYTHONUTF8": "1"})
+    assert "10.00x slower" in done.stdout, done.stderr
+
+
+# -- All of a project ----------------------------------------------------------------------------------------------
+
+
+NAME = "nvidia-h200/1_setup/01_sums"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with one example and one fresh record."""
+    script = tmp_path / "examples" / "1_setup" / "01_sums.py"
+    script.parent.mkdir(parents=True)
+    script.write_text(SOURCE, encoding="utf-8")
+    write(record_of(), tmp_path / "records" / f"{NAME}.json")
+    return tmp_path
+
+
+def states(project: Path, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, str]]:
+    status = main(["records", "check", "--root", str(project), *words])
+    caption, _, _, *rows = capsys.readouterr().out.splitlines()
+    assert caption == f"{len(rows)} records"
+    return status, {row.split()[0]: " ".join(row.split()[1:]) for row in rows}
+
+
+MORE = SOURCE + "more = Bench('more-sums')\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "record", "status", "strict", "said"),
+    [
+        (SOURCE.replace("Words", "Other words"), record_of(), 0, 0, "fresh"),
+        (SOURCE.replace("-1", "-2"), record_of(), 0, 1, "stale"),
+        (SOURCE.replace("abs, -1", "abs, -1, ("), record_of(), 0, 1, "stale"),  # no Python, and no crash
+        (SOURCE, record_of(date="2020-01-01 00:00:00.000000"), 0, 0, "drifted"),
+        (None, record_of(), 1, 1, "orphan"),
+        (MORE, record_of(source=MORE), 1, 1, "partial nothing of more-sums"),
+    ],
+)
+def test_what_is_told_and_whether_it_fails(project, capsys, source, record, status, strict, said) -> None:
+    script = project / "examples" / "1_setup" / "01_sums.py"
+    script.write_text(source) if source else script.unlink()
+    write(record, project / "records" / f"{NAME}.json")
+    found = states(project, capsys)
+    assert (found[0], states(project, capsys, "--strict")[0]) == (status, strict)
+    assert found[1][NAME].startswith(said)
+
+
+@pytest.mark.parametrize("text", ["", '{"version": "1.0", "metadata": {"record_schema": 9}}', "\x00\x1b[2J"])
+def test_what_is_no_record_is_invalid_and_the_others_are_still_judged(project, capsys, text) -> None:
+    path = project / "records/another/1_setup/01_sums.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(text, encoding="utf-8")
+    status, found = states(project, capsys)
+    assert status == 1
+    assert found["another/1_setup/01_sums"].startswith("invalid ")
+    assert found[NAME] == "fresh"
+
+
+@pytest.mark.parametrize(("file", "text", "said"), [("add.wgsl", "// more", "stale"), ("board.js", "// more", "fresh")])
+def test_a_browsers_record_stands_on_the_kernels_of_the_site(project, capsys, file, text, said) -> None:
+    kernels = project / "docs/_ext/webgpu"
+    kernels.mkdir(parents=True)
+    (kernels / "add.wgsl").write_text("// once")
+    facts = {
+        "api": "webgpu",
+        "device_kind": "webgpu",
+        "software": False,
+        "machine": "webgpu-x",
+        "example": "browser/your_gpu",
+    }
+    record = record_of(code_sha256=records.browser_digest(project), **facts)
+    write(record, project / "records/webgpu-x/browser/your_gpu.json")
+    (kernels / file).write_text(text)
+    assert states(project, capsys)[1]["webgpu-x/browser/your_gpu"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    "name", ["another/1_setup/01_sums", "nvidia-h200/1_setup/02_other", "nvidia-h200/2_other/01_sums", "mine"]
+)
+def test_a_record_in_anothers_place_is_invalid(project, capsys, name) -> None:
+    write(record_of(), project / "records" / f"{name}.json")
+    status, found = states(project, capsys)
+    assert status == 1
+    assert "1_setup/01_sums on nvidia-h200" in found[name]

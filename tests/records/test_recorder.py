@@ -1,0 +1,203 @@
+import getpass
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from samples import CPU, EXAMPLES, ROOT, SOURCE
+
+from firstlight.cli import main
+from firstlight.records import recorder as recording
+from firstlight.records.record import judge_record, read
+from firstlight.records.runner import block_keys
+from firstlight.timing.bench import Bench
+from firstlight.timing.measurement import Timing
+
+CHAPTER = Path("examples") / "1_setup"
+QUICK = SOURCE.replace(", bytes=3996", "")  # without bytes no roof is measured
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with one example, in a process that runs on a CPU and may be recorded in."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["firstlight"])
+    monkeypatch.setattr(recording, "best_device", lambda: "cpu")
+    monkeypatch.setattr(recording, "card", lambda _: CPU)
+    add(tmp_path, "01_sums", SOURCE)
+    add(tmp_path, "05_twice", SOURCE + "again = bench\nagain = Bench('sums')\n")
+    return tmp_path
+
+
+def add(project: Path, name: str, source: str) -> Path:
+    path = project / CHAPTER / f"{name}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(source, encoding="utf-8")
+    return path
+
+
+# -- One example, in this process --------------------------------------------------------------------------------------
+
+
+def test_a_record_is_what_the_example_measured_and_printed(project) -> None:
+    assert main(["record", "1_setup/01", "--to", "mine.json"]) == 0
+    record = read(project / "mine.json")
+    assert (record.example, record.machine) == ("1_setup/01_sums", "cpu-amd-epyc")
+    assert [*record.timings] == ["sums/add/cpu/n=333"]
+    assert record.outputs == {f"01:{block_keys(SOURCE)[0]}": "added"}
+    assert judge_record(record, SOURCE) == ("fresh", [])
+
+
+def test_simulated_and_impossible_rows_are_left_out_by_name(project, monkeypatch) -> None:
+    verdicts = {"add": "impossible", "b, c": "simulated", "d": "noisy"}
+
+    def time(self: Bench, label: str, *_: object, **__: object) -> None:
+        self.timings.append(Timing(label, "cpu", 0.5, (0.1,), n=3, verdict=verdicts[label]))
+
+    monkeypatch.setattr(Bench, "time", time)
+    source = SOURCE + 'bench.time("b, c")\nbench.time("d")\nnothing = Bench("nothing")\nnothing.time("add")\n'
+    add(project, "01_sums", source)
+    assert main(["record", "1_setup/01", "--to", "mine.json"]) == 0
+    record = read(project / "mine.json")
+    assert [*record.timings] == ["sums/d/cpu/n=3"]
+    assert record.facts["left_out"] == "sums/add/cpu/n=3 | sums/b, c/cpu/n=3 | nothing/add/cpu/n=3"
+    assert judge_record(record, source)[0] == "fresh"  # nothing is missing: what is not there is named
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["nonsense"], "'nonsense'"),
+        (["1_setup/01", "--to"], "file"),
+        (["1_setup", "--to", "mine.json"], "names 2"),
+        (["1_setup/05", "--to", "mine.json"], "05_twice.py has two experiments"),
+        (["1_setup/01", "--to", "examples"], "examples"),
+        (["1_setup/01", "--to", "examples/1_setup/01_sums.py"], ".json"),
+    ],
+)
+def test_a_users_mistake_is_one_line(project, capsys, words, says) -> None:
+    before = sorted(project.rglob("*"))
+    assert main(["record", *words]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith("firstlight: ")
+    assert says in err
+    assert err.count("\n") == 1
+    assert sorted(project.rglob("*")) == before
+
+
+def test_which_scripts_are_meant(project) -> None:
+    add(project, "02_more", "x = 1\n")
+    add(project, "helper", "x = 1\n")
+    add(project, "10_last", "x = 1\n")
+
+    def named(*names: str) -> list[str]:
+        return [script.stem for script in recording.scripts_named(names)]
+
+    assert named() == named("1_setup") == ["01_sums", "02_more", "05_twice", "10_last"]
+    assert named("1_setup/02", "1_setup/02_more", "1_setup/01") == ["02_more", "01_sums"]
+    assert named("examples/1_setup/helper.py") == ["helper"]
+
+
+def test_experiments_of_the_examples_have_names_of_their_own() -> None:
+    code = (script.read_text(encoding="utf-8") for script in EXAMPLES)
+    names = Counter(
+        name for text in code for name in re.findall(r"^\w.*\bBench\(\s*[\"']([^\"']+)", text, re.MULTILINE)
+    )
+    assert names
+    assert [name for name, count in names.items() if count > 1] == []
+
+
+# -- As a user runs it, in processes of its own ------------------------------------------------------------------------
+
+NAMES = {"USER": "jane-doe-user", "LOGNAME": "jane-doe-user", "HOSTNAME": "jane-doe-host"}
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment that has the package by PYTHONPATH and no Sphinx, and a home to tell nothing of."""
+    (tmp_path / "blocked").mkdir()
+    for name in ("sphinx", "docutils", "myst_nb"):
+        (tmp_path / "blocked" / f"{name}.py").write_text("raise ImportError('blocked')\n", encoding="utf-8")
+    (tmp_path / "jane-doe-home").mkdir()
+    path = os.pathsep.join([str(tmp_path / "blocked"), str(ROOT / "src")])
+    home = str(tmp_path / "jane-doe-home")
+    return {**os.environ, **NAMES, "HOME": home, "PYTHONPATH": path, "FIRSTLIGHT_DEVICE": "cpu"}
+
+
+def command(project: Path, env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], capture_output=True, encoding="utf-8", env=env, cwd=project)
+
+
+@pytest.mark.slow
+def test_examples_that_fail_or_die_leave_their_old_records_and_the_others_are_recorded(tmp_path, bare) -> None:
+    add(tmp_path, "01_sums", QUICK)
+    add(tmp_path, "02_fails", QUICK.replace("-1", "'text'"))
+    add(tmp_path, "03_dies", "import os\nos._exit(3)\n")
+    add(tmp_path, "04_symbols", 'print("× – 😀")\n')
+    bare |= {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+    machine = tmp_path / "records" / recording.card("cpu").slug / "1_setup"
+    machine.mkdir(parents=True)
+    for name in ("01_sums", "02_fails", "03_dies"):
+        (machine / f"{name}.json").write_text("old", encoding="utf-8")
+    done = command(tmp_path, bare, "-X", "utf8", "-m", "firstlight", "record")
+    assert done.returncode == 1, done.stderr
+    assert f'{CHAPTER / "02_fails.py"}", line 12' in done.stdout
+    for told in ("TypeError", "FAILED", "it ended with status 3"):
+        assert told in done.stdout
+    kept = {path.stem: path.read_text(encoding="utf-8") == "old" for path in machine.iterdir()}
+    assert kept == {"01_sums": False, "02_fails": True, "03_dies": True, "04_symbols": False}
+    assert [*read(machine / "04_symbols.json").outputs.values()] == ["× – 😀"]
+    assert read(machine / "01_sums.json").timings
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="there are no process groups here")
+def test_an_interrupted_run_leaves_the_old_record_and_nothing_else(tmp_path, bare) -> None:
+    slow = "import time\nfrom pathlib import Path\nPath('started').touch()\nprint('x')\ntime.sleep(300)\n"
+    add(tmp_path, "01_slow", QUICK + slow)
+    old = tmp_path / "records" / recording.card("cpu").slug / "1_setup" / "01_slow.json"
+    old.parent.mkdir(parents=True)
+    old.write_text("old", encoding="utf-8")
+    # A shell in the background gives its children a deaf ear for this signal.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    words = [sys.executable, "-m", "firstlight", "record"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "encoding": "utf-8"}
+    process = subprocess.Popen(words, env=bare, cwd=tmp_path, start_new_session=True, **pipes)
+    signal.signal(signal.SIGINT, before)
+    try:
+        while process.poll() is None and not (tmp_path / "started").exists():
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert process.returncode == 130, out
+    assert "interrupted" in out
+    assert "Traceback" not in out
+    assert old.read_text(encoding="utf-8") == "old"
+    assert [*old.parent.iterdir()] == [old]
+
+
+def test_a_script_records_itself_and_tells_nobody(tmp_path, bare) -> None:
+    ran = "with open('ran', 'a') as file:\n    file.write('once ')\n"
+    add(tmp_path, "01_sums", QUICK + ran)
+    done = command(tmp_path, bare, str(CHAPTER / "01_sums.py"), "--record", "mine.json")
+    assert done.returncode == 0, done.stderr
+    assert read(tmp_path / "mine.json").example == "1_setup/01_sums"
+    assert recording.example_of(tmp_path / "02 Sums (1).py") == "elsewhere/02_sums_1_"  # no folder of a user's is told
+    assert (tmp_path / "ran").read_text(encoding="utf-8") == "once "
+    assert done.stdout.count("added") == 1
+
+    text = (tmp_path / "mine.json").read_text(encoding="utf-8")
+    told = [*NAMES.values(), "jane-doe", str(tmp_path), tmp_path.name, str(ROOT), sys.prefix, sys.executable]
+    told += [str(Path.home()), socket.gethostname(), f"/{getpass.getuser()}", "/site-packages"]
+    assert [word for word in told if word in text] == []
+    assert {*json.loads(text)} == {"version", "metadata", "benchmarks", "outputs"}

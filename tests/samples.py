@@ -1,0 +1,71 @@
+"""A record of a tiny example, and what it was made from."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from firstlight.devices import Card
+from firstlight.records.record import Record, facts_of, installed, to_json
+from firstlight.timing.measurement import Timing
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*/[0-9][0-9]_*.py"))
+RECORDS = sorted((ROOT / "records").glob("*/*/*.json"))
+
+CPU = Card("AMD EPYC", "cpu", cores=2, cache_bytes=2**25, libraries=installed())
+GPU = Card(
+    "NVIDIA H200",
+    "cuda",
+    capability=(9, 0),
+    multiprocessors=132,
+    memory_bytes=2**37,
+    cache_bytes=60 * 2**20,
+    clock_hz=1_980_000_000,
+    memory_clock_hz=3_201_000_000,
+    bus_bits=6144,
+    driver="580.159.04",
+    libraries={**installed(), "cuda": "13.0"},
+)
+SOURCE = '''"""
+Sums
+====
+"""
+
+# %%
+# Words.
+
+from firstlight import Bench
+
+bench = Bench("sums", budget=0.05)
+bench.time("add", abs, -1, n=333, bytes=3996)
+print("added")
+
+# %%
+# More words.
+
+bench.show()
+'''
+
+
+def timing(label: str = "add", **changes: Any) -> Timing:
+    facts = {"label": label, "device": "cuda:0", "first": 0.25, "values": (0.002, 0.003, 0.001), "n": 333, "loops": 7}
+    return Timing(**{**facts, **changes})
+
+
+def full_timing() -> Timing:
+    return timing(bytes=3996, flops=333, cores=1.5, device_seconds=0.0015, of_roof=0.75)
+
+
+def record_of(
+    *timings: Timing, source: str = SOURCE, example: str = "1_setup/01_sums", on: Card = GPU, **facts: Any
+) -> Record:
+    rows = {f"sums/{t.label}/{t.device}/n={t.n}": t for t in timings or [full_timing()]}
+    outputs = {"0123456789abcdef": "added", "1:fedcba9876543210": "two\nlines"}
+    return Record({**facts_of(example, source, on, CPU), "left_out": "sums/kernel/cpu/n=9", **facts}, rows, outputs)
+
+
+def content() -> Any:
+    """A record with every key that there is, as JSON."""
+    record = record_of()
+    record.facts["module_firstlight.kernels.cuda"] = "0123456789abcdef"
+    return json.loads(to_json(record))

@@ -1,0 +1,73 @@
+"""Tables, axes and controls say the same in a terminal, a notebook and on a page."""
+
+import pytest
+
+from firstlight.display import Table
+from firstlight.lessons.svg import Axis, board, choice, controls, drawing, label
+
+TABLE = Table("times <b>", ("", "n", "median"), (("a & b", "–", "1 s"), ('<script>"', "–", "22 s")))
+HOSTILE = '"><img src=x onerror=alert(1)>'
+
+
+def test_text_is_aligned() -> None:
+    caption, head, rule, first, second = TABLE.text().splitlines()
+    assert caption == "times <b>"
+    assert len(rule) >= len(head)
+    assert first.startswith("a & b")
+    assert first.index("–") == second.index("–")
+    assert Table("nothing", ("", "n"), ()).text().splitlines()[0] == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("cells", "words"),
+    [
+        (("1 s", "–"), False),
+        (("-3", "−3", "±2 %", "< 1"), False),
+        (("never", "200"), False),
+        (("–", "–"), False),
+        (("ok", "noisy", "–"), True),
+        (("right", "319 missing"), True),
+        (("0.9 ± 0.1 ms", "12 GFLOP/s"), False),
+    ],
+)
+def test_numbers_stand_to_the_right_and_words_to_the_left_in_every_column(cells: tuple[str, ...], words: bool) -> None:
+    table = Table("", ("row", "a wide head", "last"), tuple(("x", cell, "1") for cell in cells))
+    assert ('<th scope="col" class="fl-words">a wide head' in table.html()) == words
+    assert table.html().count('<td class="fl-words">') == words * len(cells)
+    _, head, _, first, *_ = table.text().splitlines()
+    assert (first.index(cells[0]) == head.index("a wide head")) == words
+
+
+def test_html_is_escaped_and_each_head_says_of_what() -> None:
+    html = TABLE.html()
+    assert "<script>" not in html
+    assert "&lt;script&gt;" in html
+    assert "<caption>times &lt;b&gt;</caption>" in html
+    assert "<thead><tr><td></td><th" in html  # the first column has no head
+    assert (html.count('scope="col"'), html.count('scope="row"')) == (2, 2)
+
+
+def test_columns_that_say_nothing_are_left_out_but_never_the_first() -> None:
+    slim = Table("", ("", "n", "x"), (("–", "–", "1"),)).without(set())
+    assert (slim.head, slim.rows) == (("", "x"), (("–", "1"),))
+    assert TABLE.without({"median"}).head == ("",)
+
+
+@pytest.mark.parametrize(("value", "place"), [(0, 158), (1e-9, 158), (1e-4, 158), (0.1, 85), (1e2, 12), (1e9, 12)])
+def test_an_axis_of_powers_ends_at_its_ends(value: float, place: float) -> None:
+    assert Axis(1e-4, 1e2, 158, 12).at(value) == pytest.approx(place)
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        board("lanes", {"name": HOSTILE}),
+        choice("what", [HOSTILE]),
+        controls((HOSTILE, "")),
+        drawing(1, 1, HOSTILE),
+        label(0, 0, HOSTILE),
+    ],
+)
+def test_hostile_names_are_text(html: str) -> None:
+    assert "<img" not in html
+    assert "&lt;img" in html

@@ -1,0 +1,150 @@
+import math
+import os
+import random
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from fakes import FakeDevice
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from firstlight.timing import measurement as timing
+from firstlight.timing.measurement import Timing, engine_verdict, measure
+
+
+def timed(device: FakeDevice, seconds, **kwargs) -> Timing:
+    return measure(device.call(seconds), clock=device.clock, wait=device.wait, **kwargs)
+
+
+@given(cost=st.floats(2e-6, 0.05), wait=st.floats(0, 100e-6))
+@settings(deadline=None)
+def test_exact_on_any_device(cost: float, wait: float) -> None:
+    t = timed(FakeDevice(wait_cost=wait), cost)
+    assert t.median == pytest.approx(cost, rel=0.05)
+    assert t.quartiles[0] <= t.median <= t.quartiles[1]
+
+
+def test_compiling_first_call_stays_out_of_the_median() -> None:
+    t = timed(FakeDevice(), lambda call: 1.0 if call == 0 else 20e-6)
+    assert t.first == pytest.approx(1.0, rel=0.01)
+    assert max(t.values) < 25e-6
+    assert t.verdict == "ok"
+
+
+def test_clock_that_ramps_up_is_waited_for() -> None:
+    t = timed(FakeDevice(), lambda call: 20e-6 * (1 + 4 * math.exp(-call / 500)))
+    assert t.median == pytest.approx(20e-6, rel=0.05)
+
+
+def test_slow_call_gets_few_blocks_and_says_so() -> None:
+    t = timed(FakeDevice(), 0.4, budget=1.0)
+    assert t.verdict == "few"
+    assert 1 <= len(t.values) < timing.MIN_BLOCKS
+    assert t.median == pytest.approx(0.4, rel=1e-3)
+
+
+def test_scatter_takes_more_blocks_and_is_called_noisy() -> None:
+    rng = random.Random(0)
+    noisy = timed(FakeDevice(), lambda _: rng.uniform(6e-3, 10e-3), budget=10)
+    quiet = timed(FakeDevice(), 6e-3, budget=10)
+    assert noisy.verdict == "noisy"
+    assert len(noisy.values) > len(quiet.values) >= timing.MIN_BLOCKS
+
+
+@pytest.mark.parametrize("name", ["bytes", "flops", "n"])
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
+def test_impossible_requests_are_refused_before_the_call(name: str, value: float) -> None:
+    calls = []
+    with pytest.raises(ValueError, match=name):
+        measure(lambda: calls.append(1), **{name: value})
+    assert not calls
+
+
+def test_a_result_in_place_of_a_function_is_refused_and_an_error_names_its_row() -> None:
+    with pytest.raises(TypeError, match="ndarray"):
+        measure(np.ones(3))
+    with pytest.raises(ZeroDivisionError) as caught:
+        measure(lambda: 1 / 0, label="my row")
+    assert any("my row" in note for note in caught.value.__notes__)
+
+
+def test_device_is_where_the_arguments_are() -> None:
+    class OnGpu:
+        device = torch.device("cuda", 1)
+
+    assert timing.device_of((np.ones(1), 3, OnGpu())) == "cuda:1"
+    assert timing.device_of((np.ones(1), torch.ones(1), "cuda")) == "cpu"
+    assert timing.device_of(()) == "cpu"
+
+
+def result(**changes) -> Timing:
+    facts = {"label": "x", "device": "cuda:0", "first": 1.0, "values": (1.0,) * 9}
+    return Timing(**{**facts, **changes})
+
+
+def test_verdicts_of_the_engine() -> None:
+    assert engine_verdict(result()) == "ok"
+    assert engine_verdict(result(device_seconds=0.5)) == "launch-bound"
+    assert engine_verdict(result(device_seconds=0.95)) == "ok"
+    assert engine_verdict(result(device="cpu", cores=0.5)) == "cpu-contended"
+    assert engine_verdict(result(device="cpu", cores=2.0)) == "ok"
+    assert engine_verdict(result(cores=0.01)) == "ok"  # the host of a GPU may well sleep
+    assert engine_verdict(result(values=(1.0,) * 8)) == "few"
+    assert engine_verdict(result(values=(1.0, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5))) == "noisy"
+
+
+def test_waits_for_the_device_that_was_asked_for_and_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited = []
+    monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
+    monkeypatch.setattr(torch.accelerator, "synchronize", lambda *device: waited.append(device))
+    timing.waiter("xpu:1")()
+    timing.waiter("cpu")()
+    assert waited == [("xpu:1",), ()]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
+    timing.waiter("cpu")()
+    assert waited == [("xpu:1",), ()]
+
+
+def in_python(code: str, **env: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env={**os.environ, **env}
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_numba_kernels_are_waited_for_where_torch_has_no_gpu() -> None:
+    code = """
+        import sys, types
+        waited = []
+        numba = types.ModuleType("numba"); numba.config = types.SimpleNamespace(ENABLE_CUDASIM=0)
+        cuda = types.ModuleType("numba.cuda"); cuda.is_available = lambda: True
+        cuda.synchronize = lambda: waited.append(1)
+        from firstlight.measure.timing import measure
+        sys.modules |= {"numba": numba, "numba.cuda": cuda}
+        measure(abs, -1, budget=0.01)
+        print(bool(waited), "torch" in sys.modules)
+    """
+    assert in_python(code) == "True False"
+
+
+def test_simulated_kernel_has_no_time_and_runs_once() -> None:
+    code = """
+        import numpy as np
+        from numba import cuda
+        from numba.cuda.simulator.kernel import FakeCUDAKernel
+        from firstlight.measure.timing import measure
+        @cuda.jit
+        def add_one(x):
+            x[cuda.grid(1)] += 1
+        x, before = np.zeros(4), FakeCUDAKernel.__call__
+        t = measure(lambda: add_one[1, 4](x), label="kernel", n=4)
+        print(t.verdict, t.values, t.median, x.tolist(), FakeCUDAKernel.__call__ is before)
+        print(measure(abs, -1, budget=0.01).verdict != "simulated")
+    """
+    assert in_python(code, NUMBA_ENABLE_CUDASIM="1") == "simulated () nan [1.0, 1.0, 1.0, 1.0] True\nTrue"

@@ -1,0 +1,68 @@
+from dataclasses import replace
+
+import pytest
+from samples import GPU as H200
+
+from firstlight.devices import Card
+from firstlight.timing.measurement import Timing
+from firstlight.timing.roofs import Ceilings, Roof, ceilings, fraction_of_roof, judge
+
+LIMITS = Ceilings(byte_rate=1e12, flop_rate=1e15, cache_bytes=10**7)
+
+
+def test_ceilings_of_an_h200_agree_with_its_data_sheet() -> None:
+    found = ceilings(H200)
+    assert found.byte_rate == pytest.approx(4.8e12, rel=0.03)
+    assert found.float32_rate == pytest.approx(67e12, rel=0.01)
+    assert found.matrix16_rate == pytest.approx(989e12, rel=0.1)
+    # An honest bf16 matmul reached 788 TFLOP/s on such a card: a ceiling below that would call it impossible.
+    assert found.matrix16_rate > 788e12
+    assert found.flop_rate >= found.matrix16_rate
+
+
+def test_what_the_driver_does_not_tell_is_no_ceiling() -> None:
+    unknown = ceilings(replace(H200, memory_clock_hz=None, clock_hz=None))
+    assert (unknown.byte_rate, unknown.flop_rate) == (None, None)
+    assert ceilings(replace(H200, capability=(99, 0))).flop_rate is None
+    assert ceilings(replace(H200, kind="rocm")).flop_rate is None
+    assert ceilings(Card(name="some CPU", kind="cpu", cores=2)) == Ceilings()
+
+
+def timing(**changes) -> Timing:
+    return Timing(**{"label": "x", "device": "cuda:0", "first": 1.0, "values": (1e-3,) * 9, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({"bytes": 9 * 10**8}, "ok"),
+        ({"bytes": 109 * 10**7}, "ok"),  # clocks may run a little above what the driver says
+        ({"bytes": 12 * 10**8}, "impossible"),
+        ({"bytes": 12 * 10**8, "verdict": "noisy"}, "impossible"),
+        ({"bytes": 9 * 10**8, "verdict": "noisy"}, "noisy"),
+        ({"bytes": 2 * 10**7, "values": (1e-6,) * 9}, "in-cache"),
+        ({"bytes": 4 * 10**7, "values": (1e-6,) * 9}, "impossible"),  # four caches: this must come from memory
+        ({"flops": 12 * 10**11}, "impossible"),
+        ({"flops": 12 * 10**11, "bytes": 10}, "impossible"),
+        ({"values": (), "verdict": "simulated", "bytes": 10**15}, "simulated"),
+        ({}, "ok"),
+    ],
+)
+def test_verdicts_by_theory(changes: dict, verdict: str) -> None:
+    assert judge(timing(**changes), LIMITS).verdict == verdict
+
+
+def test_a_measured_roof_never_says_impossible() -> None:
+    roof = Roof(byte_rate=1e10, flop_rate=1e10)
+    no_theory = Ceilings(cache_bytes=10**7)
+    assert judge(timing(bytes=10**12), no_theory, roof).verdict == "above-roof"
+    assert judge(timing(flops=10**12), no_theory, roof).verdict == "above-roof"
+    assert judge(timing(bytes=2 * 10**7), replace(no_theory, cache_bytes=10**8), roof).verdict == "in-cache"
+    assert judge(timing(bytes=10**7), no_theory, roof).verdict == "ok"
+
+
+def test_fraction_is_that_of_the_nearer_roof() -> None:
+    roof = Roof(byte_rate=1e12, flop_rate=1e13)
+    assert fraction_of_roof(timing(bytes=5 * 10**8, flops=10**9), roof) == pytest.approx(0.5)
+    assert fraction_of_roof(timing(bytes=10**6, flops=9 * 10**9), roof) == pytest.approx(0.9)
+    assert fraction_of_roof(timing(), roof) is None

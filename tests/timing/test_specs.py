@@ -1,0 +1,58 @@
+import math
+
+import pytest
+
+from firstlight.timing.specs import SPECS, UNITS, spec, spec_of
+
+
+def given():
+    return [(name, what) for name, of in SPECS.items() for what in UNITS if getattr(of, what) is not None]
+
+
+@pytest.mark.parametrize(("name", "what"), given())
+def test_every_value_can_be_true_and_is_shown_without_losing_digits(name, what):
+    value = spec(name, what)
+    low, high = {
+        "bandwidth": (10e9, 10e12),
+        "memory": (2 * 2**30, 200 * 2**30),
+        "fp32": (1e12, 200e12),
+        "fp64": (0.1e12, 100e12),
+        "fp64_matrix": (10e12, 200e12),
+        "tf32": (50e12, 1e15),
+        "bf16": (100e12, 2e15),
+        "fp16": (100e12, 2e15),
+        "seconds": (0.1e-6, 100e-6),
+    }[what]
+    assert low < value < high
+    number, unit = spec_of(name).text(what).split(" ")
+    assert unit.endswith(UNITS[what])
+    scale = {"GB/s": 1e9, "TB/s": 1e12, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15, "GiB": 2**30}
+    scale |= {"µs": 1e-6, "ns": 1e-9}
+    assert math.isclose(float(number) * scale[unit], value, rel_tol=5e-4)
+
+
+def test_rates_of_formats_are_in_the_ratios_that_the_architectures_have():
+    ratios = {"GTX 1080": 32, "RTX 4090": 64, "V100 SXM2": 2, "A100 40GB": 2, "H100 SXM": 2, "H200": 2, "MI300X": 2}
+    for name, ratio in ratios.items():
+        assert spec(name, "fp32") / spec(name, "fp64") == pytest.approx(ratio, rel=0.02)
+    for name, of in SPECS.items():
+        assert bool(of.slot) == bool(of.memory or of.fp32), name
+        assert not of.slot or spec(of.slot, "bandwidth")
+        if of.tf32:  # 16 bits go twice as fast through the same units as the 19 of tf32
+            assert spec(name, "bf16") == spec(name, "fp16") == pytest.approx(2 * spec(name, "tf32"), rel=0.02)
+        if of.fp64_matrix:
+            assert of.fp64_matrix == pytest.approx(2 * spec(name, "fp64"), rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "what", "told"),
+    [
+        ("gtx 1080", "bandwidth", "GTX 1080, "),
+        ("GTX 1080  Ti", "bandwidth", "GTX 1080, "),
+        ("PCIe 3 x16", "source", "PCI Express .*bandwidth"),
+        ("PCIe 3 x16", "memory", "PCI Express .*bandwidth"),
+    ],
+)
+def test_what_is_not_known_is_refused_with_what_is(name, what, told):
+    with pytest.raises(ValueError, match=told):
+        spec(name, what)

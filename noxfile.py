@@ -61,7 +61,7 @@ def rehearse(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style (ruff), spelling (codespell), and that no wing has grown too wide."""
+    """Check style (ruff), spelling (codespell), and size (CONTRIBUTING.md has the limits)."""
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "codespell")

@@ -126,28 +126,6 @@ def test_a_step_that_fails_or_is_interrupted_does_not_count(in_env, monkeypatch,
     assert len(in_env.steps) > failing, "all steps are taken again"
 
 
-def test_an_interrupt_while_the_old_one_is_removed_leaves_a_folder_that_is_still_ours(in_env, monkeypatch):
-    pins = in_env.ROOT / "constraints.txt"
-    before = pins.read_text(encoding="utf-8")
-    in_env.main()
-    (in_env.ENV / "lib").mkdir()
-
-    def cut_off(folder, *_, **__):
-        """Remove files in the least lucky order."""
-        (Path(folder) / in_env.STAMP.name).unlink(missing_ok=True)
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as broken:
-        broken.setattr(in_env.shutil, "rmtree", cut_off)
-        pins.write_text("numpy==2.4.1\n", encoding="utf-8")
-        with pytest.raises(KeyboardInterrupt):
-            in_env.main()
-    pins.write_text(before, encoding="utf-8")
-    in_env.steps.clear()
-    in_env.main()
-    assert in_env.steps, "what is left of the old one does not count, even for the old pins"
-
-
 def test_a_failed_step_is_named_with_what_to_do(in_env, monkeypatch):
     monkeypatch.undo()  # the real run
     with pytest.raises(SystemExit) as error:

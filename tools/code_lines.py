@@ -1,4 +1,4 @@
-"""Count each wing's lines of code, and fail where one has more than CONTRIBUTING.md allows: width is the enemy.
+"""Count the lines of code in each folder, and fail where there are more than CONTRIBUTING.md allows.
 
 Blank lines, comments and docstrings do not count.
 """
@@ -13,7 +13,7 @@ import tokenize
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WING = re.compile(r"^\|.*?`([\w/.]+)`.*\| ([\d,]+) \|$", re.MULTILINE)  # its first name, and the last column
+LIMIT = re.compile(r"^\|.*?`([\w/.]+)`.*\| ([\d,]+) \|$", re.MULTILINE)  # the folder, and the last column
 SILENT = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -42,12 +42,12 @@ def lines_under(place: Path) -> int:
 
 
 def main() -> int:
-    """Print a line for each wing."""
+    """Print a line for each folder."""
     over = 0
-    for name, limit in WING.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")):
+    for name, limit in LIMIT.findall((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")):
         lines, most = lines_under(ROOT / name), int(limit.replace(",", ""))
         over += lines > most
-        print(f"{lines:7,} of {most:6,}  {name}{'  TOO WIDE: take something away' if lines > most else ''}")
+        print(f"{lines:7,} of {most:6,}  {name}{'  over the limit: take something away, or raise it in CONTRIBUTING.md and say why' if lines > most else ''}")
     return min(over, 1)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
 from gpu_doctor import __version__
 
 if TYPE_CHECKING:
-    from gpu_doctor.shapes import Facts
+    from gpu_doctor.schema import Facts
 
 # The doctor as another Python runs it, which must find there neither our packages nor those of the working folder.
 IN_ANOTHER_PYTHON = """import sys
@@ -73,7 +73,7 @@ def doctor(arguments: argparse.Namespace) -> int:
 
     from gpu_doctor import examine
     from gpu_doctor.redaction import redacted, secrets
-    from gpu_doctor.shapes import LONGEST
+    from gpu_doctor.schema import LONGEST
 
     try:
         if not arguments.root.is_dir():
@@ -142,7 +142,7 @@ def kept_facts(file: Path) -> Facts:
     import json
 
     from gpu_doctor.report import FORMAT
-    from gpu_doctor.shapes import Facts
+    from gpu_doctor.schema import Facts
 
     try:
         kept = json.loads(file.read_bytes())

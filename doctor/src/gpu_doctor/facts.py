@@ -20,7 +20,7 @@ from typing import Any, Callable
 
 from gpu_doctor.children import in_child, stop_all
 from gpu_doctor.redaction import redacted, secrets
-from gpu_doctor.shapes import Facts
+from gpu_doctor.schema import Facts
 
 Run = Callable[[str, "Mapping[str, str]", float], "dict[str, Any]"]
 

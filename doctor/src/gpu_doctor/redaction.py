@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, List, Pattern, Tuple
 
-from gpu_doctor.shapes import LONGEST
+from gpu_doctor.schema import LONGEST
 
 Hidden = List[Tuple[Pattern[str], str]]
 

@@ -11,9 +11,9 @@ from typing import Any, Literal
 from gpu_doctor.cases import case, cases
 from gpu_doctor.errors import TABLE, Spoken, causes_of
 from gpu_doctor.facts import collect
-from gpu_doctor.rules import QUESTIONS, RULES, Answer, Finding, Seen, climb, diagnose, refuted
-from gpu_doctor.rules.ask import maker
-from gpu_doctor.shapes import Facts
+from gpu_doctor.rules import QUESTIONS, RULES, Check, Finding, Seen, diagnose, ruled_out, run_checks
+from gpu_doctor.rules.machine import vendor_of
+from gpu_doctor.schema import Facts
 
 FORMAT = 1
 MOST = 5  # causes of an error that a person reads of
@@ -49,7 +49,7 @@ class Report:
     def against(self) -> dict[str, str]:
         """What the facts say against causes, if they are of the machine that the error is from."""
         shown = [finding.rule.code for finding in self.findings]
-        return {code: words for code, words in refuted(self.facts).items() if self.facts.said and code not in shown}
+        return {code: words for code, words in ruled_out(self.facts).items() if self.facts.said and code not in shown}
 
     @cached_property
     def findings(self) -> list[Finding]:
@@ -57,14 +57,14 @@ class Report:
         return diagnose(self.facts)
 
     @cached_property
-    def ladder(self) -> list[Answer]:
+    def ladder(self) -> list[Check]:
         """The answered questions; one that a cause breaks is answered with no."""
         broken = {f.rule.question: f.rule.title for f in reversed(self.findings) if f.rule.kind == "problem"}
         return [
-            Answer(answer.question, False, broken[answer.question] if answer.state is not False else answer.words)
+            Check(answer.question, False, broken[answer.question] if answer.state is not False else answer.words)
             if answer.question in broken
             else answer
-            for answer in climb(self.facts)
+            for answer in run_checks(self.facts)
         ]
 
     @property
@@ -72,7 +72,7 @@ class Report:
         """One word for all of it."""
         if any(finding.rule.kind == "problem" for finding in self.findings):
             return "problem"
-        return "healthy" if maker(self.facts) else "no-gpu"
+        return "healthy" if vendor_of(self.facts) else "no-gpu"
 
     def text(self, colour: bool = False, width: int = 100) -> str:
         """Write the report for a person."""

@@ -9,7 +9,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from gpu_doctor.shapes import Facts
+from gpu_doctor.schema import Facts
 
 PLACE = "gpu_doctor.cases"  # Python 3.8 does not know the package of what it reads from an archive
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-import pkgutil
 from dataclasses import replace
 from importlib import import_module
 
-from gpu_doctor.rules.ask import cluster
-from gpu_doctor.rules.ladder import Answer, climb
-from gpu_doctor.rules.rule import CERTAINTIES, QUESTIONS, RULES, Finding, Rule, Seen
-from gpu_doctor.shapes import Facts
+from gpu_doctor.rules.checks import QUESTIONS, Check, run_checks
+from gpu_doctor.rules.machine import cluster
+from gpu_doctor.rules.rule import CERTAINTIES, RULES, Finding, Rule, Seen, Signs
+from gpu_doctor.schema import Facts
 
-__all__ = ["QUESTIONS", "RULES", "Answer", "Finding", "Rule", "Seen", "climb", "diagnose", "refuted"]
+__all__ = ["QUESTIONS", "RULES", "Check", "Finding", "Rule", "Seen", "diagnose", "ruled_out", "run_checks"]
 
-for module in pkgutil.iter_modules(__path__):
-    import_module(f"{__name__}.{module.name}")  # its rules enter themselves
+MODULES = """amd driver libcuda card wheels compilers containers hidden imports jetson installs intel_apple notes platforms
+cuda_init"""
+for module in MODULES.split():
+    import_module(f"{__name__}.{module}")  # its rules enter themselves; of equal causes, the first to enter leads
 
-#: Which question's yes speaks against the causes of a question; what one program asks for, or lacks, speaks for itself.
-SETTLES = {
+#: A passed check rules out the causes that stand under these questions. What a program asks for, or lacks, no check rules
+#: out.
+RULED_OUT_BY = {
     **dict.fromkeys(("driver", "nodes", "library", "start"), "visible"),
     **{question: question for question in ("bus", "wheel", "version", "code")},
 }
@@ -39,7 +41,7 @@ def diagnose(facts: Facts) -> list[Finding]:
     'nouveau'
     """
     order = list(QUESTIONS)
-    findings = [addressed(Finding(each, seen), facts) for each in RULES if (seen := each.look(facts))]
+    findings = [for_whom(Finding(each, seen), facts) for each in RULES if (seen := each.look(facts))]
     findings.sort(
         key=lambda finding: (
             finding.rule.kind == "note",
@@ -47,59 +49,61 @@ def diagnose(facts: Facts) -> list[Finding]:
             CERTAINTIES.index(finding.seen.certainty),
         )
     )
-    broken = next((answer for answer in climb(facts) if answer.state is False), None)
+    failed = next((check for check in run_checks(facts) if check.state is False), None)
     causes = [order.index(finding.rule.question) for finding in findings if finding.rule.kind != "note"]
-    if broken and min(causes, default=len(order)) > order.index(broken.question):  # none explains the first failure
-        found = Seen(
-            (broken.words,),
-            ("Keep the report, and ask with it:", "$ firstlight doctor --json > report.json"),
-            "possible",
-        )
+    if failed and min(causes, default=len(order)) > order.index(failed.question):  # none explains the first failure
+        keep = ("Keep the report, and ask with it:", "$ firstlight doctor --json > report.json")
         first = int(findings[:1] != [] and findings[0].rule.question == "wheel")  # has to be changed in any case
-        findings.insert(first, Finding(replace(UNEXPLAINED, question=broken.question), found))
+        unexplained = replace(UNEXPLAINED, question=failed.question)
+        findings.insert(first, Finding(unexplained, Seen((failed.words,), keep, "possible")))
     return findings
 
 
-def refuted(facts: Facts) -> dict[str, str]:
-    """Return the causes that the facts of a machine speak against, and in what words they do.
+def ruled_out(facts: Facts) -> dict[str, str]:
+    """Return the causes that the facts of a machine rule out, and in what words they do.
 
     Examples
     --------
-    >>> refuted(Facts.of({"cuda": {"init": 0, "devices": [{"name": "NVIDIA A100"}]}}))["nouveau"]
+    >>> ruled_out(Facts.of({"cuda": {"init": 0, "devices": [{"name": "NVIDIA A100"}]}}))["nouveau"]
     'Is the GPU visible to programs? Yes: 1 device'
     """
-    yes = {
-        answer.question: f"{QUESTIONS[answer.question]} Yes: {answer.words}" for answer in climb(facts) if answer.state
+    passed = {check.question: check.words for check in run_checks(facts) if check.state}
+    by = {rule.code: RULED_OUT_BY.get(rule.question) for rule in RULES if rule.code not in ELSEWHERE}
+    return {
+        code: f"{QUESTIONS[question]} Yes: {passed[question]}" for code, question in by.items() if question in passed
     }
-    asked = {rule.code: SETTLES.get(rule.question) for rule in RULES if rule.code not in ELSEWHERE}
-    return {code: yes[question] for code, question in asked.items() if question in yes}
 
 
-def addressed(finding: Finding, facts: Facts) -> Finding:
+def for_whom(finding: Finding, facts: Facts) -> Finding:
     """Say who has to do it and where, if that is not the reader here: the administrator, or the host of a container."""
     fix, rule = finding.seen.fix, finding.rule
     if rule.question == "driver" and facts.system.container:
         fix = ("The driver belongs to the machine around this container. Do this there, not in here:", *fix)
     commands = [step for step in fix if step.startswith("$ ")]
-    if rule.kind != "problem" or facts.system.wsl or not any("sudo " in command for command in commands):
-        whose: tuple[str, ...] = ()
-    elif cluster(facts):
-        said = f"On a node of yours, firstlight doctor says: {rule.title}. It saw: {finding.seen.evidence[0]}."
-        other = ("Meanwhile, let Slurm take another node:", "$ sbatch --exclude=$(hostname -s) JOB_SCRIPT")
-        whose = (
-            "What begins with sudo, only the administrators of the cluster may do. Send them the report, and write: "
-            f'"{said}"',
-            "$ firstlight doctor --json > report.json",
-            *(other if "SLURM_JOB_ID" in facts.env else ()),
-        )
-    else:
-        whose = ("If you may not use sudo, or others work on the machine, send this text to whoever looks after it.",)
-    # What you can do yourself comes first.
-    ordered = (*whose, *fix) if whose and cluster(facts) and "sudo " in commands[0] else (*fix, *whose)
-    return replace(finding, seen=replace(finding.seen, fix=ordered))
+    if rule.kind == "problem" and not facts.system.wsl and any("sudo " in command for command in commands):
+        if not cluster(facts):
+            ask = "If you may not use sudo, or others work on the machine, send this text to whoever looks after it."
+            fix = (*fix, ask)
+        elif "sudo " in commands[0]:
+            fix = (*for_administrators(finding, facts), *fix)
+        else:  # what you can do yourself comes first
+            fix = (*fix, *for_administrators(finding, facts))
+    return replace(finding, seen=replace(finding.seen, fix=fix))
 
 
-def no_known_cause(facts: Facts) -> Seen | None:
+def for_administrators(finding: Finding, facts: Facts) -> tuple[str, ...]:
+    """Return how the administrators of a cluster are told."""
+    said = f"On a node of yours, firstlight doctor says: {finding.rule.title}. It saw: {finding.seen.evidence[0]}."
+    other = ("Meanwhile, let Slurm take another node:", "$ sbatch --exclude=$(hostname -s) JOB_SCRIPT")
+    return (
+        "What begins with sudo, only the administrators of the cluster may do. Send them the report, and write: "
+        f'"{said}"',
+        "$ firstlight doctor --json > report.json",
+        *(other if "SLURM_JOB_ID" in facts.env else ()),
+    )
+
+
+def no_known_cause(facts: Facts) -> Signs | None:
     """Something is broken, and no cause that is known here explains it.
 
     The question that failed first tells where to look. The report holds everything that was found out, and nothing

@@ -2,103 +2,116 @@
 
 from __future__ import annotations
 
-from gpu_doctor.rules.ask import ROCM, heard, maker, runs
-from gpu_doctor.rules.commands import fresh, unset
-from gpu_doctor.rules.rule import Seen, rule
-from gpu_doctor.shapes import Facts
-
-RADEON = "https://rocm.docs.amd.com/projects/radeon-ryzen/en/latest/docs/install/installrad"
-
-
-def on_windows(facts: Facts) -> tuple[str, ...]:
-    """Return where PyTorch for AMD's cards comes from on Windows, for which its index has none."""
-    where = f"For Windows AMD publishes PyTorch itself, for some cards: {RADEON}/windows/install-pytorch.html"
-    return (where,) if facts.system.os == "windows" and maker(facts) == "amd" else ()
+from gpu_doctor.rules.commands import amd_on_windows, fresh, unset
+from gpu_doctor.rules.machine import ROCM, compatible_arch, find_message, vendor_of
+from gpu_doctor.rules.rule import Signs, rule, signs
+from gpu_doctor.schema import Facts
 
 
 @rule("wheel")
-def not_built_for_amd(facts: Facts) -> Seen | None:
+def not_built_for_amd(facts: Facts) -> Signs | None:
     """PyTorch is built for NVIDIA or for the CPU, but the card is AMD's.
 
     What pip takes from PyPI, its usual index, is a PyTorch for NVIDIA's cards or for none. It looks for NVIDIA's driver
     and never for yours. The one for AMD, built with ROCm, has an index of its own. It calls the card "cuda" too.
+
+    To do:
+    {install}
     """
     torch, gfx = facts.torch, " and ".join(facts.kernel.gfx)
-    if maker(facts) != "amd" or torch.hip or not torch.version:
+    if vendor_of(facts) != "amd" or torch.hip or not torch.version:
         return None
     other = f"CUDA {torch.cuda}, so for NVIDIA" if torch.cuda else "Intel" if torch.xpu else "the CPU alone"
-    architecture = (f"amdgpu calls its architecture {gfx}",) if gfx else ()
-    return Seen(
-        (f"PyTorch {torch.version} is built for {other}", "the card is AMD's", *architecture),
-        on_windows(facts) or fresh(facts, "rocm7.2"),
-        "certain" if gfx else "likely",
+    return signs(
+        f"PyTorch {torch.version} is built for {other}",
+        "the card is AMD's",
+        gfx and f"amdgpu calls its architecture {gfx}",
+        certainty="certain" if gfx else "likely",
+        install=amd_on_windows(facts) or fresh(facts, "rocm7.2"),
     )
 
 
 @rule("driver", on="wsl")
-def amd_in_wsl(facts: Facts) -> Seen | None:
+def amd_in_wsl(facts: Facts) -> Signs | None:
     """An AMD card in Windows' Linux (WSL) needs AMD's packages for WSL.
 
     WSL has neither amdgpu nor /dev/kfd: Windows lends the card through /dev/dxg. The ROCm inside PyTorch's wheel looks
     only for the former. AMD's ROCm for WSL, with a library called librocdxg, knows the latter, for some cards.
+
+    To do:
+    On Windows, install AMD's newest Adrenalin driver, and update WSL:
+    $ wsl --update
+    Inside WSL, install ROCm, librocdxg and AMD's PyTorch as described there:
+      https://rocm.docs.amd.com/projects/radeon-ryzen/en/latest/docs/install/installrad/wsl/howto_wsl.html
     """
     torch = facts.torch
-    if maker(facts) != "amd" or not torch.imported or not torch.hip or torch.kind:
+    if vendor_of(facts) != "amd" or not torch.imported or not torch.hip or torch.kind:
         return None
     where = "this Linux runs inside Windows (WSL), which has no /dev/kfd"
-    return Seen(
-        (where, f"PyTorch {torch.version}, built for ROCm, finds no GPU"),
-        (
-            "On Windows, install AMD's newest Adrenalin driver, and update WSL:",
-            "$ wsl --update",
-            f"Inside WSL, install ROCm, librocdxg and AMD's PyTorch as described there: {RADEON}/wsl/howto_wsl.html",
-        ),
-        "likely",
-    )
+    return signs(where, f"PyTorch {torch.version}, built for ROCm, finds no GPU", certainty="likely")
 
 
 @rule("code")
-def no_code_for_amd(facts: Facts) -> Seen | None:
+def no_code_for_amd(facts: Facts) -> Signs | None:
     """PyTorch has no code for the architecture of your AMD card.
 
     A program for AMD is compiled for each architecture, such as gfx1100, and runs on no other. PyTorch finds the card
     all the same, and fails at the first computation. HSA_OVERRIDE_GFX_VERSION lets a card pass for a sister of its own
     generation; between generations that ends in crashes or wrong numbers.
+
+    To do (others):
+    Hide the card that has no code, often the one inside the processor:
+    $ export HIP_VISIBLE_DEVICES={others}
+
+    To do (in_newest):
+    PyTorch for ROCm 7.2 has code for it:
+    {newest}
+
+    To do (sister):
+    There is code for its sister {sister}. Let it pass for that one, and compare a result with the CPU's:
+    $ export HSA_OVERRIDE_GFX_VERSION={override}
+
+    To do:
+    Let the pages compute on the CPU:
+    $ export FIRSTLIGHT_DEVICE=cpu
+    AMD has wheels of its own, for more cards: https://rocm.docs.amd.com/
     """
     torch, cards = facts.torch, facts.kernel.gfx
     lacking = [card for card in cards if card not in torch.archs] if torch.hip and torch.archs else []
-    good = ",".join(str(index) for index, card in enumerate(cards) if card in torch.archs)
-    if not lacking or torch.kernel == "right" or (good and not torch.kernel):
+    others = ",".join(str(index) for index, card in enumerate(cards) if card in torch.archs)
+    if not lacking or torch.kernel == "right" or (others and not torch.kernel):
         return None
-    sister = runs(lacking[0], torch.archs)
-    if good:
-        hide = "Hide the card that has no code, often the one inside the processor:"
-        fix: tuple[str, ...] = (hide, f"$ export HIP_VISIBLE_DEVICES={good}")
-    elif lacking[0] in ROCM:
-        fix = ("PyTorch for ROCm 7.2 has code for it:", *fresh(facts, "rocm7.2"))
-    elif sister:
-        fix = (
-            f"There is code for its sister {sister}. Let it pass for that one, and compare a result with the CPU's:",
-            f"$ export HSA_OVERRIDE_GFX_VERSION={sister[3:-2]}.{sister[-2]}.{sister[-1]}",
-        )
-    else:
-        more = "AMD has wheels of its own, for more cards: https://rocm.docs.amd.com/"
-        fix = ("Let the pages compute on the CPU:", "$ export FIRSTLIGHT_DEVICE=cpu", more)
-    told = heard(facts, "invalid device function", "NoBinaryForGpu", "rocBLAS error")
-    built = f"the card's architecture is {lacking[0]}; PyTorch {torch.version} has code for {', '.join(torch.archs)}"
-    return Seen((built, *([told] if told else [])), fix, "likely" if good else "certain")
+    sister = compatible_arch(lacking[0], torch.archs) or ""
+    return signs(
+        f"the card's architecture is {lacking[0]}; PyTorch {torch.version} has code for {', '.join(torch.archs)}",
+        find_message(facts, "invalid device function", "NoBinaryForGpu", "rocBLAS error"),
+        certainty="likely" if others else "certain",
+        others=others,
+        in_newest=lacking[0] in ROCM,
+        newest=fresh(facts, "rocm7.2"),
+        sister=sister,
+        override=f"{sister[3:-2]}.{sister[-2:-1]}.{sister[-1:]}",
+    )
 
 
 @rule("code")
-def wrong_override(facts: Facts) -> Seen | None:
+def wrong_override(facts: Facts) -> Signs | None:
     """HSA_OVERRIDE_GFX_VERSION makes your AMD card pass for one that it is not.
 
     The variable, from many guides, helps a card for which PyTorch has no code. Your card needs no help: PyTorch has
     code for it, and with the variable it runs the code of another, which fails.
+
+    To do:
+    {unset}
     """
     override, cards, torch = facts.env.get("HSA_OVERRIDE_GFX_VERSION"), facts.kernel.gfx, facts.torch
     fails = torch.failed if torch.kernel is None else torch.kernel if torch.kernel != "right" else None
     if not override or not fails or not cards or not all(card in torch.archs for card in cards):
         return None
     seen = f"HSA_OVERRIDE_GFX_VERSION is {override}, but the card is {', '.join(cards)}, for which there is code"
-    return Seen((seen, f"the first computation: {fails}"), unset(facts, "HSA_OVERRIDE_GFX_VERSION"), "likely")
+    return signs(
+        seen,
+        f"the first computation: {fails}",
+        certainty="likely",
+        unset=unset(facts, "HSA_OVERRIDE_GFX_VERSION"),
+    )

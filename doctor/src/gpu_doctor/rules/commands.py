@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import re
+from shlex import quote
+from typing import Callable
 
-from gpu_doctor.rules.ask import blackwell, driver_of, numbers_of, old_card, release_of
-from gpu_doctor.shapes import Facts
+from gpu_doctor.rules.machine import driver_version, is_blackwell, is_old_card, major, major_minor, vendor_of
+from gpu_doctor.schema import Facts
 
 # The first release of PyTorch that has a kind of wheel, and the first that no longer has it.
 RELEASES = {"cu126": ((2, 6), (2, 15)), "cu130": ((2, 9), (99, 0))}
 EXTRAS = (0, 20)  # the first numba-cuda that brings CUDA 13
 OURS = "2.13.0"  # the release that the site's page on installing names
-OLD_DRIVERS = "https://www.nvidia.com/en-us/drivers/unix/"
+RADEON = "https://rocm.docs.amd.com/projects/radeon-ryzen/en/latest/docs/install/installrad"
+
+
+def sudo(facts: Facts) -> str:
+    """Return what comes before a command that only the administrator may run."""
+    return "" if facts.system.root or facts.system.os == "windows" else "sudo "
 
 
 def pip(facts: Facts) -> str:
-    """How packages are installed here."""
+    """Return how packages are installed here."""
     return "uv pip install" if "uv" in facts.system.commands else "python -m pip install"
 
 
 def uninstall(facts: Facts) -> str:
-    """How packages are removed here."""
+    """Return how packages are removed here."""
     return "uv pip uninstall" if "uv" in facts.system.commands else "python -m pip uninstall --yes"
+
+
+def reinstall(facts: Facts) -> str:
+    """Return how a package is installed over itself here."""
+    return f"{pip(facts)} {'--reinstall' if 'uv' in facts.system.commands else '--force-reinstall'}"
 
 
 def torch_for(facts: Facts, tag: str) -> str:
     """Return the command that installs PyTorch from the index of a kind of wheel: "cu130", "cu126", "xpu"."""
     version = re.match(r"\d+\.\d+\.\d+(?![\da-z]|\.dev)", facts.torch.version or "")  # no index keeps nightly builds
     first, end = RELEASES.get(tag, ((0, 0), (99, 0)))
-    there = version and first <= numbers_of(version[0]) < end
+    there = version and first <= major_minor(version[0]) < end
     which = f'"torch=={version[0] if version and there else OURS}"' if version else "torch"
-    again = "--reinstall" if "uv" in facts.system.commands else "--force-reinstall"
-    return f"$ {pip(facts)} {again} {which} --index-url https://download.pytorch.org/whl/{tag}"
+    return f"$ {reinstall(facts)} {which} --index-url https://download.pytorch.org/whl/{tag}"
 
 
 def numba_for(facts: Facts, tag: str) -> str:
@@ -42,7 +53,7 @@ def numba_for(facts: Facts, tag: str) -> str:
     >>> numba_for(Facts(), "cu126")
     '$ python -m pip install "numba-cuda[cu12]" "cuda-toolkit==12.6.*"'
     """
-    old = facts.numba.target and numbers_of(facts.numba.target) < EXTRAS
+    old = facts.numba.target and major_minor(facts.numba.target) < EXTRAS
     least = f">={'.'.join(map(str, EXTRAS))}" if old else ""
     return f'$ {pip(facts)} "numba-cuda[{tag[:4]}]{least}" "cuda-toolkit=={tag[2:4]}.{tag[4:]}.*"'
 
@@ -55,8 +66,14 @@ def fresh(facts: Facts, tag: str) -> tuple[str, ...]:
 
 def cuda_tag(facts: Facts) -> str:
     """Return the kind of CUDA wheel that fits this card and this driver."""
-    old_driver = 0 < release_of(driver_of(facts)) < 580 or 0 < (facts.cuda.version or 0) < 13000
-    return "cu126" if old_card(facts) or old_driver else "cu130"
+    old_driver = 0 < major(driver_version(facts)) < 580 or 0 < (facts.cuda.version or 0) < 13000
+    return "cu126" if is_old_card(facts) or old_driver else "cu130"
+
+
+def amd_on_windows(facts: Facts) -> tuple[str, ...]:
+    """Return where PyTorch for AMD's cards comes from on Windows, for which its index has none."""
+    where = f"For Windows AMD publishes PyTorch itself, for some cards: {RADEON}/windows/install-pytorch.html"
+    return (where,) if facts.system.os == "windows" and vendor_of(facts) == "amd" else ()
 
 
 def unset(facts: Facts, *names: str) -> tuple[str, ...]:
@@ -71,9 +88,18 @@ def unset(facts: Facts, *names: str) -> tuple[str, ...]:
     return (f"$ unset {' '.join(names)}", again, f"$ grep -sn {names[0]} {where}")
 
 
-def sudo(facts: Facts) -> str:
-    """Return what comes before a command that only the administrator may run."""
-    return "" if facts.system.root or facts.system.os == "windows" else "sudo "
+def search_path_without(facts: Facts, piece: str) -> tuple[str, ...]:
+    """Return how a folder leaves the search path of libraries."""
+    folders = facts.env.get("LD_LIBRARY_PATH", "").split(":")
+    kept = [folder for folder in folders if folder and piece not in folder]
+    if any(piece in folder for folder in folders):
+        command = f"$ export LD_LIBRARY_PATH={quote(':'.join(kept))}" if kept else "$ unset LD_LIBRARY_PATH"
+        return (command, "The old setting comes from a line in ~/.bashrc, a job script or a module: take it out there.")
+    return (
+        "A file in /etc/ld.so.conf.d names the folder. Remove the line that the first command shows:",
+        f"$ grep -rn {piece} /etc/ld.so.conf.d",
+        f"$ {sudo(facts)}ldconfig",
+    )
 
 
 def install(facts: Facts, **packages: str) -> tuple[str, ...]:
@@ -90,33 +116,29 @@ def install(facts: Facts, **packages: str) -> tuple[str, ...]:
 
 
 def install_driver(facts: Facts) -> tuple[str, ...]:
-    """Return how this distribution installs NVIDIA's driver, up to the restart."""
+    """Return how this distribution installs NVIDIA's driver, but for the restart."""
     root, distro = sudo(facts), facts.system.distro
-    if old_card(facts) and "debian" not in distro:  # whose tools or packages take a driver that fits
-        steps: tuple[str, ...] = last_driver(facts)
-    elif "ubuntu" in distro:
-        steps = (f"$ {root}apt install ubuntu-drivers-common", f"$ {root}ubuntu-drivers install")
-    elif "debian" in distro and not blackwell(facts):  # for which Debian's own driver is too old
-        steps = (
+    if is_old_card(facts) and "debian" not in distro:  # whose tools or packages take a driver that fits
+        return last_driver(facts)
+    if "ubuntu" in distro:
+        return f"$ {root}apt install ubuntu-drivers-common", f"$ {root}ubuntu-drivers install"
+    if "debian" in distro and not is_blackwell(facts):  # for which Debian's own driver is too old
+        return (
             "The package is in Debian's sections contrib and non-free. Name them in /etc/apt/sources.list, or in "
             "/etc/apt/sources.list.d/debian.sources, where that is the file; then:",
             f"$ {root}apt update",
             *install(facts, apt="linux-headers-$(dpkg --print-architecture) nvidia-driver"),
         )
-    elif distro[:1] == ("fedora",):
-        steps = (
-            "The package is in RPM Fusion; https://rpmfusion.org/Configuration tells how to add that source.",
-            *install(facts, dnf="akmod-nvidia xorg-x11-drv-nvidia-cuda"),
-        )
-    elif "pacman" in facts.system.commands:
-        steps = install(facts, pacman="nvidia-open nvidia-utils")
-        if facts.system.kernel and "-arch" not in facts.system.kernel:
-            built = install(facts, pacman="nvidia-open-dkms nvidia-utils linux-lts-headers")
-            steps = ("Your kernel is not Arch's usual one: name its headers, here those of linux-lts.", *built)
-    else:
-        guide = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
-        steps = (f"Install NVIDIA's driver as its guide describes for your distribution: {guide}",)
-    return (*steps, f"$ {root}reboot")
+    if distro[:1] == ("fedora",):
+        source = "The package is in RPM Fusion; https://rpmfusion.org/Configuration tells how to add that source."
+        return source, *install(facts, dnf="akmod-nvidia xorg-x11-drv-nvidia-cuda")
+    if "pacman" in facts.system.commands:
+        if not facts.system.kernel or "-arch" in facts.system.kernel:
+            return install(facts, pacman="nvidia-open nvidia-utils")
+        headers = "Your kernel is not Arch's usual one: name its headers, here those of linux-lts."
+        return headers, *install(facts, pacman="nvidia-open-dkms nvidia-utils linux-lts-headers")
+    guide = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
+    return (f"Install NVIDIA's driver as its guide describes for your distribution: {guide}",)
 
 
 def last_driver(facts: Facts) -> tuple[str, ...]:
@@ -129,4 +151,81 @@ def last_driver(facts: Facts) -> tuple[str, ...]:
     last = "Your card needs the branch 580 of NVIDIA's driver, the last that knows it"
     if "pacman" in facts.system.commands:
         return (f"{last}: nvidia-580xx-dkms, from the AUR. See https://wiki.archlinux.org/title/NVIDIA",)
-    return (f"{last}: {OLD_DRIVERS}",)
+    return (f"{last}: https://www.nvidia.com/en-us/drivers/unix/",)
+
+
+def rebuild_boot(facts: Facts) -> str:
+    """Return the command that takes a new choice of modules into what Linux starts from."""
+    tools = {"apt": "update-initramfs -u", "pacman": "mkinitcpio -P"}
+    tool = next((tools[name] for name in tools if name in facts.system.commands), "dracut --force")
+    return f"$ {sudo(facts)}{tool}"
+
+
+def switch_graphics(facts: Facts) -> tuple[str, ...]:
+    """Return how a laptop with two kinds of graphics gives its card of NVIDIA to programs."""
+    if len({gpu.vendor for gpu in facts.gpus}) < 2:
+        return ()
+    ubuntu = "ubuntu" in facts.system.distro
+    tool = f"$ {sudo(facts)}prime-select on-demand" if ubuntu else "$ supergfxctl --mode Hybrid"
+    return "If a tool (prime-select, supergfxctl, envycontrol) chose the other graphics alone, choose both:", tool
+
+
+def nvidia_smi(facts: Facts, options: str) -> tuple[str, ...]:
+    """Return how an administrator changes the state of a card."""
+    if facts.system.os == "windows":
+        return 'In a PowerShell that you start with "Run as administrator":', f"$ nvidia-smi {options}"
+    return (f"$ {sudo(facts)}nvidia-smi {options}",)
+
+
+def mend_memory(facts: Facts) -> tuple[str, ...]:
+    """Return how a card gets rid of a broken place in its memory."""
+    return (
+        "End every program that uses the card, then reset it, or restart the machine:",
+        *nvidia_smi(facts, "--gpu-reset"),
+        "This tells whether the broken place was set aside (Pending: Yes waits for a reset), or the card is worn out:",
+        "$ nvidia-smi --query --display=ECC,ROW_REMAPPER",
+        "Repeat results that were computed since the error. If it comes back, have the card replaced.",
+    )
+
+
+def works_on_cpu(facts: Facts) -> tuple[str, ...]:
+    """Return what one can do here without a GPU."""
+    lines = ["Every page of this site runs here: it computes on the processor (CPU), and kernels run in a simulator."]
+    if facts.torch.version:
+        lines.append(f"PyTorch {facts.torch.version} computes on the CPU: the same code, on the device cpu.")
+    else:
+        index = "" if facts.system.os == "darwin" else " --index-url https://download.pytorch.org/whl/cpu"
+        lines += ["PyTorch is not installed; it computes on the CPU too:", f"$ {pip(facts)} torch{index}"]
+    if facts.numba.version:
+        start = '$env:NUMBA_ENABLE_CUDASIM = "1"; ' if facts.system.os == "windows" else "NUMBA_ENABLE_CUDASIM=1 "
+        lines += ["Kernels of Numba run in its simulator, slowly but right:", f"$ {start}python your_script.py"]
+    return tuple(lines)
+
+
+SLURM = (
+    "Ask for a GPU. To try things out, in a shell on a node that has one:",
+    "$ srun --gpus=1 --pty bash",
+    "For work that runs by itself, a line of the script asks for it: #SBATCH --gpus=1",
+    "$ sbatch your_script.sh",
+    'On some clusters the option is --gres=gpu:1, or the GPUs have a partition of their own. The column "GRES" tells:',
+    "$ sinfo -o '%P %G'",
+)
+
+#: The names that every rule may use in what is to be done.
+COMMANDS: dict[str, Callable[[Facts], str | tuple[str, ...]]] = {
+    "sudo": sudo,
+    "pip": pip,
+    "uninstall": uninstall,
+    "reinstall": reinstall,
+    "nvidia_driver": install_driver,
+    "rebuild_boot": rebuild_boot,
+    "switch_graphics": switch_graphics,
+    "mend_memory": mend_memory,
+    "works_on_cpu": works_on_cpu,
+    "ask_slurm": lambda facts: SLURM,
+    "reset": lambda facts: nvidia_smi(facts, "--gpu-reset"),
+    "share": lambda facts: nvidia_smi(facts, "--compute-mode=DEFAULT"),
+    "no_hmm": lambda facts: (
+        f"$ echo options nvidia_uvm uvm_disable_hmm=1 | {sudo(facts)}tee /etc/modprobe.d/nvidia-hmm.conf"
+    ),
+}

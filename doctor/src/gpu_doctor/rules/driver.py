@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from gpu_doctor.rules.ask import (
+from gpu_doctor.rules.commands import install, last_driver, sudo
+from gpu_doctor.rules.machine import (
     BLACKWELL,
+    DRIVERS,
     TURING,
-    driver_of,
-    heard,
-    logged,
-    maker,
-    number_of,
-    release_of,
-    too_old,
+    device_number,
+    driver_version,
+    find_in_log,
+    find_message,
+    major,
+    unsupported,
+    vendor_of,
 )
-from gpu_doctor.rules.commands import install, install_driver, last_driver, sudo
-from gpu_doctor.rules.rule import Seen, rule
-from gpu_doctor.shapes import Facts, Gpu
+from gpu_doctor.rules.rule import Signs, rule, signs
+from gpu_doctor.schema import Facts, Gpu
 
 REJECTED = r"(module|key).* is rejected|key was rejected|required key not available"
 KEYS = {
@@ -25,220 +26,221 @@ KEYS = {
 }
 
 
-def known(*words: str | None) -> tuple[str, ...]:
-    """Return of some words those that there are."""
-    return tuple(filter(None, words))
-
-
-def rebuilt(facts: Facts) -> str:
-    """The command that takes a new choice of modules into what Linux starts from."""
-    tools = {"apt": "update-initramfs -u", "pacman": "mkinitcpio -P"}
-    tool = next((tools[name] for name in tools if name in facts.system.commands), "dracut --force")
-    return f"$ {sudo(facts)}{tool}"
-
-
-def ours(facts: Facts) -> list[Gpu]:
-    """The cards of NVIDIA on the bus for which PyTorch has code."""
-    return [gpu for gpu in facts.gpus if gpu.vendor == "nvidia" and not too_old(facts, gpu)]
+def nvidia_cards(facts: Facts) -> list[Gpu]:
+    """Return the cards of NVIDIA on the bus for which PyTorch has code."""
+    return [gpu for gpu in facts.gpus if gpu.vendor == "nvidia" and not unsupported(facts, gpu)]
 
 
 def driverless(facts: Facts) -> bool:
-    """Whether an NVIDIA card is on the bus, and no driver has taken it."""
+    """Return whether an NVIDIA card is on the bus, and no driver has taken it."""
     running = facts.kernel.version or "nvidia" in facts.kernel.loaded
-    return not running and any(not gpu.driver for gpu in ours(facts))
+    return not running and any(not gpu.driver for gpu in nvidia_cards(facts))
 
 
 def programs_half(facts: Facts) -> str | None:
-    """What shows that the driver's libraries, its half for programs, are installed."""
+    """Return what shows that the driver's libraries, its half for programs, are installed."""
     if facts.cuda.path:
         return f"its library is there: {facts.cuda.path}"
     return f"nvmlInit returned {facts.nvml.init}: its library is there" if facts.nvml.init is not None else None
 
 
-def switched_on(facts: Facts) -> tuple[str, ...]:
-    """How a laptop with two kinds of graphics gives its card of NVIDIA to programs."""
-    if len({gpu.vendor for gpu in facts.gpus}) < 2:
-        return ()
-    ubuntu = "ubuntu" in facts.system.distro
-    tool = f"$ {sudo(facts)}prime-select on-demand" if ubuntu else "$ supergfxctl --mode Hybrid"
-    return (
-        "If a tool (prime-select, supergfxctl, envycontrol) chose the other graphics alone, choose both:",
-        tool,
-    )
-
-
 @rule("driver", on="linux")
-def nouveau(facts: Facts) -> Seen | None:
+def nouveau(facts: Facts) -> Signs | None:
     """Linux runs the card with nouveau, a driver that has no CUDA.
 
     Only one driver can own a card. nouveau comes with Linux and draws the screen; CUDA needs NVIDIA's own driver,
     which cannot take the card while nouveau holds it.
+
+    To do:
+    Install NVIDIA's driver, and keep nouveau away from the card:
+    {nvidia_driver}
+    $ echo blacklist nouveau | {sudo}tee /etc/modprobe.d/no-nouveau.conf
+    {rebuild_boot}
+    $ {sudo}reboot
     """
-    drivers = {gpu.driver for gpu in ours(facts)}
+    drivers = {gpu.driver for gpu in nvidia_cards(facts)}
     if "nouveau" not in drivers or "nvidia" in drivers:
         return None
-    *installed, reboot = install_driver(facts)
-    fix = (
-        "Install NVIDIA's driver, and keep nouveau away from the card:",
-        *installed,
-        f"$ echo blacklist nouveau | {sudo(facts)}tee /etc/modprobe.d/no-nouveau.conf",
-        rebuilt(facts),
-        reboot,
-    )
-    return Seen(("the driver that holds the card on the bus is nouveau",), fix)
+    return signs("the driver that holds the card on the bus is nouveau")
 
 
 @rule("driver", on="linux")
-def given_to_a_virtual_machine(facts: Facts) -> Seen | None:
+def given_to_a_virtual_machine(facts: Facts) -> Signs | None:
     """The card is set aside for a virtual machine.
 
     A card can be handed whole to a virtual machine. For that, Linux holds it with vfio-pci, a driver that does
     nothing but pass it on. The maker's driver may be installed all the same; it does not get the card.
+
+    To do:
+    If a virtual machine has the card, run your program there. To take it back, remove the line that this finds:
+    $ grep -rn vfio /etc/modprobe.d /etc/default/grub
+    {rebuild_boot}
+    If it was in /etc/default/grub, write the boot menu anew, with update-grub or grub2-mkconfig. Then:
+    $ {sudo}reboot
     """
-    drivers = {gpu.driver for gpu in facts.gpus if gpu.vendor == maker(facts)}
-    if "vfio-pci" not in drivers or drivers & {"nvidia", "amdgpu", "i915", "xe"}:
+    drivers = {gpu.driver for gpu in facts.gpus if gpu.vendor == vendor_of(facts)}
+    if "vfio-pci" not in drivers or drivers & DRIVERS:
         return None
-    fix = (
-        "If a virtual machine has the card, run your program there. To take it back, remove the line that this finds:",
-        "$ grep -rn vfio /etc/modprobe.d /etc/default/grub",
-        rebuilt(facts),
-        "If it was in /etc/default/grub, write the boot menu anew, with update-grub or grub2-mkconfig. Then:",
-        f"$ {sudo(facts)}reboot",
-    )
-    return Seen(("the driver that holds the card on the bus is vfio-pci",), fix)
+    return signs("the driver that holds the card on the bus is vfio-pci")
 
 
 @rule("driver", on="bare")
-def no_driver(facts: Facts) -> Seen | None:
+def no_driver(facts: Facts) -> Signs | None:
     """NVIDIA's driver is not installed.
 
     The card is in the machine, but nothing knows how to drive it. PyTorch's wheel brings all of CUDA that it needs,
     with one exception: the driver, which belongs to the operating system.
+
+    To do:
+    {nvidia_driver}
+    $ {sudo}reboot
     """
     if not driverless(facts) or programs_half(facts) or facts.kernel.on_disk:
         return None
-    seen = ("an NVIDIA card is on the bus, and no driver holds it", str(facts.cuda.error or "no libcuda.so.1"))
-    return Seen(seen, install_driver(facts))
+    return signs("an NVIDIA card is on the bus, and no driver holds it", facts.cuda.error or "no libcuda.so.1")
 
 
 @rule("driver", on="bare")
-def no_module_for_this_kernel(facts: Facts) -> Seen | None:
+def no_module_for_this_kernel(facts: Facts) -> Signs | None:
     """NVIDIA's driver has no module for the Linux kernel that runs.
 
     One half of the driver is a module of the kernel, and each version of the kernel needs a module of its own. After
     an update of the kernel it is built or installed anew; where that failed, the other half finds nobody to talk to.
+
+    To do:
+    {headers}
+    $ {sudo}{build}
+    $ {sudo}reboot
+    If there is no such command or it fails, install the driver again, then restart:
+    {nvidia_driver}
     """
     half, kernel = programs_half(facts), facts.system.kernel or "$(uname -r)"
     if not driverless(facts) or not half or facts.kernel.on_disk:
         return None
-    build = "akmods --force" if facts.system.distro[:1] == ("fedora",) else "dkms autoinstall"
-    *installed, reboot = install_driver(facts)
-    fix = (
-        *install(facts, apt=f"linux-headers-{kernel}", dnf=f"kernel-devel-{kernel}", pacman="linux-headers"),
-        f"$ {sudo(facts)}{build}",
-        reboot,
-        "If there is no such command or it fails, install the driver again, then restart:",
-        *installed,
+    return signs(
+        half,
+        f"no module nvidia.ko is installed for the kernel {facts.system.kernel or 'that runs'}",
+        certainty="likely",
+        headers=install(facts, apt=f"linux-headers-{kernel}", dnf=f"kernel-devel-{kernel}", pacman="linux-headers"),
+        build="akmods --force" if facts.system.distro[:1] == ("fedora",) else "dkms autoinstall",
     )
-    missing = f"no module nvidia.ko is installed for the kernel {facts.system.kernel or 'that runs'}"
-    return Seen((half, missing), fix, "likely")
 
 
 @rule("driver", on="bare")
-def secure_boot(facts: Facts) -> Seen | None:
+def secure_boot(facts: Facts) -> Signs | None:
     """Secure Boot refuses NVIDIA's kernel module.
 
     With Secure Boot, Linux loads only modules that are signed with a key which the machine's firmware knows. A module
     that was built on this machine is signed with a key of this machine, and you have to make that key known, once.
+
+    To do:
+    {tool}
+    $ {sudo}mokutil --import {key}
+    It asks you to invent a password, which you need only once.
+    $ {sudo}reboot
+    At the machine itself, where no ssh reaches, a blue screen comes up before Linux starts. Choose "Enroll MOK" and
+      "Continue", and type the password.
+    To switch Secure Boot off in the firmware's settings (BIOS) does it, too, but takes away a protection: on a machine
+      that is not your own, ask first.
     """
-    line = logged(facts, REJECTED) or heard(facts, "Key was rejected by service", "Required key not available")
+    line = find_in_log(facts, REJECTED)
+    line = line or find_message(facts, "Key was rejected by service", "Required key not available")
     # What the distribution built lies under kernel/, and is signed with a key that the firmware knows.
     built_here = facts.system.secure_boot and "/kernel/" not in (facts.kernel.on_disk or "/kernel/")
     there = facts.kernel.on_disk or programs_half(facts)
     if not driverless(facts) or not there or not (line or built_here):
         return None
     suits = (KEYS[name] for name in KEYS if any(name in each for each in facts.system.distro[:2]))
-    tool = () if "mokutil" in facts.system.commands else install(facts, apt="mokutil", dnf="mokutil")
-    module = f"the module is installed and not loaded: {facts.kernel.on_disk or 'nvidia'}"
-    fix = (
-        *tool,
-        f"$ {sudo(facts)}mokutil --import {next(suits, '/var/lib/dkms/mok.pub')}",
-        "It asks you to invent a password, which you need only once.",
-        f"$ {sudo(facts)}reboot",
-        "At the machine itself, where no ssh reaches, a blue screen comes up before Linux starts. Choose "
-        '"Enroll MOK" and "Continue", and type the password.',
-        "To switch Secure Boot off in the firmware's settings (BIOS) does it, too, but takes away a protection: on "
-        "a machine that is not your own, ask first.",
-    )
-    return Seen(
-        (line or "Secure Boot is on", module), fix, "certain" if line and facts.system.secure_boot else "likely"
+    return signs(
+        line or "Secure Boot is on",
+        f"the module is installed and not loaded: {facts.kernel.on_disk or 'nvidia'}",
+        certainty="certain" if line and facts.system.secure_boot else "likely",
+        tool=() if "mokutil" in facts.system.commands else install(facts, apt="mokutil", dnf="mokutil"),
+        key=next(suits, "/var/lib/dkms/mok.pub"),
     )
 
 
 @rule("driver", on="bare", unless="secure-boot card-too-old")
-def module_not_loaded(facts: Facts) -> Seen | None:
+def module_not_loaded(facts: Facts) -> Signs | None:
     """NVIDIA's kernel module is installed, but not loaded.
 
     Linux loads the module when it finds the card. It does not if the driver was installed since the last start, if a
     line in /etc/modprobe.d forbids it, or if a laptop is set to use only its other graphics.
+
+    To do:
+    $ {sudo}modprobe nvidia
+    If that says nothing, it worked. If it fails, the kernel's log tells why, and grep what forbids it:
+    $ {sudo}dmesg | tail
+    $ grep -rn nvidia /etc/modprobe.d
+    {switch_graphics}
     """
     if not driverless(facts) or not facts.kernel.on_disk:
         return None
-    fix = (
-        f"$ {sudo(facts)}modprobe nvidia",
-        "If that says nothing, it worked. If it fails, the kernel's log tells why, and grep what forbids it:",
-        f"$ {sudo(facts)}dmesg | tail",
-        "$ grep -rn nvidia /etc/modprobe.d",
-        *switched_on(facts),
-    )
-    seen = (f"installed: {facts.kernel.on_disk}", "the kernel has not loaded it, and no driver holds the card")
-    return Seen(seen, fix, "likely")
+    unloaded = "the kernel has not loaded it, and no driver holds the card"
+    return signs(f"installed: {facts.kernel.on_disk}", unloaded, certainty="likely")
 
 
 @rule("driver")
-def closed_module(facts: Facts) -> Seen | None:
+def closed_module(facts: Facts) -> Signs | None:
     """The card is too new for NVIDIA's closed kernel module.
 
     NVIDIA ships its kernel module twice: closed, and open. Cards of the Blackwell generation (GeForce RTX 50, B200)
     and later work with the open one alone. The closed one loads, and then shows no device.
+
+    To do:
+    {packages}
+    $ {sudo}reboot
+    Still no device? Switch on "Above 4G Decoding" and "Resizable BAR" in the settings of the firmware (BIOS).
     """
-    line = logged(facts, "requires use of the NVIDIA open kernel modules")
-    new = [gpu.device for gpu in facts.gpus if gpu.vendor == "nvidia" and number_of(gpu) >= BLACKWELL]
+    line = find_in_log(facts, "requires use of the NVIDIA open kernel modules")
+    new = [gpu.device for gpu in facts.gpus if gpu.vendor == "nvidia" and device_number(gpu) >= BLACKWELL]
     dark = not facts.cuda.devices and not facts.nvml.devices
     if not line and not (new and dark and facts.kernel.open_module is False):
         return None
-    release, root = max(release_of(driver_of(facts)), 580), sudo(facts)
-    if facts.system.distro[:1] == ("fedora",):
-        macro = f"$ echo %_with_kmod_nvidia_open 1 | {root}tee /etc/rpm/macros.nvidia-kmod"
-        steps: tuple[str, ...] = (macro, f"$ {root}akmods --kernels $(uname -r) --rebuild")
-    else:
-        apt = f"nvidia-driver-{release}-open" if "ubuntu" in facts.system.distro else "nvidia-open"
-        suse = "nvidia-open-driver-G06-signed-kmp-meta"
-        steps = install(facts, apt=apt, dnf="nvidia-open --allowerasing", pacman="nvidia-open", zypper=suse)
-    runs = line or f"the closed kernel module {facts.kernel.version} runs, and shows no device"
-    fix = (
-        *steps,
-        f"$ {root}reboot",
-        'Still no device? Switch on "Above 4G Decoding" and "Resizable BAR" in the settings of the firmware (BIOS).',
+    return signs(
+        line or f"the closed kernel module {facts.kernel.version} runs, and shows no device",
+        *(f"the card's model number is {device}" for device in new),
+        packages=open_module(facts),
     )
-    return Seen((runs, *(f"the card's model number is {device}" for device in new)), fix)
+
+
+def open_module(facts: Facts) -> tuple[str, ...]:
+    """Return how this distribution installs NVIDIA's open kernel module."""
+    if facts.system.distro[:1] == ("fedora",):
+        macro = f"$ echo %_with_kmod_nvidia_open 1 | {sudo(facts)}tee /etc/rpm/macros.nvidia-kmod"
+        return macro, f"$ {sudo(facts)}akmods --kernels $(uname -r) --rebuild"
+    branch = max(major(driver_version(facts)), 580)
+    return install(
+        facts,
+        apt=f"nvidia-driver-{branch}-open" if "ubuntu" in facts.system.distro else "nvidia-open",
+        dnf="nvidia-open --allowerasing",
+        pacman="nvidia-open",
+        zypper="nvidia-open-driver-G06-signed-kmp-meta",
+    )
 
 
 @rule("driver")
-def card_too_old(facts: Facts) -> Seen | None:
+def card_too_old(facts: Facts) -> Signs | None:
     """The card is too old for this driver.
 
     NVIDIA's open kernel module knows cards from 2018 on (GeForce GTX 16 and RTX 20, compute capability 7.5), and the
     drivers after the branch 580 know no older ones at all. An older card (GTX 10, P100, V100) needs the closed module
     of an earlier branch. The newer driver installs and loads, and then leaves the card alone.
+
+    To do:
+    Install the driver of the branch 580, with the closed kernel module:
+    {packages}
+    $ {sudo}reboot
     """
-    line = logged(facts, "Legacy drivers|does not include the required GPU")
-    old = [gpu for gpu in ours(facts) if 0 < number_of(gpu) < TURING]
-    modern = facts.kernel.open_module or release_of(facts.kernel.version) > 580
-    if facts.cuda.devices or facts.nvml.devices or not ((line and ours(facts)) or (old and modern)):
+    line = find_in_log(facts, "Legacy drivers|does not include the required GPU")
+    old = [gpu for gpu in nvidia_cards(facts) if 0 < device_number(gpu) < TURING]
+    modern = facts.kernel.open_module or major(facts.kernel.version) > 580
+    if facts.cuda.devices or facts.nvml.devices or not ((line and nvidia_cards(facts)) or (old and modern)):
         return None
     kind = ", open kernel module" if facts.kernel.open_module else ""
-    driver = f"driver {facts.kernel.version}{kind}" if facts.kernel.version else None
-    first = "Install the driver of the branch 580, with the closed kernel module:"
-    seen = known(line, *(f"the card's model number is {gpu.device}" for gpu in old), driver)
-    return Seen(seen, (first, *last_driver(facts), f"$ {sudo(facts)}reboot"))
+    return signs(
+        line,
+        *(f"the card's model number is {gpu.device}" for gpu in old),
+        f"driver {facts.kernel.version}{kind}" if facts.kernel.version else None,
+        packages=last_driver(facts),
+    )

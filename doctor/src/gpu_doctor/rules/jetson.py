@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from gpu_doctor.rules.ask import capabilities
 from gpu_doctor.rules.commands import torch_for
-from gpu_doctor.rules.rule import Seen, rule
-from gpu_doctor.shapes import Facts
+from gpu_doctor.rules.machine import capabilities
+from gpu_doctor.rules.rule import Signs, rule, signs
+from gpu_doctor.schema import Facts
 
 JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform/"
 
 
 @rule("wheel", on="jetson nvidia")
-def jetson_wheel(facts: Facts) -> Seen | None:
+def jetson_wheel(facts: Facts) -> Signs | None:
     """PyTorch's wheel is made for servers, not for a Jetson.
 
     A Jetson has the ARM processor of some servers but a GPU of its own kind, and its driver comes with JetPack,
     NVIDIA's system for it. pip takes the wheel for ARM servers, which has no code for that GPU, or none for any.
+
+    To do:
+    {wheel}
     """
     torch = facts.torch
     # Code for another card of the same generation does not run on a Jetson.
@@ -27,10 +30,10 @@ def jetson_wheel(facts: Facts) -> Seen | None:
     if torch.cuda:
         build = f"it has code for {', '.join(torch.archs)}, the GPU needs {missing[0]}"
     where = f"this is a Jetson, with the kernel {facts.system.kernel}"
-    return Seen((where, f"PyTorch {torch.version}", build), jetson_steps(facts))
+    return signs(where, f"PyTorch {torch.version}", build, wheel=wheel_for_jetson(facts))
 
 
-def jetson_steps(facts: Facts) -> tuple[str, ...]:
+def wheel_for_jetson(facts: Facts) -> tuple[str, ...]:
     """Return where the wheel for this Jetson comes from, which its JetPack decides; the kernel tells which that is."""
     if (11, 0) in capabilities(facts):
         return ("For a Jetson Thor, PyTorch's own wheel for CUDA 13 has the code:", torch_for(facts, "cu130"))

@@ -1,51 +1,48 @@
-"""What a rule is: a function that looks for one cause in the facts.
+"""What a rule is: a function that looks for one cause in the facts, and whose docstring is all that is said of it.
 
-The first line of its docstring names the cause as a heading does; the rest tells how it comes about. It returns what it
-saw and what to do, or None. In what to do, a line that begins with "$ " is a command.
+Its first line names the cause as a heading does, and what follows tells how it comes about. Under "To do:" stands one step
+a line, and a line that begins with "$ " is a command; an indented line goes on with the step before it. In a step,
+``{name}`` is a word that the rule has worked out, or one of COMMANDS; alone on its line it may be several steps, or none.
+"[wsl]" or "[not wsl]" before a step says where it is taken, "To do (wsl):" where a whole part is, of which the first
+counts that fits: there stand places, such as "wsl", and words of the rule.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import wraps
-from typing import Literal
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Callable, Literal
 
 from gpu_doctor.errors import TABLE
-from gpu_doctor.rules.ask import PLACES
-from gpu_doctor.shapes import Facts
+from gpu_doctor.rules.commands import COMMANDS
+from gpu_doctor.rules.machine import PLACES
+from gpu_doctor.schema import Facts
 
 Kind = Literal["problem", "note", "no-gpu"]
 Certainty = Literal["certain", "likely", "possible"]
-
-#: The questions in their order, first of the machine, then of PyTorch, then of Numba. Each makes sense only if those
-#: before it were answered with yes.
-#:
-#: :meta hide-value:
-QUESTIONS = {
-    "bus": "Is there a GPU in this machine?",
-    "driver": "Does the system run it with the right driver?",
-    "nodes": "May you open its device files?",
-    "library": "Is the driver's library found?",
-    "start": "Does the driver start?",
-    "visible": "Is the GPU visible to programs?",
-    "context": "Does a program get its place on it?",
-    "wheel": "Is PyTorch built for this GPU?",
-    "version": "Is the driver new enough for PyTorch?",
-    "code": "Has PyTorch code for this card?",
-    "torch": "Does PyTorch compute on it, and right?",
-    "toolchain": "Does Numba find its CUDA compiler?",
-    "ptx": "Can the driver load what Numba compiles?",
-    "numba": "Does Numba compute on it, and right?",
-    "health": "Is it without errors, and not slowed down?",
-}
 CERTAINTIES: tuple[Certainty, ...] = ("certain", "likely", "possible")
+PART = re.compile(r"^To do(?: \((.+)\))?:\n", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What a rule saw in the facts, and the words that the steps in its docstring need."""
+
+    evidence: tuple[str, ...]
+    certainty: Certainty = "certain"
+    words: Mapping[str, Any] = field(default_factory=dict)
+
+
+def signs(*evidence: str | None, certainty: Certainty = "certain", **words: Any) -> Signs:
+    """Return what a rule saw, without what it did not see."""
+    return Signs(tuple(filter(None, evidence)), certainty, words)
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What a rule saw in the facts, and what it prescribes."""
+    """What shows a cause, and what to do about it."""
 
     evidence: tuple[str, ...]
     fix: tuple[str, ...]
@@ -58,13 +55,20 @@ class Rule:
 
     code: str
     question: str
-    look: Callable[[Facts], Seen | None]
+    judge: Callable[[Facts], Signs | None]
     kind: Kind = "problem"
+    on: tuple[str, ...] = ()
+    unless: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """All that is said of the cause."""
+        return inspect.cleandoc(self.judge.__doc__ or "") + "\n"
 
     @property
     def title(self) -> str:
         """The cause, as a heading."""
-        return (self.look.__doc__ or "").partition("\n")[0].rstrip(".")
+        return self.text.partition("\n")[0].rstrip(".")
 
     @property
     def links(self) -> tuple[str, ...]:
@@ -74,7 +78,14 @@ class Rule:
     @property
     def story(self) -> str:
         """How the cause comes about."""
-        return inspect.cleandoc(self.look.__doc__ or "").partition("\n")[2].strip()
+        return PART.split(self.text)[0].partition("\n")[2].strip()
+
+    def look(self, facts: Facts) -> Seen | None:
+        """Return what shows the cause in the facts, and what to do about it; None where it does not hold."""
+        if not all(holds(word, facts) for word in self.on) or any(holds(word, facts) for word in self.unless):
+            return None
+        found = self.judge(facts)
+        return Seen(found.evidence, steps(self.text, facts, found.words), found.certainty) if found else None
 
 
 @dataclass(frozen=True)
@@ -96,31 +107,46 @@ class Finding:
 
 
 RULES: list[Rule] = []
+Judge = Callable[[Facts], "Signs | None"]
 
 
-def rule(
-    question: str, *, kind: Kind = "problem", on: str = "", unless: str = ""
-) -> Callable[[Callable[[Facts], Seen | None]], Callable[[Facts], Seen | None]]:
+def rule(question: str, *, kind: Kind = "problem", on: str = "", unless: str = "") -> Callable[[Judge], Judge]:
     """Make a function a rule; its name becomes the rule's code.
 
     It is asked only where every word of `on` holds and none of `unless`. A word is a place ("nvidia", "container") or
     the code of another rule, whose cause explains it already.
     """
 
-    def enter(judge: Callable[[Facts], Seen | None]) -> Callable[[Facts], Seen | None]:
-        @wraps(judge)
-        def look(facts: Facts) -> Seen | None:
-            asked = all(holds(word, facts) for word in on.split())
-            return judge(facts) if asked and not any(holds(word, facts) for word in unless.split()) else None
-
-        RULES.append(Rule(judge.__name__.replace("_", "-"), question, look, kind))
-        return look
+    def enter(judge: Judge) -> Judge:
+        code = judge.__name__.replace("_", "-")
+        RULES.append(Rule(code, question, judge, kind, tuple(on.split()), tuple(unless.split())))
+        return judge
 
     return enter
 
 
 def holds(word: str, facts: Facts) -> bool:
-    """Whether the facts are of a place, or a rule sees its cause in them."""
+    """Return whether the facts are of a place, or a rule sees its cause in them."""
     if word in PLACES:
         return PLACES[word](facts)
     return next(each for each in RULES if each.code == word).look(facts) is not None
+
+
+def steps(text: str, facts: Facts, words: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the steps of the first part of a rule's docstring that fits the facts, with their words filled in."""
+
+    def fits(condition: str | None) -> bool:
+        *no, word = (condition or "always").split()  # "wsl", "not wsl"
+        return bool(words[word] if word in words else PLACES[word](facts)) != bool(no)
+
+    parts = PART.split(text)[1:]
+    part = next(steps for condition, steps in zip(parts[::2], parts[1::2]) if fits(condition))
+    told: list[str] = []
+    for line in re.sub(r"\n +", " ", part.strip()).splitlines():
+        condition, step = re.fullmatch(r"(?:\[(.+?)\] )?(.*)", line).groups()  # type: ignore[union-attr]
+        if fits(condition):
+            names = re.findall(r"(?<!{){(\w+)}", step)
+            known = {name: words[name] if name in words else COMMANDS[name](facts) for name in names}
+            value = known[names[0]] if step == f"{{{''.join(names[:1])}}}" else step.format(**known)
+            told += value if isinstance(value, tuple) else [value] if value else []
+    return tuple(told)

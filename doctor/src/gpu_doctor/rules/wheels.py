@@ -2,36 +2,28 @@
 
 from __future__ import annotations
 
-from gpu_doctor.rules.ask import (
-    blackwell,
-    capabilities,
+from gpu_doctor.rules.commands import cuda_tag, fresh, install_driver, numba_for, sudo, torch_for
+from gpu_doctor.rules.machine import (
+    as_version,
     cluster,
-    covers,
-    cuda_number,
-    driver_of,
-    heard,
-    maker,
-    numbers_of,
-    old_card,
-    release_of,
+    driver_version,
+    find_message,
+    has_code,
+    is_blackwell,
+    is_old_card,
+    major,
+    vendor_of,
 )
-from gpu_doctor.rules.commands import cuda_tag, fresh, install_driver, numba_for, torch_for
-from gpu_doctor.rules.rule import Seen, rule
-from gpu_doctor.shapes import Facts
+from gpu_doctor.rules.rule import Signs, rule, signs
+from gpu_doctor.schema import Facts
 
 DRIVERS = {12: 525, 13: 580}  # the first driver that can run programs of a generation of CUDA
 NO_CODE = ("no kernel image is", "does not include kernels for this", "not compatible with the current PyTorch install")
 
 
-def from_conda(facts: Facts) -> str | None:
-    """Return conda's own name of the PyTorch without GPU code that it installed."""
-    torches = (name for name in facts.system.conda if name.startswith(("pytorch-", "libtorch-")))
-    return next((name for name in torches if "cpu" in name), None)
-
-
-def newer_driver(facts: Facts, release: int) -> tuple[str, ...]:
-    """Return how this machine gets a newer driver."""
-    system = facts.system
+def newer_driver(facts: Facts) -> tuple[str, ...]:
+    """Return how this machine gets a driver for CUDA 13."""
+    system, release = facts.system, DRIVERS[13]
     if system.os == "windows" or system.wsl:
         update = ("In PowerShell, bring Windows' Linux up to date too:", "$ wsl --update") if system.wsl else ()
         return ("Install the newest driver for your card on Windows: https://www.nvidia.com/en-us/drivers/", *update)
@@ -41,123 +33,148 @@ def newer_driver(facts: Facts, release: int) -> tuple[str, ...]:
         return (f"The driver belongs to the cluster: ask its administrators for {release} or newer.",)
     return (
         *install_driver(facts),
+        f"$ {sudo(facts)}reboot",
         f"Then nvidia-smi has to print a driver of {release} or newer. If your distribution has no such driver, take "
         "NVIDIA's own packages: https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",
     )
 
 
 @rule("wheel", unless="jetson conda-cpu-build")
-def cpu_wheel(facts: Facts) -> Seen | None:
+def cpu_wheel(facts: Facts) -> Signs | None:
     """PyTorch is built without CUDA, most often for the CPU alone.
 
     PyTorch comes in several builds of the same version, and pip does not look at your card. From PyPI, its usual index,
     Windows gets a build for the CPU, and so did ARM servers for long. A lock file, or a setting that names PyTorch's
     index for Linux only, has the same effect. No driver and no CUDA toolkit can make such a build use a GPU.
+
+    To do:
+    {wheel}
+    If a lock file or a pyproject.toml chose the build, name PyTorch's index there, for your system too: otherwise the
+      next sync undoes it.
     """
     torch = facts.torch
-    if maker(facts) != "nvidia" or not torch.version or torch.cuda:
+    if vendor_of(facts) != "nvidia" or not torch.version or torch.cuda:
         return None
     build = "ROCm, so for AMD" if torch.hip else "Intel" if torch.xpu else "the CPU alone"
-    undone = (
-        "If a lock file or a pyproject.toml chose the build, name PyTorch's index there, for your system too: "
-        "otherwise the next sync undoes it."
-    )
-    evidence = (f"PyTorch {torch.version} is built for {build}", "the card is NVIDIA's")
-    return Seen(evidence, (*wheel_for(facts), undone))
+    return signs(f"PyTorch {torch.version} is built for {build}", "the card is NVIDIA's", wheel=wheel_for(facts))
 
 
 @rule("wheel")
-def conda_cpu_build(facts: Facts) -> Seen | None:
+def conda_cpu_build(facts: Facts) -> Signs | None:
     """The PyTorch that conda chose is for the CPU.
 
     conda looks for NVIDIA's driver at the moment it installs, and takes a build with CUDA only if it finds one. On a
     cluster you install on a login node, which has no GPU, so it finds none; the node with the GPU then runs a PyTorch
     for the CPU.
+
+    To do (windows):
+    $ conda install --channel conda-forge pytorch-gpu "cuda-version={generation}"
+
+    To do:
+    $ CONDA_OVERRIDE_CUDA={knows} conda install --channel conda-forge pytorch-gpu "cuda-version={generation}"
+    CONDA_OVERRIDE_CUDA={knows} tells conda which CUDA the driver can load, so the command works on a login node too.
     """
-    name, knows, vendor = from_conda(facts), facts.cuda.version, maker(facts) or (cluster(facts) and "cluster")
-    whose = {"nvidia": "the card is NVIDIA's", "cluster": "this node of a cluster has no GPU, others may have"}
-    if vendor not in whose or not name or facts.torch.cuda:
+    torches = (name for name in facts.system.conda if name.startswith(("pytorch-", "libtorch-")))
+    name, nvidia = next((name for name in torches if "cpu" in name), None), vendor_of(facts) == "nvidia"
+    on_cluster = not vendor_of(facts) and cluster(facts)
+    if not (nvidia or on_cluster) or not name or facts.torch.cuda:
         return None
     generation, least = ("13.0", "13.0") if cuda_tag(facts) == "cu130" else ("12", "12.6")
-    command = f'conda install --channel conda-forge pytorch-gpu "cuda-version={generation}"'
-    evidence = (f"conda installed {name}", f"PyTorch {facts.torch.version} has no CUDA", whose[vendor])
-    if facts.system.os == "windows":
-        return Seen(evidence, (f"$ {command}",))
-    override = f"CONDA_OVERRIDE_CUDA={cuda_number(knows) if knows else least}"
-    why = f"{override} tells conda which CUDA the driver can load, so the command works on a login node too."
-    return Seen(evidence, (f"$ {override} {command}", why), "certain" if vendor == "nvidia" else "possible")
+    return signs(
+        f"conda installed {name}",
+        f"PyTorch {facts.torch.version} has no CUDA",
+        "the card is NVIDIA's" if nvidia else "this node of a cluster has no GPU, others may have",
+        certainty="certain" if nvidia or facts.system.os == "windows" else "possible",
+        generation=generation,
+        knows=as_version(facts.cuda.version) if facts.cuda.version else least,
+    )
 
 
 @rule("version", on="nvidia")
-def driver_too_old_for_wheel(facts: Facts) -> Seen | None:
+def driver_too_old_for_wheel(facts: Facts) -> Signs | None:
     """PyTorch's wheel is newer than NVIDIA's driver.
 
     The wheel brings CUDA along, and the driver has to know that generation of CUDA: CUDA 13 needs driver 580 or newer,
     CUDA 12 needs 525. In "found version 12040" the number is not the driver's own: it is the newest CUDA that the
     driver knows, here 12.4. Either part can be changed: the driver, or the wheel.
+
+    To do (either):
+    Either install a newer driver, which is the better way:
+    {driver}
+    or keep the driver and change the wheel:
+    {wheel}
+
+    To do:
+    {wheel}
     """
-    wants, knows = numbers_of(facts.torch.cuda)[0], facts.cuda.version
-    line = heard(facts, "driver on your system is too old", "driver version is insufficient")
+    wants, knows = major(facts.torch.cuda), facts.cuda.version
+    line = find_message(facts, "driver on your system is too old", "driver version is insufficient")
     too_old = knows // 1000 < wants if knows else line
     if not wants or not too_old or facts.cuda.error:
         return None
-    evidence = [f"PyTorch {facts.torch.version} wants CUDA {facts.torch.cuda}"]
-    evidence += [f"the driver knows CUDA up to {cuda_number(knows)}"] if knows else []
-    evidence += [f"the driver is {driver_of(facts)}"] if driver_of(facts) else []
-    evidence += [line] if line else []
-    fix = wheel_for(facts)
-    if not wheel_needs_driver(facts) and not old_card(facts):
-        either = "Either install a newer driver, which is the better way:"
-        fix = (either, *newer_driver(facts, DRIVERS[13]), "or keep the driver and change the wheel:", *fix)
-    return Seen(tuple(evidence), fix, "certain" if knows else "likely")
+    return signs(
+        f"PyTorch {facts.torch.version} wants CUDA {facts.torch.cuda}",
+        f"the driver knows CUDA up to {as_version(knows)}" if knows else None,
+        f"the driver is {driver_version(facts)}" if driver_version(facts) else None,
+        line,
+        certainty="certain" if knows else "likely",
+        either=not wheel_needs_driver(facts) and not is_old_card(facts),
+        driver=newer_driver(facts),
+        wheel=wheel_for(facts),
+    )
 
 
 @rule("code", on="nvidia", unless="jetson")
-def no_code_for_card(facts: Facts) -> Seen | None:
+def no_code_for_card(facts: Facts) -> Signs | None:
     """PyTorch's wheel has no code for this card.
 
     A wheel holds programs for some generations of cards, which NVIDIA numbers by compute capability. Wheels for CUDA 13
     begin with 7.5 (Turing); those of CUDA 12.6 end with 9.0, before Blackwell. is_available() is True all the same,
     because it asks the driver alone; the first computation fails.
+
+    To do (served):
+    Your other card is served. Show programs only that one:
+    [windows] $ $env:CUDA_VISIBLE_DEVICES = "{served}"
+    [not windows] $ export CUDA_VISIBLE_DEVICES={served}
+
+    To do (ancient):
+    No wheel of today has code for so old a card. Compute on the CPU, or on another machine.
+
+    To do:
+    {wheel}
     """
     torch, cards = facts.torch, [device for device in facts.cuda.devices if device.capability]
-    missing = [card for card in cards if torch.archs and not covers(torch.archs, card.capability)]
-    line = heard(facts, *NO_CODE)
+    missing = [card for card in cards if torch.archs and not has_code(torch.archs, card.capability)]
+    line = find_message(facts, *NO_CODE)
     if not torch.cuda or not (missing or (line and not (torch.archs and cards))):
         return None
     if torch.kernel == "right" and (not line or line not in facts.said):  # another card computes
         return None
-    evidence = [
-        f"{card.name or 'the card'} has compute capability {'.'.join(map(str, card.capability))}" for card in missing
-    ]
-    evidence += [f"PyTorch {torch.version} has code for {', '.join(torch.archs)}"] if torch.archs else []
-    evidence += [line] if line else []
-    return Seen(tuple(evidence), for_cards(facts), "certain" if missing else "likely")
-
-
-def for_cards(facts: Facts) -> tuple[str, ...]:
-    """Return how to get code for every card, or which card to leave out."""
-    cards = capabilities(facts)
-    if served := ",".join(str(number) for number, card in enumerate(cards) if covers(facts.torch.archs, card)):
-        windows = facts.system.os == "windows"
-        value = f'$env:CUDA_VISIBLE_DEVICES = "{served}"' if windows else f"export CUDA_VISIBLE_DEVICES={served}"
-        return ("Your other card is served. Show programs only that one:", f"$ {value}")
-    if any(card < (5, 0) for card in cards):
-        return ("No wheel of today has code for so old a card. Compute on the CPU, or on another machine.",)
-    return wheel_for(facts)
+    return signs(
+        *(
+            f"{card.name or 'the card'} has compute capability {'.'.join(map(str, card.capability))}"
+            for card in missing
+        ),
+        f"PyTorch {torch.version} has code for {', '.join(torch.archs)}" if torch.archs else None,
+        line,
+        certainty="certain" if missing else "likely",
+        served=",".join(str(index) for index, card in enumerate(cards) if has_code(torch.archs, card.capability)),
+        ancient=any(card.capability < (5, 0) for card in cards),
+        wheel=wheel_for(facts),
+    )
 
 
 def wheel_for(facts: Facts) -> tuple[str, ...]:
     """Return the command for the wheel that fits the card and the driver, and before it what it needs."""
     late = wheel_needs_driver(facts)
-    tag = "cu126" if old_card(facts) else "cu130" if late else cuda_tag(facts)
+    tag = "cu126" if is_old_card(facts) else "cu130" if late else cuda_tag(facts)
     numba = (numba_for(facts, tag),) if facts.numba.target else ()
     first = "The driver is too old for every wheel that has code for this card, so it comes first:"
     torch = (torch_for(facts, tag),) if facts.torch.version else fresh(facts, tag)
-    return (*((first, *newer_driver(facts, DRIVERS[13])) if late else ()), *torch, *numba)
+    return (*((first, *newer_driver(facts)) if late else ()), *torch, *numba)
 
 
 def wheel_needs_driver(facts: Facts) -> bool:
-    """Whether no wheel has code for the card and also runs with the driver."""
-    release = release_of(driver_of(facts))
-    return 0 < release < DRIVERS[12] or (cuda_tag(facts) == "cu126" and blackwell(facts))
+    """Return whether no wheel has code for the card and also runs with the driver."""
+    release = major(driver_version(facts))
+    return 0 < release < DRIVERS[12] or (cuda_tag(facts) == "cu126" and is_blackwell(facts))

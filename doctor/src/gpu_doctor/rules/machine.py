@@ -1,14 +1,16 @@
-"""What several rules ask of the facts."""
+"""What several rules ask of the facts: whose card it is, where this runs, what an error says."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import partial
+from typing import Callable
 
-from gpu_doctor.shapes import Facts, Gpu, Node, Torch
+from gpu_doctor.schema import Facts, Gpu, Node, Torch
 
-MAKERS = {"nvidia": "cuda", "amd": "hip", "intel": "xpu", "apple": "mps"}
+VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple"}
+TORCH_BUILDS = {"nvidia": "cuda", "amd": "hip", "intel": "xpu", "apple": "mps"}  # the part of PyTorch for each
+DRIVERS = {"nvidia", "amdgpu", "i915", "xe"}  # that compute
 # What PyTorch's wheel for ROCm 7.2 has code for.
 ROCM = (
     "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1103",
@@ -22,20 +24,20 @@ OLD_INTEL = re.compile("0x(0[0-24acdf]|1[69a]|2|31|3e|4[569ce]|5[9a]|8[7a]|9[8ab
 MAXWELL, TURING, BLACKWELL = 0x1340, 0x1E00, 0x2900  # NVIDIA's first numbers of three generations
 
 
-def maker(facts: Facts) -> str | None:
+def vendor_of(facts: Facts) -> str | None:
     """Return whose card this machine has; where there are several, the one that the installed PyTorch is built for."""
-    here = [vendor for vendor in MAKERS if has(facts, vendor)]
-    return next((vendor for vendor in here if getattr(facts.torch, MAKERS[vendor])), here[0] if here else None)
+    here = [vendor for vendor in TORCH_BUILDS if has_card(facts, vendor)]
+    return next((vendor for vendor in here if getattr(facts.torch, TORCH_BUILDS[vendor])), here[0] if here else None)
 
 
-def has(facts: Facts, vendor: str) -> bool:
-    """Whether anything tells of a card of a maker that PyTorch can use: the bus, its driver's module, its device files.
+def has_card(facts: Facts, vendor: str) -> bool:
+    """Return whether anything tells of a vendor's card that PyTorch can use: the bus, a kernel module, device files.
 
     In Windows' Linux (WSL) and on a Jetson no card is on the bus.
     """
     listed = [gpu for gpu in facts.gpus if gpu.vendor == vendor]
-    if listed or computes(facts) == vendor:
-        return computes(facts) == vendor or not all(too_old(facts, gpu) for gpu in listed)
+    if listed or vendor_in_use(facts) == vendor:
+        return vendor_in_use(facts) == vendor or not all(unsupported(facts, gpu) for gpu in listed)
     paths = [node.path for node in facts.nodes]
     if vendor == "nvidia":
         lent = facts.system.wsl and "/dev/dxg" in paths  # by Windows, which does not tell whose card it is
@@ -47,42 +49,43 @@ def has(facts: Facts, vendor: str) -> bool:
             or any(path.startswith("/dev/nvidia") for path in paths)
             or (lent and not (facts.gpus or facts.torch.hip or facts.torch.xpu))
         )
-    if facts.system.wsl and "/dev/dxg" in paths and not has(facts, "nvidia"):
-        return bool(getattr(facts.torch, MAKERS[vendor]))
+    if facts.system.wsl and "/dev/dxg" in paths and not has_card(facts, "nvidia"):
+        return bool(getattr(facts.torch, TORCH_BUILDS[vendor]))
     return vendor == "amd" and "/dev/kfd" in paths and not facts.gpus
 
 
-def computes(facts: Facts) -> str | None:
+def vendor_in_use(facts: Facts) -> str | None:
     """Return whose card PyTorch finds."""
     kind = "hip" if facts.torch.kind == "cuda" and facts.torch.hip else facts.torch.kind
-    return next((vendor for vendor, name in MAKERS.items() if name == kind), None)
+    return next((vendor for vendor, name in TORCH_BUILDS.items() if name == kind), None)
 
 
-def too_old(facts: Facts, gpu: Gpu) -> bool:
-    """Whether PyTorch's wheels have nothing for a card: one of an older generation, or inside an older processor."""
+def unsupported(facts: Facts, gpu: Gpu) -> bool:
+    """Return whether PyTorch's wheels have nothing for a card: of an older generation, or inside an older processor."""
     if gpu.vendor == "nvidia":
-        return 0 < number_of(gpu) < MAXWELL
+        return 0 < device_number(gpu) < MAXWELL
     if gpu.vendor == "amd" and facts.kernel.gfx:
         archs = (*ROCM, *facts.torch.archs)
         # With a PyTorch for AMD someone wants it all the same.
-        return not any(runs(arch, archs) and (facts.torch.hip or arch not in INSIDE) for arch in facts.kernel.gfx)
+        wanted = [arch for arch in facts.kernel.gfx if facts.torch.hip or arch not in INSIDE]
+        return not any(compatible_arch(arch, archs) for arch in wanted)
     old = {"amd": OLD_AMD, "intel": OLD_INTEL}.get(gpu.vendor)
     return bool(old and old.match((gpu.device or "").lower()))
 
 
-def runs(arch: str, archs: tuple[str, ...]) -> str | None:
+def compatible_arch(arch: str, archs: tuple[str, ...]) -> str | None:
     """Return the architecture whose code a card of AMD can run: its own, or a sister's of the same generation.
 
     Examples
     --------
-    >>> runs("gfx1031", ("gfx1030", "gfx1100")), runs("gfx1010", ("gfx1030", "gfx1100"))
+    >>> compatible_arch("gfx1031", ("gfx1030", "gfx1100")), compatible_arch("gfx1010", ("gfx1030", "gfx1100"))
     ('gfx1030', None)
     """
     sister = {"gfx103": "gfx1030", "gfx110": "gfx1100"}.get(arch[:-1], arch)
     return next((known for known in (arch, sister) if known in archs), None)
 
 
-def heard(facts: Facts, *pieces: str) -> str | None:
+def find_message(facts: Facts, *pieces: str) -> str | None:
     """Return the first line of an error, met here or told by the reader, that has one of these pieces in it."""
     texts = (
         facts.said,
@@ -101,42 +104,42 @@ def heard(facts: Facts, *pieces: str) -> str | None:
     return None
 
 
-def absent(facts: Facts) -> bool:
-    """Whether PyTorch was looked for and is not installed."""
+def torch_absent(facts: Facts) -> bool:
+    """Return whether PyTorch was looked for and is not installed."""
     return not facts.torch.version and facts.torch != Torch()
 
 
-def bare(facts: Facts) -> bool:
-    """Whether this is a plain Linux machine: no container, no Windows around it, no Jetson."""
+def plain_linux(facts: Facts) -> bool:
+    """Return whether this is a plain Linux machine: no container, no Windows around it, no Jetson."""
     system = facts.system
     return system.os == "linux" and not (system.container or system.wsl or system.tegra)
 
 
 def cluster(facts: Facts) -> bool:
-    """Whether this is a machine of a cluster that Slurm runs, which others look after."""
+    """Return whether this is a machine of a cluster that Slurm runs, which others look after."""
     return "SLURM_JOB_ID" in facts.env or "sbatch" in facts.system.commands
 
 
-def files(facts: Facts) -> tuple[Node, ...]:
-    """Return the device files through which a program reaches this maker's cards."""
+def device_files(facts: Facts) -> tuple[Node, ...]:
+    """Return the device files through which a program reaches this vendor's cards."""
     amd_or_intel = () if facts.system.wsl else ("/dev/kfd", "/dev/dri")
-    wanted = {"amd": amd_or_intel, "intel": amd_or_intel}.get(maker(facts) or "", ("/dev/nv",))
+    wanted = {"amd": amd_or_intel, "intel": amd_or_intel}.get(vendor_of(facts) or "", ("/dev/nv",))
     return tuple(node for node in facts.nodes if node.path.startswith((*wanted, "/dev/dxg")))
 
 
-def shut(facts: Facts) -> tuple[Node, ...]:
+def closed_files(facts: Facts) -> tuple[Node, ...]:
     """Return the device files that keep this user from every card.
 
     Of several cards, a cluster opens only those that a job asked for. CUDA needs no file in /dev/dri.
     """
-    ours = files(facts)
+    ours = device_files(facts)
     cards = [node for node in ours if re.search(r"(nvidia|renderD)\d+$", node.path)]
     reachable = any(node.open for node in cards)
     return tuple(node for node in ours if not node.open and not (reachable and node in cards))
 
 
-def number_of(gpu: Gpu) -> int:
-    """Return the maker's number of a model; NVIDIA's grow with every generation."""
+def device_number(gpu: Gpu) -> int:
+    """Return the vendor's number of a model; NVIDIA's grow with every generation."""
     return int(gpu.device or "0", 16) if re.fullmatch("(0x)?[0-9a-fA-F]{1,8}", gpu.device or "0") else 0
 
 
@@ -145,68 +148,68 @@ def capabilities(facts: Facts) -> list[tuple[int, ...]]:
     return [device.capability for device in facts.cuda.devices if device.capability]
 
 
-def old_card(facts: Facts) -> bool:
-    """Whether a card of NVIDIA is so old that wheels for CUDA 13 and drivers after 580 do not know it."""
+def is_old_card(facts: Facts) -> bool:
+    """Return whether a card of NVIDIA is so old that wheels for CUDA 13 and drivers after 580 do not know it."""
     if known := capabilities(facts):
         return min(known) < (7, 5)
-    numbers = [number_of(gpu) for gpu in facts.gpus if gpu.vendor == "nvidia"]
+    numbers = [device_number(gpu) for gpu in facts.gpus if gpu.vendor == "nvidia"]
     return bool(numbers) and 0 < max(numbers) < TURING
 
 
-def blackwell(facts: Facts) -> bool:
-    """Whether a card of NVIDIA is so new that wheels for CUDA 12.6 have no code for it."""
+def is_blackwell(facts: Facts) -> bool:
+    """Return whether a card of NVIDIA is so new that wheels for CUDA 12.6 have no code for it."""
     if known := capabilities(facts):
         return max(known) >= (10, 0)
-    return any(gpu.vendor == "nvidia" and number_of(gpu) >= BLACKWELL for gpu in facts.gpus)
+    return any(gpu.vendor == "nvidia" and device_number(gpu) >= BLACKWELL for gpu in facts.gpus)
 
 
-def logged(facts: Facts, pattern: str) -> str | None:
+def find_in_log(facts: Facts, pattern: str) -> str | None:
     """Return the last line of the kernel's log in which a pattern is found."""
     return next((line.strip() for line in reversed(facts.kernel.log) if re.search(pattern, line, re.IGNORECASE)), None)
 
 
-def cuda_number(version: int) -> str:
-    """Write 13000 as 13.0, the way CUDA counts.
+def as_version(version: int) -> str:
+    """Return 13000 as "13.0", the way CUDA counts.
 
     Examples
     --------
-    >>> cuda_number(12060)
+    >>> as_version(12060)
     '12.6'
     """
     return f"{version // 1000}.{version % 1000 // 10}"
 
 
-def numbers_of(version: str | None) -> tuple[int, int]:
+def major_minor(version: str | None) -> tuple[int, int]:
     """Return the first two numbers of a version, and zeros for what it does not have.
 
     Examples
     --------
-    >>> numbers_of("2.13.0+cu126"), numbers_of("13"), numbers_of(None)
+    >>> major_minor("2.13.0+cu126"), major_minor("13"), major_minor(None)
     ((2, 13), (13, 0), (0, 0))
     """
     first, second, *_ = [*map(int, re.findall(r"[0-9]{1,6}", version or "")), 0, 0]
     return first, second
 
 
-def release_of(version: str | None) -> int:
-    """Return the branch of a driver: 580 of "580.95.05"; 0 where it is not known."""
-    return numbers_of(version)[0]
+def major(version: str | None) -> int:
+    """Return the first number of a version, such as a driver's branch, 580 of "580.95.05"; 0 where it is not known."""
+    return major_minor(version)[0]
 
 
-def driver_of(facts: Facts) -> str | None:
-    """The version of NVIDIA's driver, from whichever half tells it."""
+def driver_version(facts: Facts) -> str | None:
+    """Return the version of NVIDIA's driver, from whichever half tells it."""
     return facts.kernel.version or facts.nvml.driver
 
 
-def covers(archs: tuple[str, ...], capability: tuple[int, ...]) -> bool:
-    """Whether a wheel has code for a card.
+def has_code(archs: tuple[str, ...], capability: tuple[int, ...]) -> bool:
+    """Return whether a wheel has code for a card.
 
     Code for 8.0 also runs on 8.6, which is of the same generation and not older. PTX ("compute_90") is compiled for
     any newer card when it is loaded. Code for "sm_90a" runs on nothing but 9.0.
 
     Examples
     --------
-    >>> covers(("sm_75", "sm_80"), (8, 6)), covers(("sm_75", "sm_90a"), (10, 0)), covers(("compute_90",), (10, 0))
+    >>> has_code(("sm_75", "sm_80"), (8, 6)), has_code(("sm_75", "sm_90a"), (10, 0)), has_code(("compute_90",), (10, 0))
     (True, False, True)
     """
     found = (re.fullmatch("(sm|compute)_([0-9]{2,4})([af]?)", arch) for arch in archs)
@@ -218,16 +221,24 @@ def covers(archs: tuple[str, ...], capability: tuple[int, ...]) -> bool:
     return False
 
 
+def nvml_sees(facts: Facts) -> str:
+    """Return what nvidia-smi would show, in words."""
+    names = [device.name or "a card" for device in facts.nvml.devices]
+    return f"NVML, the library behind nvidia-smi, sees {', '.join(names) or 'no card'}"
+
+
+#: The places that a rule, or a step in its docstring, may be meant for.
 PLACES: dict[str, Callable[[Facts], bool]] = {
-    **{vendor: partial(has, vendor=vendor) for vendor in MAKERS},
-    "gpu": lambda facts: maker(facts) is not None,
+    "always": lambda facts: True,
+    **{vendor: partial(has_card, vendor=vendor) for vendor in TORCH_BUILDS},
+    "gpu": lambda facts: vendor_of(facts) is not None,
     "linux": lambda facts: facts.system.os == "linux",
     "windows": lambda facts: facts.system.os == "windows",
     "mac": lambda facts: facts.system.os == "darwin",
-    "bare": bare,
+    "bare": plain_linux,
     "cluster": cluster,
     "container": lambda facts: bool(facts.system.container),
     "wsl": lambda facts: facts.system.wsl,
     "jetson": lambda facts: facts.system.tegra,
-    "closed": lambda facts: bool(shut(facts)),  # device files that this user may not open
+    "closed": lambda facts: bool(closed_files(facts)),  # device files that this user may not open
 }

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from gpu_doctor import Facts, case, cases, diagnose, examine
-from gpu_doctor.rules import QUESTIONS, RULES, climb
+from gpu_doctor.rules import QUESTIONS, RULES, run_checks
 
 HOSTILE = 'x"; $(reboot) `reboot`'
 LOOKS = {rule.code: rule.look for rule in RULES}
@@ -28,7 +28,7 @@ def test_the_cause_leads_explains_what_is_red_and_is_not_seen_in_the_near_miss(n
         assert examine(kept.facts).status == "healthy"
     for facts in filter(None, (kept.facts, kept.near_miss)):
         assert facts is kept.facts or kept.cause not in codes(facts)
-        red = [order.index(answer.question) for answer in climb(facts) if answer.state is False]
+        red = [order.index(answer.question) for answer in run_checks(facts) if answer.state is False]
         causes = [order.index(finding.rule.question) for finding in diagnose(facts) if finding.rule.kind != "note"]
         assert not red or min(causes) <= red[0]
         assert Facts.of(json.loads(json.dumps(facts.content()))) == facts

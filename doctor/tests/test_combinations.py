@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_doctor.rules.library import MEANS
+from gpu_doctor.rules.libcuda import MEANS
 from kept import causes, like, steps
 
 from gpu_doctor import Facts, Report, case, cases, examine
@@ -36,7 +36,7 @@ def test_odd_facts_are_no_fault(name: str) -> None:
     report = on("healthy-nvidia", *WELL[name])
     assert causes(report.facts) == []
     assert report.status == "healthy"
-    assert [answer.question for answer in report.ladder if answer.state is False] == []
+    assert [answer.question for answer in report.checks if answer.state is False] == []
 
 
 LEGACY = "NVRM: supported through the NVIDIA 470.xx Legacy drivers."

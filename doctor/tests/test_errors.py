@@ -11,7 +11,7 @@ from kept import like
 from gpu_doctor import examine
 from gpu_doctor.cli import main
 from gpu_doctor.errors import LAST, TABLE, causes_of, has, plain
-from gpu_doctor.rules import RULES, refuted
+from gpu_doctor.rules import RULES, ruled_out
 
 KNOWN = tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))["error"]
 TEXTS = [(code, text) for code, texts in KNOWN.items() for text in texts]
@@ -37,11 +37,11 @@ def test_a_piece_is_found_as_whole_words_alone():
 
 def test_an_unknown_text_gets_the_causes_that_share_its_rare_words_and_none_is_likely():
     report = examine(like("no-gpu"), "wheel sm_120 unsupported, kernels image missing for capability")
-    assert "no-code-for-card" in [each.code for each in report.spoken]
-    assert len(report.spoken) <= 3
-    assert not any(each.likely for each in report.spoken)
+    assert "no-code-for-card" in [each.code for each in report.error_causes]
+    assert len(report.error_causes) <= 3
+    assert not any(each.likely for each in report.error_causes)
     assert report.text().startswith("This text is not known here.\nThese causes share")
-    assert [each["code"] for each in report.content()["causes"]] == [each.code for each in report.spoken]
+    assert [each["code"] for each in report.content()["causes"]] == [each.code for each in report.error_causes]
 
 
 def test_a_part_of_a_message_leads_to_its_cause_and_is_no_proof():
@@ -77,27 +77,27 @@ def test_an_error_comes_as_it_is_or_from_a_file(how, monkeypatch, tmp_path, caps
 
 def test_facts_of_the_same_machine_strengthen_and_those_of_another_take_nothing_away():
     text = "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."
-    alone = [each.code for each in examine(like("healthy-nvidia"), text).spoken]
+    alone = [each.code for each in examine(like("healthy-nvidia"), text).error_causes]
     assert alone == [each.code for each in causes_of(text)]
-    assert alone == [each.code for each in examine(like("nouveau"), text).spoken]
+    assert alone == [each.code for each in examine(like("nouveau"), text).error_causes]
     together = examine(like("nouveau", {"said": text}), text)
-    assert (alone[0], together.spoken[0].code) == ("no-module-for-this-kernel", "nouveau")
+    assert (alone[0], together.error_causes[0].code) == ("no-module-for-this-kernel", "nouveau")
 
 
 def test_what_the_facts_of_the_same_machine_refute_comes_last_and_says_so():
     text = "Found no NVIDIA driver on your system"
     report = examine(like("healthy-nvidia", {"said": text}), text)
-    order = [each.code for each in report.spoken]
+    order = [each.code for each in report.error_causes]
     assert order.index("container-without-gpu") < order.index("no-driver")  # it may have been another container
-    assert not any(each.likely for each in report.spoken if each.code in report.against)
+    assert not any(each.likely for each in report.error_causes if each.code in report.ruled_out)
     assert "speak against it. Is there a GPU in this machine? Yes: NVIDIA" in " ".join(report.text().split())
     assert "speak against" not in examine(like("healthy-nvidia"), text).text()
 
 
 def test_no_facts_refute_what_one_program_may_ask_for():
-    assert refuted(like("healthy-nvidia")).keys().isdisjoint({"own-memory", "cuda-visible-devices", "forked"})
+    assert ruled_out(like("healthy-nvidia")).keys().isdisjoint({"own-memory", "cuda-visible-devices", "forked"})
     code = "no-code-for-card"
-    assert [code in refuted(like(name)) for name in ("healthy-nvidia", code)] == [True, False]
+    assert [code in ruled_out(like(name)) for name in ("healthy-nvidia", code)] == [True, False]
 
 
 @pytest.mark.parametrize("text", HOSTILE)

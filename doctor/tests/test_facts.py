@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-from gpu_doctor.shapes import LONGEST
+from gpu_doctor.schema import LONGEST
 
 from gpu_doctor import Facts, collect, facts
 

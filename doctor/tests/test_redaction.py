@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from gpu_doctor.shapes import LONGEST
+from gpu_doctor.schema import LONGEST
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

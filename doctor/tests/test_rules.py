@@ -136,22 +136,22 @@ def test_commands_are_those_of_the_system(name: str, manager: str) -> None:
     assert not [other for other, words in INSTALLS.items() if other != manager and words in told]
 
 
-DRIVER = (".driver", ".library", ".start", ".card")
-OTHERS = (".place", ".containers", ".hidden", ".makers", ".amd", ".extensions", ".notes")
+DRIVER = (".driver", ".libcuda", ".cuda_init", ".card")
+OTHERS = (".platforms", ".containers", ".hidden", ".intel_apple", ".amd", ".notes")
 WHEEL = (".wheels", ".installs", ".imports", ".compilers")
 WINDOWS = system(os="windows", commands=["nvidia-smi"], wsl=None, container=None) | {"nodes": None, "kernel": None}
 
 
 @pytest.mark.parametrize(
-    ("rooms", "changes", "wrong"),
+    ("modules", "changes", "wrong"),
     [
         (DRIVER, system(root=True), ["sudo"]),
         (WHEEL + OTHERS, WINDOWS, ["sudo", "export ", "unset ", "/etc/", "/dev/", "~/", "source "]),
     ],
 )
-def test_root_needs_no_sudo_and_windows_is_told_nothing_of_linux(rooms, changes, wrong) -> None:
-    ours = [(name, LOOKS[case(name).cause or ""]) for name in cases() if case(name).cause in LOOKS]
-    seen = [look(like(name, changes)) for name, look in ours if look.__module__.endswith(rooms)]
+def test_root_needs_no_sudo_and_windows_is_told_nothing_of_linux(modules, changes, wrong) -> None:
+    ours = [(name, rule) for name in cases() for rule in RULES if case(name).cause == rule.code]
+    seen = [rule.look(like(name, changes)) for name, rule in ours if rule.judge.__module__.endswith(modules)]
     said = [step for each in seen if each for step in each.fix]
     assert said
     assert not [step for step in said if any(word in step for word in wrong)]

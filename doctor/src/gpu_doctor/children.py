@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Any
 
 GRACE = 3.0  # seconds in which a process that was stopped has to end
-RUNNING: set[subprocess.Popen[bytes]] = set()
 
 
 def in_child(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, Any]:
@@ -32,12 +31,10 @@ def in_child(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, An
         )
     except (OSError, ValueError) as error:  # too large an environment, a zero byte in it
         return {"failed": f"could not be started: {error}"}
-    RUNNING.add(child)
     try:
         out, err, failed = outcome(child, seconds)
     finally:
         stop(child)
-        RUNNING.discard(child)
     found: dict[str, Any] = {}
     for line in out.splitlines():
         with suppress(ValueError, RecursionError):
@@ -75,9 +72,3 @@ def stop(child: subprocess.Popen[bytes]) -> None:
             child.kill()
         else:
             os.killpg(child.pid, signal.SIGKILL)
-
-
-def stop_all() -> None:
-    """End every probe that still runs."""
-    for child in tuple(RUNNING):
-        stop(child)

@@ -13,6 +13,8 @@ from gpu_doctor import __version__
 if TYPE_CHECKING:
     from gpu_doctor.schema import Facts
 
+NAMES = {"cuda": "CUDA's driver", "nvml": "NVML", "torch": "PyTorch", "numba": "Numba"}
+
 # The doctor as another Python runs it, which must find there neither our packages nor those of the working folder.
 IN_ANOTHER_PYTHON = """import sys
 if sys.version_info < (3, 8):
@@ -53,19 +55,24 @@ def main(argv: Optional[Sequence[str]] = None, prog: str = "gpu-doctor") -> int:
         "--error", default="", metavar="TEXT", help="an error to explain; - reads it, @FILE takes a file"
     )
     arguments = parser.parse_args(argv)
+    if sys.flags.optimize > 1:  # all that the doctor has to say stands in its docstrings
+        parser.error("python -OO takes the doctor's texts away: run it without -OO and PYTHONOPTIMIZE")
     try:
-        status = doctor(arguments)
+        status = doctor(arguments, prog)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the output has enough of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except (ValueError, OSError) as mistake:  # 1 would say that the machine has a problem
+        print(f"{prog}: {mistake}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
-        print("gpu-doctor: interrupted", file=sys.stderr)
+        print(f"{prog}: interrupted", file=sys.stderr)
         return 130
     return status
 
 
-def doctor(arguments: argparse.Namespace) -> int:
+def doctor(arguments: argparse.Namespace, prog: str) -> int:
     """Find out why there is no GPU, or that it is well, and say what to do."""
     import json
     import shutil
@@ -75,16 +82,12 @@ def doctor(arguments: argparse.Namespace) -> int:
     from gpu_doctor.redaction import redacted, secrets
     from gpu_doctor.schema import LONGEST
 
-    try:
-        if not arguments.root.is_dir():
-            raise ValueError(f"there is no folder {str(arguments.root)!r}")
-        if arguments.python and not arguments.facts:
-            return doctor_in(arguments)
-        error = redacted(pasted(arguments.error)[-LONGEST:], secrets(os.environ))
-        facts = kept_facts(arguments.facts) if arguments.facts else watched(arguments.root)
-    except (ValueError, OSError) as mistake:  # 1 would say that the machine has a problem
-        print(f"gpu-doctor: {mistake}", file=sys.stderr)
-        return 2
+    if not arguments.root.is_dir():
+        raise ValueError(f"there is no folder {str(arguments.root)!r}")
+    if arguments.python and not arguments.facts:
+        return doctor_in(arguments)
+    error = redacted(pasted(arguments.error)[-LONGEST:], secrets(os.environ))
+    facts = kept_facts(arguments.facts) if arguments.facts else collected(arguments.root)
     if arguments.facts and error:  # then they belong together; here, the error may be another machine's
         facts = replace(facts, said=error)
     report = examine(facts, error or facts.said)
@@ -96,8 +99,9 @@ def doctor(arguments: argparse.Namespace) -> int:
         text = report.text(colour, width)
         if not arguments.facts:
             text = f"Asked with Python {facts.system.python} ({facts.system.executable}):\n\n{text}"
-        if sys.argv[0].endswith(".pyz"):  # then there is no command of this name
-            text = text.replace("firstlight doctor", f"python3 {Path(sys.argv[0]).name}")
+        archive = sys.argv[0].endswith(".pyz")  # then there is no command of this name
+        called = f"python3 {Path(sys.argv[0]).name}" if archive else prog
+        text = text.replace("$ gpu-doctor ", f"$ {called} ")
         print(printable(text, sys.stdout.encoding or "utf-8"))
     return int(report.status == "problem")
 
@@ -111,23 +115,21 @@ def doctor_in(arguments: argparse.Namespace) -> int:
     return subprocess.call([arguments.python, "-c", IN_ANOTHER_PYTHON, sys.argv[0], ours, *options])
 
 
-def watched(root: Path) -> Facts:
+def collected(root: Path) -> Facts:
     """Collect the facts, and say in a terminal what is being asked, as it can take a while."""
     from gpu_doctor import collect
     from gpu_doctor.children import in_child
 
     def ask(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, Any]:
-        said = {"cuda": "CUDA's driver", "nvml": "NVML", "torch": "PyTorch", "numba": "Numba"}[probe]
-        print(f" {said} ...", end="", file=sys.stderr, flush=True)
+        print(f"\rAsking {NAMES[probe]} ...{'':20}", end="", file=sys.stderr, flush=True)
         return in_child(probe, env, seconds)
 
     if not sys.stderr.isatty():
         return collect(root)
-    print("Asking", end="", file=sys.stderr, flush=True)
     try:
         return collect(root, run=ask)
     finally:
-        print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
+        print(f"\r{'':40}\r", end="", file=sys.stderr, flush=True)
 
 
 def pasted(error: str) -> str:
@@ -158,7 +160,7 @@ def kept_facts(file: Path) -> Facts:
 
 
 def printable(text: str, encoding: str) -> str:
-    """Write a text with what an encoding has; the marks of the ladder stay apart."""
+    """Write a text with what an encoding has; the marks of the checks stay apart."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:

@@ -11,14 +11,12 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from importlib import util
 from pathlib import Path
-from time import sleep
 from typing import Any, Callable
 
-from gpu_doctor.children import in_child, stop_all
+from gpu_doctor.children import in_child
 from gpu_doctor.redaction import redacted, secrets
 from gpu_doctor.schema import Facts
 
@@ -62,37 +60,18 @@ def collect(root: str | Path = "/", env: Mapping[str, str] | None = None, run: R
     True
     """
     root, env, run = Path(root), os.environ if env is None else env, run or in_child
-    cards, files = list(gpus(root)), list(nodes(root))
-    # On a card one probe at a time: it may admit one process only, and two would share its speed.
-    at_once = 1 if cards or files else len(SECONDS)
-    answers: dict[str, dict[str, Any]] = {}
-
-    def ask(name: str) -> dict[str, Any]:
-        hangs = "hung" in answers.get("cuda", {}).get("failed", "")  # then all that use the driver would
-        answers[name] = {} if hangs else run(name, env, SECONDS[name])
-        return answers[name]
-
-    probes: dict[str, Future[dict[str, Any]]] = {}
-    with ThreadPoolExecutor(at_once) as pool:  # the children work while the files are read
-        try:
-            for name in SECONDS:
-                probes[name] = pool.submit(ask, name)
-            facts: dict[str, Any] = {
-                "system": system(root, env),
-                "gpus": cards,
-                "nodes": files,
-                "kernel": kernel(root),
-                "env": {name: value for name, value in env.items() if VARIABLES.fullmatch(name)},
-                "packages": packages(),
-            }
-            facts.update({name: probe.result() for name, probe in probes.items()})
-        except BaseException:  # an interrupt, which must not wait for a probe that hangs
-            for probe in probes.values():
-                probe.cancel()
-            while not all(probe.done() for probe in probes.values()):
-                stop_all()  # again, as one may be starting just now
-                sleep(0.02)
-            raise
+    facts: dict[str, Any] = {
+        "system": system(root, env),
+        "gpus": list(gpus(root)),
+        "nodes": list(nodes(root)),
+        "kernel": kernel(root),
+        "env": {name: value for name, value in env.items() if VARIABLES.fullmatch(name)},
+        "packages": packages(),
+    }
+    # One at a time: a card may admit one process only, and two would share its speed.
+    for name, seconds in SECONDS.items():
+        hangs = "hung" in facts.get("cuda", {}).get("failed", "")  # then all that use the driver would
+        facts[name] = {} if hangs else run(name, env, seconds)
     installed = facts["packages"]
     facts["torch"] = {"version": installed.get("torch"), **wheel(), **facts["torch"]}
     facts["numba"] = {"version": installed.get("numba"), "target": installed.get("numba-cuda"), **facts["numba"]}

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from gpu_doctor.cases import case, cases
 from gpu_doctor.errors import TABLE, Spoken, causes_of
 from gpu_doctor.facts import collect
-from gpu_doctor.rules import QUESTIONS, RULES, Check, Finding, Seen, diagnose, ruled_out, run_checks
+from gpu_doctor.rules import QUESTIONS, RULES, Check, Finding, diagnose, ruled_out, run_checks
 from gpu_doctor.rules.machine import vendor_of
 from gpu_doctor.schema import Facts
 
@@ -19,6 +19,11 @@ FORMAT = 1
 MOST = 5  # causes of an error that a person reads of
 MARKS = {True: "✓", False: "✗", None: "·"}
 COLOURS = {"✓": 32, "✗": 31, "·": 90}
+END = {
+    "error": "No fault was found on this machine: the error is of another one, or of the program.",
+    "computes": "Diagnosis: healthy. Your GPU computes, and computes right.",
+    "untried": "Diagnosis: no fault was found, but no kernel has been run, so nothing shows yet that it computes.",
+}
 
 
 @dataclass(frozen=True)
@@ -36,36 +41,20 @@ class Report:
     error: str = ""  # that someone met: on this machine if the facts have it, too, else perhaps on another
 
     @cached_property
-    def spoken(self) -> list[Spoken]:
-        """The causes that the error speaks for; of those, what the facts of its machine show comes first.
-
-        What they speak against comes last.
-        """
-        shown = [finding.rule.code for finding in self.findings] if self.facts.said else []
-        order = sorted(causes_of(self.error), key=lambda each: (each.code not in shown, each.code in self.against))
-        return [replace(each, likely=each.likely and each.code not in self.against) for each in order]
-
-    @cached_property
-    def against(self) -> dict[str, str]:
-        """What the facts say against causes, if they are of the machine that the error is from."""
-        shown = [finding.rule.code for finding in self.findings]
-        return {code: words for code, words in ruled_out(self.facts).items() if self.facts.said and code not in shown}
-
-    @cached_property
     def findings(self) -> list[Finding]:
         """Every cause that holds; the first is the diagnosis, unless it is a note."""
         return diagnose(self.facts)
 
     @cached_property
-    def ladder(self) -> list[Check]:
+    def checks(self) -> list[Check]:
         """The answered questions; one that a cause breaks is answered with no."""
         broken = {f.rule.question: f.rule.title for f in reversed(self.findings) if f.rule.kind == "problem"}
-        return [
-            Check(answer.question, False, broken[answer.question] if answer.state is not False else answer.words)
-            if answer.question in broken
-            else answer
-            for answer in run_checks(self.facts)
-        ]
+        checks = []
+        for check in run_checks(self.facts):
+            if check.question in broken and check.state is not False:
+                check = Check(check.question, False, broken[check.question])
+            checks.append(check)
+        return checks
 
     @property
     def status(self) -> Literal["healthy", "no-gpu", "problem"]:
@@ -74,79 +63,75 @@ class Report:
             return "problem"
         return "healthy" if vendor_of(self.facts) else "no-gpu"
 
+    @cached_property
+    def ruled_out(self) -> dict[str, str]:
+        """The causes of the error that the facts of its machine rule out, and in what words they do."""
+        found = {finding.rule.code for finding in self.findings}
+        return {code: words for code, words in ruled_out(self.facts).items() if self.facts.said and code not in found}
+
+    @cached_property
+    def error_causes(self) -> list[Spoken]:
+        """The causes that the error may have; what the facts of its machine show comes first, what they rule out last."""
+        found = {finding.rule.code for finding in self.findings if self.facts.said}
+        order = sorted(causes_of(self.error), key=lambda each: (each.code not in found, each.code in self.ruled_out))
+        return [replace(each, likely=each.likely and each.code not in self.ruled_out) for each in order]
+
     def text(self, colour: bool = False, width: int = 100) -> str:
-        """Write the report for a person."""
+        """Return the report for a person."""
         longest = max(map(len, QUESTIONS.values()))
-        lines = self.answer(width) if self.error else []
-        for answer in self.ladder:
-            room = max(width - longest - 5, 30)
-            words = textwrap.shorten(_plain(answer.words), room, placeholder=" …")
-            lines.append(f"{MARKS[answer.state]} {QUESTIONS[answer.question]:{longest}}  {words}")
-        computes = "right" in (self.facts.torch.kernel, self.facts.numba.kernel)
-        if self.status == "healthy" and self.error:
-            lines += ["", "No fault was found on this machine: the error is of another one, or of the program."]
-        elif self.status == "healthy" and computes:
-            lines += ["", "Diagnosis: healthy. Your GPU computes, and computes right."]
-        elif self.status == "healthy":
-            lines += [
-                "",
-                "Diagnosis: no fault was found, but no kernel has been run, so nothing shows yet that it computes.",
-            ]
+        lines = self._about_the_error(width) if self.error else []
+        for check in self.checks:
+            words = textwrap.shorten(_plain(check.words), max(width - longest - 5, 30), placeholder=" …")
+            lines.append(f"{MARKS[check.state]} {QUESTIONS[check.question]:{longest}}  {words}")
+        if self.status == "healthy":
+            computes = "right" in (self.facts.torch.kernel, self.facts.numba.kernel)
+            lines += ["", END["error" if self.error else "computes" if computes else "untried"]]
         for number, finding in enumerate(self.findings):
             head = "Note" if finding.rule.kind == "note" else "Diagnosis" if number == 0 else "Also"
             lines += ["", f"{head}: {finding.rule.title} ({finding.seen.certainty})", *_body(finding, width)]
         text = "\n".join(lines)
         if colour:
-            text = re.sub("^([✓✗·])", lambda m: f"\x1b[{COLOURS[m[1]]}m{m[1]}\x1b[0m", text, flags=re.MULTILINE)
-            text = re.sub("^((Diagnosis|Also|Note): .*|    \\$ .*)", "\x1b[1m\\1\x1b[0m", text, flags=re.MULTILINE)
+            text = re.sub("(?m)^([✓✗·])", lambda mark: f"\x1b[{COLOURS[mark[1]]}m{mark[1]}\x1b[0m", text)
+            text = re.sub("(?m)^((Diagnosis|Also|Note): .*|    \\$ .*)", "\x1b[1m\\1\x1b[0m", text)
         return text
 
-    def answer(self, width: int) -> list[str]:
-        """Say what the error speaks for."""
-        lines = [] if self.spoken and not self.spoken[0].near else ["This text is not known here."]
-        lines += ["These causes share most words with it:"] if self.spoken and lines else []
-        for number, each in enumerate(self.spoken[:MOST], 1):
+    def _about_the_error(self, width: int) -> list[str]:
+        """Return the lines about the causes that the error may have."""
+        causes, found = self.error_causes, {finding.rule.code for finding in self.findings}
+        lines = []
+        if not causes or causes[0].near:
+            lines = ["This text is not known here.", *["These causes share most words with it:"] * bool(causes)]
+        for number, each in enumerate(causes[:MOST], 1):
             words = ", ".join(f'"{piece}"' for piece in each.words)
             lines += [f"{number}. {title_of(each.code)} ({'likely' if each.likely else 'possible'})"]
             lines += _wrapped(f"{'Words' if each.near else 'It shows itself by'}: {words}.", width, "  ", "  ")
-            if any(finding.rule.code == each.code for finding in self.findings):
-                lines.append("  This machine shows it, too: see below.")
-            if each.code in self.against:
-                lines += _wrapped(f"The facts speak against it. {_plain(self.against[each.code])}.", width, "  ", "  ")
-            lines += _wrapped(f"How to tell: {self.sign(each.code)}", width, "  ", "  ")
+            lines += ["  This machine shows it, too: see below."] * (each.code in found)
+            if each.code in self.ruled_out:
+                lines += _wrapped(
+                    f"The facts speak against it. {_plain(self.ruled_out[each.code])}.", width, "  ", "  "
+                )
+            lines += _wrapped(f"How to tell: {_sign(each.code)}", width, "  ", "  ")
             lines += ["  What to do:", *(line for step in self.cure(each.code) for line in _step(step, width)), ""]
         return [*lines, "Here is what this machine says:", ""]
-
-    def sign(self, code: str) -> str:
-        """Say how to tell whether it is this cause: by its story, and by what the doctor saw where it was."""
-        story = TABLE[code].get("story") or next(rule.story for rule in RULES if rule.code == code)
-        there = _example(code)
-        seen = f" On such a machine the doctor sees: {'; '.join(there[1].evidence)}." if there else ""
-        return _plain(" ".join(story.split("\n\n")[0].split()) + seen)
 
     def cure(self, code: str) -> tuple[str, ...]:
         """Return what to do about a cause: here, if this machine has it; else as on a machine that had it."""
         here = [finding.seen.fix for finding in self.findings if finding.rule.code == code]
         if here or "fix" in TABLE[code]:
             return here[0] if here else tuple(TABLE[code]["fix"])
-        there = _example(code)
-        return (f"For example, on {there[0]}:", *there[1].fix) if there else ()
+        title, found = _example(code)
+        title = re.sub("^(A|An|The|Two|One) ", lambda first: first[0].lower(), title)
+        return (f"For example, on {title}:", *found.seen.fix) if found else ()
 
     def content(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
+        causes = [(each.code, title_of(each.code), self.cure(each.code)) for each in self.error_causes]
+        causes = causes or [(each.rule.code, each.rule.title, each.seen.fix) for each in self.findings]
         return {
             "format": FORMAT,
             "status": self.status,
-            "causes": [
-                {"code": each.code, "title": title_of(each.code), "fix": list(self.cure(each.code))}
-                for each in self.spoken
-            ]
-            or [
-                {"code": each.rule.code, "title": each.rule.title, "fix": list(each.seen.fix)} for each in self.findings
-            ],
-            "ladder": [
-                {"question": answer.question, "state": answer.state, "words": answer.words} for answer in self.ladder
-            ],
+            "causes": [{"code": code, "title": title, "fix": list(fix)} for code, title, fix in causes],
+            "ladder": [vars(check) for check in self.checks],
             "findings": [
                 {
                     "code": finding.rule.code,
@@ -164,19 +149,26 @@ class Report:
         }
 
 
-def _example(code: str) -> tuple[str, Seen] | None:
-    """Return a kept machine that has a cause, and what the doctor makes of it there."""
+def _example(code: str) -> tuple[str, Finding | None]:
+    """Return the title of a kept machine that has a cause, and what the doctor makes of it there."""
     kept = sorted((one for one in map(case, cases()) if one.cause == code), key=lambda one: one.name != code)
-    found = [finding.seen for one in kept[:1] for finding in diagnose(one.facts) if finding.rule.code == code]
-    title = re.sub("^(A|An|The|Two|One) ", lambda first: first[0].lower(), kept[0].title) if kept else ""
-    return (title, found[0]) if found else None
+    found = (finding for one in kept[:1] for finding in diagnose(one.facts) if finding.rule.code == code)
+    return kept[0].title if kept else "", next(found, None)
+
+
+def _sign(code: str) -> str:
+    """Return how to tell whether it is this cause: its story, and what the doctor saw on a machine that had it."""
+    story = TABLE[code].get("story") or next(rule.story for rule in RULES if rule.code == code)
+    _, found = _example(code)
+    seen = f" On such a machine the doctor sees: {'; '.join(found.seen.evidence)}." if found else ""
+    return _plain(story.split("\n\n")[0] + seen)
 
 
 def _body(finding: Finding, width: int) -> list[str]:
-    """Write out one finding: how it comes about, what shows it, what to do."""
+    """Return the lines of one finding: how it comes about, what shows it, what to do."""
     lines = []
     for paragraph in finding.rule.story.split("\n\n"):
-        lines += textwrap.wrap(" ".join(paragraph.split()), width, initial_indent="  ", subsequent_indent="  ")
+        lines += _wrapped(" ".join(paragraph.split()), width, "  ", "  ")
     lines.append("  Seen here:")
     for seen in finding.seen.evidence:
         lines += _wrapped(_plain(seen), width, "    - ", "      ")

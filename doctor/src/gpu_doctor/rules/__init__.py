@@ -52,7 +52,7 @@ def diagnose(facts: Facts) -> list[Finding]:
     failed = next((check for check in run_checks(facts) if check.state is False), None)
     causes = [order.index(finding.rule.question) for finding in findings if finding.rule.kind != "note"]
     if failed and min(causes, default=len(order)) > order.index(failed.question):  # none explains the first failure
-        keep = ("Keep the report, and ask with it:", "$ firstlight doctor --json > report.json")
+        keep = ("Keep the report, and ask with it:", "$ gpu-doctor --json > report.json")
         first = int(findings[:1] != [] and findings[0].rule.question == "wheel")  # has to be changed in any case
         unexplained = replace(UNEXPLAINED, question=failed.question)
         findings.insert(first, Finding(unexplained, Seen((failed.words,), keep, "possible")))
@@ -93,12 +93,12 @@ def for_whom(finding: Finding, facts: Facts) -> Finding:
 
 def for_administrators(finding: Finding, facts: Facts) -> tuple[str, ...]:
     """Return how the administrators of a cluster are told."""
-    said = f"On a node of yours, firstlight doctor says: {finding.rule.title}. It saw: {finding.seen.evidence[0]}."
+    said = f"On a node of yours, gpu-doctor says: {finding.rule.title}. It saw: {finding.seen.evidence[0]}."
     other = ("Meanwhile, let Slurm take another node:", "$ sbatch --exclude=$(hostname -s) JOB_SCRIPT")
     return (
         "What begins with sudo, only the administrators of the cluster may do. Send them the report, and write: "
         f'"{said}"',
-        "$ firstlight doctor --json > report.json",
+        "$ gpu-doctor --json > report.json",
         *(other if "SLURM_JOB_ID" in facts.env else ()),
     )
 

@@ -239,7 +239,7 @@ def no_c_compiler(facts: Facts) -> Signs | None:
 
     To do:
     Without the administrator, conda has a compiler and a Python with its headers:
-    $ conda create --name firstlight --channel conda-forge python={python} c-compiler cxx-compiler
+    $ conda create --name gpu-env --channel conda-forge python={python} c-compiler cxx-compiler
     On a cluster a module often has it: module avail gcc
     """
     line, system = find_message(facts, *NO_C), facts.system

@@ -249,7 +249,7 @@ def nvml_sees_cuda_does_not(facts: Facts) -> Signs | None:
     $ lspci -k -d 10de:
     $ {sudo}dmesg | grep NVRM
     Otherwise restart the machine. If it comes again, ask with the report of:
-    $ firstlight doctor --json
+    $ gpu-doctor --json
     """
     cuda = facts.cuda
     earlier = (each for each in RULES if each.question in ("driver", "nodes", "library", "start"))

@@ -25,21 +25,21 @@ def python_without_wheels(facts: Facts) -> Signs | None:
     own: PyTorch has some, Numba's package for CUDA has none. pip then acts as if the package did not exist.
 
     To do (conda):
-    $ conda create --name firstlight --channel conda-forge python=3.13
-    $ conda activate firstlight
+    $ conda create --name gpu-env --channel conda-forge python=3.13
+    $ conda activate gpu-env
     In this environment, install everything again.
 
     To do (windows):
     $ winget install Python.Python.3.13
-    $ py -3.13 -m venv ..\firstlight-env
-    $ ..\firstlight-env\Scripts\activate
+    $ py -3.13 -m venv ..\gpu-env
+    $ ..\gpu-env\Scripts\activate
     In this environment, install everything again.
 
     To do:
     uv, a package manager, brings a Python of its own and leaves that of the system alone:
     [not uv] $ curl -LsSf https://astral.sh/uv/install.sh | sh
-    $ uv venv --python 3.13 ../firstlight-env
-    $ source ../firstlight-env/bin/activate
+    $ uv venv --python 3.13 ../gpu-env
+    $ source ../gpu-env/bin/activate
     In this environment, install everything again.
     """
     system = facts.system
@@ -103,8 +103,8 @@ def conda_and_pip(facts: Facts) -> Signs | None:
 
     To do:
     Make a new environment in which one of them installs PyTorch. With conda:
-    $ conda create --name firstlight --channel conda-forge python=3.13 {build} numba-cuda "numpy<2.5"
-    $ conda activate firstlight
+    $ conda create --name gpu-env --channel conda-forge python=3.13 {build} numba-cuda "numpy<2.5"
+    $ conda activate gpu-env
     What conda does not have, install with pip --no-deps, so that pip leaves PyTorch alone.
     """
     version, fails = facts.torch.version or "", torch_trouble(facts)

@@ -6,7 +6,7 @@ import pytest
 from kept import causes, like
 
 from gpu_doctor import Facts, case
-from gpu_doctor.rules import QUESTIONS, Answer, climb
+from gpu_doctor.rules import QUESTIONS, Check, run_checks
 
 WSL = {"wsl": True, "kernel": "6.6.87.2-microsoft-standard-WSL2"}
 WINDOWS = {"os": "windows", "machine": "AMD64", "distro": None, "commands": None, "kernel": None}
@@ -65,8 +65,8 @@ HEALTHY = {
 }
 
 
-def answers(facts: Facts) -> dict[str, Answer]:
-    return {answer.question: answer for answer in climb(facts)}
+def answers(facts: Facts) -> dict[str, Check]:
+    return {answer.question: answer for answer in run_checks(facts)}
 
 
 VFIO = {"gpus": [{"vendor": "nvidia", "driver": "vfio-pci"}], "kernel": None, "nvml": None}
@@ -118,7 +118,7 @@ def test_files_that_cuda_does_not_need_may_be_closed() -> None:
 
 
 def test_without_a_gpu_nothing_is_red_but_the_gpu() -> None:
-    climbed = climb(Facts.of({"torch": {"version": "2.13.0+cpu"}}))
+    climbed = run_checks(Facts.of({"torch": {"version": "2.13.0+cpu"}}))
     assert [answer.question for answer in climbed if answer.state is False] == ["bus"]
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpu_doctor import Facts, examine, shapes
+from gpu_doctor import Facts, examine, schema
 
 few = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 
@@ -30,7 +30,7 @@ anything = st.recursive(leaves, lambda inner: st.lists(inner, max_size=3) | st.d
 
 
 def shaped(kind: str) -> st.SearchStrategy[Any]:
-    """JSON that fits a kind, as the shapes name it."""
+    """JSON that fits a kind, as the schema names it."""
     plain = {"str": texts, "bool": st.booleans(), "int": small, "Mapping[str, str]": st.dictionaries(words, texts)}
     if kind in plain:
         return plain[kind]
@@ -40,10 +40,10 @@ def shaped(kind: str) -> st.SearchStrategy[Any]:
         return st.lists(shaped(kind[len("tuple[") : -len(", ...]")]), max_size=3)
     if kind == "Capability":
         return st.just([]) | st.lists(st.integers(0, 15), min_size=2, max_size=2)
-    if kind in shapes.PATTERNS:
-        fits = st.from_regex(shapes.PATTERNS[kind], fullmatch=True)
+    if kind in schema.PATTERNS:
+        fits = st.from_regex(schema.PATTERNS[kind], fullmatch=True)
         return fits.filter(lambda text: not re.search("[\ud800-\udfff]", text))
-    fields = dataclasses.fields(getattr(shapes, kind))
+    fields = dataclasses.fields(getattr(schema, kind))
     required = {part.name for part in fields if part.default is part.default_factory}
     parts = {part.name: shaped(part.type) for part in fields}
     optional = {name: part for name, part in parts.items() if name not in required}

@@ -147,11 +147,18 @@ def fabric_manager(facts: Facts) -> Signs | None:
 
 @rule("visible", on="linux")
 def mig_without_instance(facts: Facts) -> Signs | None:
-    """The card is to be shared out by MIG, but no share was made.
+    """The card is shared out by MIG, and no share of it is yours.
 
     MIG (multi-instance GPU) splits a large card into instances, which programs see as cards of their own. Where the
-    mode is on, the card itself is out of bounds; as long as it has no instance, there is nothing to compute on.
-    nvidia-smi shows the card all the same.
+    mode is on, the card itself is out of bounds. There is nothing to compute on as long as it has no instance, as its
+    instances have no part that computes, or as your job or container was given none. nvidia-smi shows the card all the
+    same.
+
+    To do (instances):
+    This lists the instances that a program can have; a job or a container gets one if it asks for it by its name:
+    $ nvidia-smi -L
+    If it lists the card without any "MIG ... Device", the instances have no part that computes. The administrator makes it:
+    $ {sudo}nvidia-smi mig -i 0 -cci
 
     To do:
     Ask the machine's administrator for an instance. On your own, list the sizes, and make one of the largest:
@@ -161,10 +168,17 @@ def mig_without_instance(facts: Facts) -> Signs | None:
     $ {sudo}nvidia-smi -i 0 -mig 0
     """
     devices, cuda = facts.nvml.devices, facts.cuda
-    shared = all(device.mig and not device.mig_instances for device in devices)
-    if not devices or not shared or cuda.devices or cuda.init not in (0, 100):
+    if not devices or not all(device.mig for device in devices) or cuda.devices or cuda.init not in (0, 100):
         return None
-    return signs(f"MIG is on for {devices[0].name or 'the card'}, and it has no instance", *cuda_errors(facts))
+    instances = sum(device.mig_instances for device in devices)
+    if instances and "CUDA_VISIBLE_DEVICES" in facts.env:  # which says what a program sees of them
+        return None
+    return signs(
+        f"MIG is on for {devices[0].name or 'the card'}, and it has {instances or 'no'} instance{'s' * (instances > 1)}",
+        *cuda_errors(facts),
+        certainty="likely" if instances else "certain",
+        instances=instances,
+    )
 
 
 @rule("context")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from gpu_doctor.rules.machine import driver_version, find_message, vendor_of
 from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.schema import Facts
 
 TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
-FILES = {"nvidia": ("/dev/nvidia", "/dev/dxg"), "amd": ("/dev/kfd",), "intel": ("/dev/dri/renderD",)}
+FILES = {"nvidia": r"/dev/(nvidia\d|dxg)", "amd": "/dev/kfd", "intel": "/dev/dri/renderD"}  # of a card
 OPTIONS = {
     ("docker", "nvidia"): "--gpus all",
     ("podman", "nvidia"): "--device nvidia.com/gpu=all",
@@ -48,24 +50,33 @@ def container_without_gpu(facts: Facts) -> Signs | None:
 
     A container shares the Linux kernel of the machine around it, so the card shows on the bus. But the device files
     through which programs reach it, and the driver's libraries, come in only if the container is started with them.
-    Nothing that you install inside helps; least of all a driver.
+    Nothing that you install inside helps; least of all a driver. NVIDIA_VISIBLE_DEVICES=none (or void) has the same
+    effect: an image or a description can set it, and then no card comes in although you ask for it.
 
     To do:
     Leave the container, and start it again on the machine around it:
     {start}
+    [refused] NVIDIA_VISIBLE_DEVICES={asked} keeps every card out. Look where the image or its description sets it, and set
+      it to all.
     """
     vendor = vendor_of(facts)
     if vendor not in FILES or facts.cuda.devices or facts.torch.kind:
         return None
-    if any(node.path.startswith(FILES[vendor]) for node in facts.nodes):
+    if any(re.match(FILES[vendor], node.path) for node in facts.nodes):
         return None
+    shared = ", ".join(node.path for node in facts.nodes if node.path.startswith("/dev/nvidia"))
+    first = {"nvidia": "/dev/nvidia", "amd": "/dev/kfd", "intel": "/dev/dri/renderD"}[vendor]
     version, asked = driver_version(facts), facts.env.get("NVIDIA_VISIBLE_DEVICES")
     return signs(
         f"this is a container ({facts.system.container})",
         f"the kernel outside runs NVIDIA's driver {version}" if version else "the card is on the bus",
-        f"there is no {FILES[vendor][0]}… in here",
+        f"of NVIDIA's files there are {shared} in here, and none of a card"
+        if shared
+        else f"there is no {first}… in here",
         f"NVIDIA_VISIBLE_DEVICES={asked}" if vendor == "nvidia" and asked else None,
         start=start_with_gpu(facts, vendor),
+        asked=asked,
+        refused=asked in ("", "none", "void"),
     )
 
 

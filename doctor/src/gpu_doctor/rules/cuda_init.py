@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from gpu_doctor.rules.checks import OF_CARD
 from gpu_doctor.rules.libcuda import cuda_errors
 from gpu_doctor.rules.machine import closed_files, find_in_log, find_message, nvml_sees
@@ -51,8 +53,9 @@ def uvm_missing(facts: Facts) -> Signs | None:
     """Device files of NVIDIA's driver are missing, most often that of its module nvidia_uvm.
 
     NVIDIA's driver is several modules. CUDA manages memory through one of its own, nvidia_uvm, with its own device
-    file /dev/nvidia-uvm. nvidia-smi does without, so it shows the card while CUDA reports an unknown error. PyTorch's
-    hint at CUDA_VISIBLE_DEVICES does not apply. On a machine without a screen, all of the files may be missing.
+    file /dev/nvidia-uvm. nvidia-smi does without, so it shows the card while CUDA reports an unknown error, or none.
+    PyTorch's hint at CUDA_VISIBLE_DEVICES does not apply. On a machine without a screen, all of the files may be
+    missing, or those of the cards (/dev/nvidia0): then nvidia-smi and CUDA find no device, although it is on the bus.
 
     To do (container):
     Run this on the machine around the container, and then start the container anew:
@@ -66,12 +69,18 @@ def uvm_missing(facts: Facts) -> Signs | None:
     $ echo nvidia_uvm | {sudo}tee /etc/modules-load.d/nvidia-uvm.conf
     """
     files = [node.path for node in facts.nodes if node.path.startswith("/dev/nvidia")]
-    without = facts.cuda.init in (3, 304, 999) if files else facts.kernel.version and not facts.cuda.devices
-    if not without or "/dev/nvidia-uvm" in files or facts.cuda.error:
+    card = any(re.fullmatch(r"/dev/nvidia\d+", path) for path in files)
+    missing = "/dev/nvidia-uvm" if "/dev/nvidia-uvm" not in files else "/dev/nvidia0" if not card else None
+    dark = facts.cuda.init == 100 and not closed_files(facts)  # where they are closed, that explains it
+    without = dark or facts.cuda.init in (3, 304, 999) if files else facts.kernel.version and not facts.cuda.devices
+    if not without or not missing or facts.cuda.error:
         return None
-    there = f"{', '.join(files[:3])} are there, /dev/nvidia-uvm is not" if files else "there is no file /dev/nvidia…"
-    loaded = None if "nvidia_uvm" in facts.kernel.loaded else "nvidia_uvm is not loaded"
-    return signs(*cuda_errors(facts), there, loaded)
+    return signs(
+        *cuda_errors(facts),
+        f"{', '.join(files[:3])} are there, {missing} is not" if files else "there is no file /dev/nvidia…",
+        None if "nvidia_uvm" in facts.kernel.loaded else "nvidia_uvm is not loaded",
+        certainty="likely" if files and facts.cuda.init == 100 else "certain",
+    )
 
 
 @rule("start", on="linux", unless="uvm-missing closed wsl jetson container-lost-gpu")
@@ -239,7 +248,8 @@ def nvml_sees_cuda_does_not(facts: Facts) -> Signs | None:
 
     nvidia-smi asks NVML, a library that only reports; it needs neither nvidia_uvm nor a place on the card. So
     "nvidia-smi works" proves that the driver runs, and nothing more. Here the driver runs and CUDA finds no device,
-    for a reason that its code does not tell.
+    for a reason that its code does not tell. What usually hides a card was looked for and not found: no variable such
+    as CUDA_VISIBLE_DEVICES, no missing or closed device file, no container without it, no MIG, no virtual machine.
 
     To do:
     See whether the card is there; its mode must not be Prohibited, which an administrator can set back:
@@ -248,6 +258,7 @@ def nvml_sees_cuda_does_not(facts: Facts) -> Signs | None:
     If it is not there, the driver may not know this card, or another driver may have it. These tell:
     $ lspci -k -d 10de:
     $ {sudo}dmesg | grep NVRM
+    In a program, os.environ may hide the card from that program alone. Inside a container, try a new one.
     Otherwise restart the machine. If it comes again, ask with the report of:
     $ gpu-doctor --json
     """
@@ -255,5 +266,13 @@ def nvml_sees_cuda_does_not(facts: Facts) -> Signs | None:
     earlier = (each for each in RULES if each.question in ("driver", "nodes", "library", "start"))
     if cuda.init is None or cuda.devices or cuda.failed or any(each.look(facts) for each in earlier):
         return None
-    seen = f"cuInit returned {cuda.init}, and CUDA shows no device"
-    return signs(nvml_sees(facts), seen, certainty="possible")
+    return signs(
+        *(
+            f"on the bus is NVIDIA's model {gpu.device}, run by {gpu.driver}"
+            for gpu in facts.gpus
+            if gpu.vendor == "nvidia"
+        ),
+        nvml_sees(facts),
+        f"cuInit returned {cuda.init}, and CUDA shows no device",
+        certainty="possible",
+    )

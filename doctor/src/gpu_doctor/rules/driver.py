@@ -19,6 +19,7 @@ from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.schema import Facts, Gpu
 
 REJECTED = r"(module|key).* is rejected|key was rejected|required key not available"
+FOR_GUESTS = {"vfio-pci": "vfio", "pci-stub": "pci-stub", "xen-pciback": "pciback"}  # and how a setting names it
 KEYS = {
     "ubuntu": "/var/lib/shim-signed/mok/MOK.der",
     "fedora": "/etc/pki/akmods/certs/public_key.der",
@@ -68,23 +69,25 @@ def nouveau(facts: Facts) -> Signs | None:
 def given_to_a_virtual_machine(facts: Facts) -> Signs | None:
     """The card is set aside for a virtual machine.
 
-    A card can be handed whole to a virtual machine. For that, Linux holds it with vfio-pci, a driver that does
-    nothing but pass it on. The maker's driver may be installed all the same; it does not get the card.
+    A card can be handed whole to a virtual machine. For that, Linux holds it with vfio-pci (or pci-stub, or Xen's
+    pciback), a driver that does nothing but pass it on. The vendor's driver may be installed all the same; it does not
+    get the card.
 
     To do:
     If a virtual machine has the card, run your program there. To take it back, remove the line that this finds:
-    $ grep -rn vfio /etc/modprobe.d /etc/default/grub
+    $ grep -rn {piece} /etc/modprobe.d /etc/default/grub
     {rebuild_boot}
     If it was in /etc/default/grub, write the boot menu anew, with update-grub or grub2-mkconfig. Then:
     $ {sudo}reboot
     """
     drivers = {gpu.driver for gpu in facts.gpus if gpu.vendor == vendor_of(facts)}
-    if "vfio-pci" not in drivers or drivers & DRIVERS:
+    holder = next((driver for driver in FOR_GUESTS if driver in drivers), None)
+    if not holder or drivers & DRIVERS:
         return None
-    return signs("the driver that holds the card on the bus is vfio-pci")
+    return signs(f"the driver that holds the card on the bus is {holder}", piece=FOR_GUESTS[holder])
 
 
-@rule("driver", on="bare")
+@rule("driver", on="linux", unless="wsl jetson")
 def no_driver(facts: Facts) -> Signs | None:
     """NVIDIA's driver is not installed.
 
@@ -95,9 +98,11 @@ def no_driver(facts: Facts) -> Signs | None:
     {nvidia_driver}
     $ {sudo}reboot
     """
-    if not driverless(facts) or programs_half(facts) or facts.kernel.on_disk:
+    inside = facts.system.container  # whose image may bring libraries of a driver that the machine does not have
+    if not driverless(facts) or (programs_half(facts) and not inside) or facts.kernel.on_disk:
         return None
-    return signs("an NVIDIA card is on the bus, and no driver holds it", facts.cuda.error or "no libcuda.so.1")
+    missing = None if facts.cuda.path else facts.cuda.error or "no libcuda.so.1"
+    return signs("an NVIDIA card is on the bus, and no driver holds it", missing)
 
 
 @rule("driver", on="bare")

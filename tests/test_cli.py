@@ -1,3 +1,4 @@
+import os
 import re
 import subprocess
 import sys
@@ -108,3 +109,31 @@ runpy.run_module("firstlight", run_name="__main__")
 def test_python_m_firstlight_is_the_command():
     done = subprocess.run([sys.executable, "-m", "firstlight", "--version"], capture_output=True, text=True, check=True)
     assert done.stdout == f"firstlight {__version__}\n"
+
+
+@pytest.mark.parametrize("code", ["raise ImportError('libcudart.so.13: cannot open\\nsecond line')", "def f(:"])
+def test_devices_points_to_the_doctor_where_pytorch_is_broken(tmp_path, code):
+    (tmp_path / "torch.py").write_text(code)
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
+    done = subprocess.run([sys.executable, "-m", "firstlight", "devices"], env=env, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("firstlight: ")
+    assert "firstlight doctor" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_doctor_is_gpu_doctor_with_its_own_options(tmp_path, capsys):
+    facts = tmp_path / "facts.json"
+    facts.write_text('{"gpus": [{"vendor": "nvidia"}], "torch": {"imported": true}}')
+    assert main(["doctor", "--facts", str(facts)]) == 1
+    assert "$ firstlight doctor --json" in capsys.readouterr().out  # as it was called, not gpu-doctor
+    assert main(["doctor", "--facts", str(tmp_path / "none.json")]) == 2
+    assert capsys.readouterr().err.startswith("firstlight doctor: ")
+
+
+def test_without_gpu_doctor_one_line_says_where_it_is(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "gpu_doctor.cli", None)
+    assert main(["doctor", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert (out, err.count("\n")) == ("", 1)
+    assert "pip install ./doctor" in err

@@ -1,4 +1,4 @@
-"""What readers take home: the pages as scripts and notebooks, all of them as a zip, the package's wheel, the doctor."""
+"""What readers take home: the pages as scripts and notebooks, all of them as a zip, the packages' wheels, the doctor."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxRole
 
 import firstlight
+import gpu_doctor
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import benches_in
 from _ext.watch import judged, to_root
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 ROOT = Path(firstlight.__file__).parents[2]
 WHEEL = f"firstlight-{firstlight.__version__}-py3-none-any.whl"
 ZIP = "first-light.zip"
+DOCTOR = f"gpu_doctor-{gpu_doctor.__version__}-py3-none-any.whl"
 PYZ = "gpu-doctor.pyz"
 
 # What sphinx-gallery says of its own downloads, above the title and at the end.
@@ -40,10 +42,10 @@ Run it yourself
 
 - :offered:`{{name}}.py`, this page as a script;
 - :offered:`{{name}}.ipynb`, this page as a notebook;
-- :offered:`{WHEEL}`, the package ``firstlight``;
+- :offered:`{WHEEL}`, the package ``firstlight``;{{doctor}}
 - :offered:`{ZIP}`, all of these for all pages.
 
-Save the script and the package in the same folder. With `uv <https://docs.astral.sh/uv/>`__ one line runs it. The first
+Save the script and what it needs in the same folder. With `uv <https://docs.astral.sh/uv/>`__ one line runs it. The first
 time, uv installs what the script needs, PyTorch too, into an environment that it keeps for it:
 
 .. code-block:: bash
@@ -61,26 +63,35 @@ FIRST_CELL = """\
 # Installs what this notebook needs where the package is missing; elsewhere it does nothing.
 from importlib.util import find_spec
 
-if not find_spec("firstlight"):
-    %pip install "{}"{}"""
+if not all(map(find_spec, {modules})):
+    %pip install {packages}"""
 
 README = f"""\
 The pages of First Light, a folder a chapter: each as a script and as a notebook, which installs what it needs in its
 first cell. For the scripts, in an environment of your own:
 
-    python -m pip install {WHEEL} scikit-learn
+    python -m pip install {WHEEL} {DOCTOR} scikit-learn
     python 1_setup/02_first_speedup.py
 
 Where PyTorch finds no GPU that you have, the page "Install" of the site names its wheel for your system.
 """
 
 
+# What only some pages import, and what pip installs for it.
+EXTRAS = {"sklearn": "scikit-learn", "gpu_doctor": f"./{DOCTOR}"}
+
+
+def extras(script: str) -> dict[str, str]:
+    """Return the modules beside ``firstlight`` that a page imports, and what pip installs for each."""
+    return {module: package for module, package in EXTRAS.items() if re.search(rf"(from|import) {module}\b", script)}
+
+
 class OfferedRole(SphinxRole):
-    """A link to a file that the site offers; ``wheel`` is the package's, ``pyz`` the doctor."""
+    """A link to a file that the site offers; ``wheel`` is the package's, ``doctor`` the doctor's, ``pyz`` its archive."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Link to the file, which is written when the pages are."""
-        file = {"wheel": WHEEL, "pyz": PYZ}.get(self.text, self.text)
+        file = {"wheel": WHEEL, "doctor": DOCTOR, "pyz": PYZ}.get(self.text, self.text)
         address = f"{to_root(self.env)}downloads/{quote(file)}"
         link = f'<a class="fl-offered" href="{address}" download><code>{escape(Path(file).name)}</code></a>'
         return [nodes.raw("", link, format="html")], []
@@ -92,10 +103,12 @@ def offer(app: Sphinx, docname: str, source: list[str]) -> None:
     if name == docname or not Path(app.srcdir, f"{docname}.py").is_file():
         return
     notebooks = app.config.html_context.get("notebooks")
+    needed = extras(Path(app.srcdir, f"{docname}.py").read_text(encoding="utf-8"))
     text = PAGE.format(
         name=name,
         script=shlex.quote(f"{Path(name).name}.py"),
-        also=" --with scikit-learn" * ("sklearn" in Path(app.srcdir, f"{docname}.py").read_text(encoding="utf-8")),
+        also="".join(f" --with {package}" for package in needed.values()),
+        doctor=f"\n- :offered:`{DOCTOR}`, the package ``gpu_doctor``;" if "gpu_doctor" in needed else "",
         where="from this site" if app.config.html_baseurl else "from the file beside it",
         colab=COLAB.format(f"{notebooks}/{quote(name)}.ipynb") if notebooks else UPLOAD,
     )
@@ -110,12 +123,14 @@ def pack(app: Sphinx, _builder: object) -> None:
 
     folder, home = Path(app.outdir, "downloads"), Path(app.confdir)
     shutil.rmtree(folder, ignore_errors=True)
-    list(WheelBuilder(str(ROOT)).build(directory=str(folder), versions=["standard"]))
+    for project in (ROOT, ROOT / "doctor"):
+        list(WheelBuilder(str(project)).build(directory=str(folder), versions=["standard"]))
     run_path(str(ROOT / "doctor/make_pyz.py"))["build"](folder)
     titles = {page: title.astext() for page, title in app.env.titles.items()}
     benches, find = benches_in(home), cache(lambda example: judged(home, example)[0])
     with zipfile.ZipFile(folder / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(folder / WHEEL, WHEEL)
+        for wheel in (WHEEL, DOCTOR):
+            archive.write(folder / wheel, wheel)
         archive.write(ROOT / "LICENSE", "LICENSE")
         archive.writestr("README.txt", README)
         for name in sorted(page.removeprefix("tutorials/") for page in app.env.found_docs):
@@ -126,16 +141,17 @@ def pack(app: Sphinx, _builder: object) -> None:
                 archive.write(script, f"{name}.py")
                 link = to_pages(name, titles, app.config.html_baseurl)
                 cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), benches, find, link)
-                there = f"{app.config.html_baseurl}downloads/{WHEEL}" if app.config.html_baseurl else f"./{WHEEL}"
+                there = f"{app.config.html_baseurl}downloads/" if app.config.html_baseurl else "./"
                 (folder / f"{name}.ipynb").write_text(installing(cells, there), encoding="utf-8")
-                archive.writestr(f"{name}.ipynb", installing(cells, f"../{WHEEL}"))
+                archive.writestr(f"{name}.ipynb", installing(cells, "../"))
 
 
-def installing(notebook: str, wheel: str) -> str:
-    """Return a notebook whose first cell of code installs the package."""
-    content = json.loads(notebook)
+def installing(notebook: str, there: str) -> str:
+    """Return a notebook whose first cell of code installs the packages, whose wheels are there."""
+    content, needed = json.loads(notebook), extras(notebook)
     first: dict[str, Any] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
-    install = FIRST_CELL.format(wheel, " scikit-learn" * ("sklearn" in notebook))
+    packages = [f'"{there}{WHEEL}"', *(f'"{package}"'.replace("./", there) for package in needed.values())]
+    install = FIRST_CELL.format(modules=["firstlight", *needed], packages=" ".join(packages))
     content["cells"].insert(1, first | {"source": [install]})
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 

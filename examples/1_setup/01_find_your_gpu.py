@@ -4,8 +4,7 @@ Do you have a GPU that works?
 
 This page is for anyone whose GPU is missing, or who has one and wants to be sure of it.
 Run the doctor: it names the one link that is broken between your program and the GPU,
-and the command that repairs it. It comes with this site's package (:doc:`/install`;
-then type ``firstlight doctor``), or as one file that needs no package (:doc:`/doctor`).
+and the command that repairs it. It is one file with nothing to install (:doc:`/doctor`).
 It is not enough to ask ``torch.cuda.is_available()``: its ``False`` has dozens of
 causes, and its ``True`` does not prove that the GPU can compute.
 
@@ -122,7 +121,7 @@ for question, call in questions.items():
 # By hand you see what the wheel was built for, and whether the whole chain works, but
 # not which link is broken. To find it, look in between: at the bus that the card sits
 # on, at the system's modules and device files, and at the error code that the driver
-# returns. ``firstlight doctor`` does that, in the order in which the links depend on
+# returns. The doctor does that, in the order in which the links depend on
 # each other. It asks the driver without PyTorch, so it works where PyTorch itself is
 # broken. Here are its questions and the first line of its diagnosis, in Python:
 
@@ -167,7 +166,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 
 marks = {True: ("✓", 0), False: ("✗", 2), None: ("·", 1)}
-states = np.array([[a.state for a in report.ladder] for report in reports.values()]).T
+states = np.array([[check.state for check in report.checks] for report in reports.values()]).T
 fig, ax = plt.subplots(figsize=(7.2, 5.4), layout="constrained")
 levels = [[marks[state][1] for state in row] for row in states]
 colours = ListedColormap(["#1a7f64", "#8a8a8a33", "#c2410c"])
@@ -234,8 +233,8 @@ print(f"PyTorch finds one, yet all is not well: {len(lying)} different causes")
 #
 # - *Another Python.* The doctor examines the environment that it runs in. A notebook
 #   may run in another one. There, ask in a cell, after ``import sys``:
-#   ``!{sys.executable} -m firstlight doctor``. From a terminal, name the other Python:
-#   ``firstlight doctor --python PATH``.
+#   ``!{sys.executable} -m gpu_doctor``. From a terminal, name the other Python:
+#   ``gpu-doctor --python PATH``.
 # - *Another process.* A batch job, a container or a service has its own view of the
 #   cards. Ask where your program runs.
 # - *Now and then.* A loose cable, a hot card or a full memory breaks some runs and not
@@ -336,4 +335,4 @@ print(f"""\
 1. A GPU works when it has computed something and you have checked the result.
 2. In the doctor's collection of broken machines, PyTorch finds no GPU for
    {len(silent)} different causes, and finds one all the same for {len(lying)}.
-3. firstlight doctor asks {len(QUESTIONS)} questions in order. Repair the first no.""")
+3. The doctor asks {len(QUESTIONS)} questions in order. Repair the first no.""")

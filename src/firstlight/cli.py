@@ -85,7 +85,10 @@ def doctor(arguments: argparse.Namespace) -> int:
     try:
         from gpu_doctor.cli import main as gpu_doctor
     except ImportError:
-        raise ValueError("gpu-doctor is not installed. In a clone: python -m pip install ./doctor") from None
+        raise ValueError(
+            'gpu-doctor is not installed. The page "Why is my GPU not available?" of the site offers it; '
+            "in a clone: python -m pip install ./doctor"
+        ) from None
     return gpu_doctor(arguments.words, prog="firstlight doctor")
 
 

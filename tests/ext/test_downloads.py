@@ -8,17 +8,18 @@ from urllib.parse import unquote
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
-from _ext.downloads import PYZ, ROOT, WHEEL, ZIP
+from _ext.downloads import DOCTOR, PYZ, ROOT, WHEEL, ZIP
 
 PLAIN = '"""\nAdd\n===\n\nText.\n"""\n# %%\n# More text.\n\nprint(1)\n'
 ODD = "02_größer&'odd'"
 FILES = {
-    "install.rst": ":orphan:\n\nInstall\n=======\n\nTake :offered:`wheel` or :offered:`pyz`.\n",
+    "install.rst": ":orphan:\n\nInstall\n=======\n\nTake :offered:`wheel`, :offered:`doctor` or :offered:`pyz`.\n",
     "examples/1_part/GALLERY_HEADER.rst": "Part\n----\n",
     "examples/1_part/01_add.py": PLAIN,
     f"examples/1_part/{ODD}.py": PLAIN,
+    "examples/1_part/03_ask.py": PLAIN.replace("print(1)", "from gpu_doctor import case"),
 }
-PAGES = ("1_part/01_add", f"1_part/{ODD}")
+PAGES = ("1_part/01_add", f"1_part/{ODD}", "1_part/03_ask")
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +51,11 @@ def first_code(notebook):
 
 def test_what_is_offered(site):
     files = {f"{page}{end}" for page in PAGES for end in (".py", ".ipynb")}
-    assert set(offered(site)) == files | {ZIP, WHEEL, PYZ}
+    assert set(offered(site)) == files | {ZIP, WHEEL, DOCTOR, PYZ}
     assert not (site.folder / "build/html/_downloads").exists(), "sphinx-gallery's own copies"
     with zipfile.ZipFile(offered(site)[ZIP]) as archive:
-        assert set(archive.namelist()) == files | {"LICENSE", "README.txt", WHEEL}
-        for name in (*(f"{page}.py" for page in PAGES), WHEEL):
+        assert set(archive.namelist()) == files | {"LICENSE", "README.txt", WHEEL, DOCTOR}
+        for name in (*(f"{page}.py" for page in PAGES), WHEEL, DOCTOR):
             assert archive.read(name) == offered(site)[name].read_bytes()
         notebook = first_code(archive.read("1_part/01_add.ipynb"))
     assert f'%pip install "../{WHEEL}"' in notebook
@@ -67,7 +68,7 @@ def test_what_is_offered(site):
     assert not [name for name, content in contents.items() if of_the_site.search(content) or name.endswith(".js")]
 
 
-@pytest.mark.parametrize(("page", "count"), [("../install", 2), *((page, 4) for page in PAGES)])
+@pytest.mark.parametrize(("page", "count"), [("../install", 3), *zip(PAGES, (4, 4, 5), strict=True)])
 def test_links_lead_to_files(site, page, count):
     text = site.read(f"html/tutorials/{page}.html")
     links = re.findall(r'<a class="fl-offered" href="([^"]+)" download>', text)
@@ -81,6 +82,16 @@ def test_the_line_that_runs_a_script_can_be_pasted(site):
     text = re.sub("<[^>]*>", "", site.read(f"html/tutorials/{PAGES[1]}.html"))
     line = next(line for line in text.splitlines() if line.startswith("uv run "))
     assert shlex.split(line.replace("&amp;", "&").replace("&#39;", "'").replace("&quot;", '"'))[-1] == f"{ODD}.py"
+
+
+def test_a_page_that_imports_the_doctor_brings_it_along(site):
+    text = re.sub("<[^>]*>", "", site.read(f"html/tutorials/{PAGES[2]}.html"))
+    line = next(line for line in text.splitlines() if line.startswith("uv run "))
+    assert shlex.split(line) == ["uv", "run", "--with", f"./{WHEEL}", "--with", f"./{DOCTOR}", "03_ask.py"]
+    notebook = first_code(offered(site)[f"{PAGES[2]}.ipynb"].read_text())
+    assert f'%pip install "./{WHEEL}" "./{DOCTOR}"' in notebook
+    assert "gpu_doctor" in notebook.partition("%pip")[0]
+    assert "gpu_doctor" not in first_code(offered(site)[f"{PAGES[0]}.ipynb"].read_text())
 
 
 def test_where_the_address_is_known_notebooks_fetch_the_wheel_and_a_page_that_is_gone_is_offered_no_more(site):

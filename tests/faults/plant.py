@@ -89,7 +89,8 @@ def run_tests(copy: Path, tests: list[str], marked: str, seconds: int | None = S
     """Run some tests of the copy until one fails: pytest's exit code, and which one it was."""
     command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", marked, *tests]
     # The copy goes before the installed package; without bytecode, no fault outlives its source.
-    env = {**os.environ, "PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1"}
+    folders = os.pathsep.join(str(copy / name) for name in ("src", "doctor/src"))
+    env = {**os.environ, "PYTHONPATH": folders, "PYTHONDONTWRITEBYTECODE": "1"}
     try:
         done = subprocess.run(command, cwd=copy, env=env, capture_output=True, encoding="utf-8", timeout=seconds)
     except subprocess.TimeoutExpired:

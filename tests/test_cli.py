@@ -124,7 +124,8 @@ def test_devices_points_to_the_doctor_where_pytorch_is_broken(tmp_path, code):
 
 def test_doctor_is_gpu_doctor_with_its_own_options(tmp_path, capsys):
     facts = tmp_path / "facts.json"
-    facts.write_text('{"gpus": [{"vendor": "nvidia"}], "torch": {"imported": true}}')
+    card = '{"vendor": "nvidia", "driver": "nvidia"}'
+    facts.write_text(f'{{"gpus": [{card}], "torch": {{"version": "2.13.0", "imported": true}}}}')
     assert main(["doctor", "--facts", str(facts)]) == 1
     assert "$ firstlight doctor --json" in capsys.readouterr().out  # as it was called, not gpu-doctor
     assert main(["doctor", "--facts", str(tmp_path / "none.json")]) == 2

@@ -1,4 +1,4 @@
-"""What readers take home: the pages as scripts and notebooks, all of them as a zip, the packages' wheels, the doctor."""
+"""What readers take home: the pages as scripts and notebooks, all of them as a zip, two wheels, and the doctor."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ Run it yourself
 - :offered:`{WHEEL}`, the package ``firstlight``;{{doctor}}
 - :offered:`{ZIP}`, all of these for all pages.
 
-Save the script and what it needs in the same folder. With `uv <https://docs.astral.sh/uv/>`__ one line runs it. The first
-time, uv installs what the script needs, PyTorch too, into an environment that it keeps for it:
+Save the script and what it needs in the same folder. With `uv <https://docs.astral.sh/uv/>`__ one line runs it. The
+first time, uv installs what the script needs, PyTorch too, into an environment that it keeps for it:
 
 .. code-block:: bash
 
@@ -83,11 +83,11 @@ EXTRAS = {"sklearn": "scikit-learn", "gpu_doctor": f"./{DOCTOR}"}
 
 def extras(script: str) -> dict[str, str]:
     """Return the modules beside ``firstlight`` that a page imports, and what pip installs for each."""
-    return {module: package for module, package in EXTRAS.items() if re.search(rf"(from|import) {module}\b", script)}
+    return {name: package for name, package in EXTRAS.items() if re.search(rf"(from|import) {name}\b", script)}
 
 
 class OfferedRole(SphinxRole):
-    """A link to a file that the site offers; ``wheel`` is the package's, ``doctor`` the doctor's, ``pyz`` its archive."""
+    """A link to a file that the site offers; ``wheel`` and ``doctor`` are wheels, ``pyz`` is the doctor's archive."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Link to the file, which is written when the pages are."""

@@ -86,12 +86,13 @@ class Site:
 
 @pytest.fixture(scope="session")
 def pack_wheel(tmp_path_factory):
-    """Pack the package's wheel once for all sites, for it is half of a small build."""
-    kept, pack = tmp_path_factory.mktemp("wheel"), WheelBuilder.build
+    """Pack each wheel once for all sites, for they are half of a small build."""
+    wheels, pack = tmp_path_factory.mktemp("wheels"), WheelBuilder.build
 
     def once(builder: WheelBuilder, *, directory: str, versions: list[str]) -> Iterator[str]:
-        made = [*kept.iterdir()] or list(pack(builder, directory=str(kept), versions=versions))
-        Path(directory).mkdir(parents=True)
+        kept = wheels / Path(builder.root).name
+        made = [*kept.glob("*.whl")] or list(pack(builder, directory=str(kept), versions=versions))
+        Path(directory).mkdir(parents=True, exist_ok=True)
         return iter([shutil.copy(file, directory) for file in made])
 
     with pytest.MonkeyPatch.context() as patch:

@@ -10,7 +10,7 @@ from firstlight.records import imports
 @pytest.fixture
 def project(tmp_path, monkeypatch: pytest.MonkeyPatch):
     """Two examples that were run, of which one stands on the kernels; and a copy of our package to change."""
-    ours = shutil.ignore_patterns("__pycache__", "imaging", "doctor")
+    ours = shutil.ignore_patterns("__pycache__", "imaging")
     copy = shutil.copytree(imports.PACKAGE, tmp_path / "src/firstlight", ignore=ours)
     monkeypatch.setattr(imports, "PACKAGE", copy)
     for name, code in {"01_plain": "import math\n", "02_kernel": "from firstlight.kernels import cuda\n"}.items():

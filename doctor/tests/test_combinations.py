@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gpu_doctor.rules.libcuda import MEANS
 from kept import causes, like, steps
 
 from gpu_doctor import Facts, Report, case, cases, examine
+from gpu_doctor.rules.libcuda import MEANS
 
 FOR_CPU = {"version": "2.13.0+cpu"} | dict.fromkeys(("cuda", "archs", "kind", "names", "kernel"))
 NO_TORCH = FOR_CPU | {"version": None, "imported": None, "error": "ModuleNotFoundError: No module named 'torch'"}

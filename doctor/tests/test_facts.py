@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 import pytest
-from gpu_doctor.schema import LONGEST
 
 from gpu_doctor import Facts, collect, facts
+from gpu_doctor.schema import LONGEST
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs Linux")
 

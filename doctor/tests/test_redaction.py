@@ -3,11 +3,11 @@
 import re
 
 import pytest
-from gpu_doctor.schema import LONGEST
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpu_doctor.redaction import redacted, secrets
+from gpu_doctor.schema import LONGEST
 
 ANNA = {"HOME": "/home/anna.k", "USER": "anna.k", "HOSTNAME": "lucy07.cluster.uni.edu", "SUDO_USER": "boss"}
 

@@ -4,7 +4,7 @@ Do you have a GPU that works?
 
 This page is for anyone whose GPU is missing, or who has one and wants to be sure of it.
 Run the doctor: it names the one link that is broken between your program and the GPU,
-and the command that repairs it. It is one file with nothing to install (:doc:`/doctor`).
+and the command that repairs it. It is one file that needs nothing (:doc:`/doctor`).
 It is not enough to ask ``torch.cuda.is_available()``: its ``False`` has dozens of
 causes, and its ``True`` does not prove that the GPU can compute.
 
@@ -121,9 +121,9 @@ for question, call in questions.items():
 # By hand you see what the wheel was built for, and whether the whole chain works, but
 # not which link is broken. To find it, look in between: at the bus that the card sits
 # on, at the system's modules and device files, and at the error code that the driver
-# returns. The doctor does that, in the order in which the links depend on
-# each other. It asks the driver without PyTorch, so it works where PyTorch itself is
-# broken. Here are its questions and the first line of its diagnosis, in Python:
+# returns. The doctor does that, in the order in which the links depend on each other.
+# It asks the driver without PyTorch, so it works where PyTorch itself is broken. Here
+# are its questions and the first line of its diagnosis, in Python:
 
 from gpu_doctor import case, cases, examine
 
@@ -166,7 +166,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 
 marks = {True: ("✓", 0), False: ("✗", 2), None: ("·", 1)}
-states = np.array([[check.state for check in report.checks] for report in reports.values()]).T
+states = np.array([[c.state for c in report.checks] for report in reports.values()]).T
 fig, ax = plt.subplots(figsize=(7.2, 5.4), layout="constrained")
 levels = [[marks[state][1] for state in row] for row in states]
 colours = ListedColormap(["#1a7f64", "#8a8a8a33", "#c2410c"])

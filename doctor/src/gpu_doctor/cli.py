@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence
+from typing import TYPE_CHECKING, Any, Mapping, Sequence
 
 from gpu_doctor import __version__
 
@@ -28,7 +28,7 @@ sys.exit(main(sys.argv[1:]))
 """
 
 
-def main(argv: Optional[Sequence[str]] = None, prog: str = "gpu-doctor") -> int:
+def main(argv: Sequence[str] | None = None, prog: str = "gpu-doctor") -> int:
     """Run a ``gpu-doctor`` command line and return its exit status.
 
     Parameters

@@ -12,13 +12,13 @@ from gpu_doctor.schema import Facts
 
 __all__ = ["QUESTIONS", "RULES", "Check", "Finding", "Rule", "Seen", "diagnose", "ruled_out", "run_checks"]
 
-MODULES = """amd driver libcuda card wheels compilers containers hidden imports jetson installs intel_apple notes platforms
-cuda_init"""
+MODULES = """
+amd driver libcuda card wheels compilers containers hidden imports jetson installs intel_apple notes platforms cuda_init
+"""
 for module in MODULES.split():
     import_module(f"{__name__}.{module}")  # its rules enter themselves; of equal causes, the first to enter leads
 
-#: A passed check rules out the causes that stand under these questions. What a program asks for, or lacks, no check rules
-#: out.
+#: A passed check rules out the causes listed under it. What one program asks for, or lacks, is ruled out by none.
 RULED_OUT_BY = {
     **dict.fromkeys(("driver", "nodes", "library", "start"), "visible"),
     **{question: question for question in ("bus", "wheel", "version", "code")},

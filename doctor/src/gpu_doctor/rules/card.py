@@ -123,8 +123,8 @@ def fabric_manager(facts: Facts) -> Signs | None:
     Its version must be the driver's, {version}. From B200 on it also needs the package nvlsm.
     When this says Completed, the cards are ready:
     $ nvidia-smi -q | grep -A 2 Fabric
-    [not seen] If the card is on no such board, see whether it is in the mode for confidential computing, which asks for a
-      check before it is declared ready (-srs 1). If not, keep the driver from using HMM, and restart:
+    [not seen] If the card is on no such board, see whether it is in the mode for confidential computing, which asks for
+      a check before it is declared ready (-srs 1). If not, keep the driver from using HMM, and restart:
     [not seen] $ nvidia-smi conf-compute -f
     [not seen] {no_hmm}
     """
@@ -157,7 +157,8 @@ def mig_without_instance(facts: Facts) -> Signs | None:
     To do (instances):
     This lists the instances that a program can have; a job or a container gets one if it asks for it by its name:
     $ nvidia-smi -L
-    If it lists the card without any "MIG ... Device", the instances have no part that computes. The administrator makes it:
+    If it lists the card without any "MIG ... Device", the instances have no part that computes. The administrator makes
+      it:
     $ {sudo}nvidia-smi mig -i 0 -cci
 
     To do:
@@ -170,11 +171,11 @@ def mig_without_instance(facts: Facts) -> Signs | None:
     devices, cuda = facts.nvml.devices, facts.cuda
     if not devices or not all(device.mig for device in devices) or cuda.devices or cuda.init not in (0, 100):
         return None
-    instances = sum(device.mig_instances for device in devices)
+    instances, name = sum(device.mig_instances for device in devices), devices[0].name or "the card"
     if instances and "CUDA_VISIBLE_DEVICES" in facts.env:  # which says what a program sees of them
         return None
     return signs(
-        f"MIG is on for {devices[0].name or 'the card'}, and it has {instances or 'no'} instance{'s' * (instances > 1)}",
+        f"MIG is on for {name}, and it has {instances or 'no'} instance{'s' * (instances > 1)}",
         *cuda_errors(facts),
         certainty="likely" if instances else "certain",
         instances=instances,
@@ -286,7 +287,8 @@ def throttled(facts: Facts) -> Signs | None:
     To do:
     Watch its temperature, its power and its clock for a while:
     $ nvidia-smi --query-gpu=index,temperature.gpu,power.draw,clocks.sm --format=csv --loop=2
-    [not power] Give it air: clean the fans and filters, let nothing cover the case, leave a slot free between two cards.
+    [not power] Give it air: clean the fans and filters, let nothing cover the case, leave a slot free between two
+      cards.
     [power] Check that its power plugs are all in, and the supply strong enough. A laptop needs its own charger.
     """
     cards = facts.nvml.devices

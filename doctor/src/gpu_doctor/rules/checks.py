@@ -1,4 +1,4 @@
-"""The checks, each answered from the facts alone: yes, no, or not known, because it was not reached or is not needed."""
+"""The checks, each answered from the facts alone: yes, no, or unknown where it was not reached or does not apply."""
 
 # ruff: noqa: D400 -- the docstring of a check is its question
 
@@ -67,7 +67,7 @@ def run_checks(facts: Facts) -> list[Check]:
 
 
 def check(gpu: bool = True, nvidia: bool = False) -> Callable[[Answer], Answer]:
-    """Make a function a check, of any machine, of one with a GPU, or with one of NVIDIA; its docstring is the question."""
+    """Make a function a check of machines with a GPU, or with NVIDIA's alone; its docstring is the question."""
 
     def enter(answer: Answer) -> Answer:
         def answered(facts: Facts) -> State:

@@ -222,7 +222,7 @@ COMMANDS: dict[str, Callable[[Facts], str | tuple[str, ...]]] = {
     "switch_graphics": switch_graphics,
     "mend_memory": mend_memory,
     "works_on_cpu": works_on_cpu,
-    "ask_slurm": lambda facts: SLURM,
+    "ask_slurm": lambda _: SLURM,
     "reset": lambda facts: nvidia_smi(facts, "--gpu-reset"),
     "share": lambda facts: nvidia_smi(facts, "--compute-mode=DEFAULT"),
     "no_hmm": lambda facts: (

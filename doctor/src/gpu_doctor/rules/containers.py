@@ -56,8 +56,8 @@ def container_without_gpu(facts: Facts) -> Signs | None:
     To do:
     Leave the container, and start it again on the machine around it:
     {start}
-    [refused] NVIDIA_VISIBLE_DEVICES={asked} keeps every card out. Look where the image or its description sets it, and set
-      it to all.
+    [refused] NVIDIA_VISIBLE_DEVICES={asked} keeps every card out. Look where the image or its description sets it, and
+      set it to all.
     """
     vendor = vendor_of(facts)
     if vendor not in FILES or facts.cuda.devices or facts.torch.kind:
@@ -164,7 +164,8 @@ def no_container_toolkit(facts: Facts) -> Signs | None:
 
     To do:
     On the machine itself, outside of any container, add NVIDIA's source of packages and install the package
-      nvidia-container-toolkit: https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html
+      nvidia-container-toolkit:
+      https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html
     Then make it known, and try it:
     [docker] $ {sudo}nvidia-ctk runtime configure --runtime=docker
     [docker] $ {sudo}systemctl restart docker

@@ -223,8 +223,8 @@ def windows_driver(facts: Facts) -> Signs | None:
     To do:
     Restart Windows. Then, in PowerShell there, see whether NVIDIA's driver runs:
     $ nvidia-smi
-    If not, see whether the Device Manager has the card under "Display adapters", without a yellow sign. On a laptop, its
-      maker's program may have switched the card off to save power.
+    If not, see whether the Device Manager has the card under "Display adapters", without a yellow sign. On a laptop,
+      its maker's program may have switched the card off to save power.
     Install the newest driver, with "Custom" and "Perform a clean installation" chosen:
       https://www.nvidia.com/en-us/drivers/
     [wsl] In PowerShell on Windows, bring WSL up to date and start it anew:

@@ -113,8 +113,8 @@ def wrong_result(facts: Facts) -> Signs | None:
     To do:
     [nvidia] See whether the card has counted errors, how hot it is, and how fast it runs:
     [nvidia] $ nvidia-smi -q -d ECC,TEMPERATURE,CLOCK
-    Take back any overclocking, restart, and run the doctor again. If it is still wrong, try a newer driver, then another
-      card in its place.
+    Take back any overclocking, restart, and run the doctor again. If it is still wrong, try a newer driver, then
+      another card in its place.
     """
     if facts.torch.kernel != "wrong":
         return None

@@ -165,8 +165,8 @@ def no_metal(facts: Facts) -> Signs | None:
     Update macOS, in System Settings, General, Software Update.
 
     To do:
-    Start the program in the Terminal of the Mac itself, logged in at its screen: not in a virtual machine, not over ssh,
-      not in an editor's sandbox. If it works there, the place was the cause.
+    Start the program in the Terminal of the Mac itself, logged in at its screen: not in a virtual machine, not over
+      ssh, not in an editor's sandbox. If it works there, the place was the cause.
     """
     torch, macos = facts.torch, facts.system.macos
     if vendor_of(facts) != "apple" or not torch.mps or not torch.imported or torch.kind:

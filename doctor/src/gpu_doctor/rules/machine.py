@@ -229,7 +229,7 @@ def nvml_sees(facts: Facts) -> str:
 
 #: The places that a rule, or a step in its docstring, may be meant for.
 PLACES: dict[str, Callable[[Facts], bool]] = {
-    "always": lambda facts: True,
+    "always": lambda _: True,
     **{vendor: partial(has_card, vendor=vendor) for vendor in TORCH_BUILDS},
     "gpu": lambda facts: vendor_of(facts) is not None,
     "linux": lambda facts: facts.system.os == "linux",

@@ -39,8 +39,8 @@ def no_nvcc(facts: Facts) -> Signs | None:
     CUDA_HOME, the folder of the toolkit, is asked for.
 
     To do:
-    To run PyTorch and Numba, install nothing. To build an extension, look first whether it has a wheel for your PyTorch.
-      If not, take the toolkit of the CUDA that PyTorch has, {version}, in a conda environment:
+    To run PyTorch and Numba, install nothing. To build an extension, look first whether it has a wheel for your
+      PyTorch. If not, take the toolkit of the CUDA that PyTorch has, {version}, in a conda environment:
     $ conda install --channel conda-forge cuda-nvcc cuda-cudart-dev "cuda-version={version}"
     [windows] $ $env:CUDA_HOME = $env:CONDA_PREFIX
     [not windows] $ export CUDA_HOME=$CONDA_PREFIX

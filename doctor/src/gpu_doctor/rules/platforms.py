@@ -25,8 +25,8 @@ def no_gpu(facts: Facts) -> Signs | None:
     [container] This is a container ({engine}): it sees what it was given. If the machine around it has a GPU of NVIDIA,
       start it there with the GPU:
     [container] {start}
-    To compute on a GPU, take the pages to a machine that has one: a colleague's, a cluster (there you ask for a GPU when
-      you start a job), or a notebook service that lends one.
+    To compute on a GPU, take the pages to a machine that has one: a colleague's, a cluster (there you ask for a GPU
+      when you start a job), or a notebook service that lends one.
     """
     if facts.system.os == "darwin":
         seen = "this Mac has no Apple chip, and PyTorch computes on no other GPU of a Mac"

@@ -1,10 +1,12 @@
 """What a rule is: a function that looks for one cause in the facts, and whose docstring is all that is said of it.
 
-Its first line names the cause as a heading does, and what follows tells how it comes about. Under "To do:" stands one step
-a line, and a line that begins with "$ " is a command; an indented line goes on with the step before it. In a step,
-``{name}`` is a word that the rule has worked out, or one of COMMANDS; alone on its line it may be several steps, or none.
-"[wsl]" or "[not wsl]" before a step says where it is taken, "To do (wsl):" where a whole part is, of which the first
-counts that fits: there stand places, such as "wsl", and words of the rule.
+Its first line names the cause, as a heading does, and the next paragraphs tell how it comes about. Then comes "To do:",
+with one step a line. A line that begins with "$ " is a command, and an indented line continues the step before it.
+
+- ``{name}`` in a step is a word that the rule passed to `signs`, or one of `COMMANDS`. Alone on its line, it may be
+  several steps, or none.
+- ``[wsl]`` or ``[not wsl]`` before a step says where it applies. The name is one of `PLACES`, or a word of the rule.
+- ``To do (wsl):`` says so for a whole part. The first part that fits is the one that counts.
 """
 
 from __future__ import annotations

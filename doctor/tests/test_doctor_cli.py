@@ -248,6 +248,13 @@ def test_a_terminal_is_told_what_is_asked_until_it_is_answered(monkeypatch, caps
     assert said.splitlines()[-1].strip("\r").isspace()
 
 
+def test_a_python_that_drops_docstrings_is_refused_as_they_hold_the_texts(kept):
+    command = [sys.executable, "-OO", "-m", "gpu_doctor", "--facts", kept(NOUVEAU)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "-OO" in done.stderr
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
 def test_a_reader_that_has_enough_is_no_error(kept):
     command = f"{sys.executable} -m gpu_doctor --json --facts {kept(NOUVEAU)} | true"

@@ -6,8 +6,6 @@ import os
 import platform
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -319,28 +317,6 @@ def test_variables_that_nobody_asked_for_are_never_read(machine):
     env = {"AWS_SECRET_ACCESS_KEY": "s3cret", "HF_TOKEN": "s3cret", "XCUDA_HOME": "s3cret", "CUDA_HOME_X": "s3cret"}
     assert "s3cret" not in str(look(machine, env | {"CUDA_HOME": "/usr/local/cuda"}).content())
     assert look(machine, env).env == {}
-
-
-def test_probes_of_a_card_do_not_meet_on_it(monkeypatch, tmp_path):
-    """A card in exclusive mode admits one process; two would find each other there and call it taken."""
-    monkeypatch.setattr(facts, "gpus", lambda root: iter([{"vendor": "nvidia"}]))
-    card = threading.Lock()
-
-    def run(*_):
-        alone = card.acquire(blocking=False)
-        time.sleep(0.02)  # long enough for another one to come, if one may
-        card.release()
-        return {} if alone else {"failed": "met another"}
-
-    found = collect(tmp_path, {}, run)
-    assert [found.nvml.failed, found.cuda.failed, found.torch.failed, found.numba.failed] == [None] * 4
-
-
-def test_without_a_card_probes_run_side_by_side(monkeypatch, tmp_path):
-    monkeypatch.setattr(facts, "gpus", lambda root: iter([]))
-    meeting = threading.Barrier(len(facts.SECONDS))
-    collect(tmp_path, {}, lambda probe, env, seconds: {"failed": str(meeting.wait(20))})
-    assert not meeting.broken
 
 
 def test_a_driver_that_hangs_is_waited_for_once(monkeypatch, tmp_path):

@@ -20,9 +20,9 @@ MOST = 5  # causes of an error that a person reads of
 MARKS = {True: "✓", False: "✗", None: "·"}
 COLOURS = {"✓": 32, "✗": 31, "·": 90}
 END = {
-    "error": "No fault was found on this machine: the error is of another one, or of the program.",
-    "computes": "Diagnosis: healthy. Your GPU computes, and computes right.",
-    "untried": "Diagnosis: no fault was found, but no kernel has been run, so nothing shows yet that it computes.",
+    "error": "Nothing is wrong with this machine. The error comes from another one, or from the program.",
+    "computes": "Diagnosis: healthy. Your GPU computes, and its results are right.",
+    "untried": "Diagnosis: no fault was found. But no kernel has run yet, so we don't know whether the GPU computes.",
 }
 
 

@@ -52,7 +52,7 @@ def diagnose(facts: Facts) -> list[Finding]:
     failed = next((check for check in run_checks(facts) if check.state is False), None)
     causes = [order.index(finding.rule.question) for finding in findings if finding.rule.kind != "note"]
     if failed and min(causes, default=len(order)) > order.index(failed.question):  # none explains the first failure
-        keep = ("Keep the report, and ask with it:", "$ gpu-doctor --json > report.json")
+        keep = ("Save the report, and show it when you ask for help:", "$ gpu-doctor --json > report.json")
         first = int(findings[:1] != [] and findings[0].rule.question == "wheel")  # has to be changed in any case
         unexplained = replace(UNEXPLAINED, question=failed.question)
         findings.insert(first, Finding(unexplained, Seen((failed.words,), keep, "possible")))
@@ -75,14 +75,14 @@ def ruled_out(facts: Facts) -> dict[str, str]:
 
 
 def for_whom(finding: Finding, facts: Facts) -> Finding:
-    """Say who has to do it and where, if that is not the reader here: the administrator, or the host of a container."""
+    """Add who has to do it and where, if that is not the reader here: an administrator, or the host of a container."""
     fix, rule = finding.seen.fix, finding.rule
     if rule.question == "driver" and facts.system.container:
-        fix = ("The driver belongs to the machine around this container. Do this there, not in here:", *fix)
+        fix = ("The driver belongs to the machine outside this container. Do this there, not in here:", *fix)
     commands = [step for step in fix if step.startswith("$ ")]
     if rule.kind == "problem" and not facts.system.wsl and any("sudo " in command for command in commands):
         if not cluster(facts):
-            ask = "If you may not use sudo, or others work on the machine, send this text to whoever looks after it."
+            ask = "If you may not use sudo, or share the machine with others, send this text to the person who looks after it."
             fix = (*fix, ask)
         elif "sudo " in commands[0]:
             fix = (*for_administrators(finding, facts), *fix)
@@ -93,10 +93,10 @@ def for_whom(finding: Finding, facts: Facts) -> Finding:
 
 def for_administrators(finding: Finding, facts: Facts) -> tuple[str, ...]:
     """Return how the administrators of a cluster are told."""
-    said = f"On a node of yours, gpu-doctor says: {finding.rule.title}. It saw: {finding.seen.evidence[0]}."
-    other = ("Meanwhile, let Slurm take another node:", "$ sbatch --exclude=$(hostname -s) JOB_SCRIPT")
+    said = f"gpu-doctor says about a node of yours: {finding.rule.title}. It saw: {finding.seen.evidence[0]}."
+    other = ("Meanwhile, ask Slurm for another node:", "$ sbatch --exclude=$(hostname -s) JOB_SCRIPT")
     return (
-        "What begins with sudo, only the administrators of the cluster may do. Send them the report, and write: "
+        "Only the administrators of the cluster may run what begins with sudo. Send them the report, and write: "
         f'"{said}"',
         "$ gpu-doctor --json > report.json",
         *(other if "SLURM_JOB_ID" in facts.env else ()),
@@ -104,10 +104,10 @@ def for_administrators(finding: Finding, facts: Facts) -> tuple[str, ...]:
 
 
 def no_known_cause(facts: Facts) -> Signs | None:
-    """Something is broken, and no cause that is known here explains it.
+    """Something is broken, and none of the causes that the doctor knows explains it.
 
-    The question that failed first tells where to look. The report holds everything that was found out, and nothing
-    that tells who you are.
+    The first question that was answered with no tells you where to look. The report holds everything that was found
+    out, and nothing that tells who you are.
     """
 
 

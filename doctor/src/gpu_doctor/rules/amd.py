@@ -72,7 +72,7 @@ def no_code_for_amd(facts: Facts) -> Signs | None:
     $ export HSA_OVERRIDE_GFX_VERSION={override}
 
     To do:
-    Let the pages compute on the CPU:
+    Compute on the CPU. The pages of First Light do so with this setting:
     $ export FIRSTLIGHT_DEVICE=cpu
     AMD has wheels of its own, for more cards: https://rocm.docs.amd.com/
     """

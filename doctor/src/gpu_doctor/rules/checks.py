@@ -163,7 +163,7 @@ def visible(facts: Facts) -> State:
 
 @check(nvidia=True)
 def context(facts: Facts) -> State:
-    """Does a program get its place on it?"""
+    """Can a program start on it?"""
     if facts.cuda.init in OF_CARD:
         return False, f"cuInit returned {facts.cuda.init}"
     codes = [device.context for device in facts.cuda.devices]
@@ -196,7 +196,7 @@ def version(facts: Facts) -> State:
 
 @check()
 def code(facts: Facts) -> State:
-    """Has PyTorch code for this card?"""
+    """Does PyTorch have code for this card?"""
     torch, vendor = facts.torch, vendor_of(facts)
     if vendor == "amd":
         known = [card for card in facts.kernel.gfx if card in torch.archs]
@@ -219,7 +219,7 @@ def code(facts: Facts) -> State:
 
 @check()
 def torch(facts: Facts) -> State:
-    """Does PyTorch compute on it, and right?"""
+    """Does PyTorch compute the right result?"""
     kernel, failed = facts.torch.kernel, facts.torch.failed
     if kernel in ("right", "wrong"):
         return kernel == "right", f"the product of two matrices was {kernel}"
@@ -263,14 +263,14 @@ def ptx(facts: Facts) -> State:
 
 @check(nvidia=True)
 def numba(facts: Facts) -> State:
-    """Does Numba compute on it, and right?"""
+    """Does Numba compute the right result?"""
     kernel = facts.numba.kernel
     return (kernel == "right", f"a kernel's result: {kernel}") if kernel else LATER
 
 
 @check()
 def health(facts: Facts) -> State:
-    """Is it without errors, and not slowed down?"""
+    """Is it free of errors, and at full speed?"""
     if errors := sum(device.ecc_errors for device in facts.nvml.devices):
         return False, f"{errors} error{'s' * (errors > 1)} in its memory that could not be corrected"
     return (True, "it counts no errors") if facts.nvml.devices and facts.torch.kernel == "right" else LATER

@@ -190,15 +190,18 @@ def mend_memory(facts: Facts) -> tuple[str, ...]:
 
 def works_on_cpu(facts: Facts) -> tuple[str, ...]:
     """Return what one can do here without a GPU."""
-    lines = ["Every page of this site runs here: it computes on the processor (CPU), and kernels run in a simulator."]
+    lines = ["Your programs run here all the same, on the processor (CPU)."]
     if facts.torch.version:
-        lines.append(f"PyTorch {facts.torch.version} computes on the CPU: the same code, on the device cpu.")
+        lines.append(f"PyTorch {facts.torch.version} runs the same code there if you choose the device cpu.")
     else:
         index = "" if facts.system.os == "darwin" else " --index-url https://download.pytorch.org/whl/cpu"
-        lines += ["PyTorch is not installed; it computes on the CPU too:", f"$ {pip(facts)} torch{index}"]
+        lines += ["PyTorch isn't installed yet. This is the one for the CPU:", f"$ {pip(facts)} torch{index}"]
     if facts.numba.version:
         start = '$env:NUMBA_ENABLE_CUDASIM = "1"; ' if facts.system.os == "windows" else "NUMBA_ENABLE_CUDASIM=1 "
-        lines += ["Kernels of Numba run in its simulator, slowly but right:", f"$ {start}python your_script.py"]
+        lines += [
+            "Numba runs kernels in its simulator. It is slow, but the results are right:",
+            f"$ {start}python your_script.py",
+        ]
     return tuple(lines)
 
 

@@ -47,6 +47,6 @@ def wheel_for_jetson(facts: Facts) -> tuple[str, ...]:
         "This is JetPack 6. Its wheels are for Python 3.10, in an environment of its own:",
         "$ python3.10 -m venv ~/jetson-env",
         "$ ~/jetson-env/bin/pip install torch --index-url https://pypi.jetson-ai-lab.io/jp6/cu126",
-        "The pages of this site need Python 3.11 or newer, which JetPack 7.2 has; it is there for the Orin too.",
+        "The pages of First Light need Python 3.11 or newer, which JetPack 7.2 has; it is there for the Orin too.",
         *container,
     )

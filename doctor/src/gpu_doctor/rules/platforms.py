@@ -25,7 +25,7 @@ def no_gpu(facts: Facts) -> Signs | None:
     [container] This is a container ({engine}): it sees what it was given. If the machine around it has a GPU of NVIDIA,
       start it there with the GPU:
     [container] {start}
-    To compute on a GPU, take the pages to a machine that has one: a colleague's, a cluster (there you ask for a GPU
+    To compute on a GPU, take your program to a machine that has one: a colleague's, a cluster (there you ask for a GPU
       when you start a job), or a notebook service that lends one.
     """
     if facts.system.os == "darwin":

@@ -48,7 +48,7 @@ test_answers = judged(["first_working_solution", first_that(has_small_errors)], 
 
 
 def test_each_broken_machine_breaks_at_another_question(page):
-    first = [next(a.question for a in page["reports"][name].ladder if a.state is False) for name in page["broken"]]
+    first = [next(a.question for a in page["reports"][name].checks if a.state is False) for name in page["broken"]]
     assert len(set(first)) == len(first) == 6
     assert len(page["silent"]) > 20
     assert page["lying"] - page["silent"]

@@ -82,8 +82,10 @@ def for_whom(finding: Finding, facts: Facts) -> Finding:
     commands = [step for step in fix if step.startswith("$ ")]
     if rule.kind == "problem" and not facts.system.wsl and any("sudo " in command for command in commands):
         if not cluster(facts):
-            ask = "If you may not use sudo, or others work on the machine, send this text to the person who looks after it."
-            fix = (*fix, ask)
+            fix = (
+                *fix,
+                "If you may not use sudo, or share the machine, send this text to the person who looks after it.",
+            )
         elif "sudo " in commands[0]:
             fix = (*for_administrators(finding, facts), *fix)
         else:  # what you can do yourself comes first

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from gpu_doctor.rules.checks import OF_CARD
-from gpu_doctor.rules.commands import install
 from gpu_doctor.rules.libcuda import cuda_errors
 from gpu_doctor.rules.machine import driver_version, find_in_log, find_message, major, nvml_sees, plain_linux
 from gpu_doctor.rules.rule import Signs, rule, signs
@@ -118,7 +117,8 @@ def fabric_manager(facts: Facts) -> Signs | None:
 
     To do:
     On a rented machine, in a container, or with only some of the board's cards, it is the provider's task.
-    {packages}
+    [apt] $ {sudo}apt install nvidia-fabricmanager-{branch}
+    [dnf] $ {sudo}dnf install nvidia-fabricmanager-{version}
     $ {sudo}systemctl enable --now nvidia-fabricmanager
     Its version must be the driver's, {version}. From B200 on it also needs the package nvlsm.
     When this says Completed, the cards are ready:
@@ -132,15 +132,14 @@ def fabric_manager(facts: Facts) -> Signs | None:
         return None
     waiting = [card for card in facts.nvml.devices if card.fabric in ("not started", "in progress")]
     switched = [card for card in facts.nvml.devices if SWITCHED.search(card.name)]
-    version, branch = driver_version(facts) or "", major(driver_version(facts))
     seen = [f"{card.name or 'a card'}: the state of the fabric is {card.fabric}" for card in waiting]
     seen = seen or [f"{card.name} is a card for boards with switches" for card in switched]
     return signs(
         *cuda_errors(facts),
         *dict.fromkeys(seen),
         certainty="certain" if waiting else "likely" if switched else "possible",
-        packages=install(facts, apt=f"nvidia-fabricmanager-{branch}", dnf=f"nvidia-fabricmanager-{version}"),
-        version=version,
+        version=driver_version(facts) or "",
+        branch=major(driver_version(facts)),
         seen=seen,
     )
 

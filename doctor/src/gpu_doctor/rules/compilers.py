@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from gpu_doctor.rules.commands import EXTRAS, cuda_tag, install, numba_for
-from gpu_doctor.rules.machine import as_version, find_message, has_card, major_minor
+from gpu_doctor.rules.commands import EXTRAS, cuda_tag, numba_for
+from gpu_doctor.rules.machine import as_version, find_message, has_card, major_minor, manager_of
 from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.rules.wheels import wheel_for
 from gpu_doctor.schema import Facts
@@ -234,8 +234,11 @@ def no_c_compiler(facts: Facts) -> Signs | None:
     PyTorch's wheels for Windows have no Triton. The package triton-windows brings one, and a C compiler:
     $ python -m pip install triton-windows
 
-    To do (packages):
-    {packages}
+    To do (may_install):
+    [apt] $ {sudo}apt install build-essential python{python}-dev
+    [dnf] $ {sudo}dnf install gcc gcc-c++ python3-devel
+    [pacman] $ {sudo}pacman -S base-devel python
+    [zypper] $ {sudo}zypper install gcc gcc-c++ python3-devel
 
     To do:
     Without the administrator, conda has a compiler and a Python with its headers:
@@ -245,20 +248,12 @@ def no_c_compiler(facts: Facts) -> Signs | None:
     line, system = find_message(facts, *NO_C), facts.system
     if not line:
         return None
-    python = ".".join(system.python.split(".")[:2])
-    packages = install(
-        facts,
-        apt=f"build-essential python{python}-dev",
-        dnf="gcc gcc-c++ python3-devel",
-        pacman="base-devel python",
-        zypper="gcc gcc-c++ python3-devel",
-    )
     missing = "cc" not in system.commands
     return signs(
         line,
         "no C compiler (cc) is on the path" if missing else None,
         "the headers of this Python (Python.h) are missing" if system.python_h is False else None,
         certainty="certain" if missing or system.python_h is False else "likely",
-        packages=packages if system.root or "sbatch" not in system.commands else (),
-        python=python,
+        may_install=manager_of(facts) and (system.root or "sbatch" not in system.commands),
+        python=".".join(system.python.split(".")[:2]),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_doctor.rules.commands import install, last_driver, sudo
+from gpu_doctor.rules.commands import install, last_driver
 from gpu_doctor.rules.machine import (
     BLACKWELL,
     DRIVERS,
@@ -12,6 +12,7 @@ from gpu_doctor.rules.machine import (
     find_in_log,
     find_message,
     major,
+    manager_of,
     unsupported,
     vendor_of,
 )
@@ -113,21 +114,23 @@ def no_module_for_this_kernel(facts: Facts) -> Signs | None:
     an update of the kernel it is built or installed anew; where that failed, the other half finds nobody to talk to.
 
     To do:
-    {headers}
-    $ {sudo}{build}
+    [apt] $ {sudo}apt install linux-headers-{kernel}
+    [dnf] $ {sudo}dnf install kernel-devel-{kernel}
+    [pacman] $ {sudo}pacman -S linux-headers
+    [fedora] $ {sudo}akmods --force
+    [not fedora] $ {sudo}dkms autoinstall
     $ {sudo}reboot
     If there is no such command or it fails, install the driver again, then restart:
     {nvidia_driver}
     """
-    half, kernel = programs_half(facts), facts.system.kernel or "$(uname -r)"
+    half = programs_half(facts)
     if not driverless(facts) or not half or facts.kernel.on_disk:
         return None
     return signs(
         half,
         f"no module nvidia.ko is installed for the kernel {facts.system.kernel or 'that runs'}",
         certainty="likely",
-        headers=install(facts, apt=f"linux-headers-{kernel}", dnf=f"kernel-devel-{kernel}", pacman="linux-headers"),
-        build="akmods --force" if facts.system.distro[:1] == ("fedora",) else "dkms autoinstall",
+        kernel=facts.system.kernel or "$(uname -r)",
     )
 
 
@@ -139,7 +142,7 @@ def secure_boot(facts: Facts) -> Signs | None:
     that was built on this machine is signed with a key of this machine, and you have to make that key known, once.
 
     To do:
-    {tool}
+    {mokutil}
     $ {sudo}mokutil --import {key}
     It asks you to invent a password, which you need only once.
     $ {sudo}reboot
@@ -160,7 +163,7 @@ def secure_boot(facts: Facts) -> Signs | None:
         line or "Secure Boot is on",
         f"the module is installed and not loaded: {facts.kernel.on_disk or 'nvidia'}",
         certainty="certain" if line and facts.system.secure_boot else "likely",
-        tool=() if "mokutil" in facts.system.commands else install(facts, apt="mokutil", dnf="mokutil"),
+        mokutil=() if "mokutil" in facts.system.commands else install(facts, apt="mokutil", dnf="mokutil"),
         key=next(suits, "/var/lib/dkms/mok.pub"),
     )
 
@@ -193,34 +196,26 @@ def closed_module(facts: Facts) -> Signs | None:
     and later work with the open one alone. The closed one loads, and then shows no device.
 
     To do:
-    {packages}
+    [fedora] $ echo %_with_kmod_nvidia_open 1 | {sudo}tee /etc/rpm/macros.nvidia-kmod
+    [fedora] $ {sudo}akmods --kernels $(uname -r) --rebuild
+    [apt] $ {sudo}apt install {open_package}
+    [others] $ {sudo}dnf install nvidia-open --allowerasing
+    [pacman] $ {sudo}pacman -S nvidia-open
+    [zypper] $ {sudo}zypper install nvidia-open-driver-G06-signed-kmp-meta
     $ {sudo}reboot
     Still no device? Switch on "Above 4G Decoding" and "Resizable BAR" in the settings of the firmware (BIOS).
     """
     line = find_in_log(facts, "requires use of the NVIDIA open kernel modules")
     new = [gpu.device for gpu in facts.gpus if gpu.vendor == "nvidia" and device_number(gpu) >= BLACKWELL]
     dark = not facts.cuda.devices and not facts.nvml.devices
+    branch = max(major(driver_version(facts)), 580)
     if not line and not (new and dark and facts.kernel.open_module is False):
         return None
     return signs(
         line or f"the closed kernel module {facts.kernel.version} runs, and shows no device",
         *(f"the card's model number is {device}" for device in new),
-        packages=open_module(facts),
-    )
-
-
-def open_module(facts: Facts) -> tuple[str, ...]:
-    """Return how this distribution installs NVIDIA's open kernel module."""
-    if facts.system.distro[:1] == ("fedora",):
-        macro = f"$ echo %_with_kmod_nvidia_open 1 | {sudo(facts)}tee /etc/rpm/macros.nvidia-kmod"
-        return macro, f"$ {sudo(facts)}akmods --kernels $(uname -r) --rebuild"
-    branch = max(major(driver_version(facts)), 580)
-    return install(
-        facts,
-        apt=f"nvidia-driver-{branch}-open" if "ubuntu" in facts.system.distro else "nvidia-open",
-        dnf="nvidia-open --allowerasing",
-        pacman="nvidia-open",
-        zypper="nvidia-open-driver-G06-signed-kmp-meta",
+        open_package=f"nvidia-driver-{branch}-open" if "ubuntu" in facts.system.distro else "nvidia-open",
+        others=manager_of(facts) == "dnf" and facts.system.distro[:1] != ("fedora",),
     )
 
 

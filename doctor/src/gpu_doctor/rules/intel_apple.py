@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpu_doctor.rules.commands import fresh, install
+from gpu_doctor.rules.commands import fresh
 from gpu_doctor.rules.containers import DEVICES
 from gpu_doctor.rules.machine import closed_files, device_files, find_message, major, vendor_of
 from gpu_doctor.rules.rule import Signs, rule, signs
@@ -113,7 +113,9 @@ def level_zero_missing(facts: Facts) -> Signs | None:
     Install Intel's newest driver for the card: https://www.intel.com/content/www/us/en/download-center/home.html
 
     To do:
-    {packages}
+    [apt] $ {sudo}apt install libze1 libze-intel-gpu1
+    [dnf] $ {sudo}dnf install oneapi-level-zero intel-level-zero
+    [pacman] $ {sudo}pacman -S level-zero-loader intel-compute-runtime
     Where your system has no such packages, Intel has them:
       https://docs.pytorch.org/docs/stable/notes/get_start_xpu.html
     """
@@ -122,16 +124,8 @@ def level_zero_missing(facts: Facts) -> Signs | None:
     wanted = vendor_of(facts) == "intel" and torch.xpu and not torch.kind
     if not wanted or not reachable or not (loader or torch.imported):
         return None
-    return signs(
-        loader or f"PyTorch {torch.version}, built for XPU, finds no GPU",
-        certainty="certain" if loader else "likely",
-        packages=install(
-            facts,
-            apt="libze1 libze-intel-gpu1",
-            dnf="oneapi-level-zero intel-level-zero",
-            pacman="level-zero-loader intel-compute-runtime",
-        ),
-    )
+    seen = loader or f"PyTorch {torch.version}, built for XPU, finds no GPU"
+    return signs(seen, certainty="certain" if loader else "likely")
 
 
 @rule("wheel")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from shlex import quote
 
-from gpu_doctor.rules.commands import install, search_path_without
-from gpu_doctor.rules.machine import as_version, driver_version, find_in_log, find_message, major
+from gpu_doctor.rules.commands import search_path_without
+from gpu_doctor.rules.machine import as_version, driver_version, find_in_log, find_message, major, manager_of
 from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.schema import Facts
 
@@ -44,27 +44,21 @@ def no_libcuda(facts: Facts) -> Signs | None:
     alone.
 
     To do:
-    {packages}
-    [not packages] {nvidia_driver}
-    [not packages] $ {sudo}reboot
+    [apt] $ {sudo}apt install {package}
+    [dnf] $ {sudo}dnf install {package}
+    [pacman] $ {sudo}pacman -S nvidia-utils
+    [zypper] $ {sudo}zypper install nvidia-compute-utils-G06
+    [not manager] {nvidia_driver}
+    [not manager] $ {sudo}reboot
     It must be of the same version as the half that runs, {running}; if it is newer, restart the machine.
     """
     running, distro = driver_version(facts), facts.system.distro
     if not facts.cuda.error or not running:
         return None
-    packages = install(
-        facts,
-        apt=f"libnvidia-compute-{major(running)}" if "ubuntu" in distro else "libcuda1",
-        dnf="nvidia-driver-cuda" if "rhel" in distro else "xorg-x11-drv-nvidia-cuda",
-        pacman="nvidia-utils",
-        zypper="nvidia-compute-utils-G06",
-    )
-    return signs(
-        f"NVIDIA's driver {running} runs",
-        facts.cuda.error,
-        packages=packages,
-        running=running,
-    )
+    package = f"libnvidia-compute-{major(running)}" if "ubuntu" in distro else "libcuda1"
+    if manager_of(facts) == "dnf":
+        package = "nvidia-driver-cuda" if "rhel" in distro else "xorg-x11-drv-nvidia-cuda"
+    return signs(f"NVIDIA's driver {running} runs", facts.cuda.error, package=package, running=running)
 
 
 @rule("start", on="linux", unless="forward-compatibility")
@@ -101,7 +95,6 @@ def driver_half_updated(facts: Facts) -> Signs | None:
         f"the programs' half is {library}: {facts.cuda.path}" if library else None,
         met,
         find_in_log(facts, "API mismatch"),
-        apt="apt" in facts.system.commands,
     )
 
 

@@ -11,6 +11,7 @@ from gpu_doctor.schema import Facts, Gpu, Node, Torch
 VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple"}
 TORCH_BUILDS = {"nvidia": "cuda", "amd": "hip", "intel": "xpu", "apple": "mps"}  # the part of PyTorch for each
 DRIVERS = {"nvidia", "amdgpu", "i915", "xe"}  # that compute
+MANAGERS = ("apt", "dnf", "pacman", "zypper")  # of packages
 # What PyTorch's wheel for ROCm 7.2 has code for.
 ROCM = (
     "gfx900", "gfx906", "gfx908", "gfx90a", "gfx942", "gfx950", "gfx1030", "gfx1100", "gfx1101", "gfx1102", "gfx1103",
@@ -113,6 +114,16 @@ def plain_linux(facts: Facts) -> bool:
     """Return whether this is a plain Linux machine: no container, no Windows around it, no Jetson."""
     system = facts.system
     return system.os == "linux" and not (system.container or system.wsl or system.tegra)
+
+
+def manager_of(facts: Facts) -> str | None:
+    """Return the package manager of this distribution."""
+    return next((name for name in MANAGERS if name in facts.system.commands), None)
+
+
+def has_manager(facts: Facts, name: str) -> bool:
+    """Return whether this distribution has a package manager."""
+    return manager_of(facts) == name
 
 
 def cluster(facts: Facts) -> bool:
@@ -230,6 +241,10 @@ def nvml_sees(facts: Facts) -> str:
 #: The places that a rule, or a step in its docstring, may be meant for.
 PLACES: dict[str, Callable[[Facts], bool]] = {
     "always": lambda _: True,
+    **{name: partial(has_manager, name=name) for name in MANAGERS},
+    "manager": lambda facts: manager_of(facts) is not None,
+    "ubuntu": lambda facts: "ubuntu" in facts.system.distro,
+    "fedora": lambda facts: facts.system.distro[:1] == ("fedora",),
     **{vendor: partial(has_card, vendor=vendor) for vendor in TORCH_BUILDS},
     "gpu": lambda facts: vendor_of(facts) is not None,
     "linux": lambda facts: facts.system.os == "linux",

@@ -204,7 +204,6 @@ def linux_driver_in_wsl(facts: Facts) -> Signs | None:
     return signs(
         f"CUDA's library is {path}, not the one in /usr/lib/wsl/lib",
         f"cuInit, with which it starts, returned {init}" if init is not None else None,
-        apt="apt" in facts.system.commands,
         path=quote(path),
         packages="libcuda1 'nvidia-driver*'" if debian else "'*nvidia-compute*'",
     )

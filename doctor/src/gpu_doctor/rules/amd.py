@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from gpu_doctor.rules.commands import amd_on_windows, fresh, unset
-from gpu_doctor.rules.machine import ROCM, compatible_arch, find_message, vendor_of
+from gpu_doctor.rules.commands import fresh, unset
+from gpu_doctor.rules.machine import ROCM, compatible_arch, find_message
 from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.schema import Facts
 
 
-@rule("wheel")
+@rule("wheel", on="for_amd")
 def not_built_for_amd(facts: Facts) -> Signs | None:
     """PyTorch is built for NVIDIA or for the CPU, but the card is AMD's.
 
@@ -16,10 +16,10 @@ def not_built_for_amd(facts: Facts) -> Signs | None:
     and never for yours. The one for AMD, built with ROCm, has an index of its own. It calls the card "cuda" too.
 
     To do:
-    {install}
+    {torch_rocm}
     """
     torch, gfx = facts.torch, " and ".join(facts.kernel.gfx)
-    if vendor_of(facts) != "amd" or torch.hip or not torch.version:
+    if torch.hip or not torch.version:
         return None
     other = f"CUDA {torch.cuda}, so for NVIDIA" if torch.cuda else "Intel" if torch.xpu else "the CPU alone"
     return signs(
@@ -27,11 +27,10 @@ def not_built_for_amd(facts: Facts) -> Signs | None:
         "the card is AMD's",
         gfx and f"amdgpu calls its architecture {gfx}",
         certainty="certain" if gfx else "likely",
-        install=amd_on_windows(facts) or fresh(facts, "rocm7.2"),
     )
 
 
-@rule("driver", on="wsl")
+@rule("driver", on="wsl for_amd")
 def amd_in_wsl(facts: Facts) -> Signs | None:
     """An AMD card in Windows' Linux (WSL) needs AMD's packages for WSL.
 
@@ -45,7 +44,7 @@ def amd_in_wsl(facts: Facts) -> Signs | None:
       https://rocm.docs.amd.com/projects/radeon-ryzen/en/latest/docs/install/installrad/wsl/howto_wsl.html
     """
     torch = facts.torch
-    if vendor_of(facts) != "amd" or not torch.imported or not torch.hip or torch.kind:
+    if not torch.imported or not torch.hip or torch.kind:
         return None
     where = "this Linux runs inside Windows (WSL), which has no /dev/kfd"
     return signs(where, f"PyTorch {torch.version}, built for ROCm, finds no GPU", certainty="likely")

@@ -6,13 +6,24 @@ import re
 from shlex import quote
 from typing import Callable
 
-from gpu_doctor.rules.machine import driver_version, is_blackwell, is_old_card, major, major_minor, vendor_of
+from gpu_doctor.rules.machine import (
+    capabilities,
+    cluster,
+    driver_version,
+    is_blackwell,
+    is_old_card,
+    major,
+    major_minor,
+    vendor_of,
+)
 from gpu_doctor.schema import Facts
 
 # The first release of PyTorch that has a kind of wheel, and the first that no longer has it.
 RELEASES = {"cu126": ((2, 6), (2, 15)), "cu130": ((2, 9), (99, 0))}
 EXTRAS = (0, 20)  # the first numba-cuda that brings CUDA 13
 OURS = "2.13.0"  # the release that the site's page on installing names
+FIRST_DRIVER = {12: 525, 13: 580}  # that can run programs of a generation of CUDA
+JETSON_GUIDE = "https://docs.nvidia.com/deeplearning/frameworks/install-pytorch-jetson-platform/"
 RADEON = "https://rocm.docs.amd.com/projects/radeon-ryzen/en/latest/docs/install/installrad"
 
 
@@ -68,6 +79,65 @@ def cuda_tag(facts: Facts) -> str:
     """Return the kind of CUDA wheel that fits this card and this driver."""
     old_driver = 0 < major(driver_version(facts)) < 580 or 0 < (facts.cuda.version or 0) < 13000
     return "cu126" if is_old_card(facts) or old_driver else "cu130"
+
+
+def wheel_for(facts: Facts) -> tuple[str, ...]:
+    """Return the command for the wheel that fits the card and the driver, and before it what it needs."""
+    late = wheel_needs_driver(facts)
+    tag = "cu126" if is_old_card(facts) else "cu130" if late else cuda_tag(facts)
+    numba = (numba_for(facts, tag),) if facts.numba.target else ()
+    first = "The driver is too old for every wheel that has code for this card, so it comes first:"
+    torch = (torch_for(facts, tag),) if facts.torch.version else fresh(facts, tag)
+    return (*((first, *newer_driver(facts)) if late else ()), *torch, *numba)
+
+
+def wheel_needs_driver(facts: Facts) -> bool:
+    """Return whether no wheel has code for the card and also runs with the driver."""
+    release = major(driver_version(facts))
+    return 0 < release < FIRST_DRIVER[12] or (cuda_tag(facts) == "cu126" and is_blackwell(facts))
+
+
+def same_torch(facts: Facts) -> str:
+    """Return the command that installs the same PyTorch once more, from the index it came from."""
+    if any(name.startswith("pytorch-") for name in facts.system.conda):
+        return "$ conda install --force-reinstall pytorch"
+    torch = facts.torch
+    tag = f"rocm{'.'.join(torch.hip.split('.')[:2])}" if torch.hip else "xpu" if torch.xpu else "cpu"
+    tag = f"cu{torch.cuda.replace('.', '')}" if torch.cuda else tag
+    command = torch_for(facts, tag)
+    return command.partition(" --index-url")[0] if facts.system.os == "darwin" else command
+
+
+def numba_with_cuda(facts: Facts, tag: str = "") -> str:
+    """Return the command that gives Numba the CUDA of a kind of wheel, by the manager that Numba is from.
+
+    That is PyTorch's, if the driver can run that.
+    """
+    cuda, minor = major_minor(facts.torch.cuda)
+    runs = cuda in (12, 13) and (facts.cuda.version is None or cuda <= facts.cuda.version // 1000)
+    tag = tag or (f"cu{cuda}{minor}" if runs else cuda_tag(facts))
+    if any(name.startswith("numba-") for name in facts.system.conda):
+        return f'$ conda install --channel conda-forge numba-cuda "cuda-version={tag[2:4]}.{tag[4:]}"'
+    return numba_for(facts, tag)
+
+
+def wheel_for_jetson(facts: Facts) -> tuple[str, ...]:
+    """Return where the wheel for this Jetson comes from, which its JetPack decides; the kernel tells which that is."""
+    if (11, 0) in capabilities(facts):
+        return ("For a Jetson Thor, PyTorch's own wheel for CUDA 13 has the code:", torch_for(facts, "cu130"))
+    container = (
+        "A container made for your JetPack has a PyTorch that fits: https://github.com/dusty-nv/jetson-containers",
+        "$ jetson-containers run $(autotag l4t-pytorch)",
+    )
+    if not (facts.system.kernel or "").startswith("5.15."):
+        return (f"NVIDIA lists which PyTorch belongs to which JetPack: {JETSON_GUIDE}", *container)
+    return (
+        "This is JetPack 6. Its wheels are for Python 3.10, in an environment of its own:",
+        "$ python3.10 -m venv ~/jetson-env",
+        "$ ~/jetson-env/bin/pip install torch --index-url https://pypi.jetson-ai-lab.io/jp6/cu126",
+        "The pages of First Light need Python 3.11 or newer, which JetPack 7.2 has; it is there for the Orin too.",
+        *container,
+    )
 
 
 def amd_on_windows(facts: Facts) -> tuple[str, ...]:
@@ -139,6 +209,24 @@ def install_driver(facts: Facts) -> tuple[str, ...]:
         return headers, *install(facts, pacman="nvidia-open-dkms nvidia-utils linux-lts-headers")
     guide = "https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/"
     return (f"Install NVIDIA's driver as its guide describes for your distribution: {guide}",)
+
+
+def newer_driver(facts: Facts) -> tuple[str, ...]:
+    """Return how this machine gets a driver for CUDA 13."""
+    system, release = facts.system, FIRST_DRIVER[13]
+    if system.os == "windows" or system.wsl:
+        update = ("In PowerShell, bring Windows' Linux up to date too:", "$ wsl --update") if system.wsl else ()
+        return ("Install the newest driver for your card on Windows: https://www.nvidia.com/en-us/drivers/", *update)
+    if system.container:
+        return ("The driver belongs to the machine around the container: it has to be updated there.",)
+    if cluster(facts):
+        return (f"The driver belongs to the cluster: ask its administrators for {release} or newer.",)
+    return (
+        *install_driver(facts),
+        f"$ {sudo(facts)}reboot",
+        f"Then nvidia-smi has to print a driver of {release} or newer. If your distribution has no such driver, take "
+        "NVIDIA's own packages: https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",
+    )
 
 
 def last_driver(facts: Facts) -> tuple[str, ...]:
@@ -221,6 +309,14 @@ COMMANDS: dict[str, Callable[[Facts], str | tuple[str, ...]]] = {
     "uninstall": uninstall,
     "reinstall": reinstall,
     "nvidia_driver": install_driver,
+    "newer_driver": newer_driver,
+    "wheel": wheel_for,
+    "same_torch": same_torch,
+    "numba_cuda": numba_with_cuda,
+    "jetson_wheel": wheel_for_jetson,
+    "torch_rocm": lambda facts: amd_on_windows(facts) or fresh(facts, "rocm7.2"),
+    "torch_xpu": lambda facts: fresh(facts, "xpu"),
+    "torch_cuda": lambda facts: fresh(facts, "cu130"),
     "rebuild_boot": rebuild_boot,
     "switch_graphics": switch_graphics,
     "mend_memory": mend_memory,

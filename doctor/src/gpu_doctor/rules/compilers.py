@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 
-from gpu_doctor.rules.commands import EXTRAS, cuda_tag, numba_for
+from gpu_doctor.rules.commands import EXTRAS, numba_with_cuda
 from gpu_doctor.rules.machine import as_version, find_message, has_card, major_minor, manager_of
 from gpu_doctor.rules.rule import Signs, rule, signs
-from gpu_doctor.rules.wheels import wheel_for
 from gpu_doctor.schema import Facts
 
 NUMPY = ("has no attribute 'row_stack'", "Numba needs NumPy", "was compiled using NumPy 1.x cannot be run in NumPy 2")
@@ -29,19 +28,6 @@ def numba_trouble(facts: Facts) -> str | None:
     return None if facts.numba.kernel == "right" else next(wrong, None)
 
 
-def numba_with_cuda(facts: Facts, tag: str = "") -> str:
-    """Return the command that gives Numba the CUDA of a kind of wheel, by the manager that Numba is from.
-
-    That is PyTorch's, if the driver can run that.
-    """
-    major, minor = major_minor(facts.torch.cuda)
-    runs = major in (12, 13) and (facts.cuda.version is None or major <= facts.cuda.version // 1000)
-    tag = tag or (f"cu{major}{minor}" if runs else cuda_tag(facts))
-    if any(name.startswith("numba-") for name in facts.system.conda):
-        return f'$ conda install --channel conda-forge numba-cuda "cuda-version={tag[2:4]}.{tag[4:]}"'
-    return numba_for(facts, tag)
-
-
 @rule("toolchain", unless="mac numba-cuda-missing numba-cuda-too-old")
 def numba_without_toolkit(facts: Facts) -> Signs | None:
     """Numba does not find its CUDA compiler.
@@ -51,7 +37,7 @@ def numba_without_toolkit(facts: Facts) -> Signs | None:
     install cudatoolkit with conda, is out of date. The toolkit for the whole system is not needed.
 
     To do:
-    {install}
+    {numba_cuda}
     """
     line, numba = message_here(facts, *NO_TOOLKIT), facts.numba
     if not line or numba.kernel == "right":
@@ -60,7 +46,6 @@ def numba_without_toolkit(facts: Facts) -> Signs | None:
         line,
         f"numba-cuda {numba.target} is installed" if numba.target else f"Numba {numba.version}",
         certainty="certain" if line not in facts.said else "likely",
-        install=numba_with_cuda(facts),
     )
 
 
@@ -72,13 +57,13 @@ def numba_cuda_missing(facts: Facts) -> Signs | None:
     inside itself, which nobody develops further and which does not find the CUDA that pip installs.
 
     To do:
-    {install}
+    {numba_cuda}
     """
     numba, wrong = facts.numba, numba_trouble(facts)
     missing = "numba.cuda" in (numba.error or "") and "No module named" in (numba.error or "")
     if not numba.version or numba.target or not (missing or (numba.built_in and (wrong or not numba.toolchain))):
         return None
-    return signs(f"Numba {numba.version} is installed, numba-cuda is not", wrong, install=numba_with_cuda(facts))
+    return signs(f"Numba {numba.version} is installed, numba-cuda is not", wrong)
 
 
 @rule("toolchain", on="nvidia")
@@ -90,14 +75,14 @@ def numba_cuda_too_old(facts: Facts) -> Signs | None:
     is the newest that does not say so.
 
     To do:
-    {install}
+    {numba_cuda}
     """
     numba, torch, wrong = facts.numba, facts.torch, numba_trouble(facts)
     old = numba.target and major_minor(numba.target) < EXTRAS and (torch.cuda or "").startswith("13")
     if not old or not wrong:
         return None
     seen = f"numba-cuda is {numba.target}, PyTorch {torch.version} has CUDA {torch.cuda}"
-    return signs(seen, wrong, certainty="likely", install=numba_with_cuda(facts))
+    return signs(seen, wrong, certainty="likely")
 
 
 @rule("ptx", on="nvidia")
@@ -218,7 +203,6 @@ def numba_wrong(facts: Facts) -> Signs | None:
         "the result of a matrix product of PyTorch is right",
         f"numba-cuda {facts.numba.target}",
         certainty="likely",
-        wheel=wheel_for(facts),
     )
 
 

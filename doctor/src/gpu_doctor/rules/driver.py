@@ -12,7 +12,6 @@ from gpu_doctor.rules.machine import (
     find_in_log,
     find_message,
     major,
-    manager_of,
     unsupported,
     vendor_of,
 )
@@ -199,7 +198,7 @@ def closed_module(facts: Facts) -> Signs | None:
     [fedora] $ echo %_with_kmod_nvidia_open 1 | {sudo}tee /etc/rpm/macros.nvidia-kmod
     [fedora] $ {sudo}akmods --kernels $(uname -r) --rebuild
     [apt] $ {sudo}apt install {open_package}
-    [others] $ {sudo}dnf install nvidia-open --allowerasing
+    [dnf not fedora] $ {sudo}dnf install nvidia-open --allowerasing
     [pacman] $ {sudo}pacman -S nvidia-open
     [zypper] $ {sudo}zypper install nvidia-open-driver-G06-signed-kmp-meta
     $ {sudo}reboot
@@ -215,7 +214,6 @@ def closed_module(facts: Facts) -> Signs | None:
         line or f"the closed kernel module {facts.kernel.version} runs, and shows no device",
         *(f"the card's model number is {device}" for device in new),
         open_package=f"nvidia-driver-{branch}-open" if "ubuntu" in facts.system.distro else "nvidia-open",
-        others=manager_of(facts) == "dnf" and facts.system.distro[:1] != ("fedora",),
     )
 
 

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import re
 
-from gpu_doctor.rules.commands import amd_on_windows, cuda_tag, fresh, pip, torch_for
+from gpu_doctor.rules.commands import cuda_tag
 from gpu_doctor.rules.imports import FOREIGN
-from gpu_doctor.rules.jetson import wheel_for_jetson
 from gpu_doctor.rules.machine import cluster, find_message, has_card, major_minor, torch_absent, vendor_of
 from gpu_doctor.rules.rule import Signs, rule, signs
-from gpu_doctor.rules.wheels import wheel_for
 from gpu_doctor.schema import Facts
 
 OLDEST, NEWEST = (3, 11), (3, 14)  # Pythons that the site's pages run on
-INDEX = {"amd": "rocm7.2", "intel": "xpu"}
 
 
 @rule("wheel")
@@ -66,19 +63,13 @@ def torch_missing(facts: Facts) -> Signs | None:
 
     To do:
     If you did install it, activate the environment that has it. Otherwise:
-    {install}
+    [jetson] {jetson_wheel}
+    [for_nvidia not jetson] {wheel}
+    [for_amd not jetson] {torch_rocm}
+    [for_intel not jetson] {torch_xpu}
+    [for_apple] $ {pip} torch
     """
-    vendor = vendor_of(facts)
-    install: tuple[str, ...] = (f"$ {pip(facts)} torch",)
-    if not torch_absent(facts):
-        return None
-    if facts.system.tegra:
-        install = wheel_for_jetson(facts)
-    elif vendor == "nvidia":
-        install = wheel_for(facts)
-    elif vendor in INDEX:
-        install = amd_on_windows(facts) or fresh(facts, INDEX[vendor])
-    return signs(f"Python {facts.system.python} has no package torch", install=install)
+    return signs(f"Python {facts.system.python} has no package torch") if torch_absent(facts) else None
 
 
 def torch_trouble(facts: Facts) -> str | None:
@@ -132,7 +123,7 @@ def two_generations_of_cuda(facts: Facts) -> Signs | None:
     To do:
     Remove those that PyTorch does not want, and let pip write the others again:
     $ {uninstall} {unwanted}
-    {again}
+    {same_torch}
     """
     torch, fails = facts.torch, torch_trouble(facts)
     twelve, thirteen = packages_for(facts, "12"), packages_for(facts, "13")
@@ -144,7 +135,6 @@ def two_generations_of_cuda(facts: Facts) -> Signs | None:
         fails,
         certainty="likely",
         unwanted=" ".join(thirteen if (torch.cuda or "").startswith("12") else twelve),
-        again=same_torch(facts),
     )
 
 
@@ -178,22 +168,11 @@ def torch_damaged(facts: Facts) -> Signs | None:
     [windows] $ winget install Microsoft.VCRedist.2015+.x64
     [windows] If that is not it:
     Install it again, with all it needs, from fresh files. If the disk is full, make room first.
-    {again}
+    {same_torch}
     """
     torch = facts.torch
     foreign = find_message(facts, *FOREIGN) and facts.env.get("LD_LIBRARY_PATH")
     if not torch.version or not torch.error or foreign:
         return None
     said = f"import torch ends in {' '.join(torch.error.split())[-300:]}"
-    return signs(said, certainty="likely", again=same_torch(facts))
-
-
-def same_torch(facts: Facts) -> str:
-    """Return the command that installs the same PyTorch once more, from the index it came from."""
-    if any(name.startswith("pytorch-") for name in facts.system.conda):
-        return "$ conda install --force-reinstall pytorch"
-    torch = facts.torch
-    tag = f"rocm{'.'.join(torch.hip.split('.')[:2])}" if torch.hip else "xpu" if torch.xpu else "cpu"
-    tag = f"cu{torch.cuda.replace('.', '')}" if torch.cuda else tag
-    command = torch_for(facts, tag)
-    return command.partition(" --index-url")[0] if facts.system.os == "darwin" else command
+    return signs(said, certainty="likely")

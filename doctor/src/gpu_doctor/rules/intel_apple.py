@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpu_doctor.rules.commands import fresh
 from gpu_doctor.rules.containers import DEVICES
 from gpu_doctor.rules.machine import closed_files, device_files, find_message, major, vendor_of
 from gpu_doctor.rules.rule import Signs, rule, signs
@@ -78,7 +77,7 @@ def not_in_render_group(facts: Facts) -> Signs | None:
     )
 
 
-@rule("wheel")
+@rule("wheel", on="for_intel")
 def not_built_for_intel(facts: Facts) -> Signs | None:
     """PyTorch is built without XPU, the part that computes on Intel's cards.
 
@@ -86,10 +85,10 @@ def not_built_for_intel(facts: Facts) -> Signs | None:
     none; the one for Intel's Arc, Core Ultra and Data Center Max has an index of its own.
 
     To do:
-    {install}
+    {torch_xpu}
     """
     torch = facts.torch
-    if vendor_of(facts) != "intel" or torch.xpu or not torch.version:
+    if torch.xpu or not torch.version:
         return None
     models = [gpu.device or "unknown" for gpu in facts.gpus if gpu.vendor == "intel"]
     other = f"CUDA {torch.cuda}, so for NVIDIA" if torch.cuda else "AMD" if torch.hip else "the CPU alone"
@@ -97,7 +96,6 @@ def not_built_for_intel(facts: Facts) -> Signs | None:
         f"PyTorch {torch.version} is built for {other}",
         f"the card is Intel's, model {', '.join(models)}",
         certainty="certain" if any(model.lower().startswith(NEW_INTEL) for model in models) else "likely",
-        install=fresh(facts, "xpu"),
     )
 
 
@@ -147,7 +145,7 @@ def python_for_intel_macs(facts: Facts) -> Signs | None:
     return signs("this Mac has an Apple chip", f"this Python {facts.system.python} is for {facts.system.machine}")
 
 
-@rule("visible", on="mac")
+@rule("visible", on="mac for_apple")
 def no_metal(facts: Facts) -> Signs | None:
     """Metal, Apple's driver, shows PyTorch no GPU: macOS is older than 14, or the place has none.
 
@@ -163,7 +161,7 @@ def no_metal(facts: Facts) -> Signs | None:
       ssh, not in an editor's sandbox. If it works there, the place was the cause.
     """
     torch, macos = facts.torch, facts.system.macos
-    if vendor_of(facts) != "apple" or not torch.mps or not torch.imported or torch.kind:
+    if not torch.mps or not torch.imported or torch.kind:
         return None
     old, finds = 11 <= major(macos) < 14, f"PyTorch {torch.version} is built for MPS and finds no GPU"
     return signs(f"this is macOS {macos}", finds, certainty="certain" if old else "likely", old=old)

@@ -31,6 +31,11 @@ def vendor_of(facts: Facts) -> str | None:
     return next((vendor for vendor in here if getattr(facts.torch, TORCH_BUILDS[vendor])), here[0] if here else None)
 
 
+def is_for(facts: Facts, vendor: str) -> bool:
+    """Return whether it is a vendor's card that this machine computes on."""
+    return vendor_of(facts) == vendor
+
+
 def has_card(facts: Facts, vendor: str) -> bool:
     """Return whether anything tells of a vendor's card that PyTorch can use: the bus, a kernel module, device files.
 
@@ -240,12 +245,12 @@ def nvml_sees(facts: Facts) -> str:
 
 #: The places that a rule, or a step in its docstring, may be meant for.
 PLACES: dict[str, Callable[[Facts], bool]] = {
-    "always": lambda _: True,
     **{name: partial(has_manager, name=name) for name in MANAGERS},
     "manager": lambda facts: manager_of(facts) is not None,
     "ubuntu": lambda facts: "ubuntu" in facts.system.distro,
     "fedora": lambda facts: facts.system.distro[:1] == ("fedora",),
-    **{vendor: partial(has_card, vendor=vendor) for vendor in TORCH_BUILDS},
+    **{vendor: partial(has_card, vendor=vendor) for vendor in VENDORS},
+    **{f"for_{vendor}": partial(is_for, vendor=vendor) for vendor in VENDORS},
     "gpu": lambda facts: vendor_of(facts) is not None,
     "linux": lambda facts: facts.system.os == "linux",
     "windows": lambda facts: facts.system.os == "windows",

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from shlex import quote
 
-from gpu_doctor.rules.commands import fresh
 from gpu_doctor.rules.containers import start_with_gpu
-from gpu_doctor.rules.machine import VENDORS, closed_files, unsupported, vendor_of
+from gpu_doctor.rules.machine import VENDORS, closed_files, unsupported
 from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.rules.wheels import conda_cpu_build
 from gpu_doctor.schema import Facts
@@ -72,7 +71,7 @@ def cluster_node_without_gpu(facts: Facts) -> Signs | None:
     {ask_slurm}
     [not built] PyTorch is {state}. For nodes with NVIDIA's GPUs, where the driver is 580 or newer (nvidia-smi tells it
       there; for an older one write cu126):
-    [not built] {install}
+    [not built] {torch_cuda}
     """
     torch, where = facts.torch, "sbatch, Slurm's command, is here, and this is no job: it is a node to log in to"
     if "SLURM_JOB_ID" in facts.env:
@@ -82,7 +81,6 @@ def cluster_node_without_gpu(facts: Facts) -> Signs | None:
         where,
         built=torch.cuda or torch.hip or torch.xpu or conda_cpu_build(facts),
         state="for the CPU alone" if torch.version else "not installed",
-        install=fresh(facts, "cu130"),
     )
 
 
@@ -138,7 +136,7 @@ def wsl_without_gpu(facts: Facts) -> Signs | None:
     return signs("there is no /dev/dxg", runs, certainty="likely", first_wsl=first)
 
 
-@rule("driver", on="wsl", unless="container")
+@rule("driver", on="wsl for_nvidia", unless="container")
 def wsl_without_driver(facts: Facts) -> Signs | None:
     """Windows lends this Linux a GPU, but no driver of NVIDIA.
 
@@ -156,7 +154,7 @@ def wsl_without_driver(facts: Facts) -> Signs | None:
     If the computer has no card of NVIDIA, there is nothing to mend:
     {works_on_cpu}
     """
-    if vendor_of(facts) != "nvidia" or not facts.cuda.error or facts.torch.kind:
+    if not facts.cuda.error or facts.torch.kind:
         return None
     return signs("/dev/dxg is there", f"CUDA's library is not: {facts.cuda.error}", certainty="likely")
 

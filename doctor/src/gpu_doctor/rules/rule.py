@@ -5,7 +5,7 @@ with one step a line. A line that begins with "$ " is a command, and an indented
 
 - ``{name}`` in a step is a word that the rule passed to `signs`, or one of `COMMANDS`. Alone on its line, it may be
   several steps, or none.
-- ``[wsl]`` or ``[not wsl]`` before a step says where it applies. The name is one of `PLACES`, or a word of the rule.
+- ``[wsl]`` or ``[dnf not fedora]`` before a step says where it applies. There stand `PLACES`, and words of the rule.
 - ``To do (wsl):`` says so for a whole part. The first part that fits is the one that counts.
 """
 
@@ -138,8 +138,8 @@ def steps(text: str, facts: Facts, words: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the steps of the first part of a rule's docstring that fits the facts, with their words filled in."""
 
     def fits(condition: str | None) -> bool:
-        *no, word = (condition or "always").split()  # "wsl", "not wsl"
-        return bool(words[word] if word in words else PLACES[word](facts)) != bool(no)
+        wanted = re.findall(r"(not )?(\w+)", condition or "")
+        return all(bool(words[word] if word in words else PLACES[word](facts)) != bool(no) for no, word in wanted)
 
     parts = PART.split(text)[1:]
     part = next(steps for condition, steps in zip(parts[::2], parts[1::2]) if fits(condition))

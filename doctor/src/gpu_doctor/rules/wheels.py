@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from gpu_doctor.rules.commands import cuda_tag, fresh, install_driver, numba_for, sudo, torch_for
+from gpu_doctor.rules.commands import cuda_tag, wheel_needs_driver
 from gpu_doctor.rules.machine import (
     as_version,
     cluster,
     driver_version,
     find_message,
     has_code,
-    is_blackwell,
     is_old_card,
     major,
     vendor_of,
@@ -17,29 +16,10 @@ from gpu_doctor.rules.machine import (
 from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.schema import Facts
 
-DRIVERS = {12: 525, 13: 580}  # the first driver that can run programs of a generation of CUDA
 NO_CODE = ("no kernel image is", "does not include kernels for this", "not compatible with the current PyTorch install")
 
 
-def newer_driver(facts: Facts) -> tuple[str, ...]:
-    """Return how this machine gets a driver for CUDA 13."""
-    system, release = facts.system, DRIVERS[13]
-    if system.os == "windows" or system.wsl:
-        update = ("In PowerShell, bring Windows' Linux up to date too:", "$ wsl --update") if system.wsl else ()
-        return ("Install the newest driver for your card on Windows: https://www.nvidia.com/en-us/drivers/", *update)
-    if system.container:
-        return ("The driver belongs to the machine around the container: it has to be updated there.",)
-    if cluster(facts):
-        return (f"The driver belongs to the cluster: ask its administrators for {release} or newer.",)
-    return (
-        *install_driver(facts),
-        f"$ {sudo(facts)}reboot",
-        f"Then nvidia-smi has to print a driver of {release} or newer. If your distribution has no such driver, take "
-        "NVIDIA's own packages: https://docs.nvidia.com/datacenter/tesla/driver-installation-guide/",
-    )
-
-
-@rule("wheel", unless="jetson conda-cpu-build")
+@rule("wheel", on="for_nvidia", unless="jetson conda-cpu-build")
 def cpu_wheel(facts: Facts) -> Signs | None:
     """PyTorch is built without CUDA, most often for the CPU alone.
 
@@ -53,10 +33,10 @@ def cpu_wheel(facts: Facts) -> Signs | None:
       next sync undoes it.
     """
     torch = facts.torch
-    if vendor_of(facts) != "nvidia" or not torch.version or torch.cuda:
+    if not torch.version or torch.cuda:
         return None
     build = "ROCm, so for AMD" if torch.hip else "Intel" if torch.xpu else "the CPU alone"
-    return signs(f"PyTorch {torch.version} is built for {build}", "the card is NVIDIA's", wheel=wheel_for(facts))
+    return signs(f"PyTorch {torch.version} is built for {build}", "the card is NVIDIA's")
 
 
 @rule("wheel")
@@ -100,7 +80,7 @@ def driver_too_old_for_wheel(facts: Facts) -> Signs | None:
 
     To do (either):
     Either install a newer driver, which is the better way:
-    {driver}
+    {newer_driver}
     or keep the driver and change the wheel:
     {wheel}
 
@@ -119,8 +99,6 @@ def driver_too_old_for_wheel(facts: Facts) -> Signs | None:
         line,
         certainty="certain" if knows else "likely",
         either=not wheel_needs_driver(facts) and not is_old_card(facts),
-        driver=newer_driver(facts),
-        wheel=wheel_for(facts),
     )
 
 
@@ -160,21 +138,4 @@ def no_code_for_card(facts: Facts) -> Signs | None:
         certainty="certain" if missing else "likely",
         served=",".join(str(index) for index, card in enumerate(cards) if has_code(torch.archs, card.capability)),
         ancient=any(card.capability < (5, 0) for card in cards),
-        wheel=wheel_for(facts),
     )
-
-
-def wheel_for(facts: Facts) -> tuple[str, ...]:
-    """Return the command for the wheel that fits the card and the driver, and before it what it needs."""
-    late = wheel_needs_driver(facts)
-    tag = "cu126" if is_old_card(facts) else "cu130" if late else cuda_tag(facts)
-    numba = (numba_for(facts, tag),) if facts.numba.target else ()
-    first = "The driver is too old for every wheel that has code for this card, so it comes first:"
-    torch = (torch_for(facts, tag),) if facts.torch.version else fresh(facts, tag)
-    return (*((first, *newer_driver(facts)) if late else ()), *torch, *numba)
-
-
-def wheel_needs_driver(facts: Facts) -> bool:
-    """Return whether no wheel has code for the card and also runs with the driver."""
-    release = major(driver_version(facts))
-    return 0 < release < DRIVERS[12] or (cuda_tag(facts) == "cu126" and is_blackwell(facts))

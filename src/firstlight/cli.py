@@ -24,8 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Examples
     --------
-    >>> main(["records", "check", "--root", "no-such-folder"])
-    0
+    >>> main(["doctor", "--facts", "no-such-file.json"])  # says that there is no such file
+    2
     """
     parser = argparse.ArgumentParser(
         prog="firstlight", description="Find, describe and measure your GPU, and image with it."

@@ -16,7 +16,14 @@ PLACE = "gpu_doctor.cases"  # Python 3.8 does not know the package of what it re
 
 @dataclass(frozen=True)
 class Case:
-    """One machine."""
+    """One machine.
+
+    Examples
+    --------
+    >>> kept = case("nouveau")
+    >>> kept.title, kept.real
+    ('A desktop with a GeForce, fresh from the installer of Ubuntu', False)
+    """
 
     name: str
     title: str

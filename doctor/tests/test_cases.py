@@ -1,5 +1,6 @@
 """Every kept machine gives its cause first, and its near miss does not; every rule has such a case."""
 
+import inspect
 import json
 import re
 import shlex
@@ -9,8 +10,11 @@ import pytest
 
 from gpu_doctor import Facts, case, cases, diagnose, examine
 from gpu_doctor.rules import QUESTIONS, RULES, run_checks
+from gpu_doctor.rules.commands import COMMANDS
+from gpu_doctor.rules.machine import PLACES
 
 HOSTILE = 'x"; $(reboot) `reboot`'
+OF_SETTING = ("unset",)  # which rules pass on that differ only in a name
 LOOKS = {rule.code: rule.look for rule in RULES}
 
 
@@ -48,6 +52,16 @@ def test_every_rule_is_shown_and_told() -> None:
             assert seen.evidence
             assert seen.fix
             assert all(step == step.strip() and "\n" not in step for step in seen.fix)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_every_word_of_a_step_is_one_of_the_rule_or_one_that_all_rules_have(rule) -> None:
+    """Steps are filled in only where their part fits, which no case may reach."""
+    steps = rule.text.partition("\nTo do")[2]
+    own = {*re.findall(r"\b(\w+)=", inspect.getsource(inspect.unwrap(rule.judge)).rpartition('"""')[2]), *OF_SETTING}
+    assert {*re.findall(r"(?<!{){(\w+)}", steps)} <= own | {*COMMANDS}
+    conditions = re.findall(r"^ *(?:\[(.+?)\] |To do \((.+)\):)", f"To do{steps}", re.MULTILINE)
+    assert {word for one in conditions for word in "".join(one).split()} <= own | {*PLACES, "not"}
 
 
 # -- Facts may come from anywhere; what they hold must not become part of a command that a reader copies ---------------

@@ -126,20 +126,13 @@ def fold(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doc
 
 def known() -> dict[str, Any]:
     """All that a browser needs to find the causes of an error as the doctor does."""
-
-    def sought(piece: str, kind: str = "") -> dict[str, Any]:
-        value = errors.WORTH.get(kind, 0) / errors.SHARED.get(piece, 1)
-        how = {"parts": errors.parts(piece), "pattern": errors.pattern(piece).pattern, "bare": errors.bare(piece)}
-        return how | {"text": piece, "says": kind == "says", "value": value}
-
-    causes = []
-    for code, cause in TABLE.items():
-        pieces = [sought(piece, kind) for kind in errors.WORTH for piece in cause.get(kind, ())]
-        unless = [sought(piece) for piece in cause.get("unless", ())]
-        causes.append({"code": code, "often": cause.get("often", 0), "pieces": pieces, "unless": unless})
-    names = ("terminal", "layout", "word", "last", "sure", "enough")
+    table = json.loads(Path(doctor.__file__).with_name("causes.json").read_text("utf-8"))
+    told = ("title", "story", "fix", "links")
+    causes = [{"code": code, **{k: v for k, v in cause.items() if k not in told}} for code, cause in table["causes"].items()]
+    names = ("tail", "gap", "weights", "min_idf", "min_own_letters", "min_lead", "word", "ansi_escape", "decoration", "word_edge")
     settings = {name: getattr(errors, name.upper()) for name in names}
-    return {"causes": causes, "rarity": errors.rarity()} | {k: getattr(v, "pattern", v) for k, v in settings.items()}
+    settings = {name: getattr(value, "pattern", value) for name, value in settings.items()}
+    return {"causes": causes, "lists": table["lists"], "stop_words": sorted(errors.STOP_WORDS)} | settings
 
 
 def lay(app: Sphinx, error: Exception | None) -> None:

@@ -10,7 +10,7 @@ from kept import like
 
 from gpu_doctor import examine
 from gpu_doctor.cli import main
-from gpu_doctor.errors import LAST, TABLE, causes_of, has, plain
+from gpu_doctor.errors import TABLE, TAIL, causes_of, has, normalize
 from gpu_doctor.rules import RULES, ruled_out
 
 KNOWN = tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))["error"]
@@ -30,7 +30,7 @@ def test_what_no_cause_has_is_not_known():
         assert causes_of(text) == []
 
 
-def test_a_piece_is_found_as_whole_words_alone():
+def test_a_phrase_is_found_as_whole_words_alone():
     text = "ModuleNotFoundError: No module named 'torchcodec'"
     assert "torch-missing" not in [each.code for each in causes_of(text)]
 
@@ -49,15 +49,15 @@ def test_a_part_of_a_message_leads_to_its_cause_and_is_no_proof():
 
 
 def test_what_is_far_before_the_end_does_not_count():
-    assert causes_of("device-side assert triggered" + "x" * LAST) == []
+    assert causes_of("device-side assert triggered" + "x" * TAIL) == []
 
 
 def test_every_cause_has_words_and_one_rule_or_all_else_that_a_reader_needs():
     for code, cause in TABLE.items():
         assert cause["says"]
         assert examine(like("no-gpu")).cure(code)
-        assert all(has(plain(f"Error: {piece.upper()}."), piece) for piece in cause["says"])
-        assert all(code in [found.code for found in causes_of(f"Error: {piece}")] for piece in cause["says"][:5])
+        assert all(has(normalize(f"Error: {phrase.upper()}."), phrase) for phrase in cause["says"])
+        assert all(code in [found.code for found in causes_of(f"Error: {phrase}")] for phrase in cause["says"][:5])
         assert ("title" in cause) != any(rule.code == code for rule in RULES)
         assert "title" not in cause or (cause["fix"] and cause["story"] and cause["links"])
 

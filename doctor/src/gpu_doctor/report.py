@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from gpu_doctor.cases import case, cases
-from gpu_doctor.errors import TABLE, Spoken, causes_of
+from gpu_doctor.errors import TABLE, ErrorMatch, causes_of
 from gpu_doctor.facts import collect
 from gpu_doctor.rules import QUESTIONS, RULES, Check, Finding, diagnose, ruled_out, run_checks
 from gpu_doctor.rules.machine import vendor_of
@@ -70,7 +70,7 @@ class Report:
         return {code: words for code, words in ruled_out(self.facts).items() if self.facts.said and code not in found}
 
     @cached_property
-    def error_causes(self) -> list[Spoken]:
+    def error_causes(self) -> list[ErrorMatch]:
         """The causes that the error may have: first those that its machine shows, last those that it rules out."""
         found = {finding.rule.code for finding in self.findings if self.facts.said}
         order = sorted(causes_of(self.error), key=lambda each: (each.code not in found, each.code in self.ruled_out))

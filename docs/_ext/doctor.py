@@ -125,14 +125,18 @@ def fold(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doc
 
 
 def known() -> dict[str, Any]:
-    """All that a browser needs to find the causes of an error as the doctor does."""
+    """Return all that a browser needs to find the causes of an error as the doctor does."""
     table = json.loads(Path(doctor.__file__).with_name("causes.json").read_text("utf-8"))
-    told = ("title", "story", "fix", "links")
-    causes = [{"code": code, **{k: v for k, v in cause.items() if k not in told}} for code, cause in table["causes"].items()]
-    names = ("tail", "gap", "weights", "min_idf", "min_own_letters", "min_lead", "word", "ansi_escape", "decoration", "word_edge")
-    settings = {name: getattr(errors, name.upper()) for name in names}
-    settings = {name: getattr(value, "pattern", value) for name, value in settings.items()}
-    return {"causes": causes, "lists": table["lists"], "stop_words": sorted(errors.STOP_WORDS)} | settings
+    causes = [
+        {"code": code} | {key: cause[key] for key in ("often", "says", "hints", "unless") if key in cause}
+        for code, cause in table["causes"].items()
+    ]
+    numbers = {
+        name: getattr(errors, name.upper()) for name in ("tail", "gap", "min_idf", "min_own_letters", "min_lead")
+    }
+    patterns = {name: getattr(errors, name.upper()).pattern for name in ("word", "ansi_escape", "decoration")}
+    words = {"weights": errors.WEIGHTS, "word_edge": errors.WORD_EDGE, "stop_words": sorted(errors.STOP_WORDS)}
+    return {"causes": causes, "lists": table["lists"], **numbers, **patterns, **words}
 
 
 def lay(app: Sphinx, error: Exception | None) -> None:

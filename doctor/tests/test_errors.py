@@ -2,13 +2,14 @@
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
 import tomllib
 from kept import like
 
-from gpu_doctor import examine
+from gpu_doctor import errors, examine
 from gpu_doctor.cli import main
 from gpu_doctor.errors import TABLE, TAIL, causes_of, has, normalize
 from gpu_doctor.rules import RULES, ruled_out
@@ -50,6 +51,20 @@ def test_a_part_of_a_message_leads_to_its_cause_and_is_no_proof():
 
 def test_what_is_far_before_the_end_does_not_count():
     assert causes_of("device-side assert triggered" + "x" * TAIL) == []
+
+
+def test_every_alternative_is_spelled_out():
+    read = json.loads(Path(errors.__file__).with_name("causes.json").read_text("utf-8"))
+    patterns = [
+        each
+        for cause in read["causes"].values()
+        for kind in ("says", "hints", "unless")
+        for each in cause.get(kind, ())
+    ]
+    patterns += [each for options in read["lists"].values() for each in options]
+    names = {name for pattern in patterns for name in re.findall(r"\{([^{}|]*)\}", pattern)}
+    assert names == read["lists"].keys()  # each list is used, and each name is that of a list
+    assert not [phrase for phrase in errors.SHARED_BY if {"{", "}"} & {*phrase}]
 
 
 def test_every_cause_has_words_and_one_rule_or_all_else_that_a_reader_needs():

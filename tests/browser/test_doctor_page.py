@@ -37,8 +37,8 @@ def paste(page: Any, *texts: str) -> list[list[str]]:
 
 
 def test_the_page_finds_what_the_command_finds(page: Any) -> None:
-    texts = [*dict.fromkeys(piece for cause in TABLE.values() for piece in (*cause["says"], *cause.get("hints", ())))]
-    texts += [" ".join(texts[at : at + 7]) for at in range(0, len(texts), 5)]
+    phrases = [*dict.fromkeys(each for cause in TABLE.values() for each in (*cause["says"], *cause.get("hints", ())))]
+    texts = [*phrases[::20], *(" ".join(phrases[at : at + 7]) for at in range(0, len(phrases), 40))]
     texts += [
         "",
         "ab",

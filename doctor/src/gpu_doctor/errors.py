@@ -41,8 +41,8 @@ def spell_out(pattern: str, lists: dict[str, list[str]]) -> list[str]:
 
     Examples
     --------
-    >>> spell_out("{card} not {found|seen {|by it}}", {"card": ["A100", "H100"]})[:3]
-    ['A100 not found', 'A100 not seen', 'A100 not seen by it']
+    >>> spell_out("{card} {|was} lost", {"card": ["A100", "H100"]})
+    ['A100 lost', 'A100 was lost', 'H100 lost', 'H100 was lost']
     """
     braces = ALTERNATIVES.search(pattern)
     if not braces:
@@ -58,7 +58,9 @@ def load(content: bytes) -> dict[str, dict[str, Any]]:
     table: dict[str, dict[str, Any]] = read["causes"]
     for cause in table.values():
         for kind in {*WEIGHTS, "unless"} & cause.keys():
-            cause[kind] = list(dict.fromkeys(each for pattern in cause[kind] for each in spell_out(pattern, read["lists"])))
+            cause[kind] = list(
+                dict.fromkeys(each for pattern in cause[kind] for each in spell_out(pattern, read["lists"]))
+            )
     return table
 
 

@@ -1,7 +1,7 @@
 """Find the causes of an error message, by the phrases of `causes.json`.
 
-The table has two parts. `causes` names each cause with the patterns that show it (`says`), that only go with it (`hints`) or
-that rule it out (`unless`). `lists` names alternatives that several patterns use. In a pattern
+The table has two parts. `causes` gives each cause the patterns that show it (`says`), that only go with it (`hints`)
+or that rule it out (`unless`). `lists` names alternatives that several patterns use. In a pattern
 
 * `…` stands for up to `GAP` characters; at an end, for the rest of a word,
 * `{one|another}` for any of the alternatives, where `{|the}` may be missing, and
@@ -157,7 +157,7 @@ def causes_of(text: str) -> list[ErrorMatch]:
 
 
 def similar(text: str) -> list[ErrorMatch]:
-    """Return the three causes that share most words with a normalized text that has no known phrase, if they share enough.
+    """Return the three causes that share most words with a normalized text, if they share enough.
 
     A word counts for more, the fewer causes have it.
 

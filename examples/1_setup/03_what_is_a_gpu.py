@@ -153,7 +153,7 @@ plt.show()
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#features-and-technical-specifications
 
-from firstlight.display import Table
+from firstlight.display import show_table
 
 columns = []
 for chip, (number, capability, warps, slot) in chips.items():
@@ -172,8 +172,8 @@ for chip, (number, capability, warps, slot) in chips.items():
     }
     columns.append(tuple(facts.values()))
 
-rows = tuple(zip(facts, *columns, strict=True))
-print(Table("What is on the card", ("", *chips), rows).text())
+rows = zip(facts, *columns, strict=True)
+show_table("What is on the card", ("", *chips), rows)
 
 # %%
 # Each card holds many times as many threads as it has lanes. A course notebook

@@ -54,9 +54,9 @@ GPU look better by that factor. A GPU needs tens of thousands under way.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 
+from firstlight.display import show_table
 from firstlight.timing.roofs import PER_CLOCK
 from firstlight.timing.specs import spec
-from firstlight.display import Table
 
 steps, cycles_to_wait = 100_000, 4
 chips = {  # multiprocessors, from NVIDIA's whitepapers, and compute capability
@@ -78,7 +78,7 @@ for chip, (multiprocessors, capability) in chips.items():
     times = (f"{1e3 * floor(n, *models[chip]):.2f} ms" for n in (1, 1e3, 1e6))
     rows.append((chip, *times))
 head = "", "1 cup", "1,000 cups", "1,000,000 cups"
-print(Table(f"{steps:,} steps (models)", head, tuple(rows)).text())
+show_table(f"{steps:,} steps (models)", head, rows)
 
 # %%
 # On such a card, a thousand cups take as long as one. Guess: how many can *your* CPU
@@ -348,12 +348,12 @@ bars = {label: per_second(label) / slow for label in ways}
 bars |= {f"model: {name}": model[1] / slow for name, model in models.items()}
 at_once, most = bars["SIMD, all cores"], at_most["SIMD, all cores"]
 
-counts = tuple(
+counts = [
     (way, f"{at_most.get(way, '–')}", f"{bars[way]:.3g}", what)
     for way, what in works.items()
-)
+]
 head = "", "at most", "measured", "what is busy"
-print(Table("Speed (one at a time is 1)", head, counts).text())
+show_table("Speed (one at a time is 1)", head, counts)
 
 # %%
 

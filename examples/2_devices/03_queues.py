@@ -39,9 +39,8 @@ import numpy as np
 import torch
 
 from firstlight import Bench, best_device
-from firstlight.display import quantity
+from firstlight.display import quantity, show_table
 from firstlight.timing.toy_stream import ToyStream
-from firstlight.display import Table
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -71,7 +70,7 @@ for name, call in calls.items():
     result.item()
     times = called - start, perf_counter() - called
     rows.append((name, *(quantity(seconds, "s") for seconds in times)))
-print(Table(f"Sorting {len(numbers):,} numbers", ("", "call", "reading"), rows).text())
+show_table(f"Sorting {len(numbers):,} numbers", ("", "call", "reading"), rows)
 
 # %%
 # On the CPU, PyTorch has no stream, so the call itself sorts. That is why you never see
@@ -108,7 +107,7 @@ def needs_numbers(line):
 
 waiting = [line for line in lines if needs_numbers(line)]
 rows = [(line, "WAITS" if line in waiting else "goes on") for line in lines]
-print(Table("On a GPU", ("line", "the program"), rows).text())
+show_table("On a GPU", ("line", "the program"), rows)
 
 # %%
 # There are two kinds of numbers that Python may need:
@@ -378,7 +377,7 @@ rows = [
 ]
 head = ("", "predicted", "measured", "ratio")
 title = f"A step, h = {quantity(h, 's')} and d = {quantity(d, 's')}"
-print(Table(title, head, rows).text())
+show_table(title, head, rows)
 
 # %%
 
@@ -497,7 +496,7 @@ rows = []
 for name, read in readers.items():
     took, jobs, pause = others_while(read)
     rows.append((name, quantity(took, "s"), f"{jobs}", f"{pause / took:.0%}"))
-print(Table("Meanwhile", ("", "took", "jobs", "longest pause"), rows).text())
+show_table("Meanwhile", ("", "took", "jobs", "longest pause"), rows)
 
 # %%
 # Events: a mark in the stream

@@ -30,11 +30,10 @@ the mistakes; if there is one, you make some of them there too.
 
 # folded: The four reports, and the cards that they may come from
 
+from firstlight.display import quantity, show_table
 from firstlight.lessons.board import Board
 from firstlight.lessons.plausibility import Claim, place_here, place_of
 from firstlight.timing.specs import SPECS, spec
-from firstlight.display import quantity
-from firstlight.display import Table
 
 sheets = [name for name, of in SPECS.items() if of.fp32]
 fastest = max(sheets, key=lambda card: spec(card, "bandwidth"))
@@ -95,7 +94,7 @@ board.show()
 # __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
 head = ("report and card", "moves", "reported", "floor", "ratio")
-print(Table("Four reports", head, tuple(rows)).text())
+show_table("Four reports", head, rows)
 
 # %%
 # A ratio below 1 is impossible. For report 3 the arithmetic takes longer than the
@@ -432,7 +431,7 @@ rows = [
     (f"{letter} {replay.title}", "floor, " * (replay.title in doubted) + finder, repair)
     for letter, replay, (finder, repair) in zip("abcdef", replays, repairs, strict=True)
 ]
-print(Table("Six mistakes", ("mistake", "found by", "repair"), rows).text())
+show_table("Six mistakes", ("mistake", "found by", "repair"), rows)
 
 # %%
 # A floor catches only what is faster than memory and arithmetic allow. A time that is

@@ -193,7 +193,7 @@ def between(begin, end):
 # %%
 # Four ways to time the same addition:
 
-from firstlight.display import Table
+from firstlight.display import show_table
 
 calls, repeats = 10, 9
 
@@ -223,13 +223,13 @@ for _ in range(repeats):
         queued[way].append(seconds())
 
 no_wait, wait_each, wait_once, _ = queued.values()
-rows = tuple(
+rows = [
     (way, quantity(median(got), "s"), f"{median(got) / median(wait_once):.2g} ×")
     for way, got in queued.items()
-)
+]
 where = str(device) if has_gpu else "a toy stream"
 head = ("way", "median", "relative to one wait")
-print(Table(f"One addition of {large:,} numbers on {where}", head, rows).text())
+show_table(f"One addition of {large:,} numbers on {where}", head, rows)
 
 # %%
 # - *No wait* is wrong: it is the time of a launch. Python's ``timeit`` and IPython's
@@ -265,7 +265,7 @@ rest = sorted(singles)[:-1]
 changes = (1 - b / a for a, b in zip(three(singles), three(rest), strict=True))
 rows.append(("without the slowest one", *(f"{0 - change:.2%}" for change in changes)))
 head = ("", "minimum", "mean", "median")
-print(Table("One call, many samples", head, tuple(rows)).text())
+show_table("One call, many samples", head, rows)
 
 # %%
 # Other programs interrupt yours, so some samples are too long, and a few far too long,
@@ -300,12 +300,12 @@ timers = {
     "Bench": (ours.values, ours.loops),
     "PyTorch's Timer": (peer.times, peer.number_per_run),
 }
-rows = tuple(
+rows = [
     (name, *(quantity(t, "s") for t in np.quantile(got, (0.5, 0.25, 0.75))), f"{each}")
     for name, (got, each) in timers.items()
-)
+]
 head = ("timer", "median", "lower quartile", "upper", "calls in a block")
-print(Table("Three timers, one call", head, rows).text())
+show_table("Three timers, one call", head, rows)
 each = [np.quantile(got, (0.25, 0.5, 0.75)) for got, _ in timers.values()]
 lows, middles, highs = zip(*each, strict=True)
 print(f"medians: within {max(middles) / min(middles) - 1:.0%} of each other;")

@@ -116,11 +116,10 @@ FIELDS = {
 # %%
 
 # folded: The calculator, and a table of the same
+from firstlight.display import Table, quantity, show_table
 from firstlight.lessons.plausibility import times
+from firstlight.lessons.svg import STATUS_REGION, board, choice, controls
 from firstlight.timing.specs import SPECS
-from firstlight.display import quantity
-from firstlight.display import Table
-from firstlight.lessons.svg import SAID, board, choice, controls
 
 chosen = {name: of for name, of in SPECS.items() if of.slot and of.fp32 and of.fp64}
 cards = sorted(chosen, key=lambda name: name != "RTX 4090")
@@ -152,7 +151,7 @@ class Calculator(Table):
         return board(
             "wins",
             known(),
-            f"<div hidden>{form()}{SAID}</div><details open>",
+            f"<div hidden>{form()}{STATUS_REGION}</div><details open>",
             "<summary>These jobs as a table</summary>",
             super()._repr_html_() + "</details>",
         )
@@ -244,7 +243,7 @@ for stay in (True, False):
         (name, *(written(predicted(name, cpu, stay)) for cpu in places.values()))
         for name in jobs
     ]
-    print(Table(caption, ("", *places), tuple(rows)).text())
+    show_table(caption, ("", *places), rows)
 
 # %%
 # Leave smaller jobs on the CPU. *Never*: at any size the CPU is done before the data
@@ -291,7 +290,7 @@ rows = [
 ]
 caption = "Times as fast as a desktop (a model): large jobs, data stay on the card"
 head = ("", "VRAM", "add", "matrices", "in float64")
-print(Table(caption, head, tuple(rows)).text())
+show_table(caption, head, rows)
 
 # %%
 # Few cards are fast in ``float64``. Matrix units can be faster still
@@ -626,7 +625,7 @@ for stay in (True, False):
         elif np.isfinite(rule) or np.isfinite(found):
             other.append(name)
     caption = f"The n from which {card} is faster than this CPU: {WAYS[stay]}"
-    print(Table(caption, head, tuple(rows)).text())
+    show_table(caption, head, rows)
     most = f"sizes differ at most {max(off):.1f} ×" if off else "no job has both sizes"
     print(f"{most}; a size in one column only: {', '.join(other) or 'no job'}")
 

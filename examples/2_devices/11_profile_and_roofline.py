@@ -54,8 +54,7 @@ import torch
 from torch.profiler import profile, record_function
 
 from firstlight import Bench, best_device
-from firstlight.display import quantity
-from firstlight.display import Table
+from firstlight.display import quantity, show_table
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -158,9 +157,9 @@ def rows_of(prof, place="cpu", count=6):
 
 
 head = "", "calls", "self, ms", "total, ms"
-print(Table("One frame, on the CPU", head, tuple(rows_of(found))).text())
+show_table("One frame, on the CPU", head, rows_of(found))
 if any(row.self_device_time_total for row in found.key_averages()):
-    print(Table("One frame, on the GPU", head, tuple(rows_of(found, "device"))).text())
+    show_table("One frame, on the GPU", head, rows_of(found, "device"))
 
 # %%
 # How to read it:
@@ -305,7 +304,7 @@ names = sorted(was, key=was.get, reverse=True)[:5]
 rows = [(name, f"{was[name]:.2f}", f"{now.get(name, 0):.2f}") for name in names]
 rows.append(("all", f"{sum(was.values()):.2f}", f"{sum(now.values()):.2f}"))
 head = "", "as found", "converted once"
-print(Table("One frame, self time on the CPU in ms", head, tuple(rows)).text())
+show_table("One frame, self time on the CPU in ms", head, rows)
 
 # %%
 # More than the copies changed. Nothing is left to free in ``match``; and an operation

@@ -33,11 +33,10 @@ import numpy as np
 import torch
 
 from firstlight import Bench, best_device
+from firstlight.display import percent, quantity, show_table
+from firstlight.timing.measurement import measure
 from firstlight.timing.roofs import Roof, measured_roof
 from firstlight.timing.specs import spec
-from firstlight.display import percent, quantity
-from firstlight.timing.measurement import measure
-from firstlight.display import Table
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -88,7 +87,7 @@ for step, (operations, moved) in by_hand.items():
     cells = f"{operations:,.0f}", f"{moved:,}", f"{operations / moved:.2f}"
     rows.append((step, *cells, quantity(on_h100[step], "s")))
 head = "", "operations", "bytes", "operations a byte", "least time, H100"
-print(Table("One frame", head, tuple(rows)).text())
+show_table("One frame", head, rows)
 
 # %%
 # Half of the spectrum of a real frame mirrors the other half and is left out. The last
@@ -322,7 +321,7 @@ for step, (operations, _) in by_hand.items():
     cells = percent(share), percent(shares[step]), percent(saved[step])
     rows.append((step, *cells, advice[step]))
 head = "", "share of time", "of roof", "to save", "try"
-print(Table("What a better program can save of the whole", head, tuple(rows)).text())
+show_table("What a better program can save of the whole", head, rows)
 print(f"{first} has the largest share: try {advice[first]}.")
 
 # %%
@@ -368,7 +367,7 @@ for many, least in predicted.items():
     gain = f"{met[1] / met[many]:.1f} ×"
     rows.append((f"{many}", *times, percent(least / met[many]), gain))
 head = "frames", "least", "measured", "of roof", "gain"
-print(Table("match, time for each frame", head, tuple(rows)).text())
+show_table("match, time for each frame", head, rows)
 
 most = batches[-1]
 hoped, got = met[1] / predicted[most], met[1] / met[most]
@@ -440,7 +439,7 @@ for way, (function, *arguments) in ways.items():
     hand = by_hand[way.split(",")[0]][0]
     rows.append((way, *(f"{number:,.0f}" for number in (hand, *counted[way]))))
 head = "operations", "by hand", "FlopCounterMode", "profiler"
-print(Table("Three counts of one frame", head, tuple(rows)).text())
+show_table("Three counts of one frame", head, rows)
 
 # %%
 # ``FlopCounterMode`` knows products of two matrices, convolutions and attention; the

@@ -182,15 +182,15 @@ for shape in ((1, 1), (9, 17), (17, 5)):
 
 # %%
 
-from firstlight.display import Table
+from firstlight.display import show_table
 
 shapes = (16, 16), (29, 31), (29, 43)
-rows = tuple(
+rows = [
     (name, *(verdict_on(smooth, grids_for(*s)[name], night_sky(*s)) for s in shapes))
     for name in pictures
-)
+]
 head = "grid", *("{} × {}".format(*s) for s in shapes)
-print(Table("Three grids", head, rows).text())
+show_table("Three grids", head, rows)
 
 # %%
 # - *Axes swapped*: for any square, the swapped grid is the right one, and for 29 × 31,
@@ -233,8 +233,8 @@ said = cuda.to_device(np.zeros((3, 2), dtype=np.int64))
 describe[(3, 4), BLOCK](said)
 said = said.copy_to_host()
 names = "gridDim: blocks", "blockDim: threads of a block", "cuda.gridsize(2): threads"
-rows = tuple((name, str(x), str(y)) for name, (x, y) in zip(names, said, strict=True))
-print(Table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows).text())
+rows = [(name, str(x), str(y)) for name, (x, y) in zip(names, said, strict=True)]
+show_table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows)
 
 # %%
 # Why x is the column
@@ -283,11 +283,9 @@ def cost(kernel, block):
 
 costs = {"{} × {}".format(*b): cost(smooth, b) for b in ((256, 1), (32, 8), (16, 16))}
 costs["turned"] = cost(smooth_turned, (32, 8))
-rows = tuple(
-    (name, f"{of['pieces']:.1f}", f"{of['L2']:.1f}") for name, of in costs.items()
-)
+rows = [(name, f"{of['pieces']:.1f}", f"{of['L2']:.1f}") for name, of in costs.items()]
 head = "block (x × y)", "sectors a load", "L2 bytes a pixel"
-print(Table("What a block of 256 threads asks for", head, rows).text())
+show_table("What a block of 256 threads asks for", head, rows)
 
 # %%
 # - *Sectors*: 32 ``float32`` fill 4 of them, or touch 5 if they do not begin at the

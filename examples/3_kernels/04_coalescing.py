@@ -130,8 +130,8 @@ def useful(stride, offset=0):
 # The useful share of the bytes is the share of the bandwidth that is left for you, if
 # no cache holds the rest for a later request. As a model, from data sheets:
 
+from firstlight.display import show_table
 from firstlight.timing.specs import spec
-from firstlight.display import Table
 
 CARDS = ("GTX 1650", "RTX 4090", "H100 SXM")
 rows = []
@@ -140,7 +140,7 @@ for index in ((1, 0), (2, 0), (4, 0), (8, 0), (64, 0)):
     told = str(sectors(*index)), *(f"{rate:,.0f}" for rate in rates)
     rows.append(("x[i * {} + {}]".format(*index), *told))
 head = "index", "sectors", *(f"{card}, GB/s" for card in CARDS)
-print(Table("Sectors of a full warp, and useful bandwidth", head, tuple(rows)).text())
+show_table("Sectors of a full warp, and useful bandwidth", head, rows)
 
 # %%
 # Strides are more common than they look. Store six numbers for each visibility of a
@@ -212,15 +212,15 @@ plt.show()
 # __ https://forums.developer.nvidia.com/t/understanding-l1-tex-cache-sectors-req/312884
 
 lanes = Lanes(cases)
-rows = tuple(
+rows = [
     (
         laid,
         *(f"{count:,}" for count in lanes[f"matrix {laid}: reads a"].levels().values()),
     )
     for laid in ("by rows", "by columns")
-)
+]
 head = "the matrix", "L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes"
-print(Table("A matrix of 64 x 32 times a vector", head, rows).text())
+show_table("A matrix of 64 x 32 times a vector", head, rows)
 
 # %%
 # The law is right about each request, but one request is not all. A lane uses four
@@ -503,11 +503,11 @@ bench.show()
 measured = {t.label: t.byte_rate for t in bench.timings}
 kind, most = ("kernel", 8) if on_gpu else ("NumPy", 16)
 rates = {stride: measured[f"{kind}, stride {stride}"] for stride in STRIDES}
-rows = tuple(
+rows = [
     (f"{stride}", f"{rate / rates[1]:.3f}", f"{1 / min(stride, most):.3f}")
     for stride, rate in rates.items()
-)
-print(Table("Share of the rate", ("stride", "measured", "law"), rows).text())
+]
+show_table("Share of the rate", ("stride", "measured", "law"), rows)
 
 # %%
 # On one core of a CPU, shares come out too high if something other than memory sets the

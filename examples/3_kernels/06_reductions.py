@@ -150,7 +150,7 @@ def strided(part, t, n):
 # - a pass takes a clock cycle, and nothing else takes time (real barriers do);
 # - the whole card makes one atomic addition to an address in a clock cycle.
 
-from firstlight.display import Table
+from firstlight.display import show_table
 
 t, distances = np.arange(128), [2**k for k in range(7)]  # 1, 2, 4 ... 64
 RULES = {  # at distance by: which threads add, and to which word
@@ -180,7 +180,7 @@ rows.append(("atomic, each number", "–", f"{4 / (132 * a_clock):.1%}", *["–"
 
 head = ("tree", "passes", "model", *(f"by {by}" for by in distances))
 said = "128 threads with a number each; for each distance: warps/passes"
-print(Table(said, head, tuple(rows)).text())
+show_table(said, head, rows)
 
 # %%
 # Moving the threads together frees the warps but gains nothing, because their words
@@ -425,7 +425,7 @@ for name, sums in runs.items():
     low, high = ((end - exact) / ulp for end in (min(sums), max(sums)))
     rows.append((name, str(different[name]), f"{low:+.1f} to {high:+.1f} ulp"))
 head = ("order", "different sums", "off by")
-print(Table("500 sums of the same numbers", head, tuple(rows)).text())
+show_table("500 sums of the same numbers", head, rows)
 
 # %%
 # That answers the third question: it depends on whether the *program* or the *clock*

@@ -257,7 +257,7 @@ for line in loops(machine_code)[0] if machine_code else ():
 # must hold 66 complex numbers at once. It turns a row of them around, and the barrier
 # forbids it to write before all are read. (Two lines of Python generate its 132 lines.)
 
-from firstlight.display import Table
+from firstlight.display import show_table
 
 HELD = 66
 reads = [f"    v{k} = row[{k}]" for k in range(HELD)]
@@ -274,7 +274,7 @@ for name, case in cases.items() if has_compiler else ():
     codes = [compiled(*case, cc) for cc in ((7, 5), (9, 0))]
     rows.append((name, *(f"{code.registers}, {code.spill_bytes} B" for code in codes)))
 head = ("kernel", "capability 7.5", "9.0 (H100)")
-print(Table("Registers of a thread, and bytes spilled", head, tuple(rows)).text())
+show_table("Registers of a thread, and bytes spilled", head, rows)
 
 # %%
 # In ``complex64`` the numbers fit, with two registers each. In ``complex128`` they
@@ -344,7 +344,8 @@ for card in A_CLOCK:
         rows.append((f"{kernel.__name__}, {layout}", *cells, both))
     title = f"{card}: least clock cycles per step of a warp (model)"
     head = ("kernel", *parts, "waits for (in L2)")
-    print(Table(title, head, tuple(rows)).text(), end="\n\n")
+    show_table(title, head, rows)
+    print()
 
 # %%
 # The last column names the slowest part with the matrix in memory, and in brackets with

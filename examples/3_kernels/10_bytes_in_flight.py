@@ -47,10 +47,10 @@ without one, what is said of GPUs is a model.
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#multiprocessor-level
 
+from firstlight.display import show_table
 from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
 from firstlight.timing.roofs import PER_CLOCK
 from firstlight.timing.specs import spec
-from firstlight.display import Table
 
 LATENCY = 600  # clocks: an assumption
 CARDS = {  # compute capability; of a multiprocessor: threads, blocks, KiB shared memory
@@ -80,7 +80,7 @@ for name, (_, most, *_) in CARDS.items():
     )
     rows.append((name, *cells))
 head = ("an SM of", "bytes a cycle", "in flight", "threads", "occupancy")
-print(Table("To copy, with one load of 4 bytes a thread", head, tuple(rows)).text())
+show_table("To copy, with one load of 4 bytes a thread", head, rows)
 
 # %%
 # *In flight* is in bytes. *Occupancy* is the share of threads that are resident, of
@@ -355,7 +355,7 @@ for block in ((128, 32), (32, 32), (1024, 32), (128, 40), (128, 128), (128, 32, 
     cells = (f"{part:.0%} {least}" for part, least in found)
     rows.append((f"{threads}, {registers}, {shared} KiB", *cells))
 head = ("threads, registers, shared", *cards)
-print(Table("Occupancy, and what runs out first", head, tuple(rows)).text())
+show_table("Occupancy, and what runs out first", head, rows)
 
 # %%
 # Third row: an RTX 4090 has room for one such block. Fourth row: the registers of

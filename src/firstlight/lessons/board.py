@@ -10,7 +10,7 @@ from html import escape
 from firstlight.display import Widget
 from firstlight.lessons.plausibility import MISTAKES, Claim, Place, cards, place_of, rules, times
 from firstlight.lessons.replay import Replay
-from firstlight.lessons.svg import SAID, Axis, board, choice, controls, drawing, hatch, label, slider
+from firstlight.lessons.svg import STATUS_REGION, Axis, board, choice, controls, drawing, hatch, label, slider
 
 AXIS = Axis(least=1e-3, most=1e3, start=24, end=376)  # of ratios
 HEIGHT = 124  # at which it lies
@@ -91,7 +91,7 @@ class Board(Widget):
             data,
             f"<div hidden>{inputs}</div>",
             self.axis(),
-            f'<div hidden>{SAID}<div class="fl-chart"></div></div>',
+            f'<div hidden>{STATUS_REGION}<div class="fl-chart"></div></div>',
             f'<p class="fl-small">Numbers above the line: the reports.{LETTERS if self.replays else ""}</p>'
             f"<details open><summary>All reports and mistakes in words</summary>{lists}</details>",
         )

@@ -117,7 +117,7 @@ FIELDS = {
 
 # folded: The calculator, and a table of the same
 from firstlight.display import Table, quantity, show_table
-from firstlight.lessons.plausibility import times
+from firstlight.lessons.plausibility import format_ratio
 from firstlight.lessons.svg import STATUS_REGION, board, choice, controls
 from firstlight.timing.specs import SPECS
 
@@ -160,7 +160,7 @@ class Calculator(Table):
 def row(name, n):
     job = jobs[name](n)
     seconds = on_cpu(job, DESKTOP), *on_gpu(job, "RTX 4090")
-    gains = (f"{times(gain(job, DESKTOP, stay))} ×" for stay in (True, False))
+    gains = (f"{format_ratio(gain(job, DESKTOP, stay))} ×" for stay in (True, False))
     uses = uses_for_two(job, DESKTOP)
     most = "never" if uses == inf else f"{uses:,}"
     return f"{name}, n = {n:,}", *(quantity(t, "s") for t in seconds), *gains, most
@@ -282,9 +282,9 @@ rows = [
     (
         card,
         spec_of(card).text("memory"),
-        f"{times(gain(large, DESKTOP, True, card))} ×",
-        f"{times(gain(product, DESKTOP, True, card))} ×",
-        f"{times(gain(double, DESKTOP, True, card, 'fp64'))} ×",
+        f"{format_ratio(gain(large, DESKTOP, True, card))} ×",
+        f"{format_ratio(gain(product, DESKTOP, True, card))} ×",
+        f"{format_ratio(gain(double, DESKTOP, True, card, 'fp64'))} ×",
     )
     for card in named
 ]
@@ -332,7 +332,7 @@ def draw(ax, stay, colour, up, fill, way):
         ax.plot(ratios, 3 * [place + up], "-", color=colour, lw=2)
         dot = {"color": colour, "mfc": fill, "ms": 8, "mew": 2, "ls": ""}
         ax.plot(ratios[1], place + up, "o", label="" if place else way, **dot)
-        won, text = ratios[1] > 1, f"{times(ratios[1])} ×"
+        won, text = ratios[1] > 1, f"{format_ratio(ratios[1])} ×"
         x, side = (
             1.3 * ratios[2] if won else ratios[0] / 1.3,
             "left" if won else "right",

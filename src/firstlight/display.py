@@ -10,12 +10,16 @@ from dataclasses import dataclass
 from html import escape
 from typing import Self
 
-__all__ = ["COLOURS", "MISSING", "Table", "Widget", "percent", "quantity", "show_table"]
+__all__ = [
+    "BLUE", "COLOURS", "GREEN", "GREY", "MISSING", "OLIVE", "ORANGE", "PURPLE", "RED", "Table", "Widget", "percent",
+    "quantity", "show_table",
+]  # fmt: skip
 
 MISSING = "–"  # stands in a cell that has no value
 _NUMBER = re.compile(r"[-−±<≥≤~ ]*\d[\d\s.,eE+±×%/−-]*[A-Za-zµ]{0,5}(?:/s)?")  # perhaps with a unit
 #: Mid-tones: each stands out on white and on near-black.
-COLOURS = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
+COLOURS = BLUE, ORANGE, GREEN, PURPLE, RED, OLIVE = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
+GREY = "#808890"
 
 on_page = False  # set by the build of the site before it runs an example
 

@@ -152,10 +152,10 @@ def draw(mistake, reported, true, other=(), note=""):
     ax.axvline(1e3 * (stop - start), color=RED, lw=2, ls="--")
     ax.set_yticks(range(len(lanes)), lanes)
     ax.invert_yaxis()
-    ax.set_xlabel("ms on the toy stream" + f" (hatched: {note})" * bool(note))
+    ax.set_xlabel("ms" + f" (hatched: {note})" * bool(note))
     said = f"{MISTAKES[mistake].title}: reported {quantity(reported, 's')}, should be "
     said += f"{quantity(true, 's')}; ratio {format_ratio(reported / true)}"
-    ax.set_title(said.capitalize(), loc="left", size=11)
+    ax.set_title(said.capitalize(), loc="left", size=10)
     fig.set_label(f"When the host, the queue and the clock were busy. {said}.")
     plt.show()
 

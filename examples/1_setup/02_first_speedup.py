@@ -41,7 +41,7 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 # it on the data sheet of a card. MPoL's tutorial names two cards, a GTX 1080 and a GTX
 # 1660 Ti. Here are their floors, beside that of a card for data centres:
 
-from firstlight.display import show_table
+from firstlight.display import BLUE, show_table
 from firstlight.timing.specs import spec, spec_of
 
 n_then = 99_000_000
@@ -234,7 +234,7 @@ ax.set_xticks(range(len(contenders)), contenders)
 ax.set_yticks(range(len(baselines)), baselines)
 ax.xaxis.tick_top()
 ax.tick_params(length=0)
-ax.axhspan(fair - 0.5, fair + 0.5, fill=False, lw=3, ec="#2f7ed8")
+ax.axhspan(fair - 0.5, fair + 0.5, fill=False, lw=3, ec=BLUE)
 ax.set_xlabel("framed: against the CPU at its best")
 title = f"GTX 1080 (model): {least} or {most}, depending on which CPU time you divide"
 fig.suptitle(title)

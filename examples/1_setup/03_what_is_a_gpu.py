@@ -48,10 +48,10 @@ narrow = spec_of(slot).text("bandwidth")
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
-BLUE, GREEN, ORANGE = "#2f7ed8", "#2f9e77", "#d9762b"
+from firstlight.display import BLUE, GREEN, GREY, ORANGE
 
 
-def box(x, y, wide, high, text="", colour="#808890", fill=0.0, size=10):
+def box(x, y, wide, high, text="", colour=GREY, fill=0.0, size=10):
     ax.add_patch(Rectangle((x, y), wide, high, fill=False, ec=colour, lw=1.3))
     ax.add_patch(Rectangle((x, y), wide, high, fc=colour, alpha=fill, lw=0))
     ax.text(x + wide / 2, y + high / 2, text, ha="center", va="center", size=size)

@@ -54,7 +54,7 @@ GPU look better by that factor. A GPU needs tens of thousands under way.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 
-from firstlight.display import show_table
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, show_table
 from firstlight.timing.roofs import PER_CLOCK
 from firstlight.timing.specs import spec
 
@@ -364,7 +364,7 @@ import matplotlib.pyplot as plt
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 for row, (label, ratio) in enumerate(bars.items()):
     is_model = label.startswith("model")
-    colour = "#d9762b" if "GPU" in label or is_model else "#2f7ed8"
+    colour = ORANGE if "GPU" in label or is_model else BLUE
     style = {"fill": False, "ls": "--"} if is_model else {"fc": colour}
     ax.barh(row, ratio - 1, 0.62, left=1, ec=colour, **style)
     text = f"{ratio:,.0f} ×" if ratio > 9.5 else f"{ratio:.2g} ×"
@@ -477,9 +477,9 @@ print(f"{winner}.")
 
 # measured figure
 lines = {  # label, model, look, milliseconds at which the label stands
-    "SIMD, one thread": ("CPU, one thread", one_core, "#2f9e77", "o", 90, "right"),
-    "SIMD, all cores": ("CPU, all cores", all_cores, "#2f7ed8", "s", 30, "left"),
-    "GPU, kernel": (f"{gpu_name}, model", gpu, "#d9762b", "^", 1, "left"),
+    "SIMD, one thread": ("CPU, one thread", one_core, GREEN, "o", 90, "right"),
+    "SIMD, all cores": ("CPU, all cores", all_cores, BLUE, "s", 30, "left"),
+    "GPU, kernel": (f"{gpu_name}, model", gpu, ORANGE, "^", 1, "left"),
 }
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 cups = np.geomspace(1, 2**22, 200)
@@ -494,8 +494,8 @@ ax.set(xscale="log", yscale="log", ylim=(0.05, 300))
 ax.set_xlabel("cups (marks: shortest times measured; lines: model)")
 ax.set_ylabel(f"milliseconds for {steps:,} steps")
 if longer > 1 and gpu[1] > all_cores[1]:
-    ax.axvline(even, color="#808890", lw=1)
-    ax.text(1.2 * even, 0.06, f"{even:,.0f} cups", color="#808890")
+    ax.axvline(even, color=GREY, lw=1)
+    ax.text(1.2 * even, 0.06, f"{even:,.0f} cups", color=GREY)
 fig.suptitle(f"{winner} (model)")
 fig.set_label(
     "Time over the number of cups, both logarithmic; marks are measured, lines are "

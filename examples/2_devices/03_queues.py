@@ -39,7 +39,7 @@ import numpy as np
 import torch
 
 from firstlight import Bench, best_device
-from firstlight.display import quantity, show_table
+from firstlight.display import BLUE, GREY, ORANGE, quantity, show_table
 from firstlight.timing.toy_stream import ToyStream
 
 device = best_device()
@@ -270,7 +270,7 @@ runs = {
 
 import matplotlib.pyplot as plt
 
-HOST, DEVICE, WAIT = {"fc": "#2f7ed8"}, {"fc": "#d9762b"}, {"fill": False, "lw": 0.8}
+HOST, DEVICE, WAIT = {"fc": BLUE}, {"fc": ORANGE}, {"fill": False, "lw": 0.8}
 WAIT |= {"hatch": "////", "ec": "black"}
 fig, axes = plt.subplots(2, figsize=(7.2, 3.8), sharex=True, layout="constrained")
 for ax, (title, spans) in zip(axes, runs.items(), strict=True):
@@ -386,13 +386,13 @@ show_table(title, head, rows)
 gain, foreseen = measured[0] / measured[-1], predicted[0] / predicted[-1]
 fig, ax = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
 curve = np.geomspace(1, steps)
-ax.plot(curve, 1e3 * predict(curve), "--", color="#808890", lw=2)
-ax.plot([*reads], 1e3 * measured, "o", color="#2f7ed8")
+ax.plot(curve, 1e3 * predict(curve), "--", color=GREY, lw=2)
+ax.plot([*reads], 1e3 * measured, "o", color=BLUE)
 for level in (h + d, max(h, d)):
-    ax.axhline(1e3 * level, color="#d9762b", lw=1.5, ls=":")
+    ax.axhline(1e3 * level, color=ORANGE, lw=1.5, ls=":")
 beside = {"textcoords": "offset points", "va": "center"}
 ax.annotate("measured", (2, 1e3 * measured[1]), (10, 4), **beside)
-ax.annotate("model t(k)", (3, 1e3 * predict(3)), (8, 6), color="#808890", **beside)
+ax.annotate("model t(k)", (3, 1e3 * predict(3)), (8, 6), color=GREY, **beside)
 ax.annotate("host + device", (steps, 1e3 * (h + d)), (0, 8), ha="right", **beside)
 ax.annotate("the longer of the two", (1, 1e3 * max(h, d)), (0, -9), **beside)
 ax.set(xscale="log", xlabel="steps from one reading to the next, k")

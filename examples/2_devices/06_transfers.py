@@ -44,7 +44,7 @@ to it. Without one, two copies within the computer stand in, and say nothing of 
 #
 # __ https://arxiv.org/abs/2602.21548
 
-from firstlight.display import quantity, show_table
+from firstlight.display import COLOURS, GREY, quantity, show_table
 from firstlight.timing.specs import spec
 
 assumed = 1e-5  # seconds; replace it by what you measure
@@ -201,7 +201,7 @@ show_table("The law, fitted", head, rows)
 
 import matplotlib.pyplot as plt
 
-colours = ["#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a", "gray"]
+colours = [*COLOURS, "gray"]
 fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
 fine, above = np.geomspace(sizes[0], sizes[-1], 200), 0.0
 looks = zip(colours, "os^vPXd", strict=True)
@@ -213,8 +213,8 @@ for (label, (a, b)), (colour, marker) in zip(by_rate, looks, strict=False):
     above = max(b, 2 * above)  # labels one above the other
     ax.text(2.5 * sizes[-1], above, label, color=colour, va="center", size=10)
 for b in links.values():
-    ax.plot(fine, fine / (assumed + fine / b), ls="--", color="#808890", lw=1.2)
-ax.text(4e3, 1.6e8, "PCIe 3, 4, 5 x16\n(model)", color="#808890", va="top", size=10)
+    ax.plot(fine, fine / (assumed + fine / b), ls="--", color=GREY, lw=1.2)
+ax.text(4e3, 1.6e8, "PCIe 3, 4, 5 x16\n(model)", color=GREY, va="top", size=10)
 ax.set(xscale="log", yscale="log", xlabel="bytes in one transfer (diamond: n½)")
 ax.set_ylabel("bytes carried in a second")
 ax.xaxis.set_major_formatter(lambda n, _: quantity(n, "B", digits=1))
@@ -517,7 +517,7 @@ for ax, chunks in zip(axes, (1, best), strict=True):
         ax.text(left + wide / 2, row, span.label if row else "", **NUMBER)
     ax.set_yticks(range(4), lanes)
     ax.invert_yaxis()
-    ax.axvline(1e3 * model(chunks), ls="--", color="#808890", zorder=0)
+    ax.axvline(1e3 * model(chunks), ls="--", color=GREY, zorder=0)
     ax.set_title(f"chunks: {chunks}, time: {1e3 * time:.0f} ms", loc="left", size=11)
 axes[1].set_xlabel("ms on toy streams")
 said = f"In {best} chunks the stages overlap: {worth_met:.1f} times as fast as in one"

@@ -45,7 +45,7 @@ import numpy as np
 import torch
 
 from firstlight import best_device
-from firstlight.display import show_table
+from firstlight.display import BLUE, GREY, ORANGE, RED, show_table
 
 MIB = 2**20  # nvidia-smi counts in MiB; a MB is a million bytes
 device = best_device()
@@ -219,7 +219,7 @@ import matplotlib.pyplot as plt
 
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 edges, low = np.arange(len(story) + 1), 0
-bands = (("#2f7ed8", ""), ("#d9822b", "//"), ("#8a8f98", ".."))
+bands = ((BLUE, ""), (ORANGE, "//"), (GREY, ".."))
 for (colour, hatch), high in zip(bands, modelled.T / MIB, strict=True):
     look = {"fc": (colour, 0.35), "ec": colour, "hatch": hatch, "ls": "--", "lw": 1.5}
     ax.stairs(high, edges, baseline=low, fill=True, **look)
@@ -231,7 +231,7 @@ ax.annotate("cache: reserved,\nbut no tensor", (5.5, 410), (2.2, 560), **arrow)
 ax.annotate("f fits no free block", (8, 640), (3.4, 920), **arrow)
 ax.annotate("context", (10.8, 700), (11.65, 520), **arrow)
 if measured is not None:
-    ax.plot(edges[:-1] + 0.5, measured / MIB, "o", color="#d0453e", ms=5)
+    ax.plot(edges[:-1] + 0.5, measured / MIB, "o", color=RED, ms=5)
 names = [label for label, _, _ in story]
 ax.set_xticks(edges[:-1] + 0.5, names, rotation=60, ha="right")
 what = "Deleting a tensor gives nothing back to the card"

@@ -116,7 +116,7 @@ FIELDS = {
 # %%
 
 # folded: The calculator, and a table of the same
-from firstlight.display import Table, quantity, show_table
+from firstlight.display import BLUE, ORANGE, Table, quantity, show_table
 from firstlight.lessons.plausibility import format_ratio
 from firstlight.lessons.svg import STATUS_REGION, board, choice, controls
 from firstlight.timing.specs import SPECS
@@ -349,8 +349,8 @@ def wins(stay):
 # figure
 # sphinx_gallery_thumbnail_number = 1
 fig, ax = plt.subplots(figsize=(5.8, 5), layout="constrained")
-draw(ax, True, "#2f7ed8", 0.17, "#2f7ed8", "data stay on the GPU")
-draw(ax, False, "#d9762b", -0.17, "none", "data sent each time")
+draw(ax, True, BLUE, 0.17, BLUE, "data stay on the GPU")
+draw(ax, False, ORANGE, -0.17, "none", "data sent each time")
 labels = [f"{name}\nn = {n:,}" for name, n in reversed(typical)]
 ax.set_yticks(range(len(typical)), labels, size=10)
 ax.axvline(1, ymax=0.92, color="black", lw=2)

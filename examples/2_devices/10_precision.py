@@ -32,7 +32,7 @@ import math
 
 import torch
 
-from firstlight.display import show_table
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, PURPLE, show_table
 
 FRACTION = {"float64": 52, "float32": 23, "tf32": 10, "float16": 10, "bfloat16": 7}
 EPS = {name: 2.0**-bits for name, bits in FRACTION.items()}
@@ -318,7 +318,7 @@ drawn = {f"{card} (model)": model(card) for card in ("H100 SXM", "RTX 4090")}
 drawn["this CPU"] = relative("matmul, ")
 if len(places) > 1:
     drawn["this GPU"] = relative("GPU, matmul, ")
-looks = zip(("#2f9e77", "#d9762b", "#2f7ed8", "#b45fc0"), "^soD", strict=True)
+looks = zip((GREEN, ORANGE, BLUE, PURPLE), "^soD", strict=True)
 
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 for up, ((label, times), look) in enumerate(zip(drawn.items(), looks, strict=False)):
@@ -329,7 +329,7 @@ for up, ((label, times), look) in enumerate(zip(drawn.items(), looks, strict=Fal
     at = {"textcoords": "offset points", "color": look[0], "ha": "center"}
     ax.annotate(label, top, (0, 10 + 14 * up), **at)
 for name in FRACTION:
-    ax.axhline(error[name], color="#808890", lw=0.6, zorder=0)
+    ax.axhline(error[name], color=GREY, lw=0.6, zorder=0)
     ax.text(0.007, error[name], name, va="top" if name == "tf32" else "bottom")
 ax.set(xscale="log", yscale="log", xlim=(0.006, None), ylim=(1e-16, 20))
 ax.xaxis.set_major_formatter("{x:g}")
@@ -493,7 +493,7 @@ print(f"float32 is off by a hundredth of a turn from {lost:.0e} turns on")
 
 # figure
 fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-colours = ("#2f7ed8", "#b45fc0", "#2f9e77")
+colours = (BLUE, PURPLE, GREEN)
 for (way, errors), colour, marker in zip(
     phase_error.items(), colours, "os^", strict=True
 ):
@@ -503,7 +503,7 @@ for (way, errors), colour, marker in zip(
     if way in EPS:
         rule = 2 * np.pi * turns * EPS[way] * per_rounding * math.sqrt(3)
         ax.plot(turns[rule < 30], rule[rule < 30], "--", color=colour)
-ax.axhline(limit, color="#808890", lw=1)
+ax.axhline(limit, color=GREY, lw=1)
 ax.text(1, 1.3 * limit, "a hundredth of a turn")
 ax.set(xscale="log", yscale="log", ylim=(1e-17, 30), xlabel="turns, u × l")
 ax.set_ylabel("error of the phase (rms, radians)")

@@ -33,7 +33,7 @@ import numpy as np
 import torch
 
 from firstlight import Bench, best_device
-from firstlight.display import percent, quantity, show_table
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, percent, quantity, show_table
 from firstlight.timing.measurement import measure
 from firstlight.timing.roofs import Roof, measured_roof
 from firstlight.timing.specs import spec
@@ -209,8 +209,6 @@ for old in ("power, abs", "match, converting"):
 # folded: Draw the roofs
 import matplotlib.pyplot as plt
 
-BLUE, ORANGE, GRAY, GREEN = "#2f7ed8", "#d9762b", "#808890", "#2f9e77"
-
 
 def draw_roofs(lowest, lines, low=0.03, high=300):
     """The H100's roof as a model, and those of this machine with one, two lines."""
@@ -222,7 +220,7 @@ def draw_roofs(lowest, lines, low=0.03, high=300):
     )[:lines]
     for rate, flops, colour, style, name in (
         *here,
-        (bandwidth, fp32, GRAY, "--", "model: H100, from its data sheet"),
+        (bandwidth, fp32, GREY, "--", "model: H100, from its data sheet"),
     ):
         ax.plot(x, np.minimum(x * rate, flops), style, color=colour, lw=2, label=name)
     ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(lowest / 4, 3 * fp32))
@@ -275,7 +273,7 @@ at = {}
 for label, look in looks.items():
     at[label] = draw_point(ax, bench[label], counts[label], *look[:2], label, look[2])
 for step, old in (("power", "power, abs"), ("match", "match, converting")):
-    ax.annotate("", at[step], at[old], arrowprops={"arrowstyle": "->", "color": GRAY})
+    ax.annotate("", at[step], at[old], arrowprops={"arrowstyle": "->", "color": GREY})
 fig.legend(loc="outside lower center", ncols=2, fontsize=10, frameon=False)
 reached = f"{first} reaches {percent(shares[first])} of its roof"
 if far != first:
@@ -389,7 +387,7 @@ for many, seconds in predicted.items():
     operations, least = batched[many]
     place = operations / least, operations / (many * seconds)
     about = "predicted: on the roof" if many == 1 else None
-    ax.plot(*place, "o", mfc="none", mec=GRAY, ms=13, label=about)
+    ax.plot(*place, "o", mfc="none", mec=GREY, ms=13, label=about)
     timing = bench["match"] if many == 1 else moved[f"match, {many} frames"]
     draw_point(ax, timing, batched[many], "D", GREEN, f"{many}", (0, -16))
 ax.plot([], [], "D", color=GREEN, ms=8, label="measured, with the number of frames")

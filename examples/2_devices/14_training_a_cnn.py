@@ -334,7 +334,7 @@ bench.show()
 # parts are added, as if nothing overlapped. From here on, each time is the shortest
 # measured, which other programs disturbed least.
 
-from firstlight.display import quantity
+from firstlight.display import GREEN, GREY, ORANGE, PURPLE, quantity
 from firstlight.timing.measurement import measure
 from firstlight.timing.specs import spec
 
@@ -391,7 +391,7 @@ thin = all(
     for b in sizes[name]
 )
 last = "moving, computing" + " (too thin to see)" * thin
-PARTS = {"loading": "#2f9e77", "launching": "#d9762b", last: "#b45fc0"}
+PARTS = {"loading": GREEN, "launching": ORANGE, last: PURPLE}
 
 
 # %%
@@ -448,7 +448,7 @@ for case in drawn:
         ticks[row] = "256"
         ax.text(0.02, row, "not measured: it takes a CPU too long", va="center")
     row += 1.4
-ax.axvline(1, color="#808890", lw=1.5, ls="--")
+ax.axvline(1, color=GREY, lw=1.5, ls="--")
 ax.set_yticks(list(ticks), ticks.values())
 ax.set(ylim=(row - 0.6, -1.4), xlim=(0, min(1.2 * longest, 2.1)))
 ax.set(ylabel="pictures in a batch", xlabel="time of a GPU's step, the CPU's being 1")

@@ -128,6 +128,8 @@ print(f"{across} × {down} blocks, {across * down * 128 - 29 * 43} surplus threa
 
 import matplotlib.pyplot as plt
 
+from firstlight.display import ORANGE
+
 missing = {name: int(np.isnan(picture).sum()) for name, picture in pictures.items()}
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 3.15), sharey=True, layout="constrained")
 for ax, (name, blocks) in zip(axes, grids_for(29, 43).items(), strict=True):
@@ -135,7 +137,7 @@ for ax, (name, blocks) in zip(axes, grids_for(29, 43).items(), strict=True):
     ax.imshow(pictures[name], cmap="Blues_r", vmin=0, vmax=1, zorder=2)
     for x, y in np.ndindex(blocks):
         border = (x * 16 - 0.5, y * 8 - 0.5), 16, 8
-        ax.add_patch(plt.Rectangle(*border, fill=False, ec="#d9762b", zorder=3))
+        ax.add_patch(plt.Rectangle(*border, fill=False, ec=ORANGE, zorder=3))
     ax.set(xlim=(-1.5, 48.5), ylim=(48.5, -1.5), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     ax.set_title(f"{name}: {blocks[0]} × {blocks[1]}\n{missing[name]} pixels missing")

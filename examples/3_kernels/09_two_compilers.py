@@ -168,11 +168,13 @@ def steps_of(kernel, layout="rows"):
 # sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, RED
+
 LOOKS = {  # a colour and a pattern each, so that either will do
-    "load": {"fc": "#2e7ab0"},
-    "float64": {"fc": "#d1495b", "hatch": "xxx"},
-    "float32": {"fc": "#e8a33d", "hatch": "///"},
-    "bookkeeping": {"fc": "#8a9199", "hatch": "..."},
+    "load": {"fc": BLUE},
+    "float64": {"fc": RED, "hatch": "xxx"},
+    "float32": {"fc": ORANGE, "hatch": "///"},
+    "bookkeeping": {"fc": GREY, "hatch": "..."},
 }
 steps = {kernel.__name__: steps_of(kernel) for kernel in kernels}
 totals = {name: sum(step["SASS"]) for name, step in steps.items()}
@@ -416,10 +418,10 @@ assert max(errors["single_sum"]) < 1e-5, "not even five digits"
 
 # figure
 STYLES = {
-    "single_sum": {"marker": "o", "color": "#b8731a"},
-    "NumPy's A @ x": {"marker": "s", "color": "#2e7ab0"},
-    "Kahan": {"marker": "^", "color": "#3a9d5d", "ls": "--"},
-    "double_sum": {"marker": "X", "color": "#d1495b"},
+    "single_sum": {"marker": "o", "color": ORANGE},
+    "NumPy's A @ x": {"marker": "s", "color": BLUE},
+    "Kahan": {"marker": "^", "color": GREEN, "ls": "--"},
+    "double_sum": {"marker": "X", "color": RED},
 }
 fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
 for way, style in STYLES.items():

@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from firstlight.display import Table
+from firstlight.display import show_table
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.datasets import GriddedDataset
 from firstlight.imaging.data.gridding import DataAverager
@@ -225,9 +225,7 @@ def steps(sizes: list[str], processes: int, seconds: float) -> dict[str, Any]:
                     )
                 )
         title = f"times faster than MPoL 0.3.1's gridded step; {allocator} allocator, {processes} processes"
-        print(
-            Table(title, ("npix", "", "ratio", "range", "goal", "ours, ms", "MPoL, ms"), tuple(rows)).text(), flush=True
-        )
+        show_table(title, ("npix", "", "ratio", "range", "goal", "ours, ms", "MPoL, ms"), rows)
     return found
 
 

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from firstlight.display import Table
+from firstlight.display import show_table
 from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
 from firstlight.imaging.fitting.needs import Plan, plan
 from firstlight.imaging.model.losses import TV_image, entropy, sparsity
@@ -157,7 +157,7 @@ def scale(most: float, npix: int = 512) -> list[dict[str, float]]:
         )
         print(" ".join(rows[-1]), file=sys.stderr, flush=True)
     head = ("visibilities", "file, MB", "set-up, s", "ns each", "peak, MB", "planned, MB", "off by")
-    print(Table(f"exact likelihood of {npix} x {npix} pixels, float32, from a file", head, tuple(rows)).text())
+    show_table(f"exact likelihood of {npix} x {npix} pixels, float32, from a file", head, rows)
     return found
 
 
@@ -192,7 +192,7 @@ def accuracy(most: float, cases: list[tuple[Any, ...]]) -> list[dict[str, Any]]:
         )
         print(" ".join(rows[-1]), file=sys.stderr, flush=True)
     head = ("pixels", "visibilities", "", "u, v", "set-up, MB", "planned", "with a fit, MB", "planned", "usual")
-    print(Table("peak memory, measured and planned", head, tuple(rows)).text())
+    show_table("peak memory, measured and planned", head, rows)
     return found
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch.utils.benchmark import Timer
 
-from firstlight.display import Table, quantity
+from firstlight.display import quantity, show_table
 from firstlight.timing.measurement import measure
 
 ROUNDS = 5
@@ -68,7 +68,7 @@ def main() -> None:
                 f"{min(ratios):.3f} to {max(ratios):.3f}",
             )
         )
-    print(Table(f"{threads} threads, {ROUNDS} rounds", ("", "measure", "torch", "ratio", "range"), tuple(rows)).text())
+    show_table(f"{threads} threads, {ROUNDS} rounds", ("", "measure", "torch", "ratio", "range"), rows)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,18 @@
-"""Tables, axes and controls say the same in a terminal, a notebook and on a page."""
+"""Tables, axes, controls and quantities say the same in a terminal, a notebook and on a page."""
+
+import math
+import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from firstlight.display import Table
+from firstlight.display import Table, percent, quantity, show_table
 from firstlight.lessons.svg import Axis, board, choice, controls, drawing, label
 
 TABLE = Table("times <b>", ("", "n", "median"), (("a & b", "–", "1 s"), ('<script>"', "–", "22 s")))
 HOSTILE = '"><img src=x onerror=alert(1)>'
+SCALE = {"n": 1e-9, "µ": 1e-6, "m": 1e-3, "": 1, "k": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 
 
 def test_text_is_aligned() -> None:
@@ -38,6 +44,11 @@ def test_numbers_stand_to_the_right_and_words_to_the_left_in_every_column(cells:
     assert (first.index(cells[0]) == head.index("a wide head")) == words
 
 
+def test_a_shown_table_is_its_text(capsys) -> None:
+    show_table(TABLE.caption, list(TABLE.head), map(list, TABLE.rows))
+    assert capsys.readouterr().out == f"{TABLE.text()}\n"
+
+
 def test_html_is_escaped_and_each_head_says_of_what() -> None:
     html = TABLE.html()
     assert "<script>" not in html
@@ -48,9 +59,9 @@ def test_html_is_escaped_and_each_head_says_of_what() -> None:
 
 
 def test_columns_that_say_nothing_are_left_out_but_never_the_first() -> None:
-    slim = Table("", ("", "n", "x"), (("–", "–", "1"),)).without(set())
+    slim = Table("", ("", "n", "x"), (("–", "–", "1"),)).drop_columns()
     assert (slim.head, slim.rows) == (("", "x"), (("–", "1"),))
-    assert TABLE.without({"median"}).head == ("",)
+    assert TABLE.drop_columns({"median"}).head == ("",)
 
 
 @pytest.mark.parametrize(("value", "place"), [(0, 158), (1e-9, 158), (1e-4, 158), (0.1, 85), (1e2, 12), (1e9, 12)])
@@ -71,3 +82,33 @@ def test_an_axis_of_powers_ends_at_its_ends(value: float, place: float) -> None:
 def test_hostile_names_are_text(html: str) -> None:
     assert "<img" not in html
     assert "&lt;img" in html
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (999.9e-6, "s", "1.00 ms"),
+        (0.9995, "s", "1.00 s"),
+        (3e-13, "s", "0.000300 ns"),
+        (12_345, "s", "12300 s"),
+        (999_500, "B/s", "1.00 MB/s"),
+        (0, "s", "0 s"),
+        (math.nan, "s", "–"),
+        (None, "s", "–"),
+    ],
+)
+def test_quantity(value: float | None, unit: str, text: str) -> None:
+    assert quantity(value, unit) == text
+
+
+@given(st.floats(1e-9, 1e3))
+def test_quantity_reads_back_to_three_digits(seconds: float) -> None:
+    number, prefix = re.fullmatch(r"([\d.]+) ([nµm]?)s", quantity(seconds, "s")).groups()
+    assert float(number) * SCALE[prefix] == pytest.approx(seconds, rel=0.006)
+    assert float(number) < 1000 or seconds >= 999
+
+
+def test_percent() -> None:
+    assert [percent(x) for x in (0, 0.004, 0.00999, 0.5, 1.013, None, math.nan)] == [
+        "0%", "0.4%", "1%", "50%", "101%", "–", "–",
+    ]  # fmt: skip

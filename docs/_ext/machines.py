@@ -10,7 +10,7 @@ from sphinx.util.docutils import SphinxDirective
 
 from _ext.folds import folded
 from _ext.watch import Judged, records_of
-from firstlight.display import NONE, Table
+from firstlight.display import MISSING, Table
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -43,10 +43,10 @@ class Machines(SphinxDirective):
                 label, value = key.removeprefix("lib_").replace("_", " "), nodes.paragraph(text=str(newest.facts[key]))
                 card += nodes.field("", nodes.field_name(text=label), nodes.field_body("", value))
         rows = sorted(
-            (it.example, str(it.facts["date"])[:10], state, "; ".join(why) or NONE) for it, state, why in records
+            (it.example, str(it.facts["date"])[:10], state, "; ".join(why) or MISSING) for it, state, why in records
         )
         caption = f"What was recorded on {newest.facts['device_name']}"
-        table = Table(caption, ("page", "recorded", "state", "why"), tuple(rows)).without(set()).html()
+        table = Table(caption, ("page", "recorded", "state", "why"), tuple(rows)).drop_columns().html()
         table = re.sub(r'(?<=<th scope="row">)(browser/)?([^<]+)', link, table)
         said = f"Pages on record: {len(rows)}, fresh: {[state for _, state, _ in records].count('fresh')}"
         section += [card, *folded([nodes.raw("", table, format="html")], said)]

@@ -20,7 +20,7 @@ from sphinx.util.docutils import SphinxDirective
 from _ext.folds import folded
 from _ext.watch import home, records_of, to_root
 from _ext.webgpu import ON_YOUR_GPU, your_gpu
-from firstlight.display import NONE, percent, quantity
+from firstlight.display import MISSING, percent, quantity
 from firstlight.records.record import Record, code_digest, facts_of
 from firstlight.records.runner import ends_with_bench
 from firstlight.timing.bench import Bench
@@ -189,7 +189,7 @@ def head_html(col: Column, machines: str) -> str:
 def cell_html(timing: Timing | None, col: Column, sized: bool) -> str:
     """One number with all that belongs to it; numbers of older code are struck through."""
     if timing is None or timing.verdict in ("simulated", "impossible"):
-        return f"<td>{escape(timing.verdict if timing else NONE)}</td>"
+        return f"<td>{escape(timing.verdict if timing else MISSING)}</td>"
     median = quantity(timing.median, "s")
     strong = f"<s>{median}</s>" if col.state == "stale" else f"<strong>{median}</strong>"
     verdict = f' <em class="fl-verdict">{escape(timing.verdict)}</em>' if timing.verdict != "ok" else ""

@@ -41,19 +41,19 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 # it on the data sheet of a card. MPoL's tutorial names two cards, a GTX 1080 and a GTX
 # 1660 Ti. Here are their floors, beside that of a card for data centres:
 
+from firstlight.display import BLUE, show_table
 from firstlight.timing.specs import spec, spec_of
-from firstlight.display import Table
 
 n_then = 99_000_000
 cards = ("GTX 1080", "GTX 1660 Ti", "H100 SXM")
 bandwidths = {card: spec(card, "bandwidth") for card in cards}
 
-rows = tuple(
+rows = [
     (card, spec_of(card).text("bandwidth"), f"{12e3 * n_then / bandwidth:.2f} ms")
     for card, bandwidth in bandwidths.items()
-)
+]
 head = ("", "bandwidth", "at least")
-print(Table(f"To add {n_then:,} numbers", head, rows).text())
+show_table(f"To add {n_then:,} numbers", head, rows)
 
 # %%
 # The tutorial reports 3.1 milliseconds. *Neither of its two cards can be that fast*
@@ -234,7 +234,7 @@ ax.set_xticks(range(len(contenders)), contenders)
 ax.set_yticks(range(len(baselines)), baselines)
 ax.xaxis.tick_top()
 ax.tick_params(length=0)
-ax.axhspan(fair - 0.5, fair + 0.5, fill=False, lw=3, ec="#2f7ed8")
+ax.axhspan(fair - 0.5, fair + 0.5, fill=False, lw=3, ec=BLUE)
 ax.set_xlabel("framed: against the CPU at its best")
 title = f"GTX 1080 (model): {least} or {most}, depending on which CPU time you divide"
 fig.suptitle(title)

@@ -48,10 +48,10 @@ narrow = spec_of(slot).text("bandwidth")
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
-BLUE, GREEN, ORANGE = "#2f7ed8", "#2f9e77", "#d9762b"
+from firstlight.display import BLUE, GREEN, GREY, ORANGE
 
 
-def box(x, y, wide, high, text="", colour="#808890", fill=0.0, size=10):
+def box(x, y, wide, high, text="", colour=GREY, fill=0.0, size=10):
     ax.add_patch(Rectangle((x, y), wide, high, fill=False, ec=colour, lw=1.3))
     ax.add_patch(Rectangle((x, y), wide, high, fc=colour, alpha=fill, lw=0))
     ax.text(x + wide / 2, y + high / 2, text, ha="center", va="center", size=size)
@@ -153,7 +153,7 @@ plt.show()
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#features-and-technical-specifications
 
-from firstlight.display import Table
+from firstlight.display import show_table
 
 columns = []
 for chip, (number, capability, warps, slot) in chips.items():
@@ -172,8 +172,8 @@ for chip, (number, capability, warps, slot) in chips.items():
     }
     columns.append(tuple(facts.values()))
 
-rows = tuple(zip(facts, *columns, strict=True))
-print(Table("What is on the card", ("", *chips), rows).text())
+rows = zip(facts, *columns, strict=True)
+show_table("What is on the card", ("", *chips), rows)
 
 # %%
 # Each card holds many times as many threads as it has lanes. A course notebook

@@ -54,9 +54,9 @@ GPU look better by that factor. A GPU needs tens of thousands under way.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, show_table
 from firstlight.timing.roofs import PER_CLOCK
 from firstlight.timing.specs import spec
-from firstlight.display import Table
 
 steps, cycles_to_wait = 100_000, 4
 chips = {  # multiprocessors, from NVIDIA's whitepapers, and compute capability
@@ -78,7 +78,7 @@ for chip, (multiprocessors, capability) in chips.items():
     times = (f"{1e3 * floor(n, *models[chip]):.2f} ms" for n in (1, 1e3, 1e6))
     rows.append((chip, *times))
 head = "", "1 cup", "1,000 cups", "1,000,000 cups"
-print(Table(f"{steps:,} steps (models)", head, tuple(rows)).text())
+show_table(f"{steps:,} steps (models)", head, rows)
 
 # %%
 # On such a card, a thousand cups take as long as one. Guess: how many can *your* CPU
@@ -348,12 +348,12 @@ bars = {label: per_second(label) / slow for label in ways}
 bars |= {f"model: {name}": model[1] / slow for name, model in models.items()}
 at_once, most = bars["SIMD, all cores"], at_most["SIMD, all cores"]
 
-counts = tuple(
+counts = [
     (way, f"{at_most.get(way, '–')}", f"{bars[way]:.3g}", what)
     for way, what in works.items()
-)
+]
 head = "", "at most", "measured", "what is busy"
-print(Table("Speed (one at a time is 1)", head, counts).text())
+show_table("Speed (one at a time is 1)", head, counts)
 
 # %%
 
@@ -364,7 +364,7 @@ import matplotlib.pyplot as plt
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 for row, (label, ratio) in enumerate(bars.items()):
     is_model = label.startswith("model")
-    colour = "#d9762b" if "GPU" in label or is_model else "#2f7ed8"
+    colour = ORANGE if "GPU" in label or is_model else BLUE
     style = {"fill": False, "ls": "--"} if is_model else {"fc": colour}
     ax.barh(row, ratio - 1, 0.62, left=1, ec=colour, **style)
     text = f"{ratio:,.0f} ×" if ratio > 9.5 else f"{ratio:.2g} ×"
@@ -477,9 +477,9 @@ print(f"{winner}.")
 
 # measured figure
 lines = {  # label, model, look, milliseconds at which the label stands
-    "SIMD, one thread": ("CPU, one thread", one_core, "#2f9e77", "o", 90, "right"),
-    "SIMD, all cores": ("CPU, all cores", all_cores, "#2f7ed8", "s", 30, "left"),
-    "GPU, kernel": (f"{gpu_name}, model", gpu, "#d9762b", "^", 1, "left"),
+    "SIMD, one thread": ("CPU, one thread", one_core, GREEN, "o", 90, "right"),
+    "SIMD, all cores": ("CPU, all cores", all_cores, BLUE, "s", 30, "left"),
+    "GPU, kernel": (f"{gpu_name}, model", gpu, ORANGE, "^", 1, "left"),
 }
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 cups = np.geomspace(1, 2**22, 200)
@@ -494,8 +494,8 @@ ax.set(xscale="log", yscale="log", ylim=(0.05, 300))
 ax.set_xlabel("cups (marks: shortest times measured; lines: model)")
 ax.set_ylabel(f"milliseconds for {steps:,} steps")
 if longer > 1 and gpu[1] > all_cores[1]:
-    ax.axvline(even, color="#808890", lw=1)
-    ax.text(1.2 * even, 0.06, f"{even:,.0f} cups", color="#808890")
+    ax.axvline(even, color=GREY, lw=1)
+    ax.text(1.2 * even, 0.06, f"{even:,.0f} cups", color=GREY)
 fig.suptitle(f"{winner} (model)")
 fig.set_label(
     "Time over the number of cups, both logarithmic; marks are measured, lines are "

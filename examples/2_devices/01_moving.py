@@ -160,9 +160,8 @@ plt.show()
 # reads 4 bytes and writes 4 bytes for each ``float32``. A transfer sends 4 bytes
 # through PCI Express (PCIe), which connects the card and the host:
 
+from firstlight.display import quantity, show_table
 from firstlight.timing.specs import spec
-from firstlight.display import quantity
-from firstlight.display import Table
 
 n_image = 100_000_000
 floors = {
@@ -171,8 +170,8 @@ floors = {
     "sent through PCIe 5, 16 lanes": 4 * n_image / spec("PCIe 5 x16", "bandwidth"),
     "sent through PCIe 3, 16 lanes": 4 * n_image / spec("PCIe 3 x16", "bandwidth"),
 }
-limits = tuple((way, quantity(floor, "s")) for way, floor in floors.items())
-print(Table(f"{n_image:,} numbers", ("", "at least"), limits).text())
+limits = [(way, quantity(floor, "s")) for way, floor in floors.items()]
+show_table(f"{n_image:,} numbers", ("", "at least"), limits)
 
 # %%
 # Choose the device once
@@ -288,8 +287,8 @@ made = {"torch.ones(3)": torch.ones(3), "device=gpu": torch.ones(3, device=gpu)}
 made["zeros_like of that"] = torch.zeros_like(made["device=gpu"])
 with gpu:
     made["inside with gpu:"] = torch.ones(3)
-rows = tuple((how, str(tensor.device)) for how, tensor in made.items())
-print(Table("Where it is", ("", ".device"), rows).text())
+rows = [(how, str(tensor.device)) for how, tensor in made.items()]
+show_table("Where it is", ("", ".device"), rows)
 
 # %%
 # NumPy and back

@@ -39,9 +39,8 @@ import numpy as np
 import torch
 
 from firstlight import Bench, best_device
-from firstlight.display import quantity
+from firstlight.display import BLUE, GREY, ORANGE, quantity, show_table
 from firstlight.timing.toy_stream import ToyStream
-from firstlight.display import Table
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -71,7 +70,7 @@ for name, call in calls.items():
     result.item()
     times = called - start, perf_counter() - called
     rows.append((name, *(quantity(seconds, "s") for seconds in times)))
-print(Table(f"Sorting {len(numbers):,} numbers", ("", "call", "reading"), rows).text())
+show_table(f"Sorting {len(numbers):,} numbers", ("", "call", "reading"), rows)
 
 # %%
 # On the CPU, PyTorch has no stream, so the call itself sorts. That is why you never see
@@ -108,7 +107,7 @@ def needs_numbers(line):
 
 waiting = [line for line in lines if needs_numbers(line)]
 rows = [(line, "WAITS" if line in waiting else "goes on") for line in lines]
-print(Table("On a GPU", ("line", "the program"), rows).text())
+show_table("On a GPU", ("line", "the program"), rows)
 
 # %%
 # There are two kinds of numbers that Python may need:
@@ -271,7 +270,7 @@ runs = {
 
 import matplotlib.pyplot as plt
 
-HOST, DEVICE, WAIT = {"fc": "#2f7ed8"}, {"fc": "#d9762b"}, {"fill": False, "lw": 0.8}
+HOST, DEVICE, WAIT = {"fc": BLUE}, {"fc": ORANGE}, {"fill": False, "lw": 0.8}
 WAIT |= {"hatch": "////", "ec": "black"}
 fig, axes = plt.subplots(2, figsize=(7.2, 3.8), sharex=True, layout="constrained")
 for ax, (title, spans) in zip(axes, runs.items(), strict=True):
@@ -378,7 +377,7 @@ rows = [
 ]
 head = ("", "predicted", "measured", "ratio")
 title = f"A step, h = {quantity(h, 's')} and d = {quantity(d, 's')}"
-print(Table(title, head, rows).text())
+show_table(title, head, rows)
 
 # %%
 
@@ -387,13 +386,13 @@ print(Table(title, head, rows).text())
 gain, foreseen = measured[0] / measured[-1], predicted[0] / predicted[-1]
 fig, ax = plt.subplots(figsize=(7.2, 4.0), layout="constrained")
 curve = np.geomspace(1, steps)
-ax.plot(curve, 1e3 * predict(curve), "--", color="#808890", lw=2)
-ax.plot([*reads], 1e3 * measured, "o", color="#2f7ed8")
+ax.plot(curve, 1e3 * predict(curve), "--", color=GREY, lw=2)
+ax.plot([*reads], 1e3 * measured, "o", color=BLUE)
 for level in (h + d, max(h, d)):
-    ax.axhline(1e3 * level, color="#d9762b", lw=1.5, ls=":")
+    ax.axhline(1e3 * level, color=ORANGE, lw=1.5, ls=":")
 beside = {"textcoords": "offset points", "va": "center"}
 ax.annotate("measured", (2, 1e3 * measured[1]), (10, 4), **beside)
-ax.annotate("model t(k)", (3, 1e3 * predict(3)), (8, 6), color="#808890", **beside)
+ax.annotate("model t(k)", (3, 1e3 * predict(3)), (8, 6), color=GREY, **beside)
 ax.annotate("host + device", (steps, 1e3 * (h + d)), (0, 8), ha="right", **beside)
 ax.annotate("the longer of the two", (1, 1e3 * max(h, d)), (0, -9), **beside)
 ax.set(xscale="log", xlabel="steps from one reading to the next, k")
@@ -497,7 +496,7 @@ rows = []
 for name, read in readers.items():
     took, jobs, pause = others_while(read)
     rows.append((name, quantity(took, "s"), f"{jobs}", f"{pause / took:.0%}"))
-print(Table("Meanwhile", ("", "took", "jobs", "longest pause"), rows).text())
+show_table("Meanwhile", ("", "took", "jobs", "longest pause"), rows)
 
 # %%
 # Events: a mark in the stream

@@ -30,11 +30,9 @@ the mistakes; if there is one, you make some of them there too.
 
 # folded: The four reports, and the cards that they may come from
 
-from firstlight.lessons.board import Board
-from firstlight.lessons.plausibility import Claim, place_here, place_of
+from firstlight.display import quantity, show_table
+from firstlight.lessons.plausibility import Board, Hardware, ReportedTime
 from firstlight.timing.specs import SPECS, spec
-from firstlight.display import quantity
-from firstlight.display import Table
 
 sheets = [name for name, of in SPECS.items() if of.fp32]
 fastest = max(sheets, key=lambda card: spec(card, "bandwidth"))
@@ -47,19 +45,20 @@ reports = {
     "3 ten products": (1e-3, squares, operations, (fastest,)),
     "4 addition": (3.1e-3, add, None, ("GTX 1080", "GTX 1660 Ti")),
 }
-judged, floors, rows = [], {}, []
+on_fastest, floors, rows = [], {}, []
 for what, (seconds, moved, flops, named) in reports.items():
-    claims = [Claim(what[2:], seconds, place_of(card), moved, flops) for card in named]
-    judged.append(claims[0])
-    floors[what] = {claim.place.name: claim.floor for claim in claims}
+    cards = [Hardware.from_spec(card) for card in named]
+    each = [ReportedTime(what[2:], seconds, card, moved, flops) for card in cards]
+    on_fastest.append(each[0])
+    floors[what] = {report.hardware.name: report.floor for report in each}
     for card, floor in floors[what].items():
         times = (quantity(seconds, "s"), quantity(floor, "s"), f"{seconds / floor:.2g}")
         rows.append((f"{what}, {card}", quantity(moved, "B"), *times))
-here = place_here("cpu")
+here = Hardware.from_device("cpu")
 
 # %%
 
-board = Board(judged, replays=(), places=[here])
+board = Board(on_fastest, hardware=[here])
 board.show()
 
 # %%
@@ -95,7 +94,7 @@ board.show()
 # __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
 head = ("report and card", "moves", "reported", "floor", "ratio")
-print(Table("Four reports", head, tuple(rows)).text())
+show_table("Four reports", head, rows)
 
 # %%
 # A ratio below 1 is impossible. For report 3 the arithmetic takes longer than the
@@ -121,12 +120,14 @@ print(Table("Four reports", head, tuple(rows)).text())
 from functools import partial
 from time import perf_counter
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 
 from firstlight import Bench, best_device
-from firstlight.lessons.replay import Replay
-from firstlight.timing.toy_stream import ToyStream
+from firstlight.display import BLUE, GREY, ORANGE, RED
+from firstlight.lessons.plausibility import MISTAKES, format_ratio
+from firstlight.timing.toy_stream import Span, ToyStream
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -135,15 +136,28 @@ moved = 4 * 3 * n
 rng = np.random.default_rng(seed=1)
 a, b = (torch.from_numpy(rng.standard_normal(n, dtype=np.float32)) for _ in range(2))
 out = torch.zeros_like(a)
-stream, replays = ToyStream(), []
+stream, measured = ToyStream(), {}
+lanes = {"host": BLUE, "queue": ORANGE, "clock": GREY}
 
 
 def draw(mistake, reported, true, other=(), note=""):
     """Draw what the stream noted since ``begin``, and when the clock ran."""
-    clock = start, stop
-    replay = Replay(mistake, stream.spans, clock, reported, true, other, note)
-    replays.append(replay)
-    return replay.show()
+    measured[mistake] = reported, true
+    fig, ax = plt.subplots(figsize=(7.2, 2.0), layout="constrained")
+    for span in (*stream.spans, Span("clock", "clock", start, stop)):
+        bar = (1e3 * (span.start - start), 1e3 * (span.end - span.start))
+        look = {"fc": "none" if span.label == "wait" else lanes[span.lane]}
+        look |= {"ec": "black", "hatch": "////" if span.label in other else None}
+        ax.broken_barh([bar], (list(lanes).index(span.lane) - 0.35, 0.7), **look)
+    ax.axvline(1e3 * (stop - start), color=RED, lw=2, ls="--")
+    ax.set_yticks(range(len(lanes)), lanes)
+    ax.invert_yaxis()
+    ax.set_xlabel("ms" + f" (hatched: {note})" * bool(note))
+    said = f"{MISTAKES[mistake].title}: reported {quantity(reported, 's')}, should be "
+    said += f"{quantity(true, 's')}; ratio {format_ratio(reported / true)}"
+    ax.set_title(said.capitalize(), loc="left", size=10)
+    fig.set_label(f"When the host, the queue and the clock were busy. {said}.")
+    plt.show()
 
 
 # %%
@@ -198,10 +212,10 @@ waited = perf_counter() - start
 draw("not-waiting", stop - start, waited)
 
 # %%
-# The lanes show when the *host* (your program), the stream and the clock were busy; an
-# empty frame means waiting. (These charts are of the run that built this page. The
-# figure below them and the last three lines are of the recorded machine, where the
-# factors differ.)
+# The lanes show when the *host* (your program), the stream and the clock were busy. An
+# empty frame means waiting, and the dashed line is where the clock stopped. (These
+# charts are of the run that built this page. The figure below them and the last three
+# lines are of the recorded machine, where the factors differ.)
 #
 # The clock stopped after the launch, before the work was done.
 # ``stream.synchronize()`` belongs above ``stop``; on a GPU it is
@@ -357,12 +371,12 @@ def launched_and_done(work):
 
 if has_gpu:
     ga, gb, gout = (vector.to(device) for vector in (a, b, out))
-    there = place_here(device)
+    there = Hardware.from_device(device)
     for number in (1, 2, 3):
         launched, done = launched_and_done(partial(add_into, ga, gb, gout))
-        claim = Claim("launched", launched, there, bytes=moved)
+        launch = ReportedTime("launched", launched, there, bytes=moved)
         print(f"call {number}: launched in {quantity(launched, 's')}", end=" ")
-        print(f"({claim.kind}), done after {quantity(done, 's')}")
+        print(f"({launch.verdict}), done after {quantity(done, 's')}")
     for kind in ("first", "second"):
         _, done = launched_and_done(lambda: ga + gb)
         print(f"{kind} new result: done after {quantity(done, 's')}")
@@ -412,11 +426,13 @@ here = replace(
 addition, one = {"bytes": moved}, {"bytes": 4 * 2 * side**2, "flops": 2 * side**3}
 ten_products = {what: 10 * count for what, count in one.items()}
 work = (addition, addition, addition, {"bytes": sorting["bytes"]}, one, ten_products)
-claims = [
-    Claim(replay.title, replay.reported, here, **least)
-    for replay, least in zip(replays, work, strict=True)
+titles = [MISTAKES[mistake].title for mistake in measured]
+ratios = [reported / true for reported, true in measured.values()]
+six = [
+    ReportedTime(title, reported, here, **least)
+    for title, (reported, _), least in zip(titles, measured.values(), work, strict=True)
 ]
-doubted = [one.name for one in claims if one.kind not in ("possible", "at-floor")]
+doubted = [time.name for time in six if time.verdict not in ("possible", "at-floor")]
 
 # %%
 
@@ -429,10 +445,10 @@ repairs = (
     ("you", "same calls, cores, format"),
 )
 rows = [
-    (f"{letter} {replay.title}", "floor, " * (replay.title in doubted) + finder, repair)
-    for letter, replay, (finder, repair) in zip("abcdef", replays, repairs, strict=True)
+    (f"{letter} {title}", "floor, " * (title in doubted) + finder, repair)
+    for letter, title, (finder, repair) in zip("abcdef", titles, repairs, strict=True)
 ]
-print(Table("Six mistakes", ("mistake", "found by", "repair"), rows).text())
+show_table("Six mistakes", ("mistake", "found by", "repair"), rows)
 
 # %%
 # A floor catches only what is faster than memory and arithmetic allow. A time that is
@@ -441,30 +457,27 @@ print(Table("Six mistakes", ("mistake", "found by", "repair"), rows).text())
 
 # measured figure
 
-import matplotlib.pyplot as plt
-
-shortest, *_, longest = sorted(replay.ratio for replay in replays)
+shortest, *_, longest = sorted(ratios)
 fig, ax = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
-for row, replay in enumerate(replays):
-    found = replay.title in doubted
-    ax.plot([1, replay.ratio], [row, row], color="#808890", lw=1.5)
-    look = {"marker": "os"[found], "color": ("#2f7ed8", "#c0392b")[found]}
-    ax.plot(replay.ratio, row, ms=9, **look)
-    words = f"{replay.ratio:.2g} ×" + ", doubtful" * found
-    right = (max(replay.ratio, 1), row)
+for row, (title, ratio) in enumerate(zip(titles, ratios, strict=True)):
+    found = title in doubted
+    ax.plot([1, ratio], [row, row], color=GREY, lw=1.5)
+    ax.plot(ratio, row, "os"[found], ms=9, color=(BLUE, RED)[found])
+    words = f"{ratio:.2g} ×" + ", doubtful" * found
+    right = (max(ratio, 1), row)
     ax.annotate(words, right, (10, 0), textcoords="offset points", va="center")
-ax.axvline(1, color="#808890", lw=1)
+ax.axvline(1, color=GREY, lw=1)
 ax.set(
     xscale="log", xlim=(shortest / 2, longest * 30), xlabel="reported time / true time"
 )
-ax.set_yticks(range(6), [replay.title for replay in replays])
+ax.set_yticks(range(6), titles)
 ax.set_ylim(5.6, -0.6)
 fig.suptitle(
     f"A floor makes {len(doubted)} of 6 mistakes doubtful; the rest look possible"
 )
 fig.set_label(
     "Reported time over true time of each mistake, on a logarithmic axis: "
-    + "; ".join(f"{replay.title}, {replay.ratio:.2g}" for replay in replays)
+    + "; ".join(f"{title}, {r:.2g}" for title, r in zip(titles, ratios, strict=True))
     + f". Doubtful by the floor: {', '.join(doubted) or 'none'}."
 )
 plt.show()

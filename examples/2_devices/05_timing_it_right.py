@@ -193,7 +193,7 @@ def between(begin, end):
 # %%
 # Four ways to time the same addition:
 
-from firstlight.display import Table
+from firstlight.display import BLUE, GREY, ORANGE, show_table
 
 calls, repeats = 10, 9
 
@@ -223,13 +223,13 @@ for _ in range(repeats):
         queued[way].append(seconds())
 
 no_wait, wait_each, wait_once, _ = queued.values()
-rows = tuple(
+rows = [
     (way, quantity(median(got), "s"), f"{median(got) / median(wait_once):.2g} ×")
     for way, got in queued.items()
-)
+]
 where = str(device) if has_gpu else "a toy stream"
 head = ("way", "median", "relative to one wait")
-print(Table(f"One addition of {large:,} numbers on {where}", head, rows).text())
+show_table(f"One addition of {large:,} numbers on {where}", head, rows)
 
 # %%
 # - *No wait* is wrong: it is the time of a launch. Python's ``timeit`` and IPython's
@@ -265,7 +265,7 @@ rest = sorted(singles)[:-1]
 changes = (1 - b / a for a, b in zip(three(singles), three(rest), strict=True))
 rows.append(("without the slowest one", *(f"{0 - change:.2%}" for change in changes)))
 head = ("", "minimum", "mean", "median")
-print(Table("One call, many samples", head, tuple(rows)).text())
+show_table("One call, many samples", head, rows)
 
 # %%
 # Other programs interrupt yours, so some samples are too long, and a few far too long,
@@ -300,12 +300,12 @@ timers = {
     "Bench": (ours.values, ours.loops),
     "PyTorch's Timer": (peer.times, peer.number_per_run),
 }
-rows = tuple(
+rows = [
     (name, *(quantity(t, "s") for t in np.quantile(got, (0.5, 0.25, 0.75))), f"{each}")
     for name, (got, each) in timers.items()
-)
+]
 head = ("timer", "median", "lower quartile", "upper", "calls in a block")
-print(Table("Three timers, one call", head, rows).text())
+show_table("Three timers, one call", head, rows)
 each = [np.quantile(got, (0.25, 0.5, 0.75)) for got, _ in timers.values()]
 lows, middles, highs = zip(*each, strict=True)
 print(f"medians: within {max(middles) / min(middles) - 1:.0%} of each other;")
@@ -441,14 +441,14 @@ import matplotlib.pyplot as plt
 
 fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
 for place, (row, (low, factor, high)) in enumerate(answers.items()):
-    ax.barh(place, np.ptp(rights[row]), 0.5, rights[row][0], color="#808890")
-    look = {"fmt": "o", "color": "#d9762b"}
+    ax.barh(place, np.ptp(rights[row]), 0.5, rights[row][0], color=GREY)
+    look = {"fmt": "o", "color": ORANGE}
     if row not in mistakes:
-        look = {"fmt": "D", "color": "#2f7ed8", "mfc": "none", "mew": 2}
+        look = {"fmt": "D", "color": BLUE, "mfc": "none", "mew": 2}
     spread = [[factor - low], [high - factor]]
     ax.errorbar(factor, place, xerr=spread, ms=6, capsize=5, **look)
     ax.annotate(f"{factor:.2g} ×", (factor, place - 0.2), ha="center", va="bottom")
-ax.axvline(1, color="#808890", lw=1)
+ax.axvline(1, color=GREY, lw=1)
 ends = np.array([*answers.values(), *rights.values()])
 ax.set(xscale="log", xlim=(ends.min() / 2, ends.max() * 2))
 ax.xaxis.set_major_formatter("{x:g}")
@@ -456,9 +456,9 @@ ax.set_yticks(range(len(answers)), answers)
 ax.set_ylim(len(answers) - 0.5, -0.8)
 ax.set_xlabel("reported time / right time")
 key = [
-    plt.Line2D([], [], marker="o", ls="", color="#d9762b", label="mistake"),
-    plt.Line2D([], [], marker="D", ls="", color="#2f7ed8", mfc="none", mew=2),
-    plt.Rectangle((0, 0), 1, 1, color="#808890", label="quartiles of the right time"),
+    plt.Line2D([], [], marker="o", ls="", color=ORANGE, label="mistake"),
+    plt.Line2D([], [], marker="D", ls="", color=BLUE, mfc="none", mew=2),
+    plt.Rectangle((0, 0), 1, 1, color=GREY, label="quartiles of the right time"),
 ]
 key[1].set_label("right answer to another question")
 fig.legend(handles=key, loc="outside lower center", ncols=3, frameon=False)

@@ -44,9 +44,8 @@ to it. Without one, two copies within the computer stand in, and say nothing of 
 #
 # __ https://arxiv.org/abs/2602.21548
 
+from firstlight.display import COLOURS, GREY, quantity, show_table
 from firstlight.timing.specs import spec
-from firstlight.display import quantity
-from firstlight.display import Table
 
 assumed = 1e-5  # seconds; replace it by what you measure
 links = {f"PCIe {i} x16": spec(f"PCIe {i} x16", "bandwidth") for i in (3, 4, 5)}
@@ -57,7 +56,7 @@ rows = [
 for n, said in ((1e3, "1 kB takes"), (1e6, "1 MB"), (1e9, "1 GB")):
     rows.append((said, *(quantity(assumed + n / b, "s") for b in links.values())))
 caption = f"A transfer, if a is {quantity(assumed, 's', digits=2)} (a model)"
-print(Table(caption, ("", *links), tuple(rows)).text())
+show_table(caption, ("", *links), rows)
 own = quantity(spec("H100 SXM", "bandwidth"), "B/s")
 print(f"b of an H100's own memory: {own}")
 
@@ -189,7 +188,7 @@ for label, (a, b) in fits.items():
     cells = (quantity(a, "s"), quantity(b, "B/s"), quantity(a * b, "B"))
     rows.append((label, *cells, off[label]))
 head = ("", "a", "b", "n½", "worst error")
-print(Table("The law, fitted", head, tuple(rows)).text())
+show_table("The law, fitted", head, rows)
 
 # %%
 # The *worst error* is of these six sizes: between them, a prediction may be worse. A
@@ -202,7 +201,7 @@ print(Table("The law, fitted", head, tuple(rows)).text())
 
 import matplotlib.pyplot as plt
 
-colours = ["#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a", "gray"]
+colours = [*COLOURS, "gray"]
 fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
 fine, above = np.geomspace(sizes[0], sizes[-1], 200), 0.0
 looks = zip(colours, "os^vPXd", strict=True)
@@ -214,8 +213,8 @@ for (label, (a, b)), (colour, marker) in zip(by_rate, looks, strict=False):
     above = max(b, 2 * above)  # labels one above the other
     ax.text(2.5 * sizes[-1], above, label, color=colour, va="center", size=10)
 for b in links.values():
-    ax.plot(fine, fine / (assumed + fine / b), ls="--", color="#808890", lw=1.2)
-ax.text(4e3, 1.6e8, "PCIe 3, 4, 5 x16\n(model)", color="#808890", va="top", size=10)
+    ax.plot(fine, fine / (assumed + fine / b), ls="--", color=GREY, lw=1.2)
+ax.text(4e3, 1.6e8, "PCIe 3, 4, 5 x16\n(model)", color=GREY, va="top", size=10)
 ax.set(xscale="log", yscale="log", xlabel="bytes in one transfer (diamond: n½)")
 ax.set_ylabel("bytes carried in a second")
 ax.xaxis.set_major_formatter(lambda n, _: quantity(n, "B", digits=1))
@@ -261,7 +260,7 @@ for some in (1, 8, 64, 512, 4096):
 gain, gain_met = predicted[0] / predicted[-1], met[0] / met[-1]
 rows.append(("all at once, times as fast", f"{gain:.1f}", f"{gain_met:.1f}"))
 head = ("events in a transfer", "predicted", "measured")
-print(Table(f"4096 events, {the_way}", head, tuple(rows)).text())
+show_table(f"4096 events, {the_way}", head, rows)
 apart = np.abs(np.log(np.divide(predicted, met))).max()
 worst_row = f"{np.exp(apart):.2f} ×"
 print(f"worst row: {worst_row}; in the fit: {off[the_way]}")
@@ -291,13 +290,13 @@ print(f"worst row: {worst_row}; in the fit: {off[the_way]}")
 x = torch.from_numpy(here)
 kept = torch.zeros(largest, dtype=torch.uint8)
 to_kept = measure(kept.copy_, x, budget=0.3).median
-rows = tuple(
+rows = [
     (link, quantity(largest / b, "s"), f"{to_kept * b / largest:.1f} ×")
     for link, b in links.items()
-)
+]
 caption = f"{quantity(largest, 'B')}; this CPU copies them in {quantity(to_kept, 's')}"
 head = ("link", "transfer (model)", "copy ÷ transfer")
-print(Table(caption, head, rows).text())
+show_table(caption, head, rows)
 
 # %%
 # So pin once, before the loop, the memory that many transfers use, with
@@ -495,7 +494,7 @@ worth, worth_met = model(1) / model(best), runs[1][0] / runs[best][0]
 rows = [(f"{m}", quantity(model(m), "s"), quantity(runs[m][0], "s")) for m in tried]
 rows.append((f"{best} chunks, times as fast", f"{worth:.2f}", f"{worth_met:.2f}"))
 head = ("chunks", "predicted", "measured")
-print(Table("Three stages on toy streams", head, tuple(rows)).text())
+show_table("Three stages on toy streams", head, rows)
 
 # %%
 # (Waking the thread of each stage adds a little latency that the model lacks.) Dashed
@@ -518,7 +517,7 @@ for ax, chunks in zip(axes, (1, best), strict=True):
         ax.text(left + wide / 2, row, span.label if row else "", **NUMBER)
     ax.set_yticks(range(4), lanes)
     ax.invert_yaxis()
-    ax.axvline(1e3 * model(chunks), ls="--", color="#808890", zorder=0)
+    ax.axvline(1e3 * model(chunks), ls="--", color=GREY, zorder=0)
     ax.set_title(f"chunks: {chunks}, time: {1e3 * time:.0f} ms", loc="left", size=11)
 axes[1].set_xlabel("ms on toy streams")
 said = f"In {best} chunks the stages overlap: {worth_met:.1f} times as fast as in one"
@@ -568,7 +567,7 @@ if on_cuda:
         expected = sum(stages) + (m - 1) * max(stages)
         time = measure(gpu_pipeline, m, host_in, host_out, *streams, device=device)
         rows.append((f"{m}", quantity(expected, "s"), quantity(time.median, "s")))
-    print(Table("Copies both ways on this GPU", head, tuple(rows)).text())
+    show_table("Copies both ways on this GPU", head, rows)
     assert torch.allclose(host_out.double(), host_in.double().sqrt(), rtol=1e-6)
 else:
     print("No CUDA GPU here: this cell measured nothing.")

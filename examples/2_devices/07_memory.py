@@ -45,7 +45,7 @@ import numpy as np
 import torch
 
 from firstlight import best_device
-from firstlight.display import Table
+from firstlight.display import BLUE, GREY, ORANGE, RED, show_table
 
 MIB = 2**20  # nvidia-smi counts in MiB; a MB is a million bytes
 device = best_device()
@@ -146,7 +146,7 @@ for size, expected in zip(sizes, (2, 2, 2, 20, 20, 10, 32), strict=True):
     assert size <= allocated <= reserved == expected * MIB
     rows.append((f"{size:,}", f"{allocated:,}", f"{reserved / MIB:.0f} MiB"))
 head = "bytes of a tensor", "allocated", "reserved"
-print(Table("One tensor alone (by the rules)", head, tuple(rows)).text())
+show_table("One tensor alone (by the rules)", head, rows)
 
 # %%
 # The two numbers above take 2 MiB, in which the next 4095 such tensors find room.
@@ -219,7 +219,7 @@ import matplotlib.pyplot as plt
 
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 edges, low = np.arange(len(story) + 1), 0
-bands = (("#2f7ed8", ""), ("#d9822b", "//"), ("#8a8f98", ".."))
+bands = ((BLUE, ""), (ORANGE, "//"), (GREY, ".."))
 for (colour, hatch), high in zip(bands, modelled.T / MIB, strict=True):
     look = {"fc": (colour, 0.35), "ec": colour, "hatch": hatch, "ls": "--", "lw": 1.5}
     ax.stairs(high, edges, baseline=low, fill=True, **look)
@@ -231,7 +231,7 @@ ax.annotate("cache: reserved,\nbut no tensor", (5.5, 410), (2.2, 560), **arrow)
 ax.annotate("f fits no free block", (8, 640), (3.4, 920), **arrow)
 ax.annotate("context", (10.8, 700), (11.65, 520), **arrow)
 if measured is not None:
-    ax.plot(edges[:-1] + 0.5, measured / MIB, "o", color="#d0453e", ms=5)
+    ax.plot(edges[:-1] + 0.5, measured / MIB, "o", color=RED, ms=5)
 names = [label for label, _, _ in story]
 ax.set_xticks(edges[:-1] + 0.5, names, rotation=60, ha="right")
 what = "Deleting a tensor gives nothing back to the card"
@@ -433,8 +433,8 @@ if on_cuda:
     budget["by PyTorch's own meter"] = peak
 if device.type == "cpu":
     assert rehearsed == max(levels) <= bound
-rows = tuple((what, f"{size:,}") for what, size in budget.items())
-print(Table("A budget, and the peak of two steps", ("", "bytes"), rows).text())
+rows = [(what, f"{size:,}") for what, size in budget.items()]
+show_table("A budget, and the peak of two steps", ("", "bytes"), rows)
 
 # %%
 # On the CPU, the rehearsal is right to the byte. On a GPU, PyTorch's own meter may show
@@ -509,7 +509,7 @@ for way, (predicted, *how) in ways.items():
     grown = live_bytes(*how, steps=6) - live_bytes(*how, steps=5)
     rows.append((way, f"{predicted:,}", f"{grown:,}"))
 head = "bytes that a step adds", "predicted", "measured"
-print(Table("What a list of losses keeps", head, tuple(rows)).text())
+show_table("What a list of losses keeps", head, rows)
 
 # %%
 # Training adds 4 bytes a step (a block of 512 on a GPU), because ``backward()`` frees
@@ -541,8 +541,8 @@ parts = {
     "context, libraries": process - tensors - cache,
     "other programs": total - unused - process,
 }
-rows = tuple((part, f"{size:.2f}") for part, size in parts.items())
-print(Table("The message, sorted", ("", "GiB"), rows).text())
+rows = [(part, f"{size:.2f}") for part, size in parts.items()]
+show_table("The message, sorted", ("", "GiB"), rows)
 fits = "fit" if asked <= unused + cache else "do not fit"
 print(f"{asked} GiB {fits} into what is free and the cache together")
 

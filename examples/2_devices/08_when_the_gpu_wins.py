@@ -116,11 +116,10 @@ FIELDS = {
 # %%
 
 # folded: The calculator, and a table of the same
-from firstlight.lessons.plausibility import times
+from firstlight.display import BLUE, ORANGE, Table, quantity, show_table
+from firstlight.lessons.plausibility import format_ratio
+from firstlight.lessons.svg import STATUS_REGION, board, choice, controls
 from firstlight.timing.specs import SPECS
-from firstlight.display import quantity
-from firstlight.display import Table
-from firstlight.lessons.svg import SAID, board, choice, controls
 
 chosen = {name: of for name, of in SPECS.items() if of.slot and of.fp32 and of.fp64}
 cards = sorted(chosen, key=lambda name: name != "RTX 4090")
@@ -152,7 +151,7 @@ class Calculator(Table):
         return board(
             "wins",
             known(),
-            f"<div hidden>{form()}{SAID}</div><details open>",
+            f"<div hidden>{form()}{STATUS_REGION}</div><details open>",
             "<summary>These jobs as a table</summary>",
             super()._repr_html_() + "</details>",
         )
@@ -161,7 +160,7 @@ class Calculator(Table):
 def row(name, n):
     job = jobs[name](n)
     seconds = on_cpu(job, DESKTOP), *on_gpu(job, "RTX 4090")
-    gains = (f"{times(gain(job, DESKTOP, stay))} ×" for stay in (True, False))
+    gains = (f"{format_ratio(gain(job, DESKTOP, stay))} ×" for stay in (True, False))
     uses = uses_for_two(job, DESKTOP)
     most = "never" if uses == inf else f"{uses:,}"
     return f"{name}, n = {n:,}", *(quantity(t, "s") for t in seconds), *gains, most
@@ -244,7 +243,7 @@ for stay in (True, False):
         (name, *(written(predicted(name, cpu, stay)) for cpu in places.values()))
         for name in jobs
     ]
-    print(Table(caption, ("", *places), tuple(rows)).text())
+    show_table(caption, ("", *places), rows)
 
 # %%
 # Leave smaller jobs on the CPU. *Never*: at any size the CPU is done before the data
@@ -283,15 +282,15 @@ rows = [
     (
         card,
         spec_of(card).text("memory"),
-        f"{times(gain(large, DESKTOP, True, card))} ×",
-        f"{times(gain(product, DESKTOP, True, card))} ×",
-        f"{times(gain(double, DESKTOP, True, card, 'fp64'))} ×",
+        f"{format_ratio(gain(large, DESKTOP, True, card))} ×",
+        f"{format_ratio(gain(product, DESKTOP, True, card))} ×",
+        f"{format_ratio(gain(double, DESKTOP, True, card, 'fp64'))} ×",
     )
     for card in named
 ]
 caption = "Times as fast as a desktop (a model): large jobs, data stay on the card"
 head = ("", "VRAM", "add", "matrices", "in float64")
-print(Table(caption, head, tuple(rows)).text())
+show_table(caption, head, rows)
 
 # %%
 # Few cards are fast in ``float64``. Matrix units can be faster still
@@ -333,7 +332,7 @@ def draw(ax, stay, colour, up, fill, way):
         ax.plot(ratios, 3 * [place + up], "-", color=colour, lw=2)
         dot = {"color": colour, "mfc": fill, "ms": 8, "mew": 2, "ls": ""}
         ax.plot(ratios[1], place + up, "o", label="" if place else way, **dot)
-        won, text = ratios[1] > 1, f"{times(ratios[1])} ×"
+        won, text = ratios[1] > 1, f"{format_ratio(ratios[1])} ×"
         x, side = (
             1.3 * ratios[2] if won else ratios[0] / 1.3,
             "left" if won else "right",
@@ -350,8 +349,8 @@ def wins(stay):
 # figure
 # sphinx_gallery_thumbnail_number = 1
 fig, ax = plt.subplots(figsize=(5.8, 5), layout="constrained")
-draw(ax, True, "#2f7ed8", 0.17, "#2f7ed8", "data stay on the GPU")
-draw(ax, False, "#d9762b", -0.17, "none", "data sent each time")
+draw(ax, True, BLUE, 0.17, BLUE, "data stay on the GPU")
+draw(ax, False, ORANGE, -0.17, "none", "data sent each time")
 labels = [f"{name}\nn = {n:,}" for name, n in reversed(typical)]
 ax.set_yticks(range(len(typical)), labels, size=10)
 ax.axvline(1, ymax=0.92, color="black", lw=2)
@@ -626,7 +625,7 @@ for stay in (True, False):
         elif np.isfinite(rule) or np.isfinite(found):
             other.append(name)
     caption = f"The n from which {card} is faster than this CPU: {WAYS[stay]}"
-    print(Table(caption, head, tuple(rows)).text())
+    show_table(caption, head, rows)
     most = f"sizes differ at most {max(off):.1f} ×" if off else "no job has both sizes"
     print(f"{most}; a size in one column only: {', '.join(other) or 'no job'}")
 

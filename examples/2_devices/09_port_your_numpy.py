@@ -85,7 +85,7 @@ import numpy as np
 import torch
 
 from firstlight import Bench, best_device
-from firstlight.display import Table
+from firstlight.display import show_table
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -219,8 +219,8 @@ for step, call in steps.items():
 # CPU. That gives the limit for any GPU, also with transfers at the full rate of PCIe 4
 # (:doc:`/tutorials/2_devices/06_transfers`):
 
-from firstlight.timing.specs import spec
 from firstlight.display import quantity
+from firstlight.timing.specs import spec
 
 profile = {step: bench[f"{step}, NumPy"].median for step in steps}
 old = sum(profile.values())
@@ -229,8 +229,8 @@ stays = sum(time for step, time in profile.items() if step not in moving)
 share, at_most = 1 - stays / old, old / stays
 sent = 4 * (sky.size + biases.size + flats.size + 2 * image.size)  # there and back
 journey = sent / spec("PCIe 4 x16", "bandwidth")
-rows = tuple((s, quantity(t, "s"), f"{t / old:.0%}") for s, t in profile.items())
-print(Table("The profile", ("step", "time", "share"), rows).text())
+rows = [(s, quantity(t, "s"), f"{t / old:.0%}") for s, t in profile.items()]
+show_table("The profile", ("step", "time", "share"), rows)
 print(f"the steps to move take {share:.0%}: at most {at_most:.1f} times as fast,")
 print(f"{old / (stays + journey):.1f} times with transfers over PCIe 4 (a model)")
 
@@ -265,11 +265,11 @@ def reply(line, xp, m):
 loud = "m.sum(axis=0)", "m.max(axis=0)", "v[::-1].sum()", "v.copy().sum()"
 silent = "xp.median(v)", "xp.std(v)", "(v * two).dtype"
 tensor = torch.from_numpy(numbers)
-rows = tuple(
+rows = [
     (line, reply(line, np, numbers), reply(line, torch, tensor))
     for line in loud + silent
-)
-print(Table("One line, two libraries", ("", "NumPy", "PyTorch"), rows).text())
+]
+show_table("One line, two libraries", ("", "NumPy", "PyTorch"), rows)
 
 # %%
 # Rows two to four fail, or surprise you at once. The last three run, and no error will
@@ -390,7 +390,7 @@ for step, (right, function, *inputs) in t_steps.items():
     differ = np.sum(np.isnan(got) != np.isnan(right))
     rows.append((step, f"{worst:.0e} sigma" if worst else "equal", str(differ)))
 head = "step", "worst pixel", "masked by one only"
-print(Table("PyTorch's steps against NumPy's", head, tuple(rows)).text())
+show_table("PyTorch's steps against NumPy's", head, rows)
 
 # %%
 # Then the whole, with the right median and with PyTorch's own:
@@ -442,7 +442,7 @@ rows.append(("their sum", quantity(new, "s"), quantity(sum(met.values()), "s")))
 rows.append(("the whole", "–", quantity(whole, "s")))
 rows.append(("gain of the whole", f"{old / new:.2f}", f"{whole_old / whole:.2f}"))
 head = "step", "predicted", "measured"
-print(Table("The move, predicted and measured", head, tuple(rows)).text())
+show_table("The move, predicted and measured", head, rows)
 
 # %%
 # Two things can go wrong. One is :math:`s`, because one median stands for four steps:

@@ -32,7 +32,7 @@ import math
 
 import torch
 
-from firstlight.display import Table
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, PURPLE, show_table
 
 FRACTION = {"float64": 52, "float32": 23, "tf32": 10, "float16": 10, "bfloat16": 7}
 EPS = {name: 2.0**-bits for name, bits in FRACTION.items()}
@@ -50,7 +50,7 @@ for name, eps in EPS.items():
     ends = f"{info.smallest_normal:.0e}", f"{info.max:.0e}"
     rows.append((name, f"{digits:.0f}", f"{eps:.1e}", *ends))
 head = "format", "digits", "eps", "smallest", "largest"
-print(Table("Five formats", head, tuple(rows)).text())
+show_table("Five formats", head, rows)
 for name in ("float32", "float16"):
     light = torch.tensor(299_792_458, dtype=storage(name)).item()
     print(f"299,792,458 becomes {light:,.0f} in {name}")
@@ -85,7 +85,7 @@ rows = []
 for card in ("GTX 1080", "RTX 4090", "V100 SXM2", "H100 SXM", "MI300X"):
     of = spec_of(card)
     rows.append((card, *(written(getattr(of, field), of) for field in SHEET.values())))
-print(Table("Rates, in units of float32's", ("", *SHEET), tuple(rows)).text())
+show_table("Rates, in units of float32's", ("", *SHEET), rows)
 
 # %%
 # Cards for games do ``float64`` at 1:32 or 1:64. Cards for science do it at 1:2, and
@@ -115,7 +115,7 @@ for name, field, size in (("float32", "fp32", 4), ("float64", "fp64", 8)):
     arithmetic = 2 / spec("GTX 1080", field)  # sheets count a multiply-add as two
     rows.append((name, f"{1e12 * memory:.1f} ps", f"{1e12 * arithmetic:.1f} ps"))
 head = "GTX 1080 (data sheet)", "memory", "addition"
-print(Table("Where the time of a sum goes", head, tuple(rows)).text())
+show_table("Where the time of a sum goes", head, rows)
 
 # %%
 # No: an addition waits for memory in either format, and ``float64`` has twice the
@@ -242,7 +242,7 @@ for name, count in roundings.items():
     rows.append(tuple(row))
     assert error[name] < 1.5 * predicted[name], f"{name} errs more than predicted"
 head = "format", "predicted", *(f"on {where}" for where in places)
-print(Table("Error of a matrix product (rms)", head, tuple(rows)).text())
+show_table("Error of a matrix product (rms)", head, rows)
 
 # %%
 # (On the CPU, tf32 is the emulation.)
@@ -318,7 +318,7 @@ drawn = {f"{card} (model)": model(card) for card in ("H100 SXM", "RTX 4090")}
 drawn["this CPU"] = relative("matmul, ")
 if len(places) > 1:
     drawn["this GPU"] = relative("GPU, matmul, ")
-looks = zip(("#2f9e77", "#d9762b", "#2f7ed8", "#b45fc0"), "^soD", strict=True)
+looks = zip((GREEN, ORANGE, BLUE, PURPLE), "^soD", strict=True)
 
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 for up, ((label, times), look) in enumerate(zip(drawn.items(), looks, strict=False)):
@@ -329,7 +329,7 @@ for up, ((label, times), look) in enumerate(zip(drawn.items(), looks, strict=Fal
     at = {"textcoords": "offset points", "color": look[0], "ha": "center"}
     ax.annotate(label, top, (0, 10 + 14 * up), **at)
 for name in FRACTION:
-    ax.axhline(error[name], color="#808890", lw=0.6, zorder=0)
+    ax.axhline(error[name], color=GREY, lw=0.6, zorder=0)
     ax.text(0.007, error[name], name, va="top" if name == "tf32" else "bottom")
 ax.set(xscale="log", yscale="log", xlim=(0.006, None), ylim=(1e-16, 20))
 ax.xaxis.set_major_formatter("{x:g}")
@@ -422,7 +422,7 @@ for way, off in missed.items():
 # %%
 
 head = "way", "first element", "chain", "error"
-print(Table("A matrix times a vector, in several orders", head, tuple(rows)).text())
+show_table("A matrix times a vector, in several orders", head, rows)
 
 tolerance = 2 * EPS["float32"] * np.abs(products).sum(axis=1)
 assert all(np.all(np.abs(got - truth) < tolerance) for got in ways.values())
@@ -493,7 +493,7 @@ print(f"float32 is off by a hundredth of a turn from {lost:.0e} turns on")
 
 # figure
 fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-colours = ("#2f7ed8", "#b45fc0", "#2f9e77")
+colours = (BLUE, PURPLE, GREEN)
 for (way, errors), colour, marker in zip(
     phase_error.items(), colours, "os^", strict=True
 ):
@@ -503,7 +503,7 @@ for (way, errors), colour, marker in zip(
     if way in EPS:
         rule = 2 * np.pi * turns * EPS[way] * per_rounding * math.sqrt(3)
         ax.plot(turns[rule < 30], rule[rule < 30], "--", color=colour)
-ax.axhline(limit, color="#808890", lw=1)
+ax.axhline(limit, color=GREY, lw=1)
 ax.text(1, 1.3 * limit, "a hundredth of a turn")
 ax.set(xscale="log", yscale="log", ylim=(1e-17, 30), xlabel="turns, u × l")
 ax.set_ylabel("error of the phase (rms, radians)")
@@ -535,7 +535,7 @@ for name in ("bfloat16", "float16", "float32"):
     counts[name] = total.item()
     at_once = torch.ones(5000, dtype=storage(name)).sum().item()
     rows.append((name, f"{counts[name]:.0f}", f"{at_once:.0f}"))
-print(Table("Counting to 5000", ("", "one by one", "torch.sum"), tuple(rows)).text())
+show_table("Counting to 5000", ("", "one by one", "torch.sum"), rows)
 
 # %%
 # From 256 on, ``bfloat16`` has only even numbers: 256 + 1 is rounded to 256.

@@ -54,8 +54,7 @@ import torch
 from torch.profiler import profile, record_function
 
 from firstlight import Bench, best_device
-from firstlight.display import quantity
-from firstlight.display import Table
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, quantity, show_table
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -158,9 +157,9 @@ def rows_of(prof, place="cpu", count=6):
 
 
 head = "", "calls", "self, ms", "total, ms"
-print(Table("One frame, on the CPU", head, tuple(rows_of(found))).text())
+show_table("One frame, on the CPU", head, rows_of(found))
 if any(row.self_device_time_total for row in found.key_averages()):
-    print(Table("One frame, on the GPU", head, tuple(rows_of(found, "device"))).text())
+    show_table("One frame, on the GPU", head, rows_of(found, "device"))
 
 # %%
 # How to read it:
@@ -254,8 +253,6 @@ print(f"copies took {share:.0%} of the time as found")
 # folded: Draw a frame
 import matplotlib.pyplot as plt
 
-BLUE, ORANGE, GRAY = "#2f7ed8", "#d9762b", "#808890"
-
 
 def draw_frame(ax, events, title):
     ends, start, length = [], events[0]["ts"], events[0]["dur"]
@@ -267,7 +264,7 @@ def draw_frame(ax, events, title):
         if depth > 4 or wide < length / 500:
             continue
         name, left = event["name"].removeprefix("aten::"), (event["ts"] - start) / 1e3
-        colour = GRAY if name == event["name"] else ORANGE if name == "copy_" else BLUE
+        colour = GREY if name == event["name"] else ORANGE if name == "copy_" else BLUE
         ax.barh(depth, wide / 1e3, 0.9, left, lw=0.5, fc=colour, ec="white")
         if wide > length * 0.013 * len(name):
             text = {"ha": "center", "va": "center", "color": "#111111", "size": 9}
@@ -286,7 +283,7 @@ fig, axes = plt.subplots(2, figsize=(7.2, 4.8), layout="constrained")
 fig.suptitle(f"Copies take {share:.0%} of the time: one hides in .float()", size=13)
 draw_frame(axes[0], before, "The shortest frame as found")
 draw_frame(axes[1], after, "With the matrix converted before the loop (other scale)")
-kinds_of = {"named in the program": GRAY, "PyTorch": BLUE, "a copy": ORANGE}
+kinds_of = {"named in the program": GREY, "PyTorch": BLUE, "a copy": ORANGE}
 patches = [plt.Rectangle((0, 0), 1, 1, fc=colour) for colour in kinds_of.values()]
 fig.legend(patches, kinds_of, loc="outside lower center", ncols=3, frameon=False)
 fig.set_label(
@@ -305,7 +302,7 @@ names = sorted(was, key=was.get, reverse=True)[:5]
 rows = [(name, f"{was[name]:.2f}", f"{now.get(name, 0):.2f}") for name in names]
 rows.append(("all", f"{sum(was.values()):.2f}", f"{sum(now.values()):.2f}"))
 head = "", "as found", "converted once"
-print(Table("One frame, self time on the CPU in ms", head, tuple(rows)).text())
+show_table("One frame, self time on the CPU in ms", head, rows)
 
 # %%
 # More than the copies changed. Nothing is left to free in ``match``; and an operation
@@ -380,9 +377,9 @@ def draw_model(ax, side, title):
     for i in range(6):
         ax.barh(0, launch, 0.8, i * launch, fc=BLUE, ec="white")
         start = max((i + 1) * launch, free)
-        ax.barh(1, work, 0.8, start, fc="#2a9d6f", ec="white", lw=0.3)
+        ax.barh(1, work, 0.8, start, fc=GREEN, ec="white", lw=0.3)
         free = start + work
-    ax.barh(0, free - 6 * launch, 0.8, 6 * launch, fc="none", ec=GRAY, ls="--")
+    ax.barh(0, free - 6 * launch, 0.8, 6 * launch, fc="none", ec=GREY, ls="--")
     if free > 10 * launch:
         ax.text((free + 6 * launch) / 2, 0, "waits", ha="center", va="center")
     ax.set_yticks([0, 1], ["CPU:\nlaunches", "GPU:\nkernels"])

@@ -33,11 +33,10 @@ import numpy as np
 import torch
 
 from firstlight import Bench, best_device
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, percent, quantity, show_table
+from firstlight.timing.measurement import measure
 from firstlight.timing.roofs import Roof, measured_roof
 from firstlight.timing.specs import spec
-from firstlight.display import percent, quantity
-from firstlight.timing.measurement import measure
-from firstlight.display import Table
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -88,7 +87,7 @@ for step, (operations, moved) in by_hand.items():
     cells = f"{operations:,.0f}", f"{moved:,}", f"{operations / moved:.2f}"
     rows.append((step, *cells, quantity(on_h100[step], "s")))
 head = "", "operations", "bytes", "operations a byte", "least time, H100"
-print(Table("One frame", head, tuple(rows)).text())
+show_table("One frame", head, rows)
 
 # %%
 # Half of the spectrum of a real frame mirrors the other half and is left out. The last
@@ -210,8 +209,6 @@ for old in ("power, abs", "match, converting"):
 # folded: Draw the roofs
 import matplotlib.pyplot as plt
 
-BLUE, ORANGE, GRAY, GREEN = "#2f7ed8", "#d9762b", "#808890", "#2f9e77"
-
 
 def draw_roofs(lowest, lines, low=0.03, high=300):
     """The H100's roof as a model, and those of this machine with one, two lines."""
@@ -223,7 +220,7 @@ def draw_roofs(lowest, lines, low=0.03, high=300):
     )[:lines]
     for rate, flops, colour, style, name in (
         *here,
-        (bandwidth, fp32, GRAY, "--", "model: H100, from its data sheet"),
+        (bandwidth, fp32, GREY, "--", "model: H100, from its data sheet"),
     ):
         ax.plot(x, np.minimum(x * rate, flops), style, color=colour, lw=2, label=name)
     ax.set(xscale="log", yscale="log", xlim=(low, high), ylim=(lowest / 4, 3 * fp32))
@@ -276,7 +273,7 @@ at = {}
 for label, look in looks.items():
     at[label] = draw_point(ax, bench[label], counts[label], *look[:2], label, look[2])
 for step, old in (("power", "power, abs"), ("match", "match, converting")):
-    ax.annotate("", at[step], at[old], arrowprops={"arrowstyle": "->", "color": GRAY})
+    ax.annotate("", at[step], at[old], arrowprops={"arrowstyle": "->", "color": GREY})
 fig.legend(loc="outside lower center", ncols=2, fontsize=10, frameon=False)
 reached = f"{first} reaches {percent(shares[first])} of its roof"
 if far != first:
@@ -322,7 +319,7 @@ for step, (operations, _) in by_hand.items():
     cells = percent(share), percent(shares[step]), percent(saved[step])
     rows.append((step, *cells, advice[step]))
 head = "", "share of time", "of roof", "to save", "try"
-print(Table("What a better program can save of the whole", head, tuple(rows)).text())
+show_table("What a better program can save of the whole", head, rows)
 print(f"{first} has the largest share: try {advice[first]}.")
 
 # %%
@@ -368,7 +365,7 @@ for many, least in predicted.items():
     gain = f"{met[1] / met[many]:.1f} ×"
     rows.append((f"{many}", *times, percent(least / met[many]), gain))
 head = "frames", "least", "measured", "of roof", "gain"
-print(Table("match, time for each frame", head, tuple(rows)).text())
+show_table("match, time for each frame", head, rows)
 
 most = batches[-1]
 hoped, got = met[1] / predicted[most], met[1] / met[most]
@@ -390,7 +387,7 @@ for many, seconds in predicted.items():
     operations, least = batched[many]
     place = operations / least, operations / (many * seconds)
     about = "predicted: on the roof" if many == 1 else None
-    ax.plot(*place, "o", mfc="none", mec=GRAY, ms=13, label=about)
+    ax.plot(*place, "o", mfc="none", mec=GREY, ms=13, label=about)
     timing = bench["match"] if many == 1 else moved[f"match, {many} frames"]
     draw_point(ax, timing, batched[many], "D", GREEN, f"{many}", (0, -16))
 ax.plot([], [], "D", color=GREEN, ms=8, label="measured, with the number of frames")
@@ -440,7 +437,7 @@ for way, (function, *arguments) in ways.items():
     hand = by_hand[way.split(",")[0]][0]
     rows.append((way, *(f"{number:,.0f}" for number in (hand, *counted[way]))))
 head = "operations", "by hand", "FlopCounterMode", "profiler"
-print(Table("Three counts of one frame", head, tuple(rows)).text())
+show_table("Three counts of one frame", head, rows)
 
 # %%
 # ``FlopCounterMode`` knows products of two matrices, convolutions and attention; the

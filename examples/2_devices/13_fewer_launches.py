@@ -175,7 +175,7 @@ print(f"{n} asteroids in float32 on {device}: off by {error:.0e}")
 
 import numpy as np
 from firstlight import Bench
-from firstlight.display import quantity
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, quantity
 
 counts = np.array([24, 48, 96, 192])
 
@@ -559,8 +559,8 @@ for way in ("captured", "compiled") if not has_gpu else ():
 # folded: Draw the curves
 import matplotlib.pyplot as plt
 
-STYLES = {"as written": ("#2f7ed8", "o"), "captured": ("#2f9e77", "D")}
-STYLES["compiled"] = ("#d9762b", "s")
+STYLES = {"as written": (BLUE, "o"), "captured": (GREEN, "D")}
+STYLES["compiled"] = (ORANGE, "s")
 
 
 def draw(ax, across, found, look):
@@ -572,7 +572,7 @@ def draw(ax, across, found, look):
 
 def draw_prediction(ax):
     fine = np.geomspace(sizes[0], sizes[-1], 500)
-    style = {"color": "#808890", "lw": 3, "zorder": 0, "label": "as written, predicted"}
+    style = {"color": GREY, "lw": 3, "zorder": 0, "label": "as written, predicted"}
     ax.plot(fine, predict(fine), ":", **style)
 
 

@@ -142,7 +142,7 @@ print(f"large, 32 × 32: {follow(cnn(large, 512), 3, 32)}")
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from firstlight.display import Table
+from firstlight.display import show_table
 
 only_look = {"t", "view", "detach"}  # these launch nothing
 
@@ -186,7 +186,7 @@ for name, (convolutions, flat, shape) in nets.items():
     work = f"{flops[name] / 1e6:,.1f} million"
     rows.append((name, f"{weights:,}", str(calls[name]), work))
 head = "network", "weights", "operations a step", "arithmetic of a picture"
-print(Table("Three networks", head, tuple(rows)).text())
+show_table("Three networks", head, rows)
 
 # %%
 # The large network launches less than one and a half times as many operations as the
@@ -334,9 +334,9 @@ bench.show()
 # parts are added, as if nothing overlapped. From here on, each time is the shortest
 # measured, which other programs disturbed least.
 
-from firstlight.timing.specs import spec
-from firstlight.display import quantity
+from firstlight.display import GREEN, GREY, ORANGE, PURPLE, quantity
 from firstlight.timing.measurement import measure
+from firstlight.timing.specs import spec
 
 tiny = torch.ones(1)
 add = min(measure(torch.add, tiny, tiny, budget=0.2).values)
@@ -391,7 +391,7 @@ thin = all(
     for b in sizes[name]
 )
 last = "moving, computing" + " (too thin to see)" * thin
-PARTS = {"loading": "#2f9e77", "launching": "#d9762b", last: "#b45fc0"}
+PARTS = {"loading": GREEN, "launching": ORANGE, last: PURPLE}
 
 
 # %%
@@ -404,7 +404,7 @@ for which in ["model"] + ["this GPU"] * has_gpu:
         rows.append((label, *gains, *["–"] * (3 - len(gains))))
 head = "network", *(f"batch of {b}" for b in sizes["small"])
 caption = f"Times as fast as this CPU ({cores} cores): RTX 4090 (model)"
-print(Table(caption, head, tuple(rows)).text())
+show_table(caption, head, rows)
 load, parts = seconds("load, item by item", 256), gpu_model("lesson", 256)
 load_share = load / (load + sum(parts))
 limit = (load + seconds("lesson, CPU", 256)) / (load + parts[0])
@@ -448,7 +448,7 @@ for case in drawn:
         ticks[row] = "256"
         ax.text(0.02, row, "not measured: it takes a CPU too long", va="center")
     row += 1.4
-ax.axvline(1, color="#808890", lw=1.5, ls="--")
+ax.axvline(1, color=GREY, lw=1.5, ls="--")
 ax.set_yticks(list(ticks), ticks.values())
 ax.set(ylim=(row - 0.6, -1.4), xlim=(0, min(1.2 * longest, 2.1)))
 ax.set(ylabel="pictures in a batch", xlabel="time of a GPU's step, the CPU's being 1")
@@ -500,8 +500,8 @@ parts = {"loading": total("enumerate(DataLoader)")}
 parts["moving"] = total("Memcpy HtoD", "device")
 parts["optimizer"] = total("Optimizer.step")
 parts["network, and the rest"] = total("epoch") - sum(parts.values())
-rows = tuple((part, f"{time / total('epoch'):.1%}") for part, time in parts.items())
-print(Table(f"An epoch on {device.type}", ("", "share"), rows).text())
+rows = [(part, f"{time / total('epoch'):.1%}") for part, time in parts.items()]
+show_table(f"An epoch on {device.type}", ("", "share"), rows)
 
 # %%
 # .. list-table:: What to do about the largest share
@@ -574,7 +574,7 @@ for batch, (epochs, steps, time, p) in sweep.items():
     cost = str(epochs), str(steps), quantity(epochs * time, "s")
     rows.append((f"batch of {batch}", *cost, score))
 head = "", "epochs", "steps", "time of them", "test set right"
-print(Table(f"Small network on {device.type}", head, tuple(rows)).text())
+show_table(f"Small network on {device.type}", head, rows)
 spent = {batch: epochs * time for batch, (epochs, _, time, _) in sweep.items()}
 longer = spent["256, longer"] / spent["64"]
 print(f"to about the same score, batches of 256 took {longer:.1f} × the time of 64")
@@ -664,7 +664,7 @@ for kind in formats:
     assert kind != torch.bfloat16 or 1e-3 < wrong < 5e-2, wrong
     rows.append((name, quantity(time, "s"), f"{wrong:.0e}"))
 head = "format", "a step", "error of the gradients"
-print(Table(f"Medium network, 16 pictures, {where.type}", head, tuple(rows)).text())
+show_table(f"Medium network, 16 pictures, {where.type}", head, rows)
 gone = ((exact != 0) & (exact.half() == 0)).double().mean().item()
 print(f"gradients that float16 makes zero, without a scaler: {gone:.2%}")
 

@@ -128,6 +128,8 @@ print(f"{across} × {down} blocks, {across * down * 128 - 29 * 43} surplus threa
 
 import matplotlib.pyplot as plt
 
+from firstlight.display import ORANGE
+
 missing = {name: int(np.isnan(picture).sum()) for name, picture in pictures.items()}
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 3.15), sharey=True, layout="constrained")
 for ax, (name, blocks) in zip(axes, grids_for(29, 43).items(), strict=True):
@@ -135,7 +137,7 @@ for ax, (name, blocks) in zip(axes, grids_for(29, 43).items(), strict=True):
     ax.imshow(pictures[name], cmap="Blues_r", vmin=0, vmax=1, zorder=2)
     for x, y in np.ndindex(blocks):
         border = (x * 16 - 0.5, y * 8 - 0.5), 16, 8
-        ax.add_patch(plt.Rectangle(*border, fill=False, ec="#d9762b", zorder=3))
+        ax.add_patch(plt.Rectangle(*border, fill=False, ec=ORANGE, zorder=3))
     ax.set(xlim=(-1.5, 48.5), ylim=(48.5, -1.5), xticks=[], yticks=[])
     ax.spines[:].set_visible(False)
     ax.set_title(f"{name}: {blocks[0]} × {blocks[1]}\n{missing[name]} pixels missing")
@@ -182,15 +184,15 @@ for shape in ((1, 1), (9, 17), (17, 5)):
 
 # %%
 
-from firstlight.display import Table
+from firstlight.display import show_table
 
 shapes = (16, 16), (29, 31), (29, 43)
-rows = tuple(
+rows = [
     (name, *(verdict_on(smooth, grids_for(*s)[name], night_sky(*s)) for s in shapes))
     for name in pictures
-)
+]
 head = "grid", *("{} × {}".format(*s) for s in shapes)
-print(Table("Three grids", head, rows).text())
+show_table("Three grids", head, rows)
 
 # %%
 # - *Axes swapped*: for any square, the swapped grid is the right one, and for 29 × 31,
@@ -233,8 +235,8 @@ said = cuda.to_device(np.zeros((3, 2), dtype=np.int64))
 describe[(3, 4), BLOCK](said)
 said = said.copy_to_host()
 names = "gridDim: blocks", "blockDim: threads of a block", "cuda.gridsize(2): threads"
-rows = tuple((name, str(x), str(y)) for name, (x, y) in zip(names, said, strict=True))
-print(Table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows).text())
+rows = [(name, str(x), str(y)) for name, (x, y) in zip(names, said, strict=True)]
+show_table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows)
 
 # %%
 # Why x is the column
@@ -283,11 +285,9 @@ def cost(kernel, block):
 
 costs = {"{} × {}".format(*b): cost(smooth, b) for b in ((256, 1), (32, 8), (16, 16))}
 costs["turned"] = cost(smooth_turned, (32, 8))
-rows = tuple(
-    (name, f"{of['pieces']:.1f}", f"{of['L2']:.1f}") for name, of in costs.items()
-)
+rows = [(name, f"{of['pieces']:.1f}", f"{of['L2']:.1f}") for name, of in costs.items()]
 head = "block (x × y)", "sectors a load", "L2 bytes a pixel"
-print(Table("What a block of 256 threads asks for", head, rows).text())
+show_table("What a block of 256 threads asks for", head, rows)
 
 # %%
 # - *Sectors*: 32 ``float32`` fill 4 of them, or touch 5 if they do not begin at the

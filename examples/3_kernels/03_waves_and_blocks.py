@@ -33,8 +33,8 @@ without one, it is a model.
 import matplotlib.pyplot as plt
 import numpy as np
 
+from firstlight.display import show_table
 from firstlight.kernels import cuda, ptx, simulated, trace
-from firstlight.display import Table
 
 
 @cuda.jit
@@ -114,12 +114,12 @@ def in_use(blocks, places):
     return blocks / places / np.ceil(blocks / places)
 
 
-rows = tuple(
+rows = [
     (f"{blocks:,}", f"{in_use(blocks, 16):.0%}", f"{in_use(blocks, 264):.0%}")
     for blocks in (98, 265, 500, 2000)
-)
+]
 head = "blocks", "N = 16", "N = 264"
-print(Table("In use, by the model", head, rows).text())
+show_table("In use, by the model", head, rows)
 
 # %%
 # (An H100 SXM has 132 multiprocessors. Each holds two blocks of 1024 threads, so
@@ -173,7 +173,7 @@ if has_kernel:
         one = time if count == N else one  # N blocks come first, and are one wave
         both = count / N * one / time, in_use(count, N)
         shares.append((f"{count}", *(f"{share:.0%}" for share in both)))
-    print(Table("In use", ("blocks", "measured", "model"), tuple(shares)).text())
+    show_table("In use", ("blocks", "measured", "model"), shares)
 else:
     bench.time("busy", busy[2, 32], out, 64, n=2, device="cpu")
 bench.show()
@@ -237,9 +237,9 @@ def registers_of(kernel):
 
 
 registers = {k.__name__: registers_of(k) for k in (smooth, smooth_any_grid)}
-rows = tuple((name, *map(str, needs)) for name, needs in registers.items())
+rows = [(name, *map(str, needs)) for name, needs in registers.items()]
 head = "kernel", "7.5 (GTX 1650)", "8.9 (RTX 4090)"
-print(Table("Registers a thread, by compute capability", head, rows).text())
+show_table("Registers a thread, by compute capability", head, rows)
 
 # %%
 # The loop costs registers. How full can blocks of some sizes make a multiprocessor? In
@@ -258,12 +258,12 @@ def filled(threads, most_threads, most_blocks, registers=32):
 
 needed = registers["smooth_any_grid"][1]
 kinds = [*ROOM.values(), (*ROOM["8.9"], needed)]
-rows = tuple(
+rows = [
     (f"{threads}", *(f"{filled(threads, *kind):.0%}" for kind in kinds))
     for threads in (32, 100, 128, 256, 1024)
-)
+]
 head = "threads a block", *ROOM, f"8.9, {needed} registers"
-print(Table("Places for threads in use, by compute capability", head, rows).text())
+show_table("Places for threads in use, by compute capability", head, rows)
 
 # %%
 # - 32 threads: the limit on *blocks* comes first, and half the places are empty.

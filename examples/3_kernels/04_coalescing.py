@@ -130,8 +130,8 @@ def useful(stride, offset=0):
 # The useful share of the bytes is the share of the bandwidth that is left for you, if
 # no cache holds the rest for a later request. As a model, from data sheets:
 
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, show_table
 from firstlight.timing.specs import spec
-from firstlight.display import Table
 
 CARDS = ("GTX 1650", "RTX 4090", "H100 SXM")
 rows = []
@@ -140,7 +140,7 @@ for index in ((1, 0), (2, 0), (4, 0), (8, 0), (64, 0)):
     told = str(sectors(*index)), *(f"{rate:,.0f}" for rate in rates)
     rows.append(("x[i * {} + {}]".format(*index), *told))
 head = "index", "sectors", *(f"{card}, GB/s" for card in CARDS)
-print(Table("Sectors of a full warp, and useful bandwidth", head, tuple(rows)).text())
+show_table("Sectors of a full warp, and useful bandwidth", head, rows)
 
 # %%
 # Strides are more common than they look. Store six numbers for each visibility of a
@@ -169,9 +169,9 @@ every = np.arange(1, 65)
 shares = {s: 4 / count for (s, offset), count in counted.items() if offset == 0}
 fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
 law = [useful(stride) for stride in every]
-ax.plot(every, law, "--", color="#808890", lw=1.6, label="the law")
+ax.plot(every, law, "--", color=GREY, lw=1.6, label="the law")
 counts = zip(*shares.items(), strict=True)
-ax.plot(*counts, "o", ms=6, color="#2f7ed8", label="counted by trace")
+ax.plot(*counts, "o", ms=6, color=BLUE, label="counted by trace")
 ax.legend(loc="upper right", frameon=False)
 ticks = [2**power for power in range(7)]
 ax.set(xscale="log", yscale="log", xlabel="stride", ylabel="useful share of the bytes")
@@ -212,15 +212,15 @@ plt.show()
 # __ https://forums.developer.nvidia.com/t/understanding-l1-tex-cache-sectors-req/312884
 
 lanes = Lanes(cases)
-rows = tuple(
+rows = [
     (
         laid,
         *(f"{count:,}" for count in lanes[f"matrix {laid}: reads a"].levels().values()),
     )
     for laid in ("by rows", "by columns")
-)
+]
 head = "the matrix", "L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes"
-print(Table("A matrix of 64 x 32 times a vector", head, rows).text())
+show_table("A matrix of 64 x 32 times a vector", head, rows)
 
 # %%
 # The law is right about each request, but one request is not all. A lane uses four
@@ -272,9 +272,9 @@ others |= {"write columns": "writes out", "read columns": "reads image"}
 shown = {case: f"{case}: {others.get(case, 'reads x')}" for case in cases}
 excess = {case: times_least(lanes[name]) for case, name in shown.items()}
 MARKS = {
-    "L1": {"marker": "^", "color": "#2f9e77", "ms": 12},
-    "L2": {"marker": "o", "color": "#d9762b", "ms": 8},
-    "DRAM": {"marker": "x", "color": "#2f7ed8", "ms": 8, "mew": 2.5},
+    "L1": {"marker": "^", "color": GREEN, "ms": 12},
+    "L2": {"marker": "o", "color": ORANGE, "ms": 8},
+    "DRAM": {"marker": "x", "color": BLUE, "ms": 8, "mew": 2.5},
 }
 
 # %%
@@ -283,7 +283,7 @@ MARKS = {
 
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 for row, levels in enumerate(excess.values()):
-    ax.plot([1, max(levels.values())], [row, row], color="#808890", lw=1, zorder=0)
+    ax.plot([1, max(levels.values())], [row, row], color=GREY, lw=1, zorder=0)
     for level, look in MARKS.items():
         ax.plot(levels[level], row, ls="", label=None if row else level, **look)
 ax.set_yticks(range(len(excess)), excess)
@@ -503,11 +503,11 @@ bench.show()
 measured = {t.label: t.byte_rate for t in bench.timings}
 kind, most = ("kernel", 8) if on_gpu else ("NumPy", 16)
 rates = {stride: measured[f"{kind}, stride {stride}"] for stride in STRIDES}
-rows = tuple(
+rows = [
     (f"{stride}", f"{rate / rates[1]:.3f}", f"{1 / min(stride, most):.3f}")
     for stride, rate in rates.items()
-)
-print(Table("Share of the rate", ("stride", "measured", "law"), rows).text())
+]
+show_table("Share of the rate", ("stride", "measured", "law"), rows)
 
 # %%
 # On one core of a CPU, shares come out too high if something other than memory sets the

@@ -26,9 +26,8 @@ The tile is the famous step; the registers gain more.
 # column of :math:`B` (:math:`k` x :math:`n`): :math:`k` multiply-adds, each of them two
 # operations, in ``float32``. For square matrices with 4096 rows:
 
+from firstlight.display import quantity, show_table
 from firstlight.timing.specs import Spec, spec
-from firstlight.display import quantity
-from firstlight.display import Table
 
 side = 4096
 operations, least_bytes = 2 * side**3, 3 * 4 * side**2
@@ -37,7 +36,7 @@ for card in ("RTX 4090", "H100 SXM"):
     move = quantity(least_bytes / spec(card, "bandwidth"), "s")
     rows.append((card, move, quantity(operations / spec(card, "fp32"), "s")))
 head = "card", "to move all bytes once", "to compute"
-print(Table("At least, from data sheets", head, tuple(rows)).text())
+show_table("At least, from data sheets", head, rows)
 
 # %%
 # To move the matrices *once* takes a small part of the time. But in the plain kernel
@@ -349,7 +348,7 @@ for name, seen in traces.items():
     loads = seen.loads_per_output
     rows.append((name, f"{loads:g}", f"{of_a:.0f}, {of_b:.0f}", f"{shared[name]:g}"))
 head = "", "loads an output", "sectors a load", "from shared"
-print(Table("Counted by trace, with tiles of 8 x 8", head, tuple(rows)).text())
+show_table("Counted by trace, with tiles of 8 x 8", head, rows)
 
 # %%
 # With the row along ``x``, a warp reads from 32 different rows of :math:`A`: **let x
@@ -473,7 +472,7 @@ for R, (registers, spilled) in needs.items():
     warps = min(65536 // (registers * 256) * 8, 64)  # a block here has 8; 64 at most
     rows.append((f"{R} x {R} each", str(registers), str(spilled), f"{warps} of 64"))
 head = "outputs", "registers", "bytes spilled", "warps"
-print(Table("16 x 16 threads, compute capability 9.0", head, tuple(rows)).text())
+show_table("16 x 16 threads, compute capability 9.0", head, rows)
 
 # %%
 # Fewer warps hide less latency, but these have more to do while they wait: 64
@@ -509,7 +508,7 @@ for name, kernel in ways.items():
         verdicts.append("right" if error < 1e-6 else "WRONG")
     rows.append((name, *verdicts))
 head = "rounds", *("{} x {} x {}".format(*size) for size in sizes)
-print(Table("A tile of 8 x 8, for m x k x n", head, tuple(rows)).text())
+show_table("A tile of 8 x 8, for m x k x n", head, rows)
 
 # %%
 # ``k // T`` is right whenever ``T`` divides :math:`k`, and ``gridDim.x``, the blocks

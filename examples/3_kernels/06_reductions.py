@@ -150,7 +150,7 @@ def strided(part, t, n):
 # - a pass takes a clock cycle, and nothing else takes time (real barriers do);
 # - the whole card makes one atomic addition to an address in a clock cycle.
 
-from firstlight.display import Table
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, show_table
 
 t, distances = np.arange(128), [2**k for k in range(7)]  # 1, 2, 4 ... 64
 RULES = {  # at distance by: which threads add, and to which word
@@ -180,7 +180,7 @@ rows.append(("atomic, each number", "–", f"{4 / (132 * a_clock):.1%}", *["–"
 
 head = ("tree", "passes", "model", *(f"by {by}" for by in distances))
 said = "128 threads with a number each; for each distance: warps/passes"
-print(Table(said, head, tuple(rows)).text())
+show_table(said, head, rows)
 
 # %%
 # Moving the threads together frees the warps but gains nothing, because their words
@@ -361,7 +361,7 @@ for n in sizes:
         errors[name].append(np.sqrt(np.mean(off**2) / n))
 lost = {name: errors[name][-1] / (0.2 * EPS) for name in WAYS}  # in roundings
 one, two, tree = (lost[name] for name in ("one by one", "two stages", "tree"))
-colours = ("#b8731a", "#2f9e77", "#3d8fd1", "#8e5bb5", "#737a81")
+colours = (ORANGE, GREEN, BLUE, PURPLE, GREY)
 sevens = [np.full(n, f32(0.7)) for n in sizes]  # all are equal
 equal = [abs(one_by_one(x) / np.sum(x, dtype=float) - 1) for x in sevens]
 
@@ -372,10 +372,10 @@ equal = [abs(one_by_one(x) / np.sum(x, dtype=float) - 1) for x in sevens]
 import matplotlib.pyplot as plt
 
 fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-ax.plot(sizes, equal, "*", color="#c8405a", ms=11)
+ax.plot(sizes, equal, "*", color=RED, ms=11)
 ax.plot(sizes, sizes * EPS / 2, "k--", lw=1)
 end, style = 1.7 * sizes[-1], {"va": "center", "size": 11}
-ax.text(end, equal[-1], "loop, equal numbers: $n$", color="#c8405a", **style)
+ax.text(end, equal[-1], "loop, equal numbers: $n$", color=RED, **style)
 ax.text(end, sizes[-1] * EPS / 2, "its worst case", **style)
 for (name, (_, model, words, marker)), colour in zip(
     WAYS.items(), colours, strict=True
@@ -425,7 +425,7 @@ for name, sums in runs.items():
     low, high = ((end - exact) / ulp for end in (min(sums), max(sums)))
     rows.append((name, str(different[name]), f"{low:+.1f} to {high:+.1f} ulp"))
 head = ("order", "different sums", "off by")
-print(Table("500 sums of the same numbers", head, tuple(rows)).text())
+show_table("500 sums of the same numbers", head, rows)
 
 # %%
 # That answers the third question: it depends on whether the *program* or the *clock*

@@ -379,12 +379,12 @@ def in_a_process(far, blocking=False):
 
 # %%
 
-from firstlight.display import Table
+from firstlight.display import show_table
 
 ways = [in_a_process(2**40), in_a_process(2**40, blocking=True), in_a_process(0)]
 rows = [(name, *(way.get(name, "–")[:5] for way in ways)) for name in CALLS]
 title = "A model of a GPU" if simulated() else "On this GPU"
-print(Table(title, ("", "as usual", "blocking", "new process"), tuple(rows)).text())
+show_table(title, ("", "as usual", "blocking", "new process"), rows)
 print("the words:", ways[0].get("copy the result", "–"))
 
 # %%

@@ -166,8 +166,8 @@ print("NumPy:", (0.0 + np.float32(1)).dtype)
 #
 # __ https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/
 
+from firstlight.display import show_table
 from firstlight.timing.specs import spec
-from firstlight.display import Table
 
 A_CLOCK = {  # float32 and float64 additions a clock
     "L4": (128, 2),  # capability 8.9
@@ -187,7 +187,7 @@ for card, (single, double) in A_CLOCK.items():
     )
     rows.append((card, f"1/{single // double}", *times))
 head = ("card", "float64 rate", "to read", "to add", "to convert and add")
-print(Table("40 MB times a vector, at least (model)", head, tuple(rows)).text())
+show_table("40 MB times a vector, at least (model)", head, rows)
 
 # %%
 # The last column takes a conversion to be as slow as an addition. (On an H100, NVIDIA's

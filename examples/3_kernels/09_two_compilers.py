@@ -168,11 +168,13 @@ def steps_of(kernel, layout="rows"):
 # sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, RED
+
 LOOKS = {  # a colour and a pattern each, so that either will do
-    "load": {"fc": "#2e7ab0"},
-    "float64": {"fc": "#d1495b", "hatch": "xxx"},
-    "float32": {"fc": "#e8a33d", "hatch": "///"},
-    "bookkeeping": {"fc": "#8a9199", "hatch": "..."},
+    "load": {"fc": BLUE},
+    "float64": {"fc": RED, "hatch": "xxx"},
+    "float32": {"fc": ORANGE, "hatch": "///"},
+    "bookkeeping": {"fc": GREY, "hatch": "..."},
 }
 steps = {kernel.__name__: steps_of(kernel) for kernel in kernels}
 totals = {name: sum(step["SASS"]) for name, step in steps.items()}
@@ -257,7 +259,7 @@ for line in loops(machine_code)[0] if machine_code else ():
 # must hold 66 complex numbers at once. It turns a row of them around, and the barrier
 # forbids it to write before all are read. (Two lines of Python generate its 132 lines.)
 
-from firstlight.display import Table
+from firstlight.display import show_table
 
 HELD = 66
 reads = [f"    v{k} = row[{k}]" for k in range(HELD)]
@@ -274,7 +276,7 @@ for name, case in cases.items() if has_compiler else ():
     codes = [compiled(*case, cc) for cc in ((7, 5), (9, 0))]
     rows.append((name, *(f"{code.registers}, {code.spill_bytes} B" for code in codes)))
 head = ("kernel", "capability 7.5", "9.0 (H100)")
-print(Table("Registers of a thread, and bytes spilled", head, tuple(rows)).text())
+show_table("Registers of a thread, and bytes spilled", head, rows)
 
 # %%
 # In ``complex64`` the numbers fit, with two registers each. In ``complex128`` they
@@ -344,7 +346,8 @@ for card in A_CLOCK:
         rows.append((f"{kernel.__name__}, {layout}", *cells, both))
     title = f"{card}: least clock cycles per step of a warp (model)"
     head = ("kernel", *parts, "waits for (in L2)")
-    print(Table(title, head, tuple(rows)).text(), end="\n\n")
+    show_table(title, head, rows)
+    print()
 
 # %%
 # The last column names the slowest part with the matrix in memory, and in brackets with
@@ -415,10 +418,10 @@ assert max(errors["single_sum"]) < 1e-5, "not even five digits"
 
 # figure
 STYLES = {
-    "single_sum": {"marker": "o", "color": "#b8731a"},
-    "NumPy's A @ x": {"marker": "s", "color": "#2e7ab0"},
-    "Kahan": {"marker": "^", "color": "#3a9d5d", "ls": "--"},
-    "double_sum": {"marker": "X", "color": "#d1495b"},
+    "single_sum": {"marker": "o", "color": ORANGE},
+    "NumPy's A @ x": {"marker": "s", "color": BLUE},
+    "Kahan": {"marker": "^", "color": GREEN, "ls": "--"},
+    "double_sum": {"marker": "X", "color": RED},
 }
 fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
 for way, style in STYLES.items():

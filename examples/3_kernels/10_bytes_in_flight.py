@@ -47,10 +47,10 @@ without one, what is said of GPUs is a model.
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#multiprocessor-level
 
+from firstlight.display import BLUE, GREEN, ORANGE, RED, show_table
 from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
 from firstlight.timing.roofs import PER_CLOCK
 from firstlight.timing.specs import spec
-from firstlight.display import Table
 
 LATENCY = 600  # clocks: an assumption
 CARDS = {  # compute capability; of a multiprocessor: threads, blocks, KiB shared memory
@@ -80,7 +80,7 @@ for name, (_, most, *_) in CARDS.items():
     )
     rows.append((name, *cells))
 head = ("an SM of", "bytes a cycle", "in flight", "threads", "occupancy")
-print(Table("To copy, with one load of 4 bytes a thread", head, tuple(rows)).text())
+show_table("To copy, with one load of 4 bytes a thread", head, rows)
 
 # %%
 # *In flight* is in bytes. *Occupancy* is the share of threads that are resident, of
@@ -203,9 +203,9 @@ import matplotlib.pyplot as plt
 fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
 law_is = "law: chains × 64 B / latency"
 ax.plot(CHAINS, law, "--", color="black", label=law_is)
-ax.plot(CHAINS, rates, "s", ms=9, mec="black", color="#d9762b", label="random order")
-ax.plot(1, ordered, "*", ms=16, mec="black", color="#3a9d5d", label="1 chain, in order")
-ax.axhline(reads, color="#3d8fd1", ls=":", lw=2, label="what NumPy's copy reads")
+ax.plot(CHAINS, rates, "s", ms=9, mec="black", color=ORANGE, label="random order")
+ax.plot(1, ordered, "*", ms=16, mec="black", color=GREEN, label="1 chain, in order")
+ax.axhline(reads, color=BLUE, ls=":", lw=2, label="what NumPy's copy reads")
 ax.set(xscale="log", yscale="log", xlabel="chains", ylabel="GB/s")
 ax.set(xlim=(0.85, 40), ylim=(0.5 * rates[0], 2 * max(law[-1], ordered, reads)))
 ax.set_xticks(CHAINS, CHAINS)
@@ -355,7 +355,7 @@ for block in ((128, 32), (32, 32), (1024, 32), (128, 40), (128, 128), (128, 32, 
     cells = (f"{part:.0%} {least}" for part, least in found)
     rows.append((f"{threads}, {registers}, {shared} KiB", *cells))
 head = ("threads, registers, shared", *cards)
-print(Table("Occupancy, and what runs out first", head, tuple(rows)).text())
+show_table("Occupancy, and what runs out first", head, rows)
 
 # %%
 # Third row: an RTX 4090 has room for one such block. Fourth row: the registers of
@@ -467,8 +467,8 @@ def model(part, E, most=CARDS["H200"][1], enough=enough):
 # %%
 
 # folded: How both panels are drawn
-LOOKS = {1: ("o", 15, "#2e7ab0"), 2: ("s", 10.5, "#d9762b")}
-LOOKS |= {4: ("^", 8, "#3a9d5d"), 8: ("D", 3, "#d1495b")}
+LOOKS = {1: ("o", 15, BLUE), 2: ("s", 10.5, ORANGE)}
+LOOKS |= {4: ("^", 8, GREEN), 8: ("D", 3, RED)}
 
 
 def draw(axes, E, most, shown, law, filled):

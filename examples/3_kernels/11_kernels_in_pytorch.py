@@ -191,9 +191,8 @@ with ByteCount() as counter:
 # and a copy that this sum makes necessary, explained below, costs 4. There is little
 # arithmetic, so bytes are time. A *model* for 33 million elements, from data sheets:
 
+from firstlight.display import quantity, show_table
 from firstlight.timing.specs import spec
-from firstlight.display import quantity
-from firstlight.display import Table
 
 least = {"chain": (of_value, counter.moved // 1001), "kernels": (16, 16 + 20 + 4 + 4)}
 cards, rows = ("L4", "H100 SXM"), []
@@ -202,7 +201,7 @@ for name, (value, both) in least.items():
     rows.append((name, f"{value} B", f"{both} B", *floors))
 head = ("", "value", "with gradient", *cards)
 title = "Bytes an element, and the least time for 33 million with gradient"
-print(Table(title, head, tuple(rows)).text())
+show_table(title, head, rows)
 gains = [old / new for old, new in zip(least["chain"], least["kernels"], strict=True)]
 print(f"predicted gain: value {gains[0]:.1f} ×, with gradient {gains[1]:.1f} ×")
 
@@ -261,7 +260,7 @@ for call, (array, other) in pairs.items():
     array[0] = 42
     shares[call] = address(array) == address(other) and float(other[0]) == 42
 rows = [(call, "yes" if same else "no, a copy") for call, same in shares.items()]
-print(Table("Who shares memory?", ("call", "same memory"), tuple(rows)).text())
+show_table("Who shares memory?", ("call", "same memory"), rows)
 if not util.find_spec("cupy"):
     print("(CuPy is not installed here.)")
 

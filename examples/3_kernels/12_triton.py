@@ -207,8 +207,8 @@ plt.show()
 # somebody has fused already. **Your kernel cannot beat it by bytes.** Fuse what PyTorch
 # has no single operation for. From data sheets, the floor in time is:
 
-from firstlight.timing.specs import spec
 from firstlight.display import quantity
+from firstlight.timing.specs import spec
 
 rows, columns = 2**16, 1024
 for name in ("RTX 4090", "H100 SXM"):
@@ -365,7 +365,7 @@ for capability, how in ((75, "tf32"), (90, "tf32"), (90, "ieee")):
 # straight into shared memory, barriers and multiply-adds. With ``n16`` all sizes are
 # multiples of 16; with ``odd`` the compiler may not assume so.
 
-from firstlight.display import Table
+from firstlight.display import show_table
 
 COUNT = {"ld4": "ld.global.v4", "ld1": "ld.global.b32", "st4": "st.global.v4"}
 COUNT |= {"st1": "st.global.b32", "copy": "cp.async.shared", "barrier": "bar.sync"}
@@ -390,7 +390,7 @@ for (kernel, card, fits, constants), (text, shared) in zip(CASES, made, strict=F
 head = ("kernel, card, size", *CELLS, "shared bytes")
 if rows_of:
     title = "Instructions in the PTX (a loop counts once)"
-    print(Table(title, head, tuple(rows_of)).text())
+    show_table(title, head, rows_of)
 
 # %%
 # - A program of ``add`` has 128 threads. Four vector loads make 16 numbers a thread,

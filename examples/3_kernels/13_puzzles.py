@@ -691,8 +691,11 @@ from firstlight.kernels.tracing import ARRAY, KIND, OFFSET, THREAD
 
 # %%
 
-
 # folded: How a panel is drawn
+
+from firstlight.display import BLUE, ORANGE
+
+
 def fingerprint(ax, name, kernel):
     launch = max(PUZZLES[name].launches, key=lambda launch: math.prod(launch.sizes))
     seen = try_out(PUZZLES[name], launch, kernel)
@@ -703,7 +706,7 @@ def fingerprint(ax, name, kernel):
         notes = seen.notes[(spaces == "shared") & one_block]
     size = np.array([array.itemsize for array in seen.arrays])[notes[:, ARRAY]]
     element, reads = notes[:, OFFSET] // size, notes[:, KIND] == 0
-    for which, look, color in ((reads, "s", "#2f7ed8"), (~reads, "x", "#d9762b")):
+    for which, look, color in ((reads, "s", BLUE), (~reads, "x", ORANGE)):
         at = element[which], notes[which, THREAD]
         ax.plot(*at, look, ms=2.2, mew=0.7, color=color)
     ax.invert_yaxis()
@@ -719,8 +722,8 @@ fig, axes = plt.subplots(3, 6, figsize=(7.2, 4.4), layout="constrained")
 key = axes[2, 4]
 for ax in axes.flat[16:]:
     ax.axis("off")
-key.plot([], [], "s", color="#2f7ed8", label="reads")
-key.plot([], [], "x", color="#d9762b", label="writes")
+key.plot([], [], "s", color=BLUE, label="reads")
+key.plot([], [], "x", color=ORANGE, label="writes")
 key.legend(loc="center left", frameon=False, fontsize=10).set_in_layout(False)
 drawn = ours | {name: yours[name] for name in solved(yours)}
 for ax, (name, (kernel, _)) in zip(axes.flat, drawn.items(), strict=False):

@@ -83,9 +83,9 @@ for card in ("GTX 1080", "RTX 4090", "H100 SXM"):
 # and a round source that grows.
 
 # figure
+from firstlight.display import BLUE, GREEN, GREY, ORANGE
 from firstlight.imaging import GridCoords, Point, Ring, plot_image
 
-BLUE, ORANGE, GREEN, GREY = "#2e7ab0", "#d9762b", "#2f9e77", "#808890"
 grid = GridCoords(cell_size=0.03, npix=npix)
 east, north = grid.sky_coordinates()
 steps = np.linspace(0, 0.4, 6)  # arcsec

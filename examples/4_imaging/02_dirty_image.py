@@ -424,9 +424,12 @@ bench.show()
 # Time alone does not decide, so plot the error beside it:
 
 # measured figure
+
+from firstlight.display import BLUE, GREY, ORANGE, PURPLE
+
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
 spent = {name: 1e3 * bench[name].median for name in error}
-colours = {"cell": "#d9762b", "NUFFT": "#2e7ab0", "direct": "#8e5bb5"}
+colours = {"cell": ORANGE, "NUFFT": BLUE, "direct": PURPLE}
 for name, point in {x: (spent[x], typical[x]) for x in error}.items():
     marker, fill = ("s", "none") if "GPU" in name else ("o", None)
     colour = next(colours[way] for way in colours if way in name)
@@ -435,7 +438,7 @@ for name, point in {x: (spent[x], typical[x]) for x in error}.items():
     ax.plot(point[0], error[name], "_", color=colour, ms=9)
     below = 3 if typical[name] > depth else -11  # clear of the dashed line
     ax.annotate(name, point, (9, below), textcoords="offset points", size=10)
-ax.axhline(depth, color="#8a9199", ls="--")
+ax.axhline(depth, color=GREY, ls="--")
 right = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
 ax.annotate("noise of the image", (1, depth), **right)
 ax.set(xscale="log", yscale="log", xlabel="time, ms")

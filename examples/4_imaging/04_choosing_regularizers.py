@@ -254,7 +254,9 @@ assert mean[0] > half_way[0]
 # :math:`\lambda` or its neighbour.
 
 # figure
-BLUE, ORANGE, PURPLE, GREY = "#2e7ab0", "#d9762b", "#8e5bb5", "#8a9199"
+
+from firstlight.display import BLUE, GREEN, GREY, ORANGE, PURPLE
+
 looks = {"random cells": ("o-", BLUE, slice(k))}
 looks["dartboard"] = ("s--", ORANGE, slice(k, -1))
 fig, axes = plt.subplots(3, 1, figsize=(7.2, 6.8), sharex=True, layout="constrained")
@@ -368,7 +370,7 @@ for i, name in ((18, "MPoL's"), (19, "none")):
 # figure
 fig, axes = plt.subplots(2, 1, figsize=(7.2, 5.6), sharex=True, layout="constrained")
 marks = {"sparsity": ("o-", BLUE), "entropy": ("v--", PURPLE)}
-marks |= {"tv": ("s-.", ORANGE), "tsv": ("^:", "#2f9e6e")}
+marks |= {"tv": ("s-.", ORANGE), "tsv": ("^:", GREEN)}
 for name, (mark, colour) in marks.items():
     label = name.upper() if name in ("tv", "tsv") else name
     axes[0].plot(prices, flux(images[name]), mark, color=colour, label=label)

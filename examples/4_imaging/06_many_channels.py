@@ -397,14 +397,17 @@ for side in (32, 96):
 # launches its kernels, so their overhead is at least that measured here. Other programs
 # only make a step longer, so the fastest sample counts.
 
-
 # measured figure
+
+from firstlight.display import BLUE, ORANGE
+
+
 def ms(row):
     return 1e3 * min(bench[row].values)
 
 
 many = np.geomspace(1, 512)
-looks = {32: ("s", "--", "#d9762b"), 96: ("o", "-.", "#2e7ab0")}
+looks = {32: ("s", "--", ORANGE), 96: ("o", "-.", BLUE)}
 starting, gains = ms("8 pixels, 1"), {}
 fig, ax = plt.subplots(figsize=(7.6, 4.0), layout="constrained")
 for side, (marker, dashes, colour) in looks.items():

@@ -311,11 +311,14 @@ for nvis in counts:
 # misfit grows. A wider image has smaller cells, and a smaller error, but never none.
 
 # measured figure
+
+from firstlight.display import BLUE, GREEN, ORANGE, PURPLE
+
 looks = {
-    "NUFFT": ("o", "#2f7ed8"),
-    "mini-batch": ("^", "#2f9e77"),
-    "exact": ("s", "#d9762b"),
-    "cells": ("D", "#8a63b3"),
+    "NUFFT": ("o", BLUE),
+    "mini-batch": ("^", GREEN),
+    "exact": ("s", ORANGE),
+    "cells": ("D", PURPLE),
 }
 many = np.geomspace(1e4, 1e8)
 fig, axes = plt.subplots(2, sharex=True, figsize=(7.6, 5.4), layout="constrained")

@@ -415,16 +415,18 @@ print(f"five groups of 10 channels, not 50 at once, {npix}²: {longer:.1%} longe
 # figure
 import matplotlib.pyplot as plt
 
+from firstlight.display import BLUE, GREY, ORANGE, PURPLE
+
 counts = np.arange(1, 1025)
 lines = {
     "200 channels": partial(step_of, channels),
     "25 fits": partial(step_of, fits),
     "one image": step_of_one_image,
 }
-colours = dict(zip(lines, ("#2e7ab0", "#c2651f", "#b0417a"), strict=True))
+colours = dict(zip(lines, (BLUE, ORANGE, PURPLE), strict=True))
 fig, ax = plt.subplots(figsize=(5.6, 4.6), layout="constrained")
-ax.plot(counts, counts, color="#888888", lw=1)
-ax.text(40, 58, "ideal", ha="right", color="#888888")
+ax.plot(counts, counts, color=GREY, lw=1)
+ax.text(40, 58, "ideal", ha="right", color=GREY)
 four, most = {}, {}
 for (name, step), dashes in zip(lines.items(), (6, 3, 1.5), strict=True):
     gains = np.array([gain(step, int(gpus)) for gpus in counts])

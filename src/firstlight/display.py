@@ -1,30 +1,37 @@
-"""What a terminal, a notebook and a page show alike: tables, and drawings that a page's script gives life to."""
+"""Tables and quantities, as a terminal, a notebook and a page show them."""
 
 from __future__ import annotations
 
 import math
 import re
 import sys
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Self
 
-NONE = "–"  # in a cell that has nothing to say
-NUMBER = re.compile(r"[-−±<≥≤~ ]*\d[\d\s.,eE+±×%/−-]*[A-Za-zµ]{0,5}(?:/s)?")  # with a unit, not with words
-# Mid-tones: each stands out on white and on near-black.
-COLOURS = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
+__all__ = [
+    "BLUE", "COLOURS", "GREEN", "GREY", "MISSING", "OLIVE", "ORANGE", "PURPLE", "RED", "Table", "Widget", "percent",
+    "quantity", "show_table",
+]  # fmt: skip
+
+MISSING = "–"  # stands in a cell that has no value
+_NUMBER = re.compile(r"[-−±<≥≤~ ]*\d[\d\s.,eE+±×%/−-]*[A-Za-zµ]{0,5}(?:/s)?")  # perhaps with a unit
+#: Mid-tones: each stands out on white and on near-black.
+COLOURS = BLUE, ORANGE, GREEN, PURPLE, RED, OLIVE = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
+GREY = "#808890"
 
 on_page = False  # set by the build of the site before it runs an example
 
 
 class Widget:
-    """Something to look at, which has a text (``__str__``) and a form for notebooks and pages (``_repr_html_``)."""
+    """A base for what has a text (``__str__``) and an HTML form for notebooks and pages (``_repr_html_``)."""
 
     def show(self) -> Self | None:
-        """Show it: as text in a terminal, as a drawing in a notebook and on a page."""
+        """Show the text in a terminal, the HTML in a notebook and on a page."""
         ipython = sys.modules.get("IPython")
         shell = ipython.get_ipython() if ipython else None
-        if on_page or hasattr(shell, "kernel"):  # what a cell ends with is shown there
+        if on_page or hasattr(shell, "kernel"):  # these show the value that a cell ends with
             return self
         print(self)
         return None
@@ -32,7 +39,7 @@ class Widget:
 
 @dataclass(frozen=True)
 class Table(Widget):
-    """A caption, the heads of the columns, and rows of text whose first cell names the row.
+    """A caption, the heads of the columns, and rows of text, each of which begins with its name.
 
     Examples
     --------
@@ -45,30 +52,34 @@ class Table(Widget):
     """
 
     caption: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
 
     @property
-    def words(self) -> set[int]:
-        """Columns of words, of which the first is one, and no other that has a number."""
-        said = (set(cells) - {NONE} for cells in zip(*self.rows, strict=True))
-        return {0, *(i for i, cells in enumerate(said) if cells and not any(map(NUMBER.fullmatch, cells)))}
+    def _word_columns(self) -> set[int]:
+        """The columns to align to the left: the first, and those without a single number."""
+        values = (set(cells) - {MISSING} for cells in zip(*self.rows, strict=True))
+        return {0, *(i for i, cells in enumerate(values) if cells and not any(map(_NUMBER.fullmatch, cells)))}
 
-    def without(self, heads: set[str]) -> Table:
-        """Return the same table without these columns, and without those in which no row says anything."""
-        said = [i for i in range(1, len(self.head)) if any(row[i] != NONE for row in self.rows)]
-        keep = [0, *(i for i in said if self.head[i] not in heads)]
+    def drop_columns(self, heads: Collection[str] = ()) -> Table:
+        """Return the table without these columns, and without the columns in which no row has a value.
 
-        def pick(cells: tuple[str, ...]) -> tuple[str, ...]:
-            return tuple(cells[i] for i in keep)
-
-        return Table(self.caption, pick(self.head), tuple(map(pick, self.rows)))
+        Examples
+        --------
+        >>> table = Table("Memory", ("card", "bytes", "price"), (("A", "8 GB", MISSING), ("B", "24 GB", MISSING)))
+        >>> table.drop_columns().head
+        ('card', 'bytes')
+        """
+        columns = [i for i in range(1, len(self.head)) if any(row[i] != MISSING for row in self.rows)]
+        keep = [0, *(i for i in columns if self.head[i] not in heads)]
+        head, *rows = (tuple(cells[i] for i in keep) for cells in (self.head, *self.rows))
+        return Table(self.caption, head, tuple(rows))
 
     def text(self) -> str:
-        """Return the table for a terminal: columns of words to the left, numbers to the right."""
+        """Return the table as text, with words aligned to the left and numbers to the right."""
         lines = [self.head, *self.rows]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
-        words = self.words
+        words = self._word_columns
         out = [
             "  ".join(
                 cell.ljust(width) if i in words else cell.rjust(width)
@@ -79,8 +90,8 @@ class Table(Widget):
         return "\n".join([self.caption, out[0], "  ".join("-" * width for width in widths), *out[1:]])
 
     def html(self) -> str:
-        """Return the table for a page or notebook; it scrolls sideways where it is too wide, with the keyboard too."""
-        words = self.words
+        """Return the table as HTML; where it is too wide, it scrolls sideways, by the keyboard too."""
+        words = self._word_columns
         sides = [' class="fl-words"' if i in words else "" for i in range(len(self.head))]
         named = [(escape(cell), side) for cell, side in zip(self.head, sides, strict=True)]
         head = "".join(f'<th scope="col"{side}>{cell}</th>' if cell else "<td></td>" for cell, side in named)
@@ -100,6 +111,21 @@ class Table(Widget):
     __str__, _repr_html_ = text, html
 
 
+def show_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table.
+
+    Examples
+    --------
+    >>> show_table("Memory", ["card", "bytes"], [["A", "8 GB"], ["B", "24 GB"]])
+    Memory
+    card  bytes
+    ----  -----
+    A     8 GB
+    B     24 GB
+    """
+    print(Table(caption, head, tuple(rows)))
+
+
 def quantity(value: float | None, unit: str, digits: int = 3) -> str:
     """Return a number with three significant digits and the prefix that fits.
 
@@ -109,7 +135,7 @@ def quantity(value: float | None, unit: str, digits: int = 3) -> str:
     ('12.3 ms', '4.90 TB/s', '–')
     """
     if value is None or not math.isfinite(value):
-        return NONE
+        return MISSING
     if value == 0:
         return f"0 {unit}"
     prefixes = {-9: "n", -6: "µ", -3: "m", 0: ""} if unit == "s" else {0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P"}
@@ -131,5 +157,5 @@ def percent(fraction: float | None) -> str:
     ('87%', '0.4%')
     """
     if fraction is None or not math.isfinite(fraction):
-        return NONE
+        return MISSING
     return f"{100 * fraction:.0f}%" if fraction >= 0.00995 or fraction == 0 else f"{100 * fraction:.1g}%"

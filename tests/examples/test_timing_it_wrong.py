@@ -66,15 +66,15 @@ def test_reports_from_gpus_are_below_a_floor_and_three_below_all(page) -> None:
 
 def test_the_board_starts_from_a_report_whose_first_suspect_is_its_mistake(page) -> None:
     """Those that were not waited for are told to look for that; a reader sees the first of them first."""
-    judged = page["judged"]
-    assert [claim.suspects[0] for claim in judged[:4]] == ["not-waiting", "unequal-work", "not-waiting", "unequal-work"]
-    assert [claim.kind.partition("-")[0] for claim in judged[:4]] == [
+    reports = page["on_fastest"]
+    assert [report.suspects[0] for report in reports] == ["not-waiting", "unequal-work", "not-waiting", "unequal-work"]
+    assert [report.verdict.partition("-")[0] for report in reports] == [
         "impossible",
         "possible",
         "impossible",
         "impossible",
     ]
-    assert page["board"].claims is judged
+    assert page["board"].reports is reports
 
 
 def test_what_names_no_card_is_held_against_the_fastest_memory_of_all_sheets(page) -> None:
@@ -83,7 +83,7 @@ def test_what_names_no_card_is_held_against_the_fastest_memory_of_all_sheets(pag
 
 
 def test_all_six_mistakes_are_made(page) -> None:
-    assert [replay.mistake for replay in page["replays"]] == [*MISTAKES]
+    assert [*page["measured"]] == [*MISTAKES]
 
 
 def test_products_become_infinite_at_the_fourth_and_stay_so(page) -> None:

@@ -1,4 +1,4 @@
-/* What the widgets have in common: what firstlight.display wrote into the page, controls that tell their values, numbers
+/* What the widgets have in common: what firstlight.lessons.svg wrote into the page, controls that tell their values, numbers
    with units, and places along an axis. It is loaded before the script of any of them. */
 "use strict";
 
@@ -26,7 +26,7 @@ const chart = (() => {
     return `${scaled.toFixed(Math.max(0, count - 1 - Math.floor(Math.log10(scaled) + 1e-12)))} ${prefix}${unit}`;
   }
 
-  // An axis of powers, as firstlight.display.Axis: from a number to its place, from a place to its number, and a mark.
+  // An axis of powers, as firstlight.lessons.svg.Axis: from a number to its place, from a place to its number, and a mark.
   const inside = (value, ends) => Math.min(Math.max(...ends), Math.max(Math.min(...ends), value));
   const at = ({ least, most, start, end }, value) =>
     start + Math.log(inside(value, [least, most]) / least) / Math.log(most / least) * (end - start);

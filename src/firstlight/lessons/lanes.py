@@ -17,7 +17,7 @@ from firstlight.display import COLOURS, Table, Widget
 from firstlight.kernels.drawing import stacked
 from firstlight.kernels.executor import LOAD, WARP
 from firstlight.kernels.tracing import ARRAY, KIND, LINE, OFFSET, SECTOR, THREAD, WORD, Trace, split
-from firstlight.lessons.svg import SAID, board, choice, controls, drawing, hatch, label, slider
+from firstlight.lessons.svg import STATUS_REGION, board, choice, controls, drawing, hatch, label, slider
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -199,7 +199,7 @@ class Lanes(Widget):
         return board(
             "lanes",
             told,
-            f'<div hidden>{inputs}{picture}<p class="fl-small">{LEGEND}</p>{SAID}'
+            f'<div hidden>{inputs}{picture}<p class="fl-small">{LEGEND}</p>{STATUS_REGION}'
             f'<div class="fl-levels">{levels.html()}</div></div>',
             f"<details open><summary>All requests, counted</summary>{self.table().html()}</details>",
         )

@@ -1,25 +1,32 @@
-"""Whether a reported time can be true, which of six mistakes to suspect first, and what decides it."""
+"""Whether a reported time can be true, and which benchmarking mistake to suspect first."""
 
 from __future__ import annotations
 
 import math
+import textwrap
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from html import escape
 
 from firstlight.devices import card
-from firstlight.display import quantity
+from firstlight.display import BLUE, RED, Widget, quantity
+from firstlight.lessons.svg import STATUS_REGION, Axis, board, choice, controls, drawing, label, slider
 from firstlight.timing.roofs import CACHES, TOLERANCE, ceilings, measured_roof
 from firstlight.timing.specs import SPECS, spec_of, spec_value
+
+__all__ = ["MISTAKES", "Board", "Hardware", "Mistake", "ReportedTime", "format_ratio"]
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A way to time it wrong."""
+    """A benchmarking mistake."""
 
     title: str
-    test: str  # what you can do to find out
-    caught: str  # what of `measure` catches it
+    test: str  # how to find out
+    caught: str  # whether a Bench catches it
 
 
+#: The six mistakes by their names.
 MISTAKES = {
     "not-waiting": Mistake(
         "not waiting",
@@ -53,20 +60,20 @@ MISTAKES = {
     ),
 }
 
-AT_FLOOR = 1.25  # the ratio of time to floor below which a program has reached it
+_AT_FLOOR = 1.25  # below this ratio of time to floor, no program can get much faster
 # Below each ratio, what to suspect first, then next: rules of thumb.
-SUSPECTS = (
+_SUSPECTS = (
     (0.5, ("not-waiting", "changing-work", "unequal-work")),
     (1 / TOLERANCE, ("unequal-work", "not-waiting")),
-    (AT_FLOOR, ("not-checked",)),
+    (_AT_FLOOR, ("not-checked",)),
     (3.0, ("unequal-work", "fresh-memory")),
     (30.0, ("fresh-memory", "unequal-work")),
     (math.inf, ("first-call", "fresh-memory")),
 )
-LONG = 2e-3  # seconds; to ask for a few launches takes less, so a longer time is not that of the asking alone
-LONG_SUSPECTS = ("changing-work", "not-waiting", "unequal-work")
+_LONGEST_LAUNCH = 2e-3  # seconds; a longer time is not that of a few launches alone
+_SUSPECTS_IF_LONGER = ("changing-work", "not-waiting", "unequal-work")
 
-SENTENCES = {
+_SENTENCES = {
     "impossible": "Impossible: {seconds} is {ratio} of the floor. The memory of this card needs at least {floor}.",
     "impossible-twice": "Impossible: {seconds} is {ratio} of the floor. In float32 the arithmetic needs {floor}; if it "
     "were free, the memory would still need {memory}.",
@@ -81,86 +88,82 @@ SENTENCES = {
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where something was computed, and the rates that set its floor.
+class Hardware:
+    """The rates that set the floor of a computation.
+
+    Parameters
+    ----------
+    name
+        What a table calls it.
+    byte_rate
+        Bytes that its memory delivers in a second.
+    flop_rate
+        Operations in a second in float32, without matrix units.
+    cache
+        Bytes that may stay in the cache.
+    measured
+        Whether the rates are the best of plain calls, which a program may exceed, and not what a maker states.
 
     Examples
     --------
-    >>> place_of("GTX 1080").byte_rate
+    >>> Hardware.from_spec("GTX 1080").byte_rate
     320000000000.0
     """
 
     name: str
     byte_rate: float
-    flop_rate: float | None = None  # of float32 numbers, without matrix units
-    cache: float = 0  # bytes that may never reach memory
-    measured: bool = False  # the best of plain calls, which a program may exceed; not what the hardware can at most do
+    flop_rate: float | None = None
+    cache: float = 0
+    measured: bool = False
 
+    @classmethod
+    def from_spec(cls, name: str) -> Hardware:
+        """Return a card with the rates of its data sheet."""
+        sheet = spec_of(name)
+        return cls(name, spec_value(sheet, "bandwidth"), sheet.fp32, sheet.cache_at_most or 0)
 
-def place_of(name: str) -> Place:
-    """Return a card as its maker describes it.
+    @classmethod
+    def from_device(cls, device: object) -> Hardware:
+        """Return a device of this machine with the rates that its driver states, or else with those measured on it.
 
-    Examples
-    --------
-    >>> place_of("GTX 1080").byte_rate
-    320000000000.0
-    """
-    of = spec_of(name)
-    return Place(name, spec_value(of, "bandwidth"), of.fp32, of.cache_at_most or 0)
-
-
-def cards() -> list[str]:
-    """Return the cards that there is a specification of; slots are none.
-
-    Examples
-    --------
-    >>> "H200" in cards(), "PCIe 4 x16" in cards()
-    (True, False)
-    """
-    return [name for name, of in SPECS.items() if of.cache_at_most]
-
-
-def place_here(device: object) -> Place:
-    """Return a device of this machine: with its ceilings where it tells them, else with the roofs measured on it.
-
-    Examples
-    --------
-    >>> place_here("cpu").byte_rate > 0
-    True
-    """
-    facts = card(str(device))
-    limits, roof = ceilings(facts), measured_roof(str(device))
-    name = f"{facts.name}, {facts.cores} cores" if facts.kind == "cpu" else facts.name
-    measured = limits.byte_rate is None
-    flop_rate = roof.flop_rate if measured else limits.float32_rate
-    return Place(name, limits.byte_rate or roof.byte_rate, flop_rate, facts.cache_bytes or 0, measured)
+        Examples
+        --------
+        >>> Hardware.from_device("cpu").byte_rate > 0
+        True
+        """
+        facts = card(str(device))
+        limits, roof = ceilings(facts), measured_roof(str(device))
+        name = f"{facts.name}, {facts.cores} cores" if facts.kind == "cpu" else facts.name
+        measured = limits.byte_rate is None
+        flop_rate = roof.flop_rate if measured else limits.float32_rate
+        return cls(name, limits.byte_rate or roof.byte_rate, flop_rate, facts.cache_bytes or 0, measured)
 
 
 @dataclass(frozen=True)
-class Claim:
-    """Somebody says that something took so long.
+class ReportedTime:
+    """A time that somebody reports.
 
     Parameters
     ----------
     name
         What was timed.
     seconds
-        How long it is said to have taken.
-    place
+        How long it took, as reported.
+    hardware
         Where.
     bytes, flops
         The least that it had to move (each input read once, each result written once) and compute.
 
     Examples
     --------
-    >>> add = Claim("add", 3.1e-3, place_of("GTX 1080"), bytes=12 * 99_000_000)
-    >>> add.kind, f"{1e3 * add.floor:.2f} ms", round(add.ratio, 2), add.suspects[0]
+    >>> add = ReportedTime("add", 3.1e-3, Hardware.from_spec("GTX 1080"), bytes=12 * 99_000_000)
+    >>> add.verdict, f"{1e3 * add.floor:.2f} ms", round(add.ratio, 2), add.suspects[0]
     ('impossible', '3.71 ms', 0.84, 'unequal-work')
     """
 
     name: str
     seconds: float
-    place: Place
+    hardware: Hardware
     bytes: float
     flops: float | None = None
 
@@ -171,77 +174,179 @@ class Claim:
                 raise ValueError(f"{name} must be a positive number; got {value!r}")
 
     @property
-    def memory(self) -> float:
+    def memory_floor(self) -> float:
         """The least seconds that the memory needs."""
-        return self.bytes / self.place.byte_rate
+        return self.bytes / self.hardware.byte_rate
 
     @property
-    def arithmetic(self) -> float:
-        """The least seconds that the arithmetic needs in float32; 0 where nobody says."""
-        return self.flops / self.place.flop_rate if self.flops and self.place.flop_rate else 0.0
+    def arithmetic_floor(self) -> float:
+        """The least seconds that the arithmetic needs in float32; 0 where it is unknown."""
+        return self.flops / self.hardware.flop_rate if self.flops and self.hardware.flop_rate else 0.0
 
     @property
     def floor(self) -> float:
-        """The least seconds that it can take, as the memory or the arithmetic needs longer."""
-        return max(self.memory, self.arithmetic)
+        """The larger of the two floors."""
+        return max(self.memory_floor, self.arithmetic_floor)
 
     @property
     def ratio(self) -> float:
-        """How many times the floor it took."""
+        """The reported time divided by the floor."""
         return self.seconds / self.floor
 
     @property
-    def kind(self) -> str:
-        """Which of the sentences says it; ``impossible`` only where a maker or a driver tells the rates."""
-        most, cached = TOLERANCE * self.seconds, self.bytes < CACHES * self.place.cache
-        computes = self.arithmetic > max(self.memory, most)
+    def verdict(self) -> str:
+        """Whether the time can be true; ``impossible`` only where a maker or a driver states the rates."""
+        most, cached = TOLERANCE * self.seconds, self.bytes < CACHES * self.hardware.cache
+        computes = self.arithmetic_floor > max(self.memory_floor, most)
         if self.floor <= most:
-            return "at-floor" if self.ratio < AT_FLOOR else "possible"
-        if self.place.measured:
+            return "at-floor" if self.ratio < _AT_FLOOR else "possible"
+        if self.hardware.measured:
             return "above-roof" if computes or not cached else "in-cache"
-        if self.memory > most and not cached:
+        if self.memory_floor > most and not cached:
             return "impossible-twice" if computes else "impossible"
         return "above-float32" if computes else "in-cache"
 
     @property
     def suspects(self) -> tuple[str, ...]:
         """The mistakes that such a ratio comes from, the likeliest first."""
-        if self.ratio < SUSPECTS[0][0] and self.seconds > LONG:
-            return LONG_SUSPECTS
-        return next(names for limit, names in SUSPECTS if self.ratio < limit)
+        if self.ratio < _SUSPECTS[0][0] and self.seconds > _LONGEST_LAUNCH:
+            return _SUSPECTS_IF_LONGER
+        return next(names for limit, names in _SUSPECTS if self.ratio < limit)
 
     @property
     def sentence(self) -> str:
         """The verdict in words."""
-        return SENTENCES[self.kind].format(
+        return _SENTENCES[self.verdict].format(
             seconds=quantity(self.seconds, "s"),
-            ratio=times(self.ratio),
+            ratio=format_ratio(self.ratio),
             floor=quantity(self.floor, "s"),
-            memory=quantity(self.memory, "s"),
+            memory=quantity(self.memory_floor, "s"),
             bytes=quantity(self.bytes, "B"),
         )
 
 
-def times(ratio: float) -> str:
-    """Return a ratio with two digits.
+def format_ratio(ratio: float) -> str:
+    """Return a ratio with two significant digits.
 
     Examples
     --------
-    >>> times(0.0329), times(1.04), times(2159), times(1e-7)
+    >>> format_ratio(0.0329), format_ratio(1.04), format_ratio(2159), format_ratio(1e-7)
     ('0.033', '1', '2,200', 'less than 0.001')
     """
     return "less than 0.001" if ratio < 0.001 else f"{float(f'{ratio:.1e}'):,g}" if ratio < 1e5 else "more than 100,000"
 
 
-def rules() -> dict[str, object]:
-    """Return all that a page needs to judge as :class:`Claim` does, as plain data."""
-    return {
-        "mistakes": {name: asdict(mistake) for name, mistake in MISTAKES.items()},
-        "suspects": [[None if limit == math.inf else limit, names] for limit, names in SUSPECTS],
-        "long": LONG,
-        "longSuspects": LONG_SUSPECTS,
-        "sentences": SENTENCES,
-        "tolerance": TOLERANCE,
-        "atFloor": AT_FLOOR,
-        "caches": CACHES,
-    }
+_AXIS = Axis(least=1e-3, most=1e3, start=24, end=376)  # of ratios
+_HEIGHT = 124  # of the axis in its drawing
+
+
+@dataclass(frozen=True)
+class Board(Widget):
+    """Reported times on an axis of time over floor; on a page, readers put their own number on it.
+
+    Parameters
+    ----------
+    reports
+        What others report.
+    hardware
+        Devices to choose from besides the cards with a data sheet, such as the reader's own.
+
+    Examples
+    --------
+    >>> report = ReportedTime("add", 3.1e-3, Hardware.from_spec("GTX 1080"), bytes=12 * 99_000_000)
+    >>> print(Board([report]))  # doctest: +ELLIPSIS
+    The reports:
+    1 add, GTX 1080. Impossible: 3.10 ms is 0.84 of the floor. The memory of this card needs
+      at least 3.71 ms. Most likely: unequal work.
+    ...
+    """
+
+    reports: Sequence[ReportedTime]
+    hardware: Iterable[Hardware] = ()
+
+    def __str__(self) -> str:
+        lines = (line for head, items in self._lists() for line in (f"{head}:", *map(". ".join, items)))
+        return "\n".join(textwrap.fill(line, 88, subsequent_indent="  ") for line in lines)
+
+    def _lists(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        reports = [
+            (
+                f"{number} {report.name}, {report.hardware.name}",
+                f"{report.sentence} Most likely: {MISTAKES[report.suspects[0]].title}.",
+            )
+            for number, report in enumerate(self.reports, 1)
+        ]
+        mistakes = [
+            (f"{letter} {mistake.title}", f"{mistake.test} Does a Bench catch it? {mistake.caught}")
+            for letter, mistake in zip("abcdef", MISTAKES.values(), strict=True)
+        ]
+        return [("The reports", reports), ("The mistakes", mistakes)]
+
+    def _repr_html_(self) -> str:
+        cards = (Hardware.from_spec(name) for name, sheet in SPECS.items() if sheet.cache_at_most)  # a slot has none
+        reported = (report.hardware for report in self.reports)
+        hardware = {one.name: asdict(one) for one in (*cards, *self.hardware, *reported)}
+        data = {  # all that the page's script needs to judge as ReportedTime does
+            "mistakes": {name: asdict(mistake) for name, mistake in MISTAKES.items()},
+            "suspects": [[None if limit == math.inf else limit, names] for limit, names in _SUSPECTS],
+            "longestLaunch": _LONGEST_LAUNCH,
+            "suspectsIfLonger": _SUSPECTS_IF_LONGER,
+            "sentences": _SENTENCES,
+            "tolerance": TOLERANCE,
+            "atFloor": _AT_FLOOR,
+            "caches": CACHES,
+            "hardware": hardware,
+            "reports": [{**asdict(report), "hardware": report.hardware.name} for report in self.reports],
+            "axis": asdict(_AXIS),
+        }
+        lists = self._lists()
+        inputs = controls(
+            ("Start from", choice("start", ["your own number", *(term for term, _ in lists[0][1])])),
+            ("Card", choice("hardware", hardware)),
+            ("Type it", '<input type="text" name="typed" placeholder="400 MB, 3.1 ms, 2 GFLOP" autocomplete="off">'),
+            ("Bytes moved", slider("bytes", 11, 6, 0.01, least=6)),
+            ("Time", slider("seconds", 1, 1, 0.01, least=-6)),
+            ("Operations", slider("flops", 15, 6, 0.01, least=6)),
+        )
+        words = "".join(
+            f"<p><strong>{escape(head)}</strong></p><dl>"
+            + "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in items)
+            + "</dl>"
+            for head, items in lists
+        )
+        return board(
+            "possible",
+            data,
+            f"<div hidden>{inputs}</div>",
+            self._axis(),
+            f"<div hidden>{STATUS_REGION}</div>",
+            f"<details open><summary>All reports and mistakes in words</summary>{words}</details>",
+        )
+
+    def _axis(self) -> str:
+        floor, left, right = _AXIS.at(1), _AXIS.start - 12, _AXIS.end + 12
+        ticks = "".join(
+            f'<path d="M{_AXIS.at(10**power):.1f} {_HEIGHT}v6" stroke="currentColor"/>'
+            + label(_AXIS.at(10**power), _HEIGHT + 34, f"1/{10**-power}" if power < 0 else f"{10**power}")
+            for power in range(-3, 4)
+        )
+        places = [(_AXIS.at(report.ratio), _HEIGHT - 24 * number) for number, report in enumerate(self.reports, 1)]
+        points = "".join(
+            f'<path d="M{x:.1f} {_HEIGHT}V{y}" stroke="currentColor" stroke-opacity="0.5"/>'
+            f'<circle cx="{x:.1f}" cy="{y}" r="5"/>' + label(x + 9, y + 5, f"{number} {report.name}", "start")
+            for number, ((x, y), report) in enumerate(zip(places, self.reports, strict=True), 1)
+        )
+        names = "; ".join(f"{report.name}, {format_ratio(report.ratio)}" for report in self.reports)
+        return drawing(
+            400,
+            _HEIGHT + 58,
+            f"An axis of time over floor; what is below 1 lies in a red zone. {names}.",
+            f'<rect x="{left}" y="20" width="{floor - left:.1f}" height="{_HEIGHT}" fill="{RED}" fill-opacity="0.13"/>'
+            f'<path d="M{floor:.1f} 14V{_HEIGHT + 20}" stroke="{RED}" stroke-width="2.5"/>',
+            label(floor - 6, 13, "faster than the floor", "end"),
+            label(floor + 8, 13, "slower", "start"),
+            f'<path d="M{left} {_HEIGHT}H{right}" stroke="currentColor" stroke-width="1.5"/>{ticks}{points}',
+            label((left + right) / 2, _HEIGHT + 56, "reported time ÷ floor"),
+            f'<g class="fl-here" visibility="hidden"><circle cy="{_HEIGHT}" r="26" fill="transparent"/>'
+            f'<path d="M0 {_HEIGHT - 13}l13 13-13 13-13-13Z" fill="{BLUE}" stroke="#ffffff" stroke-width="2.5"/></g>',
+        )

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from matplotlib.image import imsave
 
 from firstlight.display import COLOURS, Table, Widget
-from firstlight.lessons.svg import SAID, Axis, board, controls, drawing, label, line, marker, slider
+from firstlight.lessons.svg import STATUS_REGION, Axis, board, controls, drawing, label, line, marker, slider
 
 Numbers = npt.NDArray[np.float64]
 
@@ -174,7 +174,7 @@ class Sliders(Widget):
                 411, 190, f"Time of a step. At a hundred million visibilities, by the model: {words}.", *self.chart()
             ),
             '<p class="fl-small">Marks: measured. Dashed: the model.</p>',
-            f"<div hidden>{SAID}</div>{table}<div hidden>{''.join(noise)}</div>",
+            f"<div hidden>{STATUS_REGION}</div>{table}<div hidden>{''.join(noise)}</div>",
             *(level.html() for level in self.levels),
         )
 

@@ -10,7 +10,13 @@ from html import escape
 
 from firstlight.display import COLOURS
 
-STYLE = "max-width:35rem;width:100%;height:auto;display:block;overflow:visible"
+__all__ = [
+    "STATUS_REGION", "Axis", "board", "choice", "controls", "drawing", "hatch", "label", "line", "marker", "slider",
+]  # fmt: skip
+
+#: Where a page's script says what it finds.
+STATUS_REGION = '<div class="fl-said" role="status"><p class="fl-verdict-text"></p><p></p></div>'
+_STYLE = "max-width:35rem;width:100%;height:auto;display:block;overflow:visible"
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ def drawing(width: float, height: float, words: str, *parts: str) -> str:
     """Return a drawing in the colour of the text; the words are for those who do not see it."""
     return (
         f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(words)}" font-size="14" '
-        f'fill="currentColor" style="{STYLE}">{"".join(parts)}</svg>'
+        f'fill="currentColor" style="{_STYLE}">{"".join(parts)}</svg>'
     )
 
 
@@ -111,7 +117,3 @@ def board(kind: str, data: object, *parts: str) -> str:
     '<div class="fl-kind" data-kind="{&quot;cards&quot;: 2}"><p>Text.</p></div>'
     """
     return f'<div class="fl-{kind}" data-{kind}="{escape(json.dumps(data))}">{"".join(parts)}</div>'
-
-
-#: Where a page's script says what it finds.
-SAID = '<div class="fl-said" role="status"><p class="fl-verdict-text"></p><p></p></div>'  # what the script has to say

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from firstlight import display as widgets
 from firstlight.devices import Card, card
-from firstlight.display import NONE, Table, percent, quantity
+from firstlight.display import MISSING, Table, percent, quantity
 from firstlight.timing.measurement import Timing, device_of, measure
 from firstlight.timing.roofs import Roof, ceilings, judge, measured_roof
 
@@ -97,7 +97,7 @@ class Bench(widgets.Widget):
         if len(sizes) == 1 and (size := sizes.pop()):
             caption.append(f"n = {size:,}")
             shared.add("n")
-        return Table(" – ".join(caption), HEAD, rows).without(shared)
+        return Table(" – ".join(caption), HEAD, rows).drop_columns(shared)
 
     def __str__(self) -> str:
         return self.table().text()
@@ -146,9 +146,9 @@ def roof_for(timing: Timing) -> Roof | None:
 
 def row(timing: Timing) -> tuple[str, ...]:
     """Return the cells of one timing, in the order of ``HEAD``."""
-    name = (timing.label, f"{timing.n:,}" if timing.n else NONE, timing.device)
+    name = (timing.label, f"{timing.n:,}" if timing.n else MISSING, timing.device)
     if timing.verdict in ("simulated", "impossible"):
-        return (*name, *[NONE] * (len(HEAD) - 4), timing.verdict)  # such a number is flagged, never printed
+        return (*name, *[MISSING] * (len(HEAD) - 4), timing.verdict)  # such a number is flagged, never printed
     rate, unit = (timing.byte_rate, "B/s") if timing.byte_rate else (timing.flop_rate, "FLOP/s")
     on_cpu = timing.device == "cpu" and timing.cores is not None
     return (
@@ -158,7 +158,7 @@ def row(timing: Timing) -> tuple[str, ...]:
         quantity(timing.first, "s"),
         quantity(rate, unit),
         percent(timing.of_roof),
-        f"{timing.cores:.1f}" if on_cpu else NONE,
+        f"{timing.cores:.1f}" if on_cpu else MISSING,
         timing.verdict,
     )
 

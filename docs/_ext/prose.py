@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
     from _ext.watch import Judged
-    from firstlight.timing.measurement import Timing
+    from firstlight.timing.result import Timing
 
 logger = logging.getLogger(__name__)
 

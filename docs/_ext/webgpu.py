@@ -12,8 +12,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.sky import write_sky
-from _ext.watch import home, to_root
-from firstlight.records.record import browser_digest
+from _ext.watch import browser_digest, home, to_root
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

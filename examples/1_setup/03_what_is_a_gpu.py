@@ -26,7 +26,7 @@ second. This page is for anyone who wants to know what is on the card before usi
 # The picture has the sizes and *bandwidths* (bytes that can be read or sent in a
 # second) of one large card, from its data sheet.
 
-from firstlight.timing.roofs import PER_CLOCK
+from firstlight.timing.ceilings import PER_CLOCK
 from firstlight.timing.specs import spec, spec_of
 
 chips = {  # multiprocessors, compute capability, warps that each holds, PCIe

@@ -55,7 +55,7 @@ GPU look better by that factor. A GPU needs tens of thousands under way.
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 
 from firstlight.display import BLUE, GREEN, GREY, ORANGE, show_table
-from firstlight.timing.roofs import PER_CLOCK
+from firstlight.timing.ceilings import PER_CLOCK
 from firstlight.timing.specs import spec
 
 steps, cycles_to_wait = 100_000, 4

@@ -35,7 +35,8 @@ import torch
 from firstlight import Bench, best_device
 from firstlight.display import BLUE, GREEN, GREY, ORANGE, percent, quantity, show_table
 from firstlight.timing.measurement import measure
-from firstlight.timing.roofs import Roof, measured_roof
+from firstlight.timing.ceilings import Roof
+from firstlight.timing.roofs import measured_roof
 from firstlight.timing.specs import spec
 
 device = best_device()

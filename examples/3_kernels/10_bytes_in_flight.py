@@ -49,7 +49,7 @@ without one, what is said of GPUs is a model.
 
 from firstlight.display import BLUE, GREEN, ORANGE, RED, show_table
 from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
-from firstlight.timing.roofs import PER_CLOCK
+from firstlight.timing.ceilings import PER_CLOCK
 from firstlight.timing.specs import spec
 
 LATENCY = 600  # clocks: an assumption

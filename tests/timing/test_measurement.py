@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstlight.timing import measurement as timing
-from firstlight.timing.measurement import Timing, engine_verdict, measure
+from firstlight.timing.measurement import measure
+from firstlight.timing.result import Timing
 
 
 def timed(device: FakeDevice, seconds, **kwargs) -> Timing:
@@ -79,22 +80,6 @@ def test_device_is_where_the_arguments_are() -> None:
     assert timing.device_of((np.ones(1), 3, OnGpu())) == "cuda:1"
     assert timing.device_of((np.ones(1), torch.ones(1), "cuda")) == "cpu"
     assert timing.device_of(()) == "cpu"
-
-
-def result(**changes) -> Timing:
-    facts = {"label": "x", "device": "cuda:0", "first": 1.0, "values": (1.0,) * 9}
-    return Timing(**{**facts, **changes})
-
-
-def test_verdicts_of_the_engine() -> None:
-    assert engine_verdict(result()) == "ok"
-    assert engine_verdict(result(device_seconds=0.5)) == "launch-bound"
-    assert engine_verdict(result(device_seconds=0.95)) == "ok"
-    assert engine_verdict(result(device="cpu", cores=0.5)) == "cpu-contended"
-    assert engine_verdict(result(device="cpu", cores=2.0)) == "ok"
-    assert engine_verdict(result(cores=0.01)) == "ok"  # the host of a GPU may well sleep
-    assert engine_verdict(result(values=(1.0,) * 8)) == "few"
-    assert engine_verdict(result(values=(1.0, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5))) == "noisy"
 
 
 def test_waits_for_the_device_that_was_asked_for_and_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:

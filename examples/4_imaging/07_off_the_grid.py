@@ -89,9 +89,10 @@ import torch
 from firstlight import Bench, best_device
 from firstlight.devices import card
 from firstlight.imaging import ExactLikelihood, GridCoords, MiniBatches, plan
-from firstlight.imaging.fourier.nufft import exact_place, visibilities
-from firstlight.imaging.simulate.observation import alma_antennas, observe, uv_track
-from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
+from firstlight.imaging.fourier.nufft import exact_place
+from firstlight.imaging.fourier import visibilities
+from firstlight.imaging.simulate import alma_antennas, observe, protoplanetary_disk
+from firstlight.imaging.simulate import sky_image, uv_track
 
 device = best_device()
 coords = GridCoords(cell_size=5.4 / npix, npix=npix)

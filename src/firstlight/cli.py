@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has enough of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, OSError) as mistake:
+    except (ImportError, OSError, ValueError) as mistake:
         print(f"firstlight: {mistake}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

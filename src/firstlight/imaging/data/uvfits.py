@@ -88,7 +88,7 @@ def read_uvfits(path: str | Path, *, conjugate: bool = True) -> Visibilities:
             warnings.simplefilter("ignore")  # of a truncated file, which is refused below
             with fits.open(path, memmap=True) as hdus:
                 vis, may_be_divided = _visibilities(_Groups(path, hdus), conjugate)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, fits.VerifyError) as error:
+    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, fits.VerifyError) as error:
         raise ValueError(f"{path} cannot be used: {error}") from error
     if may_be_divided:
         warning = _WEIGHTS_MAY_BE_DIVIDED.format(int(np.bincount(vis.window).max()))
@@ -186,25 +186,23 @@ class _Groups:
             return np.asarray(pixels * step)
         return np.asarray(float(self.header[f"CRVAL{n}"]) + pixels * float(self.header.get(f"CDELT{n}", 1.0)))
 
-    def parameter(self, *names: str) -> Real | None:
-        """Return the sum of the parameters of these names: what one number cannot hold stands in two of them."""
-        held = [name for name in dict.fromkeys(self.table.parnames) if name.upper() in names]
-        return np.asarray(sum(np.asarray(self.table.par(name), float) for name in held)) if held else None
+    def parameter(self, name: str) -> Real | None:
+        """Return the sum of the parameters whose names begin so: what one number cannot hold stands in two of them."""
+        held = [each for each in dict.fromkeys(self.table.parnames) if each.upper().startswith(name)]
+        return np.asarray(sum(np.asarray(self.table.par(each), float) for each in held)) if held else None
 
-    def needed(self, *names: str) -> Real:
+    def needed(self, name: str) -> Real:
         """Return the same where there must be one."""
-        values = self.parameter(*names)
+        values = self.parameter(name)
         if values is None:
-            raise ValueError(f"it has no parameter {names[0]}; its rows hold {', '.join(self.table.parnames)}")
+            raise ValueError(f"it has no parameter {name}; its rows hold {', '.join(self.table.parnames)}")
         if not np.isfinite(values).all():
-            raise ValueError(f"its {names[0]} is NaN or infinite in {(~np.isfinite(values)).sum()} rows")
+            raise ValueError(f"its {name} is NaN or infinite in {(~np.isfinite(values)).sum()} rows")
         return values
 
     def light_seconds(self, axis: str) -> Real:
-        """Return u or v in light-seconds."""
-        lengths = self.needed(
-            axis, *(f"{axis}{'-' * dashes}{plane}" for dashes in range(1, 4) for plane in ("", "SIN", "NCP"))
-        )
+        """Return u or v in light-seconds; a projection may follow their names, as in UU---SIN."""
+        lengths = self.needed(axis)
         if np.abs(lengths).max() > _MAX_LIGHT_SECONDS:
             raise ValueError(
                 f"its {axis} reaches {np.abs(lengths).max():.4g}, which is no number of light-seconds for an "

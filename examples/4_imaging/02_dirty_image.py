@@ -531,7 +531,7 @@ def image_noise_solution(weight, used):
 
 print(check(image_noise_solution))
 for name, how in HOW.items():
-    *_, used = next(imager.weighted(0, *how))
+    *_, used = next(imager.imaging_weights(0, *how))
     told = 1e6 * image_noise_solution(weight, used)
     print(f"{name:>10}: {told:.1f} µJy/beam, and was {1e6 * rms[name]:.1f}")
 

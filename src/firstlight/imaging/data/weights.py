@@ -26,7 +26,7 @@ _TOLERANCE = 0.1  # a factor nearer to 1 is nothing to worry about
 
 @dataclass(frozen=True)
 class Scatter:
-    """How far neighbouring visibilities scatter, measured by what their weights say.
+    """The scatter of neighbouring visibilities, relative to their weights.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class Scatter:
     n
         The number of differences.
     factor
-        What the weights would have to be multiplied by; NaN where too few visibilities have neighbours.
+        The factor that the weights need; NaN where too few visibilities have neighbours.
     error
         Of the factor, one standard deviation.
     lower_limit

@@ -132,7 +132,7 @@ class DirtyImager:
         means = np.zeros((1 + with_data, self.nchan, npix, npix))
         for channel in range(self.nchan):
             total = 0.0
-            for at, u, v, w in self._weighted(channel, weighting, robust):
+            for at, u, v, w in self.imaging_weights(channel, weighting, robust):
                 vis = [w.astype(complex)]
                 if with_data:
                     vis.append(w * (self.data_re[channel, at] + 1j * self.data_im[channel, at].astype(float)))
@@ -142,7 +142,9 @@ class DirtyImager:
             means[0, channel] /= means[0, channel, half, half - 1]  # which is then exactly 1
         return list(means)
 
-    def _weighted(self, channel: int, weighting: str, robust: float | None) -> Iterator[tuple[slice, Real, Real, Real]]:
+    def imaging_weights(
+        self, channel: int, weighting: str, robust: float | None
+    ) -> Iterator[tuple[slice, Real, Real, Real]]:
         """Yield the baselines of each piece, and the weights that they image with."""
         _check_weighting(weighting, robust)
         density = None if weighting == "natural" else self._density(channel)

@@ -98,17 +98,17 @@ def check_image_grid(
     check_visibilities(vis)
     if np.isnan(vis.frequency).any():
         raise ValueError("the frequencies are not known: replace(vis, frequency=...), in Hz, one for each channel")
-    counts = ~vis.flagged
-    if not vis.lengths[counts].any():
+    unflagged = ~vis.flagged
+    if not vis.lengths[unflagged].any():
         raise ValueError("every visibility is flagged, or has no length: there is nothing to image")
     return [
-        _check_units(vis, counts, coords),
+        _check_units(vis, unflagged, coords),
         _baselines_outside_grid(vis, coords),
-        _check_cell_size(vis, counts, coords),
-        _bandwidth_smearing(vis, counts, coords, channel_width),
-        _time_smearing(vis, counts, coords, integration),
-        _w_term_loss(vis, counts, coords),
-        _largest_scale(vis, counts, coords),
+        _check_cell_size(vis, unflagged, coords),
+        _bandwidth_smearing(vis, unflagged, coords, channel_width),
+        _time_smearing(vis, unflagged, coords, integration),
+        _w_term_loss(vis, unflagged, coords),
+        _largest_scale(vis, unflagged, coords),
     ]
 
 
@@ -145,9 +145,9 @@ def suggest_grid(vis: Visibilities, field: float | None = None) -> GridCoords:
     return GridCoords(cell_size, fast_fft_size(max(4, math.ceil(field / cell_size * (1 - 1e-9)))))
 
 
-def _check_units(vis: Visibilities, counts: Mask, coords: GridCoords) -> Limit:
+def _check_units(vis: Visibilities, unflagged: Mask, coords: GridCoords) -> Limit:
     """Return whether u and v seem to be in another unit than wavelengths: too short for the grid, or for any array."""
-    lengths = np.where(counts, vis.lengths, 0)
+    lengths = np.where(unflagged, vis.lengths, 0)
     part = float(lengths.max()) / coords.uv_limit
     metres = float((lengths * (LIGHT_SPEED / vis.frequency[:, None])).max())
     message = (
@@ -176,9 +176,9 @@ def _baselines_outside_grid(vis: Visibilities, coords: GridCoords) -> Limit:
     return Limit("outside_grid", "error", message, remedy, part)
 
 
-def _check_cell_size(vis: Visibilities, counts: Mask, coords: GridCoords) -> Limit:
+def _check_cell_size(vis: Visibilities, unflagged: Mask, coords: GridCoords) -> Limit:
     """Return how many cells the finest fringe has."""
-    fringe = 1 / (float(vis.lengths[counts].max()) * ARCSEC)
+    fringe = 1 / (float(vis.lengths[unflagged].max()) * ARCSEC)
     pixels, better = fringe / coords.cell_size, round_down(fringe / _CELLS_PER_FRINGE)
     message = f"the finest fringe is {fringe:.4g} arcsec wide: {pixels:.3g} cells of {coords.cell_size:g} arcsec."
     if pixels < _MIN_CELLS:
@@ -188,13 +188,13 @@ def _check_cell_size(vis: Visibilities, counts: Mask, coords: GridCoords) -> Lim
     return _limit("cells", "ok" if _MIN_CELLS <= pixels <= _MAX_CELLS else "note", message, remedy, pixels)
 
 
-def _largest_scale(vis: Visibilities, counts: Mask, coords: GridCoords) -> Limit:
+def _largest_scale(vis: Visibilities, unflagged: Mask, coords: GridCoords) -> Limit:
     """Return the largest scale of the shortest baseline: 0.6 of its fringe, as ALMA's Observing Tool has it.
 
     Of a Gaussian as wide at half its maximum as that, the shortest baseline sees 28 % of the flux; of a uniform disk
     of that diameter, 62%.
     """
-    lengths = vis.lengths[counts & (vis.lengths > 0)]
+    lengths = vis.lengths[unflagged & (vis.lengths > 0)]
     scale, field = _RECOVERABLE_SCALE / lengths.min() / ARCSEC, coords.npix * coords.cell_size
     message = (
         f"the shortest baseline, of {lengths.min():.4g} wavelengths, recovers scales up to {scale:.3g} arcsec; the "
@@ -204,7 +204,7 @@ def _largest_scale(vis: Visibilities, counts: Mask, coords: GridCoords) -> Limit
     return _limit("scale", "ok" if scale >= field else "note", message, remedy, scale)
 
 
-def _bandwidth_smearing(vis: Visibilities, counts: Mask, coords: GridCoords, width: float | None) -> Limit:
+def _bandwidth_smearing(vis: Visibilities, unflagged: Mask, coords: GridCoords, width: float | None) -> Limit:
     """Return how much of a source is lost where the fringe turns within a channel.
 
     The mean of exp(-2πi τν) over a width Δν is its middle times sinc(τΔν); here τν = ul + vm. (Bridle & Schwab 1999,
@@ -216,12 +216,12 @@ def _bandwidth_smearing(vis: Visibilities, counts: Mask, coords: GridCoords, wid
         message = "a window of one channel does not tell how wide it is."
         return Limit("bandwidth", "note", message, "Pass channel_width, in Hz.", math.nan)
     part = (widths / vis.frequency)[:, None]
-    loss, where = _worst_loss(vis, coords, vis.uu * part, vis.vv * part, counts)
+    loss, where = _worst_loss(vis, coords, vis.uu * part, vis.vv * part, unflagged)
     remedy = "Take a smaller field, or average fewer channels into one."
     return _limit_of_loss("bandwidth", f"channels of up to {widths.max():.4g} Hz {where}", loss, remedy)
 
 
-def _time_smearing(vis: Visibilities, counts: Mask, coords: GridCoords, integration: float | None) -> Limit:
+def _time_smearing(vis: Visibilities, unflagged: Mask, coords: GridCoords, integration: float | None) -> Limit:
     """Return how much of a source is lost where the fringe turns within an integration.
 
     As with bandwidth, by sinc, of what ul + vm changes in the time. How fast u and v change is known from the
@@ -238,20 +238,20 @@ def _time_smearing(vis: Visibilities, counts: Mask, coords: GridCoords, integrat
     for each in pairs:  # at both ends of a step; of two steps that meet, the second counts
         du[:, each] = np.diff(vis.uu[:, pairs], axis=1)[:, 0] / steps
         dv[:, each] = np.diff(vis.vv[:, pairs], axis=1)[:, 0] / steps
-    loss, where = _worst_loss(vis, coords, du * seconds, dv * seconds, counts)
+    loss, where = _worst_loss(vis, coords, du * seconds, dv * seconds, unflagged)
     source = "" if integration is not None else "(taken from the time between integrations) "
     remedy = "Take a smaller field, or average over less time."
     return _limit_of_loss("time", f"integrations of {seconds:.4g} s {source}{where}", loss, remedy)
 
 
-def _w_term_loss(vis: Visibilities, counts: Mask, coords: GridCoords) -> Limit:
+def _w_term_loss(vis: Visibilities, unflagged: Mask, coords: GridCoords) -> Limit:
     """Return the loss by the phase that a flat sky leaves out, 2π w (1 - √(1 - l² - m²)), largest in the corners.
 
     w is taken to be as large as the longest baseline: about what it can be in a flat array with long baselines in all
     directions, as long as the source is not low. The loss is that of the part that stays in phase, 1 - cos. (Thompson,
     Moran & Swenson, ch. 3.)
     """
-    longest = float(vis.lengths[counts].max())
+    longest = float(vis.lengths[unflagged].max())
     offset = math.sqrt(0.5) * coords.npix * coords.cell_size
     squared = min((offset * ARCSEC) ** 2, 1.0)
     turn = 2 * math.pi * longest * squared / (1 + math.sqrt(1 - squared))  # 1 - √(1 - x), without losing digits
@@ -275,17 +275,17 @@ def _limit(code: str, severity: Severity, message: str, remedy: str, value: floa
     return Limit(code, severity, message, "" if severity == "ok" else remedy, value)
 
 
-def _worst_loss(vis: Visibilities, coords: GridCoords, du: Real, dv: Real, counts: Mask) -> tuple[float, str]:
+def _worst_loss(vis: Visibilities, coords: GridCoords, du: Real, dv: Real, unflagged: Mask) -> tuple[float, str]:
     """Return the worst loss along the edge and over channels when u and v run over spans, and a sentence on it.
 
     The spans du and dv are in wavelengths, of the shape of ``vis.uu``.
     """
     half = coords.npix * coords.cell_size / 2
-    some = counts.any(axis=1)
+    channels = unflagged.any(axis=1)
     losses = []
     for east, north in ((1, 0), (0, 1), (1, 1), (1, -1)):  # the other side loses the same
-        turns = (du * east + dv * north)[some] * half * ARCSEC
-        peak = (np.sinc(turns) * vis.weight[some]).sum(axis=1) / vis.weight[some].sum(axis=1)
+        turns = (du * east + dv * north)[channels] * half * ARCSEC
+        peak = (np.sinc(turns) * vis.weight[channels]).sum(axis=1) / vis.weight[channels].sum(axis=1)
         losses.append((1 - float(peak.min()), half * math.hypot(east, north)))
     loss, offset = max(losses)
     return loss, (f"dim a point at the edge of the field, {offset:.2g} arcsec from its centre, by {100 * loss:.2g}%.")

@@ -63,7 +63,7 @@ def transfer_function(point_spread: Tensor, width: int) -> Tensor:
     return response.real.mT.contiguous()
 
 
-def fast_fft_size(least: int) -> int:
+def fast_fft_size(minimum: int) -> int:
     """Return the next even number without prime factors above 5.
 
     Examples
@@ -71,4 +71,4 @@ def fast_fft_size(least: int) -> int:
     >>> fast_fft_size(1023), fast_fft_size(361)
     (1024, 384)
     """
-    return 2 * int(next_fast_len((least + 1) // 2, real=True))
+    return 2 * int(next_fast_len((minimum + 1) // 2, real=True))

@@ -75,15 +75,15 @@ def write_products(
     coords = found.coords
     dirty, psf = _briggs_image(vis, coords)
     beam = fit_beam(psf, coords.cell_size)
-    seen = visibilities(torch.from_numpy(found.model[None]), vis.uu.ravel(), vis.vv.ravel(), coords.cell_size)
-    left = _briggs_image(replace(vis, data=vis.data - seen[0].numpy().reshape(vis.data.shape)), coords)[0]
+    model = visibilities(torch.from_numpy(found.model[None]), vis.uu.ravel(), vis.vv.ravel(), coords.cell_size)
+    residual = _briggs_image(replace(vis, data=vis.data - model[0].numpy().reshape(vis.data.shape)), coords)[0]
     maps: dict[str, tuple[Real, Beam | None]] = {
         "image": (found.sky, None),
         "model": (found.model, None),
         "error": (found.error, None),
         "dirty": (dirty, beam),
-        "residual": (left, beam),
-        "restored": (convolve(found.model, coords, beam) + left, beam),
+        "residual": (residual, beam),
+        "restored": (convolve(found.model, coords, beam) + residual, beam),
     }
     if dish:
         maps["pbcor"] = _primary_beam_corrected(found.sky, coords, dish, vis), None

@@ -1,4 +1,4 @@
-"""Write what `firstlight image` makes: FITS files, a picture, and a report of how good the image is."""
+"""Write what ``firstlight image`` makes: FITS files, a picture, and a report of how good the image is."""
 
 from __future__ import annotations
 

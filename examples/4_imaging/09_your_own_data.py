@@ -13,8 +13,8 @@ fit can see an error of the flux scale, 5 to 10% in most bands of ALMA.)
 
     firstlight image my.uvfits --out images   # or my.npz, or my.ms
 
-The command comes with the package (:doc:`/install`). For a measurement set, CASA's
-folder of tables, it also needs ``pip install python-casacore``. It writes
+The command comes with ``firstlight[imaging]`` (:doc:`/install`). For a measurement set,
+CASA's folder of tables, it also needs ``pip install python-casacore``. It writes
 ``my.image.fits``, the model of the sky without residuals, in Jy/pixel, files for its
 error, its residuals and more, a picture and a report. This page takes the same steps
 one at a time, on a simulated sky or, if you change one line, on your data.

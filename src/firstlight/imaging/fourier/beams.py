@@ -132,7 +132,7 @@ def convolve(image: npt.ArrayLike | torch.Tensor, coords: GridCoords, beam: Beam
 
     Returns
     -------
-    Real
+    Array
         The same in Jy/beam, in float64.
 
     Examples

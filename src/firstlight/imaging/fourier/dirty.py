@@ -98,9 +98,9 @@ class DirtyImager:
 
         Returns
         -------
-        image : array
+        image : Array
             In sky order, (nchan, npix, npix).
-        beam : array
+        beam : Array
             What a point source of 1 Jy at the centre would look like, in the same order: 1 at its centre.
         """
         if unit not in _UNITS:

@@ -20,14 +20,13 @@ NEEDED_WITH = {
     r"sphinx-design|design-tabs": 'class="sd-',
     r"timings\.js": 'class="fl-timings"',
     r"doctor\.js": 'class="fl-paste"',
-    r"chart\.js": 'class="fl-(timings|possible|lanes|sliders|wins|gpu)"',
+    r"chart\.js": 'class="fl-(timings|possible|lanes|wins|gpu)"',
     r"possible\.js": 'class="fl-possible"',
     r"lanes\.js": 'class="fl-lanes"',
-    r"sliders\.js": 'class="fl-sliders"',
     r"wins\.js": 'class="fl-wins"',
     r"/gpu\.js": 'class="fl-gpu"',
 }
-SCRIPTS = ("chart.js", "timings.js", "doctor.js", "possible.js", "lanes.js", "sliders.js", "wins.js", "gpu.js")
+SCRIPTS = ("chart.js", "timings.js", "doctor.js", "possible.js", "lanes.js", "wins.js", "gpu.js")
 ICON = re.compile(r"(?:\.fa-[\w-]+,?)+\{--fa:[^}]*\}")  # firstlight.css draws those that the pages show
 
 

@@ -125,7 +125,7 @@ plt.show()
 # real, :math:`V(-u, -v)` is the complex conjugate of :math:`V(u, v)`.
 
 # figure
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.simulate import observe, uv_track, with_noise
 
 filled, look = {}, {"figsize": (7.2, 5.4), "layout": "constrained"}
 fig, axes = plt.subplots(2, 3, sharex=True, sharey=True, **look)
@@ -161,7 +161,7 @@ plt.show()
 # imaginary part alike. Then move the ring to the centre (``shift_phase_centre``),
 # because otherwise its phases would cancel in the means.
 
-from firstlight.imaging.data.visibilities import shift_phase_centre
+from firstlight.imaging.data import shift_phase_centre
 
 place = {"east": 0.5, "north": -0.3}
 ring, glow = Ring(flux=0.25, radius=0.8, width=0.12), Ring(flux=0.5, radius=0, width=8)
@@ -237,7 +237,7 @@ print(f"shortest pair, without noise: {shortest:.2f} of {total:.2f} Jy")
 # __ https://casadocs.readthedocs.io/en/stable/notebooks/data_weights.html
 
 from firstlight.imaging import check_weights, scale_weights
-from firstlight.imaging.data.visibilities import block, flag
+from firstlight.imaging.data import antenna_mask, flag
 
 print(check_weights(replace(seen, weight=4 * seen.weight)), end="\n\n")
 misread = replace(seen, weight=seen.weight**-0.5)
@@ -249,7 +249,7 @@ print(f"SIGMA: multiply by {report.worst:.3g}. Then the mean of all data has noi
 print(f"{1e6 * promised:.0f} µJy by its weights, but really {1e6 * true:.0f} µJy")
 still = {}
 for antenna in (0, 1):
-    its_own = flag(corrected, ~block(corrected, antenna=antenna))
+    its_own = flag(corrected, ~antenna_mask(corrected, antenna=antenna))
     still[antenna] = check_weights(its_own).worst
     print(f"antenna {antenna} alone: multiply by another {still[antenna]:.2f}")
 
@@ -290,7 +290,7 @@ print(fill(str(next(limit for limit in wide if limit.code == "scale")), 84))
 # ones, and multiply a smooth cloud by 1 plus its fringe. This adds half of :math:`V`,
 # shifted by :math:`\pm(u_0, v_0)`, into the holes.
 
-from firstlight.imaging.simulate.observation import alma_antennas
+from firstlight.imaging.simulate import alma_antennas
 
 cloud = Ring(flux=0.25, radius=0, width=0.5, inclination=40, position_angle=60)
 few = uv_track(alma_antennas()[::4], hour_angles=(-0.5, 0.5), n_times=20)
@@ -418,7 +418,7 @@ print(f"waves: {size:,.0f} bytes a visibility, {size * nvis / 1e9:.2f} GB in all
 # are few visibilities. Its waves are made before the clock starts, which favours it.
 
 from firstlight import Bench, best_device
-from firstlight.imaging.fourier.nufft import visibilities
+from firstlight.imaging.fourier import visibilities
 
 device, rng = best_device(), np.random.default_rng(seed=3)
 counts = [100, 1000, 10_000] + [100_000] * (device.type != "cpu")

@@ -75,10 +75,9 @@ from firstlight import Bench, best_device
 from firstlight.imaging import DirtyImager, GridCoords, Point, fit_beam, plot_image
 from firstlight.imaging.coordinates import packed_to_sky
 from firstlight.imaging.units import ARCSEC
-from firstlight.imaging.fourier.nufft import adjoint
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
-from firstlight.imaging.fourier.dirty import by_gridding
+from firstlight.imaging.fourier import adjoint, image_by_gridding
+from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import uv_track, with_noise
 from firstlight.kernels import blocks_for, cuda, simulated
 
 # %%
@@ -319,7 +318,8 @@ print(f"direct sum: off by {by_formula:.0e} of the peak, at 101 pixels")
 # phase of the wave by up to a quarter turn. Averaged over a cell, such waves are
 # fainter by :math:`\mathrm{sinc}` of the position in the field, from -1/2 to 1/2. Two
 # remedies: divide by that; or distribute each visibility over 2 × 2 cells, half as
-# wide, with more in the nearer ones, and divide by what *that* does (``by_gridding``).
+# wide, with more in the nearer ones, and divide by what *that* does
+# (``image_by_gridding``).
 
 
 def to_image(grid):
@@ -334,7 +334,7 @@ def nearest():
 fade = np.sinc((np.arange(npix) - npix // 2) / npix)
 off = {"nearest cell": nearest()}
 off["divided by sinc"] = nearest() / np.outer(fade, fade[::-1])
-off["2 x 2 cells"] = by_gridding(wave[None], u, v, coords)[0]
+off["2 x 2 cells"] = image_by_gridding(wave[None], u, v, coords)[0]
 off = {name: (image - exact) / exact.max() for name, image in off.items()}
 worst = {name: float(np.abs(image).max()) for name, image in off.items()}
 depth = 1 / np.sqrt(weight.sum()) / exact.max()  # the noise
@@ -403,7 +403,7 @@ loose = [torch.from_numpy(x) for x in (wave[None] / coords.cell_size**2, +u, +v)
 compare("direct", direct, 16384, *columns)
 error["direct"] = typical["direct"] = by_formula
 compare("nearest cell", nearest)
-compare("2 x 2 cells", by_gridding, wave[None], u, v, coords)
+compare("2 x 2 cells", image_by_gridding, wave[None], u, v, coords)
 for digits in (2, 4, 8, 12):
     compare(f"NUFFT 1e-{digits}", by_nufft, digits, *loose)
 if device.type != "cpu":
@@ -531,7 +531,7 @@ def image_noise_solution(weight, used):
 
 print(check(image_noise_solution))
 for name, how in HOW.items():
-    *_, used = next(imager.weighted(0, *how))
+    *_, used = next(imager.imaging_weights(0, *how))
     told = 1e6 * image_noise_solution(weight, used)
     print(f"{name:>10}: {told:.1f} µJy/beam, and was {1e6 * rms[name]:.1f}")
 

@@ -33,13 +33,13 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.imaging import DataAverager, DirtyImager, ExactLikelihood, FourierCube
-from firstlight.imaging import GridCoords, GriddedNet, convolve, fit, fit_beam
+from firstlight.imaging import GridCoords, GriddedNet, convolve, fit, fit_beam, plan
+from firstlight.imaging import plot_image
 from firstlight.imaging.model import losses
-from firstlight.imaging import plan, plot_image
 from firstlight.imaging.coordinates import sky_to_packed
 from firstlight.imaging.fitting.quality import quality_of
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import uv_track, with_noise
 from firstlight.timing.specs import spec
 
 device = best_device()

@@ -75,8 +75,8 @@ from firstlight.imaging import DataAverager, ExactLikelihood, FourierCube, GridC
 from firstlight.imaging import GriddedNet, fit, plot_image, split_cells
 from firstlight.imaging.model import losses
 from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import uv_track, with_noise
 
 device = best_device()
 threads = torch.get_num_threads()
@@ -101,11 +101,8 @@ print(f"chi² of the truth: {of_truth:.3f} ± {len(averages.index) ** -0.5:.3f}"
 # leaves out whole patches of the uv plane, and so tests whether the image can fill a
 # gap. A cell and its mirror image are one measurement, so they stay together.
 
-from firstlight.imaging.fitting.cross_validation import (
-    split_dartboard,
-    stack,
-    stack_folds,
-)
+from firstlight.imaging import split_dartboard
+from firstlight.imaging.fitting.cross_validation import stack, stack_folds
 
 k = 4
 averages = averages.to(torch.float32)

@@ -64,8 +64,8 @@ from firstlight import Bench, best_device
 from firstlight.imaging import DataAverager, GridCoords
 from firstlight.imaging.model import losses
 from firstlight.imaging.coordinates import packed_to_sky, sky_to_packed
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import protoplanetary_disk
+from firstlight.imaging.simulate import observe, protoplanetary_disk, uv_track
+from firstlight.imaging.simulate import with_noise
 
 threads = torch.get_num_threads()
 torch.set_num_threads(1)

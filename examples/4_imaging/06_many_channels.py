@@ -121,7 +121,7 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.imaging import GridCoords
-from firstlight.imaging.simulate.observation import channels
+from firstlight.imaging.simulate import channels
 from firstlight.imaging.units import LIGHT_SPEED
 
 device = best_device()
@@ -147,8 +147,8 @@ truth = torch.from_numpy(bright * in_line)  # Jy/arcsec²
 # ``observe`` simulates points and rings. For any other sky a non-uniform FFT predicts
 # what the array measures, in each channel at its own baselines.
 
-from firstlight.imaging.fourier.nufft import visibilities
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.fourier import visibilities
+from firstlight.imaging.simulate import observe, uv_track, with_noise
 
 seen = observe([], uv_track(n_times=20), frequency)  # baselines, and a dark sky
 clean = visibilities(truth, seen.uu, seen.vv, coords.cell_size).numpy()

@@ -13,8 +13,8 @@ fit can see an error of the flux scale, 5 to 10% in most bands of ALMA.)
 
     firstlight image my.uvfits --out images   # or my.npz, or my.ms
 
-The command comes with the package (:doc:`/install`). For a measurement set, CASA's
-folder of tables, it also needs ``pip install python-casacore``. It writes
+The command comes with ``firstlight[imaging]`` (:doc:`/install`). For a measurement set,
+CASA's folder of tables, it also needs ``pip install python-casacore``. It writes
 ``my.image.fits``, the model of the sky without residuals, in Jy/pixel, files for its
 error, its residuals and more, a picture and a report. This page takes the same steps
 one at a time, on a simulated sky or, if you change one line, on your data.
@@ -46,16 +46,10 @@ from pathlib import Path
 import numpy as np
 from astropy.io import fits
 
-from firstlight.imaging import Ring
-from firstlight.imaging.simulate.observation import (
-    channels,
-    observe,
-    uv_track,
-    with_noise,
-)
-from firstlight.imaging.simulate.skies import Point, protoplanetary_disk, sky_image
-from firstlight.imaging.simulate.skies import sky_visibilities
-from firstlight.imaging.data.visibilities import block, flag
+from firstlight.imaging.data import antenna_mask, flag
+from firstlight.imaging.simulate import Point, Ring, channels, observe
+from firstlight.imaging.simulate import protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import sky_visibilities, uv_track, with_noise
 
 folder = tempfile.TemporaryDirectory()  # removed at the end
 path = Path(your_file or Path(folder.name, "sky.uvfits"))
@@ -64,7 +58,7 @@ if your_file is None:
     sky = [*sky, Ring(0.04, radius=0, width=0.08, east=-1.3, north=1.2)]
     track = uv_track(hour_angles=(-0.5, 0.5), n_times=8)
     made = with_noise(observe(sky, track, channels(230e9, 5e8, 4)), 0.009, seed=1)
-    made = flag(replace(made, weight=made.weight / 4), block(made, antenna=7))
+    made = flag(replace(made, weight=made.weight / 4), antenna_mask(made, antenna=7))
 
 # %%
 
@@ -432,23 +426,9 @@ else:
 
 # %%
 # Both open in CARTA. To self-calibrate in CASA, pass the image to ``importfits``, then
-# to ``tclean`` as ``startmodel``, with ``niter=0`` and ``savemodel="modelcolumn"``. For
-# a measurement set there is a shorter way, which writes the model's visibilities into
-# ``MODEL_DATA`` directly:
-
-from firstlight.imaging import write_ms_column
-from firstlight.imaging.fourier.nufft import visibilities
-
-
-def hand_back(path):
-    image = torch.from_numpy(found.model[None])
-    model = visibilities(image, seen.uu.ravel(), seen.vv.ravel(), coords.cell_size)
-    model = replace(seen, data=model.numpy().reshape(seen.data.shape))
-    write_ms_column(path, model, "MODEL_DATA", **options)
-
-
-# %%
-# (``hand_back("my.ms")`` changes your set, so this page does not call it.)
+# to ``tclean`` as ``startmodel``, with ``niter=0`` and ``savemodel="modelcolumn"``. It
+# writes the model's visibilities into the column ``MODEL_DATA`` of your set, where
+# ``gaincal`` looks for them.
 #
 # Measure
 # -------

@@ -77,23 +77,13 @@ import torch
 from torch.nn.functional import softplus
 
 from firstlight.imaging import DataAverager, DirtyImager, ExactLikelihood, GriddedNet
-from firstlight.imaging import Point, Ring, convolve, fit, fit_beam, read_npz
+from firstlight.imaging import Point, Ring, check_image_grid, check_weights, convolve
+from firstlight.imaging import fit, fit_beam, read_npz, scale_weights, suggest_grid
 from firstlight.imaging.model import losses
-from firstlight.imaging import check_image_grid, check_weights, scale_weights
-from firstlight.imaging import suggest_grid
 from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.simulate.observation import (
-    alma_antennas,
-    channels,
-    observe,
-    uv_track,
-)
-from firstlight.imaging.simulate.observation import with_noise
-from firstlight.imaging.simulate.skies import (
-    protoplanetary_disk,
-    sky_image,
-    sky_visibilities,
-)
+from firstlight.imaging.simulate import alma_antennas, channels, observe
+from firstlight.imaging.simulate import protoplanetary_disk, sky_image, sky_visibilities
+from firstlight.imaging.simulate import uv_track, with_noise
 
 # %%
 

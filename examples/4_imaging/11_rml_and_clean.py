@@ -79,7 +79,7 @@ print("\n".join(f"    {name}={said!r}" for name, said in record["tclean"].items(
 # polarizations, each with its own noise.)
 
 from firstlight.imaging import GridCoords, Ring
-from firstlight.imaging.simulate.skies import sky_image, sky_visibilities
+from firstlight.imaging.simulate import sky_image, sky_visibilities
 
 sky = [Ring(**ring) for ring in record["sky"]]
 coords = GridCoords(cell_size, npix)

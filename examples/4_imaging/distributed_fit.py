@@ -39,15 +39,10 @@ from time import perf_counter
 
 import torch
 
-from firstlight.imaging import ExactLikelihood, GriddedNet, GridCoords, fit, processes
+from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit, processes
 from firstlight.imaging.model.losses import TV_image, sparsity
-from firstlight.imaging.simulate.observation import (
-    channels,
-    observe,
-    uv_track,
-    with_noise,
-)
-from firstlight.imaging.simulate.skies import protoplanetary_disk
+from firstlight.imaging.simulate import channels, observe, protoplanetary_disk, uv_track
+from firstlight.imaging.simulate import with_noise
 
 
 def writable(name):

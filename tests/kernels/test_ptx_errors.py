@@ -123,7 +123,7 @@ def test_a_global_that_no_kernel_can_use_is_named_with_its_line(function, says):
     ("kernel", "says"),
     [
         (plain_function, "@cuda.jit above plain_function"),
-        (on_cpu, "no kernel"),
+        (on_cpu, "not a kernel"),
         (None, "None"),
         (square, "square is a device function"),
     ],

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import builtins
 import re
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import CellType, FunctionType, SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from firstlight.kernels.backend import cuda, is_jitted, looked_up, python_function
+from firstlight.kernels.backend import cuda, empty_copy, fill_copy, is_jitted, python_function
 from firstlight.kernels.executor import WARP, Executor, Watched, codes_of, garbage
 from firstlight.kernels.findings import Place, TraceError
 
@@ -180,39 +179,23 @@ def dtype_name(dtype: Any) -> Any:
     return {"boolean": "bool"}.get(name := str(dtype), name)
 
 
-def stand_in(function: FunctionType, fake: Cuda, codes: set[int], made: dict[int, FunctionType]) -> FunctionType:
-    """Make the function again, with a ``cuda`` that watches, and so with the functions that it calls."""
+def instrument(
+    function: FunctionType, traced_cuda: Cuda, codes: set[int], made: dict[int, FunctionType] | None = None
+) -> FunctionType:
+    """Return a copy of a kernel, and of the device functions that it calls, in which ``cuda`` is the traced one."""
+    made = {} if made is None else made
     if known := made.get(id(function)):
         return known
-    cells = tuple(CellType() for _ in function.__closure__ or ())
-    names: dict[str, Any] = {"__builtins__": builtins}
-    new = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
-    made[id(function)] = new  # before what it calls, which may be itself
+    made[id(function)] = copy = empty_copy(function)  # before what it calls, which may be itself
     codes.update(codes_of(function.__code__))
 
-    def translated(value: Any) -> Any:
+    def translate(value: Any) -> Any:
         if value is cuda:
-            return fake
-        if getattr(value, "cuda", None) is cuda:  # numba itself
-            return Numba(value, fake)
+            return traced_cuda
         name = getattr(value, "__name__", "")
-        if name in fake.names and value is getattr(cuda, name, None):  # someone imported it from numba.cuda by name
-            return getattr(fake, name)
-        return stand_in(python_function(value), fake, codes, made) if is_jitted(value) else value
+        if name in traced_cuda.names and value is getattr(cuda, name, None):  # imported from numba.cuda by its name
+            return getattr(traced_cuda, name)
+        return instrument(python_function(value), traced_cuda, codes, made) if is_jitted(value) else value
 
-    for name in looked_up(function.__code__):
-        if name in function.__globals__:
-            names[name] = translated(function.__globals__[name])
-    for cell, old in zip(cells, function.__closure__ or (), strict=True):
-        cell.cell_contents = translated(old.cell_contents)
-    return new
-
-
-class Numba:
-    """The package ``numba``, whose ``cuda`` watches."""
-
-    def __init__(self, real: Any, fake: Cuda) -> None:
-        self._real, self.cuda = real, fake
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
+    fill_copy(copy, function, translate)
+    return copy

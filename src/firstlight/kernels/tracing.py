@@ -20,7 +20,7 @@ from firstlight.display import Table
 from firstlight.kernels.backend import MAX_THREADS, all_whole, python_function
 from firstlight.kernels.executor import ATOMIC, KINDS, LOAD, STORE, WARP, ArrayOf, Executor
 from firstlight.kernels.findings import BankConflict, DivergentBarrier, OutOfBounds, Place, Race, Side, TraceError
-from firstlight.kernels.intrinsics import Cuda, stand_in
+from firstlight.kernels.intrinsics import Cuda, instrument
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -119,7 +119,7 @@ def trace(
         if data is not None and data is not value and hasattr(value, "copy_to_device"):
             copies.append((value, data))
         watched.append(run.watch(data, name, "global") if data is not None else value)
-    run.run(stand_in(function, Cuda(run), run.codes, {}), tuple(watched))
+    run.run(instrument(function, Cuda(run), run.codes), tuple(watched))
     for device, data in copies:
         device.copy_to_device(data)
     return Trace(function.__name__, run)

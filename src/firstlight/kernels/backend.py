@@ -1,4 +1,4 @@
-"""``numba.cuda``, or its simulator where there is no CUDA device, and the number of blocks to launch.
+"""``numba.cuda``, whose kernels run in Numba's simulator where there is no CUDA device; and how many blocks to launch.
 
 Nothing else in the project imports ``numba.cuda``. numba-cuda gets no new features; when its successor takes
 over (numba-cuda-mlir: ``from numba_cuda_mlir import cuda``, without a simulator), only this module changes.
@@ -21,23 +21,21 @@ from typing import Any
 
 from firstlight.kernels.driver import cuda_device_count
 
+__all__ = ["blocks_for", "cuda", "simulated"]
+
 # The grids of a tutorial are small on purpose.
 os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
 config: Any = import_module("numba.core.config")
 config.reload_config()  # here: a later one, in Numba's next compilation, would undo what is set below
 _simulate = config.ENABLE_CUDASIM if os.environ.get("NUMBA_ENABLE_CUDASIM") else not cuda_device_count()
-# If the simulator were on while numba.cuda is imported, there would be no compiler for `ptx`.
-config.ENABLE_CUDASIM = 0
-
-from numba import cuda  # noqa: E402
-
-__all__ = ["blocks_for", "cuda", "simulated"]
+config.ENABLE_CUDASIM = 0  # if it were on while numba.cuda is imported, `ptx` would have no compiler
+cuda: Any = import_module("numba.cuda")
 
 if _simulate:
     config.ENABLE_CUDASIM = 1  # `cuda.jit` looks at it whenever it is used
     _simulator = import_module("numba.cuda.simulator")
-    # The rest of what programs call. What kernels call stays: the compiler needs it, and the simulator replaces it itself.
+    # What else a program calls. What kernels call stays: the compiler needs it, and the simulator replaces it itself.
     for _name in (
         *("to_device", "device_array", "device_array_like", "pinned", "pinned_array", "pinned_array_like"),
         *("mapped_array", "stream", "default_stream", "external_stream", "event", "synchronize", "declare_device"),
@@ -100,9 +98,9 @@ def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> Any:
         raise ValueError(
             f"n={n!r} and threads={threads!r} do not match: give two whole numbers, or two tuples of 1 to 3"
         )
-    if not all_whole(sizes, least=0):
+    if not are_integers(sizes, least=0):
         raise ValueError(f"n={n!r}: a number of elements is a whole number, 0 or more")
-    if not all_whole(block, least=1) or prod(map(int, block)) > MAX_THREADS:
+    if not are_integers(block, least=1) or prod(map(int, block)) > MAX_THREADS:
         raise ValueError(
             f"threads={threads!r}: CUDA allows 1 to {MAX_THREADS} threads in a block, all axes multiplied; "
             "128 or 256 is a good start"
@@ -111,8 +109,8 @@ def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> Any:
     return blocks if isinstance(n, tuple) else blocks[0]
 
 
-def all_whole(values: tuple[object, ...], least: int) -> bool:
-    """Return whether all are whole numbers of some size; NumPy's count, too."""
+def are_integers(values: tuple[object, ...], least: int) -> bool:
+    """Return whether all are integers of at least some value; NumPy's count, too."""
     return all(isinstance(value, Integral) and int(value) >= least for value in values)
 
 

@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 from threading import Lock
 from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 
@@ -235,7 +236,7 @@ def _compiling_for(cc: tuple[int, int]) -> Iterator[None]:
     """Set Numba up to compile as on a GPU of this compute capability."""
     dispatcher = import_module("numba.cuda.dispatcher")
     identity = import_module("numba.cuda.core.bytecode").FunctionIdentity
-    settings = [
+    settings: list[tuple[Any, str, Any]] = [
         (config, "ENABLE_CUDASIM", 0),
         (dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=cc)),  # for device functions
         (identity, "_unique_ids", count(1)),  # a part of each name: the same kernel gives the same text
@@ -244,7 +245,8 @@ def _compiling_for(cc: tuple[int, int]) -> Iterator[None]:
     try:
         for setting in settings:
             setattr(*setting)
-        yield
+        with catch_warnings(action="ignore"):  # what Numba warns of is in its own code
+            yield
     finally:
         for setting in before:
             setattr(*setting)

@@ -687,6 +687,7 @@ print(f"{len(launches)} launches with {threads} threads, each access looked at."
 # reads, orange crosses are writes. Where a kernel has shared memory, you see only that,
 # for one block. Once your kernel is accepted, the figure shows yours instead of ours.
 
+
 # folded: How a panel is drawn
 
 from firstlight.display import BLUE, ORANGE

@@ -48,7 +48,7 @@ _LOCK = Lock()  # the compiler's settings are those of the whole process
 
 
 class CompileError(Exception):
-    """A kernel that runs in the simulator, perhaps, but that no GPU can run; the message names the line.
+    """A kernel that cannot be compiled for a GPU, even if the simulator runs it; the message names the line.
 
     Examples
     --------
@@ -63,7 +63,7 @@ class CompileError(Exception):
 
 
 class NoCompilerError(RuntimeError):
-    """NVIDIA's compiler is not installed here, or does not start; the message tells how to get it.
+    """NVIDIA's compiler is not installed, or does not start; the message says how to get it.
 
     Examples
     --------
@@ -76,7 +76,7 @@ class NoCompilerError(RuntimeError):
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the compiler made of a kernel.
+    """A compiled kernel: its PTX, its instructions, and what it needs of a GPU.
 
     ``text`` is PTX, which no GPU runs as it is. A second compiler, ptxas, turns it into ``sass``, the
     machine code of one kind of GPU, and decides how many ``registers`` a thread and how much shared memory
@@ -273,14 +273,14 @@ class _Copies:
     def _translate(self, value: Any) -> Any:
         if is_jitted(value) or type(value).__name__ == "CPUDispatcher":
             return self.of(value)
-        return object() if _too_much(value) else value  # Numba says in which line it does not know this type
+        return object() if _why_no_constant(value) else value  # Numba says in which line it does not know this type
 
     def explain(self, error: Exception) -> str:
         """Return in which line a kernel cannot be compiled, and why."""
         message = re.sub(r"\x1b\[\d*m", "", str(error) or type(error).__name__)
         codes = [function.__code__ for function in self._functions]
         filename, line = _line_of(error, message) or (codes[0].co_filename, codes[0].co_firstlineno)
-        reason = reason_of(message)
+        reason = _reason(message)
         if named := re.search(r"name '(\w+)': Cannot determine", reason):
             reason = f"{named[1]} is {self._unusable(named[1])}"
         return _at(next((code for code in codes if _holds(code, filename, line)), codes[0]), line, reason)
@@ -292,12 +292,12 @@ class _Copies:
                 value = cells[name].cell_contents if name in cells else function.__globals__[name]
                 if isinstance(value, FunctionType):
                     return "a plain function, which no kernel can call. Put @cuda.jit(device=True) above it"
-                return _too_much(value) or f"of type {type(value).__name__}, which no kernel can use"
+                return _why_no_constant(value) or f"of type {type(value).__name__}, which no kernel can use"
         return "of a type that no kernel can use"
 
 
-def _too_much(value: object) -> str | None:
-    """Return why a value that Numba might accept fits in no kernel, as the end of a sentence."""
+def _why_no_constant(value: object) -> str | None:
+    """Return why a value cannot be a constant of a kernel, as the end of a sentence, or None if it can."""
     if isinstance(value, np.ndarray) and value.nbytes > _CONSTANT_BYTES:
         room = f"and a kernel has room for {_CONSTANT_BYTES} in its code"
         return f"an array of {value.nbytes} bytes, {room}. Pass it as an argument"
@@ -364,12 +364,12 @@ def _tool(name: str) -> str | None:
 # -- What they say --------------------------------------------------------------------------------------------------
 
 
-def reason_of(message: str) -> str:
+def _reason(message: str) -> str:
     r"""Return the sentence of one of Numba's messages that says what was wrong.
 
     Examples
     --------
-    >>> reason_of("Failed in cuda mode pipeline (step: nopython frontend)\nNameError: name 'n' is not defined")
+    >>> _reason("Failed in cuda mode pipeline (step: nopython frontend)\nNameError: name 'n' is not defined")
     "NameError: name 'n' is not defined"
     """
     plain = re.sub(r"<module '([\w.]+)'[^>]*>", r"\1", message)  # without the path on this machine
@@ -386,7 +386,7 @@ def reason_of(message: str) -> str:
 
 
 def mix_of(text: str) -> Counter[str]:
-    """Count the instructions of a PTX text by name, the most frequent first.
+    """Return how often each instruction occurs in a PTX text, the most frequent first.
 
     Examples
     --------
@@ -395,17 +395,17 @@ def mix_of(text: str) -> Counter[str]:
     """
     bare = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
     found = (_INSTRUCTION.match(statement) for statement in re.split(r"[;{}]", bare))
-    counts = Counter(_short(match[1]) for match in found if match)
+    counts = Counter(_without_modifiers(match[1]) for match in found if match)
     return Counter(dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))))
 
 
-def _short(instruction: str) -> str:
+def _without_modifiers(instruction: str) -> str:
     parts = (part.split("::")[0] for part in instruction.split("."))
     return ".".join(part for part in parts if part not in _ROUNDING | _CACHING)
 
 
 def _resources(log: str | None) -> tuple[int | None, int | None, int | None]:
-    r"""Return what ``ptxas -v`` says of a kernel: its registers, its bytes of shared memory, its bytes spilled.
+    r"""Return a kernel's registers, its bytes of shared memory and its bytes spilled, as ``ptxas -v`` prints them.
 
     Examples
     --------

@@ -6,7 +6,7 @@ A kernel is a function under ``@cuda.jit``. What runs it depends on what you wan
   results, slowly (``backend``; ``driver`` asks whether there is a GPU).
 - ``trace(kernel, blocks, threads, ...)`` runs it on a simulator of our own (``executor``), because Numba's has no warps
   and keeps no record: ours plays warps, shuffles and barriers (``intrinsics``) and records each access to memory.
-  ``tracing`` finds races, bank conflicts, sectors and traffic in the record, ``findings`` words them, ``drawing`` draws.
+  ``tracing`` finds races, bank conflicts and traffic in the record, ``findings`` words them, ``drawing`` draws.
 - ``ptx.compile(kernel, signature)`` runs nothing: NVIDIA's compiler translates it for any GPU, without one (``ptx``).
 
 Importing this package alone imports nothing else.

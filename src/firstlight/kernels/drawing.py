@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from firstlight.display import COLOURS
 from firstlight.kernels.executor import LOAD, ArrayInfo
+from firstlight.kernels.findings import Dim3
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from firstlight.kernels.tracing import Trace
-
 _MAX_CELLS = 64  # columns and rows that are drawn
 _MAX_NUMBERED = 34  # columns that are wide enough for the numbers of threads
 
 
-def draw(trace: Trace, name: str | None) -> Figure:
+class _Trace(Protocol):
+    """What is drawn of a ``tracing.Trace``, which imports this module."""
+
+    name: str
+    threads: Dim3
+    arrays: list[ArrayInfo]
+    accesses: np.ndarray[Any, Any]
+
+
+def draw(trace: _Trace, name: str | None) -> Figure:
     """Return a figure of the arrays of a trace, one above the other; loads and stores apart where there are both."""
     shown = {number: array for number, array in enumerate(trace.arrays) if array.space != "local"}
     names = [array.name for array in shown.values()]
@@ -54,7 +62,7 @@ def _rows_and_columns(array: ArrayInfo) -> tuple[int, int]:
     return min(rows, _MAX_CELLS), min(columns, _MAX_CELLS)
 
 
-def _draw_array(ax: Axes, trace: Trace, number: int, load: bool) -> str:
+def _draw_array(ax: Axes, trace: _Trace, number: int, load: bool) -> str:
     """Draw the elements of an array: which thread came first, and whether others came. Return it in words."""
     from matplotlib.patches import Rectangle
 

@@ -157,8 +157,8 @@ class Trace:
     >>> t = trace(copy, 2, 32, np.ones(48, np.float32), np.zeros(48, np.float32))
     >>> [(found.kind, found.index, found.times) for found in t.problems]
     [('load', (48,), 16), ('store', (48,), 16)]
-    >>> t.accesses["thread"].max()
-    47
+    >>> t.accesses["offset"][t.accesses["thread"] == 3].tolist()
+    [12, 12]
     """
 
     def __init__(self, name: str, executor: Executor) -> None:

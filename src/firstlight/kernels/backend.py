@@ -32,17 +32,18 @@ _simulate = config.ENABLE_CUDASIM if os.environ.get("NUMBA_ENABLE_CUDASIM") else
 config.ENABLE_CUDASIM = 0  # if it were on while numba.cuda is imported, `ptx` would have no compiler
 cuda: Any = import_module("numba.cuda")
 
+# What a program calls besides `cuda.jit`, which looks at the switch itself. What a kernel calls stays Numba's own: the
+# compiler needs it, and the simulator puts its own there while a kernel runs.
+_HOST_API = {
+    *("to_device", "device_array", "device_array_like", "pinned", "pinned_array", "pinned_array_like", "mapped_array"),
+    *("stream", "default_stream", "external_stream", "event", "synchronize", "reduce", "Reduce", "In", "Out", "InOut"),
+    *("gpus", "list_devices", "get_current_device", "current_context", "select_device", "close", "detect"),
+    "declare_device",
+}
 if _simulate:
-    config.ENABLE_CUDASIM = 1  # `cuda.jit` looks at it whenever it is used
+    config.ENABLE_CUDASIM = 1
     _simulator = import_module("numba.cuda.simulator")
-    # What else a program calls. What kernels call stays: the compiler needs it, and the simulator replaces it itself.
-    for _name in (
-        *("to_device", "device_array", "device_array_like", "pinned", "pinned_array", "pinned_array_like"),
-        *("mapped_array", "stream", "default_stream", "external_stream", "event", "synchronize", "declare_device"),
-        *("gpus", "list_devices", "get_current_device", "current_context", "select_device", "close", "detect"),
-        *("In", "Out", "InOut", "reduce", "Reduce"),
-    ):
-        setattr(cuda, _name, getattr(_simulator, _name))
+    vars(cuda).update({name: value for name, value in vars(_simulator).items() if name in _HOST_API})
 
 MAX_THREADS = 1024  # in one block, on every CUDA device
 

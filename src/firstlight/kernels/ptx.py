@@ -182,7 +182,7 @@ def compile(kernel: object, signature: str, cc: tuple[int, int] = (9, 0)) -> Com
 
 def _checked(kernel: Any, signature: object, cc: object) -> FunctionType:
     function = python_function(kernel)
-    if getattr(kernel, "_device", False) or _options(kernel, "device"):
+    if getattr(kernel, "_device", False) or _options(kernel, "device").get("device"):
         raise TypeError(f"{function.__name__} is a device function: give the kernel that calls it")
     if not isinstance(signature, str):
         raise TypeError(f'signature={signature!r}: write the types as a string, such as "void(float32[:], int32)"')
@@ -194,7 +194,7 @@ def _checked(kernel: Any, signature: object, cc: object) -> FunctionType:
 def _options(kernel: Any, *names: str) -> dict[str, Any]:
     """Return those of some options that were given to ``@cuda.jit``; the simulator keeps only ``fastmath``."""
     given = getattr(kernel, "targetoptions", None) or {"fastmath": kernel._fastmath}
-    return {name: given[name] for name in names if given.get(name)}
+    return {name: given[name] for name in names if given.get(name) is not None}
 
 
 # -- The compiler --------------------------------------------------------------------------------------------------

@@ -29,7 +29,9 @@ class TracedCuda:
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
         self.local = SimpleNamespace(array=partial(self._array, "local"))
         self.const = SimpleNamespace(array_like=np.asarray)
-        self.atomic = SimpleNamespace(**{name: partial(self._atomic, operation) for name, operation in ATOMICS.items()})
+        self.atomic = SimpleNamespace(
+            **{name: partial(self._atomic, change) for name, change in _ATOMICS.items()}
+        )
         self.atomic.cas = self.atomic.compare_and_swap = self._compare_and_swap  # the second of the first element
         for name, result_of in {**VOTES, **BLOCK_VOTES}.items():
             setattr(self, name, partial(self._vote, result_of, name in BLOCK_VOTES))
@@ -139,7 +141,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "clz": lambda a: WARP - (int(a) & _ALL_LANES).bit_length(),
     "ffs": lambda a: (int(a) & -int(a)).bit_length(),
 }
-ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
+_ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, value: old + value,
     "sub": lambda old, value: old - value,
     "max": lambda old, value: old if value != value else max(old, value),

@@ -1,4 +1,4 @@
-"""What the 32 lanes of a warp ask of memory, request by request: counted, drawn, and on a page to step through.
+"""The memory requests of the 32 lanes of a warp: counted, drawn, and on a page to step through.
 
 A request is what one warp asks with one instruction. All comes from a trace, so from the kernel itself. Arrays are
 taken to begin at a multiple of 128 bytes, as those that CUDA allocates do.

@@ -1,4 +1,4 @@
-"""A puzzle asks for a kernel, and judges it by its trace: no GPU is needed, and luck does not help."""
+"""A puzzle asks for a kernel and checks it by its trace, so it needs no GPU, and a lucky answer does not pass."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ Limit = float | Callable[[Launch], float]  # one for all launches, or for each
 
 
 class Amount(NamedTuple):
-    """How much of something a kernel needs, and where it needs the most."""
+    """A count of what a kernel needs, and the line of the source that needs the most."""
 
     value: float
     where: str = ""

@@ -95,7 +95,7 @@ import numpy as np
 
 from firstlight import Bench, best_device
 from firstlight.devices import card
-from firstlight.kernels import blocks_for, cuda, simulated  # before any import of numba
+from firstlight.kernels import blocks_for, cuda, simulated
 from numba import njit
 
 

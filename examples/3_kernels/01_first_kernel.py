@@ -120,7 +120,7 @@ print(f"the last sum: NumPy {a[-1] + b[-1]:.6f}, kernel {out[-1]:.6f}")
 # Numba looks at it once, when it is first imported, so the line stands above the
 # import; or type ``NUMBA_ENABLE_CUDASIM=1 python script.py``. The simulator is very
 # slow, and its times say nothing about a GPU.
-# (``firstlight.kernels`` sets the switch where no GPU is found, and ``blocks_for``
+# (``firstlight.kernels`` turns it on where no GPU is found, and ``blocks_for``
 # divides and rounds up.) :doc:`/install` has the packages to install.
 #
 # Who wrote what

@@ -324,8 +324,8 @@ for name, order in orders.items():
 traced = trace(running_total, bright.size, 1, bright, np.zeros_like(bright), in_order)
 race = traced.races[0]
 print(f"A race in {race.times} elements of {race.array}. The first:")
-for side in (race.first, race.second):
-    print(f"block {side.block[0]}: {side.kind} in {side.site}")
+for access in (race.first, race.second):
+    print(f"block {access.block.x}: {access.kind} in {access.source}")
 
 # %%
 # Could a block wait, in a loop, until the one before it has written? That is worse. If

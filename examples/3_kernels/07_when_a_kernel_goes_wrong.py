@@ -62,7 +62,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 
 from firstlight.kernels import blocks_for, cuda, simulated, trace
-from firstlight.kernels.tracing import ARRAY, EPOCH, KIND, OFFSET, STORE, THREAD
+from firstlight.kernels.tracing import STORE
 
 T = 64  # threads in a block
 
@@ -217,22 +217,22 @@ def cured_c(x, out):
 
 # %%
 # The figure follows eight threads. An arrow goes from the thread that wrote a number in
-# shared memory to the thread that reads it, as the trace noted them down.
+# shared memory to the thread that reads it, as the trace recorded them.
 
 # figure
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), sharey=True, layout="constrained")
 for ax, kernel in zip(axes, (kernel_c, cured_c), strict=True):
     seen = trace(kernel, 1, 8, *a_problem(kernel, 8)[:2])
     shared = [array.space for array in seen.arrays].index("shared")
-    notes = seen.notes[seen.notes[:, ARRAY] == shared]
-    writes = {note[OFFSET]: note for note in notes if note[KIND] == STORE}
-    for read in notes[notes[:, KIND] != STORE]:
-        wrote = writes[read[OFFSET]]
-        ordered = wrote[EPOCH] < read[EPOCH]  # a barrier lies between the two
-        if wrote[THREAD] != read[THREAD]:
+    accesses = seen.accesses[seen.accesses["array"] == shared]
+    writes = {one["offset"]: one for one in accesses if one["kind"] == STORE}
+    for read in accesses[accesses["kind"] != STORE]:
+        wrote = writes[read["offset"]]
+        ordered = wrote["epoch"] < read["epoch"]  # a barrier lies between the two
+        if wrote["thread"] != read["thread"]:
             style = {"color": "#2e7ab0" if ordered else "#c2410c", "lw": 1.6}
             style |= {"arrowstyle": "-|>", "ls": "-" if ordered else "--"}
-            ax.annotate("", (1, read[THREAD]), (0, wrote[THREAD]), arrowprops=style)
+            ax.annotate("", (1, read["thread"]), (0, wrote["thread"]), arrowprops=style)
     ax.plot([0] * 8, range(8), "s", [1] * 8, range(8), "o", color="#8a9199", ms=7)
     ax.set(xlim=(-0.3, 1.3), ylim=(7.6, -0.6))
     ax.set_xticks([0, 1], ["writes", "reads"], size=10)

@@ -56,7 +56,7 @@ import numpy as np
 from firstlight import Bench, best_device
 from firstlight.kernels import blocks_for, cuda, simulated, trace
 
-from numba import njit, prange  # isort: skip (Numba comes after the line above)
+from numba import njit, prange
 
 
 def rho(model, data, weight):

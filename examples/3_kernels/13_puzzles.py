@@ -61,7 +61,7 @@ def try_out(puzzle, launch, kernel):
 def check(name, kernel):
     puzzle = PUZZLES[name]
     try:
-        is_gap = not len(try_out(puzzle, puzzle.launches[0], kernel).notes)
+        is_gap = not len(try_out(puzzle, puzzle.launches[0], kernel).accesses)
     except Exception:  # what is wrong, the judge says
         is_gap = False
     return GAP if is_gap else puzzle.check(kernel)
@@ -687,9 +687,6 @@ print(f"{len(launches)} launches with {threads} threads, each access looked at."
 # reads, orange crosses are writes. Where a kernel has shared memory, you see only that,
 # for one block. Once your kernel is accepted, the figure shows yours instead of ours.
 
-from firstlight.kernels.tracing import ARRAY, KIND, OFFSET, THREAD
-
-# %%
 
 # folded: How a panel is drawn
 
@@ -699,15 +696,15 @@ from firstlight.display import BLUE, ORANGE
 def fingerprint(ax, name, kernel):
     launch = max(PUZZLES[name].launches, key=lambda launch: math.prod(launch.sizes))
     seen = try_out(PUZZLES[name], launch, kernel)
-    spaces = np.array([array.space for array in seen.arrays])[seen.notes[:, ARRAY]]
-    notes = seen.notes[spaces == "global"]
-    if "shared" in spaces:
-        one_block = seen.notes[:, THREAD] < launch.in_block
-        notes = seen.notes[(spaces == "shared") & one_block]
-    size = np.array([array.itemsize for array in seen.arrays])[notes[:, ARRAY]]
-    element, reads = notes[:, OFFSET] // size, notes[:, KIND] == 0
+    accesses, chosen = seen.accesses, seen.in_space("global")
+    if seen.in_space("shared").any():
+        one_block = accesses["thread"] < launch.in_block
+        chosen = seen.in_space("shared") & one_block
+    accesses = accesses[chosen]
+    size = np.array([array.itemsize for array in seen.arrays])[accesses["array"]]
+    element, reads = accesses["offset"] // size, accesses["kind"] == 0
     for which, look, color in ((reads, "s", BLUE), (~reads, "x", ORANGE)):
-        at = element[which], notes[which, THREAD]
+        at = element[which], accesses["thread"][which]
         ax.plot(*at, look, ms=2.2, mew=0.7, color=color)
     ax.invert_yaxis()
     ax.set(xticks=[], yticks=[])

@@ -110,7 +110,7 @@ def test_numba_kernels_are_waited_for_where_torch_has_no_gpu() -> None:
         numba = types.ModuleType("numba"); numba.config = types.SimpleNamespace(ENABLE_CUDASIM=0)
         cuda = types.ModuleType("numba.cuda"); cuda.is_available = lambda: True
         cuda.synchronize = lambda: waited.append(1)
-        from firstlight.measure.timing import measure
+        from firstlight.timing.measurement import measure
         sys.modules |= {"numba": numba, "numba.cuda": cuda}
         measure(abs, -1, budget=0.01)
         print(bool(waited), "torch" in sys.modules)
@@ -123,7 +123,7 @@ def test_simulated_kernel_has_no_time_and_runs_once() -> None:
         import numpy as np
         from numba import cuda
         from numba.cuda.simulator.kernel import FakeCUDAKernel
-        from firstlight.measure.timing import measure
+        from firstlight.timing.measurement import measure
         @cuda.jit
         def add_one(x):
             x[cuda.grid(1)] += 1

@@ -144,10 +144,3 @@ def lay(app: Sphinx, error: Exception | None) -> None:
     if not error and app.builder.format == "html":
         content = json.dumps(known(), ensure_ascii=False, separators=(",", ":"))
         Path(app.outdir, "_static/doctor-causes.js").write_text(f"firstlightCauses = {content};\n", encoding="utf-8")
-
-
-def setup(app: Sphinx) -> None:
-    """Register the directive, and fold what it wrote."""
-    app.add_directive("doctor-rules", Rules)
-    app.connect("html-page-context", fold)
-    app.connect("build-finished", lay)

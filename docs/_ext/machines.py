@@ -9,11 +9,11 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.folds import folded
-from _ext.watch import Judged, records_of
+from _ext.records import Judged, records_of
 from firstlight.display import MISSING, Table
 
 if TYPE_CHECKING:
-    from sphinx.application import Sphinx
+    pass
 
 SHOWN = (
     "device_name", "device_kind", "device_capability", "device_multiprocessors", "cpu_name", "cpu_cores", "driver",
@@ -56,8 +56,3 @@ class Machines(SphinxDirective):
 def link(page: re.Match[str]) -> str:
     """Return the name of a page as a link; a browser's records are of one page."""
     return f'<a href="{page[2] if page[1] else f"tutorials/{page[2]}"}.html">{page[0]}</a>'
-
-
-def setup(app: Sphinx) -> None:
-    """Register the directive."""
-    app.add_directive("machines", Machines)

@@ -15,7 +15,7 @@ from docutils.core import publish_doctree
 from _ext.prose import MISSING, spec_number, timing
 
 if TYPE_CHECKING:
-    from _ext.watch import Judged
+    from _ext.records import Judged
 
 ROLE = re.compile(r"(?<!`):(timing|spec|doc|download):`(?:([^`<]*?)\s*<)?([^`<>]+)>?`")
 PART = re.compile(r"\n(?=\n|[-*] |\d+\. )")  # between two paragraphs or lines of a list

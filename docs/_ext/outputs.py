@@ -14,13 +14,11 @@ from sphinx.transforms import SphinxTransform
 from sphinx_design.shared import create_component
 
 from _ext.folds import folded, remembered
-from _ext.watch import records_of
+from _ext.records import records_of
 from firstlight.display import Table
 from firstlight.records.runner import block_keys, split
 
 if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-
     from firstlight.records.record import Record
 
 GALLERY = "tutorials/"
@@ -33,7 +31,7 @@ RULE = re.compile(r"-+(?:  -+)+")
 class ShowOutputs(SphinxTransform):
     """Put the tabs under the code blocks of a tutorial."""
 
-    default_priority: ClassVar[int] = 410  # solutions are folded by then: their tabs land in the fold
+    default_priority: ClassVar[int] = 400
 
     def apply(self) -> None:
         """Find the code blocks of this page by the lines of the script that they come from."""
@@ -161,9 +159,3 @@ def tab(label: str, machine: str, *content: nodes.Node) -> nodes.container:
     title["support_smartquotes"] = False  # a name stays as it was recorded
     inside = create_component("tab-content", ["sd-tab-content"], children=content)
     return create_component("tab-item", ["sd-tab-item"], children=[title, inside], selected=False)
-
-
-def setup(app: Sphinx) -> None:
-    """Show the outputs."""
-    app.setup_extension("sphinx_design")
-    app.add_transform(ShowOutputs)

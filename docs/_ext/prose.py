@@ -17,16 +17,15 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
-from _ext.watch import home, read_again, records_of, to_root
+from _ext.records import project_root, read_again, records_of, relative_root
 from firstlight.display import quantity
 from firstlight.records.record import LEFT_OUT, Record, benches
 from firstlight.timing.specs import spec_of
 
 if TYPE_CHECKING:
-    from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-    from _ext.watch import Judged
+    from _ext.records import Judged
     from firstlight.timing.measurement import Timing
 
 logger = logging.getLogger(__name__)
@@ -170,17 +169,22 @@ class NumberRole(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Look the number up."""
         try:
-            return [self.number_for(self.text, self.env).node(to_root(self.env))], []
+            return [self.number_for(self.text, self.env).node(relative_root(self.env))], []
         except ValueError as error:
             logger.warning("%s", error, location=self.get_location(), type="firstlight", subtype="prose")
             read_again(self.env)
             return [nodes.literal("", self.rawtext)], []
 
 
+def timing_on_page(request: str, env: BuildEnvironment) -> Number:
+    """Return the number that a page asks for."""
+    return timing(request, benches_in(project_root(env)), partial(records_of, env))
+
+
 class LeaveOut(SphinxTransform):
     """Take out what stands on a number that no record has."""
 
-    default_priority: ClassVar[int] = 420
+    default_priority: ClassVar[int] = 400
 
     def apply(self) -> None:
         """Take each such paragraph, with its place in a list, and say so once."""
@@ -201,15 +205,8 @@ class LeaveOut(SphinxTransform):
     def without_gpu(self) -> bool:
         """Whether this is a tutorial that measures a GPU where there is one, and no record has."""
         example = self.env.docname.removeprefix("tutorials/")
-        script = home(self.env) / "examples" / f"{example}.py"
+        script = project_root(self.env) / "examples" / f"{example}.py"
         code = script.read_text(encoding="utf-8") if script.is_file() else ""
         if "best_device" not in code or "Bench(" not in code:
             return False
         return all(record.facts["device_kind"] == "cpu" for record, _, _ in records_of(self.env, example))
-
-
-def setup(app: Sphinx) -> None:
-    """Register the roles."""
-    app.add_role("timing", NumberRole(lambda of, env: timing(of, benches_in(home(env)), partial(records_of, env))))
-    app.add_role("spec", NumberRole(lambda request, _: spec_number(request)))
-    app.add_transform(LeaveOut)

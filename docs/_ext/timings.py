@@ -18,8 +18,8 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.folds import folded
-from _ext.watch import home, records_of, to_root
-from _ext.webgpu import ON_YOUR_GPU, your_gpu
+from _ext.records import project_root, records_of, relative_root
+from _ext.your_gpu import ON_YOUR_GPU, your_gpu
 from firstlight.display import MISSING, percent, quantity
 from firstlight.records.record import Record, code_digest, facts_of
 from firstlight.records.runner import ends_with_bench
@@ -28,8 +28,6 @@ from firstlight.timing.measurement import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from sphinx.application import Sphinx
 
 
 def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
@@ -107,9 +105,9 @@ class Timings(SphinxDirective):
         columns = recorded if fresh else here + recorded
         if "plot" in self.options:
             return [nodes.raw("", svg(columns, bench), format="html")] if columns else []
-        script = home(self.env) / "examples" / f"{example}.py"
+        script = project_root(self.env) / "examples" / f"{example}.py"
         code = code_digest(script.read_text(encoding="utf-8")) if script.is_file() else ""
-        machines = f"{to_root(self.env)}machines.html"
+        machines = f"{relative_root(self.env)}machines.html"
         mine = your_gpu(self.env, bench) if bench in ON_YOUR_GPU else ""
         html = nodes.raw("", table_html(columns, bench, example, code, machines) + mine, format="html")
         if not (fresh and here):
@@ -223,8 +221,3 @@ def svg(columns: list[Column], bench: str) -> str:
         figure = draw(series, bench)
     plt.close(figure)
     return f'<figure class="fl-figure">{as_svg(figure, bench)}</figure>\n'
-
-
-def setup(app: Sphinx) -> None:
-    """Register the directive."""
-    app.add_directive("timings", Timings)

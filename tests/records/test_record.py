@@ -254,7 +254,7 @@ def test_what_is_no_record_is_invalid_and_the_others_are_still_judged(project, c
 
 @pytest.mark.parametrize(("file", "text", "said"), [("add.wgsl", "// more", "stale"), ("board.js", "// more", "fresh")])
 def test_a_browsers_record_stands_on_the_kernels_of_the_site(project, capsys, file, text, said) -> None:
-    kernels = project / "docs/_ext/webgpu"
+    kernels = project / "docs/web/gpu"
     kernels.mkdir(parents=True)
     (kernels / "add.wgsl").write_text("// once")
     facts = {

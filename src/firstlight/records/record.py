@@ -299,5 +299,5 @@ def judged_file(path: Path, examples: Path) -> tuple[Record | None, str, list[st
 def browser_digest(root: Path) -> str:
     """Return the digest of all that a time in a browser stands on."""
     names = ("*.wgsl", "experiments.js", "gpu.js", "statistics.js")
-    files = sorted(path for name in names for path in (root / "docs/_ext/webgpu").glob(name))
+    files = sorted(path for name in names for path in (root / "docs/web/gpu").glob(name))
     return digest("\n".join(path.read_text(encoding="utf-8") for path in files))

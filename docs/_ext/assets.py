@@ -27,7 +27,7 @@ NEEDED_WITH = {
     r"wins\.js": 'class="fl-wins"',
     r"/gpu\.js": 'class="fl-gpu"',
 }
-SCRIPTS = ("chart.js", "timings.js", "doctor.js", "possible.js", "lanes.js", "sliders.js", "wins.js", "gpu.js")
+SCRIPTS = ("chart.js", "timings.js", "doctor.js", "possible.js", "lanes.js", "sliders.js", "wins.js", "gpu.js")  # ours
 ICON = re.compile(r"(?:\.fa-[\w-]+,?)+\{--fa:[^}]*\}")  # firstlight.css draws those that the pages show
 
 
@@ -57,11 +57,3 @@ def drop_icons(app: Sphinx, error: Exception | None) -> None:
     styles = Path(app.outdir, "_static/styles/pydata-sphinx-theme.css")
     if not error and styles.is_file():
         styles.write_text(ICON.sub("", styles.read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def setup(app: Sphinx) -> None:
-    """Choose when all others have asked for their files."""
-    for script in SCRIPTS:
-        app.add_js_file(script, loading_method="defer")
-    app.connect("html-page-context", choose, priority=900)
-    app.connect("build-finished", drop_icons)

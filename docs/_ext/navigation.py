@@ -48,7 +48,8 @@ CARD = """
      :class: no-scaled-link
 
   :doc:`/tutorials/{name}`
-
+"""
+GIST = """
   {line}
 
   .. rst-class:: fl-small
@@ -142,9 +143,9 @@ class Chapter(SphinxDirective):
         names = [f"{folder}/{script.stem}" for script in scripts]
         text = "\n".join(["", ".. rst-class:: fl-cards", *(self.card(name, course) for name in names)])
         if self.env.docname == f"tutorials/{folder}/index":  # the side bar has little room
-            entries = (f"{course.pages[name].name} </tutorials/{name}>" if name in course.pages else f"/tutorials/{name}"
-                       for name in names)  # fmt: skip
-            text += "\n\n.. toctree::\n   :hidden:\n\n" + indented("\n".join(entries))
+            short = {name: f"{page.name} </tutorials/{name}>" for name, page in course.pages.items()}
+            entries = "\n".join(short.get(name, f"/tutorials/{name}") for name in names)
+            text += f"\n\n.. toctree::\n   :hidden:\n\n{indented(entries)}"
         return self.parse_text_to_nodes(text)
 
     def card(self, name: str, course: Course) -> str:
@@ -153,10 +154,8 @@ class Chapter(SphinxDirective):
         self.env.note_dependency(str(made))
         # A page that was once listed without being run has a placeholder, too, which is a .png.
         picture = max((made.parent / "images/thumb").glob(f"sphx_glr_{made.stem}_thumb.*"))
-        page = course.pages.get(name)
-        return CARD.format(
-            picture=f"/{picture.relative_to(self.env.srcdir).as_posix()}",
-            name=name,
-            line=page.line if page else "",
-            note=" · ".join(filter(None, [minutes(self.env, name), page.level])) if page else "",
-        )
+        card = CARD.format(picture=f"/{picture.relative_to(self.env.srcdir).as_posix()}", name=name)
+        if page := course.pages.get(name):
+            note = " · ".join(filter(None, [minutes(self.env, name), page.level]))
+            card += GIST.format(line=page.line, note=note)
+        return card

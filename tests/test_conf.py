@@ -31,6 +31,8 @@ def copy(folder, pages=None):
         (folder / name).write_text(text, encoding="utf-8")
     for name in ("docs/_static", "docs/_templates", "docs/web/boards") if pages else ():
         shutil.copytree(ROOT / name, folder / name)
+    for name in ("docs/conf.py", "docs/moved.toml") if pages else ():
+        shutil.copy(ROOT / name, folder / name)
     return folder
 
 
@@ -52,8 +54,8 @@ HEADER = "Chapter\n=======\n\nText.\n"
 PAGES = {
     "docs/install.md": "# Install\n",
     "docs/index.md": "# Home\n\n```{toctree}\ninstall\ntutorials/index\n```\n",
-    "examples/index.rst": HEADER,
-    "examples/1_setup/index.rst": HEADER,
+    "examples/index.rst": f"{HEADER}\n.. toctree::\n\n   1_setup/index\n",
+    "examples/1_setup/index.rst": f"{HEADER}\n.. chapter:: 1_setup\n",
     "examples/1_setup/02_index.py": '"""\nTutorial\n========\n\nText.\n"""\nprint("not run")\n',
 }
 API = "---\norphan: true\n---\n# API\n\n```{eval-rst}\n.. automodule:: firstlight.devices\n   :members:\n```\n"

@@ -39,6 +39,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     come before or after one of another extension, with the reason.
     """
     app.setup_extension("sphinx.ext.autodoc")
+    app.setup_extension("sphinx.ext.intersphinx")
     app.setup_extension("sphinx_design")
     app.add_config_value("project_root", ".", "env", types=[str])  # of examples/ and records/, from the sources
 

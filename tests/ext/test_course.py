@@ -75,7 +75,8 @@ HEAD = '"""\n{}\n======\n\nText of the page.\n\n**Time:** 7 minutes. **Needs:** 
 FILES = {
     "course.toml": TABLE,
     "machines.rst": "Machines\n========\n\n.. machines::\n",
-    "examples/index.rst": ":orphan:\n\nAll\n===\n\n.. toctree::\n   :glob:\n\n   */index\n\n.. include:: 1_one/index.rst\n",
+    "examples/index.rst": ":orphan:\n\nAll\n===\n\n.. toctree::\n\n   1_one/index\n   2_two/index\n\n"
+    ".. include:: 1_one/index.rst\n",
     "examples/1_one/index.rst": "Chapter <one>\n-------------\n\nOf it.\n\n.. chapter:: 1_one\n",
     "examples/1_one/01_first.py": HEAD.format("Page 1"),
     "examples/1_one/02_second.py": HEAD.format("Page 2"),

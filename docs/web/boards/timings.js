@@ -21,12 +21,13 @@
   }
 
   const percent = (part) => (part < 0.00995 ? (100 * part).toPrecision(1) : (100 * part).toFixed(0)) + "%";
-  function cell(row, old) { // as timings.py writes it
+  function cell(row, old, head) { // as timings.py writes it
     if (!row || row.verdict === "impossible") return element("td", { className: "fl-mine", textContent: "–" });
     const { median, spread, verdict, n, bytes, cores, device, first, of_roof: roof } = row;
+    const size = n && !head.includes(n.toLocaleString("en")) && `n = ${n.toLocaleString("en")}`;
     const details = [`± ${percent(spread / 2)}`, bytes && chart.quantity(bytes / median, "B/s") + (roof ? ` (${percent(roof)})` : ""),
                      device === "cpu" && cores && `${cores.toFixed(1)} cores`,
-                     first > 2 * median && `first call ${chart.quantity(first, "s")}`, n && `n = ${n.toLocaleString("en")}`];
+                     first > 2 * median && `first call ${chart.quantity(first, "s")}`, size];
     const made = element("td", { className: "fl-mine" }, element(old ? "s" : "strong", { textContent: chart.quantity(median, "s") }));
     if (verdict !== "ok") made.append(" ", element("em", { className: "fl-verdict", textContent: verdict }));
     made.append(small(details.filter(Boolean).join(", ")));
@@ -42,7 +43,7 @@
       if (old) head.append(small("recorded with other code", "fl-state fl-stale"));
       table.querySelector("thead tr").append(head);
       for (const tr of table.querySelectorAll("tbody tr")) tr.append(cell(rows.find(({ bench, label, n }) =>
-        bench === table.dataset.bench && label === tr.dataset.label && [undefined, String(n)].includes(tr.dataset.n)), old));
+        bench === table.dataset.bench && label === tr.dataset.label && [undefined, String(n)].includes(tr.dataset.n)), old, tr.cells[0].textContent));
     }
     return `Added ${machine} with ${rows.length} rows.`;
   }

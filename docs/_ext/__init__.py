@@ -81,11 +81,11 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("write-started", downloads.write_downloads)
     app.add_post_transform(codelinks.KeepReferenceLinks)  # those of sphinx-gallery are there by then
     app.add_post_transform(accessibility.MendParts)  # and sphinx-design's tabs
+    app.add_post_transform(doctor.FoldCauses)  # the table of contents has seen the titles by then
     app.connect("missing-reference", references.leave_unreachable, priority=900)  # after all who may resolve it
     app.add_html_math_renderer("mathml", maths.INLINE, maths.BLOCK)
     app.add_node(nodes.table, override=True, html=(accessibility.open_table, accessibility.close_table))
     app.add_node(nodes.entry, override=True, html=(accessibility.open_cell, accessibility.close_cell))
-    app.connect("html-page-context", doctor.fold)
     app.connect("html-page-context", meta.describe)
     for script in assets.SCRIPTS:
         app.add_js_file(script, loading_method="defer")

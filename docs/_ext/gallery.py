@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from sphinx.util.logging import getLogger
 
 from _ext.records import project_root
 from firstlight.kernels.driver import cuda_device_count
@@ -14,6 +17,8 @@ from firstlight.records.runner import digest
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
+
+PAGE_SECONDS = 15  # that an example may take without a GPU on two cores
 
 
 def simulate_without_gpu(*_: object) -> None:
@@ -42,3 +47,13 @@ def freeze_modules(*_: object) -> None:
     """Look for garbage once, and never again among the modules, which sphinx-gallery looks at before each example."""
     gc.collect()
     gc.freeze()
+
+
+def tell_costs(app: Sphinx, error: Exception | None) -> None:
+    """Tell how long the examples ran, this time or when they last did, and which of them are slow."""
+    files = sorted(Path(app.srcdir, "tutorials").glob("*/*.cost.json")) if not error else []
+    costs = {file.stem.removesuffix(".cost"): json.loads(file.read_text(encoding="utf-8"))["time"] for file in files}
+    slow = ", ".join(f"{name} {seconds:.0f} s" for name, seconds in costs.items() if seconds > PAGE_SECONDS)
+    if costs:
+        told = "All examples ran %.0f s; those that took more than %d s: %s"
+        getLogger(__name__).info(told, sum(costs.values()), PAGE_SECONDS, slow or "none")

@@ -51,7 +51,7 @@ def close_table(self: HTML5Translator, table: nodes.table) -> None:
 
 
 def open_cell(self: HTML5Translator, cell: nodes.entry) -> None:
-    """Begin a cell as docutils does; a head says of what."""
+    """Begin a cell as docutils does; a head says whether it heads a column or a row."""
     type(self).visit_entry(self, cell)
     scope = "col" if isinstance(cell.parent.parent, nodes.thead) else "row"
     self.body[-1] = self.body[-1].replace("<th", f'<th scope="{scope}"', 1)

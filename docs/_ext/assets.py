@@ -1,4 +1,4 @@
-"""Give each page the styles and scripts that it needs, and no others; and no page the names of two thousand icons."""
+"""Styles and scripts: each page gets those that it needs, and none the names of two thousand icons."""
 
 from __future__ import annotations
 
@@ -9,25 +9,28 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
-# What a file is for is seen in the page's HTML; a file that is not named here goes with every page.
-NEEDED_WITH = {
-    r"mystnb\.": 'class="cell ',
-    r"copybutton|clipboard": 'class="highlight"',
-    r"sg_gallery\.css": "sphx-glr",
-    r"sg_gallery-rendered-html": "rendered_html",
-    r"sg_gallery-binder|sg_gallery-dataframe": 'class="dataframe',
-    r"sg-tags": "sphx-glr-tag",
-    r"sphinx-design|design-tabs": 'class="sd-',
-    r"timings\.js": 'class="fl-timings"',
-    r"doctor\.js": 'class="fl-paste"',
-    r"chart\.js": 'class="fl-(timings|possible|lanes|sliders|wins|gpu)"',
-    r"possible\.js": 'class="fl-possible"',
-    r"lanes\.js": 'class="fl-lanes"',
-    r"sliders\.js": 'class="fl-sliders"',
-    r"wins\.js": 'class="fl-wins"',
-    r"/gpu\.js": 'class="fl-gpu"',
+# Our scripts, each with the classes of what it brings to life.
+SCRIPTS = {
+    "chart.js": "timings|possible|lanes|sliders|wins|gpu",
+    "timings.js": "timings",
+    "doctor.js": "paste",
+    "possible.js": "possible",
+    "lanes.js": "lanes",
+    "sliders.js": "sliders",
+    "wins.js": "wins",
+    "gpu.js": "gpu",
 }
-SCRIPTS = ("chart.js", "timings.js", "doctor.js", "possible.js", "lanes.js", "sliders.js", "wins.js", "gpu.js")  # ours
+# Files of others that only some pages need: a part of the name, and what such a page has in it. The rest go with every
+# page.
+OTHERS = {
+    "mystnb.": 'class="cell ',
+    "copybutton": 'class="highlight"',
+    "clipboard": 'class="highlight"',
+    "sg_gallery": "sphx-glr",
+    "rendered-html": "rendered_html",
+    "sg-tags": "sphx-glr-tag",
+    "design": 'class="sd-',
+}
 ICON = re.compile(r"(?:\.fa-[\w-]+,?)+\{--fa:[^}]*\}")  # firstlight.css draws those that the pages show
 
 
@@ -36,12 +39,15 @@ def needed(filename: str, html: str) -> bool:
 
     Examples
     --------
-    >>> needed("_static/sg_gallery.css", '<div class="sphx-glr-footer">')
+    >>> needed("_static/wins.js", '<div class="fl-wins">')
     True
     >>> needed("_static/sg_gallery.css", "<p>Text</p>")
     False
     """
-    return all(re.search(sign, html) for name, sign in NEEDED_WITH.items() if re.search(name, filename))
+    name = Path(filename).name
+    if name in SCRIPTS:
+        return bool(re.search(f'class="fl-({SCRIPTS[name]})"', html))
+    return all(sign in html for part, sign in OTHERS.items() if part in name)
 
 
 def choose(app: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:

@@ -1,4 +1,4 @@
-"""From the names in a tutorial's code to the pages of the reference, and to nothing else: a link once a cell.
+"""Links from the names in a tutorial's code to the reference, once a cell, and to nothing else.
 
 sphinx-gallery links each name that it knows, those of other projects too, where the network is there: a reader with a
 keyboard would have hundreds of links to pass.

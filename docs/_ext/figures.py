@@ -101,7 +101,7 @@ def dark_ink(fig: Figure) -> Iterator[None]:
 
 
 def artists(fig: Figure) -> Iterator[Artist]:
-    """All parts of a figure but data shown as colours, with the boxes and arrows of texts, which findobj leaves out."""
+    """Yield all parts of a figure but data shown as colours; findobj leaves out the boxes and arrows of texts."""
     from matplotlib.collections import Collection
     from matplotlib.text import Text
 
@@ -114,7 +114,7 @@ def artists(fig: Figure) -> Iterator[Artist]:
 
 
 def in_the_dark(colour: Any) -> Any:
-    """A colour, or several, with ink and paper swapped and the opacity kept; None where there is nothing to swap."""
+    """Return colours with ink and paper swapped and the opacity kept; None where there is nothing to swap."""
     from matplotlib.colors import to_rgb, to_rgba_array
 
     try:

@@ -25,7 +25,7 @@ class Machines(SphinxDirective):
     """``.. machines::`` lists every machine that has a record."""
 
     def run(self) -> list[nodes.Node]:
-        """One section a machine, with an anchor that the tables link to."""
+        """Return a section for each machine, with an anchor that the tables link to."""
         machines: dict[str, list[Judged]] = {}
         for judged in records_of(self.env):
             machines.setdefault(judged[0].machine, []).append(judged)
@@ -34,7 +34,7 @@ class Machines(SphinxDirective):
         return [self.section(machine, records) for machine, records in sorted(machines.items())]
 
     def section(self, machine: str, records: list[Judged]) -> nodes.section:
-        """A machine: its card, and its records."""
+        """Return the card of a machine, and its records."""
         newest = max((record for record, _, _ in records), key=lambda record: str(record.facts["date"]))
         section = nodes.section("", nodes.title(text=str(newest.facts["device_name"])), ids=[machine])
         card = nodes.field_list()

@@ -64,7 +64,7 @@ class Number:
 
 
 def timing(request: str, of: dict[str, str], find: Callable[[str], list[Judged]]) -> Number:
-    """The number that is asked for.
+    """Return the number that is asked for.
 
     Parameters
     ----------
@@ -96,14 +96,14 @@ def timing(request: str, of: dict[str, str], find: Callable[[str], list[Judged]]
 
 
 def is_meant(record: Record, machine: str) -> bool:
-    """Whether ``@gpu``, ``@cpu`` or the slug of a machine means the machine of a record."""
+    """Return whether ``@gpu``, ``@cpu`` or the slug of a machine means the machine of a record."""
     if machine in ("gpu", "cpu"):
         return machine == ("cpu" if record.facts["device_kind"] == "cpu" else "gpu")
     return record.machine == machine
 
 
 def row_of(record: Record, bench: str, label: str) -> Timing | None:
-    """The row of an experiment with this label, or with this name in full; a ValueError if several share the label."""
+    """Return the row with this label, or with this name in full; raise a ValueError if several share the label."""
     rows = {name: row for name, row in record.timings.items() if name.startswith(f"{bench}/")}
     found = {name: row for name, row in rows.items() if label in (row.label, name.removeprefix(f"{bench}/"))}
     if len(found) > 1:
@@ -127,7 +127,7 @@ def refuse_unknown(bench: str, labels: list[str], records: list[Record]) -> None
 
 
 def value(what: str, rows: list[Timing]) -> str:
-    """The median or the rate of a row, or how many times faster the first row is than the second."""
+    """Return the median or the rate of a row, or how many times faster the first row is than the second."""
     row = rows[0]
     if what == "median":
         return quantity(row.median, "s")
@@ -141,7 +141,7 @@ def value(what: str, rows: list[Timing]) -> str:
 
 
 def spec_number(request: str) -> Number:
-    """What a maker says of a card: ``GTX 1080 bandwidth``, ``H200 fp32``, ``L4 memory``."""
+    """Return what a maker says of a card: ``GTX 1080 bandwidth``, ``H200 fp32``, ``L4 memory``."""
     name, _, what = " ".join(request.split()).rpartition(" ")
     of = spec_of(name)
     return Number(of.text(what), of.source)
@@ -203,7 +203,7 @@ class LeaveOut(SphinxTransform):
             section.insert(section.index(below) + 1, nodes.paragraph(text=LEFT, classes=["fl-banner"]))
 
     def without_gpu(self) -> bool:
-        """Whether this is a tutorial that measures a GPU where there is one, and no record has."""
+        """Return whether this is a tutorial that measures a GPU where there is one, and no record has."""
         example = self.env.docname.removeprefix("tutorials/")
         script = project_root(self.env) / "examples" / f"{example}.py"
         code = script.read_text(encoding="utf-8") if script.is_file() else ""

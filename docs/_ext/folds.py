@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import re
 from html import escape
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
-
-if TYPE_CHECKING:
-    pass
 
 MARK = re.compile(r"# (solution|(?:measured )?figure|remember|folded: *(.+))")
 TITLES = {"solution": "Solution", "remember": "The code"}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
@@ -11,9 +10,6 @@ from sphinx.util.docutils import SphinxDirective
 from _ext.folds import folded
 from _ext.records import Judged, records_of
 from firstlight.display import MISSING, Table
-
-if TYPE_CHECKING:
-    pass
 
 SHOWN = (
     "device_name", "device_kind", "device_capability", "device_multiprocessors", "cpu_name", "cpu_cores", "driver",

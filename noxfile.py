@@ -13,7 +13,7 @@ nox.options.default_venv_backend = "none"
 nox.options.sessions = ["docs", "tests"]
 
 PYTHON = os.environ.get("PYTHON", sys.executable)
-SPHINX = ("-c", ".", "-W", "-n", "--keep-going", "docs")
+SPHINX = ("-W", "-n", "--keep-going", "docs")
 
 
 def run(session: nox.Session, *command: str) -> None:
@@ -77,7 +77,7 @@ def types(session: nox.Session) -> None:
 @nox.session
 def links(session: nox.Session) -> None:
     """Check that the pages' links to other sites still lead somewhere (needs the network)."""
-    run(session, "sphinx-build", "-c", ".", "-b", "linkcheck", "-Dplot_gallery=0", "-Dnb_execution_mode=off",
+    run(session, "sphinx-build", "-b", "linkcheck", "-Dplot_gallery=0", "-Dnb_execution_mode=off",
         "docs", "build/links", *session.posargs)  # fmt: skip
 
 

@@ -16,8 +16,6 @@ ENTRIES = {
     for forms, definition in re.findall(r"^((?:[^\s:`].*\n)+)((?:  .*(?:\n|$)|\n)+)", f"{block}\n", re.MULTILINE)
 }
 FORMS = [form for forms in ENTRIES for form in forms.splitlines()]
-FRONT = re.findall(r"^  ([^:\n]+): \[(.*)\]$", TEXT.split("---\n")[1], re.MULTILINE)
-LINKED_IN = {form: places.split(", ") if places else [] for form, places in FRONT}
 PAGES = [path.relative_to(ROOT).as_posix() for path in (*ROOT.glob("docs/*.md"), *ROOT.glob("examples/*/*.py"))]
 DRAWINGS = sorted((ROOT / "docs/figures").glob("*.svg"))
 
@@ -41,13 +39,6 @@ def test_other_entries_are_named_as_they_are_called():
     named = re.findall(r"\{term\}`(?:[^`<]*<)?([^`>]+)>?`", TEXT)
     assert named
     assert set(named) <= set(FORMS)
-
-
-def test_linked_in_names_forms_and_places_that_exist():
-    assert LINKED_IN
-    assert set(LINKED_IN) <= set(FORMS)
-    for form, places in LINKED_IN.items():
-        assert [place for place in places if not any(place in page for page in PAGES)] == [], form
 
 
 @pytest.mark.parametrize("path", DRAWINGS, ids=lambda path: path.stem)

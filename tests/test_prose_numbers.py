@@ -64,6 +64,7 @@ TYPED = {
     "factor": rf"factor of\s{NUMBER}(?:faster|slower|in speed|in time)",
     "magnitude": r"orders? of magnitude (?:faster|slower|quicker)",
 }
+TERM = r"(?::term:|\{term\})`([^`<]+?)(?:\s+<[^`]*>)?`"  # which shows its first part
 HEADER = r"\*\*Time:\*\*\s+\d+\s+minutes"
 MARKED = r":?\{?\b[\w:.-]+\}?:?`[^`]+`|(`+)(?:(?!\1).)+\1"  # roles of both languages, and inline code
 
@@ -80,7 +81,7 @@ def typed(text: str) -> list[str]:
 
 def prose(path: Path) -> str:
     """What a reader reads as text: no code, fenced or indented, and none of an example's own code."""
-    text = path.read_text(encoding="utf-8")
+    text = re.sub(TERM, r"\1", path.read_text(encoding="utf-8"))
     if path.suffix == ".py":
         blocks = [block.text for block in split(text) if block.kind == "text"]
         text = "\n\n".join(re.sub(r"^# ?(%%)?", "", block, flags=re.MULTILINE) for block in blocks)

@@ -1,22 +1,99 @@
-"""What First Light adds to Sphinx; each step has a module of its own, and this one only wires them."""
+"""What First Light adds to Sphinx. All that it does in a build is listed here, in the order in which it happens."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from docutils import nodes
+
+from _ext import (
+    accessibility,
+    assets,
+    codelinks,
+    course,
+    doctor,
+    downloads,
+    folds,
+    gallery,
+    machines,
+    maths,
+    meta,
+    navigation,
+    outputs,
+    prose,
+    records,
+    references,
+    timings,
+    your_gpu,
+)
+
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.util.typing import ExtensionMetadata
 
-# In the order in which they see a page.
-STEPS = (
-    "gallery", "folds", "maths", "watch", "outputs", "prose", "downloads", "timings", "machines", "doctor", "webgpu",
-    "meta", "terms", "course", "ways", "codelinks", "weight", "barriers",
-)  # fmt: skip
-
 
 def setup(app: Sphinx) -> ExtensionMetadata:
-    """Connect the steps to the build."""
-    for step in STEPS:
-        app.setup_extension(f"_ext.{step}")
-    return {"version": "1", "env_version": 11}
+    """Connect every step to the build.
+
+    Where two steps share an event, they happen in the order of these lines. A priority stands only where a step has to
+    come before or after one of another extension, with the reason.
+    """
+    app.setup_extension("sphinx.ext.autodoc")
+    app.setup_extension("sphinx.ext.intersphinx")
+    app.setup_extension("sphinx_design")
+    app.add_config_value("project_root", ".", "env", types=[str])  # of examples/ and records/, from the sources
+
+    # A build begins.
+    app.connect("config-inited", gallery.simulate_without_gpu)
+    references.tell_of_unreachable_inventories()
+    app.connect("builder-inited", course.warn_of_problems)
+    app.connect(
+        "builder-inited", gallery.forget_outdated, priority=100
+    )  # sphinx-gallery runs examples at the same event
+    app.connect("builder-inited", gallery.freeze_modules, priority=900)  # and has imported what it needs by then
+    app.connect("env-get-outdated", records.outdated)
+
+    # A page is read: its text, which gets a beginning and an end.
+    app.connect("source-read", downloads.add_downloads)
+    app.connect("source-read", navigation.add_navigation)  # "Where next?" is the last thing on a page
+    app.add_role("timing", prose.NumberRole(prose.timing_on_page))
+    app.add_role("spec", prose.NumberRole(lambda request, _: prose.spec_number(request)))
+    app.add_role("offered", downloads.OfferedRole())
+    app.add_directive("chapter", navigation.Chapter)
+    app.add_directive("finding", navigation.Finding)
+    app.add_directive("timings", timings.Timings)
+    app.add_directive("machines", machines.Machines)
+    app.add_directive("your-gpu", your_gpu.YourGpu)
+    app.add_directive("first-light", your_gpu.FirstLight)
+    app.add_directive("doctor-rules", doctor.Rules)
+
+    # Its tree. All have one priority, between docutils' own transforms and Sphinx's smart quotes.
+    app.add_transform(downloads.RemoveGalleryDownloads)
+    app.add_transform(navigation.MoveToTop)
+    app.add_transform(folds.FoldCells)  # counts the figures, so the finding at the top has to be there
+    app.add_transform(outputs.ShowOutputs)  # the tabs of a solution land in its fold
+    app.add_transform(prose.LeaveOut)  # puts its banner under the facts at the top
+
+    # All pages are read.
+    app.connect("env-check-consistency", codelinks.note_imported_names)
+
+    # A page is written: its tree, and its HTML.
+    app.connect("write-started", downloads.write_downloads)
+    app.add_post_transform(codelinks.KeepReferenceLinks)  # those of sphinx-gallery are there by then
+    app.add_post_transform(accessibility.MendParts)  # and sphinx-design's tabs
+    app.add_post_transform(doctor.FoldCauses)  # the table of contents has seen the titles by then
+    app.connect("missing-reference", references.leave_unreachable, priority=900)  # after all who may resolve it
+    app.add_html_math_renderer("mathml", maths.INLINE, maths.BLOCK)
+    app.add_node(nodes.table, override=True, html=(accessibility.open_table, accessibility.close_table))
+    app.add_node(nodes.entry, override=True, html=(accessibility.open_cell, accessibility.close_cell))
+    app.connect("html-page-context", meta.describe)
+    for script in assets.SCRIPTS:
+        app.add_js_file(script, loading_method="defer")
+    app.connect("html-page-context", assets.choose, priority=900)  # when all have asked for their files
+
+    # All is written.
+    app.connect("build-finished", your_gpu.write_scripts)
+    app.connect("build-finished", doctor.lay)
+    app.connect("build-finished", assets.drop_icons)
+    app.connect("build-finished", gallery.tell_costs)
+    return {"version": "1", "env_version": 12}

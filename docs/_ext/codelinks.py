@@ -1,4 +1,4 @@
-"""From the names in a tutorial's code to the pages of the reference, and to nothing else: a link once a cell.
+"""Links from the names in a tutorial's code to the reference, once a cell, and to nothing else.
 
 sphinx-gallery links each name that it knows, those of other projects too, where the network is there: a reader with a
 keyboard would have hundreds of links to pass.
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
-from sphinx_gallery._doctree_links import CodeLinksTransform, code_links_block
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -32,28 +31,21 @@ def note_imported_names(_app: Sphinx, env: BuildEnvironment) -> None:
                 known.setdefault(f"{package}.{name}{defined.removeprefix(home)}", known[defined]._replace(aliased=True))
 
 
-class QuietLinks(SphinxPostTransform):
+class KeepReferenceLinks(SphinxPostTransform):
     """Take the other links away."""
 
-    default_priority: ClassVar[int] = CodeLinksTransform.default_priority + 1
+    default_priority: ClassVar[int] = 220
     formats = ("html",)
 
     def run(self, **_: object) -> None:
-        """Look at the code of this page."""
-        for block in self.document.findall(code_links_block):
-            linked: set[str] = set()
-            for link in list(block.findall(nodes.reference)):
-                target = link.get("refuri", "")
-                if link.get("internal") and target not in linked and "sphx-glr-backref-instance" not in link["classes"]:
-                    linked.add(target)
-                    link["classes"] = ["fl-ref"]
-                else:
-                    link["classes"] = []  # which the names inside would inherit
-                    link.replace_self(link.children)
-
-
-def setup(app: Sphinx) -> None:
-    """Link to what the reference has."""
-    app.setup_extension("sphinx.ext.autodoc")
-    app.connect("env-check-consistency", note_imported_names)  # not in a build that reads nothing
-    app.add_post_transform(QuietLinks)
+        """Find the links by the classes that sphinx-gallery gives them; the page's code is cut into cells."""
+        linked: set[tuple[int, str]] = set()
+        for link in list(self.document.findall(nodes.reference)):
+            kinds = [name for name in link["classes"] if name.startswith("sphx-glr-backref-")]
+            target = (id(link.parent), link.get("refuri", ""))
+            if kinds and link.get("internal") and target not in linked and "sphx-glr-backref-instance" not in kinds:
+                linked.add(target)
+                link["classes"] = ["fl-ref"]
+            elif kinds:
+                link["classes"] = []  # which the names inside would inherit
+                link.replace_self(link.children)

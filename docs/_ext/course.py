@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sphinx.util import logging
 
-from _ext.watch import home
+from _ext.records import project_root
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -91,21 +91,8 @@ def problems_of(name: str, page: Page, course: Course) -> list[str]:
     return found
 
 
-class InOrder:
-    """Sort the tutorials of a chapter as the course has them, for sphinx-gallery; other scripts come last."""
-
-    def __init__(self, chapter: str) -> None:
-        table = Path(chapter).resolve().parents[1] / "docs" / TABLE
-        pages = tomllib.loads(table.read_text(encoding="utf-8")) if table.is_file() else {}
-        self.names = [f"{name.partition('/')[2]}.py" for name in pages if name.startswith(f"{Path(chapter).name}/")]
-
-    def __call__(self, filename: str) -> tuple[int, str]:
-        """Return where a script stands."""
-        return self.names.index(filename) if filename in self.names else len(self.names), filename
-
-
 def tutorials_in(folder: Path) -> list[str]:
-    """Return the tutorials under examples/, in the order of the course."""
+    """Return the tutorials under examples/, by their numbers."""
     return [f"{path.parent.name}/{path.stem}" for path in sorted((folder / "examples").glob("*/[0-9][0-9]_*.py"))]
 
 
@@ -116,23 +103,18 @@ def course_of(env: BuildEnvironment) -> Course:
         return Course()
     if env.docname:
         env.note_dependency(str(table))
-    return read(table.read_text(encoding="utf-8"), tutorials_in(home(env)))
+    return read(table.read_text(encoding="utf-8"), tutorials_in(project_root(env)))
 
 
 def minutes(env: BuildEnvironment, name: str) -> str:
     """Return how long a tutorial takes to read, as the head of its script says."""
-    script = home(env) / "examples" / f"{name}.py"
+    script = project_root(env) / "examples" / f"{name}.py"
     env.note_dependency(str(script))
     found = re.search(r"\*\*Time:\*\* (\d+ minutes)", script.read_text(encoding="utf-8"))
     return found[1] if found else ""
 
 
-def complain(app: Sphinx) -> None:
-    """Say at every build what is wrong with the table."""
+def warn_of_problems(app: Sphinx) -> None:
+    """Warn at every build of what is wrong with the table."""
     for problem in course_of(app.env).problems:
         logger.warning("%s: %s", TABLE, problem, type="firstlight", subtype="course")
-
-
-def setup(app: Sphinx) -> None:
-    """Check the table when a build begins."""
-    app.connect("builder-inited", complain)

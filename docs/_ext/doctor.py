@@ -7,10 +7,11 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from sphinx import addnodes
+from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.docutils import SphinxDirective
 
 import gpu_doctor as doctor
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 # Of a report: the questions up to the first that is broken, the diagnosis, what shows it, and the commands.
 CUT = re.compile(r"(?s)(\n✗[^\n]*\n).*?(Diagnosis[^\n]*\n).*?(  Seen here:.*\n    \$ [^\n]*).*")
-CAUSE = re.compile(r'(?s)(<section class="fl-cause".*?)(<h\d>.*?</h\d>)')
 
 
 class Rules(SphinxDirective):
@@ -73,7 +73,7 @@ class Rules(SphinxDirective):
         if links := known.get("links"):
             items += item("More", listed(nodes.reference("", url, refuri=url) for url in links[:1]))
         told = (nodes.paragraph(text=text) for text in story.split("\n\n") if text)
-        section = self.section(title, code, *told, items, nodes.raw("", "</details>", format="html"))
+        section = self.section(title, code, *told, items)
         section["classes"] += ["fl-cause"]
         section.insert(1, addnodes.index(entries=[("single", term, code, "main", None) for term in says[:5]]))
         return section
@@ -119,9 +119,19 @@ def printed(shown: Case) -> list[nodes.Node]:
     return folded([nodes.paragraph("", "", *where), report], f"What the doctor prints: {shown.title}")
 
 
-def fold(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+class FoldCauses(SphinxPostTransform):
     """Make the title of each cause the line that opens it, without a script too; the address stays outside."""
-    context["body"] = CAUSE.sub(r'\1<details class="fl-fold"><summary>\2</summary>', context.get("body", ""))
+
+    default_priority: ClassVar[int] = 220
+    formats = ("html",)
+
+    def run(self, **_: Any) -> None:
+        """Put each title into a summary."""
+        for cause in (node for node in self.document.findall(nodes.section) if "fl-cause" in node["classes"]):
+            title = next(cause.findall(nodes.title))
+            before, after = '<details class="fl-fold"><summary>', "</summary>"
+            title.replace_self([nodes.raw("", before, format="html"), title, nodes.raw("", after, format="html")])
+            cause += nodes.raw("", "</details>", format="html")
 
 
 def known() -> dict[str, Any]:
@@ -144,10 +154,3 @@ def lay(app: Sphinx, error: Exception | None) -> None:
     if not error and app.builder.format == "html":
         content = json.dumps(known(), ensure_ascii=False, separators=(",", ":"))
         Path(app.outdir, "_static/doctor-causes.js").write_text(f"firstlightCauses = {content};\n", encoding="utf-8")
-
-
-def setup(app: Sphinx) -> None:
-    """Register the directive, and fold what it wrote."""
-    app.add_directive("doctor-rules", Rules)
-    app.connect("html-page-context", fold)
-    app.connect("build-finished", lay)

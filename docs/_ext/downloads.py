@@ -11,17 +11,18 @@ from functools import cache
 from html import escape
 from pathlib import Path
 from runpy import run_path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from docutils import nodes
+from sphinx.transforms import SphinxTransform
 from sphinx.util.docutils import SphinxRole
 
 import firstlight
 import gpu_doctor
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import benches_in
-from _ext.watch import judged, to_root
+from _ext.records import judged, project_root, relative_root
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -31,10 +32,6 @@ WHEEL = f"firstlight-{firstlight.__version__}-py3-none-any.whl"
 ZIP = "first-light.zip"
 DOCTOR = f"gpu_doctor-{gpu_doctor.__version__}-py3-none-any.whl"
 PYZ = "gpu-doctor.pyz"
-
-# What sphinx-gallery says of its own downloads, above the title and at the end.
-TOP = re.compile(r"\.\. only:: html\n\n    \.\. note::\n        :class: sphx-glr-download-link-note\n(?:\n|  .*\n)*")
-BOTTOM = re.compile(r"\n\.\. _sphx_glr_download_.*", re.DOTALL)
 
 PAGE = f"""
 Run it yourself
@@ -98,13 +95,25 @@ class OfferedRole(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Link to the file, which is written when the pages are."""
         file = {"wheel": WHEEL, "doctor": DOCTOR, "pyz": PYZ}.get(self.text, self.text)
-        address = f"{to_root(self.env)}downloads/{quote(file)}"
+        address = f"{relative_root(self.env)}downloads/{quote(file)}"
         link = f'<a class="fl-offered" href="{address}" download><code>{escape(Path(file).name)}</code></a>'
         return [nodes.raw("", link, format="html")], []
 
 
-def offer(app: Sphinx, docname: str, source: list[str]) -> None:
-    """Put our links at the end of a tutorial, in place of sphinx-gallery's."""
+class RemoveGalleryDownloads(SphinxTransform):
+    """Take out what sphinx-gallery says of its own downloads, above the title and at the end of a page."""
+
+    default_priority: ClassVar[int] = 400
+
+    def apply(self) -> None:
+        """Find both by the classes that sphinx-gallery gives them."""
+        for node in list(self.document.findall(nodes.Element)):
+            if {"sphx-glr-download-link-note", "sphx-glr-footer"}.intersection(node.get("classes", ())):
+                node.parent.remove(node)
+
+
+def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Put our links at the end of a tutorial."""
     name = docname.removeprefix("tutorials/")
     if name == docname or not Path(app.srcdir, f"{docname}.py").is_file():
         return
@@ -120,22 +129,22 @@ def offer(app: Sphinx, docname: str, source: list[str]) -> None:
         where="from this site" if app.config.html_baseurl else "from the file beside it",
         colab=COLAB.format(f"{notebooks}/{quote(name)}.ipynb") if notebooks else UPLOAD,
     )
-    source[0] = BOTTOM.sub("", TOP.sub("", source[0])) + "\n" + text
+    source[0] += "\n" + text
 
 
-def pack(app: Sphinx, _builder: object) -> None:
+def write_downloads(app: Sphinx, _builder: object) -> None:
     """Write all that the site offers into ``downloads``: today's numbers stand in the notebooks, too."""
     if app.builder.name != "html":
         return
     from hatchling.builders.wheel import WheelBuilder
 
-    folder, home = Path(app.outdir, "downloads"), Path(app.confdir)
+    folder, root = Path(app.outdir, "downloads"), project_root(app.env)
     shutil.rmtree(folder, ignore_errors=True)
     for project in (ROOT, ROOT / "doctor"):
         list(WheelBuilder(str(project)).build(directory=str(folder), versions=["standard"]))
     run_path(str(ROOT / "doctor/make_pyz.py"))["build"](folder)
     titles = {page: title.astext() for page, title in app.env.titles.items()}
-    benches, find = benches_in(home), cache(lambda example: judged(home, example)[0])
+    benches, find = benches_in(root), cache(lambda example: judged(root, example)[0])
     with zipfile.ZipFile(folder / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
         for wheel in (WHEEL, DOCTOR):
             archive.write(folder / wheel, wheel)
@@ -166,10 +175,3 @@ def installing(notebook: str, there: str) -> str:
     install = FIRST_CELL.format(modules=modules, packages=" ".join(packages))
     content["cells"].insert(1, first | {"source": [install]})
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
-
-
-def setup(app: Sphinx) -> None:
-    """Offer the files, and write them whenever a page is."""
-    app.add_role("offered", OfferedRole())
-    app.connect("source-read", offer)
-    app.connect("write-started", pack)

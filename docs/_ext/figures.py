@@ -46,15 +46,17 @@ def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any])
                 f'{where}: a figure has no alternative text; say what it shows with fig.set_label("…")'
             )
         light = Path(path).with_suffix(".webp")
-        # A page that was once listed without being run left a placeholder, which would be preferred.
-        (light.parent / "thumb" / f"{light.stem.rpartition('_')[0]}_thumb.png").unlink(missing_ok=True)
         dark = light.with_stem(light.stem + "_dark")
         save(fig, light)
         fig.set_layout_engine("none")  # it is laid out: to do it again takes as long as to draw
         with dark_ink(fig):
             save(fig, dark)
-        for file, theme in ((light, "only-light"), (dark, "only-dark")):
-            out.append(image(file.relative_to(gallery_conf["src_dir"]).as_posix(), alt, fig, theme))
+        shown = "\n".join(
+            image(file.relative_to(gallery_conf["src_dir"]).as_posix(), alt, fig, theme)
+            for file, theme in ((light, "only-light"), (dark, "only-dark"))
+        )
+        light.with_suffix(".rst.txt").write_text(shown, encoding="utf-8")  # for pages that show it, too
+        out.append(shown)
     plt.close("all")
     return "\n".join(out)
 
@@ -99,7 +101,7 @@ def dark_ink(fig: Figure) -> Iterator[None]:
 
 
 def artists(fig: Figure) -> Iterator[Artist]:
-    """All parts of a figure but data shown as colours, with the boxes and arrows of texts, which findobj leaves out."""
+    """Yield all parts of a figure but data shown as colours; findobj leaves out the boxes and arrows of texts."""
     from matplotlib.collections import Collection
     from matplotlib.text import Text
 
@@ -112,7 +114,7 @@ def artists(fig: Figure) -> Iterator[Artist]:
 
 
 def in_the_dark(colour: Any) -> Any:
-    """A colour, or several, with ink and paper swapped and the opacity kept; None where there is nothing to swap."""
+    """Return colours with ink and paper swapped and the opacity kept; None where there is nothing to swap."""
     from matplotlib.colors import to_rgb, to_rgba_array
 
     try:

@@ -9,20 +9,17 @@ from __future__ import annotations
 
 import re
 from html import escape
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 MARK = re.compile(r"# (solution|(?:measured )?figure|remember|folded: *(.+))")
 TITLES = {"solution": "Solution", "remember": "The code"}
 OUTPUT_CLASSES = {"sphx-glr-script-out", "sphx-glr-single-img"}
 
 
-class FoldSolutions(SphinxTransform):
+class FoldCells(SphinxTransform):
     """Move each marked cell and its output into a fold."""
 
     default_priority: ClassVar[int] = 400
@@ -74,8 +71,3 @@ def is_output(node: nodes.Node) -> bool:
     """Return whether a node is what a cell printed or drew, or a remark of sphinx-gallery's around it."""
     classes: set[str] = set(node.get("classes", [])) if isinstance(node, nodes.Element) else set()
     return bool(classes & OUTPUT_CLASSES) or isinstance(node, nodes.raw)
-
-
-def setup(app: Sphinx) -> None:
-    """Fold before other steps look at the cells."""
-    app.add_transform(FoldSolutions)

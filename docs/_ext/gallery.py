@@ -1,14 +1,16 @@
-"""Run an example again when our code that it stands on has changed: sphinx-gallery looks at the example alone."""
+"""What sphinx-gallery does not do by itself: run an example again when our code that it imports has changed."""
 
 from __future__ import annotations
 
 import gc
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sphinx.util.logging import getLogger
 
+from _ext.records import project_root
 from firstlight.records import wings
 from firstlight.records.runner import digest
 
@@ -18,11 +20,17 @@ if TYPE_CHECKING:
 PAGE_SECONDS = 15  # that an example may take without a GPU on two cores
 
 
+def simulate_without_gpu(*_: object) -> None:
+    """Ask for Numba's simulator where there is no GPU: Numba decides when a page, whichever is first, imports it."""
+    if not cuda_device_count():
+        os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
+
+
 def forget_outdated(app: Sphinx) -> None:
     """Remove what sphinx-gallery remembers of each example whose modules are not those of its last run."""
     gallery = Path(app.srcdir) / "tutorials"
     ours = max(path.stat().st_mtime for path in wings.PACKAGE.rglob("*") if "__pycache__" not in path.parts)
-    for script in sorted((Path(app.confdir) / "examples").glob("*/[0-9][0-9]_*.py")):
+    for script in sorted((project_root(app.env) / "examples").glob("*/[0-9][0-9]_*.py")):
         ran = gallery / script.parent.name / f"{script.name}.md5"
         stamp = ran.with_suffix(".modules")
         if stamp.exists() and stamp.stat().st_mtime > max(ours, script.stat().st_mtime):
@@ -34,8 +42,8 @@ def forget_outdated(app: Sphinx) -> None:
         stamp.write_text(now, encoding="utf-8")
 
 
-def keep(*_: object) -> None:
-    """Look for garbage once, and never again among what is left: modules, which sphinx-gallery looks at each time."""
+def freeze_modules(*_: object) -> None:
+    """Look for garbage once, and never again among the modules, which sphinx-gallery looks at before each example."""
     gc.collect()
     gc.freeze()
 
@@ -48,10 +56,3 @@ def tell_costs(app: Sphinx, error: Exception | None) -> None:
     if costs:
         told = "All examples ran %.0f s; those that took more than %d s: %s"
         getLogger(__name__).info(told, sum(costs.values()), PAGE_SECONDS, slow or "none")
-
-
-def setup(app: Sphinx) -> None:
-    """Go before sphinx-gallery, which runs the examples at the same event."""
-    app.connect("builder-inited", forget_outdated, priority=100)
-    app.connect("builder-inited", keep, priority=900)
-    app.connect("build-finished", tell_costs)

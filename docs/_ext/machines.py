@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.folds import folded
-from _ext.watch import Judged, records_of
+from _ext.records import Judged, records_of
 from firstlight.display import MISSING, Table
-
-if TYPE_CHECKING:
-    from sphinx.application import Sphinx
 
 SHOWN = (
     "device_name", "device_kind", "device_capability", "device_multiprocessors", "cpu_name", "cpu_cores", "driver",
@@ -25,7 +21,7 @@ class Machines(SphinxDirective):
     """``.. machines::`` lists every machine that has a record."""
 
     def run(self) -> list[nodes.Node]:
-        """One section a machine, with an anchor that the tables link to."""
+        """Return a section for each machine, with an anchor that the tables link to."""
         machines: dict[str, list[Judged]] = {}
         for judged in records_of(self.env):
             machines.setdefault(judged[0].machine, []).append(judged)
@@ -34,7 +30,7 @@ class Machines(SphinxDirective):
         return [self.section(machine, records) for machine, records in sorted(machines.items())]
 
     def section(self, machine: str, records: list[Judged]) -> nodes.section:
-        """A machine: its card, and its records."""
+        """Return the card of a machine, and its records."""
         newest = max((record for record, _, _ in records), key=lambda record: str(record.facts["date"]))
         section = nodes.section("", nodes.title(text=str(newest.facts["device_name"])), ids=[machine])
         card = nodes.field_list()
@@ -56,8 +52,3 @@ class Machines(SphinxDirective):
 def link(page: re.Match[str]) -> str:
     """Return the name of a page as a link; a browser's records are of one page."""
     return f'<a href="{page[2] if page[1] else f"tutorials/{page[2]}"}.html">{page[0]}</a>'
-
-
-def setup(app: Sphinx) -> None:
-    """Register the directive."""
-    app.add_directive("machines", Machines)

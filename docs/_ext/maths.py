@@ -12,7 +12,6 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util.logging import getLogger
 
 if TYPE_CHECKING:
-    from sphinx.application import Sphinx
     from sphinx.writers.html5 import HTML5Translator
 
 
@@ -27,6 +26,5 @@ def formula(self: HTML5Translator, node: nodes.math | nodes.math_block, *, block
     raise nodes.SkipNode
 
 
-def setup(app: Sphinx) -> None:
-    """Take the part of MathJax; conf.py asks for it by its name."""
-    app.add_html_math_renderer("mathml", (partial(formula, block=False), None), (partial(formula, block=True), None))
+# For app.add_html_math_renderer; conf.py asks for it by its name, in the place of MathJax.
+INLINE, BLOCK = ((partial(formula, block=block), None) for block in (False, True))

@@ -23,8 +23,3 @@ def describe(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], 
     first = next((node for node in found if isinstance(node.parent, nodes.section) and not node["classes"]), None)
     said = escape(shorten(first.astext(), LONGEST, placeholder=" …")) if first else ""
     context["metatags"] = f'<meta name="description" content="{said}">\n' if said else ""
-
-
-def setup(app: Sphinx) -> None:
-    """Describe the pages when they are written."""
-    app.connect("html-page-context", describe)

@@ -15,9 +15,9 @@ from docutils.core import publish_doctree
 from _ext.prose import MISSING, spec_number, timing
 
 if TYPE_CHECKING:
-    from _ext.watch import Judged
+    from _ext.records import Judged
 
-ROLE = re.compile(r"(?<!`):(timing|spec|doc|download):`(?:([^`<]*?)\s*<)?([^`<>]+)>?`")
+ROLE = re.compile(r"(?<!`):(timing|spec|doc|download|term):`(?:([^`<]*?)\s*<)?([^`<>]+)>?`")
 PART = re.compile(r"\n(?=\n|[-*] |\d+\. )")  # between two paragraphs or lines of a list
 NAMED = re.compile(r"(?<!`)`([^`]+)`__")
 ADDRESS = re.compile(r"^__ (\S+)\n?", re.MULTILINE)
@@ -38,6 +38,8 @@ def in_words(notebook: str, of: dict[str, str], find: Callable[[str], list[Judge
     """
 
     def number(role: re.Match[str]) -> str:
+        if role[1] == "term":
+            return role[2] or role[3]
         if role[1] in ("doc", "download"):
             return link(role[1], role[2] or "", role[3])
         try:

@@ -14,13 +14,11 @@ from sphinx.transforms import SphinxTransform
 from sphinx_design.shared import create_component
 
 from _ext.folds import folded, remembered
-from _ext.watch import records_of
+from _ext.records import records_of
 from firstlight.display import Table
 from firstlight.records.runner import block_keys, split
 
 if TYPE_CHECKING:
-    from sphinx.application import Sphinx
-
     from firstlight.records.record import Record
 
 GALLERY = "tutorials/"
@@ -33,7 +31,7 @@ RULE = re.compile(r"-+(?:  -+)+")
 class ShowOutputs(SphinxTransform):
     """Put the tabs under the code blocks of a tutorial."""
 
-    default_priority: ClassVar[int] = 410  # solutions are folded by then: their tabs land in the fold
+    default_priority: ClassVar[int] = 400
 
     def apply(self) -> None:
         """Find the code blocks of this page by the lines of the script that they come from."""
@@ -117,19 +115,22 @@ def until_next(comment: nodes.comment) -> list[nodes.Element]:
 
 
 def printed(record: Record, key: str) -> list[str]:
-    """What a block printed on a machine: outputs are named by number and key, and the key finds a block anywhere."""
+    """Return what a block printed on a machine. Outputs are named by number and key; the key finds a block anywhere."""
     return [text for name, text in record.outputs.items() if name.rpartition(":")[2] == key]
 
 
 def plain(text: str) -> str:
-    """A text as a literal block shows it: no control characters, no margin, no space at the ends."""
+    """Return a text as a literal block shows it: no control characters, no margin, no space at the ends."""
     lines = [re.sub(r"[\x00-\x1f\x7f-\x9f]", "", line).rstrip() for line in text.expandtabs().splitlines()]
     margin = min((len(line) - len(line.lstrip()) for line in lines if line), default=0)
     return "\n".join(line[margin:] for line in lines).strip("\n")
 
 
 def tables_in(text: str) -> list[nodes.Node]:
-    """Make tables of those in a text that Table wrote: caption, heads, a rule, rows. The rest stays."""
+    """Return the nodes of a text, with tables for those that Table wrote: caption, heads, a rule, rows.
+
+    Records keep what was printed, so this is how the tables of other machines get onto the page.
+    """
     lines, found = text.splitlines(), list[nodes.Node]()
     while lines:
         at = next((at for at, line in enumerate(lines) if at > 1 and RULE.fullmatch(line)), len(lines) + 2)
@@ -146,24 +147,18 @@ def tables_in(text: str) -> list[nodes.Node]:
 
 
 def fits(spans: list[tuple[int, int]], line: str) -> bool:
-    """Whether a line is a row of the table with these columns."""
+    """Return whether a line is a row of the table with these columns."""
     return bool(line.strip()) and not "".join(line[end : end + 2] for _, end in spans).strip() and line[0] != " "
 
 
 def machine_tab(record: Record, text: str) -> nodes.container:
-    """What a block printed on one machine."""
+    """Return the tab of what a block printed on one machine."""
     return tab(str(record.facts["device_name"]), record.machine, nodes.literal_block(text, text, language="none"))
 
 
 def tab(label: str, machine: str, *content: nodes.Node) -> nodes.container:
-    """One tab; the reader who chooses a machine at one block sees it at all of them."""
+    """Return one tab; the reader who chooses a machine at one block sees it at all of them."""
     title = nodes.rubric("", label, classes=["sd-tab-label"], sync_group="machine", sync_id=machine)
     title["support_smartquotes"] = False  # a name stays as it was recorded
     inside = create_component("tab-content", ["sd-tab-content"], children=content)
     return create_component("tab-item", ["sd-tab-item"], children=[title, inside], selected=False)
-
-
-def setup(app: Sphinx) -> None:
-    """Show the outputs."""
-    app.setup_extension("sphinx_design")
-    app.add_transform(ShowOutputs)

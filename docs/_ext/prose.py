@@ -17,16 +17,15 @@ from sphinx.transforms import SphinxTransform
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxRole
 
-from _ext.watch import home, read_again, records_of, to_root
+from _ext.records import project_root, read_again, records_of, relative_root
 from firstlight.display import quantity
 from firstlight.records.record import LEFT_OUT, Record, benches
 from firstlight.timing.specs import spec_of
 
 if TYPE_CHECKING:
-    from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-    from _ext.watch import Judged
+    from _ext.records import Judged
     from firstlight.timing.result import Timing
 
 logger = logging.getLogger(__name__)
@@ -65,7 +64,7 @@ class Number:
 
 
 def timing(request: str, of: dict[str, str], find: Callable[[str], list[Judged]]) -> Number:
-    """The number that is asked for.
+    """Return the number that is asked for.
 
     Parameters
     ----------
@@ -97,14 +96,14 @@ def timing(request: str, of: dict[str, str], find: Callable[[str], list[Judged]]
 
 
 def is_meant(record: Record, machine: str) -> bool:
-    """Whether ``@gpu``, ``@cpu`` or the slug of a machine means the machine of a record."""
+    """Return whether ``@gpu``, ``@cpu`` or the slug of a machine means the machine of a record."""
     if machine in ("gpu", "cpu"):
         return machine == ("cpu" if record.facts["device_kind"] == "cpu" else "gpu")
     return record.machine == machine
 
 
 def row_of(record: Record, bench: str, label: str) -> Timing | None:
-    """The row of an experiment with this label, or with this name in full; a ValueError if several share the label."""
+    """Return the row with this label, or with this name in full; raise a ValueError if several share the label."""
     rows = {name: row for name, row in record.timings.items() if name.startswith(f"{bench}/")}
     found = {name: row for name, row in rows.items() if label in (row.label, name.removeprefix(f"{bench}/"))}
     if len(found) > 1:
@@ -128,7 +127,7 @@ def refuse_unknown(bench: str, labels: list[str], records: list[Record]) -> None
 
 
 def value(what: str, rows: list[Timing]) -> str:
-    """The median or the rate of a row, or how many times faster the first row is than the second."""
+    """Return the median or the rate of a row, or how many times faster the first row is than the second."""
     row = rows[0]
     if what == "median":
         return quantity(row.median, "s")
@@ -142,7 +141,7 @@ def value(what: str, rows: list[Timing]) -> str:
 
 
 def spec_number(request: str) -> Number:
-    """What a maker says of a card: ``GTX 1080 bandwidth``, ``H200 fp32``, ``L4 memory``."""
+    """Return what a maker says of a card: ``GTX 1080 bandwidth``, ``H200 fp32``, ``L4 memory``."""
     name, _, what = " ".join(request.split()).rpartition(" ")
     of = spec_of(name)
     return Number(of.text(what), of.source)
@@ -170,17 +169,22 @@ class NumberRole(SphinxRole):
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
         """Look the number up."""
         try:
-            return [self.number_for(self.text, self.env).node(to_root(self.env))], []
+            return [self.number_for(self.text, self.env).node(relative_root(self.env))], []
         except ValueError as error:
             logger.warning("%s", error, location=self.get_location(), type="firstlight", subtype="prose")
             read_again(self.env)
             return [nodes.literal("", self.rawtext)], []
 
 
+def timing_on_page(request: str, env: BuildEnvironment) -> Number:
+    """Return the number that a page asks for."""
+    return timing(request, benches_in(project_root(env)), partial(records_of, env))
+
+
 class LeaveOut(SphinxTransform):
     """Take out what stands on a number that no record has."""
 
-    default_priority: ClassVar[int] = 420
+    default_priority: ClassVar[int] = 400
 
     def apply(self) -> None:
         """Take each such paragraph, with its place in a list, and say so once."""
@@ -199,17 +203,10 @@ class LeaveOut(SphinxTransform):
             section.insert(section.index(below) + 1, nodes.paragraph(text=LEFT, classes=["fl-banner"]))
 
     def without_gpu(self) -> bool:
-        """Whether this is a tutorial that measures a GPU where there is one, and no record has."""
+        """Return whether this is a tutorial that measures a GPU where there is one, and no record has."""
         example = self.env.docname.removeprefix("tutorials/")
-        script = home(self.env) / "examples" / f"{example}.py"
+        script = project_root(self.env) / "examples" / f"{example}.py"
         code = script.read_text(encoding="utf-8") if script.is_file() else ""
         if "best_device" not in code or "Bench(" not in code:
             return False
         return all(record.facts["device_kind"] == "cpu" for record, _, _ in records_of(self.env, example))
-
-
-def setup(app: Sphinx) -> None:
-    """Register the roles."""
-    app.add_role("timing", NumberRole(lambda of, env: timing(of, benches_in(home(env)), partial(records_of, env))))
-    app.add_role("spec", NumberRole(lambda request, _: spec_number(request)))
-    app.add_transform(LeaveOut)

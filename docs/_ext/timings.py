@@ -18,8 +18,8 @@ from docutils.parsers.rst import directives
 from sphinx.util.docutils import SphinxDirective
 
 from _ext.folds import folded
-from _ext.watch import home, records_of, to_root
-from _ext.webgpu import ON_YOUR_GPU, your_gpu
+from _ext.records import project_root, records_of, relative_root
+from _ext.your_gpu import ON_YOUR_GPU, your_gpu
 from firstlight.display import MISSING, percent, quantity
 from firstlight.records.record import Record, code_digest, facts_of
 from firstlight.records.runner import ends_with_bench
@@ -28,8 +28,6 @@ from firstlight.timing.result import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from sphinx.application import Sphinx
 
 
 def scrape(block: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
@@ -67,7 +65,7 @@ class Column:
 
 
 def this_build(measured: Path) -> Column | None:
-    """The column of the build that runs now, if its example was run."""
+    """Return the column of the build that runs now, if its example was run."""
     if not measured.is_file():
         return None
     content = json.loads(measured.read_text(encoding="utf-8"))
@@ -76,13 +74,13 @@ def this_build(measured: Path) -> Column | None:
 
 
 def machine_name(facts: dict[str, Any]) -> str:
-    """A machine in a few words; a CPU says its cores."""
+    """Return a machine in a few words; a CPU says its cores."""
     cores = f", {facts['cpu_cores']} cores" if facts["device_kind"] == "cpu" and "cpu_cores" in facts else ""
     return f"{facts['device_name']}{cores}"
 
 
 def column(record: Record, state: str, reasons: list[str], bench: str) -> Column:
-    """The column of a recorded machine."""
+    """Return the column of a recorded machine."""
     timings = tuple(timing for name, timing in record.timings.items() if name.split("/")[0] == bench)
     return Column(machine_name(record.facts), str(record.facts["date"])[:10], timings, state, reasons, record.machine)
 
@@ -94,7 +92,7 @@ class Timings(SphinxDirective):
     option_spec: ClassVar[dict[str, Any]] = {"show": directives.flag, "plot": directives.flag}
 
     def run(self) -> list[nodes.Node]:
-        """Put together what this build and the records say."""
+        """Return what this build and the records say."""
         bench = self.arguments[0]
         example = self.env.docname.removeprefix("tutorials/")
         measured = Path(self.env.doc2path(self.env.docname)).with_suffix(f".{bench}.timings.json")
@@ -107,9 +105,9 @@ class Timings(SphinxDirective):
         columns = recorded if fresh else here + recorded
         if "plot" in self.options:
             return [nodes.raw("", svg(columns, bench), format="html")] if columns else []
-        script = home(self.env) / "examples" / f"{example}.py"
+        script = project_root(self.env) / "examples" / f"{example}.py"
         code = code_digest(script.read_text(encoding="utf-8")) if script.is_file() else ""
-        machines = f"{to_root(self.env)}machines.html"
+        machines = f"{relative_root(self.env)}machines.html"
         mine = your_gpu(self.env, bench) if bench in ON_YOUR_GPU else ""
         html = nodes.raw("", table_html(columns, bench, example, code, machines) + mine, format="html")
         if not (fresh and here):
@@ -142,13 +140,13 @@ def names_of(columns: list[Column]) -> dict[str, list[Timing | None]]:
 
 
 def table_html(columns: list[Column], bench: str, example: str, code: str, machines: str) -> str:
-    """A row a measurement, a column a machine, and all that timings.js needs to add one."""
+    """Return the table, with all that timings.js needs to add a column."""
     data = f'data-bench="{bench}" data-example="{escape(example)}" data-code="{code}"'
     return f'<div class="fl-timings" {data}>\n{rows_html(columns, bench, machines)}</div>\n'
 
 
 def rows_html(columns: list[Column], of: str, machines: str) -> str:
-    """The table alone."""
+    """Return the table alone: a row a measurement, a column a machine."""
     shown = [timing for col in columns for timing in col.timings]
     says = ["median", "± half the interquartile range"]
     says += ["rate"] * any(t.byte_rate or t.flop_rate for t in shown)
@@ -164,7 +162,7 @@ def rows_html(columns: list[Column], of: str, machines: str) -> str:
 
 
 def row_html(name: str, timings: list[Timing | None], columns: list[Column]) -> str:
-    """A row; its size stands once, with its name, unless machines differ in it."""
+    """Return a row; its size stands once, with its name, unless machines differ in it."""
     sizes = {f"n = {timing.n:,}" for timing in timings if timing and timing.n}
     size = "".join(one for one in sizes if len(sizes) == 1 and one not in name)
     head = escape(name) + (f'<span class="fl-small">{size}</span>' if size else "")
@@ -173,21 +171,21 @@ def row_html(name: str, timings: list[Timing | None], columns: list[Column]) -> 
 
 
 def row_data(name: str, timings: list[Timing | None]) -> str:
-    """What timings.js finds a row by; the size belongs to it where the label alone does not name it."""
+    """Return what timings.js finds a row by: the label, and the size where the label alone does not name it."""
     timing = next(timing for timing in timings if timing)
     size = f' data-n="{timing.n}"' if name != timing.label else ""
     return f'data-label="{escape(timing.label)}"{size}'
 
 
 def head_html(col: Column, machines: str) -> str:
-    """The head of a machine's column: its name, its day, and what speaks against it."""
+    """Return the head of a machine's column: its name, its day, and what speaks against it."""
     title = f'<a href="{machines}#{escape(col.anchor)}">{escape(col.title)}</a>' if col.anchor else escape(col.title)
     remark = f'<span class="fl-state fl-{col.state}">{escape("; ".join(col.reasons))}</span>' if col.reasons else ""
     return f'<th scope="col">{title}<span class="fl-small">{escape(col.note)}</span>{remark}</th>'
 
 
 def cell_html(timing: Timing | None, col: Column, sized: bool) -> str:
-    """One number with all that belongs to it; numbers of older code are struck through."""
+    """Return a number with all that belongs to it; numbers of older code are struck through."""
     if timing is None or timing.verdict in ("simulated", "impossible"):
         return f"<td>{escape(timing.verdict if timing else MISSING)}</td>"
     median = quantity(timing.median, "s")
@@ -197,7 +195,7 @@ def cell_html(timing: Timing | None, col: Column, sized: bool) -> str:
 
 
 def details(timing: Timing, sized: bool) -> Iterator[str]:
-    """What stands beside a number; the first call, where it took much longer."""
+    """Yield what stands beside a number; the first call, where it took much longer."""
     yield f"± {percent(timing.relative_iqr / 2)}"
     rate, unit = (timing.byte_rate, "B/s") if timing.byte_rate else (timing.flop_rate, "FLOP/s")
     if rate:
@@ -223,8 +221,3 @@ def svg(columns: list[Column], bench: str) -> str:
         figure = draw(series, bench)
     plt.close(figure)
     return f'<figure class="fl-figure">{as_svg(figure, bench)}</figure>\n'
-
-
-def setup(app: Sphinx) -> None:
-    """Register the directive."""
-    app.add_directive("timings", Timings)

@@ -2,17 +2,17 @@
 What can you see before you fit?
 ================================
 
-The *dirty image*: the visibilities, added up as waves without any model. It is the sky
-convolved with the *dirty beam*, plus noise. Of three ways to compute it, gridding to
-the nearest cell takes the least work but is wrong by more than the noise, the direct
-sum is exact but slow, and a NUFFT is as exact as you ask: the one to take. This
-page is for anyone who looks at visibilities before fitting them, or who writes code to
-image them.
+The :term:`dirty image`: the :term:`visibilities <visibility>`, added up as waves
+without any model. It is the sky convolved with the :term:`dirty beam`, plus noise. Of
+three ways to compute it, :term:`gridding` to the nearest cell takes the least work but
+is wrong by more than the noise, the :term:`direct sum` is exact but slow, and a NUFFT
+is as exact as you ask: the one to take. This page is for anyone who looks at
+visibilities before fitting them, or who writes code to image them.
 
 **You will learn**
 
 - why, without noise, the dirty image is exactly the sky convolved with the beam;
-- how weights trade resolution against noise;
+- how weights trade :term:`resolution` against noise;
 - to write a gridding kernel for a GPU, and to see what error gridding makes;
 - to choose between gridding, a NUFFT and the direct sum, by time *and* error.
 
@@ -36,7 +36,8 @@ image them.
 #
 # - *The direct sum* adds every wave at every pixel, in :math:`4 M N` operations.
 # - *Gridding* adds each visibility to one cell of a grid, in two additions, and then
-#   makes one fast Fourier transform (FFT) of about :math:`5 N \log_2 N` operations.
+#   makes one :term:`fast Fourier transform` (FFT) of about :math:`5 N \log_2 N`
+#   operations.
 # - *A NUFFT* (non-uniform FFT) adds each visibility to a patch of cells (on a side: one
 #   more than the digits that you want). Its cells are half as wide, so that its FFT has
 #   :math:`4 N` of them.
@@ -145,9 +146,9 @@ assert identity < 1e-8, identity
 print(f"dirty image - shifted beams: {identity:.0e} Jy/beam")
 
 # %%
-# The ripples of the beam, its *sidelobes*, come from the gaps between the tracks in the
-# uv plane. A feature no brighter than the peak of your image times the largest sidelobe
-# may be one.
+# The ripples of the beam, its :term:`sidelobes <sidelobe>`, come from the gaps between
+# the tracks in the uv plane. A feature no brighter than the peak of your image times
+# the largest sidelobe may be one.
 #
 # Which weights?
 # --------------
@@ -158,7 +159,7 @@ print(f"dirty image - shifted beams: {identity:.0e} Jy/beam")
 #   are the most numerous.
 # - *uniform*: :math:`w_k / D`, where :math:`D` is the sum of the weights in the cell of
 #   :math:`k`, so that every filled cell counts the same, and long baselines count more.
-# - *Briggs*: :math:`w_k / (1 + f^2 D)`. Summed over all cells,
+# - :term:`Briggs`: :math:`w_k / (1 + f^2 D)`. Summed over all cells,
 #   :math:`f^2 = (5 \cdot 10^{-R})^2 \sum D / \sum D^2`. The number :math:`R`, *robust*,
 #   goes from uniform (-2) to natural (2).
 #
@@ -187,9 +188,9 @@ print(f"natural, from its weights: {1e6 / np.sqrt(weight.sum()):.1f}")
 # Two units, and a missing flux
 # -----------------------------
 #
-# A dirty image is in *Jy/beam*: a point source of 1 Jy has a peak of 1, whatever the
-# weights. For an extended source the number depends on the beam. To compare with the
-# sky, divide by the area of the fitted Gaussian (``unit="Jy/arcsec^2"``):
+# A dirty image is in :term:`Jy/beam`: a point source of 1 Jy has a peak of 1, whatever
+# the weights. For an extended source the number depends on the beam. To compare with
+# the sky, divide by the area of the fitted Gaussian (``unit="Jy/arcsec^2"``):
 
 panels = {name: image / fitted[name].area for name, image in images.items()}
 flux = {name: image.sum() * coords.cell_size**2 for name, image in panels.items()}
@@ -361,8 +362,8 @@ plt.show()
 # The nearest cell is wrong by more than the noise, 2 × 2 cells only near the edge. But
 # with more data the noise falls and the error stays (last column, a model).
 # The division made the edges worse: only a part of the error is a loss of brightness.
-# The rest is *aliasing*: a gridded image is periodic, so that what belongs beyond one
-# edge appears at the other, and the division amplifies it. A better shape (CASA's
+# The rest is :term:`aliasing`: a gridded image is periodic, so that what belongs beyond
+# one edge appears at the other, and the division amplifies it. A better shape (CASA's
 # ``tclean`` takes a prolate spheroidal function), and patches as wide as your digits
 # need, make the NUFFT of ``DirtyImager``, by `FINUFFT`__, whose error you set by
 # ``eps``.

@@ -2,19 +2,21 @@
 Off the grid: how many visibilities can you afford?
 ===================================================
 
-For anyone who would rather fit every visibility than averages in cells. You can afford
-all of them if data, weights and baselines stay the same during the fit:
-:math:`\\chi^2` is then a quadratic function of the image, whose coefficients are
-computed once, so that a step costs the same for a million visibilities as for a hundred
-million. If they change in every step, because calibration is part of the fit, use
-mini-batches. For a step or two a NUFFT is enough: it needs no set-up.
+For anyone who would rather fit every :term:`visibility` than averages in cells. You can
+afford all of them if data, weights and :term:`baselines <baseline>` stay the same
+during the fit: :math:`\\chi^2` is then a quadratic function of the image, whose
+coefficients are computed once, so that a step costs the same for a million visibilities
+as for a hundred million. If they change in every step, because :term:`calibration` is
+part of the fit, use :term:`mini-batches <mini-batch>`. For a step or two a
+:term:`NUFFT` is enough: it needs no set-up.
 
 **You will learn**
 
 - three ways to compare an image with every visibility, and what each costs in time and
   in memory, from ten thousand visibilities to a hundred million;
 - what averaging in cells costs instead: an error that more data do not lower;
-- how to fit what changes the visibilities themselves, such as the phases of antennas;
+- how to fit what changes the visibilities themselves, such as the
+  :term:`phases <phase>` of antennas;
 - why ``float32`` loses :math:`\\chi^2` when the signal is strong, and how to keep it.
 
 **Time:** 12 minutes. **Needs:** any computer. With an NVIDIA GPU and the package
@@ -31,19 +33,19 @@ cufinufft, the page goes up to a hundred million, or as far as the memory allows
 #
 #     \chi^2(I) = \sum_k w_k \left| D_k - V_k(I) \right|^2 ,
 #
-# and its gradient. There are three ways:
+# and its :term:`gradient`. There are three ways:
 #
 # - *NUFFT.* The non-uniform fast Fourier transform predicts each visibility at its own
-#   place: an FFT of the image on a grid twice as wide, then for each visibility a
-#   weighted sum over the nearest cells, 7 × 7 of them for six digits. The gradient is
+#   place: an :term:`FFT` of the image on a grid twice as wide, then for each visibility
+#   a weighted sum over the nearest cells, 7 × 7 of them for six digits. The gradient is
 #   the transpose of that.
 # - *Mini-batches.* The same for a few visibilities at a time, different ones in each
 #   step.
 # - *Exact.* As a function of the pixels, :math:`\chi^2 = c - 2 \sum_p d_p I_p +
-#   \sum_{pq} I_p K_{p-q} I_q`. The dirty image :math:`d` and the kernel :math:`K`, the
-#   dirty beam at twice the width, are computed once. The last sum is a convolution, so
-#   a step is one pair of FFTs, twice as wide as the image, and does not touch the
-#   visibilities at all.
+#   \sum_{pq} I_p K_{p-q} I_q`. The :term:`dirty image` :math:`d` and the kernel
+#   :math:`K`, the :term:`dirty beam` at twice the width, are computed once. The last
+#   sum is a convolution, so a step is one pair of FFTs, twice as wide as the image, and
+#   does not touch the visibilities at all.
 #
 # Count the operations per step, for an image of 256 × 256 pixels:
 
@@ -72,8 +74,9 @@ for power in range(4, 9):
 # Observe for one night or a hundred
 # ----------------------------------
 #
-# A night gives 100,000 visibilities here. Ten nights follow the same tracks with new
-# noise: a million. On a GPU the page adds nights as long as they fit into its memory.
+# A night gives 100,000 visibilities here. Ten nights follow the same
+# :term:`tracks <track>` with new noise: a million. On a GPU the page adds nights as
+# long as they fit into its memory.
 #
 # Here a GPU computes NUFFTs only with the package cufinufft, which you have to install.
 # Without it, the CPU does them: then the rows *NUFFT* and *mini-batch* below time the

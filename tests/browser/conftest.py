@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import tomllib
 from collections.abc import Iterator
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,7 +19,11 @@ if TYPE_CHECKING:
 
 SITE = Path(__file__).resolve().parents[2] / "build" / "html"
 # Sorted: all workers have to find the same tests.
-PAGES = sorted(path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html") if "_static" not in path.parts)
+MOVED = tomllib.loads((SITE.parents[1] / "docs/moved.toml").read_text(encoding="utf-8"))  # old addresses
+PAGES = sorted(
+    {path.relative_to(SITE).as_posix() for path in SITE.rglob("*.html") if "_static" not in path.parts}
+    - {f"{old}.html" for old in MOVED}
+)
 HERE = ("file:", "data:", "blob:", "http://127.0.0.1:")
 
 

@@ -21,7 +21,7 @@ from firstlight.records.schema import problem
 
 sys.path.insert(0, str(SITE.parents[1] / "docs"))
 from _ext.sky import averages, fitted, settings, strength_of
-from _ext.webgpu import ON_YOUR_GPU
+from _ext.your_gpu import ON_YOUR_GPU
 
 PAGE = SITE / "your_gpu.html"
 BOARD = ".fl-gpu"
@@ -122,7 +122,7 @@ def test_statistics_on_a_clock_that_is_exact(done: Any) -> None:
         let now = 0, longest = 0;
         const run = async (blocks, calls) => { now += blocks * calls * call; longest = Math.max(longest, calls);
                                                return Array(blocks).fill(calls * call); };
-        return { ...await firstlight.timing(run, { tick, seconds: 1, most, now: () => now }), longest };
+        return { ...await firstlight.measure(run, { tick, seconds: 1, most, now: () => now }), longest };
     }"""
     found = done.evaluate(script, [1e-5, 1e-4, 2048])
     assert found["median"] == found["q25"] == found["q75"] == pytest.approx(1e-5)

@@ -15,11 +15,11 @@ ROOT = Path(__file__).resolve().parents[2]
 CONF = f"""
 import runpy
 
-real = runpy.run_path({str(ROOT / "conf.py")!r})
+real = runpy.run_path({str(ROOT / "docs/conf.py")!r})
 extensions = ["_ext"]
 html_math_renderer = "mathml"
 html_theme = "basic"
-html_static_path = [{str(ROOT / "docs/_ext/static")!r}]
+html_static_path = [{str(ROOT / "docs/web/boards")!r}]
 """
 GALLERY = """
 extensions.append("sphinx_gallery.gen_gallery")

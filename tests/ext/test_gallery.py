@@ -17,7 +17,8 @@ def project(tmp_path, monkeypatch: pytest.MonkeyPatch):
         script = tmp_path / "examples/1_x" / f"{name}.py"
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text(f'"""Title"""\n{code}')
-    project = SimpleNamespace(srcdir=tmp_path / "docs", confdir=tmp_path)
+    env = SimpleNamespace(srcdir=tmp_path / "docs", config=SimpleNamespace(project_root=".."))
+    project = SimpleNamespace(srcdir=env.srcdir, env=env, root=tmp_path)
     forget_outdated(project)
     for name in ("01_plain", "02_kernel"):
         memory(project, name).write_text("what sphinx-gallery writes")
@@ -34,7 +35,7 @@ def forgotten(project) -> list[str]:
 
 
 def change(project, module: str, old: str, new: str) -> None:
-    file = project.confdir / "src/firstlight" / module
+    file = project.root / "src/firstlight" / module
     text = file.read_text()
     assert old in text
     file.write_text(text.replace(old, new))
@@ -57,13 +58,13 @@ def test_a_module_that_is_not_used_runs_nothing(project, module: str) -> None:
 
 def test_a_module_that_goes_runs_what_used_it(project) -> None:
     assert forgotten(project) == []
-    (project.confdir / "src/firstlight/kernels/driver.py").unlink()
+    (project.root / "src/firstlight/kernels/driver.py").unlink()
     imports.file_in.cache_clear()  # the next build is another process
     assert forgotten(project) == ["02_kernel"]
 
 
 def test_another_import_runs_the_example(project) -> None:
     assert forgotten(project) == []
-    script = project.confdir / "examples/1_x/01_plain.py"
+    script = project.root / "examples/1_x/01_plain.py"
     script.write_text(script.read_text() + "from firstlight.kernels import cuda\n")
     assert forgotten(project) == ["01_plain"]

@@ -169,10 +169,10 @@ def site(make_site):
 def test_numbers_are_linked_to_their_machines_and_say_them(site):
     title = 'title="AMD &lt;script&gt;&quot;EPYC&quot;&lt;/script&gt;, 2026-05-01"'
     number = f'href="{{}}machines.html#cpu-amd-epyc" {title}><span class="fl-number">{{}}</span></a>'
-    for page, to_root in ((PAGE, ""), ("html/tutorials/1_part/01_add.html", "../../")):
+    for page, relative_root in ((PAGE, ""), ("html/tutorials/1_part/01_add.html", "../../")):
         html = site.read(page)
-        assert number.format(to_root, "10.0 ms") in html
-        assert number.format(to_root, "0.2 ×") in html
+        assert number.format(relative_root, "10.0 ms") in html
+        assert number.format(relative_root, "0.2 ×") in html
         assert "On a GPU" not in html
         assert "a line that stays" in html
         assert "a line that goes" not in html

@@ -47,8 +47,7 @@ def site(make_site):
     files = {
         "examples/1_x/GALLERY_HEADER.rst": "X\n-\n",
         "examples/1_x/01_sums.py": EXAMPLE,
-        "index.rst": "Home\n====\n\n.. toctree::\n\n   tutorials/index\n   machines\n   other\n",
-        "other.rst": "Other\n=====\n",
+        "index.rst": "Home\n====\n\n.. toctree::\n\n   tutorials/index\n   machines\n",
         "machines.rst": "Machines\n========\n\n.. machines::\n",
     }
     site = make_site(files)
@@ -84,8 +83,6 @@ def test_page_has_this_build_and_the_machine(site) -> None:
     assert behind.count('scope="row"') == 2
     assert "sphx-glr-single-img" not in html  # the example's own drawing does not stand beside the page's
     assert "timings.js" in html
-    assert "timings.js" not in site.read("html/other.html")
-    assert (site.folder / "build/html/_static/timings.js").is_file()
     machines = site.read("html/machines.html")
     assert 'id="gpu-one"' in machines
     assert 'href="tutorials/1_x/01_sums.html"' in machines

@@ -1,15 +1,13 @@
 // Questions put to one GPU. Each checks its answer first, on odd sizes, and then reports rows of timings, under the
 // names and with the sizes that the experiments of the site's pages have.
-import { Stopped } from "./gpu.js";
-import { measure } from "./statistics.js";
 
 const LONGEST = 0.05;  // seconds: a dispatch that would last longer may freeze the screen, and is left out
-export const STRIDES = [1, 2, 4, 8, 16, 32, 64];
-export const powers = (base, from, to, step = 1) => Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => base ** (from + i * step));
-export const random = (n) => Float32Array.from({ length: n }, () => Math.random() - 0.5);
+const STRIDES = [1, 2, 4, 8, 16, 32, 64];
+const powers = (base, from, to, step = 1) => Array.from({ length: Math.floor((to - from) / step) + 1 }, (_, i) => base ** (from + i * step));
+const random = (n) => Float32Array.from({ length: n }, () => Math.random() - 0.5);
 
 /** Throw at the first number that is not what it should be: what is wrong is not timed. */
-export function check(name, got, want, tolerance) {
+function check(name, got, want, tolerance) {
   got.forEach((value, i) => {
     if (!(Math.abs(value - want(i)) <= tolerance)) throw new Error(`${name}: number ${i} is ${value}, not ${want(i)}; not timed`);
   });
@@ -146,13 +144,13 @@ async function roofline(lab) {
 }
 
 /** What each asks, and its share of the time. */
-export const EXPERIMENTS = {
+const EXPERIMENTS = {
   "wins-add": [add, 0.24], launches: [launches, 0.1], "timing-wrong": [clocks, 0.06], transfers: [transfers, 0.18],
   coalescing: [strides, 0.12], "shared-memory": [products, 0.16], roofline: [roofline, 0.14],
 };
 
 /** Do the experiments that are named, one after another, within so many seconds; rows and notes are told as they come. */
-export async function runAll(gpu, names, { report, note, seconds = 9 }) {
+async function runAll(gpu, names, { report, note, seconds = 9 }) {
   const lab = { gpu, note, rows: [], report(row) { lab.rows.push(row); report(row); } }, started = performance.now();
   const alarm = setTimeout(() => gpu.stop("the time was over"), 1e3 * (seconds + 5));
   let parts = names.reduce((sum, name) => sum + EXPERIMENTS[name][1], 0);

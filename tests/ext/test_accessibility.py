@@ -29,6 +29,13 @@ def test_heads_say_of_what_they_are_heads(site) -> None:
     assert heads == ["col", "col", "row"]
 
 
+def test_what_is_a_stop_where_a_table_is_wide_is_named(site) -> None:
+    frames = [
+        found for _, found, _ in site.elements("html/page.html").found if "scrollable" in (found.get("class") or "")
+    ]
+    assert [(frame["role"], frame["aria-label"]) for frame in frames] == [("region", "What it shows")]
+
+
 def test_a_table_without_a_caption_fails_the_build(make_site) -> None:
     site = make_site({"page.rst": "Page\n====\n\n" + HEAD.format("")}).build("html")
     assert site.failed

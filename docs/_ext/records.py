@@ -22,13 +22,13 @@ Judged = tuple[Record, str, list[str]]  # a record, its state, and the reasons f
 SHOWN = "firstlight_records"  # in the metadata of a page: by example, the files of the records that are shown on it
 
 
-def home(env: BuildEnvironment) -> Path:
-    """Return the folder of conf.py, in which examples/ and records/ are."""
-    return Path(env.__dict__["firstlight_home"])
+def project_root(env: BuildEnvironment) -> Path:
+    """Return the folder that holds examples/ and records/."""
+    return Path(env.srcdir, env.config.project_root).resolve()
 
 
-def to_root(env: BuildEnvironment) -> str:
-    """Return the way from the page that is read or written to the site's root."""
+def relative_root(env: BuildEnvironment) -> str:
+    """Return the way from the page that is read or written to the root of the site."""
     return "../" * env.docname.count("/")
 
 
@@ -48,11 +48,11 @@ def records_of(env: BuildEnvironment, example: str = "*/*") -> list[Judged]:
     known: Any = env.current_document  # as untyped as a dictionary
     cache: dict[str, list[Judged]] = known.setdefault("firstlight_records", {})
     if example not in cache:
-        cache[example], problems = judged(home(env), example)
+        cache[example], problems = judged(project_root(env), example)
         for problem in problems:
             logger.warning("%s", problem, location=env.docname, type="firstlight", subtype="records")
         paths = [record.path for record, _, _ in cache[example] if record.path]
-        for path in (*paths, *stands_on(home(env), example)):
+        for path in (*paths, *stands_on(project_root(env), example)):
             env.note_dependency(path)
         env.metadata[env.docname].setdefault(SHOWN, {})[example] = sorted(map(str, paths))
     return cache[example]
@@ -105,16 +105,5 @@ def outdated(_app: Sphinx, env: BuildEnvironment, *_changes: set[str]) -> list[s
         docname
         for docname, facts in env.metadata.items()
         for one, names in facts.get(SHOWN, {}).items()
-        if names != sorted(map(str, find(home(env) / "records", one)))
+        if names != sorted(map(str, find(project_root(env) / "records", one)))
     ]
-
-
-def remember_home(app: Sphinx) -> None:
-    """Tell the environment where conf.py is."""
-    app.env.__dict__["firstlight_home"] = str(app.confdir)
-
-
-def setup(app: Sphinx) -> None:
-    """Watch the records."""
-    app.connect("builder-inited", remember_home, priority=1)
-    app.connect("env-get-outdated", outdated)

@@ -1,14 +1,13 @@
 // One GPU, opened politely, and the clock that times it.
-import { quantile, sort } from "./statistics.js";
 
-export class Stopped extends Error {}  // by the reader, by a hidden tab, by the time it took, or by a lost GPU
+class Stopped extends Error {}  // by the reader, by a hidden tab, by the time it took, or by a lost GPU
 
 const SOFTWARE = /swiftshader|llvmpipe|lavapipe|warp|basic render|software/i;
 const BLOCKS = 9;  // timed passes of one submission, at most
 const { STORAGE, COPY_SRC, COPY_DST, MAP_READ, QUERY_RESOLVE } = globalThis.GPUBufferUsage ?? {};
 
 /** Open the faster GPU, or say why there is none: "insecure", "no-api" or "no-adapter". */
-export async function openGpu() {
+async function openGpu() {
   if (!isSecureContext) throw new Stopped("insecure");
   if (!navigator.gpu) throw new Stopped("no-api");
   const adapter = await navigator.gpu.requestAdapter({ powerPreference: "high-performance" });
@@ -19,7 +18,7 @@ export async function openGpu() {
   return gpu;
 }
 
-export class Gpu {
+class Gpu {
   constructor(adapter, device, stamps) {
     Object.assign(this, { adapter, device, stamps, queue: device.queue, pipelines: new Map(), buffers: [], errors: new Set() });
     this.stopped = new Promise((_, reject) => { this.stop = (why) => reject(new Stopped(why)); });

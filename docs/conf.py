@@ -1,31 +1,18 @@
-"""How the site is built: sphinx-build -c . docs build/html (pages in docs/, scripts in examples/)."""
+"""How the site is built: sphinx-build docs build/html (pages in docs/, scripts in examples/)."""
 
 from __future__ import annotations
 
-import builtins
-import logging
 import os
 import sys
+import tomllib
 from datetime import date
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from firstlight import __version__
-from firstlight.kernels.driver import cuda_device_count
 from firstlight.records.runner import digest
 
-if TYPE_CHECKING:
-    from docutils import nodes
-    from sphinx.addnodes import pending_xref
-    from sphinx.application import Sphinx
-    from sphinx.environment import BuildEnvironment
-
 here = Path(__file__).parent
-sys.path.insert(0, str(here / "docs"))  # _ext, what the site adds to Sphinx
-
-# Numba reads this when it is first imported, by whichever page comes first.
-if not cuda_device_count():
-    os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
+sys.path.insert(0, str(here))  # _ext, what the site adds to Sphinx
 
 project = "First Light"
 author = "The First Light authors"
@@ -40,9 +27,17 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
+    "sphinx_reredirects",
     "_ext",
 ]
-exclude_patterns = ["_ext", "tutorials/**.ipynb", "tutorials/**/sg_execution_times.rst", "sg_execution_times.rst"]
+project_root = ".."
+exclude_patterns = [
+    "_ext",
+    "web",
+    "tutorials/**.ipynb",
+    "tutorials/**/sg_execution_times.rst",
+    "sg_execution_times.rst",
+]
 nitpicky = True
 toc_object_entries_show_parents = "hide"
 
@@ -51,7 +46,7 @@ myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"
 myst_heading_anchors = 3
 nb_execution_mode = "cache"
 # A page that was run with other code of ours is run again.
-sources = sorted([*here.glob("src/**/*.py"), *here.glob("src/**/*.toml"), *here.glob("docs/*.py")])
+sources = sorted([*here.glob("../src/**/*.py"), *here.glob("../src/**/*.toml"), *here.glob("claims.py")])
 nb_execution_cache_path = str(Path("build/.pages") / digest("".join(p.read_text(encoding="utf-8") for p in sources)))
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
@@ -65,7 +60,8 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "tutorials",
     "filename_pattern": r"/\d\d_",
-    "within_subsection_order": "_ext.course.InOrder",
+    "copyfile_regex": r"index\.rst",  # a chapter writes its own page
+    "within_subsection_order": "FileNameSortKey",
     "nested_sections": True,
     "show_signature": False,
     "write_computation_times": False,
@@ -74,7 +70,7 @@ sphinx_gallery_conf = {
     "capture_repr": ("_repr_html_",),
     "image_scrapers": ("_ext.timings.scrape", "_ext.figures.scrape"),
     "ignore_repr_types": r"firstlight\.timing\.bench|matplotlib",
-    "reset_modules": ("matplotlib", "_ext.figures.reset", "_ext.gallery.keep"),
+    "reset_modules": ("matplotlib", "_ext.figures.reset", "_ext.gallery.freeze_modules"),
     "reset_modules_order": "before",
     "parallel": False,
     "min_reported_time": 3600,  # the time of a whole script, imports and figures included, is no measurement
@@ -84,15 +80,15 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_math_renderer = "mathml"
 html_title = "First Light"
-html_static_path = ["docs/_static", "docs/_ext/static"]
+html_static_path = ["_static", "web/boards"]
 html_css_files = ["firstlight.css"]
-html_favicon = "docs/_static/mark.svg"
+html_favicon = "_static/mark.svg"
 html_last_updated_fmt = "%Y-%m-%d"  # the day that a page was built, or that of SOURCE_DATE_EPOCH
-templates_path = ["docs/_templates"]
+templates_path = ["_templates"]
 html_copy_source = False
 html_use_index = html_domain_indices = False  # search finds more, and each build would write them again
 html_show_sourcelink = False
-html_sidebars: dict[str, list[str]] = {page.stem: [] for page in here.glob("docs/*.md")}
+html_sidebars: dict[str, list[str]] = {page.stem: [] for page in here.glob("*.md")}
 html_show_search_summary = False  # for a line under each result, the whole page would be fetched
 html_context: dict[str, object] = {"default_mode": ""}  # layout.html sets it; without a script the theme is light
 html_theme_options: dict[str, object] = {
@@ -125,13 +121,17 @@ if repository.count("/") == 1:
     html_context |= {"github_user": owner, "github_repo": name, "edit_page_provider_name": "GitHub"}
     if os.environ.get("GITHUB_REPOSITORY"):  # its deployment puts the notebooks on a branch: Colab opens no others
         html_context["notebooks"] = f"https://colab.research.google.com/github/{repository}/blob/notebooks"
-    # A tutorial's page is made from its script, and a chapter's from the header of its folder.
+    # A tutorial's page is made from its script.
     html_context["edit_page_url_template"] = (
         "https://github.com/{{ github_user }}/{{ github_repo }}/edit/main/"
         "{% if not pagename.startswith('tutorials/') %}docs/{{ file_name }}"
-        "{% elif pagename.endswith('/index') %}examples/{{ pagename[10:-5] }}GALLERY_HEADER.rst"
+        "{% elif pagename.endswith('/index') %}examples/{{ pagename[10:] }}.rst"
         "{% else %}examples/{{ pagename[10:] }}.py{% endif %}"
     )
+
+# -- Pages that have moved, for the links of others: an old address leads to the new one ---------------------
+redirect_html_template_file = "_templates/moved.html"
+redirects = {old: f"/{new}.html" for old, new in tomllib.loads((here / "moved.toml").read_text("utf-8")).items()}
 
 # -- Other projects ------------------------------------------------------------------------------------------
 intersphinx_mapping = {
@@ -146,31 +146,3 @@ linkcheck_ignore = [r"https://github\.com/.*/(issues|pull)/\d+", r"https://doi\.
 linkcheck_anchors_ignore_for_url = [r"https://github\.com/"]  # a script makes them in the reader's browser
 linkcheck_retries, linkcheck_timeout, linkcheck_rate_limit_timeout = 3, 20, 60
 nitpick_ignore = [("py:class", name) for name in ("optional", "Clock", "Wait", "Array", "Tensor", "npt.ArrayLike")]
-
-
-def quiet_without_network(
-    app: Sphinx, env: BuildEnvironment, node: pending_xref, content: nodes.TextElement
-) -> nodes.TextElement | None:
-    """Leave a reference to another project as plain text while its inventory cannot be had; ours must resolve."""
-    del app
-    root = str(node.get("reftarget", "")).partition(".")[0]
-    inventories: dict[str, object] = getattr(env, "intersphinx_named_inventory", {})
-    outside = root in intersphinx_mapping or root in sys.stdlib_module_names or hasattr(builtins, root)
-    home = root if root in intersphinx_mapping else "python"
-    return content if node.get("refdomain") == "py" and outside and home not in inventories else None
-
-
-class Unreachable(logging.Filter):
-    """Tell of inventories that could not be fetched without failing the build."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Turn this one warning into information."""
-        if "objects.inv" in record.getMessage():  # the rest of the message is in the language of the machine
-            record.levelno, record.levelname = logging.INFO, "INFO"
-        return True
-
-
-def setup(app: Sphinx) -> None:
-    """Wire what the configuration above cannot say."""
-    app.connect("missing-reference", quiet_without_network, priority=900)
-    logging.getLogger("sphinx.sphinx.ext.intersphinx").addFilter(Unreachable())

@@ -1,29 +1,24 @@
-"""Mend what the theme and its companions put in the way of readers who listen, use a keyboard, or run no script."""
+"""Accessibility fixes for the theme and its companions: for readers who listen, use a keyboard, or run no script."""
 
 from __future__ import annotations
 
-import re
-from html import escape, unescape
+from html import escape
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.logging import getLogger
+from sphinx.writers.html5 import HTML5Translator as SphinxHTML5Translator
 from sphinx_design.tabs import sd_tab_label
 
 if TYPE_CHECKING:
-    from sphinx.application import Sphinx
     from sphinx.writers.html5 import HTML5Translator
-
-
-CONTAINER = "pst-scrollable-table-container"
-TABLE = re.compile(rf'<div class="{CONTAINER}"(>\s*<table[^>]*>\s*<caption><span[^>]*>)(.*?)</span>', re.DOTALL)
 
 
 class MendParts(SphinxPostTransform):
     """Give each table the heads of its rows, ask for a caption, and take out what no HTML may have."""
 
-    default_priority: ClassVar[int] = 220  # sphinx-design has made its tabs by then
+    default_priority: ClassVar[int] = 220
     formats = ("html",)
 
     def run(self, **_: Any) -> None:
@@ -41,8 +36,22 @@ class MendParts(SphinxPostTransform):
                 paragraph.replace_self(paragraph.children)
 
 
+def open_table(self: HTML5Translator, table: nodes.table) -> None:
+    """Begin a table as the theme does; its frame, a stop of the keyboard where the table is wide, gets a name."""
+    title = table.next_node(nodes.title)
+    name = f' role="region" aria-label="{escape(title.astext())}"' if title else ""
+    self.body.append(f'<div class="pst-scrollable-table-container"{name}>')
+    SphinxHTML5Translator.visit_table(self, table)
+
+
+def close_table(self: HTML5Translator, table: nodes.table) -> None:
+    """End a table, and its frame."""
+    SphinxHTML5Translator.depart_table(self, table)
+    self.body.append("</div>\n")
+
+
 def open_cell(self: HTML5Translator, cell: nodes.entry) -> None:
-    """Begin a cell as docutils does; a head says of what."""
+    """Begin a cell as docutils does; a head says whether it heads a column or a row."""
     type(self).visit_entry(self, cell)
     scope = "col" if isinstance(cell.parent.parent, nodes.thead) else "row"
     self.body[-1] = self.body[-1].replace("<th", f'<th scope="{scope}"', 1)
@@ -51,20 +60,3 @@ def open_cell(self: HTML5Translator, cell: nodes.entry) -> None:
 def close_cell(self: HTML5Translator, cell: nodes.entry) -> None:
     """End a cell as docutils does."""
     type(self).depart_entry(self, cell)
-
-
-def name_tables(_app: Sphinx, _page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
-    """Name what the theme makes a stop of the keyboard where a table is wider than the screen."""
-
-    def named(found: re.Match[str]) -> str:
-        label = escape(unescape(re.sub("<[^>]*>", "", found[2])))
-        return f'<div class="{CONTAINER}" role="region" aria-label="{label}"{found[1]}{found[2]}</span>'
-
-    context["body"] = TABLE.sub(named, context.get("body", ""))
-
-
-def setup(app: Sphinx) -> None:
-    """Mend the tree of each page, and what the theme adds to it."""
-    app.connect("html-page-context", name_tables, priority=800)
-    app.add_post_transform(MendParts)
-    app.add_node(nodes.entry, override=True, html=(open_cell, close_cell))

@@ -1,6 +1,6 @@
 // The fit of page 4_imaging/03 on the reader's GPU: what is in its buffers, and its step.
 
-const N = 256;
+const N = 256;  // pixels a side
 const BUFFERS = ["parameter", "image", "across", "down", "roots", "weight", "data", "chi2", "slope", "means", "settings"];
 const DISPATCHES = {  // each with the buffers it touches, and how many workgroups it has
   brighten: [["parameter", "image", "across", "roots"], N],
@@ -11,7 +11,7 @@ const DISPATCHES = {  // each with the buffers it touches, and how many workgrou
 };
 
 /** Prepare a fit to averages in cells: their weights and values, packed as an FFT has them, and the settings of its loss. */
-export async function prepare(gpu, { weight, data, area, share, epsilon, rate }) {
+async function prepare(gpu, { weight, data, area, share, epsilon, rate }) {
   const sizes = { parameter: 4, image: 4, across: 8, down: 8, weight: 4, data: 8, slope: 4, means: 16 };
   const buffers = Object.fromEntries(Object.entries(sizes).map(([name, size]) => [name, gpu.buffer(size * N * N)]));
   buffers.chi2 = gpu.buffer(4 * N);

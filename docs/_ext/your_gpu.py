@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,49 +10,33 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from _ext.sky import write_sky
-from _ext.watch import browser_digest, home, to_root
+from _ext.records import browser_digest, project_root, relative_root
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
     from sphinx.environment import BuildEnvironment
 
-PARTS = Path(__file__).parent / "webgpu"
+WEB = Path(__file__).parents[1] / "web/gpu"
 #: The experiments that a browser does, too, by a page's Bench.
 ON_YOUR_GPU = {
     "wins-add": "wins-add transfers roofline",
     **{name: name for name in ("timing-wrong", "transfers", "coalescing", "shared-memory", "roofline")},
 }
-MODULES = ("statistics", "gpu", "experiments", "plot", "record", "board", "fit", "live")  # each after what it imports
+PARTS = ("statistics", "gpu", "experiments", "plot", "record", "board", "fit", "live")
+OFFERED = "open, show, openGpu, prepare, measure, summary"
 
 
 def bundle() -> str:
-    """Join the modules and the kernels into one classic script: a browser loads no modules from a file."""
-    kernels = {path.stem: path.read_text(encoding="utf-8") for path in sorted(PARTS.glob("*.wgsl"))}
-    modules = "\n".join(in_a_scope(name, (PARTS / f"{name}.js").read_text(encoding="utf-8")) for name in MODULES)
+    """Return the parts and the kernels as one classic script: a page that is opened from a folder can load no modules.
+
+    The parts share one scope, in which no name stands twice.
+    """
+    kernels = {path.stem: path.read_text(encoding="utf-8") for path in sorted(WEB.glob("*.wgsl"))}
+    parts = "\n".join((WEB / f"{name}.js").read_text(encoding="utf-8") for name in PARTS)
     return (
         '"use strict";\nglobalThis.firstlight ??= (() => {\n'
-        f"const KERNELS = {json.dumps(kernels, ensure_ascii=False)};\n{modules}\n"
-        f"return {{ {', '.join(f'...{name}' for name in MODULES)} }};\n}})();\n"
+        f"const KERNELS = {json.dumps(kernels, ensure_ascii=False)};\n{parts}\nreturn {{ {OFFERED} }};\n}})();\n"
     )
-
-
-def in_a_scope(name: str, module: str) -> str:
-    r"""Turn a module into an object of what it exports.
-
-    Examples
-    --------
-    >>> print(in_a_scope("b", 'import { one } from "./a.js";\nexport const two = one + one;'))
-    const b = (() => {
-    const { one } = a;
-    const two = one + one;
-    return { two };
-    })();
-    """
-    exported = re.findall(r"^export (?:async )?(?:const|function|class) (\w+)", module, flags=re.M)
-    body = re.sub(r'^import (\{.*\}) from "\./(\w+)\.js";$', r"const \1 = \2;", module, flags=re.M)
-    body = re.sub(r"^export ", "", body, flags=re.M).strip()
-    return f"const {name} = (() => {{\n{body}\nreturn {{ {', '.join(exported)} }};\n}})();"
 
 
 def button(text: str, opens: str, scripts: str, **data: str) -> str:
@@ -68,7 +51,7 @@ def button(text: str, opens: str, scripts: str, **data: str) -> str:
 
 def your_gpu(env: BuildEnvironment, bench: str = "") -> str:
     """Return the button for one experiment of a page, or for all of them."""
-    scripts, code = f"{to_root(env)}_static/webgpu.js", browser_digest(home(env))
+    scripts, code = f"{relative_root(env)}_static/webgpu.js", browser_digest(project_root(env))
     only = {"only": ON_YOUR_GPU[bench], "seconds": "5"} if bench else {}
     return button("On your GPU, now" if bench else "Measure my GPU", "open", scripts, code=code, **only)
 
@@ -87,7 +70,7 @@ class FirstLight(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Show the button."""
         self.env.metadata[self.env.docname]["firstlight_sky"] = "shown"
-        static = f"{to_root(self.env)}_static"
+        static = f"{relative_root(self.env)}_static"
         html = button("See it on your GPU, now", "show", f"{static}/webgpu.js {static}/sky.js")
         return [nodes.raw("", html, format="html")]
 
@@ -99,11 +82,6 @@ def write_scripts(app: Sphinx, error: Exception | None) -> None:
     static = Path(app.outdir, "_static")
     (static / "webgpu.js").write_text(bundle(), encoding="utf-8")
     if any("firstlight_sky" in facts for facts in app.env.metadata.values()):
+        from _ext.sky import write_sky  # which imports PyTorch and Numba
+
         write_sky(static)
-
-
-def setup(app: Sphinx) -> None:
-    """Register the directives."""
-    app.add_directive("your-gpu", YourGpu)
-    app.add_directive("first-light", FirstLight)
-    app.connect("build-finished", write_scripts)

@@ -2,7 +2,7 @@
 
 const round = (value) => Number(value.toPrecision(4));
 
-export function toRecord(rows, facts, code, now = new Date()) {
+function toRecord(rows, facts, code, now = new Date()) {
   const brands = navigator.userAgentData?.brands.filter(({ brand }) => !/not.*brand/i.test(brand));
   const browser = brands?.map(({ brand, version }) => `${brand} ${version}`).join(", ")
     || navigator.userAgent.match(/(Firefox|Version|Chrome)\/[\d.]+/)?.[0] || "unknown";

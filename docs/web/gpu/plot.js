@@ -2,7 +2,7 @@
 
 const [H, TOP, BOTTOM] = [330, 16, 52];
 const SVG = "http://www.w3.org/2000/svg", DRAWN = ["svg", "g", "path", "circle", "text", "title"];
-export const made = (name, attributes = {}, ...children) => {
+const made = (name, attributes = {}, ...children) => {
   const one = DRAWN.includes(name) ? document.createElementNS(SVG, name) : document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) one.setAttribute(key, value);
   one.append(...children);
@@ -10,7 +10,7 @@ export const made = (name, attributes = {}, ...children) => {
 };
 
 /** Lines of points [x, y, low, high] by name; roof(x), if given, is drawn dashed. A phone gets a narrower figure. */
-export function drawn(words, { lines, x, y, unit, roof, ticks }) {
+function drawn(words, { lines, x, y, unit, roof, ticks }) {
   const narrow = innerWidth < 600, [W, LEFT, RIGHT] = narrow ? [330, 78, 16] : [660, 100, 150];
   const points = Object.values(lines).flat(), ys = points.flatMap(([, , low, high]) => [low, high]);
   const [least, most] = [Math.min(...points.map(([at]) => at)), Math.max(...points.map(([at]) => at))];

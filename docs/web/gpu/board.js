@@ -1,15 +1,11 @@
 // The buttons, the words, the tables and the figures of what the reader's GPU did.
-import { openGpu, Stopped } from "./gpu.js";
-import { EXPERIMENTS, powers, runAll, STRIDES } from "./experiments.js";
-import { drawn, made } from "./plot.js";
-import { toRecord } from "./record.js";
 
 const WHY_NOT = {
   insecure: "This page came over plain http. Browsers let a page use the GPU only over https, from localhost, or from a file: open it that way.",
   "no-api": "This browser has no WebGPU, or it is switched off. Chrome and Edge have it from 113 on Windows, macOS and ChromeOS, and from 121 on Android 12; Safari from 26; Firefox from 141 on Windows and 145 on Macs with Apple silicon. On Linux: Chrome from 144 with an Intel GPU and from 147 with an NVIDIA one, or Firefox with dom.webgpu.enabled set to true in about:config.",
   "no-adapter": "This browser has WebGPU, but offers no GPU. Switch on hardware acceleration in its settings, and bring the graphics driver up to date. On Linux, start Chrome with --enable-unsafe-webgpu --enable-features=Vulkan. The page chrome://gpu (in Firefox, about:support) names the reason.",
 };
-export const explain = (error) => error instanceof Stopped ? WHY_NOT[error.message] ?? `Stopped: ${error.message}.` : `It failed: ${error.message}`;
+const explain = (error) => error instanceof Stopped ? WHY_NOT[error.message] ?? `Stopped: ${error.message}.` : `It failed: ${error.message}`;
 
 const { quantity, digits } = chart;
 const trusted = (rows) => rows.filter(({ verdict }) => verdict !== "coarse");
@@ -84,7 +80,7 @@ function join(rows, { name }) {
 }
 
 /** Give a board its buttons; the first press has loaded this script, and starts it. */
-export function open(board) {
+function open(board) {
   const names = board.dataset.only?.split(" ") ?? Object.keys(EXPERIMENTS), [start] = board.querySelectorAll("button");
   const stop = made("button", { type: "button", disabled: "" }, "Stop"), save = made("button", { type: "button", disabled: "" }, "Save the record");
   const status = made("p", { role: "status" }), facts = made("p", {}), results = made("div", { class: "fl-gpu-results" }), notes = made("ul", {});

@@ -1,26 +1,22 @@
 // First light, live: the dirty image, and the fit that gets sharper beside the truth.
-import { openGpu } from "./gpu.js";
-import { explain } from "./board.js";
-import { prepare } from "./fit.js";
-import { made } from "./plot.js";
 
-const [N, SHOWN, MOST] = [256, 128, 2000];  // pixels a side; those in the middle; steps after which it rests
+const [MIDDLE, MOST] = [128, 2000];  // pixels a side that are shown; steps after which it rests
 const INFERNO = [[0, 0, 4], [40, 11, 84], [101, 21, 110], [159, 42, 99], [212, 72, 66], [245, 125, 21], [250, 193, 39], [252, 255, 164]];
 
 const decode = (text, Type) => new Type(Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0)).buffer);
 
 /** The middle of a packed image as a map: rows from the south, columns from the east. */
-const map = (image) => Float32Array.from({ length: SHOWN ** 2 }, (_, i) => {
-  const row = Math.floor(i / SHOWN) + N - SHOWN / 2, column = N / 2 + SHOWN / 2 - 1 - i % SHOWN + N / 2;
+const map = (image) => Float32Array.from({ length: MIDDLE ** 2 }, (_, i) => {
+  const row = Math.floor(i / MIDDLE) + N - MIDDLE / 2, column = N / 2 + MIDDLE / 2 - 1 - i % MIDDLE + N / 2;
   return image[row % N * N + column % N];
 });
 
 function paint(canvas, sky, top) {  // north up
-  const pixels = new ImageData(SHOWN, SHOWN);
+  const pixels = new ImageData(MIDDLE, MIDDLE);
   sky.forEach((value, i) => {
     const part = Math.sqrt(Math.min(1, Math.max(0, value / top))) * (INFERNO.length - 1), low = Math.min(INFERNO.length - 2, Math.floor(part));
     const colour = INFERNO[low].map((from, at) => from + (part - low) * (INFERNO[low + 1][at] - from));
-    pixels.data.set([...colour, 255], 4 * ((SHOWN - 1 - Math.floor(i / SHOWN)) * SHOWN + i % SHOWN));
+    pixels.data.set([...colour, 255], 4 * ((MIDDLE - 1 - Math.floor(i / MIDDLE)) * MIDDLE + i % MIDDLE));
   });
   canvas.getContext("2d").putImageData(pixels, 0, 0);
 }
@@ -38,10 +34,10 @@ function noisy({ cells, count, vis, weight, most }, level) {
   return { weight: weights, data };
 }
 
-export function show(board, { cells, count, vis, weight, most, truth, top, frames, ...settings }) {
+function show(board, { cells, count, vis, weight, most, truth, top, frames, ...settings }) {
   const seen = { weight, most, cells: decode(cells, Uint16Array), count: decode(count, Uint16Array), vis: decode(vis, Int16Array) };
   const sky = Float32Array.from(decode(truth, Uint8Array), (value) => top * (value / 255) ** 2), [start] = board.querySelectorAll("button");
-  const canvases = ["dirty image", "fit", "truth"].map((name) => made("canvas", { width: SHOWN, height: SHOWN, role: "img", "aria-label": name }));
+  const canvases = ["dirty image", "fit", "truth"].map((name) => made("canvas", { width: MIDDLE, height: MIDDLE, role: "img", "aria-label": name }));
   const slider = (text, attributes) => { const input = made("input", { type: "range", ...attributes }); return [input, made("label", {}, made("span", {}, text), input, made("span", { class: "fl-value" }))]; };
   const [strength, strengthLabel] = slider("Smoothing (total variation)", { min: 0, max: 8, step: 0.5, value: 3 });
   const [noise, noiseLabel] = slider("Noise, times that of the simulation", { min: -2, max: 3, step: 0.5, value: 0 });
@@ -60,9 +56,9 @@ export function show(board, { cells, count, vis, weight, most, truth, top, frame
     sheet.src = frames.image;
     await sheet.decode();
     for (const canvas of [strength, noise, pause]) canvas.disabled = true;
-    canvases[0].getContext("2d").drawImage(sheet, 0, 0, SHOWN, SHOWN, 0, 0, SHOWN, SHOWN);
+    canvases[0].getContext("2d").drawImage(sheet, 0, 0, MIDDLE, MIDDLE, 0, 0, MIDDLE, MIDDLE);
     for (let i = 1; i < frames.steps.length && mine === turn; i++) {
-      canvases[1].getContext("2d").drawImage(sheet, SHOWN * i, 0, SHOWN, SHOWN, 0, 0, SHOWN, SHOWN);
+      canvases[1].getContext("2d").drawImage(sheet, MIDDLE * i, 0, MIDDLE, MIDDLE, 0, 0, MIDDLE, MIDDLE);
       numbers.textContent = `step ${frames.steps[i]}, reduced χ² ${frames.chi2[i]}`;
       await new Promise((done) => setTimeout(done, 300));
     }

@@ -19,20 +19,7 @@ def test_styles_go_where_they_are_needed(site) -> None:
     assert "sphinx-design" in site.read("html/b_tabs.html")
     assert "sphinx-design" not in site.read("html/a_plain.html")
     assert "timings.js" not in site.read("html/a_plain.html")
-
-
-def test_search_waits_and_is_there_once_on_its_page(site) -> None:
-    plain, search = site.read("html/a_plain.html"), site.read("html/search.html")
-    for script in ("searchtools.js", "language_data.js", "searchindex.js"):
-        assert script not in plain
-        assert search.count(script) == 1
-    assert "fontawesome.js" not in plain + search
-
-
-def test_the_theme_is_set_before_the_body_and_the_viewport_said_once(site) -> None:
-    html = site.read("html/a_plain.html")
-    assert html.index("prefers-color-scheme") < html.index("<body")
-    assert html.count('name="viewport"') == 1
+    assert "fontawesome.js" not in site.read("html/a_plain.html")
 
 
 def test_the_theme_s_styles_lose_their_icons_and_nothing_else(site) -> None:

@@ -1,14 +1,14 @@
 // What is made of the seconds that calls took. Nothing here knows what a GPU is.
 
-export const quantile = (sorted, part) => {
+const quantile = (sorted, part) => {
   const place = part * (sorted.length - 1), low = Math.floor(place);
   return sorted[low] + (place - low) * ((sorted[low + 1] ?? sorted[low]) - sorted[low]);
 };
 
-export const sort = (values) => [...values].sort((a, b) => a - b);
+const sort = (values) => [...values].sort((a, b) => a - b);
 
 /** Median, quartiles and verdict: no mean, no minimum, and no outlier is thrown away. */
-export function summary(values, fine = true) {
+function summary(values, fine = true) {
   const [q25, median, q75] = [0.25, 0.5, 0.75].map((part) => quantile(sort(values), part));
   const verdict = !fine ? "coarse" : values.length < 9 ? "few" : q75 - q25 > 0.1 * median ? "noisy" : "ok";
   return { values, median, q25, q75, verdict };
@@ -16,7 +16,7 @@ export function summary(values, fine = true) {
 
 /** Time run(blocks, calls), which returns the seconds of each block: the first call alone, then blocks of more and more
     calls until one lasts 20 ticks of the clock, then nine blocks, or as many as the seconds allow. */
-export async function measure(run, { tick, seconds = 0.1, most = 2048, now = () => performance.now() / 1e3 }) {
+async function measure(run, { tick, seconds = 0.1, most = 2048, now = () => performance.now() / 1e3 }) {
   const [first] = await run(1, 1), end = now() + seconds;
   let calls = 1, block = Math.min(...await run(2, 1));
   while (block < 20 * tick && calls < most && now() < end) {

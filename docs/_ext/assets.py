@@ -1,0 +1,65 @@
+"""Styles and scripts: each page gets those that it needs, and none the names of two thousand icons."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+
+# Our scripts, each with the classes of what it brings to life.
+SCRIPTS = {
+    "chart.js": "timings|possible|lanes|sliders|wins|gpu",
+    "timings.js": "timings",
+    "doctor.js": "paste",
+    "possible.js": "possible",
+    "lanes.js": "lanes",
+    "sliders.js": "sliders",
+    "wins.js": "wins",
+    "gpu.js": "gpu",
+}
+# Files of others that only some pages need: a part of the name, and what such a page has in it. The rest go with every
+# page.
+OTHERS = {
+    "mystnb.": 'class="cell ',
+    "copybutton": 'class="highlight"',
+    "clipboard": 'class="highlight"',
+    "sg_gallery": "sphx-glr",
+    "rendered-html": "rendered_html",
+    "sg-tags": "sphx-glr-tag",
+    "design": 'class="sd-',
+}
+ICON = re.compile(r"(?:\.fa-[\w-]+,?)+\{--fa:[^}]*\}")  # firstlight.css draws those that the pages show
+
+
+def needed(filename: str, html: str) -> bool:
+    """Return whether a page needs a style or script.
+
+    Examples
+    --------
+    >>> needed("_static/wins.js", '<div class="fl-wins">')
+    True
+    >>> needed("_static/sg_gallery.css", "<p>Text</p>")
+    False
+    """
+    name = Path(filename).name
+    if name in SCRIPTS:
+        return bool(re.search(f'class="fl-({SCRIPTS[name]})"', html))
+    return all(sign in html for part, sign in OTHERS.items() if part in name)
+
+
+def choose(app: Sphinx, page: str, _template: str, context: dict[str, Any], _doctree: object) -> None:
+    """Leave out what the page does not need."""
+    del app, page
+    html = context.get("body", "")
+    for kind in ("css_files", "script_files"):
+        context[kind] = [file for file in context[kind] if needed(str(file.filename), html)]
+
+
+def drop_icons(app: Sphinx, error: Exception | None) -> None:
+    """Take the icons out of the theme's styles, of which they are a third."""
+    styles = Path(app.outdir, "_static/styles/pydata-sphinx-theme.css")
+    if not error and styles.is_file():
+        styles.write_text(ICON.sub("", styles.read_text(encoding="utf-8")), encoding="utf-8")

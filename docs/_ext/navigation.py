@@ -1,0 +1,161 @@
+"""What a tutorial needs and where it leads, the figure of its finding under its title, and the cards of a chapter."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from docutils import nodes
+from sphinx.transforms import SphinxTransform
+from sphinx.util.docutils import SphinxDirective
+
+from _ext.course import Course, course_of, minutes
+from _ext.records import project_root, read_again, records_of, relative_root
+
+if TYPE_CHECKING:
+    from sphinx.application import Sphinx
+    from sphinx.environment import BuildEnvironment
+
+FINDING = re.compile(r"^# sphinx_gallery_thumbnail_number = (\d+)", re.MULTILINE)
+LIVE = "4_imaging/03_first_light"  # whose fit the reader's GPU does, too
+
+# Written at the end of a page's text; MoveToTop takes the first part away from there.
+ENDS = """
+.. container:: fl-top
+
+   .. rst-class:: fl-facts
+
+   Level: {level} · read first: {needs} · {recorded}
+
+{finding}
+
+.. container:: fl-next
+
+   **Where next?**
+
+{ahead}
+
+   Or choose from :doc:`all pages </tutorials/index>`.
+"""
+# As large as sphinx-gallery makes the pictures, so that the page stays still when they come.
+CARD = """
+- .. image:: {picture}
+     :alt:
+     :width: 400
+     :height: 280
+     :loading: lazy
+     :class: no-scaled-link
+
+  :doc:`/tutorials/{name}`
+"""
+GIST = """
+  {line}
+
+  .. rst-class:: fl-small
+
+  {note}
+"""
+
+
+def links(names: list[str], course: Course) -> str:
+    """Return links to tutorials, by the names that the course has for them."""
+    return ", ".join(f":doc:`{course.pages[name].name} </tutorials/{name}>`" for name in names)
+
+
+def recorded(env: BuildEnvironment, name: str) -> str:
+    """Return the machine and the day of a tutorial's newest record, and whether it still holds."""
+    found = records_of(env, name)
+    if not found:
+        return "no machine on record"
+    record, state, _ = found[0]
+    text = f"recorded on {record.facts['device_name']}, {str(record.facts['date'])[:10]}"
+    text += "" if state == "fresh" else f", {state}"
+    text = re.sub(r"[`<\\]", r"\\\g<0>", text)
+    more = len({record.machine for record, _, _ in found}) - 1
+    return f"`{text} <{relative_root(env)}machines.html#{record.machine}>`__{f'; and {more} more' if more else ''}"
+
+
+def finding(env: BuildEnvironment, name: str) -> str:
+    """Return the figure of a tutorial's finding, that of its thumbnail, as figures.scrape showed it."""
+    script = project_root(env) / "examples" / f"{name}.py"
+    chosen = FINDING.search(script.read_text(encoding="utf-8")) if script.is_file() else None
+    image = f"sphx_glr_{script.stem}_{int(chosen[1]):03}.rst.txt" if chosen else ""
+    shown = Path(env.srcdir, "tutorials", f"{name}.rst").with_name("images") / image
+    return shown.read_text(encoding="utf-8") if shown.is_file() else ""
+
+
+def indented(text: str) -> str:
+    """Return the lines of a container."""
+    return "\n".join(f"   {line}" for line in text.splitlines())
+
+
+def add_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Write what a tutorial needs, found and leads to at the end of its text."""
+    name = docname.removeprefix("tutorials/")
+    course = course_of(app.env) if name != docname else Course()
+    if page := course.pages.get(name):
+        ahead = "\n".join(f"- :doc:`/tutorials/{other}`: {course.pages[other].line}" for other in page.next)
+        source[0] += ENDS.format(
+            level=page.level,
+            needs=links(page.needs, course) or "nothing",
+            recorded=recorded(app.env, name),
+            finding=indented("\n".join([finding(app.env, name), *[".. first-light::"] * (name == LIVE)])),
+            ahead=indented(ahead),
+        )
+
+
+class MoveToTop(SphinxTransform):
+    """Move the facts of a page under its title, and its finding under the first paragraph."""
+
+    default_priority: ClassVar[int] = 400
+
+    def apply(self) -> None:
+        """Find both, which a page has once or not at all."""
+        for top in [node for node in self.document.findall(nodes.container) if "fl-top" in node["classes"]]:
+            top.parent.remove(top)
+            facts, *finding = top.children
+            first = next(self.document.findall(nodes.paragraph))
+            page, at = first.parent, first.parent.index(first)
+            page[at : at + 1] = [facts, first, *finding]
+
+
+class Finding(SphinxDirective):
+    """``{finding} 4_imaging/03_first_light`` shows the figure of a tutorial's finding on another page."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Show it in each theme."""
+        read_again(self.env)  # it may be another figure when the tutorial was run again
+        return self.parse_text_to_nodes(finding(self.env, self.arguments[0]))
+
+
+class Chapter(SphinxDirective):
+    """``.. chapter:: 1_setup`` shows the cards of a chapter; on the chapter's own page, it leads to its tutorials."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Take the tutorials in the order of their files."""
+        folder, course = self.arguments[0], course_of(self.env)
+        scripts = sorted((project_root(self.env) / "examples" / folder).glob("*.py"), key=lambda one: one.name)
+        names = [f"{folder}/{script.stem}" for script in scripts]
+        text = "\n".join(["", ".. rst-class:: fl-cards", *(self.card(name, course) for name in names)])
+        if self.env.docname == f"tutorials/{folder}/index":  # the side bar has little room
+            short = {name: f"{page.name} </tutorials/{name}>" for name, page in course.pages.items()}
+            entries = "\n".join(short.get(name, f"/tutorials/{name}") for name in names)
+            text += f"\n\n.. toctree::\n   :hidden:\n\n{indented(entries)}"
+        return self.parse_text_to_nodes(text)
+
+    def card(self, name: str, course: Course) -> str:
+        """Return the card of a tutorial; a script that is no part of the course has its title alone."""
+        made = Path(self.env.srcdir, "tutorials", f"{name}.rst")
+        self.env.note_dependency(str(made))
+        # A page that was once listed without being run has a placeholder, too, which is a .png.
+        picture = max((made.parent / "images/thumb").glob(f"sphx_glr_{made.stem}_thumb.*"))
+        card = CARD.format(picture=f"/{picture.relative_to(self.env.srcdir).as_posix()}", name=name)
+        if page := course.pages.get(name):
+            note = " · ".join(filter(None, [minutes(self.env, name), page.level]))
+            card += GIST.format(line=page.line, note=note)
+        return card

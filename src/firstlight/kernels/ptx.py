@@ -173,10 +173,9 @@ def compile(kernel: object, signature: str, cc: tuple[int, int] = (9, 0)) -> Com
     entry = re.search(r"\.entry\s+([\w$]+)", text)
     if entry and function.__name__.isascii():
         text = text.replace(entry[1], function.__name__)
-    try:
-        log, cubin = _assembled(text, cc, _options(kernel, "max_registers").get("max_registers"))
-    except _RefusedByPtxas as error:
-        raise CompileError(_at(function.__code__, function.__code__.co_firstlineno, str(error))) from None
+    log, cubin, error = _assemble(text, cc, _options(kernel, "max_registers").get("max_registers"))
+    if error:
+        raise CompileError(_at(function.__code__, function.__code__.co_firstlineno, error))
     return Compiled(text, mix_of(text), *_resources(log), cubin)
 
 
@@ -331,14 +330,10 @@ def _at(code: CodeType, line: int, reason: str) -> str:
 # -- The assembler -------------------------------------------------------------------------------------------------
 
 
-class _RefusedByPtxas(Exception):
-    pass
-
-
-def _assembled(text: str, cc: tuple[int, int], max_registers: int | None) -> tuple[str | None, bytes | None]:
-    """Let ptxas, where there is one, make machine code; return what it says of it, and the code."""
+def _assemble(text: str, cc: tuple[int, int], max_registers: int | None) -> tuple[str | None, bytes | None, str | None]:
+    """Return what ptxas, where there is one, says of the machine code that it makes, the code, and its error."""
     if not (ptxas := _tool("ptxas")):
-        return None, None
+        return None, None, None
     with TemporaryDirectory() as folder:
         source, made = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
         source.write_text(text, encoding="utf-8")
@@ -346,11 +341,11 @@ def _assembled(text: str, cc: tuple[int, int], max_registers: int | None) -> tup
         command = [ptxas, "-v", f"-arch=sm_{cc[0]}{cc[1]}", *limit, str(source), "-o", str(made)]
         done = subprocess.run(command, capture_output=True, text=True)
         if not done.returncode:
-            return done.stderr, made.read_bytes()
+            return done.stderr, made.read_bytes(), None
     if any(reason in done.stderr for reason in _ANOTHER_PTXAS):
-        return None, None
+        return None, None, None
     says = re.search(r"(?:error|fatal)\s*: (.*)", done.stderr)
-    raise _RefusedByPtxas(f"ptxas: {says[1] if says else done.stderr.strip()}")
+    return None, None, f"ptxas: {says[1] if says else done.stderr.strip()}"
 
 
 def _tool(name: str) -> str | None:

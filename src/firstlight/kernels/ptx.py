@@ -173,9 +173,9 @@ def compile(kernel: object, signature: str, cc: tuple[int, int] = (9, 0)) -> Com
     entry = re.search(r"\.entry\s+([\w$]+)", text)
     if entry and function.__name__.isascii():
         text = text.replace(entry[1], function.__name__)
-    log, cubin, error = _assemble(text, cc, _options(kernel, "max_registers").get("max_registers"))
-    if error:
-        raise CompileError(_at(function.__code__, function.__code__.co_firstlineno, error))
+    log, cubin, refusal = _assemble(text, cc, _options(kernel, "max_registers").get("max_registers"))
+    if refusal:
+        raise CompileError(_at(function.__code__, function.__code__.co_firstlineno, refusal))
     return Compiled(text, mix_of(text), *_resources(log), cubin)
 
 

@@ -8,10 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
-from firstlight.display import COLOURS
-
 __all__ = [
-    "STATUS_REGION", "Axis", "board", "choice", "controls", "drawing", "hatch", "label", "line", "marker", "slider",
+    "STATUS_REGION", "Axis", "board", "choice", "controls", "drawing", "hatch", "label", "slider",
 ]  # fmt: skip
 
 #: Where a page's script says what it finds.
@@ -21,7 +19,7 @@ _STYLE = "max-width:35rem;width:100%;height:auto;display:block;overflow:visible"
 
 @dataclass(frozen=True)
 class Axis:
-    """Where numbers lie in a drawing, from its place ``start`` to ``end``; what lies beyond an end is at that end.
+    """Where numbers lie in a drawing, on a scale of powers from ``start`` to ``end``; what lies beyond is at an end.
 
     Examples
     --------
@@ -34,13 +32,12 @@ class Axis:
     most: float
     start: float
     end: float
-    powers: bool = True  # equal factors are equally far apart, not equal differences
 
     def at(self, value: float) -> float:
         """Return the place of a number."""
         inside = min(max(value, self.least), self.most)
-        least, most, here = map(math.log10 if self.powers else float, (self.least, self.most, inside))
-        return self.start + (here - least) / (most - least) * (self.end - self.start)
+        fraction = math.log(inside / self.least) / math.log(self.most / self.least)
+        return self.start + fraction * (self.end - self.start)
 
 
 def drawing(width: float, height: float, words: str, *parts: str) -> str:
@@ -54,21 +51,6 @@ def drawing(width: float, height: float, words: str, *parts: str) -> str:
 def label(x: float, y: float, text: str, anchor: str = "middle") -> str:
     """Return a text in a drawing."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def line(points: Iterable[tuple[float, float]], look: str) -> str:
-    """Return a line in a drawing."""
-    return f'<polyline points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}" {look}/>'
-
-
-def marker(number: int, x: float, y: float) -> str:
-    """Return a mark in a drawing, told from others by its shape as well as by its colour."""
-    shapes = (
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.6"',
-        f'<rect x="{x - 3.2:.1f}" y="{y - 3.2:.1f}" width="6.4" height="6.4"',
-        f'<path d="M{x:.1f} {y - 4:.1f}l4 7h-8z"',
-    )
-    return f'{shapes[number]} fill="{COLOURS[number]}"/>'
 
 
 def hatch(name: str, colour: str) -> str:

@@ -183,11 +183,11 @@ for k, (u, v, data, weight) in enumerate(zip(*parts, strict=True)):
 # ----------------
 #
 # :math:`u` is a length in wavelengths, :math:`u = b\,\nu / c_\mathrm{light}`. So each
-# channel has its own, and its own :term:`dirty beam`, whose Fourier transform is half of
-# what a :term:`likelihood` keeps. May all channels use those of one? If they share u and
-# v, images are stretched by :math:`\Delta\nu/\nu`. If they share only the beam, that of
-# one channel meets the :term:`dirty images <dirty image>` of others. See how much either
-# changes :math:`\chi^2` of the true image.
+# channel has its own, and its own :term:`dirty beam`, whose Fourier transform is half
+# of what a :term:`likelihood` keeps. May all channels use those of one? If they share u
+# and v, images are stretched by :math:`\Delta\nu/\nu`. If they share only the beam,
+# that of one channel meets the :term:`dirty images <dirty image>` of others. See how
+# much either changes :math:`\chi^2` of the true image.
 
 sky, noise = truth[3:4], (seen.data - clean)[3:4]
 u, v, weight = (a[3:4] for a in (seen.uu, seen.vv, seen.weight))

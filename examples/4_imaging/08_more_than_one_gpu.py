@@ -241,11 +241,11 @@ if live:
 # Stop, and finish with fewer
 # ---------------------------
 #
-# With ``--checkpoint`` each part is saved to a file of its own, a :term:`checkpoint`, as
-# soon as it is finished: its report, and ``model.state_dict()``. Suppose that the job
-# was stopped before the second part was. Any number of processes can do the rest. One
-# process finds the first file, and fits the second part. Does it reach the result of
-# one from the start?
+# With ``--checkpoint`` each part is saved to a file of its own, a :term:`checkpoint`,
+# as soon as it is finished: its report, and ``model.state_dict()``. Suppose that the
+# job was stopped before the second part was. Any number of processes can do the rest.
+# One process finds the first file, and fits the second part. Does it reach the result
+# of one from the start?
 
 if live:
     Path(scratch.name, "two.4.pt").unlink()  # the part that begins with channel 4

@@ -342,15 +342,16 @@ print(f"image() {found.quality.inside:>15.2f} σ {found.flux:>18.4f}")
 # %%
 # No single strength suits the whole image, because a TV that keeps the disk smooth also
 # dims every peak. ``image`` therefore fits with a strong TV, adds the residuals back to
-# the data and fits again: *Bregman iterations*. It stops when the residuals of the
-# source are no larger than noise, by the *discrepancy principle*. (Of the last
-# iteration it may take only a part: hence the fraction in its report.)
+# the data and fits again: :term:`Bregman iterations <Bregman iteration>`. It stops when
+# the residuals of the source are no larger than noise, by the :term:`discrepancy
+# principle`. (Of the last iteration it may take only a part: hence the fraction in its
+# report.)
 #
 # How well is the flux known?
 # ---------------------------
 #
 # ``image`` repeats its fits on simulated data: its own image, with fresh noise,
-# ``draws`` times, a *parametric bootstrap*. The scatter of those images is the error of
+# ``draws`` times, a :term:`parametric bootstrap`. The scatter of those images is the error of
 # this one. If on average they are brighter than the image they were made from, the
 # difference is the bias that positive pixels cause. It is subtracted from the image and
 # counted as an error, too.

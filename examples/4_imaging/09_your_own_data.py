@@ -351,10 +351,10 @@ print(f"image() {found.quality.inside:>15.2f} σ {found.flux:>18.4f}")
 # ---------------------------
 #
 # ``image`` repeats its fits on simulated data: its own image, with fresh noise,
-# ``draws`` times, a :term:`parametric bootstrap`. The scatter of those images is the error of
-# this one. If on average they are brighter than the image they were made from, the
-# difference is the bias that positive pixels cause. It is subtracted from the image and
-# counted as an error, too.
+# ``draws`` times, a :term:`parametric bootstrap`. The scatter of those images is the
+# error of this one. If on average they are brighter than the image they were made from,
+# the difference is the bias that positive pixels cause. It is subtracted from the image
+# and counted as an error, too.
 
 print(f"flux {found.flux:.4f} ± {found.flux_error:.4f} Jy")
 if your_file is None:

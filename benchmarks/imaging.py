@@ -37,7 +37,7 @@ from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.datasets import GriddedDataset
 from firstlight.imaging.data.gridding import DataAverager
 from firstlight.imaging.fitting.exact import ExactLikelihood
-from firstlight.imaging.fitting.fused_step import Step
+from firstlight.imaging.fitting.fused_step import FusedStep
 from firstlight.imaging.fitting.objective import Objective
 from firstlight.imaging.fitting.optimizers import Adam
 from firstlight.imaging.fourier.nufft import visibilities
@@ -96,7 +96,7 @@ def our_step(dtype: torch.dtype, npix: int, nchan: int, data: Any) -> Callable[[
     coords = GridCoords(FIELD / npix, npix)
     model = GriddedNet(coords, nchan, base_cube=start(npix, nchan, dtype))
     objective, method = Objective(model, data, LOSSES, "gridded"), Adam(model, lr=1e-3)
-    objective.step = Step(objective)
+    objective.fused_step = FusedStep(objective)
     return lambda: method.steps(objective, 1)
 
 
@@ -296,7 +296,7 @@ def to_one_percent(who: str) -> dict[str, float]:
     data = DataAverager(coords, *arrays).to_pytorch_dataset(check_visibility_scatter=False)
     model = GriddedNet(coords, base_cube=start(npix, 1, torch.float32))
     objective = Objective(model, data, LOSSES, "gridded")
-    objective.step, method = Step(objective), Adam(model, lr=0.05)
+    objective.fused_step, method = FusedStep(objective), Adam(model, lr=0.05)
     losses, times = [], []
     for _ in range(1000):
         losses.append(float(method.steps(objective, 1)[0][0]))

@@ -40,4 +40,4 @@ def test_a_wing_imports_from_below_only(wing):
 
 def test_there_is_no_circle():
     order = list(TopologicalSorter(modules()).static_order())
-    assert order.index("firstlight.imaging.fitting.pixel_passes") < order.index("firstlight.imaging.fitting.descent")
+    assert order.index("firstlight.imaging.fitting.fused_kernels") < order.index("firstlight.imaging.fitting.fit_loop")

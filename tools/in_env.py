@@ -115,9 +115,8 @@ def install():  # type: () -> None
         "dev",
     )
     fetch_from_npm(python)
-    run(
-        python, "-m", "firstlight.imaging.fitting.descent"
-    )  # compiles the loops of a fit, so that no reader waits for it
+    # Compiles the kernels of a fit, so that no reader waits for it.
+    run(python, "-m", "firstlight.imaging.fitting.fit_loop")
     STAMP.write_text(fingerprint(), encoding="utf-8")
 
 

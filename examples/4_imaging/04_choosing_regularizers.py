@@ -104,8 +104,7 @@ print(f"chi² of the truth: {of_truth:.3f} ± {len(averages.index) ** -0.5:.3f}"
 # image can fill a gap. A cell and its mirror image are one measurement, so they stay
 # together.
 
-from firstlight.imaging import split_dartboard
-from firstlight.imaging.fitting.cross_validation import stack, stack_folds
+from firstlight.imaging.fitting import split_dartboard, stack, stack_folds
 
 k = 4
 averages = averages.to(torch.float32)

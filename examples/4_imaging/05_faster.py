@@ -386,20 +386,17 @@ def gain(name, than="as usual"):
 # %%
 # The last bar of the figure is the step of this package's ``fit``. Its gradient is
 # written by hand, as in change 3. The FFTs come from a library. Everything else, Adam
-# included, is done in six *passes* over the pixels, and each replaces a dozen
-# small operations. A pass is a plain function of two loops, compiled by Numba: on a CPU
-# its rows are divided among threads; on a GPU a row becomes a block and a column a
-# thread. ``written_down`` tells whether ``fit`` has such a step for your model, data
-# and losses.
+# included, is done in six *fused kernels*, passes over the pixels, each of which
+# replaces a dozen small operations. Such a kernel is a plain function of two loops,
+# compiled by Numba: on a CPU its rows are divided among threads; on a GPU a row becomes
+# a block and a column a thread. ``has_fused_step`` tells whether ``fit`` has such a
+# step for your model, data and losses.
 
 from firstlight.imaging import GriddedNet
-from firstlight.imaging.fitting.objective import Objective
-from firstlight.imaging.fitting.optimizers import Adam
-from firstlight.imaging.fitting.fused_step import Step as Written
-from firstlight.imaging.fitting.fused_step import written_down
+from firstlight.imaging.fitting import Adam, FusedStep, Objective, has_fused_step
 
 
-def package(side, real=torch.float32, strength=1e-4, device="cpu", step=Written):
+def package(side, real=torch.float32, strength=1e-4, device="cpu", step=FusedStep):
     start = Step(side).parameters.detach().to(device, real)
     model = GriddedNet(averages[side].coords, base_cube=start)
     terms = {"sparsity": losses.sparsity, "TV": losses.TV_image}
@@ -407,8 +404,8 @@ def package(side, real=torch.float32, strength=1e-4, device="cpu", step=Written)
     terms = {name: (strength, term) for name, term in terms.items()}
     data = copy.deepcopy(averages[side]).to(device)
     objective = Objective(model, data, terms, "gridded")
-    assert written_down(objective)
-    objective.step = step(objective)
+    assert has_fused_step(objective)
+    objective.fused_step = step(objective)
     return objective, Adam(model, lr=1e-3)
 
 
@@ -423,7 +420,7 @@ if on_nvidia:
     kinds.append((torch.float32, 1e-5, device))
 for real, allowed, place in kinds:
     objective, _ = package(30, real, strength=1.0, device=place)
-    objective.differentiate()
+    objective.value_and_grad()
     gradient_of_it = objective.model.bcube.base_cube.grad.double().cpu()
     off = error(packed_to_sky(gradient_of_it))
     assert off < allowed, off
@@ -552,7 +549,7 @@ class Tally(TorchDispatchMode):
         return result
 
 
-class Counted(Written):
+class CountedStep(FusedStep):
     def bind(self, name, *arrays):
         run = super().bind(name, *arrays)
         return lambda *more: (tally.note(*arrays, *more), run(*more))
@@ -569,7 +566,7 @@ def count(job):
     return tally.moved
 
 
-objective, method = package(side, step=Counted)
+objective, method = package(side, step=CountedStep)
 moved = {name: count(jobs[name]) for name in ("as usual", "index", "fused Adam")}
 moved["package"] = count(partial(method.steps, objective, 1))
 assert len(moved["package"]) <= 20

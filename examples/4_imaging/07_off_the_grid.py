@@ -91,9 +91,9 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.devices import card
-from firstlight.imaging import ExactLikelihood, GridCoords, plan
+from firstlight.imaging import ExactLikelihood, GridCoords
 from firstlight.imaging.fourier import visibilities
-from firstlight.imaging.fourier.nufft import exact_place
+from firstlight.imaging.fourier.nufft import float64_device
 from firstlight.imaging.simulate import alma_antennas, observe, protoplanetary_disk
 from firstlight.imaging.simulate import sky_image, uv_track
 
@@ -111,11 +111,19 @@ on_gpu = device.type == "cuda" and find_spec("cufinufft") is not None
 on_card, on_host = 128, 256  # bytes to set aside for each visibility
 
 
+def exact_bytes(nvis):
+    """Return what an exact likelihood and its fit hold, beside the visibilities."""
+    chunk = min(nvis, 2**22)  # visibilities that it reads at once, 64 bytes each
+    grid, images = 16 * (4 * npix) ** 2, 30 * 4 * npix**2  # of its NUFFT; of its fit
+    return 64 * chunk + grid + images
+
+
 def has_room(nvis):
     """Tell if so many visibilities fit, on the GPU and on the host."""
     free, host = torch.cuda.mem_get_info(device)[0], card("cpu").memory_bytes
-    peak = plan(npix, 1, nvis, device, memory=free).peak
-    return peak + on_card * nvis <= free and on_host * nvis <= (host or math.inf)
+    return exact_bytes(nvis) + on_card * nvis <= free and on_host * nvis <= (
+        host or math.inf
+    )
 
 
 most = max([10**6] + [n for n in (10**7, 10**8) if on_gpu and has_room(n)])
@@ -199,7 +207,7 @@ for name, chi2 in ways.items():
 # -------
 #
 # Time a step in ``float32``, gradient included, in each way. For the NUFFT, the
-# visibilities are already on the device. (``exact_place`` is the CPU for Apple's GPUs,
+# visibilities are already on the device. (``float64_device`` is the CPU for Apple GPUs,
 # which have no ``float64``.) The set-up of the exact form is timed once.
 
 # folded: A step: the gradient of chi²
@@ -224,7 +232,7 @@ def a_step(chi_squared):
 
 
 def by_nufft(u, v, data, weight):
-    u, v = (torch.from_numpy(x).to(exact_place(device)) for x in (u, v))
+    u, v = (torch.from_numpy(x).to(float64_device(device)) for x in (u, v))
     data = torch.from_numpy(data).to(device, torch.complex64)
     weight = torch.from_numpy(weight).to(device, torch.float32)
 
@@ -264,7 +272,8 @@ steps.show()
 # time is on a line through these measurements, so beyond them it is a model. The memory
 # is counted: for a NUFFT, 128 bytes for each visibility are set aside on the device (u,
 # v, the datum, the weight, and what a step makes of them), and its grid. The exact form
-# reads the visibilities in parts: ``plan`` gives its peak, set-up included.
+# reads the visibilities in chunks of at most four million: ``exact_bytes`` counts them,
+# the grid of its NUFFT, and about 30 images.
 
 # folded: The lines through the times, and the count of bytes
 took = {
@@ -278,7 +287,7 @@ lines["NUFFT"] = took["NUFFT"][first] - each * first, each
 memory = {
     "NUFFT": lambda nvis: on_card * nvis + 8 * (2 * npix) ** 2,
     "mini-batch": lambda _: on_card * batch + 8 * (2 * npix) ** 2,
-    "exact": lambda nvis: plan(npix, 1, nvis, device, memory=math.inf).peak,
+    "exact": exact_bytes,
 }
 
 # %%
@@ -667,14 +676,14 @@ plt.show()
 # ---------------------------
 #
 # - *Few visibilities, large images.* The exact form then needs more memory than a
-#   NUFFT, for its kernel and its padded images, and a set-up.
-# - *Changes now and then.* New phases leave the kernel as it is: the exact form takes
-#   corrected data (``replace``). New amplitudes, weights or baselines need a new
-#   kernel. Either reads all visibilities, so if each step changes them, use
+#   NUFFT, for its transfer function and its padded images, and a set-up.
+# - *Changes now and then.* New phases leave the transfer function as it is: the exact
+#   form takes corrected data (``replace``). New amplitudes, weights or baselines need a
+#   new one. Either reads all visibilities, so if each step changes them, use
 #   mini-batches.
 # - *Channels.* Baselines are in wavelengths, so each channel has its own, and its own
-#   kernel, which must fit into the memory of the device; ``plan`` tells you before you
-#   try.
+#   transfer function, which must fit into the memory of the device: it has twice as
+#   many numbers as the image.
 # - *Wide fields.* All of this assumes a flat sky. See :doc:`/scope`.
 #
 # Exercise

@@ -13,7 +13,7 @@ Often four separate programs are the best answer.
 **You will learn**
 
 - what to divide, and what not;
-- how to start a fit on four GPUs, stop it, and continue with fewer;
+- how to start fits on four GPUs, and finish them with fewer;
 - how to predict the gain, and how many GPUs are too many;
 - what goes wrong, and what it looks like.
 
@@ -59,7 +59,7 @@ torchrun += ["--standalone", "--nproc-per-node", "2", str(script), *small]
 
 
 def files(report, checkpoint):
-    """Name the file that a run writes at the end, and those that it goes on from."""
+    """Name the file that a run writes at the end, and those that keep its fits."""
     names = Path(scratch.name, f"{report}.json"), Path(scratch.name, f"{checkpoint}.pt")
     return ["--json", str(names[0]), "--checkpoint", str(names[1])]
 
@@ -121,11 +121,9 @@ class Tally(TorchDispatchMode):
 
 # folded: A fit, and its step counted
 from firstlight import Bench, best_device
-from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, plan
+from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet
+from firstlight.imaging.fitting import Adam, FusedStep, Objective
 from firstlight.imaging.model import losses
-from firstlight.imaging.fitting.objective import Objective
-from firstlight.imaging.fitting.optimizers import Adam
-from firstlight.imaging.fitting.fused_step import Step
 from firstlight.timing.specs import spec
 
 grid = GridCoords(cell_size=0.04, npix=96)  # as in the program
@@ -141,8 +139,8 @@ def make_fit(nchan, kind=torch.float32, on="cpu"):
     return GriddedNet(grid, nchan, blank).to(on), exact
 
 
-class Counted(Step):
-    """The package's step, whose passes are counted, too."""
+class CountedStep(FusedStep):
+    """The package's step, whose kernels are counted, too."""
 
     def bind(self, name, *arrays):
         run = super().bind(name, *arrays)
@@ -160,7 +158,7 @@ def count(step=None):
     model, exact = make_fit(1)
     terms = {"sparsity": (1e-4, losses.sparsity), "tv": (1e-4, losses.TV_image)}
     objective, adam = Objective(model, exact, terms, "gridded"), Adam(model, lr=0.1)
-    objective.step = step and step(objective)
+    objective.fused_step = step and step(objective)
     for _ in range(2):  # Adam's first step is another
         with Tally() as tally:
             adam.steps(objective, 1)
@@ -169,7 +167,7 @@ def count(step=None):
 
 # %%
 
-fast, slow = count(Counted), count()
+fast, slow = count(CountedStep), count()
 channels, fits, npix = 200, 5 * 5, 1024
 memory, rate = (spec("H100 SXM", what) for what in ("memory", "bandwidth"))
 links = {name: spec(name, "bandwidth") for name in ("NVLink 4", "InfiniBand NDR")}
@@ -225,7 +223,7 @@ def off(a, b):
 # %%
 
 if live:
-    one = run_here(45, "one", "one")
+    one = run_here(30, "one", "one")
     two = json.loads(Path(files("two", "two")[1]).read_text())
     for name, value in one["start"].items():
         difference = off(two["start"][name], value)
@@ -234,20 +232,24 @@ if live:
 
 # %%
 # The program cuts the cube into *parts*, here slices of ``--together`` channels. Each
-# process takes its own by ``group.share(parts)`` and makes an ordinary ``fit`` of each,
-# with ``separate=True``: every channel has its own loss. ``group.collect`` brings the
-# results together at the end, through PyTorch's :term:`gloo`. With ``--together 10``,
-# 200 channels are 20 parts, which cannot use a 21st GPU.
+# process takes every *n*-th part, ``parts[rank::size]``, and makes an ordinary ``fit``
+# of each, with ``separate=True``: every channel has its own loss. At the end
+# ``dist.all_gather_object`` brings the results together, through PyTorch's
+# :term:`gloo`. With ``--together 10``, 200 channels are 20 parts, which cannot use a
+# 21st GPU.
 #
-# Stop, and continue with fewer
-# -----------------------------
+# Stop, and finish with fewer
+# ---------------------------
 #
-# With a :term:`checkpoint` each part has a file, from which any number of processes can
-# continue. The two stopped after 30 steps. One process continues to step 45. Does it
-# reach the result of one from the start?
+# With ``--checkpoint`` each part is saved to a file of its own, a :term:`checkpoint`,
+# as soon as it is finished: its report, and ``model.state_dict()``. Suppose that the
+# job was stopped before the second part was. Any number of processes can do the rest.
+# One process finds the first file, and fits the second part. Does it reach the result
+# of one from the start?
 
 if live:
-    relay = run_here(45, "relay", "two")
+    Path(scratch.name, "two.4.pt").unlink()  # the part that begins with channel 4
+    relay = run_here(30, "relay", "two")
     handed_over = off(relay["end"]["flux"], one["end"]["flux"])
     for who, run in (("alone", one), ("two, then one", relay)):
         print(f"{who:>13}: {run['iterations']} steps, {sum(run['end']['flux']):.6f} Jy")
@@ -472,7 +474,9 @@ for gpus in (4, 8, 16):
     half[gpus] = next(good, None)
     where = f"from {half[gpus]} pixels on a side" if half[gpus] else "not up to 16384"
     print(f"{gpus:>2} GPUs, at least half of their time used: {where}")
-needs = plan(4096, 1, 10**6, memory=memory).peak / 2**30
+in_fit = 30 * 4  # bytes per pixel: about 30 images in float32 (the page on channels)
+in_set_up = 350  # most of it a NUFFT's grid of 4 × 4 as many complex numbers
+needs = max(in_fit, in_set_up) * 4096**2 / 2**30
 print(
     f"an image of 4096² pixels needs {needs:.1f} of one GPU's {memory / 2**30:.0f} GiB"
 )
@@ -506,9 +510,9 @@ print(
 #        distributed_fit.py --npix 1024 --channels 200 --together 5 \
 #        --checkpoint fit.pt
 #
-# With ``--requeue`` SLURM restarts the job if a computer fails, and the fit continues
-# from its checkpoints, which must lie on a disk that both computers share. After its
-# time limit, submit it again, with as many GPUs as you get.
+# With ``--requeue`` SLURM restarts the job if a computer fails, and it makes the fits
+# that have no checkpoint yet, which must lie on a disk that both computers share. After
+# its time limit, submit it again, with as many GPUs as you get.
 #
 # When four programs are better
 # -----------------------------
@@ -536,8 +540,8 @@ print(
 #    RuntimeError: process 0 of 4 has lost another one, which died or kept it waiting
 #    for too long: see what the others say, and start the job again.
 #
-# Each fit has its checkpoint, so start the same command again. The cause is far above,
-# where that process died. It may be this:
+# Finished fits have their checkpoint, so start the same command again. The cause is far
+# above, where that process died. It may be this:
 #
 # .. code-block:: text
 #
@@ -625,5 +629,5 @@ print(f"   as fast, and 25 fits {some:.1f} times.")
 print(
     f"2. One such image becomes {single:.1f} times as fast on four. Fill one GPU first."
 )
-print("3. Write a checkpoint, because any number of processes can continue from it,")
-print("   and consider whether four separate programs would do.")
+print("3. Save each fit when it is finished, because any number of processes can make")
+print("   the others, and consider whether four separate programs would do.")

@@ -296,7 +296,7 @@ for verdict, said in everywhere.quality.faults:
 # noise and sidelobes, and the surroundings of that place down to 2.5 σ. ``image`` fits
 # inside this mask, then searches the residuals twice more for sources that it missed.
 
-print(f"the mask covers {found.source.mean():.1%} of the image")
+print(f"the mask covers {found.mask.mean():.1%} of the image")
 
 # %%
 
@@ -307,7 +307,7 @@ faint = {"stretch": "linear", "unit": None, "vmin": 0, "vmax": 5 * unit}
 plot_image(unit * everywhere.image, wide, ax=axes[0], scale_bar=2 * bar, **faint)
 plot_image(found.sky, coords, ax=axes[1], scale_bar=bar, **faint)
 outline = {"extent": coords.img_ext, "colors": "white", "linewidths": 1}
-axes[1].contour(found.source, levels=[0.5], origin="lower", **outline)
+axes[1].contour(found.mask, levels=[0.5], origin="lower", **outline)
 half = coords.npix * coords.cell_size / 2
 square = np.array([-1, 1, 1, -1, -1]) * half, np.array([-1, -1, 1, 1, -1]) * half
 axes[0].plot(*square, color="white", lw=0.8, ls="--")
@@ -334,7 +334,7 @@ plt.show()
 
 print("TV   residual rms in the source   flux, Jy")
 for strength in (1, 32):
-    one = fit_where(found.source, coords, strength)
+    one = fit_where(found.mask, coords, strength)
     flux = unit * float(one.flux[-1, 0])
     print(f"{strength:>2} {one.quality.inside:>20.2f} σ {flux:>18.4f}")
 print(f"image() {found.quality.inside:>15.2f} σ {found.flux:>18.4f}")
@@ -342,23 +342,26 @@ print(f"image() {found.quality.inside:>15.2f} σ {found.flux:>18.4f}")
 # %%
 # No single strength suits the whole image, because a TV that keeps the disk smooth also
 # dims every peak. ``image`` therefore fits with a strong TV, adds the residuals back to
-# the data and fits again, until the residuals of the source are no larger than noise.
-# (The last time it may add only a part: the fraction *handed back* in its report.)
+# the data and fits again: :term:`Bregman iterations <Bregman iteration>`. It stops when
+# the residuals of the source are no larger than noise, by the :term:`discrepancy
+# principle`. (Of the last iteration it may take only a part: hence the fraction in its
+# report.)
 #
 # How well is the flux known?
 # ---------------------------
 #
-# ``image`` repeats the whole recipe on simulated data: its own image, with fresh noise,
-# ``draws`` times. The scatter of those images is the error of this one. If on average
-# they are brighter than the image they were made from, the difference is the bias that
-# positive pixels cause. It is subtracted from the image and counted as an error, too.
+# ``image`` repeats its fits on simulated data: its own image, with fresh noise,
+# ``draws`` times, a :term:`parametric bootstrap`. The scatter of those images is the
+# error of this one. If on average they are brighter than the image they were made from,
+# the difference is the bias that positive pixels cause. It is subtracted from the image
+# and counted as an error, too.
 
 print(f"flux {found.flux:.4f} ± {found.flux_error:.4f} Jy")
 if your_file is None:
     true_flux = sum(part.flux for part in sky)
     truth = sky_image(sky, coords.cell_size, coords.npix)
     off_by = np.linalg.norm(found.sky - truth) / np.linalg.norm(truth)
-    off = np.abs(found.sky - truth)[found.source] / found.error[found.source].clip(unit)
+    off = np.abs(found.sky - truth)[found.mask] / found.error[found.mask].clip(unit)
     print(f"true flux {true_flux:.4f} Jy: error {(found.flux - true_flux):+.4f} Jy")
     print(f"{np.mean(off < 2):.0%} of the source's pixels are within 2 of their errors")
     print(f"relative error of the image, at full resolution: {off_by:.0%}")

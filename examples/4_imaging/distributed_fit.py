@@ -17,9 +17,10 @@ Both files hold the same :math:`\\chi^2` and norm of its :term:`gradient` at the
 that the fit starts from, and the same :math:`\\chi^2` and :term:`fluxes <flux>` at its
 end. Their ``seconds`` differ: how long each process takes for a gradient, and how long
 all of them take to exchange a number. :doc:`/tutorials/4_imaging/08_more_than_one_gpu`
-compares the times of the gradient. With ``--checkpoint fit.pt`` a job that was stopped,
-or lost a process, goes on when you launch it again, with any number of processes but
-the same ``--together``. ``--help`` lists the rest.
+compares the times of the gradient. With ``--checkpoint fit.pt`` each fit is saved when
+it is finished. If the job was stopped, or lost a process, launch it again, with any
+number of processes but otherwise the same options: it makes the fits that are missing.
+``--help`` lists the rest.
 
 ``--standalone`` is for one computer, and finds a free port. On two, run this on each,
 with the name of one of them:
@@ -34,12 +35,16 @@ These are eight processes, and 16 channels, two at a time, keep all of them busy
 
 import argparse
 import json
+import os
+from datetime import timedelta
 from pathlib import Path
 from time import perf_counter
 
 import torch
+import torch.distributed as dist
 
-from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit, processes
+from firstlight import best_device
+from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit
 from firstlight.imaging.model.losses import TV_image, sparsity
 from firstlight.imaging.simulate import channels, observe, protoplanetary_disk, uv_track
 from firstlight.imaging.simulate import with_noise
@@ -53,6 +58,36 @@ def writable(name):
         message = f"cannot write {name}: {error.strerror}"
         raise argparse.ArgumentTypeError(message) from None
     return Path(name)
+
+
+def own_device(local_rank):
+    """Return a GPU of its own for each process of this computer, or the CPU."""
+    device = best_device()
+    if device.type != "cuda":
+        return torch.device("cpu") if size > 1 else device
+    gpus = torch.cuda.device_count()
+    if local_rank >= gpus:
+        raise RuntimeError(
+            f"this is process {local_rank + 1} on this computer, which has {gpus} GPUs:"
+            f" give torchrun --nproc-per-node {gpus}, or set FIRSTLIGHT_DEVICE=cpu"
+        )
+    torch.cuda.set_device(local_rank)
+    return torch.device("cuda", local_rank)
+
+
+def collect(value):
+    """Return what each process has, to all, in their order; whoever is early waits."""
+    if size == 1:
+        return [value]
+    values = [None] * size
+    try:
+        dist.all_gather_object(values, value)
+    except RuntimeError as error:
+        raise RuntimeError(
+            f"process {rank} of {size} has lost another one, which died or kept it "
+            "waiting for too long: see what the others say, and start the job again"
+        ) from error
+    return values
 
 
 def seconds(task):
@@ -73,9 +108,12 @@ parser.add_argument("--channels", type=int, default=4, help="how many (4)")
 parser.add_argument("--together", type=int, default=2, help="channels of a fit (2)")
 parser.add_argument("--npix", type=int, default=96, help="pixels on a side (96)")
 parser.add_argument("--iterations", type=int, default=200, help="at most (200)")
-parser.add_argument("--checkpoint", type=Path, help="files to go on from: fit.pt")
+parser.add_argument("--checkpoint", type=Path, help="where to keep fits: fit.pt")
 parser.add_argument("--timeout", type=float, default=3600, help="wait so long (1 h)")
 options = parser.parse_args()
+
+# torchrun tells each process its number, and how many there are.
+rank, size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 # A disk whose channels differ, within 40 GHz. Every process simulates all of them and
 # fits its own. Open your own data as memory maps: numpy.load(name, mmap_mode="r").
@@ -105,6 +143,10 @@ def gradient(model, likelihood):
 
 def fit_part(part, device, quiet):
     """Fit some channels, each with a chi² of its own, and report."""
+    file = options.checkpoint
+    file = file and file.with_stem(f"{file.stem}.{part.start}")
+    if file and file.exists():
+        return torch.load(file)["report"]
     # Apple's GPUs have no float64; elsewhere it shows that the numbers are the same.
     dtype = torch.float32 if device.type == "mps" else torch.float64
     arrays = [array[part] for array in (seen.uu, seen.vv, seen.data, seen.weight)]
@@ -115,7 +157,6 @@ def fit_part(part, device, quiet):
     report = {"first": part.start, "chi2 at start": gradient(model, likelihood)}
     report["squares"] = model.bcube.base_cube.grad.square().sum().item()
     report["seconds"] = seconds(lambda: gradient(model, likelihood))
-    file = options.checkpoint
     fitted = fit(
         model,
         likelihood,
@@ -123,21 +164,26 @@ def fit_part(part, device, quiet):
         max_iter=options.iterations,
         separate=True,
         progress=False if quiet else None,
-        checkpoint=file and file.with_stem(f"{file.stem}.{part.start}"),
-        resume=file is not None,
     )
     report["flux"] = (fitted.image.sum((1, 2)) * coords.cell_size**2).tolist()
     report["chi2"] = len(start) * fitted.terms["chi2"]
     report["iterations"] = fitted.iterations
+    if file:  # written under another name until it is whole
+        half = file.with_name(file.name + ".part")
+        torch.save({"report": report, "model": model.state_dict()}, half)
+        half.replace(file)
     return report
 
 
-with processes(timeout=options.timeout) as group:
-    mine = [fit_part(part, group.device, group.rank > 0) for part in group.share(parts)]
-    together = group.collect(mine)
-    exchange = seconds(lambda: group.collect(0.0))
+if size > 1:
+    wait = timedelta(seconds=options.timeout)
+    dist.init_process_group("gloo", timeout=wait)  # no fit sends anything to another
+device = own_device(int(os.environ.get("LOCAL_RANK", 0)))
+mine = [fit_part(part, device, rank > 0) for part in parts[rank::size]]
+together = collect(mine)
+exchange = seconds(lambda: collect(0.0))
 
-if group.rank == 0:  # the first speaks and writes for all
+if rank == 0:  # the first speaks and writes for all
     fits = [one for own in together for one in own]
     fits.sort(key=lambda one: one["first"])
     flux = [each for one in fits for each in one["flux"]]
@@ -146,7 +192,7 @@ if group.rank == 0:  # the first speaks and writes for all
     start = {"chi2": sum(one["chi2 at start"] for one in fits)}
     start["gradient"] = sum(one["squares"] for one in fits) ** 0.5
     report = {
-        "processes": group.size,
+        "processes": size,
         "visibilities": seen.data.size,
         "start": {name: value / numbers for name, value in start.items()},
         "end": {"chi2": chi2, "flux": flux},
@@ -159,3 +205,6 @@ if group.rank == 0:  # the first speaks and writes for all
     print(f"{len(fits)} fits: chi² {chi2:.4f}, {sum(flux):.4f} Jy")
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n")
+
+if size > 1:
+    dist.destroy_process_group()

@@ -37,7 +37,7 @@ def test_gas_that_moves_away_has_the_lower_frequency(page):
     assert page["away"][moving_away].min() > 1.5
 
 
-def test_shared_baselines_stretch_and_a_shared_kernel_is_worse(page):
+def test_shared_baselines_stretch_and_a_shared_beam_is_worse(page):
     excess = {apart: np.subtract(chi2[1:], chi2[0]) for apart, chi2 in page["sharing"].items()}
     assert abs(excess[1e-5]).max() < 1e-4
     assert excess[1e-2][0] > 5e-4
@@ -48,7 +48,7 @@ def test_shared_baselines_stretch_and_a_shared_kernel_is_worse(page):
 
 def test_the_cube_fits_every_channel_and_not_the_noise(page):
     assert page["result"].chi2.shape[1] == page["nchan"]
-    assert page["result"].why == "settled"
+    assert page["result"].why == "converged"
     ratio = page["residual"].std(axis=(1, 2)) / page["of_noise"].std(axis=(1, 2))
     assert 0.9 < ratio.min() <= ratio.max() < 1.02
     assert abs(page["residual"]).max() < 5
@@ -69,11 +69,8 @@ def test_the_faint_emission_stays(page):
 
 
 def test_the_groups_fit_and_the_whole_does_not(page):
-    assert not page["big"].fits
-    assert page["card"](page["most"]).fits
-    assert not page["card"](page["most"] + 1).fits
-    assert page["card"](200 // page["groups"]).fits
-    assert page["card"](page["most"] + 1, shared=True).fits
+    assert page["big"] > 8e9 > page["big"] / page["groups"]
+    assert 200 // page["groups"] <= page["most"] < 200
 
 
 def test_no_other_strength_and_no_coupling_helps(page):

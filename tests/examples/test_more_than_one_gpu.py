@@ -22,11 +22,11 @@ def test_two_processes_ran_and_agree_with_one(page):
     assert len(page["two"]["seconds"]["gradient"]) == 2
 
 
-def test_one_process_goes_on_from_what_two_left(page):
+def test_one_process_finishes_what_two_left(page):
     relay, one = page["relay"], page["one"]
-    assert (relay["iterations"], relay["processes"]) == (45, 1)
+    assert (relay["iterations"], relay["processes"]) == (30, 1)
     assert relay["end"]["flux"] == pytest.approx(one["end"]["flux"], rel=1e-6)
-    assert relay["end"]["chi2"] < page["two"]["end"]["chi2"] < one["start"]["chi2"] / 10
+    assert relay["end"]["chi2"] < one["start"]["chi2"] / 10
 
 
 @pytest.mark.parametrize(("gpus", "rounds"), [(1, 200), (64, 4), (100, 2), (199, 2), (200, 1), (1024, 1)])
@@ -42,7 +42,7 @@ def test_an_operation_takes_the_time_of_a_node_or_of_its_bytes(page):
 
 
 def test_a_step_of_the_package_is_counted_as_it_runs(page):
-    """Seven passes, two transforms and what is around them; autograd has several times as many."""
+    """Seven kernels, two transforms and what is around them; autograd has several times as many."""
     assert 15 <= len(page["fast"]) <= 25
     assert len(page["slow"]) > 4 * len(page["fast"])
     assert page["slow"].sum() > 2 * page["fast"].sum()
@@ -71,8 +71,8 @@ def test_the_gradient_that_is_timed_is_that_of_all_its_channels(page):
 
 def test_what_goes_wrong_is_shown_as_it_is_said():
     shown = " ".join(re.sub(r"(?m)^#", "", TEXT).split())
-    source = (EXAMPLES.parent / "src/firstlight/imaging/fitting/distributed.py").read_text(encoding="utf-8")
-    said = " ".join(re.sub(r'"\n *f"', "", source).split())
+    source = (EXAMPLES / "4_imaging/distributed_fit.py").read_text(encoding="utf-8")
+    said = " ".join(re.sub(r'"\n *f?"', "", source).split())
     for part in (
         "has lost another one, which died or kept it waiting",
         "see what the others say, and start the job again",

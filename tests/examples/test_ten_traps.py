@@ -50,7 +50,7 @@ def test_an_image_of_noise_is_quieter_in_the_source_and_further_off(page):
     assert off_by(page, over) > 1.3 * off_by(page, right)
 
 
-def test_a_settled_fit_can_miss_what_its_chi_squared_does_not_show(page):
+def test_a_fit_that_stopped_can_miss_what_its_chi_squared_does_not_show(page):
     stuck = page["stuck"]
     assert stuck.found.why == "not converged"
     assert np.abs(stuck.left).max() > 7

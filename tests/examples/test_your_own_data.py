@@ -124,7 +124,7 @@ def test_npz_goes_through_without_antennas_and_times(place, tmp_path, capsys):
 
 def test_the_image_is_near_the_truth_and_leaves_noise(page):
     found = page["found"]
-    assert found.quality.verdict == "settled"
+    assert found.quality.verdict == "converged"
     assert found.flux == pytest.approx(0.29, rel=0.02)
     assert abs(found.flux - 0.29) < 2 * found.flux_error
     assert found.quality.inside == pytest.approx(1, abs=0.15)

@@ -8,8 +8,8 @@ import torch
 from torch.nn.functional import softplus
 
 from firstlight.imaging.coordinates import GridCoords
-from firstlight.imaging.fitting.descent import fit
 from firstlight.imaging.fitting.exact import ExactLikelihood
+from firstlight.imaging.fitting.fit_loop import fit
 from firstlight.imaging.model.gridded_net import GriddedNet
 from firstlight.imaging.model.losses import TV_image
 from firstlight.imaging.simulate.observation import observe, uv_track, with_noise

@@ -10,7 +10,7 @@ import pytest
 from cuda.core._utils.cuda_utils import CUDAError
 from driver import AtOnce
 
-from firstlight.imaging.fitting.pixel_passes import PASSES, gpu_passes
+from firstlight.imaging.fitting.fused_kernels import CPU_KERNELS, cuda_kernels
 from firstlight.kernels import cuda, ptx
 
 GIB = 1 << 30
@@ -217,10 +217,10 @@ def test_what_a_capture_keeps_is_done_when_it_is_replayed(monkeypatch):
     assert out.copy_to_host()[31] == 31
 
 
-# -- Passes over pixels ------------------------------------------------------------------------------------------------
+# -- Fused kernels -----------------------------------------------------------------------------------------------------
 
 
-def test_passes_over_pixels_are_the_same_by_threads_and_by_the_processor(monkeypatch):
+def test_fused_kernels_are_the_same_by_threads_and_by_the_processor(monkeypatch):
     rng, n, lines = np.random.default_rng(2), 10, 20
     image = rng.random(lines * n + 32, np.float32)
     back = rng.random((lines, n), np.float32)
@@ -230,8 +230,8 @@ def test_passes_over_pixels_are_the_same_by_threads_and_by_the_processor(monkeyp
         monkeypatch.setattr(playing, "FEW", few)
         slope, sums = cuda.to_device(image), cuda.to_device(np.zeros((lines, 16, 5)))
         given = [cuda.to_device(each) for each in (image, back, terms, strengths, rules)]
-        gpu_passes()["regularize"][lines, 16](*given, slope, sums)
+        cuda_kernels()["regularizers"][lines, 16](*given, slope, sums)
         found.append((slope.copy_to_host(), sums.copy_to_host().sum(1)))
     np.testing.assert_allclose(found[1][0], found[0][0], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(found[1][1], found[0][1], rtol=1e-5)
-    assert playing.on_processor().keys() == {each.py_func.__code__ for each in PASSES.values()}
+    assert playing.on_processor().keys() == {each.py_func.__code__ for each in CPU_KERNELS.values()}

@@ -113,12 +113,12 @@ def player(kernel: FunctionType, blocks: Sequence[int], threads: Sequence[int], 
 
 
 def on_processor() -> dict[Any, Any]:
-    """Find the passes over pixels as they are compiled for a CPU: the same functions, with a loop for a row's threads.
+    """Find the fused kernels as they are compiled for a CPU: the same functions, with a loop for a row's threads.
 
     It sums up in the first thread's place, and leaves the zeros in those of the others.
     """
-    pixels = sys.modules.get("firstlight.imaging.fitting.pixel_passes")
-    return {each.py_func.__code__: each for each in pixels.PASSES.values()} if pixels else {}
+    fused = sys.modules.get("firstlight.imaging.fitting.fused_kernels")
+    return {each.py_func.__code__: each for each in fused.CPU_KERNELS.values()} if fused else {}
 
 
 def in_kernel(argument: Any) -> Any:

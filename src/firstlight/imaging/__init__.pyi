@@ -9,10 +9,8 @@ from .data.visibilities import Visibilities
 from .data.weights import check_weights, scale_weights
 from .fitting.auto_image import Image, image
 from .fitting.cross_validation import split_cells, split_dartboard
-from .fitting.descent import Fit, fit
-from .fitting.distributed import processes
 from .fitting.exact import ExactLikelihood
-from .fitting.needs import plan
+from .fitting.fit_loop import Fit, fit
 from .fitting.quality import Quality
 from .fourier.beams import Beam, convolve, fit_beam
 from .fourier.dirty import DirtyImager
@@ -48,9 +46,7 @@ __all__ = [
     "fit",
     "fit_beam",
     "image",
-    "plan",
     "plot_image",
-    "processes",
     "read_ms",
     "read_npz",
     "read_uvfits",

@@ -8,8 +8,8 @@ from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.datasets import GriddedDataset
 from firstlight.imaging.data.gridding import DataAverager
 from firstlight.imaging.fitting.cross_validation import split_cells, split_dartboard, stack, stack_folds
-from firstlight.imaging.fitting.descent import fit
 from firstlight.imaging.fitting.exact import ExactLikelihood
+from firstlight.imaging.fitting.fit_loop import fit
 from firstlight.imaging.fitting.objective import r_chi_squared_per_channel
 from firstlight.imaging.model.gridded_net import GriddedNet
 from firstlight.imaging.model.losses import TSV, TV_image, entropy, r_chi_squared_gridded, sparsity
@@ -146,14 +146,14 @@ def test_a_fold_in_a_stack_is_fitted_as_if_it_were_alone():
 
 
 def test_a_sweep_of_exact_fits_is_one_fit():
-    """One kernel for all, as they share baselines and weights; then one with a block of data left out of each."""
+    """One transfer function for all, as they share baselines and weights; then one each, with other data left out."""
     u, v, data, weight = seen()
     rows = np.broadcast_to(data, (3, len(data)))
     exact = {"cell_size": COORDS.cell_size, "npix": 16, "dtype": torch.float64}
     left_out = np.where(np.arange(len(data)) % 3 == np.arange(3)[:, None], 0, weight)
     for weights in (weight, left_out):
         likelihood = ExactLikelihood(u, v, rows, weights, **exact)
-        assert len(likelihood.kernel) == weights.size // len(data)
+        assert len(likelihood.transfer) == weights.size // len(data)
         together = fit(net(3), likelihood, losses=LOSSES, separate=True, **OPTIONS)
         for channel in range(3):
             alone = ExactLikelihood(u, v, data, weights if weights.ndim == 1 else weights[channel], **exact)

@@ -89,7 +89,7 @@ def at_distance(share: float, likelihood: ExactLikelihood, seed: int = 3) -> tor
     """An image as far from the reference as makes δ·Tδ this share of c₀, in each channel."""
     away = torch.tensor(np.random.default_rng(seed).uniform(-1, 1, likelihood.reference.shape))
     away = away.to(likelihood.reference)
-    curved = (away * likelihood.respond(away)).sum((-2, -1), keepdim=True)
+    curved = (away * likelihood.normal_operator(away)).sum((-2, -1), keepdim=True)
     return likelihood.reference + away * (share * likelihood.c0[:, None, None] / curved).sqrt().to(away)
 
 
@@ -130,24 +130,24 @@ def test_reference_is_rounded_before_its_visibilities_are_made() -> None:
     assert not torch.equal(likelihood.reference, rounded)
 
 
-def test_second_derivative_is_twice_the_response() -> None:
+def test_second_derivative_is_twice_the_normal_operator() -> None:
     seen = observe(5, nchan=2, own_uv=True)
     likelihood = seen.likelihood()
     image = torch.tensor(seen.sky, requires_grad=True)
     way = torch.tensor(field_filling(2, NPIX, 1))
     (gradient,) = torch.autograd.grad(likelihood(image), image, create_graph=True)
     (bent,) = torch.autograd.grad((gradient * way).sum(), image)
-    expected = 2 * likelihood.respond(way)
+    expected = 2 * likelihood.normal_operator(way)
     assert (bent - expected).abs().max() < 1e-13 * expected.abs().max()
 
 
 @pytest.mark.parametrize("own_uv", [True, False])
-def test_response_is_the_direct_one(own_uv: bool) -> None:
+def test_normal_operator_is_the_direct_one(own_uv: bool) -> None:
     seen = observe(20, nchan=2, own_uv=own_uv)
     likelihood = seen.likelihood()
     a = torch.tensor(field_filling(2, NPIX, 1))
     direct = sky_of(seen.weight * vis_of(a, seen.u, seen.v), seen.u, seen.v, NPIX)
-    assert np.abs(likelihood.respond(a).numpy() - direct).max() < 1e-12 * np.abs(direct).max()
+    assert np.abs(likelihood.normal_operator(a).numpy() - direct).max() < 1e-12 * np.abs(direct).max()
 
 
 @pytest.mark.parametrize(("dtype", "each_channel"), [(torch.float64, True), (torch.float32, False)])
@@ -173,10 +173,10 @@ def test_chunks_change_nothing(chunk: int, own_uv: bool) -> None:
     keep = 60 if chunk == 1 else NVIS
     for name in ("u", "v", "weight", "data"):
         setattr(seen, name, getattr(seen, name)[..., :keep])
-    whole, parts = seen.likelihood(), seen.likelihood(chunk=chunk, channels_at_once=1)
+    whole, parts = seen.likelihood(), seen.likelihood(chunk=chunk)
     for likelihood in (whole, parts):
         likelihood.recentre(torch.tensor(field_filling(2, NPIX, 3)))
-    for name in ("kernel", "dirty", "c0"):
+    for name in ("transfer", "dirty", "c0"):
         assert relative_error(getattr(parts, name), getattr(whole, name)) < 1e-12
     image = torch.tensor(field_filling(2, NPIX, 1))
     assert ratio_error(parts.chi_squared(image), whole.chi_squared(image)) < 1e-12
@@ -200,20 +200,12 @@ def test_maps_of_files_are_read_and_left_as_they_are(tmp_path, mode: str) -> Non
     assert (maps[3] == seen.weight).all()
 
 
-def test_a_budget_of_memory_makes_chunks_or_says_what_was_wanted() -> None:
-    seen = observe(20, nchan=2, own_uv=True)
-    likelihood = seen.likelihood(memory=1e9)
-    assert (likelihood.chunk, likelihood.channels_at_once) == (nufft.CHUNK, 2)
-    with pytest.raises(ValueError, match=r"1e\+05 bytes"):
-        seen.likelihood(memory=1e5)
-
-
-def test_shared_baselines_share_one_kernel_and_own_weights_do_not() -> None:
+def test_shared_baselines_share_one_transfer_function_and_own_weights_do_not() -> None:
     seen = observe(20, nchan=3)
-    assert seen.likelihood().kernel.shape[0] == 1
+    assert seen.likelihood().transfer.shape[0] == 1
     seen.weight = seen.weight * np.array([[1.0], [2.0], [0.5]])
     likelihood, image = seen.likelihood(), torch.tensor(field_filling(3, NPIX, 1))
-    assert likelihood.kernel.shape[0] == 3
+    assert likelihood.transfer.shape[0] == 3
     assert ratio_error(likelihood.chi_squared(image), seen.chi_squared(image)) < 1e-10
 
 
@@ -229,7 +221,7 @@ def test_an_evaluation_reads_no_visibilities(monkeypatch) -> None:
     """It costs the same however many there are."""
     likelihood = observe(20).likelihood()
     monkeypatch.setattr(likelihood, "read", None)
-    monkeypatch.setattr(exact, "at_once", None)
+    monkeypatch.setattr(exact, "nufft", None)
     value_and_gradient(likelihood, torch.tensor(field_filling(1, NPIX, 1)))
     assert likelihood.needs_recentring(torch.tensor(field_filling(1, NPIX, 1)))
 
@@ -242,15 +234,15 @@ def gains(nchan: int, spread: float, seed: int = 0) -> np.ndarray:
     return antennas[:, first] * antennas[:, second].conj()
 
 
-def test_new_data_are_compared_about_the_same_reference_and_keep_the_kernel_bit_for_bit() -> None:
+def test_new_data_are_compared_about_the_same_reference_and_keep_the_transfer_function() -> None:
     seen = observe(20, nchan=2, factor=gains(2, 0.3))
     likelihood, image = seen.likelihood(), torch.tensor(field_filling(2, NPIX, 1))
     likelihood.recentre(torch.tensor(field_filling(2, NPIX, 3)))
-    kernel, seen.data = likelihood.kernel, seen.data[:, ::-1] * np.exp(0.3j)
+    transfer, seen.data = likelihood.transfer, seen.data[:, ::-1] * np.exp(0.3j)
     with pytest.raises(ValueError, match="2000 visibilities"):
         likelihood.replace(np.full((2, NVIS), np.nan))
     likelihood.replace(seen.data)
-    assert likelihood.kernel is kernel
+    assert likelihood.transfer is transfer
     value, gradient = value_and_gradient(likelihood, image)
     assert ratio_error(value, seen.chi_squared(image)) < 1e-10
     assert relative_error(gradient, seen.gradient(image)) < 1e-10
@@ -289,7 +281,7 @@ class NoFloat64On(TorchDispatchMode):
 def without_float64(monkeypatch, device: str) -> None:
     """Let the rule for Apple's GPUs hold for a device that is here."""
     for module in (nufft, exact):
-        monkeypatch.setattr(module, "exact_place", lambda d: torch.device("cpu") if d.type == device else d)
+        monkeypatch.setattr(module, "float64_device", lambda d: torch.device("cpu") if d.type == device else d)
 
 
 def test_a_move_to_a_device_without_float64_takes_none_along(monkeypatch) -> None:
@@ -308,7 +300,7 @@ def test_without_float64_sums_float32_is_nearly_as_exact(monkeypatch) -> None:
     seen = observe(1e4)
     likelihood = seen.likelihood(torch.float32)
     likelihood.recentre(torch.tensor(seen.sky))
-    monkeypatch.setattr(exact, "sum_type", lambda device: torch.float32)
+    monkeypatch.setattr(exact, "_sum_dtype", lambda device: torch.float32)
     image = at_distance(1, likelihood)
     value, gradient = value_and_gradient(likelihood, image)
     assert ratio_error(value, seen.chi_squared(image)) < 1e-6
@@ -335,7 +327,7 @@ def test_change_of_type_makes_everything_anew() -> None:
     image = at_distance(1, likelihood)
     assert image.dtype == torch.float32
     assert ratio_error(likelihood.chi_squared(image), seen.chi_squared(image)) < 1e-7
-    assert likelihood.double().kernel.dtype == torch.float64
+    assert likelihood.double().transfer.dtype == torch.float64
     assert ratio_error(likelihood.chi_squared(image.double()), seen.chi_squared(image)) < 1e-10
 
 

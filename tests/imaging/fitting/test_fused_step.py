@@ -1,4 +1,4 @@
-"""The step that is written down against autograd in float64: one loss and gradient, whatever the data and losses."""
+"""The fused step against autograd in float64: one loss and gradient, whatever the data and regularizers."""
 
 import subprocess
 import sys
@@ -12,9 +12,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.gridding import DataAverager
-from firstlight.imaging.fitting import fused_step as step
+from firstlight.imaging.fitting import fused_step
 from firstlight.imaging.fitting.exact import ExactLikelihood
-from firstlight.imaging.fitting.fused_step import Step, written_down
+from firstlight.imaging.fitting.fused_step import FusedStep, has_fused_step
 from firstlight.imaging.fitting.objective import Objective
 from firstlight.imaging.fitting.optimizers import Adam
 from firstlight.imaging.fourier import padding
@@ -60,24 +60,24 @@ def objective(npix=30, nchan=1, kind="gridded", dtype=torch.float64, losses=LOSS
     return Objective(GriddedNet(GridCoords(5.4 / npix, npix), nchan, base_cube=base), data, losses, "gridded", separate)
 
 
-def differentiated(of):
+def value_and_gradient(of):
     """Return a row of the curves, and the gradient."""
-    row = of.differentiate().double()
+    row = of.value_and_grad().double()
     return row, of.model.bcube.base_cube.grad.double().clone()
 
 
 def assert_agree(of, reference, allowed):
-    of.step = Step(of)
-    (row, slope), (plain_row, plain_slope) = differentiated(of), differentiated(reference)
-    torch.testing.assert_close(row, plain_row, rtol=allowed, atol=0)
-    assert (slope - plain_slope).norm() <= allowed * plain_slope.norm()
+    of.fused_step = FusedStep(of)
+    (row, gradient), (autograd_row, autograd_gradient) = value_and_gradient(of), value_and_gradient(reference)
+    torch.testing.assert_close(row, autograd_row, rtol=allowed, atol=0)
+    assert (gradient - autograd_gradient).norm() <= allowed * autograd_gradient.norm()
 
 
 @pytest.fixture
 def simulated(monkeypatch):
-    """Run the passes as a GPU does, in the simulator: a block a row, a thread a column."""
-    monkeypatch.setattr(step, "runs_on_gpu", lambda _: True)
-    monkeypatch.setattr(step, "THREADS", 4)
+    """Run the kernels as a GPU does, in the simulator: a block a row, a thread a column."""
+    monkeypatch.setattr(fused_step, "_runs_on_gpu", lambda _: True)
+    monkeypatch.setattr(fused_step, "THREADS", 4)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def simulated(monkeypatch):
         ),
     ],
 )
-def test_loss_and_gradient_are_those_of_the_plain_form(npix, nchan, kind, dtype, number, threads):
+def test_loss_and_gradient_are_those_of_autograd(npix, nchan, kind, dtype, number, threads):
     threads(number)
     assert_agree(objective(npix, nchan, kind, dtype), objective(npix, nchan, kind), ALLOWED[dtype])
 
@@ -114,7 +114,7 @@ def test_its_adam_is_that_of_pytorch(gpu, request):
     if gpu:
         request.getfixturevalue("simulated")
     of, plain = (objective(6, 2, "gridded") for _ in range(2))
-    of.step = Step(of)
+    of.fused_step = FusedStep(of)
     for each in (of, plain):
         Adam(each.model, 0.1).steps(each, 5)
     torch.testing.assert_close(of.model.bcube.base_cube, plain.model.bcube.base_cube, rtol=1e-12, atol=0)
@@ -148,9 +148,9 @@ def test_a_step_is_few_launches_and_no_wait(kind, monkeypatch):
     of = objective(kind=kind)
     method = Adam(of.model, 0.1)
     with Launches() as heard:
-        for name, run in step.PASSES.items():
-            monkeypatch.setitem(step.PASSES, name, partial(heard.run, name, run))
-        of.step = Step(of)
+        for name, run in fused_step.CPU_KERNELS.items():
+            monkeypatch.setitem(fused_step.CPU_KERNELS, name, partial(heard.run, name, run))
+        of.fused_step = FusedStep(of)
         method.steps(of, 1)  # Adam makes its averages, and the reference is taken over
         heard.names.clear()
         method.steps(of, 1)
@@ -179,6 +179,7 @@ def test_a_channel_without_data_is_shaped_by_the_regularizers():
         mask = of.data.mask.clone()
         mask[1] = False
         of.data.add_mask(mask)
+        of.ncell = len(of.data.index)
         made.append(of)
     assert_agree(*made, 1e-12)
 
@@ -188,13 +189,13 @@ def test_a_channel_without_data_is_shaped_by_the_regularizers():
 def test_black_and_glaring_images(level, dtype):
     """Softplus is zero, or linear as torch has it from 20 on; the entropy of black is finite."""
     ours, plain = (objective(base=torch.full((1, 30, 30), level, dtype=dtype), dtype=dtype) for _ in range(2))
-    ours.step = Step(ours)
-    (row, slope), (plain_row, plain_slope) = differentiated(ours), differentiated(plain)
+    ours.fused_step = FusedStep(ours)
+    (row, gradient), (autograd_row, autograd_gradient) = value_and_gradient(ours), value_and_gradient(plain)
     # Below -30 a pixel is 0 here, and e^-30 at most there.
     allowed, least = {torch.float32: 2e-6, torch.float64: 1e-12}[dtype], 1e-12
-    torch.testing.assert_close(row, plain_row, rtol=allowed, atol=least)
+    torch.testing.assert_close(row, autograd_row, rtol=allowed, atol=least)
     # Where torch rounds to zero we may still have a number that is hardly one.
-    assert (slope - plain_slope).norm() <= allowed * plain_slope.norm() + least
+    assert (gradient - autograd_gradient).norm() <= allowed * autograd_gradient.norm() + least
 
 
 @pytest.mark.parametrize("value", [torch.nan, torch.inf])
@@ -203,16 +204,16 @@ def test_what_is_not_finite_shows(value, kind):
     of = objective(kind=kind)
     with torch.no_grad():
         of.model.bcube.base_cube[0, 3, 4] = value
-    assert not Step(of).differentiate()[0].isfinite()
+    assert not FusedStep(of).value_and_grad()[0].isfinite()
 
 
 def test_the_likelihood_may_be_centred_anew_on_the_way():
     of, plain = objective(kind="exact"), objective(kind="exact")
-    of.step = Step(of)
-    first = of.differentiate()[0].item()
+    of.fused_step = FusedStep(of)
+    first = of.value_and_grad()[0].item()
     sky = torch.rand(1, 30, 30, dtype=torch.float64)
     of.data.recentre(sky)
-    assert of.differentiate()[0].item() == pytest.approx(first, rel=1e-11)
+    assert of.value_and_grad()[0].item() == pytest.approx(first, rel=1e-11)
     plain.data.recentre(sky)
     assert_agree(of, plain, 1e-12)
 
@@ -229,29 +230,29 @@ def test_the_likelihood_may_be_centred_anew_on_the_way():
         ({"npix": 14}, True),
     ],
 )
-def test_what_is_not_written_down_is_refused(change, good):
+def test_what_has_no_fused_step_is_refused(change, good):
     of = objective(**change)
-    assert written_down(of) is good
+    assert has_fused_step(of) is good
     if not good:
         with pytest.raises(ValueError, match="sparsity, TV_image and entropy"):
-            Step(of)
+            FusedStep(of)
 
 
-def test_another_mapping_or_a_beam_is_not_written_down():
+def test_another_mapping_or_a_beam_is_not_has_fused_step():
     of = objective()
     of.model.bcube.pixel_mapping = functional.relu
-    assert not written_down(of)
+    assert not has_fused_step(of)
     seen = observed(30, 1, "exact", torch.float64)
     given = (seen.u, seen.v, seen.data, seen.weight, 0.18, 30)
     beam = ExactLikelihood(*given, beam=np.ones((30, 30)), dtype=torch.float64)
     net = GriddedNet(GridCoords(0.18, 30), base_cube=start(30, 1, torch.float64))
-    assert not written_down(Objective(net, beam, {}, "exact"))
+    assert not has_fused_step(Objective(net, beam, {}, "exact"))
 
 
 @pytest.mark.slow
 def test_the_first_step_leaves_pytorch_its_number_of_threads():
     """Numba's threads start once in a process, so this takes one of its own."""
     code = "import torch; torch.set_num_threads(1)"
-    code += "; from firstlight.imaging.fitting.fused_step import share_threads; share_threads()"
+    code += "; from firstlight.imaging.fitting.fused_step import _match_torch_threads; _match_torch_threads()"
     ended = subprocess.run([sys.executable, "-c", f"{code}; print(torch.get_num_threads())"], capture_output=True)
     assert ended.stdout.split() == [b"1"], ended.stderr.decode()

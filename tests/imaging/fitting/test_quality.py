@@ -1,4 +1,4 @@
-"""What a fit says of itself: over-fitted, not converged, doubtful, or settled."""
+"""The verdicts on a fit: over-fitted, not converged, doubtful, or converged."""
 
 from functools import partial
 
@@ -8,7 +8,7 @@ import torch
 
 from firstlight.imaging import DataAverager, ExactLikelihood, GridCoords, GriddedNet, fit
 from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.fitting.quality import residual_of, short_flux
+from firstlight.imaging.fitting.quality import residual_image, short_baseline_flux
 from firstlight.imaging.fourier.beams import Beam
 from firstlight.imaging.model import losses
 from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
@@ -43,7 +43,7 @@ def test_a_wrong_strength_is_told(strength, verdict):
     assert verdict in str(found)
 
 
-def test_a_fit_that_was_stopped_is_not_settled():
+def test_a_fit_that_was_stopped_has_not_converged():
     assert fitted(3, max_iter=3).why == "max_iter"
 
 
@@ -55,7 +55,7 @@ def test_flux_of_an_empty_sky_is_told():
 
 def test_residuals_of_the_truth_are_noise():
     truth = torch.from_numpy(sky_image(SKY, COORDS.cell_size, COORDS.npix))[None]
-    residual = residual_of(truth, exact(dtype=torch.float64))
+    residual = residual_image(truth, exact(dtype=torch.float64))
     assert abs(residual.std() - 1) < 0.1
     assert np.abs(residual).max() < 5.5
 
@@ -66,21 +66,21 @@ def test_residuals_of_cells_are_those_of_their_visibilities():
     cells = DataAverager(COORDS, *at, weight, data.real, data.imag).to_pytorch_dataset(check_visibility_scatter=False)
     visibilities = ExactLikelihood(*at, data, weight, COORDS.cell_size, COORDS.npix, dtype=torch.float64)
     sky = torch.rand(1, COORDS.npix, COORDS.npix, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    assert residual_of(sky, cells) == pytest.approx(residual_of(sky, visibilities), abs=1e-8)
+    assert residual_image(sky, cells) == pytest.approx(residual_image(sky, visibilities), abs=1e-8)
 
 
 def test_residuals_through_a_primary_beam_are_in_sigma():
     beam = Beam(6.0, 6.0, 0.0).at(*COORDS.sky_coordinates())
     data = exact(dtype=torch.float64, beam=beam)
     dark = torch.zeros(1, COORDS.npix, COORDS.npix, dtype=torch.float64)
-    plain = residual_of(dark, exact(dtype=torch.float64))
-    assert residual_of(dark, data) == pytest.approx(plain, rel=1e-6, abs=1e-6)
+    plain = residual_image(dark, exact(dtype=torch.float64))
+    assert residual_image(dark, data) == pytest.approx(plain, rel=1e-6, abs=1e-6)
 
 
 def test_the_shortest_baselines_tell_the_flux():
     truth = sky_image(SKY, COORDS.cell_size, COORDS.npix)
     for brighter in (1, 3):  # its shape is what counts
-        flux, error = short_flux(brighter * truth, exact(dtype=torch.float64), COORDS, 0)
+        flux, error = short_baseline_flux(brighter * truth, exact(dtype=torch.float64), COORDS, 0)
         assert abs(flux - FLUX) < 4 * error < 0.3 * FLUX
 
 

@@ -1,10 +1,13 @@
-"""An image from visibilities, without a knob to turn: where the source is, how smooth it is, and how sure that is.
+"""Automatic RML image: auto-mask, TV strength by the discrepancy principle, Bregman iterations, bootstrapped errors.
 
-Positive pixels turn the noise of an empty sky into flux, so emission is allowed only where the data show a source.
-Total variation alone would dim what it smooths: what a strong one leaves in the residuals is handed back to the data,
-and fitted again, until the residuals of the source are no larger than noise. Then the recipe is run on data that it
-makes itself, of the image and fresh noise: how far those images differ is the error of this one, and what they have
-more of than they were made from is taken off it.
+An image is made in five steps. (1) `_auto_mask` finds where the source is, and emission is allowed there only:
+positive pixels would turn the noise of an empty sky into flux. (2) `_bregman_iterations` fits the image with a strong
+total variation, adds the residual visibilities back to the data, and fits again, which restores what the regularizer
+took away. (3) The discrepancy principle ends this: `_residuals_are_noise` at the first image whose residuals in the
+source are no larger than noise, and `_discrepancy_step` interpolates between the last two images, so that they are no
+smaller either. (4) A parametric bootstrap repeats the fits on visibilities of that image with fresh noise: their
+scatter is the error of the image. (5) Their mean excess over the image that they were made from is its bias, which is
+subtracted.
 """
 
 from __future__ import annotations
@@ -20,12 +23,12 @@ from scipy.ndimage import binary_propagation
 from torch import Tensor
 from torch.nn.functional import max_pool2d, softplus
 
-from firstlight.imaging._types import Array, Complex, Mask, Real
+from firstlight.imaging._types import Complex, Mask, Real
 from firstlight.imaging.coordinates import GridCoords, packed_to_sky, phase_factor, sky_to_packed
 from firstlight.imaging.data.visibilities import Visibilities, check_visibilities, select_baselines
-from firstlight.imaging.fitting.descent import fit
 from firstlight.imaging.fitting.exact import ExactLikelihood
-from firstlight.imaging.fitting.quality import BRIGHT, Quality, judged, rms, short_flux
+from firstlight.imaging.fitting.fit_loop import fit
+from firstlight.imaging.fitting.quality import SOURCE_FLOOR, Quality, assess, rms, short_baseline_flux
 from firstlight.imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight.imaging.fourier.dirty import DirtyImager
 from firstlight.imaging.fourier.limits import suggest_grid
@@ -35,20 +38,23 @@ from firstlight.imaging.model.gridded_net import GriddedNet
 from firstlight.imaging.model.losses import TV_image
 from firstlight.imaging.units import ARCSEC
 
-STRONG, WEAK = 8.0, 4.0  # total variation, in units of what noise alone does to the slope of chi²
-LOOKS, ROUNDS, STEPS = 3, 6, 500
-DARK = -1e4  # a parameter whose pixel is 0, and stays so
-SCALES = (0, 2, 4, 8)  # beams, by which an image is smoothed to see what is faint and wide
-SEED, EDGE = 5.0, 2.5  # σ: where a source is found, and how far it reaches
-FAINT = 30.0  # σ: of a brighter source, wide light is looked for in what it leaves
-FEW = 4  # beams
-LARGEST = 4.9  # σ, of what may be left of a source
-PART = 0.05  # of the brightest, below which nothing is taken to be its edge
+# λ of total variation, in units of the noise of the gradient of chi²: of the image, and of fits for the mask.
+_TV_STRENGTH, _TV_STRENGTH_MASK = 8.0, 4.0
+_MASK_PASSES = 3
+_MAX_BREGMAN = 6
+_MAX_LBFGS = 500
+_MASKED_PARAMETER = -1e4  # its softplus is 0, and its gradient too
+_MASK_SCALES = (0, 2, 4, 8)  # beams, by which an image is smoothed to see what is faint and wide
+_MASK_SEED, _MASK_EDGE = 5.0, 2.5  # σ: where a source is found, and how far it reaches
+_MASK_FLOOR = 0.05  # of the brightest pixel, below which nothing is taken for the edge of the source
+_BRIGHT_SOURCE = 30.0  # σ: beside a brighter source, wide emission is looked for in the residuals only
+_MIN_BEAMS = 4  # of a source, for its residuals to tell anything
+_MAX_RESIDUAL = 4.9  # σ, in the mask
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """What counts of all channels, in one row, in units in which the noise of a beam is 1 Jy/arcsec² bright."""
+class _WhitenedVisibilities:
+    """The visibilities of all channels in one row, scaled so that the noise of a beam is 1 Jy/arcsec² bright."""
 
     u: Real
     v: Real
@@ -57,111 +63,76 @@ class Rows:
 
     @property
     def noise(self) -> float:
-        """Of an image with natural weights, in units of flux a beam."""
+        """The noise of an image with natural weights, in units of flux per beam."""
         return math.sqrt(1 / float(self.weight.sum()))
 
-    def moved(self, east: float, north: float) -> Rows:
-        """Move what is there to the phase centre."""
+    def phase_shifted(self, east: float, north: float) -> _WhitenedVisibilities:
+        """Return them with the phase centre moved there."""
         return replace(self, data=self.data * phase_factor(self.u * ARCSEC, self.v * ARCSEC, -east, -north))
 
+    def noise_realizations(self, n: int, seed: int) -> Complex:
+        """Return n draws of the noise that the weights state."""
+        parts = np.random.default_rng(seed).normal(size=(2, n, len(self.weight))) / np.sqrt(self.weight)
+        return np.asarray(parts[0] + 1j * parts[1])
 
-class Scene:
-    """Rows on a grid: their exact likelihood, the natural beam, and residuals in units of the noise."""
 
-    def __init__(self, rows: Rows, coords: GridCoords, device: torch.device | str) -> None:
-        self.rows, self.coords, self.device = rows, coords, device
-        self.likelihood = self.likelihood_of(rows.data)
-        # A GriddedNet smooths its pixels; here that is undone, since no point source is as wide.
-        u, v = (math.pi * coords.cell_size * ARCSEC * axis for axis in (rows.u, rows.v))
-        self.sharpened = 1 / (np.cos(u) * np.cos(v)) ** 2
-        self.unit = coords.cell_size**2 / rows.noise  # of the residuals that the likelihood has
+class _ImagingProblem:
+    """Whitened visibilities and a grid: their exact likelihood, fits, and residual images in units of the noise."""
+
+    def __init__(self, vis: _WhitenedVisibilities, coords: GridCoords, device: torch.device | str) -> None:
+        self.vis, self.coords, self.device = vis, coords, device
+        self.likelihood = self.likelihood_of(vis.data)
+        # A GriddedNet smooths its pixels with a Hann window. Divided by its transform, no point source is that wide.
+        u, v = (math.pi * coords.cell_size * ARCSEC * axis for axis in (vis.u, vis.v))
+        self.inverse_hann = 1 / (np.cos(u) * np.cos(v)) ** 2
+        self.gradient_noise = coords.cell_size**2 / vis.noise  # σ of the dirty residual of the likelihood
 
     def likelihood_of(self, data: Complex, factor: Real | None = None) -> ExactLikelihood:
-        """Make one of other data of these rows, one set or several."""
-        u, v, weight, coords = self.rows.u, self.rows.v, self.rows.weight, self.coords
+        """Return the likelihood of other data of the same baselines, one set or several."""
+        u, v, weight, coords = self.vis.u, self.vis.v, self.vis.weight, self.coords
         grid = coords.cell_size, coords.npix
         return ExactLikelihood(u, v, data, weight, *grid, factor=factor, device=self.device, progress=False)
 
-    def start(self, mask: Mask, nchan: int) -> Tensor:
-        """Make parameters of images that are dark but in a mask, where they are faint."""
+    def initial_parameters(self, mask: Mask, nchan: int) -> Tensor:
+        """Return parameters of images that are faint in the mask, and zero outside it."""
         inside = sky_to_packed(torch.as_tensor(mask)[None]).to(self.device)
-        return torch.where(inside, DEFAULT_BASE, DARK).repeat(nchan, 1, 1)
+        return torch.where(inside, DEFAULT_BASE, _MASKED_PARAMETER).repeat(nchan, 1, 1)
 
-    def fit(self, likelihood: ExactLikelihood, parameters: Tensor, strength: float) -> Tensor:
-        """Fit from where parameters are, which dark pixels never leave."""
+    def fit(self, likelihood: ExactLikelihood, parameters: Tensor, tv_strength: float) -> Tensor:
+        """Return the fitted parameters; masked ones stay as they are."""
         model = GriddedNet(self.coords, nchan := len(parameters), parameters)
-        slope = strength * self.unit / len(self.rows.u)
+        strength = tv_strength * self.gradient_noise / len(self.vis.u)
         fit(
             model,
             likelihood,
-            losses={"tv": (slope, partial(TV_image, epsilon=1e-2))},
+            losses={"tv": (strength, partial(TV_image, epsilon=1e-2))},
             optimizer="lbfgs",
             lambdas="exact",
-            max_iter=STEPS,
-            tolerance=0.02 / len(self.rows.u),  # of the reduced chi²: 0.04 of chi² itself, far less than noise does
+            max_iter=_MAX_LBFGS,
+            tolerance=0.02 / len(self.vis.u),  # of the reduced chi²: 0.04 of chi² itself, far less than noise does
             check_every=10,
             separate=nchan > 1,
         )
         return model.bcube.base_cube.detach()
 
-    def brighter(self, image: Tensor, data: Complex) -> Tensor:
-        """Find the factor by which each image fits its data best."""
+    def best_fit_scale(self, image: Tensor, data: Complex) -> Tensor:
+        """Return the factor by which each image fits its data best."""
         likelihood = self.likelihood if len(data) == 1 else self.likelihood_of(data)
-        seen = likelihood.respond(image)
-        squares = (image * seen).sum((1, 2), keepdim=True)
-        dirty = likelihood.dirty + likelihood.respond(likelihood.reference)
+        convolved = likelihood.normal_operator(image)
+        squares = (image * convolved).sum((1, 2), keepdim=True)
+        dirty = likelihood.dirty + likelihood.normal_operator(likelihood.reference)
         return torch.where(squares > 0, (image * dirty).sum((1, 2), keepdim=True) / squares, 1.0)
 
-    def residual(self, image: Tensor) -> Array:
-        """Give the dirty image of what an image does not explain, with natural weights, in σ."""
+    def residual_image(self, image: Tensor) -> Real:
+        """Return the dirty image of the residual visibilities, with natural weights, in σ."""
         likelihood = self.likelihood
-        left = likelihood.dirty - likelihood.respond(image - likelihood.reference)
-        return np.asarray(left[0].cpu().double().numpy()) / self.unit
-
-
-def smoothed(image: Array, coords: GridCoords, width: float) -> Array:
-    """Smooth by a Gaussian of an integral of 1, and of some arcsec at half its maximum."""
-    v, u = np.fft.fftfreq(coords.npix, coords.cell_size), np.fft.rfftfreq(coords.npix, coords.cell_size)
-    spectrum = np.fft.rfft2(image) * taper(u[None] ** 2 + v[:, None] ** 2, width)
-    return np.asarray(np.fft.irfft2(spectrum, s=image.shape))
-
-
-def taper(squared: Array, width: float) -> Array:
-    """Transform that Gaussian: frequencies squared in cycles per arcsec."""
-    return np.asarray(np.exp(-((math.pi * width) ** 2) / (4 * math.log(2)) * squared))
-
-
-def source_in(scene: Scene, beam: Beam, residual: Array, model: Array, before: Mask) -> Mask:
-    """Mark where a model and its residuals, in σ, stand out of the noise, at any of a few scales."""
-    rows, coords = scene.rows, scene.coords
-    shown = convolve(model, coords, beam) / beam.area if before.any() else np.zeros(model.shape)
-    source, highest = before & (model > 1), 0.0
-    bright = (residual + shown).max() > FAINT
-    across = min(beam.major, 2 * beam.minor)  # of a snapshot, a beam can be long
-    for width in (scale * across for scale in SCALES):
-        lost = taper((rows.u**2 + rows.v**2) * ARCSEC**2, width)
-        noise = math.sqrt((rows.weight * lost**2).sum() / rows.weight.sum())
-        left = smoothed(residual, coords, width) / noise
-        seen = left + smoothed(shown, coords, width) / noise
-        if width and (bright or seen.max() < highest):  # smoothed, a narrow source would be a wide one
-            if not before.any():
-                break
-            seen = left
-        highest = max(highest, seen.max())
-        least = max(PART * seen.max(), -left.min())  # no source is negative: what is as faint may be a sidelobe
-        source = source | binary_propagation(seen > max(SEED, least), mask=seen > max(EDGE, least))
-    return widened(source, round(across / coords.cell_size))
-
-
-def widened(mask: Mask, pixels: int) -> Mask:
-    """Add what is so many pixels away along either axis, or nearer."""
-    around = torch.from_numpy(mask)[None, None].float()
-    return np.asarray(max_pool2d(around, 2 * pixels + 1, 1, pixels)[0, 0].bool().numpy())
+        residual = likelihood.dirty - likelihood.normal_operator(image - likelihood.reference)
+        return np.asarray(residual[0].cpu().double().numpy()) / self.gradient_noise
 
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """An image, how sure it is, and how it was chosen.
+    """An image, its errors, and how it was made.
 
     Attributes
     ----------
@@ -169,14 +140,14 @@ class Image:
         (npix, npix) in sky order, in Jy/arcsec²: the image, without residuals, and what noise does to each pixel,
         one σ. What total variation smooths away is not in it.
     model
-        What was compared with the data. It is not smoothed over two pixels, and still has what noise adds to pixels
-        that cannot be negative, which is taken off the image: as much as images of made data have on average.
+        The image before its bias was subtracted, without the smoothing over two pixels: the residuals are those of
+        this one.
     flux, flux_error
-        Of the image, in Jy; the error is one σ, of the noise and of what was taken off.
+        Of the image, in Jy; the error is one σ, of the noise and of the bias that was subtracted.
     residual
-        The dirty image of what is left, with natural weights, in units of its noise.
-    source
-        Where light was allowed.
+        The dirty image of the residual visibilities, with natural weights, in units of its noise.
+    mask
+        Where emission was allowed.
     coords
         The grid.
     beam
@@ -191,17 +162,17 @@ class Image:
     >>> from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
     >>> from firstlight.imaging.simulate.skies import Ring
     >>> found = image(with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=4)), 0.03, seed=1), draws=2)
-    >>> found.sky.shape == found.error.shape == found.residual.shape, bool(found.model[~found.source].any())
+    >>> found.sky.shape == found.error.shape == found.residual.shape, bool(found.model[~found.mask].any())
     (True, False)
     """
 
-    sky: Array
-    error: Array
-    model: Array
+    sky: Real
+    error: Real
+    model: Real
     flux: float
     flux_error: float
-    residual: Array
-    source: Mask
+    residual: Real
+    mask: Mask
     coords: GridCoords
     beam: Beam
     noise: float
@@ -209,7 +180,7 @@ class Image:
     choices: tuple[str, ...]
 
     def __str__(self) -> str:
-        """Say it in a few lines."""
+        """Return a summary of a few lines."""
         return "\n".join([*self.choices, f"flux {self.flux:.4g} ± {self.flux_error:.2g} Jy", str(self.quality)])
 
 
@@ -221,7 +192,7 @@ def image(
     seed: int = 0,
     device: torch.device | str = "cpu",
 ) -> Image:
-    """Make one image of all channels: where the source is, how smooth, and how sure, is found from the data.
+    """Return one image of all channels, with errors; mask and strength of the regularizer are found from the data.
 
     Parameters
     ----------
@@ -230,7 +201,7 @@ def image(
     field
         The width of the image in arcsec; by default as wide as the source needs.
     draws
-        How many images of made data the errors are taken from.
+        How many bootstrap images the errors are taken from.
     seed
         Of their noise.
     device
@@ -249,116 +220,179 @@ def image(
     # In seconds, as float32: so a UVFITS has them, and the same data make the same image, whatever file they were in.
     hertz = vis.frequency[:, None]
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
-    around = source_field(vis, device) if field is None else field
-    suggested = suggest_grid(vis, around)
-    for finer in (1, 2):  # pixels of a fifth of a beam show the place of a bright point too coarsely
+    source_width = _suggest_field(vis, device) if field is None else field
+    suggested = suggest_grid(vis, source_width)
+    for finer in (1, 2):  # pixels of a fifth of a beam show the position of a bright point too coarsely
         coords = GridCoords(suggested.cell_size / finer, suggested.npix * finer)
-        scene, beam, unit = scene_of(vis, coords, device)
-        source = find_source(scene, beam)
-        if not source.any():
-            most = np.abs(scene.residual(torch.zeros_like(scene.likelihood.reference))).max()
+        problem, beam, unit = _whiten(vis, coords, device)
+        mask = _auto_mask(problem, beam)
+        if not mask.any():
+            most = np.abs(problem.residual_image(torch.zeros_like(problem.likelihood.reference))).max()
             raise ValueError(
-                f"no source is seen: the dirty image has nothing above {SEED:g} times its noise (at most {most:.1f}). "
-                "Check the weights (check_weights) and the phase centre, or observe for longer"
+                f"no source is seen: the dirty image has nothing above {_MASK_SEED:g} times its noise (at most "
+                f"{most:.1f}). Check the weights (check_weights) and the phase centre, or observe for longer"
             )
-        crop, centre, near_coords = cropped(source, coords)
-        near, mask = Scene(scene.rows.moved(*centre), near_coords, device), source[crop]
-        images = settle(near, near.rows.data[None], mask, ROUNDS, judged=True)
-        if np.abs(near.residual(images[-1])[mask]).max() < LARGEST:
+        crop, centre, cropped_coords = _crop_to_mask(mask, coords)
+        cropped = _ImagingProblem(problem.vis.phase_shifted(*centre), cropped_coords, device)
+        images = _bregman_iterations(cropped, cropped.vis.data[None], mask[crop], _MAX_BREGMAN, stop_at_noise=True)
+        if np.abs(cropped.residual_image(images[-1])[mask[crop]]).max() < _MAX_RESIDUAL:
             break
-    share = least_share(near, images, mask) if len(images) > 1 else 1.0
-    best = mixed(images, share)
-    # Of the dark pixels as dark as they are in the sky, so that what noise adds to them is seen, too.
+    step = _discrepancy_step(cropped, images, mask[crop])
+    best = _interpolate(images, step)
+    # Parametric bootstrap. Faint pixels are as dark as they are in the sky, so that the bias from noise shows in them.
     kept = torch.where(best > 1, best, 0)
-    made = near.rows.data - near.likelihood.residuals(kept).cpu().numpy() + noise_of(near.rows.weight, draws, seed)
-    others = smoothed_pixels(mixed(settle(near, made, mask, len(images)), share))
-    added = others.mean(0) - smoothed_pixels(kept)[0]  # by noise, as pixels are not negative
-    fluxes = others.sum((1, 2)).cpu().double().numpy() * coords.cell_size**2 * unit
+    model_vis = cropped.vis.data - cropped.likelihood.residuals(kept).cpu().numpy()
+    simulated = model_vis + cropped.vis.noise_realizations(draws, seed)
+    bootstrap = _hann_smooth(_interpolate(_bregman_iterations(cropped, simulated, mask[crop], len(images)), step))
+    bias = bootstrap.mean(0) - _hann_smooth(kept)[0]  # as pixels are not negative
+    jansky = coords.cell_size**2 * unit  # of a pixel
+    bootstrap_flux = bootstrap.sum((1, 2)).cpu().double().numpy() * jansky
     sky, error, model = np.zeros((3, coords.npix, coords.npix))
     model[crop] = best[0].cpu().numpy() * unit
-    sky[crop] = (smoothed_pixels(best)[0] - added).cpu().numpy() * unit
-    error[crop] = others.std(0).cpu().numpy() * unit
-    full = torch.as_tensor(model / unit, dtype=torch.float32, device=scene.device)[None]
-    scene.likelihood.recentre(full)  # for all digits of chi², however strong the source
-    residual, count = scene.residual(full), len(scene.rows.u)
-    flux = float(sky.sum()) * coords.cell_size**2
-    bright = source & (sky > unit)
-    # Faint light all over a field can add up to any flux that the shortest baselines do not see.
-    shape = np.where(model > BRIGHT * model.max(), model, 0) / unit
-    short, short_error = (unit * value for value in short_flux(shape, scene.likelihood, coords, 0))
-    chi2 = float(scene.likelihood(full)) / 2 / count
-    loud = rms(residual[bright]), rms(residual[~source]), float(np.abs(residual).max())
-    beams = bright.sum() * coords.cell_size**2 / beam.area
+    sky[crop] = (_hann_smooth(best)[0] - bias).cpu().numpy() * unit
+    error[crop] = bootstrap.std(0).cpu().numpy() * unit
+    quality, residual = _assess(problem, model / unit, sky, mask, beam, unit)
+    beams = mask.sum() * coords.cell_size**2 / beam.area
+    width = (
+        "as asked for" if field else "as the source needs" if source_width else "all that the shortest baseline sees"
+    )
     return Image(
         sky=sky,
         error=error,
         model=model,
-        flux=flux,
-        flux_error=math.hypot(fluxes.std(ddof=1), float(added.sum()) * coords.cell_size**2 * unit),
+        flux=quality.flux,
+        flux_error=math.hypot(bootstrap_flux.std(ddof=1), float(bias.sum()) * jansky),
         residual=residual,
-        source=source,
+        mask=mask,
         coords=coords,
         beam=beam,
-        noise=scene.rows.noise * unit,
-        quality=judged(chi2, count, *loud, (flux, short, short_error), beams=beams),
+        noise=problem.vis.noise * unit,
+        quality=quality,
         choices=(
             f"field {coords.npix * coords.cell_size:.3g} arcsec, {coords.npix} pixels of {coords.cell_size:g} arcsec: "
-            + ("as asked for" if field else "as the source needs" if around else "all that the shortest baseline sees"),
-            f"emission is allowed in {source.sum() * coords.cell_size**2 / beam.area:.0f} beams of {beam.major:.3g} × "
-            f"{beam.minor:.3g} arcsec, where the data show a source",
-            f"total variation {STRONG:g} times as strong as noise alone would ask for; what it left in the residuals "
-            f"was handed back {len(images) - 2 + share:.2g} times, until the residuals of the source were noise",
+            + width,
+            f"the mask, where emission is allowed, covers {beams:.0f} beams of {beam.major:.3g} × {beam.minor:.3g} "
+            "arcsec, where the data show a source",
+            f"total variation {_TV_STRENGTH:g} times the noise of the gradient; {len(images) - 2 + step:.2g} Bregman "
+            "iterations, until the residuals of the source were noise (discrepancy principle)",
         ),
     )
 
 
-def scene_of(vis: Visibilities, coords: GridCoords, device: torch.device | str) -> tuple[Scene, Beam, float]:
-    """Put all channels into one row, in units of the noise; give the natural beam, and the unit in Jy/arcsec²."""
-    counts = ~vis.flagged
-    u, v, data, weight = (getattr(vis, name)[counts] for name in ("uu", "vv", "data", "weight"))
+def _assess(
+    problem: _ImagingProblem, model: Real, sky: Real, mask: Mask, beam: Beam, unit: float
+) -> tuple[Quality, Real]:
+    """Return the quality of an image, and its residual image; the model is whitened, the sky in Jy/arcsec²."""
+    coords, count = problem.coords, len(problem.vis.u)
+    whitened = torch.as_tensor(model, dtype=torch.float32, device=problem.device)[None]
+    problem.likelihood.recentre(whitened)  # for all digits of chi², however strong the source
+    residual = problem.residual_image(whitened)
+    bright = mask & (sky > unit)
+    # Faint emission all over a field can add up to any flux that the shortest baselines do not see.
+    shape = np.where(model > SOURCE_FLOOR * model.max(), model, 0)
+    short_flux, short_error = short_baseline_flux(shape, problem.likelihood, coords, 0)
+    quality = assess(
+        float(problem.likelihood(whitened)) / 2 / count,
+        count,
+        rms(residual[bright]),
+        rms(residual[~mask]),
+        float(np.abs(residual).max()),
+        (float(sky.sum()) * coords.cell_size**2, unit * short_flux, unit * short_error),
+        beams=bright.sum() * coords.cell_size**2 / beam.area,
+    )
+    return quality, residual
+
+
+def _whiten(vis: Visibilities, coords: GridCoords, device: torch.device | str) -> tuple[_ImagingProblem, Beam, float]:
+    """Return the imaging problem of all channels, the natural beam, and the unit of brightness in Jy/arcsec²."""
+    unflagged = ~vis.flagged
+    u, v, data, weight = (getattr(vis, name)[unflagged] for name in ("uu", "vv", "data", "weight"))
     psf = DirtyImager(coords, u, v, weight, data.real, data.imag).get_dirty_beam("natural")[0]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed
         beam = fit_beam(psf, coords.cell_size)
     unit = float(weight.sum()) ** -0.5 / beam.area
-    return Scene(Rows(u, v, data / unit, weight * unit**2), coords, device), beam, unit
+    return _ImagingProblem(_WhitenedVisibilities(u, v, data / unit, weight * unit**2), coords, device), beam, unit
 
 
-def source_field(vis: Visibilities, device: torch.device | str) -> float | None:
-    """Look coarsely at all that the shortest baseline can see, and take a field two and a half times the source."""
-    reach = float(np.quantile(vis.lengths.max(axis=0), 0.25))
-    short = select_baselines(vis, longest=reach)
+def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | None:
+    """Return a field two and a half times as wide as the source, which is found in a coarse image of a wide field."""
+    longest = float(np.quantile(vis.lengths.max(axis=0), 0.25))
+    short = select_baselines(vis, longest=longest)
     coords = suggest_grid(short)
     try:
-        scene, beam, _ = scene_of(short, coords, device)
+        problem, beam, _ = _whiten(short, coords, device)
     except ValueError:  # so few baselines have no beam
         return None
-    source = find_source(scene, beam)
-    if not source.any():
+    mask = _auto_mask(problem, beam)
+    if not mask.any():
         return None  # all baselines together may see more
     half = coords.npix / 2
-    far = max(np.abs(axis + 0.5 - half).max() for axis in np.nonzero(source))
-    return float(min(2.5 * far, coords.npix) * coords.cell_size)
+    farthest = max(np.abs(axis + 0.5 - half).max() for axis in np.nonzero(mask))
+    return float(min(2.5 * farthest, coords.npix) * coords.cell_size)
 
 
-def find_source(scene: Scene, beam: Beam) -> Mask:
-    """Mark where the source is: by what is seen of it, then by what a fit of that leaves."""
-    shape = (1, scene.coords.npix, scene.coords.npix)
-    found = torch.zeros(shape, device=scene.device)
-    source, sharp = np.zeros(shape[1:], bool), scene.likelihood_of(scene.rows.data, scene.sharpened)
-    for look in range(LOOKS):
-        if look:
-            found = pixels(scene.fit(sharp, scene.start(source, 1), WEAK))
-        image = smoothed_pixels(found)[0].cpu().double().numpy()
-        source = source_in(scene, beam, scene.residual(found), image, source)
-        if not source.any():
+def _auto_mask(problem: _ImagingProblem, beam: Beam) -> Mask:
+    """Return where the source is: first from the dirty image, then from fits in the mask and their residuals."""
+    shape = (1, problem.coords.npix, problem.coords.npix)
+    pixels = torch.zeros(shape, device=problem.device)
+    mask, likelihood = np.zeros(shape[1:], bool), problem.likelihood_of(problem.vis.data, problem.inverse_hann)
+    for attempt in range(_MASK_PASSES):
+        if attempt:
+            parameters = problem.fit(likelihood, problem.initial_parameters(mask, 1), _TV_STRENGTH_MASK)
+            pixels = _softplus_pixels(parameters)
+        model = _hann_smooth(pixels)[0].cpu().double().numpy()
+        mask = _grow_mask(problem, beam, problem.residual_image(pixels), model, mask)
+        if not mask.any():
             break
-    return source
+    return mask
 
 
-def cropped(source: Mask, coords: GridCoords) -> tuple[tuple[slice, slice], tuple[float, float], GridCoords]:
-    """Give the part of a grid that holds a source: where it is, its centre in arcsec east and north, and its grid."""
-    spans = [(int(axis.min()), int(axis.max()) + 1) for axis in np.nonzero(source)]
+def _grow_mask(problem: _ImagingProblem, beam: Beam, residual: Real, model: Real, before: Mask) -> Mask:
+    """Return the mask extended to where the model plus its residuals, in σ, stand out of the noise at any scale."""
+    vis, coords = problem.vis, problem.coords
+    convolved = convolve(model, coords, beam) / beam.area if before.any() else np.zeros(model.shape)
+    mask, highest = before & (model > 1), 0.0
+    is_bright = (residual + convolved).max() > _BRIGHT_SOURCE
+    beam_width = min(beam.major, 2 * beam.minor)  # of a snapshot, a beam can be long
+    for width in (scale * beam_width for scale in _MASK_SCALES):
+        taper = _gaussian_taper((vis.u**2 + vis.v**2) * ARCSEC**2, width)
+        noise = math.sqrt((vis.weight * taper**2).sum() / vis.weight.sum())
+        smooth_residual = _gaussian_smooth(residual, coords, width) / noise
+        restored = smooth_residual + _gaussian_smooth(convolved, coords, width) / noise
+        if width and (is_bright or restored.max() < highest):  # smoothed, a narrow source would be a wide one
+            if not before.any():
+                break
+            restored = smooth_residual
+        highest = max(highest, restored.max())
+        # No source is negative: what is as faint as the deepest hole may be a sidelobe.
+        floor = max(_MASK_FLOOR * restored.max(), -smooth_residual.min())
+        seeds, region = restored > max(_MASK_SEED, floor), restored > max(_MASK_EDGE, floor)
+        mask = mask | binary_propagation(seeds, mask=region)
+    return _dilate(mask, round(beam_width / coords.cell_size))
+
+
+def _gaussian_smooth(image: Real, coords: GridCoords, width: float) -> Real:
+    """Return an image convolved with a Gaussian of integral 1, its full width at half maximum in arcsec."""
+    v, u = np.fft.fftfreq(coords.npix, coords.cell_size), np.fft.rfftfreq(coords.npix, coords.cell_size)
+    spectrum = np.fft.rfft2(image) * _gaussian_taper(u[None] ** 2 + v[:, None] ** 2, width)
+    return np.asarray(np.fft.irfft2(spectrum, s=image.shape))
+
+
+def _gaussian_taper(squared: Real, width: float) -> Real:
+    """Return the transform of that Gaussian, at squared frequencies in cycles per arcsec."""
+    return np.asarray(np.exp(-((math.pi * width) ** 2) / (4 * math.log(2)) * squared))
+
+
+def _dilate(mask: Mask, pixels: int) -> Mask:
+    """Return a mask grown by so many pixels along both axes."""
+    values = torch.from_numpy(mask)[None, None].float()
+    return np.asarray(max_pool2d(values, 2 * pixels + 1, 1, pixels)[0, 0].bool().numpy())
+
+
+def _crop_to_mask(mask: Mask, coords: GridCoords) -> tuple[tuple[slice, slice], tuple[float, float], GridCoords]:
+    """Return the slices of the grid that hold the mask, their centre in arcsec east and north, and their grid."""
+    spans = [(int(axis.min()), int(axis.max()) + 1) for axis in np.nonzero(mask)]
     npix = min(fast_fft_size(max(end - start for start, end in spans) + 4), coords.npix)
     first = [min(max((start + end - npix) // 2, 0), coords.npix - npix) for start, end in spans]
     half, cell = coords.npix // 2, coords.cell_size
@@ -366,59 +400,58 @@ def cropped(source: Mask, coords: GridCoords) -> tuple[tuple[slice, slice], tupl
     return (slice(first[0], first[0] + npix), slice(first[1], first[1] + npix)), (east, north), GridCoords(cell, npix)
 
 
-def settle(scene: Scene, data: Complex, mask: Mask, rounds: int, judged: bool = False) -> list[Tensor]:
-    """Fit, hand what is left back to the data, and fit again: till the residuals of the source are those of noise."""
-    likelihood, images, least = scene.likelihood_of(data, scene.sharpened), [], math.inf
-    parameters = scene.start(mask, len(data))
-    for _ in range(rounds):
-        parameters = scene.fit(likelihood, parameters, STRONG)
-        image = pixels(parameters)
-        image = scene.brighter(image, data) * image
-        before, least = least, rms(scene.residual(image)[mask])
-        if judged and least > 0.98 * before:
-            break  # what is handed back no longer helps
-        images.append(image)
-        if judged and is_noise(scene.residual(image), image, mask):
+def _bregman_iterations(
+    problem: _ImagingProblem, data: Complex, mask: Mask, max_iterations: int, *, stop_at_noise: bool = False
+) -> list[Tensor]:
+    """Return the images of Bregman iterations: each fits the data plus the residual visibilities of the one before.
+
+    With ``stop_at_noise`` they end by the discrepancy principle, or when the residuals no longer shrink.
+    """
+    likelihood, images, smallest = problem.likelihood_of(data, problem.inverse_hann), [], math.inf
+    parameters = problem.initial_parameters(mask, len(data))
+    for _ in range(max_iterations):
+        parameters = problem.fit(likelihood, parameters, _TV_STRENGTH)
+        pixels = _softplus_pixels(parameters)
+        image = problem.best_fit_scale(pixels, data) * pixels
+        previous, smallest = smallest, rms(problem.residual_image(image)[mask])
+        if stop_at_noise and smallest > 0.98 * previous:
             break
-        likelihood.replace(data + likelihood.residuals(smoothed_pixels(image)).cpu().numpy())
+        images.append(image)
+        if stop_at_noise and _residuals_are_noise(problem.residual_image(image), image, mask):
+            break
+        likelihood.replace(data + likelihood.residuals(_hann_smooth(image)).cpu().numpy())
     return images
 
 
-def is_noise(residual: Array, image: Tensor, mask: Mask) -> bool:
-    """Tell whether residuals are as small as noise where an image is bright, and nowhere in the mask above it."""
+def _residuals_are_noise(residual: Real, image: Tensor, mask: Mask) -> bool:
+    """Return whether residuals are as small as noise where the image is bright, and nowhere in the mask above it."""
     bright = mask & (image[0] > 1).cpu().numpy()
-    return rms(residual[bright]) <= 1 and float(np.abs(residual[mask]).max()) <= LARGEST
+    return rms(residual[bright]) <= 1 and float(np.abs(residual[mask]).max()) <= _MAX_RESIDUAL
 
 
-def least_share(scene: Scene, images: list[Tensor], mask: Mask) -> float:
-    """Find how much of the last image must be mixed with the one before for residuals like noise, and no quieter."""
-    bright = (images[-1][0] > 1).sum().item() * scene.coords.cell_size**2
-    if bright < FEW * scene.rows.noise:
+def _discrepancy_step(problem: _ImagingProblem, images: list[Tensor], mask: Mask) -> float:
+    """Return the least step from the last image but one to the last that leaves residuals like noise."""
+    bright = (images[-1][0] > 1).sum().item() * problem.coords.cell_size**2
+    if len(images) == 1 or bright < _MIN_BEAMS * problem.vis.noise:
         return 1.0  # of so few beams, the residuals tell nothing
-    before, after = (scene.residual(one) for one in images[-2:])
-    for share in np.linspace(0, 1, 1001)[:-1]:
-        mixture = share * images[-1] + (1 - share) * images[-2]
-        if is_noise(share * after + (1 - share) * before, mixture, mask):
-            return float(share)
+    before, after = (problem.residual_image(one) for one in images[-2:])
+    for step in np.linspace(0, 1, 1001)[:-1]:
+        residual = step * after + (1 - step) * before
+        if _residuals_are_noise(residual, _interpolate(images, step), mask):
+            return float(step)
     return 1.0
 
 
-def mixed(images: list[Tensor], share: float) -> Tensor:
-    """Take the last image, and of the one before it what is not the last one's share."""
-    return images[-1] if len(images) == 1 else share * images[-1] + (1 - share) * images[-2]
+def _interpolate(images: list[Tensor], step: float) -> Tensor:
+    """Return the image that lies a step, from 0 to 1, between the last but one and the last."""
+    return images[-1] if len(images) == 1 else step * images[-1] + (1 - step) * images[-2]
 
 
-def pixels(parameters: Tensor) -> Tensor:
-    """Make what a `GriddedNet` smooths."""
+def _softplus_pixels(parameters: Tensor) -> Tensor:
+    """Return the pixels of a `GriddedNet`, before it smooths them, in sky order."""
     return packed_to_sky(softplus(parameters))
 
 
-def smoothed_pixels(images: Tensor) -> Tensor:
-    """Smooth as a `GriddedNet` does."""
+def _hann_smooth(images: Tensor) -> Tensor:
+    """Return images smoothed as a `GriddedNet` does."""
     return smooth_columns(smooth_rows(images))
-
-
-def noise_of(weight: Real, draws: int, seed: int) -> Complex:
-    """Draw noise of these weights, so many times."""
-    parts = np.random.default_rng(seed).normal(size=(2, draws, len(weight))) / np.sqrt(weight)
-    return np.asarray(parts[0] + 1j * parts[1])

@@ -1,4 +1,4 @@
-"""Leave a part of the Fourier plane out of a fit, to see how well the image predicts it.
+"""Split gridded data into folds for cross-validation: an image should predict visibilities left out of its fit.
 
 A cell and its mirror image hold the same visibility, conjugated. They are always left out together: what is to be
 predicted must not be known already. So must all channels of a cell, as a sky differs little from one to the next.
@@ -11,17 +11,16 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from firstlight.imaging._types import Ints, Mask
 from firstlight.imaging.data.datasets import GriddedDataset
 
-Ints = npt.NDArray[np.int64]
 Fold = tuple[GriddedDataset, GriddedDataset]
 
 
 def split_cells(dataset: GriddedDataset, k: int = 5, *, seed: int) -> Iterator[Fold]:
-    """Deal the filled cells into k folds by chance; give what is left to train on, and the fold to test with.
+    """Split the filled cells into k random folds; yield the data to train on, and those to test with.
 
     Parameters
     ----------
@@ -30,7 +29,7 @@ def split_cells(dataset: GriddedDataset, k: int = 5, *, seed: int) -> Iterator[F
     k
         How many folds; each visibility is tested with in one of them.
     seed
-        The same seed deals the same folds.
+        The same seed gives the same folds.
 
     Examples
     --------
@@ -44,13 +43,13 @@ def split_cells(dataset: GriddedDataset, k: int = 5, *, seed: int) -> Iterator[F
     [(3, 1), (3, 1), (3, 1), (3, 1)]
     """
     npix = dataset.coords.npix
-    return deal(dataset, np.arange(npix**2), "cells", k, seed)
+    return _folds(dataset, np.arange(npix**2), "cells", k, seed)
 
 
 def split_dartboard(
     dataset: GriddedDataset, k: int = 5, *, seed: int, rings: int = 12, sectors: int = 16
 ) -> Iterator[Fold]:
-    """Deal the fields of a dartboard into k folds: whole gaps are left out, as an array with fewer antennas has them.
+    """Split the sectors of a dartboard into k folds, which leave gaps in (u, v), as an array with fewer antennas does.
 
     Parameters
     ----------
@@ -71,13 +70,13 @@ def split_dartboard(
     """
     if rings < 1 or sectors < 1:
         raise ValueError(f"rings and sectors must be 1 or more; got {rings!r} and {sectors!r}")
-    return deal(dataset, dartboard(dataset, rings, sectors), "fields of the dartboard", k, seed)
+    return _folds(dataset, _dartboard(dataset, rings, sectors), "fields of the dartboard", k, seed)
 
 
 def stack_folds(
     dataset: GriddedDataset, k: int = 5, *, seed: int, split: Callable[..., Iterator[Fold]] = split_cells
 ) -> Fold:
-    """Put all folds into one data set to train on and one to test with, as channels: a device fits them at once.
+    """Return all folds as the channels of one data set to train on and one to test with: a device fits them at once.
 
     Of a data set with several channels, those of the first fold come first. For a sweep over λ as well, stack what this
     gives once for each λ.
@@ -87,7 +86,7 @@ def stack_folds(
     dataset, k, seed
         As in `split_cells`.
     split
-        How to deal: `split_cells` or `split_dartboard`.
+        How to split: `split_cells` or `split_dartboard`.
 
     Examples
     --------
@@ -103,7 +102,7 @@ def stack_folds(
 
 
 def stack(datasets: Sequence[GriddedDataset]) -> GriddedDataset:
-    """Put data sets of one grid into one, as channels one after the other.
+    """Return data sets of one grid as the channels of one data set, in their order.
 
     Examples
     --------
@@ -117,44 +116,44 @@ def stack(datasets: Sequence[GriddedDataset]) -> GriddedDataset:
         raise ValueError(f"data sets to stack must share a grid; got {[dataset.coords for dataset in datasets]}")
     return GriddedDataset(
         coords=datasets[0].coords,
-        vis_gridded=torch.cat([dense(one.vis_indexed, one) for one in datasets]),
-        weight_gridded=torch.cat([dense(one.weight_indexed, one) for one in datasets]),
+        vis_gridded=torch.cat([_dense(one.vis_indexed, one) for one in datasets]),
+        weight_gridded=torch.cat([_dense(one.weight_indexed, one) for one in datasets]),
         mask=torch.cat([one.mask for one in datasets]),
         nchan=sum(one.nchan for one in datasets),
         bias=float(np.max([one.bias for one in datasets])),
     )
 
 
-def dense(values: torch.Tensor, dataset: GriddedDataset) -> torch.Tensor:
-    """Put what belongs to the filled cells into a cube, with zeros in the others."""
+def _dense(values: torch.Tensor, dataset: GriddedDataset) -> torch.Tensor:
+    """Return the values of the filled cells as a cube, with zeros in the others."""
     return values.new_zeros(dataset.mask.numel()).index_put((dataset.index,), values).reshape(dataset.mask.shape)
 
 
-def dartboard(dataset: GriddedDataset, rings: int, sectors: int) -> Ints:
-    """Number the field that each cell of the flattened plane lies in."""
+def _dartboard(dataset: GriddedDataset, rings: int, sectors: int) -> Ints:
+    """Return the number of the dartboard's field that each cell of the flattened plane lies in."""
     u, v = (x.ravel() for x in dataset.coords.packed_uv())
     q = np.hypot(u, v)
-    longest = q[filled_cells(dataset)].max(initial=0.0) or 1.0
+    longest = q[_filled_cells(dataset)].max(initial=0.0) or 1.0
     ring = np.minimum((rings * np.sqrt(q / longest)).astype(int), rings - 1)
     sector = (sectors * (np.arctan2(v, u) % math.pi) / math.pi).astype(int) % sectors
     return np.asarray(ring * sectors + sector)
 
 
-def deal(dataset: GriddedDataset, label: Ints, what: str, k: int, seed: int) -> Iterator[Fold]:
-    """Deal the cells into folds, those of a label together; refuse to make an empty fold."""
-    mirror = mirrored(dataset.coords.npix)
+def _folds(dataset: GriddedDataset, label: Ints, what: str, k: int, seed: int) -> Iterator[Fold]:
+    """Return folds of the cells, those of a label together; raise an error if a fold would be empty."""
+    mirror = _conjugate_cells(dataset.coords.npix)
     label = label[np.minimum(np.arange(mirror.size), mirror)]  # the mirror image goes with the cell
-    there = np.unique(label[filled_cells(dataset)])
-    if not 2 <= k <= there.size:
+    labels = np.unique(label[_filled_cells(dataset)])
+    if not 2 <= k <= labels.size:
         raise ValueError(
-            f"k must be from 2 to {there.size}, as the data lie in so many {what} (a cell counts once with its mirror "
+            f"k must be from 2 to {labels.size}, as the data lie in so many {what} (a cell counts once with its mirror "
             f"image); got {k!r}"
         )
-    there = np.random.default_rng(seed).permutation(there)
-    return (without_and_with(dataset, np.isin(label, there[fold::k])) for fold in range(k))
+    labels = np.random.default_rng(seed).permutation(labels)
+    return (_train_and_test(dataset, np.isin(label, labels[fold::k])) for fold in range(k))
 
 
-def without_and_with(dataset: GriddedDataset, fold: npt.NDArray[np.bool_]) -> Fold:
+def _train_and_test(dataset: GriddedDataset, fold: Mask) -> Fold:
     """Return a data set without the cells of a fold, and one with them alone."""
     mask = torch.from_numpy(fold).reshape(dataset.coords.npix, -1).expand(dataset.mask.shape)
     train, test = copy.deepcopy(dataset), copy.deepcopy(dataset)
@@ -163,17 +162,17 @@ def without_and_with(dataset: GriddedDataset, fold: npt.NDArray[np.bool_]) -> Fo
     return train, test
 
 
-def filled_cells(dataset: GriddedDataset) -> Ints:
+def _filled_cells(dataset: GriddedDataset) -> Ints:
     """Return the cells of the flattened plane that some channel has data in."""
     return np.asarray(np.flatnonzero(dataset.mask.any(0).cpu().numpy()))
 
 
-def mirrored(npix: int) -> Ints:
+def _conjugate_cells(npix: int) -> Ints:
     """Return, for each cell of the flattened packed plane, the one at (-u, -v).
 
     Examples
     --------
-    >>> mirrored(4).reshape(4, 4)[:2].tolist()
+    >>> _conjugate_cells(4).reshape(4, 4)[:2].tolist()
     [[0, 3, 2, 1], [12, 15, 14, 13]]
     """
     back = -np.arange(npix) % npix

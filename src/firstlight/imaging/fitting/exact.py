@@ -17,26 +17,30 @@ import torch
 from torch import Tensor, nn
 from tqdm import tqdm
 
-from firstlight.imaging.fitting.needs import plan
-from firstlight.imaging.fitting.visibility_chunks import check_beam, check_measured, pieces, read_part
+from firstlight.imaging.fitting.visibility_chunks import (
+    check_beam,
+    check_visibilities,
+    chunks_of_all_channels,
+    read_chunk,
+)
 from firstlight.imaging.fourier.nufft import (
-    ACCURACY,
     CHUNK,
-    COARSE,
+    COARSE_EPS,
     COMPLEX,
+    DEFAULT_EPS,
     Array,
-    at_once,
     check_npix,
-    exact_place,
-    sky_of,
-    sums_of_cosines,
-    to_modes,
+    cosine_sums,
+    float64_device,
+    modes_to_sky,
+    nufft,
+    sky_to_modes,
     to_tensor,
 )
 from firstlight.imaging.fourier.padding import CACHED, fast_fft_size, fft_convolve, transfer_function
-from firstlight.imaging.fourier.streaming import bar, chunks, stream
+from firstlight.imaging.fourier.streaming import chunks, progress_bar
 
-EXACT = ACCURACY[torch.float64]
+_EXACT_EPS = DEFAULT_EPS[torch.float64]
 
 
 class ExactLikelihood(nn.Module):
@@ -63,12 +67,7 @@ class ExactLikelihood(nn.Module):
     dtype, device
         Where and in what to compute chi². c₀, R and T are made in float64 whatever is said here.
     chunk
-        How many visibilities to read at once.
-    channels_at_once
-        How many channels to transform at once; by default all. It bounds the memory at 4096² and above.
-    memory
-        Bytes that the set-up, and a fit of a `GriddedNet`, may use beside the visibilities. Chunks and channels at once
-        become as small as that needs; `firstlight.imaging.plan` shows what it is used for.
+        How many visibilities to read at once: fewer need less memory.
     progress
         Whether to draw a bar on stderr for each pass over the visibilities; by default in a terminal, if it takes long.
 
@@ -84,7 +83,7 @@ class ExactLikelihood(nn.Module):
     >>> chi2.backward()  # no further transform: the gradient was made with the value
     """
 
-    kernel: Tensor
+    transfer: Tensor  # of the point-spread function
     dirty: Tensor
     reference: Tensor
     beam: Tensor | None
@@ -103,47 +102,40 @@ class ExactLikelihood(nn.Module):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
         chunk: int = CHUNK,
-        channels_at_once: int | None = None,
-        memory: float | None = None,
         progress: bool | None = None,
     ) -> None:
         super().__init__()
         check_npix(npix)
         self.cell_size, self.npix, self.chunk, self.progress = cell_size, npix, chunk, progress
-        self.u, self.v, self.data, self.weight, self.factor = check_measured(u, v, data, weight, factor, chunk)
+        self.u, self.v, self.data, self.weight, self.factor = check_visibilities(u, v, data, weight, factor, chunk)
         nchan = len(self.data)
-        if memory is not None:
-            planned = plan(npix, nchan, self.nvis, device, dtype=dtype, shared=self.alike, memory=memory, chunk=chunk)
-            if not planned.fits:
-                raise ValueError(f"memory is {memory:.4g} bytes, which is too little.\n{planned}")
-            self.chunk, channels_at_once = planned.chunk, channels_at_once or planned.channels_at_once
-        self.channels_at_once = channels_at_once or nchan
         self.width = fast_fft_size(2 * npix - 1)  # of the padded grid, on which nothing wraps around
-        self.exact_beam = None if beam is None else check_beam(to_tensor(beam, torch.float64), nchan, npix)
+        self.beam_float64 = None if beam is None else check_beam(to_tensor(beam, torch.float64), nchan, npix)
         self.register_buffer("reference", torch.zeros(nchan, npix, npix, dtype=dtype, device=device))
-        self.register_load_state_dict_post_hook(centre_on_loaded)  # type: ignore[no-untyped-call]
-        self.rebuild()
+        self.register_load_state_dict_post_hook(_recentre_after_loading)  # type: ignore[no-untyped-call]
+        self._rebuild()
 
     def forward(self, image: Tensor) -> Tensor:
-        """Give chi², summed over the channels; `chi_squared` gives it channel by channel."""
+        """Return chi², summed over the channels; `chi_squared` returns it channel by channel."""
         return self.chi_squared(image).sum()
 
     def chi_squared(self, image: Tensor) -> Tensor:
-        """Give chi² of each channel, in float64, its gradient at hand."""
-        self.check_image(image)
-        value: Tensor = ChiSquared.apply(image, self)  # type: ignore[no-untyped-call]
+        """Return chi² of each channel, in float64, with its gradient."""
+        self._check_image(image)
+        value: Tensor = _ChiSquared.apply(image, self)  # type: ignore[no-untyped-call]
         return value
 
-    def respond(self, image: Tensor) -> Tensor:
-        """Apply T: what the visibilities of an image put on its pixels, by one pair of FFTs."""
-        out = self.convolve(through(self.beam, image))[..., : self.npix, : self.npix]
-        return through(self.beam, out.contiguous())  # a part of a padded image would keep all of it
+    def normal_operator(self, image: Tensor) -> Tensor:
+        """Return T applied to an image, AᵀWA: beam, convolution with the point-spread function, and beam again."""
+        out = self.convolve_with_psf(_apply_beam(self.beam, image))[..., : self.npix, : self.npix]
+        return _apply_beam(self.beam, out.contiguous())  # a view of the padded image would keep all of it
 
-    def convolve(self, image: Tensor) -> Tensor:
-        """Apply T to an image as seen through the beam; it may be padded, as what comes out is."""
-        cached = max(1, CACHED // (self.npix * self.width)) if image.device.type == "cpu" else len(image)
-        kernels = self.kernel.expand(len(image), -1, -1)
-        parts = [fft_convolve(image[at], kernels[at]) for at in chunks(len(image), min(cached, self.channels_at_once))]
+    def convolve_with_psf(self, image: Tensor) -> Tensor:
+        """Return an image convolved with the point-spread function; both may be padded."""
+        on_cpu = image.device.type == "cpu"
+        channels = max(1, CACHED // (self.npix * self.width)) if on_cpu else max(1, len(image))
+        transfer = self.transfer.expand(len(image), -1, -1)
+        parts = [fft_convolve(image[at], transfer[at]) for at in chunks(len(image), channels)]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     @torch.no_grad()
@@ -152,24 +144,24 @@ class ExactLikelihood(nn.Module):
 
         It is rounded to the working type first: δ is then measured from the very image that R belongs to.
         """
-        self.check_image(image.to(self.reference.dtype))
+        self._check_image(image.to(self.reference.dtype))
         self.reference = image.detach().to(self.reference, copy=True)
-        c0, dirty = self.sums_about(self.reference)
-        self.c0 = c0.to(self.reference.device, sum_type(self.reference.device))
+        c0, dirty = self._c0_and_dirty_residual(self.reference)
+        self.c0 = c0.to(self.reference.device, _sum_dtype(self.reference.device))
         self.register_buffer("dirty", dirty.to(self.reference.dtype).to(self.reference.device), persistent=False)
 
     @torch.no_grad()
     def needs_recentring(self, image: Tensor) -> bool:
-        """Tell whether a term of chi² has outgrown chi² itself, so that digits are lost. The host waits for this."""
-        self.check_image(image)
+        """Return whether a term of chi² has outgrown chi² itself, so that digits are lost. The host waits for this."""
+        self._check_image(image)
         delta = image - self.reference
-        curved, sloped = dot(delta, self.respond(delta)), 2 * dot(delta, self.dirty)
-        return bool((torch.maximum(curved, sloped.abs()) > self.c0 + curved - sloped).any())
+        quadratic, linear = _dot(delta, self.normal_operator(delta)), 2 * _dot(delta, self.dirty)
+        return bool((torch.maximum(quadratic, linear.abs()) > self.c0 + quadratic - linear).any())
 
     def replace(self, data: Array) -> None:
-        """Take other data, of the same baselines and weights, about the same reference; the kernel stays bit for bit.
+        """Take other data, of the same baselines and weights: the reference and the point-spread function stay.
 
-        So a phase that the data should not have can be taken out of them at any time.
+        A phase that the data should not have can be taken out of them in this way at any time.
 
         Examples
         --------
@@ -180,21 +172,22 @@ class ExactLikelihood(nn.Module):
         >>> likelihood(torch.zeros(1, 8, 8)).item()
         2.0
         """
-        self.data = check_measured(self.u, self.v, data, self.weight, self.factor, self.chunk, len(self.data))[2]
+        fixed = self.u, self.v, data, self.weight, self.factor
+        self.data = check_visibilities(*fixed, self.chunk, len(self.data))[2]
         self.recentre(self.reference)
 
-    def rebuild(self) -> None:
-        """Make kernel, residuals and the beam's working copy for the type and the place of the reference."""
+    def _rebuild(self) -> None:
+        """Compute the transfer function, the residuals and the beam for the type and the device of the reference."""
         like = self.reference
         if like.dtype not in COMPLEX:
             raise TypeError(f"The likelihood cannot be {like.dtype}: it should be float32 or float64.")
-        beam = None if self.exact_beam is None else self.exact_beam.to(like.dtype).to(like.device)
+        beam = None if self.beam_float64 is None else self.beam_float64.to(like.dtype).to(like.device)
         self.register_buffer("beam", beam, persistent=False)
-        self.register_buffer("kernel", self.transfers(), persistent=False)
+        self.register_buffer("transfer", self._transfer_functions(), persistent=False)
         self.recentre(like)
 
-    def check_image(self, image: Tensor) -> None:
-        """Refuse an image that would be broadcast or rounded in silence."""
+    def _check_image(self, image: Tensor) -> None:
+        """Raise an error for an image that would be broadcast or rounded in silence."""
         if image.shape != self.reference.shape or image.dtype != self.reference.dtype:
             raise ValueError(
                 f"The image is {image.dtype} of shape {tuple(image.shape)}, and should be {self.reference.dtype} of "
@@ -202,116 +195,107 @@ class ExactLikelihood(nn.Module):
             )
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> ExactLikelihood:
-        """Move to a device, or to another type; the latter rounds the reference, so that all is made anew."""
+        """Move to a device, or convert to another type; the latter rounds the reference, so all is computed anew."""
         before = self.reference.dtype
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.c0 = self.c0.to(self.reference.device, sum_type(self.reference.device))
+        self.c0 = self.c0.to(self.reference.device, _sum_dtype(self.reference.device))
         if self.reference.dtype != before:
-            self.rebuild()
+            self._rebuild()
         return self
 
     # Below: passes over the visibilities, in float64, a chunk of a channel at a time. Nothing is kept of what is read.
 
-    def transfers(self) -> Tensor:
-        """Make the kernels, one after another; channels that share baselines, weights and factors share one."""
-        nchan = 1 if self.alike else len(self.data)
-        kernels = self.reference.new_empty(nchan, self.width // 2 + 1, self.width)
-        with bar("point-spread function", nchan * self.nvis, self.progress) as progress:
+    def _transfer_functions(self) -> Tensor:
+        """Return the transfer functions of the channels, or a single one if they share baselines and weights."""
+        nchan = 1 if self.channels_share_uv else len(self.data)
+        transfer = self.reference.new_empty(nchan, self.width // 2 + 1, self.width)
+        with progress_bar("point-spread function", nchan * self.nvis, self.progress) as progress:
             for channel in range(nchan):
-                kernels[channel] = transfer_function(self.point_spread(channel, progress), self.width)[0]
-        return kernels
+                transfer[channel] = transfer_function(self._point_spread_function(channel, progress), self.width)[0]
+        return transfer
 
-    def point_spread(self, channel: int, progress: tqdm[None]) -> Tensor:
-        """Sum w|g|² cos 2π(uΔl + vΔm) cell⁴ for all distances of two pixels, −npix to npix − 1 along each axis."""
-        total = torch.zeros(1, 2 * self.npix, 2 * self.npix, dtype=torch.float64)
-        eps = COARSE if self.reference.dtype == torch.float32 else EXACT  # accuracy lives in the residuals
+    def _point_spread_function(self, channel: int, progress: tqdm[None]) -> Tensor:
+        """Return Σ w|g|² cos 2π(uΔl + vΔm) cell⁴ for all offsets of two pixels, −npix to npix − 1 along each axis."""
+        psf = torch.zeros(1, 2 * self.npix, 2 * self.npix, dtype=torch.float64)
+        # Errors here change the gradient far from the solution; what a fit ends at is as exact as the residuals.
+        eps = COARSE_EPS if self.reference.dtype == torch.float32 else _EXACT_EPS
+        for at in chunks(self.nvis, self.chunk):
+            u, v = (_channel_chunk(part, channel, at) for part in (self.u, self.v))
+            weight = self._psf_weight(channel, at)
+            psf.add_(cosine_sums(weight, u, v, self.cell_size, 2 * self.npix, eps).cpu())
+            progress.update(at.stop - at.start)
+        return psf.mul_(self.cell_size**4)
 
-        def add(at: slice) -> None:
-            u, v = (row(part, channel, at) for part in (self.u, self.v))
-            total.add_(sums_of_cosines(self.power(channel, at), u, v, self.cell_size, 2 * self.npix, eps).cpu())
-
-        self.chunk = stream(self.nvis, self.chunk, add, progress.update)
-        return total.mul_(self.cell_size**4)
-
-    def sums_about(self, image: Tensor) -> tuple[Tensor, Tensor]:
-        """Sum Σ w|r|² for each channel, and R = AᵀWr for each pixel."""
-        place = exact_place(image.device)
-        c0 = torch.zeros(len(image), dtype=torch.float64, device=place)
-        dirty = torch.zeros(image.shape, dtype=torch.float64, device=place)
-        with bar("residuals", len(image) * self.nvis, self.progress) as progress:
-            for channel in range(len(image)):
-                self.add_residuals(image, c0, dirty, channel, progress)
-        return c0, dirty
-
-    def add_residuals(self, image: Tensor, c0: Tensor, dirty: Tensor, channel: int, progress: tqdm[None]) -> None:
-        """Do what `sums_about` says for a channel."""
-        rows = slice(channel, channel + 1)
-        sky = self.seen_exactly(image[rows], rows)
-
-        def add(at: slice) -> None:
-            u, v, weight, residual, factor = self.compare(sky, at, rows)
-            squares = (weight * residual.abs().square_()).sum(-1)
+    def _c0_and_dirty_residual(self, image: Tensor) -> tuple[Tensor, Tensor]:
+        """Return c₀ = Σ w|r|² of each channel, and R = AᵀWr at each pixel."""
+        device = float64_device(image.device)
+        c0 = torch.zeros(len(image), dtype=torch.float64, device=device)
+        dirty = torch.zeros(image.shape, dtype=torch.float64, device=device)
+        for channel, _, u, v, weight, residual, factor in self._residual_chunks(image):
+            c0[channel] += (weight * residual.abs().square_()).sum(-1)
             residual *= weight if factor is None else weight * factor.conj()
-            dirty[rows] += sky_of(at_once(residual, u, v, self.cell_size, self.npix, EXACT), self.cell_size)
-            c0[rows] += squares
-
-        self.chunk = stream(self.nvis, self.chunk, add, progress.update)
-        dirty[rows] = self.seen_exactly(dirty[rows], rows)
+            modes = nufft(residual, u, v, self.cell_size, self.npix, _EXACT_EPS)
+            dirty[channel] += modes_to_sky(modes, self.cell_size)
+        for channel in (slice(k, k + 1) for k in range(len(image))):
+            dirty[channel] = self._apply_beam_float64(dirty[channel], channel)
+        return c0, dirty
 
     @torch.no_grad()
     def residuals(self, image: Tensor) -> Tensor:
-        """Give D − V of an image for every visibility, in complex128."""
-        found = torch.empty(*self.data.shape, dtype=torch.complex128, device=exact_place(image.device))
-        with bar("residuals", found.numel(), self.progress) as progress:
-            for channel in range(len(image)):
-                rows = slice(channel, channel + 1)
-                sky = self.seen_exactly(image[rows], rows)
-
-                def put(at: slice, rows: slice = rows, sky: Tensor = sky) -> None:
-                    found[rows, at] = self.compare(sky, at, rows)[3]
-
-                self.chunk = stream(self.nvis, self.chunk, put, progress.update)
+        """Return the residual visibilities of an image, D − V, in complex128."""
+        found = torch.empty(*self.data.shape, dtype=torch.complex128, device=float64_device(image.device))
+        for channel, at, _, _, _, residual, _ in self._residual_chunks(image):
+            found[channel, at] = residual
         return found
 
-    def compare(self, sky: Tensor, at: slice, rows: slice) -> tuple[Array, Array, Tensor, Tensor, Tensor | None]:
-        """Read a part of a channel, and take from its data what a sky as seen through the beam explains."""
-        u, v = (row(part, rows.start, at) for part in (self.u, self.v))
-        weight, residual, factor = self.read(at, rows)
-        if sky.any():
-            vis = at_once(to_modes(sky, self.cell_size), u, v, self.cell_size, None, EXACT)
-            residual -= vis if factor is None else vis * factor
-        return u, v, weight, residual, factor
+    def _residual_chunks(
+        self, image: Tensor
+    ) -> Iterator[tuple[slice, slice, Array, Array, Tensor, Tensor, Tensor | None]]:
+        """Yield channel, chunk, u, v, weight, residual visibilities and factor of one chunk after another."""
+        with progress_bar("residuals", len(image) * self.nvis, self.progress) as progress:
+            for k in range(len(image)):
+                channel = slice(k, k + 1)
+                modes = sky_to_modes(self._apply_beam_float64(image[channel], channel), self.cell_size)
+                dark = not modes.any()
+                for at in chunks(self.nvis, self.chunk):
+                    u, v = (_channel_chunk(part, k, at) for part in (self.u, self.v))
+                    weight, residual, factor = self.read(at, channel)
+                    if not dark:
+                        vis = nufft(modes, u, v, self.cell_size, None, _EXACT_EPS)
+                        residual -= vis if factor is None else vis * factor
+                    yield channel, at, u, v, weight, residual, factor
+                    progress.update(at.stop - at.start)
 
-    def seen_exactly(self, sky: Tensor, rows: slice) -> Tensor:
-        """Multiply some channels by the beam in float64, where there is float64."""
-        sky = to_tensor(sky, torch.float64)
-        if self.exact_beam is None:
+    def _apply_beam_float64(self, sky: Tensor, channels: slice) -> Tensor:
+        """Return some channels times the primary beam in float64, on a device that has it."""
+        sky, beam = to_tensor(sky, torch.float64), self.beam_float64
+        if beam is None:
             return sky
-        beam = self.exact_beam if self.exact_beam.ndim == 2 or len(self.exact_beam) == 1 else self.exact_beam[rows]
-        return sky * beam.to(sky.device)
+        return sky * (beam if beam.ndim == 2 or len(beam) == 1 else beam[channels]).to(sky.device)
 
-    def power(self, channel: int, at: slice) -> Tensor:
-        """Read w|g|²; what has no weight is 0, whatever its factor."""
-        weight = to_tensor(row(self.weight, channel, at), torch.float64).to(exact_place(self.reference.device))
+    def _psf_weight(self, channel: int, at: slice) -> Tensor:
+        """Return w|g|²; it is 0 without a weight, whatever the factor."""
+        weight = to_tensor(_channel_chunk(self.weight, channel, at), torch.float64)
+        weight = weight.to(float64_device(self.reference.device))
         if self.factor is None:
             return weight
-        factor = to_tensor(row(self.factor, channel, at), torch.complex128).to(weight.device)
+        factor = to_tensor(_channel_chunk(self.factor, channel, at), torch.complex128).to(weight.device)
         return torch.where(weight == 0, 0, weight * factor.abs() ** 2)
 
-    def read(self, at: slice, rows: slice = slice(None)) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Read weights, data and factors of a part; what has no weight is 0, whatever it was."""
-        place = exact_place(self.reference.device)
-        weight = self.weight if self.weight.ndim == 1 else self.weight[rows]
-        factor = self.factor if self.factor is None or self.factor.ndim == 1 else self.factor[rows]
-        weight, data, factor = read_part(weight, self.data[rows], factor, at)
-        return weight.to(place), data.to(place), None if factor is None else factor.to(place)
+    def read(self, at: slice, channels: slice = slice(None)) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return weights, data and factors of a chunk; data without a weight are 0, whatever they were."""
+        device = float64_device(self.reference.device)
+        weight = self.weight if self.weight.ndim == 1 else self.weight[channels]
+        factor = self.factor if self.factor is None or self.factor.ndim == 1 else self.factor[channels]
+        weight, data, factor = read_chunk(weight, self.data[channels], factor, at)
+        return weight.to(device), data.to(device), None if factor is None else factor.to(device)
 
-    def parts(self) -> Iterator[slice]:
-        """Cut the visibilities of all channels together into chunks."""
-        return pieces(self.nvis, len(self.data), self.chunk)
+    def visibility_chunks(self) -> Iterator[slice]:
+        """Return slices that cut the visibilities of all channels together into chunks."""
+        return chunks_of_all_channels(self.nvis, len(self.data), self.chunk)
 
     @property
-    def alike(self) -> bool:
+    def channels_share_uv(self) -> bool:
         """Whether all channels share baselines, weights and factors."""
         return all(part is None or part.ndim == 1 for part in (self.u, self.weight, self.factor))
 
@@ -321,63 +305,63 @@ class ExactLikelihood(nn.Module):
         return int(self.data.shape[-1])
 
 
-def centre_on_loaded(likelihood: ExactLikelihood, _incompatible_keys: object) -> None:
-    """Make what belongs to a reference that was loaded from a file."""
+def _recentre_after_loading(likelihood: ExactLikelihood, _incompatible_keys: object) -> None:
+    """Compute the residuals of a reference that was loaded from a file."""
     likelihood.recentre(likelihood.reference)
 
 
-def through(beam: Tensor | None, sky: Tensor) -> Tensor:
-    """Multiply by the primary beam, if there is one."""
+def _apply_beam(beam: Tensor | None, sky: Tensor) -> Tensor:
+    """Return a sky times the primary beam, if there is one."""
     return sky if beam is None else sky * beam
 
 
-class ChiSquared(torch.autograd.Function):
-    """chi² and its gradient from one response."""
+class _ChiSquared(torch.autograd.Function):
+    """chi² and its gradient from one convolution."""
 
     @staticmethod
     def forward(ctx: Any, image: Tensor, likelihood: ExactLikelihood) -> Tensor:
-        """Keep half of the gradient, Tδ − R, which the value needs as well."""
+        """Return chi²; keep half of the gradient, Tδ − R, which the value needs as well."""
         delta = image - likelihood.reference
-        slope = likelihood.respond(delta) - likelihood.dirty
-        ctx.save_for_backward(image, slope)
+        half_grad = likelihood.normal_operator(delta) - likelihood.dirty
+        ctx.save_for_backward(image, half_grad)
         ctx.likelihood = likelihood
-        return likelihood.c0 + dot(delta, slope - likelihood.dirty)
+        return likelihood.c0 + _dot(delta, half_grad - likelihood.dirty)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        """Scale the gradient that is there already."""
-        image, slope = ctx.saved_tensors
-        slope = Slope.apply(image, slope, ctx.likelihood)  # type: ignore[no-untyped-call]
-        return (2 * grad).to(slope.dtype)[:, None, None] * slope, None
+        """Return the gradient 2(Tδ − R), scaled."""
+        image, half_grad = ctx.saved_tensors
+        half_grad = _HalfGradient.apply(image, half_grad, ctx.likelihood)  # type: ignore[no-untyped-call]
+        return (2 * grad).to(half_grad.dtype)[:, None, None] * half_grad, None
 
 
-class Slope(torch.autograd.Function):
-    """Tδ − R of an image, made before; its own derivative is T, for second derivatives of chi²."""
+class _HalfGradient(torch.autograd.Function):
+    """Tδ − R of an image, computed before; its own derivative is T, for second derivatives of chi²."""
 
     @staticmethod
-    def forward(ctx: Any, _image: Tensor, slope: Tensor, likelihood: ExactLikelihood) -> Tensor:
-        """Hand on what is known."""
+    def forward(ctx: Any, _image: Tensor, half_grad: Tensor, likelihood: ExactLikelihood) -> Tensor:
+        """Return what is known."""
         ctx.likelihood = likelihood
-        return slope.view_as(slope)
+        return half_grad.view_as(half_grad)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         """Apply T, which is its own transpose."""
-        return ctx.likelihood.respond(grad), None, None
+        return ctx.likelihood.normal_operator(grad), None, None
 
 
-def dot(a: Tensor, b: Tensor) -> Tensor:
-    """Multiply and add up the pixels of each channel, in float64 where the device has it."""
-    kind = sum_type(a.device)
-    return (a.to(kind) * b.to(kind)).sum((-2, -1))
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """Return the scalar product of each channel's pixels, in float64 where the device has it."""
+    dtype = _sum_dtype(a.device)
+    return (a.to(dtype) * b.to(dtype)).sum((-2, -1))
 
 
-def sum_type(device: torch.device) -> torch.dtype:
-    """Choose what to sum in: float64 where the device has it."""
-    return torch.float64 if exact_place(device) == device else torch.float32
+def _sum_dtype(device: torch.device) -> torch.dtype:
+    """Return the type to sum in: float64 where the device has it."""
+    return torch.float64 if float64_device(device) == device else torch.float32
 
 
-def row(values: Array | None, channel: int, at: slice) -> Array:
-    """Take a part of what a channel has, alone or together with all others."""
+def _channel_chunk(values: Array | None, channel: int, at: slice) -> Array:
+    """Return a chunk of a channel's values, which may be those of all channels."""
     assert values is not None
     return values[at] if values.ndim == 1 else values[channel, at]

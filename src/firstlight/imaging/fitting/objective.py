@@ -1,4 +1,4 @@
-"""What a fit makes small: the reduced chi² of an image, and what else one believes of it."""
+"""The objective of a fit: reduced χ² plus regularizers."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from firstlight.imaging._types import Real
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.datasets import GriddedDataset
 from firstlight.imaging.fitting.exact import ExactLikelihood
 from firstlight.imaging.fourier.nufft import to_tensor
+from firstlight.imaging.model.losses import r_chi_squared_gridded
 
 if TYPE_CHECKING:
-    from firstlight.imaging.fitting.fused_step import Step
+    from firstlight.imaging.fitting.fused_step import FusedStep
 
-Real = npt.NDArray[np.float64]
 Strength = float | Sequence[float] | Real | Tensor
 Losses = Mapping[str, tuple[Strength, Callable[[Tensor], Tensor]]]
 Data = GriddedDataset | ExactLikelihood
 
 
 class Objective:
-    """The loss of a model, and the terms that it is made of: of all channels together, or of each, as fits apart.
+    """The loss of a model: reduced χ² plus λ times each regularizer, jointly of all channels, or of each channel.
+
+    The gradient comes from autograd, or from ``fused_step`` where `fit` has put one.
 
     Examples
     --------
@@ -41,10 +43,10 @@ class Objective:
 
     def __init__(self, model: nn.Module, data: Data, losses: Losses, lambdas: str, separate: bool = False) -> None:
         self.model, self.data, self.separate = model, data, separate
-        check_losses(losses)
+        _check_losses(losses)
         self.functions = {name: function for name, (_, function) in losses.items()}
         self.notes: list[str] = []
-        self.step: Step | None = None  # the same, written down, where it is
+        self.fused_step: FusedStep | None = None
         self.coords = GridCoords(data.cell_size, data.npix) if isinstance(data, ExactLikelihood) else data.coords
         if lambdas not in ("gridded", "exact"):
             raise ValueError(f"lambdas must be 'gridded' or 'exact'; got {lambdas!r}")
@@ -58,13 +60,13 @@ class Objective:
         self.nchan = len(data.reference) if isinstance(data, ExactLikelihood) else data.nchan
         scale: Real | float = 1.0
         if isinstance(data, ExactLikelihood):
-            nvis, ncell = count(data, self.coords, separate)
+            nvis, ncell = _count_visibilities_and_cells(data, self.coords, separate)
             self.nvis = torch.as_tensor(nvis).to(data.c0.device, data.c0.dtype)
             if lambdas == "gridded" and losses:
                 scale = ncell / nvis
                 self.notes.append(
-                    f"λ of the gridded loss, converted for the exact one: times {listed(scale)}, as {listed(nvis)} "
-                    f"visibilities lie in {listed(ncell)} cells."
+                    f"λ of the gridded loss, converted for the exact one: times {_range_text(scale)}, as "
+                    f"{_range_text(nvis)} visibilities lie in {_range_text(ncell)} cells."
                 )
         else:
             self.ncell = len(data.index)
@@ -72,12 +74,12 @@ class Objective:
                 raise ValueError("no cell has data: there is nothing to fit")
         first = next(iter(model.parameters()))
         self.strengths = {
-            name: scaled(name, strength, scale, self.nchan if separate else None, first)
+            name: _converted_strength(name, strength, scale, self.nchan if separate else None, first)
             for name, (strength, _) in losses.items()
         }
 
     def terms(self) -> dict[str, Tensor]:
-        """Take the reduced chi² and each regularizer, and first of all the loss that they add up to."""
+        """Return the loss, the reduced chi² and each regularizer before its λ."""
         vis = self.model()
         chi2 = self.chi_squared(vis)
         parts = {name: self.regularizer(function) for name, function in self.functions.items()}
@@ -85,63 +87,56 @@ class Objective:
         return {"loss": loss, "chi2": chi2} | parts
 
     def chi_squared(self, vis: Tensor) -> Tensor:
-        """Take the reduced chi²: one number, or one for each channel."""
+        """Return the reduced chi²: one number, or one for each channel."""
         if isinstance(self.data, ExactLikelihood):
             each = self.data.chi_squared(self.sky)
             return (each if self.separate else each.sum()) / (2 * self.nvis)
         if self.separate:
             return r_chi_squared_per_channel(vis, self.data)
-        return weighted_squares(vis, self.data).sum() / (2 * self.ncell)
+        return r_chi_squared_gridded(vis, self.data)
 
     def regularizer(self, function: Callable[[Tensor], Tensor]) -> Tensor:
-        """Take it of the whole cube, or of each channel by itself, all in one go."""
+        """Return a regularizer of the whole cube, or of each channel by itself."""
         if not self.separate:
             return function(self.sky)
         value: Tensor = torch.vmap(lambda image: function(image[None]))(self.sky)
         return value
 
-    def differentiate(self) -> Tensor:
-        """Leave the gradient in the parameters; return a row for the curves: losses, chi² and fluxes."""
-        if self.step:
-            return self.step.differentiate()
+    def value_and_grad(self) -> Tensor:
+        """Put the gradient into the parameters' ``grad``; return a row of the curves: losses, chi² and fluxes."""
+        if self.fused_step:
+            return self.fused_step.value_and_grad()
         for parameter in self.model.parameters():
             parameter.grad = None
-        loss, row = self.loss_and_row()
-        loss.backward()  # type: ignore[no-untyped-call]
-        return row
-
-    def loss_and_row(self) -> tuple[Tensor, Tensor]:
-        """Take the loss, and what the curves need: loss, chi² and flux, left where they were computed."""
         terms = self.terms()
+        # The losses of separate fits are added up, so that none of their gradients knows of the others.
+        terms["loss"].sum().backward()  # type: ignore[no-untyped-call]
         flux = self.sky.detach().sum((-2, -1)) * self.coords.cell_size**2
         row = [terms["loss"].detach().reshape(-1), terms["chi2"].detach().reshape(-1), flux]
-        # The losses of separate fits are added up, so that none of their gradients knows of the others.
-        return terms["loss"].sum(), torch.cat([part.to(row[0].dtype) for part in row])
+        return torch.cat([part.to(row[0].dtype) for part in row])
 
     @torch.no_grad()
-    def check(self) -> dict[str, float]:
-        """Read the terms, from a likelihood that is centred well enough for all their digits."""
-        terms = self.numbers()
+    def evaluate(self) -> dict[str, float]:
+        """Return the terms as numbers, of an exact likelihood re-centred if its digits need that."""
+        terms = self._numbers()
         data = self.data
-        if not isinstance(data, ExactLikelihood) or not finite(terms):
-            return terms
-        if data.needs_recentring(self.sky):
+        if isinstance(data, ExactLikelihood) and all_finite(terms) and data.needs_recentring(self.sky):
             data.recentre(self.sky)
-            terms = self.numbers()
+            terms = self._numbers()
         return terms
 
     @torch.no_grad()
-    def numbers(self) -> dict[str, float]:
-        """Bring the terms to the host; of separate fits, the means."""
-        return {name: float(value.sum()) / self.fits for name, value in self.terms().items()}
+    def _numbers(self) -> dict[str, float]:
+        """Return the terms as numbers; of separate fits, the means."""
+        return {name: float(value.sum()) / self.nfits for name, value in self.terms().items()}
 
     @property
-    def count(self) -> float:
+    def ndata(self) -> float:
         """The number of visibilities, or of cells, in all."""
         return float(self.nvis.sum()) if isinstance(self.data, ExactLikelihood) else self.ncell
 
     @property
-    def fits(self) -> int:
+    def nfits(self) -> int:
         """The number of losses, one or one for each channel."""
         return self.nchan if self.separate else 1
 
@@ -151,20 +146,9 @@ class Objective:
         cube: Tensor = self.icube.sky_cube
         return cube
 
-    def settings(self) -> dict[str, Any]:
-        """Say what must be the same for a fit to be resumed."""
-        first = next(iter(self.model.parameters()))
-        return {
-            "likelihood": "ExactLikelihood" if isinstance(self.data, ExactLikelihood) else "GriddedDataset",
-            "grid": repr(self.coords),
-            "channels": f"{self.nchan}, {'separate' if self.separate else 'together'}",
-            "dtype": str(first.dtype),
-            "λ": {name: torch.as_tensor(strength).tolist() for name, strength in self.strengths.items()},
-        }
-
 
 def r_chi_squared_per_channel(model_vis: Tensor, dataset: GriddedDataset) -> Tensor:
-    """Reduced chi² of each channel, over the cells that it has data in; NaN for one without data.
+    """Return the reduced chi² of each channel, over the cells that it has data in; NaN for one without data.
 
     Examples
     --------
@@ -174,7 +158,8 @@ def r_chi_squared_per_channel(model_vis: Tensor, dataset: GriddedDataset) -> Ten
     >>> r_chi_squared_per_channel(vis * torch.tensor([0, -1])[:, None, None], dataset).tolist()
     [1.0, 4.0]
     """
-    squares = weighted_squares(model_vis, dataset)
+    residual = dataset.vis_indexed - dataset(model_vis)
+    squares = dataset.weight_indexed * (residual.real.square() + residual.imag.square())
     channel = dataset.index // dataset.coords.npix**2
     nothing = squares.new_zeros(dataset.nchan)
     cells = nothing.index_add(0, channel, torch.ones_like(squares))
@@ -182,18 +167,11 @@ def r_chi_squared_per_channel(model_vis: Tensor, dataset: GriddedDataset) -> Ten
     return each
 
 
-def weighted_squares(model_vis: Tensor, dataset: GriddedDataset) -> Tensor:
-    """Square what each filled cell is off by, in units of its noise."""
-    residual = dataset.vis_indexed - dataset(model_vis)
-    squares: Tensor = dataset.weight_indexed * (residual.real.square() + residual.imag.square())
-    return squares
-
-
-def count(data: ExactLikelihood, coords: GridCoords, separate: bool) -> tuple[Real, Real]:
-    """Count the visibilities with a weight, and the cells of the grid that they lie in, in all or in each channel."""
+def _count_visibilities_and_cells(data: ExactLikelihood, coords: GridCoords, separate: bool) -> tuple[Real, Real]:
+    """Return how many visibilities have a weight, and how many cells they lie in, in all or in each channel."""
     filled = np.zeros((len(data.data), coords.npix**2), bool)
     nvis = np.zeros(len(data.data))
-    for at in data.parts():
+    for at in data.visibility_chunks():
         weight = data.read(at)[0].cpu().numpy()
         nvis += np.count_nonzero(weight, axis=1)
         u, v = (to_tensor(part[..., at], torch.float64).cpu().numpy() for part in (data.u, data.v))
@@ -207,8 +185,10 @@ def count(data: ExactLikelihood, coords: GridCoords, separate: bool) -> tuple[Re
     return (nvis, ncell) if separate else (nvis.sum(), ncell.sum())
 
 
-def scaled(name: str, strength: Strength, scale: Real | float, nchan: int | None, like: Tensor) -> float | Tensor:
-    """Convert a λ: a number stays one, one for each channel becomes a tensor on the model's device."""
+def _converted_strength(
+    name: str, strength: Strength, scale: Real | float, nchan: int | None, like: Tensor
+) -> float | Tensor:
+    """Return a λ times a scale: a number, or for a λ of each channel a tensor on the model's device."""
     given = np.asarray(strength, float)
     if not np.isfinite(given).all():
         raise ValueError(f"the λ of {name!r} must be a finite number; got {strength!r}")
@@ -219,31 +199,31 @@ def scaled(name: str, strength: Strength, scale: Real | float, nchan: int | None
     return torch.as_tensor(product, dtype=like.dtype, device=like.device) if product.ndim else float(product)
 
 
-def listed(values: Real | float) -> str:
-    """Write a number, or the least and the greatest of an array.
+def _range_text(values: Real | float) -> str:
+    """Return a number as text, or the least and the greatest of an array.
 
     Examples
     --------
-    >>> listed(0.25), listed(np.array([3000.0, 2000.0, 2500.0]))
+    >>> _range_text(0.25), _range_text(np.array([3000.0, 2000.0, 2500.0]))
     ('0.25', '2000 to 3000')
     """
     ends = np.unique([np.min(values), np.max(values)])
     return " to ".join(f"{value:.10g}" if value == int(value) else f"{value:.4g}" for value in ends)
 
 
-def finite(terms: Mapping[str, float]) -> bool:
-    """Tell whether all terms are finite."""
+def all_finite(terms: Mapping[str, float]) -> bool:
+    """Return whether all terms are finite."""
     return all(math.isfinite(value) for value in terms.values())
 
 
-def not_finite(terms: Mapping[str, float]) -> str:
-    """Name those that are not; the loss only if it stands alone, as it is the sum of the others."""
+def describe_non_finite(terms: Mapping[str, float]) -> str:
+    """Return which terms are not finite; the loss only if it stands alone, as it is the sum of the others."""
     bad = [name for name, value in terms.items() if not math.isfinite(value)]
     return f"{' and '.join(bad[1:] or bad)} {'are' if len(bad) > 2 else 'is'} not finite"
 
 
-def check_losses(losses: Losses) -> None:
-    """Refuse regularizers that could not be told apart, or called."""
+def _check_losses(losses: Losses) -> None:
+    """Raise an error for regularizers that could not be told apart, or called."""
     for name, given in losses.items():
         if name in ("loss", "chi2"):
             raise ValueError(f"a regularizer cannot be called {name!r}: the fit itself has one of that name")

@@ -1,4 +1,4 @@
-"""The visibilities that a likelihood is made from: arrays, maps of files or tensors, read a part at a time."""
+"""Check and read the visibilities of a likelihood, which may be arrays, maps of files or tensors, in chunks."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from torch import Tensor
 from firstlight.imaging.fourier.nufft import Array, check_baselines, to_tensor
 from firstlight.imaging.fourier.streaming import check_chunk, chunks
 
-AT_ONCE = 1 << 18  # numbers of all channels together, 10 MB with copies: more would be read no faster
+_MAX_NUMBERS = 1 << 18  # of all channels together, 10 MB with copies: more would be read no faster
 
 
-def check_measured(
+def check_visibilities(
     u: Array, v: Array, data: Array, weight: Array, factor: Array | None, chunk: int, nchan: int | None = None
 ) -> tuple[Array, Array, Array, Array, Array | None]:
-    """Refuse what does not fit together, or no chi² can be made of; the data come back as (nchan, nvis)."""
+    """Return visibilities, the data as (nchan, nvis); raise an error if shapes disagree, or if chi² would be NaN."""
     data = data if data.ndim > 1 else data[None]
     if data.ndim != 2 or (nchan is not None and len(data) != nchan):
         raise ValueError(f"The data have shape {tuple(data.shape)}, and should have ({nchan or 'nchan'}, nvis).")
     nchan, nvis = map(int, data.shape)
     u, v = check_baselines(u, v, nchan, nvis)
-    weight = check_rows("weight", weight, nchan, nvis)
-    factor = None if factor is None else check_rows("factor", factor, nchan, nvis)
-    for at in pieces(nvis, nchan, check_chunk(chunk)):
-        check_values(*read_part(weight, data, factor, at))
+    weight = _check_rows("weight", weight, nchan, nvis)
+    factor = None if factor is None else _check_rows("factor", factor, nchan, nvis)
+    for at in chunks_of_all_channels(nvis, nchan, check_chunk(chunk)):
+        _check_finite(*read_chunk(weight, data, factor, at))
     return u, v, data, weight, factor
 
 
-def pieces(nvis: int, nchan: int, chunk: int) -> Iterator[slice]:
-    """Cut visibilities into parts, of all channels, that are small beside whatever an image needs."""
-    return chunks(nvis, max(1, min(chunk, AT_ONCE) // max(1, nchan)))
+def chunks_of_all_channels(nvis: int, nchan: int, chunk: int) -> Iterator[slice]:
+    """Return slices that cut visibilities into chunks, of all channels, that are small beside what an image needs."""
+    return chunks(nvis, max(1, min(chunk, _MAX_NUMBERS) // max(1, nchan)))
 
 
-def read_part(
+def read_chunk(
     weight: Array, data: Array, factor: Array | None, at: slice | npt.NDArray[np.int64]
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Read weights, data and factors of a part in float64; what has no weight is 0, whatever it was."""
+    """Return weights, data and factors of a chunk in float64; data without a weight are 0, whatever they were."""
     values = to_tensor(data[:, at], torch.complex128)
     weights = to_tensor(weight[..., at], torch.float64).to(values.device).expand(len(values), -1)
     values = torch.where(weights == 0, 0, values)
@@ -49,15 +49,15 @@ def read_part(
     return weights, values, torch.where(weights == 0, 0, factors)
 
 
-def check_rows(name: str, values: Array, nchan: int, nvis: int) -> Array:
-    """Refuse numbers that do not fit the visibilities."""
+def _check_rows(name: str, values: Array, nchan: int, nvis: int) -> Array:
+    """Return numbers; raise an error if there is not one for each visibility."""
     if tuple(values.shape) not in ((nvis,), (nchan, nvis)):
         raise ValueError(f"{name} has shape {tuple(values.shape)}, and should have ({nvis},) or ({nchan}, {nvis}).")
     return values
 
 
 def check_beam(beam: Tensor, nchan: int, npix: int) -> Tensor:
-    """Refuse a beam that does not fit the image."""
+    """Return a primary beam; raise an error if its shape is not that of the image."""
     if tuple(beam.shape) not in ((npix, npix), (1, npix, npix), (nchan, npix, npix)):
         raise ValueError(
             f"beam has shape {tuple(beam.shape)}, and should have ({npix}, {npix}) or ({nchan}, {npix}, {npix})."
@@ -65,8 +65,8 @@ def check_beam(beam: Tensor, nchan: int, npix: int) -> Tensor:
     return beam
 
 
-def check_values(weight: Tensor, data: Tensor, factor: Tensor | None) -> None:
-    """Refuse weights that are no weights, and data and factors that would make chi² NaN."""
+def _check_finite(weight: Tensor, data: Tensor, factor: Tensor | None) -> None:
+    """Raise an error for weights that are negative, and for what would make chi² NaN."""
     bad = int((~weight.isfinite() | (weight < 0)).sum())
     if bad:
         raise ValueError(f"{bad} weights are negative or not finite: set the weight of flagged visibilities to 0.")

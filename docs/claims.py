@@ -23,8 +23,8 @@ from torch import nn
 
 from firstlight.display import quantity
 from firstlight.kernels import cuda, ptx, trace
+from firstlight.timing.ceilings import PER_CLOCK
 from firstlight.timing.measurement import measure
-from firstlight.timing.roofs import PER_CLOCK
 from firstlight.timing.specs import spec
 
 IMAGING = "The GPU tutorial of MPoL"

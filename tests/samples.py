@@ -6,7 +6,7 @@ from typing import Any
 
 from firstlight.devices import Card
 from firstlight.records.record import Record, facts_of, installed, to_json
-from firstlight.timing.measurement import Timing
+from firstlight.timing.result import Timing
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*/[0-9][0-9]_*.py"))
@@ -67,5 +67,5 @@ def record_of(
 def content() -> Any:
     """A record with every key that there is, as JSON."""
     record = record_of()
-    record.facts["module_firstlight.kernels.cuda"] = "0123456789abcdef"
+    record.facts["code_kernels"] = "0123456789abcdef"
     return json.loads(to_json(record))

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from firstlight.kernels import cuda  # noqa: F401 -- above every import of numba
-
 ROOT = Path(__file__).parents[1]
 WITH_EXAMPLES = [
     ".".join(file.relative_to(folder).with_suffix("").parts).removesuffix(".__init__")

@@ -11,6 +11,7 @@ PROJECT = """
 [project]
 requires-python = ">=3.11"
 dependencies = ["numpy>=1.26"]
+optional-dependencies = {imaging = ["astropy>=7"]}
 scripts = {firstlight = "firstlight.cli:main"}
 [dependency-groups]
 dev = ["pytest>=8.3"]
@@ -141,6 +142,7 @@ def test_a_failed_step_is_named_with_what_to_do(in_env, monkeypatch):
         ("pyproject.toml", "line-length = 110", "line-length = 120", False),
         ("pyproject.toml", "[project]", "# a remark\n[project]\nkeywords = ['GPU']", False),
         ("pyproject.toml", "numpy>=1.26", "numpy>=2", True),
+        ("pyproject.toml", "astropy>=7", "astropy>=8", True),
         ("pyproject.toml", "pytest>=8.3", "pytest>=9", True),
         ("pyproject.toml", "firstlight.cli:main", "firstlight.cli:other", True),
         ("constraints.txt", "2.4.0", "2.4.1", True),

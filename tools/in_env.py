@@ -49,7 +49,9 @@ def fingerprint():  # type: () -> str
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    asked = [project["project"].get(key) for key in ("requires-python", "dependencies", "scripts")]
+    asked = [
+        project["project"].get(key) for key in ("requires-python", "dependencies", "optional-dependencies", "scripts")
+    ]
     pins = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     text = repr(
         (
@@ -106,7 +108,7 @@ def install():  # type: () -> None
         "--quiet",
         *pins,
         "--editable",
-        ".",
+        ".[imaging]",
         "--editable",
         "./doctor",
         "--group",

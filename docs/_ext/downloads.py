@@ -47,7 +47,7 @@ first time, uv installs what the script needs, PyTorch too, into an environment 
 
 .. code-block:: bash
 
-   uv run --with ./{WHEEL}{{also}} {{script}}
+   uv run --with {{wheel}}{{also}} {{script}}
 
 The first cell of the notebook installs the same where the package is missing, {{where}}. {{colab}}
 
@@ -67,7 +67,7 @@ README = f"""\
 The pages of First Light, a folder a chapter: each as a script and as a notebook, which installs what it needs in its
 first cell. For the scripts, in an environment of your own:
 
-    python -m pip install {WHEEL} {DOCTOR} scikit-learn
+    python -m pip install "./{WHEEL}[imaging]" {DOCTOR} scikit-learn
     python 1_setup/02_first_speedup.py
 
 Where PyTorch finds no GPU that you have, the page "Install" of the site names its wheel for your system.
@@ -76,11 +76,17 @@ Where PyTorch finds no GPU that you have, the page "Install" of the site names i
 
 # What only some pages import, and what pip installs for it.
 EXTRAS = {"sklearn": "scikit-learn", "gpu_doctor": f"./{DOCTOR}"}
+IMAGING = ("astropy", "finufft", "scipy")  # come with firstlight[imaging]
 
 
 def extras(script: str) -> dict[str, str]:
     """Return the modules beside ``firstlight`` that a page imports, and what pip installs for each."""
     return {name: package for name, package in EXTRAS.items() if re.search(rf"(from|import) {name}\b", script)}
+
+
+def is_imaging(script: str) -> bool:
+    """Return whether a page imports ``firstlight.imaging``."""
+    return "from firstlight.imaging" in script
 
 
 class OfferedRole(SphinxRole):
@@ -112,10 +118,12 @@ def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
     if name == docname or not Path(app.srcdir, f"{docname}.py").is_file():
         return
     notebooks = app.config.html_context.get("notebooks")
-    needed = extras(Path(app.srcdir, f"{docname}.py").read_text(encoding="utf-8"))
+    content = Path(app.srcdir, f"{docname}.py").read_text(encoding="utf-8")
+    needed = extras(content)
     text = PAGE.format(
         name=name,
         script=shlex.quote(f"{Path(name).name}.py"),
+        wheel=shlex.quote(f"./{WHEEL}[imaging]") if is_imaging(content) else f"./{WHEEL}",
         also="".join(f" --with {package}" for package in needed.values()),
         doctor=f"\n- :offered:`{DOCTOR}`, the package ``gpu_doctor``;" if "gpu_doctor" in needed else "",
         where="from this site" if app.config.html_baseurl else "from the file beside it",
@@ -159,7 +167,11 @@ def installing(notebook: str, there: str) -> str:
     """Return a notebook whose first cell of code installs the packages, whose wheels are there."""
     content, needed = json.loads(notebook), extras(notebook)
     first: dict[str, Any] = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": []}
-    packages = [f'"{there}{WHEEL}"', *(f'"{package}"'.replace("./", there) for package in needed.values())]
-    install = FIRST_CELL.format(modules=["firstlight", *needed], packages=" ".join(packages))
+    wheel, modules = f"{there}{WHEEL}", ["firstlight", *needed]
+    if is_imaging(notebook):
+        wheel = f"firstlight[imaging] @ {wheel}" if "://" in there else f"{wheel}[imaging]"
+        modules += IMAGING
+    packages = [f'"{wheel}"', *(f'"{package}"'.replace("./", there) for package in needed.values())]
+    install = FIRST_CELL.format(modules=modules, packages=" ".join(packages))
     content["cells"].insert(1, first | {"source": [install]})
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from sphinx.util.logging import getLogger
 
 from _ext.records import project_root
-from firstlight.kernels.driver import cuda_device_count
-from firstlight.records import imports
+from firstlight.records import wings
 from firstlight.records.runner import digest
 
 if TYPE_CHECKING:
@@ -30,13 +29,13 @@ def simulate_without_gpu(*_: object) -> None:
 def forget_outdated(app: Sphinx) -> None:
     """Remove what sphinx-gallery remembers of each example whose modules are not those of its last run."""
     gallery = Path(app.srcdir) / "tutorials"
-    ours = max(path.stat().st_mtime for path in imports.PACKAGE.rglob("*") if "__pycache__" not in path.parts)
+    ours = max(path.stat().st_mtime for path in wings.PACKAGE.rglob("*") if "__pycache__" not in path.parts)
     for script in sorted((project_root(app.env) / "examples").glob("*/[0-9][0-9]_*.py")):
         ran = gallery / script.parent.name / f"{script.name}.md5"
         stamp = ran.with_suffix(".modules")
         if stamp.exists() and stamp.stat().st_mtime > max(ours, script.stat().st_mtime):
             continue  # to compare what is older would take longer than all else in a build with nothing to do
-        now = digest(repr(imports.closure(script.read_text(encoding="utf-8"))))
+        now = digest(repr(wings.wings(script.read_text(encoding="utf-8"))))
         if not stamp.exists() or stamp.read_text(encoding="utf-8") != now:
             ran.unlink(missing_ok=True)
         stamp.parent.mkdir(parents=True, exist_ok=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
     from _ext.records import Judged
-    from firstlight.timing.measurement import Timing
+    from firstlight.timing.result import Timing
 
 logger = logging.getLogger(__name__)
 

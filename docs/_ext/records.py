@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.util import logging
 
-from firstlight.records.imports import imported_modules, module_file
-from firstlight.records.record import Record, find, judged_file
+from firstlight.records.record import TIMED, Record, find, judged_file
+from firstlight.records.runner import digest
+from firstlight.records.wings import files_of, wings
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -69,10 +70,19 @@ def judged(folder: Path, example: str) -> tuple[list[Judged], list[str]]:
         record, state, reasons = judged_file(path, folder / "examples")
         if record is None:
             problems.append(f"{path.relative_to(folder).as_posix()} is no record: {'; '.join(reasons)}")
+        elif record.facts.get("api") == "webgpu" and record.facts["code_sha256"] != browser_digest(folder):
+            found.append((record, "stale", ["recorded with older code"]))
         else:
             found.append((record, state, reasons))
     found.sort(key=lambda item: (str(item[0].facts["date"]), item[0].machine), reverse=True)
     return found, problems
+
+
+def browser_digest(root: Path) -> str:
+    """Return the digest of the kernels and timers that run in a browser."""
+    names = ("*.wgsl", "experiments.js", "gpu.js", "statistics.js")
+    files = sorted(path for name in names for path in (root / "docs/_ext/webgpu").glob(name))
+    return digest("\n".join(path.read_text(encoding="utf-8") for path in files))
 
 
 def stands_on(folder: Path, example: str) -> list[Path]:
@@ -81,8 +91,8 @@ def stands_on(folder: Path, example: str) -> list[Path]:
     for script in (folder / "examples").glob(f"{example}.py"):
         found.append(script)
         with suppress(SyntaxError):
-            modules = map(module_file, imported_modules(script.read_text(encoding="utf-8")))
-            found += [file for file in modules if file]
+            parts = wings(script.read_text(encoding="utf-8"))
+            found += [file for name in TIMED if name in parts for file in files_of(name)]
     return found
 
 

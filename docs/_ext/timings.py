@@ -24,7 +24,7 @@ from firstlight.display import MISSING, percent, quantity
 from firstlight.records.record import Record, code_digest, facts_of
 from firstlight.records.runner import ends_with_bench
 from firstlight.timing.bench import Bench
-from firstlight.timing.measurement import Timing
+from firstlight.timing.result import Timing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -196,7 +196,7 @@ def cell_html(timing: Timing | None, col: Column, sized: bool) -> str:
 
 def details(timing: Timing, sized: bool) -> Iterator[str]:
     """Yield what stands beside a number; the first call, where it took much longer."""
-    yield f"± {percent(timing.spread / 2)}"
+    yield f"± {percent(timing.relative_iqr / 2)}"
     rate, unit = (timing.byte_rate, "B/s") if timing.byte_rate else (timing.flop_rate, "FLOP/s")
     if rate:
         yield quantity(rate, unit) + (f" ({percent(timing.of_roof)})" if timing.of_roof else "")

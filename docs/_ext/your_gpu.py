@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-from _ext.records import project_root, relative_root
-from firstlight.records.record import browser_digest
+from _ext.records import browser_digest, project_root, relative_root
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx

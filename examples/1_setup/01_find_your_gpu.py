@@ -45,7 +45,7 @@ assert total == 1000 * 1001 / 2
 # -------------------
 #
 # If it does begin with ``cpu``, one of these four is missing or in the way, or two of
-# them do not fit together, or the driver's two halves do not:
+# them do not fit together, or the :term:`driver`'s two halves do not:
 #
 # - the *GPU*, a small computer of its own, on a card or on the same chip as the CPU;
 # - its *driver*, the software that belongs to the operating system and controls the
@@ -54,9 +54,10 @@ assert total == 1000 * 1001 / 2
 #   version;
 # - the *place* where your program runs. A container, a cluster's job or an environment
 #   variable can hide a GPU that is there;
-# - the *wheel* of PyTorch, the ready-built package that pip installs. On Linux and
-#   Windows, there is one for each kind of GPU, and one for none. It brings along
-#   everything of CUDA that PyTorch uses, so you need no CUDA toolkit of your own.
+# - the :term:`wheel` of PyTorch, the ready-built package that pip installs. On Linux
+#   and Windows, there is one for each kind of GPU, and one for none. It brings along
+#   everything of :term:`CUDA` that PyTorch uses, so you need no :term:`CUDA toolkit` of
+#   your own.
 #
 # Ask by hand
 # -----------
@@ -103,12 +104,12 @@ for question, call in questions.items():
 # - ``device_count()`` says how many cards your program may see. Cards are counted from
 #   0, so ``cuda:2`` is the third. ``current_device()`` is the one that plain ``cuda``
 #   means.
-# - The *compute capability* is the generation of an NVIDIA card: (9, 0) for an H100 or
-#   H200. ``get_arch_list()`` says which generations the wheel has code for. Your card
-#   need not be in the list: code for ``sm_86`` also runs on 8.9, which has the same
-#   first number and a larger second one, and the driver compiles ``compute_90`` for
-#   every later card. If no entry fits in one of these ways, everything above looks fine
-#   and the first computation fails.
+# - The :term:`compute capability` is the generation of an NVIDIA card: (9, 0) for an
+#   H100 or H200. ``get_arch_list()`` says which generations the wheel has code for.
+#   Your card need not be in the list: code for ``sm_86`` also runs on 8.9, which has
+#   the same first number and a larger second one, and the driver compiles
+#   ``compute_90`` for every later card. If no entry fits in one of these ways,
+#   everything above looks fine and the first computation fails.
 # - ``mem_get_info()`` gives the free and the total memory of the card (its VRAM), in
 #   bytes. ``memory_allocated()`` counts only what tensors of *this* program hold.
 #

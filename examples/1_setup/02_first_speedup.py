@@ -4,13 +4,13 @@ How much faster is a GPU at adding two vectors?
 
 This page is for anyone who wonders what a GPU would bring. An addition is so little
 work that memory decides its time. A GPU that already has the data wins by about the
-ratio of the two memories' bandwidths: see the framed row. If the data cross PCIe, the
-link between CPU and GPU, each time, the GPU rarely wins: the copies read and write as
-many bytes of the CPU's memory as the CPU would to add them itself, and PCIe is usually
-slower than that memory. `An early tutorial of MPoL`__, a package that makes images from
-radio telescopes, reports 320 milliseconds on a CPU and 3.1 milliseconds on a GPU for 99
-million numbers, and calls GPUs "up to 100x" faster. Such a ratio says as much about how
-the CPU was used as about the GPU.
+ratio of the two memories' :term:`bandwidths <bandwidth>`: see the framed row. If the
+data cross PCIe, the link between CPU and GPU, each time, the GPU rarely wins: the
+copies read and write as many bytes of the CPU's memory as the CPU would to add them
+itself, and PCIe is usually slower than that memory. `An early tutorial of MPoL`__, a
+package that makes images from radio telescopes, reports 320 milliseconds on a CPU and
+3.1 milliseconds on a GPU for 99 million numbers, and calls GPUs "up to 100x" faster.
+Such a ratio says as much about how the CPU was used as about the GPU.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -18,7 +18,7 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 
 - to predict how long an operation takes from the bytes that it moves;
 - why the same addition takes many different times, all measured correctly;
-- which two of them to divide, so that the ratio deserves the name *speed-up*.
+- which two of them to divide, so that the ratio deserves the name :term:`speed-up`.
 
 **Time:** 9 minutes. **Needs:** any computer. With a GPU, the page measures that too.
 """
@@ -30,16 +30,18 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 # To add two vectors of ``float32`` numbers, the computer reads 4 bytes of ``a`` and 4
 # bytes of ``b`` for each element, adds them, and writes 4 bytes of the result: 12 bytes
 # for a single addition. Every processor, CPU or GPU, can add far faster than its memory
-# can deliver numbers. So as long as the vectors are far too large for the caches
-# (small, fast memory inside the processor), no machine can be faster than
+# can deliver numbers. So as long as the vectors are far too large for the
+# :term:`caches <cache>` (small, fast memory inside the processor), no machine can be
+# faster than
 #
 # .. math::
 #
 #     t_\text{floor} = \frac{12\ \text{bytes} \times n}{\text{memory bandwidth}}.
 #
 # *Bandwidth* is the number of bytes that memory can deliver in a second. Makers print
-# it on the data sheet of a card. MPoL's tutorial names two cards, a GTX 1080 and a GTX
-# 1660 Ti. Here are their floors, beside that of a card for data centres:
+# it on the :term:`data sheet` of a card. :term:`MPoL`'s tutorial names two cards, a GTX
+# 1080 and a GTX 1660 Ti. Here are their :term:`floors <floor>`, beside that of a card
+# for data centres:
 
 from firstlight.display import BLUE, show_table
 from firstlight.timing.specs import spec, spec_of
@@ -164,7 +166,7 @@ bench.show()
 # How to read this table:
 #
 # - ± is half the range of the middle half of the measured values, in percent of the
-#   *median*. (A terminal shows the whole range, as *spread*.)
+#   :term:`median`. (A terminal shows the whole range, as *spread*.)
 # - *first call*: where it is much longer than the median, something was done once.
 # - *new* and *same*: the operating system provides memory page by page, when a program
 #   first writes to it. A large vector returns to the system when it is deleted, so

@@ -2,17 +2,18 @@
 What is a GPU?
 ==============
 
-A *GPU* (graphics processing unit) is a second processor with memory of its own, beside
-the *CPU* (central processing unit) on which your program starts. A CPU has a few cores,
-each built to finish one sequence of instructions as soon as it can. A GPU has many
-small processors, its *multiprocessors*, which together hold thousands of such sequences
-and work on whichever are ready: each takes longer, but far more of them finish in a
-second. This page is for anyone who wants to know what is on the card before using one.
+A :term:`GPU` (graphics processing unit) is a second processor with memory of its own,
+beside the :term:`CPU` (central processing unit) on which your program starts. A CPU has
+a few cores, each built to finish one sequence of instructions as soon as it can. A GPU
+has many small processors, its :term:`multiprocessors <multiprocessor>`, which together
+hold thousands of such sequences and work on whichever are ready: each takes longer, but
+far more of them finish in a second. This page is for anyone who wants to know what is
+on the card before using one.
 
 **You will learn**
 
 - what sits where, how large it is and how fast it can be read;
-- what a thread, a warp, a block and a "CUDA core" are;
+- what a thread, a :term:`warp`, a block and a ":term:`CUDA core`" are;
 - why a GPU wants thousands of threads at once;
 - how to ask your own GPU for its numbers.
 
@@ -24,9 +25,9 @@ second. This page is for anyone who wants to know what is on the card before usi
 # ---------
 #
 # The picture has the sizes and *bandwidths* (bytes that can be read or sent in a
-# second) of one large card, from its data sheet.
+# second) of one large card, from its :term:`data sheet`.
 
-from firstlight.timing.roofs import PER_CLOCK
+from firstlight.timing.ceilings import PER_CLOCK
 from firstlight.timing.specs import spec, spec_of
 
 chips = {  # multiprocessors, compute capability, warps that each holds, PCIe
@@ -140,8 +141,8 @@ plt.show()
 #   (:doc:`/tutorials/2_devices/06_transfers`).
 # - *VRAM* is the GPU's own memory. What a GPU computes with has to be there.
 # - A *multiprocessor* is the nearest thing to a CPU core that a GPU has. Instead of
-#   large caches it has many *lanes*, places where numbers are added and multiplied, and
-#   room for the variables of very many threads.
+#   large :term:`caches <cache>` it has many :term:`lanes <lane>`, places where numbers
+#   are added and multiplied, and room for the variables of very many threads.
 #
 # Three cards
 # -----------
@@ -186,7 +187,7 @@ show_table("What is on the card", ("", *chips), rows)
 # -------------------
 #
 # - A *thread* is one sequence of instructions: for one pixel, say, or one row of a
-#   matrix. All threads run the same function, which is called a *kernel*.
+#   matrix. All threads run the same function, which is called a :term:`kernel`.
 # - A *warp* is 32 threads that execute the same instruction together. They may go
 #   different ways at an ``if``: while some go one way, the lanes of the others are
 #   idle. Whenever lanes are free, the multiprocessor takes the next instruction of
@@ -199,16 +200,16 @@ show_table("What is on the card", ("", *chips), rows)
 # Latency and throughput
 # ----------------------
 #
-# *Latency* is how long one thing takes; *throughput* is how many things are done in a
-# second. A CPU core spends its area on the chip on short latency: large caches, branch
-# prediction (a guess at which way the program goes on), out-of-order execution (a
-# search for instructions that can go first). A GPU spends it on throughput: lanes, and
-# threads to fill them.
+# :term:`Latency <latency>` is how long one thing takes; :term:`throughput` is how many
+# things are done in a second. A CPU core spends its area on the chip on short latency:
+# large caches, branch prediction (a guess at which way the program goes on),
+# out-of-order execution (a search for instructions that can go first). A GPU spends it
+# on throughput: lanes, and threads to fill them.
 #
 # To keep any processor busy, as many things must be under way as it can finish in a
-# second, times the seconds that each takes (*Little's law*). A number from VRAM takes
-# `hundreds of clock cycles`__ to come, so a multiprocessor holds a thousand threads or
-# more, and works on one warp while others wait: this is *latency hiding*.
+# second, times the seconds that each takes (:term:`Little's law`). A number from VRAM
+# takes `hundreds of clock cycles`__ to come, so a multiprocessor holds a thousand
+# threads or more, and works on one warp while others wait: this is *latency hiding*.
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#multiprocessor-level

@@ -4,16 +4,17 @@ How many things does your CPU do at once?
 
 This page is for anyone who compares a GPU with a CPU, or was taught that a CPU "can
 only process one thing at a time". In fact it works on many at once (here: ``float32``
-multiply-adds), in three ways: a core begins new operations before the last are finished
-(a *pipeline*), an instruction computes with a whole *vector* of numbers (SIMD), and
-there are several cores. Take a laptop with 8 cores, each with 2 units for vectors of 8
-numbers, and 4 clock cycles to finish an operation: 8 × 2 × 8 × 4 = 512 are under way at
-once, if none needs the result of another. A program that does one at a time makes any
-GPU look better by that factor. A GPU needs tens of thousands under way.
+:term:`multiply-adds <multiply-add>`), in three ways: a core begins new operations
+before the last are finished (a *pipeline*), an instruction computes with a whole
+*vector* of numbers (:term:`SIMD`), and there are several cores. Take a laptop with 8
+cores, each with 2 units for vectors of 8 numbers, and 4 clock cycles to finish an
+operation: 8 × 2 × 8 × 4 = 512 are under way at once, if none needs the result of
+another. A program that does one at a time makes any GPU look better by that factor. A
+GPU needs tens of thousands under way.
 
 **You will learn**
 
-- to tell *latency* from *throughput*, and to predict both;
+- to tell :term:`latency` from :term:`throughput`, and to predict both;
 - how many things your CPU does at once, and why it may be fewer than predicted;
 - whether Python and NumPy use all of it, and how your program can;
 - how many independent chains a CPU and a GPU need, and when the GPU loses.
@@ -46,16 +47,16 @@ GPU look better by that factor. A GPU needs tens of thousands under way.
 #     t_\text{floor} = \text{steps} \times \max\left(\text{latency},
 #     \frac{\text{cups}}{\text{throughput}}\right).
 #
-# For three GPUs, both follow from data sheets. Makers print the throughput; a
-# multiply-add counts as two operations. Each lane (a place for one number) of each
-# multiprocessor finishes one in each *clock cycle*, so a division gives the clock. For
-# the latency, `NVIDIA's guide to its Turing cards`__ says 4 cycles, "like Volta", which
-# is the V100. For the other two, 4 is our assumption.
+# For three GPUs, both follow from :term:`data sheets <data sheet>`. Makers print the
+# throughput; a multiply-add counts as two operations. Each :term:`lane` (a place for
+# one number) of each :term:`multiprocessor` finishes one in each *clock cycle*, so a
+# division gives the clock. For the latency, `NVIDIA's guide to its Turing cards`__ says
+# 4 cycles, "like Volta", which is the V100. For the other two, 4 is our assumption.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
 
 from firstlight.display import BLUE, GREEN, GREY, ORANGE, show_table
-from firstlight.timing.roofs import PER_CLOCK
+from firstlight.timing.ceilings import PER_CLOCK
 from firstlight.timing.specs import spec
 
 steps, cycles_to_wait = 100_000, 4
@@ -95,7 +96,7 @@ import numpy as np
 
 from firstlight import Bench, best_device
 from firstlight.devices import card
-from firstlight.kernels import blocks_for, cuda, simulated  # before any import of numba
+from firstlight.kernels import blocks_for, cuda, simulated
 from numba import njit
 
 
@@ -243,7 +244,7 @@ print(f"a step too many: {np.abs(one_more).min():.0e} degrees")
 # Predict your CPU
 # ----------------
 #
-# The compiled code shows how many lanes Numba's vectors have: it is full of
+# The compiled code shows how many lanes :term:`Numba`'s vectors have: it is full of
 # ``<8 x float>``, or another number. (Numba may use 8 on a CPU that has instructions
 # for 16; such a CPU can do more than we predict.) A core has two *units* for
 # multiply-adds (most do; that is our assumption). Each can begin a new one in every
@@ -320,9 +321,9 @@ for label, (way, count, numbers) in ways.items():
 bench.show()
 
 # %%
-# A multiply-add counts as two FLOP. The percentage is of what a large matrix product
-# reaches on *all* cores, so one thread shows only its core's share. It can exceed 100:
-# such a row is marked *above-roof*.
+# A multiply-add counts as two :term:`FLOP`. The percentage is of what a large matrix
+# product reaches on *all* cores, so one thread shows only its core's share. It can
+# exceed 100: such a row is marked *above-roof*.
 #
 # One chain has one multiply-add under way, so a way that finishes 10 times as many in
 # the same time has about 10. So divide by *one at a time*, using each way's shortest
@@ -437,9 +438,9 @@ print(f"and {h100 / laptop:,.0f} × as fast as the laptop above (model, same clo
 # The last three lines compare the same whole H100 with ever more of a CPU.
 #
 # In a loop in Python, the interpreter takes most of the time. NumPy uses vectors,
-# but does one step with all cups, then the next, so each number travels to the cache
-# and back in each step. (Its products of matrices, ``@``, use vectors and all cores.)
-# To use all of your CPU:
+# but does one step with all cups, then the next, so each number travels to the
+# :term:`cache` and back in each step. (Its products of matrices, ``@``, use vectors and
+# all cores.) To use all of your CPU:
 #
 # 1. make the inner loop one over *independent* things that are neighbours in memory;
 # 2. do several steps with each before you store it, as ``side_by_side`` does;
@@ -513,7 +514,7 @@ plt.show()
 #
 #     \text{under way} = \text{latency} \times \text{throughput}.
 #
-# This is *Little's law*. With :math:`N` independent chains, you gain a factor of
+# This is :term:`Little's law`. With :math:`N` independent chains, you gain a factor of
 # :math:`N` up to the bend, and no further. Where a line is flat, *latency* counts,
 # which more cores or multiprocessors do not shorten; where it rises, *throughput*.
 #
@@ -528,7 +529,7 @@ plt.show()
 #
 # - *One thing after the other.* No processor can take the steps of *one* cup at the
 #   same time. If a twentieth of a program is such a chain, the whole gains at most a
-#   factor of 20. That is *Amdahl's law*.
+#   factor of 20. That is :term:`Amdahl's law`.
 # - *Short calls, and data that travel.* Dispatch overhead and transfers are latencies
 #   as well (:doc:`/tutorials/2_devices/03_queues`,
 #   :doc:`/tutorials/2_devices/06_transfers`).

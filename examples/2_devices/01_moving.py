@@ -3,15 +3,15 @@ Did that line move your tensor?
 ===============================
 
 This page is for everybody who has written ``x.to("cuda")`` and wondered what it did.
-It returns the tensor on the GPU and leaves ``x`` where it was, so you have to keep the
-result; if ``x`` is on that GPU already, you get ``x`` itself, and nothing is copied.
-Of the lines below, only those that bring numbers to the GPU or back make your program
-wait for the GPU.
+It returns the :term:`tensor` on the GPU and leaves ``x`` where it was, so you have to
+keep the result; if ``x`` is on that GPU already, you get ``x`` itself, and nothing is
+copied. Of the lines below, only those that bring numbers to the GPU or back make your
+program wait for the GPU.
 
 **You will learn**
 
 - to say of a line: same object or a new one, same memory or a copy, does it wait?
-- to choose a device once, for a program that runs on every computer;
+- to choose a :term:`device` once, for a program that runs on every computer;
 - to go from NumPy to a GPU and back, and to read the error about two devices.
 
 **Time:** 12 minutes. **Needs:** any computer, and some PyTorch.
@@ -21,13 +21,13 @@ wait for the GPU.
 # Twelve lines
 # ------------
 #
-# The CPU with its memory is the *host*. A *device* is whatever can compute: the CPU, or
-# a GPU, which has memory of its own (VRAM). Below, ``h`` is a tensor on the host and
-# ``g`` one on the GPU; ``x`` is on ``device``, where you compute; ``a`` is a NumPy
-# array, and ``model`` is on the host. Where there is no GPU, PyTorch's device ``meta``
-# plays one: its tensors have a shape and a type, but no memory and no numbers, and
-# moves follow the same rules. In the figure, a dashed frame marks what this computer
-# could not be asked: there the answer is what PyTorch documents `for CUDA`__.
+# The CPU with its memory is the :term:`host`. A *device* is whatever can compute: the
+# CPU, or a GPU, which has memory of its own (VRAM). Below, ``h`` is a tensor on the
+# host and ``g`` one on the GPU; ``x`` is on ``device``, where you compute; ``a`` is a
+# NumPy array, and ``model`` is on the host. Where there is no GPU, PyTorch's device
+# ``meta`` plays one: its tensors have a shape and a type, but no memory and no numbers,
+# and moves follow the same rules. In the figure, a dashed frame marks what this
+# computer could not be asked: there the answer is what PyTorch documents `for CUDA`__.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
 
@@ -146,9 +146,9 @@ plt.show()
 #
 # - *You get what you had*: the same object, or a new object around the same memory.
 #   Then a change of a number through one of the two shows in the other.
-# - *A copy within one memory.* On a GPU it goes into the CUDA stream, the queue of work
-#   for the GPU, and your program goes on. (The CPU has no such queue: there every line
-#   is done when it returns.)
+# - *A copy within one memory.* On a GPU it goes into the CUDA :term:`stream`, the queue
+#   of work for the GPU, and your program goes on. (The CPU has no such queue: there
+#   every line is done when it returns.)
 # - *A host–device transfer.* Your program stops until the GPU has finished what is in
 #   its stream. ``.item()``, ``print(g)``, ``g.tolist()`` and ``if g > 0`` belong here,
 #   because they fetch numbers (:doc:`/tutorials/2_devices/03_queues`).
@@ -156,9 +156,9 @@ plt.show()
 # Only ``model.to(gpu)`` returns the *same* object with *new* memory:
 # :doc:`/tutorials/2_devices/02_models_and_training` is about models.
 #
-# The kind sets the least time that a line can take: bytes divided by bandwidth. A copy
-# reads 4 bytes and writes 4 bytes for each ``float32``. A transfer sends 4 bytes
-# through PCI Express (PCIe), which connects the card and the host:
+# The kind sets the least time that a line can take: bytes divided by :term:`bandwidth`.
+# A copy reads 4 bytes and writes 4 bytes for each ``float32``. A transfer sends 4 bytes
+# through :term:`PCI Express` (PCIe), which connects the card and the host:
 
 from firstlight.display import quantity, show_table
 from firstlight.timing.specs import spec
@@ -220,7 +220,8 @@ attempt("torch.ones(1).to(missing)")
 # %%
 # - ``"cuda:2"`` is the *third* GPU, and only a name. The *move* to a GPU that you do
 #   not have fails, and says what is missing: GPU code in PyTorch ("not compiled"), a
-#   driver, or a GPU of that number ("invalid device ordinal"): see :doc:`/doctor`.
+#   :term:`driver`, or a GPU of that number ("invalid device ordinal"): see
+#   :doc:`/doctor`.
 # - ``"cuda"`` means the *current* GPU: number 0, unless you chose another with
 #   ``torch.cuda.set_device``. A tensor made there says ``cuda:0``, and the two names
 #   are not equal, so compare kinds: ``x.device.type == "cuda"``.
@@ -420,8 +421,8 @@ print(f"made there: {written / copied:.2f} of a copy to new memory, by bytes 0.5
 # - *One memory for both*, as in Apple's chips: there is no PCIe to cross. PyTorch keeps
 #   two tensors all the same, so the rules for objects hold.
 # - *Transfers that do not wait.* With ``non_blocking=True`` your program goes on while
-#   numbers travel from or to *pinned* host memory. It may read them there before they
-#   have arrived: see :doc:`/tutorials/2_devices/06_transfers`.
+#   numbers travel from or to :term:`pinned` host memory. It may read them there before
+#   they have arrived: see :doc:`/tutorials/2_devices/06_transfers`.
 #
 # Exercise
 # --------

@@ -6,8 +6,8 @@ This page is for everybody who trains a model with PyTorch and wants it on a GPU
 ``model.to(device)`` moves the model's parameters and buffers, and it does so in place:
 the model that you have is on the GPU afterwards. ``tensor.to(device)`` differs: it
 returns the tensor that is on the GPU, and you have to keep it. Batches, tensors that
-the model merely holds, and what an optimizer has gathered stay where they were. So move
-the model, then make its optimizer, and move each batch inside the loop.
+the model merely holds, and what an :term:`optimizer` has gathered stay where they were.
+So move the model, then make its optimizer, and move each batch inside the loop.
 
 **You will learn**
 
@@ -26,7 +26,7 @@ the model, then make its optimizer, and move each batch inside the loop.
 # --------------
 #
 # The task: tell three kinds of stars apart, by their brightness in four colours. The
-# data are made on the host, the CPU with its memory:
+# data are made on the :term:`host`, the CPU with its memory:
 
 import copy
 
@@ -322,8 +322,9 @@ attempt("criterion(scores, nn.functional.one_hot(labels, 3).float())")
 # - ``num_workers=4`` lets four processes do that while the GPU computes. This pays
 #   where a sample has to be read or decoded. (On Windows, on macOS, and since Python
 #   3.14 on Linux, the program then needs ``if __name__ == "__main__":``.)
-# - ``pin_memory=True`` puts each batch into *pinned* memory, from which ``.to(device,
-#   non_blocking=True)`` need not wait (:doc:`/tutorials/2_devices/06_transfers`).
+# - ``pin_memory=True`` puts each batch into :term:`pinned` memory, from which
+#   ``.to(device, non_blocking=True)`` need not wait
+#   (:doc:`/tutorials/2_devices/06_transfers`).
 #
 # Do not give it tensors on a GPU. It would still take them apart one by one. A worker
 # that was forked, as on Linux before Python 3.14, fails with "Cannot re-initialize CUDA

@@ -3,17 +3,17 @@ Why does printing the loss slow a GPU down?
 ===========================================
 
 This page is for everybody whose loop prints or logs a number while a GPU works. A call
-to a GPU puts work into a queue, the *CUDA stream*, and returns before the work is done.
-A line that needs a number has to wait for it, and then the GPU has to wait for more
-work. So reading at every step adds the shorter of two times to each step, the program's
-and the GPU's; reading at every tenth step adds a tenth of that. Keep the losses on the
-GPU, and read many at once.
+to a GPU puts work into a :term:`queue`, the *:term:`CUDA` stream*, and returns before
+the work is done. A line that needs a number has to wait for it, and then the GPU has to
+wait for more work. So reading at every step adds the shorter of two times to each step,
+the program's and the GPU's; reading at every tenth step adds a tenth of that. Keep the
+:term:`losses <loss>` on the GPU, and read many at once.
 
 **You will learn**
 
 - which lines wait without saying so, and how to find yours;
 - what it costs to read a value at every step, and what to write instead;
-- what events are, and why an error can point at a line that is right.
+- what :term:`events <event>` are, and why an error can point at a line that is right.
 
 **Time:** 13 minutes. **Needs:** any computer. Without a GPU, a thread of your program
 plays its part.
@@ -23,9 +23,9 @@ plays its part.
 # The call returns, the reading waits
 # -----------------------------------
 #
-# The program on the CPU, the *host*, puts each piece of work for the GPU, the *device*,
-# into a stream and goes on. This is called a *launch*. The device takes the pieces out
-# in the same order.
+# The program on the CPU, the :term:`host`, puts each piece of work for the GPU, the
+# :term:`device`, into a stream and goes on. This is called a :term:`launch`. The device
+# takes the pieces out in the same order.
 #
 # A GPU shows little of its stream, so here is a toy: ``ToyStream`` is a queue with a
 # *thread* of its own, a part of your program that runs beside the rest. What you launch
@@ -50,7 +50,7 @@ stream = ToyStream("stream")
 
 # %%
 # ``launch`` gives back a placeholder, and ``.item()`` asks for the number in it, as it
-# does with a PyTorch tensor. Which of the two takes the time?
+# does with a PyTorch :term:`tensor`. Which of the two takes the time?
 
 
 def largest(tensor):
@@ -124,7 +124,7 @@ show_table("On a GPU", ("line", "the program"), rows)
 #
 # In your own program, ``torch.cuda.set_sync_debug_mode("warn")`` makes PyTorch warn at
 # each wait that it knows of, and name the line; ``"error"`` stops there. The mode is
-# `experimental`__, and for NVIDIA and AMD cards; for other GPUs use a profiler.
+# `experimental`__, and for NVIDIA and AMD cards; for other GPUs use a :term:`profiler`.
 #
 # __ https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv.html
 # __ https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html
@@ -431,7 +431,7 @@ for number in range(1, 201):
 print(f"{len(log)} losses, the last one {log[-1]:.3f}")
 
 # %%
-# Without ``detach()``, each loss keeps its autograd graph in memory.
+# Without ``detach()``, each loss keeps its :term:`autograd` graph in memory.
 #
 # Is it Python's lock?
 # --------------------

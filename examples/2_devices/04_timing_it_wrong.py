@@ -3,10 +3,11 @@ Is your number possible?
 ========================
 
 This page is for everybody who quotes the time of a computation, or is about to publish
-one. Divide the bytes that a program must move by the bandwidth of the memory. No
-program that reads its data from that memory can be faster; a shorter time is wrong. The
-board below does the division for your number, and names the mistake to look for first.
-It starts from four times that tutorials report for a GPU; three of them are impossible.
+one. Divide the bytes that a program must move by the :term:`bandwidth` of the memory.
+No program that reads its data from that memory can be faster; a shorter time is wrong.
+The board below does the division for your number, and names the mistake to look for
+first. It starts from four times that tutorials report for a GPU; three of them are
+impossible.
 
 **You will learn**
 
@@ -23,10 +24,10 @@ the mistakes; if there is one, you make some of them there too.
 # -------------------------------
 #
 # Set the bytes, the time and the card of *your* number, or drag the blue point. The
-# axis shows the reported time divided by the shortest possible one, the *floor*; 1 to 4
-# are the reports. The verdict "impossible" is certain; which mistake it names first is
-# only a guess. If your card is not in the menu, take one that has more bandwidth and
-# computes faster.
+# axis shows the reported time divided by the shortest possible one, the :term:`floor`;
+# 1 to 4 are the reports. The :term:`verdict` "impossible" is certain; which mistake it
+# names first is only a guess. If your card is not in the menu, take one that has more
+# bandwidth and computes faster.
 
 # folded: The four reports, and the cards that they may come from
 
@@ -63,7 +64,7 @@ board.show()
 
 # %%
 # Each report is held against the fastest card that it may come from. Report 3 names no
-# card, and gets the fastest of this site's data sheets.
+# card, and gets the fastest of this site's :term:`data sheets <data sheet>`.
 #
 # What the board computes
 # -----------------------
@@ -81,8 +82,8 @@ board.show()
 # Makers' data sheets have both. All numbers here are ``float32``, of 4 bytes:
 #
 # - A course notebook multiplies a matrix of 100 000 × 100 by a vector on a GPU, in 10.4
-#   microseconds with PyTorch and in 264 with Numba (reports 1 and 2). Matrix and vector
-#   are read once each, and a vector is written.
+#   microseconds with PyTorch and in 264 with :term:`Numba` (reports 1 and 2). Matrix
+#   and vector are read once each, and a vector is written.
 # - Notes on a textbook square a matrix of 10 000 × 10 000, then the result, and so on:
 #   ten times on a GPU in 0.001 seconds (report 3), and once on a CPU in 6.007 seconds.
 #   Each product reads one matrix, writes one, and takes 2 × 10 000³ operations.
@@ -101,19 +102,19 @@ show_table("Four reports", head, rows)
 # memory; each alone forbids it. Report 2 is possible with one of the two kinds of
 # memory that a GTX 1650 was sold with. But in the same notebook, Numba adds two vectors
 # in 304 microseconds, which moves 25 times fewer bytes and takes *longer*. So both
-# times are mostly the *launch overhead* of Numba, the time to start a kernel (a program
-# on the GPU), which others found to be `about as long`__.
+# times are mostly the *:term:`launch` overhead* of Numba, the time to start a
+# :term:`kernel` (a program on the GPU), which others found to be `about as long`__.
 #
 # __ https://github.com/numba/numba/issues/3003
 #
 # A stream to make mistakes on
 # ----------------------------
 #
-# A GPU takes its work from a queue, called a *stream*. Your program only adds work to
-# it, and continues while the GPU does one piece after the other. A ``ToyStream`` shows
-# this without a GPU: its worker is a second thread of the CPU. ``launch`` adds work and
-# returns; ``synchronize`` waits until all of it is done. *Its times are a CPU's, not a
-# GPU's*.
+# A GPU takes its work from a :term:`queue`, called a *stream*. Your program only adds
+# work to it, and continues while the GPU does one piece after the other. A
+# ``ToyStream`` shows this without a GPU: its worker is a second thread of the CPU.
+# ``launch`` adds work and returns; ``synchronize`` waits until all of it is done. *Its
+# times are a CPU's, not a GPU's*.
 
 # folded: Libraries, two large vectors, and how a chart is drawn
 
@@ -212,10 +213,10 @@ waited = perf_counter() - start
 draw("not-waiting", stop - start, waited)
 
 # %%
-# The lanes show when the *host* (your program), the stream and the clock were busy. An
-# empty frame means waiting, and the dashed line is where the clock stopped. (These
-# charts are of the run that built this page. The figure below them and the last three
-# lines are of the recorded machine, where the factors differ.)
+# The lanes show when the :term:`host` (your program), the stream and the clock were
+# busy. An empty frame means waiting, and the dashed line is where the clock stopped.
+# (These charts are of the run that built this page. The figure below them and the last
+# three lines are of the recorded machine, where the factors differ.)
 #
 # The clock stopped after the launch, before the work was done.
 # ``stream.synchronize()`` belongs above ``stop``; on a GPU it is
@@ -257,8 +258,8 @@ draw("first-call", stop - start, again, {"first call"}, "the call that compiles,
 # ---------------------------------
 #
 # ``torch.add(a, b)`` *allocates* a new vector for the result. The operating system
-# finds the memory for it, page by page, when each page is first written (a *page
-# fault*). With ``out=``, the memory is there already.
+# finds the memory for it, page by page, when each page is first written (a
+# :term:`page fault`). With ``out=``, the memory is there already.
 
 start = begin()
 kept = stream.launch(torch.add, a, b, label="new result")
@@ -275,7 +276,7 @@ draw("fresh-memory", stop - start, reused, {"new result"}, note)
 # The imaging tutorial's time for a CPU is of one call with a new result. On a GPU,
 # PyTorch keeps memory that you no longer need (:doc:`/tutorials/2_devices/07_memory`),
 # so that mostly the first call allocates. If only the CPU is timed like this, the GPU's
-# speed-up is exaggerated.
+# :term:`speed-up` is exaggerated.
 #
 # Mistake d: work that changes from run to run
 # --------------------------------------------
@@ -299,8 +300,8 @@ draw("changing-work", (stop - start) / 5, first.end - first.start, later, note)
 
 # %%
 # Only the first run sorts, so the mean depends on the number of runs, and a check of
-# the result passes. Whatever changes its input can do this: an optimizer that has
-# converged, a list that grows, a sum by ``+=``. Sort a copy each time.
+# the result passes. Whatever changes its input can do this: an :term:`optimizer` that
+# has converged, a list that grows, a sum by ``+=``. Sort a copy each time.
 #
 # Mistake e: not checking the result
 # ----------------------------------

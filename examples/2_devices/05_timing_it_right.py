@@ -3,10 +3,10 @@ How do you time a call so that you can trust the number?
 ========================================================
 
 This page is for everybody who times code, on a GPU or without one. Time the first call
-apart. Then time blocks of many calls, and wait for the device at the end of each block,
-before you read the clock. Take at least nine blocks, and report their median and
-quartiles. The function below does this in twenty lines that you can copy; the rest of
-the page measures how wrong the answer is without them.
+apart. Then time blocks of many calls, and wait for the :term:`device` at the end of
+each block, before you read the clock. Take at least nine blocks, and report their
+:term:`median` and quartiles. The function below does this in twenty lines that you can
+copy; the rest of the page measures how wrong the answer is without them.
 
 **You will learn**
 
@@ -52,7 +52,8 @@ def block(call, loops, wait=finish):
 
 
 # %%
-# The timer keeps the first call apart, makes the block long enough, and drops warm-up:
+# The timer keeps the first call apart, makes the block long enough, and drops
+# :term:`warm-up`:
 
 
 def time_call(call, wait=finish):
@@ -73,8 +74,8 @@ def time_call(call, wait=finish):
 
 # %%
 # Here it times the addition of two vectors, which together with the result fill at most
-# a third of the *cache*, fast memory in the processor that keeps what was used last.
-# (PyTorch gets one core of the CPU on this page: one is disturbed less than all.)
+# a third of the :term:`cache`, fast memory in the processor that keeps what was used
+# last. (PyTorch gets one core of the CPU on this page: one is disturbed less than all.)
 
 from firstlight.devices import card
 from firstlight.display import quantity
@@ -145,9 +146,9 @@ print(f"largest relative error: {worst_error():.1e}")
 # Is the work done when the clock stops?
 # --------------------------------------
 #
-# A GPU takes its work from a queue, a *stream*: your call adds the work to it and
-# returns. If you read the clock then, you have timed the *launch*, whatever was
-# launched (:doc:`04_timing_it_wrong` shows it as a picture).
+# A GPU takes its work from a :term:`queue`, a *stream*: your call adds the work to it
+# and returns. If you read the clock then, you have timed the :term:`launch`, whatever
+# was launched (:doc:`04_timing_it_wrong` shows it as a picture).
 #
 # Without a GPU, a *toy stream* takes its place below: a second thread of your CPU,
 # which really adds vectors, but later. Its times are not a GPU's, but its calls return
@@ -167,8 +168,8 @@ else:
     wait = toy.synchronize
 
 # %%
-# There is a second way to learn when the work was done. An *event* is a mark in the
-# stream. The device notes the time when it gets there.
+# There is a second way to learn when the work was done. An :term:`event` is a mark in
+# the stream. The device notes the time when it gets there.
 
 # folded: How to set a mark in the stream and read the time between two
 
@@ -235,9 +236,9 @@ show_table(f"One addition of {large:,} numbers on {where}", head, rows)
 # - *No wait* is wrong: it is the time of a launch. Python's ``timeit`` and IPython's
 #   ``%timeit`` do not wait, and report this until the stream is full.
 # - *A wait after each call* is right: it is how long you wait for one result, the
-#   *latency*.
+#   :term:`latency`.
 # - *One wait for many calls* is right, too: it is what a call takes in a row of calls,
-#   the inverse of the *throughput*. While the device works, you launch the next.
+#   the inverse of the :term:`throughput`. While the device works, you launch the next.
 # - *Events* leave out the final wait. But they count all time between the marks, also
 #   while the device is idle because you launch too slowly. So around a *single* call
 #   into an empty stream they count the launch, too.
@@ -365,8 +366,9 @@ if has_gpu:
 bench.show()
 
 # %%
-# The verdict ``in-cache`` says that a row is faster than memory could be, and its data
-# few enough to stay in the cache. (The *first call* is the first by ``Bench``.)
+# The :term:`verdict` ``in-cache`` says that a row is faster than memory could be, and
+# its data few enough to stay in the cache. (The *first call* is the first by
+# ``Bench``.)
 #
 # Where are the data?
 # -------------------
@@ -402,9 +404,9 @@ if late:
 # %%
 # The first call finds its vectors in memory, the fifth mostly in the cache. Where the
 # times fall slowly in between, the cache did not take in all of the vectors at once: it
-# kept some of the flush. (With CUDA and ROCm the stamps are events. They leave out the
-# launches only if the flush lasts until all calls are launched. ``query`` says whether
-# it did, and the last line appears if it did not.)
+# kept some of the flush. (With CUDA and :term:`ROCm` the stamps are events. They leave
+# out the launches only if the flush lasts until all calls are launched. ``query`` says
+# whether it did, and the last line appears if it did not.)
 #
 # What the shortcuts cost
 # -----------------------

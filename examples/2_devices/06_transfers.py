@@ -5,16 +5,17 @@ What does a host-device transfer cost?
 A GPU computes on data in its own memory, so your data have to be copied there and the
 results back. This page is for everybody whose program does that. A *host-device
 transfer* of :math:`n` bytes takes about :math:`t = a + n/b`, where :math:`a` is the
-latency of each transfer and :math:`b` the bandwidth of the link, usually PCI Express.
-Below :math:`n_{1/2} = a\\,b` bytes you pay mostly for latency: send fewer, bigger
-transfers. Above it you pay for the bytes: send fewer bytes, pin the memory, or overlap
-the transfer with computing.
+:term:`latency` of each transfer and :math:`b` the :term:`bandwidth` of the link,
+usually :term:`PCI Express`. Below :math:`n_{1/2} = a\\,b` bytes you pay mostly for
+latency: send fewer, bigger transfers. Above it you pay for the bytes: send fewer bytes,
+pin the memory, or :term:`overlap` the transfer with computing.
 
 **You will learn**
 
 - to predict the time of a transfer from two numbers, and to fit them to your machine;
-- what a bigger batch is worth, and when it stops paying;
-- what pageable and pinned memory are, and when pinning costs more than it saves;
+- what a bigger :term:`batch` is worth, and when it stops paying;
+- what :term:`pageable` and :term:`pinned memory` are, and when pinning costs more than
+  it saves;
 - to overlap transfers with work, and not to read a result before it is there.
 
 **Time:** 13 minutes. **Needs:** any computer. With a GPU, the page measures transfers
@@ -35,7 +36,7 @@ to it. Without one, two copies within the computer stand in, and say nothing of 
 #   data have arrived.
 # - :math:`b`, the *bandwidth*: bytes a second, once they flow.
 #
-# The two parts are equal when :math:`n = a\,b`, the *half-bandwidth size*
+# The two parts are equal when :math:`n = a\,b`, the :term:`half-bandwidth size`
 # :math:`n_{1/2}`: such a transfer reaches half of :math:`b`.
 #
 # The specification of PCI Express (PCIe) gives an upper limit of :math:`b`. Nobody
@@ -274,11 +275,11 @@ print(f"worst row: {worst_row}; in the fit: {off[the_way]}")
 # -------------------
 #
 # The operating system may move a *page* of memory, or put it onto the disk. A GPU
-# fetches data by itself while the CPU does other work (*direct memory access*, DMA), so
-# it cannot use a page that may move. For ordinary, *pageable* memory, the driver
-# therefore copies your bytes piece by piece into a buffer that does not move, much
-# as a pipe does. From *pinned* (page-locked) memory the GPU fetches directly, which may
-# come close to the :math:`b` of PCIe, and your program can go on meanwhile.
+# fetches data by itself while the CPU does other work (:term:`direct memory access`,
+# DMA), so it cannot use a page that may move. For ordinary, *pageable* memory, the
+# driver therefore copies your bytes piece by piece into a buffer that does not move,
+# much as a pipe does. From *pinned* (page-locked) memory the GPU fetches directly,
+# which may come close to the :math:`b` of PCIe, and your program can go on meanwhile.
 #
 # Many programs have ``x.pin_memory().to(device, non_blocking=True)`` in their loop.
 # This can be slower than the plain ``x.to(device)``, says PyTorch's `guide`__: in both,
@@ -305,7 +306,7 @@ show_table(caption, head, rows)
 # less.
 #
 # *Fresh* memory costs time, too, because the operating system finds a page only when
-# the program first writes to it (a *page fault*).
+# the program first writes to it (a :term:`page fault`).
 
 # folded: Count the page faults of fresh memory
 
@@ -583,9 +584,10 @@ else:
 # - *Gaps.* Every second column of a table is not one block of bytes: PyTorch gathers it
 #   first.
 # - *One memory for both.* On Apple's chips, CPU and GPU use the same memory. Still,
-#   ``x.to("mps")`` makes a copy. *Managed memory* (``numba.cuda.managed_array``) looks
-#   like one memory on any machine, but over PCIe its pages are transferred when they
-#   are touched: many small transfers that the code does not show.
+#   ``x.to("mps")`` makes a copy. :term:`Managed memory <managed memory>`
+#   (``numba.cuda.managed_array``) looks like one memory on any machine, but over PCIe
+#   its pages are transferred when they are touched: many small transfers that the code
+#   does not show.
 # - *A faster link*, such as Grace Hopper's :spec:`NVLink-C2C bandwidth`, has a *larger*
 #   :math:`n_{1/2}` with the same :math:`a`.
 #

@@ -2,12 +2,12 @@
 Where did the memory go?
 ========================
 
-For anyone whose ``nvidia-smi`` and PyTorch disagree, or whose GPU runs out of memory.
-PyTorch keeps the memory of deleted tensors in a cache. So ``nvidia-smi`` shows what
-PyTorch has taken from the driver, not what your tensors hold, and ``empty_cache()``
-gives memory to other programs, not to yours. You can work out what a training run needs
-before you start it. Memory that never comes back nearly always has an owner: something
-that still refers to it.
+For anyone whose ``nvidia-smi`` and PyTorch disagree, or whose GPU runs
+:term:`out of memory`. PyTorch keeps the memory of deleted :term:`tensors <tensor>` in a
+cache. So ``nvidia-smi`` shows what PyTorch has taken from the :term:`driver`, not what
+your tensors hold, and ``empty_cache()`` gives memory to other programs, not to yours.
+You can work out what a training run needs before you start it. Memory that never comes
+back nearly always has an owner: something that still refers to it.
 
 **You will learn**
 
@@ -17,7 +17,7 @@ that still refers to it.
 - to find what still holds memory, and what to do after it has run out.
 
 **Time:** 14 minutes. **Needs:** any computer, and some PyTorch. Without a CUDA GPU, a
-model of PyTorch's allocator takes its place; the rest is measured on the CPU.
+model of PyTorch's :term:`allocator` takes its place; the rest is measured on the CPU.
 """
 
 # %%
@@ -264,9 +264,9 @@ if measured is not None:
 # - *A deleted tensor's memory stays with PyTorch*, free for your program and taken for
 #   all others.
 # - *Free memory may not fit.* The cache held more than ``f`` needs, but in
-#   pieces: it was *fragmented*. So PyTorch asked the driver for more. On a full card it
-#   would first have given back unused segments, here that of ``c``. If that is not
-#   enough, you are out of memory while some is free.
+#   pieces: it was :term:`fragmented`. So PyTorch asked the driver for more. On a full
+#   card it would first have given back unused segments, here that of ``c``. If that is
+#   not enough, you are out of memory while some is free.
 # - ``empty_cache()`` *gives back unused segments*, no more. The 100 MiB behind ``e``
 #   stay, because they are a part of a segment. It "doesn't increase the amount of GPU
 #   memory available for PyTorch", says its `documentation`__.
@@ -312,9 +312,9 @@ bench.show()
 # What training takes, before you allocate
 # ----------------------------------------
 #
-# Training a network needs four numbers for each *parameter*: its value, its gradient,
-# and two averages that Adam, the usual optimizer, keeps. In ``float32`` that is 16
-# bytes, without any data:
+# Training a network needs four numbers for each *parameter*: its value, its
+# :term:`gradient`, and two averages that :term:`Adam`, the usual :term:`optimizer`,
+# keeps. In ``float32`` that is 16 bytes, without any data:
 
 from firstlight.timing.specs import spec
 
@@ -327,7 +327,8 @@ for card in ("GTX 1080 Ti", "RTX 4090", "H100 SXM"):
 # spectra of 256 channels, 1001 spectra at a time. It also needs:
 #
 # - the batch: the spectra, and what they should become;
-# - the *activations*: what each layer computes, kept for the gradients;
+# - the :term:`activations <activation>`: what each layer computes, kept for the
+#   gradients;
 # - the largest temporary: for a moment, the gradient of the widest layer's output
 #   exists twice.
 
@@ -594,11 +595,12 @@ for recover in (again_inside, again_outside):
 # Where this stops being true
 # ---------------------------
 #
-# - *The model of the allocator* knows one CUDA stream. PyTorch keeps blocks apart for
-#   each, and settings and versions change the rules.
+# - *The model of the allocator* knows one CUDA :term:`stream`. PyTorch keeps blocks
+#   apart for each, and settings and versions change the rules.
 # - *The rehearsal* runs the CPU's operations. On a GPU, Adam's default takes all
 #   weights at once, with larger temporaries; ``foreach=False`` takes one after another.
-# - *Mixed precision* halves many activations, but no weights, gradients or averages.
+# - :term:`Mixed precision <mixed precision>` halves many activations, but no weights,
+#   gradients or averages.
 # - *Libraries* keep memory that no tensor of yours owns: for matrix products, cuBLAS
 #   has a `workspace`__ that counts as allocated.
 #

@@ -2,13 +2,14 @@
 Will a GPU win at your problem?
 ===============================
 
-A GPU wins if your CPU needs longer for the work than the GPU needs to *launch* it, to
-*transfer* the data, and to do the work. Against a desktop's CPU, by the data sheets of
-both, an RTX 4090 wins at large matrix products even if the data are sent each time. At
-adding vectors or averaging images it wins if the data stay on the GPU; if they are sent
-for a single use, the CPU is done first. It is also done first with vectors of fewer
-than about 100,000 numbers, whatever the card: the work ends before a GPU has started
-and answered. The calculator below works it out for your job and your CPU.
+A GPU wins if your CPU needs longer for the work than the GPU needs to :term:`launch`
+it, to *transfer* the data, and to do the work. Against a desktop's CPU, by the
+:term:`data sheets <data sheet>` of both, an RTX 4090 wins at large matrix products even
+if the data are sent each time. At adding vectors or averaging images it wins if the
+data stay on the GPU; if they are sent for a single use, the CPU is done first. It is
+also done first with vectors of fewer than about 100,000 numbers, whatever the card: the
+work ends before a GPU has started and answered. The calculator below works it out for
+your job and your CPU.
 
 **You will learn**
 
@@ -185,17 +186,19 @@ Calculator(
 #
 # - *Bytes sent*: the sizes of the arrays that go to the GPU, and of what comes back.
 # - *Bytes moved*: the sizes of the arrays that a step reads and writes.
-# - *Operations*: one for each number that is added, :math:`2n^3` in a product of
-#   matrices, about :math:`5N\log_2 N` in an FFT of :math:`N` numbers.
+# - :term:`Operations <operation>`: one for each number that is added, :math:`2n^3` in a
+#   product of matrices, about :math:`5N\log_2 N` in an :term:`FFT` of :math:`N`
+#   numbers.
 # - *Launches*: the calls of PyTorch in a step. As others measured, each takes
 #   :spec:`PyTorch operation seconds`, and the wait for the result
 #   :spec:`wait for a GPU seconds`.
 # - *Uses*: the steps that use the data before they are replaced or brought back. For
 #   all of them together you wait once. (*Data stay*, in the table and the figure, means
 #   that they were sent earlier: one use, and one wait.)
-# - *Your CPU*: bandwidth is memory channels × 8 bytes × transfers a second; arithmetic
-#   is cores × clock × operations in a clock, 32 with AVX2. For the three in the list,
-#   they are from AMD's product pages. Measured rates are lower; yours are printed by::
+# - *Your CPU*: :term:`bandwidth` is memory channels × 8 bytes × transfers a second;
+#   arithmetic is cores × clock × operations in a clock, 32 with AVX2. For the three in
+#   the list, they are from AMD's product pages. Measured rates are lower; yours are
+#   printed by::
 #
 #      python -c "from firstlight.timing.roofs import *; print(measured_roof('cpu'))"
 #
@@ -255,7 +258,7 @@ for stay in (True, False):
 #
 # 1. *Leave it* if the calculator gives less than two, with as many uses as you can
 #    reach; or if your program spends less than half of its time in what the GPU would
-#    do: the other half remains (*Amdahl's law*).
+#    do: the other half remains (:term:`Amdahl's law`).
 # 2. *Rent* if a GPU costs :math:`p` times as much an hour as your CPU, and is more than
 #    :math:`p` times as fast. Run your job for an hour first.
 # 3. *Buy* if you would rent the card for more hours than its price pays for.
@@ -311,14 +314,14 @@ show_table(caption, head, rows)
 # rates, and the rest is what you counted above.
 #
 # 1. *Launch overhead.* If the CPU is done before the kernels are launched, it wins.
-#    Such a job is *launch-bound*: give each call more work. 64 walkers are launched as
-#    fast as one.
+#    Such a job is :term:`launch-bound`: give each call more work. 64 walkers are
+#    launched as fast as one.
 # 2. *Transfer.* If each byte is used once, as in a stack that is sent, the gain is at
-#    most the ratio of PCIe's bandwidth to that of the CPU's memory. A sampler sends its
-#    data once, and uses them in thousands of steps.
+#    most the ratio of :term:`PCIe`'s bandwidth to that of the CPU's memory. A sampler
+#    sends its data once, and uses them in thousands of steps.
 # 3. *Work.* What remains is the ratio of the two memories' bandwidths or, with many
-#    operations for each byte (a high *arithmetic intensity*), of the arithmetic. In a
-#    product of matrices the operations grow with :math:`n^3` and the bytes with
+#    operations for each byte (a high :term:`arithmetic intensity`), of the arithmetic.
+#    In a product of matrices the operations grow with :math:`n^3` and the bytes with
 #    :math:`n^2`: from some size on the GPU wins even if all is sent each time.
 
 # folded: What draws a row
@@ -631,11 +634,11 @@ for stay in (True, False):
 
 # %%
 # (*None*: at none of the measured sizes.) Where the second size is larger than the
-# rule's, suspect the CPU's cache, which is faster than its memory; where it is smaller,
-# the CPU does not reach its rates. When vectors or images are sent for one use, the
-# gain is at most PCIe's bandwidth over that of the CPU's memory. If that is near one,
-# the CPU's cache can change the answer. The network has no rule, since most of a small
-# step is Python's time, which the rule leaves out.
+# rule's, suspect the CPU's :term:`cache`, which is faster than its memory; where it is
+# smaller, the CPU does not reach its rates. When vectors or images are sent for one
+# use, the gain is at most PCIe's bandwidth over that of the CPU's memory. If that is
+# near one, the CPU's cache can change the answer. The network has no rule, since most
+# of a small step is Python's time, which the rule leaves out.
 #
 # Measured on the newest GPU on record, against all cores of the CPU beside it, the
 # speed-up for matrices of 1024 × 1024 is
@@ -691,8 +694,8 @@ print(f"a step's work on an H100, by the rule: {least}")
 # - *Start-up.* The first use of a GPU loads libraries and code, which takes seconds: do
 #   not use one for a job that a CPU finishes in seconds.
 # - *Transfers that differ.* On Apple's chips a transfer is a copy within one memory;
-#   memory that is not pinned is sent more slowly; and a transfer can overlap with work
-#   (:doc:`/tutorials/2_devices/06_transfers`).
+#   memory that is not :term:`pinned` is sent more slowly; and a transfer can overlap
+#   with work (:doc:`/tutorials/2_devices/06_transfers`).
 # - *Files.* A pipeline that waits for its disk gains nothing.
 # - *Steps that wait for each other*, as in one Markov chain: run hundreds of chains at
 #   once.

@@ -4,10 +4,11 @@ What becomes of your NumPy when you move it to a GPU?
 
 For anyone with an analysis in NumPy and a GPU to try it on. In PyTorch, many lines move
 when you change ``np`` to ``torch``. Lines that fail are harmless. The dangerous ones
-run and mean something else: the median of an even number of values, the standard
-deviation, mixed types. The whole program gains less than the steps that you move,
-because what stays on the CPU takes as long as before. So profile first, check each step
-against NumPy, and look for a better way to compute a slow step before you move it.
+run and mean something else: the :term:`median` of an even number of values, the
+standard deviation, mixed types. The whole program gains less than the steps that you
+move, because what stays on the CPU takes as long as before. So :term:`profile` first,
+check each step against NumPy, and look for a better way to compute a slow step before
+you move it.
 
 **You will learn**
 
@@ -71,7 +72,7 @@ moves to PyTorch on the same CPU, which tests the method, not the hardware.
 #     t_\text{new} = t_\text{old} \left( (1 - p) + \frac{p}{s} \right).
 #
 # So the *gain*, :math:`t_\text{old} / t_\text{new}`, is never more than :math:`1/(1 -
-# p)`: for a share of 50% that is 2, with any GPU. This is *Amdahl's law*.
+# p)`: for a share of 50% that is 2, with any GPU. This is :term:`Amdahl's law`.
 #
 # Our analysis is a night at a telescope: sixteen frames of stars, of 192 × 192 pixels
 # (768 × 768 with a GPU), with a background that changes with the moon, and bright dots
@@ -216,8 +217,8 @@ for step, call in steps.items():
 # %%
 # The four steps in the middle work on whole stacks and can move. Reading files (here
 # from memory: your disk comes on top) and walking through a list of stars stay on the
-# CPU. That gives the limit for any GPU, also with transfers at the full rate of PCIe 4
-# (:doc:`/tutorials/2_devices/06_transfers`):
+# CPU. That gives the limit for any GPU, also with transfers at the full rate of
+# :term:`PCIe` 4 (:doc:`/tutorials/2_devices/06_transfers`):
 
 from firstlight.display import quantity
 from firstlight.timing.specs import spec
@@ -326,7 +327,7 @@ print(f"{quantity(old, 's')} / {quantity(new, 's')} = {old / new:.2f} times as f
 # --------------
 #
 # ``keepdims`` becomes ``[:, None, None]``, ``axis=(1, 2)`` becomes ``flatten``, and the
-# NaN functions become a mask. The rest is as it was.
+# :term:`NaN` functions become a mask. The rest is as it was.
 
 
 def t_calibrate(sky, biases, flats):
@@ -355,7 +356,7 @@ def t_stack(frames):
 # %%
 # One trap is left: memory that is shared. ``from_numpy`` shares it, and a slice or
 # ``.T`` is a *view* of it in both libraries. (A view whose elements do not lie in order
-# is not *contiguous*, and often slower to read.) And ``.to``?
+# is not :term:`contiguous`, and often slower to read.) And ``.to``?
 
 counts = np.array([1, 2, 3], np.float32)
 on_device = torch.from_numpy(counts).to(device)
@@ -538,7 +539,7 @@ plt.show()
 # What stays on the CPU
 # ---------------------
 #
-# The photometry runs with tensors as it is. Does moving it pay?
+# The photometry runs with :term:`tensors <tensor>` as it is. Does moving it pay?
 
 loop = photometry, *t_stack(*there(cleaned)), stars, *there(box)
 assert np.allclose(photometry(*loop[1:])[0], exact[0], atol=0.01 * exact[1].min())
@@ -549,7 +550,7 @@ print("leave it on the CPU" if ratio < 1 else "here moving pays")
 
 # %%
 # It has about thirty operations for each star, on a few hundred numbers. For so few,
-# the dispatch and launch overhead decides
+# the dispatch and :term:`launch` overhead decides
 # (:doc:`/tutorials/2_devices/08_when_the_gpu_wins`), and at every ``float`` the CPU
 # waits for the GPU. To move such a loop, do each operation once, for all stars.
 #

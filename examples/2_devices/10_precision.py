@@ -2,13 +2,13 @@
 How many digits can you afford to lose?
 =======================================
 
-For anyone whose data are ``float64`` because NumPy made them so. A rounding is
-typically off by a fifth of *eps*, the format's relative step, so you can predict the
-error of a result before you compute it. How much time fewer digits save depends on the
-card, and on what your code waits for. If a CPU and a GPU differ in the last digit,
-neither is broken: on average, the one with the shorter chain of roundings is closer to
-the truth. And where a subtraction takes digits away, change the formula before you
-change the format.
+For anyone whose data are ``float64`` because NumPy made them so. A :term:`rounding` is
+typically off by a fifth of :term:`eps`, the :term:`format`'s relative step, so you can
+predict the error of a result before you compute it. How much time fewer digits save
+depends on the card, and on what your code waits for. If a CPU and a GPU differ in the
+last digit, neither is broken: on average, the one with the shorter chain of roundings
+is closer to the truth. And where a subtraction takes digits away, change the formula
+before you change the format.
 
 **You will learn**
 
@@ -60,13 +60,15 @@ for name in ("float32", "float16"):
 # to infinity. Numbers below *smallest* lose digits, and soon are 0. So choose units
 # that keep numbers near 1.
 #
-# *tf32* (TensorFloat-32) is not a format for storage. *Tensor cores*, units that only
-# multiply small matrices, can round ``float32`` numbers to it on their way in.
+# :term:`tf32` (TensorFloat-32) is not a format for storage.
+# :term:`Tensor cores <tensor core>`, units that only multiply small matrices, can round
+# ``float32`` numbers to it on their way in.
 #
 # Fewer bits can save time in two ways. Where you wait for memory, half the *bytes* take
 # half the time. In *arithmetic*, every card has ratios of its own. Here are the rates
-# of data sheets, as multiples of the card's ``float32``; all but the first column are
-# what tensor cores (AMD: matrix cores) do, in matrix products only:
+# of :term:`data sheets <data sheet>`, as multiples of the card's ``float32``; all but
+# the first column are what tensor cores (AMD: matrix cores) do, in matrix products
+# only:
 
 from firstlight.timing.specs import spec, spec_of
 
@@ -362,9 +364,9 @@ plt.show()
 # defect. The first is *order*: in ``float32``, :math:`1 + 10^8 - 10^8` is 0 or 1,
 # depending on the brackets. A loop adds one number after
 # another. On a GPU each thread adds up a share of the numbers, and then the threads'
-# sums meet in pairs. The second is the *fused
-# multiply-add*, :math:`a b + c` rounded once and not twice, which GPUs use wherever
-# they can. Both can be had on any computer:
+# sums meet in pairs. The second is the :term:`fused multiply-add`, :math:`a b + c`
+# rounded once and not twice, which GPUs use wherever they can. Both can be had on any
+# computer:
 
 import numpy as np
 
@@ -550,7 +552,7 @@ show_table("Counting to 5000", ("", "one by one", "torch.sum"), rows)
 # - *Convolutions* may use tf32 by default, and partial sums of 16-bit products may be
 #   added in 16 bits. PyTorch's `notes on accuracy`__ name the switches.
 # - *Equal numbers* are rounded equally, so their errors add up in full.
-# - *A data sheet is no measurement.* Small products wait for their launch, and
+# - *A data sheet is no measurement.* Small products wait for their :term:`launch`, and
 #   converting takes time.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html

@@ -3,15 +3,15 @@ Where does the time go?
 =======================
 
 This page is for anyone whose PyTorch program is slow and who does not know why. Run it
-under PyTorch's *profiler*, sort the table by *self time*, and ask which line called the
-operation at the top. In the program below, that is a copy hidden in
+under PyTorch's :term:`profiler`, sort the table by *self time*, and ask which line
+called the :term:`operation` at the top. In the program below, that is a copy hidden in
 ``references.float()``: one matrix is converted again for every frame. The picture shows
 one frame before and after the conversion was moved out of the loop.
 
 **You will learn**
 
 - to profile a program in four lines, on a CPU or a GPU;
-- to read the result: self and total time, number of calls, host and device;
+- to read the result: self and total time, number of calls, :term:`host` and device;
 - to find out on a timeline which of your functions called an operation;
 - why a share of the time does not tell what a cure gains;
 - what the profiler cannot see, and what it costs.
@@ -40,10 +40,11 @@ page profiles that. Of Apple's GPUs, this profiler sees only the CPU's side.
 #
 # You take frames with a microscope, and compare the *power spectrum* of each frame with
 # those of 512 known textures. A frame is tapered towards its edges and transformed
-# (FFT), the squared magnitudes are taken, and a matrix with one row for each texture
-# multiplies them, which gives one score per texture. The matrix comes from NumPy, so it
-# is ``float64``; the loop converts it to what it needs. ``record_function`` gives a
-# part of the program a name in the profile, and changes no result.
+# (:term:`FFT`), the squared magnitudes are taken, and a matrix with one row for each
+# texture multiplies them, which gives one score per texture. The matrix comes from
+# NumPy, so it is ``float64``; the loop converts it to what it needs.
+# ``record_function`` gives a part of the program a name in the profile, and changes no
+# result.
 
 import os
 
@@ -121,9 +122,9 @@ print(f"largest relative error {check_against_numpy(best_scores):.1e}")
 #
 # Everything that runs inside ``with profile()`` is recorded: each operation of PyTorch
 # on the CPU and, if there is a GPU, each kernel and copy on it. The first profile of a
-# program also pays for loading and warm-up, so make a short one and throw it away. A
-# GPU works after the call has returned: the profiler waits for it at the end, and a
-# wait of your own *inside* the ``with`` shows how long that takes.
+# program also pays for loading and :term:`warm-up`, so make a short one and throw it
+# away. A GPU works after the call has returned: the profiler waits for it at the end,
+# and a wait of your own *inside* the ``with`` shows how long that takes.
 
 
 def finish():
@@ -231,8 +232,8 @@ for depth, name in enumerate(callers(shortest_frame(stacked), "aten::copy_")):
 # %%
 # It is ``references.float()``, in ``scores_of``. A conversion makes a new matrix, and
 # this loop makes the same one for every frame. (On a GPU, ``.to(device)`` also sends it
-# over PCIe each time, see :doc:`/tutorials/2_devices/06_transfers`.) The cure is one
-# line before the loop. The loop itself need not change, because ``.float()`` and
+# over :term:`PCIe` each time, see :doc:`/tutorials/2_devices/06_transfers`.) The cure
+# is one line before the loop. The loop itself need not change, because ``.float()`` and
 # ``.to(device)`` return the tensor itself if there is nothing to do.
 
 converted = references.float().to(device)
@@ -306,8 +307,9 @@ show_table("One frame, self time on the CPU in ms", head, rows)
 
 # %%
 # More than the copies changed. Nothing is left to free in ``match``; and an operation
-# can take longer because of what the one before it left in caches and memory. So a
-# share of the time says what an operation took, not what its removal gains.
+# can take longer because of what the one before it left in :term:`caches <cache>` and
+# memory. So a share of the time says what an operation took, not what its removal
+# gains.
 #
 # The copy that is left belongs to ``abs``: PyTorch computes a complex result first and
 # copies its real part. You would not find that by reading your program either. (On a
@@ -362,8 +364,8 @@ print(f"{quantity(plain, 's')} for 2,000 additions; recording them took {cost}")
 #
 # With a GPU, the script prints a second table, and the timeline has one more row, for
 # its kernels and copies. In the picture, six operations, each of which reads and writes
-# a frame in VRAM, run on a small and on a large frame, by an RTX 4090's data sheet and
-# what others measured for a launch.
+# a frame in VRAM, run on a small and on a large frame, by an RTX 4090's
+# :term:`data sheet` and what others measured for a :term:`launch`.
 
 # figure
 from firstlight.timing.specs import spec
@@ -424,8 +426,8 @@ plt.show()
 #               prof.step()
 #
 # - *Work that is not PyTorch's.* NumPy, file reading and other processes show up as
-#   self time of your own names, or as gaps. For Numba's kernels and for all libraries
-#   on an NVIDIA GPU, use Nsight Systems: ``nsys profile python program.py``.
+#   self time of your own names, or as gaps. For :term:`Numba`'s kernels and for all
+#   libraries on an NVIDIA GPU, use Nsight Systems: ``nsys profile python program.py``.
 # - *Inside a kernel.* A profile says how long a kernel ran, not why. Nsight Compute
 #   (``ncu``) reads the GPU's counters: ``dram__bytes.sum``, for example, is the number
 #   of bytes that went through VRAM.

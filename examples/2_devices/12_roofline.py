@@ -5,9 +5,9 @@ How much faster could it be?
 This page is for anyone who knows which step of a program is slow, and asks what can be
 gained. Count the bytes and operations that the step cannot do without, and divide them
 by the rates of your machine, measured where the data lie: the longer of the two times
-is the least that the step can take. A *roofline* shows this bound for all steps in one
-picture. A step far below its bound may have a better program; a step at its bound has
-to move fewer bytes, or to do fewer operations, whichever decides.
+is the least that the step can take. A :term:`roofline` shows this bound for all steps
+in one picture. A step far below its bound may have a better program; a step at its
+bound has to move fewer bytes, or to do fewer operations, whichever decides.
 
 **You will learn**
 
@@ -24,8 +24,9 @@ to move fewer bytes, or to do fewer operations, whichever decides.
 # -------
 #
 # The program is the one of :doc:`/tutorials/2_devices/11_profile_and_roofline`. Each
-# frame of a microscope is tapered (*taper*) and transformed (*FFT*), its power is taken
-# (*power*), and a matrix with a row for each of 512 textures multiplies it (*match*):
+# frame of a microscope is tapered (*taper*) and transformed (:term:`FFT`), its power is
+# taken (*power*), and a matrix with a row for each of 512 textures multiplies it
+# (*match*):
 
 from math import log2
 
@@ -35,7 +36,8 @@ import torch
 from firstlight import Bench, best_device
 from firstlight.display import BLUE, GREEN, GREY, ORANGE, percent, quantity, show_table
 from firstlight.timing.measurement import measure
-from firstlight.timing.roofs import Roof, measured_roof
+from firstlight.timing.ceilings import Roof
+from firstlight.timing.roofs import measured_roof
 from firstlight.timing.specs import spec
 
 device = best_device()
@@ -91,9 +93,9 @@ show_table("One frame", head, rows)
 
 # %%
 # Half of the spectrum of a real frame mirrors the other half and is left out. The last
-# column takes the rates from the H100's data sheet. *Operations a byte* is the
-# *arithmetic intensity*. It belongs to the work, not to the machine, and it decides
-# which of the two times is the longer one.
+# column takes the rates from the H100's :term:`data sheet`. *Operations a byte* is the
+# :term:`arithmetic intensity`. It belongs to the work, not to the machine, and it
+# decides which of the two times is the longer one.
 #
 # Measure
 # -------
@@ -184,8 +186,8 @@ bench.show()
 #     \min\,(I \times \text{bandwidth},\ \text{rate of arithmetic}).
 #
 # On logarithmic axes this is a slope, where the bytes decide, and a flat part, where
-# the arithmetic does. They meet at the *ridge*. `Williams, Waterman and Patterson`__
-# drew it first.
+# the arithmetic does. They meet at the :term:`ridge`.
+# `Williams, Waterman and Patterson`__ drew it first.
 #
 # __ https://doi.org/10.1145/1498765.1498785
 
@@ -299,8 +301,9 @@ plt.show()
 # A better program for a step saves at most the time that the step now spends above its
 # least, and the whole program saves no more than that. The advice in the table follows
 # from three rules. A step with less than a tenth of the time is not worth yours. If
-# launch overhead decides, you need fewer launches. A step above half of its roof needs
-# fewer bytes, or fewer operations, whichever decides; below half, a better program.
+# :term:`launch` overhead decides, you need fewer launches. A step above half of its
+# roof needs fewer bytes, or fewer operations, whichever decides; below half, a better
+# program.
 
 whole = sum(bench[step].median for step in by_hand)
 saved, advice, rows = {}, {}, []
@@ -403,7 +406,8 @@ plt.show()
 # %%
 # Beyond the ridge the arithmetic decides, and a larger batch no longer lowers the least
 # time of a frame; it may still come closer to it. Then only fewer or cheaper operations
-# help, such as those of tensor cores (:doc:`/tutorials/2_devices/10_precision`).
+# help, such as those of :term:`tensor cores <tensor core>`
+# (:doc:`/tutorials/2_devices/10_precision`).
 
 # folded: All times of the batches
 moved.show()
@@ -412,7 +416,7 @@ moved.show()
 # Why not leave the counting to a counter?
 # ----------------------------------------
 #
-# PyTorch has two: ``torch.utils.flop_counter``, and the profiler with
+# PyTorch has two: ``torch.utils.flop_counter``, and the :term:`profiler` with
 # ``with_flops=True``. Both count 0 operations for *match*, and all of them if the same
 # product is written as a matrix times a matrix of one column.
 
@@ -487,7 +491,7 @@ print("least bytes: as counted by hand, for", ", ".join(by_hand))
 #
 # A colleague plans a step and knows its ``operations`` and ``bytes``. Write a function
 # that says which ceiling decides, ``"memory"`` or ``"arithmetic"``, and the least time
-# in seconds, on a machine with a given rate of arithmetic and bandwidth.
+# in seconds, on a machine with a given rate of arithmetic and :term:`bandwidth`.
 
 
 def least_time(operations, bytes, rate, bandwidth): ...

@@ -3,11 +3,11 @@ Many small operations: batch, compile or capture?
 =================================================
 
 This page is for anyone whose loop of small operations (time steps, a sampler, an
-optimizer) keeps a GPU idle. Each operation has a dispatch and launch overhead, however
-little there is to compute, so a faster card changes nothing. Batch first: stack what is
-independent. Then compile what you call very often, and capture what never changes.
-Batching and capturing help only while the arrays are small; compiling saves memory
-traffic as well.
+:term:`optimizer`) keeps a GPU idle. Each operation has a dispatch and :term:`launch`
+overhead, however little there is to compute, so a faster card changes nothing.
+:term:`Batch <batch>` first: stack what is independent. Then compile what you call very
+often, and capture what never changes. Batching and capturing help only while the arrays
+are small; compiling saves memory traffic as well.
 
 **You will learn**
 
@@ -16,8 +16,8 @@ traffic as well.
 - after how many calls a compilation has paid for itself, if ever.
 
 **Time:** 12 minutes. **Needs:** any computer. Compiling needs a C++ compiler on a CPU,
-and Triton on a GPU; capturing, as done here, needs an NVIDIA or AMD card. The page says
-what is missing, and goes on.
+and :term:`Triton` on a GPU; capturing, as done here, needs an NVIDIA or AMD card. The
+page says what is missing, and goes on.
 """
 
 # %%
@@ -104,10 +104,10 @@ print(f"they move {moved:.0f} bytes an asteroid; {least} would do")
 #     \qquad\text{and}\qquad
 #     \text{work} = n \times w .
 #
-# On a CPU the two add up. A GPU works while the host dispatches the next operation
-# (:doc:`/tutorials/2_devices/03_queues`), so the longer of the two counts. Either way
-# there is a *plateau*: as long as :math:`n` is small, the time does not depend on it,
-# and a GPU is *launch-bound*. One result costs an overhead of
+# On a CPU the two add up. A GPU works while the :term:`host` dispatches the next
+# operation (:doc:`/tutorials/2_devices/03_queues`), so the longer of the two counts.
+# Either way there is a *plateau*: as long as :math:`n` is small, the time does not
+# depend on it, and a GPU is :term:`launch-bound`. One result costs an overhead of
 # :math:`\text{operations} \times c / n`, and each cure changes one factor:
 #
 # - **batch** raises :math:`n`: one call for many things that are independent;
@@ -195,9 +195,9 @@ for place in dict.fromkeys(("cpu", device.type)):
         price.time(f"{name}, {count} operations", chain, x, y, int(count) // 3, n=1)
 
 # %%
-# The line goes through the medians, with equal relative weights. The intercept, the
-# cost that every run shares, cannot be negative. If the fit gives a negative one, we
-# set it to zero.
+# The line goes through the :term:`medians <median>`, with equal relative weights. The
+# intercept, the cost that every run shares, cannot be negative. If the fit gives a
+# negative one, we set it to zero.
 
 # folded: Fit the line
 
@@ -426,7 +426,7 @@ if compiled:
 # Cure 3: capture
 # ---------------
 #
-# NVIDIA's and AMD's cards can keep a list of launches, a *CUDA graph*. (Recent
+# NVIDIA's and AMD's cards can keep a list of launches, a :term:`CUDA graph`. (Recent
 # PyTorch has ``torch.xpu.XPUGraph`` for Intel's, which this page does not try.) You run
 # the loop once to *capture* it; after that a single launch, the *replay*, does all of
 # it. The list holds functions, and the *addresses* of what they read and write. Three
@@ -480,7 +480,7 @@ except RuntimeError as problem:
 # - *No Python.* Only launches are repeated: a ``print`` or a counter is not.
 #
 # A wrong replay raises no error, so check it on *new* input. Before the capture, the
-# loop runs a few times on a stream of its own, as the documentation__ asks.
+# loop runs a few times on a :term:`stream` of its own, as the documentation__ asks.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
 
@@ -521,13 +521,13 @@ else:
 # All ways in one picture
 # -----------------------
 #
-# It stands at the top. Without a GPU, its right panel is a *model* of an H100: its data
-# sheet's bandwidth (:spec:`H100 SXM bandwidth`), and three measured by others:
-# :spec:`PyTorch operation seconds` to dispatch and launch an operation,
-# :spec:`graph replay seconds` for a replay, and :spec:`graph node seconds` for each
-# operation in it. A compiled call launches one kernel after its guards, which take what
-# a small compiled call took here (or :spec:`compiled call seconds`, where nothing was
-# compiled).
+# It stands at the top. Without a GPU, its right panel is a *model* of an H100: its
+# :term:`data sheet`'s :term:`bandwidth` (:spec:`H100 SXM bandwidth`), and three
+# measured by others: :spec:`PyTorch operation seconds` to dispatch and launch an
+# operation, :spec:`graph replay seconds` for a replay, and :spec:`graph node seconds`
+# for each operation in it. A compiled call launches one kernel after its guards, which
+# take what a small compiled call took here (or :spec:`compiled call seconds`, where
+# nothing was compiled).
 
 # folded: The model
 from firstlight.timing.specs import spec

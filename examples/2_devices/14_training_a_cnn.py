@@ -4,10 +4,11 @@ Will a GPU train your network faster?
 
 This page is for anyone with a network to train and a GPU to rent or to try. A large
 network gains the most. A small one gains less: a GPU speeds up the arithmetic, but your
-program still loads every batch and launches every operation. By our model of a GPU, the
-smallest network with one picture in a step is even slower there, and a medium one with
-hundreds, loaded item by item, has to wait for the loader. The figure gives the factors
-for three networks. The change to your code is two lines.
+program still loads every :term:`batch` and :term:`launches <launch>` every operation.
+By our model of a GPU, the smallest network with one picture in a step is even slower
+there, and a medium one with hundreds, loaded item by item, has to wait for the
+:term:`loader`. The figure gives the factors for three networks. The change to your code
+is two lines.
 
 **You will learn**
 
@@ -51,7 +52,7 @@ def train_gpu(model, loader, optimizer, device, epochs=1):
 
 # %%
 # On the CPU the new lines do nothing, so this function serves both. In your own code,
-# move the model before you make its optimizer
+# move the model before you make its :term:`optimizer`
 # (:doc:`/tutorials/2_devices/02_models_and_training` says why).
 
 # folded: The same function without the two lines
@@ -82,9 +83,9 @@ def train_cpu(model, loader, optimizer, epochs=1):
 # - *computing*: :math:`b` times the arithmetic of one picture.
 #
 # A GPU makes only the third faster. It makes the second slower, and adds a
-# *transfer*, which moves the batch over PCIe. So on any GPU, a step takes at least the
-# loading and the launches: divide the CPU's time of a step by their sum, and you have
-# the most that you can gain.
+# *transfer*, which moves the batch over :term:`PCIe`. So on any GPU, a step takes at
+# least the loading and the launches: divide the CPU's time of a step by their sum, and
+# you have the most that you can gain.
 #
 # Our three networks are *convolutional* (CNNs): their layers slide small windows of
 # weights, the *filters*, over a picture. The small one is for 8 × 8 pixels. The medium
@@ -260,7 +261,7 @@ sky, winds = galaxies(256)
 # -----
 #
 # With 37 pictures: the loader returns what ``prepare`` does, the gradients agree with
-# those in ``float64``, and both functions give the same losses.
+# those in ``float64``, and both functions give the same :term:`losses <loss>`.
 
 # folded: The three checks
 
@@ -326,10 +327,10 @@ bench.show()
 
 # %%
 # And the GPU, as a model. It moves the batch at the full rate of PCIe, and computes at
-# the full rate of an RTX 4090's data sheet, which no card reaches. An operation takes
-# Python and PyTorch as long as on the CPU: the time of the small network's step with
-# one picture, which has next to no arithmetic, divided by its operations. To this we
-# add the extra time of a launch: a PyTorch operation on a GPU (from
+# the full rate of an RTX 4090's :term:`data sheet`, which no card reaches. An operation
+# takes Python and PyTorch as long as on the CPU: the time of the small network's step
+# with one picture, which has next to no arithmetic, divided by its operations. To this
+# we add the extra time of a launch: a PyTorch operation on a GPU (from
 # :doc:`/tutorials/2_devices/08_when_the_gpu_wins`) less a tiny addition on the CPU. The
 # parts are added, as if nothing overlapped. From here on, each time is the shortest
 # measured, which other programs disturbed least.
@@ -473,9 +474,9 @@ plt.show()
 # What holds up your training?
 # ----------------------------
 #
-# Ask a *profiler*. PyTorch's knows the loader and the optimizer by name, and on a CUDA
-# GPU the transfers (``Memcpy HtoD``, host to device). It slows small calls, which are
-# most of the loading, so that share comes out too large:
+# Ask a :term:`profiler`. PyTorch's knows the loader and the optimizer by name, and on a
+# CUDA GPU the transfers (``Memcpy HtoD``, :term:`host` to device). It slows small
+# calls, which are most of the loading, so that share comes out too large:
 
 import os
 
@@ -598,9 +599,9 @@ print(f"to about the same score, batches of 256 took {longer:.1f} × the time of
 #
 # *Workers* (``num_workers=2``) are processes that load while the network computes, if
 # cores are free. At best two of them halve the loading, and only the longer of loading
-# and training counts. *Pinned memory* (``DataLoader(…, pin_memory=True)``, then
-# ``x.to(device, non_blocking=True)``) can save no more than the transfer
-# (:doc:`/tutorials/2_devices/06_transfers`):
+# and training counts. :term:`Pinned memory <pinned memory>` (``DataLoader(…,
+# pin_memory=True)``, then ``x.to(device, non_blocking=True)``) can save no more than
+# the transfer (:doc:`/tutorials/2_devices/06_transfers`):
 
 load, (launch, rest) = seconds("load, item by item", 256), gpu_model("lesson", 256)
 cpu = load + seconds("lesson, CPU", 256)
@@ -629,11 +630,11 @@ print(f"pinned       saves {moving / (load + one):.1%} of the GPU's time at most
 #
 # __ https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
 #
-# *Mixed precision* computes convolutions and matrix products in 16 bits, and keeps the
-# weights in 32. It gains where *computing* decides and the hardware is made for it
-# (tensor cores); elsewhere it can be slower. In ``float16`` small gradients become
-# zero, so a ``GradScaler`` multiplies the loss before the backward pass. ``bfloat16``
-# needs none; here its gradients are wrong by about 1%.
+# :term:`Mixed precision <mixed precision>` computes convolutions and matrix products in
+# 16 bits, and keeps the weights in 32. It gains where *computing* decides and the
+# hardware is made for it (tensor cores); elsewhere it can be slower. In ``float16``
+# small gradients become zero, so a ``GradScaler`` multiplies the loss before the
+# backward pass. ``bfloat16`` needs none; here its gradients are wrong by about 1%.
 
 # folded: A step in each format, its time, and the error of its gradients
 where = device if device.type in ("cuda", "xpu") else torch.device("cpu")

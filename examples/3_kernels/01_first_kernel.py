@@ -3,19 +3,20 @@ How do you tell a million threads what to do?
 =============================================
 
 For people who know NumPy and have never written code for a GPU. You write the work of
-*one* thread, in four lines of Python: the number of the thread says which element it
-takes, and a test keeps threads without an element from touching anything. The launch
-says how many threads there are.
+*one* :term:`thread`, in four lines of Python: the number of the thread says which
+element it takes, and a test keeps threads without an element from touching anything.
+The :term:`launch` says how many threads there are.
 
 **You will learn**
 
-- what a kernel is, how a thread finds its element, and how to run one with Numba;
-- why the last block needs a guard, and how many blocks to ask for;
+- what a :term:`kernel` is, how a thread finds its element, and how to run one with
+  :term:`Numba`;
+- why the last :term:`block` needs a :term:`guard`, and how many blocks to ask for;
 - why ``+=`` into the output is a mistake, and which check finds it;
 - how to choose the number of threads in a block.
 
 **Time:** 10 minutes. **Needs:** any computer, and some NumPy. With a CUDA GPU the
-kernels run on it; without one, the same code runs in a simulator.
+kernels run on it; without one, the same code runs in a :term:`simulator`.
 """
 
 # %%
@@ -52,8 +53,9 @@ def add(a, b, out):
 # - There is no ``return``. Thousands of threads cannot each return something to one
 #   caller, so a kernel writes its results into an array that it was given.
 #
-# *CUDA* is NVIDIA's platform: the driver, compilers and libraries, and this model of
-# programming. Most CUDA code is C++ with a few more keywords. There the same kernel is
+# :term:`CUDA` is NVIDIA's platform: the :term:`driver`, compilers and libraries, and
+# this model of programming. Most CUDA code is C++ with a few more keywords. There the
+# same kernel is
 #
 # .. code-block:: cuda
 #
@@ -99,7 +101,7 @@ print(f"the last sum: NumPy {a[-1] + b[-1]:.6f}, kernel {out[-1]:.6f}")
 #   *and back*, at every launch, even those that the kernel only reads. These transfers
 #   usually cost far more than an addition, so move your data once.
 # - The first launch takes longer, because Numba compiles the kernel when it first meets
-#   these types of arguments (*just in time*, hence ``jit``).
+#   these types of arguments (:term:`just in time`, hence ``jit``).
 # - On a GPU, a launch does not wait: it puts the kernel into a CUDA stream (a queue)
 #   and returns. ``copy_to_host`` waits, since it needs the result. So a clock that
 #   stops right after a launch has timed the launch overhead, not the kernel.
@@ -120,7 +122,7 @@ print(f"the last sum: NumPy {a[-1] + b[-1]:.6f}, kernel {out[-1]:.6f}")
 # Numba looks at it once, when it is first imported, so the line stands above the
 # import; or type ``NUMBA_ENABLE_CUDASIM=1 python script.py``. The simulator is very
 # slow, and its times say nothing about a GPU.
-# (``firstlight.kernels`` sets the switch where no GPU is found, and ``blocks_for``
+# (``firstlight.kernels`` turns it on where no GPU is found, and ``blocks_for``
 # divides and rounds up.) :doc:`/install` has the packages to install.
 #
 # Who wrote what
@@ -251,10 +253,10 @@ for kernel in (add, add_in_place):
 #
 # A GPU consists of *multiprocessors*, a few in a small card, more than a hundred in a
 # large one. Each block goes to one of them as a whole and stays until its last thread
-# is done. The multiprocessor works on the block in *warps* of 32 threads, which run
-# their instructions together, and it holds many warps at once: while some wait for
-# memory, others go on. So a thread does not own a core. A block that does not fill its
-# last warp leaves some of its 32 places idle:
+# is done. The multiprocessor works on the block in :term:`warps <warp>` of 32 threads,
+# which run their instructions together, and it holds many warps at once: while some
+# wait for memory, others go on. So a thread does not own a core. A block that does not
+# fill its last warp leaves some of its 32 places idle:
 
 for threads in (16, 33, 100, 128, 256, 1024):
     warps = blocks_for(threads, 32)
@@ -273,7 +275,7 @@ for threads in (16, 33, 100, 128, 256, 1024):
 #
 # For each element the GPU reads two ``float32`` numbers and writes one: 12 bytes for a
 # single addition. Every GPU adds far faster than its memory delivers, so for arrays too
-# large for its caches, the bandwidth on the data sheet gives the least time:
+# large for its caches, the bandwidth on the :term:`data sheet` gives the least time:
 
 from firstlight.timing.specs import spec
 

@@ -2,22 +2,23 @@
 Which thread takes which pixel?
 ===============================
 
-For people who have written a first kernel and now have an image. A grid of threads can
-have up to three axes; for an image you use two, x and y. Let **x be the column** and y
-the row, and round the number of blocks up along both. A grid that was made from
-``image.shape`` as NumPy gives it has its axes swapped, and is still right for every
-square: so test with odd sides, one much longer than the other.
+For people who have written a first :term:`kernel` and now have an image. A :term:`grid`
+of :term:`threads <thread>` can have up to three axes; for an image you use two, x and
+y. Let **x be the column** and y the row, and round the number of :term:`blocks <block>`
+up along both. A grid that was made from ``image.shape`` as NumPy gives it has its axes
+swapped, and is still right for every square: so test with odd sides, one much longer
+than the other.
 
 **You will learn**
 
 - to lay a grid of threads over an image of any shape, and to see where it fails;
 - what ``blockDim``, ``gridDim``, ``cuda.grid`` and ``cuda.gridsize`` say;
 - why x is the column, and what a wrong choice costs;
-- to let a thread take more than one pixel, in a *grid-stride loop*.
+- to let a thread take more than one pixel, in a :term:`grid-stride loop`.
 
 **Time:** 10 minutes. **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, the kernels run on it and
-are timed; without one, they run in a simulator, which has no times.
+are timed; without one, they run in a :term:`simulator`, which has no times.
 """
 
 # %%
@@ -57,8 +58,8 @@ def smooth(framed, out):
 
 # %%
 # Two orders meet in this kernel. CUDA says x first, then y. NumPy says row first, then
-# column. So x is the *column*, ``out.shape[1]``. For the launch, turn the shape around
-# as well: blocks along x are blocks for the columns.
+# column. So x is the *column*, ``out.shape[1]``. For the :term:`launch`, turn the shape
+# around as well: blocks along x are blocks for the columns.
 #
 # Three grids
 # -----------
@@ -113,9 +114,9 @@ def smooth_numpy(framed, out):
 
 
 # %%
-# All three grids run the same kernel. The output began as NaN, "not a number", so a
-# pixel that nobody wrote can be seen: it is hatched. Lines are the borders of blocks,
-# whose numbers are given as x × y.
+# All three grids run the same kernel. The output began as :term:`NaN`, "not a number",
+# so a pixel that nobody wrote can be seen: it is hatched. Lines are the borders of
+# blocks, whose numbers are given as x × y.
 
 framed = night_sky(29, 43)
 pictures = {name: run(smooth, grid, framed) for name, grid in grids_for(29, 43).items()}
@@ -156,8 +157,8 @@ plt.show()
 # sphinx_gallery_thumbnail_number = 1
 
 # %%
-# (The surplus threads cost little: a warp without any pixel ends right after the
-# guard.)
+# (The surplus threads cost little: a :term:`warp` without any pixel ends right after
+# the :term:`guard`.)
 #
 # Check
 # -----
@@ -267,8 +268,8 @@ for shape in ((1, 1), (9, 17)):
 #
 # ``trace`` runs a kernel and notes every address. Here it follows one block of 256
 # threads in the middle of a larger image, and counts the pieces of 32 bytes, called
-# *sectors*, that a warp's load touches, and the bytes that the block asks of the L2
-# cache for each pixel.
+# :term:`sectors <sector>`, that a warp's load touches, and the bytes that the block
+# asks of the L2 cache for each pixel.
 
 BIG = np.zeros((600, 723), dtype=np.float32)  # odd, so rows begin anywhere
 
@@ -341,7 +342,7 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 #
 # Each pixel is read by nine threads, but it has to come from memory only once, and then
 # from a cache. Once read and once written, 4 bytes each: that gives a floor, from the
-# bandwidth on data sheets.
+# bandwidth on :term:`data sheets <data sheet>`.
 
 import torch
 from torch.nn.functional import avg_pool2d

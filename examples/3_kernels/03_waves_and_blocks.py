@@ -2,16 +2,17 @@
 What does a GPU do with more blocks than it has room for?
 =========================================================
 
-Your kernel is right, and now you choose its grid. A GPU hands out blocks one by one:
-the next one goes to the first multiprocessor that has room for the whole of it, and
-stays there until its last thread is done. So launch many more blocks than the card
-holds at once, because the last, unfilled *wave* leaves multiprocessors idle; take 128
-or 256 threads a block; and let no block wait for another, because CUDA promises no
-order.
+Your :term:`kernel` is right, and now you choose its grid. A GPU hands out
+:term:`blocks <block>` one by one: the next one goes to the first :term:`multiprocessor`
+that has room for the whole of it, and stays there until its last thread is done. So
+:term:`launch` many more blocks than the card holds at once, because the last, unfilled
+:term:`wave` leaves multiprocessors idle; take 128 or 256 threads a block; and let no
+block wait for another, because CUDA promises no order.
 
 **You will learn**
 
-- what a multiprocessor holds at a time: threads, blocks and registers;
+- what a multiprocessor holds at a time: threads, blocks and
+  :term:`registers <register>`;
 - what the last wave costs, the *tail effect*, and how many blocks make it negligible;
 - why 1024 threads a block, the most that CUDA allows, is no good default;
 - why no block may wait for another, and how to find a kernel that relies on an order.
@@ -25,10 +26,11 @@ without one, it is a model.
 # 98 blocks, 16 multiprocessors
 # -----------------------------
 #
-# A course notebook on PyTorch and Numba launches 98 blocks of 1024 threads on a Turing
-# card with 16 multiprocessors, and concludes: "only 32 threads will run at the same
-# time". Is there room for more than 32? This kernel turns an array around in place.
-# Each thread takes a number, *waits until all have one*, and puts it down elsewhere:
+# A course notebook on PyTorch and :term:`Numba` launches 98 blocks of 1024 threads on a
+# Turing card with 16 multiprocessors, and concludes: "only 32 threads will run at the
+# same time". Is there room for more than 32? This kernel turns an array around in
+# place. Each thread takes a number, *waits until all have one*, and puts it down
+# elsewhere:
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -51,17 +53,19 @@ wrong = np.sum(line != np.arange(1024)[::-1])
 print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 
 # %%
-# Nobody passes the barrier until all 1024 threads have come to it, each with its own
-# ``mine``. CUDA allows that in any block, so *every multiprocessor can hold 1024
-# threads at the same time*. How many start an instruction at once is another matter:
+# Nobody passes the :term:`barrier` until all 1024 threads have come to it, each with
+# its own ``mine``. CUDA allows that in any block, so *every multiprocessor can hold
+# 1024 threads at the same time*. How many start an instruction at once is another
+# matter:
 #
 # - A block goes to one multiprocessor, once that has room for all of it. It stays there
 #   until its last thread is done.
-# - The multiprocessor divides the block into warps of 32 threads. On this card it has
-#   `four schedulers`__. In each clock cycle, a scheduler can take one of its warps that
-#   is ready, and start its next instruction for all 32 threads.
-# - So a thread does not wait for a core, and does not keep one. What data sheets
-#   call cores are lanes for arithmetic; a multiprocessor of this card has 64.
+# - The multiprocessor divides the block into :term:`warps <warp>` of 32 threads. On
+#   this card it has `four schedulers`__. In each clock cycle, a scheduler can take one
+#   of its warps that is ready, and start its next instruction for all 32 threads.
+# - So a thread does not wait for a core, and does not keep one. What
+#   :term:`data sheets <data sheet>` call cores are lanes for arithmetic; a
+#   multiprocessor of this card has 64.
 # - Blocks are not shared out in advance. Only if all take equally long does each
 #   multiprocessor end up with six or seven.
 #
@@ -184,8 +188,8 @@ bench.show()
 #
 # A block goes to a multiprocessor as a whole or not at all. There are `limits`__ on the
 # threads and on the blocks that a multiprocessor holds; and its blocks share 65 536
-# registers, and shared memory, which the kernels here do not use. The compiler tells
-# how many registers a thread needs, here for two kinds of card:
+# registers, and :term:`shared memory`, which the kernels here do not use. The compiler
+# tells how many registers a thread needs, here for two kinds of card:
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#compute-capabilities
 
@@ -272,7 +276,7 @@ show_table("Places for threads in use, by compute capability", head, rows)
 #   registers a thread (65 536 / 1024) cannot be launched at all.
 #
 # So the default is 128 or 256 threads, for images 32 × 4 or 32 × 8; then measure. (How
-# full a multiprocessor is, is called *occupancy*. It is not speed:
+# full a multiprocessor is, is called :term:`occupancy`. It is not speed:
 # :doc:`/tutorials/3_kernels/10_bytes_in_flight` shows why.)
 
 # %%
@@ -324,8 +328,8 @@ for name, order in orders.items():
 traced = trace(running_total, bright.size, 1, bright, np.zeros_like(bright), in_order)
 race = traced.races[0]
 print(f"A race in {race.times} elements of {race.array}. The first:")
-for side in (race.first, race.second):
-    print(f"block {side.block[0]}: {side.kind} in {side.site}")
+for access in (race.first, race.second):
+    print(f"block {access.block.x}: {access.kind} in {access.source}")
 
 # %%
 # Could a block wait, in a loop, until the one before it has written? That is worse. If

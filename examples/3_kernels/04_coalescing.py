@@ -2,17 +2,18 @@
 Your warp asks for 128 bytes. How many move?
 ============================================
 
-For people whose kernel is right and slower than it should be. A *warp*, 32 threads,
-loads together, and memory comes in *sectors* of 32 bytes: a load moves the whole of
-every sector that any of its threads needs. Neighbouring threads that read neighbouring
-``float32`` numbers move 4 sectors. From a stride of 8 on they move 32, and an eighth of
-the bandwidth is left. You can count this for your own kernel, without a GPU.
+For people whose :term:`kernel` is right and slower than it should be. A :term:`warp`,
+32 :term:`threads <thread>`, loads together, and memory comes in
+:term:`sectors <sector>` of 32 bytes: a load moves the whole of every sector that any of
+its threads needs. Neighbouring threads that read neighbouring ``float32`` numbers move
+4 sectors. From a :term:`stride` of 8 on they move 32, and an eighth of the
+:term:`bandwidth` is left. You can count this for your own kernel, without a GPU.
 
 **You will learn**
 
 - to predict the sectors from an index, and to count them on your own kernel;
 - why three levels of memory can give three answers, and which one sets the time;
-- which metrics of the profiler Nsight Compute count the same;
+- which metrics of the :term:`profiler` Nsight Compute count the same;
 - in which order a GPU wants your data.
 
 **Time:** 10 minutes. **Needs:** any computer, and :doc:`grids
@@ -103,12 +104,13 @@ Lanes(cases)
 # ---------------------
 #
 # All threads of a warp that are at the same place in a kernel run one instruction
-# together. So a load is one *request* of up to 32 *lanes*, as the places of a warp are
-# called. It brings every sector in which at least one lane has something, once, and
-# brings all of it. How many lanes want it, and in which order, does not matter.
-# (NVIDIA's `Best Practices Guide`__ says so for every GPU since compute capability
-# 6.0.) Four sectors are a *line* of the caches, 128 bytes. An access that asks for no
-# more sectors than its bytes fill is called *coalesced*.
+# together. So a load is one *request* of up to 32 :term:`lanes <lane>`, as the places
+# of a warp are called. It brings every sector in which at least one lane has something,
+# once, and brings all of it. How many lanes want it, and in which order, does not
+# matter. (NVIDIA's `Best Practices Guide`__ says so for every GPU since
+# :term:`compute capability` 6.0.) Four sectors are a *line* of the caches, 128 bytes.
+# An access that asks for no more sectors than its bytes fill is called
+# :term:`coalesced`.
 #
 # __ https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/#coalesced-access-to-global-memory
 #
@@ -128,7 +130,8 @@ def useful(stride, offset=0):
 
 # %%
 # The useful share of the bytes is the share of the bandwidth that is left for you, if
-# no cache holds the rest for a later request. As a model, from data sheets:
+# no cache holds the rest for a later request. As a model, from
+# :term:`data sheets <data sheet>`:
 
 from firstlight.display import BLUE, GREEN, GREY, ORANGE, show_table
 from firstlight.timing.specs import spec
@@ -201,10 +204,10 @@ plt.show()
 # The other order, ``np.asfortranarray(a)``, puts the numbers of a *column* together,
 # and the kernel stays as it is. Count both, at three levels:
 #
-# - *L1*, the cache of a multiprocessor. In our model, a request takes a *wavefront*,
-#   one step of L1, for each line of 128 bytes that it touches. NVIDIA describes L1 as a
-#   pipeline, one stage of which looks up `several lines a cycle`__, so its profiler may
-#   count fewer.
+# - :term:`L1`, the cache of a multiprocessor. In our model, a request takes a
+#   *wavefront*, one step of L1, for each line of 128 bytes that it touches. NVIDIA
+#   describes L1 as a pipeline, one stage of which looks up `several lines a cycle`__,
+#   so its profiler may count fewer.
 # - *L2*, which all multiprocessors share, is asked for the sectors that L1 does not
 #   hold. In the model, a block keeps each sector until it ends.
 # - *DRAM*, the card's memory, is asked for what L2 does not hold.

@@ -2,10 +2,11 @@
 How do you stop asking memory for the same number?
 ==================================================
 
-For people whose kernel uses the same numbers many times, as a matrix product does. Let
-the threads of a block fetch a tile into *shared memory* together, wait at a barrier,
-and use it many times. Then let each thread compute several outputs in its *registers*.
-The tile is the famous step; the registers gain more.
+For people whose :term:`kernel` uses the same numbers many times, as a matrix product
+does. Let the :term:`threads <thread>` of a :term:`block` fetch a :term:`tile` into
+:term:`shared memory` together, wait at a :term:`barrier`, and use it many times. Then
+let each thread compute several outputs in its :term:`registers <register>`. The tile is
+the famous step; the registers gain more.
 
 **You will learn**
 
@@ -23,8 +24,9 @@ The tile is the famous step; the registers gain more.
 # -------
 #
 # An element of :math:`C = AB` is a row of :math:`A` (:math:`m` x :math:`k`) times a
-# column of :math:`B` (:math:`k` x :math:`n`): :math:`k` multiply-adds, each of them two
-# operations, in ``float32``. For square matrices with 4096 rows:
+# column of :math:`B` (:math:`k` x :math:`n`): :math:`k`
+# :term:`multiply-adds <multiply-add>`, each of them two operations, in ``float32``. For
+# square matrices with 4096 rows:
 
 from firstlight.display import quantity, show_table
 from firstlight.timing.specs import Spec, spec
@@ -78,10 +80,10 @@ def row_along_x(a, b, c):
 # A tile, fetched together
 # ------------------------
 #
-# *Shared memory* is a small, fast memory inside each multiprocessor. An array there
-# belongs to one block: all its threads see it, no other block does, and it is gone when
-# the block ends. Here a block of ``T`` x ``T`` threads computes ``T`` x ``T`` elements
-# of :math:`C`. It goes along :math:`A` and down :math:`B` in rounds.
+# *Shared memory* is a small, fast memory inside each :term:`multiprocessor`. An array
+# there belongs to one block: all its threads see it, no other block does, and it is
+# gone when the block ends. Here a block of ``T`` x ``T`` threads computes ``T`` x ``T``
+# elements of :math:`C`. It goes along :math:`A` and down :math:`B` in rounds.
 
 
 @cuda.jit(device=True)  # a function that kernels can call
@@ -335,7 +337,7 @@ print(f"all {len(ladder)} are right: no race, nothing out of bounds")
 
 # %%
 # The counts are for 32 x 8 times 8 x 32, with ``T = 8``. *Loads*: numbers read from the
-# card's memory (*global memory*, in CUDA's words) for each element of :math:`C`.
+# card's memory (:term:`global memory`, in CUDA's words) for each element of :math:`C`.
 # *Sectors*: pieces of 32 bytes that a warp's load touches, of A and of B. *From
 # shared*: numbers read from shared memory for each multiply-add.
 
@@ -379,8 +381,8 @@ show_table("Counted by trace, with tiles of 8 x 8", head, rows)
 # limit; the model leaves it out.)
 #
 # Simon Boehm `has measured such a ladder`__ in CUDA C++ on this card. His rates stand
-# beside the model, as shares of the data sheet's peak. His tile is 32 x 32; he has no
-# step like 4 x 4 each.
+# beside the model, as shares of the :term:`data sheet`'s peak. His tile is 32 x 32; he
+# has no step like 4 x 4 each.
 #
 # __ https://siboehm.com/articles/22/CUDA-MMM
 
@@ -531,8 +533,8 @@ for wide in (32, 33):
     print(f"rows {wide} wide: a column takes {turns[wide]} of these passes")
 
 # %%
-# All words in one bank: that is a *bank conflict*. A column more, unused, cures it:
-# *padding*. (One word for many threads costs one pass.)
+# All words in one bank: that is a :term:`bank conflict`. A column more, unused, cures
+# it: *padding*. (One word for many threads costs one pass.)
 #
 # Measure
 # -------

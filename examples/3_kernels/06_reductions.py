@@ -2,15 +2,16 @@
 How do a million threads make one number?
 =========================================
 
-For anyone who needs the sum of a large array on a GPU. Let each thread add up many
-numbers, let each block add the sums of its threads in a tree, and launch the same
-kernel once more on what the blocks wrote. By the model below, memory alone limits such
-a sum; it is more exact than a plain loop, and the same in each run. One atomic addition
-for each number is slow, can be far off, and differs from run to run.
+For anyone who needs the sum of a large array on a GPU. Let each :term:`thread` add up
+many numbers, let each :term:`block` add the sums of its threads in a tree, and
+:term:`launch` the same :term:`kernel` once more on what the blocks wrote. By the model
+below, memory alone limits such a sum; it is more exact than a plain loop, and the same
+in each run. One :term:`atomic addition` for each number is slow, can be far off, and
+differs from run to run.
 
 **You will learn**
 
-- to add with atomic operations, in a tree, across a warp, and in two stages;
+- to add with atomic operations, in a tree, across a :term:`warp`, and in two stages;
 - which threads of a block should add, and when it does not matter;
 - to predict the error of a sum from its order;
 - which sums differ from run to run, and how to prevent that.
@@ -24,10 +25,10 @@ without one, what GPUs would take is a model.
 # The kernel to copy
 # ------------------
 #
-# Making one number out of many is called a *reduction*. In ``my_share``, each thread
-# adds up every ``gridsize``-th number, starting at its own index. The block then adds
-# its threads' sums in shared memory: half of the threads add a second number to their
-# own, then half of those, and so on. So 128 sums become one in seven rounds.
+# Making one number out of many is called a :term:`reduction`. In ``my_share``, each
+# thread adds up every ``gridsize``-th number, starting at its own index. The block then
+# adds its threads' sums in shared memory: half of the threads add a second number to
+# their own, then half of those, and so on. So 128 sums become one in seven rounds.
 
 import math
 
@@ -193,11 +194,11 @@ show_table(said, head, rows)
 # --------------------------
 #
 # A warp can do without shared memory. Its threads, or *lanes*, can hand numbers to each
-# other from register to register, which is called a *shuffle*. Each lane gets, from
-# ``shfl_down_sync(mask, value, by)``, the ``value`` of the lane whose number is higher
-# by ``by`` (or its own if there is none). The mask has a bit for each lane that takes
-# part. All of them must reach the call, so never put it inside an ``if`` that splits a
-# warp, and launch whole warps.
+# other from register to register, which is called a :term:`shuffle`. Each lane gets,
+# from ``shfl_down_sync(mask, value, by)``, the ``value`` of the lane whose number is
+# higher by ``by`` (or its own if there is none). The mask has a bit for each lane that
+# takes part. All of them must reach the call, so never put it inside an ``if`` that
+# splits a warp, and launch whole warps.
 
 
 @cuda.jit(device=True)
@@ -268,7 +269,8 @@ print("All are right, and without a race.")
 # Order and error
 # ---------------
 #
-# Now the second question. *Kahan's* sum adds in each step what the last rounding lost.
+# Now the second question. *:term:`Kahan`'s* sum adds in each step what the last
+# rounding lost.
 
 from numba import njit, prange
 
@@ -409,7 +411,7 @@ plt.show()
 # Rounding depends on the order, and atomic additions come in any order. Here are 128
 # blocks of 128 pixels, added five hundred times: one by one in a new order each time,
 # as atomic additions might come; the sums of blocks in a new order; and two stages,
-# whose order is part of the program. (An *ulp* is a unit in the last place.)
+# whose order is part of the program. (An :term:`ulp` is a unit in the last place.)
 
 pixels = rng.random(128 * 128, dtype=f32)
 of_blocks = tree_sum(pixels.reshape(128, 128).T)
@@ -521,8 +523,8 @@ bench.show()
 #   transferring a CPU's data to a GPU for their sum alone rarely pays.
 # - *Many short sums*, one for each row: use a warp a row, and no second stage.
 # - *Integer sums and maxima* are never rounded. Any order gives the same.
-# - *Cancellation.* What is left when large numbers cancel keeps their error. Add in
-#   ``float64``.
+# - *:term:`Cancellation <cancellation>`.* What is left when large numbers cancel keeps
+#   their error. Add in ``float64``.
 # - *Other makers.* AMD's warps have up to 64 lanes. Do not write 32 into code for them.
 #
 # Exercise

@@ -2,10 +2,10 @@
 Your kernel gives the right answer. Is it right?
 ================================================
 
-For anyone whose kernel looks right, or crashes the program. A right answer proves
-little: each of the four kernels below has one mistake, and each gives the right answer
-in at least one run. ``trace`` looks at every access to memory, and names all four
-mistakes.
+For anyone whose :term:`kernel` looks right, or crashes the program. A right answer
+proves little: each of the four kernels below has one mistake, and each gives the right
+answer in at least one run. ``trace`` looks at every access to memory, and names all
+four mistakes.
 
 To run your own kernel under ``trace``, give it NumPy arrays of an odd size::
 
@@ -53,16 +53,17 @@ model.
 # -------
 #
 # Kernels A, C and D compute the ``n - 1`` differences between neighbouring samples, as
-# ``np.diff`` does. B counts how many are positive. Thread ``i`` looks at sample ``i``
-# and the one before. Each kernel below has one mistake. Write down which, and whether a
-# run with 128 samples (two full blocks) gives the right answer. And with 101?
+# ``np.diff`` does. B counts how many are positive. :term:`Thread <thread>` ``i`` looks
+# at sample ``i`` and the one before. Each kernel below has one mistake. Write down
+# which, and whether a run with 128 samples (two full :term:`blocks <block>`) gives the
+# right answer. And with 101?
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import ListedColormap
 
 from firstlight.kernels import blocks_for, cuda, simulated, trace
-from firstlight.kernels.tracing import ARRAY, EPOCH, KIND, OFFSET, STORE, THREAD
+from firstlight.kernels.tracing import STORE
 
 T = 64  # threads in a block
 
@@ -82,9 +83,9 @@ def kernel_b(x, rises):
 
 
 # %%
-# The other two keep a block's samples in *shared memory*, which all threads of the
-# block can use, so that each sample is fetched once. ``syncthreads`` is a *barrier*:
-# a thread that reaches it waits for the rest of the block.
+# The other two keep a block's samples in :term:`shared memory`, which all threads of
+# the block can use, so that each sample is fetched once. ``syncthreads`` is a
+# :term:`barrier`: a thread that reaches it waits for the rest of the block.
 
 
 @cuda.jit
@@ -114,7 +115,7 @@ def kernel_d(x, out):
 # Run them
 # --------
 #
-# A plain run: launch, copy back, compare with the ``float64`` result rounded to
+# A plain run: :term:`launch`, copy back, compare with the ``float64`` result rounded to
 # ``float32``. Both arrays are padded, so a kernel that runs past the end does no harm,
 # and you see that it did.
 
@@ -150,8 +151,8 @@ for name in four:
     print(f"{name}: 128 samples {ran[name, 128]}; 101 samples {ran[name, 101]}")
 
 # %%
-# The simulator looks at every index, so it stops A at 101. A GPU runs A without an
-# error, and writes past the end. What B and C give depends on which thread comes
+# The :term:`simulator` looks at every index, so it stops A at 101. A GPU runs A without
+# an error, and writes past the end. What B and C give depends on which thread comes
 # first, so it can change from run to run.
 #
 # Ask the trace
@@ -177,13 +178,13 @@ for name in four:
 
 # %%
 # All four, though each answer was right. **A is out of bounds.** Of 128 threads, 27
-# have no sample, and need a guard. With 128 samples each thread has one, so the trace
-# finds nothing: *trace odd sizes*.
+# have no sample, and need a :term:`guard`. With 128 samples each thread has one, so the
+# trace finds nothing: *trace odd sizes*.
 #
 # **B has a race.** ``rises[0] += 1`` is three steps: read, add, write. Two threads that
 # both read 5 both write 6, and a rise is lost. A *race* is two accesses to one element,
-# one of them a write, by different threads in no certain order. The cure is an *atomic*
-# addition, which no other thread can split: ``cuda.atomic.add``.
+# one of them a write, by different threads in no certain order. The cure is an
+# :term:`atomic` addition, which no other thread can split: ``cuda.atomic.add``.
 #
 # **C lacks a barrier.** That is a race, too, but here it is enough to fix the order:
 # first *all* write, then all read. The cures so far:
@@ -217,22 +218,22 @@ def cured_c(x, out):
 
 # %%
 # The figure follows eight threads. An arrow goes from the thread that wrote a number in
-# shared memory to the thread that reads it, as the trace noted them down.
+# shared memory to the thread that reads it, as the trace recorded them.
 
 # figure
 fig, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), sharey=True, layout="constrained")
 for ax, kernel in zip(axes, (kernel_c, cured_c), strict=True):
     seen = trace(kernel, 1, 8, *a_problem(kernel, 8)[:2])
     shared = [array.space for array in seen.arrays].index("shared")
-    notes = seen.notes[seen.notes[:, ARRAY] == shared]
-    writes = {note[OFFSET]: note for note in notes if note[KIND] == STORE}
-    for read in notes[notes[:, KIND] != STORE]:
-        wrote = writes[read[OFFSET]]
-        ordered = wrote[EPOCH] < read[EPOCH]  # a barrier lies between the two
-        if wrote[THREAD] != read[THREAD]:
+    accesses = seen.accesses[seen.accesses["array"] == shared]
+    writes = {one["offset"]: one for one in accesses if one["kind"] == STORE}
+    for read in accesses[accesses["kind"] != STORE]:
+        wrote = writes[read["offset"]]
+        ordered = wrote["epoch"] < read["epoch"]  # a barrier lies between the two
+        if wrote["thread"] != read["thread"]:
             style = {"color": "#2e7ab0" if ordered else "#c2410c", "lw": 1.6}
             style |= {"arrowstyle": "-|>", "ls": "-" if ordered else "--"}
-            ax.annotate("", (1, read[THREAD]), (0, wrote[THREAD]), arrowprops=style)
+            ax.annotate("", (1, read["thread"]), (0, wrote["thread"]), arrowprops=style)
     ax.plot([0] * 8, range(8), "s", [1] * 8, range(8), "o", color="#8a9199", ms=7)
     ax.set(xlim=(-0.3, 1.3), ylim=(7.6, -0.6))
     ax.set_xticks([0, 1], ["writes", "reads"], size=10)
@@ -447,7 +448,7 @@ except IndexError as error:
 # %%
 # ``tid`` is the thread, ``ctaid`` the block. This error is not sticky: the thread just
 # ends, and after each launch of such a kernel Numba waits and asks whether one did. On
-# a GPU, text is printed when you synchronize, in the terminal, not a notebook.
+# a GPU, text is printed when you :term:`synchronize`, in the terminal, not a notebook.
 #
 # Where this stops being true
 # ---------------------------

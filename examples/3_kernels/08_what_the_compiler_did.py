@@ -2,11 +2,12 @@
 What did the compiler make of your kernel?
 ==========================================
 
-For anyone who writes kernels in Numba and wants ``float32`` to stay so. A plain
-``0.0`` is a ``float64``: in a matrix-vector product of ``float32`` arrays, each step
-then has a product, a conversion and a ``float64`` addition in place of one fused
-multiply-add. The compiler's output shows that, and you need no GPU to read it. Whether
-it costs time depends on the card, and on what else the kernel waits for.
+For anyone who writes :term:`kernels <kernel>` in :term:`Numba` and wants ``float32`` to
+stay so. A plain ``0.0`` is a ``float64``: in a matrix-vector product of ``float32``
+arrays, each step then has a product, a conversion and a ``float64`` addition in place
+of one :term:`fused multiply-add`. The compiler's output shows that, and you need no GPU
+to read it. Whether it costs time depends on the card, and on what else the kernel waits
+for.
 
 **You will learn**
 
@@ -23,8 +24,8 @@ shows what it made elsewhere.
 # One word apart
 # --------------
 #
-# Each thread computes one element of :math:`y = A x`: it goes along a row of ``A``,
-# multiplies each number with one of ``x``, and adds it to a sum. All arrays are
+# Each :term:`thread` computes one element of :math:`y = A x`: it goes along a row of
+# ``A``, multiplies each number with one of ``x``, and adds it to a sum. All arrays are
 # ``float32``. Most people would start the sum with ``total = 0.0``. Does it matter?
 
 import numpy as np
@@ -56,10 +57,10 @@ def single_sum(a, x, y):
 # Find the float64
 # ----------------
 #
-# ``ptx.compile`` takes a kernel, the types of its arguments and a *compute capability*,
-# the version number of a kind of GPU. You get *PTX*, NVIDIA's intermediate language, in
-# ``.text``, and in ``.mix`` a count of its instructions. Their names end in their type,
-# so a double is easy to find:
+# ``ptx.compile`` takes a kernel, the types of its arguments and a
+# :term:`compute capability`, the version number of a kind of GPU. You get :term:`PTX`,
+# NVIDIA's intermediate language, in ``.text``, and in ``.mix`` a count of its
+# instructions. Their names end in their type, so a double is easy to find:
 
 # folded: What the compiler made elsewhere, for computers that do not have it
 RECORDED = {  # with numba-cuda 0.30.4 and CUDA 13.0
@@ -131,14 +132,15 @@ plt.show()
 # ``cvt.f64.f32`` reads: to ``f64``, from ``f32``. A ``float32`` product and a
 # ``float64`` sum cannot be fused, so the zero costs the *fused multiply-add*, too,
 # which multiplies and adds at once. (The counts are *static*: they tell what is
-# written. The loop is there twice, once unrolled to four steps and once for what is
-# left over, so five steps are written for the one in the source. ``mov.f64``, the zero,
-# and ``cvt.f32.f64`` are outside of both.)
+# written. The loop is there twice, once :term:`unrolled` to four steps and once for
+# what is left over, so five steps are written for the one in the source. ``mov.f64``,
+# the zero, and ``cvt.f32.f64`` are outside of both.)
 #
 # Why? Numba gives each variable *one* type, from all that is assigned to it. A ``0.0``
 # in Python's code is a ``float64``, and the sum of that and a ``float32`` is, too.
 # Numba's users have `met it before`__. A test in NumPy 2 would not have warned you, nor
-# does the simulator: both let a plain ``0.0`` take the precision of the other operand.
+# does the :term:`simulator`: both let a plain ``0.0`` take the precision of the other
+# operand.
 #
 # __ https://github.com/numba/numba/issues/4676
 
@@ -159,10 +161,10 @@ print("NumPy:", (0.0 + np.float32(1)).dtype)
 # ----------------
 #
 # NVIDIA lists, for each compute capability, how many results per clock cycle a
-# multiprocessor delivers (in its `Best Practices Guide`__, under "Throughput of Native
-# Arithmetic Instructions"). Take a matrix of 100 000 rows and 100 columns. *Predict*:
-# how long does it take at least to read it from memory, and how long to make its
-# additions in ``float64``?
+# :term:`multiprocessor` delivers (in its `Best Practices Guide`__, under "Throughput of
+# Native Arithmetic Instructions"). Take a matrix of 100 000 rows and 100 columns.
+# *Predict*: how long does it take at least to read it from memory, and how long to make
+# its additions in ``float64``?
 #
 # __ https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/
 
@@ -194,15 +196,16 @@ show_table("40 MB times a vector, at least (model)", head, rows)
 # table has it slower.) A GPU calculates while it waits for memory. So in this model, as
 # long as the matrix comes from memory, the ``float64`` hides behind the reading on all
 # three cards. On the RTX 4090 and the L4 not much room is left, and where a kernel uses
-# each number many times, or finds its data in a cache, nothing hides it: there a stray
-# ``0.0`` costs most.
+# each number many times, or finds its data in a :term:`cache`, nothing hides it: there
+# a stray ``0.0`` costs most.
 # :doc:`/tutorials/3_kernels/09_two_compilers` works that out, and what the double buys.
 #
 # Check
 # -----
 #
 # Both kernels have to be right before their times are of interest: odd sizes, two
-# launches into the same output, and the product in ``float64`` to compare with.
+# :term:`launches <launch>` into the same output, and the product in ``float64`` to
+# compare with.
 
 rng = np.random.default_rng(seed=1)
 
@@ -245,7 +248,7 @@ for kernel in kernels:
 #     print([line for line in text.splitlines() if "f64" in line])
 #
 # With a GPU, launch the kernel once. Then ``inspect_asm()`` gives its PTX, a text for
-# each set of types that it was called with, and ``inspect_sass()`` its *SASS*.
+# each set of types that it was called with, and ``inspect_sass()`` its :term:`SASS`.
 # ``get_regs_per_thread()`` tells how many registers a thread needs.
 
 # folded: On a GPU: PTX, SASS and registers of the kernel that ran

@@ -3,16 +3,18 @@ Why does one step of your loop take so many instructions?
 =========================================================
 
 For anyone who wants to know what a GPU really runs. A step of a matrix-vector product
-needs three instructions: two loads and a multiply-add. In the machine code of a Numba
-loop over ``range`` they are a small minority: the rest is bookkeeping for ``range``,
-for negative indices and for addresses, and a ``while`` loop avoids most of it. A simple
-model predicts whether the bookkeeping or a stray ``float64`` costs time: the slowest
-part of the GPU decides, and that is mostly memory or a cache.
+needs three instructions: two loads and a :term:`multiply-add`. In the machine code of a
+:term:`Numba` loop over ``range`` they are a small minority: the rest is bookkeeping for
+``range``, for negative indices and for addresses, and a ``while`` loop avoids most of
+it. A simple model predicts whether the bookkeeping or a stray ``float64`` costs time:
+the slowest part of the GPU decides, and that is mostly memory or a :term:`cache`.
 
 **You will learn**
 
-- what PTX and SASS are, who makes them, and to count what runs in a loop;
-- to see how many registers a kernel needs, and when they run out;
+- what :term:`PTX` and :term:`SASS` are, who makes them, and to count what runs in a
+  loop;
+- to see how many :term:`registers <register>` a :term:`kernel` needs, and when they run
+  out;
 - to predict which part of a GPU a kernel waits for;
 - what a ``float64`` sum buys over a ``float32`` one, so that you can decide.
 
@@ -224,11 +226,11 @@ for line in loops(code.text)[-1] if code else ():
 #   where the array begins.
 #
 # You need neither of the first two: one counter does for the loop, and ``j`` is never
-# negative. The third can be one addition. All of it is in 64 bits, and a multiprocessor
-# calculates integers in 32 bits, so many of these lines become two or more
-# instructions. Numba's developers `know this problem`__. With ``while``, the compiler
-# sees that ``j`` starts at 0 and grows, so it drops the tests and moves each address
-# along.
+# negative. The third can be one addition. All of it is in 64 bits, and a
+# :term:`multiprocessor` calculates integers in 32 bits, so many of these lines become
+# two or more instructions. Numba's developers `know this problem`__. With ``while``,
+# the compiler sees that ``j`` starts at 0 and grows, so it drops the tests and moves
+# each address along.
 #
 # __ https://github.com/numba/numba/issues/4647
 #
@@ -255,9 +257,10 @@ for line in loops(machine_code)[0] if machine_code else ():
 #
 # Only ``ptxas`` can say how many registers a thread needs, and it depends on the GPU. A
 # thread can have 255, of 32 bits each, and a double takes two. What does not fit is
-# *spilled*: stored to memory and loaded again, which is slow. Here is a kernel that
-# must hold 66 complex numbers at once. It turns a row of them around, and the barrier
-# forbids it to write before all are read. (Two lines of Python generate its 132 lines.)
+# :term:`spilled`: stored to memory and loaded again, which is slow. Here is a kernel
+# that must hold 66 complex numbers at once. It turns a row of them around, and the
+# :term:`barrier` forbids it to write before all are read. (Two lines of Python generate
+# its 132 lines.)
 
 from firstlight.display import show_table
 
@@ -286,8 +289,8 @@ show_table("Registers of a thread, and bytes spilled", head, rows)
 # What does the GPU wait for?
 # ---------------------------
 #
-# Instructions are not time. A *warp*, 32 threads, makes a step together. Each part of a
-# multiprocessor needs some clock cycles for it, and the slowest part decides:
+# Instructions are not time. A :term:`warp`, 32 threads, makes a step together. Each
+# part of a multiprocessor needs some clock cycles for it, and the slowest part decides:
 #
 # - *memory*: 32 numbers of the matrix, 128 bytes, at a multiprocessor's share of the
 #   bandwidth;

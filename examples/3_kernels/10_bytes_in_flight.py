@@ -2,12 +2,13 @@
 Your occupancy is 25%. Is that bad?
 ====================================
 
-For anyone who reads *achieved occupancy* in a profiler and wonders if it is too low.
-You cannot tell from that number. What keeps a memory busy is not threads but bytes in
-flight: loads that were issued and have not yet come back. Few threads with several
-loads each do as well as many threads with one. So work out how many bytes your card
-needs in flight, from its bandwidth and its latency (600 cycles is a usable guess), and
-count what your kernel has.
+For anyone who reads *achieved occupancy* in a :term:`profiler` and wonders if it is too
+low. You cannot tell from that number. What keeps a memory busy is not
+:term:`threads <thread>` but :term:`bytes in flight`: loads that were issued and have
+not yet come back. Few threads with several loads each do as well as many threads with
+one. So work out how many bytes your card needs in flight, from its :term:`bandwidth`
+and its :term:`latency` (600 cycles is a usable guess), and count what your
+:term:`kernel` has.
 
 **You will learn**
 
@@ -27,18 +28,19 @@ without one, what is said of GPUs is a model.
 # -------
 #
 # A load takes a while: its *latency*. Until then it is *in flight*. How many must there
-# be, so that memory always has one to serve? *Little's law* holds for a memory as for a
-# shop, where the customers inside are those who arrive in a second, times the seconds
-# that each one stays:
+# be, so that memory always has one to serve? :term:`Little's law` holds for a memory as
+# for a shop, where the customers inside are those who arrive in a second, times the
+# seconds that each one stays:
 #
 # .. math::
 #
 #     \text{bytes in flight} = \text{bandwidth} \times \text{latency}.
 #
-# The data sheet has the bandwidth. Divide it by the number of *multiprocessors* (SMs)
-# and by their clock rate, and you have the bytes that each of them gets in a cycle.
-# (``bytes_a_clock`` has both from the ``float32`` rate.) No data sheet has the latency.
-# `NVIDIA's guide`__ says "hundreds of clock cycles". Take 600, until you measure it.
+# The :term:`data sheet` has the bandwidth. Divide it by the number of
+# :term:`multiprocessors <multiprocessor>` (SMs) and by their clock rate, and you have
+# the bytes that each of them gets in a cycle. (``bytes_a_clock`` has both from the
+# ``float32`` rate.) No data sheet has the latency. `NVIDIA's guide`__ says "hundreds of
+# clock cycles". Take 600, until you measure it.
 #
 # Your kernel copies an array of ``float32``. Half of the bytes that it moves are loads,
 # and a thread waits only for those: half of bandwidth times latency. How many threads
@@ -49,7 +51,7 @@ without one, what is said of GPUs is a model.
 
 from firstlight.display import BLUE, GREEN, ORANGE, RED, show_table
 from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
-from firstlight.timing.roofs import PER_CLOCK
+from firstlight.timing.ceilings import PER_CLOCK
 from firstlight.timing.specs import spec
 
 LATENCY = 600  # clocks: an assumption
@@ -129,9 +131,9 @@ while at[0] not in visited:
 assert len(visited) == 101, "this is not one cycle through all lines"
 
 # %%
-# The table has four times the bytes of the largest cache, but 256 MiB at most (part of
-# which a very large cache can hold). Each call goes on where the last one ended. One
-# row walks *in order*, where the CPU can guess what comes next.
+# The table has four times the bytes of the largest :term:`cache`, but 256 MiB at most
+# (part of which a very large cache can hold). Each call goes on where the last one
+# ended. One row walks *in order*, where the CPU can guess what comes next.
 
 import torch
 
@@ -180,8 +182,8 @@ bench.time("torch", lambda: t_out.copy_(t_x), device=device, **size)
 
 # %%
 # The dashed line is the law. One chain gives the latency; ``k`` have ``k`` in flight. A
-# point is the fastest value of its row, not the median as in tables: other programs can
-# only slow one down.
+# point is the fastest value of its row, not the :term:`median` as in tables: other
+# programs can only slow one down.
 
 # folded: The rates for the figure
 

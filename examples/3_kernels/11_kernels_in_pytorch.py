@@ -2,13 +2,14 @@
 Can PyTorch train through a kernel of yours?
 ============================================
 
-For anyone with a Numba kernel who fits a model in PyTorch. Yes: a short function
-launches the kernel on PyTorch's memory and in PyTorch's current stream, and a
-``torch.autograd.Function`` gives it a gradient. Each part can go wrong without an
-error: the wrong stream, strides, a forgotten factor in the gradient. Here you see each
-of them go wrong (the stream in a toy), and what prevents it or finds it. Try
-``torch.compile`` first, which can fuse a chain of operations without a kernel of yours.
-What one kernel gains over the chain, you count in bytes before you write it.
+For anyone with a :term:`Numba` :term:`kernel` who fits a model in PyTorch. Yes: a short
+function :term:`launches <launch>` the kernel on PyTorch's memory and in PyTorch's
+current :term:`stream`, and a ``torch.autograd.Function`` gives it a :term:`gradient`.
+Each part can go wrong without an error: the wrong stream, :term:`strides <stride>`, a
+forgotten factor in the gradient. Here you see each of them go wrong (the stream in a
+toy), and what prevents it or finds it. Try ``torch.compile`` first, which can fuse a
+chain of operations without a kernel of yours. What one kernel gains over the chain, you
+count in bytes before you write it.
 
 **You will learn**
 
@@ -56,7 +57,7 @@ import numpy as np
 from firstlight import Bench, best_device
 from firstlight.kernels import blocks_for, cuda, simulated, trace
 
-from numba import njit, prange  # isort: skip (Numba comes after the line above)
+from numba import njit, prange
 
 
 def rho(model, data, weight):
@@ -125,7 +126,7 @@ def launch_on_gpu(kernel, *tensors):
 
 # %%
 # A kernel does not notice tensors of different shapes or types, so ``launch`` compares
-# them first. Without a GPU, it runs the loop, or the kernel in the simulator.
+# them first. Without a GPU, it runs the loop, or the kernel in the :term:`simulator`.
 
 # folded: launch: on the GPU, in the loop or in the simulator
 device = best_device()
@@ -189,7 +190,8 @@ with ByteCount() as counter:
 # What does a kernel need? For the value, it reads three ``float32`` and writes one: 16
 # bytes. For the gradient it reads one number more: 20. The sum of all values costs 4,
 # and a copy that this sum makes necessary, explained below, costs 4. There is little
-# arithmetic, so bytes are time. A *model* for 33 million elements, from data sheets:
+# arithmetic, so bytes are time. A *model* for 33 million elements, from
+# :term:`data sheets <data sheet>`:
 
 from firstlight.display import quantity, show_table
 from firstlight.timing.specs import spec
@@ -545,9 +547,9 @@ for what, gain in zip(("value", "gradient"), gains, strict=True):
 
 # %%
 # On a CPU only roughly: for each new tensor the system has to find memory, in both ways
-# (:doc:`/tutorials/1_setup/02_first_speedup`), and a large cache may hold some of them.
-# On a GPU, PyTorch keeps memory that it once had, and 33 million elements fit no cache,
-# so bytes should decide.
+# (:doc:`/tutorials/1_setup/02_first_speedup`), and a large :term:`cache` may hold some
+# of them. On a GPU, PyTorch keeps memory that it once had, and 33 million elements fit
+# no cache, so bytes should decide.
 #
 # Where this stops being true
 # ---------------------------

@@ -2,17 +2,18 @@
 What if you wrote for a block, not for a thread?
 ================================================
 
-You can write a kernel in Numba: should you learn Triton? In Triton you write what a
-whole block of threads does, and a compiler divides the work among them. It adds shared
-memory, barriers, vector loads and tensor cores by itself. You can count the bytes that
-a kernel of your own will save before you write it. Try ``torch.compile`` first, which
-fuses steps by itself, and writes Triton.
+You can write a :term:`kernel` in :term:`Numba`: should you learn :term:`Triton`? In
+Triton you write what a whole :term:`block` of :term:`threads <thread>` does, and a
+compiler divides the work among them. It adds :term:`shared memory`,
+:term:`barriers <barrier>`, vector loads and :term:`tensor cores <tensor core>` by
+itself. You can count the bytes that a kernel of your own will save before you write it.
+Try ``torch.compile`` first, which fuses steps by itself, and writes Triton.
 
 **You will learn**
 
 - to write a kernel for blocks: offsets, masks, loads, stores, products;
 - to check it without a GPU, and what such a check cannot tell;
-- to count the bytes that *fusion* saves, and what to compare them with;
+- to count the bytes that :term:`fusion` saves, and what to compare them with;
 - to read the kernel that ``torch.compile`` writes for you.
 
 **Time:** 12 minutes. **Needs:** any computer to read along, and :doc:`a first kernel
@@ -41,7 +42,8 @@ except ImportError:  # so that Python can read the kernels all the same
     tl = SimpleNamespace(constexpr=int)
 
 # %%
-# Here is an addition for a thread, and below it the same for a block, with its launch.
+# Here is an addition for a thread, and below it the same for a block, with its
+# :term:`launch`.
 
 
 @cuda.jit
@@ -72,7 +74,8 @@ def run_add(x, y, out):
 #   ``constexpr``: its value is compiled in. It must be a power of two.
 # - ``x`` is a *pointer*, the address of the first number, and ``x + i`` are the
 #   addresses of ``BLOCK`` numbers. It knows no shape, so ``n`` is passed, too.
-# - The *mask* says which places ``tl.load`` and ``tl.store`` may touch: the guard.
+# - The *mask* says which places ``tl.load`` and ``tl.store`` may touch: the
+#   :term:`guard`.
 # - The brackets hold the number of programs. Triton chooses the threads:
 #   ``num_warps=4``, 128 threads a program, unless you set it at the launch.
 #   (``@triton.autotune`` times a list of such choices and keeps the fastest.)
@@ -205,7 +208,8 @@ plt.show()
 # %%
 # Your kernel is at the floor. But so is ``torch.softmax``, *one* operation, which
 # somebody has fused already. **Your kernel cannot beat it by bytes.** Fuse what PyTorch
-# has no single operation for. From data sheets, the floor in time is:
+# has no single operation for. From :term:`data sheets <data sheet>`, the floor in time
+# is:
 
 from firstlight.display import quantity
 from firstlight.timing.specs import spec

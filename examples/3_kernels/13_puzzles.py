@@ -2,10 +2,11 @@
 Can you write the kernel yourself?
 ==================================
 
-For anyone who has read about kernels and wants to write some: here are sixteen, from
-squaring numbers to gridding the visibilities of a radio telescope. A judge runs your
-kernel thread by thread and looks at every access to memory, so that a lucky result does
-not pass. The page solves one with you; the others are yours.
+For anyone who has read about :term:`kernels <kernel>` and wants to write some: here are
+sixteen, from squaring numbers to :term:`gridding` the :term:`visibilities <visibility>`
+of a radio telescope. A judge runs your kernel :term:`thread` by thread and looks at
+every access to memory, so that a lucky result does not pass. The page solves one with
+you; the others are yours.
 
 **You will learn**
 
@@ -61,7 +62,7 @@ def try_out(puzzle, launch, kernel):
 def check(name, kernel):
     puzzle = PUZZLES[name]
     try:
-        is_gap = not len(try_out(puzzle, puzzle.launches[0], kernel).notes)
+        is_gap = not len(try_out(puzzle, puzzle.launches[0], kernel).accesses)
     except Exception:  # what is wrong, the judge says
         is_gap = False
     return GAP if is_gap else puzzle.check(kernel)
@@ -93,16 +94,17 @@ solution = partial(attempt, answers=ours)
 #
 # The puzzle that we solve together is called ``stride``: for every element, ``out`` is
 # to become ``1 - tau / 2``, but there are fewer threads than elements. Its smallest
-# launch has 21 elements and 2 blocks of 4 threads. Write down:
+# :term:`launch` has 21 elements and 2 :term:`blocks <block>` of 4 threads. Write down:
 #
 # - How many elements will the busiest thread take, if the work is shared evenly?
 # - You can give a thread *neighbouring* elements, 0, 1 and 2, or every eighth, 0, 8 and
 #   16. The result is the same. Which one would you choose?
 #
-# A *warp* is 32 threads that load together, and memory comes in *sectors* of 32 bytes,
-# eight ``float32``. If 32 threads load 32 neighbours, they touch 4 sectors. If each
-# loads from a sector of its own, they touch 32. So in a long array, the wrong choice
-# can move up to 8 times the bytes; caches decide how much of that a card really moves.
+# A :term:`warp` is 32 threads that load together, and memory comes in
+# :term:`sectors <sector>` of 32 bytes, eight ``float32``. If 32 threads load 32
+# neighbours, they touch 4 sectors. If each loads from a sector of its own, they touch
+# 32. So in a long array, the wrong choice can move up to 8 times the bytes;
+# :term:`caches <cache>` decide how much of that a card really moves.
 #
 # One puzzle together
 # -------------------
@@ -371,8 +373,8 @@ def warp_sum_solution(x, out):
 # 8. ``block sum``
 # ~~~~~~~~~~~~~~~~
 #
-# Let each block of 64 threads write the sum of its 64 elements, through shared memory.
-# Elements after the end count as zero.
+# Let each block of 64 threads write the sum of its 64 elements, through
+# :term:`shared memory`. Elements after the end count as zero.
 
 
 # folded: The task: block sum, in NumPy, and where to begin
@@ -687,9 +689,6 @@ print(f"{len(launches)} launches with {threads} threads, each access looked at."
 # reads, orange crosses are writes. Where a kernel has shared memory, you see only that,
 # for one block. Once your kernel is accepted, the figure shows yours instead of ours.
 
-from firstlight.kernels.tracing import ARRAY, KIND, OFFSET, THREAD
-
-# %%
 
 # folded: How a panel is drawn
 
@@ -699,15 +698,15 @@ from firstlight.display import BLUE, ORANGE
 def fingerprint(ax, name, kernel):
     launch = max(PUZZLES[name].launches, key=lambda launch: math.prod(launch.sizes))
     seen = try_out(PUZZLES[name], launch, kernel)
-    spaces = np.array([array.space for array in seen.arrays])[seen.notes[:, ARRAY]]
-    notes = seen.notes[spaces == "global"]
-    if "shared" in spaces:
-        one_block = seen.notes[:, THREAD] < launch.in_block
-        notes = seen.notes[(spaces == "shared") & one_block]
-    size = np.array([array.itemsize for array in seen.arrays])[notes[:, ARRAY]]
-    element, reads = notes[:, OFFSET] // size, notes[:, KIND] == 0
+    accesses, chosen = seen.accesses, seen.in_space("global")
+    if seen.in_space("shared").any():
+        one_block = accesses["thread"] < launch.in_block
+        chosen = seen.in_space("shared") & one_block
+    accesses = accesses[chosen]
+    size = np.array([array.itemsize for array in seen.arrays])[accesses["array"]]
+    element, reads = accesses["offset"] // size, accesses["kind"] == 0
     for which, look, color in ((reads, "s", BLUE), (~reads, "x", ORANGE)):
-        at = element[which], notes[which, THREAD]
+        at = element[which], accesses["thread"][which]
         ax.plot(*at, look, ms=2.2, mew=0.7, color=color)
     ax.invert_yaxis()
     ax.set(xticks=[], yticks=[])

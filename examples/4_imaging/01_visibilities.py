@@ -3,19 +3,20 @@ What does an interferometer measure?
 ====================================
 
 Not an image: each pair of its antennas measures one complex number at a time, a
-*visibility*, which is one Fourier component of the sky. Most components are never
-measured, so skies that look quite different can fit the same data, and only a prior
-chooses between them. This page is for anyone who has arrays such as those of `an early
-tutorial of MPoL`__ (``uu``, ``vv``, ``weight``, ``data_re``, ``data_im``) and wants to
-know what they hold before a GPU makes an image of them. You will make such arrays
-yourself, from known skies.
+:term:`visibility`, which is one Fourier component of the sky. Most components are never
+measured, so skies that look quite different can fit the same data, and only a
+:term:`prior` chooses between them. This page is for anyone who has arrays such as those
+of `an early tutorial of MPoL`__ (``uu``, ``vv``, ``weight``, ``data_re``, ``data_im``)
+and wants to know what they hold before a GPU makes an image of them. You will make such
+arrays yourself, from known skies.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
 **You will learn**
 
 - what one pair of antennas measures, and what changes as the Earth turns;
-- to average visibilities, and to check whether their weights are right;
+- to average visibilities, and to check whether their :term:`weights <weight>` are
+  right;
 - which skies an array cannot tell apart, however its data are processed;
 - how much arithmetic the prediction of visibilities takes, and when to use a NUFFT.
 
@@ -28,9 +29,9 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 #
 # A wave from a source off to the side reaches one antenna before the other. If you
 # multiply the two signals, the product depends on how many wavelengths fit into the
-# difference of the paths. So a pair at a distance :math:`b`, a *baseline*, sees the sky
-# through stripes, a *fringe*, of width :math:`\lambda / b`, where :math:`\lambda` is
-# the wavelength.
+# difference of the paths. So a pair at a distance :math:`b`, a :term:`baseline`, sees
+# the sky through stripes, a :term:`fringe`, of width :math:`\lambda / b`, where
+# :math:`\lambda` is the wavelength.
 #
 # 43 antennas make 43 · 42 / 2 pairs. Let each pair measure 332 times in a night. A
 # visibility with u, v and weight takes 40 bytes. To *predict* one from an image,
@@ -121,11 +122,11 @@ plt.show()
 # ---------------
 #
 # As seen from the source, the array rotates, and each pair traces an arc of an ellipse
-# in the plane of u and v. Its mirror image tells you nothing new: because a sky is
-# real, :math:`V(-u, -v)` is the complex conjugate of :math:`V(u, v)`.
+# in the :term:`plane of u and v`. Its :term:`mirror image` tells you nothing new:
+# because a sky is real, :math:`V(-u, -v)` is the complex conjugate of :math:`V(u, v)`.
 
 # figure
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.simulate import observe, uv_track, with_noise
 
 filled, look = {}, {"figsize": (7.2, 5.4), "layout": "constrained"}
 fig, axes = plt.subplots(2, 3, sharex=True, sharey=True, **look)
@@ -161,7 +162,7 @@ plt.show()
 # imaginary part alike. Then move the ring to the centre (``shift_phase_centre``),
 # because otherwise its phases would cancel in the means.
 
-from firstlight.imaging.data.visibilities import shift_phase_centre
+from firstlight.imaging.data import shift_phase_centre
 
 place = {"east": 0.5, "north": -0.3}
 ring, glow = Ring(flux=0.25, radius=0.8, width=0.12), Ring(flux=0.5, radius=0, width=8)
@@ -237,7 +238,7 @@ print(f"shortest pair, without noise: {shortest:.2f} of {total:.2f} Jy")
 # __ https://casadocs.readthedocs.io/en/stable/notebooks/data_weights.html
 
 from firstlight.imaging import check_weights, scale_weights
-from firstlight.imaging.data.visibilities import block, flag
+from firstlight.imaging.data import antenna_mask, flag
 
 print(check_weights(replace(seen, weight=4 * seen.weight)), end="\n\n")
 misread = replace(seen, weight=seen.weight**-0.5)
@@ -249,7 +250,7 @@ print(f"SIGMA: multiply by {report.worst:.3g}. Then the mean of all data has noi
 print(f"{1e6 * promised:.0f} µJy by its weights, but really {1e6 * true:.0f} µJy")
 still = {}
 for antenna in (0, 1):
-    its_own = flag(corrected, ~block(corrected, antenna=antenna))
+    its_own = flag(corrected, ~antenna_mask(corrected, antenna=antenna))
     still[antenna] = check_weights(its_own).worst
     print(f"antenna {antenna} alone: multiply by another {still[antenna]:.2f}")
 
@@ -290,7 +291,7 @@ print(fill(str(next(limit for limit in wide if limit.code == "scale")), 84))
 # ones, and multiply a smooth cloud by 1 plus its fringe. This adds half of :math:`V`,
 # shifted by :math:`\pm(u_0, v_0)`, into the holes.
 
-from firstlight.imaging.simulate.observation import alma_antennas
+from firstlight.imaging.simulate import alma_antennas
 
 cloud = Ring(flux=0.25, radius=0, width=0.5, inclination=40, position_angle=60)
 few = uv_track(alma_antennas()[::4], hour_angles=(-0.5, 0.5), n_times=20)
@@ -366,9 +367,9 @@ for count, hours, times in ((11, 1, 20), (11, 6, 120), (22, 1, 20), (43, 1, 20))
 # them nevertheless, something else has chosen: a *prior*, what you expect of a sky. A
 # fit that favours little TV, as in :doc:`First light
 # </tutorials/4_imaging/03_first_light>`, prefers the smooth one, right or wrong, and
-# :math:`\chi^2` will not tell. More antennas do distinguish them; a longer track only
-# just (25 apart in :math:`\chi^2` is five sigma). *What you did not measure, you must
-# assume*, and say so.
+# :math:`\chi^2` will not tell. More antennas do distinguish them; a longer
+# :term:`track` only just (25 apart in :math:`\chi^2` is five sigma). *What you did not
+# measure, you must assume*, and say so.
 #
 # Predicting visibilities from an image
 # -------------------------------------
@@ -418,7 +419,7 @@ print(f"waves: {size:,.0f} bytes a visibility, {size * nvis / 1e9:.2f} GB in all
 # are few visibilities. Its waves are made before the clock starts, which favours it.
 
 from firstlight import Bench, best_device
-from firstlight.imaging.fourier.nufft import visibilities
+from firstlight.imaging.fourier import visibilities
 
 device, rng = best_device(), np.random.default_rng(seed=3)
 counts = [100, 1000, 10_000] + [100_000] * (device.type != "cpu")
@@ -461,7 +462,7 @@ bench.plot()
 # ---------------------------
 #
 # - *Wide fields.* The integral assumes a flat sky (no w term), antennas whose primary
-#   beam is constant, and no smearing by channel width or integration time.
+#   beam is constant, and no :term:`smearing` by channel width or integration time.
 #   ``check_image_grid`` tells you whether that holds.
 # - *Real phases* are also changed by the atmosphere, so that data have to be calibrated
 #   before they come here.

@@ -2,17 +2,17 @@
 What can you see before you fit?
 ================================
 
-The *dirty image*: the visibilities, added up as waves without any model. It is the sky
-convolved with the *dirty beam*, plus noise. Of three ways to compute it, gridding to
-the nearest cell takes the least work but is wrong by more than the noise, the direct
-sum is exact but slow, and a NUFFT is as exact as you ask: the one to take. This
-page is for anyone who looks at visibilities before fitting them, or who writes code to
-image them.
+The :term:`dirty image`: the :term:`visibilities <visibility>`, added up as waves
+without any model. It is the sky convolved with the :term:`dirty beam`, plus noise. Of
+three ways to compute it, :term:`gridding` to the nearest cell takes the least work but
+is wrong by more than the noise, the :term:`direct sum` is exact but slow, and a NUFFT
+is as exact as you ask: the one to take. This page is for anyone who looks at
+visibilities before fitting them, or who writes code to image them.
 
 **You will learn**
 
 - why, without noise, the dirty image is exactly the sky convolved with the beam;
-- how weights trade resolution against noise;
+- how weights trade :term:`resolution` against noise;
 - to write a gridding kernel for a GPU, and to see what error gridding makes;
 - to choose between gridding, a NUFFT and the direct sum, by time *and* error.
 
@@ -36,7 +36,8 @@ image them.
 #
 # - *The direct sum* adds every wave at every pixel, in :math:`4 M N` operations.
 # - *Gridding* adds each visibility to one cell of a grid, in two additions, and then
-#   makes one fast Fourier transform (FFT) of about :math:`5 N \log_2 N` operations.
+#   makes one :term:`fast Fourier transform` (FFT) of about :math:`5 N \log_2 N`
+#   operations.
 # - *A NUFFT* (non-uniform FFT) adds each visibility to a patch of cells (on a side: one
 #   more than the digits that you want). Its cells are half as wide, so that its FFT has
 #   :math:`4 N` of them.
@@ -75,10 +76,9 @@ from firstlight import Bench, best_device
 from firstlight.imaging import DirtyImager, GridCoords, Point, fit_beam, plot_image
 from firstlight.imaging.coordinates import packed_to_sky
 from firstlight.imaging.units import ARCSEC
-from firstlight.imaging.fourier.nufft import adjoint
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
-from firstlight.imaging.fourier.dirty import by_gridding
+from firstlight.imaging.fourier import adjoint, image_by_gridding
+from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import uv_track, with_noise
 from firstlight.kernels import blocks_for, cuda, simulated
 
 # %%
@@ -146,9 +146,9 @@ assert identity < 1e-8, identity
 print(f"dirty image - shifted beams: {identity:.0e} Jy/beam")
 
 # %%
-# The ripples of the beam, its *sidelobes*, come from the gaps between the tracks in the
-# uv plane. A feature no brighter than the peak of your image times the largest sidelobe
-# may be one.
+# The ripples of the beam, its :term:`sidelobes <sidelobe>`, come from the gaps between
+# the tracks in the uv plane. A feature no brighter than the peak of your image times
+# the largest sidelobe may be one.
 #
 # Which weights?
 # --------------
@@ -159,7 +159,7 @@ print(f"dirty image - shifted beams: {identity:.0e} Jy/beam")
 #   are the most numerous.
 # - *uniform*: :math:`w_k / D`, where :math:`D` is the sum of the weights in the cell of
 #   :math:`k`, so that every filled cell counts the same, and long baselines count more.
-# - *Briggs*: :math:`w_k / (1 + f^2 D)`. Summed over all cells,
+# - :term:`Briggs`: :math:`w_k / (1 + f^2 D)`. Summed over all cells,
 #   :math:`f^2 = (5 \cdot 10^{-R})^2 \sum D / \sum D^2`. The number :math:`R`, *robust*,
 #   goes from uniform (-2) to natural (2).
 #
@@ -188,9 +188,9 @@ print(f"natural, from its weights: {1e6 / np.sqrt(weight.sum()):.1f}")
 # Two units, and a missing flux
 # -----------------------------
 #
-# A dirty image is in *Jy/beam*: a point source of 1 Jy has a peak of 1, whatever the
-# weights. For an extended source the number depends on the beam. To compare with the
-# sky, divide by the area of the fitted Gaussian (``unit="Jy/arcsec^2"``):
+# A dirty image is in :term:`Jy/beam`: a point source of 1 Jy has a peak of 1, whatever
+# the weights. For an extended source the number depends on the beam. To compare with
+# the sky, divide by the area of the fitted Gaussian (``unit="Jy/arcsec^2"``):
 
 panels = {name: image / fitted[name].area for name, image in images.items()}
 flux = {name: image.sum() * coords.cell_size**2 for name, image in panels.items()}
@@ -319,7 +319,8 @@ print(f"direct sum: off by {by_formula:.0e} of the peak, at 101 pixels")
 # phase of the wave by up to a quarter turn. Averaged over a cell, such waves are
 # fainter by :math:`\mathrm{sinc}` of the position in the field, from -1/2 to 1/2. Two
 # remedies: divide by that; or distribute each visibility over 2 × 2 cells, half as
-# wide, with more in the nearer ones, and divide by what *that* does (``by_gridding``).
+# wide, with more in the nearer ones, and divide by what *that* does
+# (``image_by_gridding``).
 
 
 def to_image(grid):
@@ -334,7 +335,7 @@ def nearest():
 fade = np.sinc((np.arange(npix) - npix // 2) / npix)
 off = {"nearest cell": nearest()}
 off["divided by sinc"] = nearest() / np.outer(fade, fade[::-1])
-off["2 x 2 cells"] = by_gridding(wave[None], u, v, coords)[0]
+off["2 x 2 cells"] = image_by_gridding(wave[None], u, v, coords)[0]
 off = {name: (image - exact) / exact.max() for name, image in off.items()}
 worst = {name: float(np.abs(image).max()) for name, image in off.items()}
 depth = 1 / np.sqrt(weight.sum()) / exact.max()  # the noise
@@ -361,8 +362,8 @@ plt.show()
 # The nearest cell is wrong by more than the noise, 2 × 2 cells only near the edge. But
 # with more data the noise falls and the error stays (last column, a model).
 # The division made the edges worse: only a part of the error is a loss of brightness.
-# The rest is *aliasing*: a gridded image is periodic, so that what belongs beyond one
-# edge appears at the other, and the division amplifies it. A better shape (CASA's
+# The rest is :term:`aliasing`: a gridded image is periodic, so that what belongs beyond
+# one edge appears at the other, and the division amplifies it. A better shape (CASA's
 # ``tclean`` takes a prolate spheroidal function), and patches as wide as your digits
 # need, make the NUFFT of ``DirtyImager``, by `FINUFFT`__, whose error you set by
 # ``eps``.
@@ -403,7 +404,7 @@ loose = [torch.from_numpy(x) for x in (wave[None] / coords.cell_size**2, +u, +v)
 compare("direct", direct, 16384, *columns)
 error["direct"] = typical["direct"] = by_formula
 compare("nearest cell", nearest)
-compare("2 x 2 cells", by_gridding, wave[None], u, v, coords)
+compare("2 x 2 cells", image_by_gridding, wave[None], u, v, coords)
 for digits in (2, 4, 8, 12):
     compare(f"NUFFT 1e-{digits}", by_nufft, digits, *loose)
 if device.type != "cpu":
@@ -531,7 +532,7 @@ def image_noise_solution(weight, used):
 
 print(check(image_noise_solution))
 for name, how in HOW.items():
-    *_, used = next(imager.weighted(0, *how))
+    *_, used = next(imager.imaging_weights(0, *how))
     told = 1e6 * image_noise_solution(weight, used)
     print(f"{name:>10}: {told:.1f} µJy/beam, and was {1e6 * rms[name]:.1f}")
 

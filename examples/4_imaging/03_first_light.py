@@ -2,17 +2,18 @@
 First light: can you see the sky that was observed?
 ===================================================
 
-*First light* is the first image from a new telescope. An interferometer measures
-*visibilities*, from which the image has to be reconstructed, here by a fit. You can
-tell without the truth whether a fit is too smooth, because its residual has peaks above
-5 σ, or over-fitted, because its residual is much weaker than noise. How far the image
-is from the sky you cannot tell: no residual shows what the antennas did not measure.
-This page is for anyone who images visibilities by a regularized fit (RML), as MPoL
-does, on a CPU or a GPU.
+*First light* is the first image from a new telescope. An :term:`interferometer`
+measures :term:`visibilities <visibility>`, from which the image has to be
+reconstructed, here by a fit. You can tell without the truth whether a fit is too
+smooth, because its :term:`residual` has peaks above 5 σ, or over-fitted, because its
+residual is much weaker than noise. How far the image is from the sky you cannot tell:
+no residual shows what the antennas did not measure. This page is for anyone who images
+visibilities by a regularized fit (:term:`RML`), as :term:`MPoL` does, on a CPU or a
+GPU.
 
 **You will learn**
 
-- to fit an image to every visibility, on any device, until it stops by itself;
+- to fit an image to every visibility, on any :term:`device`, until it stops by itself;
 - to tell an over-fitted image from one that is too smooth, by its residual alone;
 - what the residual cannot tell you;
 - when a fit to averages in cells goes wrong, and why;
@@ -33,13 +34,13 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.imaging import DataAverager, DirtyImager, ExactLikelihood, FourierCube
-from firstlight.imaging import GridCoords, GriddedNet, convolve, fit, fit_beam
+from firstlight.imaging import GridCoords, GriddedNet, convolve, fit, fit_beam, plan
+from firstlight.imaging import plot_image
 from firstlight.imaging.model import losses
-from firstlight.imaging import plan, plot_image
 from firstlight.imaging.coordinates import sky_to_packed
 from firstlight.imaging.fitting.quality import quality_of
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import uv_track, with_noise
 from firstlight.timing.specs import spec
 
 device = best_device()
@@ -141,8 +142,8 @@ plt.show()
 # First, what should the residual be? Subtract from the data what the image explains,
 # and image the difference. In units of its noise, such a *residual* of the right image
 # has an rms of 1. The largest of *n* independent Gaussian numbers is near
-# :math:`\sqrt{2 \ln n}`. A dirty image has about as many as it has *beams*, and both
-# signs count.
+# :math:`\sqrt{2 \ln n}`. A :term:`dirty image` has about as many as it has *beams*, and
+# both signs count.
 
 beams = npix**2 * area / beam.area
 largest = math.sqrt(2 * math.log(2 * beams))
@@ -182,7 +183,7 @@ for side in (npix, 512, 2048):
 # Fit
 # ---
 #
-# The loss that the fit minimizes has two parts. The first is the reduced
+# The :term:`loss` that the fit minimizes has two parts. The first is the reduced
 # :math:`\chi^2` of :math:`N` visibilities,
 #
 # .. math::
@@ -221,7 +222,7 @@ print(f"{one.iterations} iterations. {one.message}")
 #
 # - *Units.* A pixel is the softplus of a parameter, so that it is positive. Softplus
 #   bends at 1, and far below that fits are slow, so brightness is measured in units of
-#   0.01 Jy/arcsec².
+#   0.01 :term:`Jy`/arcsec².
 # - *Convergence.* ``fit`` continues until 25 more steps, twice in a row, lower the loss
 #   by less than one part in 10 000. If it stopped after a fixed number of steps, the
 #   image would depend on that number.
@@ -447,9 +448,9 @@ print(textwrap.fill("The first warning: " + told[npix][0], 80))
 
 # %%
 # A disk that fills the field is the worst case, because its transform changes across a
-# cell. In a field four times as wide the averages are nearly right. The exact
-# likelihood has no cells and needs no wider field. What does the worst case do to a
-# fit?
+# cell. In a field four times as wide the averages are nearly right. The
+# :term:`exact likelihood` has no cells and needs no wider field. What does the worst
+# case do to a fit?
 
 cells, _ = average(coords)
 strength = 8 * slope * nvis / len(cells.index)  # χ² is divided by cells here
@@ -528,8 +529,8 @@ torch.set_num_threads(threads)
 # Where this stops being true
 # ---------------------------
 #
-# - *A wide field, a faint source.* Positive pixels then turn noise into flux: see
-#   :doc:`/tutorials/4_imaging/09_your_own_data`.
+# - *A wide field, a faint source.* Positive pixels then turn noise into :term:`flux`:
+#   see :doc:`/tutorials/4_imaging/09_your_own_data`.
 # - *Two skies that the array cannot tell apart.* No residual shows which one it was.
 # - *Little data, or much noise.* Cells do no harm if the noise of an average is larger
 #   than its error, nor if the source is small.

@@ -3,9 +3,10 @@ How strong should a regularizer be?
 ===================================
 
 No strength :math:`\\lambda` is right for all data, because it depends on their noise
-and number. Choose it for yours by *cross-validation*, in four steps.
+and number. Choose it for yours by :term:`cross-validation`, in four steps.
 
-1. Average the visibilities in cells, and divide these into parts, called *folds*.
+1. Average the :term:`visibilities <visibility>` in cells, and divide these into parts,
+   called :term:`folds <fold>`.
 2. For half a dozen :math:`\\lambda` and each fold, fit all *other* folds.
 3. Score how well each fit predicts the fold left out, but leave the innermost cells
    out of the score: they test the total flux.
@@ -19,7 +20,7 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 **You will learn**
 
 - to run all fits of a sweep as one, and to predict what that saves;
-- what too little and too much of a prior do to flux and detail;
+- what too little and too much of a :term:`prior` do to flux and detail;
 - how far to trust the minimum of a score.
 
 **Time:** 12 minutes. **Needs:** any computer, and
@@ -31,9 +32,10 @@ __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7
 # -------
 #
 # A regularized fit minimizes the misfit to the data plus :math:`\lambda` times a
-# regularizer (*prior* for short; strictly, minus its logarithm): a number that is large
-# for images you consider unlikely. For each of six :math:`\lambda` there are two ways
-# to divide into four folds, and a fit to all of the data: 54 fits of 48 × 48 pixels.
+# :term:`regularizer` (*prior* for short; strictly, minus its logarithm): a number that
+# is large for images you consider unlikely. For each of six :math:`\lambda` there are
+# two ways to divide into four folds, and a fit to all of the data: 54 fits of 48 × 48
+# pixels.
 #
 # Written out in PyTorch, a step makes about 100 calls, and each launches a kernel (12
 # in this package's ``fit``). As the fits are independent, stack 54 images in one
@@ -75,8 +77,8 @@ from firstlight.imaging import DataAverager, ExactLikelihood, FourierCube, GridC
 from firstlight.imaging import GriddedNet, fit, plot_image, split_cells
 from firstlight.imaging.model import losses
 from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import uv_track, with_noise
 
 device = best_device()
 threads = torch.get_num_threads()
@@ -97,15 +99,13 @@ print(f"chi² of the truth: {of_truth:.3f} ± {len(averages.index) ** -0.5:.3f}"
 # Leave something out
 # -------------------
 #
-# *Random cells* are easy to predict, because their neighbours remain. A *dartboard*
-# leaves out whole patches of the uv plane, and so tests whether the image can fill a
-# gap. A cell and its mirror image are one measurement, so they stay together.
+# *Random cells* are easy to predict, because their neighbours remain. A
+# :term:`dartboard` leaves out whole patches of the uv plane, and so tests whether the
+# image can fill a gap. A cell and its mirror image are one measurement, so they stay
+# together.
 
-from firstlight.imaging.fitting.cross_validation import (
-    split_dartboard,
-    stack,
-    stack_folds,
-)
+from firstlight.imaging import split_dartboard
+from firstlight.imaging.fitting.cross_validation import stack, stack_folds
 
 k = 4
 averages = averages.to(torch.float32)
@@ -175,8 +175,8 @@ assert error < 1e-10, error
 print(f"at once and one by one: relative difference {error:.0e}")
 
 # %%
-# Now the sweep. The prior is *total variation* (TV), the sum of how much each pixel
-# differs from its neighbours.
+# Now the sweep. The prior is :term:`total variation` (TV), the sum of how much each
+# pixel differs from its neighbours.
 
 lambdas = 10.0 ** np.arange(-4, -1, 0.5)
 everything = stack([train] * 6)
@@ -322,8 +322,8 @@ plt.show()
 #
 # Alone, nothing, because it multiplies a sum over pixels that has units. Here are four
 # such sums of the truth: their value, its ratio at half the pixel width, and the value
-# times 0.0001. *Entropy* is the distance from a faint uniform image, and *TSV* the sum
-# of squared differences.
+# times 0.0001. :term:`Entropy <entropy>` is the distance from a faint uniform image,
+# and :term:`TSV` the sum of squared differences.
 
 PRIORS = {"sparsity": losses.sparsity, "tv": losses.TV_image, "tsv": losses.TSV}
 PRIORS["entropy"] = lambda sky: losses.entropy(sky, prior=0.01, tot_flux=100)
@@ -346,7 +346,7 @@ for name, prior in PRIORS.items():
 #
 # Compare all four at the same costs. This is one sweep again: each channel has one
 # prior, and for the others :math:`\lambda = 0`. Two more channels show what MPoL's
-# :math:`\lambda` would do here: one has sparsity and TV, the other no prior.
+# :math:`\lambda` would do here: one has :term:`sparsity` and TV, the other no prior.
 
 others, prices = ("sparsity", "entropy", "tsv"), lambdas * of_true["tv"]
 strengths = np.zeros((4, 20))

@@ -4,13 +4,14 @@ Where does a step of the fit spend its time?
 
 In about a hundred small operations, each of which reads and writes an image. The
 Fourier transforms take the smaller part of its time; the first bar of the figure shows
-what takes the rest. Profile before you change anything: however fast you make a part,
-you save no more than its share of the time. What gains most is to *merge* the small
-operations into a few passes over the pixels, and on a GPU to launch them all at once.
+what takes the rest. :term:`Profile <profile>` before you change anything: however fast
+you make a part, you save no more than its share of the time. What gains most is to
+*merge* the small operations into a few passes over the pixels, and on a GPU to launch
+them all at once.
 
-If you call this package's ``fit`` for a ``GriddedNet`` with the losses ``sparsity``,
-``TV_image`` and ``entropy``, on a CPU or an NVIDIA GPU, that is done for you. Read on
-if you write your own loop or losses.
+If you call this package's ``fit`` for a ``GriddedNet`` with the :term:`losses <loss>`
+``sparsity``, ``TV_image`` and ``entropy``, on a CPU or an NVIDIA GPU, that is done for
+you. Read on if you write your own loop or losses.
 
 **You will learn**
 
@@ -26,11 +27,12 @@ if you write your own loop or losses.
 # Predict
 # -------
 #
-# A step computes an image from its parameters, visibilities from the image by a fast
-# Fourier transform (FFT), and a loss from both. The backward pass gives the gradient,
-# and *Adam* updates the parameters. At least three numbers per pixel are read and
-# written, the parameter and Adam's two moving averages, and there are two FFTs of
-# :math:`N` real numbers, each of :math:`2.5\,N \log_2 N` operations.
+# A step computes an image from its parameters, :term:`visibilities <visibility>` from
+# the image by a :term:`fast Fourier transform` (FFT), and a loss from both. The
+# backward pass gives the :term:`gradient`, and :term:`Adam` updates the parameters. At
+# least three numbers per pixel are read and written, the parameter and Adam's two
+# moving averages, and there are two FFTs of :math:`N` real numbers, each of
+# :math:`2.5\,N \log_2 N` operations.
 
 # sphinx_gallery_thumbnail_number = 1
 import copy
@@ -64,8 +66,8 @@ from firstlight import Bench, best_device
 from firstlight.imaging import DataAverager, GridCoords
 from firstlight.imaging.model import losses
 from firstlight.imaging.coordinates import packed_to_sky, sky_to_packed
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import protoplanetary_disk
+from firstlight.imaging.simulate import observe, protoplanetary_disk, uv_track
+from firstlight.imaging.simulate import with_noise
 
 threads = torch.get_num_threads()
 torch.set_num_threads(1)
@@ -79,11 +81,12 @@ for n in (30, side):
     print(f"{n} × {n} pixels, {averages[n].index.numel():,} cells with data")
 
 # %%
-# The step below has the structure of MPoL's tutorials. The parameters are *packed*,
-# with the centre of the image at [0, 0], where an FFT expects it. Softplus makes them
-# positive. They are shifted to the middle, smoothed by a 3 × 3 convolution, and shifted
-# back. The FFT is complex, a mask selects the cells with data, and the regularizers get
-# the image in *sky order*, with north up. All is ``float64``, as NumPy made the data.
+# The step below has the structure of :term:`MPoL`'s tutorials. The parameters are
+# :term:`packed`, with the centre of the image at [0, 0], where an FFT expects it.
+# Softplus makes them positive. They are shifted to the middle, smoothed by a 3 × 3
+# convolution, and shifted back. The FFT is complex, a mask selects the cells with data,
+# and the :term:`regularizers <regularizer>` get the image in *sky order*, with north
+# up. All is ``float64``, as NumPy made the data.
 
 
 def usual_loss(step):
@@ -112,9 +115,9 @@ def advance(step):
 # *2. Sky order.* Store the parameters in the order of the map. A shift of the image
 # is a phase factor after the FFT, so multiply the data by the opposite phase, once.
 #
-# *3. Slices.* The kernel is the product of (1, 2, 1)/4 along columns and along rows, so
-# the convolution is a sum of shifted slices. Because it is symmetric, the backward pass
-# is the same operation; a ``Function`` with its own ``backward`` says so.
+# *3. Slices.* The :term:`kernel` is the product of (1, 2, 1)/4 along columns and along
+# rows, so the convolution is a sum of shifted slices. Because it is symmetric, the
+# backward pass is the same operation; a ``Function`` with its own ``backward`` says so.
 #
 # *4. Real FFT.* The image is real, so :math:`V(-u, -v)` is the conjugate of :math:`V(u,
 # v)`, and half of the plane is enough. Fold the data into that half. (Two cells may

@@ -2,18 +2,18 @@
 How many channels can you fit at once?
 ======================================
 
-For anyone with a *cube*, which has an image for each of many neighbouring frequencies,
-the *channels*, and shows how gas moves. Fit as many channels in one tensor as the
-memory of your GPU holds; ``plan`` tells you how many before you try. On a GPU, many
-channels of small images take little longer than one, because they share the launch
-overhead; large images gain little. If the cube is too large, fit it in groups: you get
-the same images.
+For anyone with a :term:`cube`, which has an image for each of many neighbouring
+frequencies, the :term:`channels <channel>`, and shows how gas moves. Fit as many
+channels in one tensor as the memory of your GPU holds; ``plan`` tells you how many
+before you try. On a GPU, many channels of small images take little longer than one,
+because they share the launch overhead; large images gain little. If the cube is too
+large, fit it in groups: you get the same images.
 
 **You will learn**
 
 - to predict what a channel costs when you fit many at once;
 - to plan a cube for the memory that you have, and to fit it in groups;
-- when channels may share baselines, and what coupling them does;
+- when channels may share :term:`baselines <baseline>`, and what coupling them does;
 - to make a map of velocities that leaves out the empty sky.
 
 **Time:** 13 minutes. **Needs:** any computer, and :doc:`a fit that you understand
@@ -63,16 +63,16 @@ go {small} of 1024 pixels.""")
 plt.show()
 
 # %%
-# By ``plan``, an estimate for a GPU. The visibilities are read from your computer's
-# memory in chunks, so that their number hardly matters.
+# By ``plan``, an estimate for a GPU. The :term:`visibilities <visibility>` are read
+# from your computer's memory in chunks, so that their number hardly matters.
 #
 # Predict
 # -------
 #
 # Put all channels into one tensor. A step in PyTorch then makes the same calls as for
 # one channel, about 100 (12 in this package's ``fit``), and each does more. On a GPU
-# each call launches a *kernel*, with an overhead :math:`c` that does not depend on its
-# size. If one of :math:`n` channels needs the work :math:`w`, then
+# each call launches a :term:`kernel`, with an overhead :math:`c` that does not depend
+# on its size. If one of :math:`n` channels needs the work :math:`w`, then
 #
 # .. math::
 #
@@ -121,7 +121,7 @@ import torch
 
 from firstlight import Bench, best_device
 from firstlight.imaging import GridCoords
-from firstlight.imaging.simulate.observation import channels
+from firstlight.imaging.simulate import channels
 from firstlight.imaging.units import LIGHT_SPEED
 
 device = best_device()
@@ -144,11 +144,11 @@ in_line = np.exp(-((velocity[:, None, None] - away) ** 2) / (2 * 0.4**2))
 truth = torch.from_numpy(bright * in_line)  # Jy/arcsec²
 
 # %%
-# ``observe`` simulates points and rings. For any other sky a non-uniform FFT predicts
-# what the array measures, in each channel at its own baselines.
+# ``observe`` simulates points and rings. For any other sky a :term:`non-uniform FFT`
+# predicts what the array measures, in each channel at its own baselines.
 
-from firstlight.imaging.fourier.nufft import visibilities
-from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+from firstlight.imaging.fourier import visibilities
+from firstlight.imaging.simulate import observe, uv_track, with_noise
 
 seen = observe([], uv_track(n_times=20), frequency)  # baselines, and a dark sky
 clean = visibilities(truth, seen.uu, seen.vv, coords.cell_size).numpy()
@@ -186,11 +186,11 @@ for k, (u, v, data, weight) in enumerate(zip(*parts, strict=True)):
 # ----------------
 #
 # :math:`u` is a length in wavelengths, :math:`u = b\,\nu / c_\mathrm{light}`. So each
-# channel has its own, and its own *kernel*, here the dirty beam, which is half of the
-# memory of a likelihood. May all channels use those of one? If they share u and v,
-# images are stretched by :math:`\Delta\nu/\nu`. If they share only the kernel, the
-# kernel of one channel meets the dirty images of others. See how much either changes
-# :math:`\chi^2` of the true image.
+# channel has its own, and its own *kernel*, here the :term:`dirty beam`, which is half
+# of the memory of a :term:`likelihood`. May all channels use those of one? If they
+# share u and v, images are stretched by :math:`\Delta\nu/\nu`. If they share only the
+# kernel, the kernel of one channel meets the :term:`dirty images <dirty image>` of
+# others. See how much either changes :math:`\chi^2` of the true image.
 
 sky, noise = truth[3:4], (seen.data - clean)[3:4]
 u, v, weight = (a[3:4] for a in (seen.uu, seen.vv, seen.weight))
@@ -222,8 +222,8 @@ for apart, chi2 in sharing.items():
 # -------
 #
 # One ``fit`` runs all channels. But the reduced :math:`\chi^2` of a cube divides by the
-# visibilities of *all* channels, while a regularizer is summed over them, so the same
-# :math:`\lambda` weighs twice as much in a cube of twice as many. With
+# visibilities of *all* channels, while a :term:`regularizer` is summed over them, so
+# the same :math:`\lambda` weighs twice as much in a cube of twice as many. With
 # ``separate=True`` each channel has its own :math:`\chi^2` and is a fit of its own,
 # although all run together.
 
@@ -513,10 +513,10 @@ for name, (image, channel) in ways.items():
 # Moments
 # -------
 #
-# *Moment 0* is the integral over the line, in Jy/arcsec² km/s, and *moment 1* is the
-# mean velocity, weighted by brightness. Where there is no gas, moment 1 is an average
-# over noise that was fitted, and looks as real as on the disk. So *clip*: include only
-# what is brighter than some level.
+# :term:`Moment 0 <moment 0>` is the integral over the line, in Jy/arcsec² km/s, and
+# *moment 1* is the mean velocity, weighted by brightness. Where there is no gas, moment
+# 1 is an average over noise that was fitted, and looks as real as on the disk. So
+# *clip*: include only what is brighter than some level.
 
 
 def moments(cube, clip):

@@ -2,11 +2,12 @@
 Do four GPUs image four times as fast?
 ======================================
 
-Nearly, if you give each GPU several large, independent fits: channels, folds of a
-cross-validation, or strengths of a regularizer. With few or small fits the gain is
-less. One image divided among four GPUs gains less, and nothing if it is small, because
-its parts must be exchanged in each step. The figure has the numbers, by a model; what
-the page runs is the program that you would start, with two processes on two CPU cores.
+Nearly, if you give each GPU several large, independent fits:
+:term:`channels <channel>`, :term:`folds <fold>` of a :term:`cross-validation`, or
+strengths of a :term:`regularizer`. With few or small fits the gain is less. One image
+divided among four GPUs gains less, and nothing if it is small, because its parts must
+be exchanged in each step. The figure has the numbers, by a model; what the page runs is
+the program that you would start, with two :term:`processes <process>` on two CPU cores.
 Often four separate programs are the best answer.
 
 **You will learn**
@@ -24,8 +25,8 @@ Often four separate programs are the best answer.
 # --------
 #
 # The program :doc:`distributed_fit.py </tutorials/4_imaging/distributed_fit>` fits a
-# simulated cube of many channels. ``torchrun``, which comes with PyTorch, starts as
-# many copies as you want. With four GPUs in one computer:
+# simulated :term:`cube` of many channels. ``torchrun``, which comes with PyTorch,
+# starts as many copies as you want. With four GPUs in one computer:
 #
 # .. code-block:: bash
 #
@@ -33,10 +34,11 @@ Often four separate programs are the best answer.
 #        --npix 1024 --channels 200 --together 10 --checkpoint fit.pt
 #
 # Each *process* takes the GPU of its own number. It fits ``--together`` channels at
-# once: enough to fill the GPU, few enough for its memory. It computes in float64:
-# change ``dtype`` for float32. For your data, replace the simulated ``u``, ``v``,
-# ``data`` and ``weight``. To measure what your GPUs gain, put ``time`` before the
-# command, and start it with four processes and with one, without ``--checkpoint``.
+# once: enough to fill the GPU, few enough for its memory. It computes in
+# :term:`float64`: change ``dtype`` for float32. For your data, replace the simulated
+# ``u``, ``v``, ``data`` and ``weight``. To measure what your GPUs gain, put ``time``
+# before the command, and start it with four processes and with one, without
+# ``--checkpoint``.
 #
 # The next cell fits a small cube with two processes.
 
@@ -234,13 +236,13 @@ if live:
 # The program cuts the cube into *parts*, here slices of ``--together`` channels. Each
 # process takes its own by ``group.share(parts)`` and makes an ordinary ``fit`` of each,
 # with ``separate=True``: every channel has its own loss. ``group.collect`` brings the
-# results together at the end, through PyTorch's *gloo*. With ``--together 10``, 200
-# channels are 20 parts, which cannot use a 21st GPU.
+# results together at the end, through PyTorch's :term:`gloo`. With ``--together 10``,
+# 200 channels are 20 parts, which cannot use a 21st GPU.
 #
 # Stop, and continue with fewer
 # -----------------------------
 #
-# With a checkpoint each part has a file, from which any number of processes can
+# With a :term:`checkpoint` each part has a file, from which any number of processes can
 # continue. The two stopped after 30 steps. One process continues to step 45. Does it
 # reach the result of one from the start?
 
@@ -259,8 +261,9 @@ scratch.cleanup()
 #
 # How much more do two processes do on two CPU cores? Each process of the program times
 # the gradient of its four channels: the two did so beside each other, the one here
-# alone. *Weak scaling* is the efficiency with twice the work on twice the cores;
-# *strong scaling* is the speed-up of the same work, here of all eight channels.
+# alone. :term:`Weak scaling <weak scaling>` is the efficiency with twice the work on
+# twice the cores; *strong scaling* is the speed-up of the same work, here of all eight
+# channels.
 #
 # Are two cores twice one core? Ask two loops in plain Python, which share nothing.
 
@@ -454,7 +457,8 @@ plt.show()
 # %%
 # For channels and fits the curve has *steps*: of 200 channels, each of 100 GPUs has
 # two, and so has the busiest of 199. 25 fits cannot use a 26th GPU. One image gains up
-# to the eight GPUs that share NVLink; beyond, strips are sent between computers.
+# to the eight GPUs that share :term:`NVLink`; beyond, strips are sent between
+# computers.
 #
 # One image on many GPUs
 # ----------------------
@@ -555,7 +559,7 @@ print(
 #   GPU.
 # - *On other GPUs than NVIDIA's, and with your own losses*, ``fit`` uses autograd and
 #   launches its operations one by one, so small images gain less.
-# - *Real links.* Data sheets give the best case.
+# - *Real links.* :term:`Data sheets <data sheet>` give the best case.
 #
 # Exercise
 # --------

@@ -2,22 +2,23 @@
 From your measurement set to a FITS image
 =========================================
 
-You have calibrated visibilities of one field, in a measurement set, a UVFITS file or an
-npz, and you want an image from which you can measure a flux. One command makes it, with
-an error for every pixel (of the noise alone) and nothing to tune. The flux can be
-trusted because emission is allowed only inside a mask that the data themselves draw,
-and because the fit stops when the residuals of the source are as large as noise. (No
-fit can see an error of the flux scale, 5 to 10% in most bands of ALMA.)
+You have :term:`calibrated` :term:`visibilities <visibility>` of one field, in a
+:term:`measurement set`, a :term:`UVFITS` file or an npz, and you want an image from
+which you can measure a :term:`flux`. One command makes it, with an error for every
+pixel (of the noise alone) and nothing to tune. The flux can be trusted because emission
+is allowed only inside a mask that the data themselves draw, and because the fit stops
+when the :term:`residuals <residual>` of the source are as large as noise. (No fit can
+see an error of the flux scale, 5 to 10% in most bands of ALMA.)
 
 .. code-block:: bash
 
     firstlight image my.uvfits --out images   # or my.npz, or my.ms
 
-The command comes with the package (:doc:`/install`). For a measurement set, CASA's
-folder of tables, it also needs ``pip install python-casacore``. It writes
-``my.image.fits``, the model of the sky without residuals, in Jy/pixel, files for its
-error, its residuals and more, a picture and a report. This page takes the same steps
-one at a time, on a simulated sky or, if you change one line, on your data.
+The command comes with ``firstlight[imaging]`` (:doc:`/install`). For a measurement set,
+:term:`CASA`'s folder of tables, it also needs ``pip install python-casacore``. It
+writes ``my.image.fits``, the model of the sky without residuals, in :term:`Jy`/pixel,
+files for its error, its residuals and more, a picture and a report. This page takes the
+same steps one at a time, on a simulated sky or, if you change one line, on your data.
 
 **You will learn**
 
@@ -46,16 +47,10 @@ from pathlib import Path
 import numpy as np
 from astropy.io import fits
 
-from firstlight.imaging import Ring
-from firstlight.imaging.simulate.observation import (
-    channels,
-    observe,
-    uv_track,
-    with_noise,
-)
-from firstlight.imaging.simulate.skies import Point, protoplanetary_disk, sky_image
-from firstlight.imaging.simulate.skies import sky_visibilities
-from firstlight.imaging.data.visibilities import block, flag
+from firstlight.imaging.data import antenna_mask, flag
+from firstlight.imaging.simulate import Point, Ring, channels, observe
+from firstlight.imaging.simulate import protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import sky_visibilities, uv_track, with_noise
 
 folder = tempfile.TemporaryDirectory()  # removed at the end
 path = Path(your_file or Path(folder.name, "sky.uvfits"))
@@ -64,7 +59,7 @@ if your_file is None:
     sky = [*sky, Ring(0.04, radius=0, width=0.08, east=-1.3, north=1.2)]
     track = uv_track(hour_angles=(-0.5, 0.5), n_times=8)
     made = with_noise(observe(sky, track, channels(230e9, 5e8, 4)), 0.009, seed=1)
-    made = flag(replace(made, weight=made.weight / 4), block(made, antenna=7))
+    made = flag(replace(made, weight=made.weight / 4), antenna_mask(made, antenna=7))
 
 # %%
 
@@ -95,8 +90,8 @@ if your_file is None:
     write_uvfits(path, made)
 
 # %%
-# These lines do all the work: they read the file, compare its weights with the scatter
-# of the data, and make the image.
+# These lines do all the work: they read the file, compare its :term:`weights <weight>`
+# with the scatter of the data, and make the image.
 
 import textwrap
 import time
@@ -162,8 +157,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# The faint rings in the residuals are what total variation, explained below, smooths
-# away. Their rms is that of noise, but their shape is not.
+# The faint rings in the residuals are what :term:`total variation`, explained below,
+# smooths away. Their rms is that of noise, but their shape is not.
 #
 # Read
 # ----
@@ -177,9 +172,9 @@ plt.show()
 #     exportuvfits(vis="my.ms", fitsfile="my.uvfits", datacolumn="corrected",
 #                  field="0", multisource=False, padwithflags=True)
 #
-# UVFITS cannot hold spectral windows with different numbers of channels. For those,
-# run :download:`casa_export.py </_snippets/casa_export.py>` in CASA, which writes one
-# npz for each window, with its antennas, times and phase centre:
+# UVFITS cannot hold :term:`spectral windows <spectral window>` with different numbers
+# of channels. For those, run :download:`casa_export.py </_snippets/casa_export.py>` in
+# CASA, which writes one npz for each window, with its antennas, times and phase centre:
 #
 # .. code-block:: python
 #
@@ -432,23 +427,9 @@ else:
 
 # %%
 # Both open in CARTA. To self-calibrate in CASA, pass the image to ``importfits``, then
-# to ``tclean`` as ``startmodel``, with ``niter=0`` and ``savemodel="modelcolumn"``. For
-# a measurement set there is a shorter way, which writes the model's visibilities into
-# ``MODEL_DATA`` directly:
-
-from firstlight.imaging import write_ms_column
-from firstlight.imaging.fourier.nufft import visibilities
-
-
-def hand_back(path):
-    image = torch.from_numpy(found.model[None])
-    model = visibilities(image, seen.uu.ravel(), seen.vv.ravel(), coords.cell_size)
-    model = replace(seen, data=model.numpy().reshape(seen.data.shape))
-    write_ms_column(path, model, "MODEL_DATA", **options)
-
-
-# %%
-# (``hand_back("my.ms")`` changes your set, so this page does not call it.)
+# to ``tclean`` as ``startmodel``, with ``niter=0`` and ``savemodel="modelcolumn"``. It
+# writes the model's visibilities into the column ``MODEL_DATA`` of your set, where
+# ``gaincal`` looks for them.
 #
 # Measure
 # -------
@@ -462,10 +443,10 @@ print(f"image() took {seconds:.0f} s on this computer's {device.type}")
 # Where this stops being true
 # ---------------------------
 #
-# - *Primary beam.* ``image`` does not correct for it, so sources away from the centre
-#   of the field come out too faint. The command's ``--dish METRES`` adds that image
-#   divided by a Gaussian beam, and corrects nothing else. ``ExactLikelihood`` takes a
-#   primary beam as ``beam=``.
+# - *:term:`Primary beam <primary beam>`.* ``image`` does not correct for it, so sources
+#   away from the centre of the field come out too faint. The command's ``--dish
+#   METRES`` adds that image divided by a Gaussian beam, and corrects nothing else.
+#   ``ExactLikelihood`` takes a primary beam as ``beam=``.
 # - *More than total intensity of one small field.* For mosaics, polarization and wide
 #   fields, :doc:`/scope` names other programs.
 # - *A sky that changes with frequency.* All channels make one image here. For a

@@ -2,13 +2,13 @@
 Ten mistakes in an image, and what reveals them
 ===============================================
 
-This page is for you if you have an image of your own data, the loss has stopped
+This page is for you if you have an image of your own data, the :term:`loss` has stopped
 falling, and the reduced :math:`\\chi^2` is near 1. The image can still be wrong: of ten
 common mistakes, seven can leave :math:`\\chi^2` within a few per cent of 1. Three of
-the seven show in the total flux, in the distance of :math:`\\chi^2` from 1 in σ, or in
-an image of the residuals. Three need a check of their own, and the sign of the phase
-shows only against a known sky. Here each mistake is made on purpose, with a simulated
-sky, and then corrected.
+the seven show in the total :term:`flux`, in the distance of :math:`\\chi^2` from 1 in
+σ, or in an image of the :term:`residuals <residual>`. Three need a check of their own,
+and the sign of the phase shows only against a known sky. Here each mistake is made on
+purpose, with a simulated sky, and then corrected.
 
 **You will learn**
 
@@ -77,23 +77,13 @@ import torch
 from torch.nn.functional import softplus
 
 from firstlight.imaging import DataAverager, DirtyImager, ExactLikelihood, GriddedNet
-from firstlight.imaging import Point, Ring, convolve, fit, fit_beam, read_npz
+from firstlight.imaging import Point, Ring, check_image_grid, check_weights, convolve
+from firstlight.imaging import fit, fit_beam, read_npz, scale_weights, suggest_grid
 from firstlight.imaging.model import losses
-from firstlight.imaging import check_image_grid, check_weights, scale_weights
-from firstlight.imaging import suggest_grid
 from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.simulate.observation import (
-    alma_antennas,
-    channels,
-    observe,
-    uv_track,
-)
-from firstlight.imaging.simulate.observation import with_noise
-from firstlight.imaging.simulate.skies import (
-    protoplanetary_disk,
-    sky_image,
-    sky_visibilities,
-)
+from firstlight.imaging.simulate import alma_antennas, channels, observe
+from firstlight.imaging.simulate import protoplanetary_disk, sky_image, sky_visibilities
+from firstlight.imaging.simulate import uv_track, with_noise
 
 # %%
 
@@ -251,12 +241,12 @@ for name, fitted in fits.items():
 # Predict
 # -------
 #
-# Why does :math:`\chi^2` reveal so little? It is a mean over all visibilities. For
-# :math:`N` complex visibilities its standard error is :math:`1/\sqrt N`, whereas a
-# source that the fit has missed, at :math:`s` times the noise, adds only
-# :math:`s^2 / 2N`. A field that is too wide adds flux instead: because pixels are
-# positive, each empty beam keeps the positive part of its noise :math:`\sigma`, which
-# is :math:`0.4\,\sigma` on average, or more.
+# Why does :math:`\chi^2` reveal so little? It is a mean over all
+# :term:`visibilities <visibility>`. For :math:`N` complex visibilities its standard
+# error is :math:`1/\sqrt N`, whereas a source that the fit has missed, at :math:`s`
+# times the noise, adds only :math:`s^2 / 2N`. A field that is too wide adds flux
+# instead: because pixels are positive, each empty beam keeps the positive part of its
+# noise :math:`\sigma`, which is :math:`0.4\,\sigma` on average, or more.
 
 error = count**-0.5
 beams = (wide.coords.npix * wide.coords.cell_size) ** 2 / wide.beam.area
@@ -292,11 +282,11 @@ assert abs(of_truth - 1) < 4 * error
 #
 # There are two conventions for the sign of the phase, and files in both. If yours is
 # read in the wrong one, all data are conjugated, which rotates the sky by 180° about
-# the phase centre. As the second fit above shows, :math:`\chi^2`, flux and residuals
-# stay the same, except for where the fit happens to stop.
+# the :term:`phase centre`. As the second fit above shows, :math:`\chi^2`, flux and
+# residuals stay the same, except for where the fit happens to stop.
 #
 # Compare your image with a catalogue, or with ``tclean`` run with ``niter=0``. To
-# correct the sign, read the file again with ``conjugate=True`` (for UVFITS,
+# correct the sign, read the file again with ``conjugate=True`` (for :term:`UVFITS`,
 # ``conjugate=False``).
 #
 # 2. A field too wide
@@ -313,7 +303,8 @@ tell("with a mask", masked)
 
 # %%
 # If the sky is unknown, two numbers reveal the excess: the total flux disagrees with
-# that on your shortest baselines, and :math:`\chi^2`, although near 1, is many σ below.
+# that on your shortest :term:`baselines <baseline>`, and :math:`\chi^2`, although near
+# 1, is many σ below.
 #
 # 3. Fitted noise
 # ---------------
@@ -343,9 +334,9 @@ print(f"the largest residual contributes {worth:.4f} to χ²")
 # ----------------------------
 #
 # By default ALMA's correlator smooths spectra (*Hanning smoothing*): a quarter of each
-# neighbour is mixed into every channel. The weights can then be right for each channel
-# on its own, but if many channels are combined into one image, its noise is larger than
-# the weights imply.
+# neighbour is mixed into every :term:`channel`. The weights can then be right for each
+# channel on its own, but if many channels are combined into one image, its noise is
+# larger than the weights imply.
 
 
 def smooth(noise):
@@ -400,8 +391,8 @@ print(f"correlation of neighbouring channels: {shared:.2f}")
 #
 # While one visibility is measured, u and v change with time and across its band. The
 # phase of a source far from the phase centre changes with them, so that in the average
-# its peak is dimmed and its image blurred (*smearing*). Here a point source some 8
-# arcsec from the centre is averaged over a band as wide as both sidebands of a
+# its peak is dimmed and its image blurred (:term:`smearing`). Here a point source some
+# 8 arcsec from the centre is averaged over a band as wide as both sidebands of a
 # receiver, and over a quarter of an hour.
 
 # folded: A point far from the centre, averaged over band and time, and its fit
@@ -495,10 +486,10 @@ for mistake, (said, read) in files.items():
         say(said)
 
 # %%
-# Metres that are declared as kilo-lambda are accepted. The sky comes out too small, and
-# :math:`\chi^2` is as good as before. The check prints *ok*, because it cannot know
-# your array, so compare the longest baseline that it prints, in metres, with that of
-# *your* array:
+# Metres that are declared as :term:`kilo-lambda` are accepted. The sky comes out too
+# small, and :math:`\chi^2` is as good as before. The check prints *ok*, because it
+# cannot know your array, so compare the longest baseline that it prints, in metres,
+# with that of *your* array:
 
 _, misread = files["metres"]
 _, cured_units = from_npz("metres", uu=u * wave, vv=v * wave)
@@ -535,8 +526,8 @@ print(f"χ² of the truth: {in_cells:.2f} in cells, {exact:.4f} without")
 # 9. Weights wrong by a factor
 # ----------------------------
 #
-# CASA's ``exportuvfits`` divides weights by the number of channels if a set has no
-# ``WEIGHT_SPECTRUM``. A dirty image does not depend on such a factor, but
+# :term:`CASA`'s ``exportuvfits`` divides weights by the number of channels if a set has
+# no ``WEIGHT_SPECTRUM``. A :term:`dirty image` does not depend on such a factor, but
 # :math:`\chi^2` and every error do. The data reveal it: a visibility hardly changes
 # from one integration to the next, so the differences between neighbours are noise.
 

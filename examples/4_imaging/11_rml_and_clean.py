@@ -2,14 +2,15 @@
 Is RML better than CLEAN on the same data?
 ==========================================
 
-This page is for you if you make images with CLEAN and wonder whether regularized
-maximum likelihood (RML) would do better. On the simulated disk of this page, RML's
-model is closer to the true sky than that of a careful CLEAN, above all before a beam
-blurs it. Once the residuals are added, as in nearly every published CLEAN image, RML
-has no advantage: its error is that of the noise, and the error of the deepest CLEAN is
-even smaller. At the wider beam CLEAN's flux and core are slightly closer, too. CLEAN is
-CASA's ``tclean``, with a mask and several scales; RML is a fit with total variation, to
-the same visibilities.
+This page is for you if you make images with :term:`CLEAN` and wonder whether
+:term:`regularized maximum likelihood` (RML) would do better. On the simulated disk of
+this page, RML's model is closer to the true sky than that of a careful CLEAN, above all
+before a beam blurs it. Once the :term:`residuals <residual>` are added, as in nearly
+every published CLEAN image, RML has no advantage: its error is that of the noise, and
+the error of the deepest CLEAN is even smaller. At the wider beam CLEAN's :term:`flux`
+and core are slightly closer, too. CLEAN is :term:`CASA`'s ``tclean``, with a mask and
+several scales; RML is a fit with :term:`total variation`, to the same
+:term:`visibilities <visibility>`.
 
 **You will learn**
 
@@ -25,10 +26,10 @@ the same visibilities.
 # The same data
 # -------------
 #
-# CASA's simulator made a measurement set of one field, observed around transit at 230
-# GHz with the 43 antennas of ALMA's configuration C43-6. The sky is a disk with rings,
-# away from the field centre, and a companion. In a clone of the repository, and with
-# CASA in an environment of its own, these commands repeat everything, from the
+# CASA's simulator made a :term:`measurement set` of one field, observed around transit
+# at 230 GHz with the 43 antennas of ALMA's configuration C43-6. The sky is a disk with
+# rings, away from the field centre, and a companion. In a clone of the repository, and
+# with CASA in an environment of its own, these commands repeat everything, from the
 # measurement set to CASA's results (the head of ``clean.py`` explains how CASA finds
 # its tables):
 #
@@ -41,8 +42,8 @@ the same visibilities.
 # </_snippets/clean_by_casa.json>`, with the numbers of every run,
 # :download:`clean_by_casa.npz </_snippets/clean_by_casa.npz>`, with the images of one,
 # and :download:`image_by_mpol.json </_snippets/image_by_mpol.json>`, with the results
-# of MPoL for the same visibilities, from ``mpol_image.py`` in the same folder. If you
-# run this page outside a clone, put all three beside it.
+# of :term:`MPoL` for the same visibilities, from ``mpol_image.py`` in the same folder.
+# If you run this page outside a clone, put all three beside it.
 
 # folded: The record of CASA's images, and how tclean was called
 
@@ -79,7 +80,7 @@ print("\n".join(f"    {name}={said!r}" for name, said in record["tclean"].items(
 # polarizations, each with its own noise.)
 
 from firstlight.imaging import GridCoords, Ring
-from firstlight.imaging.simulate.skies import sky_image, sky_visibilities
+from firstlight.imaging.simulate import sky_image, sky_visibilities
 
 sky = [Ring(**ring) for ring in record["sky"]]
 coords = GridCoords(cell_size, npix)
@@ -103,17 +104,18 @@ print(f"CASA's own prediction of this sky differs by {differs:.1%}")
 assert differs < 0.01
 
 # %%
-# The difference comes from the gridding in CASA's prediction. It is so small that both
-# programs must use the same sky and the same signs. The data themselves are computed
-# from the formula of the sky, without gridding.
+# The difference comes from the :term:`gridding` in CASA's prediction. It is so small
+# that both programs must use the same sky and the same signs. The data themselves are
+# computed from the formula of the sky, without gridding.
 #
 # How CLEAN was run
 # -----------------
 #
-# As a careful user would run it: Briggs weighting, three scales (a point, a beam, three
-# beams), a mask of two circles around what the dirty image shows, and three depths, to
-# 3, 2 and 1 times the noise that ``tclean`` finds. The last is deeper than usual, but
-# with this mask its images are the closest to the truth, so it is the one shown.
+# As a careful user would run it: :term:`Briggs` weighting, three scales (a point, a
+# beam, three beams), a mask of two circles around what the :term:`dirty image` shows,
+# and three depths, to 3, 2 and 1 times the noise that ``tclean`` finds. The last is
+# deeper than usual, but with this mask its images are the closest to the truth, so it
+# is the one shown.
 #
 # Predict
 # -------

@@ -2,24 +2,24 @@
 A script that fits on several GPUs
 ==================================
 
-This script divides the channels of a cube among several GPUs, one process for each.
-The channels do not depend on each other: a process fits its own, a few at a time.
-Without GPUs, or with ``FIRSTLIGHT_DEVICE=cpu``, the processes run on the CPU, each on
-one core if you start several and do not set ``OMP_NUM_THREADS``. ``torchrun``, which
-comes with PyTorch, starts them:
+This script divides the :term:`channels <channel>` of a :term:`cube` among several GPUs,
+one process for each. The channels do not depend on each other: a process fits its own,
+a few at a time. Without GPUs, or with ``FIRSTLIGHT_DEVICE=cpu``, the processes run on
+the CPU, each on one core if you start several and do not set ``OMP_NUM_THREADS``.
+``torchrun``, which comes with PyTorch, starts them:
 
 .. code-block:: bash
 
     python distributed_fit.py --json one.json
     torchrun --standalone --nproc-per-node 2 distributed_fit.py --json two.json
 
-Both files hold the same :math:`\\chi^2` and norm of its gradient at the image that the
-fit starts from, and the same :math:`\\chi^2` and fluxes at its end. Their ``seconds``
-differ: how long each process takes for a gradient, and how long all of them take to
-exchange a number. :doc:`/tutorials/4_imaging/08_more_than_one_gpu` compares the times
-of the gradient. With ``--checkpoint fit.pt`` a job that was stopped, or lost a process,
-goes on when you launch it again, with any number of processes but the same
-``--together``. ``--help`` lists the rest.
+Both files hold the same :math:`\\chi^2` and norm of its :term:`gradient` at the image
+that the fit starts from, and the same :math:`\\chi^2` and :term:`fluxes <flux>` at its
+end. Their ``seconds`` differ: how long each process takes for a gradient, and how long
+all of them take to exchange a number. :doc:`/tutorials/4_imaging/08_more_than_one_gpu`
+compares the times of the gradient. With ``--checkpoint fit.pt`` a job that was stopped,
+or lost a process, goes on when you launch it again, with any number of processes but
+the same ``--together``. ``--help`` lists the rest.
 
 ``--standalone`` is for one computer, and finds a free port. On two, run this on each,
 with the name of one of them:
@@ -39,15 +39,10 @@ from time import perf_counter
 
 import torch
 
-from firstlight.imaging import ExactLikelihood, GriddedNet, GridCoords, fit, processes
+from firstlight.imaging import ExactLikelihood, GridCoords, GriddedNet, fit, processes
 from firstlight.imaging.model.losses import TV_image, sparsity
-from firstlight.imaging.simulate.observation import (
-    channels,
-    observe,
-    uv_track,
-    with_noise,
-)
-from firstlight.imaging.simulate.skies import protoplanetary_disk
+from firstlight.imaging.simulate import channels, observe, protoplanetary_disk, uv_track
+from firstlight.imaging.simulate import with_noise
 
 
 def writable(name):

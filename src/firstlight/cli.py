@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read the output has enough of it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except (ValueError, OSError) as mistake:
+    except (ImportError, OSError, ValueError) as mistake:
         print(f"firstlight: {mistake}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -144,11 +144,11 @@ def image(arguments: argparse.Namespace) -> int:
     from firstlight.devices import best_device
     from firstlight.imaging import check_image_grid, check_weights, read_visibilities, scale_weights
     from firstlight.imaging import image as make_image
-    from firstlight.imaging.products.report import check_names, write_products
+    from firstlight.imaging.products.report import check_no_overwrite, write_products
 
     name = arguments.data[0].name.partition(".")[0] or "image"
     if not arguments.overwrite:
-        check_names(arguments.out, name)
+        check_no_overwrite(arguments.out, name)
     options = {"field": int(arguments.of) if arguments.of.isdigit() else arguments.of} if arguments.of else {}
     vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
     said = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]

@@ -59,7 +59,6 @@ def test_pictures_say_their_size_and_wait() -> None:
         ("possible.js", "tutorials/2_devices/04_timing_it_wrong.html"),
         ("wins.js", "tutorials/2_devices/08_when_the_gpu_wins.html"),
         ("lanes.js", "tutorials/3_kernels/04_coalescing.html"),
-        ("sliders.js", "tutorials/4_imaging/07_off_the_grid.html"),
         ("doctor.js", "doctor.html"),
     ],
 )

@@ -15,7 +15,8 @@ import torch
 from checks import barriers
 from conftest import PAGES, SITE, opened, watched
 
-from firstlight.records.record import browser_digest, from_json
+from _ext.watch import browser_digest
+from firstlight.records.record import from_json
 from firstlight.records.schema import problem
 
 sys.path.insert(0, str(SITE.parents[1] / "docs"))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from pages import judged
 
-from firstlight.timing.measurement import Timing
+from firstlight.timing.result import Timing
 
 PAGE = "2_devices/13_fewer_launches.py"
 

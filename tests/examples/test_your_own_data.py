@@ -150,19 +150,6 @@ def test_a_strong_prior_alone_leaves_flux_and_a_weak_one_fits_noise(page):
     assert strong.flux[-1, 0] * page["unit"] < 0.98 * page["found"].flux
 
 
-def test_the_model_goes_back_into_a_measurement_set(page, monkeypatch):
-    """What is handed back explains the data; the set itself is tested beside its writer."""
-    handed = {}
-    monkeypatch.setitem(
-        page["hand_back"].__globals__, "write_ms_column", lambda *given, **_: handed.update(enumerate(given))
-    )
-    page["hand_back"]("my.ms")
-    seen, model = page["seen"], handed[1]
-    assert (handed[0], handed[2]) == ("my.ms", "MODEL_DATA")
-    power = seen.weight * np.abs(seen.data - model.data) ** 2
-    assert power.sum() / 2 / (~seen.flagged).sum() == pytest.approx(page["found"].quality.chi2, abs=1e-3)
-
-
 def turn_u_and_v(uvw, frequency, data):
     u, v, _ = np.multiply.outer(uvw, -frequency / 299_792_458).swapaxes(1, 2)
     return u, v, data

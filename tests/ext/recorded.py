@@ -4,7 +4,7 @@ from pathlib import Path
 
 from firstlight.records.record import HELPER_API, Record, code_digest, write
 from firstlight.records.runner import block_keys
-from firstlight.timing.measurement import Timing
+from firstlight.timing.result import Timing
 
 
 def keep(

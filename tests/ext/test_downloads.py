@@ -18,8 +18,9 @@ FILES = {
     "examples/1_part/01_add.py": PLAIN,
     f"examples/1_part/{ODD}.py": PLAIN,
     "examples/1_part/03_ask.py": PLAIN.replace("print(1)", "from gpu_doctor import case"),
+    "examples/1_part/04_image.py": PLAIN.replace("print(1)", "from firstlight.imaging import GridCoords"),
 }
-PAGES = ("1_part/01_add", f"1_part/{ODD}", "1_part/03_ask")
+PAGES = ("1_part/01_add", f"1_part/{ODD}", "1_part/03_ask", "1_part/04_image")
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +34,8 @@ def test_the_install_page_names_todays_wheel_and_gives_conda_all_that_the_packag
     """Its package goes in without what it depends on: conda once left two of them out, and chapter 4 did not start."""
     page = (ROOT / "docs/install.md").read_text(encoding="utf-8")
     assert set(re.findall(r"firstlight-[\w.-]+\.whl", page)) == {WHEEL}
-    needed = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = [*project["dependencies"], *project["optional-dependencies"]["imaging"]]
     command = page.partition("conda create")[2].partition("```")[0].replace("pytorch-gpu", "torch")
     words = {re.match(r"[\w-]*", word.strip('"'))[0] for word in command.split()}
     assert {re.match(r"[\w-]+", one)[0] for one in needed} - {"numba"} <= words  # numba comes with numba-cuda
@@ -68,7 +70,7 @@ def test_what_is_offered(site):
     assert not [name for name, content in contents.items() if of_the_site.search(content) or name.endswith(".js")]
 
 
-@pytest.mark.parametrize(("page", "count"), [("../install", 3), *zip(PAGES, (4, 4, 5), strict=True)])
+@pytest.mark.parametrize(("page", "count"), [("../install", 3), *zip(PAGES, (4, 4, 5, 4), strict=True)])
 def test_links_lead_to_files(site, page, count):
     text = site.read(f"html/tutorials/{page}.html")
     links = re.findall(r'<a class="fl-offered" href="([^"]+)" download>', text)
@@ -94,12 +96,23 @@ def test_a_page_that_imports_the_doctor_brings_it_along(site):
     assert "gpu_doctor" not in first_code(offered(site)[f"{PAGES[0]}.ipynb"].read_text())
 
 
+def test_a_page_on_imaging_brings_the_extra_along(site):
+    text = re.sub("<[^>]*>", "", site.read(f"html/tutorials/{PAGES[3]}.html"))
+    line = next(line for line in text.splitlines() if line.startswith("uv run "))
+    assert shlex.split(line) == ["uv", "run", "--with", f"./{WHEEL}[imaging]", "04_image.py"]
+    notebook = first_code(offered(site)[f"{PAGES[3]}.ipynb"].read_text())
+    assert f'%pip install "./{WHEEL}[imaging]"' in notebook
+    assert "astropy" in notebook.partition("%pip")[0]
+
+
 def test_where_the_address_is_known_notebooks_fetch_the_wheel_and_a_page_that_is_gone_is_offered_no_more(site):
     for path in (*site.folder.glob("tutorials/1_part/02_*"), site.folder / f"examples/1_part/{ODD}.py"):
         path.unlink()
     site.rebuild("html", "-E", "-D", "html_baseurl=https://site.example/docs/")
     notebook = offered(site)["1_part/01_add.ipynb"].read_text(encoding="utf-8")
     assert f'"https://site.example/docs/downloads/{WHEEL}"' in first_code(notebook)
+    imaging = first_code(offered(site)[f"{PAGES[3]}.ipynb"].read_text(encoding="utf-8"))
+    assert f'"firstlight[imaging] @ https://site.example/docs/downloads/{WHEEL}"' in imaging
     assert "from this site" in site.read("html/tutorials/1_part/01_add.html")
     assert f"1_part/{ODD}.py" not in offered(site)
 

@@ -8,7 +8,7 @@ from recorded import keep
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import spec_number, timing
 from firstlight.records.record import Record
-from firstlight.timing.measurement import Timing
+from firstlight.timing.result import Timing
 from firstlight.timing.specs import spec_of
 
 EXAMPLE = (

@@ -5,7 +5,7 @@ import pytest
 from recorded import keep
 
 from _ext.timings import Column, flagged, names_of, svg, table_html
-from firstlight.timing.measurement import Timing
+from firstlight.timing.result import Timing
 
 EXAMPLE = '''"""
 Sums

@@ -1,16 +1,17 @@
-"""The facts hold for any GPU and without one; in this process Numba's simulator is on, as on a reader's laptop."""
+"""What the compiler makes of a kernel is the same on any computer, whether kernels run in the simulator or on a GPU."""
 
 import math
+import subprocess
 import sys
 from types import ModuleType
 
 import numpy as np
 import pytest
+from numba import float64, int32, njit
+from test_driver import environment
 
 from firstlight.kernels import cuda, ptx
 from firstlight.kernels.ptx import CompileError
-
-from numba import float64, int32  # isort: skip (firstlight.kernels decides on the simulator)
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="NVIDIA has no compiler for macOS")
 both = pytest.mark.parametrize("cc", [(9, 0), pytest.param((7, 5), marks=pytest.mark.slow)], ids=["9.0", "7.5"])
@@ -144,14 +145,54 @@ def test_the_decorators_options_are_kept():
 def test_the_same_kernel_gives_the_same_text_whatever_was_compiled_between():
     first = ptx.compile(matvec, MATVEC).text
     ptx.compile(matvec_numpy, MATVEC)
-    ptx.answered.cache_clear()
     assert ptx.compile(matvec, MATVEC).text == first
 
 
-# -- What travels ------------------------------------------------------------------------
+PAGE = """
+import numpy as np
+from firstlight.kernels import cuda, ptx
+
+@cuda.jit(max_registers=24)
+def matvec(u, a, b):
+    i = cuda.grid(1)
+    if i < u.size:
+        tmp = np.float32(0)
+        for j in range(a.shape[1]):
+            tmp += a[i, j] * b[j]
+        u[i] = tmp
+
+@cuda.jit(launch_bounds=64)
+def clear(out):
+    out[0] = 0
+
+bounded = ".maxntid 64" in ptx.compile(clear, "float32[:]").text
+compiled = ptx.compile(matvec, "void(float32[:], float32[:,::1], float32[:])")
+print(type(matvec).__name__, compiled.registers, bounded, compiled.mix)
+"""
 
 
-def test_device_functions_closures_globals_and_modules_travel():
+@pytest.mark.slow
+def test_without_the_simulator_it_is_the_same(tmp_path):
+    (tmp_path / "page.py").write_text(PAGE)
+    command = [sys.executable, "-W", "error", str(tmp_path / "page.py")]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(NUMBA_ENABLE_CUDASIM="0"))
+    assert done.stderr == ""
+    kind, registers, bounded, mix = done.stdout.split(maxsplit=3)
+    assert (kind, registers, bounded) == ("CUDADispatcher", "24", "True")
+    assert mix.strip() == str(ptx.compile(matvec_numpy, MATVEC).mix)
+
+
+def test_without_ptxas_there_is_ptx_alone(monkeypatch):
+    monkeypatch.setattr(ptx, "_tool", lambda name: None)
+    compiled = ptx.compile(matvec, MATVEC)
+    assert compiled.mix["add.f64"] >= 1
+    assert (compiled.registers, compiled.shared_bytes, compiled.spill_bytes, compiled.sass) == (None,) * 4
+
+
+# -- What a kernel uses ------------------------------------------------------------------
+
+
+def test_device_functions_closures_globals_and_modules_are_found():
     offset, own = np.float32(0.25), ModuleType("own_constants")
     own.POWER, own.twice, own.unused = 5, cuda.jit(device=True)(lambda x: x + x), object()
 
@@ -169,6 +210,18 @@ def test_device_functions_closures_globals_and_modules_travel():
     mix = ptx.compile(kernel, TWO).mix
     assert mix["fma.f32"] >= 1
     assert mix["add.f64"] + mix["fma.f64"] >= 1
+
+
+def test_a_kernel_may_call_what_njit_compiles_for_the_cpu():
+    @njit
+    def first(x):
+        return x[0]
+
+    @cuda.jit
+    def kernel(out):
+        out[1] = first(out)
+
+    assert ptx.compile(kernel, ONE).registers
 
 
 def test_functions_may_call_each_other_in_a_circle_without_a_hang():

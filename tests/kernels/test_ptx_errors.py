@@ -1,17 +1,18 @@
 """A kernel that no GPU can run, and a call that cannot be meant, are refused with the line or the argument."""
 
+import subprocess
 import sys
 from inspect import currentframe
 
 import numpy as np
 import pytest
+from numba import float32, int32, njit, types
+from test_driver import environment
 from test_ptx import MATVEC, NOTES, ONE, TWO, matvec, square
 
 from firstlight.kernels import cuda, ptx
 from firstlight.kernels.backend import python_function
-from firstlight.kernels.ptx import CompileError
-
-from numba import float32, int32, njit, types  # isort: skip (firstlight.kernels decides on the simulator)
+from firstlight.kernels.ptx import CompileError, NoCompilerError
 
 pytestmark = pytest.mark.skipif(sys.platform == "darwin", reason="NVIDIA has no compiler for macOS")
 
@@ -123,7 +124,7 @@ def test_a_global_that_no_kernel_can_use_is_named_with_its_line(function, says):
     ("kernel", "says"),
     [
         (plain_function, "@cuda.jit above plain_function"),
-        (on_cpu, "no kernel"),
+        (on_cpu, "not a kernel"),
         (None, "None"),
         (square, "square is a device function"),
     ],
@@ -160,3 +161,28 @@ def test_a_capability_that_cuda_does_not_know_is_refused_with_those_it_knows(cc)
 def test_what_is_written_in_another_way_is_a_type_error(signature, cc):
     with pytest.raises(TypeError):
         ptx.compile(matvec, signature, cc)
+
+
+# -- Where there is no compiler ----------------------------------------------------------
+
+
+@pytest.mark.parametrize(("platform", "named"), [("linux", "numba-cuda"), ("darwin", "macOS")])
+def test_without_cudas_packages_it_says_what_to_install(monkeypatch, platform, named):
+    monkeypatch.setitem(sys.modules, "numba.cuda.cudadrv.nvvm", None)
+    monkeypatch.setattr(sys, "platform", platform)
+    with pytest.raises(NoCompilerError, match=named):
+        ptx.compile(matvec, MATVEC)
+
+
+def test_if_numba_left_its_compiler_out_it_says_so():
+    code = """
+import numba.cuda
+from firstlight.kernels import cuda, ptx
+try:
+    ptx.compile(cuda.jit(lambda out: None), "float32[:]")
+except ptx.NoCompilerError as missing:
+    print(missing)
+"""
+    env = environment(NUMBA_ENABLE_CUDASIM="1")
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert "NUMBA_ENABLE_CUDASIM" in done.stdout, done.stderr

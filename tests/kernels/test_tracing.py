@@ -11,7 +11,7 @@ from tests.kernels.broken import BROKEN, RIGHT
 
 from firstlight.kernels import cuda, simulated, trace
 from firstlight.kernels.backend import python_function
-from firstlight.kernels.findings import TraceError
+from firstlight.kernels.tracing import TraceError
 
 LISTS = ("out_of_bounds", "races", "divergent_barriers")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from firstlight.kernels import cuda, trace
-from firstlight.lessons.lanes import HEAD, MOST, Lanes, runs
+from firstlight.lessons.lanes import _HEAD, _MAX_REQUESTS, Lanes, _runs
 
 
 @cuda.jit
@@ -55,7 +55,7 @@ def test_requests_come_block_by_block_and_step_by_step() -> None:
 
 @pytest.mark.parametrize("lanes", [{}, {0: 4}, {0: 0, 1: 8, 2: 16, 5: 4}, {3: 9, 4: 9, 5: 9}, {0: 12, 1: 8, 2: 0}])
 def test_runs_say_which_lane_wants_which_byte(lanes) -> None:
-    told = {first + at: byte + step * at for first, byte, step, count in runs(lanes) for at in range(count)}
+    told = {first + at: byte + step * at for first, byte, step, count in _runs(lanes) for at in range(count)}
     assert told == lanes
 
 
@@ -64,9 +64,9 @@ def test_the_page_gets_little_data_and_no_hostile_names() -> None:
     html = lanes._repr_html_()
     assert "<img" not in html
     told = json.loads(unescape(re.search(r'data-lanes="([^"]*)"', html)[1]))
-    assert len(told[0]["requests"]) == MOST
+    assert len(told[0]["requests"]) == _MAX_REQUESTS
     assert len(html) < 10_000
-    for cell in HEAD:
+    for cell in _HEAD:
         assert cell in str(lanes)
 
 

@@ -5,8 +5,9 @@ import math
 import pytest
 
 from firstlight.lessons.plausibility import Board, Hardware, ReportedTime
-from firstlight.timing.measurement import Timing
-from firstlight.timing.roofs import Ceilings, Roof, judge
+from firstlight.timing.ceilings import Ceilings, Roof
+from firstlight.timing.result import Timing
+from firstlight.timing.verdicts import judge
 
 ADD = 12 * 99_000_000
 MATVEC = 4 * (100_000 * 100 + 100 + 100_000)

@@ -8,7 +8,7 @@ from puzzle_mistakes import WRONG
 
 from firstlight.kernels import cuda
 from firstlight.lessons.puzzles import PUZZLES
-from firstlight.lessons.puzzles.puzzle import exact
+from firstlight.lessons.puzzles.puzzle import double_precision
 
 
 @pytest.mark.parametrize(("name", "which"), [(name, i) for name in PUZZLES for i in range(len(RIGHT[name]))])
@@ -43,7 +43,7 @@ def test_outputs_and_accumulators_do_not_start_at_what_is_asked_for(name):
     puzzle = PUZZLES[name]
     for launch in puzzle.launches:
         given = puzzle.inputs(np.random.default_rng(0), *launch.sizes)
-        wanted = [exact(value) for value in given]
+        wanted = [double_precision(value) for value in given]
         puzzle.spec(*wanted)
         changed = [np.any(old != new) for old, new in zip(given, wanted, strict=True)]
         assert any(changed) or not launch.sizes[0] or name == "gridding"

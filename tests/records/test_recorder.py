@@ -18,7 +18,7 @@ from firstlight.records import recorder as recording
 from firstlight.records.record import judge_record, read
 from firstlight.records.runner import block_keys
 from firstlight.timing.bench import Bench
-from firstlight.timing.measurement import Timing
+from firstlight.timing.result import Timing
 
 CHAPTER = Path("examples") / "1_setup"
 QUICK = SOURCE.replace(", bytes=3996", "")  # without bytes no roof is measured

@@ -64,7 +64,7 @@ def test_a_figure_is_a_drawing_and_nothing_else(inside: str) -> None:
         (("metadata", "device_name"), "\x1b[31mred"),
         (("metadata", "hostname"), "x"),
         (("metadata", "lib_torch\n"), "2.13"),
-        (("metadata", "module_os"), "0123456789abcdef"),
+        (("metadata", "code_Os"), "0123456789abcdef"),
         (("extra",), 1),
         (("benchmarks", 0, "metadata", "verdict"), "impossible"),
         (("benchmarks", 0, "metadata", "n"), 10**400),

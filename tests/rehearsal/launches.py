@@ -3,6 +3,7 @@
 import gc
 from types import SimpleNamespace
 
+import numba
 import numpy as np
 import playing
 import pytest
@@ -11,8 +12,6 @@ from driver import AtOnce
 
 from firstlight.imaging.fitting.pixel_passes import PASSES, gpu_passes
 from firstlight.kernels import cuda, ptx
-
-import numba  # isort: skip (firstlight.kernels decides on the simulator)
 
 GIB = 1 << 30
 

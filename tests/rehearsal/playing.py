@@ -13,37 +13,27 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from math import prod
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from firstlight.kernels.backend import looked_up
-from firstlight.kernels.executor import Executor, Thread, places
-from firstlight.kernels.intrinsics import COUNTS, SHUFFLES, VOTES, Cuda, stand_in
+from firstlight.kernels.backend import looked_up_names
+from firstlight.kernels.executor import Executor, Thread, indices
+from firstlight.kernels.findings import Dim3
+from firstlight.kernels.intrinsics import BLOCK_VOTES, SHUFFLES, VOTES, TracedCuda, instrument
 
 LIMIT = int(os.environ.get("REHEARSAL_THREADS", 100_000))  # threads of a launch
 FEW = 2_000  # threads of a pass over pixels, of which no more are played
 Launch = Callable[[], None]
-WAITING = {"syncthreads", "syncwarp", *COUNTS, *SHUFFLES, *VOTES}
+WAITING = {"syncthreads", "syncwarp", *BLOCK_VOTES, *SHUFFLES, *VOTES}
 
 
-class Place(NamedTuple):
-    """Where a thread or a block is, and how many there are."""
-
-    x: int
-    y: int
-    z: int
-
-
-class Names(Cuda):
+class Names(TracedCuda):
     """What a kernel finds under the name `cuda`; arrays are NumPy's."""
 
-    threadIdx = property(lambda self: self._run.now.place)
-    blockIdx = property(lambda self: self._run.now.block)
-
     def grid(self, ndim: int) -> Any:
-        now, sizes = self._run.now, self._run.threads
-        x = now.block.x * sizes.x + now.place.x
+        thread, sizes = self._executor.current, self._executor.threads
+        x = thread.block.x * sizes.x + thread.index.x
         return x if ndim == 1 else (x, *super().grid(3)[1:ndim])
 
     def _atomic(self, change: Callable[[Any, Any], Any], target: np.ndarray, index: Any, value: Any) -> Any:
@@ -51,7 +41,7 @@ class Names(Cuda):
         target[index] = change(old, value)
         return old
 
-    def _swap(self, target: np.ndarray, *given: Any) -> Any:
+    def _compare_and_swap(self, target: np.ndarray, *given: Any) -> Any:
         *index, old, value = given
         return self._atomic(lambda now, _: value if now == old else now, target, index[0] if index else 0, None)
 
@@ -60,35 +50,35 @@ class Player(Executor):
     """Plays one kernel, made again with a `cuda` of its own and the globals of its first launch, as Numba does."""
 
     def __init__(self, kernel: FunctionType) -> None:
-        super().__init__(Place(1, 1, 1), Place(1, 1, 1), 0)
+        super().__init__(Dim3(1, 1, 1), Dim3(1, 1, 1), 0)
         self.cuda, made = Names(self), {}
-        self.function = stand_in(kernel, self.cuda, self.codes, made)
-        used = [looked_up(function.__code__) for function in made.values()]
+        self.function = instrument(kernel, self.cuda, self.codes, made)
+        used = [looked_up_names(function.__code__) for function in made.values()]
         self.waits = any(WAITING & {name, *taken} for names in used for name, taken in names.items())
 
-    def play(self, blocks: Place, threads: Place, arguments: Sequence[Any]) -> None:
+    def play(self, blocks: Dim3, threads: Dim3, arguments: Sequence[Any]) -> None:
         """Run the whole grid, block after block."""
         self.blocks, self.threads = blocks, threads
         self.cuda.blockDim, self.cuda.gridDim = threads, blocks
-        everywhere = [Place(*place) for place in places(threads)]
-        for block in places(blocks):
-            self.shared.clear()
-            (self._together if self.waits else self._alone)(Place(*block), everywhere, arguments)
+        everywhere = list(indices(threads))
+        for block in indices(blocks):
+            self.shared_arrays.clear()
+            (self._together if self.waits else self._alone)(block, everywhere, arguments)
 
-    def _alone(self, block: Place, everywhere: list[Place], arguments: Sequence[Any]) -> None:
+    def _alone(self, block: Dim3, everywhere: list[Dim3], arguments: Sequence[Any]) -> None:
         """Run a block of threads that never wait, one after the other."""
-        self.now = Thread(0, 0, everywhere[0], block)
+        self.current = Thread(0, 0, everywhere[0], block)
         with np.errstate(all="ignore"):
-            for self.now.rank, self.now.place in enumerate(everywhere):
-                self.now.locals.clear()
+            for self.current.rank, self.current.index in enumerate(everywhere):
+                self.current.local_arrays.clear()
                 try:
                     self.function(*arguments)
                 except Exception as error:
-                    raise self._stopped(error) from error
+                    raise self._located(error) from error
 
-    def _together(self, block: Place, everywhere: list[Place], arguments: Sequence[Any]) -> None:
+    def _together(self, block: Dim3, everywhere: list[Dim3], arguments: Sequence[Any]) -> None:
         """Run a block of threads that wait for each other, each until it has to."""
-        threads = [Thread(rank, rank, place, block) for rank, place in enumerate(everywhere)]
+        threads = [Thread(rank, rank, index, block) for rank, index in enumerate(everywhere)]
 
         def work() -> None:
             with np.errstate(all="ignore"):  # each greenlet has a context of its own
@@ -98,10 +88,10 @@ class Player(Executor):
             if not self._release_warps(threads, waiting):
                 self._release_block(threads, waiting)
 
-    def _stopped(self, error: Exception) -> Exception:
-        return type(error)(f"{self.function.__name__}: {super()._stopped(error)}")
+    def _located(self, error: Exception) -> Exception:
+        return type(error)(f"{self.function.__name__}: {super()._located(error)}")
 
-    def watch(self, data: np.ndarray, *_: object) -> Any:
+    def trace_array(self, data: np.ndarray, *_: object) -> Any:
         """Let an array be one of NumPy's."""
         return data
 
@@ -119,7 +109,7 @@ def player(kernel: FunctionType, blocks: Sequence[int], threads: Sequence[int], 
         return lambda: same(*arguments)
     if count > LIMIT:
         raise NotImplementedError(f"{kernel.__name__}: {count:,} threads in a launch, and at most {LIMIT:,} are played")
-    return lambda: made_again(kernel).play(Place(*blocks), Place(*threads), arguments)
+    return lambda: made_again(kernel).play(Dim3(*blocks), Dim3(*threads), arguments)
 
 
 def on_processor() -> dict[Any, Any]:

@@ -243,14 +243,14 @@ def shorten(card: Card) -> None:
         took = tick() - start
         return 1, [took * (1 + 1e-4 * i) for i in range(9)], 1.0
 
-    by_events = timing.seconds_on_device
+    by_events = timing._seconds_on_device
 
     def once_quick(fn: Any, args: Any, place: str, call_seconds: float) -> float | None:
         return by_events(fn, args, place, call_seconds) if call_seconds < 0.02 else call_seconds
 
-    replace_in(timing, steady_blocks=one_call, seconds_on_device=once_quick)
+    replace_in(timing, _steady_blocks=one_call, _seconds_on_device=once_quick)
     if card.numba:
-        timing.launches_in_simulator = none_in_simulator
+        timing._launches_in_simulator = none_in_simulator
     code = roofs.measured_roof.__wrapped__.__code__
     less = {2**25: 2**16, 2**28: 2**18, 4096: 128, 1024: 128}
     constants = tuple(less.get(x, x) if isinstance(x, int) else x for x in code.co_consts)

@@ -7,8 +7,8 @@ import pytest
 from firstlight import Bench
 from firstlight import display as widgets
 from firstlight.timing import bench as bench_module
-from firstlight.timing.measurement import Timing
-from firstlight.timing.roofs import Roof
+from firstlight.timing.ceilings import Roof
+from firstlight.timing.result import Timing
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from firstlight.timing import measurement as timing
-from firstlight.timing.measurement import Timing, engine_verdict, measure
+from firstlight.timing.measurement import measure
+from firstlight.timing.result import Timing
 
 
 def timed(device: FakeDevice, seconds, **kwargs) -> Timing:
@@ -81,22 +82,6 @@ def test_device_is_where_the_arguments_are() -> None:
     assert timing.device_of(()) == "cpu"
 
 
-def result(**changes) -> Timing:
-    facts = {"label": "x", "device": "cuda:0", "first": 1.0, "values": (1.0,) * 9}
-    return Timing(**{**facts, **changes})
-
-
-def test_verdicts_of_the_engine() -> None:
-    assert engine_verdict(result()) == "ok"
-    assert engine_verdict(result(device_seconds=0.5)) == "launch-bound"
-    assert engine_verdict(result(device_seconds=0.95)) == "ok"
-    assert engine_verdict(result(device="cpu", cores=0.5)) == "cpu-contended"
-    assert engine_verdict(result(device="cpu", cores=2.0)) == "ok"
-    assert engine_verdict(result(cores=0.01)) == "ok"  # the host of a GPU may well sleep
-    assert engine_verdict(result(values=(1.0,) * 8)) == "few"
-    assert engine_verdict(result(values=(1.0, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5))) == "noisy"
-
-
 def test_waits_for_the_device_that_was_asked_for_and_starts_none(monkeypatch: pytest.MonkeyPatch) -> None:
     waited = []
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
@@ -125,7 +110,7 @@ def test_numba_kernels_are_waited_for_where_torch_has_no_gpu() -> None:
         numba = types.ModuleType("numba"); numba.config = types.SimpleNamespace(ENABLE_CUDASIM=0)
         cuda = types.ModuleType("numba.cuda"); cuda.is_available = lambda: True
         cuda.synchronize = lambda: waited.append(1)
-        from firstlight.measure.timing import measure
+        from firstlight.timing.measurement import measure
         sys.modules |= {"numba": numba, "numba.cuda": cuda}
         measure(abs, -1, budget=0.01)
         print(bool(waited), "torch" in sys.modules)
@@ -138,7 +123,7 @@ def test_simulated_kernel_has_no_time_and_runs_once() -> None:
         import numpy as np
         from numba import cuda
         from numba.cuda.simulator.kernel import FakeCUDAKernel
-        from firstlight.measure.timing import measure
+        from firstlight.timing.measurement import measure
         @cuda.jit
         def add_one(x):
             x[cuda.grid(1)] += 1

@@ -4,6 +4,6 @@
 fits and judges them, `simulate` makes data of known skies, `products` writes what is found.
 """
 
-import lazy_loader
+from firstlight.imaging._lazy import attach
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

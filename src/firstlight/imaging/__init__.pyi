@@ -1,7 +1,7 @@
 from .coordinates import GridCoords
 from .data.datasets import GriddedDataset
 from .data.gridding import DataAverager
-from .data.ms import read_ms, write_ms_column
+from .data.ms import read_ms
 from .data.npz import read_npz
 from .data.reading import read_visibilities
 from .data.uvfits import read_uvfits
@@ -60,5 +60,4 @@ __all__ = [
     "split_dartboard",
     "suggest_grid",
     "write_image",
-    "write_ms_column",
 ]

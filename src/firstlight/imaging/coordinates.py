@@ -18,18 +18,18 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from firstlight.imaging._types import Array, Complex, Real
+from firstlight.imaging._types import Complex, Real
 from firstlight.imaging.units import ARCSEC
 
-SMALLEST_PART = 0.01  # data that reach less than this part of the grid are in another unit, most likely
+MIN_GRID_FRACTION = 0.01  # data that reach less of the grid are in another unit, most likely
 
-BLOCK = 1 << 15  # visibilities at once, so that what is computed of them stays in the cache
+_BLOCK = 1 << 15  # visibilities at once, so that what is computed of them stays in the cache
 
 Cube = TypeVar("Cube", torch.Tensor, npt.NDArray[Any])
 
 
-def shift(u: Real, v: Real, east: float, north: float) -> Complex:
-    """Return by what a visibility is multiplied when its source moves; u and v in cycles per arcsec."""
+def phase_factor(u: Real, v: Real, east: float, north: float) -> Complex:
+    """Return the factor on a visibility when its source moves by arcsec; u and v in cycles per arcsec."""
     return np.asarray(np.exp(-2j * math.pi * (u * east + v * north)))
 
 
@@ -78,12 +78,12 @@ class GridCoords:
         return math.sqrt(2) * self.npix / 2 * self.du
 
     @property
-    def uv_centers(self) -> Array:
+    def uv_centers(self) -> Real:
         """The frequencies along u, and along v, at which the cells are centred, from low to high."""
         return np.asarray((np.arange(self.npix) - self.npix // 2) * self.du)
 
     @property
-    def uv_edges(self) -> Array:
+    def uv_edges(self) -> Real:
         """The frequencies between the cells along u and along v, one more than there are cells."""
         return np.asarray((np.arange(self.npix + 1) - self.npix // 2 - 0.5) * self.du)
 
@@ -99,13 +99,13 @@ class GridCoords:
         low, high = self.uv_edges[[0, -1]].tolist()
         return low, high, low, high
 
-    def ground_coordinates(self) -> tuple[Array, Array]:
+    def ground_coordinates(self) -> tuple[Real, Real]:
         """Return l and m of every pixel in ground order, in arcseconds."""
         along = (np.arange(self.npix) - self.npix // 2) * self.cell_size
         north, east = np.meshgrid(along, along, indexing="ij")
         return east, north
 
-    def sky_coordinates(self) -> tuple[Array, Array]:
+    def sky_coordinates(self) -> tuple[Real, Real]:
         """Return l (to the east) and m (to the north) of every pixel in sky order, in arcseconds.
 
         Examples
@@ -117,23 +117,23 @@ class GridCoords:
         east, north = self.ground_coordinates()
         return ground_to_sky(east), ground_to_sky(north)
 
-    def packed_coordinates(self) -> tuple[Array, Array]:
+    def packed_coordinates(self) -> tuple[Real, Real]:
         """Return l and m of every pixel in packed order, in arcseconds."""
         east, north = self.ground_coordinates()
         return ground_to_packed(east), ground_to_packed(north)
 
-    def ground_uv(self) -> tuple[Array, Array]:
+    def ground_uv(self) -> tuple[Real, Real]:
         """Return u and v of every cell in ground order, in wavelengths."""
         v, u = np.meshgrid(self.uv_centers, self.uv_centers, indexing="ij")
         return u, v
 
-    def packed_uv(self) -> tuple[Array, Array]:
+    def packed_uv(self) -> tuple[Real, Real]:
         """Return u and v of every cell in packed order, in wavelengths."""
         u, v = self.ground_uv()
         return ground_to_packed(u), ground_to_packed(v)
 
     def packed_cells(self, uu: npt.ArrayLike, vv: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return the cell that each baseline falls into: its place in a flattened packed plane.
+        """Return the cell that each baseline falls into: its index in a flattened packed plane.
 
         Examples
         --------
@@ -144,7 +144,7 @@ class GridCoords:
         both = np.broadcast_arrays(uu, vv)
         u, v = (np.ravel(along) for along in both)
         cells = np.empty(u.size, np.int64)
-        for some in blocks(u.size):
+        for some in _blocks(u.size):
             column, row = (np.floor(along[some] / self.du + 0.5) for along in (u, v))
             for cell in (column, row):  # integers have a remainder, but a slow one
                 cell -= self.npix * np.floor(cell / self.npix)
@@ -152,7 +152,7 @@ class GridCoords:
         return cells.reshape(both[0].shape)
 
     def check_data_fit(self, uu: npt.ArrayLike, vv: npt.ArrayLike) -> None:
-        """Refuse data that lie beyond the grid, and data that huddle at its centre.
+        """Raise an error for data that lie beyond the grid, or all near its centre.
 
         Parameters
         ----------
@@ -181,13 +181,13 @@ class GridCoords:
             raise ValueError("uu and vv must be finite numbers of wavelengths; some are NaN or infinite")
         farthest = float(extremes.max())
         if farthest > self.uv_limit:
-            fitting = rounded_down(self.cell_size * self.uv_limit / farthest)
+            fitting = round_down(self.cell_size * self.uv_limit / farthest)
             raise ValueError(
                 f"u or v reaches {farthest:.4g} wavelengths, but cells of {self.cell_size:g} arcsec hold only "
                 f"{self.uv_limit:.4g}. Take a cell_size of {fitting:g} arcsec or less."
             )
-        longest = float(np.hypot(u, v).max()) if farthest < SMALLEST_PART * self.uv_limit else farthest
-        if longest < SMALLEST_PART * self.uv_limit:
+        longest = float(np.hypot(u, v).max()) if farthest < MIN_GRID_FRACTION * self.uv_limit else farthest
+        if longest < MIN_GRID_FRACTION * self.uv_limit:
             raise ValueError(
                 f"the longest baseline is {longest:.4g} wavelengths, {100 * longest / self.uv_limit:.2g} % of the "
                 f"{self.uv_limit:.4g} that cells of {self.cell_size:g} arcsec can hold. If u and v are in "
@@ -207,7 +207,7 @@ class GridCoords:
 
 
 def sky_to_ground(cube: Cube) -> Cube:
-    """Flip the columns: l then grows with the column.
+    """Return a cube with its columns flipped: l then grows with the column.
 
     Examples
     --------
@@ -218,7 +218,7 @@ def sky_to_ground(cube: Cube) -> Cube:
 
 
 def ground_to_sky(cube: Cube) -> Cube:
-    """Flip the columns: east is then to the left.
+    """Return a cube with its columns flipped: east is then to the left.
 
     Examples
     --------
@@ -229,7 +229,7 @@ def ground_to_sky(cube: Cube) -> Cube:
 
 
 def ground_to_packed(cube: Cube) -> Cube:
-    """Move the centre to [0, 0].
+    """Return a cube with the centre at [0, 0].
 
     Examples
     --------
@@ -242,7 +242,7 @@ def ground_to_packed(cube: Cube) -> Cube:
 
 
 def packed_to_ground(cube: Cube) -> Cube:
-    """Move [0, 0] to the centre.
+    """Return a cube with [0, 0] at the centre.
 
     Examples
     --------
@@ -256,7 +256,7 @@ def packed_to_ground(cube: Cube) -> Cube:
 
 
 def sky_to_packed(cube: Cube) -> Cube:
-    """Turn a map as it is read into what a Fourier transform takes.
+    """Return a map in the order that a Fourier transform takes.
 
     Examples
     --------
@@ -269,7 +269,7 @@ def sky_to_packed(cube: Cube) -> Cube:
 
 
 def packed_to_sky(cube: Cube) -> Cube:
-    """Turn what a Fourier transform takes into a map as it is read.
+    """Return a map from the order that a Fourier transform takes.
 
     Examples
     --------
@@ -281,19 +281,19 @@ def packed_to_sky(cube: Cube) -> Cube:
     return ground_to_sky(packed_to_ground(cube))
 
 
-def rounded_down(value: float) -> float:
-    """Return two digits, and less than the value, if by a rounding error only."""
+def round_down(value: float) -> float:
+    """Return a number of two digits that is less than the value, if by a rounding error only."""
     value *= 1 - 1e-9
     step = 10.0 ** (math.floor(math.log10(value)) - 1)
     return float(f"{math.floor(value / step) * step:.6g}")
 
 
-def blocks(size: int) -> Iterator[slice]:
-    """Cut a long array into blocks for the cache.
+def _blocks(size: int) -> Iterator[slice]:
+    """Return slices that cut a long array into blocks for the cache.
 
     Examples
     --------
-    >>> [(some.start, some.stop) for some in blocks(40000)]
+    >>> [(some.start, some.stop) for some in _blocks(40000)]
     [(0, 32768), (32768, 65536)]
     """
-    return (slice(start, start + BLOCK) for start in range(0, size, BLOCK))
+    return (slice(start, start + _BLOCK) for start in range(0, size, _BLOCK))

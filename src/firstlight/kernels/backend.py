@@ -1,4 +1,4 @@
-"""``numba.cuda``, or its simulator where there is no CUDA device, and the number of blocks to launch.
+"""``numba.cuda``, whose kernels run in Numba's simulator where there is no CUDA device; and how many blocks to launch.
 
 Nothing else in the project imports ``numba.cuda``. numba-cuda gets no new features; when its successor takes
 over (numba-cuda-mlir: ``from numba_cuda_mlir import cuda``, without a simulator), only this module changes.
@@ -6,43 +6,50 @@ over (numba-cuda-mlir: ``from numba_cuda_mlir import cuda``, without a simulator
 
 from __future__ import annotations
 
+import builtins
 import dis
 import os
-import sys
+from collections.abc import Callable
+from contextlib import suppress
+from importlib import import_module
 from inspect import isfunction
 from itertools import pairwise
 from math import prod
 from numbers import Integral
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 from firstlight.kernels.driver import cuda_device_count
 
-_SWITCH = "NUMBA_ENABLE_CUDASIM"
+__all__ = ["blocks_for", "cuda", "simulated"]
 
-# Numba reads the switch once, when it is first imported: it must be set above the import below.
-_simulator = os.environ.get(_SWITCH) or ("0" if cuda_device_count() else "1")
-if _simulator != "0":
-    if "numba" in sys.modules and not sys.modules["numba"].config.ENABLE_CUDASIM:
-        raise RuntimeError(
-            "Kernels need Numba's CUDA simulator here (there is no CUDA device, or NUMBA_ENABLE_CUDASIM asks "
-            "for it), but numba was imported before with the simulator off, and it decides only once. Start "
-            "Python again and put `from firstlight.kernels import cuda` above every import of numba, or set "
-            "NUMBA_ENABLE_CUDASIM=1 before Python starts."
-        )
-    os.environ[_SWITCH] = _simulator
 # The grids of a tutorial are small on purpose.
 os.environ.setdefault("NUMBA_CUDA_LOW_OCCUPANCY_WARNINGS", "0")
 
-from numba import config, cuda  # noqa: E402
+config: Any = import_module("numba.core.config")
+config.reload_config()  # here: a later one, in Numba's next compilation, would undo what is set below
+_simulate = config.ENABLE_CUDASIM if os.environ.get("NUMBA_ENABLE_CUDASIM") else not cuda_device_count()
+config.ENABLE_CUDASIM = 0  # if it were on while numba.cuda is imported, `ptx` would have no compiler
+cuda: Any = import_module("numba.cuda")
 
-__all__ = ["blocks_for", "cuda", "simulated"]
+# What a program calls besides `cuda.jit`, which looks at the switch itself. What a kernel calls stays Numba's own: the
+# compiler needs it, and the simulator puts its own there while a kernel runs.
+_HOST_API = {
+    *("to_device", "device_array", "device_array_like", "pinned", "pinned_array", "pinned_array_like", "mapped_array"),
+    *("stream", "default_stream", "external_stream", "event", "synchronize", "reduce", "Reduce", "In", "Out", "InOut"),
+    *("gpus", "list_devices", "get_current_device", "current_context", "select_device", "close", "detect"),
+    "declare_device",
+}
+if _simulate:
+    config.ENABLE_CUDASIM = 1
+    _simulator = import_module("numba.cuda.simulator")
+    vars(cuda).update({name: value for name, value in vars(_simulator).items() if name in _HOST_API})
 
 MAX_THREADS = 1024  # in one block, on every CUDA device
 
 
 def simulated() -> bool:
-    """Return whether kernels run in Numba's simulator (``cuda.is_available()`` is true there, too).
+    """Return whether kernels run in Numba's simulator (``cuda.is_available()`` is false then).
 
     Returns
     -------
@@ -54,7 +61,7 @@ def simulated() -> bool:
     >>> from firstlight.kernels import simulated
     >>> n = 1_000 if simulated() else 10_000_000
     """
-    return bool(config.ENABLE_CUDASIM)  # type: ignore[attr-defined]
+    return bool(config.ENABLE_CUDASIM)
 
 
 def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> Any:
@@ -92,9 +99,9 @@ def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> Any:
         raise ValueError(
             f"n={n!r} and threads={threads!r} do not match: give two whole numbers, or two tuples of 1 to 3"
         )
-    if not all_whole(sizes, least=0):
+    if not are_integers(sizes, least=0):
         raise ValueError(f"n={n!r}: a number of elements is a whole number, 0 or more")
-    if not all_whole(block, least=1) or prod(map(int, block)) > MAX_THREADS:
+    if not are_integers(block, least=1) or prod(map(int, block)) > MAX_THREADS:
         raise ValueError(
             f"threads={threads!r}: CUDA allows 1 to {MAX_THREADS} threads in a block, all axes multiplied; "
             "128 or 256 is a good start"
@@ -103,8 +110,8 @@ def blocks_for(n: int | tuple[int, ...], threads: int | tuple[int, ...]) -> Any:
     return blocks if isinstance(n, tuple) else blocks[0]
 
 
-def all_whole(values: tuple[object, ...], least: int) -> bool:
-    """Return whether all are whole numbers of some size; NumPy's count, too."""
+def are_integers(values: tuple[object, ...], least: int) -> bool:
+    """Return whether all are integers of at least some value; NumPy's count, too."""
     return all(isinstance(value, Integral) and int(value) >= least for value in values)
 
 
@@ -114,17 +121,51 @@ def is_jitted(value: object) -> bool:
 
 
 def python_function(kernel: Any) -> FunctionType:
-    """Return the function that stands below ``@cuda.jit``, or say what is no kernel."""
+    """Return the function below ``@cuda.jit``, or raise a TypeError if this is not a kernel."""
     if not is_jitted(kernel):
         name = getattr(kernel, "__name__", repr(kernel))
         cure = f"put @cuda.jit above {name}" if isfunction(kernel) else "give a function with @cuda.jit above it"
-        raise TypeError(f"{name} is no kernel: {cure}")
-    function: FunctionType = kernel.fn if type(kernel).__name__ == "FakeCUDAKernel" else kernel.py_func
+        raise TypeError(f"{name} is not a kernel: {cure}")
+    function: FunctionType = kernel.py_func
     return function
 
 
-def looked_up(code: CodeType) -> dict[str, set[str]]:
-    """Return the names that a function looks up outside of it, each with the attributes it takes of it at once."""
+def empty_copy(function: FunctionType) -> FunctionType:
+    """Return a copy of a function that knows no names yet, until ``fill_copy`` gives it some."""
+    cells = tuple(CellType() for _ in function.__closure__ or ())
+    return FunctionType(function.__code__, {"__builtins__": builtins}, function.__name__, function.__defaults__, cells)
+
+
+def fill_copy(copy: FunctionType, function: FunctionType, translate: Callable[[Any], Any]) -> None:
+    """Let each name that a function looks up mean something else in its copy: what ``translate`` makes of its value.
+
+    Of a module, what the function takes from it is translated, too.
+    """
+    attributes = looked_up_names(function.__code__)
+
+    def translated(name: str, value: Any) -> Any:
+        new = translate(value)
+        if new is not value or not isinstance(value, ModuleType):
+            return new
+        taken = {attribute: getattr(value, attribute, None) for attribute in attributes.get(name, ())}
+        changed = {attribute: translate(old) for attribute, old in taken.items() if translate(old) is not old}
+        if not changed:
+            return value
+        module = ModuleType(value.__name__)
+        vars(module).update(vars(value) | changed)
+        return module
+
+    for name in attributes:
+        if name in function.__globals__:
+            copy.__globals__[name] = translated(name, function.__globals__[name])
+    cells = zip(function.__code__.co_freevars, copy.__closure__ or (), function.__closure__ or (), strict=True)
+    for name, cell, old in cells:
+        with suppress(ValueError):  # a name that has no value yet
+            cell.cell_contents = translated(name, old.cell_contents)
+
+
+def looked_up_names(code: CodeType) -> dict[str, set[str]]:
+    """Return the names that a function looks up outside of it, each with the attributes that it takes of its value."""
     found: dict[str, set[str]] = {}
     steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
     for step, after in pairwise(steps):
@@ -133,6 +174,6 @@ def looked_up(code: CodeType) -> dict[str, set[str]]:
             found[step.argval] = found.get(step.argval, set()) | taken
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            for name, taken in looked_up(constant).items():
+            for name, taken in looked_up_names(constant).items():
                 found[name] = found.get(name, set()) | taken
     return found

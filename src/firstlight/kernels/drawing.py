@@ -1,4 +1,4 @@
-"""Draw which thread touched which element: a colour and a number a thread, a hatching where nobody was."""
+"""Draw which thread accessed which element: a colour and a number for each thread, a hatching where none did."""
 
 from __future__ import annotations
 
@@ -7,48 +7,48 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from firstlight.display import COLOURS
-from firstlight.kernels.executor import LOAD, ArrayOf
+from firstlight.kernels.executor import LOAD, ArrayInfo
+from firstlight.kernels.findings import Dim3
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST = 64  # columns and rows that are drawn
+_MAX_CELLS = 64  # columns and rows that are drawn
+_MAX_NUMBERED = 34  # columns that are wide enough for the numbers of threads
 
 
-class Traced(Protocol):
-    """What a trace has that is drawn."""
+class _Trace(Protocol):
+    """What is drawn of a ``tracing.Trace``, which imports this module."""
 
     name: str
-    threads: tuple[int, int, int]
-    arrays: list[ArrayOf]
-    notes: np.ndarray[Any, Any]
+    threads: Dim3
+    arrays: list[ArrayInfo]
+    accesses: np.ndarray[Any, Any]
 
 
-def draw(trace: Traced, name: str | None) -> Figure:
-    """Draw the arrays of a trace, one above the other; loads and stores apart where an array has both."""
-    shown = {n: array for n, array in enumerate(trace.arrays) if array.space != "local"}
-    known = [array.name for array in shown.values()]
-    if name is not None and name not in known:
-        raise ValueError(f"no array of this kernel is called {name!r}: there are {', '.join(known) or 'none'}")
-    touched = {(int(note[0]), bool(note[2] == LOAD)) for note in trace.notes}
+def draw(trace: _Trace, name: str | None) -> Figure:
+    """Return a figure of the arrays of a trace, one above the other; loads and stores apart where there are both."""
+    shown = {number: array for number, array in enumerate(trace.arrays) if array.space != "local"}
+    names = [array.name for array in shown.values()]
+    if name is not None and name not in names:
+        raise ValueError(f"no array of this kernel is called {name!r}: there are {', '.join(names) or 'none'}")
+    accessed = {(int(row["array"]), bool(row["kind"] == LOAD)) for row in trace.accesses}
     panels = [
-        (n, load)
-        for n, array in shown.items()
+        (number, load)
+        for number, array in shown.items()
         for load in (True, False)
-        if (n, load) in touched and name in (None, array.name)
+        if (number, load) in accessed and name in (None, array.name)
     ]
-    heights = [0.5 + 0.28 * grid(shown[n])[0] for n, _ in panels] or [1.0]
-    fig, axes = stacked(heights, 0.3 + sum(heights))
-    said = [f"{trace.name} touches nothing"] if not panels else []
-    for ax, (number, load) in zip(axes, panels, strict=False):
-        said.append(panel(ax, trace, number, load))
-    fig.set_label(". ".join(said) + ".")
+    heights = [0.5 + 0.28 * _rows_and_columns(shown[number])[0] for number, _ in panels] or [1.0]
+    fig, axes = stack_panels(heights, 0.3 + sum(heights))
+    words = [_draw_array(ax, trace, *panel) for ax, panel in zip(axes, panels, strict=False)]
+    fig.set_label(". ".join(words or [f"{trace.name} touches nothing"]) + ".")
     return fig
 
 
-def stacked(heights: list[float], height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure of panels, one above the other."""
+def stack_panels(heights: list[float], height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure of panels, one above the other, and the panels."""
     import matplotlib.pyplot as plt
 
     size = (5.6, height)
@@ -56,41 +56,40 @@ def stacked(heights: list[float], height: float) -> tuple[Figure, list[Axes]]:
     return fig, list(axes[:, 0])
 
 
-def grid(array: ArrayOf) -> tuple[int, int]:
-    """Return how many rows and columns show an array."""
+def _rows_and_columns(array: ArrayInfo) -> tuple[int, int]:
     columns = array.shape[-1] if len(array.shape) > 1 else min(array.shape[0], 16)
     rows = -(-int(np.prod(array.shape)) // max(columns, 1))
-    return min(rows, MOST), min(columns, MOST)
+    return min(rows, _MAX_CELLS), min(columns, _MAX_CELLS)
 
 
-def panel(ax: Axes, trace: Traced, number: int, load: bool) -> str:
-    """Draw the elements of one array: who was there first, and how many came. Return it in words."""
+def _draw_array(ax: Axes, trace: _Trace, number: int, load: bool) -> str:
+    """Draw the elements of an array: which thread came first, and whether others came. Return it in words."""
     from matplotlib.patches import Rectangle
 
-    array, (rows, columns) = trace.arrays[number], grid(trace.arrays[number])
-    wide = array.shape[-1] if len(array.shape) > 1 else columns
+    array, (rows, columns) = trace.arrays[number], _rows_and_columns(trace.arrays[number])
+    size, width = int(np.prod(array.shape)), array.shape[-1] if len(array.shape) > 1 else columns
     first, visits = np.full((rows, columns), -1), np.zeros((rows, columns), int)
-    here = trace.notes[(trace.notes[:, 0] == number) & ((trace.notes[:, 2] == LOAD) == load)]
+    accesses = trace.accesses[(trace.accesses["array"] == number) & ((trace.accesses["kind"] == LOAD) == load)]
     if array.space == "shared":  # each block has its own
-        block = here[:, 3] // int(np.prod(trace.threads))
-        here = here[block == block[0]]
-    for note in here:
-        row, column = divmod(int(np.ravel_multi_index(array.index(int(note[1])), array.shape)), wide)
+        block = accesses["thread"] // int(np.prod(trace.threads))
+        accesses = accesses[block == block[0]]
+    for access in accesses:
+        row, column = divmod(int(np.ravel_multi_index(array.index(int(access["offset"])), array.shape)), width)
         if row < rows and column < columns:
-            first[row, column] = note[3] if first[row, column] < 0 else first[row, column]
+            first[row, column] = access["thread"] if first[row, column] < 0 else first[row, column]
             visits[row, column] += 1
     for (row, column), thread in np.ndenumerate(first):
-        if row * wide + column < int(np.prod(array.shape)):
+        if row * width + column < size:
             cell = Rectangle((column - 0.5, row - 0.5), 1, 1, ec="black", lw=0.6, fill=bool(thread >= 0))
             cell.set(**({"fc": COLOURS[thread % len(COLOURS)]} if thread >= 0 else {"hatch": "////"}))
             ax.add_patch(cell)
-            if thread >= 0 and columns <= 34:
+            if thread >= 0 and columns <= _MAX_NUMBERED:
                 more = "+" if visits[row, column] > 1 else ""
                 ax.text(column, row, f"{thread}{more}", ha="center", va="center", size=7, color="#fefefe")
     verb = "reads" if load else "writes"
     ax.set(xlim=(-0.5, columns - 0.5), ylim=(rows - 0.5, -0.5), xticks=[], yticks=[])
-    cut = "" if rows * columns >= int(np.prod(array.shape)) else ", its beginning"
-    others = "; +: and others" if columns <= 34 and np.any(visits > 1) else ""
+    cut = "" if rows * columns >= size else ", its beginning"
+    others = "; +: and others" if columns <= _MAX_NUMBERED and np.any(visits > 1) else ""
     ax.set_title(f"{array.name} ({array.space}{cut}): the thread that {verb} it{others}", size=10, loc="left")
-    touched = int((first >= 0).sum())
-    return f"{array.name}: {touched} elements shown that some thread {verb}, by {len(np.unique(here[:, 3]))} threads"
+    elements, threads = int((first >= 0).sum()), len(np.unique(accesses["thread"]))
+    return f"{array.name}: {elements} elements shown that some thread {verb}, by {threads} threads"

@@ -1,4 +1,4 @@
-"""How many CUDA devices there are, asked of the driver itself, without torch or numba; it never fails."""
+"""Ask the CUDA driver for the number of devices, without torch or numba."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 
 
 def cuda_device_count() -> int:
-    """Count the CUDA devices that a program started here can use: 0 where no driver is found or none answers.
+    """Return the number of CUDA devices that a program can use: 0 where no driver is found or none answers.
 
     Asking starts the driver in this process, and CUDA then works in no process that is *forked* from it.
 

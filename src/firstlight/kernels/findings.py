@@ -1,11 +1,24 @@
-"""What can be wrong with a kernel's accesses, each with its thread, its array and its line."""
+"""What can be wrong with a kernel: out-of-bounds accesses, races, divergent barriers, bank conflicts; and where."""
 
 from __future__ import annotations
 
 import linecache
 from dataclasses import dataclass
+from typing import NamedTuple
 
-Place = tuple[int, int, int]  # x, y, z
+__all__ = ["BankConflict", "DivergentBarrier", "OutOfBounds", "Race", "RacingAccess", "SourceLine", "TraceError"]
+
+
+class Dim3(NamedTuple):
+    """The index of a thread or a block, or the size of a block or a grid; x counts fastest."""
+
+    x: int
+    y: int
+    z: int
+
+    def __str__(self) -> str:
+        axes = next((count for count in (1, 2) if not any(self[count:])), 3)
+        return str(self.x) if axes == 1 else str(self[:axes])
 
 
 class TraceError(RuntimeError):
@@ -27,8 +40,8 @@ class TraceError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Site:
-    """A place in the source at which a thread touches memory or waits.
+class SourceLine:
+    """The line of the source where a thread accesses memory or waits.
 
     Examples
     --------
@@ -37,7 +50,7 @@ class Site:
     >>> @cuda.jit
     ... def fill(out):
     ...     out[cuda.grid(1)] = 1
-    >>> print(trace(fill, 1, 32, np.zeros(30)).out_of_bounds[0].site)
+    >>> print(trace(fill, 1, 32, np.zeros(30)).out_of_bounds[0].source)
     line 3: out[cuda.grid(1)] = 1
     """
 
@@ -46,34 +59,28 @@ class Site:
     function: str
 
     @property
-    def source(self) -> str:
+    def text(self) -> str:
         """The text of the line."""
         return linecache.getline(self.file, self.line).strip()
 
     def __str__(self) -> str:
-        return f"line {self.line}" + (f": {self.source}" if self.source else f" of {self.function}")
+        return f"line {self.line}" + (f": {self.text}" if self.text else f" of {self.function}")
 
 
-def place_name(place: Place) -> str:
-    """Write a place with as few axes as tell it."""
-    axes = next((count for count in (1, 2) if not any(place[count:])), 3)
-    return str(place[0]) if axes == 1 else str(place[:axes])
+class _Finding:
+    """Something to report of one line of the source."""
 
-
-class Defect:
-    """What is wrong at one place in the source."""
-
-    site: Site
+    source: SourceLine
 
     @property
     def line(self) -> int:
         """The number of the line in its file."""
-        return self.site.line
+        return self.source.line
 
 
 @dataclass(frozen=True)
-class OutOfBounds(Defect):
-    """An index that its array does not have.
+class OutOfBounds(_Finding):
+    """An access to an element that its array does not have.
 
     Examples
     --------
@@ -91,23 +98,23 @@ class OutOfBounds(Defect):
     index: tuple[int, ...]
     shape: tuple[int, ...]
     kind: str
-    thread: Place
-    block: Place
-    site: Site
+    thread: Dim3
+    block: Dim3
+    source: SourceLine
     times: int = 1
 
     def __str__(self) -> str:
         negative = any(-n <= i < 0 for i, n in zip(self.index, self.shape, strict=False))
         more = f" (and {self.times - 1} more there)" if self.times > 1 else ""
         return (
-            f"thread {place_name(self.thread)} of block {place_name(self.block)}: {self.kind} of "
-            f"{element(self.array, self.index)}, where the shape is {self.shape}"
-            f"{', and Numba counts from its end' if negative else ''}; {self.site}{more}"
+            f"thread {self.thread} of block {self.block}: {self.kind} of "
+            f"{element_name(self.array, self.index)}, where the shape is {self.shape}"
+            f"{', and Numba counts from its end' if negative else ''}; {self.source}{more}"
         )
 
 
 @dataclass(frozen=True)
-class DivergentBarrier(Defect):
+class DivergentBarrier(_Finding):
     """A barrier that some threads reached and others did not.
 
     Examples
@@ -122,30 +129,30 @@ class DivergentBarrier(Defect):
     (16, 16, 4)
     """
 
-    site: Site
-    waiting: tuple[Place, ...]
-    missing: tuple[Place, ...]
+    source: SourceLine
+    waiting: tuple[Dim3, ...]
+    missing: tuple[Dim3, ...]
     why: str
-    block: Place
-    times: int = 1  # in other blocks, or when it came by again
+    block: Dim3
+    times: int = 1  # in other blocks, or in later iterations
 
     def __str__(self) -> str:
         more = f" (and {self.times - 1} more such waits)" if self.times > 1 else ""
         return (
-            f"block {place_name(self.block)}: {some(self.waiting)} waits, {some(self.missing)} {self.why}; "
-            f"{self.site}{more}"
+            f"block {self.block}: {_threads(self.waiting)} waits, {_threads(self.missing)} {self.why}; "
+            f"{self.source}{more}"
         )
 
 
-def some(places: tuple[Place, ...]) -> str:
-    """Name the first of some threads."""
-    more = f" (and {len(places) - 1} more)" if len(places) > 1 else ""
-    return f"thread {place_name(places[0])}{more}"
+def _threads(indices: tuple[Dim3, ...]) -> str:
+    """Return the first of some threads in words, and how many more there are."""
+    more = f" (and {len(indices) - 1} more)" if len(indices) > 1 else ""
+    return f"thread {indices[0]}{more}"
 
 
 @dataclass(frozen=True)
-class Side:
-    """One side of a race: an access of one thread.
+class RacingAccess:
+    """One of the two accesses of a race.
 
     Examples
     --------
@@ -160,17 +167,17 @@ class Side:
     """
 
     kind: str
-    thread: Place
-    block: Place
-    site: Site
+    thread: Dim3
+    block: Dim3
+    source: SourceLine
 
     def __str__(self) -> str:
-        return f"{self.kind} by thread {place_name(self.thread)} of block {place_name(self.block)} in {self.site}"
+        return f"{self.kind} by thread {self.thread} of block {self.block} in {self.source}"
 
 
 @dataclass(frozen=True)
 class Race:
-    """Two threads touch one element with nothing that orders them, and at least one of them writes.
+    """Two accesses of different threads to one element, at least one a write, with nothing that orders them.
 
     Examples
     --------
@@ -180,34 +187,34 @@ class Race:
     ... def count(total):
     ...     total[0] += 1
     >>> race = trace(count, 1, 32, np.zeros(1)).races[0]
-    >>> race.array, race.index, race.threads
-    ('total', (0,), ((0, 0, 0), (1, 0, 0)))
+    >>> race.array, race.index, [thread.x for thread in race.threads]
+    ('total', (0,), [0, 1])
     """
 
     array: str
     index: tuple[int, ...]
-    first: Side
-    second: Side
-    times: int = 1  # elements for which these two lines meet
+    first: RacingAccess
+    second: RacingAccess
+    times: int = 1  # elements of which these two lines race
 
     @property
     def line(self) -> int:
         """The later of the two lines."""
-        return max(self.first.site.line, self.second.site.line)
+        return max(self.first.source.line, self.second.source.line)
 
     @property
-    def threads(self) -> tuple[Place, Place]:
-        """Both threads, each as its place in its block."""
+    def threads(self) -> tuple[Dim3, Dim3]:
+        """The indices of both threads in their blocks."""
         return self.first.thread, self.second.thread
 
     def __str__(self) -> str:
         more = f" (and {self.times - 1} more element{'s' * (self.times > 2)})" if self.times > 1 else ""
-        return f"{element(self.array, self.index)}: {self.first}, and {self.second}{more}"
+        return f"{element_name(self.array, self.index)}: {self.first}, and {self.second}{more}"
 
 
 @dataclass(frozen=True)
-class BankConflict(Defect):
-    """Lanes of one warp that want different words of one bank of shared memory, so that they go one after the other.
+class BankConflict(_Finding):
+    """Lanes of a warp that access different words of one bank of shared memory, and so are served one after the other.
 
     Examples
     --------
@@ -224,20 +231,20 @@ class BankConflict(Defect):
 
     array: str
     index: tuple[int, ...]
-    ways: int  # how many words the busiest bank is asked for
-    threads: tuple[Place, ...]  # that want them
-    block: Place
-    site: Site
+    ways: int  # words of the busiest bank
+    threads: tuple[Dim3, ...]  # that access them
+    block: Dim3
+    source: SourceLine
     times: int = 1
 
     def __str__(self) -> str:
         more = f", {self.times} times" if self.times > 1 else ""
         return (
-            f"{element(self.array, self.index)}: {self.ways} words of one bank, for threads "
-            f"{', '.join(map(place_name, self.threads[:4]))}{' …' if len(self.threads) > 4 else ''}{more}; {self.site}"
+            f"{element_name(self.array, self.index)}: {self.ways} words of one bank, for threads "
+            f"{', '.join(map(str, self.threads[:4]))}{' …' if len(self.threads) > 4 else ''}{more}; {self.source}"
         )
 
 
-def element(array: str, index: tuple[int, ...]) -> str:
-    """Write one element of an array."""
+def element_name(array: str, index: tuple[int, ...]) -> str:
+    """Return an element of an array as it is written in the source."""
     return f"{array}[{', '.join(map(str, index))}]"

@@ -1,119 +1,116 @@
-"""What a traced kernel finds under the name ``cuda``: places, memory that is watched, barriers that wait."""
+"""The ``cuda`` of a traced kernel: thread indices, arrays that record their accesses, barriers, votes, shuffles."""
 
 from __future__ import annotations
 
-import builtins
 import re
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import CellType, FunctionType, SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from firstlight.kernels.backend import cuda, is_jitted, looked_up, python_function
-from firstlight.kernels.executor import WARP, Executor, Watched, codes_of, garbage
-from firstlight.kernels.findings import Place, TraceError
+from firstlight.kernels.backend import cuda, empty_copy, fill_copy, is_jitted, python_function
+from firstlight.kernels.executor import WARP, Executor, TracedArray, codes_of, poison
+from firstlight.kernels.findings import Dim3, TraceError
 
-FULL = 0xFFFFFFFF
-
-
-def dims(place: Place) -> SimpleNamespace:
-    """Return three numbers under the names x, y and z."""
-    return SimpleNamespace(**dict(zip("xyz", place, strict=True)))
+_ALL_LANES = 0xFFFFFFFF
 
 
-class Cuda:
-    """The part of ``numba.cuda`` that a kernel uses while it runs."""
+class TracedCuda:
+    """The part of ``numba.cuda`` that a kernel calls, played by an executor."""
 
     warpsize = WARP
 
-    def __init__(self, run: Executor) -> None:
-        self._run = run
-        self.blockDim, self.gridDim = dims(run.threads), dims(run.blocks)
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.blockDim, self.gridDim = executor.threads, executor.blocks
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
         self.local = SimpleNamespace(array=partial(self._array, "local"))
         self.const = SimpleNamespace(array_like=np.asarray)
-        self.atomic = SimpleNamespace(**{name: partial(self._atomic, change) for name, change in ATOMICS.items()})
-        self.atomic.cas = self.atomic.compare_and_swap = self._swap  # the second of an array's first element
-        for name, answer in {**VOTES, **COUNTS}.items():
-            setattr(self, name, partial(self._vote, answer, name in COUNTS))
+        self.atomic = SimpleNamespace(
+            **{name: partial(self._atomic, change) for name, change in _ATOMICS.items()}
+        )
+        self.atomic.cas = self.atomic.compare_and_swap = self._compare_and_swap  # the second of the first element
+        for name, result_of in {**VOTES, **BLOCK_VOTES}.items():
+            setattr(self, name, partial(self._vote, result_of, name in BLOCK_VOTES))
         for name, source in SHUFFLES.items():
             setattr(self, name, partial(self._shuffle, source))
-        vars(self).update(FUNCTIONS)
+        vars(self).update(_FUNCTIONS)
         self.names = {*dir(self)}
 
     def __getattr__(self, name: str) -> Any:
-        raise TraceError(f"cuda.{name} cannot be traced: it is not among what the tracer plays through")
+        raise TraceError(f"cuda.{name} is not supported by the tracer")
 
-    # -- Where a thread is ---------------------------------------------------------------------------------------------
-
-    @property
-    def threadIdx(self) -> SimpleNamespace:
-        return dims(self._run.now.place)
+    # -- Indices -------------------------------------------------------------------------------------------------------
 
     @property
-    def blockIdx(self) -> SimpleNamespace:
-        return dims(self._run.now.block)
+    def threadIdx(self) -> Dim3:
+        return self._executor.current.index
+
+    @property
+    def blockIdx(self) -> Dim3:
+        return self._executor.current.block
 
     @property
     def laneid(self) -> int:
-        return self._run.now.rank % WARP
+        return self._executor.current.rank % WARP
 
     def grid(self, ndim: int) -> Any:
-        now, sizes = self._run.now, self._run.threads
-        at = tuple(b * size + t for b, size, t in zip(now.block, sizes, now.place, strict=True))
-        return at[0] if ndim == 1 else at[:ndim]
+        thread, sizes = self._executor.current, self._executor.threads
+        index = tuple(b * size + t for b, size, t in zip(thread.block, sizes, thread.index, strict=True))
+        return index[0] if ndim == 1 else index[:ndim]
 
     def gridsize(self, ndim: int) -> Any:
-        sizes = tuple(b * t for b, t in zip(self._run.blocks, self._run.threads, strict=True))
+        sizes = tuple(b * t for b, t in zip(self._executor.blocks, self._executor.threads, strict=True))
         return sizes[0] if ndim == 1 else sizes[:ndim]
 
     # -- Memory --------------------------------------------------------------------------------------------------------
 
-    def _array(self, space: str, shape: Any, dtype: Any) -> Watched:
-        site = self._run.site(sys._getframe(1))
-        kept = self._run.shared if space == "shared" else self._run.now.locals
-        if site not in kept:
+    def _array(self, space: str, shape: Any, dtype: Any) -> TracedArray:
+        executor = self._executor
+        instruction = executor.instruction(sys._getframe(1))
+        arrays = executor.shared_arrays if space == "shared" else executor.current.local_arrays
+        if instruction not in arrays:
             sizes = shape if isinstance(shape, tuple) else (shape,)
             if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
                 raise TraceError(
                     f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs"
                 )
-            kind = np.dtype(dtype_name(dtype))
-            name = assigned(self._run.sites[site].source) or space
-            kept[site] = self._run.watch(np.full(sizes, garbage(kind)), name, space, site)
-        return kept[site]
+            data = np.full(sizes, poison(np.dtype(_numpy_dtype(dtype))))
+            name = _assigned_name(executor.instructions[instruction].text) or space
+            arrays[instruction] = executor.trace_array(data, name, space, instruction)
+        return arrays[instruction]
 
-    def _atomic(self, change: Callable[[Any, Any], Any], target: Watched, index: Any, value: Any) -> Any:
-        return watched(target).change(index, lambda old: change(old, value), sys._getframe(1))
+    def _atomic(self, operation: Callable[[Any, Any], Any], target: Any, index: Any, value: Any) -> Any:
+        return _traced(target).update(index, lambda old: operation(old, value), sys._getframe(1))
 
-    def _swap(self, target: Watched, *given: Any) -> Any:
-        *index, old, value = given
-        return watched(target).change(
-            index[0] if index else 0, lambda now: value if now == old else now, sys._getframe(1)
+    def _compare_and_swap(self, target: Any, *given: Any) -> Any:
+        *index, expected, value = given
+        return _traced(target).update(
+            index[0] if index else 0, lambda old: value if old == expected else old, sys._getframe(1)
         )
 
-    # -- Waiting for others --------------------------------------------------------------------------------------------
+    # -- Barriers ------------------------------------------------------------------------------------------------------
 
     def syncthreads(self) -> None:
-        self._run.wait(sys._getframe(1))
+        self._executor.wait(sys._getframe(1))
 
-    def syncwarp(self, mask: int = FULL) -> None:
-        self._run.wait(sys._getframe(1), int(mask))
+    def syncwarp(self, mask: int = _ALL_LANES) -> None:
+        self._executor.wait(sys._getframe(1), int(mask))
 
-    def _vote(self, answer: Callable[[dict[int, Any]], Any], of_block: bool, *given: Any) -> Any:
+    def _vote(self, result_of: Callable[[dict[int, Any]], Any], of_block: bool, *given: Any) -> Any:
         mask, value = (None, *given) if of_block else given
-        return self._run.wait(sys._getframe(1), mask and int(mask), value, lambda values, _: answer(values))
+        return self._executor.wait(sys._getframe(1), mask and int(mask), value, lambda values, _: result_of(values))
 
     def _shuffle(self, source: Callable[[int, int], int], mask: int, value: Any, by: int) -> Any:
-        def answer(values: dict[int, Any], lane: int) -> Any:
+        def result_of(values: dict[int, Any], lane: int) -> Any:
             other = source(lane, int(by))
-            # A lane outside the warp gives nothing; one that takes no part gives something that nobody knows.
-            return values.get(other, garbage(np.asarray(value).dtype)) if 0 <= other < WARP else value
+            # From outside the warp a lane gets its own value; from one that takes no part, something undefined.
+            return values.get(other, poison(np.asarray(value).dtype)) if 0 <= other < WARP else value
 
-        return self._run.wait(sys._getframe(1), int(mask), value, answer)
+        return self._executor.wait(sys._getframe(1), int(mask), value, result_of)
 
 
 SHUFFLES: dict[str, Callable[[int, int], int]] = {
@@ -128,23 +125,23 @@ VOTES: dict[str, Callable[[dict[int, Any]], Any]] = {  # of the lanes of a warp
     "eq_sync": lambda values: len(set(values.values())) == 1,
     "ballot_sync": lambda values: sum(1 << lane for lane, on in values.items() if on),
 }
-COUNTS: dict[str, Callable[[dict[int, Any]], int]] = {  # of the threads of a block
+BLOCK_VOTES: dict[str, Callable[[dict[int, Any]], int]] = {  # of the threads of a block
     "syncthreads_count": lambda values: sum(map(bool, values.values())),
     "syncthreads_and": lambda values: int(all(values.values())),
     "syncthreads_or": lambda values: int(any(values.values())),
 }
-FUNCTIONS: dict[str, Callable[..., Any]] = {
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system", "nanosleep"), lambda *_: None),
     "fma": lambda a, b, c: a * b + c,
     "cbrt": np.cbrt,
     "rsqrt": lambda a: 1 / np.sqrt(a),
     "selp": lambda condition, a, b: a if condition else b,
-    "popc": lambda a: int(a & FULL if a < 0 else a).bit_count(),
-    "brev": lambda a: int(f"{int(a) & FULL:032b}"[::-1], 2),
-    "clz": lambda a: WARP - (int(a) & FULL).bit_length(),
+    "popc": lambda a: int(a & _ALL_LANES if a < 0 else a).bit_count(),
+    "brev": lambda a: int(f"{int(a) & _ALL_LANES:032b}"[::-1], 2),
+    "clz": lambda a: WARP - (int(a) & _ALL_LANES).bit_length(),
     "ffs": lambda a: (int(a) & -int(a)).bit_length(),
 }
-ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
+_ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
     "add": lambda old, value: old + value,
     "sub": lambda old, value: old - value,
     "max": lambda old, value: old if value != value else max(old, value),
@@ -160,59 +157,43 @@ ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def watched(target: Any) -> Watched:
+def _traced(target: Any) -> TracedArray:
     """Return the array of an atomic operation."""
-    if not isinstance(target, Watched):
+    if not isinstance(target, TracedArray):
         raise TraceError(f"an atomic operation needs an array, and got {type(target).__name__}: {target!r}")
     return target
 
 
-def assigned(source: str) -> str | None:
-    """Return the name that a line gives to what it makes."""
-    found = re.match(r"(\w+)\s*(?::[^=]+)?=[^=]", source)
+def _assigned_name(line: str) -> str | None:
+    """Return the name to which a line of the source assigns."""
+    found = re.match(r"(\w+)\s*(?::[^=]+)?=[^=]", line)
     return found and found[1]
 
 
-def dtype_name(dtype: Any) -> Any:
-    """Return what NumPy calls a type of Numba's."""
+def _numpy_dtype(dtype: Any) -> Any:
+    """Return NumPy's name of one of Numba's types."""
     if isinstance(dtype, type | np.dtype | str):
         return dtype
     return {"boolean": "bool"}.get(name := str(dtype), name)
 
 
-def stand_in(function: FunctionType, fake: Cuda, codes: set[int], made: dict[int, FunctionType]) -> FunctionType:
-    """Make the function again, with a ``cuda`` that watches, and so with the functions that it calls."""
+def instrument(
+    function: FunctionType, traced_cuda: TracedCuda, codes: set[int], made: dict[int, FunctionType] | None = None
+) -> FunctionType:
+    """Return a copy of a kernel, and of the device functions that it calls, in which ``cuda`` is the traced one."""
+    made = {} if made is None else made
     if known := made.get(id(function)):
         return known
-    cells = tuple(CellType() for _ in function.__closure__ or ())
-    names: dict[str, Any] = {"__builtins__": builtins}
-    new = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
-    made[id(function)] = new  # before what it calls, which may be itself
+    made[id(function)] = copy = empty_copy(function)  # before what it calls, which may be itself
     codes.update(codes_of(function.__code__))
 
-    def translated(value: Any) -> Any:
+    def translate(value: Any) -> Any:
         if value is cuda:
-            return fake
-        if getattr(value, "cuda", None) is cuda:  # numba itself
-            return Numba(value, fake)
+            return traced_cuda
         name = getattr(value, "__name__", "")
-        if name in fake.names and value is getattr(cuda, name, None):  # someone imported it from numba.cuda by name
-            return getattr(fake, name)
-        return stand_in(python_function(value), fake, codes, made) if is_jitted(value) else value
+        if name in traced_cuda.names and value is getattr(cuda, name, None):  # imported from numba.cuda by its name
+            return getattr(traced_cuda, name)
+        return instrument(python_function(value), traced_cuda, codes, made) if is_jitted(value) else value
 
-    for name in looked_up(function.__code__):
-        if name in function.__globals__:
-            names[name] = translated(function.__globals__[name])
-    for cell, old in zip(cells, function.__closure__ or (), strict=True):
-        cell.cell_contents = translated(old.cell_contents)
-    return new
-
-
-class Numba:
-    """The package ``numba``, whose ``cuda`` watches."""
-
-    def __init__(self, real: Any, fake: Cuda) -> None:
-        self._real, self.cuda = real, fake
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._real, name)
+    fill_copy(copy, function, translate)
+    return copy

@@ -1,51 +1,54 @@
 """Compile a kernel for any NVIDIA GPU, without one, and see what the compiler made of it.
 
-The work is done by ``ptx_child``, in a process in which Numba's simulator is off. A kernel goes there as plain data:
-source text does not always exist, and its lines would shift, so the code travels, with what it looks up.
+Numba turns Python into LLVM, NVIDIA's NVVM turns that into PTX, and NVIDIA's ptxas turns PTX into machine code.
 """
 
 from __future__ import annotations
 
-import atexit
-import io
 import linecache
-import marshal
-import os
-import pickle
 import re
-import signal
+import shutil
 import subprocess
 import sys
+import traceback
 from collections import Counter
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
+from importlib import import_module
+from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Lock, Timer
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from threading import Lock
+from types import CodeType, FunctionType, SimpleNamespace
 from typing import Any
+from warnings import catch_warnings
 
 import numpy as np
 
-from firstlight.kernels.backend import is_jitted, looked_up, python_function
+from firstlight.kernels.backend import config, cuda, empty_copy, fill_copy, is_jitted, python_function
 
-INSTALL = 'python -m pip install "numba-cuda[cu13]"'
-CHILD = Path(__file__).with_name("ptx_child.py")
-LIMIT_SECONDS = 60.0
-CONSTANT_BYTES = 65536  # CUDA has so much constant memory
-OPTIONS = ("fastmath", "opt", "inline", "launch_bounds", "max_registers")
-SAME_EVERYWHERE = ("builtins", "cmath", "math", "numba", "numpy", "operator")  # modules that are imported over there
+__all__ = ["CompileError", "Compiled", "NoCompilerError", "compile", "mix_of"]
+
+_INSTALL = 'python -m pip install "numba-cuda[cu13]"'
+_CONSTANT_BYTES = 65536  # CUDA has so much constant memory
 
 # What an instruction's name says about how it rounds and caches: `mix` leaves it out.
-ROUNDING = {"rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "ftz", "sat"}
-CACHING = {"ca", "cg", "cs", "cv", "lu", "wb", "wt", "nc", "weak", "L1", "L2"}
-INSTRUCTION = re.compile(r"(?:\s|\$?\w+:(?!:))*(?:@!?%\w+\s+)?([a-z]\w*(?:\.[\w:]+)*)")
+_ROUNDING = {"rn", "rz", "rm", "rp", "rna", "rni", "rzi", "rmi", "rpi", "ftz", "sat"}
+_CACHING = {"ca", "cg", "cs", "cv", "lu", "wb", "wt", "nc", "weak", "L1", "L2"}
+_INSTRUCTION = re.compile(r"(?:\s|\$?\w+:(?!:))*(?:@!?%\w+\s+)?([a-z]\w*(?:\.[\w:]+)*)")
+
+# A text of Numba's that names a line of the source, and the local variables of its compiler that have a `loc`.
+_LINE = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)|(?:at|from) (?P<path>\S+) \((?P<number>\d+)\)')
+_HAVE_LOC = ("loc", "inst", "stmt", "self", "interp")
+_ANOTHER_PTXAS = ("Unsupported .version", "Unresolved extern function")
+
+_LOCK = Lock()  # the compiler's settings are those of the whole process
 
 
 class CompileError(Exception):
-    """A kernel that runs in the simulator, perhaps, but that no GPU can run; the message names the line.
+    """A kernel that cannot be compiled for a GPU, even if the simulator runs it; the message names the line.
 
     Examples
     --------
@@ -60,7 +63,7 @@ class CompileError(Exception):
 
 
 class NoCompilerError(RuntimeError):
-    """NVIDIA's compiler is not installed here, or does not start; the message tells how to get it.
+    """NVIDIA's compiler is not installed, or does not start; the message says how to get it.
 
     Examples
     --------
@@ -73,7 +76,7 @@ class NoCompilerError(RuntimeError):
 
 @dataclass(frozen=True)
 class Compiled:
-    """What the compiler made of a kernel.
+    """A compiled kernel: its PTX, its instructions, and what it needs of a GPU.
 
     ``text`` is PTX, which no GPU runs as it is. A second compiler, ptxas, turns it into ``sass``, the
     machine code of one kind of GPU, and decides how many ``registers`` a thread and how much shared memory
@@ -99,23 +102,21 @@ class Compiled:
     shared_bytes: int | None = None
     spill_bytes: int | None = None
     cubin: bytes | None = field(default=None, repr=False)
-    _nvdisasm: str | None = field(default=None, repr=False)
 
     @cached_property
     def sass(self) -> str | None:
-        """The machine code, written down when it is first asked for, since that takes longer than to compile."""
-        if self.cubin is None or self._nvdisasm is None:
+        """The machine code, disassembled when it is first asked for, since that takes longer than to compile."""
+        if self.cubin is None or not (nvdisasm := _tool("nvdisasm")):
             return None
         with TemporaryDirectory() as folder:
             made = Path(folder, "kernel.cubin")
             made.write_bytes(self.cubin)
-            command = [self._nvdisasm, "-c", str(made)]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+            done = subprocess.run([nvdisasm, "-c", str(made)], capture_output=True, text=True)
         return done.stdout if done.returncode == 0 else None
 
 
 def compile(kernel: object, signature: str, cc: tuple[int, int] = (9, 0)) -> Compiled:
-    """Compile a kernel; no GPU and no driver are needed, and the simulator may be on.
+    """Compile a kernel; it needs no GPU and no driver.
 
     Parameters
     ----------
@@ -155,19 +156,33 @@ def compile(kernel: object, signature: str, cc: tuple[int, int] = (9, 0)) -> Com
     (1, 0)
     """
     function = _checked(kernel, signature, cc)
+    if cc not in (known := _capabilities()):
+        raise ValueError(f"cc={cc}: the CUDA that is installed compiles for {', '.join(map(str, known))}")
+    arguments = _argument_types(signature)
+    if len(arguments) != function.__code__.co_argcount:
+        expected = f"{function.__name__} takes {function.__code__.co_argcount} arguments"
+        raise ValueError(f"{expected}, and signature {signature!r} has {len(arguments)}")
+    copies = _Copies()
+    with _LOCK, _compiling_for(cc):
+        copy = copies.of(kernel)
+        try:
+            wanted = _options(kernel, "fastmath", "opt", "launch_bounds")
+            text, _ = cuda.compile_ptx(copy.py_func, arguments, cc=cc, **wanted)
+        except Exception as error:
+            raise CompileError(copies.explain(error)) from None
+    entry = re.search(r"\.entry\s+([\w$]+)", text)
+    if entry and function.__name__.isascii():
+        text = text.replace(entry[1], function.__name__)
     try:
-        parcel = Parcel((kernel, signature, cc))
-    except RecursionError:
-        raise CompileError(f"{function.__name__}: it calls functions that call each other in a circle") from None
-    got = answered(function.__name__, parcel.data)
-    _refuse(got, signature, cc, parcel)
-    resources = resources_of(got.get("log"))
-    return Compiled(got["text"], mix_of(got["text"]), *resources, got.get("cubin"), got.get("nvdisasm"))
+        log, cubin = _assembled(text, cc, _options(kernel, "max_registers").get("max_registers"))
+    except _RefusedByPtxas as error:
+        raise CompileError(_at(function.__code__, function.__code__.co_firstlineno, str(error))) from None
+    return Compiled(text, mix_of(text), *_resources(log), cubin)
 
 
 def _checked(kernel: Any, signature: object, cc: object) -> FunctionType:
     function = python_function(kernel)
-    if getattr(kernel, "_device", False) or getattr(kernel, "targetoptions", {}).get("device"):
+    if getattr(kernel, "_device", False) or _options(kernel, "device").get("device"):
         raise TypeError(f"{function.__name__} is a device function: give the kernel that calls it")
     if not isinstance(signature, str):
         raise TypeError(f'signature={signature!r}: write the types as a string, such as "void(float32[:], int32)"')
@@ -176,26 +191,131 @@ def _checked(kernel: Any, signature: object, cc: object) -> FunctionType:
     return function
 
 
-def _refuse(got: dict[str, Any], signature: str, cc: tuple[int, int], parcel: Parcel) -> None:
-    """Raise what the child found wrong."""
-    codes = parcel.codes
-    name, wanted = codes[0].co_name, codes[0].co_argcount
-    if "cc" in got:
-        known = ", ".join(f"({major}, {minor})" for major, minor in got["cc"])
-        raise ValueError(f"cc={cc}: the CUDA that is installed compiles for {known}")
-    if "signature" in got:
+def _options(kernel: Any, *names: str) -> dict[str, Any]:
+    """Return those of some options that were given to ``@cuda.jit``; the simulator keeps only ``fastmath``."""
+    given = getattr(kernel, "targetoptions", None) or {"fastmath": kernel._fastmath}
+    return {name: given[name] for name in names if given.get(name) is not None}
+
+
+# -- The compiler --------------------------------------------------------------------------------------------------
+
+
+def _capabilities() -> list[tuple[int, int]]:
+    """Return the compute capabilities for which NVIDIA's libraries compile, or raise if they are not here."""
+    try:
+        if getattr(cuda, "compile_ptx", None) is None:
+            raise ImportError("numba was imported with NUMBA_ENABLE_CUDASIM=1, which leaves out its compiler")
+        import_module("numba.cuda.cudadrv.nvvm").NVVM()
+        return [tuple(cc) for cc in import_module("numba.cuda.cudadrv.nvrtc").get_supported_ccs()]
+    except Exception as error:
+        cure = "There is none for macOS" if sys.platform == "darwin" else f"Install it: {_INSTALL}"
+        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+        raise NoCompilerError(
+            f"NVIDIA's compiler (NVVM) is not installed ({reason}). {cure}. The pages show what it printed elsewhere."
+        ) from None
+
+
+def _argument_types(signature: str) -> tuple[Any, ...]:
+    """Return Numba's types of the arguments; what is returned must be nothing."""
+    types, sigutils = import_module("numba.core.types"), import_module("numba.core.sigutils")
+    try:
+        found = sigutils._parse_signature_string(signature)
+        arguments, returned = sigutils.normalize_signature((found,) if isinstance(found, types.Type) else found)
+        if returned not in (None, types.void):
+            raise TypeError(f"a kernel returns nothing (void), not {returned}")
+    except Exception as error:
         raise ValueError(
-            f'signature {signature!r} cannot be read: {got["signature"]}. Write, for example, "void(float32[:], int32)"'
-        )
-    if "arguments" in got:
-        raise ValueError(f"{name} takes {wanted} arguments, and signature {signature!r} has {got['arguments']}")
-    if "error" in got:
-        filename, line = got["place"] or (codes[0].co_filename, codes[0].co_firstlineno)
-        place = next((code for code in codes if _holds(code, filename, line)), codes[0])
-        reason = reason_of(got["error"])
-        if (named := re.search(r"name '(\w+)'", reason)) and named[1] in parcel.useless:
-            reason = f"{named[1]} is {parcel.useless[named[1]]}"
-        raise CompileError(_at(place, line, reason))
+            f"signature {signature!r} cannot be read: {type(error).__name__}: {error}. Write, for example, "
+            '"void(float32[:], int32)"'
+        ) from None
+    return tuple(arguments)
+
+
+@contextmanager
+def _compiling_for(cc: tuple[int, int]) -> Iterator[None]:
+    """Set Numba up to compile as on a GPU of this compute capability."""
+    dispatcher = import_module("numba.cuda.dispatcher")
+    identity = import_module("numba.cuda.core.bytecode").FunctionIdentity
+    settings: list[tuple[Any, str, Any]] = [
+        (config, "ENABLE_CUDASIM", 0),
+        (dispatcher, "get_current_device", lambda: SimpleNamespace(compute_capability=cc)),  # for device functions
+        (identity, "_unique_ids", count(1)),  # a part of each name: the same kernel gives the same text
+    ]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in settings]
+    try:
+        for setting in settings:
+            setattr(*setting)
+        with catch_warnings(action="ignore"):  # what Numba warns of is in its own code
+            yield
+    finally:
+        for setting in before:
+            setattr(*setting)
+
+
+class _Copies:
+    """Copies of a kernel and of the functions that it calls, to be compiled once, for the GPU that was asked for."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, Any] = {}
+        self._functions: list[FunctionType] = []
+
+    def of(self, jitted: Any) -> Any:
+        """Return the copy of what ``@cuda.jit``, or Numba's ``njit``, made."""
+        function: FunctionType = jitted.py_func
+        if id(function) not in self._made:
+            self._functions.append(function)
+            copy = empty_copy(function)
+            wanted = _options(jitted, "fastmath", "inline", "opt") if is_jitted(jitted) else {}
+            self._made[id(function)] = cuda.jit(device=True, **wanted)(copy)  # before what it calls, perhaps itself
+            fill_copy(copy, function, self._translate)
+        return self._made[id(function)]
+
+    def _translate(self, value: Any) -> Any:
+        if is_jitted(value) or type(value).__name__ == "CPUDispatcher":
+            return self.of(value)
+        return object() if _why_no_constant(value) else value  # Numba says in which line it does not know this type
+
+    def explain(self, error: Exception) -> str:
+        """Return in which line a kernel cannot be compiled, and why."""
+        message = re.sub(r"\x1b\[\d*m", "", str(error) or type(error).__name__)
+        codes = [function.__code__ for function in self._functions]
+        filename, line = _line_of(error, message) or (codes[0].co_filename, codes[0].co_firstlineno)
+        reason = _reason(message)
+        if named := re.search(r"name '(\w+)': Cannot determine", reason):
+            reason = f"{named[1]} is {self._unusable(named[1])}"
+        return _at(next((code for code in codes if _holds(code, filename, line)), codes[0]), line, reason)
+
+    def _unusable(self, name: str) -> str:
+        for function in self._functions:
+            cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+            if name in cells or name in function.__globals__:
+                value = cells[name].cell_contents if name in cells else function.__globals__[name]
+                if isinstance(value, FunctionType):
+                    return "a plain function, which no kernel can call. Put @cuda.jit(device=True) above it"
+                return _why_no_constant(value) or f"of type {type(value).__name__}, which no kernel can use"
+        return "of a type that no kernel can use"
+
+
+def _why_no_constant(value: object) -> str | None:
+    """Return why a value cannot be a constant of a kernel, as the end of a sentence, or None if it can."""
+    if isinstance(value, np.ndarray) and value.nbytes > _CONSTANT_BYTES:
+        room = f"and a kernel has room for {_CONSTANT_BYTES} in its code"
+        return f"an array of {value.nbytes} bytes, {room}. Pass it as an argument"
+    if isinstance(value, list | dict | set):
+        return f"of type {type(value).__name__}, which no kernel can use. Pass its numbers as arguments"
+    return None
+
+
+def _line_of(error: BaseException, message: str) -> tuple[str, int] | None:
+    """Return the line at which the compiler stopped: what it says, or what it was working on."""
+    if named := _LINE.search(message):
+        return named["file"] or named["path"], int(named["line"] or named["number"])
+    for frame, _ in reversed(list(traceback.walk_tb(error.__traceback__))):
+        for name in _HAVE_LOC:
+            with suppress(Exception):
+                loc = getattr(frame.f_locals[name], "loc", frame.f_locals[name])
+                return str(loc.filename), int(loc.line)
+    return None
 
 
 def _holds(code: CodeType, filename: str, line: int) -> bool:
@@ -208,162 +328,51 @@ def _at(code: CodeType, line: int, reason: str) -> str:
     return f"{code.co_name}, line {line}{f' `{source}`' if source else ''}: {reason}"
 
 
-# -- To the child and back -----------------------------------------------------------------------------------------
+# -- The assembler -------------------------------------------------------------------------------------------------
 
 
-class Parcel(pickle.Pickler):
-    """A kernel, and the device functions that it uses, as data for another Python of the same version."""
-
-    def __init__(self, question: object) -> None:
-        self.codes: list[CodeType] = []
-        self.useless: dict[str, str] = {}  # names of what no kernel can use, and why
-        file = io.BytesIO()
-        super().__init__(file)
-        self.dump(question)
-        self.data = file.getvalue()
-
-    def persistent_id(self, value: Any) -> Any:
-        """Return what stands for a function, a module or a member of the simulator; the child makes it again."""
-        if is_jitted(value):
-            return "function", *self._parts(value)
-        if isinstance(value, ModuleType):
-            there = _known_there(value.__name__)
-            return ("module", value.__name__) if there else ("namespace", value.__name__, vars(value))
-        if str(getattr(value, "__module__", "")).startswith("numba.cuda.simulator"):
-            return "member", value.__name__
-        return None
-
-    def _parts(self, jitted: Any) -> tuple[bytes, Any, dict[str, Any], dict[str, Any]]:
-        function = python_function(jitted)
-        code, names = function.__code__, dict[str, Any]()
-        self.codes.append(code)
-        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        known = function.__globals__ | {name: cell.cell_contents for name, cell in cells if cell != type(cell)()}
-        for name, attributes in looked_up(code).items():
-            if name in known:
-                names[name] = self._used(name, known[name], attributes)
-        told = getattr(jitted, "targetoptions", None) or {"fastmath": jitted._fastmath}  # all that the simulator keeps
-        options = {name: told[name] for name in OPTIONS if told.get(name) is not None}
-        return marshal.dumps(code), function.__defaults__, names, options
-
-    def _used(self, name: str, value: Any, attributes: set[str]) -> Any:
-        """Return what a kernel can use of a value; None, and the reason, if that is nothing."""
-        if isinstance(value, ModuleType) and not _known_there(
-            value.__name__
-        ):  # the reader's, perhaps: send what is used of it
-            part = ModuleType(value.__name__)
-            for attribute in attributes & vars(value).keys():
-                setattr(part, attribute, self._used(attribute, getattr(value, attribute), set()))
-            return part
-        if reason := why_useless(value):
-            self.useless[name] = reason
-            return object()  # of which Numba says that it does not know it, and in which line it looked
-        return value
+class _RefusedByPtxas(Exception):
+    pass
 
 
-def _known_there(module: str) -> bool:
-    return module.split(".")[0] in SAME_EVERYWHERE
+def _assembled(text: str, cc: tuple[int, int], max_registers: int | None) -> tuple[str | None, bytes | None]:
+    """Let ptxas, where there is one, make machine code; return what it says of it, and the code."""
+    if not (ptxas := _tool("ptxas")):
+        return None, None
+    with TemporaryDirectory() as folder:
+        source, made = Path(folder, "kernel.ptx"), Path(folder, "kernel.cubin")
+        source.write_text(text, encoding="utf-8")
+        limit = [f"--maxrregcount={max_registers}"] if max_registers else []
+        command = [ptxas, "-v", f"-arch=sm_{cc[0]}{cc[1]}", *limit, str(source), "-o", str(made)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if not done.returncode:
+            return done.stderr, made.read_bytes()
+    if any(reason in done.stderr for reason in _ANOTHER_PTXAS):
+        return None, None
+    says = re.search(r"(?:error|fatal)\s*: (.*)", done.stderr)
+    raise _RefusedByPtxas(f"ptxas: {says[1] if says else done.stderr.strip()}")
 
 
-def why_useless(value: Any) -> str | None:
-    """Return why no kernel can use a value, as the end of a sentence; None if it can."""
-    if isinstance(value, tuple):
-        return next(filter(None, map(why_useless, value)), None)
-    if isinstance(value, np.ndarray) and value.nbytes > CONSTANT_BYTES:
-        room = f"and a kernel has room for {CONSTANT_BYTES} in its code. Pass it as an argument"
-        return f"an array of {value.nbytes} bytes, {room}"
-    if is_jitted(value) or isinstance(value, ModuleType):
-        return None
-    if isinstance(value, FunctionType) or hasattr(value, "py_func"):
-        return "a plain function, which no kernel can call. Put @cuda.jit(device=True) above it"
-    kind = value if isinstance(value, type | BuiltinFunctionType) else type(value)
-    if _known_there(str(kind.__module__)) and not isinstance(value, list | dict | set):
-        return None
-    return f"of type {kind.__name__}, which no kernel can use. Pass its numbers as arguments"
+def _tool(name: str) -> str | None:
+    """Return the path of one of CUDA's programs: beside the libraries in pip's or conda's packages, or on the path."""
+    with suppress(Exception):  # pathfinder is new and changes; without it the path is searched
+        if found := import_module("cuda.pathfinder").find_nvidia_binary_utility(name):
+            return str(found)
+    return shutil.which(name)
 
 
-CHILDREN: list[subprocess.Popen[bytes]] = []  # the one that answers, if it has been started
-LOCK = Lock()
+# -- What they say --------------------------------------------------------------------------------------------------
 
 
-@lru_cache(maxsize=256)
-def answered(name: str, question: bytes) -> dict[str, Any]:
-    """Return what the child answers about a kernel; the same question is asked once."""
-    answer: dict[str, Any] = {}
-    with LOCK:
-        child = running()
-        watch = Timer(LIMIT_SECONDS, kill, [child])
-        watch.start()
-        try:
-            pickle.dump(question, child.stdin)  # type: ignore[arg-type]
-            child.stdin.flush()  # type: ignore[union-attr]
-            answer = pickle.load(child.stdout)  # type: ignore[arg-type]
-        except (OSError, EOFError, pickle.UnpicklingError):
-            late = watch.finished.is_set()
-            why = f"needed more than {LIMIT_SECONDS:g} seconds and was stopped" if late else "crashed"
-            raise CompileError(f"{name}: the compiler {why}. Simplify the kernel until it does not") from None
-        finally:  # half an answer, if the reader interrupts, must not be taken for the next one
-            watch.cancel()
-            if not answer or "absent" in answer:  # the next child may find what is installed meanwhile
-                stop()
-    if "absent" in answer:
-        where = "There is none for macOS" if sys.platform == "darwin" else f"Install it: {INSTALL}"
-        raise NoCompilerError(
-            f"NVIDIA's compiler is not to be had here ({answer['absent']}). {where}. The pages show what it printed "
-            "elsewhere."
-        )
-    return answer
-
-
-def running() -> subprocess.Popen[bytes]:
-    """Return the child: a Python with Numba's simulator off, started by the first question, and again if it ended."""
-    if not CHILDREN or CHILDREN[0].poll() is not None:
-        stop()
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
-        CHILDREN.append(
-            subprocess.Popen(
-                [sys.executable, "-P", str(CHILD)],  # -P: modules beside it are not to hide others
-                env=inherited | {"NUMBA_ENABLE_CUDASIM": "0", "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1"},
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,  # so that Ctrl-C does not reach it, and what it started dies with it
-            )
-        )
-    return CHILDREN[0]
-
-
-def kill(child: subprocess.Popen[bytes]) -> None:
-    """End a process, and those that it started."""
-    with suppress(OSError):
-        if sys.platform == "win32":
-            child.kill()
-        elif child.poll() is None:
-            os.killpg(child.pid, signal.SIGKILL)
-
-
-@atexit.register
-def stop() -> None:
-    """End the child, if there is one."""
-    while CHILDREN:
-        child = CHILDREN.pop()
-        kill(child)
-        child.communicate()
-
-
-# -- What it made --------------------------------------------------------------------------------------------------
-
-
-def reason_of(message: str) -> str:
-    r"""Shorten one of Numba's messages to the sentence that says what was wrong.
+def _reason(message: str) -> str:
+    r"""Return the sentence of one of Numba's messages that says what was wrong.
 
     Examples
     --------
-    >>> reason_of("Failed in cuda mode pipeline (step: nopython frontend)\nNameError: name 'n' is not defined")
+    >>> _reason("Failed in cuda mode pipeline (step: nopython frontend)\nNameError: name 'n' is not defined")
     "NameError: name 'n' is not defined"
     """
-    plain = re.sub(r"\x1b\[\d*m", "", message)
-    plain = re.sub(r"<module '([\w.]+)'[^>]*>", r"\1", plain)  # without the path on this machine
+    plain = re.sub(r"<module '([\w.]+)'[^>]*>", r"\1", message)  # without the path on this machine
     if wanted := re.search(r"No implementation .*\s+>>> (.*)", plain):
         because = re.search(r"raised a specific error:\s+Numba\w*Error: (?!Failed)(.*)", plain)
         return f"no implementation of {wanted[1]} for a GPU" + (f": {because[1]}" if because else "")
@@ -377,7 +386,7 @@ def reason_of(message: str) -> str:
 
 
 def mix_of(text: str) -> Counter[str]:
-    """Count the instructions of a PTX text by name, the most frequent first.
+    """Return how often each instruction occurs in a PTX text, the most frequent first.
 
     Examples
     --------
@@ -385,22 +394,22 @@ def mix_of(text: str) -> Counter[str]:
     Counter({'bra': 1, 'fma.f32': 1, 'ret': 1})
     """
     bare = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
-    found = (INSTRUCTION.match(statement) for statement in re.split(r"[;{}]", bare))
-    counts = Counter(_short(match[1]) for match in found if match)
+    found = (_INSTRUCTION.match(statement) for statement in re.split(r"[;{}]", bare))
+    counts = Counter(_without_modifiers(match[1]) for match in found if match)
     return Counter(dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))))
 
 
-def _short(instruction: str) -> str:
+def _without_modifiers(instruction: str) -> str:
     parts = (part.split("::")[0] for part in instruction.split("."))
-    return ".".join(part for part in parts if part not in ROUNDING | CACHING)
+    return ".".join(part for part in parts if part not in _ROUNDING | _CACHING)
 
 
-def resources_of(log: str | None) -> tuple[int | None, int | None, int | None]:
-    r"""Read what ``ptxas -v`` says of a kernel: its registers, its bytes of shared memory, its bytes spilled.
+def _resources(log: str | None) -> tuple[int | None, int | None, int | None]:
+    r"""Return a kernel's registers, its bytes of shared memory and its bytes spilled, as ``ptxas -v`` prints them.
 
     Examples
     --------
-    >>> resources_of("8 bytes spill stores, 4 bytes spill loads\nUsed 10 registers, 256 bytes smem")
+    >>> _resources("8 bytes spill stores, 4 bytes spill loads\nUsed 10 registers, 256 bytes smem")
     (10, 256, 12)
     """
     used = re.search(r"Used (\d+) registers(?:.*?(\d+) bytes smem)?", log or "")

@@ -1,8 +1,7 @@
-"""See what a kernel does with memory: which thread touches what, in which line, what is wrong with it, what it costs.
+"""Trace a kernel: which thread accesses which element in which line, what is wrong, and what it costs.
 
-The kernel runs thread by thread in Python, so it needs no GPU and is always the same. What is counted are the accesses
-that the source asks for. A compiler may merge some of them, or move them out of a loop; what it really made,
-:mod:`firstlight.kernels.ptx` shows.
+The kernel runs thread by thread in Python, so it needs no GPU and the result is always the same. The accesses are those
+of the source. A compiler may merge some, or move them out of a loop; :mod:`firstlight.kernels.ptx` shows what it made.
 """
 
 from __future__ import annotations
@@ -17,37 +16,43 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firstlight.display import Table
-from firstlight.kernels.backend import MAX_THREADS, all_whole, python_function
-from firstlight.kernels.executor import ATOMIC, KINDS, LOAD, STORE, WARP, ArrayOf, Executor
-from firstlight.kernels.findings import BankConflict, DivergentBarrier, OutOfBounds, Place, Race, Side, TraceError
-from firstlight.kernels.intrinsics import Cuda, stand_in
+from firstlight.kernels.backend import MAX_THREADS, are_integers, python_function
+from firstlight.kernels.executor import ACCESS, ATOMIC, KINDS, LOAD, STORE, WARP, ArrayInfo, Executor
+from firstlight.kernels.findings import (
+    BankConflict,
+    Dim3,
+    DivergentBarrier,
+    OutOfBounds,
+    Race,
+    RacingAccess,
+    TraceError,
+)
+from firstlight.kernels.intrinsics import TracedCuda, instrument
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["Trace", "TraceError", "Traffic", "trace"]
+__all__ = ["STORE", "Trace", "TraceError", "Traffic", "trace"]
 
-#: A column of ``Trace.notes``, which has a row for each access.
-ARRAY, OFFSET, KIND, THREAD, SITE, TURN, EPOCH, WARP_EPOCH = range(8)  # columns of the notes
-SECTOR, LINE, BANKS, WORD = 32, 128, 32, 4  # bytes, bytes, banks of shared memory, bytes
-HEAD = ("line", "does", "in", "to", "accesses", "by warps", "sectors each", "source")
-DEEPEST = 64  # threads of a block along z
+SECTOR, CACHE_LINE, WORD, BANKS = 32, 128, 4, 32  # bytes, bytes, bytes; banks of shared memory, each a word wide
+_HEAD = ("line", "does", "in", "to", "accesses", "by warps", "sectors each", "source")
+_MAX_THREADS_Z = 64  # of a block, along z
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """What a kernel asks of three levels of memory, if each level keeps all that it has once seen.
+    """The traffic that a kernel causes in three levels of memory, if each level keeps all that it has once seen.
 
     Attributes
     ----------
     l1_wavefronts : int
-        Passes through the L1 cache: one for each 128 bytes that the lanes of a warp touch in one instruction.
+        Passes through the L1 cache: one for each line of 128 bytes that a request of a warp touches.
     l2_sectors : int
-        Pieces of 32 bytes that blocks ask of the L2 cache: each piece once a block, and each piece written.
+        Sectors of 32 bytes that blocks request from the L2 cache: each once a block, and each that is written.
     dram_bytes : int
-        Bytes between the card's memory and its caches: each piece read once, and written once.
+        Bytes between the card's memory and its caches: each sector read once, and written once.
     useful_bytes : int
-        Bytes of the elements that were read or written, each counted once for each.
+        Bytes of the elements that are read, and of those that are written, each counted once.
 
     Examples
     --------
@@ -69,7 +74,7 @@ class Traffic:
 def trace(
     kernel: object, blocks: int | Sequence[int], threads: int | Sequence[int], *arrays: Any, limit: int = 1_000_000
 ) -> Trace:
-    """Run a kernel on small inputs, and see every access to memory.
+    """Run a kernel on small inputs, and return every access to memory.
 
     Parameters
     ----------
@@ -106,27 +111,41 @@ def trace(
     (4.0, [], [])
     """
     function = python_function(kernel)
-    run = Executor(sizes("blocks", blocks), sizes("threads", threads), limit)
+    executor = Executor(_dim3("blocks", blocks), _dim3("threads", threads), limit)
     try:
         given = inspect.signature(function).bind(*arrays).arguments
     except TypeError as error:
         raise TypeError(
             f"{function.__name__}{inspect.signature(function)} got {len(arrays)} arguments: {error}"
         ) from None
-    watched, copies = [], []
+    traced, device_arrays = [], []
     for name, value in given.items():
-        data = host_array(value)
+        data = _host_array(value)
         if data is not None and data is not value and hasattr(value, "copy_to_device"):
-            copies.append((value, data))
-        watched.append(run.watch(data, name, "global") if data is not None else value)
-    run.run(stand_in(function, Cuda(run), run.codes, {}), tuple(watched))
-    for device, data in copies:
-        device.copy_to_device(data)
-    return Trace(function.__name__, run)
+            device_arrays.append((value, data))
+        traced.append(executor.trace_array(data, name, "global") if data is not None else value)
+    executor.run(instrument(function, TracedCuda(executor), executor.codes), tuple(traced))
+    for device_array, data in device_arrays:
+        device_array.copy_to_device(data)
+    return Trace(function.__name__, executor)
 
 
 class Trace:
-    """What a kernel did; lists of what is wrong are empty when nothing is.
+    """The accesses of a kernel to memory, what is wrong with them, and what they cost.
+
+    Attributes
+    ----------
+    accesses : numpy.ndarray
+        A row for each access, with the fields ``array`` (its number in ``arrays``), ``offset`` (in bytes), ``kind`` (0
+        for a load, 1 for a store, 2 for an atomic operation), ``thread`` (in the grid, block by block),
+        ``instruction``, ``execution`` (how often the thread has executed the instruction before), ``epoch`` and
+        ``warp_epoch`` (barriers of its block and of its warp that the thread has passed).
+    arrays : list
+        The arrays, each with its ``name``, ``space`` ("global", "shared" or "local"), ``shape`` and ``itemsize``.
+    out_of_bounds : list of OutOfBounds
+        Accesses outside of their array.
+    divergent_barriers : list of DivergentBarrier
+        Barriers that some threads reached and others did not.
 
     Examples
     --------
@@ -138,55 +157,56 @@ class Trace:
     >>> t = trace(copy, 2, 32, np.ones(48, np.float32), np.zeros(48, np.float32))
     >>> [(found.kind, found.index, found.times) for found in t.problems]
     [('load', (48,), 16), ('store', (48,), 16)]
+    >>> t.accesses["offset"][t.accesses["thread"] == 3].tolist()
+    [12, 12]
     """
 
-    def __init__(self, name: str, run: Executor) -> None:
-        self.name, self.blocks, self.threads = name, run.blocks, run.threads
-        self.arrays, self.sites = run.arrays, run.sites
-        self.notes = np.frombuffer(run.notes, dtype=np.int64).reshape(-1, 8) if run.notes else np.zeros((0, 8), int)
-        self.out_of_bounds: list[OutOfBounds] = list(run.outside.values())
-        self.divergent_barriers: list[DivergentBarrier] = list(run.divergent.values())
+    def __init__(self, name: str, executor: Executor) -> None:
+        self.name, self.blocks, self.threads = name, executor.blocks, executor.threads
+        self.arrays, self.instructions = executor.arrays, executor.instructions
+        self.accesses = np.frombuffer(executor.accesses, ACCESS) if executor.accesses else np.zeros(0, ACCESS)
+        self.out_of_bounds: list[OutOfBounds] = list(executor.out_of_bounds.values())
+        self.divergent_barriers: list[DivergentBarrier] = list(executor.divergent_barriers.values())
 
     # -- What is wrong -------------------------------------------------------------------------------------------------
 
     @cached_property
     def races(self) -> list[Race]:
-        """Elements that two threads touch in no order, one of them writing; one example for two lines."""
-        kept = self.notes[self._in("global", "shared")]
+        """Elements that two threads access in no order, one of them writing; one example for two lines."""
         found: dict[object, Race] = {}
-        for group in self._shared_elements(kept):
+        for group in self._contended(self.accesses[self.in_space("global", "shared")]):
             if pair := self._unordered(group):
                 first, second = (group[at] for at in pair)
-                key = first[ARRAY], frozenset((row[SITE], row[KIND]) for row in (first, second))
+                key = first["array"], frozenset((row["instruction"], row["kind"]) for row in (first, second))
                 old = found.get(key)
                 found[key] = replace(old, times=old.times + 1) if old else self._race(first, second)
         return list(found.values())
 
     @cached_property
     def bank_conflicts(self) -> list[BankConflict]:
-        """Accesses to shared memory that a warp cannot make in one go; the worst example a line."""
+        """Accesses of a warp to shared memory that need several passes; the worst example a line."""
         found: dict[tuple[int, int], BankConflict] = {}
-        rows = self.notes[self._in("shared")]
-        sizes_of = np.array([array.itemsize for array in self.arrays] or [WORD])[rows[:, ARRAY]]
+        rows = self.accesses[self.in_space("shared")]
+        itemsizes = self._of_array("itemsize", rows)
         # Of elements of 8 bytes, shared memory serves half a warp at a time.
-        for request in split(rows, self._requests(rows, WARP // np.maximum(sizes_of // WORD, 1))):
-            words = request[:, OFFSET] // WORD
-            wanted: dict[int, dict[int, int]] = {}
-            for at, word in enumerate(words):
-                wanted.setdefault(word % BANKS, {}).setdefault(word, at)
-            lanes = max(wanted.values(), key=len)
+        for request in group_rows(rows, *self.request_of(rows, WARP // np.maximum(itemsizes // WORD, 1))):
+            words_of_bank: dict[int, dict[int, int]] = {}
+            for lane, word in enumerate(request["offset"] // WORD):
+                words_of_bank.setdefault(word % BANKS, {}).setdefault(word, lane)
+            lanes = max(words_of_bank.values(), key=len)
             if len(lanes) < 2:
                 continue
             first = request[next(iter(lanes.values()))]
-            key = (int(first[ARRAY]), int(first[SITE]))
+            key = (int(first["array"]), int(first["instruction"]))
             old = found.get(key)
             if old and old.ways >= len(lanes):
                 found[key] = replace(old, times=old.times + 1)
                 continue
-            array, site, block = self.arrays[first[ARRAY]], self.sites[first[SITE]], self.place(first[THREAD])[1]
-            threads = tuple(self.place(request[at][THREAD])[0] for at in lanes.values())
-            times, index = old.times + 1 if old else 1, array.index(first[OFFSET])
-            found[key] = BankConflict(array.name, index, len(lanes), threads, block, site, times)
+            array, source = self.arrays[first["array"]], self.instructions[first["instruction"]]
+            threads = tuple(self.index_of(request[lane]["thread"])[0] for lane in lanes.values())
+            block, times = self.index_of(first["thread"])[1], old.times + 1 if old else 1
+            index = array.index(first["offset"])
+            found[key] = BankConflict(array.name, index, len(lanes), threads, block, source, times)
         return list(found.values())
 
     @property
@@ -198,43 +218,44 @@ class Trace:
 
     @cached_property
     def sectors_per_load(self) -> dict[str, float]:
-        """Pieces of 32 bytes that a warp's load touches, on average, by array; 4 is the least for 32 ``float32``."""
-        return self._sectors_each(LOAD)
+        """Sectors of 32 bytes that a warp's load touches, on average, by array; 4 is the least for 32 ``float32``."""
+        return self._sectors_by_array(LOAD)
 
     @cached_property
     def sectors_per_store(self) -> dict[str, float]:
         """The same for stores."""
-        return self._sectors_each(STORE)
+        return self._sectors_by_array(STORE)
 
     @property
     def loads_per_output(self) -> float:
         """Elements read from global memory, for each element written there."""
-        rows = self.notes[self._in("global")]
-        written = rows[rows[:, KIND] != LOAD]
-        loads = int((rows[:, KIND] != STORE).sum())
-        return loads / max(len(np.unique(written[:, [ARRAY, OFFSET]], axis=0)), 1)
+        rows = self.accesses[self.in_space("global")]
+        written = rows[rows["kind"] != LOAD]
+        return int((rows["kind"] != STORE).sum()) / max(_count_distinct(written["array"], written["offset"]), 1)
 
     @cached_property
     def traffic(self) -> Traffic:
         """What three levels of memory have to move."""
-        rows = self.notes[self._in("global")]
-        rows = np.concatenate([self._pieces(rows, LINE), self._pieces(rows, SECTOR)[:, [8]]], axis=1)
-        loads, changes = rows[rows[:, KIND] != STORE], rows[rows[:, KIND] != LOAD]
-        block = (loads[:, THREAD] // prod(self.threads))[:, None]
-        asked = len(unique(np.concatenate([block, loads[:, [ARRAY, 9]]], axis=1)))
-        written = len(unique(np.column_stack([self._requests(changes), changes[:, 9]])))
-        once = [rows_of[:, [ARRAY, 9]] for rows_of in (loads, changes)]
-        elements = [rows_of[:, [ARRAY, OFFSET]] for rows_of in (loads, changes)]
-        sizes_of = np.array([array.itemsize for array in self.arrays] or [0])
+        rows = self.accesses[self.in_space("global")]
+        lines, line = self._segments(rows, CACHE_LINE)
+        moved, sector = self._segments(rows, SECTOR)
+        loads, stores = moved["kind"] != STORE, moved["kind"] != LOAD
+        block = moved["thread"] // prod(self.threads)
+        read = _count_distinct(block[loads], moved["array"][loads], sector[loads])
+        written = _count_distinct(*(key[stores] for key in self.request_of(moved)), sector[stores])
+        useful = 0
+        for changed in (rows[rows["kind"] != STORE], rows[rows["kind"] != LOAD]):
+            elements = np.unique(changed[["array", "offset"]])
+            useful += int(self._of_array("itemsize", elements).sum())
         return Traffic(
-            len(unique(np.column_stack([self._requests(rows), rows[:, [ARRAY, 8]]]))),
-            asked + written,
-            SECTOR * sum(len(unique(pieces)) for pieces in once),
-            sum(int(sizes_of[unique(each)[:, 0]].sum()) for each in elements if len(each)),
+            l1_wavefronts=_count_distinct(*self.request_of(lines), lines["array"], line),
+            l2_sectors=read + written,
+            dram_bytes=SECTOR * sum(_count_distinct(moved["array"][of], sector[of]) for of in (loads, stores)),
+            useful_bytes=useful,
         )
 
     def counts(self, kind: str = "load", space: str = "global", array: str | None = None) -> np.ndarray:
-        """Count the accesses of each thread, in the order of the grid.
+        """Return the number of accesses of each thread, in the order of the grid.
 
         Examples
         --------
@@ -247,21 +268,21 @@ class Trace:
         >>> trace(first, 1, 4, np.ones(4), np.zeros(4)).counts("load").tolist()
         [1, 0, 0, 0]
         """
-        rows = self.notes[self._in(space, array=array) & (self.notes[:, KIND] == KINDS.index(kind))]
-        counts: np.ndarray = np.bincount(rows[:, THREAD], minlength=prod(self.blocks) * prod(self.threads))
+        rows = self.accesses[self.in_space(space, array=array) & (self.accesses["kind"] == KINDS.index(kind))]
+        counts: np.ndarray = np.bincount(rows["thread"], minlength=prod(self.blocks) * prod(self.threads))
         return counts
 
     def __str__(self) -> str:
-        """Return a table with one line for each place in the source that touches memory, and what is wrong."""
-        rows = []
-        for notes in split(self.notes, self.notes[:, [ARRAY, SITE, KIND]]):
-            site, array = self.sites[notes[0, SITE]], self.arrays[notes[0, ARRAY]]
-            requests = len(unique(self._requests(notes)))
-            sectors = f"{self.sectors_of(notes):.2f}" if array.space == "global" else ""
-            does = KINDS[notes[0, KIND]]
-            counts = (f"{len(notes):,}", f"{requests:,}", sectors)
-            rows.append((str(site.line), does, array.space, array.name, *counts, site.source))
-        lines = [Table(f"{self.name}[{short(self.blocks)}, {short(self.threads)}]", HEAD, tuple(rows)).text()]
+        """Return a table with a row for each instruction that accesses memory, and what is wrong."""
+        cells = []
+        for rows in group_rows(self.accesses, *(self.accesses[key] for key in ("array", "instruction", "kind"))):
+            source, array = self.instructions[rows["instruction"][0]], self.arrays[rows["array"][0]]
+            requests = _count_distinct(*self.request_of(rows))
+            sectors = f"{self.sectors_of(rows):.2f}" if array.space == "global" else ""
+            counts = (f"{len(rows):,}", f"{requests:,}", sectors)
+            cells.append((str(source.line), KINDS[rows["kind"][0]], array.space, array.name, *counts, source.text))
+        launch = f"{self.name}[{_size_text(self.blocks)}, {_size_text(self.threads)}]"
+        lines = [str(Table(launch, _HEAD, tuple(cells)))]
         for title in ("out_of_bounds", "races", "divergent_barriers", "bank_conflicts"):
             found = getattr(self, title)
             lines.append(f"{title.replace('_', ' ')}: {'none' if not found else ''}".rstrip())
@@ -269,7 +290,7 @@ class Trace:
         return "\n".join(lines)
 
     def plot(self, array: str | None = None) -> Figure:
-        """Draw the elements of an array with the threads that touched them.
+        """Draw the elements of an array with the threads that accessed them.
 
         Parameters
         ----------
@@ -284,18 +305,34 @@ class Trace:
 
         return draw(self, array)
 
-    # -- Groups of notes -----------------------------------------------------------------------------------------------
+    # -- Groups of accesses --------------------------------------------------------------------------------------------
 
-    def place(self, number: int) -> tuple[Place, Place]:
-        """Return where a thread is in its block, and its block in the grid."""
-        block, rank = divmod(int(number), prod(self.threads))
-        return unravel(rank, self.threads), unravel(block, self.blocks)
+    def index_of(self, thread: int) -> tuple[Dim3, Dim3]:
+        """Return the index of a thread in its block, and of its block in the grid."""
+        block, rank = divmod(int(thread), prod(self.threads))
+        return _unravel(rank, self.threads), _unravel(block, self.blocks)
 
-    def _in(self, *spaces: str, array: str | None = None) -> np.ndarray:
-        """Return which notes are of arrays in some spaces, and of one name."""
+    def in_space(self, *spaces: str, array: str | None = None) -> np.ndarray:
+        """Return which accesses are to arrays in some memory spaces, and of one name."""
         known = [each.space in spaces and array in (None, each.name) for each in self.arrays]
-        chosen: np.ndarray = np.array(known or [False])[self.notes[:, ARRAY]]
+        chosen: np.ndarray = np.array(known or [False])[self.accesses["array"]]
         return chosen
+
+    def request_of(self, rows: np.ndarray, lanes_at_once: np.ndarray | int = WARP) -> tuple[np.ndarray, ...]:
+        """Return keys that are equal for the accesses of one request: the lanes' n-th executions of an instruction."""
+        lane = rows["thread"] % prod(self.threads) % WARP
+        return self._warp(rows["thread"]), rows["instruction"], rows["execution"], lane // lanes_at_once
+
+    def sectors_of(self, rows: np.ndarray) -> float:
+        """Return how many sectors a request touches, on average over some accesses."""
+        touching, sector = self._segments(rows, SECTOR)
+        sectors = _count_distinct(*self.request_of(touching), touching["array"], sector)
+        return sectors / _count_distinct(*self.request_of(rows))
+
+    def _of_array(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """Return an attribute of the array of each access."""
+        values: np.ndarray = np.array([getattr(array, name) for array in self.arrays] or [0])[rows["array"]]
+        return values
 
     def _warp(self, threads: np.ndarray) -> np.ndarray:
         """Number the warps: a block's last one may have fewer threads."""
@@ -303,102 +340,94 @@ class Trace:
         number: np.ndarray = block * -(-prod(self.threads) // WARP) + rank // WARP
         return number
 
-    def _requests(self, rows: np.ndarray, lanes_at_once: np.ndarray | int = WARP) -> np.ndarray:
-        """Return which accesses one warp makes with one instruction: those of one site, each lane's n-th there."""
-        lane = rows[:, THREAD] % prod(self.threads) % WARP
-        return np.column_stack([self._warp(rows[:, THREAD]), rows[:, SITE], rows[:, TURN], lane // lanes_at_once])
+    def _segments(self, rows: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the segment of memory that each access touches, with an access twice if it touches two."""
+        first = rows["offset"] // size
+        last = (rows["offset"] + self._of_array("itemsize", rows) - 1) // size
+        return np.concatenate([rows, rows[first != last]]), np.concatenate([first, last[first != last]])
 
-    def _pieces(self, rows: np.ndarray, size: int) -> np.ndarray:
-        """Add a column with the piece of memory that each access touches, and a row where it touches two."""
-        last = rows[:, OFFSET] + np.array([array.itemsize - 1 for array in self.arrays] or [0])[rows[:, ARRAY]]
-        ends = [np.column_stack([rows, offset // size]) for offset in (rows[:, OFFSET], last)]
-        return np.concatenate([ends[0], ends[1][ends[0][:, -1] != ends[1][:, -1]]])
+    def _sectors_by_array(self, kind: int) -> dict[str, float]:
+        rows = self.accesses[self.in_space("global") & (self.accesses["kind"] == kind)]
+        return {
+            self.arrays[group["array"][0]].name: self.sectors_of(group) for group in group_rows(rows, rows["array"])
+        }
 
-    def sectors_of(self, rows: np.ndarray) -> float:
-        """Return how many sectors a warp touches at a time, on average over some notes."""
-        pieces = self._pieces(rows, SECTOR)
-        sectors = len(unique(np.column_stack([self._requests(pieces), pieces[:, [ARRAY, -1]]])))
-        return sectors / len(unique(self._requests(rows)))
-
-    def _sectors_each(self, kind: int) -> dict[str, float]:
-        rows = self.notes[self._in("global") & (self.notes[:, KIND] == kind)]
-        return {self.arrays[each[0, ARRAY]].name: self.sectors_of(each) for each in split(rows, rows[:, [ARRAY]])}
-
-    def _shared_elements(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Return the accesses to each element that several threads touch, if one writes, and not all by atomics."""
-        shared = np.array([array.space == "shared" for array in self.arrays] or [False])[rows[:, ARRAY]]
-        block = np.where(shared, rows[:, THREAD] // prod(self.threads), -1)
+    def _contended(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Return the accesses to each element of several threads, if one writes, and not all are atomic."""
+        shared = np.array([array.space == "shared" for array in self.arrays] or [False])[rows["array"]]
+        block = np.where(shared, rows["thread"] // prod(self.threads), -1)  # each has its own shared memory
         return [
             group
-            for group in split(rows, np.column_stack([rows[:, [ARRAY, OFFSET]], block]))
-            if group[:, KIND].max() > LOAD
-            and group[:, KIND].min() < ATOMIC
-            and group[:, THREAD].min() != group[:, THREAD].max()
+            for group in group_rows(rows, rows["array"], rows["offset"], block)
+            if group["kind"].max() > LOAD
+            and group["kind"].min() < ATOMIC
+            and group["thread"].min() != group["thread"].max()
         ]
 
     def _unordered(self, group: np.ndarray) -> tuple[int, int] | None:
-        """Find two accesses to one element that nothing orders: no barrier of their block, nor of their warp."""
-        block, warp = group[:, THREAD] // prod(self.threads), self._warp(group[:, THREAD])
-        for at in np.flatnonzero(group[:, KIND] != LOAD):
-            one = group[at]
-            apart = (group[:, THREAD] != one[THREAD]) & ~((group[:, KIND] == ATOMIC) & (one[KIND] == ATOMIC))
-            apart &= (block != block[at]) | (group[:, EPOCH] == one[EPOCH])
-            apart &= (warp != warp[at]) | (group[:, WARP_EPOCH] == one[WARP_EPOCH])
-            if apart.any():
-                other = int(np.argmax(apart))
+        """Return two accesses to one element that nothing orders: no barrier of their block, nor of their warp."""
+        block, warp = group["thread"] // prod(self.threads), self._warp(group["thread"])
+        atomic = group["kind"] == ATOMIC
+        for at in np.flatnonzero(group["kind"] != LOAD):
+            unordered = (group["thread"] != group["thread"][at]) & ~(atomic & atomic[at])
+            unordered &= (block != block[at]) | (group["epoch"] == group["epoch"][at])
+            unordered &= (warp != warp[at]) | (group["warp_epoch"] == group["warp_epoch"][at])
+            if unordered.any():
+                other = int(np.argmax(unordered))
                 return min(int(at), other), max(int(at), other)
         return None
 
-    def _race(self, first: np.ndarray, second: np.ndarray) -> Race:
-        array: ArrayOf = self.arrays[first[ARRAY]]
+    def _race(self, first: np.void, second: np.void) -> Race:
+        array: ArrayInfo = self.arrays[first["array"]]
         one, other = (
-            Side(KINDS[row[KIND]], *self.place(row[THREAD]), self.sites[row[SITE]]) for row in (first, second)
+            RacingAccess(KINDS[row["kind"]], *self.index_of(row["thread"]), self.instructions[row["instruction"]])
+            for row in (first, second)
         )
-        return Race(array.name, array.index(int(first[OFFSET])), one, other)
+        return Race(array.name, array.index(int(first["offset"])), one, other)
 
 
-def unique(rows: np.ndarray) -> np.ndarray:
-    """Return the distinct rows."""
-    return np.unique(rows, axis=0) if len(rows) else rows
+def _count_distinct(*keys: np.ndarray) -> int:
+    """Return how many combinations of keys there are."""
+    return len(np.unique(np.column_stack(keys), axis=0)) if len(keys[0]) else 0
 
 
-def split(rows: np.ndarray, keys: np.ndarray) -> list[np.ndarray]:
-    """Put rows with the same key together, each group in its old order, groups as they first come."""
+def group_rows(rows: np.ndarray, *keys: np.ndarray) -> list[np.ndarray]:
+    """Return rows with the same keys together, each group in its old order, groups in that of their first rows."""
     if not len(rows):
         return []
-    order = np.lexsort(keys.T[::-1])
-    borders = np.flatnonzero(np.any(np.diff(keys[order], axis=0), axis=1)) + 1
+    order = np.lexsort(keys[::-1])
+    borders = np.flatnonzero(np.any([np.diff(key[order]) for key in keys], axis=0)) + 1
     groups = np.split(order, borders)
     return [rows[group] for group in sorted(groups, key=lambda group: int(group[0]))]
 
 
-def unravel(number: int, shape: Place) -> Place:
-    """Return the place with a number, where x counts fastest."""
-    return number % shape[0], number // shape[0] % shape[1], number // (shape[0] * shape[1])
+def _unravel(number: int, shape: Dim3) -> Dim3:
+    """Return the index of a number, where x counts fastest."""
+    return Dim3(number % shape.x, number // shape.x % shape.y, number // (shape.x * shape.y))
 
 
-def short(place: Place) -> str:
-    """Write the sizes of a grid with as few axes as tell them."""
-    kept = next((count for count in (1, 2) if prod(place[count:]) == 1), 3)
-    return str(place[0]) if kept == 1 else str(place[:kept])
+def _size_text(size: Dim3) -> str:
+    """Return the size of a grid or a block with as few axes as tell it."""
+    kept = next((count for count in (1, 2) if prod(size[count:]) == 1), 3)
+    return str(size.x) if kept == 1 else str(size[:kept])
 
 
-def sizes(name: str, given: int | Sequence[int]) -> Place:
-    """Return three sizes, or say what CUDA allows."""
+def _dim3(name: str, given: int | Sequence[int]) -> Dim3:
+    """Return a size of three axes, or raise a ValueError that says what CUDA allows."""
     axes = tuple(given) if isinstance(given, Sequence) else (given,)
-    if not 1 <= len(axes) <= 3 or not all_whole(axes, least=1):
+    if not 1 <= len(axes) <= 3 or not are_integers(axes, least=1):
         raise ValueError(f"{name}={given!r}: give one to three whole numbers of at least 1")
-    place = tuple(map(int, (*axes, 1, 1)))[:3]
-    if name == "threads" and (prod(place) > MAX_THREADS or place[2] > DEEPEST):
+    size = Dim3(*map(int, (*axes, 1, 1)[:3]))
+    if name == "threads" and (prod(size) > MAX_THREADS or size.z > _MAX_THREADS_Z):
         raise ValueError(
-            f"threads={given!r}: CUDA allows {MAX_THREADS} threads in a block, all axes multiplied, and {DEEPEST} "
-            "along z"
+            f"threads={given!r}: CUDA allows {MAX_THREADS} threads in a block, all axes multiplied, and "
+            f"{_MAX_THREADS_Z} along z"
         )
-    return place[0], place[1], place[2]
+    return size
 
 
-def host_array(value: Any) -> np.ndarray | None:
-    """Return an argument's elements as NumPy has them, or None if it is no array."""
+def _host_array(value: Any) -> np.ndarray | None:
+    """Return an argument's elements as NumPy has them, or None if it is not an array."""
     if isinstance(value, np.ndarray):
         return value if value.ndim else None
     if hasattr(value, "copy_to_host"):

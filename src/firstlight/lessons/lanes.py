@@ -1,4 +1,4 @@
-"""What the 32 lanes of a warp ask of memory, request by request: counted, drawn, and on a page to step through.
+"""The memory requests of the 32 lanes of a warp: counted, drawn, and on a page to step through.
 
 A request is what one warp asks with one instruction. All comes from a trace, so from the kernel itself. Arrays are
 taken to begin at a multiple of 128 bytes, as those that CUDA allocates do.
@@ -14,48 +14,48 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstlight.display import COLOURS, Table, Widget
-from firstlight.kernels.drawing import stacked
+from firstlight.kernels.drawing import stack_panels
 from firstlight.kernels.executor import LOAD, WARP
-from firstlight.kernels.tracing import ARRAY, KIND, LINE, OFFSET, SECTOR, THREAD, WORD, Trace, split
+from firstlight.kernels.tracing import CACHE_LINE, SECTOR, WORD, Trace, group_rows
 from firstlight.lessons.svg import STATUS_REGION, board, choice, controls, drawing, hatch, label, slider
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MOST = 64  # requests of an access that a page can step through
-READ, ALONG = COLOURS[:2]
-WIDTHS = ("4 (float32)", "8 (float64, complex64)", "16 (complex128)")
-LEGEND = (
+_MAX_REQUESTS = 64  # of an access, that a page can step through
+_READ, _ALONG = COLOURS[:2]
+_WIDTHS = ("4 (float32)", "8 (float64, complex64)", "16 (complex128)")
+_LEGEND = (
     "Each row below the lanes is a line of 128 bytes, with the number of its first byte, and consists of four sectors. "
     "Filled: a lane asks for it. Hatched: comes along. Grey with a dashed rim: came with an earlier request of the "
     "block. Empty: not moved."
 )
-HEAD = ("", "requests", "sectors each", "L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes")
+_HEAD = ("", "requests", "sectors each", "L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes")
 
 
 @dataclass(frozen=True)
 class Request:
-    """What one warp asks with one instruction: the first byte that each of its lanes wants.
+    """What the lanes of a warp access with one instruction: the first byte for each.
 
     Examples
     --------
-    >>> Request(block=0, lanes={lane: 8 * lane for lane in range(32)}).pieces(size=32, width=4)  # every second float
+    >>> Request(block=0, lanes={lane: 8 * lane for lane in range(32)}).segments(size=32, width=4)  # every second float
     {0, 1, 2, 3, 4, 5, 6, 7}
     """
 
     block: int
     lanes: Mapping[int, int]
 
-    def pieces(self, size: int, width: int) -> set[int]:
-        """Return the pieces of memory of some size, by number from the array's beginning, in which the elements lie."""
+    def segments(self, size: int, width: int) -> set[int]:
+        """Return which segments of memory the elements lie in, numbered from the beginning of the array."""
         ends = (offset + end for offset in self.lanes.values() for end in (0, width - 1))
         return {end // size for end in ends}
 
 
 @dataclass(frozen=True)
 class Access:
-    """All requests of a kernel that read one array, or that write it: block by block, one warp after the other.
+    """All requests of a kernel that read an array, or that write it: block by block, one warp after the other.
 
     Examples
     --------
@@ -66,43 +66,43 @@ class Access:
 
     name: str
     loads: bool
-    width: int  # bytes of an element
+    width: int  # of an element, in bytes
     requests: tuple[Request, ...]
 
     def levels(self, count: int | None = None) -> dict[str, int]:
-        """Count what three levels of memory have to move for the first requests, or for all.
+        """Return what three levels of memory have to move for the first requests, or for all.
 
         The assumptions are those of :class:`~firstlight.kernels.tracing.Traffic`: a block asks the L2 cache once for
         a sector that it reads, and each time for one that it writes; memory moves each sector once.
         """
-        lines, asked, seen, useful = 0, 0, set[tuple[int, int]](), set[int]()
+        wavefronts, l2_sectors, seen, useful = 0, 0, set[tuple[int, int]](), set[int]()
         for request in self.requests[:count]:
-            sectors = {(request.block, sector) for sector in request.pieces(SECTOR, self.width)}
-            lines += len(request.pieces(LINE, self.width))
-            asked += len(sectors - seen) if self.loads else len(sectors)
+            sectors = {(request.block, sector) for sector in request.segments(SECTOR, self.width)}
+            wavefronts += len(request.segments(CACHE_LINE, self.width))
+            l2_sectors += len(sectors - seen) if self.loads else len(sectors)
             seen |= sectors
             useful |= set(request.lanes.values())
         moved = len({sector for _, sector in seen})
         return {
-            "L1 wavefronts": lines,
-            "L2 sectors": asked,
+            "L1 wavefronts": wavefronts,
+            "L2 sectors": l2_sectors,
             "DRAM bytes": SECTOR * moved,
             "useful bytes": self.width * len(useful),
         }
 
     @property
     def sectors_each(self) -> float:
-        """Sectors of a request, on average."""
-        return sum(len(each.pieces(SECTOR, self.width)) for each in self.requests) / len(self.requests)
+        """Sectors that a request touches, on average."""
+        return sum(len(each.segments(SECTOR, self.width)) for each in self.requests) / len(self.requests)
 
     def row(self) -> tuple[str, ...]:
-        """Return the cells of a table, in the order of ``HEAD``."""
+        """Return the cells of a table, in the order of ``_HEAD``."""
         counts = (f"{count:,}" for count in self.levels().values())
         return (self.name, f"{len(self.requests):,}", f"{self.sectors_each:.3g}", *counts)
 
 
 class Lanes(Widget):
-    """What warps ask for in some kernels, to compare.
+    """The requests of some kernels, to compare.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Lanes(Widget):
     def __init__(self, traces: Mapping[str, Trace]) -> None:
         if not traces or not all(isinstance(each, Trace) for each in traces.values()):
             raise TypeError('give at least one trace under a title: Lanes({"mine": trace(kernel, 1, 32, x, out)})')
-        self.accesses = [access for title, each in traces.items() for access in accesses(title, each)]
+        self.accesses = [access for title, each in traces.items() for access in _accesses(title, each)]
 
     def __getitem__(self, name: str) -> Access:
         """Return the access with this name."""
@@ -136,11 +136,11 @@ class Lanes(Widget):
         raise KeyError(f"no access is called {name!r}; there are: {', '.join(each.name for each in self.accesses)}")
 
     def __str__(self) -> str:
-        return self.table().text()
+        return str(self.table())
 
     def table(self) -> Table:
         """Return all requests, counted."""
-        return Table("All requests", HEAD, tuple(access.row() for access in self.accesses))
+        return Table("All requests", _HEAD, tuple(access.row() for access in self.accesses))
 
     def plot(self, *names: str, request: int = 0) -> Figure:
         """Draw one request of each of these accesses, or of all: a row is a line of 128 bytes that was touched.
@@ -153,13 +153,14 @@ class Lanes(Widget):
             Which of their requests.
         """
         shown = [self[name] for name in names] or self.accesses
-        heights = [len(one.requests[request].pieces(LINE, one.width)) + 1.6 for one in shown]
-        fig, axes = stacked(heights, 0.4 + 0.19 * sum(heights))
-        said = [draw(ax, one, request) for ax, one in zip(axes, shown, strict=True)]
+        heights = [len(one.requests[request].segments(CACHE_LINE, one.width)) + 1.6 for one in shown]
+        fig, axes = stack_panels(heights, 0.4 + 0.19 * sum(heights))
+        words = [_draw(ax, one, request) for ax, one in zip(axes, shown, strict=True)]
         axes[-1].set_xticks([0, 8, 16, 24, 32], [f"{WORD * at}" for at in (0, 8, 16, 24, 32)])
         axes[-1].set_xlabel("byte of the line")
         fig.set_label(
-            "Lines of 128 bytes as rows of 32 numbers. Filled: a lane reads it; hatched: comes along. " + " ".join(said)
+            "Lines of 128 bytes as rows of 32 numbers. Filled: a lane reads it; hatched: comes along. "
+            + " ".join(words)
         )
         return fig
 
@@ -170,7 +171,7 @@ class Lanes(Widget):
                 "name": one.name,
                 "loads": one.loads,
                 "width": one.width,
-                "requests": [[each.block, *runs(each.lanes)] for each in one.requests[:MOST]],
+                "requests": [[each.block, *_runs(each.lanes)] for each in one.requests[:_MAX_REQUESTS]],
             }
             for one in self.accesses
         ]
@@ -179,7 +180,7 @@ class Lanes(Widget):
             ("Index of x, in thread i", '<input name="index" value="i * 2" maxlength="60" spellcheck="false">'),
             ("Stride", slider("stride", 64, 2)),
             ("Offset", slider("offset", 32)),
-            ("Bytes of an element of x", choice("width", WIDTHS)),
+            ("Bytes of an element of x", choice("width", _WIDTHS)),
             ("Request", slider("request", 7)),
             ("Lane", slider("lane", 31)),
         )
@@ -187,50 +188,49 @@ class Lanes(Widget):
             411,
             80,
             "32 lanes, and the sectors that they ask for",
-            hatch("fl-hatch", ALONG),
+            hatch("fl-hatch", _ALONG),
             label(41, 25, "lanes", "end"),
             label(51, 11, "0"),
             label(402, 11, "31"),
             "<g></g>",
         )
         levels = Table(
-            "Three levels of memory", ("", "this request", "so far"), tuple((level, "", "") for level in HEAD[3:])
+            "Three levels of memory", ("", "this request", "so far"), tuple((level, "", "") for level in _HEAD[3:])
         )
         return board(
             "lanes",
             told,
-            f'<div hidden>{inputs}{picture}<p class="fl-small">{LEGEND}</p>{STATUS_REGION}'
+            f'<div hidden>{inputs}{picture}<p class="fl-small">{_LEGEND}</p>{STATUS_REGION}'
             f'<div class="fl-levels">{levels.html()}</div></div>',
             f"<details open><summary>All requests, counted</summary>{self.table().html()}</details>",
         )
 
 
-def accesses(title: str, trace: Trace) -> Iterator[Access]:
-    """Find the requests of a trace to each array in global memory, loads and stores apart."""
+def _accesses(title: str, trace: Trace) -> Iterator[Access]:
+    """Return the requests of a trace to each array in global memory, loads and stores apart."""
     for number, array in enumerate(trace.arrays):
         for loads in (True, False):
-            mine = (trace.notes[:, ARRAY] == number) & ((trace.notes[:, KIND] == LOAD) == loads)
+            mine = (trace.accesses["array"] == number) & ((trace.accesses["kind"] == LOAD) == loads)
             if array.space == "global" and mine.any():
                 name = f"{title}: {'reads' if loads else 'writes'} {array.name}"
-                yield Access(name, loads, array.itemsize, tuple(requests(trace, trace.notes[mine])))
+                yield Access(name, loads, array.itemsize, tuple(_requests(trace, trace.accesses[mine])))
 
 
-def requests(trace: Trace, notes: np.ndarray) -> Iterator[Request]:
-    """Put notes together that one warp makes with one instruction."""
+def _requests(trace: Trace, rows: np.ndarray) -> Iterator[Request]:
+    """Group accesses by requests."""
     threads = prod(trace.threads)
-    for group in split(notes, trace._requests(notes)):
-        ranks = group[:, THREAD] % threads
-        yield Request(
-            int(group[0, THREAD]) // threads, dict(zip((ranks % WARP).tolist(), group[:, OFFSET].tolist(), strict=True))
-        )
+    for group in group_rows(rows, *trace.request_of(rows)):
+        lanes = group["thread"] % threads % WARP
+        offsets = dict(zip(lanes.tolist(), group["offset"].tolist(), strict=True))
+        yield Request(int(group["thread"][0]) // threads, offsets)
 
 
-def runs(lanes: Mapping[int, int]) -> list[list[int]]:
-    """Write the lanes' bytes shortly: first lane, its byte, the step from lane to lane, how many lanes.
+def _runs(lanes: Mapping[int, int]) -> list[list[int]]:
+    """Return the lanes' bytes in runs: the first lane, its byte, the step from lane to lane, how many lanes.
 
     Examples
     --------
-    >>> runs({0: 0, 1: 8, 2: 16, 5: 4})
+    >>> _runs({0: 0, 1: 8, 2: 16, 5: 4})
     [[0, 0, 8, 3], [5, 4, 0, 1]]
     """
     found: list[list[int]] = []
@@ -244,29 +244,29 @@ def runs(lanes: Mapping[int, int]) -> list[list[int]]:
     return found
 
 
-def draw(ax: Axes, access: Access, number: int) -> str:
-    """Draw the lines that a request touches, one above the other. Return it in words."""
+def _draw(ax: Axes, access: Access, number: int) -> str:
+    """Draw the lines of memory that a request touches, one above the other. Return it in words."""
     from matplotlib.patches import Rectangle
 
     request = access.requests[number]
-    lines = sorted(request.pieces(LINE, access.width))
-    sectors, words = (request.pieces(size, access.width) for size in (SECTOR, WORD))
+    lines = sorted(request.segments(CACHE_LINE, access.width))
+    sectors, words = (request.segments(size, access.width) for size in (SECTOR, WORD))
     for row, line in enumerate(lines):
-        for sector in range(LINE // SECTOR):
-            moved = line * LINE // SECTOR + sector in sectors
-            style = {"fc": "none", "ec": ALONG, "hatch": "//////", "lw": 0} if moved else {"fill": False, "lw": 0}
+        for sector in range(CACHE_LINE // SECTOR):
+            moved = line * CACHE_LINE // SECTOR + sector in sectors
+            style = {"fc": "none", "ec": _ALONG, "hatch": "//////", "lw": 0} if moved else {"fill": False, "lw": 0}
             ax.add_patch(Rectangle((8 * sector, row), 8, 1, **style))
-        for word in range(LINE // WORD):
-            read = line * LINE // WORD + word in words
-            look = {"fc": READ} if read else {"fill": False}
+        for word in range(CACHE_LINE // WORD):
+            read = line * CACHE_LINE // WORD + word in words
+            look = {"fc": _READ} if read else {"fill": False}
             ax.add_patch(Rectangle((word, row), 1, 1, ec="#808890", lw=0.5, **look))
-        for sector in range(LINE // SECTOR):
+        for sector in range(CACHE_LINE // SECTOR):
             ax.add_patch(Rectangle((8 * sector, row), 8, 1, fill=False, ec="black", lw=1.4))
     ax.set(xlim=(-0.2, 32.2), ylim=(len(lines) + 0.1, -0.1), xticks=[])
     ax.set_yticks([row + 0.5 for row in range(len(lines))], [f"line {line}" for line in lines], fontsize=9)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     useful = access.width * len(set(request.lanes.values()))
-    said = f"{access.name}: {len(sectors)} sectors, {useful} of {SECTOR * len(sectors)} bytes useful"
-    ax.set_title(said, size=10, loc="left")
-    return f"{said}."
+    summary = f"{access.name}: {len(sectors)} sectors, {useful} of {SECTOR * len(sectors)} bytes useful"
+    ax.set_title(summary, size=10, loc="left")
+    return f"{summary}."

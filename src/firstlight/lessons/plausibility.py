@@ -11,8 +11,10 @@ from html import escape
 from firstlight.devices import card
 from firstlight.display import BLUE, RED, Widget, quantity
 from firstlight.lessons.svg import STATUS_REGION, Axis, board, choice, controls, drawing, label, slider
-from firstlight.timing.roofs import CACHES, TOLERANCE, ceilings, measured_roof
+from firstlight.timing.ceilings import ceilings
+from firstlight.timing.roofs import measured_roof
 from firstlight.timing.specs import SPECS, spec_of, spec_value
+from firstlight.timing.verdicts import CACHES, TOLERANCE
 
 __all__ = ["MISTAKES", "Board", "Hardware", "Mistake", "ReportedTime", "format_ratio"]
 

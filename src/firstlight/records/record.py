@@ -14,16 +14,17 @@ from typing import Any
 
 from firstlight.devices import Card, card
 from firstlight.display import Table
-from firstlight.records.imports import imported_modules
 from firstlight.records.runner import block_keys, digest, lines_that_run, split
 from firstlight.records.schema import VERDICTS, VERSION, problem
-from firstlight.timing.measurement import Timing
+from firstlight.records.wings import wings
+from firstlight.timing.result import Timing
 
-HELPER_API = 1  # raised when measure/ changes what a timing means
+HELPER_API = 1  # raised when firstlight.timing changes what a timing means
 DEVICE = ("multiprocessors", "memory_bytes", "cache_bytes", "clock_hz", "memory_clock_hz", "bus_bits")
 COUNTED = ("label", "device", "loops", "n", "bytes", "flops", "verdict")  # what a row keeps of a timing
 MEASURED = ("cores", "device_seconds", "of_roof")  # the same, with four digits
 MAX_BYTES = 150_000
+TIMED = ("imaging", "kernels")  # what pages time of the package: when it changes, a record has drifted
 MAX_AGE = timedelta(days=365)
 LEFT_OUT = " | "  # between the names in metadata.left_out: pyperf takes no line breaks there
 
@@ -80,7 +81,7 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
         "cpu_name": cpu.name,
         "cpu_cores": cpu.cores,
         **{f"lib_{name.replace('-', '_')}": version for name, version in best.libraries.items()},
-        **{f"module_{name}": found for name, found in imported_modules(source).items()},
+        **{f"code_{name}": found for name, found in wings(source).items() if name in TIMED},
     }
     return {
         "unit": "second",
@@ -241,10 +242,9 @@ def benches(source: str) -> frozenset[str]:
 
 def drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
     """Yield what has changed around the code since a record was taken."""
-    modules = imported_modules(source)
-    for name in sorted(modules):
-        if record.facts.get(f"module_{name}") != modules[name]:
-            yield f"{name} has changed"
+    for name, found in wings(source).items():
+        if name in TIMED and record.facts.get(f"code_{name}") != found:
+            yield f"firstlight.{name} has changed"
     for name, version in installed().items():
         then = record.facts.get(f"lib_{name.replace('-', '_')}")
         if then and minor(str(then)) != minor(version):
@@ -286,18 +286,10 @@ def judged_file(path: Path, examples: Path) -> tuple[Record | None, str, list[st
             raise InvalidRecord(f"it is of {record.example} on {record.machine}, and lies in another's place")
     except InvalidRecord as error:
         return None, "invalid", [str(error).removeprefix(f"{path}: ")]
-    if record.facts.get("api") == "webgpu":  # its code is the site's
-        old = record.facts["code_sha256"] != browser_digest(examples.parent)
-        return record, *(("stale", ["recorded with older code"]) if old else ("fresh", []))
+    if record.facts.get("api") == "webgpu":  # its code is the site's, which compares it
+        return record, "fresh", []
     script = examples / f"{record.example}.py"
     try:
         return record, *judge_record(record, script.read_text(encoding="utf-8") if script.is_file() else None)
     except SyntaxError as error:
         return record, "stale", [f"the code of today is no Python: {error.msg}, line {error.lineno}"]
-
-
-def browser_digest(root: Path) -> str:
-    """Return the digest of all that a time in a browser stands on."""
-    names = ("*.wgsl", "experiments.js", "gpu.js", "statistics.js")
-    files = sorted(path for name in names for path in (root / "docs/web/gpu").glob(name))
-    return digest("\n".join(path.read_text(encoding="utf-8") for path in files))

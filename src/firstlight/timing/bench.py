@@ -9,11 +9,13 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from firstlight import display as widgets
 from firstlight.devices import Card, card
-from firstlight.display import MISSING, Table, percent, quantity
-from firstlight.timing.measurement import Timing, device_of, measure
-from firstlight.timing.roofs import Roof, ceilings, judge, measured_roof
+from firstlight.display import MISSING, Table, Widget, percent, quantity
+from firstlight.timing.ceilings import Roof, ceilings
+from firstlight.timing.measurement import device_of, measure
+from firstlight.timing.result import Timing
+from firstlight.timing.roofs import measured_roof
+from firstlight.timing.verdicts import judge
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 HEAD = ("", "n", "device", "median", "spread", "first call", "rate", "of roof", "cores", "verdict")
 
 
-class Bench(widgets.Widget):
+class Bench(Widget):
     """One experiment: its rows share a budget of seconds, a table and a figure.
 
     Parameters
@@ -29,8 +31,7 @@ class Bench(widgets.Widget):
     id
         A name that no other experiment has: small letters, digits and hyphens.
     budget
-        Seconds for all rows together; each takes at most a quarter of what is left, and at most one second. While the
-        site is built it is half of that.
+        Seconds for all rows together; each takes at most a quarter of what is left, and at most one second.
 
     Examples
     --------
@@ -49,10 +50,10 @@ class Bench(widgets.Widget):
         if not 0 < budget < math.inf:
             raise ValueError(f"budget must be a positive number of seconds; got {budget!r}")
         if sys.argv[1:2] == ["--record"]:
-            record_instead()
+            _record_instead()
         self.id = id
         self.timings: list[Timing] = []
-        self._left = budget / 2 if widgets.on_page else budget  # a page shows records too, and those took their time
+        self._left = budget
 
     def time(
         self,
@@ -68,13 +69,13 @@ class Bench(widgets.Widget):
 
         Parameters and result are those of :func:`~firstlight.timing.measurement.measure`.
         """
-        place = str(device) if device is not None else device_of(args)
-        name = name_of(label, place, n)
+        device = str(device) if device is not None else device_of(args)
+        name = name_of(label, device, n)
         if any(name == name_of(other.label, other.device, other.n) for other in self.timings):
             raise ValueError(f"{self.id!r} has a row {name!r} already; give this one another label")
         budget = min(1.0, self._left / 4)
-        timing = measure(fn, *args, label=label, n=n, bytes=bytes, flops=flops, device=place, budget=budget)
-        timing = judge(timing, ceilings(card_of(place)), roof_for(timing))
+        timing = measure(fn, *args, label=label, n=n, bytes=bytes, flops=flops, device=device, budget=budget)
+        timing = judge(timing, ceilings(_card_of(device)), _roof_for(timing))
         self._left -= min(sum(timing.values) * timing.loops, budget)
         self.timings.append(timing)
         return timing
@@ -89,11 +90,11 @@ class Bench(widgets.Widget):
 
     def table(self) -> Table:
         """Return the rows as a table, with the machine in its caption, and what all rows share."""
-        rows = tuple(map(row, self.timings))
+        rows = tuple(map(_row, self.timings))
         devices = list(dict.fromkeys(timing.device for timing in self.timings))
         sizes = {timing.n for timing in self.timings}
         shared = {"device"} if len(devices) < 2 else set()
-        caption = [self.id, "; ".join(describe(card_of(device)) for device in devices) or "nothing timed yet"]
+        caption = [self.id, "; ".join(_describe(_card_of(device)) for device in devices) or "nothing timed yet"]
         if len(sizes) == 1 and (size := sizes.pop()):
             caption.append(f"n = {size:,}")
             shared.add("n")
@@ -107,14 +108,14 @@ class Bench(widgets.Widget):
         from firstlight.timing.figure import draw
 
         devices = dict.fromkeys(timing.device for timing in self.timings)
-        series = {describe(card_of(d)): [t for t in self.timings if t.device == d] for d in devices}
+        series = {_describe(_card_of(d)): [t for t in self.timings if t.device == d] for d in devices}
         return draw(series, self.id)
 
     def _repr_html_(self) -> str:
         return self.table().html()
 
 
-def record_instead() -> NoReturn:
+def _record_instead() -> NoReturn:
     """Serve ``python example.py --record mine.json``: leave the script and run it anew under the recorder."""
     script = getattr(sys.modules["__main__"], "__file__", "")
     command = [sys.executable, "-m", "firstlight", "record", script, "--to", *sys.argv[2:3]]
@@ -126,7 +127,7 @@ def name_of(label: str, device: str, n: int | None) -> str:
     return "/".join([label, device, *([f"n={n}"] if n else [])])
 
 
-def card_of(device: str) -> Card:
+def _card_of(device: str) -> Card:
     """Return the card of a device, also of one that only Numba reaches, because this PyTorch has no GPU code."""
     try:
         return card(device)
@@ -134,7 +135,7 @@ def card_of(device: str) -> Card:
         return Card(name=f"{device}, which this PyTorch cannot use", kind="cuda")
 
 
-def roof_for(timing: Timing) -> Roof | None:
+def _roof_for(timing: Timing) -> Roof | None:
     """Return the roof to hold a timing against; none without a rate, or where there is no room or no PyTorch for it."""
     if timing.byte_rate is None and timing.flop_rate is None:
         return None
@@ -144,7 +145,7 @@ def roof_for(timing: Timing) -> Roof | None:
         return None
 
 
-def row(timing: Timing) -> tuple[str, ...]:
+def _row(timing: Timing) -> tuple[str, ...]:
     """Return the cells of one timing, in the order of ``HEAD``."""
     name = (timing.label, f"{timing.n:,}" if timing.n else MISSING, timing.device)
     if timing.verdict in ("simulated", "impossible"):
@@ -154,7 +155,7 @@ def row(timing: Timing) -> tuple[str, ...]:
     return (
         *name,
         quantity(timing.median, "s"),
-        percent(timing.spread),
+        percent(timing.relative_iqr),
         quantity(timing.first, "s"),
         quantity(rate, unit),
         percent(timing.of_roof),
@@ -163,6 +164,6 @@ def row(timing: Timing) -> tuple[str, ...]:
     )
 
 
-def describe(of: Card) -> str:
+def _describe(of: Card) -> str:
     """Return a device in a few words; a CPU says its cores."""
     return f"{of.name}, {of.cores} cores" if of.kind == "cpu" else of.name

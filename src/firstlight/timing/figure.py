@@ -9,7 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from firstlight.display import COLOURS, quantity
-from firstlight.timing.measurement import Timing
+from firstlight.timing.result import Timing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -1,4 +1,4 @@
-"""Time one call honestly: the first call apart, warm-up, long blocks, spread, and a wait for every device in use."""
+"""Time one call honestly: the first call apart, warm-up dropped, long blocks, and a wait for every device in use."""
 
 from __future__ import annotations
 
@@ -8,75 +8,25 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from dataclasses import replace
+from functools import partial
 from itertools import repeat
 from typing import Any
 
+from firstlight.timing.result import Timing
+from firstlight.timing.verdicts import MIN_BLOCKS, verdict_of
+
 MIN_BLOCK_SECONDS = 5e-3
 MIN_BLOCK_WAITS = 50  # a block lasts this many waits, so that the wait adds at most 2 % to a call
-MIN_BLOCKS, MAX_BLOCKS = 9, 25
+MAX_BLOCKS = 25
 MAX_LOOPS = 1_000_000
 STEADY = 0.05  # a first block that is this much above the median of the others belongs to the warm-up
-FEWEST, EXTRA = 3, 0.75  # values without which there is no spread, and the seconds beyond its budget that they may take
-QUIET = 0.02  # a spread below this needs no more than MIN_BLOCKS
+MIN_VALUES = 3  # fewer have no quartiles
+GRACE_SECONDS = 0.75  # beyond the budget, for MIN_VALUES
+QUIET_IQR = 0.02  # below this, MIN_BLOCKS are enough
 
 Clock = Callable[[], float]
 Wait = Callable[[], None]
-
-
-@dataclass(frozen=True)
-class Timing:
-    """What was measured of one call; times are in seconds, one value a block of calls.
-
-    Examples
-    --------
-    >>> t = Timing(label="add", device="cpu", first=0.5, values=(0.2, 0.1, 0.3), bytes=100)
-    >>> t.median, t.byte_rate
-    (0.2, 500.0)
-    """
-
-    label: str
-    device: str
-    first: float
-    values: tuple[float, ...]
-    n: int | None = None
-    bytes: int | None = None
-    flops: int | None = None
-    loops: int = 1
-    cores: float | None = None
-    device_seconds: float | None = None
-    of_roof: float | None = None
-    verdict: str = "ok"
-
-    @cached_property
-    def median(self) -> float:
-        """What half of the blocks were faster than; NaN if nothing was timed."""
-        return statistics.median(self.values) if self.values else math.nan
-
-    @cached_property
-    def quartiles(self) -> tuple[float, float]:
-        """A quarter of the blocks was faster than the first, a quarter slower than the second."""
-        if len(self.values) < 2:
-            return self.median, self.median
-        low, _, high = statistics.quantiles(self.values, n=4, method="inclusive")
-        return low, high
-
-    @property
-    def spread(self) -> float:
-        """The distance of the quartiles as a fraction of the median."""
-        low, high = self.quartiles
-        return (high - low) / self.median if self.median else 0.0
-
-    @property
-    def byte_rate(self) -> float | None:
-        """Bytes a second, of the bytes that the call must move at the least."""
-        return self.bytes / self.median if self.bytes and self.values else None
-
-    @property
-    def flop_rate(self) -> float | None:
-        """Floating-point operations a second."""
-        return self.flops / self.median if self.flops and self.values else None
 
 
 def measure(
@@ -127,30 +77,30 @@ def measure(
     >>> t.device, len(t.values) >= 1, t.first > 0
     ('cpu', True, True)
     """
-    check_request(fn, label, n, bytes, flops, budget)
-    place = str(device) if device is not None else device_of(args)
-    tick, settle = clock or time.perf_counter, wait or waiter(place)
-    timing = Timing(label, place, first=math.nan, values=(), n=n, bytes=bytes, flops=flops, verdict="simulated")
+    _check_request(fn, label, n, bytes, flops, budget)
+    name = str(device) if device is not None else device_of(args)
+    tick, settle = clock or time.perf_counter, wait or _waiter(name)
+    timing = Timing(label, name, first=math.nan, values=(), n=n, bytes=bytes, flops=flops, verdict="simulated")
     try:
         settle()
-        with launches_in_simulator() as simulated:
+        with _launches_in_simulator() as simulated:
             start = tick()
             fn(*args)
             settle()
             first = tick() - start
         if simulated:
             return timing
-        loops, values, cores = steady_blocks(partial(fn, *args) if args else fn, tick, settle, budget)
+        loops, values, cores = _steady_blocks(partial(fn, *args) if args else fn, tick, settle, budget)
         timing = replace(timing, first=first, values=tuple(values), loops=loops)
         if clock is None and wait is None:
-            timing = replace(timing, cores=cores, device_seconds=seconds_on_device(fn, args, place, timing.median))
+            timing = replace(timing, cores=cores, device_seconds=_seconds_on_device(fn, args, name, timing.median))
     except Exception as error:
         error.add_note(f"raised by the call that was being timed as {label or getattr(fn, '__name__', fn)!r}")
         raise
-    return replace(timing, verdict=engine_verdict(timing))
+    return replace(timing, verdict=verdict_of(timing))
 
 
-def check_request(fn: object, label: str, n: int | None, bytes: int | None, flops: int | None, budget: float) -> None:
+def _check_request(fn: object, label: str, n: int | None, bytes: int | None, flops: int | None, budget: float) -> None:
     """Refuse what cannot be measured before anything runs."""
     if not callable(fn):
         raise TypeError(
@@ -164,7 +114,7 @@ def check_request(fn: object, label: str, n: int | None, bytes: int | None, flop
         raise ValueError(f"budget must be a positive number of seconds; got {budget!r}")
 
 
-def steady_blocks(
+def _steady_blocks(
     call: Callable[[], object], tick: Clock, settle: Wait, budget: float
 ) -> tuple[int, list[float], float]:
     """Grow a block until it is long, then collect blocks without the warm-up: loops, seconds a call, cores."""
@@ -179,7 +129,7 @@ def steady_blocks(
         cpu_seconds.append((time.process_time() - cpu) / loops)
         return seconds / loops
 
-    long_enough = max(MIN_BLOCK_SECONDS, MIN_BLOCK_WAITS * idle_wait(tick, settle))
+    long_enough = max(MIN_BLOCK_SECONDS, MIN_BLOCK_WAITS * _idle_wait(tick, settle))
     began, loops = tick(), 1
     values = [block(loops)]
     while values[-1] * loops < long_enough and loops < MAX_LOOPS and tick() - began < budget:
@@ -187,8 +137,8 @@ def steady_blocks(
         values = [block(loops)]
 
     cpu_seconds = cpu_seconds[-1:]
-    while tick() - began < budget + (EXTRA if len(values) < FEWEST else 0) and len(values) < MAX_BLOCKS:
-        if len(values) >= MIN_BLOCKS and Timing("", "", 0, tuple(values)).spread < QUIET:
+    while tick() - began < budget + (GRACE_SECONDS if len(values) < MIN_VALUES else 0) and len(values) < MAX_BLOCKS:
+        if len(values) >= MIN_BLOCKS and Timing("", "", 0, tuple(values)).relative_iqr < QUIET_IQR:
             break
         values.append(block(loops))
         # Clocks rise and caches fill over many calls: the head of the list is warm-up while it is above the rest.
@@ -198,7 +148,7 @@ def steady_blocks(
     return loops, values, sum(cpu_seconds) / wall if wall else 0.0
 
 
-def idle_wait(tick: Clock, settle: Wait) -> float:
+def _idle_wait(tick: Clock, settle: Wait) -> float:
     """Return seconds that the wait and the clock cost when there is nothing to wait for."""
     costs = []
     for _ in range(5):
@@ -208,32 +158,21 @@ def idle_wait(tick: Clock, settle: Wait) -> float:
     return statistics.median(costs)
 
 
-def engine_verdict(timing: Timing) -> str:
-    """Return what the measurement itself says against its own result."""
-    if timing.device_seconds and timing.median > 1.2 * timing.device_seconds:
-        return "launch-bound"
-    if timing.device == "cpu" and timing.cores is not None and timing.cores < 0.8:
-        return "cpu-contended"
-    if len(timing.values) < MIN_BLOCKS:
-        return "few"
-    return "noisy" if timing.spread > 0.1 else "ok"
-
-
 def device_of(args: tuple[Any, ...]) -> str:
     """Return where the arguments are: the first accelerator among them, else the CPU."""
-    places = [str(getattr(arg, "device", "cpu")) for arg in args]
-    return next((place for place in places if place.split(":")[0] in ("cuda", "xpu", "mps")), "cpu")
+    devices = [str(getattr(arg, "device", "cpu")) for arg in args]
+    return next((device for device in devices if device.split(":")[0] in ("cuda", "xpu", "mps")), "cpu")
 
 
-def waiter(place: str) -> Wait:
-    """Make what blocks until all devices in use have finished; it imports nothing that is not loaded already."""
+def _waiter(device: str) -> Wait:
+    """Return what blocks until all devices in use have finished; it imports nothing that is not loaded already."""
 
     def settle() -> None:
         torch = sys.modules.get("torch")
         if torch is not None and torch.accelerator.is_available():
             started = not torch.cuda.is_available() or torch.cuda.is_initialized()
             if started:
-                torch.accelerator.synchronize(*([place] if place != "cpu" else []))
+                torch.accelerator.synchronize(*([device] if device != "cpu" else []))
             if started and torch.cuda.is_available():
                 return  # this waited for the whole CUDA device, Numba's kernels too
         cuda = sys.modules.get("numba.cuda")
@@ -244,7 +183,7 @@ def waiter(place: str) -> Wait:
 
 
 @contextmanager
-def launches_in_simulator() -> Iterator[list[object]]:
+def _launches_in_simulator() -> Iterator[list[object]]:
     """Collect the kernels that Numba's simulator runs meanwhile: what it takes says nothing about a GPU."""
     seen: list[object] = []
     simulator = sys.modules.get("numba.cuda.simulator.kernel")
@@ -265,8 +204,8 @@ def launches_in_simulator() -> Iterator[list[object]]:
         kernel.__call__ = original
 
 
-def seconds_on_device(
-    fn: Callable[..., object], args: tuple[Any, ...], place: str, call_seconds: float
+def _seconds_on_device(
+    fn: Callable[..., object], args: tuple[Any, ...], device: str, call_seconds: float
 ) -> float | None:
     """Return seconds that the device itself needs for a call, by events, with no gaps between the calls (CUDA only).
 
@@ -275,11 +214,11 @@ def seconds_on_device(
     What a call does on other streams counts only if it makes the current one wait for them.
     """
     torch = sys.modules.get("torch")
-    if torch is None or not place.startswith("cuda") or not torch.cuda.is_available():
+    if torch is None or not device.startswith("cuda") or not torch.cuda.is_available():
         return None
     calls = max(1, min(100, int(3e-3 / call_seconds)))
     times: list[float] = []
-    with torch.cuda.device(place):
+    with torch.cuda.device(device):
         for _ in range(5):
             start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             torch.cuda._sleep(int(2e9 * min(1.5 * calls * call_seconds, 20e-3)))

@@ -106,7 +106,7 @@ def test_a_handful_of_visibilities_tells_nothing_and_one_without_weight_does_not
 
 def test_pieces_scatter_as_the_whole(monkeypatch):
     data, whole = noisy(2.0), DirtyImager(COORDS, **noisy(2.0)).scatter
-    monkeypatch.setattr(dirty, "CHUNK", 1777)
+    monkeypatch.setattr(dirty, "_CHUNK", 1777)
     assert DirtyImager(COORDS, **data).scatter == pytest.approx(whole, rel=1e-9)
 
 

@@ -14,7 +14,7 @@ def test_a_file_is_known_by_what_is_in_it(tmp_path):
     assert read_visibilities([str(tmp_path / "sky")] * 2).window.tolist() == [0, 1]
     fits.PrimaryHDU(np.zeros((4, 4))).writeto(tmp_path / "image.fits")
     (tmp_path / "broken.npz").write_bytes(b"no zip")
-    broken = {"image.fits": "random groups", "broken.npz": "no npz file", ".": "no measurement set"}
+    broken = {"image.fits": "random groups", "broken.npz": "not an .npz file", ".": "no measurement set"}
     for name, message in broken.items():
         with pytest.raises(ValueError, match=message):
             read_visibilities(tmp_path / name)

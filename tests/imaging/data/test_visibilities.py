@@ -6,10 +6,10 @@ import pytest
 from astropy.coordinates import SkyCoord
 
 from firstlight.imaging.data.visibilities import (
-    CUBES,
-    OF_ROWS,
-    block,
-    check_usable,
+    _CUBES,
+    _PER_ROW,
+    antenna_mask,
+    check_visibilities,
     flag,
     join_executions,
     join_windows,
@@ -32,13 +32,13 @@ def few(sky=POINT, n_times=8, frequency=230e9):
 
 def test_a_flagged_antenna_has_no_weight_and_its_data_stay():
     vis = with_noise(few(frequency=channels(230e9, 1e9, 2)), 0.01, seed=0)
-    where = block(vis, antenna=3)
+    where = antenna_mask(vis, antenna=3)
     flagged = flag(vis, where)
     assert where.sum() == 2 * 5 * 8
     assert (flagged.flagged == where).all()
     assert (flagged.weight[~where] == vis.weight[~where]).all()
     assert (flagged.data == vis.data).all()
-    assert not block(vis, antenna=6).any()
+    assert not antenna_mask(vis, antenna=6).any()
 
 
 def test_a_shift_moves_any_sky_in_every_channel_and_nothing_else():
@@ -62,8 +62,8 @@ def test_baselines_of_a_range_ends_included_and_all_that_belongs_to_them():
     keep = (vis.lengths[0] >= low) & (vis.lengths[0] <= high)
     assert kept.data.shape[1] == keep.sum() < len(keep)
     assert (kept.lengths.min(), kept.lengths.max()) == (low, high)
-    assert all((getattr(kept, name) == getattr(vis, name)[:, keep]).all() for name in CUBES)
-    assert all((getattr(kept, name) == getattr(vis, name)[keep]).all() for name in OF_ROWS)
+    assert all((getattr(kept, name) == getattr(vis, name)[:, keep]).all() for name in _CUBES)
+    assert all((getattr(kept, name) == getattr(vis, name)[keep]).all() for name in _PER_ROW)
 
 
 def test_two_windows_beside_each_other():
@@ -92,7 +92,7 @@ def test_what_is_of_no_use_is_named(name, bad):
     values = getattr(few(), name).copy()
     values[0, 3] = bad
     with pytest.raises(ValueError, match="1 visibilities" if name == "data" else name):
-        check_usable(replace(few(), **{name: values}))
+        check_visibilities(replace(few(), **{name: values}))
 
 
 def placed(phase_centre=(83.0, -24.0), start=5e9, telescope="ALMA", **how):

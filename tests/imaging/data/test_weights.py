@@ -4,7 +4,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from firstlight.imaging.data.visibilities import CUBES, OF_ROWS, block, flag, join_executions, join_windows
+from firstlight.imaging.data.visibilities import _CUBES, _PER_ROW, antenna_mask, flag, join_executions, join_windows
 from firstlight.imaging.data.weights import Scatter, check_weights, scale_weights
 from firstlight.imaging.simulate.observation import channels, observe, uv_track, with_noise
 from firstlight.imaging.simulate.skies import Point, protoplanetary_disk
@@ -36,7 +36,7 @@ def test_right_weights_have_the_factor_one_whatever_the_sky(sigma: float, n_time
     for found in (*report.totals, *report.by_length):
         assert off(found) < 4
         assert found.error < 0.05
-        assert not found.limit
+        assert not found.lower_limit
         assert not found.wrong
 
 
@@ -90,7 +90,7 @@ def test_weights_that_are_wrong_on_long_baselines_only():
 def test_what_is_flagged_may_be_anything():
     clean = with_noise(few(n_times=100, frequency=channels(230e9, 1e9, 2)), SIGMA, seed=0)
     gap = (clean.time > -2000) & (clean.time < -500)
-    where = block(clean, antenna=3) | gap | (block(clean, antenna=1) & (clean.uu > 0))
+    where = antenna_mask(clean, antenna=3) | gap | (antenna_mask(clean, antenna=1) & (clean.uu > 0))
     where[1, ::7] = True
     vis = flag(replace(clean, data=np.where(where, complex(math.nan, math.inf), clean.data)), where)
     report = check_weights(vis)
@@ -112,7 +112,7 @@ def test_a_sky_that_changes_all_the_time_is_no_reason_to_lower_weights():
     report = check_weights(vis)
     (total,) = report.totals
     assert total.factor < 0.01
-    assert total.limit
+    assert total.lower_limit
     assert not total.wrong
     assert (scale_weights(vis, report).weight == vis.weight).all()
 
@@ -123,8 +123,8 @@ def test_gaps_between_scans_are_no_neighbours():
     number = np.arange(600).repeat(28)
     keep = number % 100 < 6
     rows = np.random.default_rng(0).permutation(np.flatnonzero(keep))  # whose order does not matter
-    parts = {name: getattr(vis, name)[:, rows] for name in CUBES}
-    (total,) = check_weights(replace(vis, **parts, **{name: getattr(vis, name)[rows] for name in OF_ROWS})).totals
+    parts = {name: getattr(vis, name)[:, rows] for name in _CUBES}
+    (total,) = check_weights(replace(vis, **parts, **{name: getattr(vis, name)[rows] for name in _PER_ROW})).totals
     assert off(total) < 4
 
 

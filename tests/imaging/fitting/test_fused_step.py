@@ -103,7 +103,7 @@ def test_loss_and_gradient_are_those_of_the_plain_form(npix, nchan, kind, dtype,
 @pytest.mark.usefixtures("simulated")
 @pytest.mark.parametrize("kind", ["gridded", "exact"])
 def test_on_a_gpu_they_are_too(kind, monkeypatch):
-    monkeypatch.setattr(padding, "spread_by_columns", padding.spread_at_once)
+    monkeypatch.setattr(padding, "_convolve_by_columns", padding._convolve_at_once)
     losses = {"tv": ([1e-3, 1e-2], TV_image), "sparsity": (1e-3, sparsity), "entropy": LOSSES["entropy"]}
     made = [objective(6, 2, kind, losses=losses, separate=True) for _ in range(2)]
     assert_agree(*made, 1e-12)
@@ -144,7 +144,7 @@ class Launches(TorchDispatchMode):
 
 @pytest.mark.parametrize("kind", ["gridded", "exact"])
 def test_a_step_is_few_launches_and_no_wait(kind, monkeypatch):
-    monkeypatch.setattr(padding, "spread_by_columns", padding.spread_at_once)  # as on a GPU
+    monkeypatch.setattr(padding, "_convolve_by_columns", padding._convolve_at_once)  # as on a GPU
     of = objective(kind=kind)
     method = Adam(of.model, 0.1)
     with Launches() as heard:

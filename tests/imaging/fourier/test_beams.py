@@ -52,10 +52,10 @@ def test_a_core_on_a_pedestal_is_no_gaussian_and_a_warning_says_by_how_much():
     with pytest.warns(UserWarning, match=r"by 0\.4 of the peak.*robust=0") as told:
         found = fit_beam(lobe, coords.cell_size)
     assert len(told) == 1
-    assert found.miss == pytest.approx(np.abs(lobe - found.at(*coords.sky_coordinates())).max(), rel=0.05)
+    assert found.misfit == pytest.approx(np.abs(lobe - found.at(*coords.sky_coordinates())).max(), rel=0.05)
     with pytest.warns(UserWarning, match="not like a Gaussian"):
         imager.get_dirty_image("natural", unit="Jy/arcsec^2")
-    assert fit_beam(imager.get_dirty_beam("briggs", 0.0)[0], coords.cell_size).miss < 0.2
+    assert fit_beam(imager.get_dirty_beam("briggs", 0.0)[0], coords.cell_size).misfit < 0.2
 
 
 @pytest.mark.parametrize("how", [("natural", None), ("uniform", None), ("briggs", 0.5)])
@@ -63,8 +63,8 @@ def test_the_beams_of_one_array_pass_without_a_warning(how):
     seen = observe([], uv_track(n_times=33))
     zero = np.zeros(seen.uu.shape)
     beam = DirtyImager(GridCoords(0.03, 180), seen.uu, seen.vv, zero + 1, zero, zero).get_dirty_beam(*how)[0]
-    assert 0.01 < fit_beam(beam, 0.03).miss < 0.15
-    assert fit_beam(gaussian(Beam(0.2, 0.1, 30)), COORDS.cell_size).miss < 1e-9
+    assert 0.01 < fit_beam(beam, 0.03).misfit < 0.15
+    assert fit_beam(gaussian(Beam(0.2, 0.1, 30)), COORDS.cell_size).misfit < 1e-9
 
 
 @pytest.mark.parametrize("place", [(0, 0), (0, 63), (63, 0), (63, 63), (40, 5)])

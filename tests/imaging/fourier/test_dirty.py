@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.fourier import dirty
 from firstlight.imaging.fourier.beams import fit_beam
-from firstlight.imaging.fourier.dirty import DirtyImager, by_gridding, by_nufft
+from firstlight.imaging.fourier.dirty import DirtyImager, image_by_gridding, image_by_nufft
 from firstlight.imaging.simulate.observation import channels, observe, uv_track
 from firstlight.imaging.simulate.skies import Point, Ring, protoplanetary_disk
 
@@ -52,10 +52,10 @@ def slow_image(data, coords, weighting, robust):
 
 
 @pytest.mark.parametrize(
-    ("weighting", "robust", "chunk"), [(*WEIGHTINGS[0], 149), *((*each, dirty.CHUNK) for each in WEIGHTINGS[1:])]
+    ("weighting", "robust", "chunk"), [(*WEIGHTINGS[0], 149), *((*each, dirty._CHUNK) for each in WEIGHTINGS[1:])]
 )
 def test_images_and_beams_are_direct_sums(weighting, robust, chunk, monkeypatch):
-    monkeypatch.setattr(dirty, "CHUNK", chunk)  # 300 visibilities in pieces of 149 leave 2 over
+    monkeypatch.setattr(dirty, "_CHUNK", chunk)  # 300 visibilities in pieces of 149 leave 2 over
     data = some_data()
     imager = DirtyImager(COORDS, **data)
     image, beam = imager.get_dirty_image(weighting, robust)
@@ -131,5 +131,5 @@ def test_gridding_is_as_good_as_its_documentation_says_and_no_better():
     """Of a night of a sky that fills the field, with a source near a corner: what a wrong flip or a fold shows by."""
     sky = [*protoplanetary_disk(size=1.7, east=0.3, north=-0.2), Point(0.05, east=2.4, north=-2.1)]
     vis, coords = observe(sky, uv_track(n_times=9)), GridCoords(cell_size=0.03, npix=180)
-    exact, rough = (by(vis.data, vis.uu[0], vis.vv[0], coords) for by in (by_nufft, by_gridding))
+    exact, rough = (by(vis.data, vis.uu[0], vis.vv[0], coords) for by in (image_by_nufft, image_by_gridding))
     assert 5e-4 < np.abs(rough - exact).max() / exact.max() < 1e-2

@@ -97,7 +97,7 @@ def test_the_phase_of_w_is_that_of_the_curved_sky_on_the_longest_baseline(npix, 
 def test_baselines_beyond_the_grid_are_counted_and_both_remedies_work():
     vis = real(frequency=[200e9, 230e9])
     coarse = GridCoords(0.08, 180)
-    found = limit("beyond", vis, coarse)
+    found = limit("outside_grid", vis, coarse)
     outside = (np.maximum(np.abs(vis.uu), np.abs(vis.vv)) > coarse.uv_limit).sum()
     assert outside > 0
     assert f"{outside} of {vis.uu.size} visibilities" in found.message
@@ -107,7 +107,7 @@ def test_baselines_beyond_the_grid_are_counted_and_both_remedies_work():
     assert fitting > 0.9 * 0.08 * coarse.uv_limit / max(np.abs(vis.uu).max(), np.abs(vis.vv).max())
     kept = select_baselines(vis, longest=float(found.remedy.split("longest=")[1].rstrip(").")))
     coarse.check_data_fit(kept.uu, kept.vv)
-    assert limit("beyond", kept, coarse).severity == "ok"
+    assert limit("outside_grid", kept, coarse).severity == "ok"
 
 
 @pytest.mark.parametrize("unit", [1e-3, LIGHT_SPEED / 230e9])

@@ -9,11 +9,11 @@ from astropy.time import Time
 from firstlight.imaging.simulate.observation import (
     ALMA_LATITUDE,
     Track,
+    _equatorial,
+    _project,
     channels,
     elevation,
-    equatorial,
     observe,
-    project,
     uv_track,
     with_noise,
 )
@@ -45,7 +45,7 @@ def test_equatorial_against_astropy(latitude):
     itrs = local.transform_to(ITRS(**here(latitude))).cartesian.xyz.to_value(un.m)
     turn = np.radians(LONGITUDE)
     x, y, z = np.cos(turn) * itrs[0] + np.sin(turn) * itrs[1], np.cos(turn) * itrs[1] - np.sin(turn) * itrs[0], itrs[2]
-    assert np.abs(equatorial(HILLY, latitude) - np.stack([x, y, z], axis=1)).max() < 1e-6 * distance.max()
+    assert np.abs(_equatorial(HILLY, latitude) - np.stack([x, y, z], axis=1)).max() < 1e-6 * distance.max()
 
 
 @pytest.mark.parametrize(("declination", "hour_angle"), [(-77.0, 4.0), (-24.0, -3.5), (0.0, 0.4), (35.0, 0.0)])
@@ -61,7 +61,7 @@ def test_uvw_against_astropy(declination, hour_angle):
     north = source.directional_offset_by(0 * un.deg, 90 * un.deg)
     east = source.directional_offset_by(-90 * un.deg, 90 * un.deg)  # hour angles grow to the west
     expected = np.stack([reach(place) for place in (east, north, source)], axis=1)
-    uvw = project(equatorial(HILLY), [hour_angle], declination)[0]
+    uvw = _project(_equatorial(HILLY), [hour_angle], declination)[0]
     assert np.abs(uvw - expected).max() < 1e-6 * np.linalg.norm(HILLY, axis=1).max()
     height = source.transform_to(AltAz(**here())).alt.deg
     assert elevation(hour_angle, declination)[0] == pytest.approx(height, abs=1e-6)
@@ -72,7 +72,7 @@ def test_every_row_names_its_pair_and_its_time_and_leads_to_the_second_antenna()
     assert track.antennas[:6].tolist() == [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]]
     assert track.time.reshape(4, 6)[:, 3] == pytest.approx(np.array([-1, 0, 1, 2]) * SIDEREAL_HOUR)
     a, b = track.antennas[15]
-    expected = project(equatorial(HILLY[[b]] - HILLY[[a]]), track.time[15] / SIDEREAL_HOUR, -24)[0, 0]
+    expected = _project(_equatorial(HILLY[[b]] - HILLY[[a]]), track.time[15] / SIDEREAL_HOUR, -24)[0, 0]
     assert track.uvw[15] == pytest.approx(expected)
     eastward = uv_track([[0, 0, 0], [100, 0, 0]], hour_angles=(0, 0), n_times=1)
     assert eastward.uvw[0] == pytest.approx([100, 0, 0], abs=1e-9)

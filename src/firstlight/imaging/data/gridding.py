@@ -10,16 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from firstlight.imaging._types import Array, Complex
+from firstlight.imaging._types import Complex, Ints, Real
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.datasets import GriddedDataset
 
-Ints = npt.NDArray[np.int64]
-
 MAX_SCATTER = 1.2
-MAX_BIAS = 0.1  # of reduced chi², in which the noise alone counts 1
-NEAR = 0.5  # cells², below which the distance of two places is too short to tell a slope
-FEW = 50  # visibilities in cells with others: fewer tell a scatter within 7%, too little to warn of it
+_MAX_BIAS = 0.1  # of reduced chi², in which the noise alone counts 1
+_MIN_DISTANCE_SQUARED = 0.5  # cells²: visibilities nearer to each other do not tell a slope
+_MIN_SHARED = 50  # visibilities that share cells: of fewer the scatter is not known within 7 %
 
 
 class DataAverager:
@@ -59,11 +57,11 @@ class DataAverager:
     ) -> None:
         self.coords = coords
         arrays = (np.asarray(values, dtype=float) for values in (data_re, data_im, uu, vv, weight))
-        self.data_re, self.data_im, self.uu, self.vv, self.weight = usable(coords, *arrays)
+        self.data_re, self.data_im, self.uu, self.vv, self.weight = checked_arrays(coords, *arrays)
         self.cells = coords.packed_cells(self.uu, self.vv)
         self.nchan = len(self.data_re)
 
-    def cell_means(self) -> tuple[Complex, Array, list[float]]:
+    def cell_means(self) -> tuple[Complex, Real, list[float]]:
         """Return the weighted mean and the sum of weights of every cell, packed: (nchan, npix, npix) each.
 
         Last comes how far each channel's visibilities scatter about these means, in units of their own sigma: about 1
@@ -71,12 +69,12 @@ class DataAverager:
         """
         npix, scatter = self.coords.npix, np.zeros(self.nchan)
         vis, weight = np.zeros((self.nchan, npix**2), complex), np.zeros((self.nchan, npix**2))
-        for channel, of_one in enumerate(zip(self.cells, self.weight, self.data_re, self.data_im, strict=True)):
-            vis[channel], weight[channel], scatter[channel] = means_and_scatter([of_one], npix**2)
+        for channel, columns in enumerate(zip(self.cells, self.weight, self.data_re, self.data_im, strict=True)):
+            vis[channel], weight[channel], scatter[channel] = means_and_scatter([columns], npix**2)
         return vis.reshape(-1, npix, npix), weight.reshape(-1, npix, npix), scatter.tolist()
 
-    def bias(self, vis: Complex, weight: Array, scatter: list[float]) -> Iterator[float]:
-        """Estimate what averaging adds to each channel's reduced chi² of the true sky, in which noise counts 1.
+    def bias(self, vis: Complex, weight: Real, scatter: list[float]) -> Iterator[float]:
+        """Yield an estimate of what averaging adds to each channel's reduced chi² of the true sky, where noise adds 1.
 
         The visibilities of a cell lie about a place that is not its centre, where a model is compared with their mean.
         How fast the sky's change from one place to another, the neighbouring cells tell, less their noise. The estimate
@@ -84,17 +82,17 @@ class DataAverager:
         """
         npix, centres = self.coords.npix, np.fft.ifftshift(self.coords.uv_centers) / self.coords.du
         for channel, factor in enumerate(scatter):
-            w, of_all = weight[channel].ravel(), (self.uu[channel], self.vv[channel])
-            sums = np.stack([np.bincount(self.cells[channel], self.weight[channel] * x, w.size) for x in of_all])
+            w, uv = weight[channel].ravel(), (self.uu[channel], self.vv[channel])
+            sums = np.stack([np.bincount(self.cells[channel], self.weight[channel] * x, w.size) for x in uv])
             at, noise = np.flatnonzero(w), 1 if math.isnan(factor) else factor
-            places = sums[:, at] / (w[at] * self.coords.du)
-            offsets = places - [centres[at % npix], centres[at // npix]]
-            yield error_squared(vis[channel].ravel(), w, noise, at, places, offsets) / (2 * at.size)
+            centroids = sums[:, at] / (w[at] * self.coords.du)
+            offsets = centroids - [centres[at % npix], centres[at // npix]]
+            yield _squared_error(vis[channel].ravel(), w, noise, at, centroids, offsets) / (2 * at.size)
 
     def to_pytorch_dataset(
         self, check_visibility_scatter: bool = True, max_scatter: float = MAX_SCATTER
     ) -> GriddedDataset:
-        """Average, and hand the filled cells over as a data set for a gridded likelihood.
+        """Return the averages of the filled cells, as a data set for a gridded likelihood.
 
         Parameters
         ----------
@@ -108,7 +106,7 @@ class DataAverager:
         bias = list(self.bias(vis, weight, scatter))
         if check_visibility_scatter:
             warn_of_scatter(scatter, max_scatter)
-            warn_of_bias(bias, scatter)
+            _warn_of_bias(bias, scatter)
         return GriddedDataset(
             coords=self.coords,
             vis_gridded=torch.from_numpy(vis),
@@ -122,17 +120,17 @@ class DataAverager:
 Gridder = DataAverager  # its name in MPoL before 0.2
 
 
-def usable(coords: GridCoords, re: Array, im: Array, u: Array, v: Array, weight: Array) -> list[Array]:
-    """Bring data, baselines and weights to one shape; refuse what no image can be made of."""
-    re, im, u, v, weight = same_shape({"data_re": re, "data_im": im, "uu": u, "vv": v, "weight": weight})
+def checked_arrays(coords: GridCoords, re: Real, im: Real, u: Real, v: Real, weight: Real) -> list[Real]:
+    """Return data, baselines and weights in one shape; raise an error if no image can be made of them."""
+    re, im, u, v, weight = _same_shape({"data_re": re, "data_im": im, "uu": u, "vv": v, "weight": weight})
     coords.check_data_fit(u, v)
-    refuse_unusable(re, im, weight)
-    refuse_mirrored(u, v, re, im)
+    _check_values(re, im, weight)
+    check_no_hermitian_pairs(u, v, re, im)
     return [re, im, u, v, weight]
 
 
-def same_shape(arrays: dict[str, Array]) -> list[Array]:
-    """Bring all arrays to (nchan, nvis), which the first ones, the data, decide; nothing is copied."""
+def _same_shape(arrays: dict[str, Real]) -> list[Real]:
+    """Return all arrays as (nchan, nvis), the shape of the first ones, the data; nothing is copied."""
     for name, values in arrays.items():
         if values.dtype.kind not in "fiu":
             raise TypeError(f"{name} must be real numbers; got {values.dtype}")
@@ -148,9 +146,9 @@ def same_shape(arrays: dict[str, Array]) -> list[Array]:
         raise ValueError(f"the arrays must have the data's shape, or be one channel for all; got {shapes}") from None
 
 
-def refuse_unusable(re: Array, im: Array, weight: Array) -> None:
-    """Refuse what no mean can be made of."""
-    if not (all_finite(re) and all_finite(im)):
+def _check_values(re: Real, im: Real, weight: Real) -> None:
+    """Raise an error if data or weights are not finite, or a channel has no weight."""
+    if not (_all_finite(re) and _all_finite(im)):
         raise ValueError("data_re and data_im must be finite; some are NaN or infinite. Drop the flagged visibilities.")
     if not (weight.min() >= 0 and weight.max() < np.inf):
         raise ValueError("weights must be finite and not negative. Drop the flagged visibilities.")
@@ -158,30 +156,30 @@ def refuse_unusable(re: Array, im: Array, weight: Array) -> None:
         raise ValueError(f"channel {int(np.argmin(weight.any(axis=1)))} has no weight above zero: leave it out")
 
 
-def all_finite(values: Array) -> bool:
-    """Look at the sum first, which is quicker to make: only finite numbers have a finite one."""
+def _all_finite(values: Real) -> bool:
+    """Return whether all are finite; only finite numbers have a finite sum, which is quicker to look at."""
     return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
-def refuse_mirrored(u: Array, v: Array, re: Array, im: Array, samples: int = 5) -> None:
-    """Refuse data that hold each visibility a second time at (-u, -v): they would count double."""
+def check_no_hermitian_pairs(u: Real, v: Real, re: Real, im: Real, samples: int = 5) -> None:
+    """Raise an error if each visibility stands a second time at (-u, -v): they would count double."""
     u, v, re, im = u[0], v[0], re[0], im[0]
-    spread = np.unique(np.linspace(0, u.size - 1, samples).astype(int))
-    samples_off_centre = [i for i in spread if u[i] or v[i]]
+    picked = np.unique(np.linspace(0, u.size - 1, samples).astype(int))
+    off_centre = [i for i in picked if u[i] or v[i]]
 
-    def has_twin(i: int) -> bool:
+    def has_conjugate(i: int) -> bool:
         at = np.flatnonzero(u == -u[i])
         return bool(((v[at] == -v[i]) & (re[at] == re[i]) & (im[at] == -im[i])).any())
 
-    if len(samples_off_centre) > 1 and all(map(has_twin, samples_off_centre)):
+    if len(off_centre) > 1 and all(map(has_conjugate, off_centre)):
         raise ValueError(
             "these are Hermitian pairs: every visibility stands a second time at (-u, -v), as its complex conjugate, "
             "and would count double. Keep one of each pair."
         )
 
 
-def means_and_scatter(pieces: Iterable[tuple[Ints, Array, Array, Array]], size: int) -> tuple[Complex, Array, float]:
-    """Average the visibilities of each cell; return the means, their weights, and the scatter in units of sigma.
+def means_and_scatter(pieces: Iterable[tuple[Ints, Real, Real, Real]], size: int) -> tuple[Complex, Real, float]:
+    """Return the means of the visibilities in each cell, their weights, and the scatter in units of sigma.
 
     Parameters
     ----------
@@ -206,12 +204,12 @@ def means_and_scatter(pieces: Iterable[tuple[Ints, Array, Array, Array]], size: 
             part += np.bincount(cells, weighted, size)
             squares += float(weighted @ values)
     np.divide(vis, weight, out=vis, where=weight > 0)
-    spare, left = count - int(np.count_nonzero(weight)), squares - float(weight @ np.abs(vis) ** 2)
-    return vis, weight, math.sqrt(max(0.0, left) / (2 * spare)) if spare >= FEW else math.nan
+    redundant, residual = count - int(np.count_nonzero(weight)), squares - float(weight @ np.abs(vis) ** 2)
+    return vis, weight, math.sqrt(max(0.0, residual) / (2 * redundant)) if redundant >= _MIN_SHARED else math.nan
 
 
-def error_squared(vis: Complex, weight: Array, noise: float, at: Ints, places: Array, offsets: Array) -> float:
-    """Add up how far the means of filled cells are off, squared, in units of the noise that their weights promise.
+def _squared_error(vis: Complex, weight: Real, noise: float, at: Ints, centroids: Real, offsets: Real) -> float:
+    """Return the sum of squares of how far the means of filled cells are off, in units of their noise by the weights.
 
     Parameters
     ----------
@@ -221,36 +219,36 @@ def error_squared(vis: Complex, weight: Array, noise: float, at: Ints, places: A
         How much larger it is than the weights say.
     at
         The filled cells.
-    places, offsets
-        Of these, where their visibilities lie in the mean, and how far from the centre: (2, ncells), in cells.
+    centroids, offsets
+        Of these, the mean position of their visibilities, and its distance from the centre: (2, ncells), in cells.
     """
     npix, total = math.isqrt(weight.size), 0.0
     for offset, after in zip(offsets, (at - at % npix + (at + 1) % npix, (at + npix) % weight.size), strict=True):
         i = np.flatnonzero(weight[after])
         k, a, b = np.searchsorted(at, after[i]), at[i], after[i]
         change = np.abs(vis[a] - vis[b]) ** 2 - 2 * noise**2 * (1 / weight[a] + 1 / weight[b])
-        slope = change / np.maximum(((places[:, i] - places[:, k]) ** 2).sum(0), NEAR)
+        slope = change / np.maximum(((centroids[:, i] - centroids[:, k]) ** 2).sum(0), _MIN_DISTANCE_SQUARED)
         total += float(slope @ (weight[a] * offset[i] ** 2 + weight[b] * offset[k] ** 2)) / 2
     return total
 
 
-def warn_of_scatter(scatter: list[float], most: float) -> None:
+def warn_of_scatter(scatter: list[float], max_scatter: float) -> None:
     """Warn of weights that promise less noise than the data show within the cells."""
     for channel, times in enumerate(scatter):
-        if times > most:
+        if times > max_scatter:
             warnings.warn(
                 f"within their cells, the visibilities of channel {channel} scatter {times:.3g} times as far as their "
-                f"weights say, more than max_scatter={most:g}. Where the noise is larger than the weights say, "
+                f"weights say, more than max_scatter={max_scatter:g}. Where the noise is larger than the weights say, "
                 f"multiply them by {times**-2:.2g}. Where the sky changes within a cell, averages are off: take more "
                 "pixels of the same cell_size, or a likelihood without cells. A dirty image needs none.",
                 stacklevel=3,
             )
 
 
-def warn_of_bias(bias: list[float], scatter: list[float]) -> None:
+def _warn_of_bias(bias: list[float], scatter: list[float]) -> None:
     """Warn of means that are off for where they lie in their cells, as far as wrong weights do not explain it."""
     for channel, (extra, noise) in enumerate(zip(bias, scatter, strict=True)):
-        if extra > MAX_BIAS * max(1.0, noise**2):
+        if extra > _MAX_BIAS * max(1.0, noise**2):
             warnings.warn(
                 f"the sky of channel {channel} changes within cells: averaging adds {extra:.2g} or more to its chi². "
                 "Take more pixels of the same cell_size, or an ExactLikelihood, which has no cells.",

@@ -7,10 +7,7 @@ sets: ``antennas``, ``time`` and ``execution`` of each visibility, ``start``, ``
 
 from __future__ import annotations
 
-import struct
 import zipfile
-import zlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from firstlight.imaging._types import Real
-from firstlight.imaging.data.gridding import refuse_mirrored
-from firstlight.imaging.data.visibilities import Visibilities, check_usable, refuse_folder
+from firstlight.imaging.data.gridding import check_no_hermitian_pairs
+from firstlight.imaging.data.visibilities import Visibilities, check_is_file, check_visibilities
 from firstlight.imaging.units import LIGHT_SPEED
 
 Unit = Literal["lambda", "kilolambda", "metres"]
-Arrays = dict[str, NDArray[Any]]
+_Arrays = dict[str, NDArray[Any]]
 
-KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies", "telescope")
-BESIDES = {"antennas": int, "time": float, "execution": int, "start": float, "phase_centre": float}
-SHORTEST, LONGEST = 1e4, 1e10  # wavelengths: the longest baseline of any array is between them, or nearly so
+_KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies", "telescope")
+_METADATA = {"antennas": int, "time": float, "execution": int, "start": float, "phase_centre": float}
+_LONGEST = 1e4, 1e10  # wavelengths: the longest baseline of any array is between them, or nearly so
 
 
 def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool = False) -> Visibilities:
-    """Read the visibilities of a file; antennas, times and executions are 0 where it knows none.
+    """Return the visibilities of a file; antennas, times and executions are 0 where it knows none.
 
     Parameters
     ----------
@@ -54,65 +51,61 @@ def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool = Fa
     ...     read_npz(f"{folder}/sky.npz").data
     array([[1.+0.j , 0.+0.5j]])
     """
+    path = Path(path)
+    check_is_file(path)
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is not an .npz file, or a truncated one")
     try:
-        return from_arrays(load(Path(path)), unit, conjugate)
-    except (ValueError, zipfile.BadZipFile, zlib.error, struct.error, EOFError) as error:
+        with path.open("rb") as file, np.load(file) as held:
+            arrays = {key: np.asarray(held[key]) for key in (*_KEYS, *_METADATA) if key in held.files}
+    except Exception as error:  # whatever zipfile, zlib and NumPy raise for a damaged file
+        raise ValueError(f"{path} is damaged: {error}") from error
+    try:
+        return _from_arrays(arrays, unit, conjugate)
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{path} cannot be used: {error}") from error
 
 
-def load(path: Path) -> Arrays:
-    """Load the arrays that we know."""
-    refuse_folder(path)
-    with path.open("rb") as file:
-        if not zipfile.is_zipfile(file):
-            raise ValueError("it is no npz file, or not all of one")
-    with np.load(path) as file:
-        return {key: np.asarray(file[key]) for key in (*KEYS, *BESIDES) if key in file.files}
-
-
-def from_arrays(arrays: Arrays, unit: Unit | None, conjugate: bool) -> Visibilities:
-    """Bring arrays to one shape, unit and sign, and refuse what is of no use."""
-    old = "data" not in arrays
-    needed = ["uu", "vv", "weight", *(["data_re", "data_im"] if old else ["data"])]
+def _from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool) -> Visibilities:
+    """Return arrays as visibilities, with one shape, unit and sign."""
+    in_parts = "data" not in arrays
+    needed = ["uu", "vv", "weight", *(["data_re", "data_im"] if in_parts else ["data"])]
     if absent := [key for key in needed if key not in arrays]:
         raise ValueError(f"it lacks {', '.join(absent)}; it holds {', '.join(arrays) or 'none of its arrays'}")
     for key in needed:
         if arrays[key].dtype.kind not in ("c" if key == "data" else "fiu"):
             raise ValueError(f"{key} must be {'complex' if key == 'data' else 'real'} numbers; got {arrays[key].dtype}")
-    data = np.asarray(arrays["data_re"] + 1j * arrays["data_im"] if old else arrays["data"], complex)
+    data = np.asarray(arrays["data_re"] + 1j * arrays["data_im"] if in_parts else arrays["data"], complex)
     if data.ndim not in (1, 2) or not data.size:
         raise ValueError(f"the data must be (nchan, nvis) or (nvis,), and some; got {data.shape}")
     data = np.atleast_2d(data)
-    arrays.setdefault("flag", np.zeros(data.shape, bool))
-    u, v, weight, flag = (spread(key, arrays[key], data.shape) for key in ("uu", "vv", "weight", "flag"))
+    nchan, nvis = data.shape
+    cubes = {"flag": np.zeros(data.shape, bool)} | arrays
+    u, v, weight, flag = (_per_channel(key, cubes[key], data.shape) for key in ("uu", "vv", "weight", "flag"))
     if undeclared := int(((weight == 0) & ~flag).sum()):
         raise ValueError(f"{undeclared} weights are 0, and no array flag says that this is meant")
-    nchan, nvis = data.shape
-    frequency = frequencies(arrays.get("frequencies"), nchan)
-    kilo = unit == "kilolambda" or (unit is None and old)
+    frequency = _frequencies(arrays.get("frequencies"), nchan)
+    kilo = unit == "kilolambda" or (unit is None and in_parts)
     scale = frequency[:, None] / LIGHT_SPEED if unit == "metres" else 1000 if kilo else 1
     if not np.isfinite(scale).all():
         raise ValueError("baselines in metres need an array frequencies, in Hz; it has none")
-    data = np.where(flag, 0, data.conj() if conjugate else data)
+    known = {"antennas": np.zeros((nvis, 2), int), "time": np.zeros(nvis), "execution": np.zeros(nvis, int)}
     vis = Visibilities(
         uu=scale * u,
         vv=scale * v,
-        data=data,
+        data=np.where(flag, 0, data.conj() if conjugate else data),
         weight=np.where(flag, 0, weight),
         frequency=frequency,
         window=np.zeros(nchan, int),
-        antennas=np.zeros((nvis, 2), int),
-        time=np.zeros(nvis),
-        execution=np.zeros(nvis, int),
         telescope=str(arrays.get("telescope", "")),
+        **known | _metadata(arrays),
     )
-    vis = replace(vis, **besides(arrays, nvis))
-    check_usable(vis)
+    check_visibilities(vis)
     if flag.all():
         raise ValueError("it is flagged throughout: no weight is above zero")
-    refuse_mirrored(vis.uu, vis.vv, vis.data.real, vis.data.imag)
+    check_no_hermitian_pairs(vis.uu, vis.vv, vis.data.real, vis.data.imag)
     longest = float(vis.lengths.max())
-    if unit is None and not SHORTEST <= longest <= LONGEST:
+    if unit is None and not _LONGEST[0] <= longest <= _LONGEST[1]:
         raise ValueError(
             f"taken to be in {'kilo-lambda' if kilo else 'lambda'}, its longest baseline is of "
             f"{longest:.3g} wavelengths. Say unit='lambda', unit='kilolambda' or unit='metres', whichever is right"
@@ -120,29 +113,29 @@ def from_arrays(arrays: Arrays, unit: Unit | None, conjugate: bool) -> Visibilit
     return vis
 
 
-def besides(arrays: Arrays, nvis: int) -> dict[str, Any]:
+def _metadata(arrays: _Arrays) -> dict[str, Any]:
     """Return what else the file knows of the visibilities, which may be nothing."""
     found: dict[str, Any] = {}
-    for key in BESIDES.keys() & arrays:
-        values, shape = arrays[key], {"antennas": (nvis, 2), "start": (), "phase_centre": (2,)}.get(key, (nvis,))
-        if values.shape != shape or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
-            raise ValueError(f"{key} must be finite numbers of the shape {shape}; got {values.dtype} {values.shape}")
-        found[key] = values.astype(BESIDES[key])
+    for key in _METADATA.keys() & arrays:
+        if arrays[key].dtype.kind not in "fiu" or not np.isfinite(arrays[key]).all():
+            raise ValueError(f"{key} must be finite numbers; got {arrays[key]}")
+        found[key] = arrays[key].astype(_METADATA[key])
     if "start" in found:
         found["start"] = float(found["start"])
     if "phase_centre" in found:
-        found["phase_centre"] = (float(found["phase_centre"][0]) % 360, float(found["phase_centre"][1]))
+        ra, dec = map(float, found["phase_centre"])
+        found["phase_centre"] = ra % 360, dec
     return found
 
 
-def spread(key: str, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Give every channel what stands in the file once."""
+def _per_channel(key: str, values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return for every channel what stands in the file once."""
     if values.shape not in (shape, shape[1:]):
         raise ValueError(f"the arrays must be of one shape; got data {shape}, {key} {values.shape}")
     return np.broadcast_to(values, shape).astype(bool if key == "flag" else float)
 
 
-def frequencies(values: NDArray[Any] | None, nchan: int) -> Real:
+def _frequencies(values: NDArray[Any] | None, nchan: int) -> Real:
     """Return the frequencies in Hz; some files have GHz, which no radio telescope observes as Hz."""
     if values is None:
         return np.full(nchan, np.nan)

@@ -14,7 +14,7 @@ from firstlight.imaging.data.visibilities import Visibilities, join_windows
 
 
 def read_visibilities(path: str | Path | Sequence[str | Path], **options: Any) -> Visibilities:
-    """Read a UVFITS file, an npz file or a measurement set, by what it is.
+    """Return the visibilities of a UVFITS file, an npz file or a measurement set.
 
     Parameters
     ----------

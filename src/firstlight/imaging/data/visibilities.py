@@ -1,4 +1,4 @@
-"""Visibilities and all that is known of them: join, flag, shift and select them, and refuse what is of no use."""
+"""Visibilities and all that is known of them: join, flag, shift, select and check them."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from firstlight.imaging._types import Complex, Ints, Mask, Real
-from firstlight.imaging.coordinates import shift
+from firstlight.imaging.coordinates import phase_factor
 from firstlight.imaging.units import ARCSEC
 
-CUBES = ("uu", "vv", "data", "weight")  # (nchan, nvis)
-OF_CHANNELS = ("frequency", "window")
-OF_ROWS = ("antennas", "time", "execution")
-SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
+_CUBES = ("uu", "vv", "data", "weight")  # (nchan, nvis)
+_PER_CHANNEL = ("frequency", "window")
+_PER_ROW = ("antennas", "time", "execution")
+_SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class Visibilities:
 
     def __post_init__(self) -> None:
         nchan, nvis = len(self.frequency), len(self.time)
-        shapes = dict.fromkeys(CUBES, (nchan, nvis)) | {
+        shapes = dict.fromkeys(_CUBES, (nchan, nvis)) | {
             "window": (nchan,),
             "antennas": (nvis, 2),
             "execution": (nvis,),
@@ -82,44 +82,44 @@ class Visibilities:
 
     @property
     def flagged(self) -> Mask:
-        """What does not count, (nchan, nvis)."""
+        """Where the weight is 0, (nchan, nvis)."""
         return np.asarray(self.weight == 0)
 
     @property
     def lengths(self) -> Real:
-        """Of the baselines, in wavelengths, (nchan, nvis)."""
+        """The lengths of the baselines in wavelengths, (nchan, nvis)."""
         return np.hypot(self.uu, self.vv)
 
 
-def block(vis: Visibilities, antenna: int) -> Mask:
-    """Mark what belongs to an antenna.
+def antenna_mask(vis: Visibilities, antenna: int) -> Mask:
+    """Return a mask of the visibilities of an antenna, (nchan, nvis).
 
     Examples
     --------
     >>> from firstlight.imaging.simulate.observation import observe, uv_track
     >>> from firstlight.imaging.simulate.skies import Point
-    >>> int(block(observe([Point(1.0)], uv_track(n_times=2)), antenna=7).sum())  # 42 baselines, twice
+    >>> int(antenna_mask(observe([Point(1.0)], uv_track(n_times=2)), antenna=7).sum())  # 42 baselines, twice
     84
     """
     return np.broadcast_to((vis.antennas == antenna).any(axis=1), vis.data.shape)
 
 
-def flag(vis: Visibilities, where: Mask) -> Visibilities:
-    """Set weights to 0 where the mask, such as one from `block`, is true; the data stay as they are, unreliable.
+def flag(vis: Visibilities, mask: Mask) -> Visibilities:
+    """Return visibilities whose weights are 0 where a mask, such as one from `antenna_mask`, is true; data are kept.
 
     Examples
     --------
     >>> from firstlight.imaging.simulate.observation import observe, uv_track
     >>> from firstlight.imaging.simulate.skies import Point
     >>> vis = observe([Point(1.0)], uv_track(n_times=2))
-    >>> int(flag(vis, block(vis, antenna=7)).flagged.sum())
+    >>> int(flag(vis, antenna_mask(vis, antenna=7)).flagged.sum())
     84
     """
-    return replace(vis, weight=np.where(where, 0.0, vis.weight))
+    return replace(vis, weight=np.where(mask, 0.0, vis.weight))
 
 
 def shift_phase_centre(vis: Visibilities, east: float, north: float) -> Visibilities:
-    """Move the sky so that what is ``east`` and ``north`` of the centre, in arcsec, comes to lie in it.
+    """Return visibilities of the sky moved so that what is ``east`` and ``north`` of the centre, in arcsec, lies in it.
 
     The offsets are direction cosines (in units of an arcsecond), as all offsets in images here are: at an angle θ they
     are smaller than it by the part θ²/6, 4e-9 at 30 arcsec. Only phases turn. The baselines stay projected as the old
@@ -137,16 +137,18 @@ def shift_phase_centre(vis: Visibilities, east: float, north: float) -> Visibili
     """
     if not math.hypot(east, north) * ARCSEC < 1:
         raise ValueError(f"east and north must be finite numbers of arcsec, in the sky; got {east!r} and {north!r}")
-    centre = None if vis.phase_centre is None else moved(vis.phase_centre, east * ARCSEC, north * ARCSEC)
-    return replace(vis, data=vis.data * shift(vis.uu * ARCSEC, vis.vv * ARCSEC, -east, -north), phase_centre=centre)
+    centre = None if vis.phase_centre is None else _shifted(vis.phase_centre, east * ARCSEC, north * ARCSEC)
+    return replace(
+        vis, data=vis.data * phase_factor(vis.uu * ARCSEC, vis.vv * ARCSEC, -east, -north), phase_centre=centre
+    )
 
 
-def moved(centre: tuple[float, float], east: float, north: float) -> tuple[float, float]:
-    """Return right ascension and declination of what is at direction cosines from a centre, all in degrees.
+def _shifted(centre: tuple[float, float], east: float, north: float) -> tuple[float, float]:
+    """Return right ascension and declination, in degrees, of what is at direction cosines from a centre.
 
     Examples
     --------
-    >>> moved((350.0, 0.0), east=0.5, north=0.0)
+    >>> _shifted((350.0, 0.0), east=0.5, north=0.0)
     (20.0, 0.0)
     """
     toward = math.sqrt(1 - east**2 - north**2)
@@ -158,7 +160,7 @@ def moved(centre: tuple[float, float], east: float, north: float) -> tuple[float
 
 
 def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float = math.inf) -> Visibilities:
-    """Keep the visibilities whose baselines are within a range of lengths, in wavelengths, in every channel.
+    """Return the visibilities whose baselines are within a range of lengths, in wavelengths, in every channel.
 
     What is out of range is gone, not flagged, so that the rest fits a grid that would not hold it.
 
@@ -177,12 +179,12 @@ def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float
         raise ValueError(
             f"no baseline is from shortest={shortest:.4g} to longest={longest:.4g} wavelengths in every channel; {held}"
         )
-    selected = {name: getattr(vis, name)[:, keep] for name in CUBES}
-    return replace(vis, **selected, **{name: getattr(vis, name)[keep] for name in OF_ROWS})
+    selected = {name: getattr(vis, name)[:, keep] for name in _CUBES}
+    return replace(vis, **selected, **{name: getattr(vis, name)[keep] for name in _PER_ROW})
 
 
 def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
-    """Put visibilities of the same channels one after another, and number their executions.
+    """Return visibilities of the same channels one after another, their executions numbered.
 
     Of starts and telescopes that differ, none is kept: each one's times count from its own start.
 
@@ -195,11 +197,11 @@ def join_executions(parts: Sequence[Visibilities]) -> Visibilities:
     >>> both.data.shape, sorted(set(both.execution.tolist()))
     ((1, 3612), [0, 1])
     """
-    return join(parts, OF_CHANNELS, OF_ROWS, "execution")
+    return _join(parts, _PER_CHANNEL, _PER_ROW, "execution")
 
 
 def join_windows(parts: Sequence[Visibilities]) -> Visibilities:
-    """Put spectral windows that were observed at the same time beside each other, and number them.
+    """Return spectral windows that were observed at the same time beside each other, numbered.
 
     Examples
     --------
@@ -210,11 +212,11 @@ def join_windows(parts: Sequence[Visibilities]) -> Visibilities:
     >>> join_windows([low, high]).window
     array([0, 0, 1, 1])
     """
-    return join(parts, (*OF_ROWS, "start"), OF_CHANNELS, "window")
+    return _join(parts, (*_PER_ROW, "start"), _PER_CHANNEL, "window")
 
 
-def join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[str], label: str) -> Visibilities:
-    """Join what differs in the others alone, and count a label on from one to the next."""
+def _join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[str], label: str) -> Visibilities:
+    """Return parts joined that differ in ``others`` alone, a label counted on from one to the next."""
     if not parts:
         raise ValueError("there is nothing to join: give at least one set of visibilities")
     for name in shared:
@@ -225,12 +227,12 @@ def join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[
                     "for the same channels at other times, join_windows for other channels at the same times"
                 )
     axis = 1 if label == "execution" else 0
-    joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in CUBES}
+    joined = {name: np.concatenate([getattr(part, name) for part in parts], axis=axis) for name in _CUBES}
     joined |= {name: np.concatenate([getattr(part, name) for part in parts]) for name in others}
     highest = np.cumsum([0] + [getattr(part, label).max(initial=-1) + 1 for part in parts[:-1]])
     joined[label] = np.concatenate([getattr(part, label) + n for part, n in zip(parts, highest, strict=True)])
     centres = [part.phase_centre for part in parts if part.phase_centre]
-    if len(centres) > 1 and np.ptp(centres, axis=0).max() > SAME_CENTRE:
+    if len(centres) > 1 and np.ptp(centres, axis=0).max() > _SAME_CENTRE:
         raise ValueError(
             f"the phase centres {sorted(set(centres))} differ: shift_phase_centre moves one to another. If they are "
             "meant to be one, say so: replace(vis, phase_centre=…)"
@@ -241,16 +243,16 @@ def join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence[
     return replace(parts[0], **kept)
 
 
-def refuse_folder(path: Path) -> None:
-    """Say what reads a folder where a file is expected, and name a file that is not there."""
+def check_is_file(path: Path) -> None:
+    """Raise an error that names what reads a folder, or a file that is not there."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder, and a file is expected; read_ms reads a measurement set")
     if not path.exists():
         raise FileNotFoundError(f"there is no {path}: is its name right, and the folder ({Path.cwd()})?")
 
 
-def check_usable(vis: Visibilities) -> None:
-    """Refuse visibilities that are none, or that are not numbers where they count."""
+def check_visibilities(vis: Visibilities) -> None:
+    """Raise an error if there are none, or some that count are not finite."""
     if not vis.data.size:
         raise ValueError("there are no visibilities: the observation is empty")
     if not (np.isfinite(vis.weight) & (vis.weight >= 0)).all():

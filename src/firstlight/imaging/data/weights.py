@@ -14,19 +14,19 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from firstlight.imaging._types import Ints, Real
-from firstlight.imaging.data.visibilities import Visibilities, check_usable
+from firstlight.imaging.data.visibilities import Visibilities, check_visibilities
 
-ORDERS = (1, 2, 3, 4)
-BINS = 4  # of baseline length, with as many visibilities each
-FEWEST = 30  # differences that a scatter is made of
-MOST = 1_000_000  # of them that are looked at; more would tell nothing new
-MEDIAN = 2 * math.log(2)  # of |z|², where real and imaginary part of z are normal
-TOLERANCE = 0.1  # a factor nearer to 1 is nothing to worry about
+_ORDERS = (1, 2, 3, 4)
+_BINS = 4  # of baseline length, with as many visibilities each
+_MIN_DIFFERENCES = 30  # of which a scatter is made
+_MAX_DIFFERENCES = 1_000_000  # of which a scatter is made; more would tell nothing new
+_CHI2_MEDIAN = 2 * math.log(2)  # of |z|², where real and imaginary part of z are normal
+_TOLERANCE = 0.1  # a factor nearer to 1 is nothing to worry about
 
 
 @dataclass(frozen=True)
 class Scatter:
-    """How far neighbouring visibilities scatter, measured by what their weights say.
+    """The scatter of neighbouring visibilities, relative to their weights.
 
     Attributes
     ----------
@@ -35,12 +35,12 @@ class Scatter:
     shortest, longest
         The baselines in question, in wavelengths.
     n
-        How many differences were looked at.
+        The number of differences.
     factor
-        What the weights would have to be multiplied by; NaN where too few visibilities have neighbours.
+        The factor that the weights need; NaN where too few visibilities have neighbours.
     error
         Of the factor, one standard deviation.
-    limit
+    lower_limit
         Whether the sky, too, may be in the scatter, so that the factor is only the least that it can be.
 
     Examples
@@ -60,19 +60,19 @@ class Scatter:
     n: int
     factor: float
     error: float
-    limit: bool
+    lower_limit: bool
 
     @property
     def wrong(self) -> bool:
         """Whether the weights are off by more than a tenth, and by more than the error and the sky explain."""
-        off = abs(self.factor - 1) > max(3 * self.error, TOLERANCE)
-        return off and not (self.limit and self.factor < 1)
+        off = abs(self.factor - 1) > max(3 * self.error, _TOLERANCE)
+        return off and not (self.lower_limit and self.factor < 1)
 
     def __str__(self) -> str:
         lengths = f"{self.shortest / 1e3:9.1f} to {self.longest / 1e3:9.1f}"
         if math.isnan(self.factor):
             return f"{self.window:6d} {self.execution:9d} {lengths} {self.n:9d}  cannot tell"
-        sign = ">" if self.limit else " "
+        sign = ">" if self.lower_limit else " "
         remark = "  wrong" if self.wrong else ""
         return (
             f"{self.window:6d} {self.execution:9d} {lengths} {self.n:9d} {self.factor**-0.5:9.4g} "
@@ -115,13 +115,13 @@ class WeightReport:
             rows.append(f"Nothing can be told of {unknown} of {len(self.totals)}: too few neighbours are not flagged.")
         if self.wrong:
             rows.append(f"The weights of {len(self.wrong)} of {len(self.totals)} are wrong: see scale_weights.")
-        if any(total.limit for total in self.totals):
+        if any(total.lower_limit for total in self.totals):
             rows.append(">: the sky changes between neighbours, too; the factor is the least that it can be.")
         return "\n".join([head, *rows])
 
 
 def check_weights(vis: Visibilities) -> WeightReport:
-    """Compare the scatter of neighbouring visibilities with 1/√w, for each window, execution and baseline length.
+    """Return the scatter of neighbouring visibilities over 1/√w, for each window, execution and baseline length.
 
     Neighbours are of the same baseline, in successive integrations. Medians are taken, so a few outliers do no harm.
 
@@ -140,31 +140,31 @@ def check_weights(vis: Visibilities) -> WeightReport:
     >>> round(report.worst, 1), len(report.wrong)
     (0.2, 1)
     """
-    check_usable(vis)
+    check_visibilities(vis)
     windows, executions = np.unique(vis.window), np.unique(vis.execution)
     lengths = vis.lengths[~vis.flagged]
-    edges = np.quantile(lengths, np.linspace(0, 1, BINS + 1)) if len(lengths) else np.zeros(BINS + 1)
+    edges = np.quantile(lengths, np.linspace(0, 1, _BINS + 1)) if len(lengths) else np.zeros(_BINS + 1)
     # Of every group the squares of each order; the groups are numbered by window, execution and length.
-    squares = [by_group(vis, order, edges) for order in ORDERS]
+    squares = [_squares_by_group(vis, order, edges) for order in _ORDERS]
     totals, by_length = [], []
     for w, window in enumerate(windows):
         for e, execution in enumerate(executions):
             label = int(window), int(execution)
             pieces = []
-            for b in range(BINS):
-                group = (w * len(executions) + e) * BINS + b
-                quietest = least_scatter([groups[group] for groups in squares])
+            for b in range(_BINS):
+                group = (w * len(executions) + e) * _BINS + b
+                quietest = _quietest([groups[group] for groups in squares])
                 pieces.append(quietest)
-                by_length.append(scatter(label, (edges[b], edges[b + 1]), [quietest]))
-            totals.append(scatter(label, (edges[0], edges[-1]), pieces))
+                by_length.append(_scatter(label, (edges[b], edges[b + 1]), [quietest]))
+            totals.append(_scatter(label, (edges[0], edges[-1]), pieces))
     return WeightReport(tuple(totals), tuple(by_length))
 
 
 def scale_weights(vis: Visibilities, report: WeightReport) -> Visibilities:
-    """Multiply the weights of each window and execution by the factor that the report suggests.
+    """Return visibilities whose weights are multiplied by the factor of the report, window by window.
 
-    Left as they are: those of which the report can tell nothing, and those that it would lower although the sky may be
-    what scatters.
+    Left as they are: those of which the report can tell nothing, and those that it would lower although the sky may
+    be what scatters.
 
     Examples
     --------
@@ -184,14 +184,14 @@ def scale_weights(vis: Visibilities, report: WeightReport) -> Visibilities:
         )
     weight = vis.weight.copy()
     for total in report.totals:
-        if math.isfinite(total.factor) and not (total.limit and total.factor < 1):
+        if math.isfinite(total.factor) and not (total.lower_limit and total.factor < 1):
             block = np.ix_(vis.window == total.window, vis.execution == total.execution)
             weight[block] *= total.factor
     return replace(vis, weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
-class Squares:
+class _Squares:
     """|differences|² of one order over what the weights say, and whether the sky may be in them."""
 
     values: Real
@@ -201,23 +201,23 @@ class Squares:
     @property
     def median(self) -> float:
         """Over that of noise whose weights are right: 1 where they are."""
-        return float(np.median(self.values)) / MEDIAN if len(self.values) >= FEWEST else math.nan
+        return float(np.median(self.values)) / _CHI2_MEDIAN if len(self.values) >= _MIN_DIFFERENCES else math.nan
 
     @property
     def independent(self) -> float:
         """The number of independent squares that tell as much: neighbouring differences share visibilities."""
-        c = coefficients(self.order)
+        c = _coefficients(self.order)
         alike = np.correlate(c, c, "full") / (c @ c)
         return len(self.values) / float(alike @ alike)
 
 
-def least_scatter(orders: list[Squares]) -> Squares:
-    """Choose the lowest order that scatters as little as any; if it is the last, some of the sky may be left in it."""
+def _quietest(orders: list[_Squares]) -> _Squares:
+    """Return the lowest order that scatters as little as any; if it is the last, some of the sky may be left in it."""
     noisy = [s for s in orders if s.median > 0]
     if not noisy:
         return max(orders, key=lambda s: len(s.values))
     least = min(noisy, key=lambda s: s.median)
-    margin = relative_error(least.independent)
+    margin = _relative_error(least.independent)
     quietest = next(s for s in noisy if s.median <= least.median * (1 + margin))
     if quietest is not noisy[-1]:
         return quietest
@@ -225,63 +225,63 @@ def least_scatter(orders: list[Squares]) -> Squares:
     return replace(quietest, limit=len(noisy) == 1 or noisy[-2].median > quietest.median * (1 + max(0.02, 3 * margin)))
 
 
-def scatter(label: tuple[int, int], lengths: tuple[float, float], pieces: list[Squares]) -> Scatter:
-    """Take squares together, and give the factor that would make their median what it should be."""
-    together = Squares(np.concatenate([p.values for p in pieces]), order=1)
+def _scatter(label: tuple[int, int], lengths: tuple[float, float], pieces: list[_Squares]) -> Scatter:
+    """Return the scatter of squares taken together: the factor makes their median what it should be."""
+    together = _Squares(np.concatenate([p.values for p in pieces]), order=1)
     factor = error = math.nan
     if together.median > 0:
         factor = 1 / together.median
-        error = factor * relative_error(sum(p.independent for p in pieces))
+        error = factor * _relative_error(sum(p.independent for p in pieces))
     limit = any(p.limit for p in pieces) and not math.isnan(factor)
     return Scatter(*label, float(lengths[0]), float(lengths[1]), len(together.values), factor, error, limit)
 
 
-def relative_error(n: float) -> float:
-    """Return that of the median of n independent |z|², whose density there is 1/4."""
-    return 2 / (MEDIAN * math.sqrt(n))
+def _relative_error(n: float) -> float:
+    """Return the relative error of the median of n independent |z|², whose density there is 1/4."""
+    return 2 / (_CHI2_MEDIAN * math.sqrt(n))
 
 
-def by_group(vis: Visibilities, order: int, edges: Real) -> list[Squares]:
-    """Sort the squares of an order by window, execution and length."""
+def _squares_by_group(vis: Visibilities, order: int, edges: Real) -> list[_Squares]:
+    """Return the squared differences of an order by window, execution and length."""
     windows, window = np.unique(vis.window, return_inverse=True)
     executions, execution = np.unique(vis.execution, return_inverse=True)
-    c, runs = coefficients(order), time_runs(vis, order + 1)
-    runs = runs[:, :: max(1, math.ceil(runs.shape[1] * len(vis.data) / MOST))]
+    c, runs = _coefficients(order), consecutive_rows(vis, order + 1)
+    runs = runs[:, :: max(1, math.ceil(runs.shape[1] * len(vis.data) / _MAX_DIFFERENCES))]
     squares: list[Real] = [np.empty(0)]
     groups: list[Ints] = [np.empty(0, int)]
     for channel, (data, weight, length) in enumerate(zip(vis.data, vis.weight, vis.lengths, strict=True)):
         rows = runs[:, (weight[runs] > 0).all(axis=0)]
         squares.append(np.abs(c @ data[rows]) ** 2 / (c**2 @ (1 / weight[rows])))
         middle = rows[len(rows) // 2]
-        bins = np.clip(np.searchsorted(edges, length[middle], "right") - 1, 0, BINS - 1)
-        groups.append((window[channel] * len(executions) + execution[middle]) * BINS + bins)
+        bins = np.clip(np.searchsorted(edges, length[middle], "right") - 1, 0, _BINS - 1)
+        groups.append((window[channel] * len(executions) + execution[middle]) * _BINS + bins)
     values, group = np.concatenate(squares), np.concatenate(groups)
     sorting = np.argsort(group, kind="stable")
-    cuts = np.searchsorted(group[sorting], np.arange(1, len(windows) * len(executions) * BINS))
-    return [Squares(part, order) for part in np.split(values[sorting], cuts)]
+    cuts = np.searchsorted(group[sorting], np.arange(1, len(windows) * len(executions) * _BINS))
+    return [_Squares(part, order) for part in np.split(values[sorting], cuts)]
 
 
-def coefficients(order: int) -> Ints:
-    """Return those of a difference of some order.
+def _coefficients(order: int) -> Ints:
+    """Return the coefficients of a difference of some order.
 
     Examples
     --------
-    >>> coefficients(2)
+    >>> _coefficients(2)
     array([ 1, -2,  1])
     """
     return np.array([(-1) ** k * math.comb(order, k) for k in range(order + 1)])
 
 
-def time_runs(vis: Visibilities, length: int) -> Ints:
-    """Find rows of the same baseline and execution in even steps of time: (length, n)."""
+def consecutive_rows(vis: Visibilities, length: int) -> Ints:
+    """Return the rows of the same baseline and execution at even steps of time: (length, n)."""
     labels = np.column_stack([vis.execution, vis.antennas])
     order = np.lexsort((vis.time, *labels.T))
     alike = (np.diff(labels[order], axis=0) == 0).all(axis=1)
-    return order[even_runs(np.where(alike, np.diff(vis.time[order]), 0), length)]
+    return order[_even_runs(np.where(alike, np.diff(vis.time[order]), 0), length)]
 
 
-def even_runs(steps: Real, length: int) -> Ints:
-    """Find where so many members follow each other in like steps; a step of 0 or less is none: (length, n)."""
+def _even_runs(steps: Real, length: int) -> Ints:
+    """Return the indices of so many members at even steps; a step of 0 or less is none: (length, n)."""
     if len(steps) < length - 1:
         return np.empty((length, 0), int)
     spans = sliding_window_view(steps, length - 1)

@@ -16,20 +16,21 @@ from functools import partial
 
 import numpy as np
 import torch
+from scipy.ndimage import binary_propagation
 from torch import Tensor
 from torch.nn.functional import max_pool2d, softplus
 
 from firstlight.imaging._types import Array, Complex, Mask, Real
-from firstlight.imaging.coordinates import GridCoords, packed_to_sky, shift, sky_to_packed
-from firstlight.imaging.data.visibilities import Visibilities, check_usable, select_baselines
+from firstlight.imaging.coordinates import GridCoords, packed_to_sky, phase_factor, sky_to_packed
+from firstlight.imaging.data.visibilities import Visibilities, check_visibilities, select_baselines
 from firstlight.imaging.fitting.descent import fit
 from firstlight.imaging.fitting.exact import ExactLikelihood
 from firstlight.imaging.fitting.quality import BRIGHT, Quality, judged, rms, short_flux
-from firstlight.imaging.fourier.beams import Beam, connected, convolve, fit_beam
+from firstlight.imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight.imaging.fourier.dirty import DirtyImager
 from firstlight.imaging.fourier.limits import suggest_grid
-from firstlight.imaging.fourier.padding import fast_width
-from firstlight.imaging.model.cubes import START, smooth_columns, smooth_rows
+from firstlight.imaging.fourier.padding import fast_fft_size
+from firstlight.imaging.model.cubes import DEFAULT_BASE, smooth_columns, smooth_rows
 from firstlight.imaging.model.gridded_net import GriddedNet
 from firstlight.imaging.model.losses import TV_image
 from firstlight.imaging.units import ARCSEC
@@ -61,7 +62,7 @@ class Rows:
 
     def moved(self, east: float, north: float) -> Rows:
         """Move what is there to the phase centre."""
-        return replace(self, data=self.data * shift(self.u * ARCSEC, self.v * ARCSEC, -east, -north))
+        return replace(self, data=self.data * phase_factor(self.u * ARCSEC, self.v * ARCSEC, -east, -north))
 
 
 class Scene:
@@ -84,7 +85,7 @@ class Scene:
     def start(self, mask: Mask, nchan: int) -> Tensor:
         """Make parameters of images that are dark but in a mask, where they are faint."""
         inside = sky_to_packed(torch.as_tensor(mask)[None]).to(self.device)
-        return torch.where(inside, START, DARK).repeat(nchan, 1, 1)
+        return torch.where(inside, DEFAULT_BASE, DARK).repeat(nchan, 1, 1)
 
     def fit(self, likelihood: ExactLikelihood, parameters: Tensor, strength: float) -> Tensor:
         """Fit from where parameters are, which dark pixels never leave."""
@@ -148,7 +149,7 @@ def source_in(scene: Scene, beam: Beam, residual: Array, model: Array, before: M
             seen = left
         highest = max(highest, seen.max())
         least = max(PART * seen.max(), -left.min())  # no source is negative: what is as faint may be a sidelobe
-        source = source | connected(seen > max(SEED, least), seen > max(EDGE, least))
+        source = source | binary_propagation(seen > max(SEED, least), mask=seen > max(EDGE, least))
     return widened(source, round(across / coords.cell_size))
 
 
@@ -244,7 +245,7 @@ def image(
     >>> abs(found.flux - 0.5) < 0.05, found.residual.std().round()
     (True, np.float64(1.0))
     """
-    check_usable(vis)
+    check_visibilities(vis)
     # In seconds, as float32: so a UVFITS has them, and the same data make the same image, whatever file they were in.
     hertz = vis.frequency[:, None]
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
@@ -358,7 +359,7 @@ def find_source(scene: Scene, beam: Beam) -> Mask:
 def cropped(source: Mask, coords: GridCoords) -> tuple[tuple[slice, slice], tuple[float, float], GridCoords]:
     """Give the part of a grid that holds a source: where it is, its centre in arcsec east and north, and its grid."""
     spans = [(int(axis.min()), int(axis.max()) + 1) for axis in np.nonzero(source)]
-    npix = min(fast_width(max(end - start for start, end in spans) + 4), coords.npix)
+    npix = min(fast_fft_size(max(end - start for start, end in spans) + 4), coords.npix)
     first = [min(max((start + end - npix) // 2, 0), coords.npix - npix) for start, end in spans]
     half, cell = coords.npix // 2, coords.cell_size
     north, east = (first[0] + npix // 2 - half) * cell, (half - 1 - (first[1] + npix // 2 - 1)) * cell

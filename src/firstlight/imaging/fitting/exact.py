@@ -33,7 +33,7 @@ from firstlight.imaging.fourier.nufft import (
     to_modes,
     to_tensor,
 )
-from firstlight.imaging.fourier.padding import CACHED, fast_width, spread, transfer
+from firstlight.imaging.fourier.padding import CACHED, fast_fft_size, fft_convolve, transfer_function
 from firstlight.imaging.fourier.streaming import bar, chunks, stream
 
 EXACT = ACCURACY[torch.float64]
@@ -118,7 +118,7 @@ class ExactLikelihood(nn.Module):
                 raise ValueError(f"memory is {memory:.4g} bytes, which is too little.\n{planned}")
             self.chunk, channels_at_once = planned.chunk, channels_at_once or planned.channels_at_once
         self.channels_at_once = channels_at_once or nchan
-        self.width = fast_width(2 * npix - 1)  # of the padded grid, on which nothing wraps around
+        self.width = fast_fft_size(2 * npix - 1)  # of the padded grid, on which nothing wraps around
         self.exact_beam = None if beam is None else check_beam(to_tensor(beam, torch.float64), nchan, npix)
         self.register_buffer("reference", torch.zeros(nchan, npix, npix, dtype=dtype, device=device))
         self.register_load_state_dict_post_hook(centre_on_loaded)  # type: ignore[no-untyped-call]
@@ -143,7 +143,7 @@ class ExactLikelihood(nn.Module):
         """Apply T to an image as seen through the beam; it may be padded, as what comes out is."""
         cached = max(1, CACHED // (self.npix * self.width)) if image.device.type == "cpu" else len(image)
         kernels = self.kernel.expand(len(image), -1, -1)
-        parts = [spread(image[at], kernels[at]) for at in chunks(len(image), min(cached, self.channels_at_once))]
+        parts = [fft_convolve(image[at], kernels[at]) for at in chunks(len(image), min(cached, self.channels_at_once))]
         return torch.cat(parts) if len(parts) > 1 else parts[0]
 
     @torch.no_grad()
@@ -218,7 +218,7 @@ class ExactLikelihood(nn.Module):
         kernels = self.reference.new_empty(nchan, self.width // 2 + 1, self.width)
         with bar("point-spread function", nchan * self.nvis, self.progress) as progress:
             for channel in range(nchan):
-                kernels[channel] = transfer(self.point_spread(channel, progress), self.width)[0]
+                kernels[channel] = transfer_function(self.point_spread(channel, progress), self.width)[0]
         return kernels
 
     def point_spread(self, channel: int, progress: tqdm[None]) -> Tensor:

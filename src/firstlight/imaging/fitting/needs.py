@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from firstlight.imaging.fourier.nufft import ACCURACY, CHUNK, COARSE, COMPLEX, SMALL, check_npix, fine_grid
-from firstlight.imaging.fourier.padding import fast_width
+from firstlight.imaging.fourier.padding import fast_fft_size
 from firstlight.imaging.fourier.streaming import check_chunk
 
 IMAGES = 150  # that are read or written in a step, counted as images of a channel
@@ -143,7 +143,7 @@ def peaks(
     """Return what is held at the peak of the set-up, and at that of a fit by Adam, in bytes."""
     exact = ACCURACY[torch.float64]
     coarse = COARSE if dtype == torch.float32 and kind != "cuda" else exact
-    cube, width, kernels = nchan * npix**2 * dtype.itemsize, fast_width(2 * npix - 1), 1 if shared else nchan
+    cube, width, kernels = nchan * npix**2 * dtype.itemsize, fast_fft_size(2 * npix - 1), 1 if shared else nchan
     wide, half = width**2 * dtype.itemsize, width * (width // 2 + 1) * 2 * dtype.itemsize
     # A transform to pixels: sums in float64, its result, and the grid that it spreads on.
     to_kernel = 4 * npix**2 * (DOUBLE + COMPLEX128) + fine_grid(2 * npix, coarse, torch.complex128)

@@ -9,16 +9,17 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.ndimage import binary_propagation
 
-from firstlight.imaging._types import Array
+from firstlight.imaging._types import Ints, Mask, Real
 from firstlight.imaging.coordinates import GridCoords
-from firstlight.imaging.fourier.padding import fast_width, spread, transfer
+from firstlight.imaging.fourier.padding import fast_fft_size, fft_convolve, transfer_function
 
-CUT = 0.35  # of the peak: below it the lobe of an interferometer is no longer like a Gaussian; CASA's default too
-STEPS = 20
+_LOBE_CUT = 0.35  # of the peak: below it the lobe of an interferometer is no longer like a Gaussian; CASA's default too
+_NEWTON_STEPS = 20
 FWHM = 4 * math.log(2)  # exp(-FWHM r²) is 1/2 at r = 1/2
-POOR = 0.2  # of the peak: what an array of one size misses by, in any weighting, is at most 0.13
-NARROWEST = 1.5  # pixels of full width: there, samples of a Gaussian add up to its integral within a thousandth
+_MAX_MISFIT = 0.2  # of the peak: what an array of one size misses by, in any weighting, is at most 0.13
+_MIN_WIDTH = 1.5  # pixels of full width: there, samples of a Gaussian add up to its integral within a thousandth
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,9 @@ class Beam:
         Full widths at half maximum in arcsec.
     position_angle
         Of the major axis, in degrees from north through east.
-    miss
-        How far the dirty beam that it was fitted to is from it at most, within a full width of the centre: a part of
-        the peak.
+    misfit
+        The largest difference from the dirty beam that it was fitted to, within a full width of the centre: a
+        fraction of the peak.
 
     Examples
     --------
@@ -44,7 +45,7 @@ class Beam:
     major: float
     minor: float
     position_angle: float
-    miss: float = field(default=0.0, compare=False, repr=False)
+    misfit: float = field(default=0.0, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.major) and self.major >= self.minor > 0):
@@ -60,7 +61,7 @@ class Beam:
         """The integral of the Gaussian of peak 1, in arcsec², by which Jy/beam become Jy/arcsec²."""
         return math.pi / FWHM * self.major * self.minor
 
-    def at(self, east: npt.ArrayLike, north: npt.ArrayLike) -> Array:
+    def at(self, east: npt.ArrayLike, north: npt.ArrayLike) -> Real:
         """Return the Gaussian's value, 1 at its centre, so many arcsec to the east and to the north of it."""
         x, y = np.asarray(east, dtype=float), np.asarray(north, dtype=float)
         sin, cos = math.sin(math.radians(self.position_angle)), math.cos(math.radians(self.position_angle))
@@ -69,7 +70,7 @@ class Beam:
 
 
 def fit_beam(image: npt.ArrayLike, cell_size: float) -> Beam:
-    """Fit a Gaussian to the main lobe of a dirty beam, down to 0.35 of its peak, which is 1 and stays so.
+    """Return the Gaussian that fits the main lobe of a dirty beam, down to 0.35 of its peak, which is 1 and stays so.
 
     A beam that is a core on a pedestal, as natural weights make of short and long baselines, is like no Gaussian: what
     is fitted then hangs on the cut, and its area with it. A warning tells by how much it misses.
@@ -91,7 +92,7 @@ def fit_beam(image: npt.ArrayLike, cell_size: float) -> Beam:
     beam = np.asarray(image, dtype=float)
     if beam.ndim != 2 or beam.shape[0] != beam.shape[1] or beam.shape[0] % 2:
         raise ValueError(f"a dirty beam must be one channel, (npix, npix) with npix even; got {beam.shape}")
-    rows, columns = np.nonzero(main_lobe(beam))
+    rows, columns = np.nonzero(_main_lobe(beam))
     half = len(beam) // 2
     if min(np.ptp(rows), np.ptp(columns)) < 2:
         raise ValueError(
@@ -102,20 +103,20 @@ def fit_beam(image: npt.ArrayLike, cell_size: float) -> Beam:
         raise ValueError("the main lobe reaches the edge of the image: take more pixels.")
     # In units of pixels: numbers near 1 keep the fit well behaved.
     x, y = half - 1 - columns, rows - half
-    found = ellipse(gaussian(x, y, beam[rows, columns]), cell_size)
+    found = _as_beam(_fit_gaussian(x, y, beam[rows, columns]), cell_size)
     model = found.at(*GridCoords(cell_size, len(beam)).sky_coordinates())
-    miss = float(np.abs(beam - model)[model >= 1 / 16].max())
-    if miss > POOR:
+    misfit = float(np.abs(beam - model)[model >= 1 / 16].max())
+    if misfit > _MAX_MISFIT:
         warnings.warn(
-            f"the dirty beam is not like a Gaussian: the one that fits best misses by {miss:.1f} of the peak within a "
+            f"the dirty beam is not like a Gaussian: the best fit is off by {misfit:.1f} of the peak within a "
             "full width of the centre. Its area is as doubtful, and so is a map in its units. Take robust=0 or less.",
             stacklevel=2,
         )
-    return replace(found, miss=miss)
+    return replace(found, misfit=misfit)
 
 
-def convolve(image: npt.ArrayLike | torch.Tensor, coords: GridCoords, beam: Beam) -> Array:
-    """Show a model as a telescope of this beam would: what CLEAN calls restoring.
+def convolve(image: npt.ArrayLike | torch.Tensor, coords: GridCoords, beam: Beam) -> Real:
+    """Return a model convolved with a beam: what CLEAN calls restoring.
 
     A model shows structure that no data spoke of; at the resolution of the beam it can be held against a dirty image
     or another's map. To have the residuals in it too, add their dirty image.
@@ -148,20 +149,20 @@ def convolve(image: npt.ArrayLike | torch.Tensor, coords: GridCoords, beam: Beam
     npix = coords.npix
     if values.shape[-2:] != (npix, npix) or values.ndim not in (2, 3):
         raise ValueError(f"the image must be {(npix, npix)}, or a cube of such; got {tuple(values.shape)}")
-    if beam.minor < NARROWEST * coords.cell_size:
+    if beam.minor < _MIN_WIDTH * coords.cell_size:
         raise ValueError(
-            f"the beam is {beam.minor:g} arcsec wide, less than {NARROWEST} pixels of {coords.cell_size:g}: too narrow "
-            "to be drawn on them. Take a smaller cell_size."
+            f"the beam is {beam.minor:g} arcsec wide, less than {_MIN_WIDTH} pixels of {coords.cell_size:g}: too "
+            "narrow to be drawn on them. Take a smaller cell_size."
         )
     # Distances of -npix to npix - 1 pixels; columns run west.
     west, north = GridCoords(coords.cell_size, 2 * npix).ground_coordinates()
-    kernel = transfer(torch.from_numpy(beam.at(-west, north))[None], fast_width(2 * npix - 1))
-    planes = [spread(plane.double(), kernel[0])[:npix, :npix] for plane in values.reshape(-1, npix, npix)]
+    transfer = transfer_function(torch.from_numpy(beam.at(-west, north))[None], fast_fft_size(2 * npix - 1))
+    planes = [fft_convolve(plane.double(), transfer[0])[:npix, :npix] for plane in values.reshape(-1, npix, npix)]
     return np.asarray(torch.stack(planes).reshape(values.shape).numpy()) * coords.cell_size**2
 
 
-def main_lobe(beam: Array) -> npt.NDArray[np.bool_]:
-    """Mark the pixels above the cut that hang together with the centre."""
+def _main_lobe(beam: Real) -> Mask:
+    """Return a mask of the pixels above the cut that are connected with the centre."""
     half = len(beam) // 2
     if not abs(beam[half, half - 1] - 1) < 1e-6:
         raise ValueError(
@@ -170,40 +171,21 @@ def main_lobe(beam: Array) -> npt.NDArray[np.bool_]:
         )
     centre = np.zeros(beam.shape, bool)
     centre[half, half - 1] = True
-    return connected(centre, beam > CUT)
+    return np.asarray(binary_propagation(centre, mask=beam > _LOBE_CUT))
 
 
-def connected(seeds: npt.NDArray[np.bool_], among: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
-    """Mark the pixels that hang together with seeds, by their sides.
-
-    Examples
-    --------
-    >>> connected(np.array([[True, False, False]]), np.array([[True, True, False]]))
-    array([[ True,  True, False]])
-    """
-    found, size = seeds & among, -1
-    while size != (size := int(found.sum())):
-        grown = found.copy()
-        grown[1:] |= found[:-1]
-        grown[:-1] |= found[1:]
-        grown[:, 1:] |= found[:, :-1]
-        grown[:, :-1] |= found[:, 1:]
-        found = grown & among
-    return found
-
-
-def gaussian(x: npt.NDArray[np.int64], y: npt.NDArray[np.int64], values: Array) -> Array:
-    """Find a, b, c of exp(-(a x² + b xy + c y²)) by least squares: by Gauss and Newton, from a fit to the logarithm."""
+def _fit_gaussian(x: Ints, y: Ints, values: Real) -> Real:
+    """Return a, b, c of exp(-(a x² + b xy + c y²)), fitted by Gauss-Newton steps from a linear fit to the logarithm."""
     terms = np.stack([x * x, x * y, y * y], axis=1).astype(float)
     curvature = np.linalg.lstsq(terms, -np.log(values), rcond=None)[0]
-    for _ in range(STEPS):
+    for _ in range(_NEWTON_STEPS):
         model = np.exp(-terms @ curvature)
         curvature = curvature + np.linalg.lstsq(-model[:, None] * terms, values - model, rcond=None)[0]
     return np.asarray(curvature)
 
 
-def ellipse(curvature: Array, cell_size: float) -> Beam:
-    """Turn a, b, c of a Gaussian, x to the east and y to the north, into its widths and its angle."""
+def _as_beam(curvature: Real, cell_size: float) -> Beam:
+    """Return the beam with a, b, c, where x is to the east and y to the north."""
     a, b, c = curvature
     sizes, axes = np.linalg.eigh([[a, b / 2], [b / 2, c]])
     if not sizes[0] > 0:

@@ -9,16 +9,16 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from firstlight.imaging._types import Array, Complex
+from firstlight.imaging._types import Complex, Ints, Real
 from firstlight.imaging.coordinates import GridCoords
-from firstlight.imaging.data.gridding import MAX_SCATTER, Ints, means_and_scatter, usable, warn_of_scatter
+from firstlight.imaging.data.gridding import MAX_SCATTER, checked_arrays, means_and_scatter, warn_of_scatter
 from firstlight.imaging.fourier.beams import fit_beam
 from firstlight.imaging.fourier.nufft import adjoint
 
-CHUNK = 1 << 19  # visibilities at once: what is made of them takes about 40 MB
-WEIGHTINGS = ("natural", "uniform", "briggs")
-UNITS = ("Jy/beam", "Jy/arcsec^2")
-FINER = 2  # cells, in gridding, for each of the image's own, along u and along v
+_CHUNK = 1 << 19  # visibilities at once: what is made of them takes about 40 MB
+_WEIGHTINGS = ("natural", "uniform", "briggs")
+_UNITS = ("Jy/beam", "Jy/arcsec^2")
+_OVERSAMPLING = 2  # of the grid along u and along v
 
 
 class DirtyImager:
@@ -68,7 +68,7 @@ class DirtyImager:
             raise ValueError(f"eps must be from 1e-15 to 0.1; got {eps!r}")
         self.coords, self.eps = coords, eps
         arrays = (np.asarray(values) for values in (data_re, data_im, uu, vv, weight))
-        self.data_re, self.data_im, self.uu, self.vv, self.weight = usable(coords, *arrays)
+        self.data_re, self.data_im, self.uu, self.vv, self.weight = checked_arrays(coords, *arrays)
         self.nchan, self.nvis = self.data_re.shape
 
     def get_dirty_image(
@@ -78,8 +78,8 @@ class DirtyImager:
         unit: str = "Jy/beam",
         check_visibility_scatter: bool = True,
         max_scatter: float = MAX_SCATTER,
-    ) -> tuple[Array, Array]:
-        """Image the visibilities.
+    ) -> tuple[Real, Real]:
+        """Return the dirty image and the dirty beam.
 
         Parameters
         ----------
@@ -103,17 +103,17 @@ class DirtyImager:
         beam : Array
             What a point source of 1 Jy at the centre would look like, in the same order: 1 at its centre.
         """
-        if unit not in UNITS:
-            raise ValueError(f"unit must be one of {', '.join(UNITS)}; got {unit!r}")
+        if unit not in _UNITS:
+            raise ValueError(f"unit must be one of {', '.join(_UNITS)}; got {unit!r}")
         if check_visibility_scatter:
             warn_of_scatter(self.scatter, max_scatter)
-        beam, image = self.sums(weighting, robust, with_data=True)
+        beam, image = self._mean_waves(weighting, robust, with_data=True)
         if unit == "Jy/arcsec^2":
             for plane, lobe in zip(image, beam, strict=True):
                 plane /= fit_beam(lobe, self.coords.cell_size).area
         return image, beam
 
-    def get_dirty_beam(self, weighting: str = "uniform", robust: float | None = None) -> Array:
+    def get_dirty_beam(self, weighting: str = "uniform", robust: float | None = None) -> Real:
         """Return the dirty beam alone, in sky order: (nchan, npix, npix), 1 at its centre; see `get_dirty_image`.
 
         Examples
@@ -123,82 +123,80 @@ class DirtyImager:
         >>> imager.get_dirty_beam()[0, 0, :4].round(3)  # one baseline sees a wave
         array([-0.707,  0.   ,  0.707,  1.   ])
         """
-        (beam,) = self.sums(weighting, robust, with_data=False)
+        (beam,) = self._mean_waves(weighting, robust, with_data=False)
         return beam
 
-    # Below: a channel at a time, and of it a piece at a time.
-
-    def sums(self, weighting: str, robust: float | None, with_data: bool) -> list[Array]:
-        """Return the mean waves of each channel, (nchan, npix, npix): the beam, and with data the image."""
+    def _mean_waves(self, weighting: str, robust: float | None, with_data: bool) -> list[Real]:
+        """Return the mean waves of each channel, (nchan, npix, npix), by weights: the beam, and with data the image."""
         npix, half = self.coords.npix, self.coords.npix // 2
         means = np.zeros((1 + with_data, self.nchan, npix, npix))
         for channel in range(self.nchan):
             total = 0.0
-            for at, u, v, w in self.weighted(channel, weighting, robust):
+            for at, u, v, w in self.imaging_weights(channel, weighting, robust):
                 vis = [w.astype(complex)]
                 if with_data:
                     vis.append(w * (self.data_re[channel, at] + 1j * self.data_im[channel, at].astype(float)))
-                means[:, channel] += by_nufft(np.stack(vis), u, v, self.coords, self.eps)
+                means[:, channel] += image_by_nufft(np.stack(vis), u, v, self.coords, self.eps)
                 total += float(w.sum())
             means[:, channel] /= total
             means[0, channel] /= means[0, channel, half, half - 1]  # which is then exactly 1
         return list(means)
 
-    def weighted(
+    def imaging_weights(
         self, channel: int, weighting: str, robust: float | None
-    ) -> Iterator[tuple[slice, Array, Array, Array]]:
+    ) -> Iterator[tuple[slice, Real, Real, Real]]:
         """Yield the baselines of each piece, and the weights that they image with."""
-        check_weighting(weighting, robust)
-        density = None if weighting == "natural" else self.density(channel)
-        scale = None if density is None or robust is None else briggs(density, robust)
-        for at in self.parts():
-            u, v, w = self.read(channel, at)
+        _check_weighting(weighting, robust)
+        density = None if weighting == "natural" else self._density(channel)
+        scale = None if density is None or robust is None else _briggs_f2(density, robust)
+        for at in self._parts():
+            u, v, w = self._read(channel, at)
             if density is not None:
-                crowd = density.reshape(-1)[folded_cells(self.coords, u, v)]
+                of_cell = density.reshape(-1)[_folded_cells(self.coords, u, v)]
                 # Where there is no weight there may be no density either.
-                w /= np.where(w > 0, crowd, 1) if scale is None else 1 + crowd * scale
+                w /= np.where(w > 0, of_cell, 1) if scale is None else 1 + of_cell * scale
             yield at, u, v, w
 
     @cached_property
     def scatter(self) -> list[float]:
-        """How far each channel's visibilities scatter within the cells of the grid, in units of their own sigma."""
-        return [means_and_scatter(self.in_cells(channel), self.coords.npix**2)[2] for channel in range(self.nchan)]
+        """The scatter of each channel's visibilities within the cells of the grid, in units of their own sigma."""
+        return [means_and_scatter(self._in_cells(channel), self.coords.npix**2)[2] for channel in range(self.nchan)]
 
-    def in_cells(self, channel: int) -> Iterator[tuple[Ints, Array, Array, Array]]:
+    def _in_cells(self, channel: int) -> Iterator[tuple[Ints, Real, Real, Real]]:
         """Yield the cells of each piece, its weights, and its data."""
-        for at in self.parts():
-            u, v, w = self.read(channel, at)
+        for at in self._parts():
+            u, v, w = self._read(channel, at)
             yield self.coords.packed_cells(u, v), w, self.data_re[channel, at], self.data_im[channel, at]
 
-    def density(self, channel: int) -> Array:
-        """Add up the weights in each cell of half the Fourier plane, mirror images counted: (npix/2 + 1, npix)."""
+    def _density(self, channel: int) -> Real:
+        """Return the sum of weights in each cell of half the plane, mirror images counted: (npix/2 + 1, npix)."""
         npix = self.coords.npix
         total = np.zeros((npix // 2 + 1, npix))
-        for at in self.parts():
-            u, v, w = self.read(channel, at)
-            total += np.bincount(folded_cells(self.coords, u, v), w, total.size).reshape(-1, npix)
+        for at in self._parts():
+            u, v, w = self._read(channel, at)
+            total += np.bincount(_folded_cells(self.coords, u, v), w, total.size).reshape(-1, npix)
         # The cells of row 0 have their mirror images in row 0, too.
         total[0] += total[0, -np.arange(npix)]
         return total
 
-    def read(self, channel: int, at: slice) -> tuple[Array, Array, Array]:
-        """Read baselines and weights of a piece, in float64."""
+    def _read(self, channel: int, at: slice) -> tuple[Real, Real, Real]:
+        """Return baselines and weights of a piece, in float64."""
         u, v, w = (values[channel, at].astype(float) for values in (self.uu, self.vv, self.weight))
         return u, v, w
 
-    def parts(self) -> Iterator[slice]:
-        """Cut the visibilities in pieces; large images take larger ones, since each piece costs an FFT."""
-        size = max(CHUNK, self.coords.npix**2 // 4)
+    def _parts(self) -> Iterator[slice]:
+        """Yield the pieces of the visibilities; large images take larger ones, since each piece costs an FFT."""
+        size = max(_CHUNK, self.coords.npix**2 // 4)
         return (slice(start, start + size) for start in range(0, max(self.nvis, 1), size))
 
 
-def folded_cells(coords: GridCoords, u: Array, v: Array) -> npt.NDArray[np.int64]:
+def _folded_cells(coords: GridCoords, u: Real, v: Real) -> Ints:
     """Return the cell of each baseline, or of its mirror image, in a flattened half plane: v = 0 and above.
 
     Examples
     --------
     >>> coords = GridCoords(cell_size=0.1, npix=8)
-    >>> folded_cells(coords, coords.du * np.array([1, -1.0, -1]), coords.du * np.array([2, -2.0, 0])).tolist()
+    >>> _folded_cells(coords, coords.du * np.array([1, -1.0, -1]), coords.du * np.array([2, -2.0, 0])).tolist()
     [17, 17, 7]
     """
     column = np.floor(np.where(v < 0, -u, u) / coords.du + 0.5).astype(np.int64) % coords.npix
@@ -206,60 +204,61 @@ def folded_cells(coords: GridCoords, u: Array, v: Array) -> npt.NDArray[np.int64
     return np.asarray(column)
 
 
-def briggs(density: Array, robust: float) -> float:
+def _briggs_f2(density: Real, robust: float) -> float:
     """Return Briggs' f²: how strongly the density of a cell counts, measured by the mean density of the weights."""
     squares = 2 * float((density[1:] ** 2).sum()) + float((density[0] ** 2).sum())
     weights = 2 * float(density[1:].sum()) + float(density[0].sum())
     return (5 * 10**-robust) ** 2 * weights / squares
 
 
-def check_weighting(weighting: str, robust: float | None) -> None:
-    """Refuse unknown weights, and a robust value with the wrong ones."""
-    if weighting not in WEIGHTINGS:
-        raise ValueError(f"weighting must be one of {', '.join(WEIGHTINGS)}; got {weighting!r}")
+def _check_weighting(weighting: str, robust: float | None) -> None:
+    """Raise an error for unknown weights, or a robust value with the wrong ones."""
+    if weighting not in _WEIGHTINGS:
+        raise ValueError(f"weighting must be one of {', '.join(_WEIGHTINGS)}; got {weighting!r}")
     if weighting == "briggs" and (robust is None or not -2 <= robust <= 2):
         raise ValueError(f"Briggs weights need robust, from -2 (close to uniform) to 2 (natural); got {robust!r}")
     if weighting != "briggs" and robust is not None:
         raise ValueError(f'robust belongs to weighting="briggs"; got robust={robust!r} with {weighting!r}')
 
 
-def by_nufft(vis: Complex, u: Array, v: Array, coords: GridCoords, eps: float = 1e-10) -> Array:
-    """Add up waves by a non-uniform fast Fourier transform, within ``eps`` of the sum of the amplitudes.
+def image_by_nufft(vis: Complex, u: Real, v: Real, coords: GridCoords, eps: float = 1e-10) -> Real:
+    """Return the sum of waves by a non-uniform fast Fourier transform, within ``eps`` of the sum of the amplitudes.
 
     Examples
     --------
     >>> coords = GridCoords(cell_size=0.1, npix=4)
     >>> u, v = np.array([coords.du]), np.array([0.0])
     >>> vis = np.ones((1, 1), complex)
-    >>> by_nufft(vis, u, v, coords)[0, 0].round(9) + 0.0  # column 0 is a quarter of the field east of the centre
+    >>> image_by_nufft(vis, u, v, coords)[0, 0].round(9) + 0.0  # column 0 is a quarter of the field east of the centre
     array([ 0.,  1.,  0., -1.])
     """
     modes = adjoint(torch.from_numpy(vis), u, v, coords.cell_size, coords.npix, eps=eps)
     return np.asarray(modes.numpy()) / coords.cell_size**2
 
 
-def by_gridding(vis: Complex, u: Array, v: Array, coords: GridCoords, finer: int = FINER) -> Array:
-    """Share each visibility among the four nearest cells, transform, and correct for the sharing.
+def image_by_gridding(vis: Complex, u: Real, v: Real, coords: GridCoords, oversampling: int = _OVERSAMPLING) -> Real:
+    """Return the sum of waves by sharing each visibility among the four nearest cells, and an FFT.
 
     The sharing spreads a visibility over a triangle two cells wide, which darkens the image towards its edges by sinc²
     along both axes. Dividing by it mends that. What stays is light of the same waves from beyond the edges of the
-    field of the cells, folded in: cells ``finer`` times as fine move those edges out.
+    field of the cells, folded in: cells ``oversampling`` times as fine move those edges out.
 
     Of 3e5 visibilities of a sky that fills the field, the worst pixel was off by 3e-3 of the peak, most of all near
-    the edges, and by 3e-4 in the inner quarter; with ``finer=4`` by a ninth of that. With ``finer=1`` the edges were
-    off by a tenth of the peak. It is at its worst for baselines that repeat on a grid of their own, whose image
-    repeats beyond the edges: a visibility in the middle of a cell is corrected for a sharing that it did not need.
+    the edges, and by 3e-4 in the inner quarter; with ``oversampling=4`` by a ninth of that. With ``oversampling=1`` the
+    edges were off by a tenth of the peak. It is at its worst for baselines that repeat on a grid of their own, whose
+    image repeats beyond the edges: a visibility in the middle of a cell is corrected for a sharing that it did not
+    need.
 
     Examples
     --------
     >>> coords = GridCoords(cell_size=0.1, npix=8)
     >>> vis, zero = np.ones((1, 1), complex), np.zeros(1)
-    >>> float(by_gridding(vis, zero, zero, coords)[0, 4, 3].round(9))  # one wave without a direction
+    >>> float(image_by_gridding(vis, zero, zero, coords)[0, 4, 3].round(9))  # one wave without a direction
     1.0
     """
-    width, step = finer * coords.npix, coords.du / finer
+    width, step = oversampling * coords.npix, coords.du / oversampling
     grid = np.zeros((len(vis), width**2), complex)
-    for cell, share in shares(u / step, v / step, width):
+    for cell, share in _bilinear_shares(u / step, v / step, width):
         for plane, values in zip(grid, vis, strict=True):
             plane.real += np.bincount(cell, share * values.real, width**2)
             plane.imag += np.bincount(cell, share * values.imag, width**2)
@@ -270,12 +269,12 @@ def by_gridding(vis: Complex, u: Array, v: Array, coords: GridCoords, finer: int
     return np.ascontiguousarray((inner / np.outer(darkening, darkening))[..., ::-1])
 
 
-def shares(x: Array, y: Array, width: int) -> Iterator[tuple[npt.NDArray[np.int64], Array]]:
+def _bilinear_shares(x: Real, y: Real, width: int) -> Iterator[tuple[Ints, Real]]:
     """Yield each of the four cells around the points, packed, and its share: the nearer the larger.
 
     Examples
     --------
-    >>> for cell, share in shares(np.array([1.25]), np.array([-0.5]), width=4):
+    >>> for cell, share in _bilinear_shares(np.array([1.25]), np.array([-0.5]), width=4):
     ...     print(cell[0], share[0])
     13 0.375
     14 0.125

@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firstlight.imaging.fourier.padding import fast_width
+from firstlight.imaging.fourier.padding import fast_fft_size
 from firstlight.imaging.fourier.streaming import let_go, stream
 from firstlight.imaging.units import ARCSEC
 
@@ -297,7 +297,7 @@ def finer(eps: float, dtype: torch.dtype) -> float:
 
 def fine_grid(npix: int, eps: float, dtype: torch.dtype) -> int:
     """Count the bytes of the grid that a channel is spread on."""
-    return fast_width(int(finer(eps, dtype) * npix)) ** 2 * dtype.itemsize
+    return fast_fft_size(int(finer(eps, dtype) * npix)) ** 2 * dtype.itemsize
 
 
 def own_needs(values: Tensor, points: int, npix: int | None) -> int:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import torch
+from scipy.fft import next_fast_len
 from torch import Tensor
 
 CACHED = 1 << 18  # numbers of a padded grid that are transformed at once
 
 
-def spread(image: Tensor, kernel: Tensor) -> Tensor:
-    """Convolve (…, npix, npix) images with what `transfer` made; rows, and maybe columns, come out padded.
+def fft_convolve(image: Tensor, transfer: Tensor) -> Tensor:
+    """Return (…, npix, npix) images convolved with a transfer function; rows, and maybe columns, come out padded.
 
     Examples
     --------
@@ -19,40 +20,40 @@ def spread(image: Tensor, kernel: Tensor) -> Tensor:
     >>> tails[0, 4, 3:6] = torch.tensor([0.5, 1.0, 0.5])
     >>> image = torch.zeros(1, 4, 4)
     >>> image[0, 0, 0] = 1
-    >>> spread(image, transfer(tails, 8))[0, 0, :4].round(decimals=6).abs().tolist()
+    >>> fft_convolve(image, transfer_function(tails, 8))[0, 0, :4].round(decimals=6).abs().tolist()
     [1.0, 0.5, 0.0, 0.0]
     """
     if not image.numel():  # not every FFT takes nothing
-        return image.new_zeros(*image.shape[:-1], kernel.shape[-1])
+        return image.new_zeros(*image.shape[:-1], transfer.shape[-1])
     by_columns = image.device.type == "cpu" and not image.requires_grad
-    return (spread_by_columns if by_columns else spread_at_once)(image, kernel)
+    return (_convolve_by_columns if by_columns else _convolve_at_once)(image, transfer)
 
 
-def spread_at_once(image: Tensor, kernel: Tensor) -> Tensor:
-    """Convolve in as few kernels as it takes."""
-    square = kernel.shape[-1], kernel.shape[-1]
-    whole: Tensor = torch.fft.irfft2(torch.fft.rfft2(image, s=square).mul_(kernel.mT), s=square)
+def _convolve_at_once(image: Tensor, transfer: Tensor) -> Tensor:
+    """Return the convolution by two-dimensional FFTs: few kernels on a GPU."""
+    square = transfer.shape[-1], transfer.shape[-1]
+    whole: Tensor = torch.fft.irfft2(torch.fft.rfft2(image, s=square).mul_(transfer.mT), s=square)
     return whole
 
 
-def spread_by_columns(image: Tensor, kernel: Tensor) -> Tensor:
-    """Convolve without the half of the grid that is empty; some columns at once stay in the cache there and back."""
-    npix, width = image.shape[-2], kernel.shape[-1]
+def _convolve_by_columns(image: Tensor, transfer: Tensor) -> Tensor:
+    """Return the same, the empty half of the grid left out, some columns at a time so that they stay in the cache."""
+    npix, width = image.shape[-2], transfer.shape[-1]
     wide = torch.fft.rfft(image, n=width)
     together = max(1, CACHED // width)
     for first in range(0, width // 2 + 1, together):
         at = slice(first, first + together)
-        columns = torch.fft.fft(wide[..., at].mT.contiguous(), n=width).mul_(kernel[..., at, :])
+        columns = torch.fft.fft(wide[..., at].mT.contiguous(), n=width).mul_(transfer[..., at, :])
         room = columns.new_empty(*columns.shape[:-1], width + 8)[..., :width]  # a stride of 2^n thrashes a cache
         wide[..., at] = torch.fft.ifft(columns, out=room)[..., :npix].mT
     rows: Tensor = torch.fft.irfft(wide, n=width)
     return rows
 
 
-def transfer(point_spread: Tensor, width: int) -> Tensor:
-    """Turn the point-spread function into the real numbers that multiply the FFT of an image padded to ``width``.
+def transfer_function(point_spread: Tensor, width: int) -> Tensor:
+    """Return the transfer function of a point-spread function: it multiplies the FFT of an image padded to ``width``.
 
-    They lie as (nchan, width // 2 + 1, width): a row for a column of the FFT.
+    It is real, and lies as (nchan, width // 2 + 1, width): a row for a column of the FFT.
     """
     npix = point_spread.shape[-1] // 2
     wide = point_spread.new_zeros(len(point_spread), width, width)
@@ -62,15 +63,12 @@ def transfer(point_spread: Tensor, width: int) -> Tensor:
     return response.real.mT.contiguous()
 
 
-def fast_width(least: int) -> int:
-    """Find the next even number without prime factors above 5.
+def fast_fft_size(minimum: int) -> int:
+    """Return the next even number without prime factors above 5.
 
     Examples
     --------
-    >>> fast_width(1023), fast_width(361)
+    >>> fast_fft_size(1023), fast_fft_size(361)
     (1024, 384)
     """
-    width = least + least % 2
-    while 30 ** width.bit_length() % width:  # a factor is left that 2, 3 and 5 do not have
-        width += 2
-    return width
+    return 2 * int(next_fast_len((minimum + 1) // 2, real=True))

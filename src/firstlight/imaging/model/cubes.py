@@ -1,4 +1,4 @@
-"""From free parameters to an image: positive by construction, no finer than its pixels, and shown as a map.
+"""From free parameters to an image: positive by construction, and no finer than its pixels.
 
 All modules here take and return packed cubes of shape (nchan, npix, npix), in Jy/arcsec².
 """
@@ -13,11 +13,11 @@ from torch.nn import functional
 
 from firstlight.imaging.coordinates import GridCoords, ground_to_packed, packed_to_ground, packed_to_sky
 
-START = -3.0  # softplus makes 0.05 Jy/arcsec² of it: small against what there is to see, and not stuck at zero
+DEFAULT_BASE = -3.0  # softplus(-3) ≈ 0.05 Jy/arcsec²: fainter than the source, but with a usable gradient
 
 
-def check_cube(cube: torch.Tensor, coords: GridCoords, nchan: int, name: str = "the cube") -> None:
-    """Refuse a cube of another shape than (nchan, npix, npix)."""
+def _check_cube(cube: torch.Tensor, coords: GridCoords, nchan: int, name: str = "the cube") -> None:
+    """Raise an error if a cube is not (nchan, npix, npix)."""
     expected = (nchan, coords.npix, coords.npix)
     if tuple(cube.shape) != expected:
         raise ValueError(f"{name} must be (nchan, npix, npix) = {expected}; got {tuple(cube.shape)}")
@@ -33,7 +33,7 @@ class BaseCube(nn.Module):
     nchan
         Number of channels.
     pixel_mapping
-        What turns a parameter into an intensity; softplus keeps it positive.
+        The function from a parameter to an intensity; softplus keeps it positive.
     base_cube
         Where to start: packed, of any floating-point precision, which the model then has too. By default -3 everywhere.
 
@@ -54,8 +54,8 @@ class BaseCube(nn.Module):
         super().__init__()
         self.coords, self.nchan, self.pixel_mapping = coords, nchan, pixel_mapping
         if base_cube is None:
-            base_cube = torch.full((nchan, coords.npix, coords.npix), START)
-        check_cube(base_cube, coords, nchan, "base_cube")
+            base_cube = torch.full((nchan, coords.npix, coords.npix), DEFAULT_BASE)
+        _check_cube(base_cube, coords, nchan, "base_cube")
         self.base_cube = nn.Parameter(base_cube.detach().clone())
 
     def forward(self) -> torch.Tensor:
@@ -87,13 +87,13 @@ class HannConvCube(nn.Module):
 
 
 def smooth_rows(cube: torch.Tensor) -> torch.Tensor:
-    """Mix each row with the row above and the row below."""
+    """Return rows smoothed by (1/4, 1/2, 1/4)."""
     padded = functional.pad(cube, (0, 0, 1, 1))
     return cube / 2 + (padded[..., :-2, :] + padded[..., 2:, :]) / 4
 
 
 def smooth_columns(cube: torch.Tensor) -> torch.Tensor:
-    """Mix each column with its left and its right neighbour."""
+    """Return columns smoothed by (1/4, 1/2, 1/4)."""
     padded = functional.pad(cube, (1, 1))
     return cube / 2 + (padded[..., :-2] + padded[..., 2:]) / 4
 
@@ -119,7 +119,7 @@ class ImageCube(nn.Module):
 
     def forward(self, packed_cube: torch.Tensor) -> torch.Tensor:
         """Keep the cube, and pass it on."""
-        check_cube(packed_cube, self.coords, self.nchan)
+        _check_cube(packed_cube, self.coords, self.nchan)
         self._cube = packed_cube
         return packed_cube
 

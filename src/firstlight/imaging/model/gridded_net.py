@@ -1,4 +1,4 @@
-"""The usual chain from parameters to visibilities, ready to fit."""
+"""A model that is ready to fit: parameters, a smoothed positive image, its visibilities."""
 
 from __future__ import annotations
 
@@ -26,8 +26,9 @@ class GriddedNet(nn.Module):
     base_cube
         Where the parameters start (see `BaseCube`).
     pixel_mapping
-        What makes intensities of them. Softplus bends at 1 Jy/arcsec²; of a fainter sky, the parameters are logarithms,
-        which L-BFGS finds hard. ``partial(softplus, beta=100)``, from a base cube of zeros, bends at 1/100.
+        The function from parameters to intensities. Softplus bends at 1 Jy/arcsec²; of a fainter sky, the parameters
+        are logarithms, which L-BFGS finds hard. ``partial(softplus, beta=100)``, from a base cube of zeros, bends
+        at 1/100.
 
     Examples
     --------
@@ -57,7 +58,7 @@ class GriddedNet(nn.Module):
         return vis
 
     def predict_loose_visibilities(self, uu: Array, vv: Array) -> torch.Tensor:
-        """Predict what the image of the last call looks like to any baselines, not to those of the grid alone.
+        """Return the visibilities of the last call's image at any baselines, not at those of the grid alone.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What a fit minimizes: the misfit to the data, and what else one believes of an image.
+"""Losses: reduced chi² and the regularizers.
 
 Cubes are (nchan, ny, nx) in Jy/arcsec². None of these functions makes a GPU wait for the host.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def r_chi_squared(model_vis: torch.Tensor, data_vis: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-    """Reduced chi²: about 1 where the model differs from the data by the noise alone.
+    """Return reduced chi²: about 1 where the model differs from the data by the noise alone.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def r_chi_squared(model_vis: torch.Tensor, data_vis: torch.Tensor, weight: torch
 
 
 def r_chi_squared_gridded(model_vis: torch.Tensor, dataset: GriddedDataset) -> torch.Tensor:
-    """Reduced chi² of a packed cube of model visibilities, over the cells that have data.
+    """Return reduced chi² of a packed cube of model visibilities, over the cells that have data.
 
     Examples
     --------
@@ -58,7 +58,7 @@ nll, nll_gridded = r_chi_squared, r_chi_squared_gridded  # their names in MPoL b
 
 
 def entropy(cube: torch.Tensor, prior: float | torch.Tensor, tot_flux: float = 10) -> torch.Tensor:
-    """How far an image is from a prior image: sum of I ln(I / prior) over ``tot_flux``.
+    """Return how far an image is from a prior image: the sum of I ln(I / prior) over ``tot_flux``.
 
     Below one part in 2^23 of the prior (2^52 in float64) it goes on as a straight line, which is finite at zero, with a
     finite slope, and rises again for negative pixels.
@@ -84,7 +84,7 @@ def entropy(cube: torch.Tensor, prior: float | torch.Tensor, tot_flux: float = 1
 
 
 def sparsity(cube: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tensor:
-    """Sum of absolute intensities, of the pixels where the mask is true.
+    """Return the sum of absolute intensities, of the pixels where the mask is true.
 
     Examples
     --------
@@ -96,7 +96,7 @@ def sparsity(cube: torch.Tensor, mask: torch.Tensor | None = None) -> torch.Tens
 
 
 def TV_image(sky_cube: torch.Tensor, epsilon: float = 1e-10) -> torch.Tensor:
-    """Total variation: the sum of the lengths of the gradient. Favours flat regions with sharp edges.
+    """Return total variation: the sum of the lengths of the gradient. Favours flat regions with sharp edges.
 
     Parameters
     ----------
@@ -111,12 +111,12 @@ def TV_image(sky_cube: torch.Tensor, epsilon: float = 1e-10) -> torch.Tensor:
     >>> round(TV_image(ramp).item(), 3)  # two rows of three steps of 1
     6.0
     """
-    across, up = gradient(sky_cube)
+    across, up = _gradient(sky_cube)
     return (across.square() + up.square() + epsilon).sqrt().sum()
 
 
 def TSV(sky_cube: torch.Tensor) -> torch.Tensor:
-    """Total squared variation: the sum of the squared lengths of the gradient. Favours smooth edges.
+    """Return total squared variation: the sum of the squared lengths of the gradient. Favours smooth edges.
 
     Examples
     --------
@@ -124,12 +124,12 @@ def TSV(sky_cube: torch.Tensor) -> torch.Tensor:
     >>> TSV(ramp).item()
     6.0
     """
-    across, up = gradient(sky_cube)
+    across, up = _gradient(sky_cube)
     return across.square().sum() + up.square().sum()
 
 
 def TV_channel(cube: torch.Tensor, epsilon: float = 1e-10) -> torch.Tensor:
-    """Total variation from channel to channel.
+    """Return total variation from channel to channel.
 
     Examples
     --------
@@ -141,7 +141,7 @@ def TV_channel(cube: torch.Tensor, epsilon: float = 1e-10) -> torch.Tensor:
 
 
 def edge_clamp(cube: torch.Tensor) -> torch.Tensor:
-    """Sum of squares of the outermost pixels, of a cube in sky or ground order; the corners count once.
+    """Return the sum of squares of the outermost pixels, of a cube in sky or ground order; the corners count once.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def edge_clamp(cube: torch.Tensor) -> torch.Tensor:
     return squares[..., :: max(rows - 1, 1), :].sum() + squares[..., 1:-1, :: max(columns - 1, 1)].sum()
 
 
-def gradient(cube: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Differences of each pixel from the next column and from the next row, where it has both."""
+def _gradient(cube: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the differences of each pixel from the next column and from the next row, where it has both."""
     corner = cube[..., :-1, :-1]
     return cube[..., :-1, 1:] - corner, cube[..., 1:, :-1] - corner

@@ -1,1 +1,5 @@
-"""What is handed to the user: FITS images, pictures and the report."""
+"""What a user takes home: FITS images, pictures and the report."""
+
+from firstlight.imaging._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,4 +1,4 @@
-"""Write images to FITS files, placed on the sky: what CASA, CARTA and astropy read."""
+"""Write images to FITS files with sky coordinates, as CASA, CARTA and astropy read them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ import numpy.typing as npt
 import torch
 from astropy.io import fits  # type: ignore[import-untyped]
 from astropy.time import Time  # type: ignore[import-untyped]
+from astropy.wcs import WCS  # type: ignore[import-untyped]
 
-from firstlight.imaging._types import Array
+from firstlight.imaging._types import Real
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.fourier.beams import Beam
 
-UNEVEN = 1e-3  # of a channel's width: the most by which frequencies may stray from even steps
-FRAMES = ("TOPOCENT", "GEOCENTR", "BARYCENT", "HELIOCEN", "LSRK", "LSRD", "GALACTOC")
+_MAX_STRAY = 1e-3  # of a channel's width, by which frequencies may differ from even steps
+_FRAMES = ("TOPOCENT", "GEOCENTR", "BARYCENT", "HELIOCEN", "LSRK", "LSRD", "GALACTOC")
 
 
 def write_image(
@@ -88,20 +89,20 @@ def write_image(
         raise TypeError(f"the cube must be of real numbers; got {values.dtype}")
     values = values.astype(np.float32 if values.dtype == np.float32 else np.float64, copy=False)
     frequencies = np.asarray(frequencies, dtype=float)
-    check_cube(values, coords, frequencies)
-    check_unit(unit, beam)
+    _check_cube(values, coords, frequencies)
+    _check_unit(unit, beam)
     if unit == "Jy/arcsec^2":
         values = values * values.dtype.type(coords.cell_size**2)
-    header = make_header(coords, ra, dec, frequencies)
-    if frame not in FRAMES:
+    wcs = _image_wcs(coords, ra, dec, frequencies)
+    if frame not in _FRAMES:
         raise ValueError(
-            f"frame must be one of {', '.join(FRAMES)} (CASA's TOPO is TOPOCENT, BARY BARYCENT); got {frame!r}"
+            f"frame must be one of {', '.join(_FRAMES)} (CASA's TOPO is TOPOCENT, BARY BARYCENT); got {frame!r}"
         )
-    header["SPECSYS"] = frame
     rest = float(frequencies.mean()) if rest_frequency is None else float(rest_frequency)
     if not (math.isfinite(rest) and rest > 0):
         raise ValueError(f"rest_frequency must be a positive number of Hz; got {rest_frequency!r}")
-    header["RESTFRQ"] = rest
+    wcs.wcs.specsys, wcs.wcs.restfrq = frame, rest
+    header = wcs.to_header()
     if telescope:
         header["TELESCOP"] = telescope
     if start is not None:
@@ -109,56 +110,48 @@ def write_image(
     header["BUNIT"] = "Jy/beam" if beam else "Jy/pixel"
     if beam:
         header["BMAJ"], header["BMIN"], header["BPA"] = beam.major / 3600, beam.minor / 3600, beam.position_angle
-    with completed(path, overwrite) as unfinished:
-        fits.PrimaryHDU(values[None], header).writeto(unfinished)
+    with write_whole(path, overwrite) as temporary:
+        fits.PrimaryHDU(values[None], header).writeto(temporary)
 
 
 @contextmanager
-def completed(path: Path, overwrite: bool) -> Iterator[Path]:
-    """Lend a name beside the file; it takes the file's place when all went well, and vanishes when not."""
+def write_whole(path: Path, overwrite: bool) -> Iterator[Path]:
+    """Yield the path of a temporary file, which replaces the file if all goes well, and is removed if not."""
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; overwrite=True replaces it")
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        yield unfinished
-        unfinished.replace(path)
+        yield temporary
+        temporary.replace(path)
     finally:
-        unfinished.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
 
 
-def make_header(coords: GridCoords, ra: float | None, dec: float | None, frequencies: Array) -> fits.Header:
-    """Return a header that says where the pixels are.
+def _image_wcs(coords: GridCoords, ra: float | None, dec: float | None, frequencies: Real) -> WCS:
+    """Return the coordinates of the pixels.
 
     l and m are direction cosines: that is the SIN projection, without approximation. Columns count from 1, so that the
     centre, column npix / 2 - 1 of the sky order, is pixel npix / 2, and row npix / 2 is pixel npix / 2 + 1.
     """
-    placed = not (ra is None and dec is None)
-    if placed and not (ra is not None and 0 <= ra < 360 and dec is not None and -90 <= dec <= 90):
+    on_sky = not (ra is None and dec is None)
+    if on_sky and not (ra is not None and 0 <= ra < 360 and dec is not None and -90 <= dec <= 90):
         raise ValueError(
             f"ra must be from 0 to below 360 degrees and dec from -90 to 90, or both None; got {ra!r} and {dec!r}"
         )
     step = (frequencies[-1] - frequencies[0]) / (len(frequencies) - 1) if len(frequencies) > 1 else 1.0
     cell, half = coords.cell_size / 3600, coords.npix // 2
-    axes = [
-        ("RA---SIN" if placed else "L", ra or 0, half, -cell, "deg"),
-        ("DEC--SIN" if placed else "M", dec or 0, half + 1, cell, "deg"),
-        ("FREQ", frequencies[0], 1, step, "Hz"),
-        ("STOKES", 1, 1, 1, ""),
-    ]
-    header = fits.Header()
-    for number, (name, value, pixel, width, unit) in enumerate(axes, 1):
-        header[f"CTYPE{number}"] = name
-        header[f"CRVAL{number}"] = float(value)
-        header[f"CRPIX{number}"] = float(pixel)
-        header[f"CDELT{number}"] = float(width)
-        header[f"CUNIT{number}"] = unit
-    if placed:
-        header["RADESYS"] = "ICRS"
-    return header
+    wcs = WCS(naxis=4)
+    wcs.wcs.ctype = ["RA---SIN", "DEC--SIN", "FREQ", "STOKES"] if on_sky else ["L", "M", "FREQ", "STOKES"]
+    wcs.wcs.crval = [ra or 0, dec or 0, frequencies[0], 1]
+    wcs.wcs.crpix = [half, half + 1, 1, 1]
+    wcs.wcs.cdelt = [-cell, cell, step, 1]
+    wcs.wcs.cunit = ["deg", "deg", "Hz", ""]
+    wcs.wcs.radesys = "ICRS" if on_sky else ""
+    return wcs
 
 
-def check_cube(values: npt.NDArray[Any], coords: GridCoords, frequencies: Array) -> None:
-    """Refuse a cube that does not fit its grid and its frequencies, or that has holes."""
+def _check_cube(values: npt.NDArray[Any], coords: GridCoords, frequencies: Real) -> None:
+    """Raise an error if a cube does not fit its grid and its frequencies, or has holes."""
     if frequencies.ndim != 1 or not len(frequencies) or not (np.isfinite(frequencies) & (frequencies > 0)).all():
         raise ValueError(f"frequencies must be positive numbers of Hz, one for each channel; got {frequencies}")
     expected = (len(frequencies), coords.npix, coords.npix)
@@ -168,15 +161,15 @@ def check_cube(values: npt.NDArray[Any], coords: GridCoords, frequencies: Array)
             f"{values.shape}. Of one image, pass image[None]."
         )
     even = np.linspace(frequencies[0], frequencies[-1], len(frequencies))
-    if len(frequencies) > 1 and not np.abs(frequencies - even).max() < UNEVEN * abs(even[1] - even[0]):
+    if len(frequencies) > 1 and not np.abs(frequencies - even).max() < _MAX_STRAY * abs(even[1] - even[0]):
         raise ValueError("the frequencies are not at even steps, which is all that FITS has room for: write parts")
     bad = int((~np.isfinite(values)).sum())
     if bad:
         raise ValueError(f"{bad} pixels of the cube are NaN or infinite: an image of those is of no use to others")
 
 
-def check_unit(unit: str, beam: Beam | None) -> None:
-    """Refuse a beam without its unit, and the unit without its beam."""
+def _check_unit(unit: str, beam: Beam | None) -> None:
+    """Raise an error for a beam without its unit, or the unit without its beam."""
     if unit not in ("Jy/arcsec^2", "Jy/pixel", "Jy/beam"):
         raise ValueError(f"unit must be Jy/arcsec^2, Jy/pixel or Jy/beam; got {unit!r}")
     if (unit == "Jy/beam") != (beam is not None):

@@ -18,14 +18,14 @@ from matplotlib.ticker import MaxNLocator
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.fourier.beams import Beam
 
-STRETCHES = {
+_STRETCHES = {
     "linear": visualization.LinearStretch,
     "sqrt": visualization.SqrtStretch,
     "asinh": visualization.AsinhStretch,
     "log": visualization.LogStretch,
 }
-APART = 0.12  # of the scale of shades, at least, from mark to mark
-MARGIN = 0.05  # of the image's width, between the beam and the corner
+_MIN_TICK_DISTANCE = 0.12  # of the scale of shades, at least, from mark to mark
+_MARGIN = 0.05  # of the image's width, between the beam and the corner
 
 
 def plot_image(
@@ -78,43 +78,44 @@ def plot_image(
     ('Δα cos δ [″]', 1)
     >>> plt.close(drawn.figure)
     """
-    values = one_channel(image, coords)
-    if stretch not in STRETCHES:
-        raise ValueError(f"stretch must be one of {', '.join(STRETCHES)}; got {stretch!r}")
+    values = _one_channel(image, coords)
+    if stretch not in _STRETCHES:
+        raise ValueError(f"stretch must be one of {', '.join(_STRETCHES)}; got {stretch!r}")
     low = float(values.min()) if vmin is None else vmin
     high = float(values.max()) if vmax is None else vmax
     if not low <= high:
         raise ValueError(f"vmin must not be above vmax; got {low:g} and {high:g}")
     # An image of one value has no scale: give it one, so that it is drawn at all.
     high = high if high > low else low + 1
-    shades = visualization.ImageNormalize(vmin=low, vmax=high, stretch=STRETCHES[stretch](), clip=True)
+    shades = visualization.ImageNormalize(vmin=low, vmax=high, stretch=_STRETCHES[stretch](), clip=True)
     ax = plt.subplots(layout="constrained")[1] if ax is None else ax
     drawn = ax.imshow(values, origin="lower", extent=coords.img_ext, norm=shades, cmap=cmap, interpolation="nearest")
     if np.ma.is_masked(values):  # a clipped scale would give the holes the colour of its upper end
         drawn.set_alpha(np.where(np.ma.getmaskarray(values), 0.0, 1.0))
     ax.set(xlabel="Δα cos δ [″]", ylabel="Δδ [″]")
     if beam is not None:
-        ax.add_patch(drawn_beam(beam, coords))
+        ax.add_patch(_beam_patch(beam, coords))
     if scale_bar is not None:
-        draw_scale_bar(ax, coords, scale_bar)
+        _draw_scale_bar(ax, coords, scale_bar)
     if unit is not None:
-        ax.figure.colorbar(drawn, ax=ax, label=unit, ticks=marks(shades), fraction=0.046, pad=0.03)  # as high as ax
+        bar = ax.figure.colorbar(drawn, ax=ax, label=unit, fraction=0.046, pad=0.03)  # as high as ax
+        bar.set_ticks(_colorbar_ticks(shades))
     return drawn
 
 
-def marks(shades: visualization.ImageNormalize) -> list[float]:
-    """Choose numbers for the scale, the roundest first, that do not run into each other at its crowded end."""
+def _colorbar_ticks(shades: visualization.ImageNormalize) -> list[float]:
+    """Return numbers for the colour bar, the roundest first, that do not overlap at its crowded end."""
     numbers: list[float] = []
-    for most in (4, 10, 20, 50, 100):
-        for value in MaxNLocator(most).tick_values(shades.vmin, shades.vmax):
-            here = shades.vmin <= value <= shades.vmax
-            if here and all(abs(shades(value) - shades(other)) >= APART for other in numbers):
+    for count in (4, 10, 20, 50, 100):
+        for value in MaxNLocator(count).tick_values(shades.vmin, shades.vmax):
+            inside = shades.vmin <= value <= shades.vmax
+            if inside and all(abs(shades(value) - shades(other)) >= _MIN_TICK_DISTANCE for other in numbers):
                 numbers.append(float(value))
     return numbers
 
 
-def one_channel(image: npt.ArrayLike | torch.Tensor, coords: GridCoords) -> npt.NDArray[Any]:
-    """Bring an image to (npix, npix), and refuse what cannot be drawn."""
+def _one_channel(image: npt.ArrayLike | torch.Tensor, coords: GridCoords) -> npt.NDArray[Any]:
+    """Return an image as (npix, npix); raise an error if it cannot be drawn."""
     values = image.detach().cpu().numpy() if isinstance(image, torch.Tensor) else np.asarray(image)
     expected = (coords.npix, coords.npix)
     if values.shape not in (expected, (1, *expected)):
@@ -125,10 +126,10 @@ def one_channel(image: npt.ArrayLike | torch.Tensor, coords: GridCoords) -> npt.
     return np.ma.masked_invalid(values)
 
 
-def drawn_beam(beam: Beam, coords: GridCoords) -> Ellipse:
-    """Make an ellipse of the size of the beam, for the lower left corner: south-east."""
+def _beam_patch(beam: Beam, coords: GridCoords) -> Ellipse:
+    """Return an ellipse of the size of the beam, for the lower left corner: south-east."""
     east, west, south, _ = coords.img_ext
-    away = beam.major / 2 + MARGIN * (east - west)
+    away = beam.major / 2 + _MARGIN * (east - west)
     # An ellipse's angle is that of its first axis, from +x, which is east, towards +y, north; the beam's from north.
     return Ellipse(
         (east - away, south + away),
@@ -141,11 +142,11 @@ def drawn_beam(beam: Beam, coords: GridCoords) -> Ellipse:
     )
 
 
-def draw_scale_bar(ax: Axes, coords: GridCoords, arcsec: float) -> None:
+def _draw_scale_bar(ax: Axes, coords: GridCoords, arcsec: float) -> None:
     """Draw a line of so many arcseconds, its length above it, in the lower right corner: south-west."""
     east, west, south, _ = coords.img_ext
-    if not 0 < arcsec < (1 - 2 * MARGIN) * (east - west):
+    if not 0 < arcsec < (1 - 2 * _MARGIN) * (east - west):
         raise ValueError(f"scale_bar must be arcseconds that fit into the image of {east - west:g}; got {arcsec:g}")
-    away = MARGIN * (east - west)
+    away = _MARGIN * (east - west)
     ax.add_line(Line2D([west + away, west + away + arcsec], [south + away] * 2, color="whitesmoke", linewidth=2))
     ax.text(west + away + arcsec / 2, south + 1.3 * away, f"{arcsec:g}″", color="whitesmoke", ha="center", va="bottom")

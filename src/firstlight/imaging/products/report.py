@@ -1,4 +1,4 @@
-"""What is handed out of an image: FITS files, a picture, and a report of how good it is."""
+"""Write what ``firstlight image`` makes: FITS files, a picture, and a report of how good the image is."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 
-from firstlight.imaging._types import Array
+from firstlight.imaging._types import Real
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.auto_image import Image
 from firstlight.imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight.imaging.fourier.dirty import DirtyImager
 from firstlight.imaging.fourier.nufft import visibilities
-from firstlight.imaging.products.fits_images import completed, write_image
+from firstlight.imaging.products.fits_images import write_image, write_whole
 from firstlight.imaging.products.plots import plot_image
 from firstlight.imaging.units import ARCSEC, LIGHT_SPEED
 
-ENDS = (
+_SUFFIXES = (
     "image.fits",
     "model.fits",
     "error.fits",
@@ -32,14 +32,14 @@ ENDS = (
     "png",
     "txt",
 )
-ILLUMINATED = 1.13  # wavelengths over the dish: the full width of a beam of ALMA's antennas
-FAINTEST = 0.2  # of the primary beam: beyond, there is more noise than sky
+_PRIMARY_BEAM = 1.13  # its full width at half maximum, in wavelengths over the dish: ALMA's
+_MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
 
 
-def check_names(folder: Path, name: str) -> None:
-    """Refuse to write over what is there."""
-    if there := [path for end in ENDS if (path := folder / f"{name}.{end}").exists()]:
-        raise FileExistsError(f"{there[0]} exists; choose another folder (--out), or replace all with --overwrite")
+def check_no_overwrite(folder: Path, name: str) -> None:
+    """Raise an error if a file that would be written exists."""
+    if existing := [path for suffix in _SUFFIXES if (path := folder / f"{name}.{suffix}").exists()]:
+        raise FileExistsError(f"{existing[0]} exists; choose another folder (--out), or replace all with --overwrite")
 
 
 def write_products(
@@ -73,20 +73,20 @@ def write_products(
     """
     folder.mkdir(parents=True, exist_ok=True)
     coords = found.coords
-    dirty, psf = briggs(vis, coords)
+    dirty, psf = _briggs_image(vis, coords)
     beam = fit_beam(psf, coords.cell_size)
-    seen = visibilities(torch.from_numpy(found.model[None]), vis.uu.ravel(), vis.vv.ravel(), coords.cell_size)
-    left = briggs(replace(vis, data=vis.data - seen[0].numpy().reshape(vis.data.shape)), coords)[0]
-    maps: dict[str, tuple[Array, Beam | None]] = {
+    model = visibilities(torch.from_numpy(found.model[None]), vis.uu.ravel(), vis.vv.ravel(), coords.cell_size)
+    residual = _briggs_image(replace(vis, data=vis.data - model[0].numpy().reshape(vis.data.shape)), coords)[0]
+    maps: dict[str, tuple[Real, Beam | None]] = {
         "image": (found.sky, None),
         "model": (found.model, None),
         "error": (found.error, None),
         "dirty": (dirty, beam),
-        "residual": (left, beam),
-        "restored": (convolve(found.model, coords, beam) + left, beam),
+        "residual": (residual, beam),
+        "restored": (convolve(found.model, coords, beam) + residual, beam),
     }
     if dish:
-        maps["pbcor"] = corrected(found.sky, coords, dish, vis), None
+        maps["pbcor"] = _primary_beam_corrected(found.sky, coords, dish, vis), None
     ra, dec = vis.phase_centre or (None, None)
     written = []
     for kind, (values, of) in maps.items():
@@ -96,7 +96,7 @@ def write_products(
             values[None],
             coords,
             unit="Jy/beam" if of else "Jy/arcsec^2",
-            frequencies=[mean_frequency(vis)],
+            frequencies=[_mean_frequency(vis)],
             ra=ra,
             dec=dec,
             beam=of,
@@ -105,15 +105,15 @@ def write_products(
             overwrite=True,
         )
     picture, report = folder / f"{name}.png", folder / f"{name}.txt"
-    with completed(picture, overwrite=True) as unfinished:
-        drawn(found, dirty, psf, beam).savefig(unfinished, format="png", dpi=150)
-    with completed(report, overwrite=True) as unfinished:
-        unfinished.write_text(f"{head}{found}\n", encoding="utf-8")
+    with write_whole(picture, overwrite=True) as temporary:
+        _figure(found, dirty, psf, beam).savefig(temporary, format="png", dpi=150)
+    with write_whole(report, overwrite=True) as temporary:
+        temporary.write_text(f"{head}{found}\n", encoding="utf-8")
     return [*written, picture, report]
 
 
-def briggs(vis: Visibilities, coords: GridCoords) -> tuple[Array, Array]:
-    """Make the dirty image and beam of all channels, with Briggs' weights of 0.5."""
+def _briggs_image(vis: Visibilities, coords: GridCoords) -> tuple[Real, Real]:
+    """Return the dirty image and beam of all channels, with Briggs' weights of 0.5."""
     counts = ~vis.flagged
     u, v, data, weight = (getattr(vis, part)[counts] for part in ("uu", "vv", "data", "weight"))
     imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
@@ -121,21 +121,21 @@ def briggs(vis: Visibilities, coords: GridCoords) -> tuple[Array, Array]:
     return image[0], psf[0]
 
 
-def mean_frequency(vis: Visibilities) -> float:
-    """Give that of the image."""
+def _mean_frequency(vis: Visibilities) -> float:
+    """Return the frequency of the image: the mean by weights."""
     return float(np.average(vis.frequency, weights=vis.weight.sum(axis=1)))
 
 
-def corrected(sky: Array, coords: GridCoords, dish: float, vis: Visibilities) -> Array:
-    """Divide by the primary beam, where it is not too faint."""
-    width = ILLUMINATED * LIGHT_SPEED / mean_frequency(vis) / dish / ARCSEC
+def _primary_beam_corrected(sky: Real, coords: GridCoords, dish: float, vis: Visibilities) -> Real:
+    """Return an image over the primary beam, 0 where that is too faint."""
+    width = _PRIMARY_BEAM * LIGHT_SPEED / _mean_frequency(vis) / dish / ARCSEC
     east, north = coords.sky_coordinates()
     beam = np.exp(-4 * math.log(2) * (east**2 + north**2) / width**2)
-    return np.where(beam > FAINTEST, sky / beam, 0.0)
+    return np.where(beam > _MIN_PRIMARY_BEAM, sky / beam, 0.0)
 
 
-def drawn(found: Image, dirty: Array, psf: Array, beam: Beam) -> Figure:
-    """Draw the dirty image, the image, the residuals and the dirty beam."""
+def _figure(found: Image, dirty: Real, psf: Real, beam: Beam) -> Figure:
+    """Return a figure of the dirty image, the image, the residuals and the dirty beam."""
     figure = Figure(figsize=(10, 8.6), layout="constrained")
     coords, axes = found.coords, figure.subplots(2, 2).ravel()
     bar = float(f"{coords.npix * coords.cell_size / 6:.1g}")

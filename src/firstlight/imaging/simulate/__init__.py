@@ -1,1 +1,5 @@
-"""Skies whose visibilities are known in closed form, and observations of them."""
+"""Known skies, and observations of them: antennas, tracks, noise."""
+
+from firstlight.imaging._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,4 +1,4 @@
-"""Observe a sky that does not exist: antennas, the tracks of their baselines while the earth turns, and noise."""
+"""Simulate an observation: antennas, the tracks of their baselines while the earth turns, and noise."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from firstlight.imaging.units import LIGHT_SPEED, SIDEREAL_HOUR
 ALMA_LATITUDE = -23.0229  # degrees
 
 # East and north in metres, to 0.1 m, of ALMA's published 12 m configuration 6 of Cycle 6 (C43-6).
-C43_6 = """
+_C43_6 = """
 15.9 -700.7  10.7 -659.6  -93.1 -746.0  2.4 -763.3  17.1 -766.5  -5.3 -862.9  -54.7 -616.7  -140.5 -651.2
 -159.6 -789.5  108.1 -762.9  89.1 -600.0  -205.1 -724.7  103.7 -848.0  -62.6 -519.1  -136.1 -902.1  211.0 -760.3
 -201.6 -507.6  149.6 -491.6  -320.6 -763.9  211.0 -883.5  -71.2 -427.4  -115.7 -1075.4  278.4 -571.6  -371.0 -604.1
@@ -29,7 +29,7 @@ C43_6 = """
 
 @dataclass(frozen=True, eq=False)
 class Track:
-    """Where every baseline was at every integration, one row each, integration after integration.
+    """The baselines of every integration, a row each, integration after integration.
 
     ``uvw`` is in metres and leads from the first antenna of the pair to the second; ``time`` is in seconds from
     transit.
@@ -56,16 +56,16 @@ def alma_antennas() -> Real:
     >>> alma_antennas().shape
     (43, 3)
     """
-    east_north = np.array(C43_6.split(), float).reshape(-1, 2)
+    east_north = np.array(_C43_6.split(), float).reshape(-1, 2)
     return np.pad(east_north, ((0, 0), (0, 1)))
 
 
-def equatorial(antennas: ArrayLike, latitude: float = ALMA_LATITUDE) -> Real:
-    """Turn east, north and up at a latitude into X (to the meridian on the equator), Y (east) and Z (north pole).
+def _equatorial(antennas: ArrayLike, latitude: float = ALMA_LATITUDE) -> Real:
+    """Return east, north and up at a latitude as X (to the meridian on the equator), Y (east) and Z (north pole).
 
     Examples
     --------
-    >>> equatorial([[0.0, 0.0, 2.0]], latitude=90).round(12)
+    >>> _equatorial([[0.0, 0.0, 2.0]], latitude=90).round(12)
     array([[0., 0., 2.]])
     """
     enu = np.asarray(antennas, float)
@@ -76,13 +76,13 @@ def equatorial(antennas: ArrayLike, latitude: float = ALMA_LATITUDE) -> Real:
     return np.stack([cos * up - sin * north, east, cos * north + sin * up], axis=1)
 
 
-def project(xyz: Real, hour_angle: ArrayLike, declination: float) -> Real:
-    """Turn X, Y, Z into u (east), v (north) and w (to the source) as that source sees them.
+def _project(xyz: Real, hour_angle: ArrayLike, declination: float) -> Real:
+    """Return X, Y, Z as u (east), v (north) and w (to the source), seen from that source.
 
     Parameters
     ----------
     xyz
-        From `equatorial`, of shape (n, 3).
+        From `_equatorial`, of shape (n, 3).
     hour_angle
         In hours, of length t.
     declination
@@ -95,7 +95,7 @@ def project(xyz: Real, hour_angle: ArrayLike, declination: float) -> Real:
 
     Examples
     --------
-    >>> project(equatorial([[100.0, 0.0, 0.0]]), [0.0], declination=-40)[0].round(9)  # at transit, east is u
+    >>> _project(_equatorial([[100.0, 0.0, 0.0]]), [0.0], declination=-40)[0].round(9)  # at transit, east is u
     array([[100.,   0.,   0.]])
     """
     h = np.atleast_1d(np.asarray(hour_angle, float))[:, None] * (math.pi / 12)
@@ -106,15 +106,15 @@ def project(xyz: Real, hour_angle: ArrayLike, declination: float) -> Real:
 
 
 def elevation(hour_angle: ArrayLike, declination: float, latitude: float = ALMA_LATITUDE) -> Real:
-    """Return how high the source stands, in degrees.
+    """Return the elevation of a source, in degrees.
 
     Examples
     --------
     >>> elevation([0.0, 6.0], declination=0.0, latitude=-23.0).round(9)
     array([67.,  0.])
     """
-    zenith = equatorial([[0.0, 0.0, 1.0]], latitude)
-    sine = project(zenith, hour_angle, declination)[:, 0, 2]
+    zenith = _equatorial([[0.0, 0.0, 1.0]], latitude)
+    sine = _project(zenith, hour_angle, declination)[:, 0, 2]
     return np.asarray(np.degrees(np.arcsin(np.clip(sine, -1, 1))))
 
 
@@ -127,7 +127,7 @@ def uv_track(
     min_elevation: float = 20.0,
     latitude: float = ALMA_LATITUDE,
 ) -> Track:
-    """Follow a source while the earth turns.
+    """Return the baselines of an array that follows a source while the earth turns.
 
     Parameters
     ----------
@@ -148,23 +148,23 @@ def uv_track(
     >>> track.uvw.shape  # 10 integrations of 43 * 42 / 2 baselines
     (9030, 3)
     """
-    xyz = equatorial(alma_antennas() if antennas is None else antennas, latitude)
+    xyz = _equatorial(alma_antennas() if antennas is None else antennas, latitude)
     if len(xyz) < 2:
         raise ValueError(f"a baseline needs two antennas; got {len(xyz)}")
     if n_times < 1:
         raise ValueError(f"n_times must be 1 or more; got {n_times}")
     hours = np.linspace(*hour_angles, n_times)
-    heights = elevation(hours, declination, latitude)
-    hours = hours[heights >= min_elevation]
+    elevations = elevation(hours, declination, latitude)
+    hours = hours[elevations >= min_elevation]
     if not len(hours):
         raise ValueError(
-            f"from latitude {latitude:g} a source at declination {declination:g} reaches {heights.max():.1f} degrees "
-            f"between the hour angles {hour_angles[0]:g} and {hour_angles[1]:g}, below min_elevation="
+            f"from latitude {latitude:g} a source at declination {declination:g} reaches {elevations.max():.1f} "
+            f"degrees between the hour angles {hour_angles[0]:g} and {hour_angles[1]:g}, below min_elevation="
             f"{min_elevation:g}. Choose hours nearer to 0, another declination, or a lower limit."
         )
     first, second = np.triu_indices(len(xyz), 1)
     return Track(
-        uvw=project(xyz[second] - xyz[first], hours, declination).reshape(-1, 3),
+        uvw=_project(xyz[second] - xyz[first], hours, declination).reshape(-1, 3),
         antennas=np.tile(np.stack([first, second], axis=1), (len(hours), 1)),
         time=np.repeat(hours * SIDEREAL_HOUR, len(first)),
     )
@@ -182,7 +182,7 @@ def channels(centre: float, width: float, n: int) -> Real:
 
 
 def observe(sky: Sky | Callable[[float], Sky], track: Track, frequency: ArrayLike = 230e9) -> Visibilities:
-    """Observe a sky without noise; every weight is 1 until `with_noise`.
+    """Return the visibilities of a sky without noise; every weight is 1 until `with_noise`.
 
     Parameters
     ----------
@@ -221,12 +221,12 @@ def observe(sky: Sky | Callable[[float], Sky], track: Track, frequency: ArrayLik
 
 
 def with_noise(vis: Visibilities, sigma: ArrayLike, *, seed: int) -> Visibilities:
-    """Add Gaussian noise to the real and the imaginary parts, and set the weights to what it is.
+    """Return visibilities with Gaussian noise in real and imaginary parts, and weights that say how much.
 
     Parameters
     ----------
     vis
-        What it is added to; what is flagged stays flagged.
+        The visibilities; what is flagged stays flagged.
     sigma
         In Jy, for all antennas or for each. A baseline has the geometric mean of its two, as receivers multiply.
     seed
@@ -240,13 +240,13 @@ def with_noise(vis: Visibilities, sigma: ArrayLike, *, seed: int) -> Visibilitie
     40000.0
     """
     n_antennas = int(vis.antennas.max(initial=-1)) + 1
-    of_antenna = np.asarray(sigma, float)
-    if of_antenna.ndim > 1 or (of_antenna.ndim == 1 and len(of_antenna) < n_antennas):
-        raise ValueError(f"sigma must be one number, or one for each of {n_antennas} antennas; got {of_antenna.shape}")
-    if not (np.isfinite(of_antenna) & (of_antenna > 0)).all():
+    per_antenna = np.asarray(sigma, float)
+    if per_antenna.ndim > 1 or (per_antenna.ndim == 1 and len(per_antenna) < n_antennas):
+        raise ValueError(f"sigma must be one number, or one for each of {n_antennas} antennas; got {per_antenna.shape}")
+    if not (np.isfinite(per_antenna) & (per_antenna > 0)).all():
         raise ValueError(f"sigma must be a positive number of Jy for every antenna; got {sigma!r}")
-    of_antenna = np.broadcast_to(of_antenna, max(n_antennas, of_antenna.size))
-    of_baseline = np.sqrt(of_antenna[vis.antennas].prod(axis=1))
+    per_antenna = np.broadcast_to(per_antenna, max(n_antennas, per_antenna.size))
+    per_baseline = np.sqrt(per_antenna[vis.antennas].prod(axis=1))
     parts = np.random.default_rng(seed).standard_normal((*vis.data.shape, 2))
-    weight = np.where(vis.flagged, 0.0, of_baseline**-2)
-    return replace(vis, data=vis.data + of_baseline * parts.view(complex)[..., 0], weight=weight)
+    weight = np.where(vis.flagged, 0.0, per_baseline**-2)
+    return replace(vis, data=vis.data + per_baseline * parts.view(complex)[..., 0], weight=weight)

@@ -1,4 +1,4 @@
-"""Kernels to write, each with one constraint that is its lesson, and a judge that lucky answers do not get past."""
+"""Puzzles: kernels to write, each with one constraint that is its lesson, and checked by its trace."""
 
 from firstlight.lessons.puzzles.puzzle import Puzzle
 from firstlight.lessons.puzzles.tasks import ALONE, TOGETHER

@@ -1,4 +1,4 @@
-"""A puzzle asks for a kernel, and judges it by its trace: no GPU is needed, and luck does not help."""
+"""A puzzle asks for a kernel and checks it by its trace, so it needs no GPU, and a lucky answer does not pass."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firstlight.kernels.backend import python_function
-from firstlight.kernels.findings import element
+from firstlight.kernels.findings import element_name
 from firstlight.kernels.tracing import Trace, trace
 from firstlight.lessons.puzzles.rules import Launch, Rule
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-LIMIT = 100_000  # lines of one launch; the longest right answer needs a fifth of it
-CLOSE = 1e-4  # kernels calculate in float32, the specification in float64
+_MAX_LINES = 100_000  # of one launch; the longest right answer needs a fifth of it
+_TOLERANCE = 1e-4  # kernels calculate in float32, the specification in float64
 
 
 @dataclass(frozen=True)
@@ -46,12 +46,13 @@ class Puzzle:
 
     Examples
     --------
-    >>> from firstlight.kernels import cuda, puzzles
+    >>> from firstlight.kernels import cuda
+    >>> from firstlight.lessons.puzzles import PUZZLES
     >>> @cuda.jit
     ... def square(x, out):
     ...     i = cuda.grid(1)
     ...     out[i] = x[i] * x[i]
-    >>> print(puzzles.PUZZLES["map"].score(square))
+    >>> print(PUZZLES["map"].score(square))
     reads of global memory by a thread: 2 (1 would do)
     """
 
@@ -70,27 +71,29 @@ class Puzzle:
         return f"\n@cuda.jit\n{self.begin}\n    ...\n"
 
     def check(self, kernel: object) -> str:
-        """Say in a sentence whether a kernel is right, or what is wrong with it first; it never raises."""
+        """Return a sentence: whether a kernel is right, or what is wrong with it first; it never raises."""
         try:
             hint = self._first_hint(kernel)
         except Exception as error:  # whatever a reader's kernel does, the answer is a sentence
-            hint = _said(error)
+            hint = _message(error)
         if hint:
             return f"Not yet: {hint}"
         return f"Right: it does what NumPy does in all {len(self.launches)} launches, and {self.constraint}."
 
     def score(self, kernel: object) -> str:
-        """Say what a kernel costs, and what would be enough: a line a rule, where the kernel is farthest from it.
+        """Return what a kernel costs, and what would be enough: a line for each rule, at its worst launch.
 
         Only the cost is looked at: whether the result is right, ``check`` says.
         """
         try:
             traces = [self._run(kernel, launch)[0] for launch in self.launches]
         except Exception as error:
-            return f"No score: {_said(error)}"
+            return f"No score: {_message(error)}"
         lines = []
         for rule in self.rules:
-            costs = [(rule.count(t).value, rule.most(where)) for t, where in zip(traces, self.launches, strict=True)]
+            costs = [
+                (rule.count(t).value, rule.limit_for(launch)) for t, launch in zip(traces, self.launches, strict=True)
+            ]
             value, most = max(costs, key=lambda cost: cost[0] / max(cost[1], 0.5))
             lines.append(f"{rule.what}: {value:.3g} ({most:.3g} would do)")
         return "\n".join(lines)
@@ -111,7 +114,7 @@ class Puzzle:
         """
         return self._run(kernel, self.launches[0])[0].plot(array)
 
-    # -- Judging -------------------------------------------------------------------------------------------------------
+    # -- Checks -------------------------------------------------------------------------------------------------------
 
     def _first_hint(self, kernel: object) -> str | None:
         """Return what is wrong first: the cause before the wrong number, and both before the cost."""
@@ -121,13 +124,13 @@ class Puzzle:
             try:
                 t, hint = self._run(kernel, launch)
             except Exception as error:
-                hint = _said(error)
+                hint = _message(error)
             if hint:
                 return f"{self._where(launch)}, {hint}"
             traces.append(t)
         for launch, t in zip(self.launches, traces, strict=True):
             for rule in self.rules:
-                amount, most = rule.count(t), rule.most(launch)
+                amount, most = rule.count(t), rule.limit_for(launch)
                 if amount.value > most:
                     return (
                         f"the result is right, but {self._where(launch)}, there are {amount.value:.3g} {rule.what}, "
@@ -136,13 +139,13 @@ class Puzzle:
         return None
 
     def _run(self, kernel: object, launch: Launch) -> tuple[Trace, str | None]:
-        """Trace one launch, and return what is wrong with what it does."""
+        """Return the trace of one launch, and what is wrong with it."""
         rng = np.random.default_rng(sum(launch.sizes))
         given = self.inputs(rng, *launch.sizes)
         before = [np.copy(value) for value in given]
-        wanted = [exact(value) for value in given]
+        wanted = [double_precision(value) for value in given]
         self.spec(*wanted)
-        t = trace(kernel, launch.blocks, launch.threads, *given, limit=LIMIT)
+        t = trace(kernel, launch.blocks, launch.threads, *given, limit=_MAX_LINES)
         # A race or an index that goes astray is why a number is wrong, so it is told first.
         causes = [
             *(f"out of bounds: {found}" for found in t.out_of_bounds),
@@ -168,21 +171,21 @@ class Puzzle:
         return f"with size {sizes} launched as [{launch.blocks}, {launch.threads}]"
 
 
-def exact(value: Any) -> Any:
-    """Copy an argument, with twice the digits."""
+def double_precision(value: Any) -> Any:
+    """Return a copy of an argument, with twice the digits."""
     if isinstance(value, np.ndarray):
         return value.astype(np.float64 if value.dtype.kind == "f" else value.dtype)
     return value
 
 
 def _differences(names: list[str], before: list[Any], after: Any, wanted: list[Any]) -> Iterator[str]:
-    """Go through the elements that are not what they should be."""
+    """Return sentences about the elements that are not what they should be."""
     for name, old, got, want in zip(names, before, after, wanted, strict=False):
         if not isinstance(got, np.ndarray):
             continue
         scale = np.abs(want).max(initial=0)
-        for index in map(tuple, np.argwhere(~np.isclose(got, want, rtol=CLOSE, atol=CLOSE / 10 * scale))):
-            which = element(name, tuple(map(int, index)))
+        for index in map(tuple, np.argwhere(~np.isclose(got, want, rtol=_TOLERANCE, atol=_TOLERANCE / 10 * scale))):
+            which = element_name(name, tuple(map(int, index)))
             if got[index] == old[index]:
                 yield f"{which} should be {want[index]:.6g}, and no thread has changed it from {got[index]:.6g}"
             elif want[index] == old[index]:
@@ -191,5 +194,5 @@ def _differences(names: list[str], before: list[Any], after: Any, wanted: list[A
                 yield f"{which} should be {want[index]:.6g}, and is {got[index]:.6g}"
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) or type(error).__name__

@@ -1,4 +1,4 @@
-"""What a right answer may cost: numbers taken from the trace of a kernel, and how large each may be."""
+"""The cost that a right answer may have: counts from the trace of a kernel, and their limits."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from typing import NamedTuple
 import numpy as np
 
 from firstlight.kernels.executor import ATOMIC, KINDS, LOAD, STORE
-from firstlight.kernels.findings import place_name
-from firstlight.kernels.tracing import ARRAY, KIND, SITE, THREAD, Trace, split
+from firstlight.kernels.tracing import Trace, group_rows
 
 ANY = (LOAD, STORE, ATOMIC)
-VERBS = {(LOAD,): "reads of", (ATOMIC,): "atomic operations on", (LOAD, ATOMIC): "reads and atomic operations on"}
+_VERBS = {(LOAD,): "reads of", (ATOMIC,): "atomic operations on", (LOAD, ATOMIC): "reads and atomic operations on"}
 
 
 @dataclass(frozen=True)
@@ -34,20 +33,20 @@ class Launch:
 
     @property
     def in_block(self) -> int:
-        """How many threads a block has."""
+        """The number of threads of a block."""
         return self.threads if isinstance(self.threads, int) else prod(self.threads)
 
     @property
     def in_all(self) -> int:
-        """How many threads there are."""
+        """The number of threads of the grid."""
         return self.in_block * (self.blocks if isinstance(self.blocks, int) else prod(self.blocks))
 
 
-Most = float | Callable[[Launch], float]  # one for all launches, or for each
+Limit = float | Callable[[Launch], float]  # one for all launches, or for each
 
 
 class Amount(NamedTuple):
-    """How much of something a kernel needs, and where it needs the most."""
+    """A count of what a kernel needs, and the line of the source that needs the most."""
 
     value: float
     where: str = ""
@@ -55,60 +54,59 @@ class Amount(NamedTuple):
 
 @dataclass(frozen=True)
 class Rule:
-    """One part of a puzzle's constraint: what is counted, how, and the most that a launch needs.
+    """One part of a puzzle's constraint: what is counted, how, and how much a launch may need.
 
     Examples
     --------
     >>> rule = accesses("thread", 2)
-    >>> rule.what, rule.most(Launch(sizes=(100,), blocks=4, threads=32))
+    >>> rule.what, rule.limit_for(Launch(sizes=(100,), blocks=4, threads=32))
     ('reads of global memory by a thread', 2)
     """
 
     what: str
     count: Callable[[Trace], Amount]
-    limit: Most
+    limit: Limit
 
-    def most(self, launch: Launch) -> float:
-        """Return how much a launch needs."""
+    def limit_for(self, launch: Launch) -> float:
+        """Return how much a launch may need."""
         return self.limit(launch) if callable(self.limit) else self.limit
 
 
-def accesses(of: str, most: Most, kinds: Sequence[int] = (LOAD,), space: str = "global") -> Rule:
-    """Count what the busiest ``"thread"`` does, all threads of the busiest ``"block"``, or of the ``"grid"``."""
+def accesses(of: str, limit: Limit, kinds: Sequence[int] = (LOAD,), space: str = "global") -> Rule:
+    """Return a rule for the accesses of the busiest ``"thread"``, of the busiest ``"block"``, or of the ``"grid"``."""
 
     def count(t: Trace) -> Amount:
-        known = np.array([array.space == space for array in t.arrays] or [False])
-        rows = t.notes[known[t.notes[:, ARRAY]] & np.isin(t.notes[:, KIND], kinds)]
+        rows = t.accesses[t.in_space(space) & np.isin(t.accesses["kind"], kinds)]
         if not len(rows):
             return Amount(0)
-        groups = rows[:, THREAD] // {"thread": 1, "block": prod(t.threads), "grid": 1 << 62}[of]
+        groups = rows["thread"] // {"thread": 1, "block": prod(t.threads), "grid": 1 << 62}[of]
         busiest = rows[groups == np.argmax(np.bincount(groups))]
-        thread, block = map(place_name, t.place(int(busiest[0, THREAD])))
+        thread, block = t.index_of(busiest["thread"][0])
         who = {"thread": f"thread {thread} of block {block}, ", "block": f"block {block}, ", "grid": ""}[of]
-        # The place in the source with the most of them.
-        return Amount(len(busiest), f"{who}{t.sites[int(np.argmax(np.bincount(busiest[:, SITE])))]}")
+        most_used = t.instructions[int(np.argmax(np.bincount(busiest["instruction"])))]
+        return Amount(len(busiest), f"{who}{most_used}")
 
-    verb, who = VERBS.get(tuple(kinds), "uses of"), "in all" if of == "grid" else f"by a {of}"
-    return Rule(f"{verb} {space} memory {who}", count, most)
+    verb, who = _VERBS.get(tuple(kinds), "uses of"), "in all" if of == "grid" else f"by a {of}"
+    return Rule(f"{verb} {space} memory {who}", count, limit)
 
 
-def sectors(most: Most) -> Rule:
-    """Look for the line in which a warp touches the most sectors at a time, reading or writing."""
+def sectors(limit: Limit) -> Rule:
+    """Return a rule for the sectors of one access of a warp, in the worst line."""
 
     def count(t: Trace) -> Amount:
-        known = np.array([array.space == "global" for array in t.arrays] or [False])
-        rows = t.notes[known[t.notes[:, ARRAY]] & (t.notes[:, KIND] != ATOMIC)]
+        rows = t.accesses[t.in_space("global") & (t.accesses["kind"] != ATOMIC)]
         found = [Amount(0)]
-        for one in split(rows, rows[:, [ARRAY, SITE, KIND]]):
-            name = t.arrays[one[0, ARRAY]].name
-            found.append(Amount(t.sectors_of(one), f"{KINDS[one[0, KIND]]} of {name}, {t.sites[one[0, SITE]]}"))
+        for group in group_rows(rows, rows["array"], rows["instruction"], rows["kind"]):
+            first = group[0]
+            where = f"{KINDS[first['kind']]} of {t.arrays[first['array']].name}, {t.instructions[first['instruction']]}"
+            found.append(Amount(t.sectors_of(group), where))
         return max(found, key=lambda amount: amount.value)
 
-    return Rule("sectors of 32 bytes for one access of a warp", count, most)
+    return Rule("sectors of 32 bytes for one access of a warp", count, limit)
 
 
 def no_bank_conflicts() -> Rule:
-    """Look for the access that keeps a bank of shared memory busy the longest."""
+    """Return a rule against bank conflicts."""
 
     def count(t: Trace) -> Amount:
         worst = max(t.bank_conflicts, key=lambda conflict: conflict.ways, default=None)

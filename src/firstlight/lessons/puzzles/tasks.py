@@ -9,17 +9,17 @@ from firstlight.kernels.executor import ATOMIC, LOAD
 from firstlight.lessons.puzzles.puzzle import Puzzle
 from firstlight.lessons.puzzles.rules import ANY, Launch, accesses, no_bank_conflicts, sectors
 
-START = -77.0  # what outputs hold before the launch: += shows, and so does an element that nobody writes
+_START = -77.0  # what outputs hold before the launch: += shows, and so does an element that nobody writes
 
 
-def noise(rng: np.random.Generator, *shape: int) -> Array:
-    """Make inputs of both signs that are not symmetric about zero."""
+def _noise(rng: np.random.Generator, *shape: int) -> Array:
+    """Return inputs of both signs that are not symmetric about zero."""
     return rng.normal(0.5, 2, shape).astype(np.float32)
 
 
-def fresh(*shape: int) -> Array:
-    """Make an output."""
-    return np.full(shape, START, np.float32)
+def _output(*shape: int) -> Array:
+    """Return an output."""
+    return np.full(shape, _START, np.float32)
 
 
 def _square(x: Array, out: Array) -> None:
@@ -30,7 +30,7 @@ MAP = Puzzle(
     name="map",
     task="Square every element. There are exactly as many threads as elements.",
     spec=_square,
-    inputs=lambda rng, n: (noise(rng, n), fresh(n)),
+    inputs=lambda rng, n: (_noise(rng, n), _output(n)),
     launches=(Launch((8,), 1, 8), Launch((1,), 1, 1), Launch((64,), 2, 32), Launch((35,), 5, 7)),
     constraint="a thread reads global memory once: what it needs twice, it keeps in a variable",
     rules=(accesses("thread", 1),),
@@ -48,7 +48,7 @@ GUARD = Puzzle(
     task="Multiply the first n elements by the gain. Both arrays are longer than n: what comes after it belongs to "
     "somebody else. There may be more threads than elements.",
     spec=_calibrate,
-    inputs=lambda rng, n: (noise(rng, n + 40), 1.5, n, fresh(n + 40)),
+    inputs=lambda rng, n: (_noise(rng, n + 40), 1.5, n, _output(n + 40)),
     launches=(Launch((5,), 1, 8), Launch((0,), 1, 8), Launch((1,), 1, 32), Launch((37,), 2, 32), Launch((64,), 2, 32)),
     constraint="a thread with no element of its own touches no memory, not even to read",
     rules=(accesses("grid", lambda launch: launch.sizes[0]), accesses("thread", 1)),
@@ -66,7 +66,7 @@ ZIP = Puzzle(
     task="Turn the phase of complex numbers whose real and imaginary parts lie in two arrays. Leave the result in the "
     "same arrays.",
     spec=_rotate,
-    inputs=lambda rng, n: (noise(rng, n), noise(rng, n), 0.6, 0.8),
+    inputs=lambda rng, n: (_noise(rng, n), _noise(rng, n), 0.6, 0.8),
     launches=(Launch((5,), 1, 8), Launch((1,), 1, 32), Launch((37,), 2, 32), Launch((70,), 5, 16)),
     constraint="a thread reads twice and writes twice: in place, the order matters",
     rules=(accesses("thread", 2), accesses("thread", 4, kinds=ANY)),
@@ -93,7 +93,7 @@ IMAGE = Puzzle(
     task="Replace the negative pixels of an image by zero. The threads have two axes, x and y; the image has rows and "
     "columns, need not be square, and is smaller than the grid.",
     spec=_positive,
-    inputs=lambda rng, *shape: (noise(rng, *shape), fresh(*shape)),
+    inputs=lambda rng, *shape: (_noise(rng, *shape), _output(*shape)),
     launches=IMAGES,
     constraint="the threads of a warp lie along a row: at most 5 sectors an access (4, and 1 where a row begins askew)",
     rules=(sectors(5), accesses("thread", 1)),
@@ -111,7 +111,7 @@ BROADCAST = Puzzle(
     task="From the coordinates of columns, u, and of rows, v, calculate the squared distance from the centre at every "
     "cell of a grid.",
     spec=_baseline,
-    inputs=lambda rng, rows, columns: (noise(rng, columns), noise(rng, rows), fresh(rows, columns)),
+    inputs=lambda rng, rows, columns: (_noise(rng, columns), _noise(rng, rows), _output(rows, columns)),
     launches=IMAGES,
     constraint="a thread reads twice, and the threads of a warp lie along a row",
     rules=(accesses("thread", 2), sectors(5)),
@@ -129,7 +129,7 @@ STRIDE = Puzzle(
     task="Calculate 1 - tau / 2 for every element. The grid does not grow with the array: there may be far fewer "
     "threads than elements.",
     spec=_attenuate,
-    inputs=lambda rng, n: (noise(rng, n), fresh(n)),
+    inputs=lambda rng, n: (_noise(rng, n), _output(n)),
     launches=(Launch((21,), 2, 4), Launch((1,), 2, 32), Launch((64,), 2, 32), Launch((203,), 2, 32)),
     constraint="the work is shared evenly, and neighbouring threads take neighbouring elements (4 sectors a read)",
     rules=(accesses("thread", lambda launch: -(-launch.sizes[0] // launch.in_all)), sectors(4)),
@@ -149,7 +149,7 @@ NEIGHBOURS = Puzzle(
     task="Replace each element by the mean of itself and its two neighbours. At the ends, the element stands in for "
     "the neighbour that is missing. Beware of index -1: it is the last element.",
     spec=_smooth,
-    inputs=lambda rng, n: (noise(rng, n), fresh(n)),
+    inputs=lambda rng, n: (_noise(rng, n), _output(n)),
     launches=(Launch((6,), 1, 8), Launch((1,), 1, 32), Launch((2,), 1, 2), Launch((37,), 2, 32)),
     constraint="a thread reads at most 3 elements",
     rules=(accesses("thread", 3),),
@@ -167,7 +167,7 @@ TRANSPOSE = Puzzle(
     task="Transpose an image. A block of 32 x 8 threads moves a tile of 32 x 32 pixels, through shared memory: it "
     "reads rows, and writes rows.",
     spec=_transpose,
-    inputs=lambda rng, *shape: (noise(rng, *shape), fresh(*shape[::-1])),
+    inputs=lambda rng, *shape: (_noise(rng, *shape), _output(*shape[::-1])),
     launches=(Launch((5, 3), (1, 1), (32, 8)), Launch((32, 32), (1, 1), (32, 8)), Launch((6, 35), (2, 1), (32, 8))),
     constraint="a warp touches at most 5 sectors per access, read or write, and there are no bank conflicts",
     rules=(
@@ -185,7 +185,7 @@ TILE = Puzzle(
     task="Smooth as in the puzzle neighbours, with 32 threads in a block. Let the block fetch its elements into shared "
     "memory first, with one more at either end.",
     spec=_smooth,
-    inputs=lambda rng, n: (noise(rng, n), fresh(n)),
+    inputs=lambda rng, n: (_noise(rng, n), _output(n)),
     launches=(
         Launch((6,), 1, 32),
         Launch((1,), 1, 32),
@@ -210,7 +210,7 @@ BLOCK_SUM = Puzzle(
     task="Let each block of 64 threads write the sum of its 64 elements into its own element of out. Elements after "
     "the end count as zero.",
     spec=_block_sums,
-    inputs=lambda rng, n: (noise(rng, n), fresh(-(-n // 64))),
+    inputs=lambda rng, n: (_noise(rng, n), _output(-(-n // 64))),
     launches=(Launch((64,), 1, 64), Launch((1,), 1, 64), Launch((150,), 3, 64)),
     constraint="it adds in a tree: a thread reads global memory once, and shared memory at most 13 times",
     rules=(accesses("thread", 1), accesses("thread", 13, (LOAD, ATOMIC), "shared")),
@@ -229,7 +229,7 @@ DOT = Puzzle(
     task="Add the dot product of x and y to out[0], where a value may already be. Blocks have 64 threads, and run in "
     "any order.",
     spec=_dot,
-    inputs=lambda rng, n: (noise(rng, n), noise(rng, n), fresh(1)),
+    inputs=lambda rng, n: (_noise(rng, n), _noise(rng, n), _output(1)),
     launches=(Launch((40,), 1, 64), Launch((1,), 1, 64), Launch((150,), 3, 64)),
     constraint="a block makes 1 atomic operation, and a thread reads global memory twice",
     rules=(accesses("block", 1, (ATOMIC,)), accesses("thread", 2)),
@@ -270,7 +270,7 @@ SCAN = Puzzle(
     name="scan",
     task="Write the running sum: each element becomes the sum of itself and of all before it in its block of 64.",
     spec=_scan,
-    inputs=lambda rng, n: (noise(rng, n), fresh(n)),
+    inputs=lambda rng, n: (_noise(rng, n), _output(n)),
     launches=(Launch((20,), 1, 64), Launch((1,), 1, 64), Launch((64,), 1, 64), Launch((101,), 2, 64)),
     constraint="it takes 6 steps: a thread reads global memory once, and shared memory at most 13 times",
     rules=(accesses("thread", 1), accesses("thread", 13, (LOAD, ATOMIC), "shared")),
@@ -289,7 +289,7 @@ MATMUL = Puzzle(
     task="Multiply two matrices, with one thread of a block of 8 x 8 for each element of the result. Let the block "
     "fetch 8 x 8 tiles of both into shared memory, and use each element 8 times.",
     spec=_matmul,
-    inputs=lambda rng, m, k, n: (noise(rng, m, k), noise(rng, k, n), fresh(m, n)),
+    inputs=lambda rng, m, k, n: (_noise(rng, m, k), _noise(rng, k, n), _output(m, n)),
     launches=(
         Launch((3, 5, 4), (1, 1), (8, 8)),
         Launch((1, 1, 1), (1, 1), (8, 8)),
@@ -315,7 +315,7 @@ WARP_SUM = Puzzle(
     task="Let each warp of 32 threads write the sum of its 32 elements into its own element of out. Its lanes can hand "
     "numbers to each other: cuda.shfl_down_sync(0xFFFFFFFF, value, by).",
     spec=_warp_sums,
-    inputs=lambda rng, n, warps: (noise(rng, n), fresh(warps)),
+    inputs=lambda rng, n, warps: (_noise(rng, n), _output(warps)),
     launches=(Launch((32, 1), 1, 32), Launch((1, 1), 1, 32), Launch((100, 4), 2, 64)),
     constraint="it needs no shared memory, no atomic operation, and 1 read of global memory a thread",
     rules=(accesses("grid", 0, ANY, "shared"), accesses("grid", 0, (ATOMIC,)), accesses("thread", 1)),
@@ -350,7 +350,7 @@ def _visibilities(rng: np.random.Generator, n: int, size: int, spread: float) ->
     u, v = ((rng.integers(-9, 10, n) / 20 + np.rint(rng.normal(1, spread, n))).astype(np.float32) for _ in range(2))
     u[-1:], v[-1:] = u[:1], v[:1]
     weight = rng.uniform(0.5, 2, n).astype(np.float32)
-    return u, v, noise(rng, n), noise(rng, n), weight, *(fresh(size, size) for _ in range(3))
+    return u, v, _noise(rng, n), _noise(rng, n), weight, *(_output(size, size) for _ in range(3))
 
 
 GRIDDING = Puzzle(

@@ -4,8 +4,9 @@ import pytest
 from samples import GPU as H200
 
 from firstlight.devices import Card
-from firstlight.timing.measurement import Timing
-from firstlight.timing.roofs import Ceilings, Roof, ceilings, fraction_of_roof, judge
+from firstlight.timing.ceilings import Ceilings, Roof, ceilings
+from firstlight.timing.result import Timing
+from firstlight.timing.verdicts import fraction_of_roof, judge, verdict_of
 
 LIMITS = Ceilings(byte_rate=1e12, flop_rate=1e15, cache_bytes=10**7)
 
@@ -66,3 +67,19 @@ def test_fraction_is_that_of_the_nearer_roof() -> None:
     assert fraction_of_roof(timing(bytes=5 * 10**8, flops=10**9), roof) == pytest.approx(0.5)
     assert fraction_of_roof(timing(bytes=10**6, flops=9 * 10**9), roof) == pytest.approx(0.9)
     assert fraction_of_roof(timing(), roof) is None
+
+
+def result(**changes) -> Timing:
+    facts = {"label": "x", "device": "cuda:0", "first": 1.0, "values": (1.0,) * 9}
+    return Timing(**{**facts, **changes})
+
+
+def test_verdicts_of_the_engine() -> None:
+    assert verdict_of(result()) == "ok"
+    assert verdict_of(result(device_seconds=0.5)) == "launch-bound"
+    assert verdict_of(result(device_seconds=0.95)) == "ok"
+    assert verdict_of(result(device="cpu", cores=0.5)) == "cpu-contended"
+    assert verdict_of(result(device="cpu", cores=2.0)) == "ok"
+    assert verdict_of(result(cores=0.01)) == "ok"  # the host of a GPU may well sleep
+    assert verdict_of(result(values=(1.0,) * 8)) == "few"
+    assert verdict_of(result(values=(1.0, 1.0, 1.0, 1.0, 1.0, 1.5, 1.5, 1.5, 1.5))) == "noisy"

@@ -1,0 +1,36 @@
+from .datasets import GriddedDataset
+from .gridding import DataAverager
+from .ms import read_ms
+from .npz import read_npz
+from .reading import read_visibilities
+from .uvfits import read_uvfits
+from .visibilities import (
+    Visibilities,
+    antenna_mask,
+    flag,
+    join_executions,
+    join_windows,
+    select_baselines,
+    shift_phase_centre,
+)
+from .weights import Scatter, WeightReport, check_weights, scale_weights
+
+__all__ = [
+    "DataAverager",
+    "GriddedDataset",
+    "Scatter",
+    "Visibilities",
+    "WeightReport",
+    "antenna_mask",
+    "check_weights",
+    "flag",
+    "join_executions",
+    "join_windows",
+    "read_ms",
+    "read_npz",
+    "read_uvfits",
+    "read_visibilities",
+    "scale_weights",
+    "select_baselines",
+    "shift_phase_centre",
+]

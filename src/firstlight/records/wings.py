@@ -1,0 +1,68 @@
+"""Which parts of the package a script stands on, and a digest of each.
+
+When the digest changes, the script's record has drifted. A part is a folder (``imaging``) or a module (``devices``) right under ``firstlight``.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+from firstlight.records.runner import digest, lines_that_run
+
+PACKAGE = Path(__file__).parents[1]
+LAZY = ("timing", "devices")  # whose names are those of ``from firstlight import …``
+IMPORT = re.compile(r"^\s*(?:from|import) firstlight(?:\.(\w+)| import)", re.MULTILINE)
+
+
+def wings(source: str) -> dict[str, str]:
+    """Return the digest of each part that a script imports, itself or through others, by name.
+
+    Examples
+    --------
+    >>> list(wings("from firstlight.kernels import cuda"))
+    ['display', 'kernels']
+    """
+    found: dict[str, str] = {}
+    waiting = _imports(source)
+    while waiting:
+        name = waiting.pop()
+        if name not in found and (files := files_of(name)):
+            found[name] = _digest(files)
+            waiting |= _imports("\n".join(file.read_text(encoding="utf-8") for file in files))
+    return dict(sorted(found.items()))
+
+
+def files_of(wing: str) -> tuple[Path, ...]:
+    """Return the files of a part, data among them."""
+    folder = PACKAGE / wing
+    files = (path for path in folder.rglob("*") if path.suffix in (".py", ".toml", ".json"))
+    return tuple(sorted(files)) if folder.is_dir() else tuple(PACKAGE.glob(f"{wing}.py"))
+
+
+def _imports(source: str) -> set[str]:
+    """Return the parts that a source imports something from; our imports are absolute."""
+    named = set(IMPORT.findall(source))
+    return named - {""} | (set(LAZY) if "" in named else set())
+
+
+@cache
+def _digest(files: tuple[Path, ...]) -> str:
+    """Return the digest of what runs in files: neither comments nor docstrings count."""
+    texts = (file.read_text(encoding="utf-8").replace("\r\n", "\n") for file in files)
+    return digest(
+        "".join(_without_docstrings(t) if f.suffix == ".py" else t for f, t in zip(files, texts, strict=True))
+    )
+
+
+def _without_docstrings(source: str) -> str:
+    """Return the lines of a module that run."""
+    docstrings: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            continue
+        if ast.get_docstring(node, clean=False) is not None:
+            docstrings.update(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return "\n".join(lines_that_run(source, without=docstrings))

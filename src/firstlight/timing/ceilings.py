@@ -1,0 +1,77 @@
+"""What a device can at most do: ceilings worked out from its properties, and roofs that plain calls reached."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from firstlight.devices import Card
+
+#: What a multiprocessor does in one clock, by compute capability. The numbers are its float32 lanes; operations of
+#: its matrix units (a multiply-add is two, no sparsity) with 16-bit numbers; and with the narrowest numbers they take.
+#: From NVIDIA's architecture papers, because Triton's formula gives half of what an honest matmul reaches on an H200.
+#:
+#: :meta hide-value:
+PER_CLOCK = {
+    (7, 0): (64, 1024, 1024),
+    (7, 2): (64, 1024, 2048),
+    (7, 5): (64, 1024, 4096),
+    (8, 0): (64, 2048, 8192),
+    (8, 6): (128, 1024, 4096),
+    (8, 7): (128, 2048, 8192),
+    (8, 9): (128, 1024, 4096),
+    (9, 0): (128, 4096, 8192),
+    (10, 0): (128, 8192, 32768),
+    (10, 3): (128, 8192, 49152),
+    (12, 0): (128, 1024, 4096),
+    (12, 1): (128, 1024, 4096),
+}
+
+
+@dataclass(frozen=True)
+class Ceilings:
+    """What no program can exceed: bytes and operations a second; ``None`` where the device does not tell.
+
+    Examples
+    --------
+    >>> Ceilings(byte_rate=4.8e12).flop_rate is None
+    True
+    """
+
+    byte_rate: float | None = None
+    float32_rate: float | None = None
+    matrix16_rate: float | None = None
+    flop_rate: float | None = None
+    cache_bytes: int | None = None
+
+
+def ceilings(of: Card) -> Ceilings:
+    """Work out the ceilings from the properties on a card.
+
+    Examples
+    --------
+    >>> h200 = Card(name="NVIDIA H200", kind="cuda", capability=(9, 0), multiprocessors=132, clock_hz=1.98e9,
+    ...             memory_clock_hz=3.201e9, bus_bits=6144, cache_bytes=60 * 2**20)
+    >>> f"{ceilings(h200).byte_rate:.3g}"
+    '4.92e+12'
+    """
+    known = of.kind == "cuda" and of.capability in PER_CLOCK
+    lanes, matrix16, fastest = PER_CLOCK[of.capability] if known and of.capability else (0, 0, 0)
+    clocks = (of.multiprocessors or 0) * (of.clock_hz or 0)
+    memory = 2 * (of.memory_clock_hz or 0) * (of.bus_bits or 0) / 8  # two transfers a clock: "double data rate"
+    by_lanes, by_matrices, at_most = 2 * lanes * clocks or None, matrix16 * clocks or None, fastest * clocks or None
+    return Ceilings(memory or None, by_lanes, by_matrices, at_most, of.cache_bytes)
+
+
+@dataclass(frozen=True)
+class Roof:
+    """The best rates that plain calls reached on this device. A program may exceed them; few do.
+
+    Examples
+    --------
+    >>> roof = Roof(byte_rate=4e12, flop_rate=50e12)
+    >>> f"{1e6 * 12e6 / roof.byte_rate:.0f} µs for 12 MB"
+    '3 µs for 12 MB'
+    """
+
+    byte_rate: float
+    flop_rate: float

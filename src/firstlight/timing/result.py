@@ -1,0 +1,62 @@
+"""What was measured of one call."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Timing:
+    """What was measured of one call; times are in seconds, one value a block of calls.
+
+    Examples
+    --------
+    >>> t = Timing(label="add", device="cpu", first=0.5, values=(0.2, 0.1, 0.3), bytes=100)
+    >>> t.median, t.byte_rate
+    (0.2, 500.0)
+    """
+
+    label: str
+    device: str
+    first: float
+    values: tuple[float, ...]
+    n: int | None = None
+    bytes: int | None = None
+    flops: int | None = None
+    loops: int = 1
+    cores: float | None = None
+    device_seconds: float | None = None
+    of_roof: float | None = None
+    verdict: str = "ok"
+
+    @cached_property
+    def median(self) -> float:
+        """What half of the blocks were faster than; NaN if nothing was timed."""
+        return statistics.median(self.values) if self.values else math.nan
+
+    @cached_property
+    def quartiles(self) -> tuple[float, float]:
+        """A quarter of the blocks was faster than the first, a quarter slower than the second."""
+        if len(self.values) < 2:
+            return self.median, self.median
+        low, _, high = statistics.quantiles(self.values, n=4, method="inclusive")
+        return low, high
+
+    @property
+    def relative_iqr(self) -> float:
+        """The interquartile range as a fraction of the median."""
+        low, high = self.quartiles
+        return (high - low) / self.median if self.median else 0.0
+
+    @property
+    def byte_rate(self) -> float | None:
+        """Bytes a second, of the bytes that the call must move at the least."""
+        return self.bytes / self.median if self.bytes and self.values else None
+
+    @property
+    def flop_rate(self) -> float | None:
+        """Floating-point operations a second."""
+        return self.flops / self.median if self.flops and self.values else None

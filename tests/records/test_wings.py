@@ -1,0 +1,56 @@
+from pathlib import Path
+
+import pytest
+
+from firstlight.records import wings as module
+from firstlight.records.wings import wings
+
+PACKAGE = {
+    "__init__.py": "import lazy_loader\n",
+    "devices.py": "import os\n",
+    "timing/bench.py": "from firstlight.devices import card\n",
+    "kernels/cuda.py": "count = 1\n",
+    "imaging/grid.py": '"""Grids."""\n\nCELLS = 4\n',
+    "imaging/fitting/step.py": "def step():\n    from firstlight.kernels.cuda import count\n",
+}
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, text in PACKAGE.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.setattr(module, "PACKAGE", tmp_path)
+    module._digest.cache_clear()
+    return tmp_path
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("from firstlight import Bench\n", ["devices", "timing"]),
+        ("from firstlight.imaging import anything\n", ["imaging", "kernels"]),
+        ("import os, sys\nimport firstlight.kernels.cuda\n", ["kernels"]),
+        ("def later():\n    from firstlight.imaging.grid import CELLS\n", ["imaging", "kernels"]),
+        ("import firstlight_other.kernels\nfrom firstlightly.kernels import cuda\n", []),
+        ("from firstlight.nowhere import nothing\n", []),
+    ],
+)
+def test_parts_are_found_through_others(source: str, expected: list[str]) -> None:
+    assert [*wings(source)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ('"""Better words."""\n\n# A comment.\nCELLS = 4\n', True),
+        ('"""Grids."""\r\n\r\nCELLS = 4\r\n', True),
+        ('"""Grids."""\n\nCELLS = 5\n', False),
+    ],
+)
+def test_only_what_runs_counts(package: Path, text: str, same: bool) -> None:
+    before = wings("from firstlight.imaging import CELLS\n")["imaging"]
+    (package / "imaging/grid.py").write_bytes(text.encode())
+    module._digest.cache_clear()
+    assert (wings("from firstlight.imaging import CELLS\n")["imaging"] == before) == same

@@ -44,7 +44,6 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_config_value("project_root", ".", "env", types=[str])  # of examples/ and records/, from the sources
 
     # A build begins.
-    app.connect("config-inited", gallery.simulate_without_gpu)
     references.tell_of_unreachable_inventories()
     app.connect("builder-inited", course.warn_of_problems)
     # sphinx-gallery runs the examples at this event, with the default priority, 500.

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from _ext.watch import browser_digest
 from checks import barriers
 from conftest import PAGES, SITE, opened, watched
 
-from _ext.watch import browser_digest
 from firstlight.records.record import from_json
 from firstlight.records.schema import problem
 

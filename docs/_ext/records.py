@@ -81,7 +81,7 @@ def judged(folder: Path, example: str) -> tuple[list[Judged], list[str]]:
 def browser_digest(root: Path) -> str:
     """Return the digest of the kernels and timers that run in a browser."""
     names = ("*.wgsl", "experiments.js", "gpu.js", "statistics.js")
-    files = sorted(path for name in names for path in (root / "docs/_ext/webgpu").glob(name))
+    files = sorted(path for name in names for path in (root / "docs/web/gpu").glob(name))
     return digest("\n".join(path.read_text(encoding="utf-8") for path in files))
 
 

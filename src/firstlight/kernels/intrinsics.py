@@ -29,9 +29,7 @@ class TracedCuda:
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
         self.local = SimpleNamespace(array=partial(self._array, "local"))
         self.const = SimpleNamespace(array_like=np.asarray)
-        self.atomic = SimpleNamespace(
-            **{name: partial(self._atomic, change) for name, change in _ATOMICS.items()}
-        )
+        self.atomic = SimpleNamespace(**{name: partial(self._atomic, change) for name, change in _ATOMICS.items()})
         self.atomic.cas = self.atomic.compare_and_swap = self._compare_and_swap  # the second of the first element
         for name, result_of in {**VOTES, **BLOCK_VOTES}.items():
             setattr(self, name, partial(self._vote, result_of, name in BLOCK_VOTES))

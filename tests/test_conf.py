@@ -2,7 +2,6 @@
 
 import functools
 import http.server
-import os
 import re
 import runpy
 import shutil
@@ -171,8 +170,6 @@ ADDRESSES_OF_SITES = [
 
 @pytest.mark.parametrize(("environment", "expected"), ADDRESSES_OF_SITES)
 def test_address_of_the_site(monkeypatch, environment, expected):
-    for name in ("PATH", "NUMBA_ENABLE_CUDASIM"):  # it sets these
-        monkeypatch.setenv(name, os.environ.get(name, "1"))
     for name in (*SERVICES, *environment):
         monkeypatch.delenv(name, raising=False)
         if name in environment:

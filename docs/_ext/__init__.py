@@ -44,13 +44,11 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_config_value("project_root", ".", "env", types=[str])  # of examples/ and records/, from the sources
 
     # A build begins.
-    app.connect("config-inited", gallery.simulate_without_gpu)
     references.tell_of_unreachable_inventories()
     app.connect("builder-inited", course.warn_of_problems)
-    app.connect(
-        "builder-inited", gallery.forget_outdated, priority=100
-    )  # sphinx-gallery runs examples at the same event
-    app.connect("builder-inited", gallery.freeze_modules, priority=900)  # and has imported what it needs by then
+    # sphinx-gallery runs the examples at this event, with the default priority, 500.
+    app.connect("builder-inited", gallery.forget_outdated, priority=100)
+    app.connect("builder-inited", gallery.freeze_modules, priority=900)
     app.connect("env-get-outdated", records.outdated)
 
     # A page is read: its text, which gets a beginning and an end.

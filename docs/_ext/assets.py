@@ -11,12 +11,11 @@ if TYPE_CHECKING:
 
 # Our scripts, each with the classes of what it brings to life.
 SCRIPTS = {
-    "chart.js": "timings|possible|lanes|sliders|wins|gpu",
+    "chart.js": "timings|possible|lanes|wins|gpu",
     "timings.js": "timings",
     "doctor.js": "paste",
     "possible.js": "possible",
     "lanes.js": "lanes",
-    "sliders.js": "sliders",
     "wins.js": "wins",
     "gpu.js": "gpu",
 }

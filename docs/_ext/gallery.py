@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +18,6 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 PAGE_SECONDS = 15  # that an example may take without a GPU on two cores
-
-
-def simulate_without_gpu(*_: object) -> None:
-    """Ask for Numba's simulator where there is no GPU: Numba decides when a page, whichever is first, imports it."""
-    if not cuda_device_count():
-        os.environ.setdefault("NUMBA_ENABLE_CUDASIM", "1")
 
 
 def forget_outdated(app: Sphinx) -> None:

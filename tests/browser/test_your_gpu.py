@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from _ext.watch import browser_digest
 from checks import barriers
 from conftest import PAGES, SITE, opened, watched
 
@@ -20,6 +19,7 @@ from firstlight.records.record import from_json
 from firstlight.records.schema import problem
 
 sys.path.insert(0, str(SITE.parents[1] / "docs"))
+from _ext.records import browser_digest
 from _ext.sky import averages, fitted, settings, strength_of
 from _ext.your_gpu import ON_YOUR_GPU
 

@@ -4,15 +4,15 @@ from types import SimpleNamespace
 import pytest
 
 from _ext.gallery import forget_outdated
-from firstlight.records import imports
+from firstlight.records import wings
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch: pytest.MonkeyPatch):
     """Two examples that were run, of which one stands on the kernels; and a copy of our package to change."""
     ours = shutil.ignore_patterns("__pycache__", "imaging")
-    copy = shutil.copytree(imports.PACKAGE, tmp_path / "src/firstlight", ignore=ours)
-    monkeypatch.setattr(imports, "PACKAGE", copy)
+    copy = shutil.copytree(wings.PACKAGE, tmp_path / "src/firstlight", ignore=ours)
+    monkeypatch.setattr(wings, "PACKAGE", copy)
     for name, code in {"01_plain": "import math\n", "02_kernel": "from firstlight.kernels import cuda\n"}.items():
         script = tmp_path / "examples/1_x" / f"{name}.py"
         script.parent.mkdir(parents=True, exist_ok=True)
@@ -30,6 +30,7 @@ def memory(project, name: str):
 
 
 def forgotten(project) -> list[str]:
+    wings._digest.cache_clear()  # the next build is another process
     forget_outdated(project)
     return [name for name in ("01_plain", "02_kernel") if not memory(project, name).exists()]
 
@@ -59,7 +60,6 @@ def test_a_module_that_is_not_used_runs_nothing(project, module: str) -> None:
 def test_a_module_that_goes_runs_what_used_it(project) -> None:
     assert forgotten(project) == []
     (project.root / "src/firstlight/kernels/driver.py").unlink()
-    imports.file_in.cache_clear()  # the next build is another process
     assert forgotten(project) == ["02_kernel"]
 
 

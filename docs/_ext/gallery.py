@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from sphinx.util.logging import getLogger
 
 from _ext.records import project_root
-from firstlight.kernels.driver import cuda_device_count
 from firstlight.records import wings
 from firstlight.records.runner import digest
 

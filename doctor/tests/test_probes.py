@@ -239,7 +239,7 @@ def test_collecting_beside_a_fake_driver_with_the_real_pytorch_and_numba(driver,
 @pytest.mark.skipif(sys.platform == "win32", reason="needs signals")
 def test_an_interrupt_waits_for_nothing_that_hangs(driver, tmp_path):
     (tmp_path / "torch.py").write_text(f"open({str(tmp_path / 'started')!r}, 'w')\nimport time\ntime.sleep(1000)")
-    env = {**driver(cuda="hang", nvml="hang"), "PYTHONPATH": str(tmp_path)}
+    env = {**driver(), "PYTHONPATH": str(tmp_path)}
     command = [sys.executable, "-P", "-m", "gpu_doctor"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     # A shell that runs the tests in the background has them ignore interrupts, and with them what they start.

@@ -1,7 +1,7 @@
 """Which parts of the package a script stands on, and a digest of each.
 
-When the digest changes, the script's record has drifted. A part is a folder (``imaging``) or a module (``devices``) right
-under ``firstlight``.
+When the digest changes, the script's record has drifted. A part is a folder (``imaging``) or a module (``devices``)
+right under ``firstlight``.
 """
 
 from __future__ import annotations

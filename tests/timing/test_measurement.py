@@ -86,12 +86,12 @@ def test_waits_for_the_device_that_was_asked_for_and_starts_none(monkeypatch: py
     waited = []
     monkeypatch.setattr(torch.accelerator, "is_available", lambda: True)
     monkeypatch.setattr(torch.accelerator, "synchronize", lambda *device: waited.append(device))
-    timing.waiter("xpu:1")()
-    timing.waiter("cpu")()
+    timing._waiter("xpu:1")()
+    timing._waiter("cpu")()
     assert waited == [("xpu:1",), ()]
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "is_initialized", lambda: False)
-    timing.waiter("cpu")()
+    timing._waiter("cpu")()
     assert waited == [("xpu:1",), ()]
 
 

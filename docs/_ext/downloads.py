@@ -22,7 +22,7 @@ import firstlight
 import gpu_doctor
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import benches_in
-from _ext.records import judged, project_root, relative_root
+from _ext.records import judge_records, project_root, relative_root
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -144,7 +144,7 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
         list(WheelBuilder(str(project)).build(directory=str(folder), versions=["standard"]))
     run_path(str(ROOT / "doctor/make_pyz.py"))["build"](folder)
     titles = {page: title.astext() for page, title in app.env.titles.items()}
-    benches, find = benches_in(root), cache(lambda example: judged(root, example)[0])
+    benches, find = benches_in(root), cache(lambda example: judge_records(root, example)[0])
     with zipfile.ZipFile(folder / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
         for wheel in (WHEEL, DOCTOR):
             archive.write(folder / wheel, wheel)

@@ -23,8 +23,8 @@ class Machines(SphinxDirective):
     def run(self) -> list[nodes.Node]:
         """Return a section for each machine, with an anchor that the tables link to."""
         machines: dict[str, list[Judged]] = {}
-        for judged in records_of(self.env):
-            machines.setdefault(judged[0].machine, []).append(judged)
+        for entry in records_of(self.env):
+            machines.setdefault(entry[0].machine, []).append(entry)
         if not machines:
             return [nodes.paragraph(text="No machine is recorded yet.")]
         return [self.section(machine, records) for machine, records in sorted(machines.items())]

@@ -84,14 +84,14 @@ def timing(request: str, of: dict[str, str], find: Callable[[str], list[Judged]]
     if bench not in of:
         raise ValueError(f"there is no experiment {bench!r}; there are: {', '.join(sorted(of)) or 'none'}")
     labels = [row.strip('"') for row in (found[3] or found[5], found[6]) if row]
-    there = [judged for judged in find(of[bench]) if is_meant(judged[0], machine)]
-    there.sort(key=lambda judged: judged[1] == "stale")
-    for record, state, reasons in there:
+    candidates = [entry for entry in find(of[bench]) if is_meant(entry[0], machine)]
+    candidates.sort(key=lambda entry: entry[1] == "stale")
+    for record, state, reasons in candidates:
         rows = [row for label in labels if (row := row_of(record, bench, label))]
         if len(rows) == len(labels):
             title = "; ".join([f"{record.facts['device_name']}, {str(record.facts['date'])[:10]}", *reasons])
             return Number(value(what, rows), title, record.machine, state)
-    refuse_unknown(bench, labels, [record for record, state, _ in there if state != "stale"])
+    refuse_unknown(bench, labels, [record for record, state, _ in candidates if state != "stale"])
     return Number(MISSING)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from sphinx.util import logging
 
-from firstlight.records.record import TIMED, Record, find, judged_file
+from firstlight.records.record import TIMED, Record, find, judge_file
 from firstlight.records.runner import digest
 from firstlight.records.wings import files_of, wings
 
@@ -48,7 +48,7 @@ def records_of(env: BuildEnvironment, example: str = "*/*") -> list[Judged]:
     known: Any = env.current_document  # as untyped as a dictionary
     cache: dict[str, list[Judged]] = known.setdefault("firstlight_records", {})
     if example not in cache:
-        cache[example], problems = judged(project_root(env), example)
+        cache[example], problems = judge_records(project_root(env), example)
         for problem in problems:
             logger.warning("%s", problem, location=env.docname, type="firstlight", subtype="records")
         paths = [record.path for record, _, _ in cache[example] if record.path]
@@ -63,11 +63,11 @@ def read_again(env: BuildEnvironment) -> None:
     env.metadata[env.docname].setdefault(SHOWN, {})[""] = ["no such file"]
 
 
-def judged(folder: Path, example: str) -> tuple[list[Judged], list[str]]:
+def judge_records(folder: Path, example: str) -> tuple[list[Judged], list[str]]:
     """Return the records of an example with their states, newest first, and what is wrong with files that are none."""
     found, problems = [], []
     for path in find(folder / "records", example):
-        record, state, reasons = judged_file(path, folder / "examples")
+        record, state, reasons = judge_file(path, folder / "examples")
         if record is None:
             problems.append(f"{path.relative_to(folder).as_posix()} is no record: {'; '.join(reasons)}")
         elif record.facts.get("api") == "webgpu" and record.facts["code_sha256"] != browser_digest(folder):

@@ -128,8 +128,8 @@ for question, call in questions.items():
 
 from gpu_doctor import case, cases, examine
 
-here = examine()
-asked, _, diagnosis = here.text(width=88).partition("\n\n")
+this_machine = examine()
+asked, _, diagnosis = this_machine.text(width=88).partition("\n\n")
 print(asked)
 print(diagnosis.partition("\n")[0])
 
@@ -155,7 +155,7 @@ broken = {
     "wheel newer than driver": "driver-too-old-for-wheel",
     "card newer than wheel": "no-code-for-blackwell",
 }
-reports = {"this machine": here}
+reports = {"this machine": this_machine}
 reports |= {name: examine(case(code).facts) for name, code in broken.items()}
 
 # %%

@@ -217,7 +217,8 @@ def times(ratio):
     return f"{ratio:.1f} ×" if ratio < 9.95 else f"{ratio:,.0f} ×"
 
 
-most, least, there = (times(ratios[cell]) for cell in ((0, 1), (-1, 1), (-1, 3)))
+cells = (0, 1), (-1, 1), (-1, 3)
+most, least, with_transfers = (times(ratios[cell]) for cell in cells)
 
 # %%
 
@@ -348,4 +349,4 @@ print(f"""\
 2. On this CPU, one addition has correct times a factor of {ratios[0, 0]:.0f} apart.
    Whoever picks one of them picks the "speed-up".
 3. Divide the best by the best, including transfers if your data need them. Then a GTX
-   1080 (model) is {least} as fast as this CPU, and {there} with transfers.""")
+   1080 (model) is {least} as fast as this CPU, and {with_transfers} with transfers.""")

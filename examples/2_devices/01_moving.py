@@ -184,11 +184,11 @@ import textwrap
 
 def attempt(line):
     try:
-        said = repr(eval(line, globals()))
+        outcome = repr(eval(line, globals()))
     except Exception as error:
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-    said = textwrap.shorten(f"{line} -> {said}", 170, placeholder=" ...")
-    print(textwrap.fill(said, 86, subsequent_indent="    "))
+        outcome = f"{type(error).__name__}: {error}".splitlines()[0]
+    outcome = textwrap.shorten(f"{line} -> {outcome}", 170, placeholder=" ...")
+    print(textwrap.fill(outcome, 86, subsequent_indent="    "))
 
 
 attempt('torch.device("cuda" if torch.cuda.is_available() else "cpu")')

@@ -210,11 +210,11 @@ import textwrap
 
 def attempt(line):
     try:
-        said = repr(eval(line, globals()))
+        outcome = repr(eval(line, globals()))
     except Exception as error:
-        said = f"{type(error).__name__}: {error}".splitlines()[0]
-    said = textwrap.shorten(f"{line} -> {said}", 170, placeholder=" ...")
-    print(textwrap.fill(said, 86, subsequent_indent="    "))
+        outcome = f"{type(error).__name__}: {error}".splitlines()[0]
+    outcome = textwrap.shorten(f"{line} -> {outcome}", 170, placeholder=" ...")
+    print(textwrap.fill(outcome, 86, subsequent_indent="    "))
 
 
 # %%
@@ -334,7 +334,7 @@ attempt("criterion(scores, nn.functional.one_hot(labels, 3).float())")
 #
 # __ https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
 
-there, labelled = colours[:1000].to(device), kinds[:1000].to(device)
+inputs, targets = colours[:1000].to(device), kinds[:1000].to(device)
 
 
 def load():
@@ -344,14 +344,14 @@ def load():
 
 
 def pick():
-    for rows in torch.randperm(len(there), device=device).split(50):
-        batch = there[rows], labelled[rows]
+    for rows in torch.randperm(len(inputs), device=device).split(50):
+        batch = inputs[rows], targets[rows]
     return batch
 
 
 bench = Bench("feeding")
-bench.time("DataLoader, then .to", load, n=len(there), device=device)
-bench.time("rows of tensors on the device", pick, n=len(there), device=device)
+bench.time("DataLoader, then .to", load, n=len(inputs), device=device)
+bench.time("rows of tensors on the device", pick, n=len(inputs), device=device)
 bench.show()
 
 # %%
@@ -459,7 +459,7 @@ def differs(given, got, device, path="it"):
 
 
 def find_problem(answer, device):
-    tensor, there = torch.ones(3), torch.ones(3, device=device)
+    tensor, on_device = torch.ones(3), torch.ones(3, device=device)
     batch = {"pair": (tensor, [torch.arange(3), ("a", tensor)]), "none": []}
     batch["rest"] = {"id": 2, "weight": 0.5, "no": None}
     was = repr(batch)
@@ -468,7 +468,7 @@ def find_problem(answer, device):
             return problem
     if repr(batch) != was:
         return "the batch that you were given has changed"
-    copied = answer([there], device)[0] is not there
+    copied = answer([on_device], device)[0] is not on_device
     return "a tensor that was there already was copied" if copied else ""
 
 

@@ -55,11 +55,11 @@ for what, (seconds, moved, flops, named) in reports.items():
     for card, floor in floors[what].items():
         times = (quantity(seconds, "s"), quantity(floor, "s"), f"{seconds / floor:.2g}")
         rows.append((f"{what}, {card}", quantity(moved, "B"), *times))
-here = Hardware.from_device("cpu")
+this_cpu = Hardware.from_device("cpu")
 
 # %%
 
-board = Board(on_fastest, hardware=[here])
+board = Board(on_fastest, hardware=[this_cpu])
 board.show()
 
 # %%
@@ -154,10 +154,10 @@ def draw(mistake, reported, true, other=(), note=""):
     ax.set_yticks(range(len(lanes)), lanes)
     ax.invert_yaxis()
     ax.set_xlabel("ms" + f" (hatched: {note})" * bool(note))
-    said = f"{MISTAKES[mistake].title}: reported {quantity(reported, 's')}, should be "
-    said += f"{quantity(true, 's')}; ratio {format_ratio(reported / true)}"
-    ax.set_title(said.capitalize(), loc="left", size=10)
-    fig.set_label(f"When the host, the queue and the clock were busy. {said}.")
+    title = f"{MISTAKES[mistake].title}: reported {quantity(reported, 's')}, should be "
+    title += f"{quantity(true, 's')}; ratio {format_ratio(reported / true)}"
+    ax.set_title(title.capitalize(), loc="left", size=10)
+    fig.set_label(f"When the host, the queue and the clock were busy. {title}.")
     plt.show()
 
 
@@ -372,10 +372,10 @@ def launched_and_done(work):
 
 if has_gpu:
     ga, gb, gout = (vector.to(device) for vector in (a, b, out))
-    there = Hardware.from_device(device)
+    this_gpu = Hardware.from_device(device)
     for number in (1, 2, 3):
         launched, done = launched_and_done(partial(add_into, ga, gb, gout))
-        launch = ReportedTime("launched", launched, there, bytes=moved)
+        launch = ReportedTime("launched", launched, this_gpu, bytes=moved)
         print(f"call {number}: launched in {quantity(launched, 's')}", end=" ")
         print(f"({launch.verdict}), done after {quantity(done, 's')}")
     for kind in ("first", "second"):
@@ -419,10 +419,10 @@ bench.show()
 from dataclasses import replace
 
 times = [span.end - span.start for span in stream.spans if span.lane == "queue"]
-here = replace(
-    here,
-    byte_rate=max(here.byte_rate, moved / min(bench["add"].values)),
-    flop_rate=max(here.flop_rate, 2 * side**3 / min(times)),
+this_cpu = replace(
+    this_cpu,
+    byte_rate=max(this_cpu.byte_rate, moved / min(bench["add"].values)),
+    flop_rate=max(this_cpu.flop_rate, 2 * side**3 / min(times)),
 )
 addition, one = {"bytes": moved}, {"bytes": 4 * 2 * side**2, "flops": 2 * side**3}
 ten_products = {what: 10 * count for what, count in one.items()}
@@ -430,7 +430,7 @@ work = (addition, addition, addition, {"bytes": sorting["bytes"]}, one, ten_prod
 titles = [MISTAKES[mistake].title for mistake in measured]
 ratios = [reported / true for reported, true in measured.values()]
 six = [
-    ReportedTime(title, reported, here, **least)
+    ReportedTime(title, reported, this_cpu, **least)
     for title, (reported, _), least in zip(titles, measured.values(), work, strict=True)
 ]
 doubted = [time.name for time in six if time.verdict not in ("possible", "at-floor")]

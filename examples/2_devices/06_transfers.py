@@ -54,8 +54,8 @@ rows = [
     ("b, each way", *(quantity(b, "B/s") for b in links.values())),
     ("n½", *(quantity(assumed * b, "B") for b in links.values())),
 ]
-for n, said in ((1e3, "1 kB takes"), (1e6, "1 MB"), (1e9, "1 GB")):
-    rows.append((said, *(quantity(assumed + n / b, "s") for b in links.values())))
+for n, label in ((1e3, "1 kB takes"), (1e6, "1 MB"), (1e9, "1 GB")):
+    rows.append((label, *(quantity(assumed + n / b, "s") for b in links.values())))
 caption = f"A transfer, if a is {quantity(assumed, 's', digits=2)} (a model)"
 show_table(caption, ("", *links), rows)
 own = quantity(spec("H100 SXM", "bandwidth"), "B/s")
@@ -85,8 +85,8 @@ device = best_device()
 has_gpu, on_cuda = device.type != "cpu", device.type == "cuda"
 largest = 2**26
 rng = np.random.default_rng(seed=1)
-here = rng.integers(256, size=largest, dtype=np.uint8)
-there = np.ones_like(here)
+outgoing = rng.integers(256, size=largest, dtype=np.uint8)
+incoming = np.ones_like(outgoing)
 far_end, near_end = os.pipe()
 reader = io.FileIO(far_end, closefd=False)
 piece = 4096 if os.name == "nt" else 65_536
@@ -105,12 +105,12 @@ def through_pipe(target, source):
 # Each way is a function, where the bytes go, and where they come from:
 
 ways = {
-    "copy in memory": (np.copyto, there, here),
-    "through a pipe": (through_pipe, np.ones_like(here), here),
+    "copy in memory": (np.copyto, incoming, outgoing),
+    "through a pipe": (through_pipe, np.ones_like(outgoing), outgoing),
 }
 if has_gpu:
     copy_ = torch.Tensor.copy_
-    pageable = torch.from_numpy(here)
+    pageable = torch.from_numpy(outgoing)
     on_gpu = torch.ones(largest, dtype=torch.uint8, device=device)
     ways["to the GPU, pageable"] = (copy_, on_gpu, pageable)
     ways["from the GPU, pageable"] = (copy_, torch.ones_like(pageable), on_gpu)
@@ -125,8 +125,8 @@ if on_cuda:
 
     ways["to the GPU, pinned each time"] = (pin_and_copy, on_gpu, pageable)
 
-the_way = "to the GPU, pageable" if has_gpu else "through a pipe"
-print(f"device: {device}; the transfer of this page: {the_way}")
+transfer = "to the GPU, pageable" if has_gpu else "through a pipe"
+print(f"device: {device}; the transfer of this page: {transfer}")
 
 # %%
 # Least squares would fit only the longest times. So make the *relative* errors small,
@@ -152,8 +152,8 @@ def fit(sizes, times):
 n = 1_000_003
 for label, (move, target, source) in ways.items():
     move(target[:n], source[:n])
-    arrived, sent = (torch.as_tensor(side[:n]).cpu() for side in (target, source))
-    assert torch.equal(arrived, sent), f"{label}: not what was sent"
+    arrived, expected = (torch.as_tensor(side[:n]).cpu() for side in (target, source))
+    assert torch.equal(arrived, expected), f"{label}: not what was sent"
 
 sizes = 2 ** np.arange(6, 27, 4)
 a, b = fit(sizes, 3e-5 + sizes / 2e9)
@@ -205,9 +205,9 @@ import matplotlib.pyplot as plt
 colours = [*COLOURS, "gray"]
 fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
 fine, above = np.geomspace(sizes[0], sizes[-1], 200), 0.0
-looks = zip(colours, "os^vPXd", strict=True)
+styles = zip(colours, "os^vPXd", strict=True)
 by_rate = sorted(fits.items(), key=lambda way: way[1][1])
-for (label, (a, b)), (colour, marker) in zip(by_rate, looks, strict=False):
+for (label, (a, b)), (colour, marker) in zip(by_rate, styles, strict=False):
     ax.plot(sizes, sizes / times_of(label), marker, color=colour)
     ax.plot(fine, fine / (a + fine / b), color=colour, lw=1)
     ax.plot(a * b, b / 2, "D", color=colour, ms=12, mfc="none", mew=2)
@@ -220,10 +220,11 @@ ax.set(xscale="log", yscale="log", xlabel="bytes in one transfer (diamond: n½)"
 ax.set_ylabel("bytes carried in a second")
 ax.xaxis.set_major_formatter(lambda n, _: quantity(n, "B", digits=1))
 ax.yaxis.set_major_formatter(lambda rate, _: quantity(rate, "B/s", digits=1))
-half = quantity(np.multiply(*fits[the_way]), "B")
-fig.suptitle(f"Below {half}, latency decides; above it, bandwidth ({the_way})")
+half = quantity(np.multiply(*fits[transfer]), "B")
+fig.suptitle(f"Below {half}, latency decides; above it, bandwidth ({transfer})")
 fig.set_label(
-    f"Bytes a second over bytes in a transfer. n½ of {the_way}: {half}. Dashed: models."
+    f"Bytes a second over bytes in a transfer. n½ of {transfer}: {half}. "
+    "Dashed: models."
 )
 plt.show()
 
@@ -241,8 +242,8 @@ from firstlight.timing.measurement import measure
 
 events, event = 4096, 20 * 4
 n = events * event
-move, target, source = ways[the_way]
-a, b = fits[the_way]
+move, target, source = ways[transfer]
+a, b = fits[transfer]
 
 
 def send(parts):
@@ -250,21 +251,23 @@ def send(parts):
         move(*part)
 
 
-predicted, met, rows = [], [], []
+predicted, measured, rows = [], [], []
 for some in (1, 8, 64, 512, 4096):
     cuts = [slice(low, low + some * event) for low in range(0, n, some * event)]
     parts = [(target[cut], source[cut]) for cut in cuts]
     predicted.append(len(parts) * a + n / b)
-    met.append(measure(send, parts, budget=0.3).median)
-    rows.append((f"{some}", quantity(predicted[-1], "s"), quantity(met[-1], "s")))
+    measured.append(measure(send, parts, budget=0.3).median)
+    rows.append((f"{some}", quantity(predicted[-1], "s"), quantity(measured[-1], "s")))
 
-gain, gain_met = predicted[0] / predicted[-1], met[0] / met[-1]
-rows.append(("all at once, times as fast", f"{gain:.1f}", f"{gain_met:.1f}"))
+speedup_predicted = predicted[0] / predicted[-1]
+speedup_measured = measured[0] / measured[-1]
+speedups = f"{speedup_predicted:.1f}", f"{speedup_measured:.1f}"
+rows.append(("all at once, times as fast", *speedups))
 head = ("events in a transfer", "predicted", "measured")
-show_table(f"4096 events, {the_way}", head, rows)
-apart = np.abs(np.log(np.divide(predicted, met))).max()
+show_table(f"4096 events, {transfer}", head, rows)
+apart = np.abs(np.log(np.divide(predicted, measured))).max()
 worst_row = f"{np.exp(apart):.2f} ×"
-print(f"worst row: {worst_row}; in the fit: {off[the_way]}")
+print(f"worst row: {worst_row}; in the fit: {off[transfer]}")
 
 # %%
 # So "batch your transfers" has a measure: once a transfer carries several times
@@ -288,7 +291,7 @@ print(f"worst row: {worst_row}; in the fit: {off[the_way]}")
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 
-x = torch.from_numpy(here)
+x = torch.from_numpy(outgoing)
 kept = torch.zeros(largest, dtype=torch.uint8)
 to_kept = measure(kept.copy_, x, budget=0.3).median
 rows = [
@@ -372,13 +375,13 @@ def send_batches(careful):
     buffer = np.zeros(2)  # one pinned buffer for all batches
     arrived = [np.full(2, -1.0) for _ in range(3)]
     queue.launch(sleep, 0.02)  # earlier work
-    sent = queue.record()
+    copied = queue.record()
     for i, target in enumerate(arrived):
         if careful:
-            sent.synchronize()  # the buffer is free when its last copy is done
+            copied.synchronize()  # the buffer is free when its last copy is done
         buffer[:] = i
         queue.launch(np.copyto, target, buffer)
-        sent = queue.record()
+        copied = queue.record()
     queue.synchronize()
     return [int(batch[0]) for batch in arrived]
 
@@ -484,16 +487,17 @@ exact = np.sqrt(data.astype(np.float64))
 for chunks, waits in ((1, True), (7, True), (7, False)):
     _, result, _ = pipeline(chunks, waits)
     right = np.allclose(result, exact, rtol=2**-23, atol=0)
-    said = f"in {chunks}, {'with' if waits else 'without'} events:"
-    print(f"{said:<22}{'right' if right else 'WRONG'}")
+    label = f"in {chunks}, {'with' if waits else 'without'} events:"
+    print(f"{label:<22}{'right' if right else 'WRONG'}")
 
 tried = [1, 2, 4, 8, 16, 32, 64]
 runs = {m: sorted((pipeline(m) for _ in range(3)), key=itemgetter(0))[1] for m in tried}
 best = min(tried, key=model)
-worth, worth_met = model(1) / model(best), runs[1][0] / runs[best][0]
+overlap_predicted, overlap_measured = model(1) / model(best), runs[1][0] / runs[best][0]
 
 rows = [(f"{m}", quantity(model(m), "s"), quantity(runs[m][0], "s")) for m in tried]
-rows.append((f"{best} chunks, times as fast", f"{worth:.2f}", f"{worth_met:.2f}"))
+gains = f"{overlap_predicted:.2f}", f"{overlap_measured:.2f}"
+rows.append((f"{best} chunks, times as fast", *gains))
 head = ("chunks", "predicted", "measured")
 show_table("Three stages on toy streams", head, rows)
 
@@ -521,9 +525,10 @@ for ax, chunks in zip(axes, (1, best), strict=True):
     ax.axvline(1e3 * model(chunks), ls="--", color=GREY, zorder=0)
     ax.set_title(f"chunks: {chunks}, time: {1e3 * time:.0f} ms", loc="left", size=11)
 axes[1].set_xlabel("ms on toy streams")
-said = f"In {best} chunks the stages overlap: {worth_met:.1f} times as fast as in one"
-fig.suptitle(said)
-fig.set_label(f"Two Gantt charts of a host and three lanes. {said}.")
+times_as_fast = f"{overlap_measured:.1f} times as fast as in one"
+title = f"In {best} chunks the stages overlap: {times_as_fast}"
+fig.suptitle(title)
+fig.set_label(f"Two Gantt charts of a host and three lanes. {title}.")
 plt.show()
 
 # %%
@@ -657,13 +662,13 @@ print(check(chunks_for_solution))
 
 # remember
 
-a, b = fits[the_way]
+a, b = fits[transfer]
 print(
     "1. t = a + n/b, roughly. Below n½ = a b you pay for latency, above it for the\n"
-    f"   bytes. Here (copies {the_way}) n½ is {quantity(a * b, 'B')}.\n"
+    f"   bytes. Here (copies {transfer}) n½ is {quantity(a * b, 'B')}.\n"
     "2. Batch what is below, overlap what is above, and predict what it is worth:\n"
-    f"   {gain:.1f} times as fast predicted, {gain_met:.1f} measured"
-    f" (worst row: {worst_row});\n"
-    f"   {worth:.2f} predicted, {worth_met:.2f} measured (toy).\n"
+    f"   {speedup_predicted:.1f} times as fast predicted,"
+    f" {speedup_measured:.1f} measured (worst row: {worst_row});\n"
+    f"   {overlap_predicted:.2f} predicted, {overlap_measured:.2f} measured (toy).\n"
     "3. Reuse memory, pin it before the loop, and wait before you read."
 )

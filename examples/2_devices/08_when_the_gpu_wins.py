@@ -64,8 +64,8 @@ def on_cpu(job, cpu, precision="fp32"):
 
 def gain(job, cpu, stay=False, card="RTX 4090", precision="fp32"):
     """How many times as fast as the CPU the GPU is."""
-    there = job._replace(sent=0) if stay else job
-    return on_cpu(job, cpu, precision) / sum(on_gpu(there, card, 1, precision))
+    resident = job._replace(sent=0) if stay else job
+    return on_cpu(job, cpu, precision) / sum(on_gpu(resident, card, 1, precision))
 
 
 def uses_for_two(job, cpu, card="RTX 4090"):
@@ -143,7 +143,7 @@ def form():
         ("Card", choice("card", cards)),
         ("CPU", choice("cpu", [*CPUS, "your own rates"])),
         ("Numbers", choice("precision", ["float32", "float64"])),
-        *((said, entry.format(n, own.get(n, ""))) for n, (said, _) in FIELDS.items()),
+        *((label, entry.format(n, own.get(n, ""))) for n, (label, _) in FIELDS.items()),
     )
 
 
@@ -424,15 +424,15 @@ class Training:
 from torch.utils._python_dispatch import TorchDispatchMode
 
 # A TorchDispatchMode sees every operation, also without a GPU. These launch nothing:
-only_look = {"t", "view", "detach", "lift_fresh", "_local_scalar_dense"}
+views = {"t", "view", "detach", "lift_fresh", "_local_scalar_dense"}
 
 
 class Calls(TorchDispatchMode):
     number = 0
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        looks = function.overloadpacket.__name__ in only_look
-        self.number += function.namespace == "aten" and not looks
+        is_view = function.overloadpacket.__name__ in views
+        self.number += function.namespace == "aten" and not is_view
         return function(*args, **(kwargs or {}))
 
 
@@ -673,14 +673,14 @@ took = {place: train_and_test(place) for place in dict.fromkeys(("cpu", device.t
 tiny = network_job(8)
 _, _, work = on_gpu(tiny, "H100 SXM")
 seconds = work, curve("network", "CPU")[0], on_cpu(tiny, HERE)
-least, most, here = (quantity(s, "s") for s in seconds)
+least, most, by_rule = (quantity(s, "s") for s in seconds)
 
 # %%
 
 for place, seconds in took.items():
     print(f"{place}: {quantity(seconds, 's')} for 100 steps;", end=" ")
     print(f"the boot camp's GPU: {0.467 / seconds:.1f} × as long")
-print(f"a step on this CPU: {most}; its work, by the rule: {here}")
+print(f"a step on this CPU: {most}; its work, by the rule: {by_rule}")
 print(f"a step's work on an H100, by the rule: {least}")
 
 # %%

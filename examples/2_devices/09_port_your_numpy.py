@@ -304,17 +304,17 @@ for n in (15, 16):
 # three stacks go over, two images come back.
 
 
-def there(*arrays):
+def to_device(*arrays):
     return [torch.from_numpy(array).to(device) for array in arrays]
 
 
-t_sky, t_biases, t_flats = there(sky, biases, flats)
+t_sky, t_biases, t_flats = to_device(sky, biases, flats)
 slow = bench.time("median of frames, NumPy", np.median, sky, 0, n=sky.size).median
 gain = slow / bench.time("median of frames, torch", median, t_sky, 0, n=sky.size).median
 travel = {}
 if has_gpu:
     bench.time(
-        "transfers", lambda: there(sky, biases, flats)[0][:2].cpu(), device=device
+        "transfers", lambda: to_device(sky, biases, flats)[0][:2].cpu(), device=device
     )
     travel["transfers"] = bench["transfers"].median
 predicted = {s: t / gain if s in moving else t for s, t in profile.items()} | travel
@@ -375,9 +375,9 @@ print(f"after work in place on {device}, the array is {counts}")
 
 t_steps = {
     "calibrate": (calibrated, t_calibrate, t_sky, t_biases, t_flats),
-    "level": (levelled, t_level, *there(calibrated)),
-    "clean": (cleaned, t_clean, *there(levelled)),
-    "stack": (np.stack([image, error]), t_stack, *there(cleaned)),
+    "level": (levelled, t_level, *to_device(calibrated)),
+    "clean": (cleaned, t_clean, *to_device(levelled)),
+    "stack": (np.stack([image, error]), t_stack, *to_device(cleaned)),
 }
 rows = []
 for step, (right, function, *inputs) in t_steps.items():
@@ -398,7 +398,7 @@ show_table("PyTorch's steps against NumPy's", head, rows)
 
 
 def ported(night):
-    arrays = there(*read(night))
+    arrays = to_device(*read(night))
     t_image, t_error = t_stack(t_clean(t_level(t_calibrate(*arrays))))
     image, error = t_image.cpu().numpy(), t_error.cpu().numpy()
     return image, error, photometry(image, error, stars, box)
@@ -435,11 +435,11 @@ bench.show()
 
 # %%
 
-met = {step: bench[f"{step}, torch"].median for step in moving}
-met = {step: met.get(step, profile[step]) for step in profile} | travel
+measured = {step: bench[f"{step}, torch"].median for step in moving}
+measured = {step: measured.get(step, profile[step]) for step in profile} | travel
 whole_old, whole = (bench[f"whole, {how}"].median for how in ("NumPy", "ported"))
-rows = [(s, quantity(predicted[s], "s"), quantity(t, "s")) for s, t in met.items()]
-rows.append(("their sum", quantity(new, "s"), quantity(sum(met.values()), "s")))
+rows = [(s, quantity(predicted[s], "s"), quantity(t, "s")) for s, t in measured.items()]
+rows.append(("their sum", quantity(new, "s"), quantity(sum(measured.values()), "s")))
 rows.append(("the whole", "–", quantity(whole, "s")))
 rows.append(("gain of the whole", f"{old / new:.2f}", f"{whole_old / whole:.2f}"))
 head = "step", "predicted", "measured"
@@ -501,7 +501,7 @@ where = "on this GPU" if has_gpu else "on the same CPU"
 points = {
     f"PyTorch {where}, predicted": (new - stays, old / new, "o", "none"),
     f"PyTorch {where}, measured": (
-        sum(met.values()) - stays,
+        sum(measured.values()) - stays,
         whole_old / whole,
         "D",
         "C1",
@@ -541,7 +541,7 @@ plt.show()
 #
 # The photometry runs with :term:`tensors <tensor>` as it is. Does moving it pay?
 
-loop = photometry, *t_stack(*there(cleaned)), stars, *there(box)
+loop = photometry, *t_stack(*to_device(cleaned)), stars, *to_device(box)
 assert np.allclose(photometry(*loop[1:])[0], exact[0], atol=0.01 * exact[1].min())
 timing = bench.time("photometry, torch", *loop, n=sky.size, device=device)
 ratio = profile["photometry"] / timing.median

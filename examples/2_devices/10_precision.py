@@ -320,15 +320,15 @@ drawn = {f"{card} (model)": model(card) for card in ("H100 SXM", "RTX 4090")}
 drawn["this CPU"] = relative("matmul, ")
 if len(places) > 1:
     drawn["this GPU"] = relative("GPU, matmul, ")
-looks = zip((GREEN, ORANGE, BLUE, PURPLE), "^soD", strict=True)
+marks = zip((GREEN, ORANGE, BLUE, PURPLE), "^soD", strict=True)
 
 fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
-for up, ((label, times), look) in enumerate(zip(drawn.items(), looks, strict=False)):
+for up, ((label, times), mark) in enumerate(zip(drawn.items(), marks, strict=False)):
     style = {"ls": "--", "mfc": "none"} if "model" in label else {"ls": "-"}
-    style |= {"color": look[0], "marker": look[1]}
+    style |= {"color": mark[0], "marker": mark[1]}
     ax.plot([*times.values()], [error[name] for name in times], ms=9, mew=2, **style)
     top = times["bfloat16"], error["bfloat16"]
-    at = {"textcoords": "offset points", "color": look[0], "ha": "center"}
+    at = {"textcoords": "offset points", "color": mark[0], "ha": "center"}
     ax.annotate(label, top, (0, 10 + 14 * up), **at)
 for name in FRACTION:
     ax.axhline(error[name], color=GREY, lw=0.6, zorder=0)

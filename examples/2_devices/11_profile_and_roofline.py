@@ -472,8 +472,8 @@ def check(answer):
         try:
             got = {name: float(time) for name, time in answer(list(events)).items()}
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            return f"{call} has to give a dictionary of times; {said}"
+            reason = f"{type(error).__name__}: {error}"
+            return f"{call} has to give a dictionary of times; {reason}"
         if got == right:
             continue
         if got == total_times(events):

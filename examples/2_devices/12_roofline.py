@@ -216,12 +216,12 @@ def draw_roofs(lowest, lines, low=0.03, high=300):
     """The H100's roof as a model, and those of this machine with one, two lines."""
     fig, ax = plt.subplots(figsize=(7.2, 5), layout="constrained")
     x, size = np.geomspace(low, high, 200), quantity(references.nbytes, "B", digits=2)
-    here = (
+    measured_roofs = (
         (roof.byte_rate, roof.flop_rate, BLUE, "-", f"measured: a matrix of {size}"),
         (frame_rate, roof.flop_rate, BLUE, ":", "measured: one frame"),
     )[:lines]
     for rate, flops, colour, style, name in (
-        *here,
+        *measured_roofs,
         (bandwidth, fp32, GREY, "--", "model: H100, from its data sheet"),
     ):
         ax.plot(x, np.minimum(x * rate, flops), style, color=colour, lw=2, label=name)
@@ -260,7 +260,7 @@ def draw_point(ax, timing, counts, marker, colour, name, shift):
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
-looks = {
+marks = {
     "taper": ("o", GREEN, (-9, 7)),
     "FFT": ("s", GREEN, (10, -4)),
     "power": ("^", GREEN, (-10, 5)),
@@ -268,12 +268,12 @@ looks = {
     "power, abs": ("v", ORANGE, (-10, -6)),
     "match, converting": ("X", ORANGE, (10, 0)),
 }
-counts = {label: by_hand[label.split(",")[0]] for label in looks}
-lowest = min(counts[label][0] / bench[label].median for label in looks)
+counts = {label: by_hand[label.split(",")[0]] for label in marks}
+lowest = min(counts[label][0] / bench[label].median for label in marks)
 fig, ax = draw_roofs(lowest, lines=2)
 at = {}
-for label, look in looks.items():
-    at[label] = draw_point(ax, bench[label], counts[label], *look[:2], label, look[2])
+for label, mark in marks.items():
+    at[label] = draw_point(ax, bench[label], counts[label], *mark[:2], label, mark[2])
 for step, old in (("power", "power, abs"), ("match", "match, converting")):
     ax.annotate("", at[step], at[old], arrowprops={"arrowstyle": "->", "color": GREY})
 fig.legend(loc="outside lower center", ncols=2, fontsize=10, frameon=False)
@@ -356,26 +356,26 @@ for step, least in on_h100.items():
 predicted = {many: least_seconds("match", many) / many for many in (1, *batches)}
 spectra = power_of(torch.fft.rfft2(raw * taper)).flatten(1)
 moved = Bench("roofline-moved")
-met = {1: bench["match"].median}
+measured = {1: bench["match"].median}
 for many in batches:
     some, label = spectra[:many].T, f"match, {many} frames"
     timing = moved.time(label, torch.matmul, references, some, device=device)
-    met[many] = timing.median / many
+    measured[many] = timing.median / many
 
 rows = []
 for many, least in predicted.items():
-    times = (quantity(seconds, "s") for seconds in (least, met[many]))
-    gain = f"{met[1] / met[many]:.1f} ×"
-    rows.append((f"{many}", *times, percent(least / met[many]), gain))
+    times = (quantity(seconds, "s") for seconds in (least, measured[many]))
+    gain = f"{measured[1] / measured[many]:.1f} ×"
+    rows.append((f"{many}", *times, percent(least / measured[many]), gain))
 head = "frames", "least", "measured", "of roof", "gain"
 show_table("match, time for each frame", head, rows)
 
 most = batches[-1]
-hoped, got = met[1] / predicted[most], met[1] / met[most]
-said = f"{percent(got / hoped)} of what the roofline allows"
-print(f"batches of {most}: {got:.1f} × measured, {said} ({hoped:.1f} ×)")
+at_most, speedup = measured[1] / predicted[most], measured[1] / measured[most]
+share = f"{percent(speedup / at_most)} of what the roofline allows"
+print(f"batches of {most}: {speedup:.1f} × measured, {share} ({at_most:.1f} ×)")
 for many in batches:
-    if met[many] > met[1]:
+    if measured[many] > measured[1]:
         print(f"batches of {many}: slower than one frame at a time")
 
 # %%
@@ -385,7 +385,7 @@ for many in batches:
 
 # measured figure
 batched = {many: costs(side, kinds, many)["match"] for many in predicted}
-fig, ax = draw_roofs(min(batched[1][0] / met[many] for many in met), lines=1)
+fig, ax = draw_roofs(min(batched[1][0] / measured[many] for many in measured), lines=1)
 for many, seconds in predicted.items():
     operations, least = batched[many]
     place = operations / least, operations / (many * seconds)
@@ -395,7 +395,8 @@ for many, seconds in predicted.items():
     draw_point(ax, timing, batched[many], "D", GREEN, f"{many}", (0, -16))
 ax.plot([], [], "D", color=GREEN, ms=8, label="measured, with the number of frames")
 fig.legend(loc="outside lower center", ncols=2, fontsize=10, frameon=False)
-title = f"Batches of {most} frames: {got:.1f} × as fast, at most {hoped:.1f} × possible"
+title = f"Batches of {most} frames: {speedup:.1f} × as fast,"
+title += f" at most {at_most:.1f} × possible"
 fig.suptitle(title, size=13)
 fig.set_label(
     "The same roofline, with match for growing numbers of frames at once. Circles on "
@@ -522,8 +523,8 @@ def check(answer):
             named, took = answer(operations, moved, rate, bandwidth)
             took = float(took)
         except Exception as error:
-            said = f"{type(error).__name__}: {error}"
-            return f"{call} has to give a name and a time; {said}"
+            reason = f"{type(error).__name__}: {error}"
+            return f"{call} has to give a name and a time; {reason}"
         if named != roof:
             return f"{call} says {named!r} decides.\nHint: {hint}"
         if abs(took / sum(times.values()) - 1) < 1e-6 and min(times.values()) > 0:
@@ -558,5 +559,5 @@ print(f"""1. A step takes at least bytes / bandwidth, and at least operations / 
 2. Count by hand: of {by_hand["match"][0]:,} operations, a counter saw
    {counted["match"][0]}.
 3. Far below the roof, look for a better program; at the roof, move fewer bytes (or do
-   fewer operations). Batches of {most} frames could bring {hoped:.1f} ×, and brought
-   {got:.1f} ×.""")
+   fewer operations). Batches of {most} frames could bring {at_most:.1f} ×, and brought
+   {speedup:.1f} ×.""")

@@ -136,7 +136,7 @@ def asteroids(*shape, seed=1):
     return radius * turn[0], radius * turn[1], -speed * turn[1], speed * turn[0]
 
 
-def here(numbers):
+def to_device(numbers):
     return [x.to(torch.float32).to(device) for x in numbers]
 
 
@@ -159,7 +159,7 @@ print(f"after {t.item():.0f} radians on a circle: off by {off:.0e}")
 one = torch.tensor(1.0, device=device)
 start = asteroids(n)
 exact = advance(*start, 1.0)
-error = worst_error(advance(*here(start), one), exact)
+error = worst_error(advance(*to_device(start), one), exact)
 assert error < 1e-5
 print(f"{n} asteroids in float32 on {device}: off by {error:.0e}")
 
@@ -227,7 +227,7 @@ sizes = [10, 100, 1000, 10_000, 30_000]
 if has_gpu:
     sizes = [10, 1000, 100_000, 1_000_000, 3_000_000, 10_000_000]
 bench = Bench("fewer-launches", budget=2)
-states = {n: [*here(asteroids(n)), one] for n in sizes}
+states = {n: [*to_device(asteroids(n)), one] for n in sizes}
 for n, state in states.items():
     bench.time("as written", advance, *state, n=n)
 
@@ -260,11 +260,12 @@ def doubles(sizes, times):
 
 plateau = curve("as written")[0]
 expected = doubles(sizes, predict(sizes))
-met = doubles(sizes, curve("as written"))
+measured = doubles(sizes, curve("as written"))
 guess, give = 1e6 * overhead, 1e6 * operations * give
 print(f"{operations} operations: predicted {guess:.1f} ± {give:.1f} µs,")
 print(f"   measured {1e6 * plateau:.1f} µs, {plateau / overhead:.2f} times that")
-print(f"twice the plateau: predicted at n = {expected:,.0f}, measured at {met:,.0f}")
+print(f"twice the plateau: predicted at n = {expected:,.0f},", end=" ")
+print(f"measured at {measured:,.0f}")
 
 # %%
 # A factor far from 1 is a failed prediction. Either the operations differ too much in
@@ -282,8 +283,8 @@ print(f"twice the plateau: predicted at n = {expected:,.0f}, measured at {met:,.
 stars, few = 50, 100
 pulls = 0.5 + torch.rand(stars, generator=torch.Generator().manual_seed(2)).double()
 crowd = asteroids(stars, few)
-rows = here(crowd)
-pull = here([pulls])[0]
+rows = to_device(crowd)
+pull = to_device([pulls])[0]
 each = [(*(x[star] for x in rows), pull[star]) for star in range(stars)]
 
 
@@ -365,7 +366,7 @@ def build(inputs):
 small = states[sizes[1]]
 try:
     compiled, build_time = build(small)
-    error = worst_error(compiled(*here(start), one), exact)
+    error = worst_error(compiled(*to_device(start), one), exact)
     assert error < 1e-5
     print(f"built in {quantity(build_time, 's')}; largest error {error:.0e}")
 except RuntimeError as problem:  # no compiler, or a system that has none
@@ -502,9 +503,9 @@ def capture(inputs):
 
 # folded: On an NVIDIA or AMD card: check the replay on new input, and time it
 if device.type == "cuda":
-    inputs = [*here(asteroids(1003, seed=3)), one]
+    inputs = [*to_device(asteroids(1003, seed=3)), one]
     graph, results = capture(inputs)
-    for old, new in zip(inputs, here(start), strict=False):
+    for old, new in zip(inputs, to_device(start), strict=False):
         old.copy_(new)
     graph.replay()
     print(f"replayed on new input: off by {worst_error(results, exact):.0e}")
@@ -598,7 +599,7 @@ axes[0, 0].set_ylabel("time of one call")
 axes[0, 0].yaxis.set_major_formatter(lambda t, _: quantity(t, "s", digits=1))
 low, high = axes[0, 0].get_ylim()
 axes[0, 0].set_ylim(low, 2 * high)  # room for the legends
-about = f"{float(f'{met:.1e}'):,.0f}"
+about = f"{float(f'{measured:.1e}'):,.0f}"
 finding = f"a call for n ≈ {about} takes only twice as long as one for 10"
 fig.suptitle(f"Overhead decides: {finding}", size=12)
 fig.set_label(

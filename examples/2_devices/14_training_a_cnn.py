@@ -145,7 +145,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from firstlight.display import show_table
 
-only_look = {"t", "view", "detach"}  # these launch nothing
+views = {"t", "view", "detach"}  # these launch nothing
 
 
 def make_step(model):
@@ -167,7 +167,7 @@ class Calls(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = function.overloadpacket.__name__
-        self.number += name not in only_look and not name.startswith("_record")
+        self.number += name not in views and not name.startswith("_record")
         return function(*args, **(kwargs or {}))
 
 
@@ -385,7 +385,8 @@ def times(factor):
 drawn = [case for case in cases if case != "medium, nothing to load"]
 ends = [gain(case, b) for case in drawn for b in sizes[cases[case][0]]]
 cores = card("cpu").cores or 1
-said = f"{times(min(ends))} to {times(max(ends))} as fast as this CPU ({cores} cores)"
+from_to = f"{times(min(ends))} to {times(max(ends))}"
+speedups = f"{from_to} as fast as this CPU ({cores} cores)"
 thin = all(
     gpu_model(name, b)[1] < 0.01 * seconds(f"{name}, CPU", b)
     for name in nets
@@ -457,10 +458,10 @@ ax.spines[["top", "right"]].set_visible(False)
 for label, colour in PARTS.items():
     ax.barh(0, 0, color=colour, label=label)
 fig.legend(loc="outside lower center", ncols=3, frameon=False, handlelength=1)
-fig.suptitle(f"RTX 4090 (model): {said}" + "\ndiamonds: this GPU" * has_gpu)
+fig.suptitle(f"RTX 4090 (model): {speedups}" + "\ndiamonds: this GPU" * has_gpu)
 fig.set_label(
-    f"Bars of the time of a step on a GPU, {said}, made up of loading, launching, and "
-    "moving and computing, for three networks and batches of 1, 8 and 256 pictures. "
+    f"Bars of the time of a step on a GPU, {speedups}, made up of loading, launching, "
+    "and moving and computing, for three networks and batches of 1, 8 and 256. "
     f"Loading item by item is {load_share:.0%} of the medium one's step with 256."
 )
 plt.show()

@@ -223,20 +223,20 @@ show_table("Three grids", head, rows)
 
 
 @cuda.jit
-def describe(said):
+def describe(sizes):
     x, y = cuda.grid(2)
     wide, high = cuda.gridsize(2)
     if x == 0 and y == 0:
-        said[0, 0], said[0, 1] = cuda.gridDim.x, cuda.gridDim.y
-        said[1, 0], said[1, 1] = cuda.blockDim.x, cuda.blockDim.y
-        said[2, 0], said[2, 1] = wide, high
+        sizes[0, 0], sizes[0, 1] = cuda.gridDim.x, cuda.gridDim.y
+        sizes[1, 0], sizes[1, 1] = cuda.blockDim.x, cuda.blockDim.y
+        sizes[2, 0], sizes[2, 1] = wide, high
 
 
-said = cuda.to_device(np.zeros((3, 2), dtype=np.int64))
-describe[(3, 4), BLOCK](said)
-said = said.copy_to_host()
+sizes = cuda.to_device(np.zeros((3, 2), dtype=np.int64))
+describe[(3, 4), BLOCK](sizes)
+sizes = sizes.copy_to_host()
 names = "gridDim: blocks", "blockDim: threads of a block", "cuda.gridsize(2): threads"
-rows = [(name, str(x), str(y)) for name, (x, y) in zip(names, said, strict=True)]
+rows = [(name, str(x), str(y)) for name, (x, y) in zip(names, sizes, strict=True)]
 show_table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows)
 
 # %%
@@ -256,8 +256,8 @@ def smooth_turned(framed, out):
 
 
 for shape in ((1, 1), (9, 17)):
-    said = verdict_on(smooth_turned, blocks_for(shape, BLOCK), night_sky(*shape))
-    print(f"{shape}: {said}")
+    outcome = verdict_on(smooth_turned, blocks_for(shape, BLOCK), night_sky(*shape))
+    print(f"{shape}: {outcome}")
 
 # %%
 # What differs is *which* pixels are read together. The GPU runs threads in *warps* of
@@ -322,8 +322,8 @@ def smooth_any_grid(framed, out):
 
 sky = night_sky(13, 21)
 for blocks in ((1, 1), (2, 1), (3, 4)):
-    said = verdict_on(smooth_any_grid, blocks, sky, BLOCK, 2)
-    print(f"{blocks[0]} × {blocks[1]} blocks: {said}")
+    outcome = verdict_on(smooth_any_grid, blocks, sky, BLOCK, 2)
+    print(f"{blocks[0]} × {blocks[1]} blocks: {outcome}")
 
 # %%
 # It is worth it when
@@ -402,9 +402,9 @@ bench = Bench("grids", budget=16 if has_kernel else 1)
 bench.time("NumPy", smooth_numpy, image, out, **size)
 assert_right("NumPy", out)
 for place in dict.fromkeys(("cpu", str(device))):
-    there = torch.from_numpy(image)[None, None].to(place)
-    bench.time("torch, avg_pool2d", avg_pool2d, there, 3, 1, device=place, **size)
-    assert_right("torch", avg_pool2d(there, 3, 1)[0, 0].cpu().numpy())
+    on_device = torch.from_numpy(image)[None, None].to(place)
+    bench.time("torch, avg_pool2d", avg_pool2d, on_device, 3, 1, device=place, **size)
+    assert_right("torch", avg_pool2d(on_device, 3, 1)[0, 0].cpu().numpy())
 
 if has_kernel:
     d_image = cuda.to_device(image)

@@ -572,10 +572,10 @@ def of_kernel(kernel):
         found = Lanes({"it": trace(kernel, 1, 32, x, out, limit=100_000)}).accesses
     except Exception as error:
         return f"That cannot be counted. {type(error).__name__}: {error}"
-    said = (
+    counts = (
         f"{one.name[4:]} with {one.sectors_each:.3g} sectors a request" for one in found
     )
-    return "Your kernel " + (", ".join(said) or "touches no array") + "."
+    return "Your kernel " + (", ".join(counts) or "touches no array") + "."
 
 
 # %%

@@ -180,8 +180,8 @@ rows.append(("atomic, each number", "–", f"{4 / (132 * a_clock):.1%}", *["–"
 # %%
 
 head = ("tree", "passes", "model", *(f"by {by}" for by in distances))
-said = "128 threads with a number each; for each distance: warps/passes"
-show_table(said, head, rows)
+caption = "128 threads with a number each; for each distance: warps/passes"
+show_table(caption, head, rows)
 
 # %%
 # Moving the threads together frees the warps but gains nothing, because their words
@@ -390,8 +390,8 @@ ax.set(ylim=(8e-9, 0.3), xticks=[1e2, 1e4, 1e6])
 ax.set_xlabel("how many numbers (dashed: models)")
 ax.spines[["top", "right"]].set_visible(False)
 ax.set_ylabel("error, of the result's usual size")
-said = f"The kernel to copy loses {two:.0f} roundings where a loop loses {one:.0f}"
-ax.set_title(said, loc="left")
+title = f"The kernel to copy loses {two:.0f} roundings where a loop loses {one:.0f}"
+ax.set_title(title, loc="left")
 fig.set_label(
     "Error of sums against how many numbers are added, logarithmic axes. Equal numbers "
     "one by one grow as n, below the worst case; random ones as the root of n; a tree "
@@ -503,8 +503,8 @@ for name, way in ways.items():
         d_out.copy_to_device(np.zeros(1, dtype=f32))
         stages(*way)
         sums.append(float(d_out.copy_to_host()[0]))
-    said = f"{len(set(sums))} different in {launches}"
-    print(f"{name}: {sums[0] / right:.6f} of the sum, {said}")
+    distinct = f"{len(set(sums))} different in {launches}"
+    print(f"{name}: {sums[0] / right:.6f} of the sum, {distinct}")
 
 # %%
 

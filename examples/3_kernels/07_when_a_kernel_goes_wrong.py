@@ -281,7 +281,7 @@ for kernel in (cured_a, cured_b, cured_c):
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 2
-looks = ["run,\n128", "run,\n101", "trace,\n128", "trace,\n101", "by the\nmanual"]
+searches = ["run,\n128", "run,\n101", "trace,\n128", "trace,\n101", "by the\nmanual"]
 tools = {"A": "memcheck", "B": "", "C": "racecheck", "D": "unclear"}
 plain = [[not ran[name, n].startswith("right") for n in SIZES] for name in four]
 by_trace = [[bool(found[name, n][0]) for n in SIZES] for name in four]
@@ -296,13 +296,13 @@ for (row, column), yes in np.ndenumerate(verdicts):
     word = [*tools.values()][row] if yes and column == 4 else "found"
     style = {"ha": "center", "va": "center", "color": "#fefefe", "size": 10}
     ax.text(column + 0.5, row + 0.5, word if yes else "MISSED", **style)
-ax.set_xticks(np.arange(5) + 0.5, looks, size=10)
+ax.set_xticks(np.arange(5) + 0.5, searches, size=10)
 rows = ["A: bounds", "B: race", "C: no barrier", "D: divergent"]
 ax.set_yticks(np.arange(4) + 0.5, rows, size=10)
 ax.invert_yaxis()
 ax.xaxis.tick_top()
-said = f"A plain run with 128 samples found {caught[0]} of 4 mistakes, "
-ax.set_title(f"{said}a trace with 101 found {caught[3]}", loc="left", size=11)
+finding = f"A plain run with 128 samples found {caught[0]} of 4 mistakes, "
+ax.set_title(f"{finding}a trace with 101 found {caught[3]}", loc="left", size=11)
 fig.set_label(
     "Four wrong kernels in rows, five ways to look in columns. A plain run with 128 "
     f"samples found {caught[0]} of the four, with 101 samples {caught[1]}. The trace "

@@ -194,8 +194,8 @@ ax.set_yticks(range(3), names)
 ax.set(ylim=(2.6, -0.5), xlabel="instructions for one step, machine code of an H100")
 ax.spines[["top", "right"]].set_visible(False)
 fig.legend(ncols=4, loc="outside lower center", frameon=False)
-said = f"{of_range:g} instructions a step with range, {of_while:g} with while"
-ax.set_title(said, loc="left")
+title = f"{of_range:g} instructions a step with range, {of_while:g} with while"
+ax.set_title(title, loc="left")
 fig.set_label(
     "Bars of the instructions for one step of each kernel, split into four kinds. In "
     f"machine code, double_sum has {totals['double_sum']:g}, most of them bookkeeping, "
@@ -436,8 +436,8 @@ ax.axvline(101, color="black", ls=":", lw=1)
 ax.set(xscale="log", yscale="log", xlabel="length of a row", ylim=(2e-8, 3e-6))
 ax.set(ylabel="error (rms, of the rms result)", xlim=(9, 2e4))
 ax.spines[["top", "right"]].set_visible(False)
-said = f"At 101 numbers, single_sum's error is {better:.0f} times that of double_sum"
-ax.set_title(said, loc="left")
+title = f"At 101 numbers, single_sum's error is {better:.0f} times that of double_sum"
+ax.set_title(title, loc="left")
 fig.set_label(
     "Error against the length of a row, on logarithmic axes. single_sum's error grows "
     "fastest, NumPy's grows less, those of Kahan's sum and double_sum stay level. At "

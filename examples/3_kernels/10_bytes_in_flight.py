@@ -213,8 +213,8 @@ ax.set(xlim=(0.85, 40), ylim=(0.5 * rates[0], 2 * max(law[-1], ordered, reads)))
 ax.set_xticks(CHAINS, CHAINS)
 fig.legend(ncols=2, loc="outside lower center")
 ax.spines[["top", "right"]].set_visible(False)
-said = f"The rate grows with the loads in flight: {rates.max() / rates[0]:.0f} times"
-ax.set_title(f"{said} with {fastest}", loc="left")
+finding = f"The rate grows with the loads in flight: {rates.max() / rates[0]:.0f} times"
+ax.set_title(f"{finding} with {fastest}", loc="left")
 fig.set_label(
     "Bytes a second against the number of chains, beside the line of the law: 8 chains "
     f"have {rates[3] / rates[0]:.1f} times the rate of one, 32 have "

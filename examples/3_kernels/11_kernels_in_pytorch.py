@@ -374,8 +374,8 @@ for ax, (title, (total, spans)) in zip(axes, stories.items(), strict=True):
     ax.set_title(f"{title}: the sum is {total}", size=11, loc="left")
 axes[3].set_xlabel("time, in a toy")
 early, stolen, kept, same = (total for total, _ in stories.values())
-said = f"1000 ones add up to {early} or {stolen}, without an error"
-fig.suptitle(f"Toy: in the wrong stream {said}", size=12)
+finding = f"1000 ones add up to {early} or {stolen}, without an error"
+fig.suptitle(f"Toy: in the wrong stream {finding}", size=12)
 fig.set_label(
     "A toy: four pairs of lanes, torch's stream and the kernel's. In its own, the sum "
     f"runs before x is filled: {early}. If it waits for x, y is written to the same "

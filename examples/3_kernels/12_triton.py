@@ -196,8 +196,10 @@ ax.set_yticks(range(len(ways)), ways)
 ax.set(xlabel="bytes moved, in sizes of the matrix", ylim=(2.6, -0.5))
 ax.spines[["top", "right"]].set_visible(False)
 many, few = times["five steps"], times["your kernel"]
-said = f"Softmax in five steps moves the matrix {many:.0f} times, fused {few:.0f} times"
-ax.set_title(said, loc="left")
+title = (
+    f"Softmax in five steps moves the matrix {many:.0f} times, fused {few:.0f} times"
+)
+ax.set_title(title, loc="left")
 fig.set_label(
     f"Bytes that softmax moves. Five steps move the matrix {times['five steps']:.0f} "
     "times: amax and sum once each, sub, exp and div twice each. torch.softmax and "

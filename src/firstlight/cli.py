@@ -151,27 +151,27 @@ def image(arguments: argparse.Namespace) -> int:
         check_no_overwrite(arguments.out, name)
     options = {"field": int(arguments.of) if arguments.of.isdigit() else arguments.of} if arguments.of else {}
     vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
-    said = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
+    notes = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
     if arguments.phase_centre:
         vis = replace(vis, phase_centre=degrees(arguments.phase_centre))
     if vis.phase_centre is None:
-        said.append("WARNING: the phase centre is not known, and the files do not say where they are: --phase-centre")
+        notes.append("WARNING: the phase centre is not known, and the files do not say where they are: --phase-centre")
     if np.isnan(vis.frequency).any():
         if not arguments.frequency:
             raise ValueError("the data do not say their frequency: give it in Hz, such as --frequency 230e9")
         vis = replace(vis, frequency=np.full(len(vis.frequency), arguments.frequency))
     weights = check_weights(vis)
     if weights.wrong:
-        said.append(f"WARNING: the weights were off, and are multiplied by {weights.worst:.3g}, as the data scatter")
+        notes.append(f"WARNING: the weights were off, and are multiplied by {weights.worst:.3g}, as the data scatter")
         vis = scale_weights(vis, weights)
     elif np.isnan(weights.worst):
-        said.append("WARNING: nothing tells whether the weights are right: no antennas and times, or too few")
-    print("\n".join(said), flush=True)
+        notes.append("WARNING: nothing tells whether the weights are right: no antennas and times, or too few")
+    print("\n".join(notes), flush=True)
     device = best_device()
     found = make_image(vis, field=arguments.field, device=device if device.type == "cuda" else "cpu")
     limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
     print("\n".join([*limits, str(found), ""]))
-    head = "\n".join([*said, *limits, ""])
+    head = "\n".join([*notes, *limits, ""])
     for path in write_products(found, vis, arguments.out, name, dish=arguments.dish, head=head):
         print(path)
     return 0

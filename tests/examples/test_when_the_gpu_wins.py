@@ -79,7 +79,7 @@ def test_the_sampler_counts_what_its_operations_read_and_write(page) -> None:
 
         def __torch_dispatch__(self, function, types, args=(), kwargs=None):
             result = function(*args, **(kwargs or {}))
-            if function.overloadpacket.__name__ not in page["only_look"] | {"slice", "unsqueeze", "unbind"}:
+            if function.overloadpacket.__name__ not in page["views"] | {"slice", "unsqueeze", "unbind"}:
                 self.calls += 1
                 self.numbers += sum(x.numel() for x in (*args, result) if torch.is_tensor(x))
             return result

@@ -1,4 +1,4 @@
-"""Records: what an example measured and printed on one machine, as a file. Written, read, found and judged here."""
+"""Records: what an example measured and printed on one machine, as a file."""
 
 from __future__ import annotations
 
@@ -271,14 +271,14 @@ def check(root: Path, strict: bool = False) -> int:
     """Print the state of every record under a project's folder; 1 if one is an error, or stale where that counts."""
     rows = []
     for path in sorted((root / "records").rglob("*.json")):
-        _, state, reasons = judged_file(path, root / "examples")
+        _, state, reasons = judge_file(path, root / "examples")
         rows.append((path.relative_to(root / "records").with_suffix("").as_posix(), state, "; ".join(reasons)))
     print(Table(f"{len(rows)} records", ("record", "state", "why"), tuple(rows)).text())
     states = {state for _, state, _ in rows}
     return int(bool(states & {"invalid", "orphan", "partial", "stale" if strict else ""}))
 
 
-def judged_file(path: Path, examples: Path) -> tuple[Record | None, str, list[str]]:
+def judge_file(path: Path, examples: Path) -> tuple[Record | None, str, list[str]]:
     """Return the record in a file, its state and the reasons; a file that is none is ``invalid``."""
     try:
         record = read(path)

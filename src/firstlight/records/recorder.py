@@ -110,10 +110,10 @@ def record_all(scripts: Sequence[Path], root: Path) -> int:
             command = [sys.executable, "-m", "firstlight", "record", str(script), "--to", str(file)]
             utf8 = {**os.environ, "PYTHONUTF8": "1"}
             done = subprocess.run(command, capture_output=True, encoding="utf-8", errors="replace", env=utf8)
-            said = (done.stderr if done.returncode else done.stdout).strip()
+            output = (done.stderr if done.returncode else done.stdout).strip()
             if done.returncode:
-                print(f"{example}:\n{said}\n")
-            lines = said.splitlines() or [f"it ended with status {done.returncode} and no word"]
+                print(f"{example}:\n{output}\n")
+            lines = output.splitlines() or [f"it ended with status {done.returncode} and no word"]
             rows.append((example, "FAILED" if done.returncode else "recorded", lines[-1]))
     print(Table(f"{machine}, in {root}", ("example", "", "what"), tuple(rows)).text())
     return int(any(row[1] == "FAILED" for row in rows))

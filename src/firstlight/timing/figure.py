@@ -128,9 +128,9 @@ def scale_time(ax: Axes, axis: str, medians: list[float]) -> None:
 
 def in_words(shown: Series, title: str) -> str:
     """Return the figure as a sentence, for those who do not see it."""
-    said = [
+    parts = [
         f"{t.label}{f' with n = {t.n:,}' if t.n else ''} on {machine} {quantity(t.median, 's')}"
         for machine, timings in shown.items()
         for t in timings
     ]
-    return f"{title}. Median time a call: {'; '.join(said)}." if said else f"{title}. Nothing was timed."
+    return f"{title}. Median time a call: {'; '.join(parts)}." if parts else f"{title}. Nothing was timed."

@@ -48,7 +48,7 @@ MAKE: dict[type[nn.Module], Callable[[], nn.Module]] = {
     ImageCube: lambda: ImageCube(COORDS, 2),
 }
 # Visibilities stay where they are, and with them what is exact: so the class says.
-STAY = {ExactLikelihood: {"u", "v", "data", "weight", "factor", "exact_beam"}}
+STAY = {ExactLikelihood: {"u", "v", "data", "weight", "factor"}}
 
 
 def public_modules() -> list[type[nn.Module]]:
@@ -95,7 +95,7 @@ def test_the_walk_finds_what_there_is() -> None:
     net = GriddedNet(COORDS)
     net()
     assert {"bcube.base_cube", "icube.sky_cube[0]", "fcube.vis[0]", "fcube.ground_amp[0]"} <= shown(net).keys()
-    assert {"kernel", "dirty", "reference", "beam", ".c0[0]"} <= shown(likelihood()).keys()
+    assert {"transfer", "dirty", "reference", "beam", ".c0[0]"} <= shown(likelihood()).keys()
 
 
 def test_a_tensor_that_is_no_buffer_is_found() -> None:

@@ -94,6 +94,16 @@ class LBFGS:
     PyTorch's takes gradients for zero that are small as numbers, whatever their unit, and its first step is short too:
     of dark pixels, float32 cannot tell the two losses apart, and the line search fails. So the loss is divided by the
     largest component of its gradient at the start, and the first step moves that parameter by ``lr``.
+
+    Examples
+    --------
+    >>> from firstlight.imaging import GridCoords, GriddedDataset, GriddedNet
+    >>> coords, ones = GridCoords(cell_size=0.1, npix=8), torch.ones(1, 8, 8)
+    >>> data = GriddedDataset(coords=coords, vis_gridded=ones + 0j, weight_gridded=ones, mask=ones.bool())
+    >>> model = GriddedNet(coords)
+    >>> rows = LBFGS(model, lr=None).steps(Objective(model, data, {}, "gridded"), 5)
+    >>> bool(rows[-1][0] < rows[0][0])  # the loss
+    True
     """
 
     def __init__(self, model: nn.Module, lr: float | None) -> None:

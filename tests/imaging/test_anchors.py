@@ -151,7 +151,7 @@ def test_anchor_5_each_step_of_a_model_has_its_adjoint(dtype: torch.dtype) -> No
         "Hann": HannConvCube(2),
         "FFT": FourierCube(coords),
         "FFT and cells": lambda x: dataset(FourierCube(coords)(x)),
-        "response": likelihood.respond,
+        "normal operator": likelihood.normal_operator,
     }
     x = torch.tensor(field_filling(2, 30), dtype=dtype, requires_grad=True)
     for name, step in steps.items():

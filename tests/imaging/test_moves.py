@@ -48,7 +48,7 @@ MAKE: dict[type[nn.Module], Callable[[], nn.Module]] = {
     ImageCube: lambda: ImageCube(COORDS, 2),
 }
 # Visibilities stay where they are, and with them what is exact: so the class says.
-STAY = {ExactLikelihood: {"u", "v", "data", "weight", "factor", "beam_float64"}}
+STAY = {ExactLikelihood: {"u", "v", "data", "weight", "factor"}}
 
 
 def public_modules() -> list[type[nn.Module]]:

@@ -110,7 +110,7 @@ class ExactLikelihood(nn.Module):
         self.u, self.v, self.data, self.weight, self.factor = check_visibilities(u, v, data, weight, factor, chunk)
         nchan = len(self.data)
         self.width = fast_fft_size(2 * npix - 1)  # of the padded grid, on which nothing wraps around
-        self.beam_float64 = None if beam is None else check_beam(to_tensor(beam, torch.float64), nchan, npix)
+        self._beam_float64 = None if beam is None else check_beam(to_tensor(beam, torch.float64), nchan, npix)
         self.register_buffer("reference", torch.zeros(nchan, npix, npix, dtype=dtype, device=device))
         self.register_load_state_dict_post_hook(_recentre_after_loading)  # type: ignore[no-untyped-call]
         self._rebuild()
@@ -181,7 +181,7 @@ class ExactLikelihood(nn.Module):
         like = self.reference
         if like.dtype not in COMPLEX:
             raise TypeError(f"The likelihood cannot be {like.dtype}: it should be float32 or float64.")
-        beam = None if self.beam_float64 is None else self.beam_float64.to(like.dtype).to(like.device)
+        beam = None if self._beam_float64 is None else self._beam_float64.to(like.dtype).to(like.device)
         self.register_buffer("beam", beam, persistent=False)
         self.register_buffer("transfer", self._transfer_functions(), persistent=False)
         self.recentre(like)
@@ -268,7 +268,7 @@ class ExactLikelihood(nn.Module):
 
     def _apply_beam_float64(self, sky: Tensor, channels: slice) -> Tensor:
         """Return some channels times the primary beam in float64, on a device that has it."""
-        sky, beam = to_tensor(sky, torch.float64), self.beam_float64
+        sky, beam = to_tensor(sky, torch.float64), self._beam_float64
         if beam is None:
             return sky
         return sky * (beam if beam.ndim == 2 or len(beam) == 1 else beam[channels]).to(sky.device)

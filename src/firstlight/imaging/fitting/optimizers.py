@@ -101,7 +101,7 @@ class LBFGS:
     >>> coords, ones = GridCoords(cell_size=0.1, npix=8), torch.ones(1, 8, 8)
     >>> data = GriddedDataset(coords=coords, vis_gridded=ones + 0j, weight_gridded=ones, mask=ones.bool())
     >>> model = GriddedNet(coords)
-    >>> rows = LBFGS(model, lr=None).steps(Objective(model, data, {}, "gridded"), 2)
+    >>> rows = LBFGS(model, lr=None).steps(Objective(model, data, {}, "gridded"), 5)
     >>> bool(rows[-1][0] < rows[0][0])  # the loss
     True
     """

@@ -54,7 +54,7 @@ def _match_torch_threads() -> None:
         torch.set_num_threads(threads)
 
 
-class FusedRegularizers(NamedTuple):
+class _FusedRegularizers(NamedTuple):
     """The names that a loss gives to sparsity, total variation and entropy, or None; and their settings."""
 
     names: tuple[str | None, ...]
@@ -63,16 +63,16 @@ class FusedRegularizers(NamedTuple):
     tot_flux: float = 10.0
 
 
-def fused_regularizers(functions: Mapping[str, Callable[[Tensor], Tensor]]) -> FusedRegularizers | None:
+def _fused_regularizers(functions: Mapping[str, Callable[[Tensor], Tensor]]) -> _FusedRegularizers | None:
     """Return the regularizers of a loss if the kernels have them all, else None.
 
     They have sparsity, total variation and entropy, each once, given alone or as a ``partial`` with numbers.
 
     Examples
     --------
-    >>> fused_regularizers({"tv": TV_image, "order": partial(entropy, prior=0.1)})
-    FusedRegularizers(names=(None, 'tv', 'order'), epsilon=1e-10, prior=0.1, tot_flux=10.0)
-    >>> fused_regularizers({"mine": lambda sky: sky.sum()})
+    >>> _fused_regularizers({"tv": TV_image, "order": partial(entropy, prior=0.1)})
+    _FusedRegularizers(names=(None, 'tv', 'order'), epsilon=1e-10, prior=0.1, tot_flux=10.0)
+    >>> _fused_regularizers({"mine": lambda sky: sky.sum()})
     """
     names: dict[Any, str] = {}
     settings: dict[str, float] = {}
@@ -86,7 +86,7 @@ def fused_regularizers(functions: Mapping[str, Callable[[Tensor], Tensor]]) -> F
             return None
         names[core] = name
         settings |= keywords
-    return FusedRegularizers(tuple(names.get(core) for core in _KEYWORDS), **settings)
+    return _FusedRegularizers(tuple(names.get(core) for core in _KEYWORDS), **settings)
 
 
 def has_fused_step(objective: Any) -> bool:
@@ -126,7 +126,7 @@ def has_fused_step(objective: Any) -> bool:
         and cube.dtype in (torch.float32, torch.float64)
         and cube.is_contiguous()
         and cube.numel() > 0
-        and fused_regularizers(objective.functions) is not None
+        and _fused_regularizers(objective.functions) is not None
     )
 
 
@@ -150,7 +150,7 @@ class FusedStep:
     """
 
     def __init__(self, objective: Any) -> None:
-        regularizers = fused_regularizers(objective.functions)
+        regularizers = _fused_regularizers(objective.functions)
         if regularizers is None or not has_fused_step(objective):
             raise ValueError(
                 "there is no fused step for this loss: that takes a GriddedNet of float32 or float64 on the CPU or an "

@@ -79,7 +79,7 @@ def test_an_operation_is_counted_once_with_the_bytes_it_reads_and_writes(page):
 
 
 def test_the_passes_of_the_package_are_counted_as_they_run(page):
-    objective, method = page["package"](30, step=page["Counted"])
+    objective, method = page["package"](30, step=page["CountedStep"])
     written = len(page["count"](lambda: method.steps(objective, 1)))
     objective, method = page["package"](30)
     by_pytorch = len(page["count"](lambda: method.steps(objective, 1)))

@@ -17,7 +17,7 @@ Often four separate programs are the best answer.
 - how to predict the gain, and how many GPUs are too many;
 - what goes wrong, and what it looks like.
 
-**Time:** 10 minutes. **Needs:** any computer with two cores.
+**Time:** 11 minutes. **Needs:** any computer with two cores.
 """
 
 # %%

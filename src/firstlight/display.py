@@ -17,7 +17,7 @@ __all__ = [
 
 MISSING = "–"  # stands in a cell that has no value
 _NUMBER = re.compile(r"[-−±<≥≤~ ]*\d[\d\s.,eE+±×%/−-]*[A-Za-zµ]{0,5}(?:/s)?")  # perhaps with a unit
-#: Mid-tones: each stands out on white and on near-black.
+#: Each stands out on white and on near-black.
 COLOURS = BLUE, ORANGE, GREEN, PURPLE, RED, OLIVE = ("#2f7ed8", "#d9762b", "#2f9e77", "#b45fc0", "#c0392b", "#7f8c3a")
 GREY = "#808890"
 

@@ -71,7 +71,7 @@ class Report:
 
     @cached_property
     def error_causes(self) -> list[ErrorMatch]:
-        """The causes that the error may have: first those that its machine shows, last those that it rules out."""
+        """Causes that the error may have; those that its machine shows come first, those that it rules out last."""
         found = {finding.rule.code for finding in self.findings if self.facts.said}
         order = sorted(causes_of(self.error), key=lambda each: (each.code not in found, each.code in self.ruled_out))
         return [replace(each, likely=each.likely and each.code not in self.ruled_out) for each in order]

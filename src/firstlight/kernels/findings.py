@@ -10,7 +10,13 @@ __all__ = ["BankConflict", "DivergentBarrier", "OutOfBounds", "Race", "RacingAcc
 
 
 class Dim3(NamedTuple):
-    """The index of a thread or a block, or the size of a block or a grid; x counts fastest."""
+    """The index of a thread or a block, or the size of a block or a grid; x counts fastest.
+
+    Examples
+    --------
+    >>> str(Dim3(3, 1, 0))
+    '(3, 1)'
+    """
 
     x: int
     y: int

@@ -1,16 +1,23 @@
 """What a row says against its own number. A timing gets the first verdict of this list that holds.
 
-============== ==============================================================================================
-impossible     it moves bytes or computes faster than the device's ceiling allows; the number is never shown
-simulated      a simulator ran the kernel, and its time says nothing about a GPU
-launch-bound   the call takes longer than the device needs for its work: most of it is launching
-cpu-contended  a row of the CPU that had less than a core: other programs ran meanwhile
-few            the budget was spent before there were nine blocks
-noisy          half of the blocks are spread over more than a tenth of the median
-in-cache       faster than memory, because the data fit into a cache
-above-roof     faster than the plain calls that measured the roof
-ok             nothing speaks against it
-============== ==============================================================================================
+``impossible``
+    It moves bytes or computes faster than the device's ceiling allows; the number is never shown.
+``simulated``
+    A simulator ran the kernel, and its time says nothing about a GPU.
+``launch-bound``
+    The call takes longer than the device needs for its work: most of it is launching.
+``cpu-contended``
+    A row of the CPU that had less than a core: other programs ran meanwhile.
+``few``
+    The budget was spent before there were nine blocks.
+``noisy``
+    Half of the blocks are spread over more than a tenth of the median.
+``in-cache``
+    Faster than memory, because the data fit into a cache.
+``above-roof``
+    Faster than the plain calls that measured the roof.
+``ok``
+    Nothing speaks against it.
 """
 
 from __future__ import annotations

@@ -121,14 +121,15 @@ class MoveToTop(SphinxTransform):
 
 
 class Finding(SphinxDirective):
-    """``{finding} 4_imaging/03_first_light`` shows the figure of a tutorial's finding on another page."""
+    """``{finding} 4_imaging/03_first_light`` shows the figure of a tutorial's finding on a page in Markdown."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         """Show it in each theme."""
         read_again(self.env)  # it may be another figure when the tutorial was run again
-        return self.parse_text_to_nodes(finding(self.env, self.arguments[0]))
+        figure = finding(self.env, self.arguments[0])  # as sphinx-gallery wrote it, in reStructuredText
+        return self.parse_text_to_nodes(f"```{{eval-rst}}\n{figure}\n```") if figure else []
 
 
 class Chapter(SphinxDirective):

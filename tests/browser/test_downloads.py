@@ -62,8 +62,8 @@ def test_every_file_arrives_whole(taken):
 
 
 def needed(*names):
-    """The distributions that these ask for, and those that they ask for in turn, and so on."""
-    ahead, seen = [(name, "") for name in names], set()
+    """The distributions that these ask for, an extra after its name, and those that they ask for in turn, and so on."""
+    ahead, seen = [(name, extra) for name, _, extra in (one.partition("+") for one in names)], set()
     while ahead:
         name, extra = ahead.pop()
         if (name, extra) not in seen:
@@ -76,12 +76,14 @@ def needed(*names):
 
 @pytest.fixture(scope="session")
 def fresh(tmp_path_factory):
-    """A Python with nothing but what the wheel asks for, and what opens notebooks, lent by this environment."""
+    """A Python with what the wheel and its extra ask for and what opens notebooks, lent by this environment."""
     folder = tmp_path_factory.mktemp("fresh")
     venv.create(folder)
     python = str(folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python"))
     there = Path(said(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
-    for name in needed("firstlight", "scikit-learn", "nbclient", "ipykernel", "pip") - {"firstlight"}:
+    for name in needed("firstlight", "firstlight+imaging", "scikit-learn", "nbclient", "ipykernel", "pip") - {
+        "firstlight"
+    }:
         found = metadata.distribution(name)
         for top in {file.parts[0] for file in found.files} - {"..", "__pycache__"}:
             if not (there / top).exists():
@@ -112,7 +114,7 @@ def said(python, *arguments, **options):
 def test_script_and_notebook_run_where_nothing_else_is(taken, fresh):
     page, folder = taken
     chapter, name = page.split("/")
-    pip(fresh, folder / WHEEL)
+    pip(fresh, f"{folder / WHEEL}[imaging]" if chapter == "4_imaging" else folder / WHEEL)
     done = said(fresh, f"{name}.py", "--record", "mine.json", cwd=folder / chapter)
     assert done.returncode == 0, done.stderr
     printed = set(done.stdout.splitlines())
@@ -133,7 +135,7 @@ def test_the_doctor_needs_no_more_than_its_download(browser, address, tmp_path):
     page = browser.new_page()
     page.goto(f"{address}/doctor.html")
     with page.expect_download() as download:
-        page.locator("a.fl-offered").click()
+        page.get_by_role("link", name="gpu-doctor.pyz").click()
     file = tmp_path / download.value.suggested_filename
     download.value.save_as(file)
     page.close()

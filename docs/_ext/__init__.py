@@ -1,4 +1,4 @@
-"""What First Light adds to Sphinx. All that it does in a build is listed here, in the order in which it happens."""
+"""What First Light adds to Sphinx, in the order in which it happens; `conf.py` names what sphinx-gallery calls."""
 
 from __future__ import annotations
 

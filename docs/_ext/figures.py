@@ -24,11 +24,11 @@ def reset(gallery_conf: dict[str, Any], fname: str) -> None:
     """Give every example a page for its tables, and the site's type size."""
     import matplotlib as mpl
 
-    from firstlight import display as widgets
+    from firstlight import display
     from firstlight.timing.figure import STYLE
 
     del gallery_conf, fname
-    widgets.on_page = True
+    display.on_page = True
     mpl.rcParams.update({**STYLE, "figure.dpi": DPI})
 
 

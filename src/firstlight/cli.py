@@ -24,8 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Examples
     --------
-    >>> main(["doctor", "--facts", "no-such-file.json"])  # says that there is no such file
-    2
+    >>> main(["record", "9_nowhere"])  # says that there is no such example, and which there are
+    1
     """
     parser = argparse.ArgumentParser(
         prog="firstlight", description="Find, describe and measure your GPU, and image with it."
@@ -153,7 +153,7 @@ def image(arguments: argparse.Namespace) -> int:
     vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
     notes = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
     if arguments.phase_centre:
-        vis = replace(vis, phase_centre=degrees(arguments.phase_centre))
+        vis = replace(vis, phase_centre=_degrees(arguments.phase_centre))
     if vis.phase_centre is None:
         notes.append("WARNING: the phase centre is not known, and the files do not say where they are: --phase-centre")
     if np.isnan(vis.frequency).any():
@@ -177,7 +177,7 @@ def image(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def degrees(text: str) -> tuple[float, float]:
+def _degrees(text: str) -> tuple[float, float]:
     """Read a right ascension and a declination."""
     try:
         ra, dec = map(float, text.split(","))

@@ -2,6 +2,7 @@ import re
 import sys
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import pytest
 from samples import EXAMPLES
 
@@ -169,6 +170,7 @@ def test_a_figure_of_what_was_measured_is_kept_in_the_ink_of_its_page(example) -
     assert "currentColor" in svg
     assert "#000000" not in svg
     assert svg == run(example(DRAWING)).figures[key]
+    plt.close("all")  # a page that is built in this process would show them
 
 
 def test_an_example_runs_as_a_script_does(example) -> None:

@@ -1,5 +1,9 @@
-"""What a machine measured and printed, kept in files.
+"""What a machine measured and printed, kept in files: taken, read, and found out of date.
 
-`record` says what a record is and when it is out of date, `recorder` takes one with the help of `runner`, which runs a page
-block by block, `schema` checks its form, and `wings` finds which code it stands on.
+`runner` runs an example block by block, and `recorder` takes a record of it. `record` writes, reads and judges records,
+`schema` says what one looks like, and `wings` which parts of the package an example stands on.
 """
+
+import lazy_loader
+
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

@@ -109,9 +109,9 @@ def to_json(record: Record) -> str:
     for name, timing in record.timings.items():
         measured = {key: getattr(timing, key) for key in MEASURED}
         facts = {"name": name} | {key: getattr(timing, key) for key in COUNTED}
-        facts |= {key: value and rounded(value) for key, value in measured.items()}
+        facts |= {key: value and _rounded(value) for key, value in measured.items()}
         metadata = {key: value for key, value in facts.items() if value is not None}
-        run = {"warmups": [[1, rounded(timing.first)]], "values": [rounded(value) for value in timing.values]}
+        run = {"warmups": [[1, _rounded(timing.first)]], "values": [_rounded(value) for value in timing.values]}
         if timing.verdict in VERDICTS:
             benchmarks.append({"metadata": metadata, "runs": [run]})
     content = {"version": "1.0", "metadata": record.facts, "benchmarks": benchmarks, "outputs": record.outputs}
@@ -121,7 +121,7 @@ def to_json(record: Record) -> str:
     return re.sub(r"\[\n[\d.,e+\s-]+\]", lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n"
 
 
-def rounded(value: float) -> float:
+def _rounded(value: float) -> float:
     """Return a number with four significant digits."""
     return float(f"{value:.4g}")
 
@@ -229,7 +229,7 @@ def judge_record(record: Record, source: str | None, today: datetime | None = No
     missing = benches(source) - {name.split("/")[0] for name in named}
     if missing:
         return "partial", [f"nothing of {', '.join(sorted(missing))}"]
-    reasons = list(drifts(record, source, today or datetime.now(UTC)))
+    reasons = list(_drifts(record, source, today or datetime.now(UTC)))
     return ("drifted", reasons) if reasons else ("fresh", [])
 
 
@@ -240,15 +240,15 @@ def benches(source: str) -> frozenset[str]:
     return frozenset(re.findall(r"""\bBench\(\s*["']([a-z0-9-]+)["']""", code))
 
 
-def drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
+def _drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
     """Yield what has changed around the code since a record was taken."""
     for name, found in wings(source).items():
         if name in TIMED and record.facts.get(f"code_{name}") != found:
             yield f"firstlight.{name} has changed"
     for name, version in installed().items():
         then = record.facts.get(f"lib_{name.replace('-', '_')}")
-        if then and minor(str(then)) != minor(version):
-            yield f"{name} {minor(str(then))} then, {minor(version)} now"
+        if then and _minor(str(then)) != _minor(version):
+            yield f"{name} {_minor(str(then))} then, {_minor(version)} now"
     if str(record.facts["date"])[:10] < f"{today - MAX_AGE:%Y-%m-%d}":
         yield f"recorded on {str(record.facts['date'])[:10]}, more than a year ago"
 
@@ -259,7 +259,7 @@ def installed() -> dict[str, str]:
     return dict(card("cpu").libraries)
 
 
-def minor(version: str) -> str:
+def _minor(version: str) -> str:
     """Return the first two numbers of a version."""
     return ".".join(version.split("+")[0].split(".")[:2])
 

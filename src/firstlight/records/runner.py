@@ -142,23 +142,23 @@ def run(path: Path) -> Run:
         placed = ["\n" * (block.line - 1) + block.text for block in blocks]
         codes = [compile(text, str(path), "exec", dont_inherit=True) for text in placed]
         for number, (block, code, key) in enumerate(zip(blocks, codes, block_keys(source), strict=True), 1):
-            printed = Tee()
+            printed = _Tee()
             with redirect_stdout(printed):
                 exec(code, module.__dict__)
             if ends_with_bench(block.text) is None:  # a table is drawn anew, from its numbers
                 outputs[f"{number:02}:{key}"] = printed.getvalue()
             if block.text.lstrip().startswith(MEASURED):
-                figures[key] = drawn(key)
+                figures[key] = _drawn(key)
     except (Exception, SystemExit) as error:
         frames = traceback.TracebackException.from_exception(error)
         frames.stack = traceback.StackSummary.from_list([f for f in frames.stack if f.filename != __file__])
         raise ExampleError("".join(frames.format())) from None
     finally:
         sys.modules["__main__"] = previous
-    return Run(module.__dict__, within_limit(outputs), figures)
+    return Run(module.__dict__, _within_limit(outputs), figures)
 
 
-def drawn(key: str) -> str:
+def _drawn(key: str) -> str:
     """Return the figure that was drawn last."""
     import matplotlib.pyplot as plt
 
@@ -167,7 +167,7 @@ def drawn(key: str) -> str:
     return as_svg(plt.gcf(), key)
 
 
-class Tee(io.StringIO):
+class _Tee(io.StringIO):
     """Keeps what is printed and passes it on."""
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class Tee(io.StringIO):
         return super().write(text)
 
 
-def within_limit(outputs: dict[str, str]) -> dict[str, str]:
+def _within_limit(outputs: dict[str, str]) -> dict[str, str]:
     """Leave out what was not printed; cut the longest, and say so: the lines to remember are short, and last."""
     told = {key: data for key, text in outputs.items() if (data := text.rstrip().encode(errors="replace"))}
     kept, left = {}, OUTPUT_LIMIT

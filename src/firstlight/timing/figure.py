@@ -42,23 +42,23 @@ def draw(series: Series, title: str) -> Figure:
     import matplotlib.pyplot as plt
 
     shown = {machine: [t for t in timings if t.values] for machine, timings in series.items()}
-    labels = labels_of(shown)
+    labels = _labels_of(shown)
     curves = any(len({t.n for t in timings if t.label == label}) > 1 for timings in shown.values() for label in labels)
     height = 4.0 if curves else 1.5 + (0.3 + 0.18 * len(shown)) * max(len(labels), 1)
     fig, ax = plt.subplots(figsize=(5.6, height), layout="constrained")
-    (draw_curves if curves else draw_rows)(ax, shown)
+    (_draw_curves if curves else _draw_rows)(ax, shown)
     if ax.get_legend_handles_labels()[1]:
         fig.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=2)
-    fig.set_label(in_words(shown, title))
+    fig.set_label(_in_words(shown, title))
     return fig
 
 
-def labels_of(shown: Series) -> list[str]:
+def _labels_of(shown: Series) -> list[str]:
     """Return the rows' names, each once."""
     return list(dict.fromkeys(t.label for timings in shown.values() for t in timings))
 
 
-def floor_of(timing: Timing, others: Sequence[Timing]) -> float | None:
+def _floor_of(timing: Timing, others: Sequence[Timing]) -> float | None:
     """Return the least seconds for the timing's bytes and operations at the best rate that its machine reached.
 
     That is the roof's, or that of a row which exceeded the roof.
@@ -68,9 +68,9 @@ def floor_of(timing: Timing, others: Sequence[Timing]) -> float | None:
     return timing.median * timing.of_roof / max(1.0, *(other.of_roof or 0.0 for other in others))
 
 
-def draw_rows(ax: Axes, shown: Series) -> None:
+def _draw_rows(ax: Axes, shown: Series) -> None:
     """Draw one row a label, a dot a machine with its quartiles and value; the floor is a dashed mark."""
-    labels = labels_of(shown)
+    labels = _labels_of(shown)
     for number, (machine, timings) in enumerate(shown.items()):
         shift = 0.7 * (number - (len(shown) - 1) / 2) / max(len(shown), 1)
         style = {"color": COLOURS[number % len(COLOURS)], "fmt": MARKERS[number % len(MARKERS)], "capsize": 3}
@@ -82,16 +82,16 @@ def draw_rows(ax: Axes, shown: Series) -> None:
             ax.annotate(
                 quantity(middle, "s"), (middle, row), (7, 0), textcoords="offset points", va="center", fontsize=8
             )
-            if number == 0 and (least := floor_of(timing, timings)) is not None:
+            if number == 0 and (least := _floor_of(timing, timings)) is not None:
                 ends = [labels.index(timing.label) - 0.35, labels.index(timing.label) + 0.35]
                 ax.plot([least, least], ends, "--", color=MODEL, label="" if place else "model: the floor")
     ax.set_yticks(range(len(labels)), labels)
     ax.set_ylim(len(labels) - 0.4, -0.6)
-    scale_time(ax, "x", [t.median for timings in shown.values() for t in timings])
+    _scale_time(ax, "x", [t.median for timings in shown.values() for t in timings])
 
 
-def draw_curves(ax: Axes, shown: Series) -> None:
-    """One curve a label and machine, over the size of the problem, with quartiles and the model's line."""
+def _draw_curves(ax: Axes, shown: Series) -> None:
+    """Draw one curve a label and machine, over the size of the problem, with quartiles and the model's line."""
     names = list(dict.fromkeys((machine, t.label) for machine, timings in shown.items() for t in timings))
     for number, (machine, label) in enumerate(names):
         points = sorted((t for t in shown[machine] if t.label == label), key=lambda t: t.n or 0)
@@ -100,15 +100,15 @@ def draw_curves(ax: Axes, shown: Series) -> None:
         colour, marker = COLOURS[number % len(COLOURS)], MARKERS[number % len(MARKERS)]
         name = label if len(shown) == 1 else f"{label}, {machine}"
         ax.errorbar(sizes, middles, yerr=bars, marker=marker, color=colour, capsize=3, label=name)
-        floors = {t.n or 0: least for t in points if (least := floor_of(t, shown[machine])) is not None}
+        floors = {t.n or 0: least for t in points if (least := _floor_of(t, shown[machine])) is not None}
         if floors and machine == names[0][0]:
             ax.plot([*floors], [*floors.values()], "--", color=MODEL, label="" if number else "model: the floor")
     ax.set_xscale("log")
     ax.set_xlabel("size of the problem, n")
-    scale_time(ax, "y", [t.median for timings in shown.values() for t in timings])
+    _scale_time(ax, "y", [t.median for timings in shown.values() for t in timings])
 
 
-def scale_time(ax: Axes, axis: str, medians: list[float]) -> None:
+def _scale_time(ax: Axes, axis: str, medians: list[float]) -> None:
     """Label an axis of seconds; logarithmic where the times differ by more than a factor of three."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -126,7 +126,7 @@ def scale_time(ax: Axes, axis: str, medians: list[float]) -> None:
     getattr(ax, f"set_{axis}label")("time a call: median and quartiles")
 
 
-def in_words(shown: Series, title: str) -> str:
+def _in_words(shown: Series, title: str) -> str:
     """Return the figure as a sentence, for those who do not see it."""
     parts = [
         f"{t.label}{f' with n = {t.n:,}' if t.n else ''} on {machine} {quantity(t.median, 's')}"

@@ -173,7 +173,7 @@ for chip, (number, capability, warps, slot) in chips.items():
     }
     columns.append(tuple(facts.values()))
 
-rows = zip(facts, *columns, strict=True)
+rows = list(zip(facts, *columns, strict=True))
 show_table("What is on the card", ("", *chips), rows)
 
 # %%

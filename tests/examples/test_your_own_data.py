@@ -145,7 +145,7 @@ def test_light_everywhere_takes_noise_for_flux_and_is_called_over_fitted(page):
 
 
 def test_a_strong_prior_alone_leaves_flux_and_a_weak_one_fits_noise(page):
-    weak, strong = (page["fit_where"](page["found"].source, page["coords"], strength) for strength in (1, 32))
+    weak, strong = (page["fit_where"](page["found"].mask, page["coords"], strength) for strength in (1, 32))
     assert weak.quality.inside < 0.8 < 2 < strong.quality.inside
     assert strong.flux[-1, 0] * page["unit"] < 0.98 * page["found"].flux
 

@@ -119,6 +119,7 @@ if repository.count("/") == 1:
     html_baseurl = html_baseurl or (f"https://{pages}/" if name.lower() == pages else f"https://{pages}/{name}/")
     html_theme_options["use_edit_page_button"] = True
     html_context |= {"github_user": owner, "github_repo": name, "edit_page_provider_name": "GitHub"}
+    html_context["repository"] = repository
     if os.environ.get("GITHUB_REPOSITORY"):  # its deployment puts the notebooks on a branch: Colab opens no others
         html_context["notebooks"] = f"https://colab.research.google.com/github/{repository}/blob/notebooks"
     # A tutorial's page is made from its script.

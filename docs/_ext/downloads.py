@@ -32,6 +32,7 @@ WHEEL = f"firstlight-{firstlight.__version__}-py3-none-any.whl"
 ZIP = "first-light.zip"
 DOCTOR = f"gpu_doctor-{gpu_doctor.__version__}-py3-none-any.whl"
 PYZ = "gpu-doctor.pyz"
+RECORD = "maintaining/record.ipynb"
 
 PAGE = f"""
 Run it yourself
@@ -90,13 +91,15 @@ def is_imaging(script: str) -> bool:
 
 
 class OfferedRole(SphinxRole):
-    """A link to a file that the site offers; ``wheel`` and ``doctor`` are wheels, ``pyz`` is the doctor's archive."""
+    """A link to a file that the site offers: ``wheel``, ``doctor``, ``pyz`` and ``record`` are short for names."""
 
     def run(self) -> tuple[list[nodes.Node], list[nodes.system_message]]:
-        """Link to the file, which is written when the pages are."""
-        file = {"wheel": WHEEL, "doctor": DOCTOR, "pyz": PYZ}.get(self.text, self.text)
-        address = f"{relative_root(self.env)}downloads/{quote(file)}"
-        link = f'<a class="fl-offered" href="{address}" download><code>{escape(Path(file).name)}</code></a>'
+        """Link to the file, which is written when the pages are; to ``record`` in Google Colab, where it is there."""
+        file = {"wheel": WHEEL, "doctor": DOCTOR, "pyz": PYZ, "record": RECORD}.get(self.text, self.text)
+        address, how = f"{relative_root(self.env)}downloads/{quote(file)}", " download"
+        if file == RECORD and (notebooks := self.config.html_context.get("notebooks")):
+            address, how = f"{notebooks}/{RECORD}", ""
+        link = f'<a class="fl-offered" href="{address}"{how}><code>{escape(Path(file).name)}</code></a>'
         return [nodes.raw("", link, format="html")], []
 
 
@@ -143,6 +146,9 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
     for project in (ROOT, ROOT / "doctor"):
         list(WheelBuilder(str(project)).build(directory=str(folder), versions=["standard"]))
     run_path(str(ROOT / "doctor/make_pyz.py"))["build"](folder)
+    (folder / RECORD).parent.mkdir()
+    notebook, here = (ROOT / RECORD).read_text(encoding="utf-8"), app.config.html_context.get("repository", "")
+    (folder / RECORD).write_text(notebook.replace(r'RY = \"\"', rf'RY = \"{here}\"'), encoding="utf-8")
     titles = {page: title.astext() for page, title in app.env.titles.items()}
     benches, find = benches_in(root), cache(lambda example: judge_records(root, example)[0])
     with zipfile.ZipFile(folder / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:

@@ -1,0 +1,136 @@
+"""The notebook and the workflow that record on a lent GPU, run on a card that is not there."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import nbformat
+import pytest
+import yaml
+from nbclient import NotebookClient
+
+from firstlight.records.record import from_json
+from firstlight.records.recorder import scripts_named
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+NOTEBOOK = ROOT / "maintaining" / "record.ipynb"
+WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/record.yml").read_text(encoding="utf-8"))
+INPUTS = WORKFLOW[True]["workflow_dispatch"]["inputs"]  # YAML reads "on" as true
+PAGES = ["2_devices/13", "3_kernels/01"]
+MACHINE = "nvidia-h100-80gb-hbm3"
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="the rehearsal needs Linux: its driver is a libcuda.so.1")
+
+PROGRAMS = {
+    "nvidia-smi": "echo 550.54.15",
+    "pip": 'echo "$@" >> "$LOG/pip"',
+    "gpu-doctor": "echo healthy",
+    "gh": 'echo "$@" >> "$LOG/gh"',
+    "firstlight": f'PLAY=1 exec {sys.executable} -m firstlight "$@"',
+    "python": f'exec {sys.executable} "$@"',
+}
+PLAY = """
+import os
+
+if os.environ.get("PLAY"):
+    import standin
+
+    standin.install(standin.CARDS["h100"])
+"""
+COLAB = """
+import os
+import shutil
+
+
+def download(name):
+    shutil.copy(name, os.environ["LOG"])
+"""
+
+
+def write(path, text, mode=0o644):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)
+
+
+def git(folder, *command):
+    author = ("-c", "user.name=me", "-c", "user.email=me@example.org")
+    subprocess.run(["git", "-C", folder, *author, *command], check=True, capture_output=True)
+
+
+@pytest.fixture
+def lent(tmp_path, monkeypatch):
+    """A machine with a card that is played: programs that note what they were asked, and a repository to clone."""
+    there = tmp_path / "repository"
+    for folder in ("examples", "src", "tools"):
+        shutil.copytree(ROOT / folder, there / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "constraints.txt", there)
+    for name, sizes in tomllib.loads((HERE / "sizes.toml").read_text(encoding="utf-8")).items():
+        page = there / "examples" / f"{name}.py"
+        text = page.read_text(encoding="utf-8")
+        for old, new in sizes.items():
+            text = text.replace(old, new)
+        page.write_text(text, encoding="utf-8")
+    (there / "records").mkdir()
+    (there / "records/README").touch()
+    git(tmp_path, "init", "--quiet", "--initial-branch=main", there)
+    git(there, "add", ".")
+    git(there, "commit", "--quiet", "--message=All")
+    for name, body in PROGRAMS.items():
+        write(tmp_path / "bin" / name, f"#!/bin/sh\n{body}\n", 0o755)
+    write(tmp_path / "site/sitecustomize.py", PLAY)
+    write(tmp_path / "site/google/colab/files.py", COLAB)
+    (tmp_path / "log").mkdir()
+    paths = (tmp_path / "site", HERE, ROOT / "src")
+    for name, value in {
+        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        "LOG": str(tmp_path / "log"),
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": f"url.file://{there}.insteadOf",
+        "GIT_CONFIG_VALUE_0": "https://github.com/someone/first-light",
+        "OMP_NUM_THREADS": "1",
+        "NUMBA_NUM_THREADS": "1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return tmp_path
+
+
+def run_notebook(folder, repository):
+    """Run the notebook on few pages; return all that it printed."""
+    text = NOTEBOOK.read_text(encoding="utf-8").replace(r"RY = \"\"", rf"RY = \"{repository}\"")
+    notebook = nbformat.reads(text, as_version=4)
+    cell = next(cell for cell in notebook.cells if cell.source.startswith("PAGES"))
+    cell.source = re.sub(r"\(.*?\)", repr(" ".join(PAGES)), cell.source, count=1, flags=re.DOTALL)
+    NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(folder)}}).execute()
+    return "".join(output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", ()))
+
+
+@on_linux
+def test_the_notebook_gives_a_zip_of_records(lent):
+    said = run_notebook(lent, "someone/first-light")
+    with zipfile.ZipFile(lent / "log/records.zip") as archive:
+        names = [name for name in archive.namelist() if not name.endswith("/")]
+        records = [from_json(archive.read(name).decode()) for name in names]
+    assert {f"{record.machine}/{record.example}.json" for record in records} == set(names)
+    assert [record.machine for record in records] == [MACHINE] * len(PAGES)
+    assert all(row in said for record in records for row in record.timings)
+    assert "torch" not in (lent / "log/pip").read_text(), "the machine keeps its own"
+
+
+@on_linux
+@pytest.mark.parametrize(("lacks", "word"), [("nvidia-smi", "T4 GPU"), ("repository", "REPOSITORY")])
+def test_a_notebook_that_lacks_something_says_so_and_does_nothing(lent, lacks, word):
+    if lacks == "nvidia-smi":
+        write(lent / "bin/nvidia-smi", "#!/bin/sh\nexit 9\n", 0o755)
+    said = run_notebook(lent, "" if lacks == "repository" else "someone/first-light")
+    assert said
+    assert not list((lent / "log").iterdir())

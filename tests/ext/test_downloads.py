@@ -8,12 +8,13 @@ from urllib.parse import unquote
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
-from _ext.downloads import DOCTOR, PYZ, ROOT, WHEEL, ZIP
+from _ext.downloads import DOCTOR, PYZ, RECORD, ROOT, WHEEL, ZIP
 
 PLAIN = '"""\nAdd\n===\n\nText.\n"""\n# %%\n# More text.\n\nprint(1)\n'
 ODD = "02_größer&'odd'"
 FILES = {
-    "install.rst": ":orphan:\n\nInstall\n=======\n\nTake :offered:`wheel`, :offered:`doctor` or :offered:`pyz`.\n",
+    "install.rst": ":orphan:\n\nInstall\n=======\n\n"
+    + " ".join(f":offered:`{x}`" for x in ("wheel", "doctor", "pyz", "record")),
     "examples/1_part/GALLERY_HEADER.rst": "Part\n----\n",
     "examples/1_part/01_add.py": PLAIN,
     f"examples/1_part/{ODD}.py": PLAIN,
@@ -53,7 +54,7 @@ def first_code(notebook):
 
 def test_what_is_offered(site):
     files = {f"{page}{end}" for page in PAGES for end in (".py", ".ipynb")}
-    assert set(offered(site)) == files | {ZIP, WHEEL, DOCTOR, PYZ}
+    assert set(offered(site)) == files | {ZIP, WHEEL, DOCTOR, PYZ, RECORD}
     assert not (site.folder / "build/html/_downloads").exists(), "sphinx-gallery's own copies"
     with zipfile.ZipFile(offered(site)[ZIP]) as archive:
         assert set(archive.namelist()) == files | {"LICENSE", "README.txt", WHEEL, DOCTOR}
@@ -70,7 +71,7 @@ def test_what_is_offered(site):
     assert not [name for name, content in contents.items() if of_the_site.search(content) or name.endswith(".js")]
 
 
-@pytest.mark.parametrize(("page", "count"), [("../install", 3), *zip(PAGES, (4, 4, 5, 4), strict=True)])
+@pytest.mark.parametrize(("page", "count"), [("../install", 4), *zip(PAGES, (4, 4, 5, 4), strict=True)])
 def test_links_lead_to_files(site, page, count):
     text = site.read(f"html/tutorials/{page}.html")
     links = re.findall(r'<a class="fl-offered" href="([^"]+)" download>', text)
@@ -115,6 +116,13 @@ def test_where_the_address_is_known_notebooks_fetch_the_wheel_and_a_page_that_is
     assert f'"firstlight[imaging] @ https://site.example/docs/downloads/{WHEEL}"' in imaging
     assert "from this site" in site.read("html/tutorials/1_part/01_add.html")
     assert f"1_part/{ODD}.py" not in offered(site)
+
+
+def test_where_the_repository_is_known_the_notebook_that_records_clones_it_and_opens_in_colab(site):
+    assert RECORD not in site.read("html/install.html").partition("download>")[0]
+    site.rebuild("html", "-E", "-A", "repository=some/one", "-A", "notebooks=https://colab.example/some/one")
+    assert r"REPOSITORY = \"some/one\"" in offered(site)[RECORD].read_text(encoding="utf-8")
+    assert f'href="https://colab.example/some/one/{RECORD}">' in site.read("html/install.html")
 
 
 def test_other_builders_make_no_files(site):

@@ -127,10 +127,62 @@ def test_the_notebook_gives_a_zip_of_records(lent):
 
 
 @on_linux
-@pytest.mark.parametrize(("lacks", "word"), [("nvidia-smi", "T4 GPU"), ("repository", "REPOSITORY")])
-def test_a_notebook_that_lacks_something_says_so_and_does_nothing(lent, lacks, word):
-    if lacks == "nvidia-smi":
+@pytest.mark.parametrize("lacks", ["a GPU", "a repository"])
+def test_a_notebook_that_lacks_something_says_so_and_does_nothing(lent, lacks):
+    if lacks == "a GPU":
         write(lent / "bin/nvidia-smi", "#!/bin/sh\nexit 9\n", 0o755)
-    said = run_notebook(lent, "" if lacks == "repository" else "someone/first-light")
-    assert said
+    assert run_notebook(lent, "" if lacks == "a repository" else "someone/first-light")
     assert not list((lent / "log").iterdir())
+
+
+def run_workflow(folder, pages, driver, steps=3):
+    """Run the workflow's own commands in a checkout, its first steps or all; return whether each succeeded."""
+    write(folder / "bin/nvidia-smi", f"#!/bin/sh\n{driver}\n", 0o755)
+    checkout = folder / "checkout"
+    git(folder, "clone", "--quiet", folder / "repository", checkout)
+    env, done = os.environ | {"GITHUB_RUN_ID": "7", "PAGES": " ".join(pages)}, []
+    for step in [step for step in WORKFLOW["jobs"]["record"]["steps"] if "run" in step][:steps]:
+        if all(done):
+            done.append(subprocess.run(["bash", "-e", "-c", step["run"]], cwd=checkout, env=env).returncode == 0)
+    return done
+
+
+@on_linux
+@pytest.mark.parametrize(("driver", "cuda"), [("550.54.15", "12.6"), ("580.95.05", "13.0")])
+def test_the_workflow_installs_what_fits_the_driver(lent, driver, cuda):
+    assert run_workflow(lent, PAGES, f"echo {driver}", steps=1) == [True]
+    installed = (lent / "log/pip").read_text()
+    assert f"numba-cuda[cu{cuda[:2]}] cuda-toolkit=={cuda}.*" in installed
+    assert f"whl/cu{cuda.replace('.', '')} " in installed
+    pins = (lent / "checkout/pins.txt").read_text()
+    assert "torch==" in pins
+    assert not re.search("^(nvidia|cuda)", pins, re.MULTILINE)
+
+
+@on_linux
+def test_the_workflow_opens_a_pull_request_even_if_a_page_fails(lent):
+    broken, page = scripts_named(PAGES, lent / "repository/examples")
+    write(broken, "print(1 / 0)\n")
+    git(lent / "repository", "commit", "--all", "--message=Break a page")
+    assert run_workflow(lent, PAGES, "echo 580.95.05") == [True] * 3
+    git(lent / "repository", "switch", "record-7")
+    (file,) = (lent / "repository/records").glob("*/*/*.json")
+    record = from_json(file.read_text(encoding="utf-8"))
+    assert (record.machine, record.example.split("/")[1]) == (MACHINE, page.stem)
+    body = (lent / "checkout/body.md").read_text(encoding="utf-8")
+    assert "ZeroDivisionError" in body
+    assert all(row in body for row in record.timings)
+    assert MACHINE in (lent / "log/gh").read_text()
+
+
+@on_linux
+def test_a_runner_without_a_gpu_ends_at_once(lent):
+    assert run_workflow(lent, PAGES, "exit 9") == [False]
+    assert not list((lent / "log").iterdir())
+
+
+def test_both_record_the_same_pages_each_of_which_there_is():
+    cell = next(cell for cell in json.loads(NOTEBOOK.read_text("utf-8"))["cells"] if "PAGES" in cell["source"][0])
+    names = re.findall(r"\d_\w+/\d+", "".join(cell["source"]))
+    assert INPUTS["pages"]["default"].split() == names
+    assert len(scripts_named(names)) == len(names)

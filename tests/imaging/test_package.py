@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 INSTALL = "python -m pip install 'firstlight[imaging]'"
-PACKAGES = ["imaging", *(f"imaging.{name}" for name in ("data", "fourier", "model", "products", "simulate"))]
+PACKAGES = ["imaging", *(f"imaging.{name}" for name in ("data", "fitting", "fourier", "model", "products", "simulate"))]
 
 
 def run(code: str) -> str:

@@ -1,7 +1,6 @@
 """The claims clinic: its tests can be run, come to verdicts that the page explains, and lead to pages that exist."""
 
 import re
-import sys
 from copy import deepcopy
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,12 +9,11 @@ import pytest
 import torch
 from torch import nn
 
+import claims
 from firstlight.timing.specs import spec
 
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT / "docs"))
 
-import claims  # noqa: E402
 
 NAMES = [row.judge.__name__ for row in claims.ROWS]
 SLOW = dict.fromkeys(("doubles", "fits", "iris", "lock", "no_language", "toolkit"), pytest.mark.slow)

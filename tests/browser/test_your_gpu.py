@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,11 @@ import torch
 from checks import barriers
 from conftest import PAGES, SITE, opened, watched
 
-from firstlight.records.record import from_json
-from firstlight.records.schema import problem
-
-sys.path.insert(0, str(SITE.parents[1] / "docs"))
 from _ext.records import browser_digest
 from _ext.sky import averages, fitted, settings, strength_of
 from _ext.your_gpu import ON_YOUR_GPU
+from firstlight.records.record import from_json
+from firstlight.records.schema import problem
 
 PAGE = SITE / "your_gpu.html"
 BOARD = ".fl-gpu"

@@ -1,6 +1,7 @@
 """Run a page once for all of its tests, and not at all while it is what it was when they were green."""
 
 import re
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import pytest
@@ -68,3 +69,24 @@ def compiled(request):
         return code
 
     return compiled
+
+
+@pytest.fixture
+def no_compiler(monkeypatch):
+    """A machine without NVIDIA's compiler: a page shows what was recorded."""
+
+    def absent(*_, **__):
+        raise ptx.NoCompilerError()
+
+    monkeypatch.setattr(ptx, "compile", absent)
+
+
+@pytest.fixture
+def recorded_compiler():
+    """The compiler whose results the pages have recorded."""
+    try:
+        ours, nvcc, _ = (version(f) for f in ("numba-cuda", "nvidia-cuda-nvcc", "nvidia-cuda-nvdisasm"))
+    except PackageNotFoundError:
+        pytest.skip("not the packages that were recorded")
+    if ours != "0.30.4" or not nvcc.startswith("13.0."):
+        pytest.skip("other versions than those that were recorded")

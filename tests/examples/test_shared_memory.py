@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from pages import EXAMPLES, judged
 
-from firstlight.kernels import ptx
 from firstlight.records.runner import split
 
 PAGE = "3_kernels/05_shared_memory.py"
@@ -127,11 +126,8 @@ def test_the_record_is_near_what_the_compiler_makes(page) -> None:
 # -- Where there is no compiler ----------------------------------------------------------------------------------------
 
 
-def test_without_a_compiler_the_page_shows_the_record(page, monkeypatch) -> None:
-    def absent(*_, **__):
-        raise ptx.NoCompilerError()
-
-    monkeypatch.setattr(ptx, "compile", absent)
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_the_page_shows_the_record(page) -> None:
     cells = split((EXAMPLES / PAGE).read_text(encoding="utf-8"))
     (cell,) = (each.text for each in cells if each.kind != "text" and "RECORDED" in each.text)
     bare = dict(page)

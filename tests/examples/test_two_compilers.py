@@ -1,11 +1,7 @@
 """The page's record is what the compiler makes, the model and the errors are those of the prose."""
 
-from importlib.metadata import PackageNotFoundError, version
-
 import pytest
 from pages import judged, running
-
-from firstlight.kernels import ptx
 
 PAGE = "3_kernels/09_two_compilers.py"
 
@@ -42,14 +38,8 @@ def test_the_zero_is_a_double_on_every_gpu_the_others_have_none_and_complex128_i
     assert narrow == 0 < wide
 
 
-@needs_compiler
+@pytest.mark.usefixtures("compiler", "recorded_compiler")
 def test_the_record_is_what_the_compiler_makes(page) -> None:
-    try:
-        installed = version("numba-cuda"), version("nvidia-cuda-nvcc"), version("nvidia-cuda-nvdisasm")
-    except PackageNotFoundError:
-        pytest.skip("not the packages that were recorded")
-    if installed[0] != "0.30.4" or not installed[1].startswith("13.0."):
-        pytest.skip("other versions than those that were recorded")
     for (name, layout), (in_ptx, in_sass) in page["RECORDED"].items():
         assert page["steps_of"](page[name], layout) == {"PTX": in_ptx, "SASS": in_sass}
 
@@ -100,10 +90,7 @@ def test_the_double_is_nearest_to_the_exact_sum(page) -> None:
 
 
 @pytest.mark.slow
-def test_without_a_compiler_the_page_shows_the_record(monkeypatch, tmp_path) -> None:
-    def absent(*_, **__):
-        raise ptx.NoCompilerError()
-
-    monkeypatch.setattr(ptx, "compile", absent)
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_the_page_shows_the_record(tmp_path) -> None:
     with running(PAGE, tmp_path) as bare:
         assert bare["steps"]["counted_sum"]["SASS"] == (2, 0, 1, 3)

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import PackageNotFoundError, version
 
 import numpy as np
 import pytest
@@ -95,14 +94,8 @@ def test_the_zero_is_a_double_on_every_gpu_and_the_other_has_none(page, cc) -> N
     assert page["in_a_step"] == {"double_sum": 2, "single_sum": 0}
 
 
-@needs_compiler
+@pytest.mark.usefixtures("compiler", "recorded_compiler")
 def test_the_record_is_what_the_compiler_makes(page) -> None:
-    try:
-        installed = version("numba-cuda"), version("nvidia-cuda-nvcc")
-    except PackageNotFoundError:
-        pytest.skip("not the packages that were recorded")
-    if installed[0] != "0.30.4" or not installed[1].startswith("13.0."):
-        pytest.skip("other versions than those that were recorded")
     for name, mix in page["RECORDED"].items():
         assert {each: page["mixes"][name][each] for each in mix} == mix
         assert page["doubles_in"](page["mixes"][name]) == page["doubles_in"](mix)
@@ -129,11 +122,8 @@ def test_plain_numba_shows_the_doubles_as_the_page_says(page) -> None:
 
 
 @pytest.mark.slow
-def test_without_a_compiler_the_page_shows_the_record(monkeypatch, tmp_path) -> None:
-    def absent(*_, **__):
-        raise ptx.NoCompilerError()
-
-    monkeypatch.setattr(ptx, "compile", absent)
+@pytest.mark.usefixtures("no_compiler")
+def test_without_a_compiler_the_page_shows_the_record(tmp_path) -> None:
     with running(PAGE, tmp_path) as bare:
         assert bare["in_a_step"] == {"double_sum": 2, "single_sum": 0}
         assert bare["check"](bare["row_rms_solution"]).startswith("The results are right")

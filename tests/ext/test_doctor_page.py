@@ -82,8 +82,3 @@ def test_commands_are_copied_without_their_prompt() -> None:
     made = list(steps(["First this:", "$ one --a 'b'", "$ two", "Then that.", "And that.", "$ three"]))
     assert [node.tagname for node in made] == ["paragraph", "literal_block", "paragraph", "paragraph", "literal_block"]
     assert made[1].astext() == "one --a 'b'\ntwo"
-
-
-def test_the_script_is_loaded_on_this_page_alone(site) -> None:
-    assert "doctor.js" in site.read("html/doctor.html")
-    assert "doctor.js" not in site.read("html/other.html")

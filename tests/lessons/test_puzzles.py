@@ -25,11 +25,6 @@ def test_plausible_wrong_answers_are_turned_down_with_the_reason(name, which, ed
     assert hint in said
 
 
-def test_every_puzzle_is_tried_enough():
-    for name in PUZZLES:
-        assert sum(wrong[0] == name for wrong in WRONG) >= 3
-
-
 @pytest.mark.parametrize("name", PUZZLES)
 def test_the_stub_is_a_kernel_but_no_answer(name):
     puzzle = PUZZLES[name]

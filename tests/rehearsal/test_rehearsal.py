@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 import tomllib
@@ -46,20 +45,7 @@ def test_a_few_pages():
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_page_that_there_is_not_is_told_of():
-    done = run(HERE / "rehearse.py", "9_nothing")
-    assert done.returncode == 2
-    assert "no page begins with 9_nothing" in done.stderr
-
-
 def test_sizes_are_of_texts_that_pages_have():
     for page, sizes in tomllib.loads((HERE / "sizes.toml").read_text()).items():
         text = (ROOT / "examples" / f"{page}.py").read_text()
         assert not [old for old in sizes if old not in text], page
-
-
-def test_every_fault_that_it_is_to_find_names_pages():
-    faults = tomllib.loads((ROOT / "tests" / "faults" / "faults.toml").read_text())
-    rehearsed = [fault["pages"] for fault in faults.values() if "pages" in fault]
-    assert all(re.fullmatch(r"h100|small|two|mps|rocm", card) and pages for card, *pages in rehearsed)
-    assert len(rehearsed) >= 10

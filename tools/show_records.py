@@ -1,4 +1,4 @@
-"""Print what the records in a folder measured, a table a page: python tools/show_records.py FOLDER."""
+"""Print what the records in a folder measured, beside what other GPUs did: python tools/show_records.py FOLDER."""
 
 from __future__ import annotations
 
@@ -6,29 +6,35 @@ import sys
 from pathlib import Path
 
 from firstlight.display import MISSING, percent, quantity, show_table
-from firstlight.records.record import find, read
+from firstlight.records.record import Record, find, read
+from firstlight.timing.result import Timing
 
 HEAD = ("row", "median", "spread", "rate", "verdict")
+KNOWN = Path(__file__).parents[1] / "records"
 
 
 def main(folder: Path) -> int:
-    """Print the rows of each record; 1 if there is none."""
-    paths = find(folder)
-    for record in map(read, paths):
-        rows = [
-            (name, quantity(t.median, "s"), percent(t.relative_iqr), rate(t.byte_rate, t.flop_rate), t.verdict)
-            for name, t in record.timings.items()
-        ]
-        show_table(f"{record.example} on {record.facts['device_name']}", HEAD, rows or [(MISSING,) * len(HEAD)])
-        print()
-    if not paths:
-        print(f"There is no record in {folder}.")
-    return int(not paths)
+    """Print a table a page; 1 if there is no record."""
+    records = [read(path) for path in find(folder)]
+    for record in records:
+        others = [other for other in map(read, find(KNOWN, record.example)) if other.facts["device_kind"] != "cpu"]
+        heads = [f"on {other.facts['device_name']}" for other in others]
+        rows = [(name, *cells(t), *(median(other, name) for other in others)) for name, t in record.timings.items()]
+        if rows:
+            show_table(f"\n{record.example} on {record.facts['device_name']}", [*HEAD, *heads], rows)
+    print(f"\n{len(records)} records in {folder}")
+    return int(not records)
 
 
-def rate(byte_rate: float | None, flop_rate: float | None) -> str:
-    """Return how many bytes or operations a second."""
-    return quantity(byte_rate, "B/s") if byte_rate else quantity(flop_rate, "FLOP/s")
+def cells(timing: Timing) -> tuple[str, ...]:
+    """Return what is told of a timing."""
+    rate = quantity(timing.byte_rate, "B/s") if timing.byte_rate else quantity(timing.flop_rate, "FLOP/s")
+    return quantity(timing.median, "s"), percent(timing.relative_iqr), rate, timing.verdict
+
+
+def median(record: Record, name: str) -> str:
+    """Return what another machine took for the same row."""
+    return quantity(record.timings[name].median, "s") if name in record.timings else MISSING
 
 
 if __name__ == "__main__":

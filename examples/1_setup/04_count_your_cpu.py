@@ -524,6 +524,12 @@ plt.show()
 # cores of the CPU beside it take
 # :timing:`count-your-cpu median "SIMD, all cores/cpu/n=65536" @gpu` for those.
 #
+# On an H100, one cup takes what the model says to within a tenth, and a million take
+# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1048576" @nvidia-h100-80gb-hbm3`,
+# more than twice what it says. The latency was right, and the throughput is half. We
+# suspect the registers: a multiply-add with three different ones reads two from the
+# same half of the register file. The model knows nothing of it.
+#
 # Where this stops being true
 # ---------------------------
 #

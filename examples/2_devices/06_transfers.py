@@ -229,6 +229,13 @@ fig.set_label(
 plt.show()
 
 # %%
+# An H100 behind PCIe 5 follows the law: 64 bytes take :timing:`transfers median "to the
+# GPU, pinned/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, 64 MiB :timing:`transfers median "to
+# the GPU, pinned/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` from pinned memory, and
+# :timing:`transfers median "to the GPU, pageable/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3` from pageable memory: there not the slot sets the rate, but
+# the CPU, which copies first.
+#
 # The law fails where marks leave their line. The two stand-ins have several bandwidths,
 # because small arrays stay in the processor's *caches*.
 #

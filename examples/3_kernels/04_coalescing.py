@@ -495,9 +495,13 @@ bench.show()
 # On a GPU, look at the per cent beside the rate: useful bytes, as a part of the best
 # rate that plain copies and sums reach there.
 #
-# On the newest GPU on record, ``strided_sum`` reads useful bytes at
-# :timing:`coalescing rate "kernel, stride 1" @gpu` with stride 1, and at
-# :timing:`coalescing rate "kernel, stride 8" @gpu` with stride 8.
+# On an H100, ``strided_sum`` reads useful bytes at :timing:`coalescing rate "kernel,
+# stride 1" @nvidia-h100-80gb-hbm3` with stride 1, and at :timing:`coalescing rate
+# "kernel, stride 8" @nvidia-h100-80gb-hbm3` with stride 8. So far the law holds. Then
+# the rate goes on falling, to :timing:`coalescing rate "kernel, stride 16"
+# @nvidia-h100-80gb-hbm3` with stride 16 and :timing:`coalescing rate "kernel, stride
+# 64" @nvidia-h100-80gb-hbm3` with stride 64: its memory delivers more than one sector
+# at a time, whether you want them or not.
 
 # %%
 

@@ -1,0 +1,56 @@
+"""What pages say in words of the H100's numbers is what its records say; a record taken anew may need other words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from firstlight.records.record import read
+from firstlight.timing.specs import spec
+
+RECORDS = Path(__file__).parents[2] / "records" / "nvidia-h100-80gb-hbm3"
+
+
+@pytest.fixture
+def median():
+    """Look up the median of a row by its page and name."""
+    return lambda page, name: read(RECORDS / f"{page}.json").timings[name].median
+
+
+def test_an_addition_is_close_to_its_floor_and_loses_on_the_way(median) -> None:
+    page = "1_setup/02_first_speedup"
+    there, back = (
+        median(page, f"vector-add/GPU, {way}/cuda:0/n=99000000") for way in ("same result", "there and back")
+    )
+    cpu = median(page, "vector-add/torch, same result/cpu/n=99000000")
+    assert 12 * 99e6 / spec("H100 SXM", "bandwidth") < there < 1.2 * 12 * 99e6 / spec("H100 SXM", "bandwidth")
+    assert back > 10 * cpu
+
+
+def test_a_chain_has_its_latency_and_half_its_throughput(median) -> None:
+    page, steps, clock = "1_setup/04_count_your_cpu", 100_000, 1.98e9
+    one, million = (median(page, f"count-your-cpu/GPU, kernel/cuda:0/n={n}") for n in (1, 2**20))
+    assert one == pytest.approx(4 * steps / clock, rel=0.1)
+    assert 2 < million / (2**20 * steps / (132 * 128 * clock)) < 2.5
+
+
+def test_transfers_follow_the_law_but_pageable_ones_the_cpu(median) -> None:
+    page, n = "2_devices/06_transfers", 2**26
+    pinned, pageable = (median(page, f"transfers/to the GPU, {way}/cuda:0/n={n}") for way in ("pinned", "pageable"))
+    assert pinned == pytest.approx(1e-5 + n / spec("PCIe 5 x16", "bandwidth"), rel=0.25)
+    assert pageable > 3 * pinned
+
+
+def test_the_rate_falls_beyond_a_stride_of_eight() -> None:
+    page = "3_kernels/04_coalescing"
+    rates = {t.label: t.byte_rate for t in read(RECORDS / f"{page}.json").timings.values()}
+    share = {k: rates[f"kernel, stride {k}"] / rates["kernel, stride 1"] for k in (2, 4, 8, 16, 64)}
+    assert all(share[k] == pytest.approx(1 / k, rel=0.05) for k in (2, 4, 8))
+    assert share[64] < share[16] < 0.6 * share[8]
+
+
+def test_a_step_takes_three_times_its_bare_launches(median) -> None:
+    page, usual = "4_imaging/05_faster", "faster-step/GPU, as usual/cuda:0/n=262144"
+    assert median(page, usual) / (97 * 8e-6) == pytest.approx(3, rel=0.2)
+    assert median(page, "faster-step/GPU, fused Adam/cuda:0/n=262144") == pytest.approx(median(page, usual), rel=0.3)

@@ -1,0 +1,63 @@
+"""Fit an image to one channel of a data cube, on a GPU if there is one.
+
+``python one_channel.py`` simulates a sky; ``python one_channel.py logo_cube.npz`` takes the cube of MPoL's tutorials,
+which is at https://zenodo.org/records/4498439.
+"""
+
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+
+from firstlight.imaging import GridCoords
+from firstlight.imaging.data.gridding import Gridder
+from firstlight.imaging.model import losses
+from firstlight.imaging.model.gridded_net import SimpleNet
+
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+print("device:", device)
+
+coords = GridCoords(cell_size=0.03, npix=180)
+if len(sys.argv) > 1:
+    cube, channel = np.load(sys.argv[1]), 4
+    u, v = (1e3 * cube[name][channel] for name in ("uu", "vv"))  # from kilo-lambda to lambda
+    weight, re, im = (cube[name][channel] for name in ("weight", "data_re", "data_im"))
+else:
+    from firstlight.imaging.simulate import Ring, channels, observe, uv_track, with_noise
+
+    sky = [Ring(0.25, radius=0.6, width=0.2)]  # Jy and arcsec
+    made = with_noise(observe(sky, uv_track(n_times=8), channels(230e9, 5e8, 1)), 0.01, seed=1)
+    u, v = made.uu, made.vv
+    u, v, weight, re, im = (x.ravel() for x in (u, v, made.weight, made.data.real, made.data.imag))
+
+dataset = Gridder(coords, u, v, weight, re, im).to_pytorch_dataset().to(device)
+model = SimpleNet(coords, nchan=1).to(device)  # first the move, then the optimizer
+config = {"lr": 0.5, "lambda_sparsity": 1e-4, "lambda_TV": 1e-4, "epochs": 600}
+optimizer = torch.optim.Adam(model.parameters(), lr=config["lr"])
+
+history = []
+for _ in range(config["epochs"]):
+    optimizer.zero_grad()
+    vis = model()
+    sky_cube = model.icube.sky_cube
+    chi2 = losses.r_chi_squared_gridded(vis, dataset)
+    loss = (
+        chi2 + config["lambda_sparsity"] * losses.sparsity(sky_cube) + config["lambda_TV"] * losses.TV_image(sky_cube)
+    )
+    loss.backward()
+    optimizer.step()
+    history.append(loss.detach())  # not .item(): that would wait for the GPU in each iteration
+
+history = torch.stack(history).tolist()
+print(f"reduced chi²: {chi2.item():.3f} of the averages in {dataset.mask.sum().item()} cells")
+print(f"flux: {coords.cell_size**2 * sky_cube.sum().item():.3f} Jy")
+
+fig, axes = plt.subplots(1, 2, figsize=(9, 4), layout="constrained")
+axes[0].semilogy(history)
+axes[0].set(xlabel="epoch", ylabel="loss")
+image = sky_cube[0].detach().cpu()
+axes[1].imshow(image, origin="lower", extent=coords.img_ext)
+axes[1].set(xlabel="arcsec", title="Jy / arcsec²")
+fig.savefig("one_channel.png")
+print("drawn: one_channel.png")

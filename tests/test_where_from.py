@@ -1,0 +1,49 @@
+"""The scripts of *Where do you come from?* run as they stand, but for their sizes, on the CPU and on a played GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SMALLER = {
+    "one_channel": {'"epochs": 600': '"epochs": 30', "npix=180": "npix=96"},
+    "cnn": {"(16, 64, 256)": "(256,)"},
+    "iris": {},
+    "trainer": {"10_000 if": "100 if", "else 1_000": "else 100"},
+    "two_kernels": {"33_554_433": "5_467", "(100_000, 100)": "(1_000, 20)"},
+}
+GPU = pytest.param(
+    "gpu", marks=[pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="plays on Linux")]
+)
+
+
+@pytest.mark.parametrize("where", ["cpu", GPU])
+@pytest.mark.parametrize("name", [pytest.param("cnn", marks=pytest.mark.slow), *sorted({*SMALLER} - {"cnn"})])
+def test_it_runs(name: str, where: str, tmp_path: Path) -> None:
+    source = (ROOT / "docs" / "scripts" / f"{name}.py").read_text(encoding="utf-8")
+    for old, new in SMALLER[name].items():
+        assert old in source
+        source = source.replace(old, new)
+    script = tmp_path / f"{name}.py"
+    script.write_text(source, encoding="utf-8")
+    play = [str(ROOT / "tests" / "rehearsal" / "rehearse.py"), "--card", "h100", "--one"]
+    command = [sys.executable, *(play if where == "gpu" else []), str(script)]
+    alone = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT / "src")}
+    simulator = {"NUMBA_ENABLE_CUDASIM": "1"} if where == "cpu" else {}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | alone | simulator, capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert ("cuda" in done.stdout) == (where == "gpu") or name == "two_kernels"
+
+
+def test_the_page_shows_every_script() -> None:
+    page = (ROOT / "docs" / "where_from.md").read_text(encoding="utf-8")
+    scripts = {path.stem for path in (ROOT / "docs" / "scripts").glob("*.py")}
+    assert scripts == set(SMALLER)
+    assert all(page.count(f"scripts/{name}.py") == 2 for name in scripts)  # shown, and to download

@@ -54,7 +54,8 @@ def accuracy(model, loader, device):
     return right / len(loader.dataset)
 
 
-digits = load_digits()  # 1,797 pictures of 8 × 8. For CIFAR10 instead: torchvision.datasets.CIFAR10, and Conv2d(3, …)
+# 1,797 pictures of 8 × 8. For CIFAR10: torchvision.datasets.CIFAR10, and Conv2d(3, …).
+digits = load_digits()
 pictures = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16
 data = TensorDataset(pictures, torch.tensor(digits.target))
 train_set, test_set = random_split(data, [0.8, 0.2], generator=torch.Generator().manual_seed(0))

@@ -28,8 +28,8 @@ else:
 
     sky = [Ring(0.25, radius=0.6, width=0.2)]  # Jy and arcsec
     made = with_noise(observe(sky, uv_track(n_times=8), channels(230e9, 5e8, 1)), 0.01, seed=1)
-    u, v = made.uu, made.vv
-    u, v, weight, re, im = (x.ravel() for x in (u, v, made.weight, made.data.real, made.data.imag))
+    u, v, weight, data = made.uu[0], made.vv[0], made.weight[0], made.data[0]
+    re, im = data.real, data.imag
 
 dataset = Gridder(coords, u, v, weight, re, im).to_pytorch_dataset().to(device)
 model = SimpleNet(coords, nchan=1).to(device)  # first the move, then the optimizer
@@ -42,9 +42,9 @@ for _ in range(config["epochs"]):
     vis = model()
     sky_cube = model.icube.sky_cube
     chi2 = losses.r_chi_squared_gridded(vis, dataset)
-    loss = (
-        chi2 + config["lambda_sparsity"] * losses.sparsity(sky_cube) + config["lambda_TV"] * losses.TV_image(sky_cube)
-    )
+    prior = config["lambda_sparsity"] * losses.sparsity(sky_cube)
+    prior = prior + config["lambda_TV"] * losses.TV_image(sky_cube)
+    loss = chi2 + prior
     loss.backward()
     optimizer.step()
     history.append(loss.detach())  # not .item(): that would wait for the GPU in each iteration

@@ -138,3 +138,16 @@ def test_without_gpu_doctor_one_line_says_where_it_is(monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert (out, err.count("\n")) == ("", 1)
     assert "pip install ./doctor" in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(("words", "status"), [("record 9_nowhere", 1), ("doctor --facts {}", 1)])
+def test_a_closed_stream_changes_no_status(tmp_path, words, status, closed):
+    facts = tmp_path / "facts.json"
+    facts.write_text('{"gpus": [{"vendor": "nvidia", "driver": "nouveau"}]}')
+    command = f"{sys.executable} -m firstlight {words.format(facts)}"
+    whole, done = (subprocess.run(["sh", "-c", f"{command} {end}"], capture_output=True) for end in ("", closed))
+    assert (whole.returncode, done.returncode) == (status, status)
+    assert done.stdout == (b"" if " >" in f" {closed}" else whole.stdout)
+    assert done.stderr == (b"" if "2>" in closed else whole.stderr)

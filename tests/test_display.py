@@ -112,3 +112,11 @@ def test_percent() -> None:
     assert [percent(x) for x in (0, 0.004, 0.00999, 0.5, 1.013, None, math.nan)] == [
         "0%", "0.4%", "1%", "50%", "101%", "–", "–",
     ]  # fmt: skip
+
+
+def test_what_breaks_lines_or_commands_a_terminal_is_written_out():
+    cell = "a\x1b[2Jb\nc\u202ed\udcff"
+    text = Table(cell, ("", cell), ((cell, "1"),)).text()
+    assert len(text.splitlines()) == 4
+    assert text.replace("\n", "").isprintable()
+    assert r"\x1b[2J" in text

@@ -260,3 +260,25 @@ def test_a_reader_that_has_enough_is_no_error(kept):
     command = f"{sys.executable} -m gpu_doctor --json --facts {kept(NOUVEAU)} | true"
     done = subprocess.run(["sh", "-c", command], capture_output=True)
     assert (done.stdout, done.stderr) == (b"", b"")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a shell")
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("words", ["--error -", "--facts none.json"])
+def test_a_closed_stream_changes_no_status(kept, words, closed):
+    command = f"{sys.executable} -W error -m gpu_doctor --facts {kept(NOUVEAU)} {words}"
+    whole, done = (
+        subprocess.run(["sh", "-c", f"{command} {end}"], capture_output=True, stdin=subprocess.DEVNULL)
+        for end in ("", closed)
+    )
+    assert whole.returncode == done.returncode == (2 if "none" in words else 1)
+    assert done.stdout == (b"" if " >" in f" {closed}" else whole.stdout)
+    assert done.stderr == (b"" if "2>" in closed else whole.stderr)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_an_output_that_is_full_is_no_problem_of_the_machine(kept):
+    command = [sys.executable, "-m", "gpu_doctor", "--facts", kept(NOUVEAU)]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)

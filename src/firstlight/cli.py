@@ -27,6 +27,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     >>> main(["record", "9_nowhere"])  # says that there is no such example, and which there are
     1
     """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # it was closed, as by >&-
+            nothing = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nothing, "w" if number else "r", encoding="utf-8", closefd=False))
     parser = argparse.ArgumentParser(
         prog="firstlight", description="Find, describe and measure your GPU, and image with it."
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -77,7 +78,7 @@ class Table(Widget):
 
     def text(self) -> str:
         """Return the table as text, with words aligned to the left and numbers to the right."""
-        lines = [self.head, *self.rows]
+        lines = [[_visible(cell) for cell in line] for line in (self.head, *self.rows)]
         widths = [max(len(line[i]) for line in lines) for i in range(len(self.head))]
         words = self._word_columns
         out = [
@@ -87,7 +88,7 @@ class Table(Widget):
             ).rstrip()
             for line in lines
         ]
-        return "\n".join([self.caption, out[0], "  ".join("-" * width for width in widths), *out[1:]])
+        return "\n".join([_visible(self.caption), out[0], "  ".join("-" * width for width in widths), *out[1:]])
 
     def html(self) -> str:
         """Return the table as HTML; where it is too wide, it scrolls sideways, by the keyboard too."""
@@ -109,6 +110,11 @@ class Table(Widget):
         )
 
     __str__, _repr_html_ = text, html
+
+
+def _visible(text: str) -> str:
+    """Write out what would break a line or command a terminal: labels and file names may have anything."""
+    return "".join(c.encode("unicode_escape").decode() if unicodedata.category(c)[0] == "C" else c for c in text)
 
 
 def show_table(caption: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

@@ -1,8 +1,10 @@
 """What the compiler makes of a kernel is the same on any computer, whether kernels run in the simulator or on a GPU."""
 
+import importlib
 import math
 import subprocess
 import sys
+import zipfile
 from types import ModuleType
 
 import numpy as np
@@ -118,6 +120,8 @@ def test_the_names_leave_out_how_it_rounds_and_caches_and_nothing_else():
         fma.rn.ftz.f32 %f1, %f1, %f2, %f3; fma.rn.f32 %f1, %f1, %f2, %f3;
         cvt.rzi.s32.f32 %r1, %f1;
         div.approx.f32 %f1, %f1, %f2;
+        { .reg .u32 r0, alo; mov.b64 {alo,r0}, %rd1; mov.b64 %rd1, { r0, alo }; }
+        { }
         st.shared::cta.f32 [tile], %f1;
         { // callseq 0, 0
         call.uni (retval0),
@@ -130,7 +134,40 @@ def test_the_names_leave_out_how_it_rounds_and_caches_and_nothing_else():
     .visible .entry empty() { ret; }
     """
     once = "ld.param.u64 ld.global.v4.f32 bra.uni cvt.s32.f32 div.approx.f32 st.shared.f32 call.uni ret"
-    assert ptx.mix_of(text) == dict.fromkeys(once.split(), 1) | {"fma.f32": 2}
+    assert ptx.mix_of(text) == dict.fromkeys(once.split(), 1) | {"fma.f32": 2, "mov.b64": 2}
+
+
+def test_what_nvidias_library_writes_is_counted_by_instructions_alone():
+    @cuda.jit
+    def sine(out):
+        out[0] = math.sin(out[0])
+
+    mix = ptx.compile(sine, "void(float64[:])").mix
+    assert mix["mad.lo.cc.u32"] > 0
+    assert all("." in name or name in ("bra", "ret") for name in mix)
+
+
+def test_a_device_function_may_call_itself_with_arguments_of_the_same_types():
+    @cuda.jit(device=True)
+    def fibonacci(n):
+        if n < 2:
+            return n
+        return fibonacci(n - 1) + fibonacci(n - 2)
+
+    @cuda.jit
+    def kernel(out):
+        out[0] = fibonacci(out[0])
+
+    assert ptx.compile(kernel, "void(int64[:])").mix["call.uni"] >= 1
+    with pytest.raises(CompileError, match=r"^fibonacci, line \d+ .*int32\(n - 1\)"):  # n - 1 is an int64
+        ptx.compile(kernel, "void(int32[:])")
+
+
+def test_a_kernel_may_lie_in_an_archive(tmp_path, monkeypatch):
+    with zipfile.ZipFile(tmp_path / "a b.zip", "w") as archive:
+        archive.writestr("zipped.py", "from firstlight.kernels import cuda\n@cuda.jit\ndef one(x):\n    x[0] = 1\n")
+    monkeypatch.syspath_prepend(tmp_path / "a b.zip")
+    assert ptx.compile(importlib.import_module("zipped").one, ONE).mix["st.global.u32"] == 1
 
 
 def test_the_decorators_options_are_kept():

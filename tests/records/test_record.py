@@ -252,3 +252,21 @@ def test_a_record_in_anothers_place_is_invalid(project, capsys, name) -> None:
     status, found = states(project, capsys)
     assert status == 1
     assert "1_setup/01_sums on nvidia-h200" in found[name]
+
+
+def test_a_folder_without_records_fails(tmp_path, capsys) -> None:
+    (tmp_path / "records").mkdir()
+    for root in (tmp_path, tmp_path / "nope"):
+        assert main(["records", "check", "--root", str(root)]) == 1
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert str(root) in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such names")
+def test_a_files_name_cannot_command_the_terminal(project, capsys) -> None:
+    (project / "records" / "a\x1b[2J\nb.json").touch()
+    assert main(["records", "check", "--root", str(project)]) == 1
+    out = capsys.readouterr().out
+    assert len(out.splitlines()) == 5
+    assert "\x1b" not in out

@@ -1,9 +1,13 @@
+import gc
+import itertools
 import math
 import os
 import random
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
+from concurrent.futures import Future
 
 import numpy as np
 import pytest
@@ -71,6 +75,57 @@ def test_a_result_in_place_of_a_function_is_refused_and_an_error_names_its_row()
     with pytest.raises(ZeroDivisionError) as caught:
         measure(lambda: 1 / 0, label="my row")
     assert any("my row" in note for note in caught.value.__notes__)
+
+
+async def awaited() -> None:
+    pass
+
+
+def generated() -> Iterator[int]:
+    yield 1
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("fn", [generated, awaited, Future, torch.futures.Future, lambda: map(abs, [1])])
+def test_work_that_was_not_done_is_refused_by_name(fn) -> None:
+    with pytest.raises(TypeError, match=r"my row|not done"):
+        measure(fn, label="my row")
+    gc.collect()  # a coroutine that nobody awaited would warn
+
+
+@pytest.mark.parametrize("step", [0.0, -1e-3])
+def test_a_clock_that_stands_still_or_runs_backwards_is_refused(step: float) -> None:
+    ticks = itertools.count(0.0, step)
+    with pytest.raises(RuntimeError, match="clock"):
+        measure(lambda: None, clock=lambda: next(ticks), wait=lambda: None)
+
+
+def test_a_clock_that_stops_later_is_refused() -> None:
+    ticks = itertools.chain((1e-3 * i for i in range(20)), itertools.repeat(1.0))
+    with pytest.raises(RuntimeError, match="clock"):
+        measure(lambda: None, clock=lambda: next(ticks), wait=lambda: None)
+
+
+class RefusesNotes(Exception):
+    def add_note(self, _: str) -> None:
+        raise TypeError("no notes")
+
+
+class HasNoRepr:
+    def __init__(self, error: type[Exception]) -> None:
+        self.error = error
+
+    def __call__(self) -> None:
+        raise self.error
+
+    def __repr__(self) -> str:
+        raise ValueError("no repr")
+
+
+@pytest.mark.parametrize(("label", "error"), [("row", RefusesNotes), ("", KeyError)])
+def test_the_error_of_the_call_is_never_hidden(label: str, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        measure(HasNoRepr(error), label=label)
 
 
 def test_device_is_where_the_arguments_are() -> None:

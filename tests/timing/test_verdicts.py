@@ -26,7 +26,16 @@ def test_what_the_driver_does_not_tell_is_no_ceiling() -> None:
     assert (unknown.byte_rate, unknown.flop_rate) == (None, None)
     assert ceilings(replace(H200, capability=(99, 0))).flop_rate is None
     assert ceilings(replace(H200, kind="rocm")).flop_rate is None
-    assert ceilings(Card(name="some CPU", kind="cpu", cores=2)) == Ceilings()
+    assert ceilings(Card(name="some CPU", kind="cpu")) == Ceilings()
+
+
+@pytest.mark.parametrize("amount", [{"bytes": 10**9}, {"bytes": 10**6}, {"flops": 10**12}])
+@pytest.mark.parametrize("verdict", ["ok", "cpu-contended"])
+def test_a_call_that_does_nothing_is_impossible_on_a_cpu_too(amount: dict, verdict: str) -> None:
+    limits = ceilings(Card(name="some CPU", kind="cpu", cores=8, cache_bytes=2**25))
+    at_once = Timing(label="x", device="cpu", first=1.0, values=(2e-8,) * 9, verdict=verdict, **amount)
+    assert judge(at_once, limits).verdict == "impossible"
+    assert judge(replace(at_once, values=(1.0,) * 9), limits).verdict == verdict
 
 
 def timing(**changes) -> Timing:

@@ -43,6 +43,10 @@ def main(argv: Sequence[str] | None = None, prog: str = "gpu-doctor") -> int:
     >>> main(["--facts", "no-such-file.json"])  # says that there is no such file
     2
     """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:  # it was closed, as by >&-
+            nothing = os.open(os.devnull, os.O_RDWR)
+            setattr(sys, name, os.fdopen(nothing, "w" if number else "r", encoding="utf-8", closefd=False))
     parser = argparse.ArgumentParser(
         prog=prog, description="Find out why there is no GPU, or that it is well, and say what to do."
     )

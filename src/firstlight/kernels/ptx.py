@@ -375,6 +375,11 @@ def _reason(message: str) -> str:
     sentence = re.split(r'\s*\n\s*(?:\n|File "|During: )|\.?\s*Raised from', plain)[0]
     if sentence.startswith("NRT required"):
         sentence = "a kernel cannot make an array, a list or another object that lives in allocated memory"
+    elif "insert_unresolved_ref" in sentence:
+        sentence = (
+            "Numba compiles a function that calls itself with arguments of its own types, but no circle of several. "
+            "Convert the arguments, for example int32(n - 1), or write a loop"
+        )
     elif re.match(r"'\w+' object has no attribute", sentence):
         sentence = f"this is nothing for a GPU: Numba's compiler breaks on it ({sentence})"
     return " ".join(sentence.split())
@@ -389,6 +394,7 @@ def mix_of(text: str) -> Counter[str]:
     Counter({'bra': 1, 'fma.f32': 1, 'ret': 1})
     """
     bare = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
+    bare = re.sub(r"\{[^;{}]*\}", "", bare)  # operands in braces; a block has statements, which end with ";"
     found = (_INSTRUCTION.match(statement) for statement in re.split(r"[;{}]", bare))
     counts = Counter(_without_modifiers(match[1]) for match in found if match)
     return Counter(dict(sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))))

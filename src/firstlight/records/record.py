@@ -270,7 +270,9 @@ def _minor(version: str) -> str:
 def check(root: Path, strict: bool = False) -> int:
     """Print the state of every record under a project's folder; 1 if one is an error, or stale where that counts."""
     rows = []
-    for path in sorted((root / "records").rglob("*.json")):
+    if not (paths := sorted((root / "records").rglob("*.json"))):
+        raise ValueError(f"there are no records in {str(root / 'records')!r}: give the folder above it as --root")
+    for path in paths:
         _, state, reasons = judge_file(path, root / "examples")
         rows.append((path.relative_to(root / "records").with_suffix("").as_posix(), state, "; ".join(reasons)))
     print(Table(f"{len(rows)} records", ("record", "state", "why"), tuple(rows)).text())

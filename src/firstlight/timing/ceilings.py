@@ -26,10 +26,16 @@ PER_CLOCK = {
     (12, 1): (128, 1024, 4096),
 }
 
+# What no core of a CPU exceeds in one clock: two loads and a store of 64 bytes (AVX-512), and the operations of its
+# matrix unit on 8-bit numbers (AMX). No CPU on sale has a faster clock.
+_CPU_BYTES, _CPU_OPERATIONS, _CPU_CLOCK_HZ = 192, 4096, 7e9
+
 
 @dataclass(frozen=True)
 class Ceilings:
     """What no program can exceed: bytes and operations a second; ``None`` where the device does not tell.
+
+    ``byte_rate`` is that of the memory, and ``cache_rate`` that of the nearest cache.
 
     Examples
     --------
@@ -42,6 +48,7 @@ class Ceilings:
     matrix16_rate: float | None = None
     flop_rate: float | None = None
     cache_bytes: int | None = None
+    cache_rate: float | None = None
 
 
 def ceilings(of: Card) -> Ceilings:
@@ -54,6 +61,10 @@ def ceilings(of: Card) -> Ceilings:
     >>> f"{ceilings(h200).byte_rate:.3g}"
     '4.92e+12'
     """
+    if of.kind == "cpu":
+        clocks = (of.cores or 0) * _CPU_CLOCK_HZ
+        cache_rate, at_most = _CPU_BYTES * clocks or None, _CPU_OPERATIONS * clocks or None
+        return Ceilings(flop_rate=at_most, cache_bytes=of.cache_bytes, cache_rate=cache_rate)
     known = of.kind == "cuda" and of.capability in PER_CLOCK
     lanes, matrix16, fastest = PER_CLOCK[of.capability] if known and of.capability else (0, 0, 0)
     clocks = (of.multiprocessors or 0) * (of.clock_hz or 0)

@@ -7,10 +7,11 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import repeat
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import Any
 
 from firstlight.timing.result import Timing
@@ -85,9 +86,10 @@ def measure(
         settle()
         with _launches_in_simulator() as simulated:
             start = tick()
-            fn(*args)
+            result = fn(*args)
             settle()
             first = tick() - start
+        _check_result(result)
         if simulated:
             return timing
         loops, values, cores = _steady_blocks(partial(fn, *args) if args else fn, tick, settle, budget)
@@ -95,7 +97,8 @@ def measure(
         if clock is None and wait is None:
             timing = replace(timing, cores=cores, device_seconds=_seconds_on_device(fn, args, name, timing.median))
     except Exception as error:
-        error.add_note(f"raised by the call that was being timed as {label or getattr(fn, '__name__', fn)!r}")
+        with suppress(Exception):  # some refuse notes, and some functions have no repr
+            error.add_note(f"raised by the call that was being timed as {label or getattr(fn, '__name__', fn)!r}")
         raise
     return replace(timing, verdict=verdict_of(timing))
 
@@ -114,6 +117,21 @@ def _check_request(fn: object, label: str, n: int | None, bytes: int | None, flo
         raise ValueError(f"budget must be a positive number of seconds; got {budget!r}")
 
 
+def _check_result(result: object) -> None:
+    """Refuse what a call returns without having done its work."""
+    if isinstance(result, CoroutineType):
+        result.close()  # else Python warns that nobody awaited it
+    if isinstance(result, (GeneratorType, AsyncGeneratorType, map, filter)):
+        cure = "time a function that goes through it, such as lambda: list(...)"
+    elif hasattr(result, "__await__"):
+        cure = "time a function that runs it, such as lambda: asyncio.run(...)"
+    elif hasattr(result, "add_done_callback"):
+        cure = "time a function that waits for it, such as lambda: submit(...).result()"
+    else:
+        return
+    raise TypeError(f"the call returned a {type(result).__name__}, and its work is not done yet: {cure}")
+
+
 def _steady_blocks(
     call: Callable[[], object], tick: Clock, settle: Wait, budget: float
 ) -> tuple[int, list[float], float]:
@@ -125,7 +143,8 @@ def _steady_blocks(
         for _ in repeat(None, loops):
             call()
         settle()
-        seconds = tick() - start
+        if not (seconds := tick() - start) > 0:
+            raise RuntimeError(f"the clock stands still or runs backwards: {loops} calls took {seconds} s by it")
         cpu_seconds.append((time.process_time() - cpu) / loops)
         return seconds / loops
 

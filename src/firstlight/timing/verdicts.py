@@ -7,7 +7,7 @@
 ``launch-bound``
     The call takes longer than the device needs for its work: most of it is launching.
 ``cpu-contended``
-    A row of the CPU that had less than a core: other programs ran meanwhile.
+    A row of the CPU that had less than a core: other programs ran meanwhile, or the call slept.
 ``few``
     The budget was spent before there were nine blocks.
 ``noisy``
@@ -66,7 +66,9 @@ def judge(timing: Timing, limits: Ceilings, roof: Roof | None = None) -> Timing:
     from_memory = not limits.cache_bytes or (timing.bytes or 0) >= CACHES * limits.cache_bytes
     if roof and (from_memory or timing.flops):  # of memory's roof, work in a cache has no fraction
         timing = replace(timing, of_roof=fraction_of_roof(timing, roof))
-    if _exceeds(timing.flop_rate, limits.flop_rate) or (from_memory and _exceeds(timing.byte_rate, limits.byte_rate)):
+    too_fast = from_memory and _exceeds(timing.byte_rate, limits.byte_rate)
+    too_fast |= _exceeds(timing.byte_rate, limits.cache_rate) or _exceeds(timing.flop_rate, limits.flop_rate)
+    if too_fast:
         return replace(timing, verdict="impossible")
     if timing.verdict != "ok":
         return timing

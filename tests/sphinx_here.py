@@ -14,7 +14,7 @@ from unittest import mock
 from sphinx.cmd.build import build_main
 from sphinx.config import Config
 
-from firstlight import display as widgets
+from firstlight import display
 
 
 def sphinx_build(folder: Path, *arguments: str, **environment: str) -> tuple[bool, str]:
@@ -28,7 +28,7 @@ def sphinx_build(folder: Path, *arguments: str, **environment: str) -> tuple[boo
             mock.patch.dict(os.environ, environment | {"NO_COLOR": "1"}),
             mock.patch.object(sys, "path", [*sys.path]),  # examples add to it
             mock.patch.object(Config, "config_values", deepcopy(Config.config_values)),  # extensions change the lists
-            mock.patch.object(widgets, "on_page", False),
+            mock.patch.object(display, "on_page", False),
             warnings.catch_warnings(),
         ):
             stack.enter_context(around)

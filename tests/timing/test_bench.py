@@ -4,8 +4,7 @@ from dataclasses import replace
 import matplotlib.pyplot as plt
 import pytest
 
-from firstlight import Bench
-from firstlight import display as widgets
+from firstlight import Bench, display
 from firstlight.timing import bench as bench_module
 from firstlight.timing.ceilings import Roof
 from firstlight.timing.result import Timing
@@ -73,7 +72,7 @@ def test_a_terminal_shows_text_and_a_page_a_table(monkeypatch, capsys) -> None:
     assert line.split()[:3] == ["numpy", "10.0", "ms"]
     assert "10.0 GB/s" in line
     assert "100%" in line
-    monkeypatch.setattr(widgets, "on_page", True)
+    monkeypatch.setattr(display, "on_page", True)
     assert bench.show() is bench  # whose HTML a page shows
     assert capsys.readouterr().out == ""
 

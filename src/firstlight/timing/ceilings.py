@@ -6,24 +6,24 @@ from dataclasses import dataclass
 
 from firstlight.devices import Card
 
-#: What a multiprocessor does in one clock, by compute capability. The numbers are its float32 lanes; operations of
-#: its matrix units (a multiply-add is two, no sparsity) with 16-bit numbers; and with the narrowest numbers they take.
+#: What a multiprocessor does in one clock, by compute capability. The numbers are its float32 lanes, and the
+#: operations of its matrix units (a multiply-add is two, no sparsity) with the narrowest numbers they take.
 #: From NVIDIA's architecture papers, because Triton's formula gives half of what an honest matmul reaches on an H200.
 #:
 #: :meta hide-value:
 PER_CLOCK = {
-    (7, 0): (64, 1024, 1024),
-    (7, 2): (64, 1024, 2048),
-    (7, 5): (64, 1024, 4096),
-    (8, 0): (64, 2048, 8192),
-    (8, 6): (128, 1024, 4096),
-    (8, 7): (128, 2048, 8192),
-    (8, 9): (128, 1024, 4096),
-    (9, 0): (128, 4096, 8192),
-    (10, 0): (128, 8192, 32768),
-    (10, 3): (128, 8192, 49152),
-    (12, 0): (128, 1024, 4096),
-    (12, 1): (128, 1024, 4096),
+    (7, 0): (64, 1024),
+    (7, 2): (64, 2048),
+    (7, 5): (64, 4096),
+    (8, 0): (64, 8192),
+    (8, 6): (128, 4096),
+    (8, 7): (128, 8192),
+    (8, 9): (128, 4096),
+    (9, 0): (128, 8192),
+    (10, 0): (128, 32768),
+    (10, 3): (128, 49152),
+    (12, 0): (128, 4096),
+    (12, 1): (128, 4096),
 }
 
 # What no core of a CPU exceeds in one clock: two loads and a store of 64 bytes (AVX-512), and the operations of its
@@ -45,7 +45,6 @@ class Ceilings:
 
     byte_rate: float | None = None
     float32_rate: float | None = None
-    matrix16_rate: float | None = None
     flop_rate: float | None = None
     cache_bytes: int | None = None
     cache_rate: float | None = None
@@ -66,11 +65,10 @@ def ceilings(of: Card) -> Ceilings:
         cache_rate, at_most = _CPU_BYTES * clocks or None, _CPU_OPERATIONS * clocks or None
         return Ceilings(flop_rate=at_most, cache_bytes=of.cache_bytes, cache_rate=cache_rate)
     known = of.kind == "cuda" and of.capability in PER_CLOCK
-    lanes, matrix16, fastest = PER_CLOCK[of.capability] if known and of.capability else (0, 0, 0)
+    lanes, fastest = PER_CLOCK[of.capability] if known and of.capability else (0, 0)
     clocks = (of.multiprocessors or 0) * (of.clock_hz or 0)
     memory = 2 * (of.memory_clock_hz or 0) * (of.bus_bits or 0) / 8  # two transfers a clock: "double data rate"
-    by_lanes, by_matrices, at_most = 2 * lanes * clocks or None, matrix16 * clocks or None, fastest * clocks or None
-    return Ceilings(memory or None, by_lanes, by_matrices, at_most, of.cache_bytes)
+    return Ceilings(memory or None, 2 * lanes * clocks or None, fastest * clocks or None, of.cache_bytes)
 
 
 @dataclass(frozen=True)

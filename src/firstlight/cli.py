@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
+import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from firstlight import __version__
@@ -59,9 +63,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
     command.add_argument("--frequency", type=float, metavar="HZ", help="where the data do not say it")
     command.add_argument("--of", metavar="FIELD", help="of a measurement set: its name or number")
+    command.add_argument("--unit", choices=["lambda", "kilolambda", "metres"], help="of an npz file's baselines")
     command.add_argument("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
 
     words = sys.argv[1:] if argv is None else list(argv)
+    for i in range(len(words) - 1, 1, -1):  # argparse takes -1e9 and -5,3 for options
+        if re.match(r"-[\d.]", words[i]) and words[i - 1].startswith("--"):
+            words[i - 1 : i + 1] = [f"{words[i - 1]}={words[i]}"]
     if words[:1] == ["doctor"]:  # whose options are its own
         words = ["doctor", "--", *words[1:]]
     arguments = parser.parse_args(words)
@@ -144,37 +152,69 @@ def image(arguments: argparse.Namespace) -> int:
     from firstlight.devices import best_device
     from firstlight.imaging import check_image_grid, check_weights, read_visibilities, scale_weights
     from firstlight.imaging import image as make_image
-    from firstlight.imaging.products.report import check_no_overwrite, write_products
+    from firstlight.imaging.products.report import whole_set, write_products
 
+    options = _reading_options(arguments)
+    centre = _degrees(arguments.phase_centre) if arguments.phase_centre else None
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a killed job leaves nothing behind either
     name = arguments.data[0].name.partition(".")[0] or "image"
-    if not arguments.overwrite:
-        check_no_overwrite(arguments.out, name)
-    options = {"field": int(arguments.of) if arguments.of.isdigit() else arguments.of} if arguments.of else {}
-    vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
-    notes = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
-    if arguments.phase_centre:
-        vis = replace(vis, phase_centre=_degrees(arguments.phase_centre))
-    if vis.phase_centre is None:
-        notes.append("WARNING: the phase centre is not known, and the files do not say where they are: --phase-centre")
-    if np.isnan(vis.frequency).any():
-        if not arguments.frequency:
-            raise ValueError("the data do not say their frequency: give it in Hz, such as --frequency 230e9")
-        vis = replace(vis, frequency=np.full(len(vis.frequency), arguments.frequency))
-    weights = check_weights(vis)
-    if weights.wrong:
-        notes.append(f"WARNING: the weights were off, and are multiplied by {weights.worst:.3g}, as the data scatter")
-        vis = scale_weights(vis, weights)
-    elif np.isnan(weights.worst):
-        notes.append("WARNING: nothing tells whether the weights are right: no antennas and times, or too few")
-    print("\n".join(notes), flush=True)
-    device = best_device()
-    found = make_image(vis, field=arguments.field, device=device if device.type == "cuda" else "cpu")
-    limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
-    print("\n".join([*limits, str(found), ""]))
-    head = "\n".join([*notes, *limits, ""])
-    for path in write_products(found, vis, arguments.out, name, dish=arguments.dish, head=head):
-        print(path)
+    with whole_set(arguments.out, name, overwrite=arguments.overwrite) as folder:
+        vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
+        notes = [
+            f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"
+        ]
+        vis = replace(vis, phase_centre=centre or vis.phase_centre)
+        if vis.phase_centre is None:
+            notes.append(
+                "WARNING: the phase centre is not known, and the files do not say where they are: --phase-centre"
+            )
+        if np.isnan(vis.frequency).any():
+            if not arguments.frequency:
+                raise ValueError("the data do not say their frequency: give it in Hz, such as --frequency 230e9")
+            vis = replace(vis, frequency=np.full(len(vis.frequency), arguments.frequency))
+        weights = check_weights(vis)
+        if weights.wrong:
+            factors = " and ".join(sorted({f"{one.factor:.3g}" for one in weights.wrong}))
+            notes.append(f"WARNING: the weights were off, and are multiplied by {factors}, as the data scatter")
+            vis = scale_weights(vis, weights)
+        if weights.doubtful:
+            times = max(one.factor**-0.5 for one in weights.doubtful)
+            notes.append(
+                f"WARNING: the data scatter up to {times:.3g} times as far as their weights say. That may be the sky, "
+                "so the weights are kept; if it is not, they are too large, and the errors too small by as much"
+            )
+        if np.isnan(weights.worst):
+            notes.append("WARNING: nothing tells whether the weights are right: no antennas and times, or too few")
+        print("\n".join(notes), flush=True)
+        device = best_device()
+        found = make_image(vis, field=arguments.field, device=device if device.type == "cuda" else "cpu")
+        limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
+        print("\n".join([*limits, str(found), ""]))
+        head = "\n".join([*notes, *limits, ""])
+        written = write_products(found, vis, folder, name, dish=arguments.dish, head=head)
+    for path in written:
+        print(arguments.out / path.name)
     return 0
+
+
+def _reading_options(arguments: argparse.Namespace) -> dict[str, object]:
+    """Return what a reader takes; raise an error for numbers that cannot be meant, before anything is read."""
+    ranges = {"field": (4e5, "arcsec, less than the sky is wide"), "frequency": (1e15, "Hz"), "dish": (1e4, "metres")}
+    for name, (largest, what) in ranges.items():
+        value = getattr(arguments, name)
+        if value is not None and not 0 < value < largest:
+            raise ValueError(f"--{name} must be a positive number of {what}; got {value:g}")
+    options: dict[str, object] = {}
+    if arguments.unit:
+        options["unit"] = arguments.unit
+        if other := [path for path in arguments.data if path.suffix != ".npz"]:
+            raise ValueError(f"--unit is for npz files, whose names end in .npz; {other[0]} is something else")
+    if arguments.of:
+        options["field"] = int(arguments.of) if arguments.of.isdecimal() else arguments.of
+        if other := [path for path in arguments.data if path.is_file()]:
+            raise ValueError(f"--of names a field of a measurement set, and {other[0]} is none: leave it out")
+    return options
 
 
 def _degrees(text: str) -> tuple[float, float]:
@@ -182,5 +222,9 @@ def _degrees(text: str) -> tuple[float, float]:
     try:
         ra, dec = map(float, text.split(","))
     except ValueError:
-        raise ValueError(f"--phase-centre is two numbers of degrees, such as 83.8,-5.4; got {text!r}") from None
-    return ra % 360, dec
+        ra = dec = float("nan")
+    if not (math.isfinite(ra) and -90 <= dec <= 90):
+        raise ValueError(
+            f"--phase-centre is two numbers of degrees, the second from -90 to 90, such as 83.8,-5.4; got {text!r}"
+        )
+    return ra, dec

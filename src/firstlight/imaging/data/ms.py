@@ -150,7 +150,7 @@ def _field_number(path: Path, observed: Ints, field: Field) -> int:
     if len(matching) != 1:
         held = ", ".join(f"{number} ({names[number]})" for number in observed)
         what = f"{len(observed)} fields" if field is None else f"{len(matching) or 'no'} field {field!r}"
-        raise ValueError(f"it has {what}; give the number of one: {held}")
+        raise ValueError(f"it has {what}; give the number of one (--of): {held}")
     return matching[0]
 
 
@@ -158,7 +158,7 @@ def _window(part: slice, frequency: Real, rows: Any, data: Complex, weight: Real
     """Return the rows of a window; of several that have a baseline and a time in common, those that are not flagged."""
     ticks = np.rint(rows.getcol("TIME") * _TICKS).astype(int)
     keys = np.stack([ticks, rows.getcol("ANTENNA1"), rows.getcol("ANTENNA2")], axis=1)
-    flagged = ~weight.any(axis=0)
+    flagged = np.asarray(~weight.any(axis=0))
     order = np.lexsort((flagged, *keys.T[::-1]))
     new = np.insert((np.diff(keys[order], axis=0) != 0).any(axis=1), 0, True)
     number = np.arange(len(order))

@@ -104,7 +104,7 @@ def _from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list
     if unit is None and not _LONGEST[0] <= longest <= _LONGEST[1]:
         raise ValueError(
             f"taken to be in {'kilo-lambda' if kilo else 'lambda'}, its longest baseline is of "
-            f"{longest:.3g} wavelengths. Say unit='lambda', unit='kilolambda' or unit='metres', whichever is right"
+            f"{longest:.3g} wavelengths. Say unit='lambda', unit='kilolambda' or unit='metres' (or --unit), as it is"
         )
     return vis
 

@@ -115,7 +115,7 @@ def write_image(
         header["BMAJ"], header["BMIN"], header["BPA"] = beam.major / 3600, beam.minor / 3600, beam.position_angle
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; overwrite=True replaces it")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{os.getpid()}.{id(values)}.tmp")  # no longer than the name itself
     try:
         fits.PrimaryHDU(values[None], header).writeto(temporary)
         temporary.replace(path)

@@ -19,7 +19,7 @@ from firstlight.imaging.data.visibilities import Visibilities
 
 Random = np.random.Generator
 CASA = Path(__file__).parents[1] / "casa.tar.xz"  # CASA's own: benchmarks/casa/make_set.py made them
-WHAT_COUNTS = ("uu", "vv", "data", "weight", "frequency", "window", "antennas", "time", "execution")
+WHAT_COUNTS = ("uu", "vv", "data", "weight", "frequency", "window", "antennas", "execution")
 GARBAGE = [b"'a'", b"1.0.0", b"NaN", b"??", b"T", b"1E999", b"-", b"'\xff'", b"= = =", b""]
 MOST_FLIPPED = 4  # bytes
 MOST_CHANGED = 12  # visibilities, of one byte three at most
@@ -84,13 +84,10 @@ def replace_member(path: Path, random: Random) -> None:
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
     name = str(random.choice(list(members)))
-    values = np.load(io.BytesIO(members[name]))
-    others = [values[..., :1], values[..., None], values * np.nan, values.astype("U5"), np.array(None), values[:0]]
-    others = (
-        [values.ravel(), np.full(values.shape, np.inf), np.zeros((3, 0)), *others]
-        if values.dtype.kind != "U"
-        else [np.arange(3)]
-    )
+    values = np.atleast_1d(np.load(io.BytesIO(members[name])))
+    others = [values[..., :1], values[..., None], values.astype("U5"), np.array(None), values[:0], np.zeros((3, 0))]
+    if values.dtype.kind != "U":
+        others += [values.ravel(), values * np.nan, np.full(values.shape, np.inf)]
     stream = io.BytesIO()
     np.save(stream, others[random.integers(len(others))])
     claim = members[name].replace(b"'shape': (", b"'shape': (1000000000000, ")
@@ -127,7 +124,8 @@ def cut_part(path: Path, random: Random) -> None:
 
 
 def flip_part(path: Path, random: Random) -> None:
-    parts = sorted(part for part in path.rglob("*") if part.is_file() and part.stat().st_size)
+    """Flip bytes of visibilities; in the description of a table, casacore itself may die of it."""
+    parts = sorted(path.glob("table.f*_TSM*"))
     flip_bytes(parts[random.integers(len(parts))], random)
 
 
@@ -168,8 +166,8 @@ def check(original: Path, broken: Path, mutate: Callable[[Path, Random], None], 
         try:
             vis = read(path)
         except ValueError as error:
-            assert str(error).startswith(str(path)), seed
-            assert "\n" not in str(error), seed
+            said = str(error)
+            assert (said.startswith(str(path)), said.count("\n")) == (True, 0), (seed, said)
             continue
         assert vis.data.shape == before.data.shape, seed
         if mutate in (flip_bytes, flip_part):  # no format but npz has a checksum

@@ -8,7 +8,7 @@ from firstlight.imaging.data.reading import read_visibilities
 
 
 def test_data_that_would_count_twice_are_refused(tmp_path):
-    """A file given twice, its copy, and one window of a set beside the whole; other windows, and other hands, are not."""
+    """A file twice, or its copy, or a window beside the whole; but other windows, and another hand, are joined."""
     rng = np.random.default_rng(0)
     u, v = rng.normal(scale=3e5, size=(2, 50))
     part = np.outer([1, 1.1, 1.2], np.ones(50))

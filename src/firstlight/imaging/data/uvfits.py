@@ -83,15 +83,14 @@ def read_uvfits(path: str | Path, *, conjugate: bool = True) -> Visibilities:
     """
     path = Path(path)
     check_is_file(path)
-    with path.open("rb") as file:
+    with readable(path), path.open("rb") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a truncated file, which is refused below
         if file.read(6) != b"SIMPLE":
             raise ValueError(
-                f"{path} is not a FITS file, nor an npz file or a measurement set. Unpack a compressed file first, and "
-                "write a table of text into an npz file"
+                "it is not a FITS file, nor an npz file or a measurement set. Unpack a compressed file first, and make "
+                "an npz file of a table of text"
             )
-    with readable(path), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of a truncated file, which is refused below
-        with fits.open(path, memmap=True) as hdus:
+        with fits.open(file, memmap=True) as hdus:
             vis, may_be_divided = _visibilities(_Groups(path, hdus), conjugate)
     if may_be_divided:
         warning = _WEIGHTS_MAY_BE_DIVIDED.format(int(np.bincount(vis.window).max()))
@@ -227,16 +226,25 @@ class _Groups:
             )
         return lengths
 
+    def table_of(self, name: str) -> fits.FITS_rec | None:
+        """Return a table of the file, if it has that."""
+        if name not in self.hdus:
+            return None
+        table = self.hdus[name].data
+        if table.dtype.itemsize != self.hdus[name].header["NAXIS1"]:
+            raise ValueError(f"the columns of its table {name} are not as wide as its rows")
+        return table
+
     def channels(self) -> tuple[Real, Ints]:
         """Return the frequency in Hz and the window of each channel."""
         windows, nchan = self.cubes.shape[1:3]
         window = np.repeat(np.arange(windows), nchan)
         selected = self.parameter("FREQSEL")
-        if "AIPS FQ" not in self.hdus:
+        table = self.table_of("AIPS FQ")
+        if table is None:
             if windows > 1:
                 raise ValueError(f"it has {windows} spectral windows, but no table AIPS FQ that says where they lie")
             return self.coordinates("FREQ"), window
-        table = self.hdus["AIPS FQ"].data
         if selected is not None and len(table) > 1 and selected[0] != 1:
             raise ValueError(f"its rows are of FREQSEL {selected[0]:g}, not of the first in AIPS FQ")
         offset, width, sideband = (
@@ -252,14 +260,13 @@ class _Groups:
         """Return right ascension and declination from AIPS's table of sources, if there is one, or the first header."""
         axes, number = {name.split("-")[0]: n for name, n in self.axes.items()}, self.parameter("SOURCE")
         year = self.number("EQUINOX", self.number("EPOCH", 2000.0))
-        if number is not None and "AIPS SU" in self.hdus:
-            table = self.hdus["AIPS SU"].data
-            row = table[table["ID. NO."] == round(number[0])]
-            if not len(row):
+        if (sources := self.table_of("AIPS SU")) is not None:
+            rows = sources if number is None else sources[sources["ID. NO."] == round(number[0])]
+            if len(rows) != 1:
                 return None
-            ra, dec = float(row["RAEPO"][0]), float(row["DECEPO"][0])
-            year = float(row["EPOCH"][0]) if "EPOCH" in table.names else year
-        elif "RA" in axes and "DEC" in axes:
+            ra, dec = float(rows["RAEPO"][0]), float(rows["DECEPO"][0])
+            year = float(rows["EPOCH"][0]) if "EPOCH" in sources.names else year
+        elif number is None and "RA" in axes and "DEC" in axes:
             ra, dec = (self.number(f"CRVAL{axes[name]}") for name in ("RA", "DEC"))
         else:
             return None

@@ -114,6 +114,7 @@ def test_a_sky_that_changes_all_the_time_is_no_reason_to_lower_weights():
     assert total.factor < 0.01
     assert total.lower_limit
     assert not total.wrong
+    assert report.doubtful == (total,)
     assert (scale_weights(vis, report).weight == vis.weight).all()
 
 

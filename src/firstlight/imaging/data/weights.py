@@ -65,16 +65,13 @@ class Scatter:
     @property
     def wrong(self) -> bool:
         """Whether the weights are off by more than a tenth, and by more than the error and the sky explain."""
-        return self._off and not (self.lower_limit and self.factor < 1)
+        off = abs(self.factor - 1) > max(3 * self.error, _TOLERANCE)
+        return off and not (self.lower_limit and self.factor < 1)
 
     @property
     def doubtful(self) -> bool:
-        """Whether they are off by as much, but the sky may be what scatters."""
-        return self._off and self.lower_limit and self.factor < 1
-
-    @property
-    def _off(self) -> bool:
-        return abs(self.factor - 1) > max(3 * self.error, _TOLERANCE)
+        """Whether they would be wrong if it were not that the sky, too, may be what scatters."""
+        return not self.wrong and replace(self, lower_limit=False).wrong
 
     def __str__(self) -> str:
         lengths = f"{self.shortest / 1e3:9.1f} to {self.longest / 1e3:9.1f}"
@@ -115,11 +112,6 @@ class WeightReport:
     def wrong(self) -> tuple[Scatter, ...]:
         """The windows and executions whose weights are off."""
         return tuple(total for total in self.totals if total.wrong)
-
-    @property
-    def doubtful(self) -> tuple[Scatter, ...]:
-        """The windows and executions that scatter farther than their weights say, which may be the sky's doing."""
-        return tuple(total for total in self.totals if total.doubtful)
 
     def __str__(self) -> str:
         head = "window execution  baselines, kilo-lambda  samples   scatter   weights x"

@@ -201,7 +201,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     if doubtful := [one.factor for one in weights.totals if one.doubtful]:
         notes.append(
             f"WARNING: the data scatter up to {min(doubtful) ** -0.5:.3g} times as far as their weights say. The sky "
-            "may do that, so the weights are kept; if it does not, they are too large, and the errors too small by as much"
+            "may do that, so the weights are kept; if it does not, they are too large and the errors too small"
         )
     if weights.wrong:
         factors = " and ".join(sorted({f"{one.factor:.3g}" for one in weights.wrong}))

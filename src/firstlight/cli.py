@@ -151,7 +151,7 @@ def image(arguments: argparse.Namespace) -> int:
     from firstlight.devices import best_device
     from firstlight.imaging import check_image_grid
     from firstlight.imaging import image as make_image
-    from firstlight.imaging.products.report import whole_set, write_products
+    from firstlight.imaging.products.report import point_remark, whole_set, write_products
 
     for option, largest in (("field", 4e5), ("frequency", 1e15), ("dish", 1e4)):  # no sky is as wide, no dish as large
         value = getattr(arguments, option)
@@ -166,6 +166,7 @@ def image(arguments: argparse.Namespace) -> int:
         device = best_device()
         found = make_image(vis, field=arguments.field, device=device if device.type == "cuda" else "cpu")
         limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
+        limits += point_remark(found, vis)
         print("\n".join([*limits, str(found), ""]))
         head = "\n".join([*notes, *limits, ""])
         written = write_products(found, vis, folder, name, dish=arguments.dish, head=head)

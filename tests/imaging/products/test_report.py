@@ -1,15 +1,17 @@
 import errno
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from firstlight.imaging import image
 from firstlight.imaging.products import report
-from firstlight.imaging.products.report import whole_set, write_products
+from firstlight.imaging.products.report import point_remark, whole_set, write_products
 from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import Ring
+from firstlight.imaging.simulate.skies import Point, Ring
 
 NAMES = ("my.image.fits", "my.model.fits", "my.pbcor.fits", "my.txt")
 
@@ -93,6 +95,22 @@ def test_where_nothing_can_be_written_it_says_so_at_once(tmp_path, out, name):
     with pytest.raises(OSError, match=r"written|exists|long"), whole_set(tmp_path / out, name, overwrite=True):
         pytest.fail("it began")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file", "folder.png"]
+
+
+@pytest.mark.parametrize("seed", [1, 7])
+def test_of_a_point_between_pixels_the_flux_is_told(seed):
+    """Of a sparse array, an image has it 2 to 9 % too bright."""
+    rng = np.random.default_rng(seed)
+    antennas = rng.uniform(-75, 75, (20, 3)) * [1, 1, 0.05]
+    east, north, flux = *rng.uniform(-1, 1, 2), rng.uniform(0.2, 0.6)
+    seen = with_noise(observe([Point(flux, east, north)], uv_track(antennas, n_times=8)), 0.05, seed=seed)
+    found = image(seen, draws=2)
+    (remark,) = point_remark(found, seen)
+    told, error = map(float, re.search(r"([\d.e-]+) ± ([\d.e-]+) Jy", remark).groups())
+    assert abs(told - flux) < 3 * error < abs(found.flux - flux)
+    pair = [Point(flux, east, north), Point(flux / 5, east + 8)]
+    two = with_noise(observe(pair, uv_track(antennas, n_times=8)), 0.05, seed=seed)
+    assert point_remark(found, two) == []
 
 
 def test_products_are_all_written_or_none(tmp_path, monkeypatch):

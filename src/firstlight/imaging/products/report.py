@@ -13,9 +13,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from scipy.optimize import minimize
 
-from firstlight.imaging._types import Real
-from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging._types import Complex, Real
+from firstlight.imaging.coordinates import GridCoords, phase_factor
 from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.auto_image import Image
 from firstlight.imaging.fourier.beams import Beam, convolve, fit_beam
@@ -36,8 +37,11 @@ _SUFFIXES = (
     "png",
     "txt",
 )
+_MAX_POINT_BEAMS, _MAX_POINT_SIGMA = 40, 3  # of a mask around a point, and of chi² from 1 where a point explains all
 _PRIMARY_BEAM = 1.13  # its full width at half maximum, in wavelengths over the dish: ALMA's
 _MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
+_MAX_POINT_BEAMS = 40  # that the mask of a point covers
+_MAX_POINT_SIGMA = 3  # that chi² is from 1 where a point explains all
 
 
 @contextmanager
@@ -163,6 +167,32 @@ def write_products(
         _figure(found, dirty, psf, beam).savefig(temporary / f"{name}.png", dpi=150)
         (temporary / f"{name}.txt").write_text(f"{head}{found}\n", encoding="utf-8")
     return [folder / f"{name}.{suffix}" for suffix in (*(f"{kind}.fits" for kind in maps), "png", "txt")]
+
+
+def point_remark(found: Image, vis: Visibilities) -> list[str]:
+    """Return a line with the flux of a point, if that alone explains the data.
+
+    An image has it a little too bright: pixels cannot be negative, so those around it take up noise.
+    """
+    coords = found.coords
+    if found.mask.sum() * coords.cell_size**2 > _MAX_POINT_BEAMS * found.beam.area:
+        return []
+    u, v, data, weight = (getattr(vis, part)[~vis.flagged] for part in ("uu", "vv", "data", "weight"))
+
+    def moved(place: Real) -> Complex:
+        return np.asarray(data * phase_factor(u * ARCSEC, v * ARCSEC, *-place))
+
+    brightest = np.unravel_index(found.model.argmax(), found.model.shape)
+    start = [along[brightest] for along in coords.sky_coordinates()]
+    place = minimize(lambda place: -np.average(moved(place).real, weights=weight), start, method="Nelder-Mead").x
+    flux = np.average(moved(place).real, weights=weight)
+    chi2 = (np.abs(moved(place) - flux) ** 2 * weight).mean() / 2
+    if abs(chi2 - 1) * math.sqrt(len(data)) > _MAX_POINT_SIGMA:
+        return []
+    return [
+        f"note: a point of {flux:.4g} ± {weight.sum() ** -0.5:.2g} Jy alone explains the data (reduced chi² {chi2:.4f}). "
+        "If the source is one, that is its flux; an image has it a little too bright"
+    ]
 
 
 def _briggs_image(vis: Visibilities, coords: GridCoords) -> tuple[Real, Real]:

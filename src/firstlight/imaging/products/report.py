@@ -190,7 +190,7 @@ def point_remark(found: Image, vis: Visibilities) -> list[str]:
     if abs(chi2 - 1) * math.sqrt(len(data)) > _MAX_POINT_SIGMA:
         return []
     return [
-        f"note: a point of {flux:.4g} ± {weight.sum() ** -0.5:.2g} Jy alone explains the data (reduced chi² {chi2:.4f}). "
+        f"note: a point of {flux:.4g} ± {weight.sum() ** -0.5:.2g} Jy alone fits the data (reduced chi² {chi2:.4f}). "
         "If the source is one, that is its flux; an image has it a little too bright"
     ]
 

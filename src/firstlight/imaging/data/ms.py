@@ -84,10 +84,12 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
     keys, indices = np.unique(np.concatenate([one.keys for one in selected]), axis=0, return_inverse=True)
     ends = np.cumsum([len(one.keys) for one in selected])[:-1]
     frequency = np.concatenate([one.frequency for one in selected])
+    window = np.repeat(np.arange(len(selected)), [len(one.frequency) for one in selected])
     shape = len(frequency), len(keys)
     uv, observation = np.zeros((len(keys), 2)), np.zeros(len(keys), int)
     data, weight = np.zeros(shape, complex), np.zeros(shape)
-    for one, at in zip(selected, np.split(indices.ravel(), ends), strict=True):
+    for at in np.split(indices.ravel(), ends):
+        one = selected.pop(0)  # and no longer in memory after that
         uv[at], observation[at] = one.uv, one.observation
         data[one.part, at], weight[one.part, at] = one.data, one.weight
     if not weight.any():
@@ -98,7 +100,7 @@ def _visibilities(path: Path, field: Field, column: str | None, windows: Windows
         data=data,
         weight=weight,
         frequency=frequency,
-        window=np.repeat(np.arange(len(selected)), [len(one.frequency) for one in selected]),
+        window=window,
         antennas=keys[:, 1:3],
         time=(keys[:, 0] - keys[0, 0]) / _TICKS,
         execution=np.unique(observation, return_inverse=True)[1].ravel(),
@@ -150,7 +152,7 @@ def _field_number(path: Path, observed: Ints, field: Field) -> int:
     if len(matching) != 1:
         held = ", ".join(f"{number} ({names[number]})" for number in observed)
         what = f"{len(observed)} fields" if field is None else f"{len(matching) or 'no'} field {field!r}"
-        raise ValueError(f"it has {what}; give the number of one (--of): {held}")
+        raise ValueError(f"it has {what}; give the number of one (field=, or --of): {held}")
     return matching[0]
 
 

@@ -185,7 +185,7 @@ class _Groups:
         except (ValueError, fits.VerifyError):
             number = math.nan
         if not math.isfinite(number):
-            raise ValueError(f"its header has no number on the card {key}, or not a whole one")
+            raise ValueError(f"the card {key} of its header is missing, or holds no number")
         return number
 
     def coordinates(self, axis: str, step: float | None = None) -> Real:

@@ -37,7 +37,6 @@ _SUFFIXES = (
     "png",
     "txt",
 )
-_MAX_POINT_BEAMS, _MAX_POINT_SIGMA = 40, 3  # of a mask around a point, and of chi² from 1 where a point explains all
 _PRIMARY_BEAM = 1.13  # its full width at half maximum, in wavelengths over the dish: ALMA's
 _MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
 _MAX_POINT_BEAMS = 40  # that the mask of a point covers
@@ -57,14 +56,14 @@ def whole_set(folder: Path, name: str, *, overwrite: bool) -> Iterator[Path]:
             f"{temporary} exists: another run is making {name}. If none is, since one was killed, remove that folder"
         )
     try:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            temporary.mkdir()
-            longest = temporary / f"{name}.{max(_SUFFIXES, key=len)}"
-            longest.touch()
-            longest.unlink()
-        except OSError as error:
-            raise OSError(f"nothing can be written into {folder}: {error}. Choose another folder (--out)") from error
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+    except OSError as error:
+        raise OSError(f"nothing can be written into {folder}: {error}. Choose another folder (--out)") from error
+    try:
+        longest = temporary / f"{name}.{max(_SUFFIXES, key=len)}"
+        longest.touch()
+        longest.unlink()
         yield temporary
         _check_free(folder, name, overwrite)
         _exchange(folder, name, temporary)
@@ -150,22 +149,25 @@ def write_products(
     if dish is not None:
         maps["pbcor"] = _primary_beam_corrected(found.sky, coords, dish, vis), None
     ra, dec = vis.phase_centre or (None, None)
-    with whole_set(folder, name, overwrite=True) as temporary:
-        for kind, (values, of) in maps.items():
-            write_image(
-                temporary / f"{name}.{kind}.fits",
-                values[None],
-                coords,
-                unit="Jy/beam" if of else "Jy/arcsec^2",
-                frequencies=[_mean_frequency(vis)],
-                ra=ra,
-                dec=dec,
-                beam=of,
-                telescope=vis.telescope,
-                start=vis.start,
-            )
-        _figure(found, dirty, psf, beam).savefig(temporary / f"{name}.png", dpi=150)
-        (temporary / f"{name}.txt").write_text(f"{head}{found}\n", encoding="utf-8")
+    try:
+        with whole_set(folder, name, overwrite=True) as temporary:
+            for kind, (values, of) in maps.items():
+                write_image(
+                    temporary / f"{name}.{kind}.fits",
+                    values[None],
+                    coords,
+                    unit="Jy/beam" if of else "Jy/arcsec^2",
+                    frequencies=[_mean_frequency(vis)],
+                    ra=ra,
+                    dec=dec,
+                    beam=of,
+                    telescope=vis.telescope,
+                    start=vis.start,
+                )
+            _figure(found, dirty, psf, beam).savefig(temporary / f"{name}.png", dpi=150)
+            (temporary / f"{name}.txt").write_text(f"{head}{found}\n", encoding="utf-8")
+    except OSError as error:
+        raise OSError(f"{name}.image.fits and the rest are not written: {error}") from error
     return [folder / f"{name}.{suffix}" for suffix in (*(f"{kind}.fits" for kind in maps), "png", "txt")]
 
 

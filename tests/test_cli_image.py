@@ -1,5 +1,6 @@
 """`firstlight image`: what it writes, says, and refuses."""
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 from astropy.io import fits
 
 from firstlight.cli import main
+from firstlight.imaging import Visibilities
 from firstlight.imaging.simulate.observation import channels, observe, uv_track, with_noise
-from firstlight.imaging.simulate.skies import Ring
+from firstlight.imaging.simulate.skies import Point, Ring
 
 FLUX = 0.2
 
@@ -26,6 +28,19 @@ def npz(arrays, tmp_path):
     path = tmp_path / "my.npz"
     np.savez(path, **arrays)
     return path
+
+
+def fitted(monkeypatch, *words: str) -> Visibilities:
+    """Return what would be fitted."""
+    given = []
+
+    def stop(vis, **_):
+        given.append(vis)
+        raise ValueError
+
+    monkeypatch.setattr("firstlight.imaging.image", stop)
+    main(["image", *words])
+    return given[0]
 
 
 def files(folder: Path) -> set[str]:
@@ -77,6 +92,62 @@ def test_what_cannot_be_imaged_is_told_what_to_do(arrays, tmp_path, capsys, chan
     assert main(["image", str(tmp_path / "bad.npz"), "--out", str(tmp_path / "out"), *options]) == 1
     assert said in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--dish", "nan"],
+        ["--dish", "0"],
+        ["--dish", "-12"],
+        ["--frequency", "-1e9"],
+        ["--field", "1e9"],
+        ["--field", "-1"],
+        ["--phase-centre", "10,95"],
+        ["--phase-centre", "nan,nan"],
+        ["--phase-centre", "-5,-91"],
+        ["--of", "3"],
+        ["--out", "my.npz"],
+        ["--out", "my.npz/out"],
+        ["my.npz"],
+        ["copy.npz"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_wrong_is_told_before_anything_is_fitted(npz, tmp_path, capsys, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(npz, "copy.npz")
+    monkeypatch.setattr("firstlight.imaging.image", lambda *_, **__: pytest.fail("it was fitted"))
+    assert main(["image", "my.npz", *words]) == 1
+    said = capsys.readouterr().err
+    assert words[0].strip("-").replace("-", " ") in said.replace("-", " ")
+    assert said.count("\n") == 1
+    assert files(tmp_path) == {"my.npz", "copy.npz"}
+
+
+@pytest.mark.parametrize("change", [{"phase_centre": [10.0, 95.0]}, {"data": 1e200}])
+def test_what_is_wrong_in_a_file_is_told_before_anything_is_fitted(arrays, tmp_path, capsys, monkeypatch, change):
+    changed = change | {name: change[name] * arrays[name] for name in change.keys() & arrays}
+    np.savez(tmp_path / "bad.npz", **arrays | changed)
+    monkeypatch.setattr("firstlight.imaging.image", lambda *_, **__: pytest.fail("it was fitted"))
+    assert main(["image", str(tmp_path / "bad.npz"), "--out", str(tmp_path)]) == 1
+    assert "bad.npz" in capsys.readouterr().err
+    assert files(tmp_path) == {"bad.npz"}
+
+
+def test_the_unit_of_an_npz_may_be_said(arrays, tmp_path, monkeypatch):
+    np.savez(tmp_path / "kilo.npz", **arrays | {name: arrays[name] / 1e3 for name in ("uu", "vv")})
+    vis = fitted(monkeypatch, str(tmp_path / "kilo.npz"), "--out", str(tmp_path), "--unit", "kilolambda")
+    assert vis.uu == pytest.approx(arrays["uu"])
+
+
+def test_weights_that_the_sky_may_excuse_are_told(tmp_path, capsys, monkeypatch):
+    vis = with_noise(observe([Point(5.0, 9.0, -4.0)], uv_track(n_times=20), [230e9]), 0.001, seed=0)
+    named = {"uu": vis.uu, "vv": vis.vv, "data": vis.data, "weight": vis.weight, "frequencies": vis.frequency}
+    np.savez(tmp_path / "my.npz", **named, antennas=vis.antennas, time=vis.time)
+    given = fitted(monkeypatch, str(tmp_path / "my.npz"), "--out", str(tmp_path))
+    assert "weights" in capsys.readouterr().out
+    assert (given.weight == vis.weight).all()
 
 
 def test_a_missing_file_is_named(tmp_path, capsys):

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from firstlight import __version__
+
+if TYPE_CHECKING:
+    from firstlight.imaging import Visibilities
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -63,9 +70,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
     command.add_argument("--frequency", type=float, metavar="HZ", help="where the data do not say it")
     command.add_argument("--of", metavar="FIELD", help="of a measurement set: its name or number")
+    command.add_argument("--unit", choices=["lambda", "kilolambda", "metres"], help="of an npz file's baselines")
     command.add_argument("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
 
     words = sys.argv[1:] if argv is None else list(argv)
+    for i in range(len(words) - 1, 1, -1):  # argparse takes -1e9 and -5,3 for options
+        if re.match(r"-[\d.]", words[i]) and words[i - 1].startswith("--"):
+            words[i - 1 : i + 1] = [f"{words[i - 1]}={words[i]}"]
     if words[:1] == ["doctor"]:  # whose options are its own
         words = ["doctor", "--", *words[1:]]
     arguments = parser.parse_args(words)
@@ -141,20 +152,47 @@ def records(arguments: argparse.Namespace) -> int:
 
 def image(arguments: argparse.Namespace) -> int:
     """Image visibilities: FITS files, a picture, and a report of how good the image is."""
+    from firstlight.devices import best_device
+    from firstlight.imaging import check_image_grid
+    from firstlight.imaging import image as make_image
+    from firstlight.imaging.products.report import point_remark, whole_set, write_products
+
+    for option, largest in (("field", 4e5), ("frequency", 1e15), ("dish", 1e4)):  # no sky is as wide, no dish as large
+        value = getattr(arguments, option)
+        if value is not None and not 0 < value < largest:
+            raise ValueError(f"--{option} must be a positive number, less than {largest:g}; got {value:g}")
+    with suppress(ValueError):  # not the main thread
+        signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a killed job leaves nothing behind either
+    name = arguments.data[0].name.partition(".")[0] or "image"
+    with whole_set(arguments.out, name, overwrite=arguments.overwrite) as folder:
+        vis, notes = _read(arguments)
+        print("\n".join(notes), flush=True)
+        device = best_device()
+        found = make_image(vis, field=arguments.field, device=device if device.type == "cuda" else "cpu")
+        limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
+        limits += point_remark(found, vis)
+        print("\n".join([*limits, str(found), ""]))
+        head = "\n".join([*notes, *limits, ""])
+        written = write_products(found, vis, folder, name, dish=arguments.dish, head=head)
+    for path in written:
+        print(arguments.out / path.name)
+    return 0
+
+
+def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
+    """Return visibilities with right weights, and what there is to say of them."""
     from dataclasses import replace
 
     import numpy as np
 
-    from firstlight.devices import best_device
-    from firstlight.imaging import check_image_grid, check_weights, read_visibilities, scale_weights
-    from firstlight.imaging import image as make_image
-    from firstlight.imaging.products.report import check_no_overwrite, write_products
+    from firstlight.imaging import check_weights, read_visibilities, scale_weights
 
-    name = arguments.data[0].name.partition(".")[0] or "image"
-    if not arguments.overwrite:
-        check_no_overwrite(arguments.out, name)
-    options = {"field": int(arguments.of) if arguments.of.isdigit() else arguments.of} if arguments.of else {}
-    vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
+    of = int(arguments.of) if arguments.of and arguments.of.isdecimal() else arguments.of
+    options = {key: value for key, value in (("field", of), ("unit", arguments.unit)) if value is not None}
+    try:
+        vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
+    except TypeError:  # of an option that a reader does not have
+        raise ValueError("--of is for measurement sets, --unit for npz files: leave it out") from None
     notes = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
     if arguments.phase_centre:
         vis = replace(vis, phase_centre=_degrees(arguments.phase_centre))
@@ -165,20 +203,18 @@ def image(arguments: argparse.Namespace) -> int:
             raise ValueError("the data do not say their frequency: give it in Hz, such as --frequency 230e9")
         vis = replace(vis, frequency=np.full(len(vis.frequency), arguments.frequency))
     weights = check_weights(vis)
+    if doubtful := [one.factor for one in weights.totals if one.doubtful]:
+        notes.append(
+            f"WARNING: the data scatter up to {min(doubtful) ** -0.5:.3g} times as far as their weights say. The sky "
+            "may do that, so the weights are kept; if it does not, they are too large and the errors too small"
+        )
     if weights.wrong:
-        notes.append(f"WARNING: the weights were off, and are multiplied by {weights.worst:.3g}, as the data scatter")
+        factors = " and ".join(sorted({f"{one.factor:.3g}" for one in weights.wrong}))
+        notes.append(f"WARNING: the weights were off, and are multiplied by {factors}, as the data scatter")
         vis = scale_weights(vis, weights)
     elif np.isnan(weights.worst):
         notes.append("WARNING: nothing tells whether the weights are right: no antennas and times, or too few")
-    print("\n".join(notes), flush=True)
-    device = best_device()
-    found = make_image(vis, field=arguments.field, device=device if device.type == "cuda" else "cpu")
-    limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
-    print("\n".join([*limits, str(found), ""]))
-    head = "\n".join([*notes, *limits, ""])
-    for path in write_products(found, vis, arguments.out, name, dish=arguments.dish, head=head):
-        print(path)
-    return 0
+    return vis, notes
 
 
 def _degrees(text: str) -> tuple[float, float]:
@@ -187,4 +223,4 @@ def _degrees(text: str) -> tuple[float, float]:
         ra, dec = map(float, text.split(","))
     except ValueError:
         raise ValueError(f"--phase-centre is two numbers of degrees, such as 83.8,-5.4; got {text!r}") from None
-    return ra % 360, dec
+    return ra, dec

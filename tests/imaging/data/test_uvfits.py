@@ -98,6 +98,38 @@ def test_the_phase_centre_stands_in_the_header_or_in_the_table_of_sources(tmp_pa
     assert read_uvfits(absent).phase_centre is None
 
 
+def test_a_phase_centre_of_1950_becomes_icrs(tmp_path):
+    """3C 161, as the VLA had it in 1984 and the calibrators' list has it today."""
+    axes, hours = "DEC RA IF FREQ STOKES COMPLEX", (96.1799034476, -5.85322212428)
+    modern = pytest.approx((96.7920833, -5.8847222), abs=1e-4)
+    header = {"CRVAL6": hours[0], "CRVAL7": hours[1]}
+    cards = [{}, {"EPOCH": 1950.0}, {"EPOCH": 2000.0}, {"EQUINOX": "J2000", "EPOCH": 1950.0}, {"EQUINOX": "B1950"}]
+    found = [
+        read_uvfits(handmade(tmp_path / "a", GOOD, axes=axes, header=header | card)).phase_centre for card in cards
+    ]
+    assert found == [hours, modern, hours, hours, modern]
+    columns = {"ID. NO.": ("1J", [7]), "RAEPO": ("1D", hours[:1]), "DECEPO": ("1D", hours[1:]), "EPOCH": ("1D", [1950])}
+    names = [fits.Column(name, code, array=values) for name, (code, values) in columns.items()]
+    table = fits.BinTableHDU.from_columns(names, name="AIPS SU")
+    path = handmade(tmp_path / "b", GOOD, axes=axes, parameters={"SOURCE": 7}, tables=(table,))
+    assert read_uvfits(path).phase_centre == modern
+
+
+def test_fits_idi_is_called_so(tmp_path):
+    table = fits.BinTableHDU.from_columns([fits.Column("FLUX", "3E", array=np.ones((2, 3)))], name="UV_DATA")
+    fits.HDUList([fits.PrimaryHDU(), table]).writeto(tmp_path / "a.idifits")
+    with pytest.raises(ValueError, match=r"FITS-IDI.*importfitsidi"):
+        read_uvfits(tmp_path / "a.idifits")
+
+
+@pytest.mark.parametrize("key", ["CDELT4", "CRPIX4", "CRVAL4", "PSCAL1", "BSCALE"])
+@pytest.mark.parametrize("value", ["a", True, None])
+def test_a_card_that_counts_and_holds_no_number_is_named(tmp_path, key: str, value: Any):
+    path = handmade(tmp_path / "a", cube_of((1, 1), (1, 1), n=2), header={key: value})
+    with pytest.raises(ValueError, match=key):
+        read_uvfits(path)
+
+
 def test_telescope_and_start_are_known_where_the_file_says_so(tmp_path):
     vis = read_uvfits(handmade(tmp_path / "a", GOOD, dtype=">f8", header={"TELESCOP": "VLA"}))
     assert (vis.telescope, vis.start) == ("VLA", (2459000 - 2400000) * 86400)

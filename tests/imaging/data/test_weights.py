@@ -38,6 +38,7 @@ def test_right_weights_have_the_factor_one_whatever_the_sky(sigma: float, n_time
         assert found.error < 0.05
         assert not found.lower_limit
         assert not found.wrong
+        assert not found.doubtful
 
 
 def test_errors_are_what_they_say():
@@ -114,6 +115,7 @@ def test_a_sky_that_changes_all_the_time_is_no_reason_to_lower_weights():
     assert total.factor < 0.01
     assert total.lower_limit
     assert not total.wrong
+    assert total.doubtful
     assert (scale_weights(vis, report).weight == vis.weight).all()
 
 

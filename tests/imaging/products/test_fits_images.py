@@ -92,6 +92,14 @@ def test_the_frame_and_the_rest_frequency_are_those_given(tmp_path):
     assert float(speed) == pytest.approx(299792458 * (1 - 230.5e9 / 230.538e9), rel=1e-9)
 
 
+@pytest.mark.parametrize("start", [-5e9, 1e15, 0.0])
+def test_any_name_and_any_time_can_be_written(tmp_path, start):
+    path = tmp_path / "a.fits"
+    write_image(path, cube(), COORDS, unit="Jy/pixel", telescope="Élan\n望", start=start, **WHERE)
+    assert fits.getheader(path)["TELESCOP"] == "?lan??"
+    assert ("DATE-OBS" in fits.getheader(path)) == (start == 0)
+
+
 def test_a_model_keeps_its_flux_in_jy_per_pixel_and_has_no_beam(tmp_path):
     path = tmp_path / "model.fits"
     model = torch.from_numpy(cube()).requires_grad_()

@@ -12,7 +12,7 @@ import numpy as np
 
 from firstlight.imaging._types import Complex, Ints, Mask, Real
 from firstlight.imaging.data.uvfits import total_intensity
-from firstlight.imaging.data.visibilities import Visibilities
+from firstlight.imaging.data.visibilities import Visibilities, readable
 from firstlight.imaging.units import LIGHT_SPEED
 
 Field: TypeAlias = int | str | None
@@ -25,16 +25,18 @@ _TICKS = 1000  # a second: by times in these, rows of several windows are matche
 
 @dataclass(frozen=True, eq=False)
 class _Window:
-    """The rows of one field in one spectral window: a table, and time in ticks and antennas of each row.
+    """The rows of one field in one spectral window, each with a key: time in ticks, antennas, and which of those alike.
 
     ``part`` says where its channels are among those of all windows.
     """
 
     part: slice
     frequency: Real
-    hands: Mask
-    rows: Any
     keys: Ints
+    uv: Real
+    observation: Ints
+    data: Complex
+    weight: Real
 
 
 def read_ms(
@@ -70,30 +72,36 @@ def read_ms(
     ValueError: no_such.ms is no measurement set, a folder that holds tables such as FIELD: is its name right?
     """
     path = Path(path)
-    number, selected = _select_windows(path, field, windows)
-    column = _data_column(path, selected[0], column)
+    if not (path / "FIELD").is_dir():
+        raise ValueError(f"{path} is no measurement set, a folder that holds tables such as FIELD: is its name right?")
+    with readable(path):
+        return _visibilities(path, field, column, windows)
+
+
+def _visibilities(path: Path, field: Field, column: str | None, windows: Windows) -> Visibilities:
+    """Return what a set holds of a field."""
+    number, selected = _select_windows(path, field, column, windows)
     keys, indices = np.unique(np.concatenate([one.keys for one in selected]), axis=0, return_inverse=True)
     ends = np.cumsum([len(one.keys) for one in selected])[:-1]
     frequency = np.concatenate([one.frequency for one in selected])
+    window = np.repeat(np.arange(len(selected)), [len(one.frequency) for one in selected])
     shape = len(frequency), len(keys)
     uv, observation = np.zeros((len(keys), 2)), np.zeros(len(keys), int)
     data, weight = np.zeros(shape, complex), np.zeros(shape)
-    for one, at in zip(selected, np.split(indices.ravel(), ends), strict=True):
-        if len(np.unique(at)) < len(at):
-            raise ValueError(f"{path} has several rows of one baseline, time and window: split off those that count")
-        # A set has u, v from the second antenna to the first, and phases of the sign of exp(+2πi(ul + vm)).
-        uv[at], observation[at] = -one.rows.getcol("UVW")[:, :2], one.rows.getcol("OBSERVATION_ID")
-        data[one.part, at], weight[one.part, at] = _total_intensity(one, column)
+    for at in np.split(indices.ravel(), ends):
+        one = selected.pop(0)  # and no longer in memory after that
+        uv[at], observation[at] = one.uv, one.observation
+        data[one.part, at], weight[one.part, at] = one.data, one.weight
     if not weight.any():
-        raise ValueError(f"{path} is flagged throughout: no weight of field {number} in {column} is above zero")
+        raise ValueError(f"it is flagged throughout: no weight of field {number} is above zero")
     return Visibilities(
         uu=np.outer(frequency / LIGHT_SPEED, uv[:, 0]),
         vv=np.outer(frequency / LIGHT_SPEED, uv[:, 1]),
         data=data,
         weight=weight,
         frequency=frequency,
-        window=np.repeat(np.arange(len(selected)), [len(one.frequency) for one in selected]),
-        antennas=keys[:, 1:],
+        window=window,
+        antennas=keys[:, 1:3],
         time=(keys[:, 0] - keys[0, 0]) / _TICKS,
         execution=np.unique(observation, return_inverse=True)[1].ravel(),
         phase_centre=_phase_centre(path, number),
@@ -111,21 +119,16 @@ def _open_table(path: Path) -> Any:
             "a measurement set needs python-casacore, which is not installed: pip install python-casacore. Without it, "
             "CASA's exportuvfits or our casa_export.py write what read_uvfits and read_npz read"
         ) from error
-    try:
-        return table(str(path), ack=False)
-    except RuntimeError as error:  # casacore's, for a table that is missing or cut off
-        raise ValueError(f"{path} cannot be read. Is the set copied completely? ({error})") from error
+    return table(str(path), ack=False)
 
 
-def _select_windows(path: Path, field: Field, windows: Windows) -> tuple[int, list[_Window]]:
+def _select_windows(path: Path, field: Field, column: str | None, windows: Windows) -> tuple[int, list[_Window]]:
     """Return the number of the field, and its rows with total intensity, by window."""
-    if not (path / "FIELD" / "table.dat").is_file():
-        raise ValueError(f"{path} is no measurement set, a folder that holds tables such as FIELD: is its name right?")
     whole, description = _open_table(path), _open_table(path / "DATA_DESCRIPTION")
-    number = _field_number(path, np.unique(whole.getcol("FIELD_ID")), field)
+    number, column = _field_number(path, np.unique(whole.getcol("FIELD_ID")), field), _data_column(whole, column)
     spectral, polarization = _open_table(path / "SPECTRAL_WINDOW"), _open_table(path / "POLARIZATION")
     if strange := sorted(set(windows or ()) - set(range(spectral.nrows()))):
-        raise ValueError(f"{path} has no spectral windows {strange}: it has 0 to {spectral.nrows() - 1}")
+        raise ValueError(f"it has no spectral windows {strange}: it has 0 to {spectral.nrows() - 1}")
     found: list[_Window] = []
     numbers = (description.getcol(f"{name}_ID") for name in ("SPECTRAL_WINDOW", "POLARIZATION"))
     for ddid, (window, kind) in enumerate(zip(*numbers, strict=True)):
@@ -135,12 +138,10 @@ def _select_windows(path: Path, field: Field, windows: Windows) -> tuple[int, li
             frequency = np.asarray(spectral.getcell("CHAN_FREQ", window), float)
             first = found[-1].part.stop if found else 0
             part = slice(first, first + len(frequency))
-            ticks = np.rint(rows.getcol("TIME") * _TICKS)
-            keys = np.stack([ticks, rows.getcol("ANTENNA1"), rows.getcol("ANTENNA2")], axis=1).astype(int)
-            found.append(_Window(part, frequency, hands, rows, keys))
+            found.append(_window(part, frequency, rows, *_total_intensity(rows, column, hands)))
     if not found:
         chosen = "" if windows is None else f" in the spectral windows {list(windows)}"
-        raise ValueError(f"{path} has no baselines of field {number}{chosen} with I, XX or YY, or RR or LL")
+        raise ValueError(f"it has no baselines of field {number}{chosen} with I, XX or YY, or RR or LL")
     return number, found
 
 
@@ -151,23 +152,42 @@ def _field_number(path: Path, observed: Ints, field: Field) -> int:
     if len(matching) != 1:
         held = ", ".join(f"{number} ({names[number]})" for number in observed)
         what = f"{len(observed)} fields" if field is None else f"{len(matching) or 'no'} field {field!r}"
-        raise ValueError(f"{path} has {what}: give one, field=, by its number. It has {held}")
+        raise ValueError(f"it has {what}; give the number of one (field=, or --of): {held}")
     return matching[0]
 
 
-def _data_column(path: Path, window: _Window, column: str | None) -> str:
+def _window(part: slice, frequency: Real, rows: Any, data: Complex, weight: Real) -> _Window:
+    """Return the rows of a window; of several that have a baseline and a time in common, those that are not flagged."""
+    ticks = np.rint(rows.getcol("TIME") * _TICKS).astype(int)
+    keys = np.stack([ticks, rows.getcol("ANTENNA1"), rows.getcol("ANTENNA2")], axis=1)
+    flagged = np.asarray(~weight.any(axis=0))
+    order = np.lexsort((flagged, *keys.T[::-1]))
+    new = np.insert((np.diff(keys[order], axis=0) != 0).any(axis=1), 0, True)
+    number = np.arange(len(order))
+    nth = number - np.maximum.accumulate(np.where(new, number, 0))  # among those alike
+    counts = (nth == 0) | ~flagged[order]
+    order, nth = order[counts], nth[counts]
+    data, weight = data[:, order], weight[:, order]
+    twice = (nth[1:] > 0) & (data[:, 1:] == data[:, :-1]).all(axis=0)
+    if twice.any():
+        raise ValueError(f"it holds {twice.sum()} rows twice, which would count twice: split off one of each")
+    # A set has u, v from the second antenna to the first, and phases of the sign of exp(+2πi(ul + vm)).
+    uv, observation = -rows.getcol("UVW")[order, :2], rows.getcol("OBSERVATION_ID")[order]
+    return _Window(part, frequency, np.column_stack([keys[order], nth]), uv, observation, data, weight)
+
+
+def _data_column(whole: Any, column: str | None) -> str:
     """Return the name of the column to read; raise an error if the set lacks it."""
-    names = window.rows.colnames()
+    names = whole.colnames()
     column = column or ("CORRECTED_DATA" if "CORRECTED_DATA" in names else "DATA")
     if column not in names:
         held = ", ".join(name for name in names if name.endswith("DATA"))
-        raise ValueError(f"{path} has no column {column}; it has {held or 'none with data'}")
+        raise ValueError(f"it has no column {column}; it has {held or 'none with data'}")
     return column
 
 
-def _total_intensity(window: _Window, column: str) -> tuple[Complex, Real]:
+def _total_intensity(rows: Any, column: str, hands: Mask) -> tuple[Complex, Real]:
     """Return the mean of the parallel hands and its weight, (channel, row)."""
-    rows, hands = window.rows, window.hands
     each = "WEIGHT_SPECTRUM" in rows.colnames() and rows.iscelldefined("WEIGHT_SPECTRUM", 0)
     weight = rows.getcol("WEIGHT_SPECTRUM")[..., hands] if each else rows.getcol("WEIGHT")[:, None, hands]
     data = rows.getcol(column)[..., hands]

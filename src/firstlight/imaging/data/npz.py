@@ -16,13 +16,14 @@ from numpy.typing import NDArray
 
 from firstlight.imaging._types import Real
 from firstlight.imaging.data.gridding import check_no_hermitian_pairs
-from firstlight.imaging.data.visibilities import Visibilities, check_is_file, check_visibilities
+from firstlight.imaging.data.visibilities import Visibilities, check_is_file, check_visibilities, readable
 from firstlight.imaging.units import LIGHT_SPEED
 
 Unit = Literal["lambda", "kilolambda", "metres"]
 _Arrays = dict[str, NDArray[Any]]
 
 _KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies", "telescope")
+_KINDS = {"data": ("complex numbers", "c"), "flag": ("yes or no", "bfiu"), "telescope": ("text", "SU")}
 _METADATA = {"antennas": int, "time": float, "execution": int, "start": float, "phase_centre": float}
 _LONGEST = 1e4, 1e10  # wavelengths: the longest baseline of any array is between them, or nearly so
 
@@ -55,26 +56,21 @@ def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool = Fa
     check_is_file(path)
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is not an .npz file, or a truncated one")
-    try:
-        with path.open("rb") as file, np.load(file) as held:
-            arrays = {key: np.asarray(held[key]) for key in (*_KEYS, *_METADATA) if key in held.files}
-    except Exception as error:  # whatever zipfile, zlib and NumPy raise for a damaged file
-        raise ValueError(f"{path} is damaged: {error}") from error
-    try:
-        return _from_arrays(arrays, unit, conjugate)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{path} cannot be used: {error}") from error
+    with readable(path), path.open("rb") as file, np.load(file) as held:
+        arrays = {key: np.asarray(held[key]) for key in (*_KEYS, *_METADATA) if key in held.files}
+        return _from_arrays(arrays, unit, conjugate, held.files)
 
 
-def _from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool) -> Visibilities:
-    """Return arrays as visibilities, with one shape, unit and sign."""
+def _from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list[str]) -> Visibilities:
+    """Return arrays as visibilities, with one shape, unit and sign; ``held`` is all that the file has."""
     in_parts = "data" not in arrays
     needed = ["uu", "vv", "weight", *(["data_re", "data_im"] if in_parts else ["data"])]
     if absent := [key for key in needed if key not in arrays]:
-        raise ValueError(f"it lacks {', '.join(absent)}; it holds {', '.join(arrays) or 'none of its arrays'}")
-    for key in needed:
-        if arrays[key].dtype.kind not in ("c" if key == "data" else "fiu"):
-            raise ValueError(f"{key} must be {'complex' if key == 'data' else 'real'} numbers; got {arrays[key].dtype}")
+        raise ValueError(f"it lacks {', '.join(absent)}; it holds {', '.join(held) or 'no arrays'}")
+    for key, values in arrays.items():
+        what, kinds = _KINDS.get(key, ("real numbers", "fiu"))
+        if values.dtype.kind not in kinds:
+            raise ValueError(f"{key} must be {what}; got {values.dtype}")
     data = np.asarray(arrays["data_re"] + 1j * arrays["data_im"] if in_parts else arrays["data"], complex)
     if data.ndim not in (1, 2) or not data.size:
         raise ValueError(f"the data must be (nchan, nvis) or (nvis,), and some; got {data.shape}")
@@ -108,8 +104,7 @@ def _from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool) -> Visibil
     if unit is None and not _LONGEST[0] <= longest <= _LONGEST[1]:
         raise ValueError(
             f"taken to be in {'kilo-lambda' if kilo else 'lambda'}, its longest baseline is of "
-            f"{longest:.3g} wavelengths. Read it in Python with read_npz(path, unit=...), "
-            "which is 'lambda', 'kilolambda' or 'metres'"
+            f"{longest:.3g} wavelengths. Say unit='lambda', unit='kilolambda' or unit='metres' (or --unit), as it is"
         )
     return vis
 
@@ -118,14 +113,14 @@ def _metadata(arrays: _Arrays) -> dict[str, Any]:
     """Return what else the file knows of the visibilities, which may be nothing."""
     found: dict[str, Any] = {}
     for key in _METADATA.keys() & arrays:
-        if arrays[key].dtype.kind not in "fiu" or not np.isfinite(arrays[key]).all():
+        if not np.isfinite(arrays[key]).all():
             raise ValueError(f"{key} must be finite numbers; got {arrays[key]}")
         found[key] = arrays[key].astype(_METADATA[key])
     if "start" in found:
         found["start"] = float(found["start"])
     if "phase_centre" in found:
         ra, dec = map(float, found["phase_centre"])
-        found["phase_centre"] = ra % 360, dec
+        found["phase_centre"] = ra, dec
     return found
 
 
@@ -141,6 +136,6 @@ def _frequencies(values: NDArray[Any] | None, nchan: int) -> Real:
     if values is None:
         return np.full(nchan, np.nan)
     values = np.atleast_1d(np.asarray(values, float))
-    if values.shape != (nchan,) or not (np.isfinite(values) & (values > 0)).all():
+    if values.shape != (nchan,) or not np.isfinite(values).all():
         raise ValueError(f"frequencies must be {nchan} positive numbers, one for each channel; got {values}")
     return values * 1e9 if values.max() < 1e5 else values

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from firstlight.imaging.data.ms import read_ms
 from firstlight.imaging.data.npz import read_npz
 from firstlight.imaging.data.uvfits import read_uvfits
 from firstlight.imaging.data.visibilities import Visibilities, join_windows
+
+_ROUNDED = (1e-8, 1e-6, 1e-6, 1e-6)  # by which a frequency and sums of u, v and data may differ in two kinds of files
 
 
 def read_visibilities(path: str | Path | Sequence[str | Path], **options: Any) -> Visibilities:
@@ -36,10 +41,23 @@ def read_visibilities(path: str | Path | Sequence[str | Path], **options: Any) -
     array([0, 1])
     """
     if not isinstance(path, (str, Path)):
-        return join_windows([read_visibilities(one, **options) for one in path])
+        parts = [read_visibilities(one, **options) for one in path]
+        for (one, held), (other, also) in combinations(zip(path, parts, strict=True), 2):
+            if _share_channels(held, also):
+                raise ValueError(f"{one} and {other} hold the same data, which would count twice: give them once")
+        return join_windows(parts)
     path = Path(path)
     if path.is_dir():
         return read_ms(path, **options)
     if path.suffix == ".npz" or (path.is_file() and zipfile.is_zipfile(path)):
         return read_npz(path, **options)
     return read_uvfits(path, **options)
+
+
+def _share_channels(one: Visibilities, other: Visibilities) -> bool:
+    """Return whether a channel of one is in the other too, whatever files they were in."""
+    marks, others = (
+        np.column_stack([part.frequency, *(np.abs(values).sum(axis=1) for values in (part.uu, part.vv, part.data))])
+        for part in (one, other)
+    )
+    return any(np.isclose(others, mark, _ROUNDED, 0, equal_nan=True).all(axis=1).any() for mark in marks)

@@ -7,16 +7,18 @@ read through a memory map, some rows at a time, so that reading takes hardly mor
 
 from __future__ import annotations
 
+import math
 import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from astropy.coordinates import SkyCoord  # type: ignore[import-untyped]
 from astropy.io import fits  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from firstlight.imaging._types import Complex, Ints, Real
-from firstlight.imaging.data.visibilities import Visibilities, check_is_file
+from firstlight.imaging.data.visibilities import Visibilities, check_is_file, readable
 
 _DAY = 86400.0  # seconds
 _MJD_ZERO = 2400000.5  # a Julian date
@@ -53,8 +55,9 @@ def read_uvfits(path: str | Path, *, conjugate: bool = True) -> Visibilities:
     -------
     Visibilities
         ``time`` is in seconds since the first integration, ``start``; ``execution`` counts the file's subarrays from
-        0. A file does not tell ICRS from the mean equator and equinox of J2000, which CASA writes alike: of a set in
-        J2000 ``phase_centre`` is some 20 mas off, `read_ms` is right. It is None where the file has none.
+        0. ``phase_centre`` is None where the file has none; one of B1950 becomes ICRS, and u and v, whose north is that
+        of 1950, stay. A file does not tell ICRS from the mean equator and equinox of J2000, which CASA writes alike: of
+        a set in J2000 ``phase_centre`` is some 20 mas off, `read_ms` is right.
 
     Warns
     -----
@@ -80,16 +83,15 @@ def read_uvfits(path: str | Path, *, conjugate: bool = True) -> Visibilities:
     """
     path = Path(path)
     check_is_file(path)
-    with path.open("rb") as file:
+    with readable(path), path.open("rb") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a truncated file, which is refused below
         if file.read(6) != b"SIMPLE":
-            raise ValueError(f"{path} is not a FITS file; a compressed one must be unpacked first")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of a truncated file, which is refused below
-            with fits.open(path, memmap=True) as hdus:
-                vis, may_be_divided = _visibilities(_Groups(path, hdus), conjugate)
-    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError, fits.VerifyError) as error:
-        raise ValueError(f"{path} cannot be used: {error}") from error
+            raise ValueError(
+                "it is not a FITS file, nor an npz file or a measurement set. Unpack a compressed file first, and make "
+                "an npz file of a table of text"
+            )
+        with fits.open(file, memmap=True) as hdus:
+            vis, may_be_divided = _visibilities(_Groups(path, hdus), conjugate)
     if may_be_divided:
         warning = _WEIGHTS_MAY_BE_DIVIDED.format(int(np.bincount(vis.window).max()))
         warnings.warn(f"{path}: {warning}", UserWarning, stacklevel=2)
@@ -146,14 +148,12 @@ class _Groups:
     def __init__(self, path: Path, hdus: fits.HDUList) -> None:
         self.hdus = hdus
         if not isinstance(hdus[0], fits.GroupsHDU) or hdus[0].header.get("NAXIS1") != 0:
-            raise ValueError(
-                "it is a FITS file without random groups: an image, or FITS-IDI. CASA's exportuvfits writes "
-                "a UVFITS file"
-            )
+            idi = "FITS-IDI: make a measurement set of it with CASA's importfitsidi, or UVFITS with AIPS"
+            raise ValueError(f"it is {idi if 'UV_DATA' in hdus else 'a FITS file without random groups: an image?'}")
         self.header = header = hdus[0].header.copy()  # astropy takes the scales out of its own
-        missing = hdus[0].fileinfo()["datLoc"] + hdus[0].size - path.stat().st_size
-        if missing > 0:
-            raise ValueError(f"it is cut off: {missing} bytes of its {header['GCOUNT']} rows are missing")
+        _check_is_whole(path, hdus)
+        for parameter in range(1, header["PCOUNT"] + 1):  # by which astropy scales them, whatever it finds there
+            self.number(f"PSCAL{parameter}", 1.0), self.number(f"PZERO{parameter}", 0.0)
         if not header["GCOUNT"]:
             raise ValueError("it holds no rows")
         self.axes = {str(header.get(f"CTYPE{n}", "")).strip().upper(): n for n in range(2, header["NAXIS"] + 1)}
@@ -178,13 +178,25 @@ class _Groups:
         cubes = cubes.transpose(0, *known, *others).squeeze(tuple(range(1 + len(known), last)))
         return np.asarray(cubes if "IF" in self.axes else cubes[:, None])
 
+    def number(self, key: str, default: float | None = None) -> float:
+        """Return the number on a card of the header; without a default, there must be one."""
+        try:
+            number = float(str(self.header.get(key, default)).strip().lstrip("BJ"))  # of an equinox: J2000
+        except (ValueError, fits.VerifyError):
+            number = math.nan
+        if not math.isfinite(number):
+            raise ValueError(f"the card {key} of its header is missing, or holds no number")
+        return number
+
     def coordinates(self, axis: str, step: float | None = None) -> Real:
         """Return the coordinates along an axis, or how far they are from its reference with another step."""
         n = self.axes[axis]
-        pixels = np.arange(1, self.header[f"NAXIS{n}"] + 1) - float(self.header.get(f"CRPIX{n}", 1.0))
+        length = self.header[f"NAXIS{n}"]
+        only = 1.0 if length == 1 else None  # which needs no step
+        pixels = np.arange(1, length + 1) - self.number(f"CRPIX{n}", only)
         if step is not None:
             return np.asarray(pixels * step)
-        return np.asarray(float(self.header[f"CRVAL{n}"]) + pixels * float(self.header.get(f"CDELT{n}", 1.0)))
+        return np.asarray(self.number(f"CRVAL{n}") + pixels * self.number(f"CDELT{n}", only))
 
     def parameter(self, name: str) -> Real | None:
         """Return the sum of the parameters whose names begin so: what one number cannot hold stands in two of them."""
@@ -210,43 +222,55 @@ class _Groups:
             )
         return lengths
 
+    def table_of(self, name: str) -> fits.FITS_rec | None:
+        """Return a table of the file, if it has that."""
+        if name not in self.hdus:
+            return None
+        table = self.hdus[name].data
+        if table.dtype.itemsize != self.hdus[name].header["NAXIS1"]:
+            raise ValueError(f"the columns of its table {name} are not as wide as its rows")
+        return table
+
     def channels(self) -> tuple[Real, Ints]:
         """Return the frequency in Hz and the window of each channel."""
         windows, nchan = self.cubes.shape[1:3]
         window = np.repeat(np.arange(windows), nchan)
         selected = self.parameter("FREQSEL")
-        try:
-            table = self.hdus["AIPS FQ"].data
-            offset, width, sideband = (
-                np.asarray(table[name][0], float).reshape(-1) for name in ("IF FREQ", "CH WIDTH", "SIDEBAND")
-            )
-        except (KeyError, IndexError, TypeError, ValueError, OSError):
+        table = self.table_of("AIPS FQ")
+        if table is None:
             if windows > 1:
-                raise ValueError(
-                    f"it has {windows} spectral windows, but no whole table AIPS FQ that says where they lie"
-                ) from None
+                raise ValueError(f"it has {windows} spectral windows, but no table AIPS FQ that says where they lie")
             return self.coordinates("FREQ"), window
         if selected is not None and len(table) > 1 and selected[0] != 1:
             raise ValueError(f"its rows are of FREQSEL {selected[0]:g}, not of the first in AIPS FQ")
+        offset, width, sideband = (
+            np.asarray(table[name][0], float).reshape(-1) for name in ("IF FREQ", "CH WIDTH", "SIDEBAND")
+        )
         if len(offset) != windows:
             raise ValueError(f"its table AIPS FQ is of {len(offset)} spectral windows, the data of {windows}")
-        reference = float(self.header[f"CRVAL{self.axes['FREQ']}"])
         step = np.where((width > 0) & (sideband < 0), -width, width)  # some writers put the sign into the width as well
-        frequency = (reference + offset[:, None] + np.outer(step, self.coordinates("FREQ", 1.0))).ravel()
-        if not (np.isfinite(frequency) & (frequency > 0)).all():
-            raise ValueError(f"its headers give frequencies that are not positive: {frequency}")
-        return frequency, window
+        start = self.number(f"CRVAL{self.axes['FREQ']}") + offset[:, None]
+        return (start + np.outer(step, self.coordinates("FREQ", 1.0))).ravel(), window
 
     def phase_centre(self) -> tuple[float, float] | None:
         """Return right ascension and declination from AIPS's table of sources, if there is one, or the first header."""
         axes, number = {name.split("-")[0]: n for name, n in self.axes.items()}, self.parameter("SOURCE")
-        keys = [f"CRVAL{axes[name]}" for name in ("RA", "DEC") if name in axes]
-        centre = [self.header[key] for key in keys if key in self.header]
-        if number is not None and "AIPS SU" in self.hdus:
-            table = self.hdus["AIPS SU"].data
-            row = table[table["ID. NO."] == round(number[0])]
-            centre = [*row["RAEPO"][:1], *row["DECEPO"][:1]]
-        return (float(centre[0]) % 360, float(centre[1])) if len(centre) == 2 else None
+        year = self.number("EQUINOX", self.number("EPOCH", 2000.0))
+        if (sources := self.table_of("AIPS SU")) is not None:
+            rows = sources if number is None else sources[sources["ID. NO."] == round(number[0])]
+            if len(rows) != 1:
+                return None
+            ra, dec = float(rows["RAEPO"][0]), float(rows["DECEPO"][0])
+            year = float(rows["EPOCH"][0]) if "EPOCH" in sources.names else year
+        elif number is None and "RA" in axes and "DEC" in axes:
+            ra, dec = (self.number(f"CRVAL{axes[name]}") for name in ("RA", "DEC"))
+        else:
+            return None
+        if year in (0.0, 2000.0):
+            return ra, dec
+        frame, letter = ("fk4", "B") if year < 1984 else ("fk5", "J")  # as the standard of FITS has it
+        place = SkyCoord(ra, dec, unit="deg", frame=frame, equinox=f"{letter}{year}").icrs
+        return float(place.ra.deg), float(place.dec.deg)
 
     def baselines(self) -> tuple[Ints, Ints, Ints]:
         """Return the numbers of the rows that are of two antennas, and the antennas and subarray of every row."""
@@ -275,7 +299,7 @@ class _Groups:
     def parallel_hands(self, rows: Ints) -> tuple[Complex, Real]:
         """Return the hands that make total intensity and their weights, (hand, channel, row); those flagged are 0."""
         stored = self.cubes[rows][:, :, :, self._intensities()]
-        cube = stored * np.float64(self.header.get("BSCALE", 1.0)) + float(self.header.get("BZERO", 0.0))
+        cube = stored * np.float64(self.number("BSCALE", 1.0)) + self.number("BZERO", 0.0)
         if "BLANK" in self.header and stored.dtype.kind != "f":
             cube[(stored == self.header["BLANK"]).any(axis=-1)] = 0
         weight = cube[..., 2]
@@ -297,6 +321,18 @@ class _Groups:
                 return indices
         names = ", ".join(_STOKES.get(code, str(code)) for code in held)
         raise ValueError(f"it holds {names}; total intensity needs I, XX or YY, or RR or LL")
+
+
+def _check_is_whole(path: Path, hdus: fits.HDUList) -> None:
+    """Raise an error if the last table of a file is cut off, or what follows it is no table."""
+    last, length = hdus[-1].fileinfo(), path.stat().st_size
+    missing = last["datLoc"] + hdus[-1].size - length
+    if missing > 0:
+        raise ValueError(f"it is cut off: {missing} bytes are missing of what its headers announce")
+    with path.open("rb") as file:
+        file.seek(last["datLoc"] + last["datSpan"])
+        if file.read(2880).strip(b"\0 "):
+            raise ValueError("what follows its last whole table is none: it is cut off, or damaged")
 
 
 def total_intensity(hands: Complex, weights: Real) -> tuple[Complex, Real]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ _CUBES = ("uu", "vv", "data", "weight")  # (nchan, nvis)
 _PER_CHANNEL = ("frequency", "window")
 _PER_ROW = ("antennas", "time", "execution")
 _SAME_CENTRE = 1e-7  # degrees, 0.4 mas: what files round
+_LONGEST_ERROR = 300  # characters of another library's error
+_MAX_SIGNAL = 1e15  # times its noise: no receiver is as linear, and float32 has room for its square
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,6 +82,15 @@ class Visibilities:
                     f"{name} has the shape {getattr(self, name).shape}; {nchan} frequencies and {nvis} times need "
                     f"{expected}"
                 )
+        if (np.isinf(self.frequency) | (self.frequency <= 0)).any():
+            raise ValueError(f"frequencies must be positive numbers of Hz, or NaN; got {self.frequency}")
+        if self.phase_centre is not None:
+            ra, dec = self.phase_centre
+            if not (math.isfinite(ra) and -90 <= dec <= 90):
+                raise ValueError(
+                    f"the phase centre must be in degrees, the declination from -90 to 90; got {ra}, {dec}"
+                )
+            object.__setattr__(self, "phase_centre", (ra % 360 % 360, dec))  # -1e-20 % 360 is 360
 
     @property
     def flagged(self) -> Mask:
@@ -243,12 +255,30 @@ def _join(parts: Sequence[Visibilities], shared: Sequence[str], others: Sequence
     return replace(parts[0], **kept)
 
 
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Raise one error, of one line that names the path, whatever NumPy, zipfile, astropy or casacore raise inside."""
+    try:
+        yield
+    except (ImportError, FileNotFoundError):
+        raise
+    except Exception as error:  # for a damaged file, each library raises what it likes
+        said = " ".join(str(error).split())[:_LONGEST_ERROR]
+        if isinstance(error, ValueError) and not isinstance(error, UnicodeError):
+            raise ValueError(f"{path} cannot be used: {said}") from error
+        raise ValueError(
+            f"{path} is damaged, or not copied completely ({type(error).__name__}: {said}). Copy or export it again"
+        ) from error
+
+
 def check_is_file(path: Path) -> None:
-    """Raise an error that names what reads a folder, or a file that is not there."""
+    """Raise an error that names what reads a folder, or a file that is not there or is none, such as a pipe."""
     if path.is_dir():
         raise ValueError(f"{path} is a folder, and a file is expected; read_ms reads a measurement set")
     if not path.exists():
         raise FileNotFoundError(f"there is no {path}: is its name right, and the folder ({Path.cwd()})?")
+    if not path.is_file():
+        raise ValueError(f"{path} is a pipe or a device, not a file: write what comes out of it into one first")
 
 
 def check_visibilities(vis: Visibilities) -> None:
@@ -264,4 +294,11 @@ def check_visibilities(vis: Visibilities) -> None:
         raise ValueError(
             f"{unknown.sum()} visibilities are NaN or infinite, and not flagged: "
             "flag(vis, ~np.isfinite(vis.data)) flags them"
+        )
+    with np.errstate(over="ignore", invalid="ignore"):
+        loudest = np.nanmax(np.abs(vis.data) * np.sqrt(vis.weight))
+    if loudest > _MAX_SIGNAL:
+        raise ValueError(
+            f"a visibility is {loudest:.3g} times its noise, more than any receiver gives: are the data in Jy, and the "
+            "weights in 1/Jy²?"
         )

@@ -68,6 +68,11 @@ class Scatter:
         off = abs(self.factor - 1) > max(3 * self.error, _TOLERANCE)
         return off and not (self.lower_limit and self.factor < 1)
 
+    @property
+    def doubtful(self) -> bool:
+        """Whether they would be wrong if it were not that the sky, too, may be what scatters."""
+        return not self.wrong and replace(self, lower_limit=False).wrong
+
     def __str__(self) -> str:
         lengths = f"{self.shortest / 1e3:9.1f} to {self.longest / 1e3:9.1f}"
         if math.isnan(self.factor):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.fourier.beams import Beam
 
 _MAX_STRAY = 1e-3  # of a channel's width, by which frequencies may differ from even steps
+_MAX_START = 1e5 * 86400  # an MJD in the year 2132, in seconds
 _FRAMES = ("TOPOCENT", "GEOCENTR", "BARYCENT", "HELIOCEN", "LSRK", "LSRD", "GALACTOC")
 
 
@@ -67,7 +67,8 @@ def write_image(
         At which a program has the velocity zero, in Hz: that of a spectral line, or by default that of the middle of
         the cube.
     telescope, start
-        Which, and when its observation began: the UTC as a Modified Julian Date, in seconds.
+        Which, and when its observation began: the UTC as a Modified Julian Date, in seconds. A time that is negative,
+        or after the year 2132, is left out.
     overwrite
         Replace a file of this name.
 
@@ -104,24 +105,19 @@ def write_image(
     wcs.wcs.specsys, wcs.wcs.restfrq = frame, rest
     header = wcs.to_header()
     if telescope:
-        header["TELESCOP"] = telescope
-    if start is not None:
-        header["DATE-OBS"] = Time(start / 86400, format="mjd").isot
+        header["TELESCOP"] = "".join(letter if " " <= letter <= "~" else "?" for letter in telescope)  # all FITS knows
+    if start is not None and 0 <= start < _MAX_START:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of leap seconds that nobody knows
+            header["DATE-OBS"] = Time(start / 86400, format="mjd").isot
     header["BUNIT"] = "Jy/beam" if beam else "Jy/pixel"
     if beam:
         header["BMAJ"], header["BMIN"], header["BPA"] = beam.major / 3600, beam.minor / 3600, beam.position_angle
-    with write_whole(path, overwrite) as temporary:
-        fits.PrimaryHDU(values[None], header).writeto(temporary)
-
-
-@contextmanager
-def write_whole(path: Path, overwrite: bool) -> Iterator[Path]:
-    """Yield the path of a temporary file, which replaces the file if all goes well, and is removed if not."""
     if path.exists() and not overwrite:
         raise FileExistsError(f"{path} exists; overwrite=True replaces it")
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    temporary = path.with_name(f".{os.getpid()}.{id(values)}.tmp")  # no longer than the name itself
     try:
-        yield temporary
+        fits.PrimaryHDU(values[None], header).writeto(temporary)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
 from matplotlib.figure import Figure
+from scipy.optimize import minimize
 
-from firstlight.imaging._types import Real
-from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging._types import Complex, Real
+from firstlight.imaging.coordinates import GridCoords, phase_factor
 from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.auto_image import Image
 from firstlight.imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight.imaging.fourier.dirty import DirtyImager
 from firstlight.imaging.fourier.nufft import visibilities
-from firstlight.imaging.products.fits_images import write_image, write_whole
+from firstlight.imaging.products.fits_images import write_image
 from firstlight.imaging.products.plots import plot_image
 from firstlight.imaging.units import ARCSEC, LIGHT_SPEED
 
@@ -34,18 +39,75 @@ _SUFFIXES = (
 )
 _PRIMARY_BEAM = 1.13  # its full width at half maximum, in wavelengths over the dish: ALMA's
 _MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
+_MAX_POINT_BEAMS = 40  # that the mask of a point covers
+_MAX_POINT_SIGMA = 3  # that chi² is from 1 where a point explains all
 
 
-def check_no_overwrite(folder: Path, name: str) -> None:
-    """Raise an error if a file that would be written exists."""
-    if existing := [path for suffix in _SUFFIXES if (path := folder / f"{name}.{suffix}").exists()]:
-        raise FileExistsError(f"{existing[0]} exists; choose another folder (--out), or replace all with --overwrite")
+@contextmanager
+def whole_set(folder: Path, name: str, *, overwrite: bool) -> Iterator[Path]:
+    """Yield a temporary folder for products; in the end all that it holds replaces the set of that name, or nothing.
+
+    Before, it raises an error where a file exists, another run is at work, or nothing can be written.
+    """
+    _check_free(folder, name, overwrite)
+    temporary, is_new = folder / f".{name}.tmp", not folder.exists()
+    if temporary.exists():
+        raise FileExistsError(
+            f"{temporary} exists: another run is making {name}. If none is, since one was killed, remove that folder"
+        )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary.mkdir()
+    except OSError as error:
+        raise OSError(f"nothing can be written into {folder}: {error}. Choose another folder (--out)") from error
+    try:
+        longest = temporary / f"{name}.{max(_SUFFIXES, key=len)}"
+        longest.touch()
+        longest.unlink()
+        yield temporary
+        _check_free(folder, name, overwrite)
+        _exchange(folder, name, temporary)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if is_new:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
+
+
+def _existing(folder: Path, name: str) -> list[Path]:
+    """Return those files of a set that exist."""
+    return [path for suffix in _SUFFIXES if os.path.lexists(path := folder / f"{name}.{suffix}")]
+
+
+def _check_free(folder: Path, name: str, overwrite: bool) -> None:
+    """Raise an error if something is where a file would be written."""
+    for path in _existing(folder, name):
+        if not overwrite or path.is_dir():
+            raise FileExistsError(f"{path} exists; choose another folder (--out), or replace all files (--overwrite)")
+
+
+def _exchange(folder: Path, name: str, temporary: Path) -> None:
+    """Move the files of a set out of a folder, and the new ones in; if that fails, all are back where they were."""
+    new, old = list(temporary.iterdir()), temporary / "old"
+    old.mkdir()
+    moves = [(path, old / path.name) for path in _existing(folder, name)]
+    moves += [(path, folder / path.name) for path in new]
+    try:
+        for path, target in moves:
+            path.replace(target)
+    except BaseException:
+        for path, target in reversed(moves):
+            if not os.path.lexists(path):
+                target.replace(path)
+        raise
 
 
 def write_products(
     found: Image, vis: Visibilities, folder: Path, name: str, *, dish: float | None = None, head: str = ""
 ) -> list[Path]:
     """Write an image, its model and error, residuals and restored image to FITS files, a picture, and a report.
+
+    All of them are written, or none.
 
     Parameters
     ----------
@@ -71,7 +133,6 @@ def write_products(
     ...     [path.name for path in write_products(image(seen, draws=2), seen, Path(folder), "disk")][:2]
     ['disk.image.fits', 'disk.model.fits']
     """
-    folder.mkdir(parents=True, exist_ok=True)
     coords = found.coords
     dirty, psf = _briggs_image(vis, coords)
     beam = fit_beam(psf, coords.cell_size)
@@ -85,31 +146,55 @@ def write_products(
         "residual": (residual, beam),
         "restored": (convolve(found.model, coords, beam) + residual, beam),
     }
-    if dish:
+    if dish is not None:
         maps["pbcor"] = _primary_beam_corrected(found.sky, coords, dish, vis), None
     ra, dec = vis.phase_centre or (None, None)
-    written = []
-    for kind, (values, of) in maps.items():
-        written.append(folder / f"{name}.{kind}.fits")
-        write_image(
-            written[-1],
-            values[None],
-            coords,
-            unit="Jy/beam" if of else "Jy/arcsec^2",
-            frequencies=[_mean_frequency(vis)],
-            ra=ra,
-            dec=dec,
-            beam=of,
-            telescope=vis.telescope,
-            start=vis.start,
-            overwrite=True,
-        )
-    picture, report = folder / f"{name}.png", folder / f"{name}.txt"
-    with write_whole(picture, overwrite=True) as temporary:
-        _figure(found, dirty, psf, beam).savefig(temporary, format="png", dpi=150)
-    with write_whole(report, overwrite=True) as temporary:
-        temporary.write_text(f"{head}{found}\n", encoding="utf-8")
-    return [*written, picture, report]
+    try:
+        with whole_set(folder, name, overwrite=True) as temporary:
+            for kind, (values, of) in maps.items():
+                write_image(
+                    temporary / f"{name}.{kind}.fits",
+                    values[None],
+                    coords,
+                    unit="Jy/beam" if of else "Jy/arcsec^2",
+                    frequencies=[_mean_frequency(vis)],
+                    ra=ra,
+                    dec=dec,
+                    beam=of,
+                    telescope=vis.telescope,
+                    start=vis.start,
+                )
+            _figure(found, dirty, psf, beam).savefig(temporary / f"{name}.png", dpi=150)
+            (temporary / f"{name}.txt").write_text(f"{head}{found}\n", encoding="utf-8")
+    except OSError as error:
+        raise OSError(f"{name}.image.fits and the rest are not written: {error}") from error
+    return [folder / f"{name}.{suffix}" for suffix in (*(f"{kind}.fits" for kind in maps), "png", "txt")]
+
+
+def point_remark(found: Image, vis: Visibilities) -> list[str]:
+    """Return a line with the flux of a point, if that alone explains the data.
+
+    An image has it a little too bright: pixels cannot be negative, so those around it take up noise.
+    """
+    coords = found.coords
+    if found.mask.sum() * coords.cell_size**2 > _MAX_POINT_BEAMS * found.beam.area:
+        return []
+    u, v, data, weight = (getattr(vis, part)[~vis.flagged] for part in ("uu", "vv", "data", "weight"))
+
+    def moved(place: Real) -> Complex:
+        return np.asarray(data * phase_factor(u * ARCSEC, v * ARCSEC, *-place))
+
+    brightest = np.unravel_index(found.model.argmax(), found.model.shape)
+    start = [along[brightest] for along in coords.sky_coordinates()]
+    place = minimize(lambda place: -np.average(moved(place).real, weights=weight), start, method="Nelder-Mead").x
+    flux = np.average(moved(place).real, weights=weight)
+    chi2 = (np.abs(moved(place) - flux) ** 2 * weight).mean() / 2
+    if abs(chi2 - 1) * math.sqrt(len(data)) > _MAX_POINT_SIGMA:
+        return []
+    return [
+        f"note: a point of {flux:.4g} ± {weight.sum() ** -0.5:.2g} Jy alone fits the data (reduced chi² {chi2:.4f}). "
+        "If the source is one, that is its flux; an image has it a little too bright"
+    ]
 
 
 def _briggs_image(vis: Visibilities, coords: GridCoords) -> tuple[Real, Real]:
@@ -128,6 +213,8 @@ def _mean_frequency(vis: Visibilities) -> float:
 
 def _primary_beam_corrected(sky: Real, coords: GridCoords, dish: float, vis: Visibilities) -> Real:
     """Return an image over the primary beam, 0 where that is too faint."""
+    if not (math.isfinite(dish) and dish > 0):
+        raise ValueError(f"dish must be a positive number of metres; got {dish!r}")
     width = _PRIMARY_BEAM * LIGHT_SPEED / _mean_frequency(vis) / dish / ARCSEC
     east, north = coords.sky_coordinates()
     beam = np.exp(-4 * math.log(2) * (east**2 + north**2) / width**2)

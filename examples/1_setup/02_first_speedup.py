@@ -180,6 +180,11 @@ bench.show()
 #   and is no law, so a row can exceed 100%.
 # - *cores*: how many cores of the CPU were busy.
 #
+# Others have put the same floor to the test. The numbers in this box are theirs, each
+# from the person or project that its line names; only the predictions are ours.
+#
+# .. measured-by-others:: add-a100 read-gtx1080 add-rtx2060 mpol-gpu
+#
 # Which ratio is "the speed-up"?
 # ------------------------------
 #

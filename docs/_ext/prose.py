@@ -198,7 +198,8 @@ class LeaveOut(SphinxTransform):
             if part in part.parent:
                 part.parent.remove(part)
         boxed = any("fl-published" in node["classes"] for node in self.document.findall(nodes.container))
-        if not boxed and (missing or self.without_gpu()) and (section := next(self.document.findall(nodes.section), None)):
+        told = boxed or not (missing or self.without_gpu())
+        if not told and (section := next(self.document.findall(nodes.section), None)):
             facts = (node for node in section.findall(nodes.paragraph) if "fl-facts" in node["classes"])
             below = next(facts, section[0])
             section.insert(section.index(below) + 1, nodes.paragraph(text=LEFT, classes=["fl-banner"]))

@@ -1,7 +1,7 @@
 """What others measured on GPUs of theirs, docs/published.toml, beside what our models say of the same work.
 
-A build computes each prediction anew, from the makers' data sheets. Nothing here reads or writes a record, and no record
-reads this: their numbers and ours never mix.
+A build computes each prediction anew, from the makers' data sheets. Nothing here reads or writes a record, and no
+record reads this: their numbers and ours never mix.
 """
 
 from __future__ import annotations
@@ -10,15 +10,14 @@ import ast
 import math
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 from docutils import nodes
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
-from _ext.records import read_again
+from _ext.records import read_again, relative_root
 from firstlight.display import quantity
 from firstlight.timing import specs
 
@@ -28,6 +27,7 @@ FILE = Path(__file__).parents[1] / "published.toml"
 TITLE = "On real GPUs, measured by others"
 HEAD = ("card", "what", "our model says", "they measured", "theirs / ours")
 NOWHERE = "/claims"  # our page on sources that have no address
+REQUIRED = 8  # fields of a row, the first ones
 AT_MOST = 4  # rows in a box
 FAR = 1.5  # a row further off says why
 FUNCTIONS: dict[str, Callable[..., float]] = {"max": max, "min": min, "sqrt": math.sqrt, "log2": math.log2}
@@ -45,12 +45,12 @@ class Row:
     card: str
     quantity: str
     value: float
-    unit: str
     configuration: str
     by: str
-    year: int
+    year: int | str
     source: str
     model: str
+    unit: str = ""
     spec: str = ""
     given: dict[str, float] = field(default_factory=dict)
     reason: str = ""
@@ -97,7 +97,7 @@ def evaluate(model: str, names: dict[str, float]) -> float:
         called = not isinstance(node, ast.Call) or (isinstance(node.func, ast.Name) and node.func.id in FUNCTIONS)
         if not (isinstance(node, PARTS) and number and called):
             raise ValueError(f"the model {model!r} has {ast.unparse(node)!r}: write arithmetic with names and numbers")
-    return float(eval(compile(tree, "model", "eval"), {"__builtins__": {}}, known))  # noqa: S307
+    return float(eval(compile(tree, "model", "eval"), {"__builtins__": {}}, known))
 
 
 def read(text: str) -> dict[str, Row]:
@@ -105,6 +105,8 @@ def read(text: str) -> dict[str, Row]:
     rows = {}
     for name, entry in tomllib.loads(text).items():
         try:
+            if lacking := [each.name for each in fields(Row)[:REQUIRED] if entry.get(each.name) in (None, "")]:
+                raise ValueError(f"it lacks {', '.join(lacking)}")
             rows[name] = row = Row(**entry)
             if not row.source.startswith(("https://", NOWHERE)):
                 raise ValueError(f"its source is {row.source!r}: give the address where they published it")
@@ -141,7 +143,8 @@ class MeasuredByOthers(SphinxDirective):
             logger.warning("%s", error, location=self.get_location(), type="firstlight", subtype="published")
             read_again(self.env)
             return []
-        return [nodes.container("", table(rows), *map(note, rows), classes=["fl-published"])]
+        notes = (note(row, relative_root(self.env)) for row in rows)
+        return [nodes.container("", table(rows), *notes, classes=["fl-published"])]
 
 
 def table(rows: list[Row]) -> nodes.table:
@@ -157,9 +160,10 @@ def line(cells: tuple[str, ...]) -> nodes.row:
     return nodes.row("", *[nodes.entry("", nodes.paragraph(text=cell)) for cell in cells])
 
 
-def note(row: Row) -> nodes.paragraph:
+def note(row: Row, root: str) -> nodes.paragraph:
     """Return who measured a row, when and how, and why it is far off."""
-    link: Any = nodes.reference("", f"{row.by}, {row.year}", refuri=row.source, internal=False)
+    address = f"{root}claims.html" if row.source == NOWHERE else row.source
+    link = nodes.reference("", f"{row.by}, {row.year}", refuri=address, internal=row.source == NOWHERE)
     text = f": {row.configuration}. {row.reason}".rstrip()
     return nodes.paragraph("", "", nodes.strong(text=row.card), nodes.Text(" by "), link, nodes.Text(text))
 
@@ -170,6 +174,8 @@ def in_markdown(names: str) -> str:
     lines = [f"**{TITLE}**", "", "| " + " | ".join(HEAD) + " |", "|---" * len(HEAD) + "|"]
     lines += ["| " + " | ".join(row.cells()) + " |" for row in rows]
     for row in rows:
-        said = f"- **{row.card}** by [{row.by}, {row.year}]({row.source}): {row.configuration}. {row.reason}"
+        who = f"{row.by}, {row.year}"
+        who = who if row.source == NOWHERE else f"[{who}]({row.source})"
+        said = f"- **{row.card}** by {who}: {row.configuration}. {row.reason}"
         lines += ["", said.rstrip()]
     return "\n".join([*lines, ""])

@@ -373,7 +373,7 @@ bench.show()
 # Other people timed the same kind of work on their cards. Three of them waited for the
 # GPU; the last did not.
 #
-# .. measured-by-others:: add-a100 read-gtx1080 copy-h200 course-nine
+# .. measured-by-others:: add-a100 read-gtx1080 read-h200 course-nine
 #
 # Where are the data?
 # -------------------

@@ -143,29 +143,34 @@ class MeasuredByOthers(SphinxDirective):
             logger.warning("%s", error, location=self.get_location(), type="firstlight", subtype="published")
             read_again(self.env)
             return []
-        notes = (note(row, relative_root(self.env)) for row in rows)
-        return [nodes.container("", table(rows), *notes, classes=["fl-published"])]
+        box = table(rows, relative_root(self.env))
+        return [nodes.container("", box, *map(note, rows), classes=["fl-published"])]
 
 
-def table(rows: list[Row]) -> nodes.table:
+def table(rows: list[Row], root: str) -> nodes.table:
     """Return the table of a box."""
     group = nodes.tgroup("", *[nodes.colspec(colwidth=1) for _ in HEAD], cols=len(HEAD))
-    group += nodes.thead("", line(HEAD))
-    group += nodes.tbody("", *[line(row.cells()) for row in rows])
+    group += nodes.thead("", line([nodes.Text(cell) for cell in HEAD]))
+    group += nodes.tbody("", *[line([who(row, root), *map(nodes.Text, row.cells()[1:])]) for row in rows])
     return nodes.table("", nodes.title(text=TITLE), group)
 
 
-def line(cells: tuple[str, ...]) -> nodes.row:
+def line(cells: list[nodes.Node]) -> nodes.row:
     """Return a row of the table."""
-    return nodes.row("", *[nodes.entry("", nodes.paragraph(text=cell)) for cell in cells])
+    return nodes.row("", *[nodes.entry("", nodes.paragraph("", "", cell)) for cell in cells])
 
 
-def note(row: Row, root: str) -> nodes.paragraph:
-    """Return who measured a row, when and how, and why it is far off."""
+def who(row: Row, root: str) -> nodes.inline:
+    """Return the card, and who measured it and when, with a link to where they say so."""
     address = f"{root}claims.html" if row.source == NOWHERE else row.source
     link = nodes.reference("", f"{row.by}, {row.year}", refuri=address, internal=row.source == NOWHERE)
-    text = f": {row.configuration}. {row.reason}".rstrip()
-    return nodes.paragraph("", "", nodes.strong(text=row.card), nodes.Text(" by "), link, nodes.Text(text))
+    return nodes.inline("", "", nodes.strong(text=row.card), nodes.Text(", "), link)
+
+
+def note(row: Row) -> nodes.paragraph:
+    """Return how a row was measured, and why it is far off."""
+    text = f", {row.quantity}: {row.configuration}. {row.reason}".rstrip()
+    return nodes.paragraph("", "", nodes.strong(text=row.card), nodes.Text(text))
 
 
 def in_markdown(names: str) -> str:

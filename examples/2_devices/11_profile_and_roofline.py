@@ -362,7 +362,7 @@ print(f"{quantity(plain, 's')} for 2,000 additions; recording them took {cost}")
 # What does such a profile show on other people's cards? The numbers are those of the
 # authors named below.
 #
-# .. measured-by-others:: dalle-h100 read-rtx4090 frame-rtx4090
+# .. measured-by-others:: product-a100 read-rtx4090 frame-rtx4090 dalle-h100
 #
 # What a GPU adds
 # ---------------

@@ -359,8 +359,8 @@ if ratio > 1.1:
 print(f"{quantity(plain, 's')} for 2,000 additions; recording them took {cost}")
 
 # %%
-# What does such a profile show on other people's cards? The numbers are those of the
-# authors named below.
+# How near do real cards come to their roofs, and how long are a program's gaps? The
+# numbers are those of the authors named below.
 #
 # .. measured-by-others:: product-a100 read-rtx4090 frame-rtx4090 dalle-h100
 #

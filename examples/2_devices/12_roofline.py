@@ -175,8 +175,8 @@ for label, (function, *arguments) in steps.items():
 bench.show()
 
 # %%
-# Two roofs, measured by others on their own cards. A small card under load does not
-# hold its sheet's clock.
+# Roofs, and a transform below them, as others measured them on their own cards. A small
+# card under load does not hold its sheet's clock.
 #
 # .. measured-by-others:: product-a100-rate read-rtx4090 product-l4 fft-titanv
 #

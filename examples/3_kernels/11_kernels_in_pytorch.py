@@ -552,7 +552,7 @@ for what, gain in zip(("value", "gradient"), gains, strict=True):
 # no cache, so bytes should decide.
 #
 # What did fusing gain others? These are softmax on an A100, by infra-practices, and the
-# time of one operation, by a reader of Mu Li's book.
+# time of one operation, by a user of Mu Li's benchmarks.
 #
 # .. measured-by-others:: fused-gain-a100 softmax-steps-a100 operation-rtx4090
 #

@@ -55,7 +55,7 @@ def test_a_row_that_lacks_what_it_needs_is_refused_by_name(field):
     ("old", "new"),
     [
         ("https://example.org/log", "a friend"),
-        ("n / bandwidth", "n / bandwith"),
+        ("n / bandwidth", "n / bandwidths"),
         ("n / bandwidth", "n /"),
         ("n / bandwidth", "fp64 / n"),
         ('GTX 1080"\nmodel', 'GTX 1081"\nmodel'),

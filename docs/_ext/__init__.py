@@ -21,6 +21,7 @@ from _ext import (
     navigation,
     outputs,
     prose,
+    published,
     records,
     references,
     timings,
@@ -60,6 +61,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_directive("chapter", navigation.Chapter)
     app.add_directive("finding", navigation.Finding)
     app.add_directive("timings", timings.Timings)
+    app.add_directive("measured-by-others", published.MeasuredByOthers)
     app.add_directive("machines", machines.Machines)
     app.add_directive("your-gpu", your_gpu.YourGpu)
     app.add_directive("first-light", your_gpu.FirstLight)
@@ -94,4 +96,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("build-finished", doctor.lay)
     app.connect("build-finished", assets.drop_icons)
     app.connect("build-finished", gallery.tell_costs)
-    return {"version": "1", "env_version": 12}
+    return {"version": "1", "env_version": 13}

@@ -13,6 +13,7 @@ from docutils import nodes
 from docutils.core import publish_doctree
 
 from _ext.prose import MISSING, spec_number, timing
+from _ext.published import in_markdown
 
 if TYPE_CHECKING:
     from _ext.records import Judged
@@ -21,6 +22,7 @@ ROLE = re.compile(r"(?<!`):(timing|spec|doc|download|term):`(?:([^`<]*?)\s*<)?([
 PART = re.compile(r"\n(?=\n|[-*] |\d+\. )")  # between two paragraphs or lines of a list
 NAMED = re.compile(r"(?<!`)`([^`]+)`__")
 ADDRESS = re.compile(r"^__ (\S+)\n?", re.MULTILINE)
+BOX = re.compile(r"^\.\. measured-by-others:: (.*\n(?: +\S.*\n)*)", re.MULTILINE)
 TABLE = re.compile(r"^\.\. (?:list-)?table:: (.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
 
 
@@ -53,7 +55,8 @@ def in_words(notebook: str, of: dict[str, str], find: Callable[[str], list[Judge
         if cell["cell_type"] == "markdown":
             parts = (ROLE.sub(number, part) for part in PART.split("".join(cell["source"])))
             text = "\n".join(part for part in parts if MISSING not in part)
-            cell["source"] = [TABLE.sub(table, linked(text))]
+            text = BOX.sub(lambda box: in_markdown(box[1]), linked(text))
+            cell["source"] = [TABLE.sub(table, text)]
     return json.dumps(content)
 
 

@@ -187,7 +187,7 @@ class LeaveOut(SphinxTransform):
     default_priority: ClassVar[int] = 400
 
     def apply(self) -> None:
-        """Take each such paragraph, with its place in a list, and say so once."""
+        """Take each such paragraph, with its place in a list, and say so once; not where others' GPUs are shown."""
         missing = [node for node in self.document.findall(nodes.inline) if "fl-missing" in node["classes"]]
         for node in missing:
             part: nodes.Element = node
@@ -197,7 +197,9 @@ class LeaveOut(SphinxTransform):
                 part = part.parent
             if part in part.parent:
                 part.parent.remove(part)
-        if (missing or self.without_gpu()) and (section := next(self.document.findall(nodes.section), None)):
+        boxed = any("fl-published" in node["classes"] for node in self.document.findall(nodes.container))
+        told = boxed or not (missing or self.without_gpu())
+        if not told and (section := next(self.document.findall(nodes.section), None)):
             facts = (node for node in section.findall(nodes.paragraph) if "fl-facts" in node["classes"])
             below = next(facts, section[0])
             section.insert(section.index(below) + 1, nodes.paragraph(text=LEFT, classes=["fl-banner"]))

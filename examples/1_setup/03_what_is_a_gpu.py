@@ -183,6 +183,11 @@ show_table("What is on the card", ("", *chips), rows)
 # threads will run at the same time". By the table, each of the 16 has 64 lanes and
 # holds 1,024 threads. What counts 32 is a *warp*, and no thread has a lane to itself.
 #
+# Does the ratio of the two roads hold on real cards? These were measured by two open
+# benchmarks, not by us.
+#
+# .. measured-by-others:: own-link-a100 own-link-gtx1080 own-link-h100
+#
 # Thread, warp, block
 # -------------------
 #

@@ -393,6 +393,11 @@ plt.show()
 # stations that one chain leaves empty; the core finds out by itself which multiply-adds
 # do not wait for each other. With SIMD, each station holds a whole vector.
 #
+# And a GPU? A chain is as slow there, and full lanes are as fast as the sheet says.
+# Others measured these; the last line is a CPU's, and its owner did not name it.
+#
+# .. measured-by-others:: chain-rtx3090 fma-v100 fma-rtx4090 notes-cpu
+#
 # Did your CPU reach the prediction?
 # ----------------------------------
 

@@ -415,6 +415,11 @@ print(f"made there: {written / copied:.2f} of a copy to new memory, by bytes 0.5
 # :timing:`moving median "from the host" @gpu`; *copy, same memory*, on the card, took
 # :timing:`moving median "copy, same memory" @gpu`.
 #
+# What does a move cost on a real card? The authors of infra-practices and clpeak
+# measured it, and our model, which knows only the slot, promised too much.
+#
+# .. measured-by-others:: scale-a100 send-a100 fetch-a100 pageable-gtx1660ti
+#
 # Where this stops being true
 # ---------------------------
 #

@@ -107,6 +107,11 @@ show_table("Four reports", head, rows)
 #
 # __ https://github.com/numba/numba/issues/3003
 #
+# The same four reports once more, beside what we make of each. The numbers are their
+# authors', and so are the mistakes.
+#
+# .. measured-by-others:: notes-gpu mpol-gpu course-pytorch course-numba
+#
 # A stream to make mistakes on
 # ----------------------------
 #

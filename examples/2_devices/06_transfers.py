@@ -350,6 +350,11 @@ print(
 # ``x.cpu()`` of a tensor on a GPU makes new memory at every call. In a loop, copy into
 # memory that you keep: ``kept.copy_(x)``.
 #
+# Other people measured the two kinds of memory on cards of their own. From pinned
+# memory a slot keeps most of what it promises; from ordinary memory it does not.
+#
+# .. measured-by-others:: pinned-h200 pinned-gtx1080 pageable-t4 latency-v100
+#
 # When ``non_blocking=True`` is unsafe
 # ------------------------------------
 #

@@ -454,6 +454,12 @@ show_table("The move, predicted and measured", head, rows)
 # On the newest GPU on record, the gain of the whole is :timing:`port-numpy speedup
 # "whole, ported"/"whole, NumPy" @gpu`.
 #
+# How fast is the journey on real cards, and the work? These numbers come from three
+# public benchmarks and a notebook, none of them ours.
+#
+# .. measured-by-others:: link-a100 pageable-gtx1660ti add-rtx3060
+#    taper-a100
+#
 # A better way first
 # ------------------
 #

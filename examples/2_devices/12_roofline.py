@@ -175,6 +175,11 @@ for label, (function, *arguments) in steps.items():
 bench.show()
 
 # %%
+# Roofs, and a transform below them, as others measured them on their own cards. A small
+# card under load does not hold its sheet's clock.
+#
+# .. measured-by-others:: product-a100-rate read-rtx4090 product-l4 fft-titanv
+#
 # The roofline
 # ------------
 #

@@ -621,6 +621,11 @@ bench.show()
 # On the newest GPU on record, fifty stars are done
 # :timing:`fewer-launches speedup "stacked"/"one by one" @gpu` as fast when stacked.
 #
+# Whole programs, as others wrote and captured them: the times are from a pull request
+# of sglang-omni and from RRZE, not from us.
+#
+# .. measured-by-others:: whisper-h200 code2wav-h200 code2wav-h200-graph node-a100
+#
 # Where this stops being true
 # ---------------------------
 #

@@ -431,6 +431,11 @@ bench.show()
 # :timing:`grids median "kernel, 32 × 8/cuda:0/n=67108863" @gpu` with x as the column,
 # and :timing:`grids median "kernel, turned/cuda:0/n=67108863" @gpu` with x as the row.
 #
+# A reader of a textbook on kernels, R100001, timed pictures on several cards. None of
+# these numbers is ours.
+#
+# .. measured-by-others:: gray-rtx3080 swapped-gtx1650 swapped-rtx3060ti
+#
 # Where this stops being true
 # ---------------------------
 #

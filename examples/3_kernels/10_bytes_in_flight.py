@@ -454,6 +454,11 @@ bench.show()
 # With a GPU, compare ``four_in_turn``, ``loads_first(4)`` and ``torch``: at full
 # occupancy the model expects no difference.
 #
+# RRZE-HPC, HPMLL and infra-practices measured latency and filling on their cards. The
+# law is kinder to threads that stay.
+#
+# .. measured-by-others:: latency-rtx4090 latency-v100-clocks places-v100 sum-a100
+#
 # Occupancy is not speed
 # ----------------------
 #

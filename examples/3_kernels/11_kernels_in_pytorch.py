@@ -551,6 +551,11 @@ for what, gain in zip(("value", "gradient"), gains, strict=True):
 # of them. On a GPU, PyTorch keeps memory that it once had, and 33 million elements fit
 # no cache, so bytes should decide.
 #
+# What did fusing gain others? These are softmax on an A100, by infra-practices, and the
+# time of one operation, by a user of Mu Li's benchmarks.
+#
+# .. measured-by-others:: fused-gain-a100 softmax-steps-a100 operation-rtx4090
+#
 # Where this stops being true
 # ---------------------------
 #

@@ -448,6 +448,11 @@ torch.set_num_threads(threads)  # as it was
 # :timing:`fits-at-once median "1 at once, GPU" @gpu`, and 54 at once take
 # :timing:`fits-at-once median "54 at once, GPU" @gpu`.
 #
+# The launches of a step hide behind the work, or they do not. Two programs of other
+# people, on one H200, show both; the first line is a bare operation.
+#
+# .. measured-by-others:: operation-rtx3090ti whisper-h200 code2wav-h200
+#
 # Where this stops being true
 # ---------------------------
 #

@@ -643,6 +643,11 @@ print(
 )
 
 # %%
+# Others captured a step, too, though not of our program. Both are slower than our model
+# says, for reasons that it leaves out.
+#
+# .. measured-by-others:: sam-a6000 sam-a6000-graph node-a100
+#
 # Where this stops being true
 # ---------------------------
 #

@@ -462,6 +462,11 @@ plt.show()
 # to the eight GPUs that share :term:`NVLink`; beyond, strips are sent between
 # computers.
 #
+# What did others measure between real GPUs? Stas Bekman's book, Lambda and a user of
+# NCCL published these.
+#
+# .. measured-by-others:: nvlink-h200 four-v100 message-h100
+#
 # One image on many GPUs
 # ----------------------
 #

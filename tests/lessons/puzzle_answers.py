@@ -310,8 +310,8 @@ def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight):
     size, w = grid_re.shape[0], weight[i]
     a, b, wre, wim = u[i], v[i], w * re[i], w * im[i]
     for sign in (1, -1):
-        column = math.floor(sign * a + 0.5) + size // 2
-        row = math.floor(sign * b + 0.5) + size // 2
+        column = int32(math.floor(sign * a + 0.5)) + size // 2
+        row = int32(math.floor(sign * b + 0.5)) + size // 2
         if 0 <= row < size and 0 <= column < size:
             cuda.atomic.add(grid_re, (row, column), wre)
             cuda.atomic.add(grid_im, (row, column), sign * wim)

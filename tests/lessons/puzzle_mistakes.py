@@ -100,7 +100,7 @@ WRONG = [
         ],
         "uses of shared memory in all, where 0 would do",
     ),
-    ("gridding", 0, [("math.floor(sign * a + 0.5)", "int(sign * a)")], "grid_re["),
+    ("gridding", 0, [("int32(math.floor(sign * a + 0.5))", "int(sign * a)")], "grid_re["),
     ("gridding", 0, [("(1, -1)", "(1,)")], "grid_re["),
     ("gridding", 0, [("sign * wim", "wim")], "grid_im["),
     (

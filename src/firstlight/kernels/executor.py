@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from greenlet import getcurrent, greenlet
 
+from firstlight.kernels.arithmetic import convert, typed
 from firstlight.kernels.findings import Dim3, DivergentBarrier, OutOfBounds, SourceLine, TraceError
 
 WARP = 32
@@ -88,7 +89,7 @@ class TracedArray:
         if len(key) < self.ndim or (len(key) == self.ndim and slice in map(type, key)):
             return self._view(key, sys._getframe(1))
         found = self._access(key, LOAD, sys._getframe(1))
-        return poison(self.dtype) if found is None else self._data[found]
+        return typed(poison(self.dtype) if found is None else self._data[found])
 
     def __setitem__(self, index: Any, value: Any) -> None:
         key = index if isinstance(index, tuple) else (index,)
@@ -96,17 +97,17 @@ class TracedArray:
             raise TraceError(f"{self.name} has {_axes(self.ndim)}: a thread can only write one element of it at a time")
         found = self._access(key, STORE, sys._getframe(1))
         if found is not None:
-            self._data[found] = value
+            self._data[found] = convert(value, self.dtype)
 
     def update(self, index: Any, new_value: Callable[[Any], Any], frame: FrameType) -> Any:
         """Replace an element by a function of it, atomically, and return the old value."""
-        key = index if isinstance(index, tuple) else (index,)
+        key = tuple(map(int, index if isinstance(index, tuple) else (index,)))  # here Numba takes floats, too
         found = self._access(key, ATOMIC, frame)
         if found is None:
-            return poison(self.dtype)
+            return typed(poison(self.dtype))
         old = self._data[found]
         self._data[found] = new_value(old)
-        return old
+        return typed(old)
 
     def _view(self, key: tuple[Any, ...], frame: FrameType) -> TracedArray:
         checked = []

@@ -6,12 +6,23 @@ import re
 import sys
 from collections.abc import Callable
 from functools import partial
-from types import FunctionType, SimpleNamespace
+from inspect import isfunction
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from firstlight.kernels.backend import cuda, empty_copy, fill_copy, is_jitted, python_function
+from firstlight.kernels.arithmetic import (
+    BUILTINS,
+    Int64,
+    as_in_kernels,
+    convert,
+    scalar,
+    through_numpy,
+    typed,
+    typed_code,
+)
+from firstlight.kernels.backend import cuda, empty_copy, fill_copy
 from firstlight.kernels.executor import WARP, Executor, TracedArray, codes_of, poison
 from firstlight.kernels.findings import Dim3, TraceError
 
@@ -25,7 +36,7 @@ class TracedCuda:
 
     def __init__(self, executor: Executor) -> None:
         self._executor = executor
-        self.blockDim, self.gridDim = executor.threads, executor.blocks
+        self.blockDim, self.gridDim = _typed_dim3(executor.threads), _typed_dim3(executor.blocks)
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
         self.local = SimpleNamespace(array=partial(self._array, "local"))
         self.const = SimpleNamespace(array_like=np.asarray)
@@ -45,23 +56,23 @@ class TracedCuda:
 
     @property
     def threadIdx(self) -> Dim3:
-        return self._executor.current.index
+        return _typed_dim3(self._executor.current.index)
 
     @property
     def blockIdx(self) -> Dim3:
-        return self._executor.current.block
+        return _typed_dim3(self._executor.current.block)
 
     @property
     def laneid(self) -> int:
-        return self._executor.current.rank % WARP
+        return Int64(self._executor.current.rank % WARP)
 
     def grid(self, ndim: int) -> Any:
         thread, sizes = self._executor.current, self._executor.threads
-        index = tuple(b * size + t for b, size, t in zip(thread.block, sizes, thread.index, strict=True))
+        index = typed(tuple(b * size + t for b, size, t in zip(thread.block, sizes, thread.index, strict=True)))
         return index[0] if ndim == 1 else index[:ndim]
 
     def gridsize(self, ndim: int) -> Any:
-        sizes = tuple(b * t for b, t in zip(self._executor.blocks, self._executor.threads, strict=True))
+        sizes = typed(tuple(b * t for b, t in zip(self._executor.blocks, self._executor.threads, strict=True)))
         return sizes[0] if ndim == 1 else sizes[:ndim]
 
     # -- Memory --------------------------------------------------------------------------------------------------------
@@ -82,13 +93,12 @@ class TracedCuda:
         return arrays[instruction]
 
     def _atomic(self, operation: Callable[[Any, Any], Any], target: Any, index: Any, value: Any) -> Any:
-        return _traced(target).update(index, lambda old: operation(old, value), sys._getframe(1))
+        value = convert(value, _traced(target).dtype)
+        return target.update(index, lambda old: operation(old, value), sys._getframe(1))
 
     def _compare_and_swap(self, target: Any, *given: Any) -> Any:
-        *index, expected, value = given
-        return _traced(target).update(
-            index[0] if index else 0, lambda old: value if old == expected else old, sys._getframe(1)
-        )
+        *index, expected, value = (*given[:-2], *(convert(each, _traced(target).dtype) for each in given[-2:]))
+        return target.update(index[0] if index else 0, lambda old: value if old == expected else old, sys._getframe(1))
 
     # -- Barriers ------------------------------------------------------------------------------------------------------
 
@@ -106,7 +116,7 @@ class TracedCuda:
         def result_of(values: dict[int, Any], lane: int) -> Any:
             other = source(lane, int(by))
             # From outside the warp a lane gets its own value; from one that takes no part, something undefined.
-            return values.get(other, poison(np.asarray(value).dtype)) if 0 <= other < WARP else value
+            return typed(values.get(other, poison(scalar(value).dtype)) if 0 <= other < WARP else value)
 
         return self._executor.wait(sys._getframe(1), int(mask), value, result_of)
 
@@ -130,9 +140,9 @@ BLOCK_VOTES: dict[str, Callable[[dict[int, Any]], int]] = {  # of the threads of
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system", "nanosleep"), lambda *_: None),
-    "fma": lambda a, b, c: a * b + c,
-    "cbrt": np.cbrt,
-    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "fma": through_numpy(lambda a, b, c: a * b + c),
+    "cbrt": through_numpy(np.cbrt),
+    "rsqrt": through_numpy(lambda a: 1 / np.sqrt(a)),
     "selp": lambda condition, a, b: a if condition else b,
     "popc": lambda a: int(a & _ALL_LANES if a < 0 else a).bit_count(),
     "brev": lambda a: int(f"{int(a) & _ALL_LANES:032b}"[::-1], 2),
@@ -170,9 +180,22 @@ def _assigned_name(line: str) -> str | None:
 
 def _numpy_dtype(dtype: Any) -> Any:
     """Return NumPy's name of one of Numba's types."""
-    if isinstance(dtype, type | np.dtype | str):
-        return dtype
-    return {"boolean": "bool"}.get(name := str(dtype), name)
+    return dtype if isinstance(dtype, type | np.dtype | str) else getattr(dtype, "dtype", str(dtype))
+
+
+def _typed_dim3(index: Dim3) -> Dim3:
+    return Dim3(*map(Int64, index))
+
+
+class TranslatedModule:
+    """A module in a kernel: each thing that the kernel takes from it is translated."""
+
+    def __init__(self, module: ModuleType, translate: Callable[[Any], Any]) -> None:
+        self._module, self._translate = module, translate
+
+    def __getattr__(self, name: str) -> Any:
+        found = vars(self)[name] = self._translate(getattr(self._module, name))
+        return found
 
 
 def instrument(
@@ -183,15 +206,21 @@ def instrument(
     if known := made.get(id(function)):
         return known
     made[id(function)] = copy = empty_copy(function)  # before what it calls, which may be itself
-    codes.update(codes_of(function.__code__))
+    copy.__code__, copy.__defaults__ = typed_code(function.__code__), typed(function.__defaults__)
+    codes.update(codes_of(copy.__code__))
 
     def translate(value: Any) -> Any:
         if value is cuda:
             return traced_cuda
+        if isinstance(value, ModuleType):
+            return TranslatedModule(value, translate)
         name = getattr(value, "__name__", "")
         if name in traced_cuda.names and value is getattr(cuda, name, None):  # imported from numba.cuda by its name
             return getattr(traced_cuda, name)
-        return instrument(python_function(value), traced_cuda, codes, made) if is_jitted(value) else value
+        if isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
+            return instrument(called, traced_cuda, codes, made)
+        return as_in_kernels(value)
 
+    copy.__globals__.update(BUILTINS)
     fill_copy(copy, function, translate)
     return copy

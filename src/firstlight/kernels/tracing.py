@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firstlight.display import Table
+from firstlight.kernels.arithmetic import typed
 from firstlight.kernels.backend import MAX_THREADS, are_integers, python_function
 from firstlight.kernels.executor import ACCESS, ATOMIC, KINDS, LOAD, STORE, WARP, ArrayInfo, Executor
 from firstlight.kernels.findings import (
@@ -123,7 +124,7 @@ def trace(
         data = _host_array(value)
         if data is not None and data is not value and hasattr(value, "copy_to_device"):
             device_arrays.append((value, data))
-        traced.append(executor.trace_array(data, name, "global") if data is not None else value)
+        traced.append(executor.trace_array(data, name, "global") if data is not None else typed(value))
     executor.run(instrument(function, TracedCuda(executor), executor.codes), tuple(traced))
     for device_array, data in device_arrays:
         device_array.copy_to_device(data)

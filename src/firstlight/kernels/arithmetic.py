@@ -1,0 +1,212 @@
+"""Numbers as a kernel has them on a GPU, where Numba types each operation, and no operation raises anything.
+
+Integers are widened to 64 bits before anything is done with them, and wrap. ``float32`` stays only with itself: with a
+constant or an integer it becomes ``float64``. Division by zero gives infinity or NaN, and 0 for integers.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Iterator
+from types import CodeType
+from typing import Any
+
+import numpy as np
+
+
+class Number:
+    """A number that is typed as Numba types it. What is left of a variable is the type of its value."""
+
+    __slots__ = ()
+    __array_priority__ = 1  # so that NumPy's scalars leave an operation with one of these to it
+    scalar: type[np.generic]
+
+
+class Int64(Number, int):
+    """A signed integer, of any width in an array."""
+
+    scalar = np.int64
+
+
+class UInt64(Number, int):
+    """An unsigned integer, of any width in an array."""
+
+    scalar = np.uint64
+
+
+class Float32(Number, float):
+    """A float of 4 bytes."""
+
+    scalar = np.float32
+
+
+class Float64(Number, float):
+    """A float of 8 bytes."""
+
+    scalar = np.float64
+
+
+_TYPED: dict[type, Callable[[Any], Any]] = {kind.scalar: kind for kind in (Int64, UInt64, Float32, Float64)}
+
+
+def scalar(value: Any) -> Any:
+    """Return a number as NumPy's of the type in which Numba computes with it; anything else as it is."""
+    if isinstance(value, Number):
+        return value.scalar(value)
+    if isinstance(value, np.unsignedinteger):
+        return np.uint64(value)
+    if isinstance(value, int | np.integer | np.bool_):
+        return np.int64(value) if -(2**63) <= value < 2**63 else np.uint64(int(value) % 2**64)
+    if isinstance(value, float):
+        return np.float64(value)
+    return np.complex128(value) if isinstance(value, complex) and not isinstance(value, np.generic) else value
+
+
+def typed(value: Any) -> Any:
+    """Return a number as kernels compute with it; anything else as it is."""
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if type(value) is tuple:
+        return tuple(map(typed, value))
+    number = scalar(value)
+    return _TYPED.get(type(number), lambda same: same)(number)
+
+
+def convert(value: Any, dtype: np.dtype) -> Any:
+    """Return a number as an array of a type keeps it: integers lose their upper bits, floats are cut to the range."""
+    number = scalar(value)
+    if not isinstance(number, np.number):
+        return number
+    if dtype.kind in "iu" and isinstance(number, np.floating):
+        limits = np.iinfo(dtype)
+        number = limits.min if number <= limits.min else limits.max if number >= limits.max else number
+        return dtype.type(0 if number != number else int(number))
+    return number.astype(dtype)
+
+
+def typed_code(code: CodeType) -> CodeType:
+    """Return a function's code in which the constants are typed."""
+    constants = (typed_code(each) if isinstance(each, CodeType) else typed(each) for each in code.co_consts)
+    return code.replace(co_consts=tuple(constants))
+
+
+def _operation(name: str, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
+    operate = getattr(operator, name)
+
+    def result(self: Any, other: Any) -> Any:
+        first, second = map(scalar, (other, self) if reflected else (self, other))
+        if not (isinstance(first, np.number) and isinstance(second, np.number)):
+            return NotImplemented
+        kinds = first.dtype.kind + second.dtype.kind  # "i" for signed, "u" for unsigned, "f" for floats
+        if name in ("lshift", "rshift"):
+            second = second.astype(first.dtype)
+        elif kinds in ("iu", "ui") and name != "truediv":
+            first, second = first.astype(np.int64), second.astype(np.int64)
+        elif name == "pow" and kinds in ("fi", "fu"):
+            second = second.astype(first.dtype)
+        elif name == "pow" and kinds == "ii" and second < 0:
+            return Int64({1: 1, -1: -1 if int(second) % 2 else 1}.get(int(first), 0))
+        return typed(operate(first, second))
+
+    return result
+
+
+def _of_one(name: str) -> Callable[[Any], Any]:
+    operate = getattr(operator, name)
+    return lambda self: typed(operate(scalar(self)))
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "lshift", "rshift", "and_", "or_", "xor"):
+    setattr(Number, f"__{_name.strip('_')}__", _operation(_name))
+    setattr(Number, f"__r{_name.strip('_')}__", _operation(_name, reflected=True))
+for _name in ("neg", "pos", "abs", "invert"):
+    setattr(Number, f"__{_name}__", _of_one(_name))
+
+
+class NumberType:
+    """A type of NumPy or Numba in a kernel: it converts a number, and says what an array holds."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = np.dtype(dtype)
+
+    def __call__(self, value: Any = 0) -> Any:
+        """Return a number of this type."""
+        return typed(convert(value, self.dtype))
+
+
+def through_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of NumPy's scalars as one of a kernel's numbers."""
+    return lambda *values: typed(function(*map(scalar, values)))
+
+
+def _of_math(name: str) -> Callable[..., Any]:
+    """Return a function of ``math`` that gives ``float32`` for ``float32``, and never raises."""
+    of_numpy = {"gamma": None, "lgamma": None, "erf": None, "erfc": None}.get(name, getattr(np, name, None))
+
+    def of_math(value: Any, *more: Any) -> Any:
+        try:
+            return np.float64(getattr(math, name)(value, *more)).astype(value.dtype)
+        except OverflowError:
+            return value.dtype.type(np.inf)
+        except ValueError:
+            return value.dtype.type(np.nan)
+
+    def result(value: Any, *more: Any) -> Any:
+        first = scalar(value)
+        first = np.float64(first) if isinstance(first, np.integer) else first
+        return typed((of_numpy or of_math)(first, *map(scalar, more)))
+
+    return result
+
+
+def _extreme(choose: Callable[..., Any]) -> Callable[..., Any]:
+    def result(*values: Any) -> Any:
+        values = values[0] if len(values) == 1 else values
+        return typed(np.result_type(*map(scalar, values)).type(choose(values)))
+
+    return result
+
+
+def _float(value: Any) -> Any:
+    number = scalar(value)
+    return typed(number if isinstance(number, np.floating) else np.float64(number))
+
+
+def _int(value: Any) -> Any:
+    number = scalar(value)
+    return typed(convert(number, np.dtype(np.int64)) if isinstance(number, np.floating) else number)
+
+
+def _range(*limits: int) -> Iterator[Int64]:
+    return map(Int64, range(*limits))
+
+
+def _round(value: Any, digits: int | None = None) -> Any:
+    return _int(np.rint(scalar(value))) if digits is None else typed(np.round(scalar(value), digits))
+
+
+#: What Python's own functions do in a kernel.
+BUILTINS: dict[str, Any] = {
+    "complex": np.complex128,
+    "float": _float,
+    "int": _int,
+    "max": _extreme(max),
+    "min": _extreme(min),
+    "range": _range,
+    "round": _round,
+}
+
+
+def as_in_kernels(value: Any) -> Any:
+    """Return what a number, a type of numbers, or a function of ``math`` or NumPy is in a kernel."""
+    if isinstance(value, np.ufunc):
+        return through_numpy(value)
+    if isinstance(value, type):
+        return NumberType(value) if issubclass(value, np.number | np.bool_) else value
+    if getattr(value, "__module__", None) == "math":
+        return _of_math(value.__name__)
+    if hasattr(value, "cast_python_value"):  # a type of Numba's
+        name = {"boolean": "bool"}.get(str(value), str(value))
+        return NumberType(name) if name in np.sctypeDict else value
+    return typed(value)

@@ -253,7 +253,7 @@ def test_wrong_ranks_and_what_raises_name_thread_and_line() -> None:
         if what == 0:
             x[0, 0] = 1
         elif what == 1:
-            x[:] = 1
+            x[:] = x[:2]
         elif what == 2:
             raise ValueError("no")
         elif what == 3:

@@ -199,9 +199,7 @@ BUILTINS: dict[str, Any] = {
 
 
 def as_in_kernels(value: Any) -> Any:
-    """Return what a number, a type of numbers, or a function of ``math`` or NumPy is in a kernel."""
-    if isinstance(value, np.ufunc):
-        return through_numpy(value)
+    """Return what a number, a type of numbers, or a function of ``math`` is in a kernel."""
     if isinstance(value, type):
         return NumberType(value) if issubclass(value, np.number | np.bool_) else value
     if getattr(value, "__module__", None) == "math":

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from greenlet import getcurrent, greenlet
 
-from firstlight.kernels.arithmetic import convert, typed
+from firstlight.kernels.arithmetic import convert, scalar, typed
 from firstlight.kernels.findings import Dim3, DivergentBarrier, OutOfBounds, SourceLine, TraceError
 
 WARP = 32
@@ -74,10 +74,15 @@ class TracedArray:
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
-    @property
-    def T(self) -> TracedArray:
-        """The transposed view."""
-        return TracedArray(self._data.T, self._number, self._start, self._executor)
+    def __getattr__(self, name: str) -> Any:
+        """Return a view of the same memory, or the method that makes one."""
+        if name in ("T", "real", "imag"):
+            return self._part(getattr(self._data, name))
+        if name in ("ravel", "reshape", "transpose", "view"):
+            return lambda *how: self._part(getattr(self._data, name)(*how))
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise TraceError(f"{self.name}.{name} is not supported by the tracer")
 
     @property
     def name(self) -> str:
@@ -88,14 +93,23 @@ class TracedArray:
         key = index if isinstance(index, tuple) else (index,)
         if len(key) < self.ndim or (len(key) == self.ndim and slice in map(type, key)):
             return self._view(key, sys._getframe(1))
-        found = self._access(key, LOAD, sys._getframe(1))
-        return typed(poison(self.dtype) if found is None else self._data[found])
+        return typed(self.load(key, sys._getframe(1)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
         key = index if isinstance(index, tuple) else (index,)
         if len(key) < self.ndim or slice in map(type, key):
-            raise TraceError(f"{self.name} has {_axes(self.ndim)}: a thread can only write one element of it at a time")
-        found = self._access(key, STORE, sys._getframe(1))
+            write_elements(lambda element: (element,), [value], [self._view(key, sys._getframe(1))], sys._getframe(1))
+        else:
+            self.store(key, value, sys._getframe(1))
+
+    def load(self, key: tuple[Any, ...], frame: FrameType) -> Any:
+        """Return an element as it is in memory."""
+        found = self._access(key, LOAD, frame)
+        return poison(self.dtype) if found is None else self._data[found]
+
+    def store(self, key: tuple[Any, ...], value: Any, frame: FrameType) -> None:
+        """Write an element."""
+        found = self._access(key, STORE, frame)
         if found is not None:
             self._data[found] = convert(value, self.dtype)
 
@@ -118,7 +132,11 @@ class TracedArray:
                     self._executor.record_out_of_bounds(self, (part,), LOAD, frame)
                     part %= max(length, 1)
             checked.append(part)
-        view = self._data[tuple(checked)]
+        return self._part(self._data[tuple(checked)])
+
+    def _part(self, view: np.ndarray) -> TracedArray:
+        if view.size and not np.may_share_memory(view, self._data):
+            raise TraceError(f"{self.name} is not contiguous, so that its elements cannot be taken as in another shape")
         start = self._start + _address(view) - _address(self._data) if view.size else self._start
         return TracedArray(view, self._number, start, self._executor)
 
@@ -135,6 +153,26 @@ class TracedArray:
         offset = self._start + sum(map(operator.mul, index, self.strides))
         self._executor.record_access(self._number, offset, kind, frame)
         return index
+
+
+def write_elements(
+    function: Callable[..., tuple[Any, ...]], given: list[Any], written: list[TracedArray], frame: FrameType
+) -> None:
+    """Write what a function makes of numbers, or of the elements of arrays, into other arrays, element by element."""
+    shapes = [each.shape for each in (*given, *written) if isinstance(each, TracedArray)]
+    if np.broadcast_shapes(*shapes) != written[0].shape:
+        raise TraceError(f"what is written into {written[0].name}, of shape {written[0].shape}, has too many elements")
+
+    def load(operand: Any, index: tuple[int, ...]) -> Any:
+        if not isinstance(operand, TracedArray):
+            return scalar(operand)
+        own = index[len(index) - operand.ndim :]
+        return operand.load(tuple(i if n > 1 else 0 for i, n in zip(own, operand.shape, strict=True)), frame)
+
+    for index in np.ndindex(written[0].shape):
+        results = function(*(load(operand, index) for operand in given))
+        for target, result in zip(written, results, strict=True):
+            target.store(index, result, frame)
 
 
 def _axes(count: int) -> str:
@@ -172,7 +210,7 @@ class Thread:
     index: Dim3
     block: Dim3
     executions: dict[int, int] = field(default_factory=dict)  # of each instruction
-    local_arrays: dict[int, Any] = field(default_factory=dict)
+    local_arrays: dict[tuple[int, int], Any] = field(default_factory=dict)
     epoch: int = 0
     warp_epoch: int = 0
     wait: Any = None  # a Wait, while it waits
@@ -191,15 +229,16 @@ class Thread:
 class Executor:
     """Runs a grid, one thread after the other, and records what each does."""
 
-    def __init__(self, blocks: Dim3, threads: Dim3, limit: int) -> None:
+    def __init__(self, blocks: Dim3, threads: Dim3, limit: int, shared_bytes: int = 0) -> None:
         self.blocks, self.threads, self.limit = blocks, threads, limit
+        self.dynamic_shared = np.zeros(shared_bytes, np.uint8)
         self.arrays: list[ArrayInfo] = []
         self.instructions: list[SourceLine] = []
         self.accesses = array("q")  # the fields of ACCESS, one access after the other
         self.out_of_bounds: dict[tuple[int, int], OutOfBounds] = {}
         self.divergent_barriers: dict[object, DivergentBarrier] = {}
         self.current: Thread
-        self.shared_arrays: dict[int, TracedArray] = {}
+        self.shared_arrays: dict[tuple[int, int], TracedArray] = {}
         self.codes: set[int] = set()  # of the kernel and its device functions
         self._instruction_numbers: dict[tuple[int, int], int] = {}
         self._arrays_made: dict[int, int] = {}
@@ -265,6 +304,7 @@ class Executor:
 
     def _run_block(self, number: int, block: Dim3, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         self.shared_arrays.clear()
+        self.dynamic_shared = np.full_like(self.dynamic_shared, 0xFF)  # NaN, if it holds floats
         first = number * self.threads.x * self.threads.y * self.threads.z
         threads = [Thread(first + rank, rank, index, block) for rank, index in enumerate(indices(self.threads))]
 
@@ -315,6 +355,7 @@ class Executor:
                 source = SourceLine(code.co_filename, trail.tb_lineno, code.co_name)
             trail = trail.tb_next
         message = str(error) if isinstance(error, TraceError) else f"{type(error).__name__}: {error}"
+        message = message.replace("TracedCuda.", "cuda.").replace("TracedArray", "array")
         return TraceError(f"{message} ({self.current}, {source or 'in the call of the kernel'})")
 
     # -- Barriers ------------------------------------------------------------------------------------------------------

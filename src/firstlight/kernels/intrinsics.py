@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from inspect import isfunction
-from types import FunctionType, ModuleType, SimpleNamespace
+from types import FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from firstlight.kernels.arithmetic import (
     typed_code,
 )
 from firstlight.kernels.backend import cuda, empty_copy, fill_copy
-from firstlight.kernels.executor import WARP, Executor, TracedArray, codes_of, poison
+from firstlight.kernels.executor import WARP, Executor, TracedArray, codes_of, poison, write_elements
 from firstlight.kernels.findings import Dim3, TraceError
 
 _ALL_LANES = 0xFFFFFFFF
@@ -77,20 +77,31 @@ class TracedCuda:
 
     # -- Memory --------------------------------------------------------------------------------------------------------
 
-    def _array(self, space: str, shape: Any, dtype: Any) -> TracedArray:
-        executor = self._executor
-        instruction = executor.instruction(sys._getframe(1))
-        arrays = executor.shared_arrays if space == "shared" else executor.current.local_arrays
-        if instruction not in arrays:
-            sizes = shape if isinstance(shape, tuple) else (shape,)
-            if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
-                raise TraceError(
-                    f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs"
-                )
-            data = np.full(sizes, poison(np.dtype(_numpy_dtype(dtype))))
+    def _array(self, space: str, shape: Any, dtype: Any, alignment: int | None = None) -> TracedArray:  # noqa: ARG002
+        executor, frame = self._executor, sys._getframe(1)
+        instruction = executor.instruction(frame)
+        arrays: dict[Any, TracedArray] = executor.shared_arrays if space == "shared" else executor.current.local_arrays
+        key = instruction, _depth(frame) if space == "local" else 0
+        if key not in arrays:
+            data = self._memory(space, shape, np.dtype(_numpy_dtype(dtype)))
             name = _assigned_name(executor.instructions[instruction].text) or space
-            arrays[instruction] = executor.trace_array(data, name, space, instruction)
-        return arrays[instruction]
+            arrays[key] = executor.trace_array(data, name, space, instruction)
+        return arrays[key]
+
+    def _memory(self, space: str, shape: Any, dtype: np.dtype) -> np.ndarray:
+        """Return new memory, or of the launch's shared memory as many elements as there are if the shape is 0."""
+        if space == "shared" and shape == 0:
+            dynamic = self._executor.dynamic_shared
+            if len(dynamic) < dtype.itemsize:
+                raise TraceError(
+                    "a shared array of shape 0 gets its size when the kernel is launched: give trace the bytes, as in "
+                    f"shared_bytes={32 * dtype.itemsize}"
+                )
+            return dynamic[: len(dynamic) // dtype.itemsize * dtype.itemsize].view(dtype)
+        sizes = shape if isinstance(shape, tuple) else (shape,)
+        if not all(isinstance(size, int | np.integer) and size > 0 for size in sizes):
+            raise TraceError(f"an array of shape {shape!r}: give whole numbers that are known before the kernel runs")
+        return np.full(sizes, poison(dtype))
 
     def _atomic(self, operation: Callable[[Any, Any], Any], target: Any, index: Any, value: Any) -> Any:
         value = convert(value, _traced(target).dtype)
@@ -165,6 +176,31 @@ _ATOMICS: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def _depth(frame: FrameType) -> int:
+    """Return how many calls of its own function a frame is inside of: each has local arrays of its own."""
+    depth, caller = 0, frame.f_back
+    while caller:
+        depth += caller.f_code is frame.f_code
+        caller = caller.f_back
+    return depth
+
+
+def _ufunc(ufunc: np.ufunc) -> Callable[..., Any]:
+    """Return a ufunc for numbers, or for arrays of which the last ones are written."""
+    of_numbers = through_numpy(ufunc)
+
+    def result(*operands: Any) -> Any:
+        given, written = list(operands[: ufunc.nin]), list(operands[ufunc.nin :])
+        if not any(isinstance(each, TracedArray) for each in operands):
+            return of_numbers(*operands)
+        if len(written) < ufunc.nout or not all(isinstance(each, TracedArray) for each in written):
+            raise TraceError(f"np.{ufunc.__name__} of an array needs an array for its result, as in np.sin(x, out)")
+        outputs = (lambda *each: (ufunc(*each),)) if ufunc.nout == 1 else ufunc
+        return write_elements(outputs, given, written, sys._getframe(1))
+
+    return result
+
+
 def _traced(target: Any) -> TracedArray:
     """Return the array of an atomic operation."""
     if not isinstance(target, TracedArray):
@@ -219,7 +255,7 @@ def instrument(
             return getattr(traced_cuda, name)
         if isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
             return instrument(called, traced_cuda, codes, made)
-        return as_in_kernels(value)
+        return _ufunc(value) if isinstance(value, np.ufunc) else as_in_kernels(value)
 
     copy.__globals__.update(BUILTINS)
     fill_copy(copy, function, translate)

@@ -73,7 +73,12 @@ class Traffic:
 
 
 def trace(
-    kernel: object, blocks: int | Sequence[int], threads: int | Sequence[int], *arrays: Any, limit: int = 1_000_000
+    kernel: object,
+    blocks: int | Sequence[int],
+    threads: int | Sequence[int],
+    *arrays: Any,
+    limit: int = 1_000_000,
+    shared_bytes: int = 0,
 ) -> Trace:
     """Run a kernel on small inputs, and return every access to memory.
 
@@ -87,6 +92,8 @@ def trace(
         The kernel's arguments. As in a launch, the kernel writes into the arrays.
     limit : int
         Lines of the kernel that all threads together may run, so that no loop goes on for ever.
+    shared_bytes : int
+        The size of shared arrays of shape 0, as in ``kernel[blocks, threads, stream, shared_bytes]``.
 
     Returns
     -------
@@ -112,7 +119,7 @@ def trace(
     (4.0, [], [])
     """
     function = python_function(kernel)
-    executor = Executor(_dim3("blocks", blocks), _dim3("threads", threads), limit)
+    executor = Executor(_dim3("blocks", blocks), _dim3("threads", threads), limit, shared_bytes)
     try:
         given = inspect.signature(function).bind(*arrays).arguments
     except TypeError as error:
@@ -429,6 +436,8 @@ def _dim3(name: str, given: int | Sequence[int]) -> Dim3:
 
 def _host_array(value: Any) -> np.ndarray | None:
     """Return an argument's elements as NumPy has them, or None if it is not an array."""
+    if hasattr(value, "to_device") and hasattr(value, "value"):  # cuda.In, Out, or InOut
+        return np.array(value.value) if type(value).__name__ == "In" else np.asarray(value.value)
     if isinstance(value, np.ndarray):
         return value if value.ndim else None
     if hasattr(value, "copy_to_host"):

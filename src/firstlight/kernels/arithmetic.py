@@ -16,47 +16,33 @@ import numpy as np
 
 
 class Number:
-    """A number that is typed as Numba types it. What is left of a variable is the type of its value."""
+    """A number of a type that it keeps, where Numba infers one for each variable."""
 
     __slots__ = ()
     __array_priority__ = 1  # so that NumPy's scalars leave an operation with one of these to it
-    scalar: type[np.generic]
 
 
-class Int64(Number, int):
-    """A signed integer, of any width in an array."""
-
-    scalar = np.int64
-
-
-class UInt64(Number, int):
-    """An unsigned integer, of any width in an array."""
-
-    scalar = np.uint64
-
-
-class Float32(Number, float):
-    """A float of 4 bytes."""
-
-    scalar = np.float32
-
-
-class Float64(Number, float):
-    """A float of 8 bytes."""
-
-    scalar = np.float64
-
-
-_TYPED: dict[type, Callable[[Any], Any]] = {kind.scalar: kind for kind in (Int64, UInt64, Float32, Float64)}
+_SCALARS = (
+    *(np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64),
+    *(np.float32, np.float64),
+)
+_TYPED: dict[type, Any] = {
+    each: type(each.__name__, (Number, int if issubclass(each, np.integer) else float), {"__slots__": ()})
+    for each in _SCALARS
+}
+_SCALAR: dict[type, Any] = {kind: each for each, kind in _TYPED.items()}
+Int64, Float64 = _TYPED[np.int64], _TYPED[np.float64]
 
 
 def scalar(value: Any) -> Any:
-    """Return a number as NumPy's of the type in which Numba computes with it; anything else as it is."""
-    if isinstance(value, Number):
-        return value.scalar(value)
-    if isinstance(value, np.unsignedinteger):
-        return np.uint64(value)
-    if isinstance(value, int | np.integer | np.bool_):
+    """Return a number as NumPy has it; anything else as it is."""
+    if exact := _SCALAR.get(type(value)):
+        return exact(value)
+    if isinstance(value, np.integer):
+        return value.astype(f"{value.dtype.kind}{value.dtype.itemsize}")
+    if isinstance(value, bool | np.bool_):
+        return np.int8(value)
+    if isinstance(value, int):
         return np.int64(value) if -(2**63) <= value < 2**63 else np.uint64(int(value) % 2**64)
     if isinstance(value, float):
         return np.float64(value)
@@ -69,20 +55,29 @@ def typed(value: Any) -> Any:
         return bool(value)
     if type(value) is tuple:
         return tuple(map(typed, value))
-    number = scalar(value)
+    number = value if type(value) in _TYPED else scalar(value)
     return _TYPED.get(type(number), lambda same: same)(number)
 
 
 def convert(value: Any, dtype: np.dtype) -> Any:
     """Return a number as an array of a type keeps it: integers lose their upper bits, floats are cut to the range."""
     number = scalar(value)
-    if not isinstance(number, np.number):
-        return number
-    if dtype.kind in "iu" and isinstance(number, np.floating):
-        limits = np.iinfo(dtype)
-        number = limits.min if number <= limits.min else limits.max if number >= limits.max else number
-        return dtype.type(0 if number != number else int(number))
-    return number.astype(dtype)
+    if isinstance(number, np.floating) and dtype.kind in "iu":
+        return _whole(float(number), number.itemsize, dtype)
+    return number.astype(dtype) if isinstance(number, np.number) else number
+
+
+def _whole(value: float, itemsize: int, dtype: np.dtype) -> Any:
+    """Return a float as an integer, by the rules of PTX's ``cvt``, which has no integers of 8 bits."""
+    bits = 8 * max(dtype.itemsize, 2)
+    lowest, highest = (0, 2**bits - 1) if dtype.kind == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    if math.isnan(value):
+        whole = 0 if itemsize < 8 and bits < 64 else 2 ** (bits - 1)
+    elif math.isinf(value):
+        whole = highest if value > 0 else lowest
+    else:
+        whole = min(max(int(value), lowest), highest)
+    return np.uint64(whole % 2**64).astype(dtype)
 
 
 def typed_code(code: CodeType) -> CodeType:
@@ -94,11 +89,22 @@ def typed_code(code: CodeType) -> CodeType:
 def _operation(name: str, *, reflected: bool = False) -> Callable[[Any, Any], Any]:
     operate = getattr(operator, name)
 
+    quick = {kind: getattr(kind, f"__{name}__") for kind in (int, float)} if name in ("add", "sub", "mul") else None
+
     def result(self: Any, other: Any) -> Any:
-        first, second = map(scalar, (other, self) if reflected else (self, other))
+        if quick and (kind := type(self)) is type(other):
+            if kind is Float64:
+                return Float64(quick[float](self, other))
+            if kind is Int64 and -(2**63) <= (exact := quick[int](self, other)) < 2**63:
+                return Int64(exact)
+        first, second = scalar(self), scalar(other)
+        if reflected:
+            first, second = second, first
         if not (isinstance(first, np.number) and isinstance(second, np.number)):
             return NotImplemented
         kinds = first.dtype.kind + second.dtype.kind  # "i" for signed, "u" for unsigned, "f" for floats
+        if kinds in ("ii", "iu", "ui", "uu"):
+            first, second = (each.astype(f"{each.dtype.kind}8") for each in (first, second))
         if name in ("lshift", "rshift"):
             second = second.astype(first.dtype)
         elif kinds in ("iu", "ui") and name != "truediv":
@@ -137,7 +143,13 @@ class NumberType:
 
 def through_numpy(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of NumPy's scalars as one of a kernel's numbers."""
-    return lambda *values: typed(function(*map(scalar, values)))
+    return lambda *values: typed(function(*map(ufunc_operand, values)))
+
+
+def ufunc_operand(value: Any) -> Any:
+    """Return a number as ufuncs take it: NumPy has some for ``float16``, and Numba has none."""
+    number = scalar(value)
+    return number.astype(np.int16) if isinstance(number, np.int8 | np.uint8) else number
 
 
 def _of_math(name: str) -> Callable[..., Any]:
@@ -150,7 +162,7 @@ def _of_math(name: str) -> Callable[..., Any]:
         except OverflowError:
             return value.dtype.type(np.inf)
         except ValueError:
-            return value.dtype.type(np.nan)
+            return value.dtype.type(np.inf if name == "lgamma" or value == 0 else np.nan)  # of gamma, at its poles
 
     def result(value: Any, *more: Any) -> Any:
         first = scalar(value)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from greenlet import getcurrent, greenlet
 
-from firstlight.kernels.arithmetic import convert, scalar, typed
+from firstlight.kernels.arithmetic import convert, typed, ufunc_operand
 from firstlight.kernels.findings import Dim3, DivergentBarrier, OutOfBounds, SourceLine, TraceError
 
 WARP = 32
@@ -165,9 +165,10 @@ def write_elements(
 
     def load(operand: Any, index: tuple[int, ...]) -> Any:
         if not isinstance(operand, TracedArray):
-            return scalar(operand)
+            return ufunc_operand(operand)
         own = index[len(index) - operand.ndim :]
-        return operand.load(tuple(i if n > 1 else 0 for i, n in zip(own, operand.shape, strict=True)), frame)
+        index = tuple(i if n > 1 else 0 for i, n in zip(own, operand.shape, strict=True))
+        return ufunc_operand(operand.load(index, frame))
 
     for index in np.ndindex(written[0].shape):
         results = function(*(load(operand, index) for operand in given))

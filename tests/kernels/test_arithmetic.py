@@ -1,0 +1,141 @@
+"""A traced kernel computes what Numba's compiled code computes, on numbers at the edges of their types."""
+
+import math
+
+import numba
+import numpy as np
+import pytest
+
+from firstlight.kernels import cuda, trace
+
+KINDS = [np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64, np.bool_]
+
+
+def edges(kind: type) -> np.ndarray:
+    """Return numbers at the edges of a type."""
+    if kind is np.bool_:
+        return np.array([False, True])
+    if issubclass(kind, np.floating):
+        return np.array([0, -0.0, 1, -2.5, 1 / 3, 7e30, np.inf, np.nan], kind)
+    limits = np.iinfo(kind)
+    return np.array([0, 1, 2, 5, 77, limits.max // 3, limits.max, max(limits.min, 1 - 2**63)], kind)
+
+
+def any_numbers(x, y, out):
+    at = 0
+    for a in x:
+        for b in y:
+            out[at, 0] = a + b
+            out[at, 1] = a - b
+            out[at, 2] = a * b
+            out[at, 3] = a / b
+            out[at, 4] = a * 3 + 1
+            out[at, 5] = 0.1 * b
+            out[at, 6] = -b
+            out[at, 7] = abs(a)
+            out[at, 8] = max(a, b)
+            out[at, 9] = float(a) * b
+            out[at, 10] = a**2
+            out[at, 11] = b > a
+            at += 1
+
+
+def whole_numbers(x, y, out):
+    at = 0
+    for a in x:
+        for b in y:
+            out[at, 0] = a // b
+            out[at, 1] = a % b
+            out[at, 2] = a & b
+            out[at, 3] = a ^ b
+            out[at, 4] = (a | 1) << 3
+            out[at, 5] = (a * b) >> 5
+            out[at, 6] = ~a
+            out[at, 7] = int(a) - int(b)
+            out[at, 8] = np.uint16(a) * np.int8(b)
+            out[at, 9] = (a * 6364136223846793005 - 7) >> 33
+            at += 1
+
+
+def math_functions(x, y, out):
+    at = 0
+    for a in x:
+        for b in y:
+            out[at, 0] = math.sqrt(a)
+            out[at, 1] = np.sqrt(b)
+            out[at, 2] = math.exp(a)
+            out[at, 3] = math.log(b)
+            out[at, 4] = math.atan2(a, b)
+            out[at, 5] = math.erf(a)
+            out[at, 6] = math.isnan(a)
+            out[at, 7] = math.fabs(a) + math.pi
+            at += 1
+
+
+def expected_and_traced(function, x, y, columns, kind):
+    expected, out = (np.zeros((x.size * y.size, columns), kind) for _ in range(2))
+    numba.njit(error_model="numpy")(function)(x, y, expected)
+    trace(cuda.jit(function), 1, 1, x, y, out)
+    return expected, out
+
+
+@pytest.mark.parametrize("second", KINDS)
+@pytest.mark.parametrize("first", [np.uint8, np.int32, np.float32])
+def test_operations_are_typed_and_rounded_as_numba_does(first, second) -> None:
+    expected, out = expected_and_traced(any_numbers, edges(first), edges(second), 12, np.float64)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("second", [np.int8, np.uint32, np.int64, np.uint64])
+@pytest.mark.parametrize("first", [np.uint8, np.int64, np.uint64])
+def test_integers_wrap_and_divide_as_numba_does(first, second) -> None:
+    expected, out = expected_and_traced(whole_numbers, edges(first), edges(second), 10, np.int64)
+    np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.float32, np.float64])
+def test_functions_keep_float32_and_give_nan_and_infinity(kind) -> None:
+    expected, out = expected_and_traced(math_functions, edges(kind), edges(kind), 8, np.float64)
+    np.testing.assert_allclose(out, expected, rtol=1e-6 if kind is np.float32 else 1e-14)
+
+
+def test_a_float_becomes_an_integer_as_in_ptx() -> None:
+    @cuda.jit
+    def kernel(x, out):
+        out[cuda.grid(1)] = x[cuda.grid(1)]
+
+    values = [3.99, -3.99, 300, -1, 1e10, -np.inf, np.nan]
+    for kind, source, expected in (
+        (np.uint8, np.float64, [3, 0, 44, 0, 255, 0, 0]),
+        (np.int16, np.float32, [3, -3, 300, -1, 32767, -32768, 0]),
+        (np.int32, np.float64, [3, -3, 300, -1, 2**31 - 1, -(2**31), -(2**31)]),
+        (np.uint32, np.float32, [3, 0, 300, 0, 2**32 - 1, 0, 0]),
+        (np.int64, np.float32, [3, -3, 300, -1, 10**10, -(2**63), -(2**63)]),
+        (np.uint64, np.float64, [3, 0, 300, 0, 10**10, 0, 2**63]),
+    ):
+        out = np.zeros(len(values), kind)
+        trace(kernel, 1, len(values), np.array(values, source), out)
+        assert out.tolist() == expected
+    for kind in (np.uint8, np.uint32):
+        out = np.zeros(3, kind)
+        trace(kernel, 1, 3, np.array([300, -1, 2**40 + 1]), out)
+        assert out.tolist() == np.array([300, -1, 2**40 + 1]).astype(kind).tolist()
+
+
+def test_what_a_gpu_lives_through_does_not_stop_the_trace() -> None:
+    @cuda.jit
+    def kernel(out):
+        i = cuda.grid(1)
+        out[0] = 1.0 / i
+        out[1] = 1 // i
+        out[2] = math.sqrt(i - 1)
+        out[3] = math.exp(1000)
+        out[4] = math.lgamma(i)
+        out[5] = i / 0.0
+        out[6] = 2 ** (i - 2)
+        out[7] = 7 % i
+        out[8] = math.gamma(i)
+
+    out = np.zeros(9)
+    trace(kernel, 1, 1, out)
+    np.testing.assert_array_equal(out, [np.inf, 0, np.nan, np.inf, np.inf, np.nan, 0, 0, np.inf])

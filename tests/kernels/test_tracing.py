@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from types import ModuleType
 
 import numba
 import numpy as np
@@ -199,6 +200,115 @@ def test_votes_and_shuffles() -> None:
     lane = np.arange(32)
     expected = [np.full(32, 0xAAAAAAAA), lane ^ 3, np.where(lane < 2, lane, lane - 2), np.full(32, 7), np.ones(32)]
     np.testing.assert_array_equal(out.T, expected)
+
+
+@numba.njit
+def times_two(values, i):
+    return 2 * values[i]
+
+
+@cuda.jit(device=True)
+def factorial_of_local(n):
+    own = cuda.local.array(1, numba.int64)
+    own[0] = n
+    rest = factorial_of_local(n - 1) if n > 1 else 1
+    for _ in range(2):
+        again = cuda.local.array(1, numba.int64)
+        again[0] = own[0]
+    return again[0] * rest
+
+
+def test_functions_under_njit_of_a_module_and_recursive_ones() -> None:
+    module = ModuleType("module")
+    module.position, module.OFFSET = cuda.jit(device=True)(lambda: cuda.threadIdx.x + OFFSET), 1
+
+    @cuda.jit
+    def kernel(x, out):
+        i = module.position()
+        out[i] = times_two(x, i - module.OFFSET) + factorial_of_local(i)
+
+    out = np.zeros(5, np.int64)
+    assert trace(kernel, 1, 4, np.arange(4), out).problems == []
+    assert out.tolist() == [0, 0 + 1, 2 + 2, 4 + 6, 6 + 24]
+
+
+OFFSET = 1
+
+
+def test_slices_are_written_and_ufuncs_have_outputs() -> None:
+    @cuda.jit
+    def kernel(x, rows, out):
+        own = cuda.local.array(4, float32)
+        own[:] = 1.5
+        own[1:3] = x[:2]
+        np.sqrt(own, out[0])
+        np.add(x, 1, out[1])
+        np.multiply(rows, x, out[2:5])
+        out[5] = rows[0, 0]
+
+    x, rows, out = np.array([4, 9, 16, 25], np.uint8), np.array([[2], [3], [4]]), np.zeros((6, 4))
+    t = trace(kernel, 1, 1, x, rows, out)
+    assert out[:2].tolist() == [np.sqrt(np.float32([1.5, 4, 9, 1.5])).tolist(), [5, 10, 17, 26]]
+    assert out[2:].tolist() == [*(rows * x).tolist(), [2] * 4]
+    assert t.counts("store", space="local").tolist() == [6]
+    assert t.counts("load", array="x").tolist() == [2 + 4 + 12]
+
+
+def test_views_of_an_array() -> None:
+    @cuda.jit
+    def kernel(x, z, out):
+        out[0] = x.reshape(2, 3)[1, 2]
+        out[1] = x.reshape((3, 2)).T[1, 0]
+        out[2] = x.view(np.int64).ravel()[0]
+        z.imag[1] = z.real[0]
+
+    x, z, out = np.arange(6.0), np.array([5 + 1j, 0]), np.zeros(3)
+    t = trace(kernel, 1, 1, x, z, out)
+    assert (out.tolist(), z[1]) == ([5, 1, 0], 5j)
+    assert t.accesses["offset"].tolist() == [40, 0, 8, 8, 0, 16, 0, 24]
+
+
+def test_dynamic_shared_memory_and_alignment() -> None:
+    @cuda.jit
+    def kernel(out):
+        t = cuda.threadIdx.x
+        s, own = cuda.shared.array(0, float32), cuda.local.array(2, numba.float64, alignment=16)
+        s[t] = own[0] = t
+        cuda.syncthreads()
+        out[t] = s[31 - t] + own[0]
+        cuda.syncthreads()
+        whole = cuda.shared.array(0, numba.int32)
+        whole[t] = 7
+
+    out = np.zeros(32)
+    t = trace(kernel, 1, 32, out, shared_bytes=128)
+    assert (out.tolist(), t.problems) == ([31] * 32, [])
+    assert len(trace(kernel, 1, 33, np.zeros(33), shared_bytes=128).out_of_bounds) > 0
+    assert "shared_bytes" in trouble(kernel, out, threads=32)
+
+
+def test_arguments_that_are_only_copied_in_or_out() -> None:
+    @cuda.jit
+    def kernel(given, both, out):
+        out[0] = given[0] + both[0]
+        given[0] = both[0] = 7
+
+    given, both, out = np.ones(1), np.ones(1), np.zeros(1)
+    trace(kernel, 1, 1, cuda.In(given), cuda.InOut(both), cuda.Out(out))
+    assert (given[0], both[0], out[0]) == (1, 7, 2)
+
+
+def test_elements_that_lie_in_several_sectors() -> None:
+    @cuda.jit
+    def kernel(x, out):
+        i = cuda.grid(1)
+        out[i] = x[i]
+
+    for kind in ([("a", np.float32, 3)], [("a", np.float64, 12)]):
+        x = np.zeros(32, kind)
+        t = trace(kernel, 1, 32, x, x.copy())
+        assert t.sectors_per_load["x"] == x.nbytes / 32
+        assert t.traffic.dram_bytes == t.traffic.useful_bytes == 2 * x.nbytes
 
 
 # -- Bad input ---------------------------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ def _int(value: Any) -> Any:
     return typed(convert(number, np.dtype(np.int64)) if isinstance(number, np.floating) else number)
 
 
-def _range(*limits: int) -> Iterator[Int64]:
+def _range(*limits: int) -> Iterator[Any]:
     return map(Int64, range(*limits))
 
 

@@ -63,7 +63,7 @@ class TracedCuda:
         return _typed_dim3(self._executor.current.block)
 
     @property
-    def laneid(self) -> int:
+    def laneid(self) -> Any:
         return Int64(self._executor.current.rank % WARP)
 
     def grid(self, ndim: int) -> Any:

@@ -349,10 +349,11 @@ class Trace:
         return number
 
     def _segments(self, rows: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the segment of memory that each access touches, with an access twice if it touches two."""
+        """Return the segment of memory that each access touches, with an access once for each that it touches."""
         first = rows["offset"] // size
-        last = (rows["offset"] + self._of_array("itemsize", rows) - 1) // size
-        return np.concatenate([rows, rows[first != last]]), np.concatenate([first, last[first != last]])
+        count = (rows["offset"] + self._of_array("itemsize", rows) - 1) // size - first + 1
+        begin = np.cumsum(count) - count
+        return np.repeat(rows, count), np.arange(count.sum()) + np.repeat(first - begin, count)
 
     def _sectors_by_array(self, kind: int) -> dict[str, float]:
         rows = self.accesses[self.in_space("global") & (self.accesses["kind"] == kind)]

@@ -69,14 +69,11 @@ def convert(value: Any, dtype: np.dtype) -> Any:
 
 def _whole(value: float, itemsize: int, dtype: np.dtype) -> Any:
     """Return a float as an integer, by the rules of PTX's ``cvt``, which has no integers of 8 bits."""
-    bits = 8 * max(dtype.itemsize, 2)
-    lowest, highest = (0, 2**bits - 1) if dtype.kind == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    limits = np.iinfo(f"{dtype.kind}{max(dtype.itemsize, 2)}")
     if math.isnan(value):
-        whole = 0 if itemsize < 8 and bits < 64 else 2 ** (bits - 1)
-    elif math.isinf(value):
-        whole = highest if value > 0 else lowest
+        whole = 0 if itemsize < 8 and limits.bits < 64 else 2 ** (limits.bits - 1)
     else:
-        whole = min(max(int(value), lowest), highest)
+        whole = int(min(max(value, limits.min), limits.max))
     return np.uint64(whole % 2**64).astype(dtype)
 
 
@@ -154,20 +151,20 @@ def ufunc_operand(value: Any) -> Any:
 
 def _of_math(name: str) -> Callable[..., Any]:
     """Return a function of ``math`` that gives ``float32`` for ``float32``, and never raises."""
-    of_numpy = {"gamma": None, "lgamma": None, "erf": None, "erfc": None}.get(name, getattr(np, name, None))
 
-    def of_math(value: Any, *more: Any) -> Any:
+    def not_in_numpy(value: Any, *more: Any) -> Any:
         try:
-            return np.float64(getattr(math, name)(value, *more)).astype(value.dtype)
-        except OverflowError:
-            return value.dtype.type(np.inf)
-        except ValueError:
-            return value.dtype.type(np.inf if name == "lgamma" or value == 0 else np.nan)  # of gamma, at its poles
+            return value.dtype.type(getattr(math, name)(value, *more))
+        except (OverflowError, ValueError):
+            pole = name == "lgamma" or (name == "gamma" and value >= 0)
+            return value.dtype.type(np.inf if pole else np.nan)
+
+    operate = getattr(np, name, not_in_numpy)
 
     def result(value: Any, *more: Any) -> Any:
         first = scalar(value)
         first = np.float64(first) if isinstance(first, np.integer) else first
-        return typed((of_numpy or of_math)(first, *map(scalar, more)))
+        return typed(operate(first, *map(scalar, more)))
 
     return result
 
@@ -200,7 +197,6 @@ def _round(value: Any, digits: int | None = None) -> Any:
 
 #: What Python's own functions do in a kernel.
 BUILTINS: dict[str, Any] = {
-    "complex": np.complex128,
     "float": _float,
     "int": _int,
     "max": _extreme(max),

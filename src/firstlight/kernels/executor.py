@@ -241,7 +241,8 @@ class Executor:
         self.current: Thread
         self.shared_arrays: dict[tuple[int, int], TracedArray] = {}
         self.codes: set[int] = set()  # of the kernel and its device functions
-        self._instruction_numbers: dict[tuple[int, int], int] = {}
+        self._instruction_numbers: dict[object, int] = {}
+        self._positions: dict[int, list[tuple[int | None, ...]]] = {}  # of each instruction of a function
         self._arrays_made: dict[int, int] = {}
         self._lines_run = 0
 
@@ -265,17 +266,25 @@ class Executor:
                 self._arrays_made[instruction] = number
         return TracedArray(data, number, start, self)
 
-    def instruction(self, frame: FrameType) -> int:
+    def instruction(self, frame: FrameType, kind: int | None = None) -> int:
         """Return the number of the instruction that a frame executes."""
-        key = id(frame.f_code), frame.f_lasti
+        key = id(frame.f_code), self._position(frame), kind
         if key not in self._instruction_numbers:
             self._instruction_numbers[key] = len(self.instructions)
             self.instructions.append(SourceLine(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name))
         return self._instruction_numbers[key]
 
+    def _position(self, frame: FrameType) -> object:
+        """Return where in the source a frame is: a specialized instruction and its cache are at one place."""
+        positions = self._positions.get(id(frame.f_code))
+        if positions is None:
+            positions = self._positions[id(frame.f_code)] = list(frame.f_code.co_positions())
+        position = positions[frame.f_lasti // 2]
+        return frame.f_lasti if None in position else position
+
     def record_access(self, number: int, offset: int, kind: int, frame: FrameType) -> None:
         """Record an access of the current thread."""
-        instruction, thread = self.instruction(frame), self.current
+        instruction, thread = self.instruction(frame, kind), self.current
         execution = thread.executions[instruction] = thread.executions.get(instruction, -1) + 1
         self.accesses.extend(
             (number, offset, kind, thread.number, instruction, execution, thread.epoch, thread.warp_epoch)
@@ -311,11 +320,8 @@ class Executor:
 
         def work() -> None:
             sys.settrace(self._count_lines)
-            try:
-                with np.errstate(all="ignore"):  # each greenlet has a context of its own
-                    function(*arguments)
-            finally:
-                sys.settrace(None)
+            with np.errstate(all="ignore"):  # each greenlet has a context of its own
+                function(*arguments)
 
         while waiting := self._advance(threads, work):
             if not self._release_warps(threads, waiting):
@@ -375,6 +381,7 @@ class Executor:
             caller = caller.f_back
         thread.wait = Wait(tuple(stack), self.instructions[self.instruction(frame)], mask, value, result_of)
         getcurrent().parent.switch()
+        sys.settrace(self._count_lines)  # the trace function belongs to the thread of the system, not to the greenlet
         return thread.result
 
     def _release_warps(self, threads: list[Thread], waiting: list[Thread]) -> bool:

@@ -139,3 +139,21 @@ def test_what_a_gpu_lives_through_does_not_stop_the_trace() -> None:
     out = np.zeros(9)
     trace(kernel, 1, 1, out)
     np.testing.assert_array_equal(out, [np.inf, 0, np.nan, np.inf, np.inf, np.nan, 0, 0, np.inf])
+
+
+def test_complex_and_half_numbers_compare_and_keep_their_precision() -> None:
+    @cuda.jit
+    def kernel(z, h, out):
+        out[0] = z[0] == 1 + 2j
+        out[1] = z[0] == z[0].real
+        out[2] = (z[0] * z[1].imag).imag
+        out[3] = abs(z[1]) / 3
+        out[4] = h[0] > 1
+        out[5] = h[0] * h[0]
+        out[6] = z[0] / 0
+
+    z, h, out = np.array([1 + 2j, 0.1j], np.complex64), np.array([1.1], np.float16), np.zeros(7, np.complex128)
+    trace(kernel, 1, 1, z, h, out)
+    expected = [1, 0, np.float32(2) * z[1].imag, np.float64(abs(z[1])) / 3, 1, h[0] * h[0]]
+    np.testing.assert_array_equal(out[:6], expected)
+    assert not np.isfinite(out[6])

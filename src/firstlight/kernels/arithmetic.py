@@ -20,15 +20,17 @@ class Number:
 
     __slots__ = ()
     __array_priority__ = 1  # so that NumPy's scalars leave an operation with one of these to it
+    real = property(lambda self: typed(scalar(self).real))
+    imag = property(lambda self: typed(scalar(self).imag))
 
 
 _SCALARS = (
     *(np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64),
-    *(np.float32, np.float64),
+    *(np.float16, np.float32, np.float64, np.complex64, np.complex128),
 )
+_BASES = {"i": int, "u": int, "f": float, "c": complex}  # by the kind of a dtype
 _TYPED: dict[type, Any] = {
-    each: type(each.__name__, (Number, int if issubclass(each, np.integer) else float), {"__slots__": ()})
-    for each in _SCALARS
+    each: type(each.__name__, (Number, _BASES[np.dtype(each).kind]), {"__slots__": ()}) for each in _SCALARS
 }
 _SCALAR: dict[type, Any] = {kind: each for each, kind in _TYPED.items()}
 Int64, Float64 = _TYPED[np.int64], _TYPED[np.float64]
@@ -44,9 +46,11 @@ def scalar(value: Any) -> Any:
         return np.int8(value)
     if isinstance(value, int):
         return np.int64(value) if -(2**63) <= value < 2**63 else np.uint64(int(value) % 2**64)
+    if isinstance(value, np.generic):
+        return value
     if isinstance(value, float):
         return np.float64(value)
-    return np.complex128(value) if isinstance(value, complex) and not isinstance(value, np.generic) else value
+    return np.complex128(value) if isinstance(value, complex) else value
 
 
 def typed(value: Any) -> Any:
@@ -192,7 +196,8 @@ def _range(*limits: int) -> Iterator[Any]:
 
 
 def _round(value: Any, digits: int | None = None) -> Any:
-    return _int(np.rint(scalar(value))) if digits is None else typed(np.round(scalar(value), digits))
+    number = scalar(value)
+    return _int(np.rint(number)) if digits is None else typed(number.dtype.type(round(number.item(), digits)))
 
 
 #: What Python's own functions do in a kernel.

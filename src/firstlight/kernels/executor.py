@@ -188,7 +188,7 @@ def poison(dtype: np.dtype) -> Any:
     """Return what memory holds that no thread has written: nothing that could be mistaken for a result."""
     if dtype.kind in "fc":
         return dtype.type(np.nan)
-    return dtype.type(np.iinfo(dtype).max) if dtype.kind in "iu" else dtype.type(0)
+    return dtype.type(np.iinfo(dtype).max) if dtype.kind in "iu" else np.zeros((), dtype)[()]
 
 
 @dataclass

@@ -255,6 +255,8 @@ def instrument(
             return getattr(traced_cuda, name)
         if isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
             return instrument(called, traced_cuda, codes, made)
+        if isinstance(value, type) and "Stub" in (base.__name__ for base in value.__mro__):  # Numba's: a vector type
+            return getattr(traced_cuda, value.__name__)
         return _ufunc(value) if isinstance(value, np.ufunc) else as_in_kernels(value)
 
     copy.__globals__.update(BUILTINS)

@@ -268,6 +268,45 @@ def test_views_of_an_array() -> None:
     assert t.accesses["offset"].tolist() == [40, 0, 8, 8, 0, 16, 0, 24]
 
 
+@pytest.mark.parametrize("view", [np.asarray, lambda a: a.view(np.recarray)])
+def test_fields_of_records_are_loaded_and_stored(view) -> None:
+    @cuda.jit
+    def kernel(r, out):
+        i = cuda.grid(1)
+        own = r[i]
+        own.n = i
+        r[i]["pair"][1] = own["n"] + 0.5
+        r.inner[i].value = r["n"][i] + own.pair[1]
+        r["n"][i] += 1
+        out[i] = r[i]
+        out[i]["pair"] = 7
+        cuda.atomic.add(r.n, 0, 10)
+
+    kind = np.dtype([("n", np.int32), ("pair", np.float32, 2), ("inner", [("value", np.float64)])])
+    r, out = view(np.zeros(32, kind)), view(np.zeros(32, kind))
+    t = trace(kernel, 1, 32, r, out)
+    i = np.arange(32)
+    assert out["n"].tolist() == (i + 1).tolist()
+    assert r["n"].tolist() == (i + 1 + 320 * (i == 0)).tolist()
+    assert r["pair"][:, 1].tolist() == (i + 0.5).tolist()
+    assert r["inner"]["value"].tolist() == (2 * i + 0.5).tolist()
+    assert out["pair"].tolist() == [[7, 7]] * 32
+    assert (t.counts("store", array="r")[0], t.counts("load", array="r")[0]) == (4, 5)
+    assert t.counts("store", array="out")[0] == 3
+
+
+def test_a_field_of_wide_records_touches_a_sector_each() -> None:
+    @cuda.jit
+    def kernel(r, out):
+        i = cuda.grid(1)
+        out[i] = r[i].x
+
+    r = np.zeros(32, [("x", np.float32), ("rest", np.float32, 15)])
+    t = trace(kernel, 1, 32, r, np.zeros(32, np.float32))
+    assert t.sectors_per_load["r"] == 32
+    assert t.traffic.useful_bytes == 2 * 128
+
+
 def test_dynamic_shared_memory_and_alignment() -> None:
     @cuda.jit
     def kernel(out):

@@ -30,6 +30,7 @@ ACCESS = np.dtype(
     [
         ("array", np.int64),
         ("offset", np.int64),  # in bytes
+        ("size", np.int64),  # in bytes: of an element, or of a field of it
         ("kind", np.int64),
         ("thread", np.int64),  # in the grid, block by block
         ("instruction", np.int64),
@@ -61,7 +62,7 @@ class ArrayInfo:
 
 
 class TracedArray:
-    """An array that records each access to it, and that kernels use as they use one of numba.cuda's."""
+    """An array, or a record of one, that records each access to it and is used as one of numba.cuda's is."""
 
     def __init__(self, data: np.ndarray, number: int, start: int, executor: Executor) -> None:
         self._data, self._number, self._start, self._executor = data, number, start, executor
@@ -75,7 +76,9 @@ class TracedArray:
         return (self[i] for i in range(len(self)))
 
     def __getattr__(self, name: str) -> Any:
-        """Return a view of the same memory, or the method that makes one."""
+        """Return a field, a view of the same memory, or the method that makes one."""
+        if name in (self.dtype.names or ()):
+            return self._field(name, sys._getframe(1))
         if name in ("T", "real", "imag"):
             return self._part(getattr(self._data, name))
         if name in ("ravel", "reshape", "transpose", "view"):
@@ -89,18 +92,36 @@ class TracedArray:
         """The name of the array in the kernel."""
         return self._executor.arrays[self._number].name
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if "dtype" in vars(self) and name in (self.dtype.names or ()):
+            self._set(name, value, sys._getframe(1))
+        else:
+            object.__setattr__(self, name, value)
+
     def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str):
+            return self._field(index, sys._getframe(1))
         key = index if isinstance(index, tuple) else (index,)
-        if len(key) < self.ndim or (len(key) == self.ndim and slice in map(type, key)):
+        if self.dtype.names or len(key) < self.ndim or (len(key) == self.ndim and slice in map(type, key)):
             return self._view(key, sys._getframe(1))
         return typed(self.load(key, sys._getframe(1)))
 
     def __setitem__(self, index: Any, value: Any) -> None:
+        self._set(index, value, sys._getframe(1))
+
+    def _set(self, index: Any, value: Any, frame: FrameType) -> None:
         key = index if isinstance(index, tuple) else (index,)
-        if len(key) < self.ndim or slice in map(type, key):
-            write_elements(lambda element: (element,), [value], [self._view(key, sys._getframe(1))], sys._getframe(1))
+        if isinstance(index, str):
+            write_elements(lambda element: (element,), [value], [self._part(self._data[index])], frame)
+        elif len(key) < self.ndim or slice in map(type, key):
+            write_elements(lambda element: (element,), [value], [self._view(key, frame)], frame)
         else:
-            self.store(key, value, sys._getframe(1))
+            self.store(key, value, frame)
+
+    def _field(self, name: str, frame: FrameType) -> Any:
+        """Return a field of a record or of an array of records: an array, another record, or a number."""
+        part = self._part(self._data[name])
+        return part if part.ndim or part.dtype.names else typed(part.load((), frame))
 
     def load(self, key: tuple[Any, ...], frame: FrameType) -> Any:
         """Return an element as it is in memory."""
@@ -109,6 +130,8 @@ class TracedArray:
 
     def store(self, key: tuple[Any, ...], value: Any, frame: FrameType) -> None:
         """Write an element."""
+        if isinstance(value, TracedArray):  # a record
+            value = value.load((), frame)
         found = self._access(key, STORE, frame)
         if found is not None:
             self._data[found] = convert(value, self.dtype)
@@ -132,7 +155,7 @@ class TracedArray:
                     self._executor.record_out_of_bounds(self, (part,), LOAD, frame)
                     part %= max(length, 1)
             checked.append(part)
-        return self._part(self._data[tuple(checked)])
+        return self._part(self._data[(*checked, ...)])
 
     def _part(self, view: np.ndarray) -> TracedArray:
         if view.size and not np.may_share_memory(view, self._data):
@@ -151,7 +174,7 @@ class TracedArray:
                 return None
             index = tuple(i % n for i, n in zip(index, self.shape, strict=True))
         offset = self._start + sum(map(operator.mul, index, self.strides))
-        self._executor.record_access(self._number, offset, kind, frame)
+        self._executor.record_access(self._number, offset, self.itemsize, kind, frame)
         return index
 
 
@@ -282,12 +305,12 @@ class Executor:
         position = positions[frame.f_lasti // 2]
         return frame.f_lasti if None in position else position
 
-    def record_access(self, number: int, offset: int, kind: int, frame: FrameType) -> None:
+    def record_access(self, number: int, offset: int, size: int, kind: int, frame: FrameType) -> None:
         """Record an access of the current thread."""
         instruction, thread = self.instruction(frame, kind), self.current
         execution = thread.executions[instruction] = thread.executions.get(instruction, -1) + 1
         self.accesses.extend(
-            (number, offset, kind, thread.number, instruction, execution, thread.epoch, thread.warp_epoch)
+            (number, offset, size, kind, thread.number, instruction, execution, thread.epoch, thread.warp_epoch)
         )
 
     def record_out_of_bounds(self, traced: TracedArray, index: tuple[int, ...], kind: int, frame: FrameType) -> None:

@@ -2,6 +2,10 @@
 
 The kernel runs thread by thread in Python, so it needs no GPU and the result is always the same. The accesses are those
 of the source. A compiler may merge some, or move them out of a loop; :mod:`firstlight.kernels.ptx` shows what it made.
+
+Numbers are those of a GPU, where Numba widens integers to 64 bits and makes ``float32`` times a constant ``float64``;
+dividing by zero, or storing what doesn't fit, raises nothing. One thing differs: Numba gives a variable one type in all
+of a kernel, and here it has that of its last value.
 """
 
 from __future__ import annotations
@@ -144,8 +148,8 @@ class Trace:
     Attributes
     ----------
     accesses : numpy.ndarray
-        A row for each access, with the fields ``array`` (its number in ``arrays``), ``offset`` (in bytes), ``kind`` (0
-        for a load, 1 for a store, 2 for an atomic operation), ``thread`` (in the grid, block by block),
+        A row for each access, with the fields ``array`` (its number in ``arrays``), ``offset`` and ``size`` (in bytes),
+        ``kind`` (0 for a load, 1 for a store, 2 for an atomic operation), ``thread`` (in the grid, block by block),
         ``instruction``, ``execution`` (how often the thread has executed the instruction before), ``epoch`` and
         ``warp_epoch`` (barriers of its block and of its warp that the thread has passed).
     arrays : list
@@ -195,9 +199,8 @@ class Trace:
         """Accesses of a warp to shared memory that need several passes; the worst example a line."""
         found: dict[tuple[int, int], BankConflict] = {}
         rows = self.accesses[self.in_space("shared")]
-        itemsizes = self._of_array("itemsize", rows)
         # Of elements of 8 bytes, shared memory serves half a warp at a time.
-        for request in group_rows(rows, *self.request_of(rows, WARP // np.maximum(itemsizes // WORD, 1))):
+        for request in group_rows(rows, *self.request_of(rows, WARP // np.maximum(rows["size"] // WORD, 1))):
             words_of_bank: dict[int, dict[int, int]] = {}
             for lane, word in enumerate(request["offset"] // WORD):
                 words_of_bank.setdefault(word % BANKS, {}).setdefault(word, lane)
@@ -253,8 +256,7 @@ class Trace:
         written = _count_distinct(*(key[stores] for key in self.request_of(moved)), sector[stores])
         useful = 0
         for changed in (rows[rows["kind"] != STORE], rows[rows["kind"] != LOAD]):
-            elements = np.unique(changed[["array", "offset"]])
-            useful += int(self._of_array("itemsize", elements).sum())
+            useful += int(np.unique(changed[["array", "offset", "size"]])["size"].sum())
         return Traffic(
             l1_wavefronts=_count_distinct(*self.request_of(lines), lines["array"], line),
             l2_sectors=read + written,
@@ -337,11 +339,6 @@ class Trace:
         sectors = _count_distinct(*self.request_of(touching), touching["array"], sector)
         return sectors / _count_distinct(*self.request_of(rows))
 
-    def _of_array(self, name: str, rows: np.ndarray) -> np.ndarray:
-        """Return an attribute of the array of each access."""
-        values: np.ndarray = np.array([getattr(array, name) for array in self.arrays] or [0])[rows["array"]]
-        return values
-
     def _warp(self, threads: np.ndarray) -> np.ndarray:
         """Number the warps: a block's last one may have fewer threads."""
         block, rank = np.divmod(threads, prod(self.threads))
@@ -351,7 +348,7 @@ class Trace:
     def _segments(self, rows: np.ndarray, size: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the segment of memory that each access touches, with an access once for each that it touches."""
         first = rows["offset"] // size
-        count = (rows["offset"] + self._of_array("itemsize", rows) - 1) // size - first + 1
+        count = (rows["offset"] + rows["size"] - 1) // size - first + 1
         begin = np.cumsum(count) - count
         return np.repeat(rows, count), np.arange(count.sum()) + np.repeat(first - begin, count)
 

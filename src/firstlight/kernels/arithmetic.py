@@ -23,15 +23,15 @@ class Number:
     real = property(lambda self: typed(scalar(self).real))
     imag = property(lambda self: typed(scalar(self).imag))
 
+    def __divmod__(self, other: Any) -> tuple[Any, Any]:
+        return self // other, self % other
 
-_SCALARS = (
-    *(np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64),
-    *(np.float16, np.float32, np.float64, np.complex64, np.complex128),
-)
-_BASES = {"i": int, "u": int, "f": float, "c": complex}  # by the kind of a dtype
-_TYPED: dict[type, Any] = {
-    each: type(each.__name__, (Number, _BASES[np.dtype(each).kind]), {"__slots__": ()}) for each in _SCALARS
-}
+
+_BASES = {"i": int, "u": int, "f": float, "c": complex}
+_TYPED: dict[type, Any] = {}
+for _code in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"):
+    _type = np.dtype(_code).type
+    _TYPED[_type] = type(_type.__name__, (Number, _BASES[_code[0]]), {"__slots__": ()})
 _SCALAR: dict[type, Any] = {kind: each for each, kind in _TYPED.items()}
 Int64, Float64 = _TYPED[np.int64], _TYPED[np.float64]
 

@@ -83,7 +83,7 @@ class TracedCuda:
         arrays: dict[Any, TracedArray] = executor.shared_arrays if space == "shared" else executor.current.local_arrays
         key = instruction, _depth(frame) if space == "local" else 0
         if key not in arrays:
-            data = self._memory(space, shape, np.dtype(_numpy_dtype(dtype)))
+            data = self._memory(space, shape, np.dtype(dtype))
             name = _assigned_name(executor.instructions[instruction].text) or space
             arrays[key] = executor.trace_array(data, name, space, instruction)
         return arrays[key]
@@ -212,11 +212,6 @@ def _assigned_name(line: str) -> str | None:
     """Return the name to which a line of the source assigns."""
     found = re.match(r"(\w+)\s*(?::[^=]+)?=[^=]", line)
     return found and found[1]
-
-
-def _numpy_dtype(dtype: Any) -> Any:
-    """Return NumPy's name of one of Numba's types."""
-    return dtype if isinstance(dtype, type | np.dtype | str) else getattr(dtype, "dtype", str(dtype))
 
 
 def _typed_dim3(index: Dim3) -> Dim3:

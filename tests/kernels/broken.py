@@ -91,15 +91,7 @@ def atomic_and_plain(x, out):
 def barrier_in_a_branch(x, out):
     if cuda.threadIdx.x < 16:
         cuda.syncthreads()  # here
-
-
-@cuda.jit
-def return_before_the_barrier(x, out):
-    i = cuda.grid(1)
-    if i >= x.size:
-        return
-    cuda.syncthreads()  # here
-    out[i] = x[i]
+    out[cuda.grid(1)] = 1
 
 
 @cuda.jit
@@ -133,6 +125,25 @@ def tree(x, out):
         step //= 2
     if t == 0:
         cuda.atomic.add(out, 0, s[0])
+
+
+@cuda.jit
+def return_before_the_barrier(x, out):  # which waits for those that are left
+    i = cuda.grid(1)
+    if i >= x.size:
+        return
+    cuda.syncthreads()
+    out[i] = x[i]
+
+
+@cuda.jit
+def barrier_in_a_guard(x, out):
+    s = cuda.shared.array(64, float32)
+    t, i = cuda.threadIdx.x, cuda.grid(1)
+    if i < x.size:
+        s[t] = x[i]
+        cuda.syncthreads()
+        out[i] = s[t ^ 1] if i + 1 < x.size else s[t]
 
 
 @cuda.jit
@@ -211,14 +222,15 @@ BROKEN = [
     (barrier_outside_the_loop, 1, 64, (ones(64), zeros(1)), "races"),
     (blocks_wait_for_nobody, 3, 32, (ones(1), zeros(9)), "races"),
     (atomic_and_plain, 1, 32, (ones(32), zeros(1)), "races"),
-    (barrier_in_a_branch, 2, 32, (ones(1), zeros(1)), "divergent_barriers"),
-    (return_before_the_barrier, 2, 32, (ones(37), zeros(37)), "divergent_barriers"),
+    (barrier_in_a_branch, 2, 32, (ones(1), zeros(64)), "divergent_barriers"),
     (shuffle_without_all_lanes, 1, 32, (ones(32), zeros(32)), "divergent_barriers"),
 ]
 x = np.arange(101, dtype=F)
 RIGHT = [
     (guarded, 4, 32, (x, zeros(101)), 2 * x),
     (tree, 2, 64, (x, zeros(1)), [x.sum()]),
+    (return_before_the_barrier, 4, 32, (x, zeros(101)), x),
+    (barrier_in_a_guard, 2, 64, (x, zeros(101)), [*(np.arange(100) ^ 1), 100]),
     (by_shuffles, 4, 32, (x, zeros(1)), [x.sum()]),
     (within_a_warp, 1, 64, (x, zeros(64)), np.arange(64) ^ 1),
     (with_a_device_function, 4, 32, (x, zeros(101)), x**2),

@@ -29,7 +29,7 @@ class _Trace(Protocol):
 
 def draw(trace: _Trace, name: str | None) -> Figure:
     """Return a figure of the arrays of a trace, one above the other; loads and stores apart where there are both."""
-    shown = {number: array for number, array in enumerate(trace.arrays) if array.space != "local"}
+    shown = {number: array for number, array in enumerate(trace.arrays) if array.space in ("global", "shared")}
     names = [array.name for array in shown.values()]
     if name is not None and name not in names:
         raise ValueError(f"no array of this kernel is called {name!r}: there are {', '.join(names) or 'none'}")

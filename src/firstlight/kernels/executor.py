@@ -11,6 +11,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from math import prod
 from types import CodeType, FrameType
 from typing import Any
 
@@ -34,9 +35,11 @@ ACCESS = np.dtype(
         ("kind", np.int64),
         ("thread", np.int64),  # in the grid, block by block
         ("instruction", np.int64),
-        ("execution", np.int64),  # how often this thread has executed the instruction before
-        ("epoch", np.int64),  # barriers of its block that the thread has passed
-        ("warp_epoch", np.int64),  # barriers of its warp
+        ("call", np.int64),  # of the device function that the instruction is in
+        ("execution", np.int64),  # how often this thread has executed the instruction, so called, before
+        ("epoch", np.int64),  # barriers and fences that the thread has passed
+        ("clock", np.int64),  # the number, in the trace's clocks, of what it knows of other threads
+        ("unwritten", np.int64),  # 1 if it reads shared or local memory that nobody has written
     ]
 )
 
@@ -46,11 +49,12 @@ class ArrayInfo:
     """An array that a kernel uses: its name, its memory space, and its layout."""
 
     name: str
-    space: str  # "global", "shared", "local"
+    space: str  # "global", "constant", "shared", "local"
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     itemsize: int
     start: int  # bytes from the beginning of the array that it is a part of
+    address: int  # of that beginning; made up for shared and local memory
 
     def index(self, offset: int) -> tuple[int, ...]:
         """Return the index of the element that begins at an offset."""
@@ -64,25 +68,36 @@ class ArrayInfo:
 class TracedArray:
     """An array, or a record of one, that records each access to it and is used as one of numba.cuda's is."""
 
-    def __init__(self, data: np.ndarray, number: int, start: int, executor: Executor) -> None:
-        self._data, self._number, self._start, self._executor = data, number, start, executor
-        self.shape, self.size, self.ndim = data.shape, data.size, data.ndim
-        self.strides, self.dtype, self.itemsize, self.nbytes = data.strides, data.dtype, data.itemsize, data.nbytes
+    def __init__(
+        self, data: np.ndarray, number: int, start: int, executor: Executor, written: np.ndarray | None = None
+    ) -> None:
+        vars(self).update(
+            {name: getattr(data, name) for name in ("shape", "size", "ndim", "strides", "dtype", "itemsize", "nbytes")},
+            _data=data,
+            _number=number,
+            _start=start,
+            _executor=executor,
+            _written=written,  # the bytes of shared or local memory that some thread has written
+            _exists=True,  # not so for a row out of bounds
+        )
 
     def __len__(self) -> int:
         return int(self.shape[0])
 
     def __iter__(self) -> Iterator[Any]:
-        return (self[i] for i in range(len(self)))
+        for i in range(len(self)):
+            yield self._at((i,), sys._getframe(1))
 
     def __getattr__(self, name: str) -> Any:
         """Return a field, a view of the same memory, or the method that makes one."""
         if name in (self.dtype.names or ()):
-            return self._field(name, sys._getframe(1))
+            return self._at(name, sys._getframe(1))
         if name in ("T", "real", "imag"):
             return self._part(getattr(self._data, name))
         if name in ("ravel", "reshape", "transpose", "view"):
             return lambda *how: self._part(getattr(self._data, name)(*how))
+        if name in (self.dtype.names or ()):
+            return self._at(name, sys._getframe(1))
         if name.startswith("__"):
             raise AttributeError(name)
         raise TraceError(f"{self.name}.{name} is not supported by the tracer")
@@ -90,38 +105,38 @@ class TracedArray:
     @property
     def name(self) -> str:
         """The name of the array in the kernel."""
-        return self._executor.arrays[self._number].name
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if "dtype" in vars(self) and name in (self.dtype.names or ()):
-            self._set(name, value, sys._getframe(1))
-        else:
-            object.__setattr__(self, name, value)
+        name: str = self._executor.arrays[self._number].name
+        return name
 
     def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, str):
-            return self._field(index, sys._getframe(1))
-        key = index if isinstance(index, tuple) else (index,)
-        if self.dtype.names or len(key) < self.ndim or (len(key) == self.ndim and slice in map(type, key)):
-            return self._view(key, sys._getframe(1))
-        return typed(self.load(key, sys._getframe(1)))
+        return self._at(index, sys._getframe(1))
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self._set(index, value, sys._getframe(1))
+        self._put(index, value, sys._getframe(1))
 
-    def _set(self, index: Any, value: Any, frame: FrameType) -> None:
-        key = index if isinstance(index, tuple) else (index,)
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in (self.dtype.names or ()):
+            raise TraceError(f"{self.name}.{name} cannot be set: only fields of records can")
+        self._put(name, value, sys._getframe(1))
+
+    def _at(self, index: Any, frame: FrameType) -> Any:
+        """Return an element, or a part of the array: a view, a record, or a field of one."""
         if isinstance(index, str):
-            write_elements(lambda element: (element,), [value], [self._part(self._data[index])], frame)
-        elif len(key) < self.ndim or slice in map(type, key):
-            write_elements(lambda element: (element,), [value], [self._view(key, frame)], frame)
-        else:
-            self.store(key, value, frame)
+            field = self._part(self._data[index])
+            return field if field.ndim or field.dtype.names else typed(field.load((), frame))
+        key = index if isinstance(index, tuple) else (index,)
+        if self.dtype.names or len(key) < self.ndim or (len(key) == self.ndim and slice in map(type, key)):
+            return self._view(key, frame)  # a record, too, is an array, without axes
+        return typed(self.load(key, frame))
 
-    def _field(self, name: str, frame: FrameType) -> Any:
-        """Return a field of a record or of an array of records: an array, another record, or a number."""
-        part = self._part(self._data[name])
-        return part if part.ndim or part.dtype.names else typed(part.load((), frame))
+    def _put(self, index: Any, value: Any, frame: FrameType) -> None:
+        """Write an element, a field of a record, or the elements of a part."""
+        target = self._part(self._data[index]) if isinstance(index, str) else self
+        key: tuple[Any, ...] = () if isinstance(index, str) else index if isinstance(index, tuple) else (index,)
+        if len(key) < target.ndim or slice in map(type, key):
+            write_elements(lambda element: (element,), [value], [target._view(key, frame)], frame)
+        else:
+            target.store(key, value, frame)
 
     def load(self, key: tuple[Any, ...], frame: FrameType) -> Any:
         """Return an element as it is in memory."""
@@ -130,8 +145,8 @@ class TracedArray:
 
     def store(self, key: tuple[Any, ...], value: Any, frame: FrameType) -> None:
         """Write an element."""
-        if isinstance(value, TracedArray):  # a record
-            value = value.load((), frame)
+        if isinstance(value, TracedArray) and not value.ndim:
+            value = value.load((), frame)  # a record
         found = self._access(key, STORE, frame)
         if found is not None:
             self._data[found] = convert(value, self.dtype)
@@ -143,7 +158,8 @@ class TracedArray:
         if found is None:
             return typed(poison(self.dtype))
         old = self._data[found]
-        self._data[found] = new_value(old)
+        self._data[found] = new = new_value(old)
+        self._executor.synchronize(self._number, self._offset(found), wrote=new is not old)
         return typed(old)
 
     def _view(self, key: tuple[Any, ...], frame: FrameType) -> TracedArray:
@@ -153,29 +169,53 @@ class TracedArray:
                 part = operator.index(part)
                 if not 0 <= part < length:
                     self._executor.record_out_of_bounds(self, (part,), LOAD, frame)
-                    part %= max(length, 1)
+                    if not -length <= part < length:
+                        return self._nowhere(key)
+                    part %= length
             checked.append(part)
         return self._part(self._data[(*checked, ...)])
+
+    def _nowhere(self, key: tuple[Any, ...]) -> TracedArray:
+        """Return a part that is out of bounds: nothing is read from it, and nothing is written."""
+        kept = [len(range(*p.indices(n))) for p, n in zip(key, self.shape, strict=False) if isinstance(p, slice)]
+        data = np.full((*kept, *self.shape[len(key) :]), poison(self.dtype))
+        part = TracedArray(data, self._number, self._start, self._executor)
+        vars(part)["_exists"] = False
+        return part
 
     def _part(self, view: np.ndarray) -> TracedArray:
         if view.size and not np.may_share_memory(view, self._data):
             raise TraceError(f"{self.name} is not contiguous, so that its elements cannot be taken as in another shape")
         start = self._start + _address(view) - _address(self._data) if view.size else self._start
-        return TracedArray(view, self._number, start, self._executor)
+        part = TracedArray(view, self._number, start, self._executor, self._written)
+        vars(part)["_exists"] = self._exists
+        return part
 
     def _access(self, key: tuple[Any, ...], kind: int, frame: FrameType) -> tuple[int, ...] | None:
         """Record an access, and return the index of the element, or None if there is none."""
         if len(key) != self.ndim:
             raise TraceError(f"{self.name} has {_axes(self.ndim)} and is indexed with {len(key)}")
+        if kind != LOAD and self._executor.arrays[self._number].space == "constant":
+            raise TraceError(f"{self.name} is a constant of the kernel, which none can write: make it an argument")
         index = tuple(map(operator.index, key))
         if min(index, default=0) < 0 or not all(map(operator.lt, index, self.shape)):
             self._executor.record_out_of_bounds(self, index, kind, frame)
             if any(not -n <= i < n for i, n in zip(index, self.shape, strict=True)):
                 return None
             index = tuple(i % n for i, n in zip(index, self.shape, strict=True))
-        offset = self._start + sum(map(operator.mul, index, self.strides))
-        self._executor.record_access(self._number, offset, self.itemsize, kind, frame)
+        if not self._exists:
+            return None
+        offset, unwritten = self._offset(index), False
+        if self._written is not None:
+            element = slice(offset, offset + self.itemsize)
+            unwritten = kind != STORE and not self._written[element].all()
+            if kind != LOAD:
+                self._written[element] = True
+        self._executor.record_access(self._number, offset, self.itemsize, kind, frame, unwritten)
         return index
+
+    def _offset(self, index: tuple[int, ...]) -> int:
+        return int(self._start + sum(map(operator.mul, index, self.strides)))
 
 
 def write_elements(
@@ -211,6 +251,8 @@ def poison(dtype: np.dtype) -> Any:
     """Return what memory holds that no thread has written: nothing that could be mistaken for a result."""
     if dtype.kind in "fc":
         return dtype.type(np.nan)
+    if dtype.kind == "V":
+        return np.full(dtype.itemsize, 0xFF, np.uint8).view(dtype)[0]
     return dtype.type(np.iinfo(dtype).max) if dtype.kind in "iu" else np.zeros((), dtype)[()]
 
 
@@ -218,11 +260,27 @@ def poison(dtype: np.dtype) -> Any:
 class Wait:
     """A thread's wait at a barrier of its block, or of the lanes of its warp that a mask names."""
 
-    stack: tuple[tuple[int, int], ...]  # instructions of the calls, the innermost first: they tell barriers apart
+    stack: tuple[object, ...]  # instructions of the calls, the innermost first: they tell barriers apart
+    line: int  # of the kernel
     source: SourceLine
     mask: int | None = None  # None at a barrier of the block
     value: Any = None  # what a vote or a shuffle is given
     result_of: Callable[[dict[int, Any], int], Any] | None = None  # all values, and the lane, to what it returns
+    read_by: Callable[[int], int] | None = None  # the lane of which a lane's shuffle reads the value
+    orders: bool = True  # memory: not so shuffles and votes of a warp
+
+
+#: What a thread knows of others, by block: of each thread the epochs that came before.
+Clock = dict[int, np.ndarray]
+
+
+def _joined(clocks: Iterable[Clock]) -> Clock:
+    """Return what several clocks know together."""
+    known: Clock = {}
+    for clock in clocks:
+        for block, epochs in clock.items():
+            known[block] = np.maximum(known[block], epochs) if block in known else epochs
+    return known
 
 
 @dataclass
@@ -233,10 +291,13 @@ class Thread:
     rank: int  # in its block; 32 in a row are a warp
     index: Dim3
     block: Dim3
-    executions: dict[int, int] = field(default_factory=dict)  # of each instruction
+    executions: dict[tuple[int, int], int] = field(default_factory=dict)  # of each instruction and call
     local_arrays: dict[tuple[int, int], Any] = field(default_factory=dict)
     epoch: int = 0
-    warp_epoch: int = 0
+    clock: int = 0  # in the executor's clocks
+    acquired: Clock = field(default_factory=dict)  # from atomic operations; its next fence makes it known
+    released: tuple[int, int] | None = None  # clock and epoch at its last fence, for its atomic operations to tell
+    line: int = 0  # of the kernel, where it is
     wait: Any = None  # a Wait, while it waits
     result: Any = None  # of its last vote or shuffle
     greenlet: greenlet | None = None
@@ -256,14 +317,17 @@ class Executor:
     def __init__(self, blocks: Dim3, threads: Dim3, limit: int, shared_bytes: int = 0) -> None:
         self.blocks, self.threads, self.limit = blocks, threads, limit
         self.dynamic_shared = np.zeros(shared_bytes, np.uint8)
+        self.clocks: list[Clock] = [{}]
         self.arrays: list[ArrayInfo] = []
         self.instructions: list[SourceLine] = []
         self.accesses = array("q")  # the fields of ACCESS, one access after the other
         self.out_of_bounds: dict[tuple[int, int], OutOfBounds] = {}
         self.divergent_barriers: dict[object, DivergentBarrier] = {}
         self.current: Thread
-        self.shared_arrays: dict[tuple[int, int], TracedArray] = {}
+        self.shared_arrays: dict[tuple[int, int], Any] = {}
         self.codes: set[int] = set()  # of the kernel and its device functions
+        self._told: dict[tuple[int, int], Clock] = {}  # by atomic operations, at a place
+        self._calls: dict[object, int] = {(): 0}
         self._instruction_numbers: dict[object, int] = {}
         self._positions: dict[int, list[tuple[int | None, ...]]] = {}  # of each instruction of a function
         self._arrays_made: dict[int, int] = {}
@@ -276,18 +340,20 @@ class Executor:
 
         A shared or local array is the same in all blocks and threads, if one instruction makes it.
         """
-        whole = data
-        while isinstance(whole.base, np.ndarray):
+        whole: Any = data
+        while hasattr(whole.base, "__array_interface__"):
             whole = whole.base
         # A view keeps its alignment to sectors: offsets count from the beginning of the whole array.
         start = _address(data) - _address(whole) if data.size else 0
-        number = self._arrays_made.get(instruction)
+        number, dynamic = self._arrays_made.get(instruction), whole is self.dynamic_shared
         if number is None:
             number = len(self.arrays)
-            self.arrays.append(ArrayInfo(name, space, data.shape, data.strides, data.itemsize, start))
+            address = _address(whole) if space == "global" else -(1 if dynamic else number + 2) << 40
+            self.arrays.append(ArrayInfo(name, space, data.shape, data.strides, data.itemsize, start, address))
             if instruction >= 0:
                 self._arrays_made[instruction] = number
-        return TracedArray(data, number, start, self)
+        written = np.zeros(whole.nbytes, np.bool_) if space in ("shared", "local") else None
+        return TracedArray(data, number, start, self, self._dynamic_written if dynamic else written)
 
     def instruction(self, frame: FrameType, kind: int | None = None) -> int:
         """Return the number of the instruction that a frame executes."""
@@ -305,13 +371,20 @@ class Executor:
         position = positions[frame.f_lasti // 2]
         return frame.f_lasti if None in position else position
 
-    def record_access(self, number: int, offset: int, size: int, kind: int, frame: FrameType) -> None:
+    def _stack(self, frame: FrameType | None) -> tuple[object, ...]:
+        """Return where a frame is, and where it was called from, up to the kernel."""
+        stack: tuple[object, ...] = ()
+        while frame and id(frame.f_code) in self.codes:
+            stack, frame = (*stack, id(frame.f_code), self._position(frame)), frame.f_back
+        return stack
+
+    def record_access(self, number: int, offset: int, size: int, kind: int, frame: FrameType, unwritten: bool) -> None:
         """Record an access of the current thread."""
         instruction, thread = self.instruction(frame, kind), self.current
-        execution = thread.executions[instruction] = thread.executions.get(instruction, -1) + 1
-        self.accesses.extend(
-            (number, offset, size, kind, thread.number, instruction, execution, thread.epoch, thread.warp_epoch)
-        )
+        call = self._calls.setdefault(self._stack(frame.f_back), len(self._calls))
+        execution = thread.executions[instruction, call] = thread.executions.get((instruction, call), -1) + 1
+        who, when = (kind, thread.number, instruction, call, execution), (thread.epoch, thread.clock, unwritten)
+        self.accesses.extend((number, offset, size, *who, *when))
 
     def record_out_of_bounds(self, traced: TracedArray, index: tuple[int, ...], kind: int, frame: FrameType) -> None:
         """Record that the current thread leaves an array: one example an instruction, and how often."""
@@ -328,7 +401,7 @@ class Executor:
 
     def run(self, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         """Run the whole grid, block after block."""
-        outer = sys.gettrace()
+        outer, self._kernel = sys.gettrace(), function.__code__
         try:
             for number, block in enumerate(indices(self.blocks)):
                 self._run_block(number, block, function, arguments)
@@ -338,6 +411,7 @@ class Executor:
     def _run_block(self, number: int, block: Dim3, function: Callable[..., object], arguments: tuple[Any, ...]) -> None:
         self.shared_arrays.clear()
         self.dynamic_shared = np.full_like(self.dynamic_shared, 0xFF)  # NaN, if it holds floats
+        self._dynamic_written = np.zeros(self.dynamic_shared.nbytes, np.bool_)
         first = number * self.threads.x * self.threads.y * self.threads.z
         threads = [Thread(first + rank, rank, index, block) for rank, index in enumerate(indices(self.threads))]
 
@@ -369,6 +443,8 @@ class Executor:
             return None
         if event == "line":
             self._lines_run += 1
+            if frame.f_code is self._kernel:
+                self.current.line = frame.f_lineno
             if self._lines_run > self.limit:
                 raise TraceError(
                     f"after {self.limit:,} lines the kernel still runs. Either a loop has no end, or a thread waits "
@@ -390,19 +466,10 @@ class Executor:
 
     # -- Barriers ------------------------------------------------------------------------------------------------------
 
-    def wait(
-        self,
-        frame: FrameType,
-        mask: int | None = None,
-        value: Any = None,
-        result_of: Callable[[dict[int, Any], int], Any] | None = None,
-    ) -> Any:
+    def wait(self, frame: FrameType, mask: int | None = None, **more: Any) -> Any:
         """Let the current thread wait for its block, or for the lanes of its warp in a mask."""
-        thread, stack, caller = self.current, [], frame
-        while id(caller.f_code) in self.codes and caller.f_back:
-            stack.append((id(caller.f_code), caller.f_lasti))
-            caller = caller.f_back
-        thread.wait = Wait(tuple(stack), self.instructions[self.instruction(frame)], mask, value, result_of)
+        thread, source = self.current, self.instructions[self.instruction(frame)]
+        thread.wait = Wait(self._stack(frame), thread.line, source, mask, **more)
         getcurrent().parent.switch()
         sys.settrace(self._count_lines)  # the trace function belongs to the thread of the system, not to the greenlet
         return thread.result
@@ -413,12 +480,17 @@ class Executor:
         for group in _by_barrier(thread for thread in waiting if thread.wait.mask is not None):
             lanes, mask = {thread.rank for thread in group}, group[0].wait.mask
             warp = threads[group[0].rank // WARP * WARP :][:WARP]
-            missing = [thread for thread in warp if mask >> thread.rank % WARP & 1 and thread.rank not in lanes]
+            absent = [thread for thread in warp if mask >> thread.rank % WARP & 1 and thread.rank not in lanes]
+            missing = [thread for thread in absent if _is_missed(thread, group)]
             if missing:
                 stuck.append((group, missing))
-            else:
-                released = True
-                self._release(group)
+                continue
+            if read_by := group[0].wait.read_by:
+                read = {read_by(lane % WARP) for lane in lanes}
+                if unread := [thread for thread in absent if thread.rank % WARP in read]:
+                    self._record_divergence(group, unread)
+            released = True
+            self._release(group)
         if stuck and not released:
             for group, missing in stuck:
                 self._record_divergence(group, missing)
@@ -426,11 +498,11 @@ class Executor:
         return released or bool(stuck)
 
     def _release_block(self, threads: list[Thread], waiting: list[Thread]) -> None:
-        """Release the barrier at which most threads wait, and record if it is not the whole block."""
+        """Release the barrier at which most threads wait, and record if others are missed."""
         group = max(_by_barrier(waiting), key=len)
-        if len(group) < len(threads):
-            inside = set(map(id, group))
-            self._record_divergence(group, [thread for thread in threads if id(thread) not in inside])
+        inside = set(map(id, group))
+        if missing := [thread for thread in threads if id(thread) not in inside and _is_missed(thread, group)]:
+            self._record_divergence(group, missing)
         self._release(group)
 
     def _release(self, group: list[Thread]) -> None:
@@ -440,9 +512,44 @@ class Executor:
         for thread in group:
             if thread.wait.result_of:
                 thread.result = thread.wait.result_of(values, thread.rank % WARP)
-            thread.epoch += of_block
-            thread.warp_epoch += not of_block
+        if group[0].wait.orders:
+            self._order(group)
+        for thread in group:
             thread.wait = None
+
+    def _order(self, group: list[Thread]) -> None:
+        """Let each of some threads know what all of them know, and what all have done."""
+        block = group[0].number // prod(self.threads)
+        known = _joined(
+            [*(self.clocks[clock] for clock in {each.clock: 0 for each in group}), *(each.acquired for each in group)]
+        )
+        known[block] = known[block].copy() if block in known else np.zeros(prod(self.threads), np.int64)
+        for thread in group:
+            thread.epoch += 1
+            known[block][thread.rank] = thread.epoch
+            thread.clock, thread.acquired = len(self.clocks), {}
+        self.clocks.append(known)
+
+    def fence(self, *_: Any) -> None:
+        """Order what the current thread does around a fence, for those that meet it in an atomic operation."""
+        if self.current.acquired:
+            self._order([self.current])
+        else:
+            self.current.epoch += 1
+        self.current.released = self.current.clock, self.current.epoch
+
+    def synchronize(self, number: int, offset: int, *, wrote: bool) -> None:
+        """Let the current thread's atomic operation tell what came before its last fence, and hear what others told."""
+        thread, array = self.current, self.arrays[number]
+        block = thread.number // prod(self.threads)
+        place = array.address + offset, 0 if array.space == "global" else block + 1
+        if told := self._told.get(place):
+            thread.acquired = _joined((thread.acquired, told))
+        if wrote and thread.released:
+            clock, epoch = thread.released
+            own = np.zeros(prod(self.threads), np.int64)
+            own[thread.rank] = epoch
+            self._told[place] = _joined((told or {}, self.clocks[clock], {block: own}))
 
     def _record_divergence(self, group: list[Thread], missing: list[Thread]) -> None:
         other, wait = missing[0], group[0].wait
@@ -453,6 +560,11 @@ class Executor:
         why = "has returned" if other.done else elsewhere
         waits, lacks = (tuple(thread.index for thread in threads) for threads in (group, missing))
         self.divergent_barriers[wait.stack] = DivergentBarrier(wait.source, waits, lacks, why, group[0].block)
+
+
+def _is_missed(thread: Thread, group: list[Thread]) -> bool:
+    """Return whether a barrier should wait for a thread: not if it has returned before it; GPUs since Volta do not."""
+    return not thread.done or thread.line > group[0].wait.line
 
 
 def _by_barrier(threads: Iterable[Thread]) -> Iterator[list[Thread]]:

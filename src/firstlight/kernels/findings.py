@@ -6,7 +6,16 @@ import linecache
 from dataclasses import dataclass
 from typing import NamedTuple
 
-__all__ = ["BankConflict", "DivergentBarrier", "OutOfBounds", "Race", "RacingAccess", "SourceLine", "TraceError"]
+__all__ = [
+    "BankConflict",
+    "DivergentBarrier",
+    "OutOfBounds",
+    "Race",
+    "RacingAccess",
+    "SourceLine",
+    "TraceError",
+    "Uninitialized",
+]
 
 
 class Dim3(NamedTuple):
@@ -121,16 +130,21 @@ class OutOfBounds(_Finding):
 
 @dataclass(frozen=True)
 class DivergentBarrier(_Finding):
-    """A barrier that some threads reached and others did not.
+    """A barrier that some threads reached, and that others went past, or have not reached.
+
+    A thread that has returned before the barrier is no problem: GPUs since Volta wait only for the others. A shuffle that
+    asks for the value of such a thread is one.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from firstlight.kernels import cuda, trace
     >>> @cuda.jit
-    ... def half():
+    ... def half(out):
     ...     if cuda.threadIdx.x < 16:
     ...         cuda.syncthreads()
-    >>> found = trace(half, 1, 32).divergent_barriers[0]
+    ...     out[cuda.threadIdx.x] = 1
+    >>> found = trace(half, 1, 32, np.zeros(32)).divergent_barriers[0]
     >>> len(found.waiting), len(found.missing), found.line
     (16, 16, 4)
     """
@@ -202,6 +216,7 @@ class Race:
     first: RacingAccess
     second: RacingAccess
     times: int = 1  # elements of which these two lines race
+    also: str = ""  # how the second access names the element, if through another array
 
     @property
     def line(self) -> int:
@@ -215,7 +230,45 @@ class Race:
 
     def __str__(self) -> str:
         more = f" (and {self.times - 1} more element{'s' * (self.times > 2)})" if self.times > 1 else ""
-        return f"{element_name(self.array, self.index)}: {self.first}, and {self.second}{more}"
+        also = f", which is {self.also}" if self.also else ""
+        return f"{element_name(self.array, self.index)}{also}: {self.first}, and {self.second}{more}"
+
+
+@dataclass(frozen=True)
+class Uninitialized(_Finding):
+    """A read of shared or local memory that nobody has written: it holds whatever was there.
+
+    Examples
+    --------
+    >>> import numba
+    >>> import numpy as np
+    >>> from firstlight.kernels import cuda, trace
+    >>> @cuda.jit
+    ... def half(out):
+    ...     s = cuda.shared.array(32, numba.float32)
+    ...     t = cuda.threadIdx.x
+    ...     if t < 16:
+    ...         s[t] = 1
+    ...     cuda.syncthreads()
+    ...     out[t] = s[t]
+    >>> found = trace(half, 1, 32, np.zeros(32, np.float32)).uninitialized[0]
+    >>> found.array, found.index, found.times
+    ('s', (16,), 16)
+    """
+
+    array: str
+    index: tuple[int, ...]
+    thread: Dim3
+    block: Dim3
+    source: SourceLine
+    times: int = 1
+
+    def __str__(self) -> str:
+        more = f" (and {self.times - 1} more there)" if self.times > 1 else ""
+        return (
+            f"thread {self.thread} of block {self.block}: load of {element_name(self.array, self.index)}, which nobody "
+            f"has written; {self.source}{more}"
+        )
 
 
 @dataclass(frozen=True)

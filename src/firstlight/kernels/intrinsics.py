@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import sys
 from collections.abc import Callable
 from functools import partial
-from inspect import isfunction
 from types import FrameType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
@@ -39,7 +39,8 @@ class TracedCuda:
         self.blockDim, self.gridDim = _typed_dim3(executor.threads), _typed_dim3(executor.blocks)
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
         self.local = SimpleNamespace(array=partial(self._array, "local"))
-        self.const = SimpleNamespace(array_like=np.asarray)
+        self.const = SimpleNamespace(array_like=lambda array: array)
+        self.threadfence = self.threadfence_block = self.threadfence_system = executor.fence
         self.atomic = SimpleNamespace(**{name: partial(self._atomic, change) for name, change in _ATOMICS.items()})
         self.atomic.cas = self.atomic.compare_and_swap = self._compare_and_swap  # the second of the first element
         for name, result_of in {**VOTES, **BLOCK_VOTES}.items():
@@ -77,16 +78,23 @@ class TracedCuda:
 
     # -- Memory --------------------------------------------------------------------------------------------------------
 
+    def constant(self, data: np.ndarray, name: str) -> TracedArray:
+        """Return an array that a kernel takes from outside: the compiler copies it into the code."""
+        return self._executor.trace_array(data, name, "constant")
+
     def _array(self, space: str, shape: Any, dtype: Any, alignment: int | None = None) -> TracedArray:  # noqa: ARG002
         executor, frame = self._executor, sys._getframe(1)
         instruction = executor.instruction(frame)
-        arrays: dict[Any, TracedArray] = executor.shared_arrays if space == "shared" else executor.current.local_arrays
-        key = instruction, _depth(frame) if space == "local" else 0
-        if key not in arrays:
+        if space == "shared":
+            arrays, key, owner = executor.shared_arrays, (instruction, 0), None
+        else:  # a call's own
+            arrays, key, owner = executor.current.local_arrays, (instruction, _depth(frame)), frame
+        if key not in arrays or arrays[key][0] is not owner:
             data = self._memory(space, shape, np.dtype(dtype))
             name = _assigned_name(executor.instructions[instruction].text) or space
-            arrays[key] = executor.trace_array(data, name, space, instruction)
-        return arrays[key]
+            arrays[key] = owner, executor.trace_array(data, name, space, instruction)
+        traced: TracedArray = arrays[key][1]
+        return traced
 
     def _memory(self, space: str, shape: Any, dtype: np.dtype) -> np.ndarray:
         """Return new memory, or of the launch's shared memory as many elements as there are if the shape is 0."""
@@ -121,7 +129,13 @@ class TracedCuda:
 
     def _vote(self, result_of: Callable[[dict[int, Any]], Any], of_block: bool, *given: Any) -> Any:
         mask, value = (None, *given) if of_block else given
-        return self._executor.wait(sys._getframe(1), mask and int(mask), value, lambda values, _: result_of(values))
+        return self._executor.wait(
+            sys._getframe(1),
+            mask and int(mask),
+            value=value,
+            result_of=lambda values, _: result_of(values),
+            orders=of_block,
+        )
 
     def _shuffle(self, source: Callable[[int, int], int], mask: int, value: Any, by: int) -> Any:
         def result_of(values: dict[int, Any], lane: int) -> Any:
@@ -129,7 +143,14 @@ class TracedCuda:
             # From outside the warp a lane gets its own value; from one that takes no part, something undefined.
             return typed(values.get(other, poison(scalar(value).dtype)) if 0 <= other < WARP else value)
 
-        return self._executor.wait(sys._getframe(1), int(mask), value, result_of)
+        return self._executor.wait(
+            sys._getframe(1),
+            int(mask),
+            value=value,
+            result_of=result_of,
+            read_by=lambda lane: source(lane, int(by)),
+            orders=False,
+        )
 
 
 SHUFFLES: dict[str, Callable[[int, int], int]] = {
@@ -150,7 +171,7 @@ BLOCK_VOTES: dict[str, Callable[[dict[int, Any]], int]] = {  # of the threads of
     "syncthreads_or": lambda values: int(any(values.values())),
 }
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **dict.fromkeys(("threadfence", "threadfence_block", "threadfence_system", "nanosleep"), lambda *_: None),
+    "nanosleep": lambda _: None,
     "fma": through_numpy(lambda a, b, c: a * b + c),
     "cbrt": through_numpy(np.cbrt),
     "rsqrt": through_numpy(lambda a: 1 / np.sqrt(a)),
@@ -221,34 +242,43 @@ def _typed_dim3(index: Dim3) -> Dim3:
 class TranslatedModule:
     """A module in a kernel: each thing that the kernel takes from it is translated."""
 
-    def __init__(self, module: ModuleType, translate: Callable[[Any], Any]) -> None:
+    def __init__(self, module: ModuleType, translate: Callable[..., Any]) -> None:
         self._module, self._translate = module, translate
 
     def __getattr__(self, name: str) -> Any:
-        found = vars(self)[name] = self._translate(getattr(self._module, name))
+        found = vars(self)[name] = self._translate(getattr(self._module, name), name)
         return found
 
 
 def instrument(
-    function: FunctionType, traced_cuda: TracedCuda, codes: set[int], made: dict[int, FunctionType] | None = None
+    function: FunctionType, traced_cuda: TracedCuda, codes: set[int], made: dict[int, Any] | None = None
 ) -> FunctionType:
     """Return a copy of a kernel, and of the device functions that it calls, in which ``cuda`` is the traced one."""
     made = {} if made is None else made
-    if known := made.get(id(function)):
+    if id(function) in made:
+        known: FunctionType = made[id(function)]
         return known
     made[id(function)] = copy = empty_copy(function)  # before what it calls, which may be itself
     copy.__code__, copy.__defaults__ = typed_code(function.__code__), typed(function.__defaults__)
     codes.update(codes_of(copy.__code__))
 
-    def translate(value: Any) -> Any:
+    variables = inspect.getclosurevars(function)
+    names = {**variables.globals, **variables.nonlocals}
+
+    def translate(value: Any, name: str | None = None) -> Any:
         if value is cuda:
             return traced_cuda
         if isinstance(value, ModuleType):
             return TranslatedModule(value, translate)
+        if isinstance(value, np.ndarray) and value.ndim:
+            if id(value) not in made:
+                name = name or next((name for name, one in names.items() if one is value), "constant")
+                made[id(value)] = traced_cuda.constant(value, name)
+            return made[id(value)]
         name = getattr(value, "__name__", "")
         if name in traced_cuda.names and value is getattr(cuda, name, None):  # imported from numba.cuda by its name
             return getattr(traced_cuda, name)
-        if isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
+        if inspect.isfunction(called := getattr(value, "py_func", None)):  # under cuda.jit or numba.njit
             return instrument(called, traced_cuda, codes, made)
         if isinstance(value, type) and "Stub" in (base.__name__ for base in value.__mro__):  # Numba's: a vector type
             return getattr(traced_cuda, value.__name__)

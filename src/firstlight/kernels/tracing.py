@@ -31,6 +31,8 @@ from firstlight.kernels.findings import (
     Race,
     RacingAccess,
     TraceError,
+    Uninitialized,
+    element_name,
 )
 from firstlight.kernels.intrinsics import TracedCuda, instrument
 
@@ -130,15 +132,15 @@ def trace(
         raise TypeError(
             f"{function.__name__}{inspect.signature(function)} got {len(arrays)} arguments: {error}"
         ) from None
-    traced, device_arrays = [], []
+    mirrors = _mirrors([value for value in given.values() if _on_a_gpu(value)])
+    traced = []
     for name, value in given.items():
-        data = _host_array(value)
-        if data is not None and data is not value and hasattr(value, "copy_to_device"):
-            device_arrays.append((value, data))
+        data = mirrors[id(value)] if id(value) in mirrors else _host_array(value)
         traced.append(executor.trace_array(data, name, "global") if data is not None else typed(value))
     executor.run(instrument(function, TracedCuda(executor), executor.codes), tuple(traced))
-    for device_array, data in device_arrays:
-        device_array.copy_to_device(data)
+    for value in given.values():
+        if id(value) in mirrors:
+            value.copy_to_device(mirrors[id(value)])
     return Trace(function.__name__, executor)
 
 
@@ -148,16 +150,18 @@ class Trace:
     Attributes
     ----------
     accesses : numpy.ndarray
-        A row for each access, with the fields ``array`` (its number in ``arrays``), ``offset`` and ``size`` (in bytes),
-        ``kind`` (0 for a load, 1 for a store, 2 for an atomic operation), ``thread`` (in the grid, block by block),
-        ``instruction``, ``execution`` (how often the thread has executed the instruction before), ``epoch`` and
-        ``warp_epoch`` (barriers of its block and of its warp that the thread has passed).
+        A row for each access, with the fields ``array`` (its number in ``arrays``), ``offset`` and ``size`` (in
+        bytes), ``kind`` (0 for a load, 1 for a store, 2 for an atomic operation), ``thread`` (in the grid, block by
+        block), ``instruction``, ``call`` (of the device function that it is in), ``execution`` (how often the thread
+        has executed the instruction there before), ``epoch`` (barriers and fences that the thread has passed),
+        ``clock`` (what it knows of other threads) and ``unwritten`` (1 if it reads what nobody has written).
     arrays : list
-        The arrays, each with its ``name``, ``space`` ("global", "shared" or "local"), ``shape`` and ``itemsize``.
+        The arrays, each with its ``name``, ``space`` ("global", "constant", "shared" or "local"), ``shape`` and
+        ``itemsize``.
     out_of_bounds : list of OutOfBounds
         Accesses outside of their array.
     divergent_barriers : list of DivergentBarrier
-        Barriers that some threads reached and others did not.
+        Barriers that some threads reached and others went past.
 
     Examples
     --------
@@ -177,6 +181,7 @@ class Trace:
         self.name, self.blocks, self.threads = name, executor.blocks, executor.threads
         self.arrays, self.instructions = executor.arrays, executor.instructions
         self.accesses = np.frombuffer(executor.accesses, ACCESS) if executor.accesses else np.zeros(0, ACCESS)
+        self._clocks = executor.clocks
         self.out_of_bounds: list[OutOfBounds] = list(executor.out_of_bounds.values())
         self.divergent_barriers: list[DivergentBarrier] = list(executor.divergent_barriers.values())
 
@@ -186,12 +191,30 @@ class Trace:
     def races(self) -> list[Race]:
         """Elements that two threads access in no order, one of them writing; one example for two lines."""
         found: dict[object, Race] = {}
-        for group in self._contended(self.accesses[self.in_space("global", "shared")]):
+        for group in self._by_element(self.accesses[self.in_space("global", "shared")]):
             if pair := self._unordered(group):
                 first, second = (group[at] for at in pair)
                 key = first["array"], frozenset((row["instruction"], row["kind"]) for row in (first, second))
                 old = found.get(key)
                 found[key] = replace(old, times=old.times + 1) if old else self._race(first, second)
+        return list(found.values())
+
+    @cached_property
+    def uninitialized(self) -> list[Uninitialized]:
+        """Reads of shared or local memory that nobody has written; not where it is a race who comes first."""
+        found: dict[object, Uninitialized] = {}
+        for group in self._by_element(self.accesses[self.in_space("shared", "local")]):
+            reads = group[group["unwritten"] == 1]
+            if not len(reads) or self._unordered(group):
+                continue
+            array = self.arrays[reads[0]["array"]]
+            for read in reads:
+                key = read["array"], read["instruction"]
+                old, source = found.get(key), self.instructions[read["instruction"]]
+                index, who = array.index(int(read["offset"])), self.index_of(read["thread"])
+                found[key] = (
+                    replace(old, times=old.times + 1) if old else Uninitialized(array.name, index, *who, source)
+                )
         return list(found.values())
 
     @cached_property
@@ -221,9 +244,9 @@ class Trace:
         return list(found.values())
 
     @property
-    def problems(self) -> list[OutOfBounds | Race | DivergentBarrier]:
+    def problems(self) -> list[OutOfBounds | Race | DivergentBarrier | Uninitialized]:
         """All that makes a kernel wrong; bank conflicts only make it slow."""
-        return [*self.out_of_bounds, *self.races, *self.divergent_barriers]
+        return [*self.out_of_bounds, *self.races, *self.divergent_barriers, *self.uninitialized]
 
     # -- What it costs -------------------------------------------------------------------------------------------------
 
@@ -242,7 +265,8 @@ class Trace:
         """Elements read from global memory, for each element written there."""
         rows = self.accesses[self.in_space("global")]
         written = rows[rows["kind"] != LOAD]
-        return int((rows["kind"] != STORE).sum()) / max(_count_distinct(written["array"], written["offset"]), 1)
+        elements = _count_distinct(self._of_array("address", written) + written["offset"])
+        return int((rows["kind"] != STORE).sum()) / max(elements, 1)
 
     @cached_property
     def traffic(self) -> Traffic:
@@ -252,15 +276,17 @@ class Trace:
         moved, sector = self._segments(rows, SECTOR)
         loads, stores = moved["kind"] != STORE, moved["kind"] != LOAD
         block = moved["thread"] // prod(self.threads)
-        read = _count_distinct(block[loads], moved["array"][loads], sector[loads])
+        memory = self._of_array("address", moved)
+        read = _count_distinct(block[loads], memory[loads], sector[loads])
         written = _count_distinct(*(key[stores] for key in self.request_of(moved)), sector[stores])
         useful = 0
         for changed in (rows[rows["kind"] != STORE], rows[rows["kind"] != LOAD]):
-            useful += int(np.unique(changed[["array", "offset", "size"]])["size"].sum())
+            place = self._of_array("address", changed) + changed["offset"]
+            useful += int(np.unique(np.column_stack([place, changed["size"]]), axis=0)[:, 1].sum())
         return Traffic(
-            l1_wavefronts=_count_distinct(*self.request_of(lines), lines["array"], line),
+            l1_wavefronts=_count_distinct(*self.request_of(lines), self._of_array("address", lines), line),
             l2_sectors=read + written,
-            dram_bytes=SECTOR * sum(_count_distinct(moved["array"][of], sector[of]) for of in (loads, stores)),
+            dram_bytes=SECTOR * sum(_count_distinct(memory[of], sector[of]) for of in (loads, stores)),
             useful_bytes=useful,
         )
 
@@ -293,7 +319,7 @@ class Trace:
             cells.append((str(source.line), KINDS[rows["kind"][0]], array.space, array.name, *counts, source.text))
         launch = f"{self.name}[{_size_text(self.blocks)}, {_size_text(self.threads)}]"
         lines = [str(Table(launch, _HEAD, tuple(cells)))]
-        for title in ("out_of_bounds", "races", "divergent_barriers", "bank_conflicts"):
+        for title in ("out_of_bounds", "races", "divergent_barriers", "uninitialized", "bank_conflicts"):
             found = getattr(self, title)
             lines.append(f"{title.replace('_', ' ')}: {'none' if not found else ''}".rstrip())
             lines += [f"  {each}" for each in found]
@@ -331,13 +357,19 @@ class Trace:
     def request_of(self, rows: np.ndarray, lanes_at_once: np.ndarray | int = WARP) -> tuple[np.ndarray, ...]:
         """Return keys that are equal for the accesses of one request: the lanes' n-th executions of an instruction."""
         lane = rows["thread"] % prod(self.threads) % WARP
-        return self._warp(rows["thread"]), rows["instruction"], rows["execution"], lane // lanes_at_once
+        executed = rows["instruction"], rows["call"], rows["execution"]
+        return self._warp(rows["thread"]), *executed, lane // lanes_at_once
 
     def sectors_of(self, rows: np.ndarray) -> float:
         """Return how many sectors a request touches, on average over some accesses."""
         touching, sector = self._segments(rows, SECTOR)
         sectors = _count_distinct(*self.request_of(touching), touching["array"], sector)
         return sectors / _count_distinct(*self.request_of(rows))
+
+    def _of_array(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """Return an attribute of the array of each access."""
+        values: np.ndarray = np.array([getattr(array, name) for array in self.arrays] or [0])[rows["array"]]
+        return values
 
     def _warp(self, threads: np.ndarray) -> np.ndarray:
         """Number the warps: a block's last one may have fewer threads."""
@@ -358,30 +390,47 @@ class Trace:
             self.arrays[group["array"][0]].name: self.sectors_of(group) for group in group_rows(rows, rows["array"])
         }
 
-    def _contended(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Return the accesses to each element of several threads, if one writes, and not all are atomic."""
-        shared = np.array([array.space == "shared" for array in self.arrays] or [False])[rows["array"]]
-        block = np.where(shared, rows["thread"] // prod(self.threads), -1)  # each has its own shared memory
-        return [
-            group
-            for group in group_rows(rows, rows["array"], rows["offset"], block)
-            if group["kind"].max() > LOAD
-            and group["kind"].min() < ATOMIC
-            and group["thread"].min() != group["thread"].max()
-        ]
+    def _by_element(self, rows: np.ndarray) -> list[np.ndarray]:
+        """Return the accesses to each element, of whatever array; those to overlapping elements together."""
+        if not len(rows):
+            return []
+        first = self._of_array("address", rows) + rows["offset"]
+        owner = np.select(  # of its memory: the grid, a block, or a thread
+            [self._of_array("space", rows) == "global", self._of_array("space", rows) == "shared"],
+            [0, rows["thread"] // prod(self.threads)],
+            rows["thread"],
+        )
+        bounds, place = np.unique(np.concatenate([first, first + rows["size"]]), return_inverse=True)
+        begin, end = place.reshape(2, -1) + owner * len(bounds)
+        order = np.argsort(begin, kind="stable")
+        element = np.zeros(len(rows), np.int64)
+        element[order[1:]] = np.cumsum(begin[order[1:]] >= np.maximum.accumulate(end[order])[:-1])
+        return group_rows(rows, element)
 
     def _unordered(self, group: np.ndarray) -> tuple[int, int] | None:
-        """Return two accesses to one element that nothing orders: no barrier of their block, nor of their warp."""
-        block, warp = group["thread"] // prod(self.threads), self._warp(group["thread"])
-        atomic = group["kind"] == ATOMIC
-        for at in np.flatnonzero(group["kind"] != LOAD):
-            unordered = (group["thread"] != group["thread"][at]) & ~(atomic & atomic[at])
-            unordered &= (block != block[at]) | (group["epoch"] == group["epoch"][at])
-            unordered &= (warp != warp[at]) | (group["warp_epoch"] == group["warp_epoch"][at])
+        """Return two accesses of different threads to one element, one of them writing, that nothing orders."""
+        kind, epoch, thread = group["kind"], group["epoch"], group["thread"]
+        if kind.max() == LOAD or kind.min() == ATOMIC or thread.min() == thread.max():
+            return None
+        begin = self._of_array("address", group) + group["offset"]
+        end = begin + group["size"]
+        clocks, clock = np.unique(group["clock"], return_inverse=True)
+        threads, who = np.unique(thread, return_inverse=True)
+        known = np.array([[self._known(c, t) for t in threads] for c in clocks])  # by clock, of thread: epochs
+        for at in np.flatnonzero(kind != LOAD):
+            before = (known[clock[at], who] > epoch) | (known[clock, who[at]] > epoch[at])  # or after
+            unordered = (thread != thread[at]) & ~before & ((kind != ATOMIC) | (kind[at] != ATOMIC))
+            unordered &= (begin < end[at]) & (begin[at] < end)
             if unordered.any():
                 other = int(np.argmax(unordered))
                 return min(int(at), other), max(int(at), other)
         return None
+
+    def _known(self, clock: int, thread: int) -> int:
+        """Return how many epochs of a thread came before an access of another with some clock."""
+        block, rank = divmod(int(thread), prod(self.threads))
+        epochs = self._clocks[clock].get(block)
+        return 0 if epochs is None else int(epochs[rank])
 
     def _race(self, first: np.void, second: np.void) -> Race:
         array: ArrayInfo = self.arrays[first["array"]]
@@ -389,7 +438,9 @@ class Trace:
             RacingAccess(KINDS[row["kind"]], *self.index_of(row["thread"]), self.instructions[row["instruction"]])
             for row in (first, second)
         )
-        return Race(array.name, array.index(int(first["offset"])), one, other)
+        found, alias = array.index(int(first["offset"])), self.arrays[second["array"]]
+        also = "" if alias is array else element_name(alias.name, alias.index(int(second["offset"])))
+        return Race(array.name, found, one, other, also=also)
 
 
 def _count_distinct(*keys: np.ndarray) -> int:
@@ -438,8 +489,45 @@ def _host_array(value: Any) -> np.ndarray | None:
         return np.array(value.value) if type(value).__name__ == "In" else np.asarray(value.value)
     if isinstance(value, np.ndarray):
         return value if value.ndim else None
-    if hasattr(value, "copy_to_host"):
-        return np.asarray(value.copy_to_host())
+    if hasattr(value, "copy_to_host"):  # the simulator's device arrays are NumPy's
+        of_numpy: np.ndarray = value.copy_to_host() if hasattr(value, "__cuda_array_interface__") else value.__array__()
+        return of_numpy
     if hasattr(value, "__array__") and hasattr(value, "detach"):  # a tensor of PyTorch, on the CPU
-        return np.asarray(value.detach())
+        tensor = value.detach()
+        stored = tensor.untyped_storage().nbytes() // tensor.element_size()
+        whole = np.asarray(tensor.as_strided((stored,), (1,), 0))
+        strides = [stride * whole.itemsize for stride in tensor.stride()]
+        part: np.ndarray = np.ndarray(
+            tuple(tensor.shape), whole.dtype, whole, tensor.storage_offset() * whole.itemsize, strides
+        )
+        return part
     return None
+
+
+def _on_a_gpu(value: Any) -> bool:
+    """Return whether an argument is an array on a GPU that is not empty."""
+    return hasattr(value, "copy_to_host") and hasattr(value, "__cuda_array_interface__") and value.size > 0
+
+
+def _mirrors(arrays: list[Any]) -> dict[int, np.ndarray]:
+    """Return copies of arrays on a GPU, by their ids, which overlap where the arrays do."""
+    extents = []
+    for each in arrays:
+        pointer = each.__cuda_array_interface__["data"][0]
+        reach = [(n - 1) * stride for n, stride in zip(each.shape, each.strides, strict=True)]
+        low, high = (pointer + sum(step for step in reach if (step > 0) == up) for up in (False, True))
+        extents.append((low, high + each.dtype.itemsize, pointer))
+    memory: dict[int, np.ndarray] = {}
+    end = 0
+    for low, high, _ in sorted(extents):
+        if low >= end or not memory:
+            begin = low // CACHE_LINE * CACHE_LINE
+        end = max(end, high)
+        memory[begin] = np.zeros(end - begin, np.uint8)
+    copies = {}
+    for each, (_, _, pointer) in zip(arrays, extents, strict=True):
+        begin = max(begin for begin in memory if begin <= pointer)
+        copy: np.ndarray = np.ndarray(each.shape, each.dtype, memory[begin], pointer - begin, each.strides)
+        copy[...] = each.copy_to_host()
+        copies[id(each)] = copy
+    return copies

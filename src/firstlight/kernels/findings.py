@@ -132,8 +132,8 @@ class OutOfBounds(_Finding):
 class DivergentBarrier(_Finding):
     """A barrier that some threads reached, and that others went past, or have not reached.
 
-    A thread that has returned before the barrier is no problem: GPUs since Volta wait only for the others. A shuffle that
-    asks for the value of such a thread is one.
+    A thread that has returned before the barrier is no problem: GPUs since Volta wait for the others only. A shuffle
+    that asks for the value of such a thread is one.
 
     Examples
     --------

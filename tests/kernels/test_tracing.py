@@ -1,6 +1,5 @@
 """The trace finds each planted defect in its line and none where there is none; its counts agree with closed forms."""
 
-import inspect
 import math
 from types import ModuleType
 
@@ -8,30 +7,28 @@ import numba
 import numpy as np
 import pytest
 from numba import float32
+from numba.cuda.random import create_xoroshiro128p_states
 from tests.kernels.broken import BROKEN, RIGHT
+from tests.kernels.planted import LOOKS_WRONG, PLANTED, draws_from_one_state
 
 from firstlight.kernels import cuda, simulated, trace
 from firstlight.kernels.backend import python_function
 from firstlight.kernels.tracing import TraceError
 
-LISTS = ("out_of_bounds", "races", "divergent_barriers")
+LISTS = ("out_of_bounds", "races", "divergent_barriers", "uninitialized")
 
 
 def name_of(case) -> str:
     return python_function(case[0]).__name__
 
 
-def line_with_the_defect(kernel) -> int:
-    lines, first = inspect.getsourcelines(python_function(kernel))
-    return first + next(number for number, line in enumerate(lines) if "# here" in line)
-
-
-@pytest.mark.parametrize("case", BROKEN, ids=name_of)
+@pytest.mark.parametrize("case", BROKEN + PLANTED, ids=name_of)
 def test_a_planted_defect_is_found_in_its_line_and_nothing_else_is(case) -> None:
     kernel, blocks, threads, arrays, where = case
-    t = trace(kernel, blocks, threads, *(array.copy() for array in arrays))
+    t = trace(kernel, blocks, threads, *(arrays() if callable(arrays) else (array.copy() for array in arrays)))
     found = getattr(t, where)
-    assert {each.line for each in found} == {line_with_the_defect(kernel)}
+    assert found
+    assert all(str(each).count("# here") for each in found)
     assert "# here" in str(found[0])
     assert "thread" in str(found[0])
     assert all(not getattr(t, other) for other in LISTS if other != where)
@@ -44,6 +41,20 @@ def test_right_kernels_are_right_and_nothing_is_found(case) -> None:
     t = trace(kernel, blocks, threads, given, out)
     np.testing.assert_allclose(out, expected)
     assert t.problems == []
+
+
+@pytest.mark.parametrize("case", LOOKS_WRONG, ids=name_of)
+def test_what_looks_wrong_and_is_right(case) -> None:
+    kernel, blocks, threads, arrays = case
+    t = trace(kernel, blocks, threads, *arrays())
+    assert t.problems == []
+
+
+@pytest.mark.filterwarnings("ignore")  # Numba's, about its own functions
+def test_threads_that_share_a_state_of_the_generator_race() -> None:
+    states = create_xoroshiro128p_states(4, seed=1)
+    races = trace(draws_from_one_state, 1, 4, states, np.zeros(4)).races
+    assert {race.array for race in races} == {"states"}
 
 
 @pytest.mark.skipif(not simulated(), reason="the simulator is the other opinion")

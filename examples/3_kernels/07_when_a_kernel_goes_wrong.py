@@ -106,9 +106,9 @@ def kernel_d(x, out):
     if i < x.size:
         near[t] = x[i]
         cuda.syncthreads()
-        if i > 0:
-            before = near[t - 1] if t > 0 else x[i - 1]
-            out[i - 1] = near[t] - before
+    if 0 < i < x.size:
+        before = near[t - 1] if t > 0 else x[i - 1]
+        out[i - 1] = near[t] - before
 
 
 # %%
@@ -253,11 +253,12 @@ plt.show()
 # nothing says which *warp* of 32 threads runs first, nor, since Volta, that the threads
 # of one warp keep in step.
 #
-# **D has a divergent barrier**: some threads of its last block skip it. CUDA `allows
+# **D has a divergent barrier**: some threads of its last block go past it. CUDA `allows
 # that`__ only if all threads of a block do; else "the code execution is likely to hang
-# or produce unintended side effects". D is a mild case: GPUs since Volta do `not
-# wait`__ for threads that have ended. The cure is ``cured_c``: the guard ends before
-# the barrier, and begins again after it.
+# or produce unintended side effects". D is a mild case: these threads end soon after,
+# and GPUs since Volta do `not wait`__ for threads that have ended. (A thread that
+# returns *before* a barrier is no mistake there.) The cure is ``cured_c``: the guard
+# ends before the barrier, and begins again after it.
 #
 # __ https://docs.nvidia.com/cuda/cuda-c-programming-guide/#synchronization-functions
 # __ https://docs.nvidia.com/cuda/volta-tuning-guide/index.html
@@ -276,8 +277,8 @@ for kernel in (cured_a, cured_b, cured_c):
 # %%
 # The figure shows how each way of looking did on the four. Its last column was not run:
 # it is what NVIDIA's manual says of the tools of compute-sanitizer, which you meet
-# below. D is left open: its threads skip the barrier by ending, and the manual does not
-# say what synccheck makes of that.
+# below. D is left open: its threads skip the barrier and end, and the manual does not say
+# what synccheck makes of that.
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 2
@@ -491,6 +492,7 @@ def power(x, out):
 # folded: What check does
 HINTS = {"OutOfBounds": "Is there a guard?", "Race": "Who must wait, or not write?"}
 HINTS["DivergentBarrier"] = "Who has to come to a barrier?"
+HINTS["Uninitialized"] = "Is near filled?"
 
 
 def check(kernel):

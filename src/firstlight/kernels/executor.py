@@ -557,7 +557,8 @@ class Executor:
             self.divergent_barriers[wait.stack] = replace(old, times=old.times + 1)
             return
         elsewhere = f"waits elsewhere, in {other.wait.source}" if other.wait else "is elsewhere"
-        why = "has returned" if other.done else elsewhere
+        returned = "went past it" if other.line > wait.line else "has returned"
+        why = returned if other.done else elsewhere
         waits, lacks = (tuple(thread.index for thread in threads) for threads in (group, missing))
         self.divergent_barriers[wait.stack] = DivergentBarrier(wait.source, waits, lacks, why, group[0].block)
 

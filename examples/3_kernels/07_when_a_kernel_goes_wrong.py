@@ -277,8 +277,8 @@ for kernel in (cured_a, cured_b, cured_c):
 # %%
 # The figure shows how each way of looking did on the four. Its last column was not run:
 # it is what NVIDIA's manual says of the tools of compute-sanitizer, which you meet
-# below. D is left open: its threads skip the barrier and end, and the manual does not say
-# what synccheck makes of that.
+# below. D is left open: its threads skip the barrier and end, and the manual does not
+# say what synccheck makes of that.
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 2

@@ -43,7 +43,7 @@ while half > 0:
 
 
 WRONG = {
-    "no fill": (power("if i < x.size: near[t] = x[i] * x[i]"), "nan"),
+    "no fill": (power("if i < x.size: near[t] = x[i] * x[i]"), "near filled"),
     "all write": (power(end="cuda.syncthreads()\nif True:"), "must wait"),
     "no barrier": (power(before=False), "must wait"),
     "barrier for half": (power(FILL + "\ncuda.syncthreads()", before=False, inside=True), "come to a barrier"),
@@ -59,8 +59,8 @@ test_answers = judged(["power_solution", power()], WRONG)
 def test_the_start_of_the_exercise_has_three_mistakes(page) -> None:
     x, out = np.ones(101, np.float32), np.zeros(2, np.float32)
     found = trace(page["power"], 2, T, x, out).problems
-    assert {type(each).__name__ for each in found} == {"Race", "DivergentBarrier"}
-    assert np.isnan(out[1])  # the third: places that nobody filled
+    assert {type(each).__name__ for each in found} == {"Race", "DivergentBarrier", "Uninitialized"}
+    assert np.isnan(out[1])
 
 
 # -- What the page claims ----------------------------------------------------------------------------------------------

@@ -81,10 +81,10 @@ def half_a_warp_waits_for_itself(x, out):
     s = cuda.shared.array(16, float32)
     t = cuda.threadIdx.x
     if t < 16:
-        s[t] = x[t]
         cuda.syncwarp(0xFFFF)
+        s[t] = x[t]  # here
     else:
-        out[t] = s[t - 16]  # here
+        out[t] = s[t - 16]
 
 
 @cuda.jit

@@ -7,6 +7,7 @@ import collections
 import importlib
 import io
 import json
+import os
 import pkgutil
 import sys
 import unittest
@@ -14,12 +15,14 @@ import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from unittest.mock import MagicMock
 
+os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # before numba.cuda is imported: its tests look at it
+importlib.import_module("numba.cuda")
 import numpy as np
 
 from firstlight.kernels import trace
 from firstlight.kernels.findings import TraceError
 
-_MOST_THREADS = 4096  # of a launch that is played
+_MOST_THREADS = 1024  # of a launch that is played
 PARTS = ("doc_examples", "cudapy", "cudasim")
 
 
@@ -66,7 +69,7 @@ class Player:
                 self.note(key, "raised in the simulator")
                 raise
             try:
-                trace(_Kernel(kernel), blocks, threads, *ours, limit=300_000, shared_bytes=kernel.dynshared_size)
+                trace(_Kernel(kernel), blocks, threads, *ours, limit=100_000, shared_bytes=kernel.dynshared_size)
             except TraceError as error:
                 self.note(key, "refused", error)
             except Exception as error:
@@ -116,6 +119,7 @@ def play(parts) -> Player:
         for part in parts:
             package = importlib.import_module(f"numba.cuda.tests.{part}")
             for module in pkgutil.iter_modules(package.__path__):
+                print(module.name, sum(map(len, player.kernels().values())), file=sys.stderr, flush=True)
                 with redirect_stderr(io.StringIO()), redirect_stdout(io.StringIO()):
                     try:
                         tests = unittest.defaultTestLoader.loadTestsFromName(f"{package.__name__}.{module.name}")

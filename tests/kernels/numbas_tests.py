@@ -1,3 +1,4 @@
+# ruff: noqa: E402 -- numba.cuda looks at the environment when it is imported
 """Play every launch that numba-cuda's own tests make in the simulator through a trace, and compare the results.
 
 Prints the kernels by their verdict, as JSON; what is not equal, with its reason, on stderr.

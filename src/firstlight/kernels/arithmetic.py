@@ -103,6 +103,8 @@ def _operation(name: str, *, reflected: bool = False) -> Callable[[Any, Any], An
             first, second = second, first
         if not (isinstance(first, np.number) and isinstance(second, np.number)):
             return NotImplemented
+        # Numba's conversions know that float32 holds each uint8 and int16, but not that it holds each uint16.
+        first, second = (each.astype(np.uint32) if isinstance(each, np.uint16) else each for each in (first, second))
         kinds = first.dtype.kind + second.dtype.kind  # "i" for signed, "u" for unsigned, "f" for floats
         if kinds in ("ii", "iu", "ui", "uu"):
             first, second = (each.astype(f"{each.dtype.kind}8") for each in (first, second))

@@ -80,14 +80,14 @@ def expected_and_traced(function, x, y, columns, kind):
 
 
 @pytest.mark.parametrize("second", KINDS)
-@pytest.mark.parametrize("first", [np.uint8, np.int32, np.float32])
+@pytest.mark.parametrize("first", [np.int32, np.float32])
 def test_operations_are_typed_and_rounded_as_numba_does(first, second) -> None:
     expected, out = expected_and_traced(any_numbers, edges(first), edges(second), 12, np.float64)
     np.testing.assert_array_equal(out, expected)
 
 
 @pytest.mark.parametrize("second", [np.int8, np.uint32, np.int64, np.uint64])
-@pytest.mark.parametrize("first", [np.uint8, np.int64, np.uint64])
+@pytest.mark.parametrize("first", [np.uint8, np.uint64])
 def test_integers_wrap_and_divide_as_numba_does(first, second) -> None:
     expected, out = expected_and_traced(whole_numbers, edges(first), edges(second), 10, np.int64)
     np.testing.assert_array_equal(out, expected)

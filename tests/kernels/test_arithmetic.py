@@ -8,7 +8,19 @@ import pytest
 
 from firstlight.kernels import cuda, trace
 
-KINDS = [np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64, np.float32, np.float64, np.bool_]
+KINDS = [
+    np.int8,
+    np.uint8,
+    np.int16,
+    np.uint16,
+    np.int32,
+    np.uint32,
+    np.int64,
+    np.uint64,
+    np.float32,
+    np.float64,
+    np.bool_,
+]
 
 
 def edges(kind: type) -> np.ndarray:

@@ -7,9 +7,8 @@ import numba
 import numpy as np
 import pytest
 from numba import float32
-from numba.cuda.random import create_xoroshiro128p_states
 from tests.kernels.broken import BROKEN, RIGHT
-from tests.kernels.planted import LOOKS_WRONG, PLANTED, draws_from_one_state
+from tests.kernels.planted import LOOKS_WRONG, PLANTED, draws_from_one_state, random
 
 from firstlight.kernels import cuda, simulated, trace
 from firstlight.kernels.backend import python_function
@@ -52,7 +51,7 @@ def test_what_looks_wrong_and_is_right(case) -> None:
 
 @pytest.mark.filterwarnings("ignore")  # Numba's, about its own functions
 def test_threads_that_share_a_state_of_the_generator_race() -> None:
-    states = create_xoroshiro128p_states(4, seed=1)
+    states = random.create_xoroshiro128p_states(4, seed=1)
     races = trace(draws_from_one_state, 1, 4, states, np.zeros(4)).races
     assert {race.array for race in races} == {"states"}
 

@@ -59,15 +59,17 @@ class Player:
         def call(kernel, *arguments):
             from numba.cuda.simulator.kernel import _kernel_context, normalize_kernel_dimensions
 
+            if kernel._device or _kernel_context:  # called by a kernel
+                return simulator(kernel, *arguments)
             blocks, threads = normalize_kernel_dimensions(kernel.grid_dim, kernel.block_dim)
-            if kernel._device or _kernel_context or np.prod(blocks) * np.prod(threads) > _MOST_THREADS:
+            if np.prod(blocks) * np.prod(threads) > _MOST_THREADS:
                 return simulator(kernel, *arguments)
             key, ours = kernel.fn.__code__, [copied(each) for each in arguments]
             own = [each.__array__() if hasattr(each, "copy_to_host") else each for each in arguments]
             try:
                 result = simulator(kernel, *arguments)
-            except BaseException:
-                self.note(key, "raised in the simulator")
+            except BaseException as error:
+                self.note(key, "raised in the simulator", repr(error))
                 raise
             try:
                 trace(_Kernel(kernel), blocks, threads, *ours, limit=100_000, shared_bytes=kernel.dynshared_size)

@@ -62,7 +62,7 @@ class Player:
             if kernel._device or _kernel_context:  # called by a kernel
                 return simulator(kernel, *arguments)
             blocks, threads = normalize_kernel_dimensions(kernel.grid_dim, kernel.block_dim)
-            if np.prod(blocks) * np.prod(threads) > _MOST_THREADS:
+            if not 0 < np.prod(blocks) * np.prod(threads) <= _MOST_THREADS:
                 return simulator(kernel, *arguments)
             key, ours = kernel.fn.__code__, [copied(each) for each in arguments]
             own = [each.__array__() if hasattr(each, "copy_to_host") else each for each in arguments]

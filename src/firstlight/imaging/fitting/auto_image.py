@@ -28,7 +28,16 @@ from firstlight.imaging.coordinates import GridCoords, packed_to_sky, phase_fact
 from firstlight.imaging.data.visibilities import Visibilities, check_visibilities, select_baselines
 from firstlight.imaging.fitting.exact import ExactLikelihood
 from firstlight.imaging.fitting.fit_loop import fit
-from firstlight.imaging.fitting.quality import SOURCE_FLOOR, Quality, assess, rms, short_baseline_flux
+from firstlight.imaging.fitting.quality import (
+    MAX_MAP_NOISE,
+    SOURCE_FLOOR,
+    Quality,
+    assess,
+    map_noise,
+    rms,
+    short_baseline_amplitude,
+    short_baseline_flux,
+)
 from firstlight.imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight.imaging.fourier.dirty import DirtyImager
 from firstlight.imaging.fourier.limits import suggest_grid
@@ -50,6 +59,10 @@ _MASK_FLOOR = 0.05  # of the brightest pixel, below which nothing is taken for t
 _BRIGHT_SOURCE = 30.0  # σ: beside a brighter source, wide emission is looked for in the residuals only
 _MIN_BEAMS = 4  # of a source, for its residuals to tell anything
 _MAX_RESIDUAL = 4.9  # σ, in the mask
+_MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
+_MIN_PIXELS, _MAX_PIXELS = 48, 1024  # of the width of a field that nobody asked for
+_MAX_PIXELS_ASKED = 4096  # of one that somebody did: 4 GB
+_INTRA_SITE = 10.0  # times as long is the next baseline, at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +78,10 @@ class _WhitenedVisibilities:
     def noise(self) -> float:
         """The noise of an image with natural weights, in units of flux per beam."""
         return math.sqrt(1 / float(self.weight.sum()))
+
+    def in_units_of(self, noise: float) -> _WhitenedVisibilities:
+        """Return them scaled so that the noise is 1 where it was as much."""
+        return replace(self, data=self.data / noise)
 
     def phase_shifted(self, east: float, north: float) -> _WhitenedVisibilities:
         """Return them with the phase centre moved there."""
@@ -143,7 +160,8 @@ class Image:
         The image before its bias was subtracted, without the smoothing over two pixels: the residuals are those of
         this one.
     flux, flux_error
-        Of the image, in Jy; the error is one σ, of the noise and of the bias that was subtracted.
+        Of the image, in Jy; the error is one σ, of the noise and of the bias that was subtracted. Where calibration
+        limits the image, noise tells nothing of its errors, and they are NaN.
     residual
         The dirty image of the residual visibilities, with natural weights, in units of its noise.
     mask
@@ -181,7 +199,14 @@ class Image:
 
     def __str__(self) -> str:
         """Return a summary of a few lines."""
-        return "\n".join([*self.choices, f"flux {self.flux:.4g} ± {self.flux_error:.2g} Jy", str(self.quality)])
+        return "\n".join([*self.choices, f"flux {self.flux_text}", str(self.quality)])
+
+    @property
+    def flux_text(self) -> str:
+        """The flux and its error, or the flux alone where calibration limits it."""
+        if math.isnan(self.flux_error):
+            return f"{self.flux:.4g} Jy, without an error: {self.quality.verdict}"
+        return f"{self.flux:.4g} ± {self.flux_error:.2g} Jy"
 
 
 def image(
@@ -220,12 +245,23 @@ def image(
     # In seconds, as float32: so a UVFITS has them, and the same data make the same image, whatever file they were in.
     hertz = vis.frequency[:, None]
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
+    vis, left_out = _leave_out_intra_site(vis)
     source_width = _suggest_field(vis, device) if field is None else field
     suggested = suggest_grid(vis, source_width)
+    npix = suggested.npix if source_width else max(suggested.npix, _MIN_PIXELS)
+    if field is None:
+        npix = min(npix, _MAX_PIXELS)
+    elif npix > _MAX_PIXELS_ASKED:
+        raise ValueError(
+            f"a field of {field:g} arcsec needs {npix} x {npix} pixels of {suggested.cell_size:g} arcsec; more than "
+            f"{_MAX_PIXELS_ASKED} x {_MAX_PIXELS_ASKED} take too much memory: take a field of "
+            f"{_MAX_PIXELS_ASKED * suggested.cell_size:.3g} arcsec or less, or leave out the longest baselines "
+            "(select_baselines)"
+        )
     for finer in (1, 2):  # pixels of a fifth of a beam show the position of a bright point too coarsely
-        coords = GridCoords(suggested.cell_size / finer, suggested.npix * finer)
+        coords = GridCoords(suggested.cell_size / finer, npix * finer)
         problem, beam, unit = _whiten(vis, coords, device)
-        mask = _auto_mask(problem, beam)
+        mask, noise = _auto_mask(problem, beam)
         if not mask.any():
             most = np.abs(problem.residual_image(torch.zeros_like(problem.likelihood.reference))).max()
             raise ValueError(
@@ -233,25 +269,25 @@ def image(
                 f"{most:.1f}). Check the weights (check_weights) and the phase centre, or observe for longer"
             )
         crop, centre, cropped_coords = _crop_to_mask(mask, coords)
-        cropped = _ImagingProblem(problem.vis.phase_shifted(*centre), cropped_coords, device)
-        images = _bregman_iterations(cropped, cropped.vis.data[None], mask[crop], _MAX_BREGMAN, stop_at_noise=True)
-        if np.abs(cropped.residual_image(images[-1])[mask[crop]]).max() < _MAX_RESIDUAL:
+        cropped_vis = problem.vis.phase_shifted(*centre).in_units_of(noise)
+        cropped = _ImagingProblem(cropped_vis, cropped_coords, device)
+        images = _bregman_iterations(cropped, cropped_vis.data[None], mask[crop], _MAX_BREGMAN, stop_at_noise=True)
+        if noise > 1 or np.abs(cropped.residual_image(images[-1])[mask[crop]]).max() < _MAX_RESIDUAL:
             break
     step = _discrepancy_step(cropped, images, mask[crop])
-    best = _interpolate(images, step)
-    # Parametric bootstrap. Faint pixels are as dark as they are in the sky, so that the bias from noise shows in them.
-    kept = torch.where(best > 1, best, 0)
-    model_vis = cropped.vis.data - cropped.likelihood.residuals(kept).cpu().numpy()
-    simulated = model_vis + cropped.vis.noise_realizations(draws, seed)
-    bootstrap = _hann_smooth(_interpolate(_bregman_iterations(cropped, simulated, mask[crop], len(images)), step))
-    bias = bootstrap.mean(0) - _hann_smooth(kept)[0]  # as pixels are not negative
-    jansky = coords.cell_size**2 * unit  # of a pixel
-    bootstrap_flux = bootstrap.sum((1, 2)).cpu().double().numpy() * jansky
+    best, pixel_flux = _interpolate(images, step), coords.cell_size**2 * unit * noise
     sky, error, model = np.zeros((3, coords.npix, coords.npix))
-    model[crop] = best[0].cpu().numpy() * unit
-    sky[crop] = (_hann_smooth(best)[0] - bias).cpu().numpy() * unit
-    error[crop] = bootstrap.std(0).cpu().numpy() * unit
-    quality, residual = _assess(problem, model / unit, sky, mask, beam, unit)
+    model[crop] = best[0].cpu().numpy() * noise
+    residual, chi2 = _residual_and_chi2(problem, model)
+    dynamic_range = _dynamic_range(residual, mask, model, beam, coords)
+    if math.isfinite(dynamic_range):
+        bias, flux_scatter, error = torch.zeros(()), math.nan, np.full_like(error, math.nan)
+    else:
+        draws_of, bias = _bootstrap(cropped, images, step, mask[crop], draws, seed)
+        flux_scatter = float((draws_of.sum((1, 2)).cpu().double() * pixel_flux).std())
+        error[crop] = draws_of.std(0).cpu().numpy() * unit
+    sky[crop] = (_hann_smooth(best)[0] - bias).cpu().numpy() * unit * noise
+    quality = _assess(problem, model, sky, mask, beam, unit, residual, chi2, dynamic_range)
     beams = mask.sum() * coords.cell_size**2 / beam.area
     width = (
         "as asked for" if field else "as the source needs" if source_width else "all that the shortest baseline sees"
@@ -259,9 +295,9 @@ def image(
     return Image(
         sky=sky,
         error=error,
-        model=model,
+        model=model * unit,
         flux=quality.flux,
-        flux_error=math.hypot(bootstrap_flux.std(ddof=1), float(bias.sum()) * jansky),
+        flux_error=math.hypot(flux_scatter, float(bias.sum()) * pixel_flux),
         residual=residual,
         mask=mask,
         coords=coords,
@@ -269,38 +305,77 @@ def image(
         noise=problem.vis.noise * unit,
         quality=quality,
         choices=(
+            *left_out,
             f"field {coords.npix * coords.cell_size:.3g} arcsec, {coords.npix} pixels of {coords.cell_size:g} arcsec: "
             + width,
             f"the mask, where emission is allowed, covers {beams:.0f} beams of {beam.major:.3g} × {beam.minor:.3g} "
-            "arcsec, where the data show a source",
+            f"arcsec, {mask.mean():.0%} of the field, where the data show a source",
             f"total variation {_TV_STRENGTH:g} times the noise of the gradient; {len(images) - 2 + step:.2g} Bregman "
-            "iterations, until the residuals of the source were noise (discrepancy principle)",
+            f"iterations, until the residuals of the source were {_noise_text(noise)} (discrepancy principle)",
         ),
     )
 
 
-def _assess(
-    problem: _ImagingProblem, model: Real, sky: Real, mask: Mask, beam: Beam, unit: float
-) -> tuple[Quality, Real]:
-    """Return the quality of an image, and its residual image; the model is whitened, the sky in Jy/arcsec²."""
-    coords, count = problem.coords, len(problem.vis.u)
+def _bootstrap(
+    problem: _ImagingProblem, images: list[Tensor], step: float, mask: Mask, draws: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Return images of simulated data, and their mean excess over the image that these were made from."""
+    best = _interpolate(images, step)
+    kept = torch.where(best > 1, best, 0)  # faint pixels as dark as they are in the sky, so that their bias shows
+    model_vis = problem.vis.data - problem.likelihood.residuals(kept).cpu().numpy()
+    simulated = model_vis + problem.vis.noise_realizations(draws, seed)
+    found = _hann_smooth(_interpolate(_bregman_iterations(problem, simulated, mask, len(images)), step))
+    return found, found.mean(0) - _hann_smooth(kept)[0]
+
+
+def _residual_and_chi2(problem: _ImagingProblem, model: Real) -> tuple[Real, float]:
+    """Return the residual image, in σ, and the reduced chi² of a whitened model."""
     whitened = torch.as_tensor(model, dtype=torch.float32, device=problem.device)[None]
     problem.likelihood.recentre(whitened)  # for all digits of chi², however strong the source
-    residual = problem.residual_image(whitened)
+    return problem.residual_image(whitened), float(problem.likelihood(whitened)) / 2 / len(problem.vis.u)
+
+
+def _dynamic_range(residual: Real, mask: Mask, model: Real, beam: Beam, coords: GridCoords) -> float:
+    """Return the peak of the restored image over the noise of the residuals; NaN if that is what weights promise."""
+    noise = map_noise(residual, mask)
+    if noise <= MAX_MAP_NOISE and np.abs(residual).max() <= _MAX_ARTEFACT:
+        return math.nan
+    return float((convolve(model, coords, beam) / beam.area + residual).max()) / max(noise, rms(residual))
+
+
+def _assess(
+    problem: _ImagingProblem,
+    model: Real,
+    sky: Real,
+    mask: Mask,
+    beam: Beam,
+    unit: float,
+    residual: Real,
+    chi2: float,
+    dynamic_range: float,
+) -> Quality:
+    """Return the quality of an image; the model is whitened, the sky in Jy/arcsec²."""
+    coords = problem.coords
     bright = mask & (sky > unit)
     # Faint emission all over a field can add up to any flux that the shortest baselines do not see.
     shape = np.where(model > SOURCE_FLOOR * model.max(), model, 0)
-    short_flux, short_error = short_baseline_flux(shape, problem.likelihood, coords, 0)
-    quality = assess(
-        float(problem.likelihood(whitened)) / 2 / count,
-        count,
+    short = short_baseline_flux if math.isnan(dynamic_range) else short_baseline_amplitude
+    short_flux, short_error = short(shape, problem.likelihood, coords, 0)
+    return assess(
+        chi2,
+        len(problem.vis.u),
         rms(residual[bright]),
         rms(residual[~mask]),
         float(np.abs(residual).max()),
         (float(sky.sum()) * coords.cell_size**2, unit * short_flux, unit * short_error),
         beams=bright.sum() * coords.cell_size**2 / beam.area,
+        dynamic_range=dynamic_range,
     )
-    return quality, residual
+
+
+def _noise_text(noise: float) -> str:
+    """Return what the residuals of the source were compared with."""
+    return "noise" if noise == 1 else f"as those beside it, {noise:.2g} times the noise that the weights promise"
 
 
 def _whiten(vis: Visibilities, coords: GridCoords, device: torch.device | str) -> tuple[_ImagingProblem, Beam, float]:
@@ -315,16 +390,37 @@ def _whiten(vis: Visibilities, coords: GridCoords, device: torch.device | str) -
     return _ImagingProblem(_WhitenedVisibilities(u, v, data / unit, weight * unit**2), coords, device), beam, unit
 
 
+def _leave_out_intra_site(vis: Visibilities) -> tuple[Visibilities, tuple[str, ...]]:
+    """Return visibilities without baselines so short that their field has too many pixels, and a sentence on it.
+
+    Those of antennas of one site see flux on scales that no other baseline knows of.
+    """
+    lengths = np.sort(vis.lengths[~vis.flagged & (vis.lengths > 0)])
+    if not lengths.size or suggest_grid(vis).npix <= _MAX_PIXELS:
+        return vis, ()
+    jumps = lengths[1:] / lengths[:-1]
+    if jumps.max() < _INTRA_SITE:
+        return vis, ()
+    shortest = float(lengths[1:][jumps >= _INTRA_SITE][-1])
+    kept = select_baselines(vis, shortest=shortest)
+    sentence = (
+        f"{len(vis.time) - len(kept.time)} of {len(vis.time)} visibilities are left out, of baselines up to "
+        f"{lengths[lengths < shortest].max():.3g} wavelengths, within a site: the next are of {shortest:.3g}"
+    )
+    return kept, (sentence,)
+
+
 def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | None:
     """Return a field two and a half times as wide as the source, which is found in a coarse image of a wide field."""
     longest = float(np.quantile(vis.lengths.max(axis=0), 0.25))
     short = select_baselines(vis, longest=longest)
-    coords = suggest_grid(short)
+    suggested = suggest_grid(short)
+    coords = GridCoords(suggested.cell_size, min(suggested.npix, _MAX_PIXELS))
     try:
         problem, beam, _ = _whiten(short, coords, device)
     except ValueError:  # so few baselines have no beam
         return None
-    mask = _auto_mask(problem, beam)
+    mask, _ = _auto_mask(problem, beam)
     if not mask.any():
         return None  # all baselines together may see more
     half = coords.npix / 2
@@ -332,8 +428,13 @@ def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | Non
     return float(min(2.5 * farthest, coords.npix) * coords.cell_size)
 
 
-def _auto_mask(problem: _ImagingProblem, beam: Beam) -> Mask:
-    """Return where the source is: first from the dirty image, then from fits in the mask and their residuals."""
+def _auto_mask(problem: _ImagingProblem, beam: Beam) -> tuple[Mask, float]:
+    """Return where the source is, and the noise of the residuals beside it, in σ: 1, or more for wrong gains.
+
+    The source is looked for in the dirty image, then in fits in the mask plus their residuals; but not again where
+    these are louder than noise: positive pixels would turn the artefacts of wrong gains into flux.
+    """
+    noise = 1.0
     shape = (1, problem.coords.npix, problem.coords.npix)
     pixels = torch.zeros(shape, device=problem.device)
     mask, likelihood = np.zeros(shape[1:], bool), problem.likelihood_of(problem.vis.data, problem.inverse_hann)
@@ -341,11 +442,13 @@ def _auto_mask(problem: _ImagingProblem, beam: Beam) -> Mask:
         if attempt:
             parameters = problem.fit(likelihood, problem.initial_parameters(mask, 1), _TV_STRENGTH_MASK)
             pixels = _softplus_pixels(parameters)
-        model = _hann_smooth(pixels)[0].cpu().double().numpy()
-        mask = _grow_mask(problem, beam, problem.residual_image(pixels), model, mask)
+        model, residual = _hann_smooth(pixels)[0].cpu().double().numpy(), problem.residual_image(pixels)
+        if attempt and (noise := map_noise(residual, mask)) > MAX_MAP_NOISE:
+            break
+        mask = _grow_mask(problem, beam, residual, model, mask)
         if not mask.any():
             break
-    return mask
+    return mask, noise if noise > MAX_MAP_NOISE else 1.0
 
 
 def _grow_mask(problem: _ImagingProblem, beam: Beam, residual: Real, model: Real, before: Mask) -> Mask:

@@ -24,6 +24,7 @@ from torch import Tensor
 from torch.nn.functional import max_pool2d, softplus
 
 from firstlight.imaging._types import Complex, Mask, Real
+from firstlight.imaging.calibration.gains import apply_gains, chi2_of_gains, describe_gains, solve_gains
 from firstlight.imaging.coordinates import GridCoords, packed_to_sky, phase_factor, sky_to_packed
 from firstlight.imaging.data.visibilities import Visibilities, check_visibilities, select_baselines
 from firstlight.imaging.fitting.exact import ExactLikelihood
@@ -32,6 +33,7 @@ from firstlight.imaging.fitting.quality import (
     MAX_MAP_NOISE,
     SOURCE_FLOOR,
     Quality,
+    Verdict,
     assess,
     map_noise,
     rms,
@@ -41,6 +43,7 @@ from firstlight.imaging.fitting.quality import (
 from firstlight.imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight.imaging.fourier.dirty import DirtyImager
 from firstlight.imaging.fourier.limits import suggest_grid
+from firstlight.imaging.fourier.nufft import visibilities
 from firstlight.imaging.fourier.padding import fast_fft_size
 from firstlight.imaging.model.cubes import DEFAULT_BASE, smooth_columns, smooth_rows
 from firstlight.imaging.model.gridded_net import GriddedNet
@@ -54,12 +57,16 @@ _MAX_BREGMAN = 6
 _MAX_LBFGS = 500
 _MASKED_PARAMETER = -1e4  # its softplus is 0, and its gradient too
 _MASK_SCALES = (0, 2, 4, 8)  # beams, by which an image is smoothed to see what is faint and wide
+_WORTH = 0.95  # of the chi² of the best gains: more than that, and a wider mask is not worth it
 _MASK_SEED, _MASK_EDGE = 5.0, 2.5  # σ: where a source is found, and how far it reaches
 _MASK_FLOOR = 0.05  # of the brightest pixel, below which nothing is taken for the edge of the source
 _BRIGHT_SOURCE = 30.0  # σ: beside a brighter source, wide emission is looked for in the residuals only
 _MIN_BEAMS = 4  # of a source, for its residuals to tell anything
 _MAX_RESIDUAL = 4.9  # σ, in the mask
 _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
+_SURE, _MAX_LEFT = 10.0, 0.5  # σ of chi², and how much of the data's power an image may leave unexplained
+_RANDOM_PHASES = 60.0  # degrees, rms over antennas
+_CURED = 0.9  # of the chi² above 1: less than that is left if gains are to blame
 _MIN_PIXELS, _MAX_PIXELS = 48, 1024  # of the width of a field that nobody asked for
 _MAX_PIXELS_ASKED = 4096  # of one that somebody did: 4 GB
 _INTRA_SITE = 10.0  # times as long is the next baseline, at least
@@ -147,6 +154,12 @@ class _ImagingProblem:
         return np.asarray(residual[0].cpu().double().numpy()) / self.gradient_noise
 
 
+def model_visibilities(model: Real, vis: Visibilities, coords: GridCoords) -> Complex:
+    """Return what an interferometer would see of an image, (nchan, nvis)."""
+    seen = visibilities(torch.from_numpy(model[None]), vis.uu.ravel(), vis.vv.ravel(), coords.cell_size)
+    return np.asarray(seen[0].numpy().reshape(vis.data.shape))
+
+
 @dataclass(frozen=True, eq=False)
 class Image:
     """An image, its errors, and how it was made.
@@ -161,7 +174,7 @@ class Image:
         this one.
     flux, flux_error
         Of the image, in Jy; the error is one σ, of the noise and of the bias that was subtracted. Where calibration
-        limits the image, noise tells nothing of its errors, and they are NaN.
+        limits the image, noise tells nothing of its errors, and they are NaN; so is the flux of what is not calibrated.
     residual
         The dirty image of the residual visibilities, with natural weights, in units of its noise.
     mask
@@ -203,9 +216,11 @@ class Image:
 
     @property
     def flux_text(self) -> str:
-        """The flux and its error, or the flux alone where calibration limits it."""
-        if math.isnan(self.flux_error):
-            return f"{self.flux:.4g} Jy, without an error: {self.quality.verdict}"
+        """The flux and its error; without one where calibration limits it, and without a flux where there is none."""
+        if self.quality.verdict == "not calibrated":
+            return "not calibrated"
+        if self.quality.verdict == "limited by calibration":
+            return f"{self.flux:.4g} Jy, limited by calibration"
         return f"{self.flux:.4g} ± {self.flux_error:.2g} Jy"
 
 
@@ -226,7 +241,7 @@ def image(
     field
         The width of the image in arcsec; by default as wide as the source needs.
     draws
-        How many bootstrap images the errors are taken from.
+        How many bootstrap images the errors are taken from; with 0 they are NaN.
     seed
         Of their noise.
     device
@@ -245,7 +260,7 @@ def image(
     # In seconds, as float32: so a UVFITS has them, and the same data make the same image, whatever file they were in.
     hertz = vis.frequency[:, None]
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
-    vis, left_out = _leave_out_intra_site(vis)
+    vis, left_out = leave_out_intra_site(vis)
     source_width = _suggest_field(vis, device) if field is None else field
     suggested = suggest_grid(vis, source_width)
     npix = suggested.npix if source_width else max(suggested.npix, _MIN_PIXELS)
@@ -260,8 +275,8 @@ def image(
         )
     for finer in (1, 2):  # pixels of a fifth of a beam show the position of a bright point too coarsely
         coords = GridCoords(suggested.cell_size / finer, npix * finer)
-        problem, beam, unit = _whiten(vis, coords, device)
-        mask, noise = _auto_mask(problem, beam)
+        problem, beam, observed, unit = _whiten(vis, coords, device)
+        mask, noise = _auto_mask(problem, beam, observed)
         if not mask.any():
             most = np.abs(problem.residual_image(torch.zeros_like(problem.likelihood.reference))).max()
             raise ValueError(
@@ -280,14 +295,15 @@ def image(
     model[crop] = best[0].cpu().numpy() * noise
     residual, chi2 = _residual_and_chi2(problem, model)
     dynamic_range = _dynamic_range(residual, mask, model, beam, coords)
-    if math.isfinite(dynamic_range):
+    fault = _calibration_fault(observed, model, coords, chi2, dynamic_range)
+    if fault or not draws:
         bias, flux_scatter, error = torch.zeros(()), math.nan, np.full_like(error, math.nan)
     else:
         draws_of, bias = _bootstrap(cropped, images, step, mask[crop], draws, seed)
         flux_scatter = float((draws_of.sum((1, 2)).cpu().double() * pixel_flux).std())
         error[crop] = draws_of.std(0).cpu().numpy() * unit
     sky[crop] = (_hann_smooth(best)[0] - bias).cpu().numpy() * unit * noise
-    quality = _assess(problem, model, sky, mask, beam, unit, residual, chi2, dynamic_range)
+    quality = _assess(problem, model, sky, mask, beam, unit, residual, chi2, dynamic_range, fault)
     beams = mask.sum() * coords.cell_size**2 / beam.area
     width = (
         "as asked for" if field else "as the source needs" if source_width else "all that the shortest baseline sees"
@@ -296,7 +312,7 @@ def image(
         sky=sky,
         error=error,
         model=model * unit,
-        flux=quality.flux,
+        flux=math.nan if quality.verdict == "not calibrated" else quality.flux,
         flux_error=math.hypot(flux_scatter, float(bias.sum()) * pixel_flux),
         residual=residual,
         mask=mask,
@@ -343,6 +359,43 @@ def _dynamic_range(residual: Real, mask: Mask, model: Real, beam: Beam, coords: 
     return float((convolve(model, coords, beam) / beam.area + residual).max()) / max(noise, rms(residual))
 
 
+def _calibration_fault(
+    observed: Visibilities, model: Real, coords: GridCoords, chi2: float, dynamic_range: float
+) -> tuple[Verdict, str] | None:
+    """Return whether it is the calibration that limits an image, and which antennas' gains are wrong by how much."""
+    data = np.where(observed.flagged, 0, observed.data)
+    count = int((~observed.flagged).sum())
+    power = float((observed.weight * np.abs(data) ** 2).sum()) / 2 / count - 1
+    left = (chi2 - 1) / power if (chi2 - 1) * math.sqrt(count) > _SURE else 0.0
+    if math.isnan(dynamic_range) and left < _MAX_LEFT:
+        return None
+    unexplained = f"the image leaves {left:.0%} of the power of the data unexplained"
+    if not observed.antennas.any():
+        if left > _MAX_LEFT:
+            return "not calibrated", f"{unexplained}: calibrate the data first"
+        return (
+            "limited by calibration",
+            f"dynamic range {dynamic_range:.0f}; the data do not say which antennas saw what",
+        )
+    seen = model_visibilities(model, observed, coords)
+    phases = solve_gains(observed, seen)
+    with_phases, with_both = (chi2_of_gains(observed, seen, amplitude=amplitude) for amplitude in (False, True))
+    because = describe_gains(phases)
+    if left > _MAX_LEFT or np.sqrt(np.nanmean(phases.phase_scatter**2)) > _RANDOM_PHASES:
+        return (
+            "not calibrated",
+            f"{unexplained}; {because}. Calibrate the data first, or image their closure quantities",
+        )
+    message = f"dynamic range {dynamic_range:.0f}; chi² is {chi2:.3g}, with the best phases of antennas "
+    message += f"{with_phases:.3g}, and with the best amplitudes {with_both:.3g}: "
+    if min(with_phases, with_both) - 1 > _CURED * (chi2 - 1):
+        return "limited by calibration", message + "what limits it is not of antennas alone; look at the weights, too"
+    if with_phases <= with_both:
+        return "limited by calibration", f"{message}{because}. Self-calibrate the phases"
+    amplitudes = solve_gains(apply_gains(observed, phases), seen, amplitude=True)
+    return "limited by calibration", f"{message}{describe_gains(amplitudes, amplitude=True)}. Self-calibrate amplitudes"
+
+
 def _assess(
     problem: _ImagingProblem,
     model: Real,
@@ -353,6 +406,7 @@ def _assess(
     residual: Real,
     chi2: float,
     dynamic_range: float,
+    fault: tuple[Verdict, str] | None,
 ) -> Quality:
     """Return the quality of an image; the model is whitened, the sky in Jy/arcsec²."""
     coords = problem.coords
@@ -370,6 +424,7 @@ def _assess(
         (float(sky.sum()) * coords.cell_size**2, unit * short_flux, unit * short_error),
         beams=bright.sum() * coords.cell_size**2 / beam.area,
         dynamic_range=dynamic_range,
+        calibration=fault,
     )
 
 
@@ -378,8 +433,10 @@ def _noise_text(noise: float) -> str:
     return "noise" if noise == 1 else f"as those beside it, {noise:.2g} times the noise that the weights promise"
 
 
-def _whiten(vis: Visibilities, coords: GridCoords, device: torch.device | str) -> tuple[_ImagingProblem, Beam, float]:
-    """Return the imaging problem of all channels, the natural beam, and the unit of brightness in Jy/arcsec²."""
+def _whiten(
+    vis: Visibilities, coords: GridCoords, device: torch.device | str
+) -> tuple[_ImagingProblem, Beam, Visibilities, float]:
+    """Return the imaging problem of all channels, the natural beam, and visibilities in its unit, in Jy/arcsec²."""
     unflagged = ~vis.flagged
     u, v, data, weight = (getattr(vis, name)[unflagged] for name in ("uu", "vv", "data", "weight"))
     psf = DirtyImager(coords, u, v, weight, data.real, data.imag).get_dirty_beam("natural")[0]
@@ -387,10 +444,11 @@ def _whiten(vis: Visibilities, coords: GridCoords, device: torch.device | str) -
         warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed
         beam = fit_beam(psf, coords.cell_size)
     unit = float(weight.sum()) ** -0.5 / beam.area
-    return _ImagingProblem(_WhitenedVisibilities(u, v, data / unit, weight * unit**2), coords, device), beam, unit
+    problem = _ImagingProblem(_WhitenedVisibilities(u, v, data / unit, weight * unit**2), coords, device)
+    return problem, beam, replace(vis, data=vis.data / unit, weight=vis.weight * unit**2), unit
 
 
-def _leave_out_intra_site(vis: Visibilities) -> tuple[Visibilities, tuple[str, ...]]:
+def leave_out_intra_site(vis: Visibilities) -> tuple[Visibilities, tuple[str, ...]]:
     """Return visibilities without baselines so short that their field has too many pixels, and a sentence on it.
 
     Those of antennas of one site see flux on scales that no other baseline knows of.
@@ -417,10 +475,10 @@ def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | Non
     suggested = suggest_grid(short)
     coords = GridCoords(suggested.cell_size, min(suggested.npix, _MAX_PIXELS))
     try:
-        problem, beam, _ = _whiten(short, coords, device)
+        problem, beam, observed, _ = _whiten(short, coords, device)
     except ValueError:  # so few baselines have no beam
         return None
-    mask, _ = _auto_mask(problem, beam)
+    mask, _ = _auto_mask(problem, beam, observed)
     if not mask.any():
         return None  # all baselines together may see more
     half = coords.npix / 2
@@ -428,27 +486,36 @@ def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | Non
     return float(min(2.5 * farthest, coords.npix) * coords.cell_size)
 
 
-def _auto_mask(problem: _ImagingProblem, beam: Beam) -> tuple[Mask, float]:
+def _auto_mask(problem: _ImagingProblem, beam: Beam, observed: Visibilities) -> tuple[Mask, float]:
     """Return where the source is, and the noise of the residuals beside it, in σ: 1, or more for wrong gains.
 
-    The source is looked for in the dirty image, then in fits in the mask plus their residuals; but not again where
-    these are louder than noise: positive pixels would turn the artefacts of wrong gains into flux.
+    The source is looked for in the dirty image, then in fits in the mask plus their residuals. Where these are louder
+    than noise, positive pixels may turn the artefacts of wrong gains into flux, so there a wider mask must fit better
+    whatever the gains are.
     """
-    noise = 1.0
     shape = (1, problem.coords.npix, problem.coords.npix)
     pixels = torch.zeros(shape, device=problem.device)
     mask, likelihood = np.zeros(shape[1:], bool), problem.likelihood_of(problem.vis.data, problem.inverse_hann)
+    before, noise, least = mask, 1.0, None
     for attempt in range(_MASK_PASSES):
         if attempt:
             parameters = problem.fit(likelihood, problem.initial_parameters(mask, 1), _TV_STRENGTH_MASK)
             pixels = _softplus_pixels(parameters)
         model, residual = _hann_smooth(pixels)[0].cpu().double().numpy(), problem.residual_image(pixels)
         if attempt and (noise := map_noise(residual, mask)) > MAX_MAP_NOISE:
-            break
-        mask = _grow_mask(problem, beam, residual, model, mask)
+            unexplained = _chi2_of_gains(observed, model, problem.coords)
+            if least is not None and not unexplained < _WORTH * least:
+                break
+            least = unexplained
+        before, mask = mask, _grow_mask(problem, beam, residual, model, mask)
         if not mask.any():
             break
-    return mask, noise if noise > MAX_MAP_NOISE else 1.0
+    return (before, noise) if noise > MAX_MAP_NOISE else (mask, 1.0)
+
+
+def _chi2_of_gains(observed: Visibilities, model: Real, coords: GridCoords) -> float:
+    """Return the chi² that no phases of antennas explain; infinite if nobody knows which antennas saw what."""
+    return chi2_of_gains(observed, model_visibilities(model, observed, coords)) if observed.antennas.any() else math.inf
 
 
 def _grow_mask(problem: _ImagingProblem, beam: Beam, residual: Real, model: Real, before: Mask) -> Mask:

@@ -16,7 +16,7 @@ from firstlight.imaging.data.datasets import GriddedDataset
 from firstlight.imaging.fitting.exact import ExactLikelihood
 from firstlight.imaging.fourier.nufft import to_tensor, visibilities
 
-Verdict = Literal["converged", "over-fitted", "not converged", "limited by calibration", "doubtful"]
+Verdict = Literal["converged", "over-fitted", "not converged", "limited by calibration", "not calibrated", "doubtful"]
 
 SOURCE_FLOOR = 0.05  # of the brightest pixel: what is above it is the source, if no mask says where it is
 _BEAM_PIXELS = 12  # pixels of a beam, about, at three cells for the finest fringe
@@ -83,8 +83,10 @@ class Quality:
         lines = [
             f"reduced chi² {self.chi2:.5g} ({self.chi2_off:+.1f} σ from 1); residuals {self.inside:.2f} of the noise "
             f"in the source, {self.outside:.2f} beside it, {self.largest:.1f} σ at most",
-            f"flux {self.flux:.4g} Jy; the shortest baselines see {self.short_flux:.4g} ± {self.short_error:.1g} Jy",
         ]
+        if self.verdict != "not calibrated":
+            seen = f"{self.short_flux:.4g} ± {self.short_error:.1g} Jy"
+            lines.append(f"flux {self.flux:.4g} Jy; the shortest baselines see {seen}")
         return "\n".join(lines + [f"{verdict}: {message}" for verdict, message in self.faults])
 
 
@@ -99,21 +101,22 @@ def assess(
     beams: float = math.inf,
     bias: float = 0.0,
     dynamic_range: float = math.nan,
+    calibration: tuple[Verdict, str] | None = None,
 ) -> Quality:
     """Return the quality that such numbers mean; those of few visibilities, or of few beams, may be off by chance."""
     off = (chi2 - 1) * math.sqrt(count)
     rms_scatter = _MAX_SIGMA / math.sqrt(2 * max(1, min(beams, count)))
     flux, short_flux, error = fluxes
     faults: list[tuple[Verdict, str]] = []
-    if dynamic_range > 0:
-        message = f"dynamic range {dynamic_range:.0f}: antenna gains, not noise, make the residuals: self-calibrate"
-        faults.append(("limited by calibration", message))
+    if calibration:
+        faults.append(calibration)
     elif off < -_MAX_SIGMA or inside < min(_MIN_RMS, 1 - rms_scatter):
         faults.append(("over-fitted", "the residuals are quieter than noise: take a larger λ, or a smaller field"))
-    if not dynamic_range > 0 and (inside > max(_MAX_RMS, 1 + rms_scatter) or largest > _MAX_SIGMA or off > _MAX_SIGMA):
+    if not calibration and (inside > max(_MAX_RMS, 1 + rms_scatter) or largest > _MAX_SIGMA or off > _MAX_SIGMA):
         message = "the residuals are larger than noise: take more steps or a smaller λ; if neither helps, check_weights"
         faults.append(("not converged", message))
-    if abs(flux - short_flux) > _FLUX_TOLERANCE * abs(short_flux) + _FLUX_SIGMA * error:
+    uncalibrated = calibration is not None and calibration[0] == "not calibrated"
+    if not uncalibrated and abs(flux - short_flux) > _FLUX_TOLERANCE * abs(short_flux) + _FLUX_SIGMA * error:
         faults.append(("doubtful", "the flux is not what the shortest baselines see: take a narrower field"))
     if bias > _MAX_BIAS:
         message = f"averages in cells add {bias:.2g} to the chi² of the true sky: take more pixels, or ExactLikelihood"

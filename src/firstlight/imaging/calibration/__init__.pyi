@@ -1,0 +1,12 @@
+from .gains import Gains, apply_gains, chi2_of_gains, describe_gains, solve_gains
+from .self_calibration import SelfCalibration, self_calibrate
+
+__all__ = [
+    "Gains",
+    "SelfCalibration",
+    "apply_gains",
+    "chi2_of_gains",
+    "describe_gains",
+    "self_calibrate",
+    "solve_gains",
+]

@@ -28,9 +28,10 @@ from firstlight.imaging.units import ARCSEC
 _MIN_SNR = 3.0  # of a visibility whose phase and log amplitude are nearly normal
 _SYSTEMATIC = 0.02  # relative to a visibility: what polarisation leaks into it, and gains that change in an integration
 _PIXELS = 64
-_PRIOR_WIDTH = 1 / 3  # of the field: of the Gaussian that an image is at first, and is drawn to
+_PRIOR_WIDTH = 1 / 4  # of the field: of the Gaussian that an image is at first, and is drawn to
 _STEPS = 300  # of L-BFGS, in each of the rounds
-_TV, _ENTROPY = (3.0, 1.0, 0.3), (1.0, 0.1, 0.01)  # of the rounds: how strongly the image is drawn
+_SCALE = 0.1  # how well amplitudes are calibrated on the whole, relatively
+_TV, _ENTROPY, _FLUX = (0.1, 0.03, 0.01), (1.0, 0.5, 0.3), 0.1  # of the rounds: how strongly the image is drawn
 
 
 class ClosureLikelihood(torch.nn.Module):
@@ -66,28 +67,30 @@ class ClosureLikelihood(torch.nn.Module):
         super().__init__()
         self.coords = coords
         channel, row = _bright(vis)
-        to = {"dtype": dtype, "device": device}
         axis = (np.arange(coords.npix) - coords.npix // 2) * coords.cell_size * ARCSEC
-        east = -(axis + (coords.npix % 2 == 0) * coords.cell_size * ARCSEC)
-        u, v = (torch.as_tensor(2 * math.pi * part[channel, row]) for part in (vis.uu, vis.vv))
         self.east, self.north = (
-            torch.exp(-1j * turns[:, None] * torch.as_tensor(at)).to(device, COMPLEX[dtype])
-            for turns, at in ((u, east), (v, axis))
+            torch.as_tensor(np.exp(-2j * math.pi * np.outer(part[channel, row], at))).to(device, COMPLEX[dtype])
+            for part, at in ((vis.uu, axis[::-1] - (1 - coords.npix % 2) * coords.cell_size * ARCSEC), (vis.vv, axis))
         )
         data, weight = vis.data[channel, row], vis.weight[channel, row]
         error = np.sqrt(1 / (weight * np.abs(data) ** 2) + _SYSTEMATIC**2)
-        loops, amplitudes = [], []
+        loops, combinations = [], []
         for rows, first, second in _integrations(vis, channel, row):
             loops.append((rows, _loops(first, second)))
-            amplitudes.append((rows, _closed_log_amplitudes(first, second, error[rows])))
-        self.loops, self.combinations = (_sparse(parts, len(data)).to(**to) for parts in (loops, amplitudes))
-        self.nphases, self.namplitudes = len(self.loops), len(self.combinations)
-        if not self.nphases:
+            combinations.append((rows, _closed_log_amplitudes(first, second, error[rows])))
+        if not sum(len(block) for _, block in loops):
             raise ValueError("no three antennas see the source at one time, so there is no closure phase")
-        variance = torch.as_tensor(error**2, **to)
-        self.phase_weight = 1 / (_squared(self.loops) @ variance)
-        self.phases = self.loops @ torch.as_tensor(np.angle(data), **to)
-        self.amplitudes = self.combinations @ torch.as_tensor(np.log(np.abs(data)), **to)
+        self.loops, self.combinations = (_sparse(blocks, len(data)) for blocks in (loops, combinations))
+        variance = torch.as_tensor(error**2)
+        numbers = (
+            self.loops @ torch.as_tensor(np.angle(data)),
+            1 / ((self.loops * self.loops) @ variance),
+            self.combinations @ torch.as_tensor(np.log(np.abs(data))),
+        )
+        self.phases, self.phase_weight, self.amplitudes = (part.to(device, dtype) for part in numbers)
+        self.loops, self.combinations = self.loops.to(device, dtype), self.combinations.to(device, dtype)
+        self.log_data = torch.as_tensor(np.log(np.abs(data))).to(device, dtype)
+        self.nphases, self.namplitudes = len(self.loops), len(self.combinations)
 
     def visibilities(self, image: Tensor) -> Tensor:
         """Return the visibilities of an image, (npix, npix) in sky order, at the data that count."""
@@ -99,18 +102,17 @@ class ClosureLikelihood(torch.nn.Module):
         log = self.visibilities(image).log()
         phases = self.loops @ log.imag - self.phases
         amplitudes = self.combinations @ log.real - self.amplitudes
-        return (2 * self.phase_weight * (1 - phases.cos())).mean(), amplitudes.square().sum() / max(1, self.namplitudes)
+        amplitude_chi2 = amplitudes.square().sum() / max(1, self.namplitudes)
+        return (2 * self.phase_weight * (1 - phases.cos())).mean(), amplitude_chi2
+
+    def scale(self, image: Tensor) -> Tensor:
+        """Return the log of the factor by which an image is too faint for the amplitudes on the whole."""
+        return (self.log_data - self.visibilities(image).log().real).median()
 
     def forward(self, image: Tensor) -> Tensor:
         """Return chi², the sum over phases and amplitudes."""
         phases, amplitudes = self.terms(image)
         return phases * self.nphases + amplitudes * self.namplitudes
-
-
-def _squared(matrix: Tensor) -> Tensor:
-    """Return a sparse matrix of the squares."""
-    matrix = matrix.coalesce()
-    return torch.sparse_coo_tensor(matrix.indices(), matrix.values().square(), matrix.shape, check_invariants=False)
 
 
 def _sparse(parts: list[tuple[Ints, Real]], ncolumns: int) -> Tensor:
@@ -215,9 +217,7 @@ class ClosureImage:
         )
 
 
-def closure_image(
-    vis: Visibilities, *, field: float | None = None, device: torch.device | str = "cpu"
-) -> ClosureImage:
+def closure_image(vis: Visibilities, *, field: float | None = None, device: torch.device | str = "cpu") -> ClosureImage:
     """Return an image that fits closure phases and closure amplitudes, of data whose gains nobody knows.
 
     Parameters
@@ -243,35 +243,43 @@ def closure_image(
     width = field or 1 / float(vis.lengths[~vis.flagged & (vis.lengths > 0)].min()) / ARCSEC
     coords = GridCoords(min(grid.cell_size, width / _PIXELS), max(grid.npix, _PIXELS))
     likelihood = ClosureLikelihood(vis, coords, device=device)
-    east, north = (torch.as_tensor(part.copy(), dtype=torch.float32, device=device) for part in coords.sky_coordinates())
+    east, north = (torch.as_tensor(part.copy()).float().to(device) for part in coords.sky_coordinates())
     prior = -4 * math.log(2) * (east**2 + north**2) / (_PRIOR_WIDTH * width) ** 2
     prior = prior - prior.logsumexp((0, 1))
-    logits = prior.clone()
+    parameters = torch.cat([prior.flatten(), likelihood.log_data.quantile(0.9)[None]])
     for tv, entropy in zip(_TV, _ENTROPY, strict=True):
-        logits = _fit(likelihood, logits, prior, tv, entropy)
-    shape = logits.flatten().softmax(0).view_as(logits) / coords.cell_size**2
-    with torch.no_grad():
-        phase_chi2, amplitude_chi2 = (float(term) for term in likelihood.terms(shape))
-        model = likelihood.visibilities(shape).abs().double().cpu().numpy()
-    channel, row = _bright(vis)
-    flux = float(np.exp(np.median(np.log(np.abs(vis.data[channel, row]) / model))))
-    return ClosureImage(shape.double().cpu().numpy() * flux, coords, flux, phase_chi2, amplitude_chi2)
+        parameters = _fit(likelihood, parameters, prior, tv, entropy)
+    image = _image_of(parameters, coords)
+    phase_chi2, amplitude_chi2 = (float(term) for term in likelihood.terms(image))
+    sky = (image * likelihood.scale(image).exp()).double().cpu().numpy()
+    return ClosureImage(sky, coords, float(sky.sum()) * coords.cell_size**2, phase_chi2, amplitude_chi2)
+
+
+def _image_of(parameters: Tensor, coords: GridCoords) -> Tensor:
+    """Return the image of the logits of its pixels, and of the log of its flux."""
+    shape = parameters[:-1].softmax(0).view(coords.npix, coords.npix)
+    return shape * parameters[-1].exp() / coords.cell_size**2
 
 
 def _fit(likelihood: ClosureLikelihood, start: Tensor, prior: Tensor, tv: float, entropy: float) -> Tensor:
-    """Return the logits of the image with the least chi² plus regularizers."""
-    logits = start.clone().requires_grad_()
-    optimizer = torch.optim.LBFGS([logits], max_iter=_STEPS, history_size=20, line_search_fn="strong_wolfe")
-    npix = len(start)
+    """Return the parameters of the image with the least chi² plus regularizers."""
+    parameters, coords = start.clone().requires_grad_(), likelihood.coords
+    optimizer = torch.optim.LBFGS([parameters], max_iter=_STEPS, history_size=20, line_search_fn="strong_wolfe")
+    unit = likelihood.log_data.median().exp()
 
-    def closure() -> Tensor:
+    def loss() -> Tensor:
         optimizer.zero_grad()
-        shape = logits.flatten().softmax(0).view_as(logits)
-        phases, amplitudes = likelihood.terms(shape / likelihood.coords.cell_size**2)
-        drawn = (shape * (shape.clamp(min=1e-30).log() - prior)).sum()
-        loss = phases + amplitudes + entropy * drawn + tv * TV_image(shape[None], epsilon=1e-8) * npix / 10
-        loss.backward()
-        return loss
+        image = _image_of(parameters, coords)
+        phases, amplitudes = likelihood.terms(image)
+        # Fringes know nothing of a halo that they resolve: of all images that fit, one of little flux is taken.
+        off = (likelihood.visibilities(image).log().real - likelihood.log_data).clamp(-3, 3).mean() / _SCALE
+        pixels = image * coords.cell_size**2 / unit
+        share = pixels / pixels.sum()
+        surprise = (share * (share.clamp(min=1e-30).log() - prior)).sum()
+        roughness = TV_image(pixels[None], epsilon=1e-8) * coords.npix**2 / _PIXELS
+        total: Tensor = phases + amplitudes + off**2 + entropy * surprise + tv * roughness + _FLUX * pixels.sum()
+        total.backward()  # type: ignore[no-untyped-call]
+        return total
 
-    optimizer.step(closure)
-    return logits.detach()
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    return parameters.detach()

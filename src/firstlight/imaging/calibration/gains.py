@@ -273,7 +273,7 @@ def _stefcal(cross: Complex, power: Real, amplitude: bool) -> Complex:
         fitted = np.einsum("kpq,kq->kp", cross, gains)
         scale = np.einsum("kpq,kq->kp", power, np.abs(gains) ** 2) if amplitude else np.abs(fitted)
         fitted = fitted / np.where(scale > 0, scale, 1)
-        fitted = np.where(fitted == 0, 1, fitted)  # of an antenna that saw nothing
+        fitted = np.where(np.abs(fitted) < np.finfo(float).tiny, 1, fitted)  # of an antenna that saw nothing
         gains = _phase(gains + fitted) if not amplitude else (gains + fitted) / 2 if step % 2 else fitted
     return gains
 
@@ -310,7 +310,8 @@ def _centred_phases(values: Complex, error: Real) -> Real:
 def _phase(values: Complex) -> Complex:
     """Return numbers of modulus 1; of 0, 1."""
     size = np.abs(values)
-    return np.asarray(np.where(size == 0, 1, values) / np.where(size == 0, 1, size), complex)
+    nothing = size < np.finfo(float).tiny  # or so little that its quotients are not finite
+    return np.asarray(np.where(nothing, 1, values) / np.where(nothing, 1, size), complex)
 
 
 def _rms_over_time(values: Real, error: Real) -> Real:

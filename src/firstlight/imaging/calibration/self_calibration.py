@@ -10,6 +10,7 @@ from functools import reduce
 import numpy as np
 import torch
 
+from firstlight.imaging.calibration.closures import closure_image
 from firstlight.imaging.calibration.gains import Gains, apply_gains, describe_gains, solve_gains
 from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.auto_image import image, leave_out_intra_site, model_visibilities
@@ -59,6 +60,8 @@ def self_calibrate(
 ) -> SelfCalibration:
     """Return visibilities calibrated by their own image: first the antennas' phases, then amplitudes if asked for.
 
+    Where phases are so wrong that there is no image, the first one is made of closure quantities.
+
     Parameters
     ----------
     vis
@@ -90,9 +93,11 @@ def self_calibrate(
         for _ in range(most):
             found = image(_apply_all(imaged, tables), field=field, draws=0, device=device)
             seen = _apply_all(imaged, tables[:kept])
-            gains = solve_gains(
-                seen, model_visibilities(found.model, seen, found.coords), amplitude=bool(kept), every=every
-            )
+            sky, coords = found.model, found.coords
+            if not tables and found.quality.verdict == "not calibrated":
+                start = closure_image(imaged, field=field, device=device)
+                sky, coords = start.sky, start.coords
+            gains = solve_gains(seen, model_visibilities(sky, seen, coords), amplitude=bool(kept), every=every)
             tables, rounds = [*tables[:kept], gains], rounds + 1
             if before is not None and _change(before, gains) < _SETTLED:
                 break

@@ -66,6 +66,7 @@ _MAX_RESIDUAL = 4.9  # σ, in the mask
 _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
 _SURE, _MAX_LEFT = 10.0, 0.5  # σ of chi², and how much of the data's power an image may leave unexplained
 _RANDOM_PHASES = 60.0  # degrees, rms over antennas
+_MIN_DYNAMIC_RANGE = 20.0  # of an image of data that are calibrated at all, if noise does not limit it
 _CURED = 0.9  # of the chi² above 1: less than that is left if gains are to blame
 _MIN_PIXELS, _MAX_PIXELS = 48, 1024  # of the width of a field that nobody asked for
 _MAX_PIXELS_ASKED = 4096  # of one that somebody did: 4 GB
@@ -381,7 +382,9 @@ def _calibration_fault(
     phases = solve_gains(observed, seen)
     with_phases, with_both = (chi2_of_gains(observed, seen, amplitude=amplitude) for amplitude in (False, True))
     because = describe_gains(phases)
-    if left > _MAX_LEFT or np.sqrt(np.nanmean(phases.phase_scatter**2)) > _RANDOM_PHASES:
+    scatter = phases.phase_scatter
+    random = rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES or dynamic_range < _MIN_DYNAMIC_RANGE
+    if left > _MAX_LEFT or random:
         return (
             "not calibrated",
             f"{unexplained}; {because}. Calibrate the data first, or image their closure quantities",
@@ -390,8 +393,8 @@ def _calibration_fault(
     message += f"{with_phases:.3g}, and with the best amplitudes {with_both:.3g}: "
     if min(with_phases, with_both) - 1 > _CURED * (chi2 - 1):
         return "limited by calibration", message + "what limits it is not of antennas alone; look at the weights, too"
-    if with_phases <= with_both:
-        return "limited by calibration", f"{message}{because}. Self-calibrate the phases"
+    if with_phases - 1 < _CURED * (chi2 - 1):
+        return "limited by calibration", f"{message}{because}. Self-calibrate phases"
     amplitudes = solve_gains(apply_gains(observed, phases), seen, amplitude=True)
     return "limited by calibration", f"{message}{describe_gains(amplitudes, amplitude=True)}. Self-calibrate amplitudes"
 

@@ -22,16 +22,17 @@ from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.auto_image import leave_out_intra_site
 from firstlight.imaging.fourier.limits import suggest_grid
 from firstlight.imaging.fourier.nufft import COMPLEX
-from firstlight.imaging.model.losses import TV_image
+from firstlight.imaging.model.losses import TSV
 from firstlight.imaging.units import ARCSEC
 
 _MIN_SNR = 3.0  # of a visibility whose phase and log amplitude are nearly normal
 _SYSTEMATIC = 0.02  # relative to a visibility: what polarisation leaks into it, and gains that change in an integration
 _PIXELS = 64
-_PRIOR_WIDTH = 1 / 4  # of the field: of the Gaussian that an image is at first, and is drawn to
+_PRIOR_WIDTH = 1 / 3  # of the field: of the Gaussian that an image is at first, and is drawn to
 _STEPS = 300  # of L-BFGS, in each of the rounds
 _SCALE = 0.1  # how well amplitudes are calibrated on the whole, relatively
-_TV, _ENTROPY, _FLUX = (0.1, 0.03, 0.01), (1.0, 0.5, 0.3), 0.1  # of the rounds: how strongly the image is drawn
+# How strongly an image is drawn to be smooth and to the prior, in each round, and to have little flux.
+_SMOOTHNESS, _ENTROPY, _FLUX = (240.0, 80.0, 24.0), (0.6, 0.3, 0.2), 0.03
 
 
 class ClosureLikelihood(torch.nn.Module):
@@ -247,8 +248,8 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
     prior = -4 * math.log(2) * (east**2 + north**2) / (_PRIOR_WIDTH * width) ** 2
     prior = prior - prior.logsumexp((0, 1))
     parameters = torch.cat([prior.flatten(), likelihood.log_data.quantile(0.9)[None]])
-    for tv, entropy in zip(_TV, _ENTROPY, strict=True):
-        parameters = _fit(likelihood, parameters, prior, tv, entropy)
+    for smoothness, entropy in zip(_SMOOTHNESS, _ENTROPY, strict=True):
+        parameters = _fit(likelihood, parameters, prior, smoothness, entropy)
     image = _image_of(parameters, coords)
     phase_chi2, amplitude_chi2 = (float(term) for term in likelihood.terms(image))
     sky = (image * likelihood.scale(image).exp()).double().cpu().numpy()
@@ -261,7 +262,7 @@ def _image_of(parameters: Tensor, coords: GridCoords) -> Tensor:
     return shape * parameters[-1].exp() / coords.cell_size**2
 
 
-def _fit(likelihood: ClosureLikelihood, start: Tensor, prior: Tensor, tv: float, entropy: float) -> Tensor:
+def _fit(likelihood: ClosureLikelihood, start: Tensor, prior: Tensor, smoothness: float, entropy: float) -> Tensor:
     """Return the parameters of the image with the least chi² plus regularizers."""
     parameters, coords = start.clone().requires_grad_(), likelihood.coords
     optimizer = torch.optim.LBFGS([parameters], max_iter=_STEPS, history_size=20, line_search_fn="strong_wolfe")
@@ -276,8 +277,10 @@ def _fit(likelihood: ClosureLikelihood, start: Tensor, prior: Tensor, tv: float,
         pixels = image * coords.cell_size**2 / unit
         share = pixels / pixels.sum()
         surprise = (share * (share.clamp(min=1e-30).log() - prior)).sum()
-        roughness = TV_image(pixels[None], epsilon=1e-8) * coords.npix**2 / _PIXELS
-        total: Tensor = phases + amplitudes + off**2 + entropy * surprise + tv * roughness + _FLUX * pixels.sum()
+        roughness = TSV(pixels[None]) * (coords.npix / _PIXELS) ** 4
+        total: Tensor = (
+            phases + amplitudes + off**2 + entropy * surprise + smoothness * roughness + _FLUX * pixels.sum()
+        )
         total.backward()  # type: ignore[no-untyped-call]
         return total
 

@@ -16,6 +16,7 @@ from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.auto_image import image, leave_out_intra_site, model_visibilities
 
 _PHASE_ROUNDS, _AMPLITUDE_ROUNDS = 4, 3
+_MAX_CLOSURE_ANTENNAS = 16  # of a VLBI array: more antennas than that make more closure quantities than can be fitted
 _SETTLED = 0.02  # radians, or relative: gains that change no more have settled
 
 
@@ -94,7 +95,8 @@ def self_calibrate(
             found = image(_apply_all(imaged, tables), field=field, draws=0, device=device)
             seen = _apply_all(imaged, tables[:kept])
             sky, coords = found.model, found.coords
-            if not tables and found.quality.verdict == "not calibrated":
+            few = len(np.unique(imaged.antennas)) <= _MAX_CLOSURE_ANTENNAS
+            if not tables and few and found.quality.verdict == "not calibrated":
                 start = closure_image(imaged, field=field, device=device)
                 sky, coords = start.sky, start.coords
             gains = solve_gains(seen, model_visibilities(sky, seen, coords), amplitude=bool(kept), every=every)

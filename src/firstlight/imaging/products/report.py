@@ -85,6 +85,8 @@ def write_products(
         "residual": (residual, beam),
         "restored": (convolve(found.model, coords, beam) + residual, beam),
     }
+    if np.isnan(found.error).any():  # where calibration limits the image, noise tells nothing of its errors
+        del maps["error"]
     if dish:
         maps["pbcor"] = _primary_beam_corrected(found.sky, coords, dish, vis), None
     ra, dec = vis.phase_centre or (None, None)

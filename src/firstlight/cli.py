@@ -71,6 +71,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--frequency", type=float, metavar="HZ", help="where the data do not say it")
     command.add_argument("--of", metavar="FIELD", help="of a measurement set: its name or number")
     command.add_argument("--unit", choices=["lambda", "kilolambda", "metres"], help="of an npz file's baselines")
+    command.add_argument(
+        "--self-calibrate",
+        nargs="?",
+        const="phase",
+        choices=["phase", "amplitude"],
+        help="calibrate the antennas by the image itself: phases (default), or then amplitudes, too",
+    )
+    command.add_argument("--every", type=_seconds, metavar="TIME", help="the least interval of its gains, such as 60s")
     command.add_argument("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
 
     words = sys.argv[1:] if argv is None else list(argv)
@@ -155,6 +163,7 @@ def image(arguments: argparse.Namespace) -> int:
     from firstlight.devices import best_device
     from firstlight.imaging import check_image_grid
     from firstlight.imaging import image as make_image
+    from firstlight.imaging.calibration import self_calibrate
     from firstlight.imaging.products.report import point_remark, whole_set, write_products
 
     for option, largest in (("field", 4e5), ("frequency", 1e15), ("dish", 1e4)):  # no sky is as wide, no dish as large
@@ -168,7 +177,14 @@ def image(arguments: argparse.Namespace) -> int:
         vis, notes = _read(arguments)
         print("\n".join(notes), flush=True)
         device = best_device()
-        found = make_image(vis, field=arguments.field, device=device if device.type == "cuda" else "cpu")
+        how = {"field": arguments.field, "device": device if device.type == "cuda" else "cpu"}
+        if arguments.self_calibrate:
+            amplitude = arguments.self_calibrate == "amplitude"
+            calibrated = self_calibrate(vis, amplitude=amplitude, every=arguments.every, **how)
+            vis = calibrated.vis
+            notes.append(str(calibrated))
+            print(calibrated, flush=True)
+        found = make_image(vis, **how)
         limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
         limits += point_remark(found, vis)
         print("\n".join([*limits, str(found), ""]))
@@ -215,6 +231,14 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     elif np.isnan(weights.worst):
         notes.append("WARNING: nothing tells whether the weights are right: no antennas and times, or too few")
     return vis, notes
+
+
+def _seconds(text: str) -> float:
+    """Return seconds, from a number with or without an s, or of minutes with min."""
+    for unit, factor in (("min", 60), ("s", 1), ("", 1)):
+        if text.endswith(unit):
+            return factor * float(text.removesuffix(unit))
+    raise ValueError(text)
 
 
 def _degrees(text: str) -> tuple[float, float]:

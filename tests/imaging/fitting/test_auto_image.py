@@ -119,6 +119,44 @@ def test_flux_that_no_baseline_sees_is_doubted():
     assert abs(found.flux - 0.6) < 0.06 or "doubtful" in dict(found.quality.faults)
 
 
+def turned(vis, degrees, seed=0):
+    """Turn the phase of every antenna, at every time by another angle."""
+    rng = np.random.default_rng(seed)
+    times, when = np.unique(vis.time, return_inverse=True)
+    phases = rng.normal(scale=math.radians(degrees), size=(len(times), vis.antennas.max() + 1))
+    first, second = (phases[when, antenna] for antenna in vis.antennas.T)
+    return replace(vis, data=vis.data * np.exp(1j * (first - second)))
+
+
+def test_wrong_phases_do_not_make_flux():
+    """Artefacts are no noise: they are not taken for sources, and the error of noise is not stated for them."""
+    noisy = turned(seen(protoplanetary_disk(FLUX, size=0.7, east=0.4, north=-0.5), signal=400)[1], 15)
+    found = image(noisy)
+    assert found.quality.verdict == "limited by calibration"
+    assert abs(found.flux / FLUX - 1) < 0.1
+    assert found.mask.mean() < 0.3
+    assert math.isnan(found.flux_error)
+    assert np.isnan(found.error).all()
+    assert 5 < found.quality.dynamic_range < 400
+
+
+def test_baselines_within_a_site_do_not_make_the_field():
+    """As of the Event Horizon Telescope: an array a city wide, thousands of kilometres from the next."""
+    antennas = 400 * alma_antennas()[:12]
+    antennas[1] = antennas[0] + [150, 60, 0]
+    sky = [Point(0.5), Point(0.5, north=2e-3)]
+    vis = with_noise(observe(sky, uv_track(antennas, n_times=10)), 0.05, seed=0)
+    found = image(vis, draws=2)
+    assert found.coords.npix <= 1024
+    assert abs(found.flux - 1) < 0.05
+    assert "within a site" in found.choices[0]
+
+
+def test_a_field_that_would_not_fit_into_memory():
+    with pytest.raises(ValueError, match="pixels"):
+        image(seen([Point(0.1)], signal=50)[1], field=3600.0)
+
+
 def test_noise_alone_is_no_source():
     noise = with_noise(observe([Point(0.0)], uv_track(n_times=4)), 0.1, seed=3)
     with pytest.raises(ValueError, match="no source is seen"):

@@ -1,5 +1,6 @@
 """The verdicts on a fit: over-fitted, not converged, doubtful, or converged."""
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 
 from firstlight.imaging import DataAverager, ExactLikelihood, GridCoords, GriddedNet, fit
 from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.fitting.quality import residual_image, short_baseline_flux
+from firstlight.imaging.fitting.quality import map_noise, residual_image, short_baseline_amplitude, short_baseline_flux
 from firstlight.imaging.fourier.beams import Beam
 from firstlight.imaging.model import losses
 from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
@@ -93,3 +94,19 @@ def test_cells_that_bias_are_doubtful():
     start = sky_to_packed(torch.full((1, COORDS.npix, COORDS.npix), -3.0))
     found = fit(GriddedNet(COORDS, base_cube=start), cells.float(), max_iter=3, progress=False)
     assert any("averages in cells" in said for _, said in found.quality.faults)
+
+
+def test_amplitudes_of_short_baselines_do_not_care_for_phases():
+    data = exact(replace(SEEN, data=SEEN.data * np.exp(2j * np.random.default_rng(0).normal(size=SEEN.data.shape))))
+    source = sky_image(SKY, COORDS.cell_size, COORDS.npix)
+    assert abs(short_baseline_amplitude(source, data, COORDS, 0)[0] - FLUX) < 0.1 * FLUX
+    assert short_baseline_flux(source, data, COORDS, 0)[0] < 0.5 * FLUX
+
+
+@pytest.mark.parametrize("covered", [0.2, 1.0])
+def test_the_noise_of_a_map_is_that_beside_the_source(covered):
+    residual = np.random.default_rng(0).normal(size=(100, 100))
+    mask = np.zeros(residual.shape, bool)
+    mask[: round(100 * covered)] = True
+    residual[:10] += 50
+    assert abs(map_noise(residual, mask) - 1) < (0.1 if covered < 1 else 0.3)

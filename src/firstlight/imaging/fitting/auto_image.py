@@ -24,14 +24,26 @@ from torch import Tensor
 from torch.nn.functional import max_pool2d, softplus
 
 from firstlight.imaging._types import Complex, Mask, Real
+from firstlight.imaging.calibration.gains import apply_gains, chi2_of_gains, describe_gains, solve_gains
 from firstlight.imaging.coordinates import GridCoords, packed_to_sky, phase_factor, sky_to_packed
 from firstlight.imaging.data.visibilities import Visibilities, check_visibilities, select_baselines
 from firstlight.imaging.fitting.exact import ExactLikelihood
 from firstlight.imaging.fitting.fit_loop import fit
-from firstlight.imaging.fitting.quality import SOURCE_FLOOR, Quality, assess, rms, short_baseline_flux
+from firstlight.imaging.fitting.quality import (
+    MAX_MAP_NOISE,
+    SOURCE_FLOOR,
+    Quality,
+    Verdict,
+    assess,
+    map_noise,
+    rms,
+    short_baseline_amplitude,
+    short_baseline_flux,
+)
 from firstlight.imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight.imaging.fourier.dirty import DirtyImager
 from firstlight.imaging.fourier.limits import suggest_grid
+from firstlight.imaging.fourier.nufft import visibilities
 from firstlight.imaging.fourier.padding import fast_fft_size
 from firstlight.imaging.model.cubes import DEFAULT_BASE, smooth_columns, smooth_rows
 from firstlight.imaging.model.gridded_net import GriddedNet
@@ -45,11 +57,20 @@ _MAX_BREGMAN = 6
 _MAX_LBFGS = 500
 _MASKED_PARAMETER = -1e4  # its softplus is 0, and its gradient too
 _MASK_SCALES = (0, 2, 4, 8)  # beams, by which an image is smoothed to see what is faint and wide
+_WORTH = 0.95  # of the chi² of the best gains: more than that, and a wider mask is not worth it
 _MASK_SEED, _MASK_EDGE = 5.0, 2.5  # σ: where a source is found, and how far it reaches
 _MASK_FLOOR = 0.05  # of the brightest pixel, below which nothing is taken for the edge of the source
 _BRIGHT_SOURCE = 30.0  # σ: beside a brighter source, wide emission is looked for in the residuals only
 _MIN_BEAMS = 4  # of a source, for its residuals to tell anything
 _MAX_RESIDUAL = 4.9  # σ, in the mask
+_MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
+_SURE, _MAX_LEFT = 10.0, 0.5  # σ of chi², and how much of the data's power an image may leave unexplained
+_RANDOM_PHASES = 60.0  # degrees, rms over antennas
+_MIN_DYNAMIC_RANGE = 20.0  # of an image of data that are calibrated at all, if noise does not limit it
+_CURED = 0.9  # of the chi² above 1: less than that is left if gains are to blame
+_MIN_PIXELS, _MAX_PIXELS = 48, 1024  # of the width of a field that nobody asked for
+_MAX_PIXELS_ASKED = 4096  # of one that somebody did: 4 GB
+_INTRA_SITE = 10.0  # times as long is the next baseline, at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +86,10 @@ class _WhitenedVisibilities:
     def noise(self) -> float:
         """The noise of an image with natural weights, in units of flux per beam."""
         return math.sqrt(1 / float(self.weight.sum()))
+
+    def in_units_of(self, noise: float) -> _WhitenedVisibilities:
+        """Return them scaled so that the noise is 1 where it was as much."""
+        return replace(self, data=self.data / noise)
 
     def phase_shifted(self, east: float, north: float) -> _WhitenedVisibilities:
         """Return them with the phase centre moved there."""
@@ -130,6 +155,12 @@ class _ImagingProblem:
         return np.asarray(residual[0].cpu().double().numpy()) / self.gradient_noise
 
 
+def model_visibilities(model: Real, vis: Visibilities, coords: GridCoords) -> Complex:
+    """Return what an interferometer would see of an image, (nchan, nvis)."""
+    seen = visibilities(torch.from_numpy(model[None]), vis.uu.ravel(), vis.vv.ravel(), coords.cell_size)
+    return np.asarray(seen[0].numpy().reshape(vis.data.shape))
+
+
 @dataclass(frozen=True, eq=False)
 class Image:
     """An image, its errors, and how it was made.
@@ -143,7 +174,8 @@ class Image:
         The image before its bias was subtracted, without the smoothing over two pixels: the residuals are those of
         this one.
     flux, flux_error
-        Of the image, in Jy; the error is one σ, of the noise and of the bias that was subtracted.
+        Of the image, in Jy; the error is one σ, of the noise and of the bias that was subtracted. Where calibration
+        limits the image, noise tells nothing of its errors, and they are NaN; so is the flux of what is not calibrated.
     residual
         The dirty image of the residual visibilities, with natural weights, in units of its noise.
     mask
@@ -181,7 +213,16 @@ class Image:
 
     def __str__(self) -> str:
         """Return a summary of a few lines."""
-        return "\n".join([*self.choices, f"flux {self.flux:.4g} ± {self.flux_error:.2g} Jy", str(self.quality)])
+        return "\n".join([*self.choices, f"flux {self.flux_text}", str(self.quality)])
+
+    @property
+    def flux_text(self) -> str:
+        """The flux and its error; without one where calibration limits it, and without a flux where there is none."""
+        if self.quality.verdict == "not calibrated":
+            return "not calibrated"
+        if self.quality.verdict == "limited by calibration":
+            return f"{self.flux:.4g} Jy, limited by calibration"
+        return f"{self.flux:.4g} ± {self.flux_error:.2g} Jy"
 
 
 def image(
@@ -201,7 +242,7 @@ def image(
     field
         The width of the image in arcsec; by default as wide as the source needs.
     draws
-        How many bootstrap images the errors are taken from.
+        How many bootstrap images the errors are taken from; with 0 they are NaN.
     seed
         Of their noise.
     device
@@ -220,12 +261,23 @@ def image(
     # In seconds, as float32: so a UVFITS has them, and the same data make the same image, whatever file they were in.
     hertz = vis.frequency[:, None]
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
+    vis, left_out = leave_out_intra_site(vis)
     source_width = _suggest_field(vis, device) if field is None else field
     suggested = suggest_grid(vis, source_width)
+    npix = suggested.npix if source_width else max(suggested.npix, _MIN_PIXELS)
+    if field is None:
+        npix = min(npix, _MAX_PIXELS)
+    elif npix > _MAX_PIXELS_ASKED:
+        raise ValueError(
+            f"a field of {field:g} arcsec needs {npix} x {npix} pixels of {suggested.cell_size:g} arcsec; more than "
+            f"{_MAX_PIXELS_ASKED} x {_MAX_PIXELS_ASKED} take too much memory: take a field of "
+            f"{_MAX_PIXELS_ASKED * suggested.cell_size:.3g} arcsec or less, or leave out the longest baselines "
+            "(select_baselines)"
+        )
     for finer in (1, 2):  # pixels of a fifth of a beam show the position of a bright point too coarsely
-        coords = GridCoords(suggested.cell_size / finer, suggested.npix * finer)
-        problem, beam, unit = _whiten(vis, coords, device)
-        mask = _auto_mask(problem, beam)
+        coords = GridCoords(suggested.cell_size / finer, npix * finer)
+        problem, beam, observed, unit = _whiten(vis, coords, device)
+        mask, noise = _auto_mask(problem, beam, observed)
         if not mask.any():
             most = np.abs(problem.residual_image(torch.zeros_like(problem.likelihood.reference))).max()
             raise ValueError(
@@ -233,25 +285,26 @@ def image(
                 f"{most:.1f}). Check the weights (check_weights) and the phase centre, or observe for longer"
             )
         crop, centre, cropped_coords = _crop_to_mask(mask, coords)
-        cropped = _ImagingProblem(problem.vis.phase_shifted(*centre), cropped_coords, device)
-        images = _bregman_iterations(cropped, cropped.vis.data[None], mask[crop], _MAX_BREGMAN, stop_at_noise=True)
-        if np.abs(cropped.residual_image(images[-1])[mask[crop]]).max() < _MAX_RESIDUAL:
+        cropped_vis = problem.vis.phase_shifted(*centre).in_units_of(noise)
+        cropped = _ImagingProblem(cropped_vis, cropped_coords, device)
+        images = _bregman_iterations(cropped, cropped_vis.data[None], mask[crop], _MAX_BREGMAN, stop_at_noise=True)
+        if noise > 1 or np.abs(cropped.residual_image(images[-1])[mask[crop]]).max() < _MAX_RESIDUAL:
             break
     step = _discrepancy_step(cropped, images, mask[crop])
-    best = _interpolate(images, step)
-    # Parametric bootstrap. Faint pixels are as dark as they are in the sky, so that the bias from noise shows in them.
-    kept = torch.where(best > 1, best, 0)
-    model_vis = cropped.vis.data - cropped.likelihood.residuals(kept).cpu().numpy()
-    simulated = model_vis + cropped.vis.noise_realizations(draws, seed)
-    bootstrap = _hann_smooth(_interpolate(_bregman_iterations(cropped, simulated, mask[crop], len(images)), step))
-    bias = bootstrap.mean(0) - _hann_smooth(kept)[0]  # as pixels are not negative
-    jansky = coords.cell_size**2 * unit  # of a pixel
-    bootstrap_flux = bootstrap.sum((1, 2)).cpu().double().numpy() * jansky
+    best, pixel_flux = _interpolate(images, step), coords.cell_size**2 * unit * noise
     sky, error, model = np.zeros((3, coords.npix, coords.npix))
-    model[crop] = best[0].cpu().numpy() * unit
-    sky[crop] = (_hann_smooth(best)[0] - bias).cpu().numpy() * unit
-    error[crop] = bootstrap.std(0).cpu().numpy() * unit
-    quality, residual = _assess(problem, model / unit, sky, mask, beam, unit)
+    model[crop] = best[0].cpu().numpy() * noise
+    residual, chi2 = _residual_and_chi2(problem, model)
+    dynamic_range = _dynamic_range(residual, mask, model, beam, coords)
+    fault = _calibration_fault(observed, model, coords, chi2, dynamic_range)
+    if fault or not draws:
+        bias, flux_scatter, error = torch.zeros(()), math.nan, np.full_like(error, math.nan)
+    else:
+        draws_of, bias = _bootstrap(cropped, images, step, mask[crop], draws, seed)
+        flux_scatter = float((draws_of.sum((1, 2)).cpu().double() * pixel_flux).std())
+        error[crop] = draws_of.std(0).cpu().numpy() * unit
+    sky[crop] = (_hann_smooth(best)[0] - bias).cpu().numpy() * unit * noise
+    quality = _assess(problem, model, sky, mask, beam, unit, residual, chi2, dynamic_range, fault)
     beams = mask.sum() * coords.cell_size**2 / beam.area
     width = (
         "as asked for" if field else "as the source needs" if source_width else "all that the shortest baseline sees"
@@ -259,9 +312,9 @@ def image(
     return Image(
         sky=sky,
         error=error,
-        model=model,
-        flux=quality.flux,
-        flux_error=math.hypot(bootstrap_flux.std(ddof=1), float(bias.sum()) * jansky),
+        model=model * unit,
+        flux=math.nan if quality.verdict == "not calibrated" else quality.flux,
+        flux_error=math.hypot(flux_scatter, float(bias.sum()) * pixel_flux),
         residual=residual,
         mask=mask,
         coords=coords,
@@ -269,42 +322,124 @@ def image(
         noise=problem.vis.noise * unit,
         quality=quality,
         choices=(
+            *left_out,
             f"field {coords.npix * coords.cell_size:.3g} arcsec, {coords.npix} pixels of {coords.cell_size:g} arcsec: "
             + width,
             f"the mask, where emission is allowed, covers {beams:.0f} beams of {beam.major:.3g} × {beam.minor:.3g} "
-            "arcsec, where the data show a source",
+            f"arcsec, {mask.mean():.0%} of the field, where the data show a source",
             f"total variation {_TV_STRENGTH:g} times the noise of the gradient; {len(images) - 2 + step:.2g} Bregman "
-            "iterations, until the residuals of the source were noise (discrepancy principle)",
+            f"iterations, until the residuals of the source were {_noise_text(noise)} (discrepancy principle)",
         ),
     )
 
 
-def _assess(
-    problem: _ImagingProblem, model: Real, sky: Real, mask: Mask, beam: Beam, unit: float
-) -> tuple[Quality, Real]:
-    """Return the quality of an image, and its residual image; the model is whitened, the sky in Jy/arcsec²."""
-    coords, count = problem.coords, len(problem.vis.u)
+def _bootstrap(
+    problem: _ImagingProblem, images: list[Tensor], step: float, mask: Mask, draws: int, seed: int
+) -> tuple[Tensor, Tensor]:
+    """Return images of simulated data, and their mean excess over the image that these were made from."""
+    best = _interpolate(images, step)
+    kept = torch.where(best > 1, best, 0)  # faint pixels as dark as they are in the sky, so that their bias shows
+    model_vis = problem.vis.data - problem.likelihood.residuals(kept).cpu().numpy()
+    simulated = model_vis + problem.vis.noise_realizations(draws, seed)
+    found = _hann_smooth(_interpolate(_bregman_iterations(problem, simulated, mask, len(images)), step))
+    return found, found.mean(0) - _hann_smooth(kept)[0]
+
+
+def _residual_and_chi2(problem: _ImagingProblem, model: Real) -> tuple[Real, float]:
+    """Return the residual image, in σ, and the reduced chi² of a whitened model."""
     whitened = torch.as_tensor(model, dtype=torch.float32, device=problem.device)[None]
     problem.likelihood.recentre(whitened)  # for all digits of chi², however strong the source
-    residual = problem.residual_image(whitened)
+    return problem.residual_image(whitened), float(problem.likelihood(whitened)) / 2 / len(problem.vis.u)
+
+
+def _dynamic_range(residual: Real, mask: Mask, model: Real, beam: Beam, coords: GridCoords) -> float:
+    """Return the peak of the restored image over the noise of the residuals; NaN if that is what weights promise."""
+    noise = map_noise(residual, mask)
+    if noise <= MAX_MAP_NOISE and np.abs(residual).max() <= _MAX_ARTEFACT:
+        return math.nan
+    return float((convolve(model, coords, beam) / beam.area + residual).max()) / max(noise, rms(residual))
+
+
+def _calibration_fault(
+    observed: Visibilities, model: Real, coords: GridCoords, chi2: float, dynamic_range: float
+) -> tuple[Verdict, str] | None:
+    """Return whether it is the calibration that limits an image, and which antennas' gains are wrong by how much."""
+    data = np.where(observed.flagged, 0, observed.data)
+    count = int((~observed.flagged).sum())
+    power = float((observed.weight * np.abs(data) ** 2).sum()) / 2 / count - 1
+    left = (chi2 - 1) / power if (chi2 - 1) * math.sqrt(count) > _SURE else 0.0
+    if math.isnan(dynamic_range) and left < _MAX_LEFT:
+        return None
+    unexplained = f"the image leaves {left:.0%} of the power of the data unexplained"
+    if not observed.antennas.any():
+        if left > _MAX_LEFT:
+            return "not calibrated", f"{unexplained}: calibrate the data first"
+        return (
+            "limited by calibration",
+            f"dynamic range {dynamic_range:.0f}; the data do not say which antennas saw what",
+        )
+    seen = model_visibilities(model, observed, coords)
+    phases = solve_gains(observed, seen)
+    with_phases, with_both = (chi2_of_gains(observed, seen, amplitude=amplitude) for amplitude in (False, True))
+    because = describe_gains(phases)
+    scatter = phases.phase_scatter
+    random = rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES or dynamic_range < _MIN_DYNAMIC_RANGE
+    if left > _MAX_LEFT or random:
+        return (
+            "not calibrated",
+            f"{unexplained}; {because}. Calibrate the data first, or image their closure quantities",
+        )
+    message = f"dynamic range {dynamic_range:.0f}; chi² is {chi2:.3g}, with the best phases of antennas "
+    message += f"{with_phases:.3g}, and with the best amplitudes {with_both:.3g}: "
+    if min(with_phases, with_both) - 1 > _CURED * (chi2 - 1):
+        return "limited by calibration", message + "what limits it is not of antennas alone; look at the weights, too"
+    if with_phases - 1 < _CURED * (chi2 - 1):
+        return "limited by calibration", f"{message}{because}. Self-calibrate phases"
+    amplitudes = solve_gains(apply_gains(observed, phases), seen, amplitude=True)
+    return "limited by calibration", f"{message}{describe_gains(amplitudes, amplitude=True)}. Self-calibrate amplitudes"
+
+
+def _assess(
+    problem: _ImagingProblem,
+    model: Real,
+    sky: Real,
+    mask: Mask,
+    beam: Beam,
+    unit: float,
+    residual: Real,
+    chi2: float,
+    dynamic_range: float,
+    fault: tuple[Verdict, str] | None,
+) -> Quality:
+    """Return the quality of an image; the model is whitened, the sky in Jy/arcsec²."""
+    coords = problem.coords
     bright = mask & (sky > unit)
     # Faint emission all over a field can add up to any flux that the shortest baselines do not see.
     shape = np.where(model > SOURCE_FLOOR * model.max(), model, 0)
-    short_flux, short_error = short_baseline_flux(shape, problem.likelihood, coords, 0)
-    quality = assess(
-        float(problem.likelihood(whitened)) / 2 / count,
-        count,
+    short = short_baseline_flux if math.isnan(dynamic_range) else short_baseline_amplitude
+    short_flux, short_error = short(shape, problem.likelihood, coords, 0)
+    return assess(
+        chi2,
+        len(problem.vis.u),
         rms(residual[bright]),
         rms(residual[~mask]),
         float(np.abs(residual).max()),
         (float(sky.sum()) * coords.cell_size**2, unit * short_flux, unit * short_error),
         beams=bright.sum() * coords.cell_size**2 / beam.area,
+        dynamic_range=dynamic_range,
+        calibration=fault,
     )
-    return quality, residual
 
 
-def _whiten(vis: Visibilities, coords: GridCoords, device: torch.device | str) -> tuple[_ImagingProblem, Beam, float]:
-    """Return the imaging problem of all channels, the natural beam, and the unit of brightness in Jy/arcsec²."""
+def _noise_text(noise: float) -> str:
+    """Return what the residuals of the source were compared with."""
+    return "noise" if noise == 1 else f"as those beside it, {noise:.2g} times the noise that the weights promise"
+
+
+def _whiten(
+    vis: Visibilities, coords: GridCoords, device: torch.device | str
+) -> tuple[_ImagingProblem, Beam, Visibilities, float]:
+    """Return the imaging problem of all channels, the natural beam, and visibilities in its unit, in Jy/arcsec²."""
     unflagged = ~vis.flagged
     u, v, data, weight = (getattr(vis, name)[unflagged] for name in ("uu", "vv", "data", "weight"))
     psf = DirtyImager(coords, u, v, weight, data.real, data.imag).get_dirty_beam("natural")[0]
@@ -312,19 +447,41 @@ def _whiten(vis: Visibilities, coords: GridCoords, device: torch.device | str) -
         warnings.simplefilter("ignore")  # a rough size of the beam is all that is needed
         beam = fit_beam(psf, coords.cell_size)
     unit = float(weight.sum()) ** -0.5 / beam.area
-    return _ImagingProblem(_WhitenedVisibilities(u, v, data / unit, weight * unit**2), coords, device), beam, unit
+    problem = _ImagingProblem(_WhitenedVisibilities(u, v, data / unit, weight * unit**2), coords, device)
+    return problem, beam, replace(vis, data=vis.data / unit, weight=vis.weight * unit**2), unit
+
+
+def leave_out_intra_site(vis: Visibilities) -> tuple[Visibilities, tuple[str, ...]]:
+    """Return visibilities without baselines so short that their field has too many pixels, and a sentence on it.
+
+    Those of antennas of one site see flux on scales that no other baseline knows of.
+    """
+    lengths = np.sort(vis.lengths[~vis.flagged & (vis.lengths > 0)])
+    if not lengths.size or suggest_grid(vis).npix <= _MAX_PIXELS:
+        return vis, ()
+    jumps = lengths[1:] / lengths[:-1]
+    if jumps.max() < _INTRA_SITE:
+        return vis, ()
+    shortest = float(lengths[1:][jumps >= _INTRA_SITE][-1])
+    kept = select_baselines(vis, shortest=shortest)
+    sentence = (
+        f"{len(vis.time) - len(kept.time)} of {len(vis.time)} visibilities are left out, of baselines up to "
+        f"{lengths[lengths < shortest].max():.3g} wavelengths, within a site: the next are of {shortest:.3g}"
+    )
+    return kept, (sentence,)
 
 
 def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | None:
     """Return a field two and a half times as wide as the source, which is found in a coarse image of a wide field."""
     longest = float(np.quantile(vis.lengths.max(axis=0), 0.25))
     short = select_baselines(vis, longest=longest)
-    coords = suggest_grid(short)
+    suggested = suggest_grid(short)
+    coords = GridCoords(suggested.cell_size, min(suggested.npix, _MAX_PIXELS))
     try:
-        problem, beam, _ = _whiten(short, coords, device)
+        problem, beam, observed, _ = _whiten(short, coords, device)
     except ValueError:  # so few baselines have no beam
         return None
-    mask = _auto_mask(problem, beam)
+    mask, _ = _auto_mask(problem, beam, observed)
     if not mask.any():
         return None  # all baselines together may see more
     half = coords.npix / 2
@@ -332,20 +489,36 @@ def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | Non
     return float(min(2.5 * farthest, coords.npix) * coords.cell_size)
 
 
-def _auto_mask(problem: _ImagingProblem, beam: Beam) -> Mask:
-    """Return where the source is: first from the dirty image, then from fits in the mask and their residuals."""
+def _auto_mask(problem: _ImagingProblem, beam: Beam, observed: Visibilities) -> tuple[Mask, float]:
+    """Return where the source is, and the noise of the residuals beside it, in σ: 1, or more for wrong gains.
+
+    The source is looked for in the dirty image, then in fits in the mask plus their residuals. Where these are louder
+    than noise, positive pixels may turn the artefacts of wrong gains into flux, so there a wider mask must fit better
+    whatever the gains are.
+    """
     shape = (1, problem.coords.npix, problem.coords.npix)
     pixels = torch.zeros(shape, device=problem.device)
     mask, likelihood = np.zeros(shape[1:], bool), problem.likelihood_of(problem.vis.data, problem.inverse_hann)
+    before, noise, least = mask, 1.0, None
     for attempt in range(_MASK_PASSES):
         if attempt:
             parameters = problem.fit(likelihood, problem.initial_parameters(mask, 1), _TV_STRENGTH_MASK)
             pixels = _softplus_pixels(parameters)
-        model = _hann_smooth(pixels)[0].cpu().double().numpy()
-        mask = _grow_mask(problem, beam, problem.residual_image(pixels), model, mask)
+        model, residual = _hann_smooth(pixels)[0].cpu().double().numpy(), problem.residual_image(pixels)
+        if attempt and (noise := map_noise(residual, mask)) > MAX_MAP_NOISE:
+            unexplained = _chi2_of_gains(observed, model, problem.coords)
+            if least is not None and not unexplained < _WORTH * least:
+                break
+            least = unexplained
+        before, mask = mask, _grow_mask(problem, beam, residual, model, mask)
         if not mask.any():
             break
-    return mask
+    return (before, noise) if noise > MAX_MAP_NOISE else (mask, 1.0)
+
+
+def _chi2_of_gains(observed: Visibilities, model: Real, coords: GridCoords) -> float:
+    """Return the chi² that no phases of antennas explain; infinite if nobody knows which antennas saw what."""
+    return chi2_of_gains(observed, model_visibilities(model, observed, coords)) if observed.antennas.any() else math.inf
 
 
 def _grow_mask(problem: _ImagingProblem, beam: Beam, residual: Real, model: Real, before: Mask) -> Mask:

@@ -10,19 +10,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from firstlight.imaging._types import Array
+from firstlight.imaging._types import Array, Mask
 from firstlight.imaging.coordinates import GridCoords, packed_to_sky, sky_to_packed
 from firstlight.imaging.data.datasets import GriddedDataset
 from firstlight.imaging.fitting.exact import ExactLikelihood
 from firstlight.imaging.fourier.nufft import to_tensor, visibilities
 
-Verdict = Literal["converged", "over-fitted", "not converged", "doubtful"]
+Verdict = Literal["converged", "over-fitted", "not converged", "limited by calibration", "not calibrated", "doubtful"]
 
 SOURCE_FLOOR = 0.05  # of the brightest pixel: what is above it is the source, if no mask says where it is
 _BEAM_PIXELS = 12  # pixels of a beam, about, at three cells for the finest fringe
 _MAX_SIGMA = 5.0  # of a residual, and of chi² from 1
 _MIN_RMS, _MAX_RMS = 0.8, 1.25  # of the residuals, in units of the noise
 _FLUX_TOLERANCE, _FLUX_SIGMA = 0.1, 4.0  # of the flux, plus σ: how far the shortest baselines may disagree
+_MAX_MASK = 0.9  # of the field: what is beside it tells too little
+MAX_MAP_NOISE = 1.5  # of the residuals beside the source, in units of the noise
+_NORMAL_MEDIAN = 0.6745  # of |x|, where x is normal, in σ
+_MIN_SHORT_SHARE = 0.3  # of the flux, that an image has on the shortest baselines, for its shape to tell the rest
 _MAX_BIAS = 0.1  # chi² that averaging in cells may add
 
 
@@ -41,6 +45,8 @@ class Quality:
     flux, short_flux, short_error
         In Jy: of the image; as fitted to the shortest baselines, for a source with the shape of what is brighter than a
         twentieth of the image's peak; one σ of that.
+    dynamic_range
+        The peak of the restored image over the residuals, where calibration limits it; else NaN.
     faults
         What is wrong, and what to do about it; empty if nothing is.
 
@@ -64,6 +70,7 @@ class Quality:
     flux: float
     short_flux: float
     short_error: float
+    dynamic_range: float
     faults: tuple[tuple[Verdict, str], ...]
 
     @property
@@ -76,8 +83,10 @@ class Quality:
         lines = [
             f"reduced chi² {self.chi2:.5g} ({self.chi2_off:+.1f} σ from 1); residuals {self.inside:.2f} of the noise "
             f"in the source, {self.outside:.2f} beside it, {self.largest:.1f} σ at most",
-            f"flux {self.flux:.4g} Jy; the shortest baselines see {self.short_flux:.4g} ± {self.short_error:.1g} Jy",
         ]
+        if self.verdict != "not calibrated":
+            seen = f"{self.short_flux:.4g} ± {self.short_error:.1g} Jy"
+            lines.append(f"flux {self.flux:.4g} Jy; the shortest baselines see {seen}")
         return "\n".join(lines + [f"{verdict}: {message}" for verdict, message in self.faults])
 
 
@@ -91,23 +100,28 @@ def assess(
     *,
     beams: float = math.inf,
     bias: float = 0.0,
+    dynamic_range: float = math.nan,
+    calibration: tuple[Verdict, str] | None = None,
 ) -> Quality:
     """Return the quality that such numbers mean; those of few visibilities, or of few beams, may be off by chance."""
     off = (chi2 - 1) * math.sqrt(count)
     rms_scatter = _MAX_SIGMA / math.sqrt(2 * max(1, min(beams, count)))
     flux, short_flux, error = fluxes
     faults: list[tuple[Verdict, str]] = []
-    if off < -_MAX_SIGMA or inside < min(_MIN_RMS, 1 - rms_scatter):
+    if calibration:
+        faults.append(calibration)
+    elif off < -_MAX_SIGMA or inside < min(_MIN_RMS, 1 - rms_scatter):
         faults.append(("over-fitted", "the residuals are quieter than noise: take a larger λ, or a smaller field"))
-    if inside > max(_MAX_RMS, 1 + rms_scatter) or largest > _MAX_SIGMA or off > _MAX_SIGMA:
+    if not calibration and (inside > max(_MAX_RMS, 1 + rms_scatter) or largest > _MAX_SIGMA or off > _MAX_SIGMA):
         message = "the residuals are larger than noise: take more steps or a smaller λ; if neither helps, check_weights"
         faults.append(("not converged", message))
-    if abs(flux - short_flux) > _FLUX_TOLERANCE * abs(short_flux) + _FLUX_SIGMA * error:
+    uncalibrated = calibration is not None and calibration[0] == "not calibrated"
+    if not uncalibrated and abs(flux - short_flux) > _FLUX_TOLERANCE * abs(short_flux) + _FLUX_SIGMA * error:
         faults.append(("doubtful", "the flux is not what the shortest baselines see: take a narrower field"))
     if bias > _MAX_BIAS:
         message = f"averages in cells add {bias:.2g} to the chi² of the true sky: take more pixels, or ExactLikelihood"
         faults.append(("doubtful", message))
-    return Quality(chi2, off, inside, outside, largest, flux, short_flux, error, tuple(faults))
+    return Quality(chi2, off, inside, outside, largest, flux, short_flux, error, dynamic_range, tuple(faults))
 
 
 def assess_image(sky: Tensor, data: GriddedDataset | ExactLikelihood, chi2: float, count: float) -> Quality:
@@ -149,6 +163,12 @@ def rms(values: Array) -> float:
     return float(np.sqrt((values**2).mean())) if values.size else 1.0
 
 
+def map_noise(residual: Array, mask: Mask) -> float:
+    """Return the noise of a residual map beside the source, from medians; of the whole map, if the mask covers it."""
+    beside = residual[~mask] if mask.mean() < _MAX_MASK else residual
+    return float(np.median(np.abs(beside - np.median(beside)))) / _NORMAL_MEDIAN
+
+
 def residual_image(sky: Tensor, data: GriddedDataset | ExactLikelihood) -> Array:
     """Return the dirty image of the residual visibilities, with natural weights, in σ."""
     if isinstance(data, GriddedDataset):
@@ -172,15 +192,39 @@ def short_baseline_flux(
     source: Array, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
 ) -> tuple[float, float]:
     """Return a source's flux in Jy and its σ: its shape is fitted to the baselines up to twice the shortest."""
+    shape, vis, weight = _short_baselines(source, data, coords, channel)
+    flux = float(source.sum()) * coords.cell_size**2
+    shape = shape / (flux or 1)
+    power = float((weight * np.abs(shape) ** 2).sum())
+    if not power:
+        return flux, math.inf
+    return float((weight * (vis * shape.conj()).real).sum()) / power, power**-0.5
+
+
+def short_baseline_amplitude(
+    source: Array, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
+) -> tuple[float, float]:
+    """Return the same from amplitudes, which no antenna's phase can lower.
+
+    Where the image has little of its flux on these baselines, its shape is no guide, and it is what they see.
+    """
+    shape, vis, weight = _short_baselines(source, data, coords, channel)
+    flux = float(source.sum()) * coords.cell_size**2
+    share = math.sqrt((weight * np.abs(shape) ** 2).sum() / (weight.sum() or 1)) / (flux or 1)
+    seen = math.sqrt(max(0, (weight * np.abs(vis) ** 2).sum() - 2 * len(vis)) / (weight.sum() or 1))
+    scale = 1 / share if share > _MIN_SHORT_SHARE else 1.0
+    return seen * scale, scale * (weight.sum() or math.inf) ** -0.5
+
+
+def _short_baselines(
+    source: Array, data: GriddedDataset | ExactLikelihood, coords: GridCoords, channel: int
+) -> tuple[Array, Array, Array]:
+    """Return the visibilities of a source, those of the data, and weights, of baselines up to twice the shortest."""
     u, v, vis, weight = _uv_data(data, channel)
     lengths = np.where((weight > 0) & ((u != 0) | (v != 0)), np.hypot(u, v), np.inf)
     short = lengths <= 2 * lengths.min(initial=np.inf)
-    flux = float(source.sum()) * coords.cell_size**2
-    shape = visibilities(torch.from_numpy(source[None]), u[short], v[short], coords.cell_size)[0].numpy() / (flux or 1)
-    power = float((weight[short] * np.abs(shape) ** 2).sum())
-    if not power:
-        return flux, math.inf
-    return float((weight[short] * (vis[short] * shape.conj()).real).sum()) / power, power**-0.5
+    model = visibilities(torch.from_numpy(source[None]), u[short], v[short], coords.cell_size)[0].numpy()
+    return model, vis[short], weight[short]
 
 
 def _uv_data(data: GriddedDataset | ExactLikelihood, channel: int) -> tuple[Array, Array, Array, Array]:

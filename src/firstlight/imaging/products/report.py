@@ -146,6 +146,8 @@ def write_products(
         "residual": (residual, beam),
         "restored": (convolve(found.model, coords, beam) + residual, beam),
     }
+    if np.isnan(found.error).any():  # where calibration limits the image, noise tells nothing of its errors
+        del maps["error"]
     if dish is not None:
         maps["pbcor"] = _primary_beam_corrected(found.sky, coords, dish, vis), None
     ra, dec = vis.phase_centre or (None, None)
@@ -231,7 +233,7 @@ def _figure(found: Image, dirty: Real, psf: Real, beam: Beam) -> Figure:
     look = {"stretch": "linear", "cmap": "PuOr", "vmin": -5, "vmax": 5, "unit": "σ"}
     plot_image(found.residual, coords, ax=axes[2], **look)  # type: ignore[arg-type]
     plot_image(psf, coords, ax=axes[3], stretch="linear", unit="of the peak")
-    titles = ("dirty image", f"image: {found.flux:.4g} ± {found.flux_error:.1g} Jy", "residual", "dirty beam")
+    titles = ("dirty image", f"image: {found.flux_text}", "residual", "dirty beam")
     axes[1].set_ylabel(""), axes[3].set_ylabel("")
     for ax, title in zip(axes, titles, strict=True):
         ax.set_title(title)

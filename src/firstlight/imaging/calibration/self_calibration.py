@@ -1,0 +1,120 @@
+"""Self-calibration: an image, the gains that make it fit, an image of what these gains calibrate, and so on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import torch
+
+from firstlight.imaging.calibration.closures import closure_image
+from firstlight.imaging.calibration.gains import Gains, apply_gains, describe_gains, solve_gains
+from firstlight.imaging.data.visibilities import Visibilities
+from firstlight.imaging.fitting.auto_image import image, leave_out_intra_site, model_visibilities
+
+_PHASE_ROUNDS, _AMPLITUDE_ROUNDS = 4, 3
+_MAX_CLOSURE_ANTENNAS = 16  # of a VLBI array: more antennas than that make more closure quantities than can be fitted
+_SETTLED = 0.02  # radians, or relative: gains that change no more have settled
+
+
+@dataclass(frozen=True, eq=False)
+class SelfCalibration:
+    """Visibilities calibrated by their own image, and the gains that did it.
+
+    Attributes
+    ----------
+    vis
+        The calibrated visibilities, whose image `image` makes.
+    phases, amplitudes
+        The gains that were divided out, of phases and then of amplitudes; None where amplitudes were not asked for.
+    rounds
+        How many images were made.
+
+    Examples
+    --------
+    See `self_calibrate`.
+    """
+
+    vis: Visibilities
+    phases: Gains
+    amplitudes: Gains | None
+    rounds: int
+
+    def __str__(self) -> str:
+        """Return a sentence or two."""
+        lines = [f"self-calibration: {describe_gains(self.phases)}"]
+        if self.amplitudes:
+            lines.append(f"self-calibration: {describe_gains(self.amplitudes, amplitude=True)}")
+        return "\n".join(lines)
+
+
+def self_calibrate(
+    vis: Visibilities,
+    *,
+    amplitude: bool = False,
+    every: float | None = None,
+    field: float | None = None,
+    device: torch.device | str = "cpu",
+) -> SelfCalibration:
+    """Return visibilities calibrated by their own image: first the antennas' phases, then amplitudes if asked for.
+
+    Where phases are so wrong that there is no image, the first one is made of closure quantities.
+
+    Parameters
+    ----------
+    vis
+        What was observed, with its antennas and times.
+    amplitude
+        Whether amplitudes are calibrated, too; the total flux is kept.
+    every
+        The least interval of solutions in seconds; by default as short as the signal allows.
+    field, device
+        As of `image`.
+
+    Examples
+    --------
+    >>> from dataclasses import replace
+    >>> from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
+    >>> from firstlight.imaging.simulate.skies import Ring
+    >>> clean = observe([Ring(0.5, 0, 0.5)], uv_track(n_times=4))
+    >>> turn = np.exp(0.5j * (clean.antennas[:, 0] == 3) - 0.5j * (clean.antennas[:, 1] == 3))
+    >>> seen = with_noise(replace(clean, data=clean.data * turn), 0.03, seed=1)
+    >>> found = self_calibrate(seen)
+    >>> round(float(found.phases.phase_scatter[3]) / 180 * np.pi, 1)  # radians
+    0.5
+    """
+    imaged, _ = leave_out_intra_site(vis)
+    tables: list[Gains] = []
+    rounds = 0
+    for most in (_PHASE_ROUNDS, _AMPLITUDE_ROUNDS)[: 1 + amplitude]:
+        before, kept = None, len(tables)
+        for _ in range(most):
+            found = image(_apply_all(imaged, tables), field=field, draws=0, device=device)
+            seen = _apply_all(imaged, tables[:kept])
+            sky, coords = found.model, found.coords
+            few = len(np.unique(imaged.antennas)) <= _MAX_CLOSURE_ANTENNAS
+            if not tables and few and found.quality.verdict == "not calibrated":
+                start = closure_image(imaged, field=field, device=device)
+                sky, coords = start.sky, start.coords
+            gains = solve_gains(seen, model_visibilities(sky, seen, coords), amplitude=bool(kept), every=every)
+            tables, rounds = [*tables[:kept], gains], rounds + 1
+            if before is not None and _change(before, gains) < _SETTLED:
+                break
+            before = gains
+    return SelfCalibration(_apply_all(vis, tables), tables[0], tables[1] if amplitude else None, rounds)
+
+
+def _apply_all(vis: Visibilities, tables: Sequence[Gains]) -> Visibilities:
+    """Return visibilities calibrated by one table of gains after the other."""
+    return reduce(apply_gains, tables, vis)
+
+
+def _change(before: Gains, after: Gains) -> float:
+    """Return how much gains have changed, the median of those solved; infinite if they are of other intervals."""
+    if before.values.shape != after.values.shape:
+        return math.inf
+    solved = np.isfinite(before.error) & np.isfinite(after.error)
+    return float(np.median(np.abs(before.values - after.values)[solved])) if solved.any() else 0.0

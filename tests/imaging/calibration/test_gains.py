@@ -1,0 +1,118 @@
+"""Antenna gains: those that were planted are found, and right ones are left alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from firstlight.imaging.calibration.gains import apply_gains, chi2_of_gains, solve_gains
+from firstlight.imaging.calibration.self_calibration import self_calibrate
+from firstlight.imaging.data.visibilities import join_executions
+from firstlight.imaging.fitting.auto_image import image
+from firstlight.imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
+from firstlight.imaging.simulate.skies import Point, Ring
+
+SKY = [Ring(0.5, radius=0.4, width=0.3, east=0.2), Point(0.1, north=-0.3)]
+TRACK = uv_track(alma_antennas()[:24], n_times=10, hour_angles=(-1, 1))
+CLEAN = observe(SKY, TRACK, channels(230e9, 2e9, 2))
+
+
+def planted(vis, degrees=0.0, percent=0.0, seed=0):
+    """Return visibilities of antennas whose gains are off, at each time anew, and these gains."""
+    rng = np.random.default_rng(seed)
+    when = np.unique(vis.time, return_inverse=True)[1]
+    shape = when.max() + 1, vis.antennas.max() + 1
+    gains = np.exp(1j * np.radians(degrees) * rng.normal(size=shape) + percent / 100 * rng.normal(size=shape))
+    first, second = (gains[when, antenna] for antenna in vis.antennas.T)
+    return replace(vis, data=vis.data * first * second.conj()), gains
+
+
+def chi2(vis, model=CLEAN.data):
+    return (vis.weight * np.abs(vis.data - model) ** 2)[vis.weight > 0].mean() / 2
+
+
+@pytest.mark.parametrize(("degrees", "percent"), [(15, 0), (100, 0), (10, 10)])
+def test_planted_gains_are_found(degrees, percent):
+    wrong, gains = planted(CLEAN, degrees, percent)
+    noisy = with_noise(wrong, 0.02, seed=1)
+    found = solve_gains(noisy, CLEAN.data, amplitude=bool(percent))
+    turn = gains * found.values.conj()
+    turn /= turn.mean(axis=1, keepdims=True) / np.abs(turn.mean(axis=1, keepdims=True))
+    assert found.values.shape == gains.shape
+    assert np.abs(np.angle(turn)).max() < 0.15
+    assert chi2(apply_gains(noisy, found)) < 1 < 2 < chi2(noisy)
+    assert np.abs(found.values[:, list(found.antennas).index(found.reference)].imag).max() < 1e-9
+    if percent:
+        assert abs(np.log(np.abs(found.values)).mean()) < 1e-9  # which keeps the flux
+        assert np.std(np.log(np.abs(found.values)) - np.log(np.abs(gains))) < 0.02
+
+
+@pytest.mark.parametrize("sigma", [0.003, 0.03, 0.3, 3.0])
+def test_right_gains_are_left_alone(sigma):
+    off = []
+    for seed in range(6):
+        noisy = with_noise(CLEAN, sigma, seed=seed)
+        found = (solve_gains(noisy, CLEAN.data, amplitude=amplitude) for amplitude in (False, True))
+        off += [(gains.values != 1).any(axis=0).mean() for gains in found]
+    assert np.mean(off) < 0.02
+
+
+def test_intervals_grow_until_there_is_signal():
+    lengths = [len(solve_gains(with_noise(CLEAN, sigma, seed=0), CLEAN.data).start) for sigma in (0.02, 0.4, 20.0)]
+    assert lengths[0] == 10 > lengths[1] > lengths[2] == 1
+    every = TRACK.time.max() - TRACK.time.min()
+    assert len(solve_gains(with_noise(CLEAN, 0.02, seed=0), CLEAN.data, every=every / 2).start) == 2
+
+
+def test_executions_antennas_and_flags_of_all_sorts():
+    """Numbers with gaps, antennas that come late, one without signal, autocorrelations, NaN where it is flagged."""
+    wrong = planted(CLEAN, 40)[0]
+    noisy = with_noise(wrong, 0.02, seed=1)
+    late = (noisy.antennas == 5).any(axis=1) & (noisy.time < np.median(noisy.time))
+    dead = (noisy.antennas == 7).any(axis=1) | late
+    odd = replace(noisy, antennas=3 * noisy.antennas + 1, data=np.where(dead, np.nan, noisy.data))
+    odd = replace(odd, weight=np.where(dead, 0, odd.weight))
+    both = join_executions([odd, odd])
+    calibrated = apply_gains(both, solve_gains(both, np.tile(CLEAN.data, 2)))
+    assert chi2(calibrated, np.tile(CLEAN.data, 2)) < 1
+    assert not solve_gains(both, np.tile(CLEAN.data, 2)).values[:, 7].imag.any()
+
+
+def test_chi2_of_gains_does_not_care_for_gains():
+    noisy = with_noise(CLEAN, 0.02, seed=0)
+    wrong = with_noise(planted(CLEAN, 100)[0], 0.02, seed=0)
+    assert abs(chi2_of_gains(noisy, CLEAN.data) - chi2_of_gains(wrong, CLEAN.data)) < 0.02
+    assert chi2_of_gains(noisy, np.full(CLEAN.data.shape, 0.6)) > 1.5
+
+
+def test_unknown_antennas_are_told():
+    unknown = replace(CLEAN, antennas=0 * CLEAN.antennas)
+    with pytest.raises(ValueError, match="antennas"):
+        solve_gains(unknown, CLEAN.data)
+
+
+@pytest.mark.parametrize("amplitude", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_self_calibration_makes_the_image_that_right_gains_make(amplitude):
+    wrong = with_noise(planted(CLEAN, 20, 10 * amplitude)[0], 0.02, seed=1)
+    assert image(wrong, draws=0).quality.verdict == "limited by calibration"
+    found = self_calibrate(wrong, amplitude=amplitude)
+    mended = image(found.vis, draws=0)
+    assert abs(mended.flux / 0.6 - 1) < 0.03
+    assert mended.quality.verdict == "converged", str(mended)
+    assert 12 < np.median(found.phases.phase_scatter) < 30
+
+
+@pytest.mark.slow
+def test_self_calibration_leaves_perfect_data_alone():
+    for seed in range(3):
+        noisy = with_noise(CLEAN, 0.05, seed=seed)
+        found = self_calibrate(noisy, amplitude=True)
+        before, after = image(noisy, draws=0), image(found.vis, draws=0)
+        assert abs(after.flux - before.flux) < 0.002  # the error is 0.012
+
+
+def test_random_phases_make_no_flux():
+    found = image(with_noise(planted(CLEAN, 1000)[0], 0.02, seed=0))
+    assert found.quality.verdict == "not calibrated"
+    assert np.isnan(found.flux)
+    assert np.isnan(found.flux_error)

@@ -23,6 +23,10 @@ CAMP = "what a boot camp on PyTorch says of its own training"
 NOTES = "what notes on a textbook's GPU chapter say of themselves"
 TITLE = "the question of its title, which it answers"
 QUOTED = {
+    "docs/where_from.md": {
+        "and 3.1 milliseconds for that addition": MPOL,
+        "10.4 microseconds for": COURSE,
+    },
     "examples/1_setup/02_first_speedup.py": {
         "320 milliseconds on a CPU": MPOL,
         "3.1 milliseconds on a GPU": MPOL,

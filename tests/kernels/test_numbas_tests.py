@@ -24,5 +24,5 @@ def test_kernels_of_numba_cudas_own_tests() -> None:
         "udt_global",
         "foo",
         "set_",
-    )  # read what nobody wrote, or are given by a test's own class
+    )  # read what nobody wrote, or get a class of the test
     assert [name for name in kernels.get("other", ()) if not name.split()[-1].startswith(undefined)] == []

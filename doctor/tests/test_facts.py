@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -329,3 +330,34 @@ def test_a_driver_that_hangs_is_waited_for_once(monkeypatch, tmp_path):
 
     assert collect(tmp_path, {}, run).cuda.failed
     assert asked == ["nvml", "cuda"]
+
+
+ROOMY = {"exclusive": False, "memory": 8 << 30, "memory_used": 1 << 30}
+
+
+def overlap(machine, *cards) -> bool:
+    """Whether PyTorch and Numba are asked at the same time on a machine with such cards."""
+    running, most, met = [0], [0], threading.Event()
+
+    def run(probe, env, seconds):
+        if probe in ("nvml", "cuda"):
+            return {"devices": list(cards)}
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        if running[0] == 2:
+            met.set()
+        met.wait(1.0)  # for the other, in vain if they are asked one by one
+        running[0] -= 1
+        return {"imported": True} if probe == "torch" else {"toolchain": "works"}
+
+    found = look(machine, run=run)
+    assert (found.torch.imported, found.numba.toolchain) == (True, "works")
+    return most[0] == 2
+
+
+def test_pytorch_and_numba_are_asked_together_where_neither_takes_the_card_from_the_other(machine):
+    assert overlap(machine)
+    assert overlap(machine, ROOMY, ROOMY)
+    assert not overlap(machine, ROOMY, ROOMY | {"exclusive": True})
+    assert not overlap(machine, ROOMY | {"memory_used": 7 << 30})
+    assert not overlap(machine, {})

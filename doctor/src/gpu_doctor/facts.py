@@ -11,6 +11,7 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import util
 from pathlib import Path
@@ -24,6 +25,7 @@ Run = Callable[[str, "Mapping[str, str]", float], "dict[str, Any]"]
 
 SECONDS = {"nvml": 15.0, "cuda": 15.0, "torch": 90.0, "numba": 60.0}  # at most
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
+ROOM = 2**31  # bytes of a card that PyTorch and Numba need at most, together
 ENOUGH = 2_000_000  # bytes of one file
 MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu", "i915", "xe")
 MODULE_FOLDERS = ("updates", "extra", "extramodules", "weak-updates", "kernel")  # distributions differ
@@ -69,15 +71,30 @@ def collect(root: str | Path = "/", env: Mapping[str, str] | None = None, run: R
         "env": {name: value for name, value in env.items() if VARIABLES.fullmatch(name)},
         "packages": packages(),
     }
-    # One at a time: a card may admit one process only, and two would share its speed.
-    for name, seconds in SECONDS.items():
-        hangs = "hung" in facts.get("cuda", {}).get("failed", "")  # then all that use the driver would
-        facts[name] = {} if hangs else run(name, env, seconds)
+    # NVML counts what runs on a card, so it is asked before the others hold one.
+    for name in ("nvml", "cuda"):
+        facts[name] = run(name, env, SECONDS[name])
+    hangs = "hung" in facts["cuda"].get("failed", "")  # then all that use the driver would
+
+    def ask(name: str) -> dict[str, Any]:
+        return {} if hangs else run(name, env, SECONDS[name])
+
+    together = not facts["cuda"].get("devices") or has_room(facts["nvml"])
+    with ThreadPoolExecutor(2 if together else 1) as pool:
+        facts["torch"], facts["numba"] = pool.map(ask, ("torch", "numba"))
     installed = facts["packages"]
     facts["torch"] = {"version": installed.get("torch"), **wheel(), **facts["torch"]}
     facts["numba"] = {"version": installed.get("numba"), "target": installed.get("numba-cuda"), **facts["numba"]}
     hidden = secrets(env)
     return Facts.of({name: readable(name, redacted(part, hidden)) for name, part in facts.items()})
+
+
+def has_room(nvml: Mapping[str, Any]) -> bool:
+    """Whether every card admits two processes at once, and has memory for both."""
+    cards = nvml.get("devices")
+    return bool(cards) and not any(
+        card.get("exclusive", True) or card.get("memory", 0) - card.get("memory_used", 0) < ROOM for card in cards
+    )
 
 
 def readable(name: str, part: Any) -> Any:

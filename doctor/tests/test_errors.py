@@ -14,8 +14,8 @@ from gpu_doctor.cli import main
 from gpu_doctor.errors import TABLE, TAIL, causes_of, has, normalize
 from gpu_doctor.rules import RULES, ruled_out
 
-KNOWN = tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))["error"]
-TEXTS = [(code, text) for code, texts in KNOWN.items() for text in texts]
+KNOWN = tomllib.loads(Path(__file__).with_name("errors.toml").read_text("utf-8"))
+TEXTS = [(code, text) for code, texts in KNOWN["error"].items() for text in texts]
 HOSTILE = ["\x1b]0;owned\x07\x1b[2J\u202eevil $(reboot) `id` %n", "\x00\ud800\udfff", "(" * 10_000, "a " * 500_000]
 
 
@@ -24,6 +24,11 @@ def test_a_message_speaks_for_its_cause_first(code, text):
     assert causes_of(text)[0].code == code
     log = "step 1: NVIDIA-SMI 580.95.05 works, loss 0.3\n" * 20_000
     assert causes_of(log + text.replace(" ", "\n│  ").replace("'", "\u2019"))[0].code == code
+
+
+@pytest.mark.parametrize("thread", KNOWN["thread"], ids=lambda thread: thread["source"])
+def test_what_people_asked_about_gets_the_answer_that_helped_them(thread):
+    assert causes_of(thread["text"])[0].code == thread["first"]
 
 
 def test_what_no_cause_has_is_not_known():

@@ -339,7 +339,7 @@ def overlap(machine, *cards) -> bool:
     """Whether PyTorch and Numba are asked at the same time on a machine with such cards."""
     running, most, met = [0], [0], threading.Event()
 
-    def run(probe, env, seconds):
+    def run(probe, *_):
         if probe in ("nvml", "cuda"):
             return {"devices": list(cards)}
         running[0] += 1

@@ -32,7 +32,14 @@ def test_what_people_asked_about_gets_the_answer_that_helped_them(thread):
 
 
 def test_what_no_cause_has_is_not_known():
-    for text in ("", "NameError: name 'x' is not defined", "line 46, in <module>", "Error 8020", *HOSTILE):
+    for text in (
+        "",
+        "NameError: name 'x' is not defined",
+        "line 1455, in <module>",
+        "push --force",
+        "Error 8020",
+        *HOSTILE,
+    ):
         assert causes_of(text) == []
 
 
@@ -52,6 +59,12 @@ def test_an_unknown_text_gets_the_causes_that_share_its_rare_words_and_none_is_l
 
 def test_a_part_of_a_message_leads_to_its_cause_and_is_no_proof():
     assert [(each.code, each.likely) for each in causes_of("no kernel image")][:1] == [("no-code-for-card", False)]
+
+
+@pytest.mark.parametrize("number", [13, 31])
+def test_a_process_of_the_number_of_another_fault_is_not_that_fault(number):
+    text = f"NVRM: Xid (PCI:0000:3b:00): 48, pid={number}, name=python"
+    assert causes_of(text)[0].code == "memory-broken"
 
 
 def test_what_is_far_before_the_end_does_not_count():

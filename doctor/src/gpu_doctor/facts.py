@@ -91,9 +91,9 @@ def collect(root: str | Path = "/", env: Mapping[str, str] | None = None, run: R
 
 def has_room(nvml: Mapping[str, Any]) -> bool:
     """Whether every card admits two processes at once, and has memory for both."""
-    cards = nvml.get("devices")
-    return bool(cards) and not any(
-        card.get("exclusive", True) or card.get("memory", 0) - card.get("memory_used", 0) < ROOM for card in cards
+    cards = nvml.get("devices") or [{}]
+    return all(
+        card.get("exclusive") is False and card.get("memory", 0) - card.get("memory_used", 0) >= ROOM for card in cards
     )
 
 

@@ -35,7 +35,7 @@ _SCALE = 0.1  # how well amplitudes are calibrated on the whole, relatively
 _SMOOTHNESS, _ENTROPY, _FLUX = (240.0, 80.0, 24.0), (0.6, 0.3, 0.2), 0.03
 
 
-class ClosureLikelihood(torch.nn.Module):
+class ClosureLikelihood:
     """chi² of the closure phases and log closure amplitudes of visibilities, for an image of any total flux.
 
     Parameters
@@ -65,7 +65,6 @@ class ClosureLikelihood(torch.nn.Module):
         dtype: torch.dtype = torch.float32,
         device: torch.device | str = "cpu",
     ) -> None:
-        super().__init__()
         self.coords = coords
         channel, row = _bright(vis)
         axis = (np.arange(coords.npix) - coords.npix // 2) * coords.cell_size * ARCSEC
@@ -110,7 +109,7 @@ class ClosureLikelihood(torch.nn.Module):
         """Return the log of the factor by which an image is too faint for the amplitudes on the whole."""
         return (self.log_data - self.visibilities(image).log().real).median()
 
-    def forward(self, image: Tensor) -> Tensor:
+    def __call__(self, image: Tensor) -> Tensor:
         """Return chi², the sum over phases and amplitudes."""
         phases, amplitudes = self.terms(image)
         return phases * self.nphases + amplitudes * self.namplitudes
@@ -201,7 +200,8 @@ class ClosureImage:
 
     Examples
     --------
-    See `closure_image`.
+    >>> print(ClosureImage(np.ones((8, 8)), GridCoords(0.1, 8), flux=0.64, phase_chi2=1.0, amplitude_chi2=0.9))
+    closure quantities: reduced chi² 1 of the phases, 0.9 of the amplitudes; flux 0.64 Jy, ...
     """
 
     sky: Real

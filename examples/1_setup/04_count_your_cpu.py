@@ -19,7 +19,7 @@ GPU needs tens of thousands under way.
 - whether Python and NumPy use all of it, and how your program can;
 - how many independent chains a CPU and a GPU need, and when the GPU loses.
 
-**Time:** 13 minutes. **Needs:** any computer, and the terms from
+**Time:** 14 minutes. **Needs:** any computer, and the terms from
 :doc:`/tutorials/1_setup/03_what_is_a_gpu`. With a GPU, the page measures that too.
 """
 

@@ -88,6 +88,9 @@ class Player(Executor):
             if not self._release_warps(threads, waiting):
                 self._release_block(threads, waiting)
 
+    def _resume_count(self) -> None:
+        """Count no lines."""
+
     def _located(self, error: Exception) -> Exception:
         return type(error)(f"{self.function.__name__}: {super()._located(error)}")
 

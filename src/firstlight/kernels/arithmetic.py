@@ -133,6 +133,22 @@ for _name in ("neg", "pos", "abs", "invert"):
     setattr(Number, f"__{_name}__", _of_one(_name))
 
 
+def _comparison(name: str, base: type) -> Callable[[Any, Any], Any]:
+    compare, plain = getattr(operator, name), getattr(base, f"__{name}__")
+
+    def result(self: Any, other: Any) -> Any:  # NumPy's scalars leave this to us, too
+        return compare(scalar(self), other) if isinstance(other, np.generic) else plain(self, other)
+
+    return result
+
+
+for _kind in _TYPED.values():
+    _base = _kind.__bases__[1]
+    for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(_kind, f"__{_name}__", _comparison(_name, _base))
+    _kind.__hash__ = _base.__hash__
+
+
 class NumberType:
     """A type of NumPy or Numba in a kernel: it converts a number, and says what an array holds."""
 

@@ -416,7 +416,7 @@ class Executor:
         threads = [Thread(first + rank, rank, index, block) for rank, index in enumerate(indices(self.threads))]
 
         def work() -> None:
-            sys.settrace(self._count_lines)
+            self._resume_count()
             with np.errstate(all="ignore"):  # each greenlet has a context of its own
                 function(*arguments)
 
@@ -436,6 +436,10 @@ class Executor:
             except Exception as error:
                 raise self._located(error) from error
         return [thread for thread in threads if thread.wait]
+
+    def _resume_count(self) -> None:
+        """Count lines from here on: a trace function belongs to the thread of the system, not to the greenlet."""
+        sys.settrace(self._count_lines)
 
     def _count_lines(self, frame: FrameType, event: str, _: object) -> Any:
         """Count the lines that run, so that no loop goes on for ever."""
@@ -471,7 +475,7 @@ class Executor:
         thread, source = self.current, self.instructions[self.instruction(frame)]
         thread.wait = Wait(self._stack(frame), thread.line, source, mask, **more)
         getcurrent().parent.switch()
-        sys.settrace(self._count_lines)  # the trace function belongs to the thread of the system, not to the greenlet
+        self._resume_count()
         return thread.result
 
     def _release_warps(self, threads: list[Thread], waiting: list[Thread]) -> bool:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 GRACE = 3.0  # seconds in which a process that was stopped has to end
+_RUNNING: set[subprocess.Popen[bytes]] = set()
 
 
 def in_child(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, Any]:
@@ -31,10 +32,12 @@ def in_child(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, An
         )
     except (OSError, ValueError) as error:  # too large an environment, a zero byte in it
         return {"failed": f"could not be started: {error}"}
+    _RUNNING.add(child)
     try:
         out, err, failed = outcome(child, seconds)
     finally:
         stop(child)
+        _RUNNING.discard(child)
     found: dict[str, Any] = {}
     for line in out.splitlines():
         with suppress(ValueError, RecursionError):
@@ -63,6 +66,12 @@ def ending(child: subprocess.Popen[bytes]) -> str:
     """Tell how a process ended."""
     code = child.returncode
     return f"was killed by signal {-code}" if code < 0 else f"ended with {code}"
+
+
+def stop_all() -> None:
+    """End all probes, so that the threads which wait for them end, too."""
+    for child in tuple(_RUNNING):
+        stop(child)
 
 
 def stop(child: subprocess.Popen[bytes]) -> None:

@@ -15,9 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import util
 from pathlib import Path
+from threading import Event
 from typing import Any, Callable
 
-from gpu_doctor.children import in_child
+from gpu_doctor.children import in_child, stop_all
 from gpu_doctor.redaction import redacted, secrets
 from gpu_doctor.schema import Facts
 
@@ -74,14 +75,21 @@ def collect(root: str | Path = "/", env: Mapping[str, str] | None = None, run: R
     # NVML counts what runs on a card, so it is asked before the others hold one.
     for name in ("nvml", "cuda"):
         facts[name] = run(name, env, SECONDS[name])
-    hangs = "hung" in facts["cuda"].get("failed", "")  # then all that use the driver would
+    idle = Event()
+    if "hung" in facts["cuda"].get("failed", ""):  # then all that use the driver would
+        idle.set()
 
     def ask(name: str) -> dict[str, Any]:
-        return {} if hangs else run(name, env, SECONDS[name])
+        return {} if idle.is_set() else run(name, env, SECONDS[name])
 
     together = not facts["cuda"].get("devices") or has_room(facts["nvml"])
     with ThreadPoolExecutor(2 if together else 1) as pool:
-        facts["torch"], facts["numba"] = pool.map(ask, ("torch", "numba"))
+        try:
+            facts["torch"], facts["numba"] = pool.map(ask, ("torch", "numba"))
+        except BaseException:  # an interrupt: the pool waits for its threads, and they for their probes
+            idle.set()
+            stop_all()
+            raise
     installed = facts["packages"]
     facts["torch"] = {"version": installed.get("torch"), **wheel(), **facts["torch"]}
     facts["numba"] = {"version": installed.get("numba"), "target": installed.get("numba-cuda"), **facts["numba"]}

@@ -159,7 +159,8 @@ if path:
     circle = plt.Circle((east, north), diameter / 2, fill=False, ls=":", ec="white")
     ax.add_patch(circle)
     ax.set(xlabel="microarcseconds to the east", ylabel="to the north")
-    assert abs(diameter - 42) < 6 and south > 1  # as the text says
+    assert abs(diameter - 42) < 6  # as the text says
+    assert south > 1
     print(f"ring: diameter {diameter:.0f} microarcseconds")
     print(f"its southern half is {south:.1f} times as bright as the northern one")
     title = f"M87*, 11 April 2017: a ring of {diameter:.0f} microarcseconds"

@@ -1,7 +1,7 @@
 """Antenna gains against a model of the sky, solved in closed form, and no more of them than the data bear.
 
-A visibility is V = g₁ ḡ₂ M, where M is that of the model. In an interval, all that V tells of the gains are the sums
-Σ w V M̄ and Σ w |M|² of each baseline, so each step of StefCal (Salvini & Wijnholds 2014) is one product of small
+A visibility is V = g₁ ḡ₂ M, where M is that of the model. In an interval, all that V tells of the gains are the sums of
+``w V M̄`` and ``w |M|²`` over each baseline, so each step of StefCal (Salvini & Wijnholds 2014) is one product of small
 matrices. Intervals are lengthened until the model is seen well enough by most antennas. What is left of a solution is
 as much of it as is not noise: how far the gains of an antenna scatter, beyond their own errors, says how much that is.
 """

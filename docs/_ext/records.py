@@ -64,7 +64,7 @@ def read_again(env: BuildEnvironment) -> None:
 
 
 def judge_records(folder: Path, example: str) -> tuple[list[Judged], list[str]]:
-    """Return the records of an example with their states, newest first, and what is wrong with files that are none."""
+    """Return an example's records with their states, GPUs' first, then the newest, and what is wrong with others."""
     found, problems = [], []
     for path in find(folder / "records", example):
         record, state, reasons = judge_file(path, folder / "examples")
@@ -74,8 +74,13 @@ def judge_records(folder: Path, example: str) -> tuple[list[Judged], list[str]]:
             found.append((record, "stale", ["recorded with older code"]))
         else:
             found.append((record, state, reasons))
-    found.sort(key=lambda item: (str(item[0].facts["date"]), item[0].machine), reverse=True)
+    found.sort(key=lambda judged: _rank(judged[0]), reverse=True)
     return found, problems
+
+
+def _rank(record: Record) -> tuple[bool, str, str]:
+    """Return by what records are ordered: readers have come for GPUs."""
+    return record.facts["device_kind"] != "cpu", str(record.facts["date"]), record.machine
 
 
 def browser_digest(root: Path) -> str:

@@ -168,13 +168,13 @@ KINDS = "The kinds of device that PyTorch knows"
 FIND, FIRST, COUNT = (
     f"/tutorials/1_setup/{page}" for page in ("01_find_your_gpu", "02_first_speedup", "04_count_your_cpu")
 )
-MOVING, QUEUES, WRONG = (f"/tutorials/2_devices/{page}" for page in ("01_moving", "03_queues", "04_timing_it_wrong"))
+MOVING, QUEUES, WRONG = (f"/tutorials/2_devices/{page}" for page in ("01_moving", "06_queues", "03_is_it_possible"))
 DEVICES, KERNELS = "/tutorials/2_devices", "/tutorials/3_kernels"
-TRANSFERS, MEMORY, WINS = (f"{DEVICES}/{page}" for page in ("06_transfers", "07_memory", "08_when_the_gpu_wins"))
-PRECISION, NETWORK = f"{DEVICES}/10_precision", f"{DEVICES}/14_training_a_cnn"
-MODELS = f"{DEVICES}/02_models_and_training"
-GRIDS, COALESCING = f"{KERNELS}/02_grids", f"{KERNELS}/04_coalescing"
-COMPILER, COMPILERS = f"{KERNELS}/08_what_the_compiler_did", f"{KERNELS}/09_two_compilers"
+TRANSFERS, MEMORY, WINS = (f"{DEVICES}/{page}" for page in ("04_small_copies", "10_memory", "11_when_the_gpu_wins"))
+PRECISION, NETWORK = f"{DEVICES}/13_precision", f"{DEVICES}/17_training_a_cnn"
+MODELS = f"{DEVICES}/05_moving_a_model"
+GRIDS, COALESCING = f"{KERNELS}/03_grids", f"{KERNELS}/05_coalescing"
+COMPILER, COMPILERS = f"{KERNELS}/09_what_the_compiler_did", f"{KERNELS}/10_two_compilers"
 
 
 # -- The GPU tutorial of MPoL --------------------------------------------------------------------------------------

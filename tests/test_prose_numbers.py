@@ -33,17 +33,17 @@ QUOTED = {
         '"up to 100x" faster': MPOL,
         "The tutorial reports 3.1 milliseconds": MPOL,
     },
-    "examples/2_devices/04_timing_it_wrong.py": {
+    "examples/2_devices/03_is_it_possible.py": {
         "in 320 milliseconds on a CPU and in 3.1 milliseconds on a GPU": MPOL,
         "in 10.4 microseconds with PyTorch and in 264 with Numba": COURSE,
         "in 6.007 seconds": NOTES,
         "in 0.001 seconds": NOTES,
         "Numba adds two vectors in 304 microseconds": COURSE,
     },
-    "examples/2_devices/08_when_the_gpu_wins.py": {
+    "examples/2_devices/11_when_the_gpu_wins.py": {
         "on a GPU in 0.467 seconds": CAMP,
     },
-    "examples/4_imaging/08_more_than_one_gpu.py": {"Do four GPUs image four times as fast?": TITLE},
+    "examples/4_imaging/11_more_than_one_gpu.py": {"Do four GPUs image four times as fast?": TITLE},
 }
 
 GAP = r"[\s\u00a0\u202f-]"

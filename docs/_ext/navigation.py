@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
 FINDING = re.compile(r"^# sphinx_gallery_thumbnail_number = (\d+)", re.MULTILINE)
-LIVE = "4_imaging/03_first_light"  # whose fit the reader's GPU does, too
+LIVE = "4_imaging/01_first_light"  # whose fit the reader's GPU does, too
 
 # Written at the end of a page's text; MoveToTop takes the first part away from there.
 ENDS = """
@@ -121,7 +121,7 @@ class MoveToTop(SphinxTransform):
 
 
 class Finding(SphinxDirective):
-    """``{finding} 4_imaging/03_first_light`` shows the figure of a tutorial's finding on a page in Markdown."""
+    """``{finding} 4_imaging/01_first_light`` shows the figure of a tutorial's finding on a page in Markdown."""
 
     required_arguments = 1
 

@@ -286,7 +286,7 @@ plt.show()
 #   overhead*).
 # - *More work for each byte.* An addition does one operation for 12 bytes. The product
 #   of two large matrices does hundreds for each byte. There the arithmetic decides, and
-#   ratios are larger (:doc:`/tutorials/2_devices/08_when_the_gpu_wins`).
+#   ratios are larger (:doc:`/tutorials/2_devices/11_when_the_gpu_wins`).
 # - *One memory for both.* On Apple's chips, and wherever the GPU is part of the
 #   processor, CPU and GPU use the same memory, and nothing crosses PCIe.
 # - *Other machines.* A ratio belongs to one pair of processors.

@@ -138,7 +138,7 @@ plt.show()
 #   GPU, and fetches results.
 # - *PCIe* is the link between the two memories. It carries far fewer bytes a second
 #   than a GPU's own memory, so data that cross it for every operation decide the time
-#   (:doc:`/tutorials/2_devices/06_transfers`).
+#   (:doc:`/tutorials/2_devices/04_small_copies`).
 # - *VRAM* is the GPU's own memory. What a GPU computes with has to be there.
 # - A *multiprocessor* is the nearest thing to a CPU core that a GPU has. Instead of
 #   large :term:`caches <cache>` it has many :term:`lanes <lane>`, places where numbers
@@ -222,7 +222,7 @@ show_table("What is on the card", ("", *chips), rows)
 # So a GPU needs work that can be divided into thousands of independent parts. It loses
 # where there are few, where each needs the result of the one before, and where data
 # cross PCIe again for each use.
-# :doc:`/tutorials/2_devices/08_when_the_gpu_wins` predicts it for your problem.
+# :doc:`/tutorials/2_devices/11_when_the_gpu_wins` predicts it for your problem.
 #
 # Your own GPU
 # ------------

@@ -542,8 +542,8 @@ plt.show()
 #   same time. If a twentieth of a program is such a chain, the whole gains at most a
 #   factor of 20. That is :term:`Amdahl's law`.
 # - *Short calls, and data that travel.* Dispatch overhead and transfers are latencies
-#   as well (:doc:`/tutorials/2_devices/03_queues`,
-#   :doc:`/tutorials/2_devices/06_transfers`).
+#   as well (:doc:`/tutorials/2_devices/06_queues`,
+#   :doc:`/tutorials/2_devices/04_small_copies`).
 # - *Work with more bytes.* Where memory sets the floor, the lanes wait.
 #
 # Exercise

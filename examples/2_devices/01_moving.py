@@ -151,10 +151,10 @@ plt.show()
 #   every line is done when it returns.)
 # - *A host–device transfer.* Your program stops until the GPU has finished what is in
 #   its stream. ``.item()``, ``print(g)``, ``g.tolist()`` and ``if g > 0`` belong here,
-#   because they fetch numbers (:doc:`/tutorials/2_devices/03_queues`).
+#   because they fetch numbers (:doc:`/tutorials/2_devices/06_queues`).
 #
 # Only ``model.to(gpu)`` returns the *same* object with *new* memory:
-# :doc:`/tutorials/2_devices/02_models_and_training` is about models.
+# :doc:`/tutorials/2_devices/05_moving_a_model` is about models.
 #
 # The kind sets the least time that a line can take: bytes divided by :term:`bandwidth`.
 # A copy reads 4 bytes and writes 4 bytes for each ``float32``. A transfer sends 4 bytes
@@ -352,7 +352,7 @@ attempt("g.copy_(h)")
 #
 # The message does not name your variable. So print ``.device`` of everything in that
 # line, and look first at the batch, a mask, the weights of a loss, and
-# :doc:`what a model leaves behind </tutorials/2_devices/02_models_and_training>`. Then
+# :doc:`what a model leaves behind </tutorials/2_devices/05_moving_a_model>`. Then
 # move the one that is elsewhere. This is ``h + g``, repaired:
 
 attempt("h.to(g.device) + g")
@@ -407,7 +407,7 @@ print(f"made there: {written / copied:.2f} of a copy to new memory, by bytes 0.5
 # *there already* only asks the tensor where it is, so there is no reason to write an
 # ``if`` around a ``.to``. The rows with new memory also have to get that memory: on a
 # GPU from what PyTorch keeps for the next tensor
-# (:doc:`/tutorials/2_devices/07_memory`), on the host from the operating system, page
+# (:doc:`/tutorials/2_devices/10_memory`), on the host from the operating system, page
 # by page, which can cost more than the bytes. Then the prediction for *made there*
 # fails.
 #
@@ -427,7 +427,7 @@ print(f"made there: {written / copied:.2f} of a copy to new memory, by bytes 0.5
 #   two tensors all the same, so the rules for objects hold.
 # - *Transfers that do not wait.* With ``non_blocking=True`` your program goes on while
 #   numbers travel from or to :term:`pinned` host memory. It may read them there before
-#   they have arrived: see :doc:`/tutorials/2_devices/06_transfers`.
+#   they have arrived: see :doc:`/tutorials/2_devices/04_small_copies`.
 #
 # Exercise
 # --------

@@ -267,7 +267,7 @@ for threads in (16, 33, 100, 128, 256, 1024):
 # - Take a multiple of 32, and start with 128 or 256. The best number depends on the
 #   kernel and on the GPU, so measure it when it matters.
 # - 1024 is the most that CUDA allows, and no good default:
-#   :doc:`/tutorials/3_kernels/03_waves_and_blocks` shows what it costs.
+#   :doc:`/tutorials/3_kernels/04_waves_and_blocks` shows what it costs.
 # - Have many more blocks than multiprocessors. Three blocks keep at most three busy.
 #
 # Measure

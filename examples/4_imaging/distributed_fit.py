@@ -16,7 +16,7 @@ the CPU, each on one core if you start several and do not set ``OMP_NUM_THREADS`
 Both files hold the same :math:`\\chi^2` and norm of its :term:`gradient` at the image
 that the fit starts from, and the same :math:`\\chi^2` and :term:`fluxes <flux>` at its
 end. Their ``seconds`` differ: how long each process takes for a gradient, and how long
-all of them take to exchange a number. :doc:`/tutorials/4_imaging/08_more_than_one_gpu`
+all of them take to exchange a number. :doc:`/tutorials/4_imaging/11_more_than_one_gpu`
 compares the times of the gradient. With ``--checkpoint fit.pt`` each fit is saved when
 it is finished. If the job was stopped, or lost a process, launch it again, with any
 number of processes but otherwise the same options: it makes the fits that are missing.

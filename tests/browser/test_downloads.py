@@ -22,9 +22,9 @@ from _ext.downloads import ROOT, WHEEL, ZIP
 # A quick page of each chapter, by what docs/tutorials/*/*.cost.json says.
 QUICK = (
     "1_setup/02_first_speedup",
-    "2_devices/05_timing_it_right",
+    "2_devices/07_timing_it_right",
     "3_kernels/01_first_kernel",
-    "4_imaging/01_visibilities",
+    "4_imaging/04_visibilities",
 )
 RUN = """
 import sys

@@ -62,9 +62,9 @@ def test_the_home_page_shows_first_light_and_no_page_shows_a_directive() -> None
 @pytest.mark.parametrize(
     ("script", "page"),
     [
-        ("possible.js", "tutorials/2_devices/04_timing_it_wrong.html"),
-        ("wins.js", "tutorials/2_devices/08_when_the_gpu_wins.html"),
-        ("lanes.js", "tutorials/3_kernels/04_coalescing.html"),
+        ("possible.js", "tutorials/2_devices/03_is_it_possible.html"),
+        ("wins.js", "tutorials/2_devices/11_when_the_gpu_wins.html"),
+        ("lanes.js", "tutorials/3_kernels/05_coalescing.html"),
         ("doctor.js", "doctor.html"),
     ],
 )

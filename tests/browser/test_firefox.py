@@ -86,7 +86,7 @@ def test_it_measures(tmp_path: Path) -> None:
 
 
 def test_it_sees_first_light(tmp_path: Path) -> None:
-    page = "tutorials/4_imaging/03_first_light.html"
+    page = "tutorials/4_imaging/01_first_light.html"
     told = told_by_firefox(page, "/step \\d\\d|frames/.test(board)", tmp_path)
     assert "frames of the same fit" not in told["board"], told["said"]
     assert "This is your CPU" in told["said"]

@@ -36,7 +36,7 @@ def test_the_first_stop_leads_past_the_menus(page: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["tutorials/1_setup/02_first_speedup", "index", "install", "tutorials/3_kernels/04_coalescing"]
+    "name", ["tutorials/1_setup/02_first_speedup", "index", "install", "tutorials/3_kernels/05_coalescing"]
 )
 def test_every_stop_is_seen(browser: Any, name: str) -> None:
     """Every control is a stop, and the one that has the focus looks as if it had."""
@@ -93,7 +93,7 @@ def test_the_menu_of_a_telephone_opens_holds_the_focus_and_closes(browser: Any) 
 
 
 def test_tabs_go_by_arrow_keys(page: Any) -> None:
-    page.goto((SITE / "tutorials/2_devices/05_timing_it_right.html").as_uri())
+    page.goto((SITE / "tutorials/2_devices/07_timing_it_right.html").as_uri())
     tabs = page.locator(".sd-tab-set:visible").first
     tabs.locator("> input:checked").focus()
     page.keyboard.press("ArrowRight")

@@ -11,7 +11,7 @@ from conftest import SITE
 from firstlight.kernels import cuda, trace
 from firstlight.lessons.lanes import Access, Lanes, Request
 
-PAGE = SITE / "tutorials/3_kernels/04_coalescing.html"
+PAGE = SITE / "tutorials/3_kernels/05_coalescing.html"
 BOARD = ".fl-lanes"
 INDICES = ("i", "i*3+1", "31 - i % 32", "i // 4", "i ^ 1", "i % 4 * 8 + i // 4", "(i & 7) << 3 | i >> 3", "0", "i * i",
            "7 - -i")  # fmt: skip

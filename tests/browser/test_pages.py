@@ -19,7 +19,7 @@ KB = 1024
 FIRST, AGAIN = 170 * KB, 20 * KB
 PACKED = {".html", ".css", ".js", ".json", ".txt"}
 PICTURES = {".webp", ".png", ".jpg", ".svg"}
-READ_BEFORE = "tutorials/4_imaging/01_visibilities.html"  # by somebody who comes again
+READ_BEFORE = "tutorials/4_imaging/04_visibilities.html"  # by somebody who comes again
 APART = re.compile(rb'<svg.*?</svg>|<details class="fl-fold"><summary>What the doctor prints.*?</details>', re.DOTALL)
 SEARCH = {"searchtools.js", "language_data.js", "searchindex.js"}
 

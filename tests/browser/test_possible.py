@@ -10,7 +10,7 @@ from conftest import SITE, opened, watched
 
 from firstlight.lessons.plausibility import MISTAKES, Hardware, ReportedTime
 
-PAGE = SITE / "tutorials/2_devices/04_timing_it_wrong.html"
+PAGE = SITE / "tutorials/2_devices/03_is_it_possible.html"
 BOARD = ".fl-possible"
 HOSTILE = '<img src=x onerror="document.title=1">'
 # Sets the sliders, each with its event, and reads what is said then.

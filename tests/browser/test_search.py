@@ -10,7 +10,7 @@ from conftest import SITE
 PAGE = SITE / "tutorials/1_setup/02_first_speedup.html"
 
 
-FOUND = [("coalescing", "04_coalescing.html"), ("nouveau", "doctor.html"), ("not yet initialized", "doctor.html")]
+FOUND = [("coalescing", "05_coalescing.html"), ("nouveau", "doctor.html"), ("not yet initialized", "doctor.html")]
 
 
 @pytest.mark.parametrize(("query", "found"), FOUND)

@@ -10,7 +10,7 @@ from conftest import SITE
 
 from firstlight.display import quantity
 
-PAGE = SITE / "tutorials/2_devices/08_when_the_gpu_wins.html"
+PAGE = SITE / "tutorials/2_devices/11_when_the_gpu_wins.html"
 BOARD = ".fl-wins"
 
 
@@ -28,7 +28,7 @@ def fill(page: Any, **values: object) -> str:
 def rules() -> dict[str, Any]:
     """The first cell of the page: one rule, written twice."""
     names: dict[str, Any] = {"__name__": "page"}
-    exec((SITE.parents[1] / "examples/2_devices/08_when_the_gpu_wins.py").read_text().split("\n# %%\n")[1], names)
+    exec((SITE.parents[1] / "examples/2_devices/11_when_the_gpu_wins.py").read_text().split("\n# %%\n")[1], names)
     return names
 
 

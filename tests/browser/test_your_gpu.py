@@ -218,7 +218,7 @@ def test_two_lines_of_one_point_each_make_no_figure(browser: Any) -> None:
 
 
 def test_a_page_gets_a_column_and_says_whose_it_is(browser: Any) -> None:
-    page = fresh(browser, at=(SITE / "tutorials/3_kernels/04_coalescing.html").as_uri())
+    page = fresh(browser, at=(SITE / "tutorials/3_kernels/05_coalescing.html").as_uri())
     press(page)
     table = page.locator(".fl-timings")
     assert "Your GPU, in this browser" in table.locator("thead").inner_text()
@@ -232,7 +232,7 @@ def test_a_page_gets_a_column_and_says_whose_it_is(browser: Any) -> None:
 
 
 def test_the_calculator_takes_the_rates_and_knows_what_was_not_measured(browser: Any) -> None:
-    page = opened(browser, SITE / "tutorials/2_devices/08_when_the_gpu_wins.html")
+    page = opened(browser, SITE / "tutorials/2_devices/11_when_the_gpu_wins.html")
     page.evaluate("""() => {
         localStorage.setItem("firstlight gpu", JSON.stringify({ name: "<b>X</b>", rates: [1e12, 1e13, null, 1e10] }));
         dispatchEvent(new Event("firstlight gpu"));

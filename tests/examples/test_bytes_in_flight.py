@@ -8,7 +8,7 @@ from pages import judged
 
 from firstlight.kernels import trace
 
-PAGE = "3_kernels/10_bytes_in_flight.py"
+PAGE = "3_kernels/11_bytes_in_flight.py"
 
 
 # -- The law on a CPU --------------------------------------------------------------------------------------------------

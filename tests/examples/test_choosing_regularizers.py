@@ -5,7 +5,7 @@ import pytest
 import torch
 from pages import judged
 
-PAGE = "4_imaging/04_choosing_regularizers.py"
+PAGE = "4_imaging/07_choosing_regularizers.py"
 
 
 def test_every_fold_has_the_same_cells_as_the_data(page):

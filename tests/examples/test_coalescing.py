@@ -6,7 +6,7 @@ from pages import judged
 
 from firstlight.kernels import cuda, trace
 
-PAGE = "3_kernels/04_coalescing.py"
+PAGE = "3_kernels/05_coalescing.py"
 
 
 # -- The law -----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from firstlight.imaging import DirtyImager
 from firstlight.imaging.units import ARCSEC
 from firstlight.kernels import blocks_for, cuda
 
-PAGE = "4_imaging/02_dirty_image.py"
+PAGE = "4_imaging/05_dirty_image.py"
 
 
 def test_weights_trade_resolution_for_noise(page):

@@ -110,7 +110,7 @@ def test_it_takes_as_many_channels_as_the_page_starts_it_with(script, monkeypatc
     monkeypatch.setattr(simulation, "uv_track", lambda **_: few)
     begin = mock.Mock(side_effect=InterruptedError)
     monkeypatch.setattr("firstlight.imaging.ExactLikelihood", begin)
-    page = SCRIPT.with_name("08_more_than_one_gpu.py").read_text(encoding="utf-8")
+    page = SCRIPT.with_name("11_more_than_one_gpu.py").read_text(encoding="utf-8")
     most = max(map(int, re.findall(r"--channels (\d+)", page)))
     assert most >= 100
     with pytest.raises(InterruptedError):

@@ -10,7 +10,7 @@ from pages import judged
 from firstlight.imaging import GriddedNet
 from firstlight.imaging.model import losses
 
-PAGE = "4_imaging/05_faster.py"
+PAGE = "4_imaging/08_faster.py"
 
 
 def test_the_step_as_usual_is_the_fit_of_the_package_by_autograd(page):

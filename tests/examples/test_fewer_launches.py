@@ -7,7 +7,7 @@ from pages import judged
 
 from firstlight.timing.result import Timing
 
-PAGE = "2_devices/13_fewer_launches.py"
+PAGE = "2_devices/16_fewer_launches.py"
 
 
 def variant(**changed):

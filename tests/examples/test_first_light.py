@@ -5,7 +5,7 @@ import pytest
 import torch
 from pages import judged
 
-PAGE = "4_imaging/03_first_light.py"
+PAGE = "4_imaging/01_first_light.py"
 
 
 def test_the_averages_are_to_blame_and_not_the_fit(page):

@@ -6,7 +6,7 @@ from pages import judged
 
 from firstlight.kernels import blocks_for, cuda, trace
 
-PAGE = "3_kernels/02_grids.py"
+PAGE = "3_kernels/03_grids.py"
 
 
 def with_ceil(shape, block):

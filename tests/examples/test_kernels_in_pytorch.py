@@ -9,7 +9,7 @@ from pages import judged
 
 from firstlight.kernels import trace
 
-PAGE = "3_kernels/11_kernels_in_pytorch.py"
+PAGE = "3_kernels/12_kernels_in_pytorch.py"
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import torch
 from pages import judged
 from torch.utils._python_dispatch import TorchDispatchMode
 
-PAGE = "4_imaging/06_many_channels.py"
+PAGE = "4_imaging/09_many_channels.py"
 
 
 class Tally(TorchDispatchMode):

@@ -13,7 +13,7 @@ import torch
 from pages import EXAMPLES, judged
 from torch.nn import functional as F
 
-PAGE = "2_devices/07_memory.py"
+PAGE = "2_devices/10_memory.py"
 MIB = 2**20
 
 

@@ -5,7 +5,7 @@ import torch
 from pages import judged
 from torch import nn
 
-PAGE = "2_devices/02_models_and_training.py"
+PAGE = "2_devices/05_moving_a_model.py"
 
 
 def changed(leaf, **of_type):

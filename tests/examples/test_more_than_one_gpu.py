@@ -9,7 +9,7 @@ import torch
 import torch.distributed as dist
 from pages import EXAMPLES, judged
 
-PAGE = "4_imaging/08_more_than_one_gpu.py"
+PAGE = "4_imaging/11_more_than_one_gpu.py"
 TEXT = (EXAMPLES / PAGE).read_text(encoding="utf-8")
 pytestmark = pytest.mark.skipif(not dist.is_available(), reason="this PyTorch joins no processes")
 

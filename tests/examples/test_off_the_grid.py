@@ -10,7 +10,7 @@ from pages import judged
 from firstlight.devices import Card
 from firstlight.imaging import ExactLikelihood
 
-PAGE = "4_imaging/07_off_the_grid.py"
+PAGE = "4_imaging/10_off_the_grid.py"
 
 
 def test_cells_get_worse_with_the_data_and_the_exact_form_does_not(page):

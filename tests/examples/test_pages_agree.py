@@ -32,9 +32,9 @@ def printed(page: str) -> str:
 @pytest.mark.parametrize(("calls", "moved"), [(40, 1e3), (40, 1e9), (300, 1e7)])
 def test_a_chain_of_small_calls_takes_as_long_on_every_page(calls: int, moved: float) -> None:
     """Page 08 adds launches and work, 13 and 07 take the larger, as a GPU works while it is sent more."""
-    job, on_gpu = functions("2_devices/08_when_the_gpu_wins", "Job", "on_gpu", LAUNCH=LAUNCH, WAIT=0)
+    job, on_gpu = functions("2_devices/11_when_the_gpu_wins", "Job", "on_gpu", LAUNCH=LAUNCH, WAIT=0)
     (model,) = functions(
-        "2_devices/13_fewer_launches", "gpu_model", moved=calls * moved, least=moved, operations=calls, launch=LAUNCH,
+        "2_devices/16_fewer_launches", "gpu_model", moved=calls * moved, least=moved, operations=calls, launch=LAUNCH,
         guards=0, bandwidth=spec("H100 SXM", "bandwidth"),
     )  # fmt: skip
     added = sum(on_gpu(job(0, calls * moved, 0, calls), "H100 SXM"))
@@ -43,17 +43,17 @@ def test_a_chain_of_small_calls_takes_as_long_on_every_page(calls: int, moved: f
 
 
 def test_a_transfer_takes_as_long_on_every_page() -> None:
-    job, on_gpu = functions("2_devices/08_when_the_gpu_wins", "Job", "on_gpu", LAUNCH=LAUNCH, WAIT=0)
+    job, on_gpu = functions("2_devices/11_when_the_gpu_wins", "Job", "on_gpu", LAUNCH=LAUNCH, WAIT=0)
     nets = {"one": (0, 0, (1, 5000, 5000))}
     (model,) = functions(
-        "2_devices/14_training_a_cnn", "gpu_model", nets=nets, flops={"one": 0}, calls={"one": 1}, overhead=0
+        "2_devices/17_training_a_cnn", "gpu_model", nets=nets, flops={"one": 0}, calls={"one": 1}, overhead=0
     )
     assert sum(on_gpu(job(4 * 5000**2 + 8, 0, 0, 0), "RTX 4090")) == pytest.approx(model("one", 1)[1])
 
 
 def test_the_launches_of_a_step_of_the_fit_are_counted_once() -> None:
-    counted = re.search(r"as usual +(\d+).*few passes +(\d+) +[\d.]+ ms", printed("4_imaging/05_faster"), re.DOTALL)
-    source = (EXAMPLES / "4_imaging/06_many_channels.py").read_text(encoding="utf-8")
+    counted = re.search(r"as usual +(\d+).*few passes +(\d+) +[\d.]+ ms", printed("4_imaging/08_faster"), re.DOTALL)
+    source = (EXAMPLES / "4_imaging/09_many_channels.py").read_text(encoding="utf-8")
     assumed = re.search(r'spec\("PyTorch operation", "seconds"\), (\d+)', source)
     assert counted
     assert assumed

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pages import judged
 
-PAGE = "2_devices/09_port_your_numpy.py"
+PAGE = "2_devices/12_port_your_numpy.py"
 
 
 def seconds(profile, factors):

@@ -7,7 +7,7 @@ import pytest
 import torch
 from pages import judged
 
-PAGE = "2_devices/10_precision.py"
+PAGE = "2_devices/13_precision.py"
 
 FORMATS = [torch.float16, torch.bfloat16, torch.float32, torch.float64]  # by bytes, then by eps
 

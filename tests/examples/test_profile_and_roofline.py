@@ -6,7 +6,7 @@ import pytest
 import torch
 from pages import judged
 
-PAGE = "2_devices/11_profile_and_roofline.py"
+PAGE = "2_devices/14_profile.py"
 
 
 def lengths(events):

@@ -9,7 +9,7 @@ from pages import EXAMPLES, judged
 from firstlight.kernels import cuda
 from firstlight.lessons.puzzles import PUZZLES
 
-PAGE = "3_kernels/13_puzzles.py"
+PAGE = "3_kernels/14_puzzles.py"
 
 
 def square(line, i="cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x"):

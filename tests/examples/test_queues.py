@@ -9,7 +9,7 @@ import pytest
 import torch
 from pages import judged
 
-PAGE = "2_devices/03_queues.py"
+PAGE = "2_devices/06_queues.py"
 
 
 class Steps:

@@ -8,7 +8,7 @@ from pages import judged
 
 from firstlight.imaging import GridCoords
 
-PAGE = "4_imaging/12_real_sky.py"
+PAGE = "4_imaging/03_real_sky.py"
 
 
 def test_the_diameter_of_a_ring_that_is_off_the_middle(page):

@@ -6,7 +6,7 @@ from pages import judged
 
 from firstlight.kernels import cuda, trace
 
-PAGE = "3_kernels/06_reductions.py"
+PAGE = "3_kernels/07_reductions.py"
 
 
 # -- Trees that someone may write --------------------------------------------------------------------------------------

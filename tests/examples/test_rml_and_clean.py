@@ -9,7 +9,7 @@ import pytest
 from pages import judged
 
 ROOT = Path(__file__).parents[2]
-PAGE = "4_imaging/11_rml_and_clean.py"
+PAGE = "4_imaging/13_rml_and_clean.py"
 RECORD = ROOT / "docs" / "_snippets"
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from pages import judged
 
-PAGE = "2_devices/12_roofline.py"
+PAGE = "2_devices/15_roofline.py"
 
 
 def brief(operations, moved, rate, bandwidth):

@@ -8,7 +8,7 @@ from pages import EXAMPLES, judged
 
 from firstlight.records.runner import split
 
-PAGE = "3_kernels/05_shared_memory.py"
+PAGE = "3_kernels/06_shared_memory.py"
 
 
 def ceil(size: int, side: int) -> int:

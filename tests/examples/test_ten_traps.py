@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pages import judged
 
-PAGE = "4_imaging/10_ten_traps.py"
+PAGE = "4_imaging/12_ten_traps.py"
 
 
 def in_source(page, fitted):

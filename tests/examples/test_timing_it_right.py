@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pages import judged
 
-PAGE = "2_devices/05_timing_it_right.py"
+PAGE = "2_devices/07_timing_it_right.py"
 
 
 def right(samples, floor):

@@ -5,7 +5,7 @@ from pages import judged
 from firstlight.lessons.plausibility import MISTAKES
 from firstlight.timing.specs import SPECS, spec
 
-PAGE = "2_devices/04_timing_it_wrong.py"
+PAGE = "2_devices/03_is_it_possible.py"
 
 
 def floors(report):

@@ -10,7 +10,7 @@ import torch
 from pages import EXAMPLES, judged
 from torch import nn
 
-PAGE = "2_devices/14_training_a_cnn.py"
+PAGE = "2_devices/17_training_a_cnn.py"
 
 
 def as_a_share(load, compute, calls, c):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from pages import judged
 
-PAGE = "2_devices/06_transfers.py"
+PAGE = "2_devices/04_small_copies.py"
 
 
 def brute_force(n, a, b):

@@ -10,7 +10,7 @@ from pages import judged, running
 
 from firstlight.kernels import ptx
 
-PAGE = "3_kernels/12_triton.py"
+PAGE = "3_kernels/13_triton.py"
 needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="there is no Triton for this system")
 
 

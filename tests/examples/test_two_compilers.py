@@ -3,7 +3,7 @@
 import pytest
 from pages import judged, running
 
-PAGE = "3_kernels/09_two_compilers.py"
+PAGE = "3_kernels/10_two_compilers.py"
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from pages import judged
 
 from firstlight.imaging.fourier.nufft import visibilities
 
-PAGE = "4_imaging/01_visibilities.py"
+PAGE = "4_imaging/04_visibilities.py"
 ARCSEC = math.pi / 180 / 3600
 
 

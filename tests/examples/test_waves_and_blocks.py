@@ -9,7 +9,7 @@ from pages import judged
 
 from firstlight.kernels import simulated, trace
 
-PAGE = "3_kernels/03_waves_and_blocks.py"
+PAGE = "3_kernels/04_waves_and_blocks.py"
 
 
 def per_multiprocessor(threads, registers, card):

@@ -13,7 +13,7 @@ from pages import EXAMPLES, judged, running
 
 from firstlight.kernels import cuda, ptx
 
-PAGE = "3_kernels/08_what_the_compiler_did.py"
+PAGE = "3_kernels/09_what_the_compiler_did.py"
 SOURCE = (EXAMPLES / PAGE).read_text(encoding="utf-8")
 
 

@@ -9,7 +9,7 @@ from pages import judged
 
 from firstlight.kernels import cuda, simulated, trace
 
-PAGE = "3_kernels/07_when_a_kernel_goes_wrong.py"
+PAGE = "3_kernels/08_when_a_kernel_goes_wrong.py"
 T = 64
 TYPES = "float32[::1], float32[::1]"
 WITH_BARRIER = {"kernel_d", "cured_c", "power", "power_solution"}

@@ -8,7 +8,7 @@ import torch
 from pages import judged
 from torch.utils._python_dispatch import TorchDispatchMode
 
-PAGE = "2_devices/08_when_the_gpu_wins.py"
+PAGE = "2_devices/11_when_the_gpu_wins.py"
 CPU, GPU, PCIE, CALL = (5e10, 5e11), (5e11, 1e13), 2.5e10, 5e-6
 
 

@@ -36,14 +36,14 @@ def test_a_chain_has_its_latency_and_half_its_throughput(median) -> None:
 
 
 def test_transfers_follow_the_law_but_pageable_ones_the_cpu(median) -> None:
-    page, n = "2_devices/06_transfers", 2**26
+    page, n = "2_devices/04_small_copies", 2**26
     pinned, pageable = (median(page, f"transfers/to the GPU, {way}/cuda:0/n={n}") for way in ("pinned", "pageable"))
     assert pinned == pytest.approx(1e-5 + n / spec("PCIe 5 x16", "bandwidth"), rel=0.25)
     assert pageable > 3 * pinned
 
 
 def test_the_rate_falls_beyond_a_stride_of_eight() -> None:
-    page = "3_kernels/04_coalescing"
+    page = "3_kernels/05_coalescing"
     rates = {t.label: t.byte_rate for t in read(RECORDS / f"{page}.json").timings.values()}
     share = {k: rates[f"kernel, stride {k}"] / rates["kernel, stride 1"] for k in (2, 4, 8, 16, 64)}
     assert all(share[k] == pytest.approx(1 / k, rel=0.05) for k in (2, 4, 8))
@@ -51,6 +51,6 @@ def test_the_rate_falls_beyond_a_stride_of_eight() -> None:
 
 
 def test_a_step_takes_three_times_its_bare_launches(median) -> None:
-    page, usual = "4_imaging/05_faster", "faster-step/GPU, as usual/cuda:0/n=262144"
+    page, usual = "4_imaging/08_faster", "faster-step/GPU, as usual/cuda:0/n=262144"
     assert median(page, usual) / (97 * 8e-6) == pytest.approx(3, rel=0.2)
     assert median(page, "faster-step/GPU, fused Adam/cuda:0/n=262144") == pytest.approx(median(page, usual), rel=0.3)

@@ -150,7 +150,7 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
     notebook, here = (ROOT / RECORD).read_text(encoding="utf-8"), app.config.html_context.get("repository", "")
     (folder / RECORD).write_text(notebook.replace(r"RY = \"\"", rf"RY = \"{here}\""), encoding="utf-8")
     titles = {page: title.astext() for page, title in app.env.titles.items()}
-    benches, find = benches_in(root), cache(lambda example: judge_records(root, example)[0])
+    benches, find = benches_in(root), cache(lambda example, bench: judge_records(root, example, bench)[0])
     with zipfile.ZipFile(folder / ZIP, "w", zipfile.ZIP_DEFLATED) as archive:
         for wheel in (WHEEL, DOCTOR):
             archive.write(folder / wheel, wheel)

@@ -26,7 +26,9 @@ BOX = re.compile(r"^\.\. measured-by-others:: (.*\n(?: +\S.*\n)*)", re.MULTILINE
 TABLE = re.compile(r"^\.\. (?:list-)?table:: (.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
 
 
-def in_words(notebook: str, of: dict[str, str], find: Callable[[str], list[Judged]], link: Callable[..., str]) -> str:
+def in_words(
+    notebook: str, of: dict[str, str], find: Callable[[str, str], list[Judged]], link: Callable[..., str]
+) -> str:
     """Return a notebook without reST; what is wrong in it stays as written: the page warns of it.
 
     Parameters
@@ -34,7 +36,7 @@ def in_words(notebook: str, of: dict[str, str], find: Callable[[str], list[Judge
     notebook
         As sphinx-gallery made it.
     of, find
-        The example of each experiment, and the records of an example.
+        The example of each experiment, and the records of an example, with their states for an experiment.
     link
         Makes Markdown of the text and the target of a link.
     """

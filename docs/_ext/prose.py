@@ -63,7 +63,7 @@ class Number:
 # -- From a request to a number ------------------------------------------------------------------------------------
 
 
-def timing(request: str, of: dict[str, str], find: Callable[[str], list[Judged]]) -> Number:
+def timing(request: str, of: dict[str, str], find: Callable[[str, str], list[Judged]]) -> Number:
     """Return the number that is asked for.
 
     Parameters
@@ -75,7 +75,7 @@ def timing(request: str, of: dict[str, str], find: Callable[[str], list[Judged]]
     of
         The example of each experiment.
     find
-        Gives the records of an example with their states, the newest first.
+        Gives the records of an example, with their states for an experiment, the newest first.
     """
     found = REQUEST.fullmatch(" ".join(request.split()))
     if not found:
@@ -84,7 +84,7 @@ def timing(request: str, of: dict[str, str], find: Callable[[str], list[Judged]]
     if bench not in of:
         raise ValueError(f"there is no experiment {bench!r}; there are: {', '.join(sorted(of)) or 'none'}")
     labels = [row.strip('"') for row in (found[3] or found[5], found[6]) if row]
-    candidates = [entry for entry in find(of[bench]) if is_meant(entry[0], machine)]
+    candidates = [entry for entry in find(of[bench], bench) if is_meant(entry[0], machine)]
     candidates.sort(key=lambda entry: entry[1] == "stale")
     for record, state, reasons in candidates:
         rows = [row for label in labels if (row := row_of(record, bench, label))]

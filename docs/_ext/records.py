@@ -32,8 +32,8 @@ def relative_root(env: BuildEnvironment) -> str:
     return "../" * env.docname.count("/")
 
 
-def records_of(env: BuildEnvironment, example: str = "*/*") -> list[Judged]:
-    """Return the records of an example, or of all, with their states, newest first.
+def records_of(env: BuildEnvironment, example: str = "*/*", bench: str = "") -> list[Judged]:
+    """Return the records of an example, or of all, with their states or those of one experiment, newest first.
 
     The page that is read now is read again when they change. A file that is no record is a warning, and the page is
     read at every build until it is mended.
@@ -44,18 +44,20 @@ def records_of(env: BuildEnvironment, example: str = "*/*") -> list[Judged]:
         The environment, while it reads a page.
     example
         Chapter and name, as in ``1_setup/02_first_speedup``.
+    bench
+        The experiment that is meant; all of the example's if empty.
     """
     known: Any = env.current_document  # as untyped as a dictionary
-    cache: dict[str, list[Judged]] = known.setdefault("firstlight_records", {})
-    if example not in cache:
-        cache[example], problems = judge_records(project_root(env), example)
+    cache: dict[tuple[str, str], list[Judged]] = known.setdefault("firstlight_records", {})
+    if (example, bench) not in cache:
+        cache[example, bench], problems = judge_records(project_root(env), example, bench)
         for problem in problems:
             logger.warning("%s", problem, location=env.docname, type="firstlight", subtype="records")
-        paths = [record.path for record, _, _ in cache[example] if record.path]
+        paths = [record.path for record, _, _ in cache[example, bench] if record.path]
         for path in (*paths, *stands_on(project_root(env), example)):
             env.note_dependency(path)
         env.metadata[env.docname].setdefault(SHOWN, {})[example] = sorted(map(str, paths))
-    return cache[example]
+    return cache[example, bench]
 
 
 def read_again(env: BuildEnvironment) -> None:
@@ -63,11 +65,11 @@ def read_again(env: BuildEnvironment) -> None:
     env.metadata[env.docname].setdefault(SHOWN, {})[""] = ["no such file"]
 
 
-def judge_records(folder: Path, example: str) -> tuple[list[Judged], list[str]]:
+def judge_records(folder: Path, example: str, bench: str = "") -> tuple[list[Judged], list[str]]:
     """Return an example's records with their states, GPUs' first, then the newest, and what is wrong with others."""
     found, problems = [], []
     for path in find(folder / "records", example):
-        record, state, reasons = judge_file(path, folder / "examples")
+        record, state, reasons = judge_file(path, folder / "examples", bench)
         if record is None:
             problems.append(f"{path.relative_to(folder).as_posix()} is no record: {'; '.join(reasons)}")
         elif record.facts.get("api") == "webgpu" and record.facts["code_sha256"] != browser_digest(folder):

@@ -98,7 +98,7 @@ class Timings(SphinxDirective):
         measured = Path(self.env.doc2path(self.env.docname)).with_suffix(f".{bench}.timings.json")
         if measured.is_file():
             self.env.note_dependency(str(measured))
-        recorded = [column(record, state, why, bench) for record, state, why in records_of(self.env, example)]
+        recorded = [column(record, state, why, bench) for record, state, why in records_of(self.env, example, bench)]
         recorded = [col for col in recorded if col.timings]
         fresh = [col for col in recorded if col.state != "stale"]
         here = [flagged(col, fresh) for col in (this_build(measured),) if col and col.timings]

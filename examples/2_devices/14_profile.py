@@ -232,8 +232,8 @@ for depth, name in enumerate(callers(shortest_frame(stacked), "aten::copy_")):
 # %%
 # It is ``references.float()``, in ``scores_of``. A conversion makes a new matrix, and
 # this loop makes the same one for every frame. (On a GPU, ``.to(device)`` also sends it
-# over :term:`PCIe` each time, see :doc:`/tutorials/2_devices/04_small_copies`.) The cure
-# is one line before the loop. The loop itself need not change, because ``.float()`` and
+# over :term:`PCIe` each time: :doc:`/tutorials/2_devices/04_small_copies`.) The cure is
+# one line before the loop. The loop itself need not change, because ``.float()`` and
 # ``.to(device)`` return the tensor itself if there is nothing to do.
 
 converted = references.float().to(device)

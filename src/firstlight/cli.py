@@ -46,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def add(run: Callable[[argparse.Namespace], int]) -> argparse.ArgumentParser:
         purpose = (run.__doc__ or "").partition("\n")[0]
-        command = commands.add_parser(run.__name__, help=purpose, description=purpose)
+        command = commands.add_parser(run.__name__.rstrip("_"), help=purpose, description=purpose)
         command.set_defaults(run=run)
         return command
 
@@ -56,6 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("examples", nargs="*", metavar="EXAMPLE", help="a script, or how a name begins: 1_setup/02")
     command.add_argument("--out", type=Path, default=Path("records"), help="the folder of records (default: records)")
     command.add_argument("--to", nargs="?", const="", metavar="FILE", help="one example: write its record to this file")
+    add(try_).add_argument("script", type=Path, help="the script of a page, with your answer in place of the dots")
     command = add(records)
     command.add_argument("what", choices=["check"])
     command.add_argument("--strict", action="store_true", help="fail on stale records, too")
@@ -149,6 +150,14 @@ def record(arguments: argparse.Namespace) -> int:
     if len(scripts) != 1:
         raise ValueError(f"--to takes one example; {' '.join(arguments.examples)!r} names {len(scripts)}")
     return recording.record_one(scripts[0], Path(arguments.to))
+
+
+def try_(arguments: argparse.Namespace) -> int:
+    """Check your answer to the exercise of a page, without running the rest of it."""
+    from firstlight.records.exercise import try_exercise
+
+    try_exercise(arguments.script)
+    return 0
 
 
 def records(arguments: argparse.Namespace) -> int:

@@ -123,13 +123,25 @@ def state(record: records.Record, source: str | None = SOURCE, today: datetime |
     return judge_record(record, source, today)[0]
 
 
-def test_one_character_of_code_is_stale_and_prose_is_not() -> None:
+def test_one_character_of_timed_code_is_stale_and_prose_is_not() -> None:
     record = record_of()
     assert state(record, SOURCE.replace("-1", "-2")) == "stale"
-    assert state(record, SOURCE.replace("bench.show()", "bench.plot()")) == "stale"  # the last cell
     assert state(record, SOURCE.replace("More words", "Better words").replace("Sums\n", "Plus\n")) == "fresh"
     assert state(record, SOURCE.replace('print("added")', '# Say so:\n\nprint("added")  ')) == "fresh"
     assert state(record, SOURCE.replace("\n", "\r\n")) == "fresh"
+    unrecorded = replace(record, facts={k: v for k, v in record.facts.items() if not k.startswith("bench_")})
+    assert state(unrecorded, SOURCE.replace("added", "summed")) == "stale"  # nobody knows what it stood on
+
+
+def test_timings_outlive_a_page_that_is_written_anew_around_them() -> None:
+    around = SOURCE.replace('print("added")', 'print("summed")').replace("bench.show()", "bench.plot()")
+    assert state(record_of(), around) == "drifted"
+    assert judge_record(record_of(), around, bench="sums") == ("fresh", [])
+    grown = around + 'other = Bench("other")\nother.time("add", abs, -3)\n'
+    assert state(record_of(), grown) == "drifted"  # and not partial: it was taken before there was another
+    assert judge_record(record_of(), grown, bench="sums") == ("fresh", [])
+    assert judge_record(record_of(), grown, bench="other")[0] == "stale"
+    assert judge_record(record_of(carried="2026-11-25"), SOURCE, bench="sums")[0] == "drifted"
 
 
 def test_an_experiment_that_is_missing_is_partial() -> None:

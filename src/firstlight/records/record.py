@@ -16,6 +16,7 @@ from firstlight.devices import Card, card
 from firstlight.display import Table
 from firstlight.records.runner import block_keys, digest, lines_that_run, split
 from firstlight.records.schema import VERDICTS, VERSION, problem
+from firstlight.records.slices import bench_digests
 from firstlight.records.wings import wings
 from firstlight.timing.result import Timing
 
@@ -82,6 +83,7 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
         "cpu_cores": cpu.cores,
         **{f"lib_{name.replace('-', '_')}": version for name, version in best.libraries.items()},
         **{f"code_{name}": found for name, found in wings(source).items() if name in TIMED},
+        **{_bench_key(name): found for name, found in bench_digests(source).items()},
     }
     return {
         "unit": "second",
@@ -205,14 +207,27 @@ def find(root: Path, example: str = "*/*") -> list[Path]:
 # -- Judged against what the site is built from now ----------------------------------------------------------------
 
 
-def judge_record(record: Record, source: str | None, today: datetime | None = None) -> tuple[str, list[str]]:
+def judge_record(
+    record: Record, source: str | None, today: datetime | None = None, bench: str = ""
+) -> tuple[str, list[str]]:
     """Return the state of a record beside its example's source of today, and the reasons.
+
+    Timings stand on the statements that their experiment depends on; when the page changes around these, they stay.
+
+    Parameters
+    ----------
+    record, source
+        A record, and its example's source of today; None if there is none.
+    today
+        The day; today's if None.
+    bench
+        The experiment whose timings are meant; all of the record if empty.
 
     Returns
     -------
     tuple
-        ``fresh``, ``drifted`` (something around the code changed), ``stale`` (the code itself did), ``partial`` (an
-        experiment is missing) or ``orphan`` (the example is gone).
+        ``fresh``, ``drifted`` (something around the timed code changed), ``stale`` (that code itself did), ``partial``
+        (an experiment is missing) or ``orphan`` (the example is gone).
 
     Examples
     --------
@@ -221,16 +236,27 @@ def judge_record(record: Record, source: str | None, today: datetime | None = No
     """
     if source is None:
         return "orphan", [f"there is no example {record.example} any more"]
-    if record.facts["code_sha256"] != code_digest(source):
+    rewritten = record.facts["code_sha256"] != code_digest(source)
+    timed = {bench} if bench else {name.split("/")[0] for name in record.timings}
+    now = bench_digests(source)
+    if rewritten and not (timed and all(now.get(name, "") == record.facts.get(_bench_key(name)) for name in timed)):
         return "stale", ["recorded with older code"]
     if record.facts.get("helper_api") != HELPER_API:
         return "stale", ["recorded before the meaning of a timing changed"]
     named = {*record.timings, *str(record.facts.get("left_out", "")).split(LEFT_OUT)}
     missing = benches(source) - {name.split("/")[0] for name in named}
-    if missing:
-        return "partial", [f"nothing of {', '.join(sorted(missing))}"]
-    reasons = list(_drifts(record, source, today or datetime.now(UTC)))
+    reasons = [f"nothing of {', '.join(sorted(missing))}"] if missing and not bench else []
+    if reasons and not rewritten:
+        return "partial", reasons
+    if rewritten and not bench:
+        reasons.append("the page has changed around what was timed")
+    reasons += _drifts(record, source, today or datetime.now(UTC))
     return ("drifted", reasons) if reasons else ("fresh", [])
+
+
+def _bench_key(name: str) -> str:
+    """Return the key under which a record keeps the digest of what an experiment depends on."""
+    return f"bench_{name.replace('-', '_')}"
 
 
 @cache
@@ -249,6 +275,8 @@ def _drifts(record: Record, source: str, today: datetime) -> Iterator[str]:
         then = record.facts.get(f"lib_{name.replace('-', '_')}")
         if then and _minor(str(then)) != _minor(version):
             yield f"{name} {_minor(str(then))} then, {_minor(version)} now"
+    if carried := record.facts.get("carried"):
+        yield f"recorded with the page of {carried}, which timed the same code in other words"
     if str(record.facts["date"])[:10] < f"{today - MAX_AGE:%Y-%m-%d}":
         yield f"recorded on {str(record.facts['date'])[:10]}, more than a year ago"
 
@@ -280,8 +308,8 @@ def check(root: Path, strict: bool = False) -> int:
     return int(bool(states & {"invalid", "orphan", "partial", "stale" if strict else ""}))
 
 
-def judge_file(path: Path, examples: Path) -> tuple[Record | None, str, list[str]]:
-    """Return the record in a file, its state and the reasons; a file that is none is ``invalid``."""
+def judge_file(path: Path, examples: Path, bench: str = "") -> tuple[Record | None, str, list[str]]:
+    """Return the record in a file, its state (or that of one experiment) and the reasons; no record is ``invalid``."""
     try:
         record = read(path)
         if [record.machine, *record.example.split("/")] != list(path.with_suffix("").parts[-3:]):
@@ -292,6 +320,7 @@ def judge_file(path: Path, examples: Path) -> tuple[Record | None, str, list[str
         return record, "fresh", []
     script = examples / f"{record.example}.py"
     try:
-        return record, *judge_record(record, script.read_text(encoding="utf-8") if script.is_file() else None)
+        source = script.read_text(encoding="utf-8") if script.is_file() else None
+        return record, *judge_record(record, source, bench=bench)
     except SyntaxError as error:
         return record, "stale", [f"the code of today is no Python: {error.msg}, line {error.lineno}"]

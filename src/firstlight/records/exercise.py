@@ -1,0 +1,100 @@
+"""Try the answer to a page's exercise: only the statements that its check depends on are run."""
+
+from __future__ import annotations
+
+import _thread
+import ast
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from firstlight.records.runner import split
+from firstlight.records.slices import depends_on
+
+SOLUTION = "# solution"
+LIMIT = 60.0  # seconds: a check takes one or two, so what takes longer goes on for ever
+
+
+def try_exercise(script: Path) -> None:
+    r"""Print what an example's check says of the answer that stands in the script now.
+
+    Parameters
+    ----------
+    script
+        The example, as it was downloaded, with an answer in place of the dots.
+
+    Raises
+    ------
+    ValueError
+        If the script has no exercise, is not Python, fails, or does not end.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     script = Path(folder, "page.py")
+    ...     _ = script.write_text("print('slow')\ncheck = 'You said {}.'.format\nprint(check(7))")
+    ...     try_exercise(script)
+    You said 7.
+    """
+    try:
+        source = script.read_text(encoding="utf-8")
+        statements = depends_on(source, _asks(source))
+    except SyntaxError as error:
+        raise ValueError(f"{script}, line {error.lineno}: {error.msg}; mend it and try again") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{script} is not a text file in UTF-8: name the script of a page") from None
+    if not statements:
+        raise ValueError(f"{script} has no exercise: there is no line such as print(check(answer)) in it")
+    code = compile(ast.Module(statements, []), str(script), "exec", dont_inherit=True)
+    module = ModuleType("__main__")
+    module.__file__ = str(script)
+    previous = sys.modules["__main__"]
+    sys.modules["__main__"] = module
+    late = threading.Event()
+
+    def stop() -> None:
+        late.set()
+        _thread.interrupt_main()
+
+    timer = threading.Timer(LIMIT, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        exec(code, module.__dict__)
+    except KeyboardInterrupt as error:
+        if not late.is_set():
+            raise
+        where = _place(error, script)
+        raise ValueError(f"after {LIMIT:g} seconds {where} was still running: does every loop there end?") from None
+    except Exception as error:
+        raise ValueError(f"{_place(error, script)} raised {type(error).__name__}: {error}") from None
+    finally:
+        timer.cancel()
+        timer.join()
+        sys.modules["__main__"] = previous
+
+
+def _asks(source: str) -> Callable[[ast.stmt], bool]:
+    """Return what tells the lines ``print(check(…))`` of a script from others; those of a solution are not meant."""
+    ours: set[int] = set()
+    for block in split(source):
+        if block.kind == "code" and block.text.lstrip().startswith(SOLUTION):
+            ours.update(range(block.line, block.line + block.text.count("\n") + 1))
+
+    def asks(statement: ast.stmt) -> bool:
+        match statement:
+            case ast.Expr(ast.Call(ast.Name("print"), [ast.Call(ast.Name("check"))])):
+                return statement.lineno not in ours
+        return False
+
+    return asks
+
+
+def _place(error: BaseException, script: Path) -> str:
+    """Return the last line of the script that an error passed through."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(script)]
+    return f"line {frames[-1].lineno} of {script.name} ({frames[-1].line})" if frames else script.name

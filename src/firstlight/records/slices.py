@@ -1,0 +1,138 @@
+"""Which statements of a script something depends on: a backward slice, by names.
+
+A record stands on the statements that its measurements depend on, and an exercise can be tried by running only those
+that its check depends on. The slice is of whole statements at the top of the script, and knows nothing of their order:
+a name depends on each statement that binds it, or changes what it names.
+"""
+
+from __future__ import annotations
+
+import ast
+import symtable
+from collections.abc import Callable, Iterator
+from functools import cache
+
+from firstlight.records.runner import digest, lines_that_run
+
+LOOKING = ("print", "show_table")  # what is called without changing anything
+
+
+@cache
+def bench_digests(source: str) -> dict[str, str]:
+    r"""Return for each experiment of a script the digest of all code that it depends on, imports apart.
+
+    Examples
+    --------
+    >>> page = "x = 1\nbench = Bench('sums')\nbench.time('add', lambda: x + 1)\n"
+    >>> bench_digests(page) == bench_digests(page + "print('done')\n")
+    True
+    >>> bench_digests(page) == bench_digests(page.replace("x = 1", "x = 2"))
+    False
+    """
+    return {
+        name: digest("\n".join(_code(source, depends_on(source, _timing(variable)))))
+        for name, variable in _benches(ast.parse(source)).items()
+    }
+
+
+def depends_on(source: str, is_target: Callable[[ast.stmt], bool]) -> list[ast.stmt]:
+    """Return the statements at the top of a script that some of them, the targets, depend on, and these, in order."""
+    body = ast.parse(source).body
+    targets = [number for number, statement in enumerate(body) if is_target(statement)]
+    if not targets:
+        return []
+    before = body[: targets[-1] + 1]
+    names = [_names(statement) for statement in before]
+    chosen, waiting = set[int](), set(targets)
+    while waiting:
+        chosen |= waiting
+        needed = set().union(*(names[number][1] for number in chosen))
+        waiting = {number for number, (made, _) in enumerate(names) if made & needed} - chosen
+    return [before[number] for number in sorted(chosen)]
+
+
+def lines_of(statement: ast.stmt) -> range:
+    """Return the numbers of a statement's lines, counted from 1, its decorators included."""
+    decorators = getattr(statement, "decorator_list", [])
+    return range(min(node.lineno for node in (statement, *decorators)), (statement.end_lineno or 0) + 1)
+
+
+def _code(source: str, statements: list[ast.stmt]) -> Iterator[str]:
+    """Yield the lines of statements that run."""
+    lines = source.split("\n")
+    for statement in statements:
+        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+            yield from lines_that_run("\n".join(lines[number - 1] for number in lines_of(statement)))
+
+
+def _benches(tree: ast.Module) -> dict[str, str]:
+    """Return the variable of each experiment, by the experiment's name."""
+    found = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            (target,), values = node.targets[:1], [node.value]
+            targets = [target]
+            if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                targets, values = target.elts, node.value.elts
+            for one, value in zip(targets, values, strict=False):
+                match one, value:
+                    case ast.Name(id=variable), ast.Call(ast.Name("Bench"), [ast.Constant(str(name)), *_]):
+                        found[name] = variable
+    return found
+
+
+def _timing(variable: str) -> Callable[[ast.stmt], bool]:
+    """Return what tells a statement that times with the Bench of this name, or hands the Bench on."""
+
+    def is_timing(statement: ast.stmt) -> bool:
+        inside = list(ast.walk(statement))
+        # bench.show() and bench["row"] only look at a Bench.
+        looks = {id(node.value) for node in inside if isinstance(node, (ast.Attribute, ast.Subscript))}
+        named = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+        for node in inside:
+            match node:
+                case ast.Call(ast.Attribute(ast.Name(name), "time")):
+                    arguments = {one.arg for one in inside if isinstance(one, ast.arg)}
+                    if name == variable or name in named | arguments:
+                        return True
+                case ast.Name(name, ast.Load()) if name == variable and id(node) not in looks:
+                    return True
+        return False
+
+    return is_timing
+
+
+@cache
+def _names_in(code: str) -> tuple[frozenset[str], frozenset[str]]:
+    table = symtable.symtable(code, "", "exec")
+    made = {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
+    read = {one.get_name() for one in table.get_symbols() if one.is_referenced()}
+    waiting = table.get_children()
+    while waiting:
+        inner = waiting.pop()
+        waiting += inner.get_children()
+        read |= {one.get_name() for one in inner.get_symbols() if one.is_global() and one.is_referenced()}
+    return frozenset(made), frozenset(read)
+
+
+def _names(statement: ast.stmt) -> tuple[set[str], set[str]]:
+    """Return the names that a statement binds or changes, and those that it reads."""
+    made, read = map(set, _names_in(ast.unparse(statement)))
+    for node in ast.walk(statement):
+        match node:
+            case ast.AugAssign(ast.Name(name)):
+                read.add(name)
+            case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
+                made |= _root(node)
+            case ast.Expr(ast.Call(function, arguments)) if ast.unparse(function) not in LOOKING:
+                # A result that nobody keeps: it is called for what it changes.
+                made |= _root(function) if isinstance(function, ast.Attribute) else set()
+                made |= {name.id for one in arguments for name in ast.walk(one) if isinstance(name, ast.Name)}
+    return made, read
+
+
+def _root(node: ast.expr) -> set[str]:
+    """Return the name that an expression such as ``x.y[0]`` begins with."""
+    while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        node = node.func if isinstance(node, ast.Call) else node.value
+    return {node.id} if isinstance(node, ast.Name) else set()

@@ -1,0 +1,105 @@
+"""An answer is judged by what its page says, quickly, and without the rest of the page."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from firstlight.cli import main
+
+PAGE = '''"""Page."""
+
+import time
+
+data = [3, 4]
+time.sleep({slow})
+raise_later = 1 / {zero}
+
+
+def total(x):
+    {answer}
+
+
+# %%
+
+# folded: What checks your answer
+
+
+def check(answer):
+    try:
+        return "Right." if answer(data) == 7 else "Not yet."
+    except TypeError as error:
+        return f"It raised {{error}}"
+
+
+# %%
+
+print(check(total))
+
+# %%
+
+# solution
+
+
+def total_solution(x):
+    return sum(x)
+
+
+print(check(total_solution))
+'''
+
+
+@pytest.fixture
+def answered(tmp_path, capsys):
+    """Try an answer; return the status and what was printed."""
+
+    def attempt(answer: str, page: str = PAGE) -> tuple[int, str, str]:
+        script = tmp_path / "page.py"
+        script.write_text(page.format(answer=answer, slow=1e9, zero=0), encoding="utf-8")
+        return (main(["try", str(script)]), *capsys.readouterr())
+
+    return attempt
+
+
+def test_only_what_the_check_depends_on_is_run_and_only_our_own_answer_is_judged(answered):
+    assert answered("...") == (0, "Not yet.\n", "")
+    assert answered("return x[0] + x[1]") == (0, "Right.\n", "")
+    assert answered("return sum(x, 1)") == (0, "Not yet.\n", "")
+
+
+def test_an_answer_that_fails_names_its_line_and_one_that_is_no_python_too(answered):
+    status, printed, error = answered("return y")
+    assert (status, printed) == (1, "")
+    assert "line 11 of page.py (return y) raised NameError" in error
+    status, printed, error = answered("return (x")
+    assert (status, printed) == (1, "")
+    assert "line 11" in error
+    assert "Traceback" not in error
+
+
+def test_an_answer_that_never_ends_is_stopped_and_nothing_stays_behind(answered, monkeypatch):
+    monkeypatch.setattr("firstlight.records.exercise.LIMIT", 1.0)
+    began = time.monotonic()
+    status, _, error = answered("i = 0\n    while i < len(x): pass")
+    assert status == 1
+    assert "line 12 of page.py (while i < len(x): pass)" in error
+    assert time.monotonic() - began < 20
+    answered("return sum(x)")  # its timer has been called off
+    assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
+
+
+@pytest.mark.parametrize("page", ["x = 1\n", "print(check)\n", "# solution\nprint(check(1))\n"])
+def test_a_script_without_an_exercise_says_so(answered, page):
+    status, _, error = answered("", page)
+    assert status == 1
+    assert "no exercise" in error
+
+
+def test_a_file_that_is_missing_or_no_text_is_refused_in_a_line(tmp_path, capsys):
+    binary = tmp_path / "page.pyc"
+    binary.write_bytes(b"\xff\xfe\x00")
+    for file in (tmp_path / "no.py", tmp_path, binary):
+        assert main(["try", str(file)]) == 1
+        assert len(capsys.readouterr().err.splitlines()) == 1

@@ -591,17 +591,6 @@ def check(answer):
 print(check(chains_needed))
 
 # %%
-
-# solution
-
-
-def chains_needed_solution(cores, units, bits, cycles):
-    return cores * units * bits // 32 * cycles
-
-
-print(check(chains_needed_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -614,3 +603,16 @@ print(f"""\
    this CPU, {full:,.0f} on the {gpu_name} (model).
 3. A GPU wins by throughput, not by latency. By the model, it finishes {gain:,.0f} × as
    many multiply-adds as these {cpu_cores} cores, each in {longer:.1f} × the time.""")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def chains_needed_solution(cores, units, bits, cycles):
+    return cores * units * bits // 32 * cycles
+
+
+print(f"Our solution: {check(chains_needed_solution)}")

@@ -602,22 +602,6 @@ def check(answer):
 print(check(report))
 
 # %%
-
-# solution
-
-
-def report_solution(samples, floor):
-    first, *rest = samples
-    if len(rest) < 9 or min(samples) < floor:
-        return None
-    low, middle, high = np.quantile(rest, (0.25, 0.5, 0.75))
-    numbers = {"first": first, "median": middle, "low": low, "high": high}
-    return numbers | {"count": len(rest)}
-
-
-print(check(report_solution))
-
-# %%
 # A sample under the floor is no outlier to leave out. It proves that the clock stopped
 # too early at least once, and you do not know how often.
 #
@@ -634,3 +618,21 @@ print(
     f"   Here {len(outside)} of {len(mistakes)} mistakes gave a time "
     "outside the right one's quartiles."
 )
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def report_solution(samples, floor):
+    first, *rest = samples
+    if len(rest) < 9 or min(samples) < floor:
+        return None
+    low, middle, high = np.quantile(rest, (0.25, 0.5, 0.75))
+    numbers = {"first": first, "median": middle, "low": low, "high": high}
+    return numbers | {"count": len(rest)}
+
+
+print(f"Our solution: {check(report_solution)}")

@@ -671,6 +671,23 @@ def check(answer):
 print(check(validate))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+print(
+    f"""1. {"In the model" if measured is None else "On this GPU"}, nvidia-smi shows \
+{shown:.0f} MiB while tensors hold
+{held:.0f}: it counts what PyTorch took, not what you hold.
+2. Count first: 16 bytes a parameter, and the activations. A rehearsal on meta
+said {rehearsed:,} bytes; on the {device.type}, tensors held {max(levels):,}.
+3. Memory that does not come back has an owner. Keep numbers and copies:
+one loss kept from a validation kept {(graph + 4) / 1e6:.1f} MB."""
+)
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -685,19 +702,4 @@ def validate_solution(model, batches):
     return losses, rows
 
 
-print(check(validate_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-print(
-    f"""1. {"In the model" if measured is None else "On this GPU"}, nvidia-smi shows \
-{shown:.0f} MiB while tensors hold
-{held:.0f}: it counts what PyTorch took, not what you hold.
-2. Count first: 16 bytes a parameter, and the activations. A rehearsal on meta
-said {rehearsed:,} bytes; on the {device.type}, tensors held {max(levels):,}.
-3. Memory that does not come back has an owner. Keep numbers and copies:
-one loss kept from a validation kept {(graph + 4) / 1e6:.1f} MB."""
-)
+print(f"Our solution: {check(validate_solution)}")

@@ -759,20 +759,6 @@ def check(answer):
 print(check(gpu_wins))
 
 # %%
-
-# solution
-
-
-def gpu_wins_solution(calls, moved, intensity, sent, uses):
-    def work(rates):
-        return moved * max(1 / rates.memory, intensity / rates.arithmetic)
-
-    return work(CPU) > calls * CALL + sent / PCIE / uses + work(GPU)
-
-
-print(check(gpu_wins_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -787,3 +773,19 @@ print(
 3. No card can speed up {calls.number} launches for {least} of work (a step of a net of
    8 and 9 units, on a model of an H100): give each call more work, or use the CPU."""
 )
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def gpu_wins_solution(calls, moved, intensity, sent, uses):
+    def work(rates):
+        return moved * max(1 / rates.memory, intensity / rates.arithmetic)
+
+    return work(CPU) > calls * CALL + sent / PCIE / uses + work(GPU)
+
+
+print(f"Our solution: {check(gpu_wins_solution)}")

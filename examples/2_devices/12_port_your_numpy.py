@@ -633,20 +633,6 @@ def check(answer):
 print(check(total))
 
 # %%
-
-# solution
-
-
-def total_solution(profile, factors, transfer):
-    moved = [step in factors for step in profile]
-    sides = zip([False, *moved], [*moved, False], strict=True)
-    transfers = transfer * sum(one != other for one, other in sides)
-    return transfers + sum(t / factors.get(step, 1) for step, t in profile.items())
-
-
-print(check(total_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -658,3 +644,19 @@ A better median in NumPy, nothing moved: {whole_old / better:.1f} times.
 2. The dangerous lines do not fail: medians, std, types, in-place, seeds.
 3. Check each step against NumPy on the same input, in units of your error."""
 )
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def total_solution(profile, factors, transfer):
+    moved = [step in factors for step in profile]
+    sides = zip([False, *moved], [*moved, False], strict=True)
+    transfers = transfer * sum(one != other for one, other in sides)
+    return transfers + sum(t / factors.get(step, 1) for step, t in profile.items())
+
+
+print(f"Our solution: {check(total_solution)}")

@@ -623,6 +623,23 @@ def check(answer):
 print(check(choose))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+doubles = [drawn[f"{card} (model)"]["float64"] for card in ("H100 SXM", "RTX 4090")]
+print(
+    f"""1. A rounding errs by {per_rounding:.1f} eps. Predict with it, then measure:
+a bfloat16 product predicted {predicted["bfloat16"]:.2%}, met {error["bfloat16"]:.2%}.
+2. Speed belongs to a card, not to a format. The time of a float64 product, in units
+of float32's: H100 {doubles[0]:.0f}, RTX 4090 {doubles[1]:.0f} (data sheets), this CPU
+{drawn["this CPU"]["float64"]:.1f} (measured).
+3. A subtraction leaves eps × large/small. Change the formula, then the format."""
+)
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -637,19 +654,4 @@ def choose_solution(error, largest, cancels):
     return min(fit)[2] if fit else None
 
 
-print(check(choose_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-doubles = [drawn[f"{card} (model)"]["float64"] for card in ("H100 SXM", "RTX 4090")]
-print(
-    f"""1. A rounding errs by {per_rounding:.1f} eps. Predict with it, then measure:
-a bfloat16 product predicted {predicted["bfloat16"]:.2%}, met {error["bfloat16"]:.2%}.
-2. Speed belongs to a card, not to a format. The time of a float64 product, in units
-of float32's: H100 {doubles[0]:.0f}, RTX 4090 {doubles[1]:.0f} (data sheets), this CPU
-{drawn["this CPU"]["float64"]:.1f} (measured).
-3. A subtraction leaves eps × large/small. Change the formula, then the format."""
-)
+print(f"Our solution: {check(choose_solution)}")

@@ -499,6 +499,19 @@ def check(answer):
 print(check(self_times))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+print(f"""1. Sort a profile by self time, then look for the caller on the timeline.
+   Here copies took {share:.0%} of the time: one hid in .float().
+2. Count the calls: if you cannot explain a number, look into it.
+3. A share is not a gain. Time before and after: that share would allow
+   {1 / (1 - share):.1f} ×, and the cure gained {gain:.1f} ×.""")
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -515,15 +528,4 @@ def self_times_solution(events):
     return own
 
 
-print(check(self_times_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-print(f"""1. Sort a profile by self time, then look for the caller on the timeline.
-   Here copies took {share:.0%} of the time: one hid in .float().
-2. Count the calls: if you cannot explain a number, look into it.
-3. A share is not a gain. Time before and after: that share would allow
-   {1 / (1 - share):.1f} ×, and the cure gained {gain:.1f} ×.""")
+print(f"Our solution: {check(self_times_solution)}")

@@ -542,19 +542,6 @@ def check(answer):
 print(check(least_time))
 
 # %%
-
-# solution
-
-
-def least_time_solution(operations, bytes, rate, bandwidth):
-    times = {"memory": bytes / bandwidth, "arithmetic": operations / rate}
-    decides = max(times, key=times.get)
-    return decides, times[decides]
-
-
-print(check(least_time_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -566,3 +553,18 @@ print(f"""1. A step takes at least bytes / bandwidth, and at least operations / 
 3. Far below the roof, look for a better program; at the roof, move fewer bytes (or do
    fewer operations). Batches of {most} frames could bring {at_most:.1f} ×, and brought
    {speedup:.1f} ×.""")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def least_time_solution(operations, bytes, rate, bandwidth):
+    times = {"memory": bytes / bandwidth, "arithmetic": operations / rate}
+    decides = max(times, key=times.get)
+    return decides, times[decides]
+
+
+print(f"Our solution: {check(least_time_solution)}")

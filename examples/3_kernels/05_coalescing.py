@@ -625,13 +625,6 @@ print(check(answers))
 print(check(mine))
 
 # %%
-
-# solution
-
-solution = dict(zip(QUESTIONS, (2, 12, 5, 4, 16), strict=True))
-print(check(solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -646,3 +639,12 @@ print(f"   load touches {rows_at['L1']:.0f} lines if the matrix lies by rows,", 
 print(f" {columns_at['L1']:.0f} if by columns.")
 print("3. A cache helps with what is used later, never with what is skipped. So count")
 print("   at three levels, then measure.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+solution = dict(zip(QUESTIONS, (2, 12, 5, 4, 16), strict=True))
+print(f"Our solution: {check(solution)}")

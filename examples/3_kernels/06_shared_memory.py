@@ -666,19 +666,6 @@ def check(answer):
 print(check(loads))
 
 # %%
-
-# solution
-
-
-def loads_solution(m, k, n, T, R):
-    S = T * R
-    blocks_across, blocks_down = -(-n // S), -(-m // S)
-    return m * k * blocks_across + k * n * blocks_down
-
-
-print(check(loads_solution))
-
-# %%
 # Two :doc:`puzzles </tutorials/3_kernels/14_puzzles>` ask for such kernels: ``matmul``
 # and ``transpose``.
 #
@@ -699,3 +686,18 @@ print(f"   With a tile of 32 x 32, a model has at most {share:.1%} of an RTX A60
 print(f"   peak; with 8 x 8 outputs a thread, {best:.1%}.")
 print("3. Wait before you use a tile and before you refill it, put zeros beyond the")
 print("   edge, round the rounds up, and test with an odd k much longer than n.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def loads_solution(m, k, n, T, R):
+    S = T * R
+    blocks_across, blocks_down = -(-n // S), -(-m // S)
+    return m * k * blocks_across + k * n * blocks_down
+
+
+print(f"Our solution: {check(loads_solution)}")

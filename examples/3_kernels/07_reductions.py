@@ -567,23 +567,6 @@ def check(tree):
 print(check(sequential))
 
 # %%
-
-# solution
-
-
-@cuda.jit(device=True)
-def any_tree(part, t, n):
-    while n > 1:
-        half = (n + 1) // 2
-        if t + half < n:
-            part[t] += part[t + half]
-        cuda.syncthreads()
-        n = half
-
-
-print(check(any_tree))
-
-# %%
 # Three :doc:`puzzles </tutorials/3_kernels/14_puzzles>` ask for more: ``block sum``,
 # ``dot`` and ``warp sum``.
 #
@@ -600,3 +583,22 @@ of an eps); in two stages with {P:,} threads by {two:.0f}; in a tree by {tree:.1
 3. Fix the order, and the sum repeats: two stages gave {different["two stages"]} result,
 atomic additions in shuffled orders {different["atomic, each"]}."""
 )
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+@cuda.jit(device=True)
+def any_tree(part, t, n):
+    while n > 1:
+        half = (n + 1) // 2
+        if t + half < n:
+            part[t] += part[t + half]
+        cuda.syncthreads()
+        n = half
+
+
+print(f"Our solution: {check(any_tree)}")

@@ -518,6 +518,21 @@ def check(kernel):
 print(check(power))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+print(
+    f"""1. Right is no proof: a plain run found {caught[0]} of 4 mistakes, a trace on an
+odd size {caught[3]}.
+2. A GPU's error comes late: set CUDA_LAUNCH_BLOCKING=1. It stays: start a new process.
+3. Guard accesses, and let all threads of a block reach each barrier. One thread writes,
+or use an atomic addition."""
+)
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -537,17 +552,4 @@ def power_solution(x, out):
         out[cuda.blockIdx.x] = near[0]
 
 
-print(check(power_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-print(
-    f"""1. Right is no proof: a plain run found {caught[0]} of 4 mistakes, a trace on an
-odd size {caught[3]}.
-2. A GPU's error comes late: set CUDA_LAUNCH_BLOCKING=1. It stays: start a new process.
-3. Guard accesses, and let all threads of a block reach each barrier. One thread writes,
-or use an atomic addition."""
-)
+print(f"Our solution: {check(power_solution)}")

@@ -398,25 +398,6 @@ def check(kernel):
 print(check(row_rms))
 
 # %%
-
-# solution
-
-
-@cuda.jit
-def row_rms_solution(a, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        squares = np.float32(0)
-        j = 0
-        while j < a.shape[1]:
-            squares += a[i, j] * a[i, j]
-            j += 1
-        out[i] = math.sqrt(squares / np.float32(a.shape[1]))
-
-
-print(check(row_rms_solution))
-
-# %%
 # In Numba, unsigned plus unsigned is a ``uint64``. No integer type holds all of those
 # and all of ``int64``, so the two are compared as ``float64``, at each step.
 #
@@ -433,3 +414,24 @@ kernel.inspect_asm() gives. You need no GPU for the first.
 3. A float64 costs where nothing slower hides it: an addition up to {slow} times
 one in float32 on an RTX 4090, {fast} times on an H100."""
 )
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+@cuda.jit
+def row_rms_solution(a, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        squares = np.float32(0)
+        j = 0
+        while j < a.shape[1]:
+            squares += a[i, j] * a[i, j]
+            j += 1
+        out[i] = math.sqrt(squares / np.float32(a.shape[1]))
+
+
+print(f"Our solution: {check(row_rms_solution)}")

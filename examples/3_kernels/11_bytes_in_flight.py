@@ -626,6 +626,22 @@ def check(answer):
 print(check(loads))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+needed = -(-bytes_a_clock("H200") * LATENCY // (2 * 4 * 2048 // 4))  # bytes, rounded up
+print(
+    f"""1. Bytes in flight = bandwidth × latency. On this CPU, one chain of loads reads
+{rates[0]:.2f} GB/s at best, and {fastest} chains {rates.max():.2f} GB/s.
+2. Load first, then store: LLLLSSSS has four loads in flight, LSLSLSLS has one.
+3. Occupancy is not speed. In the model, {needed:.0f} loads a thread fill an H200's
+memory at an occupancy of a quarter."""
+)
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -637,18 +653,4 @@ def loads_solution(bytes_a_clock, clocks, threads):
     return math.ceil(bytes_of_loads / (4 * threads))
 
 
-print(check(loads_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-needed = loads_solution(bytes_a_clock("H200"), LATENCY, 2048 // 4)
-print(
-    f"""1. Bytes in flight = bandwidth × latency. On this CPU, one chain of loads reads
-{rates[0]:.2f} GB/s at best, and {fastest} chains {rates.max():.2f} GB/s.
-2. Load first, then store: LLLLSSSS has four loads in flight, LSLSLSLS has one.
-3. Occupancy is not speed. In the model, {needed} loads a thread fill an H200's memory
-at an occupancy of a quarter."""
-)
+print(f"Our solution: {check(loads_solution)}")

@@ -604,12 +604,6 @@ def check(answer):
 print(check(answer))
 
 # %%
-
-# solution
-
-print(check({"forward": 20, "backward": 12}))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -621,3 +615,13 @@ to {early} or {stolen}.
 float64.
 3. Count bytes: {least["chain"][1]} for the chain, {least["kernels"][1]} fused."""
 )
+
+# %%
+# Solution
+# --------
+
+# solution
+
+answer_solution = {"forward": 20, "backward": 12}
+
+print(f"Our solution: {check(answer_solution)}")

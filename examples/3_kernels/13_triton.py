@@ -640,20 +640,6 @@ def check(answer):
 print(check(bytes_moved))
 
 # %%
-
-# solution
-
-
-def bytes_moved_solution(rows, columns):
-    matrix, vector = 4 * rows * columns, 4 * rows
-    mean = deviation = matrix + vector
-    subtract = divide = matrix + vector + matrix
-    return mean + deviation + subtract + divide, 2 * matrix
-
-
-print(check(bytes_moved_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -666,3 +652,19 @@ torch.softmax. Count first, then try torch.compile, then write.
 3. The interpreter checks your logic, not the rounding: on recent NVIDIA GPUs tl.dot
 rounds float32 to TF32, unless you ask for input_precision="ieee"."""
 )
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def bytes_moved_solution(rows, columns):
+    matrix, vector = 4 * rows * columns, 4 * rows
+    mean = deviation = matrix + vector
+    subtract = divide = matrix + vector + matrix
+    return mean + deviation + subtract + divide, 2 * matrix
+
+
+print(f"Our solution: {check(bytes_moved_solution)}")

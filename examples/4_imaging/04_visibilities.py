@@ -516,18 +516,6 @@ def check(answer):
 print(check(visibility))
 
 # %%
-
-# solution
-
-
-def visibility_solution(flux, east, north, baseline, frequency):
-    u, v = (metres * frequency / 299_792_458 for metres in baseline)
-    return flux * np.exp(-2j * np.pi * (u * east + v * north) * ARCSEC)
-
-
-print(check(visibility_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -537,3 +525,17 @@ print(f"   amplitudes gave {faint[0]:.0f} mJy where the sky has nothing.")
 print("2. Check units, mirror images and weights before anything else.")
 print(f"3. The shortest pair saw {shortest:.2f} of {total:.2f} Jy, and a striped cloud")
 print("   fits as well as a smooth one. A prior decides what was not measured.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def visibility_solution(flux, east, north, baseline, frequency):
+    u, v = (metres * frequency / 299_792_458 for metres in baseline)
+    return flux * np.exp(-2j * np.pi * (u * east + v * north) * ARCSEC)
+
+
+print(f"Our solution: {check(visibility_solution)}")

@@ -526,22 +526,6 @@ def check(answer):
 print(check(image_noise))
 
 # %%
-
-# solution
-
-
-def image_noise_solution(weight, used):
-    good = weight > 0
-    return np.sqrt(np.sum(used[good] ** 2 / weight[good])) / np.sum(used)
-
-
-print(check(image_noise_solution))
-for name, how in HOW.items():
-    *_, used = next(imager.imaging_weights(0, *how))
-    told = 1e6 * image_noise_solution(weight, used)
-    print(f"{name:>10}: {told:.1f} µJy/beam, and was {1e6 * rms[name]:.1f}")
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -554,3 +538,21 @@ print("   comes from its prior.")
 print(f"3. The nearest cell is off by up to {worst['nearest cell']:.0%} of the peak. A")
 print(f"   NUFFT is as exact as you ask: of {u.size:,} visibilities, eps=1e-4 takes")
 print(f"   {digits / spent['2 x 2 cells']:.2g} × the time of 2 × 2 cells.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def image_noise_solution(weight, used):
+    good = weight > 0
+    return np.sqrt(np.sum(used[good] ** 2 / weight[good])) / np.sum(used)
+
+
+print(f"Our solution: {check(image_noise_solution)}")
+for name, how in HOW.items():
+    *_, used = next(imager.imaging_weights(0, *how))
+    told = 1e6 * image_noise_solution(weight, used)
+    print(f"{name:>10}: {told:.1f} µJy/beam, and was {1e6 * rms[name]:.1f}")

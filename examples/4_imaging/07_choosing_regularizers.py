@@ -515,21 +515,6 @@ def check(answer):
 print(check(strongest))
 
 # %%
-
-# solution
-
-
-def strongest_solution(lambdas, scores):
-    means = scores.mean(axis=1)
-    best = np.nanargmin(means)
-    error = scores[best].std(ddof=1) / scores.shape[1] ** 0.5
-    return lambdas[means <= means[best] + error].max()
-
-
-print(check(strongest_solution))
-print(f"here, {strongest_solution(lambdas, outer[:, :k]):.2f}: a convention, not a law")
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -544,3 +529,20 @@ print(
     f"3. Too little of a prior: {flux(full)[0]:.2f} Jy. Too much: {flux(sparse):.2f}."
 )
 print("   The truth is 0.25. Try several, to see what your image owes to its prior.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def strongest_solution(lambdas, scores):
+    means = scores.mean(axis=1)
+    best = np.nanargmin(means)
+    error = scores[best].std(ddof=1) / scores.shape[1] ** 0.5
+    return lambdas[means <= means[best] + error].max()
+
+
+print(f"Our solution: {check(strongest_solution)}")
+print(f"here, {strongest_solution(lambdas, outer[:, :k]):.2f}: a convention, not a law")

@@ -706,20 +706,6 @@ def check(answer):
 print(check(speedup))
 
 # %%
-
-# solution
-
-
-def speedup_solution(shares, gains):
-    new = 1 - sum(shares)
-    for share, gain in zip(shares, gains, strict=True):
-        new += share / gain
-    return 1 / new
-
-
-print(check(speedup_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -738,3 +724,19 @@ print(f"   and merging everything into a few passes {best:.1f} ×.")
 print(f"3. A GPU pays for launches: {len(moved['as usual'])} as usual,", end=" ")
 print(f"{len(moved['fused Adam'])} after all six,")
 print(f"   {len(moved['package'])} in passes. Remove what waits, capture, then merge.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def speedup_solution(shares, gains):
+    new = 1 - sum(shares)
+    for share, gain in zip(shares, gains, strict=True):
+        new += share / gain
+    return 1 / new
+
+
+print(f"Our solution: {check(speedup_solution)}")

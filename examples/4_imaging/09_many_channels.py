@@ -632,20 +632,6 @@ def check(answer):
 print(check(mean_and_width))
 
 # %%
-
-# solution
-
-
-def mean_and_width_solution(cube, frequency, rest, clip):
-    v = 299_792.458 * (1 - frequency / rest)[:, None, None]
-    lit = np.where(cube > clip, cube, 0)
-    mean = (v * lit).sum(0) / lit.sum(0)
-    return mean, np.sqrt(((v - mean) ** 2 * lit).sum(0) / lit.sum(0))
-
-
-print(check(mean_and_width_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -658,3 +644,19 @@ print(f"2. 200 channels of 1024 pixels need {big / 1e9:.0f} GB: in {groups} grou
 print("   they fit into 8 GB, and groups give the same images.")
 print(f"3. Clip before you compute a velocity, here at {chosen:.0%} of the peak:")
 print("   without a clip, empty sky has a velocity, too.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def mean_and_width_solution(cube, frequency, rest, clip):
+    v = 299_792.458 * (1 - frequency / rest)[:, None, None]
+    lit = np.where(cube > clip, cube, 0)
+    mean = (v * lit).sum(0) / lit.sum(0)
+    return mean, np.sqrt(((v - mean) ** 2 * lit).sum(0) / lit.sum(0))
+
+
+print(f"Our solution: {check(mean_and_width_solution)}")

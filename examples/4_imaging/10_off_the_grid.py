@@ -741,18 +741,6 @@ def check(answer):
 print(check(estimate))
 
 # %%
-
-# solution
-
-
-def estimate_solution(weight, residual, at):
-    part = np.sum(weight[at] * np.abs(residual[at]) ** 2)
-    return part * len(weight) / len(at)
-
-
-print(check(estimate_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -768,3 +756,17 @@ print(
 print("   If data, weights or baselines change in each step, use mini-batches.")
 print(f"3. float32 was off by {rough:.0%} of chi² at the strongest signal, and by")
 print(f"   {kept:.0e} from a reference near the solution.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def estimate_solution(weight, residual, at):
+    part = np.sum(weight[at] * np.abs(residual[at]) ** 2)
+    return part * len(weight) / len(at)
+
+
+print(f"Our solution: {check(estimate_solution)}")

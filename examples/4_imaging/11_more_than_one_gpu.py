@@ -609,18 +609,6 @@ def check(answer):
 print(check(used))
 
 # %%
-
-# solution
-
-
-def used_solution(channels, gpus):
-    rounds = -(-channels // gpus)  # rounded up
-    return channels / (gpus * rounds) if rounds else 0.0
-
-
-print(check(used_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -636,3 +624,17 @@ print(
 )
 print("3. Save each fit when it is finished, because any number of processes can make")
 print("   the others, and consider whether four separate programs would do.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def used_solution(channels, gpus):
+    rounds = -(-channels // gpus)  # rounded up
+    return channels / (gpus * rounds) if rounds else 0.0
+
+
+print(f"Our solution: {check(used_solution)}")

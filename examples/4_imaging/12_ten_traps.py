@@ -627,17 +627,6 @@ def check(answer):
 print(check(in_sigma))
 
 # %%
-
-# solution
-
-
-def in_sigma_solution(chi2, count):
-    return (chi2 - 1) * count**0.5
-
-
-print(check(in_sigma_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -650,3 +639,16 @@ print(f"with a mask {masked.flux:.2f} Jy.")
 print("3. No number reveals the sign: compare the image with a known sky.")
 folder.cleanup()
 torch.set_num_threads(threads)
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def in_sigma_solution(chi2, count):
+    return (chi2 - 1) * count**0.5
+
+
+print(f"Our solution: {check(in_sigma_solution)}")

@@ -594,18 +594,6 @@ def check(answer):
 print(check(flux_of))
 
 # %%
-
-# solution
-
-
-def flux_of_solution(image, cell_size, beam):
-    area = np.pi / (4 * np.log(2)) * beam.major * beam.minor
-    return image.sum() * cell_size**2 / area
-
-
-print(check(flux_of_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -617,3 +605,17 @@ print("   CLEAN is smaller. Without them, at the narrower beam, the error of CLE
 print(f"   is {errors[best]:.1%}, that of RML {errors['RML']:.1%}.")
 print("3. Residuals should look like noise inside the source, too: smaller means")
 print("   fitted noise, larger means flux that the model lacks.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def flux_of_solution(image, cell_size, beam):
+    area = np.pi / (4 * np.log(2)) * beam.major * beam.minor
+    return image.sum() * cell_size**2 / area
+
+
+print(f"Our solution: {check(flux_of_solution)}")

@@ -1,5 +1,6 @@
 """What holds of every page: its run, with its tests beside it, is in conftest.py."""
 
+import ast
 import os
 import re
 import subprocess
@@ -10,7 +11,10 @@ import pytest
 from pages import EXAMPLES
 from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
+from firstlight.records.slices import depends_on
+
 SCRIPTS = sorted(EXAMPLES.glob("*/[0-9][0-9]_*.py"))
+ONE_TASK = [script for script in SCRIPTS if script.stem != "14_puzzles"]  # which has sixteen
 FOLDED = "# (solution|folded:|figure|measured figure|remember)"
 QUICKLY = """
 import runpy, sys
@@ -48,6 +52,18 @@ def test_cells_are_short_and_lines_fit(script: Path) -> None:
         code = [line for line in cell.splitlines() if line.strip() and not line.startswith("#")]
         most = 40 if re.search(rf"^{FOLDED}", cell, re.MULTILINE) else 25
         assert len(code) <= most, f"this cell has {len(code)} lines: {code[0]} …"
+
+
+@pytest.mark.parametrize("script", ONE_TASK, ids=lambda path: path.stem)
+def test_our_solution_comes_last_and_the_exercise_does_not_need_it(script: Path) -> None:
+    """Whoever works on a page, or in its notebook, must not see the solution before the answer is judged."""
+    *before, last = [text for kind, text, _ in split_code_and_text_blocks(str(script))[1] if kind == "code"]
+    assert last.strip().startswith("# solution")
+    assert not [cell for cell in before if cell.strip().startswith("# solution")]
+    made = {name for name in re.findall(r"^(?:def )?(\w+_solution|solution)\b", last, re.MULTILINE)}
+    asked = depends_on("\n".join([*before, last]), lambda statement: ast.unparse(statement).startswith("print(check("))
+    assert asked
+    assert not {getattr(statement, "name", "") for statement in asked} & made
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)

@@ -25,7 +25,13 @@ def run(session: nox.Session, *command: str) -> None:
 def docs(session: nox.Session) -> None:
     """Build the site into build/html; one page: nox -s docs -- 2_devices/05."""
     page = [f"-Dsphinx_gallery_conf.filename_pattern=/{name}" for name in session.posargs[:1]]
-    run(session, "sphinx-build", *SPHINX, "build/html", *page)
+    warnings = Path("build/warnings.txt")
+    warnings.parent.mkdir(exist_ok=True)
+    try:
+        run(session, "sphinx-build", *SPHINX, "-w", str(warnings), "build/html", *page)
+    finally:
+        if warnings.exists() and (text := warnings.read_text(encoding="utf-8").strip()):
+            print(f"\nWhat is to be mended:\n{text}")
     print(f"\nOpen {Path('build/html/index.html').resolve().as_uri()}")
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from firstlight.display import Table, percent, quantity, show_table
+from firstlight.display import Table, percent, quantity, save_figures, show_table
 from firstlight.lessons.svg import Axis, board, choice, controls, drawing, label
 
 TABLE = Table("times <b>", ("", "n", "median"), (("a & b", "–", "1 s"), ('<script>"', "–", "22 s")))
@@ -120,3 +120,23 @@ def test_what_breaks_lines_or_commands_a_terminal_is_written_out():
     assert len(text.splitlines()) == 4
     assert text.replace("\n", "").isprintable()
     assert r"\x1b[2J" in text
+
+
+def test_figures_are_saved_where_no_window_can_open_and_only_there(tmp_path, capsys):
+    import matplotlib as mpl
+    import matplotlib.pyplot as plt
+
+    assert mpl.get_backend().lower() == "agg", "no test may open a window"
+    plt.close("all")
+    save_figures(str(tmp_path / "page.py"))
+    assert list(tmp_path.iterdir()) == []
+    plt.figure(7, figsize=(1, 1))
+    save_figures(str(tmp_path / "page.py"))
+    assert [file.name for file in tmp_path.iterdir()] == ["page.7.png"]
+    assert str(tmp_path / "page.7.png") in capsys.readouterr().out
+    with mpl.rc_context():
+        plt.switch_backend("svg")  # stands for a notebook's, or a window's
+        plt.figure(8)
+        save_figures(str(tmp_path / "other.py"))
+        plt.switch_backend("agg")
+    assert len(list(tmp_path.iterdir())) == 1

@@ -59,6 +59,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_role("spec", prose.NumberRole(lambda request, _: prose.spec_number(request)))
     app.add_role("offered", downloads.OfferedRole())
     app.add_directive("chapter", navigation.Chapter)
+    app.add_directive("short-course", navigation.ShortCourse)
     app.add_directive("finding", navigation.Finding)
     app.add_directive("timings", timings.Timings)
     app.add_directive("measured-by-others", published.MeasuredByOthers)
@@ -96,4 +97,4 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.connect("build-finished", doctor.lay)
     app.connect("build-finished", assets.drop_icons)
     app.connect("build-finished", gallery.tell_costs)
-    return {"version": "1", "env_version": 13}
+    return {"version": "1", "env_version": 14}

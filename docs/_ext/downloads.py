@@ -23,6 +23,7 @@ import gpu_doctor
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import benches_in
 from _ext.records import judge_records, project_root, relative_root
+from firstlight.records.runner import SAVING
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -43,26 +44,61 @@ Run it yourself
 - :offered:`{WHEEL}`, the package ``firstlight``;{{doctor}}
 - :offered:`{ZIP}`, all of these for all pages.
 
-Save the script and what it needs in the same folder. With `uv <https://docs.astral.sh/uv/>`__ one line runs it. The
-first time, uv installs what the script needs, PyTorch too, into an environment that it keeps for it:
+Save the script and the package in the same folder. With `uv <https://docs.astral.sh/uv/>`__ one line runs it, because
+the head of the script says what it needs:
 
 .. code-block:: bash
 
-   uv run --with {{wheel}}{{also}} {{script}}
+   uv run {{script}}
+
+The first time, uv fetches PyTorch: about 3 GB on Linux and Windows, since it brings CUDA along. If you have no NVIDIA
+GPU, or no uv, :doc:`/install` has a smaller download, and the PyTorch that fits your GPU. Where no window can open, as
+on a server, the script saves its figures and says where.{{tried}}
 
 The first cell of the notebook installs the same where the package is missing, {{where}}. {{colab}}
+"""
+TRY = """ When you have put your answer into the exercise, check
+it in a second or two, without the rest of the page:
 
-Without uv, and for the PyTorch that fits your GPU, see :doc:`/install`.
+.. code-block:: bash
+
+   uv run {given} firstlight try {script}
 """
 COLAB = "You can `open the notebook in Google Colab <{}>`__, where *Runtime*, *Change runtime type* gives it a GPU."
-UPLOAD = "In Google Colab, choose *File*, *Upload notebook*."
+UPLOAD = (
+    "In Google Colab, choose *File*, *Upload notebook*, and upload the package, too, under *Files* on the left: Colab "
+    "forgets it when the session ends."
+)
+# uv reads it, and Python does not: https://packaging.python.org/en/latest/specifications/inline-script-metadata/
+HEAD = """\
+# /// script
+# requires-python = ">=3.11"
+# dependencies = {needed}
+# [tool.uv.sources]
+{sources}
+# torch = [{{ index = "torch-cu130", marker = "sys_platform == 'win32'" }}]
+# [[tool.uv.index]]
+# name = "torch-cu130"
+# url = "https://download.pytorch.org/whl/cu130"
+# explicit = true
+# ///
+
+"""
+NEEDED = ("torch==2.13.0", "numba-cuda[cu13]; sys_platform != 'darwin'")  # one CUDA for both
 
 FIRST_CELL = """\
 # Installs what this notebook needs where the package is missing; elsewhere it does nothing.
 from importlib.util import find_spec
 
 if not all(map(find_spec, {modules})):
-    %pip install {packages}"""
+{look}    %pip install {packages}"""
+LOOK = """\
+    from pathlib import Path
+
+    here = "put it beside this notebook (in Colab: Files, Upload), and run this cell again"
+    for file in {files}:
+        assert Path(file).is_file(), f"{{file}} is missing: download it from the page of this notebook, {{here}}"
+"""
 
 README = f"""\
 The pages of First Light, a folder a chapter: each as a script and as a notebook, which installs what it needs in its
@@ -123,11 +159,13 @@ def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
     notebooks = app.config.html_context.get("notebooks")
     content = Path(app.srcdir, f"{docname}.py").read_text(encoding="utf-8")
     needed = extras(content)
+    script = shlex.quote(f"{Path(name).name}.py")
+    package = shlex.quote(f"./{WHEEL}[imaging]") if is_imaging(content) else f"./{WHEEL}"
+    given = " ".join(f"--with {one}" for one in (package, *needed.values()))
     text = PAGE.format(
         name=name,
-        script=shlex.quote(f"{Path(name).name}.py"),
-        wheel=shlex.quote(f"./{WHEEL}[imaging]") if is_imaging(content) else f"./{WHEEL}",
-        also="".join(f" --with {package}" for package in needed.values()),
+        script=script,
+        tried=TRY.format(given=given, script=script) if "\nprint(check(" in content else "",
         doctor=f"\n- :offered:`{DOCTOR}`, the package ``gpu_doctor``;" if "gpu_doctor" in needed else "",
         where="from this site" if app.config.html_baseurl else "from the file beside it",
         colab=COLAB.format(f"{notebooks}/{quote(name)}.ipynb") if notebooks else UPLOAD,
@@ -160,13 +198,27 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
             script = Path(app.srcdir, "tutorials", f"{name}.py")
             if script.is_file():
                 (folder / name).parent.mkdir(exist_ok=True)
-                shutil.copy(script, folder / f"{name}.py")
-                archive.write(script, f"{name}.py")
+                source = script.read_text(encoding="utf-8")
+                (folder / f"{name}.py").write_text(runnable(source, "./"), encoding="utf-8")
+                archive.writestr(f"{name}.py", runnable(source, "../"))
                 link = to_pages(name, titles, app.config.html_baseurl)
                 cells = in_words(script.with_suffix(".ipynb").read_text(encoding="utf-8"), benches, find, link)
                 there = f"{app.config.html_baseurl}downloads/" if app.config.html_baseurl else "./"
                 (folder / f"{name}.ipynb").write_text(installing(cells, there), encoding="utf-8")
                 archive.writestr(f"{name}.ipynb", installing(cells, "../"))
+
+
+def runnable(script: str, there: str) -> str:
+    """Return a script that tells uv what it needs, from wheels that are there, and that keeps its figures."""
+    needed, sources = list(NEEDED), {"firstlight": WHEEL}
+    needed.append("firstlight[imaging]" if is_imaging(script) else "firstlight")
+    for package in extras(script).values():
+        name = "gpu-doctor" if package == f"./{DOCTOR}" else package
+        needed.append(name)
+        sources |= {name: DOCTOR} if name != package else {}
+    files = "\n".join(f'# {name} = {{ path = "{there}{file}" }}' for name, file in sources.items())
+    drawn = SAVING if "plt.show()" in script or ".plot()" in script else "\n"
+    return HEAD.format(needed=json.dumps(needed), sources=files) + script.rstrip("\n") + drawn
 
 
 def installing(notebook: str, there: str) -> str:
@@ -178,6 +230,8 @@ def installing(notebook: str, there: str) -> str:
         wheel = f"firstlight[imaging] @ {wheel}" if "://" in there else f"{wheel}[imaging]"
         modules += IMAGING
     packages = [f'"{wheel}"', *(f'"{package}"'.replace("./", there) for package in needed.values())]
-    install = FIRST_CELL.format(modules=modules, packages=" ".join(packages))
+    files = [package.partition("[")[0].strip('"') for package in packages if package.startswith('"./')]
+    look = LOOK.format(files=files) if files else ""
+    install = FIRST_CELL.format(modules=modules, look=look, packages=" ".join(packages))
     content["cells"].insert(1, first | {"source": [install]})
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

@@ -1,4 +1,4 @@
-"""What a tutorial needs and where it leads, the figure of its finding under its title, and the cards of a chapter."""
+"""What a tutorial needs and where it leads, the figure of its finding at its top, the short course, and the cards."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sphinx.environment import BuildEnvironment
 
 FINDING = re.compile(r"^# sphinx_gallery_thumbnail_number = (\d+)", re.MULTILINE)
+COURSE = "short course"  # the level of its pages
 LIVE = "4_imaging/01_first_light"  # whose fit the reader's GPU does, too
 
 # Written at the end of a page's text; MoveToTop takes the first part away from there.
@@ -26,7 +27,7 @@ ENDS = """
 
    .. rst-class:: fl-facts
 
-   Level: {level} · read first: {needs} · {recorded}
+   {place} · read first: {needs} · {recorded}
 
 {finding}
 
@@ -63,6 +64,27 @@ def links(names: list[str], course: Course) -> str:
     return ", ".join(f":doc:`{course.pages[name].name} </tutorials/{name}>`" for name in names)
 
 
+def short_course(course: Course) -> list[str]:
+    """Return the pages of the short course, in the order in which one reads them."""
+    return [name for name, page in course.pages.items() if page.level == COURSE]
+
+
+def place(name: str, course: Course) -> str:
+    """Return where a tutorial stands: in the short course, or how deep beside it."""
+    if name not in (pages := short_course(course)):
+        return f"Level: {course.pages[name].level}"
+    return f"Page {pages.index(name) + 1} of {len(pages)} of the :doc:`short course </tutorials/index>`"
+
+
+def ahead(name: str, course: Course) -> str:
+    """Return where one may go after a tutorial: on in the short course first, then where its entry says."""
+    pages = short_course(course)
+    after = pages[pages.index(name) + 1 :][:1] if name in pages else []
+    others = [other for other in course.pages[name].next if other not in after]
+    lines = [("On in the short course: ", other) for other in after] + [("", other) for other in others]
+    return "\n".join(f"- {words}:doc:`/tutorials/{other}`: {course.pages[other].line}" for words, other in lines)
+
+
 def recorded(env: BuildEnvironment, name: str) -> str:
     """Return the machine and the day of a tutorial's newest record, and whether it still holds."""
     found = records_of(env, name)
@@ -95,13 +117,12 @@ def add_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
     name = docname.removeprefix("tutorials/")
     course = course_of(app.env) if name != docname else Course()
     if page := course.pages.get(name):
-        ahead = "\n".join(f"- :doc:`/tutorials/{other}`: {course.pages[other].line}" for other in page.next)
         source[0] += ENDS.format(
-            level=page.level,
+            place=place(name, course),
             needs=links(page.needs, course) or "nothing",
             recorded=recorded(app.env, name),
             finding=indented("\n".join([finding(app.env, name), *[".. first-light::"] * (name == LIVE)])),
-            ahead=indented(ahead),
+            ahead=indented(ahead(name, course)),
         )
 
 
@@ -132,6 +153,23 @@ class Finding(SphinxDirective):
         return self.parse_text_to_nodes(f"```{{eval-rst}}\n{figure}\n```") if figure else []
 
 
+class ShortCourse(SphinxDirective):
+    """``{short-course}`` lists the pages of the short course, with what each takes, and how long all take."""
+
+    def run(self) -> list[nodes.Node]:
+        """Write a numbered list in reStructuredText, which a page in Markdown reads, too."""
+        course = course_of(self.env)
+        pages = {name: minutes(self.env, name) for name in short_course(course)}
+        total = sum(int(took.split()[0]) for took in pages.values() if took)
+        lines = [
+            f"#. :doc:`/tutorials/{name}` ({took})\n\n   {course.pages[name].line}" for name, took in pages.items()
+        ]
+        hours = f"{total // 60} hours and {total % 60} minutes" if total >= 60 else f"{total} minutes"
+        text = "\n".join([f"{len(pages)} pages, {hours}.", "", ".. rst-class:: fl-course", "", *lines])
+        is_markdown = self.env.doc2path(self.env.docname).endswith(".md")
+        return self.parse_text_to_nodes(f"```{{eval-rst}}\n{text}\n```" if is_markdown else text)
+
+
 class Chapter(SphinxDirective):
     """``.. chapter:: 1_setup`` shows the cards of a chapter; on the chapter's own page, it leads to its tutorials."""
 
@@ -142,7 +180,15 @@ class Chapter(SphinxDirective):
         folder, course = self.arguments[0], course_of(self.env)
         scripts = sorted((project_root(self.env) / "examples" / folder).glob("*.py"), key=lambda one: one.name)
         names = [f"{folder}/{script.stem}" for script in scripts]
-        text = "\n".join(["", ".. rst-class:: fl-cards", *(self.card(name, course) for name in names)])
+        first = [name for name in names if name in short_course(course)]
+        text = ""
+        for heading, some in (
+            ("In the short course", first),
+            ("Go deeper", [one for one in names if one not in first]),
+        ):
+            if some:
+                text += f"\n.. rubric:: {heading}\n\n.. rst-class:: fl-cards\n"
+                text += "\n".join(self.card(name, course) for name in some) + "\n"
         if self.env.docname == f"tutorials/{folder}/index":  # the side bar has little room
             short = {name: f"{page.name} </tutorials/{name}>" for name, page in course.pages.items()}
             entries = "\n".join(short.get(name, f"/tutorials/{name}") for name in names)

@@ -9,11 +9,12 @@ import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from pathlib import Path
 from typing import Self
 
 __all__ = [
     "BLUE", "COLOURS", "GREEN", "GREY", "MISSING", "OLIVE", "ORANGE", "PURPLE", "RED", "Table", "Widget", "percent",
-    "quantity", "show_table",
+    "quantity", "save_figures", "show_table",
 ]  # fmt: skip
 
 MISSING = "–"  # stands in a cell that has no value
@@ -165,3 +166,26 @@ def percent(fraction: float | None) -> str:
     if fraction is None or not math.isfinite(fraction):
         return MISSING
     return f"{100 * fraction:.0f}%" if fraction >= 0.00995 or fraction == 0 else f"{100 * fraction:.1g}%"
+
+
+def save_figures(script: str) -> None:
+    """Save the open figures beside a script, and say where, if no window can show them.
+
+    Parameters
+    ----------
+    script
+        The file that drew them; its name is the beginning of theirs.
+
+    Examples
+    --------
+    >>> import matplotlib.pyplot as plt
+    >>> plt.close("all")
+    >>> save_figures("nothing_was_drawn.py")
+    """
+    plt = sys.modules.get("matplotlib.pyplot")
+    if plt is None or plt.get_backend().lower() != "agg":
+        return
+    for number in plt.get_fignums():
+        file = Path(script).with_suffix(f".{number}.png")
+        plt.figure(number).savefig(file, dpi=150)
+        print(f"Figure {number}: {file}")

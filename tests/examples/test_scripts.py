@@ -60,7 +60,7 @@ def test_our_solution_comes_last_and_the_exercise_does_not_need_it(script: Path)
     *before, last = [text for kind, text, _ in split_code_and_text_blocks(str(script))[1] if kind == "code"]
     assert last.strip().startswith("# solution")
     assert not [cell for cell in before if cell.strip().startswith("# solution")]
-    made = {name for name in re.findall(r"^(?:def )?(\w+_solution|solution)\b", last, re.MULTILINE)}
+    made = set(re.findall(r"^(?:def )?(\w+_solution|solution)\b", last, re.MULTILINE))
     asked = depends_on("\n".join([*before, last]), lambda statement: ast.unparse(statement).startswith("print(check("))
     assert asked
     assert not {getattr(statement, "name", "") for statement in asked} & made

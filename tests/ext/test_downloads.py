@@ -3,12 +3,14 @@ import re
 import shlex
 import tomllib
 import zipfile
+from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
 from _ext.downloads import DOCTOR, PYZ, RECORD, ROOT, WHEEL, ZIP
+from firstlight.records.record import code_digest
 
 PLAIN = '"""\nAdd\n===\n\nText.\n"""\n# %%\n# More text.\n\nprint(1)\n'
 ODD = "02_größer&'odd'"
@@ -19,7 +21,9 @@ FILES = {
     "examples/1_part/01_add.py": PLAIN,
     f"examples/1_part/{ODD}.py": PLAIN,
     "examples/1_part/03_ask.py": PLAIN.replace("print(1)", "from gpu_doctor import case"),
-    "examples/1_part/04_image.py": PLAIN.replace("print(1)", "from firstlight.imaging import GridCoords"),
+    "examples/1_part/04_image.py": PLAIN.replace(
+        "print(1)", "from firstlight.imaging import GridCoords\nimport matplotlib.pyplot as plt\nplt.show()"
+    ),
 }
 PAGES = ("1_part/01_add", f"1_part/{ODD}", "1_part/03_ask", "1_part/04_image")
 
@@ -52,14 +56,35 @@ def first_code(notebook):
     return next("".join(cell["source"]) for cell in json.loads(notebook)["cells"] if cell["cell_type"] == "code")
 
 
+def inline(script):
+    """What a script tells uv that it needs, and the files that it names beside it."""
+    head = script.read_text(encoding="utf-8").partition("# ///\n")[0].replace("# /// script\n", "")
+    told = tomllib.loads(re.sub("^# ?", "", head, flags=re.MULTILINE))
+    sources = told["tool"]["uv"]["sources"]
+    return told["dependencies"], {name: Path(of["path"]).name for name, of in sources.items() if "path" in of}
+
+
+def test_a_script_names_what_it_needs_and_its_code_is_still_that_of_the_page(site):
+    for page in PAGES:
+        script = offered(site)[f"{page}.py"]
+        asked, files = inline(script)
+        assert "torch==2.13.0" in asked
+        assert all((script.parent.parent / file).is_file() for file in files.values())
+        ours = site.folder / f"examples/{page}.py"
+        assert code_digest(script.read_text("utf-8")) == code_digest(ours.read_text("utf-8"))
+        compile(script.read_text("utf-8"), script.name, "exec")
+
+
 def test_what_is_offered(site):
     files = {f"{page}{end}" for page in PAGES for end in (".py", ".ipynb")}
     assert set(offered(site)) == files | {ZIP, WHEEL, DOCTOR, PYZ, RECORD}
     assert not (site.folder / "build/html/_downloads").exists(), "sphinx-gallery's own copies"
     with zipfile.ZipFile(offered(site)[ZIP]) as archive:
         assert set(archive.namelist()) == files | {"LICENSE", "README.txt", WHEEL, DOCTOR}
-        for name in (*(f"{page}.py" for page in PAGES), WHEEL, DOCTOR):
+        for name in (WHEEL, DOCTOR):
             assert archive.read(name) == offered(site)[name].read_bytes()
+        for name in (f"{page}.py" for page in PAGES):
+            assert archive.read(name) == offered(site)[name].read_bytes().replace(b'"./', b'"../')
         notebook = first_code(archive.read("1_part/01_add.ipynb"))
     assert f'%pip install "../{WHEEL}"' in notebook
     assert f'%pip install "./{WHEEL}"' in first_code(offered(site)["1_part/01_add.ipynb"].read_text())
@@ -90,7 +115,10 @@ def test_the_line_that_runs_a_script_can_be_pasted(site):
 def test_a_page_that_imports_the_doctor_brings_it_along(site):
     text = re.sub("<[^>]*>", "", site.read(f"html/tutorials/{PAGES[2]}.html"))
     line = next(line for line in text.splitlines() if line.startswith("uv run "))
-    assert shlex.split(line) == ["uv", "run", "--with", f"./{WHEEL}", "--with", f"./{DOCTOR}", "03_ask.py"]
+    assert shlex.split(line) == ["uv", "run", "03_ask.py"]
+    asked, files = inline(offered(site)[f"{PAGES[2]}.py"])
+    assert {"firstlight", "gpu-doctor"} <= set(asked)
+    assert files == {"firstlight": WHEEL, "gpu-doctor": DOCTOR}
     notebook = first_code(offered(site)[f"{PAGES[2]}.ipynb"].read_text())
     assert f'%pip install "./{WHEEL}" "./{DOCTOR}"' in notebook
     assert "gpu_doctor" in notebook.partition("%pip")[0]
@@ -100,7 +128,8 @@ def test_a_page_that_imports_the_doctor_brings_it_along(site):
 def test_a_page_on_imaging_brings_the_extra_along(site):
     text = re.sub("<[^>]*>", "", site.read(f"html/tutorials/{PAGES[3]}.html"))
     line = next(line for line in text.splitlines() if line.startswith("uv run "))
-    assert shlex.split(line) == ["uv", "run", "--with", f"./{WHEEL}[imaging]", "04_image.py"]
+    assert shlex.split(line) == ["uv", "run", "04_image.py"]
+    assert "firstlight[imaging]" in inline(offered(site)[f"{PAGES[3]}.py"])[0]
     notebook = first_code(offered(site)[f"{PAGES[3]}.ipynb"].read_text())
     assert f'%pip install "./{WHEEL}[imaging]"' in notebook
     assert "astropy" in notebook.partition("%pip")[0]

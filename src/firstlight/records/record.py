@@ -14,7 +14,7 @@ from typing import Any
 
 from firstlight.devices import Card, card
 from firstlight.display import Table
-from firstlight.records.runner import block_keys, digest, lines_that_run, split
+from firstlight.records.runner import SAVING, block_keys, digest, lines_that_run, split
 from firstlight.records.schema import VERDICTS, VERSION, problem
 from firstlight.records.slices import bench_digests
 from firstlight.records.wings import wings
@@ -101,7 +101,7 @@ def facts_of(example: str, source: str, best: Card, cpu: Card) -> dict[str, Any]
 @cache
 def code_digest(source: str) -> str:
     """Return the digest of all code of an example: prose and comments may change without it."""
-    keys = block_keys(source)
+    keys = block_keys(source.removesuffix(SAVING))
     return keys[-1] if keys else digest("")
 
 

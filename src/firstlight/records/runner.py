@@ -16,6 +16,14 @@ from types import ModuleType
 from typing import Any
 
 OUTPUT_LIMIT = 8_000  # bytes of printed output that a page may record
+# What a downloaded script ends with; it is not of the page.
+SAVING = """
+
+# Where no window can open, the figures are saved.
+from firstlight.display import save_figures
+
+save_figures(__file__)
+"""
 MARK = "# ?%%"  # begins a block of text
 MEASURED = "# measured figure"  # begins a block that draws what was measured
 

@@ -7,6 +7,7 @@ import posixpath
 import re
 from collections.abc import Callable
 from html import escape
+from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
@@ -24,6 +25,7 @@ NAMED = re.compile(r"(?<!`)`([^`]+)`__")
 ADDRESS = re.compile(r"^__ (\S+)\n?", re.MULTILINE)
 BOX = re.compile(r"^\.\. measured-by-others:: (.*\n(?: +\S.*\n)*)", re.MULTILINE)
 TABLE = re.compile(r"^\.\. (?:list-)?table:: (.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
+FOLD = re.compile(r"^\.\. dropdown:: (.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
 
 
 def in_words(
@@ -58,7 +60,7 @@ def in_words(
             parts = (ROLE.sub(number, part) for part in PART.split("".join(cell["source"])))
             text = "\n".join(part for part in parts if MISSING not in part)
             text = BOX.sub(lambda box: in_markdown(box[1]), linked(text))
-            cell["source"] = [TABLE.sub(table, text)]
+            cell["source"] = [FOLD.sub(fold, TABLE.sub(table, text))]
     return json.dumps(content)
 
 
@@ -73,6 +75,11 @@ def table(found: re.Match[str]) -> str:
     rows = [[cell_text(cell) for cell in row.children] for row in publish_doctree(found[0]).findall(nodes.row)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join([f"**{found[1]}**", "", lines[0], "|---" * len(rows[0]) + "|", *lines[1:], ""])
+
+
+def fold(found: re.Match[str]) -> str:
+    """Write a fold as Markdown has it, which is HTML."""
+    return f"<details><summary>{escape(found[1])}</summary>\n\n{dedent(found[2]).strip()}\n\n</details>\n\n"
 
 
 def cell_text(cell: nodes.Node) -> str:

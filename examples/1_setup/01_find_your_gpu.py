@@ -2,131 +2,190 @@
 Do you have a GPU that works?
 =============================
 
-This page is for anyone whose GPU is missing, or who has one and wants to be sure of it.
-Run the doctor: it names the one link that is broken between your program and the GPU,
-and the command that repairs it. It is one file that needs nothing (:doc:`/doctor`).
-It is not enough to ask ``torch.cuda.is_available()``: its ``False`` has dozens of
-causes, and its ``True`` does not prove that the GPU can compute.
+You have a new laptop, or an account on a cluster, and somebody says that there is a GPU
+in it. You start your program, and it runs. But is it using the GPU? You can't tell by
+looking. If PyTorch finds no GPU, many programs go on with the CPU and say nothing, and
+all that you notice is that they are slow.
 
-**You will learn**
+By the end of this page you'll have made your GPU compute something and checked the
+result. And if it can't, you'll know which part is to blame, and which command repairs
+it. Before you run anything, **make a guess**: does the computer in front of you have a
+GPU that PyTorch can use? Write down yes or no.
 
-- to prove that a GPU works, in a few lines;
-- what stands between your program and a GPU, and what PyTorch's calls tell about it;
-- how to read a diagnosis: evidence, cause, command.
-
-**Time:** 7 minutes. **Needs:** any computer. Without a GPU, the other pages run, too,
-on the CPU; Google Colab lends a GPU, if you choose one under *Change runtime type*.
+**Time:** 10 minutes. **Needs:** any computer with Python and PyTorch. If you have no
+GPU, we'll borrow one from Google.
 """
 
 # %%
-# Prove it
-# --------
+# Ask PyTorch
+# -----------
 #
-# Send numbers to the GPU, compute something whose result you know, bring it back, and
-# compare:
+# These questions are plain PyTorch, and you can paste them into any program of yours:
 
 import torch
 
-from firstlight import best_device
-
-device = best_device()
-numbers = torch.arange(1001.0)
-total = numbers.to(device).sum().cpu()
-
-print(f"{device}: 0 + 1 + … + 1000 = {total:.0f}")
-assert total == 1000 * 1001 / 2
-
-# %%
-# ``best_device()`` gives the first GPU that PyTorch can use, of any maker, and the CPU
-# if there is none. So the line proves that a GPU works only if it does not begin with
-# ``cpu``.
-#
-# What stands between
-# -------------------
-#
-# If it does begin with ``cpu``, one of these four is missing or in the way, or two of
-# them do not fit together, or the :term:`driver`'s two halves do not:
-#
-# - the *GPU*, a small computer of its own, on a card or on the same chip as the CPU;
-# - its *driver*, the software that belongs to the operating system and controls the
-#   GPU. It has two halves: one runs inside the system (the *kernel module*), the other
-#   is a library that programs load (``libcuda`` for NVIDIA). They must have the same
-#   version;
-# - the *place* where your program runs. A container, a cluster's job or an environment
-#   variable can hide a GPU that is there;
-# - the :term:`wheel` of PyTorch, the ready-built package that pip installs. On Linux
-#   and Windows, there is one for each kind of GPU, and one for none. It brings along
-#   everything of :term:`CUDA` that PyTorch uses, so you need no :term:`CUDA toolkit` of
-#   your own.
-#
-# Ask by hand
-# -----------
-#
-# The first four calls ask about the wheel. The others need more than the wheel,
-# most of them the whole chain. Where something is missing, some answer with 0 or
-# ``False``, and some raise an error: ``ask`` shows either.
-
-
-def ask(call):
-    try:
-        return call()
-    except Exception as error:
-        return f"{type(error).__name__}: {str(error).splitlines()[0][:60]}"
-
-
-questions = {
-    "made for NVIDIA: CUDA": lambda: torch.version.cuda,
-    "made for AMD: ROCm": lambda: torch.version.hip,
-    "made for Intel: XPU": lambda: torch.version.xpu,
-    "made for Apple: MPS": torch.backends.mps.is_built,
-    "cuda.is_available()": torch.cuda.is_available,
-    "cuda.device_count()": torch.cuda.device_count,
-    "cuda.current_device()": torch.cuda.current_device,
-    "cuda.get_device_name(0)": lambda: torch.cuda.get_device_name(0),
-    "cuda.get_device_capability(0)": lambda: torch.cuda.get_device_capability(0),
-    "cuda.get_arch_list()": torch.cuda.get_arch_list,
-    "cuda.mem_get_info()": torch.cuda.mem_get_info,
-    "cuda.memory_allocated()": torch.cuda.memory_allocated,
-}
-for question, call in questions.items():
-    print(f"{question:<30} {ask(call)}")
+print("PyTorch was built for CUDA:", torch.version.cuda)
+print("Is a GPU available?", torch.cuda.is_available())
+print("How many?", torch.cuda.device_count())
+if torch.cuda.is_available():
+    free, total = torch.cuda.mem_get_info()
+    print("Which one is in use?", torch.cuda.current_device())
+    print("What is it called?", torch.cuda.get_device_name(0))
+    print("Its compute capability:", torch.cuda.get_device_capability(0))
+    print(f"Its memory: {total / 2**30:.1f} GiB, of which {free / 2**30:.1f} are free")
+    print("Bytes that my tensors take:", torch.cuda.memory_allocated())
 
 # %%
-# From top to bottom:
+# What does it look like when all is well? We asked a computer with an NVIDIA H100. It
+# answered that PyTorch was built for CUDA 13.0, that a GPU is available (``True``), and
+# that there is one. Its name is ``NVIDIA H100 80GB HBM3``, its compute capability
+# ``(9, 0)``, and of its 79.2 GiB of memory 78.6 were free. Your tensors take 0 bytes,
+# because you have made none yet.
 #
-# - The first four tell what the *wheel* was made for. They look at no card. ``None``
-#   three times and ``False`` for the fourth mean that this PyTorch can use no GPU at
-#   all, however good the card.
-# - ``is_available()`` asks whether this wheel can use CUDA, the driver starts, and at
-#   least one card is visible. It does not say which of these failed. Despite the name
-#   it also answers for AMD's cards, which PyTorch calls ``cuda`` too. Apple's and
-#   Intel's have modules of their own, ``torch.mps`` and ``torch.xpu``.
-# - ``device_count()`` says how many cards your program may see. Cards are counted from
-#   0, so ``cuda:2`` is the third. ``current_device()`` is the one that plain ``cuda``
-#   means.
-# - The :term:`compute capability` is the generation of an NVIDIA card: (9, 0) for an
-#   H100 or H200. ``get_arch_list()`` says which generations the wheel has code for.
-#   Your card need not be in the list: code for ``sm_86`` also runs on 8.9, which has
-#   the same first number and a larger second one, and the driver compiles
-#   ``compute_90`` for every later card. If no entry fits in one of these ways,
-#   everything above looks fine and the first computation fails.
-# - ``mem_get_info()`` gives the free and the total memory of the card (its VRAM), in
-#   bytes. ``memory_allocated()`` counts only what tensors of *this* program hold.
+# Let's go through the words. *CUDA* is NVIDIA's platform for computing on its GPUs:
+# compilers, and libraries that know how to add, multiply or transform arrays there.
+# PyTorch is built on top of it. GPUs are counted from 0, so the one in use is number 0,
+# which you may also call ``"cuda:0"``. And the *compute capability* is NVIDIA's number
+# for a generation of GPUs. An H100 has 9.0, and a T4, which is five years older, has
+# 7.5. Newer doesn't mean faster: a small new card can be slower than a big old one.
 #
-# ``nvidia-smi``, which comes with NVIDIA's driver, prints the card's name, memory and
-# driver without Python.
+# There is one more thing to ask, outside Python. Type ``nvidia-smi`` in a terminal. It
+# prints a table with the name of each card, its memory, and the programs that use it.
+# In the first line of that table stand the version of the *driver*, and a version of
+# CUDA. On our H100:
+#
+# .. code-block:: none
+#
+#     Driver Version: 580.159.04     CUDA Version: 13.0
+#
+# A driver is the part of the operating system that controls a device. Without it, a
+# GPU is a piece of metal that gets warm. No Python package can bring it: you, or the
+# person who looks after the computer, has to install it once.
+#
+# Make it compute
+# ---------------
+#
+# All this was only talk. A GPU works when it has computed something, and you have
+# checked the result. So let's give it an easy sum, 0 + 1 + 2 + … + 1000. **What
+# should come out?** Work it out before you run the cell. (Gauss is said to have been
+# quick at it.)
+
+try:
+    numbers = torch.arange(1001.0, device="cuda")
+    print("The GPU says", numbers.sum().item())
+except (AssertionError, RuntimeError) as error:
+    print(f"{type(error).__name__}: {error}")
+
+# %%
+# There are 500 pairs that add up to 1000 (0 + 1000, 1 + 999, and so on), and the 500 in
+# the middle: 500,500. If that is what your GPU says, you have a GPU that works, and you
+# can go on to :doc:`a first speed-up <02_first_speedup>`.
+#
+# The computer that built this page isn't so lucky. It has no GPU, and its PyTorch was
+# built without CUDA, so you may see an ``AssertionError`` above. That error is the good
+# case, because you can read it. The other case is worse: since the cell before said
+# ``False``, a program with the usual line
+# ``device = "cuda" if torch.cuda.is_available() else "cpu"`` would have taken the CPU,
+# and nobody would have known.
+#
+# Can it also fail after a ``True``? Yes, and it happens to people with brand-new cards.
+# PyTorch has to contain code for the generation of your card. For example, PyTorch
+# 2.5.1 has none for compute capability 12.0. On an RTX 5070 Ti, it answers ``True``,
+# one GPU, the right name and the right memory, with a warning that is easy to miss.
+# Then the sum ends with ``no kernel image is available for execution on the device``.
+# That's why we ask for a sum.
+#
+# When it says False
+# ------------------
+#
+# Think of a reading lamp that stays dark. The bulb, the switch, the plug or the fuse
+# may be to blame, and you'd look at them in some order. Between your program and the
+# GPU there is such a chain too. Start at the top, and stop at the first row where your
+# computer says something else than it should:
+#
+# .. list-table:: From your program to the GPU
+#    :header-rows: 1
+#    :widths: 21 34 45
+#
+#    * - Link
+#      - It's in order if …
+#      - If not
+#    * - 1. the card
+#      - ``lspci | grep -i nvidia`` lists it (on Windows, look into the Device Manager)
+#      - There is none, or it has no power. You can borrow one: see below.
+#    * - 2. its driver
+#      - ``nvidia-smi`` prints its table
+#      - Install the driver (on Ubuntu, ``sudo ubuntu-drivers install``), then restart.
+#        If it worked yesterday, just restart: the system has probably updated half of
+#        it.
+#    * - 3. the place where you run
+#      - ``nvidia-smi`` also works *there*: in the job, in the container
+#      - On a cluster, the computer that you log in to seldom has a GPU. Ask for one:
+#        ``srun --gres=gpu:1 --pty bash``. A container needs ``docker run --gpus all``
+#        or ``apptainer exec --nv``. And ``CUDA_VISIBLE_DEVICES`` hides cards, all of
+#        them if it is set to nothing.
+#    * - 4. your PyTorch
+#      - ``torch.version.cuda`` isn't ``None``
+#      - pip gave you a PyTorch for the CPU. On Windows, ``pip install torch`` always
+#        does.
+#        :doc:`/install` has the right command.
+#    * - 5. driver and PyTorch together
+#      - the CUDA version of ``nvidia-smi`` begins with the same number as
+#        ``torch.version.cuda``, or a larger one
+#      - Get a newer driver, or a PyTorch for an older CUDA.
+#    * - 6. card and PyTorch together
+#      - the sum comes out right
+#      - Get a newer PyTorch, or, if your card is an old one, one for CUDA 12.
+#
+# The fifth row confuses nearly everybody. *Two different things are called "CUDA
+# version".* The one that ``nvidia-smi`` prints is the newest CUDA that your **driver**
+# can run. The other, ``torch.version.cuda``, is the CUDA that came along inside
+# **PyTorch**. In other words: the driver says how much it can understand, and PyTorch
+# says which language it speaks. If ``nvidia-smi`` says 13.0 and PyTorch says 12.6,
+# nothing is wrong, because the driver understands older versions too. The other way
+# round, with 12.4 and 13.0, PyTorch warns that your driver is too old, and says
+# ``False``.
+#
+# Neither of the two has to do with the *CUDA toolkit*, which many guides tell you to
+# install first. You don't need it. It is for people who compile CUDA C++ themselves.
+# PyTorch for NVIDIA's cards brings all of CUDA that it uses, so the driver is enough.
+#
+# **One minute:** a colleague has a laptop with an RTX 4070. ``nvidia-smi`` prints its
+# table, with CUDA version 13.0. In Python, ``torch.version.cuda`` is ``None`` and
+# ``is_available()`` is ``False``. Which link is broken, and would a newer driver help?
+#
+# .. dropdown:: Answer
+#
+#    It's the fourth: this PyTorch was made for the CPU alone. No driver and no toolkit
+#    can change that. Your colleague needs another PyTorch, and nothing else.
+#
+# **And if there is no GPU at all?** Google lends you one. Open
+# https://colab.research.google.com, make a new notebook, and choose *Runtime*, *Change
+# runtime type*, *T4 GPU*. Then paste the two cells above. They should say ``True``,
+# ``Tesla T4``, ``(7, 5)`` and 500500, because the driver and PyTorch are installed
+# there already. It costs nothing, but after some hours the computer is gone with all
+# your files, so save them elsewhere. All other pages also run on your CPU, without a
+# GPU.
 #
 # Let the doctor ask
 # ------------------
 #
-# By hand you see what the wheel was built for, and whether the whole chain works, but
-# not which link is broken. To find it, look in between: at the bus that the card sits
-# on, at the system's modules and device files, and at the error code that the driver
-# returns. The doctor does that, in the order in which the links depend on each other.
-# It asks the driver without PyTorch, so it works where PyTorch itself is broken. Here
-# are its questions and the first line of its diagnosis, in Python:
+# You don't have to walk along that chain yourself. We have written a small program that
+# does it. It's a single file that runs with any Python from 3.8 on, and it changes
+# nothing. Get it from :doc:`the doctor's page </doctor>`, and run it where your program
+# runs:
+#
+# .. code-block:: bash
+#
+#     python3 gpu-doctor.pyz
+#
+# If you already have an error message, you needn't even do that. Paste the message on
+# the same page, and you'll see its likely causes. (In a notebook, where the Python may
+# be another one, type ``!{sys.executable} gpu-doctor.pyz`` after ``import sys``.)
+#
+# From Python it's one call. Here is what it found on this computer:
 
-from gpu_doctor import case, cases, examine
+from gpu_doctor import case, examine
 
 this_machine = examine()
 asked, _, diagnosis = this_machine.text(width=88).partition("\n\n")
@@ -134,16 +193,16 @@ print(asked)
 print(diagnosis.partition("\n")[0])
 
 # %%
-# A check mark means yes, and a cross means no. A dot is a question that does not apply,
-# or that could not be asked yet.
+# A check mark means yes, a cross means no, and a dot means that the question doesn't
+# apply or couldn't be reached. On our H100 all fifteen lines begin with a check mark,
+# and the last one says: "healthy. Your GPU computes, and its results are right."
 #
-# Six broken machines
-# -------------------
-#
-# The doctor first collects facts, then judges them and looks at nothing else. So a
-# machine can be kept as a file of facts and judged again anywhere. Here are six that do
-# not work, beside this one. They are not real machines: each was written from reports
-# of such a fault, mostly on GitHub.
+# The doctor can also judge a computer that isn't there, from a file of facts about it.
+# These six were written from reports of real faults, mostly on GitHub. Read each
+# column from the top, down to the first cross. **Which of the links in our table is
+# it?**
+
+# folded: What the doctor says of six broken computers
 
 from gpu_doctor.rules import QUESTIONS
 
@@ -151,12 +210,11 @@ broken = {
     "Linux's own driver": "nouveau",
     "container, no GPU passed in": "container-without-gpu",
     "driver half updated": "driver-half-updated",
-    "wheel without GPU code": "cpu-wheel",
-    "wheel newer than driver": "driver-too-old-for-wheel",
-    "card newer than wheel": "no-code-for-blackwell",
+    "PyTorch for the CPU": "cpu-wheel",
+    "PyTorch newer than driver": "driver-too-old-for-wheel",
+    "card newer than PyTorch": "no-code-for-blackwell",
 }
-reports = {"this machine": this_machine}
-reports |= {name: examine(case(code).facts) for name, code in broken.items()}
+reports = {name: examine(case(code).facts) for name, code in broken.items()}
 
 # %%
 
@@ -181,74 +239,55 @@ ax.xaxis.tick_top()
 ax.tick_params(length=0)
 ax.spines[:].set_visible(False)
 ax.set_xlabel("✓ yes    ✗ no    · does not apply, or not asked")
-fig.suptitle("Six broken machines: each fails at a different question")
+fig.suptitle("Six broken computers: each fails at a different question")
 fig.set_label(
-    "A grid of the doctor's questions, in rows, and seven machines, in columns: this "
-    "one and six broken ones. Each broken machine has its first no at a different "
-    "question. The six are further down from column to column: the system's "
-    "driver, the device files, the driver's start, the wheel, its version, its code."
+    "A grid of the doctor's questions, in rows, and six broken computers, in columns. "
+    "Each has its first no at a different question, further down from column to "
+    "column: the system's driver, the device files, the driver's start, PyTorch, its "
+    "version, its code for the card."
 )
 plt.show()
 
 # %%
-# Read a column from top to bottom. The chain is interrupted at the first cross; what
-# follows is mostly its consequence. In the last two machines, the card, the driver and
-# the wheel are each in order, but they do not fit together.
+# In the third computer, for example, somebody updated the driver and didn't restart:
+# link 2. In the last two, the card, the driver and PyTorch are each in order, and yet
+# they don't fit together: links 5 and 6. After the first cross, most of what follows is
+# only a consequence. So repair the first, and ask again.
 #
-# How to read a diagnosis
-# -----------------------
-#
-# One of the six, in full: a server whose system updated itself.
+# A report goes on with a diagnosis: the cause, how sure the doctor is, what it saw, and
+# what to do. This is the one for the fourth computer:
 
-print(reports["driver half updated"].text(width=88).partition("\n\n")[2])
-
-# %%
-# - The *diagnosis* names one cause, the first that explains everything, and the word in
-#   brackets tells how sure the doctor is. What else is wrong follows as *also*. Repair
-#   the first, then ask again.
-# - *Seen here* is the evidence, so that you can check it, and can contradict it.
-# - *What to do* has the commands for the system that the facts describe.
-#
-# :doc:`/doctor` lists every cause, with its errors, evidence and commands. You can
-# paste an error there.
-#
-# True and False
-# --------------
-#
-# The doctor's tests have a collection of such machines. Count their causes by what
-# PyTorch says there:
-
-machines = [case(name) for name in cases()]
-ill = [m for m in machines if m.cause and examine(m.facts).status == "problem"]
-silent = {m.cause for m in ill if m.facts.torch.imported and not m.facts.torch.kind}
-lying = {m.cause for m in ill if m.facts.torch.kind}
-
-print(f"PyTorch finds no GPU:                   {len(silent)} different causes")
-print(f"PyTorch finds one, yet all is not well: {len(lying)} different causes")
+print(reports["PyTorch for the CPU"].text(width=88).partition("\n\n")[2])
 
 # %%
-# So ask ``is_available()`` first, but do not stop there.
+# .. dropdown:: Your GPU is from AMD, Intel or Apple
 #
-# Where this stops being true
-# ---------------------------
+#    PyTorch for AMD's cards calls them ``cuda`` too, so this page works as it stands,
+#    except that ``torch.version.cuda`` is ``None`` and ``torch.version.hip`` has the
+#    version. Intel's cards are called ``xpu`` and Apple's ``mps``. For all of them,
+#    ``torch.accelerator.current_accelerator()`` says which kind your PyTorch was built
+#    for, and ``torch.accelerator.is_available()`` whether there is one. The doctor
+#    knows them, and :doc:`/install` has a command for each.
 #
-# - *Another Python.* The doctor examines the environment that it runs in. A notebook
-#   may run in another one. There, ask in a cell, after ``import sys``:
-#   ``!{sys.executable} -m gpu_doctor``. From a terminal, name the other Python:
-#   ``gpu-doctor --python PATH``.
-# - *Another process.* A batch job, a container or a service has its own view of the
-#   cards. Ask where your program runs.
-# - *Now and then.* A loose cable, a hot card or a full memory breaks some runs and not
-#   others. A healthy report holds for the moment in which it was made.
+# .. dropdown:: Does your PyTorch have code for your card?
 #
-# Exercise
-# --------
+#    ``torch.cuda.get_arch_list()`` lists the generations that it has code for. An H100
+#    wants ``sm_90``, for compute capability 9.0. Your card needn't be in the list
+#    itself: code for ``sm_86`` also runs on 8.9, because the first number is the same
+#    and the second is larger. And an entry such as ``compute_90`` is a kind of source
+#    that the driver compiles for any later card.
+#
+# Your turn
+# ---------
 #
 # Write the function that a program should call in place of ``is_available()``. It gets
-# a list of candidates, the best first. A candidate is a name and a function, which
-# takes a list of numbers and should return their squares as a list. On a broken device
-# it may raise an error, or return something else. Return the name of the first
-# candidate that works, and ``"cpu"`` if none does.
+# a list of candidates, the best one first. Each is a pair of a name and a function. The
+# function takes a list of numbers and should return a list of their squares, computed
+# on that device. On a broken device it may raise an error, or return something wrong.
+# Return the name of the first candidate that works, and ``"cpu"`` if none does.
+#
+# Put your answer where the dots are, and run ``firstlight try 01_find_your_gpu.py``. It
+# runs only what the exercise needs.
 
 
 def first_working(candidates): ...
@@ -305,11 +344,24 @@ def verdict(answer, trials):
 
 
 # %%
-# Put your function above, and ask:
 
 print(check(first_working))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+print("""\
+1. A GPU works when it has computed something and you have checked the result.
+2. If PyTorch says False, look at the card, the driver, the place where you run and your
+   PyTorch, in this order. Or let the doctor look.
+3. The CUDA version of nvidia-smi is what the driver understands; torch.version.cuda is
+   what PyTorch brings along. You need no CUDA toolkit.""")
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -325,15 +377,4 @@ def first_working_solution(candidates):
     return "cpu"
 
 
-print(check(first_working_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-print(f"""\
-1. A GPU works when it has computed something and you have checked the result.
-2. In the doctor's collection of broken machines, PyTorch finds no GPU for
-   {len(silent)} different causes, and finds one all the same for {len(lying)}.
-3. The doctor asks {len(QUESTIONS)} questions in order. Repair the first no.""")
+print(f"Our solution: {check(first_working_solution)}")

@@ -2,45 +2,60 @@
 What is a GPU?
 ==============
 
-A :term:`GPU` (graphics processing unit) is a second processor with memory of its own,
-beside the :term:`CPU` (central processing unit) on which your program starts. A CPU has
-a few cores, each built to finish one sequence of instructions as soon as it can. A GPU
-has many small processors, its :term:`multiprocessors <multiprocessor>`, which together
-hold thousands of such sequences and work on whichever are ready: each takes longer, but
-far more of them finish in a second. This page is for anyone who wants to know what is
-on the card before using one.
+A cup of coffee cools. Your program follows it in 100,000 small steps, and each step
+needs the temperature from the step before. There's no way to do two steps at once, so
+this is as sequential as work can be. One core of a CPU does it in less than a
+millisecond.
 
-**You will learn**
+Now give the same cup to a GPU. **Make two guesses:** will a GPU be faster or slower?
+And how much longer will it take for 4,096 cups than for one?
 
-- what sits where, how large it is and how fast it can be read;
-- what a thread, a :term:`warp`, a block and a ":term:`CUDA core`" are;
-- why a GPU wants thousands of threads at once;
-- how to ask your own GPU for its numbers.
+The answers say most of what you have to know about GPUs. By the end of this page
+you'll be able to explain them, to name the parts of a GPU, and to say which work
+belongs there and which doesn't.
 
-**Time:** 7 minutes. **Needs:** any computer, with a GPU or without.
+**Time:** 13 minutes. **Needs:** any computer, with a GPU or without.
 """
 
 # %%
-# The parts
-# ---------
+# One cup, or 4,096
+# -----------------
 #
-# The picture has the sizes and *bandwidths* (bytes that can be read or sent in a
-# second) of one large card, from its :term:`data sheet`.
+# We measured both on a real GPU, an NVIDIA H100, with a program that gives each cup a
+# *thread* of its own. A thread is one sequence of instructions, like the one that your
+# Python program follows. (The code is on :doc:`a later page <04_count_your_cpu>`.)
+#
+# For one cup, one core of the computer's CPU took
+# :timing:`count-your-cpu median "SIMD, one thread/cpu/n=1" @nvidia-h100-80gb-hbm3`. The
+# H100 took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1"
+# @nvidia-h100-80gb-hbm3`. So the GPU, which costs as much as a car, is *slower*.
+#
+# For 4,096 cups, the H100 took :timing:`count-your-cpu median
+# "GPU, kernel/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. That is the same time, for 4,096
+# times as much work! Even 65,536 cups took no more than :timing:`count-your-cpu median
+# "GPU, kernel/cuda:0/n=65536" @nvidia-h100-80gb-hbm3`.
+#
+# Think of a sports car and a train. If you alone have to get to the next town, take
+# the car. If 4,096 people have to get there, take the train: it's no faster for anyone,
+# but everybody arrives at once. How long one passenger needs is called the *latency*,
+# and how many arrive in an hour is the *throughput*. A :term:`CPU` (central processing
+# unit) is built for short latency. A :term:`GPU` (graphics processing unit) is built
+# for throughput.
+#
+# Trains need passengers, so a GPU needs work that falls into thousands of pieces of the
+# same kind, none of which waits for another. Such work is called *data-parallel*. The
+# pixels of an image are like that, and so are the rows of a matrix that you multiply by
+# a vector. The 100,000 steps of one cup are not.
+#
+# What's inside
+# -------------
+#
+# Let's look at the train. This is an H100 beside the computer that it sits in.
 
-from firstlight.timing.ceilings import PER_CLOCK
 from firstlight.timing.specs import spec, spec_of
 
-chips = {  # multiprocessors, compute capability, warps that each holds, PCIe
-    "GTX 1650": (16, (7, 5), 32, "PCIe 3 x16"),  # the one in laptops
-    "RTX 4090": (128, (8, 9), 48, "PCIe 4 x16"),
-    "H100 SXM": (132, (9, 0), 64, "PCIe 5 x16"),
-}
-in_a_warp = 32
-number, capability, warps, slot = chips["H100 SXM"]
-lanes = PER_CLOCK[capability][0]
-ratio = spec("H100 SXM", "bandwidth") / spec(slot, "bandwidth")
-vram, fast = (spec_of("H100 SXM").text(what) for what in ("memory", "bandwidth"))
-narrow = spec_of(slot).text("bandwidth")
+card, slot, sms, cores, warps = "H100 SXM", "PCIe 5 x16", 132, 128, 64
+ratio = spec(card, "bandwidth") / spec(slot, "bandwidth")
 
 # %%
 
@@ -71,277 +86,367 @@ def arrow(start, end):
 
 # %%
 
-# folded: What draws the host, the GPU and a multiprocessor
+# folded: What draws the host, the GPU and one of its multiprocessors
 
 
 def draw_host():
-    box(0, 24, 31, 38)
-    ax.text(0, 63.5, "host: your computer", weight="bold")
-    ax.text(2, 58, "CPU: few cores, large caches", size=9.5)
+    box(0, 26, 31, 38)
+    ax.text(0, 65.5, "host: your computer", weight="bold")
+    ax.text(2, 60, "CPU: few cores, large caches", size=9.5)
     for i in range(4):
-        box(2 + 7 * i, 49, 6, 7.5, "core", BLUE, 0.35, 9)
-    box(2, 42.5, 27, 5, "caches", BLUE, 0.15)
-    arrow((15.5, 42.5), (15.5, 34))
-    box(2, 26, 27, 8, "memory (RAM)", GREEN, 0.25)
+        box(2 + 7 * i, 51, 6, 7.5, "core", BLUE, 0.35, 9)
+    box(2, 44.5, 27, 5, "caches", BLUE, 0.15)
+    arrow((15.5, 44.5), (15.5, 36))
+    box(2, 28, 27, 8, "memory (RAM)", GREEN, 0.25)
 
 
 def draw_gpu():
-    box(49, 24, 51, 38)
-    ax.text(49, 63.5, "device: a GPU (H100 SXM)", weight="bold")
-    ax.text(51, 58, f"{number} multiprocessors", size=9.5)
-    grid(51, 47.5, 47.4, 9, 22, number // 22)
-    box(51, 42.5, 47, 3.5, "L2 cache", ORANGE, 0.15, 9)
-    arrow((62, 42.5), (62, 34))
-    ax.text(64, 38, fast, va="center", weight="bold")
-    box(51, 26, 47, 8, f"memory of its own (VRAM), {vram}", GREEN, 0.25)
+    box(49, 26, 51, 38)
+    ax.text(49, 65.5, "device: a GPU (H100 SXM)", weight="bold")
+    ax.text(51, 60, f"{sms} streaming multiprocessors (SMs)", size=9.5)
+    grid(51, 49.5, 47.4, 9, 22, sms // 22)
+    box(51, 43.5, 47, 4.5, f"L2 cache, {l2}", ORANGE, 0.15, 9)
+    arrow((62, 43.5), (62, 36))
+    ax.text(64, 39.5, spec_of(card).text("bandwidth"), va="center", weight="bold")
+    box(51, 28, 47, 8, f"memory (HBM), {spec_of(card).text('memory')}", GREEN, 0.25)
 
 
 def draw_multiprocessor():
-    ax.plot([51, 50, 50], [48.5, 48.5, 19], ":", color="black", lw=1.8)
-    box(0, 0, 100, 19)
-    ax.text(2, 15, "one multiprocessor:", weight="bold", size=10)
-    ax.text(2, 11.3, f"{lanes} lanes that compute", size=9.5)
-    for i in range(lanes // 32):
-        grid(2 + 11 * i, 2, 10, 7.5, 8, 4)
-    box(48, 2, 23, 7.5, "registers of all\nthreads it holds", GREEN, 0.25, 9)
-    box(73, 2, 25, 7.5, "L1 cache and\nshared memory", GREEN, 0.25, 9)
-    held = f"it holds {warps} warps of {in_a_warp} threads: {warps * in_a_warp:,}"
-    ax.text(48, 13, held, size=10, va="center")
+    ax.plot([51, 50, 50], [50.5, 50.5, 21], ":", color="black", lw=1.8)
+    box(0, 0, 100, 21)
+    ax.text(2, 17, "one SM:", weight="bold", size=10)
+    ax.text(12, 17, f"{cores} CUDA cores and 4 tensor cores", size=9.5)
+    for i in range(cores // 32):
+        grid(2 + 11 * i, 7, 10, 7.5, 8, 4)
+        box(2 + 11 * i, 1.8, 9.4, 4, "tensor", ORANGE, 0.35, 8.5)
+    box(48, 2, 23, 9.5, f"registers,\n{registers}", GREEN, 0.25, 9)
+    box(73, 2, 25, 9.5, f"L1 and shared\nmemory, {l1}", GREEN, 0.25, 9)
+    held = f"it holds {warps} warps of 32 threads: {warps * 32:,}"
+    ax.text(48, 15, held, size=10, va="center")
 
 
 # %%
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
-fig, ax = plt.subplots(figsize=(7.2, 5), layout="constrained")
-ax.set(xlim=(-0.5, 100.5), ylim=(-0.5, 66))
+parts = ("registers", "L1", "L2")
+registers, l1, l2 = (spec_of(f"{card} {part}").text("size") for part in parts)
+fig, ax = plt.subplots(figsize=(7.2, 5.2), layout="constrained")
+ax.set(xlim=(-0.5, 100.5), ylim=(-0.5, 68))
 ax.axis("off")
 draw_multiprocessor()
 draw_host()
 draw_gpu()
-arrow((31, 30), (49, 30))
-ax.text(40, 32.5, slot, ha="center")
-ax.text(40, 25.5, narrow, ha="center", weight="bold")
-ax.text(40, 22, "each way", ha="center", size=9.5)
+arrow((31, 32), (49, 32))
+ax.text(40, 34.5, slot, ha="center")
+ax.text(40, 27.5, spec_of(slot).text("bandwidth"), ha="center", weight="bold")
+ax.text(40, 24, "each way", ha="center", size=9.5)
 fig.suptitle(f"An H100 reads its memory {ratio:.0f} × as fast as PCIe can fill it")
 fig.set_label(
     "A diagram. On the left the host: a CPU with few cores and large caches, above its "
-    f"memory. An arrow, {slot} with {narrow} each way, leads to the GPU on the right: "
-    f"{number} multiprocessors, an L2 cache, and its own memory of {vram} with {fast}. "
-    f"Below, one multiprocessor: {lanes} lanes, registers, an L1 cache with shared "
-    f"memory, and {warps} warps of {in_a_warp} threads."
+    "memory. An arrow, PCIe 5 x16, leads to the GPU on the right: 132 streaming "
+    "multiprocessors, an L2 cache, and its own memory, HBM. Below, one of the "
+    "multiprocessors: 128 CUDA cores, 4 tensor cores, registers, L1 cache and shared "
+    "memory, and 64 warps of 32 threads."
 )
 plt.show()
 
 # %%
-# - *Host* and *device*: your program runs on the CPU. It sends work and data to the
-#   GPU, and fetches results.
-# - *PCIe* is the link between the two memories. It carries far fewer bytes a second
-#   than a GPU's own memory, so data that cross it for every operation decide the time
-#   (:doc:`/tutorials/2_devices/04_small_copies`).
-# - *VRAM* is the GPU's own memory. What a GPU computes with has to be there.
-# - A *multiprocessor* is the nearest thing to a CPU core that a GPU has. Instead of
-#   large :term:`caches <cache>` it has many :term:`lanes <lane>`, places where numbers
-#   are added and multiplied, and room for the variables of very many threads.
+# Your program runs on the left, on the *host*. It sends numbers and work to the
+# *device* on the right, through a narrow pipe called PCIe.
 #
-# Three cards
-# -----------
+# The orange squares are the engine. There are 132 of them, and each is a *streaming
+# multiprocessor*, or **SM**. If you look for something like a CPU core in a GPU, it is
+# this. An SM fetches instructions, has a cache of its own, and works independently of
+# the others.
 #
-# The numbers of warps are from `NVIDIA's table of capabilities`__, those of
-# multiprocessors from its papers on the three architectures. A "CUDA core" is *one
-# lane*: it can run no program of its own.
+# Below, one SM is enlarged. What NVIDIA calls a **CUDA core** is one of its 128 small
+# squares: a unit that multiplies and adds *one* pair of numbers at a time. That's all
+# it can do. It runs no program of its own, so it is nothing like a core of a CPU, and
+# 16,896 of them (132 × 128) don't make your program 16,896 times as fast. In other
+# documents a CUDA core is also called a *lane*.
 #
-# __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
-#    index.html#features-and-technical-specifications
+# There are also four **tensor cores** in each SM. A tensor core multiplies whole small
+# matrices at once. It does nothing else, but this it does very fast, mostly with
+# numbers of 16 bits or fewer.
+#
+# Our H100 multiplied two matrices of 4,096 × 4,096. With ``float32``, on its CUDA
+# cores, it took :timing:`precision median "GPU, matmul, float32/cuda:0/n=4096"
+# @nvidia-h100-80gb-hbm3`. With ``bfloat16``, on its tensor cores, it took
+# :timing:`precision median "GPU, matmul, bfloat16/cuda:0/n=4096"
+# @nvidia-h100-80gb-hbm3`. That is :timing:`precision speedup
+# "GPU, matmul, float32"/"GPU, matmul, bfloat16" @nvidia-h100-80gb-hbm3` as fast, on the
+# same card.
+#
+# **One minute:** how many SMs has *your* GPU, and how many threads can all of them hold
+# together? If you have no GPU here, take the numbers from the picture.
 
-from firstlight.display import show_table
+import torch
 
-columns = []
-for chip, (number, capability, warps, slot) in chips.items():
-    lanes, threads = PER_CLOCK[capability][0], warps * in_a_warp
-    times = spec(chip, "bandwidth") / spec(slot, "bandwidth")
-    facts = {
-        "multiprocessors": f"{number}",
-        "lanes in each": f"{lanes}",
-        "lanes in all, CUDA cores": f"{number * lanes:,}",
-        "threads that each holds": f"{threads:,}",
-        "threads held in all": f"{number * threads:,}",
-        "VRAM": spec_of(chip).text("memory"),
-        "its bandwidth": spec_of(chip).text("bandwidth"),
-        "PCIe, each way": spec_of(slot).text("bandwidth"),
-        "VRAM over PCIe": f"{times:.0f} ×",
-    }
-    columns.append(tuple(facts.values()))
-
-rows = list(zip(facts, *columns, strict=True))
-show_table("What is on the card", ("", *chips), rows)
+if torch.cuda.is_available():
+    gpu = torch.cuda.get_device_properties(0)
+    print(gpu.name, f"with compute capability {gpu.major}.{gpu.minor}")
+    print("SMs:", gpu.multi_processor_count)
+    print("threads that each can hold:", gpu.max_threads_per_multi_processor)
+    print("threads in a block, at most:", gpu.max_threads_per_block)
+    print("threads in a warp:", gpu.warp_size)
+else:
+    print(
+        "There's no CUDA GPU here: take an H100, with 132 SMs and 2,048 threads each."
+    )
 
 # %%
-# Each card holds many times as many threads as it has lanes. A course notebook
-# (:doc:`we tested its claims </claims>`) counts otherwise, for a GTX 1650 like this: 16
-# multiprocessors with 32 cores each, where "a thread will run on one core" and "only 32
-# threads will run at the same time". By the table, each of the 16 has 64 lanes and
-# holds 1,024 threads. What counts 32 is a *warp*, and no thread has a lane to itself.
+# For an H100 it is 132 × 2,048 = 270,336 threads. That's sixteen threads for every CUDA
+# core! So a thread does *not* own a core. Why would anybody want so many more threads
+# than there are units to compute for them? Keep that question for a moment.
 #
-# Does the ratio of the two roads hold on real cards? These were measured by two open
-# benchmarks, not by us.
+# The threads don't move about one by one, either. They go in groups of 32, each of
+# which is called a **warp**. The threads of a warp execute the same instruction
+# together, each on a number of its own. (When an ``if`` sends some of them one way and
+# some another, one part goes first and the other has to wait.) Several warps make up a
+# *block*. You choose its size, up to 1,024 threads, and it stays on one SM from its
+# start to its end. :doc:`/tutorials/3_kernels/01_first_kernel` starts some blocks.
 #
-# .. measured-by-others:: own-link-a100 own-link-gtx1080 own-link-h100
+# How far away is a number?
+# -------------------------
 #
-# Thread, warp, block
-# -------------------
+# Before an SM can compute with a number, it has to have it. Where can that number be?
+# There are five places. **Guess first:** how many times faster is the fastest place
+# than the slowest? Ten times, a hundred times, a thousand?
+
+from firstlight.display import quantity, show_table
+
+in_a_second = spec(card, "fp32") / 2  # multiply-adds, each with 4 numbers of 4 bytes
+rates = {"registers": 16 * in_a_second, "shared": in_a_second}  # 1/128 SM: 1 byte
+a100 = f"{spec_of('A100 40GB L2').text('bandwidth')} (an A100's)"
+rows = [
+    ("registers", f"{registers} in each SM", quantity(rates["registers"], "B/s")),
+    ("L1, shared memory", f"{l1} in each SM", quantity(rates["shared"], "B/s")),
+    ("L2 cache", f"{l2} for all SMs", a100),
+    ("GPU memory (HBM)", spec_of(card).text("memory"), spec_of(card).text("bandwidth")),
+    ("the CPU's memory", "what you paid for", spec_of(slot).text("bandwidth")),
+]
+show_table("Where a number can be, on an H100", ("place", "size", "rate"), rows)
+
+# %%
+# *Registers* hold the variables of each thread. *Shared memory* belongs to a block, so
+# its threads can pass numbers to each other there, and it's the same piece of hardware
+# as the *L1 cache*. The *L2 cache* serves all SMs. *HBM* (high-bandwidth memory) is the
+# large memory on the card, which people also call VRAM, or *global memory*. And
+# the last row is your computer's memory, at the other end of PCIe.
 #
-# - A *thread* is one sequence of instructions: for one pixel, say, or one row of a
-#   matrix. All threads run the same function, which is called a :term:`kernel`.
-# - A *warp* is 32 threads that execute the same instruction together. They may go
-#   different ways at an ``if``: while some go one way, the lanes of the others are
-#   idle. Whenever lanes are free, the multiprocessor takes the next instruction of
-#   *some* warp that is ready.
-# - A *block* is a group of threads, of a size that you choose. It stays on one
-#   multiprocessor until all of them are done, so they can use its *shared memory*, a
-#   small and fast one, together.
-#   :doc:`/tutorials/3_kernels/01_first_kernel` starts some.
+# From top to bottom the rate falls by a factor of more than 8,000. So this is the first
+# rule for working with a GPU: *bring the numbers over once, and use them often*.
 #
-# Latency and throughput
-# ----------------------
+# These are the most that the hardware allows. The last two rates are from data sheets,
+# and the first two follow from the number of CUDA cores and the clock: in each cycle
+# every core can read three numbers and write one, and an SM can read 128 bytes of
+# shared memory. NVIDIA gives no rate for the L2 cache of an H100, so that row has the
+# one of its predecessor.
 #
-# :term:`Latency <latency>` is how long one thing takes; :term:`throughput` is how many
-# things are done in a second. A CPU core spends its area on the chip on short latency:
-# large caches, branch prediction (a guess at which way the program goes on),
-# out-of-order execution (a search for instructions that can go first). A GPU spends it
-# on throughput: lanes, and threads to fill them.
+# And in practice? When our H100 adds two long vectors, it moves
+# :timing:`vector-add rate "GPU, same result" @nvidia-h100-80gb-hbm3` from and to its
+# HBM, nearly all of what the table allows.
 #
-# To keep any processor busy, as many things must be under way as it can finish in a
-# second, times the seconds that each takes (:term:`Little's law`). A number from VRAM
-# takes `hundreds of clock cycles`__ to come, so a multiprocessor holds a thousand
-# threads or more, and works on one warp while others wait: this is *latency hiding*.
+# Thirteen warps
+# --------------
+#
+# Now back to our question. Why does an SM hold so many threads?
+#
+# Even HBM is far away. If a thread asks it for a number, the number arrives
+# `hundreds of clock cycles`__ later. A CPU does everything to avoid that wait: large
+# caches, and circuits that guess what your program will need next. All this takes up
+# most of the chip. A GPU doesn't avoid the wait at all. It spends the space on units
+# that compute, and while one warp waits, it lets *another* warp work.
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
 #    index.html#multiprocessor-level
 #
-# So a GPU needs work that can be divided into thousands of independent parts. It loses
-# where there are few, where each needs the result of the one before, and where data
-# cross PCIe again for each use.
-# :doc:`/tutorials/2_devices/11_when_the_gpu_wins` predicts it for your problem.
+# How long is the wait on our H100? We let *one* thread fetch 10,000 numbers, each of
+# which told it where to find the next. That took :timing:`bytes-in-flight median
+# "1 thread walks" @nvidia-h100-80gb-hbm3`, so each number took hundreds of cycles.
 #
-# Your own GPU
-# ------------
+# Think of a chess master who plays against many people at once. She makes her move at
+# one board, and while that opponent thinks, she goes on to the next. One opponent
+# would keep her idle nearly all the time. How many does she need?
 #
-# This is the device that ``best_device()`` found here, and what PyTorch tells of it:
-# of a GPU, also the size of a warp, and how many threads a block and a multiprocessor
-# may have. Without a GPU, it is the CPU. (Numba tells the same:
-# ``cuda.get_current_device()`` has ``WARP_SIZE``, ``MAX_THREADS_PER_BLOCK`` and more.)
+# Here's a warp in numbers. It asks for its number and waits 384 cycles. Then it works
+# for 32 cycles, one instruction in each, and asks for the next number. So one round
+# takes 384 + 32 = 416 cycles. In an SM, a *scheduler* decides in every cycle which warp
+# goes on, and like the chess master, it takes one that is ready. **How many such warps
+# does it need, so that it has something to do in every cycle?** Guess, then let's play
+# it.
 
-import torch
+# folded: Plays it, with a queue of warps in the order in which they get ready
 
-from firstlight import best_device
-from firstlight.devices import card
-
-device = best_device()
-known = dict(card(device).rows())
-known.pop("libraries", None)
-if device.type in ("cuda", "xpu"):
-    told = torch.get_device_module(device).get_device_properties(device)
-    asked = (
-        "warp_size",
-        "max_threads_per_block",
-        "max_threads_per_multi_processor",
-        "max_work_group_size",
-    )
-    known |= {name: getattr(told, name) for name in asked if hasattr(told, name)}
-
-for name, value in known.items():
-    print(f"{name:<32} {value}")
-
-# %%
-# Where it comes from
-# -------------------
-#
-# GPUs were built to colour the pixels of a screen, and the first scientists who used
-# them wrote their sums as *shaders*, programs for pixels, in languages for graphics
-# such as OpenGL's: that was *GPGPU*, general-purpose computing on GPUs. In 2007 NVIDIA
-# released *CUDA*: a compiler for kernels, libraries, and an interface to the driver,
-# which you use from C++, Python and other languages.
-#
-# This site uses PyTorch and Numba; in CuPy, JAX, TensorFlow or Julia's CUDA.jl the
-# functions have other names, but what you learn here about memory, transfers, launches
-# and precision carries over.
-#
-# Where this stops being true
-# ---------------------------
-#
-# - *One memory for both.* In Apple's chips, and other GPUs that are part of a
-#   processor, CPU and GPU share one memory, and there is no PCIe between them.
-# - *Other makers.* AMD calls a multiprocessor a *compute unit*, Apple simply a *core*;
-#   AMD's counterpart of a warp, a *wavefront*, has 32 or 64 threads. Never compare the
-#   "cores" of two makers: compare lanes and clocks.
-# - *A ratio of lanes is no speed-up.* Your CPU has lanes, too, and does many things at
-#   once. :doc:`04_count_your_cpu` counts them.
-#
-# Exercise
-# --------
-#
-# How many blocks can a GPU hold at the same time, if nothing but threads limits it? A
-# multiprocessor holds ``threads_each`` threads at most. A block stays whole, on one
-# multiprocessor, and takes its places in whole warps.
+from heapq import heapify, heapreplace
 
 
-def blocks_held(multiprocessors, threads_each, threads_in_block): ...
+def turns(warps, work=32, wait=384, until=4160):
+    queue, now = [(0, warp) for warp in range(warps)], 0
+    heapify(queue)
+    while now < until:
+        ready, warp = queue[0]
+        start = max(now, ready)
+        now = start + work
+        heapreplace(queue, (now + wait, warp))
+        yield warp, start
+
+
+def busy(warps, until=4160):
+    return sum(32 for _, start in turns(warps) if start < until) / until
 
 
 # %%
 
-# folded: What checks your answer
+for warps in (1, 2, 4, 8, 13, 16):
+    print(f"{warps:2} warps: something to do in {busy(warps):.0%} of all cycles")
 
-from numbers import Number
+# %%
 
-cases = {
-    (1, 1024, 1024): (1, "one block fills this one multiprocessor"),
-    (132, 2048, 256): (1056, "count the blocks on all multiprocessors"),
-    (3, 1536, 1024): (3, "a block stays whole: none is half held"),
-    (4, 1024, 768): (4, "a block stays on one multiprocessor"),
-    (2, 2048, 100): (32, "100 threads take the places of 4 warps, which is 128"),
-    (16, 1024, 33): (256, "33 threads take the places of 2 warps, which is 64"),
-}
+# figure
+fig, axes = plt.subplots(2, 1, figsize=(7.2, 4.4), sharex=True, layout="constrained")
+for ax, warps in zip(axes, (4, 13), strict=True):
+    for warp, start in turns(warps, until=1400):
+        ax.barh(warp, 32, left=start, color=ORANGE, height=0.9)
+    ax.set(yticks=[0, warps - 1], yticklabels=["warp 1", f"warp {warps}"])
+    ax.set(title=f"{warps} warps: busy {busy(warps):.0%} of the time", xlim=(0, 1400))
+    ax.invert_yaxis()
+axes[1].set_xlabel("clock cycles")
+fig.suptitle("With 13 warps, one of them always has work to do (a model)")
+fig.set_label(
+    "Two charts of which warp works when. With 4 warps there are short bursts of work "
+    "with long gaps in which all of them wait. With 13 warps, each begins when the one "
+    "before it stops, and the first is ready again when the last is done: no gaps."
+)
+plt.show()
+
+# %%
+# One warp works for 32 of its 416 cycles, so it keeps the scheduler busy 1/13 of the
+# time. Two warps fill 2/13, and thirteen fill everything, because 416/32 = 13. More
+# than thirteen bring nothing.
+#
+# This trick is called *latency hiding*. The wait hasn't become shorter. But as long as
+# there are enough warps, nobody notices it. In general, as many things have to be under
+# way as you can finish in a second, times the seconds that each of them takes. (That is
+# :term:`Little's law`, and it also holds for the queue at a bakery.)
+#
+# An SM of an H100 has four schedulers, so it would need 4 × 13 = 52 warps. It has room
+# for 64. *That* is why it holds so many threads.
+#
+# Does a real GPU behave like that? We let our H100 copy a long vector, and allowed it
+# only some of its threads. With 1/16 of them it moved :timing:`bytes-in-flight rate
+# "1 loads, 6% full" @nvidia-h100-80gb-hbm3`, with 1/8 :timing:`bytes-in-flight rate
+# "1 loads, 12% full" @nvidia-h100-80gb-hbm3`, and with 1/4 :timing:`bytes-in-flight
+# rate "1 loads, 25% full" @nvidia-h100-80gb-hbm3`. Twice the threads, nearly twice the
+# rate, as in our model. With all its threads it moved :timing:`bytes-in-flight rate
+# "1 loads, 100% full" @nvidia-h100-80gb-hbm3`. That is no longer sixteen times as much,
+# because by then the HBM itself is the limit.
+#
+# When a GPU loses
+# ----------------
+#
+# Now you can say beforehand which work doesn't belong on a GPU:
+#
+# - *There are too few pieces.* One cup of coffee uses one thread of 270,336.
+# - *Each piece needs the one before.* More threads don't make a chain shorter.
+# - *The numbers cross PCIe again and again.* Then the last row of the table sets the
+#   pace. :doc:`/tutorials/2_devices/04_small_copies` has more on this.
+#
+# For your own problem, :doc:`/tutorials/2_devices/11_when_the_gpu_wins` makes the
+# prediction.
+#
+# Where do GPUs come from? They were made to colour the pixels of games, and scientists
+# had to disguise their sums as pictures until NVIDIA released CUDA in 2007. Today you
+# can use them from PyTorch and Numba, as on these pages, from JAX, CuPy or TensorFlow,
+# and from other languages such as Julia. The names differ, but the machine is the same.
+#
+# .. dropdown:: GPUs of other makers, and GPUs inside a processor
+#
+#    AMD calls an SM a *compute unit* and a warp a *wavefront*, which has 32 or 64
+#    threads. Apple calls an SM a *core*, so never compare the "cores" of two makers. In
+#    Apple's chips, CPU and GPU share one memory, so there is no PCIe between them. The
+#    rest of the page holds for all of them. NVIDIA describes its own in the `CUDA
+#    programming guide`__.
+#
+#    __ https://docs.nvidia.com/cuda/cuda-programming-guide/
+#
+# Your turn
+# ---------
+#
+# Be the chess master. Write the function that decides which warp runs next. It gets
+# ``ready_at``, a list with the cycle at which each warp is (or was) ready, and ``now``,
+# the present cycle. Return the index of the warp to run. If none is ready, choose the
+# one for which you'll wait the shortest time.
+#
+# Put your answer where the dots are, and run ``firstlight try 03_what_is_a_gpu.py``. It
+# runs only what the exercise needs. In our checker some warps wait longer than others,
+# as they do when some numbers are in a cache and some are not.
+
+
+def next_warp(ready_at, now): ...
+
+
+# %%
+
+# folded: What checks your answer: it plays sixty moves at each of five tables
+
+from numbers import Integral
+
+tables = [[384] * 13, [384] * 4, [10, 384, 50, 200], [384, 100, 50], [384]]
 
 
 def check(answer):
-    for arguments, (expected, hint) in cases.items():
-        try:
-            got = answer(*arguments)
-        except Exception as error:
-            return f"blocks_held{arguments} raised {type(error).__name__}: {error}"
-        if not isinstance(got, Number) or got != expected:
-            return f"blocks_held{arguments} gave {got!r}. Hint: {hint}."
-    return "Right: you know how much work a card can hold at a time."
+    for waits in tables:
+        ready, now = [0] * len(waits), 0
+        for _ in range(60):
+            try:
+                warp = answer(list(ready), now)
+            except Exception as error:
+                return f"next_warp({ready}, {now}): {type(error).__name__}: {error}"
+            if not isinstance(warp, Integral) or not 0 <= warp < len(waits):
+                last = len(waits) - 1
+                return f"next_warp gave {warp!r}. Hint: an index is from 0 to {last}."
+            first = ready.index(min(ready))
+            if ready[warp] > max(now, ready[first]):
+                state = "was ready" if ready[first] <= now else "will be ready first"
+                return (
+                    f"In cycle {now} you chose warp {warp}, which waits until cycle "
+                    f"{ready[warp]}. Hint: warp {first} {state}."
+                )
+            now = max(now, ready[warp]) + 32
+            ready[warp] = now + waits[warp]
+    return "Right: with 13 warps, you keep the scheduler busy in every cycle."
 
 
 # %%
-# Put your function above, and ask:
 
-print(check(blocks_held))
-
-# %%
-
-# solution
-
-
-def blocks_held_solution(multiprocessors, threads_each, threads_in_block):
-    warps_in_block = -(-threads_in_block // 32)  # rounded up
-    return multiprocessors * (threads_each // 32 // warps_in_block)
-
-
-print(check(blocks_held_solution))
+print(check(next_warp))
 
 # %%
 # Three lines to remember
 # -----------------------
 
 # remember
-held = number * warps * in_a_warp
 print(f"""\
-1. A GPU is built for throughput, not for the speed of one thread: an H100 holds up to
-   {held:,} threads, so that some are always ready while others wait.
-2. It has memory of its own, which an H100 reads {ratio:.0f} × as fast as PCIe can fill
-   it: bring data there once, and use them often.
-3. A "CUDA core" is one lane. The nearest thing to a CPU core is a multiprocessor.""")
+1. A GPU isn't fast at one thing. It does thousands of things in the time of one.
+2. An SM is the nearest thing to a CPU core. It holds many more threads than it has
+   CUDA cores, so that some can work while others wait: 416 cycles, 13 warps.
+3. An H100 reads its own memory {ratio:.0f} × as fast as PCIe can fill it. Bring the
+   numbers over once, and use them often.""")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def next_warp_solution(ready_at, now):
+    for warp, cycle in enumerate(ready_at):
+        if cycle <= now:
+            return warp
+    return ready_at.index(min(ready_at))
+
+
+print(f"Our solution: {check(next_warp_solution)}")

@@ -1,4 +1,6 @@
-"""The page's check accepts what is right and tells what is wrong; its cards and its picture agree with the makers."""
+"""The page's check accepts whoever never idles while a warp is ready; its picture and its table agree with the makers."""
+
+import random
 
 import numpy as np
 import pytest
@@ -8,52 +10,59 @@ PAGE = "1_setup/03_what_is_a_gpu.py"
 ORANGE = (0xD9 / 255, 0x76 / 255, 0x2B / 255)
 
 
-def right(multiprocessors, threads_each, threads_in_block):
-    return sum(threads_each // (32 * len(range(0, threads_in_block, 32))) for _ in range(multiprocessors))
+def the_longest_ready(ready_at, now):  # noqa: ARG001
+    return min(range(len(ready_at)), key=ready_at.__getitem__)
+
+
+def the_last_of_the_ready(ready_at, now):
+    ready = [warp for warp, cycle in enumerate(ready_at) if cycle <= now]
+    return np.int64(ready[-1] if ready else np.argmin(ready_at))
+
+
+def in_turn():
+    turn = iter(range(10**6))
+    return lambda ready_at, now: next(turn) % len(ready_at)
 
 
 WRONG = {  # each with a word of the hint that it should get
-    "threads": (lambda m, t, b: m * t, "fills this one"),
-    "warps": (lambda m, t, b: m * t // 32, "fills this one"),
-    "one multiprocessor": (lambda m, t, b: right(1, t, b), "all multiprocessors"),
-    "halves of blocks": (lambda m, t, b: m * t / b, "half held"),
-    "over all threads": (lambda m, t, b: m * t // b, "half held"),
-    "over all warps": (lambda m, t, b: m * (t // 32) // -(-b // 32), "half held"),
-    "no warps": (lambda m, t, b: m * (t // b), "4 warps"),
-    "warps rounded down": (lambda m, t, b: m * (t // 32 // max(b // 32, 1)), "4 warps"),
-    "rounded to powers of two": (lambda m, t, b: m * (t // (1 << (b - 1).bit_length())) - (b == 33), "2 warps"),
-    "a pair": (lambda *a: (right(*a), 0), "fills this one"),
-    "the start": ("blocks_held", "fills this one"),
+    "always the first": (lambda ready_at, now: 0, "was ready"),
+    "the one that waits longest": (lambda ready_at, now: ready_at.index(max(ready_at)), "was ready|will be"),
+    "in turn": (in_turn(), "was ready|will be"),
+    "any": (lambda ready_at, now: random.Random(now).randrange(len(ready_at)), "was ready|will be"),
+    "the first if none is ready": (
+        lambda ready_at, now: next((warp for warp, cycle in enumerate(ready_at) if cycle <= now), 0),
+        "will be",
+    ),
+    "the cycle": (lambda ready_at, now: min(ready_at) + 1000, "index"),
+    "counted from the end": (lambda ready_at, now: -1, "index"),
+    "the start": ("next_warp", "index"),
 }
 
-test_answers = judged(["blocks_held_solution", right, lambda *a: np.int64(right(*a))], WRONG)
+test_answers = judged(["next_warp_solution", the_longest_ready, the_last_of_the_ready], WRONG)
 
 
-def test_the_check_expects_what_is_right(page) -> None:
-    for arguments, (expected, _) in page["cases"].items():
-        assert right(*arguments) == expected
+@pytest.mark.parametrize("warps", [1, 2, 4, 8, 12, 13, 14, 40])
+def test_the_model_is_as_busy_as_the_formula_says(page, warps) -> None:
+    assert page["busy"](warps) == pytest.approx(min(1, warps * 32 / 416), abs=0.005)
+    starts = [start for _, start in page["turns"](warps)]
+    assert all(b - a >= 32 for a, b in zip(starts, starts[1:], strict=False)), "two warps at once"
 
 
-def test_the_table_counts_lanes_as_their_makers_do(page) -> None:
-    table = {row[0]: row[1:] for row in page["rows"]}
-    assert table["lanes in all, CUDA cores"] == ("1,024", "16,384", "16,896")
-    assert table["threads that each holds"] == ("1,024", "1,536", "2,048")
-    assert table["VRAM"] == ("4 GiB", "24 GiB", "80 GiB")
-
-
-def test_the_picture_shows_every_multiprocessor_and_lane_of_its_card(page) -> None:
-    number, capability, warps, _ = page["chips"]["H100 SXM"]
-    lanes = page["PER_CLOCK"][capability][0]
-    orange = [patch for patch in page["fig"].axes[0].patches if patch.get_facecolor()[:3] == pytest.approx(ORANGE)]
-    assert len([patch for patch in orange if patch.get_alpha() is None]) == number + lanes
-    texts = " ".join(text.get_text() for text in page["fig"].axes[0].texts)
-    for shown in (f"{number} multiprocessors", f"{lanes} lanes", f"{warps} warps", "3.35 TB/s", "63.02 GB/s", "80 GiB"):
+def test_the_picture_shows_every_multiprocessor_and_core_of_its_card(page) -> None:
+    figure = next(one for one in page["plt"].get_fignums() if "PCIe" in page["plt"].figure(one).get_suptitle())
+    axes = page["plt"].figure(figure).axes[0]
+    squares = [one for one in axes.patches if one.get_facecolor()[:3] == pytest.approx(ORANGE) and not one.get_alpha()]
+    assert len(squares) == page["sms"] + page["cores"] == 132 + 128
+    texts = " ".join(text.get_text() for text in axes.texts)
+    for shown in ("132 streaming", "128 CUDA", "64 warps", "3.35 TB/s", "63.02 GB/s", "80 GiB", "256 KiB", "50 MiB"):
         assert shown in texts
 
 
-def test_what_the_prose_says_of_the_cards_holds(page) -> None:
-    for number, capability, warps, _ in page["chips"].values():
-        assert 8 * page["PER_CLOCK"][capability][0] <= warps * page["in_a_warp"]
-        assert number * warps * page["in_a_warp"] > 10_000
-    for chip, (_, _, _, slot) in page["chips"].items():
-        assert page["spec"](slot, "bandwidth") < page["spec"](chip, "bandwidth") / 5
+def test_the_table_falls_from_row_to_row_as_the_prose_says(page) -> None:
+    spec, card = page["spec"], page["card"]
+    rates = [*page["rates"].values(), spec("A100 40GB L2", "bandwidth"), spec(card, "bandwidth")]
+    rates.append(spec(page["slot"], "bandwidth"))
+    assert rates == sorted(rates, reverse=True)
+    assert 8_000 < rates[0] / rates[-1] < 10_000
+    clock = spec(card, "fp32") / (2 * page["sms"] * page["cores"])
+    assert clock == pytest.approx(1.98e9, rel=0.01), "the boost clock of an H100 SXM"

@@ -15,6 +15,7 @@ def test_every_value_can_be_true_and_is_shown_without_losing_digits(name, what):
     low, high = {
         "bandwidth": (10e9, 10e12),
         "memory": (2 * 2**30, 200 * 2**30),
+        "size": (64 * 2**10, 128 * 2**20),
         "fp32": (1e12, 200e12),
         "fp64": (0.1e12, 100e12),
         "fp64_matrix": (10e12, 200e12),
@@ -27,7 +28,7 @@ def test_every_value_can_be_true_and_is_shown_without_losing_digits(name, what):
     number, unit = spec_of(name).text(what).split(" ")
     assert unit.endswith(UNITS[what])
     scale = {"GB/s": 1e9, "TB/s": 1e12, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "PFLOP/s": 1e15, "GiB": 2**30}
-    scale |= {"µs": 1e-6, "ns": 1e-9}
+    scale |= {"µs": 1e-6, "ns": 1e-9, "KiB": 2**10, "MiB": 2**20}
     assert math.isclose(float(number) * scale[unit], value, rel_tol=5e-4)
 
 

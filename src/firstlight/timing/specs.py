@@ -10,7 +10,7 @@ from firstlight.display import quantity
 
 GIB = 2**30
 RATES = ("fp32", "fp64", "fp64_matrix", "tf32", "bf16", "fp16")
-UNITS = {"bandwidth": "B/s", **dict.fromkeys(RATES, "FLOP/s"), "memory": "B", "seconds": "s"}
+UNITS = {"bandwidth": "B/s", **dict.fromkeys(RATES, "FLOP/s"), "memory": "B", "size": "B", "seconds": "s"}
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,7 @@ class Spec:
     source: str
     bandwidth: float | None = None
     memory: float | None = None
+    size: float | None = None  # of registers or a cache
     cache_at_most: float | None = None
     fp32: float | None = None
     fp64: float | None = None
@@ -41,6 +42,8 @@ class Spec:
         value = spec_value(self, what)
         if what == "memory":
             return f"{value / GIB:g} GiB"  # chips have powers of two; makers write GB
+        if what == "size":
+            return f"{value / 2**20:g} MiB" if value >= 2**20 else f"{value / 2**10:g} KiB"
         number, unit = quantity(value, UNITS[what], digits=4).split(" ")
         return f"{float(number):g} {unit}"
 
@@ -48,7 +51,7 @@ class Spec:
 def known() -> dict[str, Spec]:
     """Read the specifications, which say memory and caches in the units of their chips."""
     sheets = tomllib.loads(files("firstlight.timing").joinpath("specs.toml").read_text("utf-8"))
-    units = {"memory_gib": ("memory", GIB), "cache_at_most_mib": ("cache_at_most", 2**20)}
+    units = {"memory_gib": ("memory", GIB), "size_kib": ("size", 2**10), "cache_at_most_mib": ("cache_at_most", 2**20)}
     for sheet in sheets.values():
         for key in units.keys() & sheet.keys():
             name, unit = units[key]
@@ -70,9 +73,9 @@ def spec(name: str, what: str) -> float:
     name
         The card or slot, such as ``"GTX 1080"``.
     what
-        ``"bandwidth"`` in bytes a second, ``"memory"`` in bytes, or a rate in operations a second: ``"fp32"``,
-        ``"fp64"``, and by the matrix units ``"fp64_matrix"``, ``"tf32"``, ``"bf16"``, ``"fp16"``; of an overhead
-        ``"seconds"``.
+        ``"bandwidth"`` in bytes a second, ``"memory"`` or ``"size"`` in bytes, or a rate in operations a second:
+        ``"fp32"``, ``"fp64"``, and by the matrix units ``"fp64_matrix"``, ``"tf32"``, ``"bf16"``, ``"fp16"``; of an
+        overhead ``"seconds"``.
 
     Examples
     --------

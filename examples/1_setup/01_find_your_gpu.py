@@ -46,7 +46,7 @@ if torch.cuda.is_available():
 # compilers, and libraries that know how to add, multiply or transform arrays there.
 # PyTorch is built on top of it. GPUs are counted from 0, so the one in use is number 0,
 # which you may also call ``"cuda:0"``. And the *compute capability* is NVIDIA's number
-# for a generation of GPUs. An H100 has 9.0, and a T4, which is five years older, has
+# for a generation of GPUs. An H100 has 9.0, and a T4, which is four years older, has
 # 7.5. Newer doesn't mean faster: a small new card can be slower than a big old one.
 #
 # There is one more thing to ask, outside Python. Type ``nvidia-smi`` in a terminal. It
@@ -58,9 +58,9 @@ if torch.cuda.is_available():
 #
 #     Driver Version: 580.159.04     CUDA Version: 13.0
 #
-# A driver is the part of the operating system that controls a device. Without it, a
-# GPU is a piece of metal that gets warm. No Python package can bring it: you, or the
-# person who looks after the computer, has to install it once.
+# A driver is the part of the operating system that controls a device. Without its
+# driver, a GPU only draws current. No Python package can bring it: you, or the person
+# who looks after the computer, has to install it once.
 #
 # Make it compute
 # ---------------
@@ -78,15 +78,19 @@ except (AssertionError, RuntimeError) as error:
 
 # %%
 # There are 500 pairs that add up to 1000 (0 + 1000, 1 + 999, and so on), and the 500 in
-# the middle: 500,500. If that is what your GPU says, you have a GPU that works, and you
-# can go on to :doc:`a first speed-up <02_first_speedup>`.
+# the middle: 500,500. Our H100 got it right. If yours did too, you have a GPU that
+# works, and you can go on to :doc:`a first speed-up <02_first_speedup>`.
 #
-# The computer that built this page isn't so lucky. It has no GPU, and its PyTorch was
-# built without CUDA, so you may see an ``AssertionError`` above. That error is the good
-# case, because you can read it. The other case is worse: since the cell before said
-# ``False``, a program with the usual line
-# ``device = "cuda" if torch.cuda.is_available() else "cpu"`` would have taken the CPU,
-# and nobody would have known.
+# And if you read ``Torch not compiled with CUDA enabled`` instead, as on a computer
+# without a GPU? It looks worse than it is. An error is the good case, because you can
+# read it. Many programs contain this line:
+#
+# .. code-block:: python
+#
+#     device = "cuda" if torch.cuda.is_available() else "cpu"
+#
+# It gives no error. Where ``is_available()`` is ``False``, the program takes the CPU,
+# and nobody is told.
 #
 # Can it also fail after a ``True``? Yes, and it happens to people with brand-new cards.
 # PyTorch has to contain code for the generation of your card. For example, PyTorch
@@ -195,7 +199,9 @@ print(diagnosis.partition("\n")[0])
 # %%
 # A check mark means yes, a cross means no, and a dot means that the question doesn't
 # apply or couldn't be reached. On our H100 all fifteen lines begin with a check mark,
-# and the last one says: "healthy. Your GPU computes, and its results are right."
+# and the last one says: "healthy. Your GPU computes, and its results are right." (That
+# is true of this moment. A GPU that is too hot, or a cable that is loose, may break one
+# run and not the next.)
 #
 # The doctor can also judge a computer that isn't there, from a file of facts about it.
 # These six were written from reports of real faults, mostly on GitHub. Read each

@@ -42,17 +42,18 @@ if torch.cuda.is_available():
 # ``(9, 0)``, and of its 79.2 GiB of memory 78.6 were free. Your tensors take 0 bytes,
 # because you have made none yet.
 #
-# Let's go through the words. *CUDA* is NVIDIA's platform for computing on its GPUs:
-# compilers, and libraries that know how to add, multiply or transform arrays there.
-# PyTorch is built on top of it. GPUs are counted from 0, so the one in use is number 0,
-# which you may also call ``"cuda:0"``. And the *compute capability* is NVIDIA's number
-# for a generation of GPUs. An H100 has 9.0, and a T4, which is four years older, has
-# 7.5. Newer doesn't mean faster: a small new card can be slower than a big old one.
+# Let's go through the words. :term:`CUDA` is NVIDIA's platform for computing on its
+# GPUs: compilers, and libraries that know how to add, multiply or transform arrays
+# there. PyTorch is built on top of it. GPUs are counted from 0, so the one in use is
+# number 0, which you may also call ``"cuda:0"``. And the :term:`compute capability` is
+# NVIDIA's number for a generation of GPUs. An H100 has 9.0, and a T4, which is four
+# years older, has 7.5. Newer doesn't mean faster: a small new card can be slower than a
+# big old one.
 #
 # There is one more thing to ask, outside Python. Type ``nvidia-smi`` in a terminal. It
 # prints a table with the name of each card, its memory, and the programs that use it.
-# In the first line of that table stand the version of the *driver*, and a version of
-# CUDA. On our H100:
+# In the first line of that table stand the version of the :term:`driver`, and a version
+# of CUDA. On our H100:
 #
 # .. code-block:: none
 #
@@ -150,8 +151,8 @@ except (AssertionError, RuntimeError) as error:
 # round, with 12.4 and 13.0, PyTorch warns that your driver is too old, and says
 # ``False``.
 #
-# Neither of the two has to do with the *CUDA toolkit*, which many guides tell you to
-# install first. You don't need it. It is for people who compile CUDA C++ themselves.
+# Neither of the two has to do with the :term:`CUDA toolkit`, which many guides tell you
+# to install first. You don't need it. It is for people who compile CUDA C++ themselves.
 # PyTorch for NVIDIA's cards brings all of CUDA that it uses, so the driver is enough.
 #
 # **One minute:** a colleague has a laptop with an RTX 4070. ``nvidia-smi`` prints its

@@ -35,12 +35,12 @@ belongs there and which doesn't.
 # times as much work! Even 65,536 cups took no more than :timing:`count-your-cpu median
 # "GPU, kernel/cuda:0/n=65536" @nvidia-h100-80gb-hbm3`.
 #
-# Think of a sports car and a train. If you alone have to get to the next town, take
-# the car. If 4,096 people have to get there, take the train: it's no faster for anyone,
-# but everybody arrives at once. How long one passenger needs is called the *latency*,
-# and how many arrive in an hour is the *throughput*. A :term:`CPU` (central processing
-# unit) is built for short latency. A :term:`GPU` (graphics processing unit) is built
-# for throughput.
+# Think of a sports car and a train. If you alone have to get to the next town, take the
+# car. If 4,096 people have to get there, take the train: it's no faster for anyone, but
+# everybody arrives at once. How long one passenger needs is called the :term:`latency`,
+# and how many arrive in an hour is the :term:`throughput`. A :term:`CPU` (central
+# processing unit) is built for short latency. A :term:`GPU` (graphics processing unit)
+# is built for throughput.
 #
 # Trains need passengers, so a GPU needs work that falls into thousands of pieces of the
 # same kind, none of which waits for another. Such work is called *data-parallel*. The
@@ -52,9 +52,13 @@ belongs there and which doesn't.
 #
 # Let's look at the train. This is an H100 beside the computer that it sits in.
 
+# folded: The sizes and rates of an H100, from data sheets
+
 from firstlight.timing.specs import spec, spec_of
 
-card, slot, sms, cores, warps = "H100 SXM", "PCIe 5 x16", 132, 128, 64
+card, slot, sms, cores, held = "H100 SXM", "PCIe 5 x16", 132, 128, 64
+parts = ("registers", "L1", "L2")
+registers, l1, l2 = (spec_of(f"{card} {part}").text("size") for part in parts)
 ratio = spec(card, "bandwidth") / spec(slot, "bandwidth")
 
 # %%
@@ -121,16 +125,14 @@ def draw_multiprocessor():
         box(2 + 11 * i, 1.8, 9.4, 4, "tensor", ORANGE, 0.35, 8.5)
     box(48, 2, 23, 9.5, f"registers,\n{registers}", GREEN, 0.25, 9)
     box(73, 2, 25, 9.5, f"L1 and shared\nmemory, {l1}", GREEN, 0.25, 9)
-    held = f"it holds {warps} warps of 32 threads: {warps * 32:,}"
-    ax.text(48, 15, held, size=10, va="center")
+    threads = f"it holds {held} warps of 32 threads: {held * 32:,}"
+    ax.text(48, 15, threads, size=10, va="center")
 
 
 # %%
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
-parts = ("registers", "L1", "L2")
-registers, l1, l2 = (spec_of(f"{card} {part}").text("size") for part in parts)
 fig, ax = plt.subplots(figsize=(7.2, 5.2), layout="constrained")
 ax.set(xlim=(-0.5, 100.5), ylim=(-0.5, 68))
 ax.axis("off")
@@ -164,7 +166,7 @@ plt.show()
 # squares: a unit that multiplies and adds *one* pair of numbers at a time. That's all
 # it can do. It runs no program of its own, so it is nothing like a core of a CPU, and
 # 16,896 of them (132 × 128) don't make your program 16,896 times as fast. In other
-# documents a CUDA core is also called a *lane*.
+# documents a CUDA core is also called a :term:`lane`.
 #
 # There are also four **tensor cores** in each SM. A tensor core multiplies whole small
 # matrices at once. It does nothing else, but this it does very fast, mostly with
@@ -191,9 +193,7 @@ if torch.cuda.is_available():
     print("threads in a block, at most:", gpu.max_threads_per_block)
     print("threads in a warp:", gpu.warp_size)
 else:
-    print(
-        "There's no CUDA GPU here: take an H100, with 132 SMs and 2,048 threads each."
-    )
+    print("No CUDA GPU here. Take an H100: 132 SMs, with 2,048 threads each.")
 
 # %%
 # For an H100 it is 132 × 2,048 = 270,336 threads. That's sixteen threads for every CUDA
@@ -214,6 +214,8 @@ else:
 # There are five places. **Guess first:** how many times faster is the fastest place
 # than the slowest? Ten times, a hundred times, a thousand?
 
+# folded: The rows of the table
+
 from firstlight.display import quantity, show_table
 
 in_a_second = spec(card, "fp32") / 2  # multiply-adds, each with 4 numbers of 4 bytes
@@ -226,6 +228,9 @@ rows = [
     ("GPU memory (HBM)", spec_of(card).text("memory"), spec_of(card).text("bandwidth")),
     ("the CPU's memory", "what you paid for", spec_of(slot).text("bandwidth")),
 ]
+
+# %%
+
 show_table("Where a number can be, on an H100", ("place", "size", "rate"), rows)
 
 # %%
@@ -247,6 +252,11 @@ show_table("Where a number can be, on an H100", ("place", "size", "rate"), rows)
 # And in practice? When our H100 adds two long vectors, it moves
 # :timing:`vector-add rate "GPU, same result" @nvidia-h100-80gb-hbm3` from and to its
 # HBM, nearly all of what the table allows.
+#
+# The step from HBM to PCIe is the one that you'll meet most often. This is what others
+# have measured on their cards:
+#
+# .. measured-by-others:: own-link-a100 own-link-gtx1080 own-link-h100
 #
 # Thirteen warps
 # --------------
@@ -341,7 +351,7 @@ plt.show()
 # rate "1 loads, 25% full" @nvidia-h100-80gb-hbm3`. Twice the threads, nearly twice the
 # rate, as in our model. With all its threads it moved :timing:`bytes-in-flight rate
 # "1 loads, 100% full" @nvidia-h100-80gb-hbm3`. That is no longer sixteen times as much,
-# because by then the HBM itself is the limit.
+# because by then the HBM itself begins to be the limit.
 #
 # When a GPU loses
 # ----------------

@@ -164,9 +164,9 @@ plt.show()
 #
 # Below, one SM is enlarged. What NVIDIA calls a **CUDA core** is one of its 128 small
 # squares: a unit that multiplies and adds *one* pair of numbers at a time. That's all
-# it can do. It runs no program of its own, so it is nothing like a core of a CPU, and
-# 16,896 of them (132 × 128) don't make your program 16,896 times as fast. In other
-# documents a CUDA core is also called a :term:`lane`.
+# it can do. It runs no program of its own, so it is nothing like a core of a CPU. The
+# card has 16,896 of them (132 × 128), and your program won't get faster by that number.
+# In other documents a CUDA core is also called a :term:`lane`.
 #
 # There are also four **tensor cores** in each SM. A tensor core multiplies whole small
 # matrices at once. It does nothing else, but this it does very fast, mostly with

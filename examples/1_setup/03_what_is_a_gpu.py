@@ -50,7 +50,8 @@ belongs there and which doesn't.
 # What's inside
 # -------------
 #
-# Let's look at the train. This is an H100 beside the computer that it sits in.
+# Let's look at the train. The picture at the top of this page shows an H100, and the
+# computer that it sits in.
 
 # folded: The sizes and rates of an H100, from data sheets
 
@@ -177,7 +178,7 @@ plt.show()
 # @nvidia-h100-80gb-hbm3`. With ``bfloat16``, on its tensor cores, it took
 # :timing:`precision median "GPU, matmul, bfloat16/cuda:0/n=4096"
 # @nvidia-h100-80gb-hbm3`. That is :timing:`precision speedup
-# "GPU, matmul, float32"/"GPU, matmul, bfloat16" @nvidia-h100-80gb-hbm3` as fast, on the
+# "GPU, matmul, bfloat16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast, on the
 # same card.
 #
 # **One minute:** how many SMs has *your* GPU, and how many threads can all of them hold
@@ -220,7 +221,7 @@ from firstlight.display import quantity, show_table
 
 in_a_second = spec(card, "fp32") / 2  # multiply-adds, each with 4 numbers of 4 bytes
 rates = {"registers": 16 * in_a_second, "shared": in_a_second}  # 1/128 SM: 1 byte
-a100 = f"{spec_of('A100 40GB L2').text('bandwidth')} (an A100's)"
+a100 = f"{quantity(spec('A100 40GB L2', 'bandwidth'), 'B/s')} (A100)"
 rows = [
     ("registers", f"{registers} in each SM", quantity(rates["registers"], "B/s")),
     ("L1, shared memory", f"{l1} in each SM", quantity(rates["shared"], "B/s")),

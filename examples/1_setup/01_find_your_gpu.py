@@ -226,7 +226,6 @@ reports = {name: examine(case(code).facts) for name, code in broken.items()}
 # %%
 
 # figure
-# sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import ListedColormap

@@ -50,8 +50,7 @@ belongs there and which doesn't.
 # What's inside
 # -------------
 #
-# Let's look at the train. The picture at the top of this page shows an H100, and the
-# computer that it sits in.
+# Let's look at the train. Here is an H100, beside the computer that it sits in.
 
 # folded: The sizes and rates of an H100, from data sheets
 
@@ -133,7 +132,6 @@ def draw_multiprocessor():
 # %%
 
 # figure
-# sphinx_gallery_thumbnail_number = 1
 fig, ax = plt.subplots(figsize=(7.2, 5.2), layout="constrained")
 ax.set(xlim=(-0.5, 100.5), ylim=(-0.5, 68))
 ax.axis("off")

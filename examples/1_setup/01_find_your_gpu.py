@@ -115,30 +115,30 @@ except (AssertionError, RuntimeError) as error:
 #    * - Link
 #      - It's in order if …
 #      - If not
-#    * - 1. the card
+#    * - 1: the card
 #      - ``lspci | grep -i nvidia`` lists it (on Windows, look into the Device Manager)
 #      - There is none, or it has no power. You can borrow one: see below.
-#    * - 2. its driver
+#    * - 2: its driver
 #      - ``nvidia-smi`` prints its table
 #      - Install the driver (on Ubuntu, ``sudo ubuntu-drivers install``), then restart.
 #        If it worked yesterday, just restart: the system has probably updated half of
 #        it.
-#    * - 3. the place where you run
+#    * - 3: the place where you run
 #      - ``nvidia-smi`` also works *there*: in the job, in the container
 #      - On a cluster, the computer that you log in to seldom has a GPU. Ask for one:
 #        ``srun --gres=gpu:1 --pty bash``. A container needs ``docker run --gpus all``
 #        or ``apptainer exec --nv``. And ``CUDA_VISIBLE_DEVICES`` hides cards, all of
 #        them if it is set to nothing.
-#    * - 4. your PyTorch
+#    * - 4: your PyTorch
 #      - ``torch.version.cuda`` isn't ``None``
 #      - pip gave you a PyTorch for the CPU. On Windows, ``pip install torch`` always
 #        does.
 #        :doc:`/install` has the right command.
-#    * - 5. driver and PyTorch together
+#    * - 5: driver and PyTorch together
 #      - the CUDA version of ``nvidia-smi`` begins with the same number as
 #        ``torch.version.cuda``, or a larger one
 #      - Get a newer driver, or a PyTorch for an older CUDA.
-#    * - 6. card and PyTorch together
+#    * - 6: card and PyTorch together
 #      - the sum comes out right
 #      - Get a newer PyTorch, or, if your card is an old one, one for CUDA 12.
 #

@@ -32,9 +32,9 @@ import torch
 
 from firstlight import Bench, best_device
 
-device = best_device()  # your GPU, if you have one
-has_gpu = device.type != "cpu"
 n_then = 99_000_000
+device = best_device()
+has_gpu = device.type != "cpu"
 n = n_then if has_gpu else 20_000_000
 
 A = torch.ones(n)
@@ -50,7 +50,7 @@ print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 # before the clock starts. And it works on its own: Python asks for the sum, and goes on
 # before the sum is there, so a clock in Python could stop too early. That's why the
 # tutorial lets the GPU itself note the time at two marks, called *events*, and then
-# waits for it with ``synchronize()``.
+# waits for the second mark with ``end.synchronize()``.
 
 if device.type == "cuda":  # a GPU from NVIDIA or AMD
     A = A.to(device)
@@ -60,7 +60,7 @@ if device.type == "cuda":  # a GPU from NVIDIA or AMD
     begin.record()
     C = A + B
     end.record()
-    torch.cuda.synchronize()
+    end.synchronize()
     gpu_ms = begin.elapsed_time(end)
     print(f"GPU: {gpu_ms:.2f} ms, so {cpu_ms / gpu_ms:.0f} times as fast")
 
@@ -91,6 +91,9 @@ del A, B, C  # they fill more than a gigabyte
 #
 # There's also a third way that we'll need later: your data lie in the CPU's memory, you
 # send them to the GPU, add, and fetch the sum.
+
+# Two vectors and their sum, of 4 bytes a number: a Bench makes a rate of it.
+least_bytes = 12 * n
 
 
 def new_result(x, y):
@@ -130,7 +133,6 @@ print(f"{'; '.join(sums)}: the exact sum, rounded once")
 # the GPU (:doc:`/how_we_measure` explains its table). NumPy joins in: it adds on one
 # core of the CPU, and PyTorch on all of them.
 
-least_bytes = 12 * n
 a, b = (rng.standard_normal(n, dtype=np.float32) for _ in range(2))
 out = np.zeros_like(a)
 ta, tb, tout = (torch.from_numpy(vector) for vector in (a, b, out))
@@ -238,12 +240,12 @@ fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
 for row, (_, colour, time) in enumerate(shown):
     ax.plot(time, row, "o", ms=9, color=colour)
 for row, time in enumerate(floors.values(), len(shown)):
-    ax.plot([time, time], [row - 0.3, row + 0.3], "--", lw=2, color=ORANGE)
+    ax.plot([time, time], [row - 0.35, row + 0.35], ":", lw=3, color=ORANGE)
 ax.set_yticks(range(len(shown) + len(floors)), [*(name for name, *_ in shown), *floors])
 ax.set(xscale="log", xlabel="nanoseconds for each addition")
 ax.invert_yaxis()
 ax.grid(axis="x", alpha=0.3)
-fig.suptitle("One addition has many times (dashed: floors, from data sheets)")
+fig.suptitle("One addition has many times (dotted: floors, from data sheets)")
 fig.set_label(
     "Time for each addition on a logarithmic axis. Reported by others: "
     + "; ".join(f"{name}, {time:.2g} ns" for name, time in told.items())

@@ -36,11 +36,11 @@ QUOTED = {
         "The 320 milliseconds are": MPOL,
     },
     "examples/2_devices/03_is_it_possible.py": {
-        "in 320 milliseconds on a CPU and in 3.1 milliseconds on a GPU": MPOL,
-        "in 10.4 microseconds with PyTorch and in 264 with Numba": COURSE,
-        "in 6.007 seconds": NOTES,
-        "in 0.001 seconds": NOTES,
-        "Numba adds two vectors in 304 microseconds": COURSE,
+        "Its 3.1 milliseconds are": MPOL,
+        "a vector in 10.4 microseconds": COURSE,
+        "6.007 seconds for the CPU and 0.001 seconds for the GPU": NOTES,
+        "The 6.007 seconds are for one product, and the 0.001 seconds for ten": NOTES,
+        "bytes alone need more than 0.001 seconds": NOTES,
     },
     "examples/2_devices/11_when_the_gpu_wins.py": {
         "on a GPU in 0.467 seconds": CAMP,

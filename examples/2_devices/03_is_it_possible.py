@@ -355,8 +355,8 @@ print(f"""\
    the longer of the two is wrong, whoever reports it.
 2. Wait for the GPU before each look at the clock, give both sides the same work, and
    look at the result.
-3. Possible isn't true: here, sorting what is sorted looked {apart:.0f} times as fast, and
-   no floor objects.""")
+3. Possible isn't true: here, sorting what is sorted looked {apart:.0f} times faster,
+   and no floor objects.""")
 
 # %%
 # Solution

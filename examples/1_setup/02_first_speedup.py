@@ -49,8 +49,8 @@ print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 # Then the GPU. It can only add what lies in its own memory, so we send it both vectors
 # before the clock starts. And it works on its own: Python asks for the sum, and goes on
 # before the sum is there, so a clock in Python could stop too early. That's why the
-# tutorial lets the GPU itself note the time at two marks, called *events*, and then
-# waits for the second mark with ``end.synchronize()``.
+# tutorial lets the GPU itself note the time at two marks, called :term:`events
+# <event>`, and then waits for the second mark with ``end.synchronize()``.
 
 if device.type == "cuda":  # a GPU from NVIDIA or AMD
     A = A.to(device)
@@ -162,7 +162,8 @@ bench.show()
 #
 # You don't need a GPU to see it. On two cores of an AMD EPYC, adding 20 million numbers
 # took PyTorch :timing:`vector-add median "torch, new result" @cpu-amd-epyc` with a new
-# result, and :timing:`vector-add median "torch, same result" @cpu-amd-epyc` without.
+# result, and :timing:`vector-add median "torch, same result" @cpu-amd-epyc` when the
+# vector for it was there already.
 #
 # Why is a new result so slow? The CPU asks the operating system for memory, and the
 # system finds and clears it in small pieces, called *pages*, when they are first
@@ -170,8 +171,10 @@ bench.show()
 # next one starts all over again. On a GPU, PyTorch keeps the memory and uses it again.
 #
 # All of these times are correct. But only one of the ratios answers the question that
-# you had. We'll call it the *speed-up*: both sides do the same work, each as well as it
-# can. For this addition on these two processors, that's the smallest of the three.
+# you had. We'll call it the :term:`speed-up`: both sides do the same work, each as well
+# as it can. For the H100 and its sixteen cores, that's the smallest of the three. It
+# belongs to these two processors, because a CPU with a faster memory would make it
+# smaller still.
 #
 # The tutorial timed a single ``A + B`` with a new result. So part of its ratio says how
 # the CPU was used, not how fast the GPU is.
@@ -184,18 +187,18 @@ bench.show()
 #
 # To find out, count bytes. For each element, the computer reads 4 bytes of ``A`` and 4
 # bytes of ``B``, and writes 4 bytes of the result. That makes 12 bytes for one
-# addition. Any processor can add much faster than that: most of the time, it waits for
-# memory. A memory delivers so many bytes a second, its *bandwidth*, and the maker
-# prints that number on the card's data sheet. So nothing can add two vectors in less
-# than
+# addition. Any processor can add numbers much faster than its memory delivers them, so
+# most of the time it just waits. How many bytes a memory delivers in a second is called
+# its :term:`bandwidth`, and makers print it on the :term:`data sheet` of a card. So
+# nothing can add two vectors in less than
 #
 # .. math::
 #
 #     t_\text{floor} = \frac{12\ \text{bytes} \times n}{\text{bandwidth}}.
 #
-# We call this time the *floor*. Here it is for three cards, from their data sheets. The
-# first two are those that MPoL's tutorial names. **Before you read on, compare them
-# with its 3.1 milliseconds.**
+# We call this time the :term:`floor`. Here it is for three cards, from their data
+# sheets. The first two are those that MPoL's tutorial names. **Before you read on,
+# compare them with its 3.1 milliseconds.**
 
 from firstlight.timing.specs import spec
 
@@ -219,6 +222,9 @@ for card, bandwidth in bandwidths.items():
 # The 320 milliseconds are the opposite. They are possible, but very slow: the memory of
 # an ordinary PC could deliver the bytes in a tenth of that. It was one call, with a new
 # result, and you've just seen what that costs.
+#
+# **Now your own card.** Look up its bandwidth, work out its floor, and compare it with
+# the table above.
 #
 # .. measured-by-others:: add-a100 mpol-gpu mpol-cpu
 #

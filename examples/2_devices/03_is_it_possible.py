@@ -148,10 +148,11 @@ board.show()
 # Three things, and each of them is worth knowing.
 #
 # **The clock didn't wait.** Python doesn't multiply anything on a GPU. It *asks* the
-# GPU to multiply, which we call a *launch*, and goes on at once. On an H100, a product
-# of two tiny matrices, 8 × 8, takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8"
-# @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. To launch a large
-# product takes about as long. So the notes timed how long it takes to ask ten times.
+# GPU to multiply, which we call a :term:`launch`, and goes on at once. On an H100, a
+# product of two tiny matrices, 8 × 8, takes :timing:`wins-matrix-matrix median
+# "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. To
+# launch a large product takes about as long. So the notes timed how long it takes to
+# ask ten times.
 #
 # The remedy is one line, ``torch.accelerator.synchronize()``, which waits until the GPU
 # has done all that it was asked for. In older code you'll find

@@ -226,7 +226,7 @@ print(f"{device} is {on_cpu / on_device:.1f} times as fast")
 # :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3` on the
 # GPU. So the GPU *is* faster: :timing:`wins-matrix-matrix speedup
 # "GPU/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`. That's a speed-up to be
-# proud of, and it isn't thousands.
+# proud of, but it isn't thousands.
 #
 # Is it possible, too? That GPU did :timing:`wins-matrix-matrix rate "GPU/cuda:0/n=4096"
 # @nvidia-h100-80gb-hbm3`, and its data sheet allows :spec:`H100 SXM fp32`. Yes. Without
@@ -263,13 +263,18 @@ bench.show()
 # %%
 # **Why is the first row so much faster? Think before you read on.**
 #
-# The first call sorts the array. All others sort an array that's sorted already! On the
-# H100's computer, a CPU core took :timing:`timing-wrong median "sort in place"
-# @nvidia-h100-80gb-hbm3` that way, and :timing:`timing-wrong median "sort a copy"
-# @nvidia-h100-80gb-hbm3` if each call sorts a fresh copy: :timing:`timing-wrong speedup
-# "sort in place"/"sort a copy" @nvidia-h100-80gb-hbm3` of nothing. Both times are
-# possible, and the result is right. Work that changes from call to call passes every
-# test, so you have to think of it yourself.
+# The first call sorts the array. All others sort an array that's sorted already! On one
+# core of an AMD EPYC, that took :timing:`timing-wrong median "sort in place"
+# @cpu-amd-epyc`, and :timing:`timing-wrong median "sort a copy" @cpu-amd-epyc` if each
+# call sorts a fresh copy. So the first row looks :timing:`timing-wrong speedup "sort in
+# place"/"sort a copy" @cpu-amd-epyc` as fast.
+#
+# Both times are possible, and both results are right. If the work changes from call to
+# call, neither the floor nor a look at the result will tell you, so you have to think
+# of it yourself.
+#
+# If your browser can reach your GPU, there's a button under the table. It shows you the
+# mistake from above on your own GPU: the same call, timed with a wait and without.
 #
 # There's a second limit to what a floor can say. A floor of arithmetic holds for one
 # kind of number, and GPUs have special units that multiply matrices of shorter numbers.

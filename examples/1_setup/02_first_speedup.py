@@ -228,7 +228,8 @@ for card, bandwidth in bandwidths.items():
 #
 # .. measured-by-others:: add-a100 mpol-gpu mpol-cpu
 #
-# Here is everything in one picture: what was measured, and the floors of the cards.
+# The page's figure has everything in one picture: what was measured, what the tutorial
+# reports, and the floors of the cards.
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1

@@ -60,7 +60,8 @@ print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 # operations, and ten products take ten times that.
 #
 # A card's data sheet says how many operations it can do in a second. Divide, and you
-# have the least time. Here it is for all cards whose data sheets we have.
+# have the least time. Here it is for the fastest card whose data sheet we have, and the
+# page's figure has all of them.
 
 from firstlight.timing.specs import SPECS, spec
 

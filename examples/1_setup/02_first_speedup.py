@@ -2,106 +2,98 @@
 How much faster is a GPU at adding two vectors?
 ===============================================
 
-This page is for anyone who wonders what a GPU would bring. An addition is so little
-work that memory decides its time. A GPU that already has the data wins by about the
-ratio of the two memories' :term:`bandwidths <bandwidth>`: see the framed row. If the
-data cross PCIe, the link between CPU and GPU, each time, the GPU rarely wins: the
-copies read and write as many bytes of the CPU's memory as the CPU would to add them
-itself, and PCIe is usually slower than that memory. `An early tutorial of MPoL`__, a
-package that makes images from radio telescopes, reports 320 milliseconds on a CPU and
-3.1 milliseconds on a GPU for 99 million numbers, and calls GPUs "up to 100x" faster.
-Such a ratio says as much about how the CPU was used as about the GPU.
+You've been told that your program would run much faster on a GPU. How much faster? An
+addition is the simplest thing to try, and somebody has tried it: `an early tutorial of
+MPoL`__, a package that makes images from radio telescopes, adds two vectors of 99
+million numbers. It reports 320 milliseconds on a CPU and 3.1 milliseconds on a GPU, and
+so promises that GPUs are "up to 100x" faster.
+
+Let's do the same on your computer. **Write down a guess first: how many times as fast
+is a GPU?** At the end you'll know how fast *any* card can be at most, before you run
+anything, and which two times to divide. There's a catch in one of the numbers above.
+You'll find it.
 
 __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
-**You will learn**
-
-- to predict how long an operation takes from the bytes that it moves;
-- why the same addition takes many different times, all measured correctly;
-- which two of them to divide, so that the ratio deserves the name :term:`speed-up`.
-
-**Time:** 9 minutes. **Needs:** any computer. With a GPU, the page measures that too.
+**Time:** 9 minutes. **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
+H100 did.
 """
 
 # %%
-# Predict
-# -------
+# Try it
+# ------
 #
-# To add two vectors of ``float32`` numbers, the computer reads 4 bytes of ``a`` and 4
-# bytes of ``b`` for each element, adds them, and writes 4 bytes of the result: 12 bytes
-# for a single addition. Every processor, CPU or GPU, can add far faster than its memory
-# can deliver numbers. So as long as the vectors are far too large for the
-# :term:`caches <cache>` (small, fast memory inside the processor), no machine can be
-# faster than
-#
-# .. math::
-#
-#     t_\text{floor} = \frac{12\ \text{bytes} \times n}{\text{memory bandwidth}}.
-#
-# *Bandwidth* is the number of bytes that memory can deliver in a second. Makers print
-# it on the :term:`data sheet` of a card. :term:`MPoL`'s tutorial names two cards, a GTX
-# 1080 and a GTX 1660 Ti. Here are their :term:`floors <floor>`, beside that of a card
-# for data centres:
+# First the CPU. We look at the clock, add, and look again, as the tutorial does. If you
+# have no GPU, the vectors are shorter, to save you time.
 
-from firstlight.display import BLUE, show_table
-from firstlight.timing.specs import spec, spec_of
+from time import perf_counter
 
-n_then = 99_000_000
-cards = ("GTX 1080", "GTX 1660 Ti", "H100 SXM")
-bandwidths = {card: spec(card, "bandwidth") for card in cards}
-
-rows = [
-    (card, spec_of(card).text("bandwidth"), f"{12e3 * n_then / bandwidth:.2f} ms")
-    for card, bandwidth in bandwidths.items()
-]
-head = ("", "bandwidth", "at least")
-show_table(f"To add {n_then:,} numbers", head, rows)
-
-# %%
-# The tutorial reports 3.1 milliseconds. *Neither of its two cards can be that fast*
-# with ``float32`` numbers, which its code adds. That code waits for the GPU, so a clock
-# stopped too early is not the reason. Most likely the time is of a faster card. One
-# multiplication and one division have caught an impossible number, before you measured
-# anything. Now the other half of the claim: faster than *what*?
-#
-# The device
-# ----------
-#
-# Most programs with PyTorch choose their device in one line:
-#
-# .. code-block:: python
-#
-#    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-#
-# It takes a GPU of NVIDIA or AMD, since PyTorch calls both ``cuda``, and the CPU where
-# there is none. It passes over the GPUs of Apple (``mps``) and Intel (``xpu``).
-# The pages of this site use ``best_device()``, which finds those, too. Without a GPU,
-# the vectors here are shorter, to save time.
-
-import numpy as np
 import torch
 
 from firstlight import Bench, best_device
 
+n_then = 99_000_000
 device = best_device()
 has_gpu = device.type != "cpu"
 n = n_then if has_gpu else 20_000_000
-least_bytes = 12 * n
 
-print(f"device: {device}")
-print(f"{n:,} elements; one sum moves at least {least_bytes / 1e6:,.0f} MB")
+A = torch.ones(n)
+B = torch.ones(n)
+
+start = perf_counter()
+C = A + B
+cpu_ms = 1e3 * (perf_counter() - start)
+print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 
 # %%
-# The ways to add
-# ---------------
+# Then the GPU. It can only add what lies in its own memory, so we send it both vectors
+# before the clock starts. And it works on its own: Python asks for the sum, and goes on
+# before the sum is there, so a clock in Python could stop too early. That's why the
+# tutorial lets the GPU itself note the time at two marks, called :term:`events
+# <event>`, and then waits for the second mark with ``end.synchronize()``.
+
+if device.type == "cuda":  # a GPU from NVIDIA or AMD
+    A = A.to(device)
+    B = B.to(device)
+
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    C = A + B
+    end.record()
+    end.synchronize()
+    gpu_ms = begin.elapsed_time(end)
+    print(f"GPU: {gpu_ms:.2f} ms, so {cpu_ms / gpu_ms:.0f} times as fast")
+
+del A, B, C  # they fill more than a gigabyte
+
+# %%
+# These are the tutorial's own steps, in our words. It writes ``A.cuda()`` where we
+# write ``A.to(device)``, and takes the GPU with ``torch.device("cuda" if
+# torch.cuda.is_available() else "cpu")``. Our ``best_device()`` finds the GPUs of Apple
+# and Intel, too. The tutorial also calls ``torch.cuda.empty_cache()`` "just in case",
+# which you don't need: PyTorch uses free memory again by itself.
 #
-# People write this addition in two ways that look like a matter of style. ``a + b``
-# makes a *new* vector for the result, each time. With ``out=`` the result goes into a
-# vector that is there already. You can do either with NumPy, which adds on one core of
-# the CPU, with PyTorch, which can use all cores, or on the GPU.
+# One run can be a fluke, so we repeated both additions on an NVIDIA H100, and on the
+# sixteen CPU cores beside it, until the times agreed. ``A + B`` took
+# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on the CPU and
+# :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU, so
+# the GPU was :timing:`vector-add speedup "GPU, new result"/"torch, new result"
+# @nvidia-h100-80gb-hbm3` as fast. That's close to the promise! We could stop here, and
+# many people do.
 #
-# If your data start in the computer's own memory, there is a third way: copy both
-# vectors to the GPU, add, and copy the result back (*host-device transfers*).
+# Faster than what?
+# -----------------
+#
+# Let's leave the GPU alone and change one thing on the CPU. ``A + B`` makes a *new*
+# vector for the result. If we have a vector already, we can tell PyTorch to write the
+# sum there: ``torch.add(A, B, out=C)``. It's the same addition of the same numbers.
+# **Does it matter? Guess, then run the next cells.**
+#
+# There's also a third way that we'll need later: your data lie in the CPU's memory, you
+# send them to the GPU, add, and fetch the sum.
+
+# Two vectors and their sum, of 4 bytes a number: a Bench makes a rate of it.
+least_bytes = 12 * n
 
 
 def new_result(x, y):
@@ -117,12 +109,10 @@ def there_and_back(x, y):
 
 
 # %%
-# Check
-# -----
-#
-# Compare with the sum in ``float64``, at an odd size, on which code that counts in
-# blocks tends to fail. The result has to be the exact sum, rounded once: a relative
-# error of at most :math:`2^{-24}`.
+
+# folded: Are all of these sums right? Compared with float64, at an odd size
+
+import numpy as np
 
 rng = np.random.default_rng(seed=1)
 x, y = (rng.standard_normal(1_000_003).astype(np.float32) for _ in range(2))
@@ -139,11 +129,9 @@ for way, total in sums.items():
 print(f"{'; '.join(sums)}: the exact sum, rounded once")
 
 # %%
-# Measure
-# -------
-#
-# A ``Bench`` keeps the first call apart, repeats the others until they agree, and waits
-# for the GPU before it stops the clock (:doc:`/how_we_measure`).
+# A ``Bench`` does what you've just done by hand, but repeats each call and waits for
+# the GPU (:doc:`/how_we_measure` explains its table). NumPy joins in: it adds on one
+# core of the CPU, and PyTorch on all of them.
 
 a, b = (rng.standard_normal(n, dtype=np.float32) for _ in range(2))
 out = np.zeros_like(a)
@@ -163,140 +151,153 @@ if has_gpu:
 bench.show()
 
 # %%
-# How to read this table:
+# It matters a lot. On the H100's computer, the same sixteen cores now took
+# :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3` in place of
+# :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3`. The GPU's time
+# hardly changed. So its lead has shrunk from :timing:`vector-add speedup "GPU, new
+# result"/"torch, new result" @nvidia-h100-80gb-hbm3` to :timing:`vector-add speedup
+# "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3`. And if you had
+# divided NumPy's time with a new result, you'd have announced :timing:`vector-add
+# speedup "GPU, same result"/"NumPy, new result" @nvidia-h100-80gb-hbm3`!
 #
-# - ± is half the range of the middle half of the measured values, in percent of the
-#   :term:`median`. (A terminal shows the whole range, as *spread*.)
-# - *first call*: where it is much longer than the median, something was done once.
-# - *new* and *same*: the operating system provides memory page by page, when a program
-#   first writes to it. A large vector returns to the system when it is deleted, so
-#   each *new* result pays for its pages again. On Linux, NumPy asks for `huge pages
-#   <https://numpy.org/doc/stable/reference/global_state.html>`__, which are fewer and
-#   cost much less in all, though the first of them can be slow to come. PyTorch asks
-#   for them only if you set ``THP_MEM_ALLOC_ENABLE=1``: try it where *torch, new
-#   result* is slow.
-# - *rate*: the least bytes, divided by the median. In brackets, or under *of roof*, is
-#   its part of the best rate that plain copies and sums reached here. That is measured,
-#   and is no law, so a row can exceed 100%.
-# - *cores*: how many cores of the CPU were busy.
+# You don't need a GPU to see it. On two cores of an AMD EPYC, adding 20 million numbers
+# took PyTorch :timing:`vector-add median "torch, new result" @cpu-amd-epyc` with a new
+# result, and :timing:`vector-add median "torch, same result" @cpu-amd-epyc` when the
+# vector for it was there already.
 #
-# Others have put the same floor to the test. The numbers in this box are theirs, each
-# from the person or project that its line names; only the predictions are ours. The
-# last two are of the tutorial at the top of the page, on a GPU and on a CPU.
+# Why is a new result so slow? The CPU asks the operating system for memory, and the
+# system finds and clears it in small pieces, called *pages*, when they are first
+# written to. A vector this large goes back to the system when you delete it, so the
+# next one starts all over again. On a GPU, PyTorch keeps the memory and uses it again.
 #
-# .. measured-by-others:: add-a100 add-rtx2060 mpol-gpu mpol-cpu
+# All of these times are correct. But only one of the ratios answers the question that
+# you had. We'll call it the :term:`speed-up`: both sides do the same work, each as well
+# as it can. For the H100 and its sixteen cores, that's the smallest of the three. It
+# belongs to these two processors, because a CPU with a faster memory would make it
+# smaller still.
 #
-# Which ratio is "the speed-up"?
-# ------------------------------
+# The tutorial timed a single ``A + B`` with a new result. So part of its ratio says how
+# the CPU was used, not how fast the GPU is.
 #
-# Every row above is a correct time for "adding two vectors on the CPU", and so is the
-# slowest first call. Somebody who announces a speed-up can divide any of them. Here
-# they are in rows, the slowest first. The columns are the CPU's own best time, three
-# *models*, and the GPU of your computer if there is one. Each cell is the row's time
-# divided by the column's: how many times as fast the column is. The rows are
-# measured; a model is the floor that a card's data sheet sets, so that card takes
-# longer, and its real ratio is smaller. The third model also copies the vectors to the
-# card and the result back, one copy after the other, over PCIe 3 with 16 lanes, which
-# carries :spec:`PCIe 3 x16 bandwidth` each way.
+# How fast can it be?
+# -------------------
+#
+# Now the GPU's side. Is :timing:`vector-add median "GPU, same result"
+# @nvidia-h100-80gb-hbm3` good for an H100? Or could a better program halve that time?
+#
+# To find out, count bytes. For each element, the computer reads 4 bytes of ``A`` and 4
+# bytes of ``B``, and writes 4 bytes of the result. That makes 12 bytes for one
+# addition. Any processor can add numbers much faster than its memory delivers them, so
+# most of the time it just waits. How many bytes a memory delivers in a second is called
+# its :term:`bandwidth`, and makers print it on the :term:`data sheet` of a card. So
+# nothing can add two vectors in less than
+#
+# .. math::
+#
+#     t_\text{floor} = \frac{12\ \text{bytes} \times n}{\text{bandwidth}}.
+#
+# We call this time the :term:`floor`. Here it is for three cards, from their data
+# sheets. The first two are those that MPoL's tutorial names. **Before you read on,
+# compare them with its 3.1 milliseconds.**
 
-on_cpu = [timing for timing in bench.timings if timing.device == "cpu"]
-baselines = {timing.label: timing.median for timing in on_cpu}
-coldest = max(on_cpu, key=lambda timing: timing.first)
-baselines[f"one call of\n{coldest.label}"] = coldest.first
-baselines = dict(sorted(baselines.items(), key=lambda item: -item[1]))
+from firstlight.timing.specs import spec
 
-contenders = {
-    "the CPU\nat its best": min(baselines.values()),
-    "model:\nGTX 1080": least_bytes / bandwidths["GTX 1080"],
-    "model:\nH100": least_bytes / bandwidths["H100 SXM"],
-}
-transfers = least_bytes / spec("PCIe 3 x16", "bandwidth")
-contenders["model:\n1080 with\ntransfers"] = transfers + contenders["model:\nGTX 1080"]
-if has_gpu:
-    contenders["this GPU,\nsame\nresult"] = bench["GPU, same result"].median
-    contenders["this GPU,\nwith\ntransfers"] = bench["GPU, there and back"].median
+cards = ("GTX 1080", "GTX 1660 Ti", "H100 SXM")
+bandwidths = {card: spec(card, "bandwidth") for card in cards}  # bytes in a second
 
-ratios = np.divide.outer(list(baselines.values()), list(contenders.values()))
-
-
-def times(ratio):
-    return f"{ratio:.1f} ×" if ratio < 9.95 else f"{ratio:,.0f} ×"
-
-
-cells = (0, 1), (-1, 1), (-1, 3)
-most, least, with_transfers = (times(ratios[cell]) for cell in cells)
+for card, bandwidth in bandwidths.items():
+    floor_ms = 1e3 * 12 * n_then / bandwidth
+    print(f"{card}: {bandwidth / 1e9:,.0f} GB/s, so at least {floor_ms:.2f} ms")
 
 # %%
+# The H100 comes out well: it moved :timing:`vector-add rate "GPU, same result"
+# @nvidia-h100-80gb-hbm3`, of the :spec:`H100 SXM bandwidth` on its data sheet. In other
+# words, no program can make this addition much faster on that card.
+#
+# But 3.1 milliseconds is *less* than either of the tutorial's cards needs. That's
+# impossible, for any program. What happened? Its code waits for the GPU, so the clock
+# didn't stop too early. Most likely the time came from a faster card than the two it
+# names.
+#
+# The 320 milliseconds are the opposite. They are possible, but very slow: the memory of
+# an ordinary PC could deliver the bytes in a tenth of that. It was one call, with a new
+# result, and you've just seen what that costs.
+#
+# **Now your own card.** Look up its bandwidth, work out its floor, and compare it with
+# the table above.
+#
+# .. measured-by-others:: add-a100 mpol-gpu mpol-cpu
+#
+# The page's figure has everything in one picture: what was measured, what the tutorial
+# reports, and the floors of the cards.
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
-fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
-largest, fair = np.abs(np.log10(ratios)).max(), len(baselines) - 1
-look = {"cmap": "PuOr", "vmin": -largest, "vmax": largest, "aspect": "auto"}
-ax.imshow(np.log10(ratios), **look)
-for (row, column), ratio in np.ndenumerate(ratios):
-    colour = "#111111" if abs(np.log10(ratio)) < 0.6 * largest else "#fefefe"
-    ax.text(column, row, times(ratio), ha="center", va="center", color=colour)
-ax.set_xticks(range(len(contenders)), contenders)
-ax.set_yticks(range(len(baselines)), baselines)
-ax.xaxis.tick_top()
-ax.tick_params(length=0)
-ax.axhspan(fair - 0.5, fair + 0.5, fill=False, lw=3, ec=BLUE)
-ax.set_xlabel("framed: against the CPU at its best")
-title = f"GTX 1080 (model): {least} or {most}, depending on which CPU time you divide"
-fig.suptitle(title)
+from firstlight.display import BLUE, GREY, ORANGE
+
+ns_each = {timing.label: 1e9 * timing.median / n for timing in bench.timings}
+floors = {f"{card}: floor": 1e9 * 12 / width for card, width in bandwidths.items()}
+told = {"MPoL's tutorial, CPU": 320e6 / n_then, "MPoL's tutorial, GPU": 3.1e6 / n_then}
+shown = [*((name, GREY, time) for name, time in told.items())]
+shown += [(name, (BLUE, ORANGE)["GPU" in name], time) for name, time in ns_each.items()]
+
+fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
+for row, (_, colour, time) in enumerate(shown):
+    ax.plot(time, row, "o", ms=9, color=colour)
+for row, time in enumerate(floors.values(), len(shown)):
+    ax.plot([time, time], [row - 0.35, row + 0.35], ":", lw=3, color=ORANGE)
+ax.set_yticks(range(len(shown) + len(floors)), [*(name for name, *_ in shown), *floors])
+ax.set(xscale="log", xlabel="nanoseconds for each addition")
+ax.invert_yaxis()
+ax.grid(axis="x", alpha=0.3)
+fig.suptitle("One addition has many times (dotted: floors, from data sheets)")
 fig.set_label(
-    "A table of ratios, rows of CPU times over columns of GPU times. Down each column "
-    f"only the CPU's way of adding changes, and the ratio falls from {most} to {least} "
-    "in the column of a GTX 1080. A frame marks the CPU at its best."
+    "Time for each addition on a logarithmic axis. Reported by others: "
+    + "; ".join(f"{name}, {time:.2g} ns" for name, time in told.items())
+    + ". Measured: "
+    + "; ".join(f"{name}, {time:.2g} ns" for name, time in ns_each.items())
+    + ". Floors: "
+    + "; ".join(f"{name}, {time:.2g} ns" for name, time in floors.items())
 )
 plt.show()
 
 # %%
-# Go down any column of a GPU. The GPU and the data do not change. Only the CPU's way of
-# adding does, and the "speed-up" falls with it. MPoL's tutorial times one
-# call of ``A + B``, with a new result. The first column shows how much of such a ratio
-# needs no GPU.
+# When the GPU loses
+# ------------------
 #
-# A ratio deserves the name *speed-up* when both sides do the same work, each as well as
-# it can, and when both start and end where *your* data do. That is the framed row, and
-# one of two columns. If your vectors stay on the GPU from one operation to the next,
-# take the column without transfers. If each addition sends them there and back, take
-# the column with transfers: a ratio below 1 means that the CPU wins, as it does
-# wherever PCIe carries fewer bytes a second than the CPU's own memory.
+# So far the vectors were on the GPU already. Yours may not be: you've read them from a
+# file, they lie in the CPU's memory, and you want the sum there, too. **Does the GPU
+# still win? Guess before you read on.**
 #
-# "The CPU at its best" means the cores that this program may use, which may be a few of
-# a large server. Against a CPU whose memory delivers ten times as much, each ratio of a
-# GPU is ten times smaller.
+# It doesn't. On the H100's computer, going there and back took :timing:`vector-add
+# median "GPU, there and back" @nvidia-h100-80gb-hbm3`, and the CPU was
+# :timing:`vector-add speedup "torch, same result"/"GPU, there and back"
+# @nvidia-h100-80gb-hbm3` as fast.
 #
-# An H100 takes :timing:`vector-add median "GPU, same result" @nvidia-h100-80gb-hbm3`
-# for the sum, close to its floor in the first table: it is :timing:`vector-add speedup
-# "GPU, same result"/"torch, same result" @nvidia-h100-80gb-hbm3` as fast as the sixteen
-# cores of the CPU beside it. When the vectors go there and the sum comes back, it takes
-# :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`, and the CPU
-# wins by far.
+# The addition itself is still as short as before. The rest is *transfer*: two vectors
+# have to cross the link between CPU and GPU, one has to come back, and that link is
+# much slower than either memory. For a single addition it doesn't pay. It's like
+# driving to another town because the bread costs a cent less there.
 #
-# Where this stops being true
-# ---------------------------
+# What helps is to do more with the data while they are there. If your program adds,
+# multiplies and transforms the same vectors a hundred times, you pay for the transfer
+# once. :doc:`/tutorials/2_devices/04_small_copies` tells you what a copy costs, and
+# :doc:`/tutorials/2_devices/11_when_the_gpu_wins` from which size on a GPU pays.
 #
-# - *Small vectors.* Below some size the CPU wins, because its cache holds them, and
-#   because starting any operation on a GPU takes some microseconds (*dispatch
-#   overhead*).
-# - *More work for each byte.* An addition does one operation for 12 bytes. The product
-#   of two large matrices does hundreds for each byte. There the arithmetic decides, and
-#   ratios are larger (:doc:`/tutorials/2_devices/11_when_the_gpu_wins`).
-# - *One memory for both.* On Apple's chips, and wherever the GPU is part of the
-#   processor, CPU and GPU use the same memory, and nothing crosses PCIe.
-# - *Other machines.* A ratio belongs to one pair of processors.
+# There are two more cases to know. A *small* vector is added faster by the CPU, because
+# asking a GPU for anything takes some microseconds. And on chips where CPU and GPU
+# share one memory, such as Apple's, nothing has to cross a link.
 #
-# Exercise
-# --------
+# Your turn
+# ---------
 #
-# Write the test that caught the tutorial's number: a function that says whether a card
-# with a given bandwidth, in bytes a second, *could* add two vectors of ``n``
-# ``float32`` numbers in the reported time.
+# You've caught one impossible number. Now write the function that would have caught it:
+# could a card whose memory delivers ``bandwidth`` bytes a second add two vectors of
+# ``n`` ``float32`` numbers in ``seconds``? Put your answer where the dots are, and run
+# ``firstlight try 02_first_speedup.py``. It runs only what the exercise needs, and
+# answers in about a second.
 
 
 def possible(n, seconds, bandwidth): ...
@@ -308,35 +309,53 @@ def possible(n, seconds, bandwidth): ...
 
 
 def check(answer):
-    cases = [
-        (
-            (99_000_000, 3.1e-3, 320e9),
-            False,
-            "12 bytes an element: two are read, one is written",
-        ),
-        ((99_000_000, 3.8e-3, 320e9), True, "each number has 4 bytes, not 8"),
+    cases = [  # n, seconds, bandwidth; is it possible; a hint
+        ((99_000_000, 3.1e-3, 320e9), False, "12 bytes an element: 3.71 ms"),
+        ((99_000_000, 3.8e-3, 320e9), True, "12 bytes an element: 3.71 ms"),
         ((99_000_000, 1.0, 320e9), True, "more time than the floor is always possible"),
         ((1_000, 1e-12, 3.35e12), False, "less time than the floor never is"),
         ((1_000_000, 12e-6, 1e12), True, "exactly the floor is possible"),
     ]
-    for arguments, expected, hint in cases:
+    said = []
+    for arguments, _, _ in cases:
         try:
-            got = answer(*arguments)
+            said.append(answer(*arguments))
         except Exception as error:
             return f"possible{arguments} raised {type(error).__name__}: {error}"
-        if not isinstance(got, (bool, np.bool_)):
-            return f"possible{arguments} gave {got!r}; it has to give True or False"
+        if type(said[-1]).__name__ not in ("bool", "bool_"):
+            return f"possible{arguments} gave {said[-1]!r}; expected True or False"
+    if said[:4] == [True, False, False, True]:
+        return "It's the wrong way round: *more* time than the floor is possible."
+    if said == [True] * 5:
+        return "It never says False. The bandwidth is in bytes a second, not in GB/s."
+    for got, (arguments, expected, hint) in zip(said, cases, strict=True):
         if got != expected:
             return f"possible{arguments} gave {got}. Hint: {hint}."
     return "Right: you can catch impossible numbers now."
 
 
 # %%
-# Put your function above, and ask:
 
 print(check(possible))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+on_cpu = [timing.median for timing in bench.timings if timing.device == "cpu"]
+apart = max(on_cpu) / min(on_cpu)
+print(f"""\
+1. Bytes set the floor: 12 for each addition, divided by the bandwidth of the memory.
+   Work it out before you believe a time, yours too.
+2. On this CPU, one addition has correct times a factor of {apart:.1f} apart. A speed-up
+   compares the GPU with the best of them.
+3. Count the transfers if your data need them. For a single addition, they usually cost
+   more than the GPU saves.""")
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -345,17 +364,4 @@ def possible_solution(n, seconds, bandwidth):
     return seconds >= 12 * n / bandwidth
 
 
-print(check(possible_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-print(f"""\
-1. Bytes set the floor: 12 for each addition, over the bandwidth. Work it out before you
-   believe a number, yours too.
-2. On this CPU, one addition has correct times a factor of {ratios[0, 0]:.0f} apart.
-   Whoever picks one of them picks the "speed-up".
-3. Divide the best by the best, including transfers if your data need them. Then a GTX
-   1080 (model) is {least} as fast as this CPU, and {with_transfers} with transfers.""")
+print(f"Our solution: {check(possible_solution)}")

@@ -2,512 +2,296 @@
 Is your number possible?
 ========================
 
-This page is for everybody who quotes the time of a computation, or is about to publish
-one. Divide the bytes that a program must move by the :term:`bandwidth` of the memory.
-No program that reads its data from that memory can be faster; a shorter time is wrong.
-The board below does the division for your number, and names the mistake to look for
-first. It starts from four times that tutorials report for a GPU; three of them are
-impossible.
+Your group has bought a GPU, and you'd like to be sure that it's really faster. So you
+do a quick check. You multiply a matrix of 10,000 × 10,000 by itself on the CPU, then
+ten times on the GPU, and look at the clock. Somebody who worked through a textbook's
+chapter on GPUs did just that, and noted 6.007 seconds for the CPU and 0.001 seconds for
+the GPU.
 
-**You will learn**
+**Would you believe it? Write down yes or no, and why.** By the end of this page, one
+division will tell you whether a number can be true, your own included. And you'll have
+ten lines that do such a check right. If you're in a hurry, they are under *Copy this*.
 
-- to catch an impossible time with one multiplication and one division;
-- six mistakes that give wrong times, what each looks like, and what repairs it;
-- which of them this division catches, which a careful timer, and which only you.
-
-**Time:** 11 minutes. **Needs:** any computer, and some NumPy. No GPU is needed to make
-the mistakes; if there is one, you make some of them there too.
+**Time:** 9 minutes. **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
+H100 did.
 """
 
 # %%
-# Put your own number on the axis
-# -------------------------------
+# Try it
+# ------
 #
-# Set the bytes, the time and the card of *your* number, or drag the blue point. The
-# axis shows the reported time divided by the shortest possible one, the :term:`floor`;
-# 1 to 4 are the reports. The :term:`verdict` "impossible" is certain; which mistake it
-# names first is only a guess. If your card is not in the menu, take one that has more
-# bandwidth and computes faster.
+# Here is the check, as it was done. If you have no GPU, both halves run on the CPU,
+# with a smaller matrix.
 
-# folded: The four reports, and the cards that they may come from
-
-from firstlight.display import quantity, show_table
-from firstlight.lessons.plausibility import Board, Hardware, ReportedTime
-from firstlight.timing.specs import SPECS, spec
-
-sheets = [name for name, of in SPECS.items() if of.fp32]
-fastest = max(sheets, key=lambda card: spec(card, "bandwidth"))
-assert fastest == max(sheets, key=lambda card: spec(card, "fp32"))
-matvec, add = 4 * (100_000 * 100 + 100 + 100_000), 4 * 3 * 99_000_000
-squares, operations = 10 * 4 * 2 * 10_000**2, 10 * 2 * 10_000**3
-reports = {
-    "1 PyTorch": (10.4e-6, matvec, None, ("GTX 1650 GDDR6", "GTX 1650")),
-    "2 Numba": (264e-6, matvec, None, ("GTX 1650 GDDR6", "GTX 1650")),
-    "3 ten products": (1e-3, squares, operations, (fastest,)),
-    "4 addition": (3.1e-3, add, None, ("GTX 1080", "GTX 1660 Ti")),
-}
-on_fastest, floors, rows = [], {}, []
-for what, (seconds, moved, flops, named) in reports.items():
-    cards = [Hardware.from_spec(card) for card in named]
-    each = [ReportedTime(what[2:], seconds, card, moved, flops) for card in cards]
-    on_fastest.append(each[0])
-    floors[what] = {report.hardware.name: report.floor for report in each}
-    for card, floor in floors[what].items():
-        times = (quantity(seconds, "s"), quantity(floor, "s"), f"{seconds / floor:.2g}")
-        rows.append((f"{what}, {card}", quantity(moved, "B"), *times))
-this_cpu = Hardware.from_device("cpu")
-
-# %%
-
-board = Board(on_fastest, hardware=[this_cpu])
-board.show()
-
-# %%
-# Each report is held against the fastest card that it may come from. Report 3 names no
-# card, and gets the fastest of this site's :term:`data sheets <data sheet>`.
-#
-# What the board computes
-# -----------------------
-#
-# A program has to read its data from memory and write its results there, and memory
-# delivers a limited number of bytes in a second, its *bandwidth*. It has to compute,
-# too, and a processor does a limited number of operations in a second, its *rate*. The
-# longer of the two times is the floor:
-#
-# .. math::
-#
-#     t \ge t_\text{floor} = \max\left(\frac{\text{bytes}}{\text{bandwidth}},
-#     \frac{\text{operations}}{\text{rate}}\right).
-#
-# Makers' data sheets have both. All numbers here are ``float32``, of 4 bytes:
-#
-# - A course notebook multiplies a matrix of 100 000 × 100 by a vector on a GPU, in 10.4
-#   microseconds with PyTorch and in 264 with :term:`Numba` (reports 1 and 2). Matrix
-#   and vector are read once each, and a vector is written.
-# - Notes on a textbook square a matrix of 10 000 × 10 000, then the result, and so on:
-#   ten times on a GPU in 0.001 seconds (report 3), and once on a CPU in 6.007 seconds.
-#   Each product reads one matrix, writes one, and takes 2 × 10 000³ operations.
-# - `An imaging tutorial`__ adds two vectors of 99 million numbers, in 320 milliseconds
-#   on a CPU and in 3.1 milliseconds on a GPU (report 4). It reads two and writes one.
-#
-# (:doc:`/claims` says more about the sources.)
-#
-# __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
-
-head = ("report and card", "moves", "reported", "floor", "ratio")
-show_table("Four reports", head, rows)
-
-# %%
-# A ratio below 1 is impossible. For report 3 the arithmetic takes longer than the
-# memory; each alone forbids it. Report 2 is possible with one of the two kinds of
-# memory that a GTX 1650 was sold with. But in the same notebook, Numba adds two vectors
-# in 304 microseconds, which moves 25 times fewer bytes and takes *longer*. So both
-# times are mostly the *:term:`launch` overhead* of Numba, the time to start a
-# :term:`kernel` (a program on the GPU), which others found to be `about as long`__.
-#
-# __ https://github.com/numba/numba/issues/3003
-#
-# The same four reports once more, beside what we make of each. The numbers are their
-# authors', and so are the mistakes.
-#
-# .. measured-by-others:: notes-gpu mpol-gpu course-pytorch course-numba
-#
-# A stream to make mistakes on
-# ----------------------------
-#
-# A GPU takes its work from a :term:`queue`, called a *stream*. Your program only adds
-# work to it, and continues while the GPU does one piece after the other. A
-# ``ToyStream`` shows this without a GPU: its worker is a second thread of the CPU.
-# ``launch`` adds work and returns; ``synchronize`` waits until all of it is done. *Its
-# times are a CPU's, not a GPU's*.
-
-# folded: Libraries, two large vectors, and how a chart is drawn
-
-from functools import partial
 from time import perf_counter
 
-import matplotlib.pyplot as plt
-import numpy as np
 import torch
 
-from firstlight import Bench, best_device
-from firstlight.display import BLUE, GREY, ORANGE, RED
-from firstlight.lessons.plausibility import MISTAKES, format_ratio
-from firstlight.timing.toy_stream import Span, ToyStream
+from firstlight import best_device
 
 device = best_device()
 has_gpu = device.type != "cpu"
-n = 40_000_003 if has_gpu else 20_000_003
-moved = 4 * 3 * n
-rng = np.random.default_rng(seed=1)
-a, b = (torch.from_numpy(rng.standard_normal(n, dtype=np.float32)) for _ in range(2))
-out = torch.zeros_like(a)
-stream, measured = ToyStream(), {}
-lanes = {"host": BLUE, "queue": ORANGE, "clock": GREY}
+side = 10_000 if has_gpu else 1_000
 
+x_cpu = torch.rand(side, side)
+x_gpu = x_cpu.to(device)
+first = x_gpu @ x_gpu  # not timed, because it also loads a library
 
-def draw(mistake, reported, true, other=(), note=""):
-    """Draw what the stream noted since ``begin``, and when the clock ran."""
-    measured[mistake] = reported, true
-    fig, ax = plt.subplots(figsize=(7.2, 2.0), layout="constrained")
-    for span in (*stream.spans, Span("clock", "clock", start, stop)):
-        bar = (1e3 * (span.start - start), 1e3 * (span.end - span.start))
-        look = {"fc": "none" if span.label == "wait" else lanes[span.lane]}
-        look |= {"ec": "black", "hatch": "////" if span.label in other else None}
-        ax.broken_barh([bar], (list(lanes).index(span.lane) - 0.35, 0.7), **look)
-    ax.axvline(1e3 * (stop - start), color=RED, lw=2, ls="--")
-    ax.set_yticks(range(len(lanes)), lanes)
-    ax.invert_yaxis()
-    ax.set_xlabel("ms" + f" (hatched: {note})" * bool(note))
-    title = f"{MISTAKES[mistake].title}: reported {quantity(reported, 's')}, should be "
-    title += f"{quantity(true, 's')}; ratio {format_ratio(reported / true)}"
-    ax.set_title(title.capitalize(), loc="left", size=10)
-    fig.set_label(f"When the host, the queue and the clock were busy. {title}.")
-    plt.show()
+start = perf_counter()
+x_cpu = x_cpu @ x_cpu
+print(f"one product on the CPU: {perf_counter() - start:.3f} s")
 
+start = perf_counter()
+for _ in range(10):
+    x_gpu = x_gpu @ x_gpu
+print(f"ten products on {device}: {perf_counter() - start:.3f} s")
+
+# %%
+# If you have a GPU, you'll probably see something as strange as the notes did: ten
+# products in almost no time. And if you have none, you see a first thing that's odd
+# about this check, because it compares *one* product with *ten*.
+#
+# Count before you believe
+# ------------------------
+#
+# How long must ten such products take at least? Let's count. Each number of the result
+# is a sum of 10,000 terms, which takes 10,000 multiplications and 10,000 additions. The
+# result has 10,000 × 10,000 numbers. So one product takes :math:`2 \times 10\,000^3`
+# operations, and ten products take ten times that.
+#
+# A card's data sheet says how many operations it can do in a second. Divide, and you
+# have the least time. Here it is for the fastest card whose data sheet we have, and the
+# page's figure has all of them.
+
+from firstlight.timing.specs import SPECS, spec
+
+operations = 10 * 2 * 10_000**3
+least = {card: operations / spec(card, "fp32") for card, of in SPECS.items() if of.fp32}
+fastest = min(least, key=least.get)
+print(f"{fastest}: at least {least[fastest]:.3f} s, and the notes say 0.001 s")
 
 # %%
 
+# figure
+# sphinx_gallery_thumbnail_number = 1
+import matplotlib.pyplot as plt
 
-def add_into(x, y, result):
-    torch.add(x, y, out=result)
+from firstlight.display import BLUE, RED
 
-
-def begin():
-    stream.synchronize()  # nothing is left to do
-    stream.spans.clear()
-    return perf_counter()
-
-
-# %%
-# Check the result before you time anything, and again after several calls, because a
-# timer makes many. ``result += x + y``, as in the notebook's kernel, is right only
-# once: if you check the first run and time the next thousand, you time a wrong result.
-
-# folded: Check both additions, twice, against float64
-
-
-def add_onto(x, y, result):
-    result += x + y
-
-
-x, y = a[:1_000_003], b[:1_000_003]
-exact = x.double() + y.double()
-for function, start_value in ((add_into, torch.nan), (add_onto, 0.0)):
-    result = torch.full_like(x, start_value)
-    for run in (1, 2):
-        stream.launch(function, x, y, result)
-        stream.synchronize()
-        worst = ((result - exact).abs() / exact.abs()).max().item()
-        verdict = "right" if worst <= 2**-24 else "WRONG"
-        assert (verdict == "right") == (function is add_into or run == 1)
-        print(f"{function.__name__}, run {run}: error {worst:.0e}, {verdict}")
+cards = sorted(least, key=least.get)
+fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
+ax.barh(cards, [least[card] for card in cards], left=0, color=BLUE, alpha=0.7)
+ax.axvline(1e-3, color=RED, lw=2)
+ax.annotate("the notes", (1e-3, 0), (5, 0), textcoords="offset points", color=RED)
+ax.set(xscale="log", xlim=(5e-4, 10), xlabel="seconds for ten products, at least")
+ax.invert_yaxis()
+fig.suptitle("No card on our list can do it in 0.001 seconds")
+fig.set_label(
+    "The least time of ten products for each card, on a logarithmic axis: "
+    + "; ".join(f"{card}, {least[card]:.2g} s" for card in cards)
+    + ". A line marks the 0.001 s of the notes, far below all of them."
+)
+plt.show()
 
 # %%
-# Mistake a: not waiting
-# ----------------------
+# Even the fastest of them would need far longer than the notes say. So the number is
+# impossible, and we can say so without knowing which card it was. In other words, we
+# don't have to find the mistake to know that there is one.
 #
-# Which line is missing between ``start`` and ``stop``?
+# You've met such a limit in :doc:`/tutorials/1_setup/02_first_speedup`, where we called
+# it the :term:`floor`. There it came from the bytes that have to be moved, and here it
+# comes from the arithmetic. In general a program needs both, so the floor is the longer
+# of the two times:
+#
+# .. math::
+#
+#     t_\text{floor} = \max\left(\frac{\text{bytes}}{\text{bandwidth}},
+#     \frac{\text{operations}}{\text{operations a second}}\right).
+#
+# The board below does this division. **Choose report 1, and drag the blue point to the
+# right until the verdict changes. How long would one have to claim?** Then try a number
+# of your own: type something like ``1.2 GB, 3.1 ms``, and choose your card.
 
-start = begin()
-stream.launch(add_into, a, b, out, label="add")
-stop = perf_counter()
+# folded: The three reports on the board
 
-stream.synchronize()
-waited = perf_counter() - start
-draw("not-waiting", stop - start, waited)
+from firstlight.lessons.plausibility import Board, Hardware, ReportedTime
+
+matrices = 10 * 4 * 2 * 10_000**2  # each product reads one matrix and writes one
+addition = 3 * 4 * 99_000_000
+times_vector = 4 * (100_000 * 100 + 100 + 100_000)
+reports = [
+    ReportedTime(
+        "ten products", 1e-3, Hardware.from_spec(fastest), matrices, operations
+    ),
+    ReportedTime("addition", 3.1e-3, Hardware.from_spec("GTX 1080"), addition),
+    ReportedTime(
+        "matrix times vector",
+        10.4e-6,
+        Hardware.from_spec("GTX 1650 GDDR6"),
+        times_vector,
+    ),
+]
 
 # %%
-# The lanes show when the :term:`host` (your program), the stream and the clock were
-# busy. An empty frame means waiting, and the dashed line is where the clock stopped.
-# (These charts are of the run that built this page. The figure below them and the last
-# three lines are of the recorded machine, where the factors differ.)
-#
-# The clock stopped after the launch, before the work was done.
-# ``stream.synchronize()`` belongs above ``stop``; on a GPU it is
-# ``torch.accelerator.synchronize()``, or ``torch.cuda.synchronize()`` in older code.
-# Reports 1 and 3 come from ``%timeit`` and ``time.time()``, which do not wait.
-#
-# Mistake b: timing the first call
-# --------------------------------
-#
-# Numba *compiles* a function, that is, translates it into machine code, when it is
-# first called. GPU libraries load their code then, and the GPU itself has to start.
 
-from numba import njit
-
-
-@njit
-def add_in_a_loop(x, y, result):
-    for i in range(x.size):
-        result[i] = x[i] + y[i]
-
-
-arrays = a.numpy(), b.numpy(), out.numpy()
-start = begin()
-stream.launch(add_in_a_loop, *arrays, label="first call")
-stream.synchronize()
-stop = perf_counter()
-
-for call in ("second call", "third call"):
-    stream.launch(add_in_a_loop, *arrays, label=call)
-stream.synchronize()
-again = (perf_counter() - stop) / 2
-draw("first-call", stop - start, again, {"first call"}, "the call that compiles, too")
+board = Board(reports, hardware=[Hardware.from_device("cpu")])
+board.show()
 
 # %%
-# The first time is not false, but it answers another question: what a program that
-# makes the call once waits for. Report both, and never their mean.
+# Report 2 is the one from :doc:`/tutorials/1_setup/02_first_speedup`. Its 3.1
+# milliseconds are less than the tutorial's cards can do, although its clock waited.
+# Most likely it came from a faster card. Report 3, from a course notebook, is a product
+# of a matrix and a vector in 10.4 microseconds, and it has the same fault as report 1.
 #
-# Mistake c: timing the allocation
-# ---------------------------------
+# What went wrong?
+# ----------------
 #
-# ``torch.add(a, b)`` *allocates* a new vector for the result. The operating system
-# finds the memory for it, page by page, when each page is first written (a
-# :term:`page fault`). With ``out=``, the memory is there already.
-
-start = begin()
-kept = stream.launch(torch.add, a, b, label="new result")
-stream.synchronize()
-stop = perf_counter()
-
-stream.launch(add_into, a, b, out, label="same result")
-stream.synchronize()
-reused = perf_counter() - stop
-note = "the addition that has to find memory for its result"
-draw("fresh-memory", stop - start, reused, {"new result"}, note)
-
-# %%
-# The imaging tutorial's time for a CPU is of one call with a new result. On a GPU,
-# PyTorch keeps memory that you no longer need (:doc:`/tutorials/2_devices/10_memory`),
-# so that mostly the first call allocates. If only the CPU is timed like this, the GPU's
-# :term:`speed-up` is exaggerated.
+# Three things, and each of them is worth knowing.
 #
-# Mistake d: work that changes from run to run
-# --------------------------------------------
+# **The clock didn't wait.** Python doesn't multiply anything on a GPU. It *asks* the
+# GPU to multiply, which we call a :term:`launch`, and goes on at once. On an H100, a
+# product of two tiny matrices, 8 × 8, takes :timing:`wins-matrix-matrix median
+# "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. To
+# launch a large product takes about as long. So the notes timed how long it takes to
+# ask ten times.
 #
-# Sort the same array five times, and report the mean of the five runs:
-
-numbers = rng.random(500_003, dtype=np.float32)
-sort = partial(numbers.sort, kind="stable")
-
-start = begin()
-for run in range(1, 6):
-    stream.launch(sort, label=f"sort {run}")
-stream.synchronize()
-stop = perf_counter()
-
-assert np.all(numbers[1:] >= numbers[:-1])
-first = next(span for span in stream.spans if span.label == "sort 1")
-later = {f"sort {run}" for run in range(2, 6)}
-note = "sorting what is sorted already"
-draw("changing-work", (stop - start) / 5, first.end - first.start, later, note)
-
-# %%
-# Only the first run sorts, so the mean depends on the number of runs, and a check of
-# the result passes. Whatever changes its input can do this: an :term:`optimizer` that
-# has converged, a list that grows, a sum by ``+=``. Sort a copy each time.
-#
-# Mistake e: not checking the result
-# ----------------------------------
-#
-# Here are smaller matrices in the loop of the textbook's notes:
-
-side = 900
-matrix = torch.rand(side, side)
-products = []
-stream.launch(torch.matmul, matrix, matrix)
-
-start = begin()
-for number in range(1, 11):
-    matrix = stream.launch(torch.matmul, matrix, matrix, label=f"product {number}")
-    products.append(matrix)
-stream.synchronize()
-stop = perf_counter()
-
-finite = [bool(torch.isfinite(product.value).all()) for product in products]
-infinite = {f"product {run}" for run, fine in enumerate(finite, 1) if not fine}
-each = (stop - start) / 10
-draw("not-checked", each, each, infinite, "products with infinite elements")
-
-# %%
-# The time of a product is true, but the result is not: the elements grow until
-# ``float32`` cannot hold them and they become infinite. Multiplying infinities is as
-# much work as multiplying numbers, so no clock detects it. The notes' larger matrices
-# overflow in the fourth product, too.
-#
-# Mistake f: unequal work
-# -----------------------
-#
-# The notes compare those ten products with *one* on the CPU. Here the host multiplies
-# once and the stream ten times:
-
-left, result = torch.rand(side, side), torch.empty(side, side)
-multiply = partial(torch.matmul, left, left, out=result)
-multiply()
-
-start = begin()
-with stream.host("1 product"):
-    multiply()
-stop = perf_counter()
-
-for number in range(1, 11):
-    stream.launch(multiply, label=f"product {number}")
-stream.synchronize()
-ten = perf_counter() - stop
-draw("unequal-work", stop - start, ten, {"1 product"}, "one product, not ten")
-
-# %%
-# Unequal work has many forms: a CPU that may use one of its cores only, ``float64`` on
-# one side, a host–device transfer that one side leaves out, or the wrong *name* of the
-# machine. The program of report 4 did wait, and its time is still too short for both
-# cards that the tutorial names. Most likely it came from a faster card.
-
-# folded: On a GPU: mistakes a, b and c, held against the card's floor
-
-
-def launched_and_done(work):
-    torch.accelerator.synchronize()
-    start = perf_counter()
-    work()
-    launched = perf_counter() - start
-    torch.accelerator.synchronize()
-    return launched, perf_counter() - start
-
+# The remedy is one line, ``torch.accelerator.synchronize()``, which waits until the GPU
+# has done all that it was asked for. In older code you'll find
+# ``torch.cuda.synchronize()``.
 
 if has_gpu:
-    ga, gb, gout = (vector.to(device) for vector in (a, b, out))
-    this_gpu = Hardware.from_device(device)
-    for number in (1, 2, 3):
-        launched, done = launched_and_done(partial(add_into, ga, gb, gout))
-        launch = ReportedTime("launched", launched, this_gpu, bytes=moved)
-        print(f"call {number}: launched in {quantity(launched, 's')}", end=" ")
-        print(f"({launch.verdict}), done after {quantity(done, 's')}")
-    for kind in ("first", "second"):
-        _, done = launched_and_done(lambda: ga + gb)
-        print(f"{kind} new result: done after {quantity(done, 's')}")
-else:
-    print("There is no GPU here: all times on this page are a CPU's.")
+    x_gpu = torch.rand(side, side, device=device)
+    torch.accelerator.synchronize()
+    start = perf_counter()
+    y = x_gpu @ x_gpu
+    asked = perf_counter() - start
+    torch.accelerator.synchronize()
+    done = perf_counter() - start
+    print(f"asked after {1e6 * asked:,.0f} µs, done after {1e6 * done:,.0f} µs")
 
 # %%
-# Measure
-# -------
+# **The result isn't a number.** The loop multiplies the product by itself, again and
+# again. Let's look at what becomes of it. **Guess first: after how many products does
+# something break?**
+
+x = torch.rand(1_000, 1_000)
+for number in range(1, 6):
+    x = x @ x
+    print(f"product {number}: the largest element is {x.max():.2g}")
+
+# %%
+# The elements grow so fast that ``float32``, which ends near :math:`3 \times 10^{38}`,
+# can't hold them any more. With the fourth product, they become infinite. The same
+# happens with the larger matrices of the notes. A GPU multiplies infinities just as
+# fast as numbers, so no clock will tell you. Only a look at the result does.
 #
-# A ``Bench`` waits for the device, keeps the first call apart, and repeats.
-# (:doc:`/tutorials/2_devices/07_timing_it_right` builds such a timer.) Does it catch
-# mistake d?
+# **The work wasn't the same.** The 6.007 seconds are for one product, and the 0.001
+# seconds for ten. In this case the GPU was given more to do, so the mistake made it
+# look slower. More often it's the other way round: for example, a CPU that may use only
+# one of its cores.
+#
+# Copy this
+# ---------
+#
+# Now let's do the check right. It takes a wait before each look at the clock, the same
+# product every time, and a result that is finite.
+
+
+def wait(device):
+    if torch.device(device).type != "cpu":
+        torch.accelerator.synchronize()
+
+
+def seconds_for_one(device, side, calls=10):
+    x = torch.rand(side, side, device=device)
+    y = x @ x  # before the clock starts, since it also loads a library
+    wait(device)
+    start = perf_counter()
+    for _ in range(calls):
+        y = x @ x
+    wait(device)
+    seconds = (perf_counter() - start) / calls
+    assert torch.isfinite(y).all()
+    return seconds
+
+
+same_side = 4_096 if has_gpu else 1_000
+on_cpu = seconds_for_one("cpu", same_side)
+on_device = seconds_for_one(device, same_side)
+print(f"CPU {1e3 * on_cpu:.1f} ms, {device} {1e3 * on_device:.1f} ms")
+print(f"{device} is {on_cpu / on_device:.1f} times as fast")
+
+# %%
+# With matrices of 4,096 × 4,096, the H100's computer took :timing:`wins-matrix-matrix
+# median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3` on its sixteen CPU cores and
+# :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3` on the
+# GPU. So the GPU *is* faster: :timing:`wins-matrix-matrix speedup
+# "GPU/cuda:0/n=4096"/"CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`. That's a speed-up to be
+# proud of, but it isn't thousands.
+#
+# Is it possible, too? That GPU did :timing:`wins-matrix-matrix rate "GPU/cuda:0/n=4096"
+# @nvidia-h100-80gb-hbm3`, and its data sheet allows :spec:`H100 SXM fp32`. Yes. Without
+# a GPU, you've compared the CPU with itself, and should have got about 1.
+#
+# .. measured-by-others:: notes-gpu notes-cpu
+#
+# Possible isn't true
+# -------------------
+#
+# The floor catches a time that's too short. It can't catch everything. Look at this:
+# let's sort half a million numbers, again and again, and take the middle of all times.
+
+# folded: Libraries and numbers
+
+from functools import partial
+
+import numpy as np
+
+from firstlight import Bench
+
+rng = np.random.default_rng(seed=1)
+
+# %%
 
 bench = Bench("timing-wrong", budget=4)
-size = {"n": n, "bytes": moved}
-bench.time("add", add_into, a, b, out, **size)
-
 numbers = rng.random(500_003, dtype=np.float32)
 sorting = {"n": numbers.size, "bytes": 4 * 2 * numbers.size}
 bench.time("sort in place", partial(numbers.sort, kind="stable"), **sorting)
 shuffled = rng.permutation(numbers)
 bench.time("sort a copy", partial(np.sort, shuffled, kind="stable"), **sorting)
-if has_gpu:
-    bench.time("add, GPU", add_into, ga, gb, gout, **size)
 bench.show()
 
 # %%
-# It does not: no timer can know that *sort in place* needs its data back. Its first
-# call, kept apart, is the only hint. *sort a copy* is right.
+# **Why is the first row so much faster? Think before you read on.**
 #
-# Which of the six times does a floor catch? A CPU has no data sheet that programs can
-# read, so its floor is *measured*, from the best rate that plain calls reached here. A
-# program may exceed that, so a shorter time is only *doubtful*. Only a data sheet can
-# say *impossible*.
-
-# folded: Hold the six times against this machine
-
-from dataclasses import replace
-
-times = [span.end - span.start for span in stream.spans if span.lane == "queue"]
-this_cpu = replace(
-    this_cpu,
-    byte_rate=max(this_cpu.byte_rate, moved / min(bench["add"].values)),
-    flop_rate=max(this_cpu.flop_rate, 2 * side**3 / min(times)),
-)
-addition, one = {"bytes": moved}, {"bytes": 4 * 2 * side**2, "flops": 2 * side**3}
-ten_products = {what: 10 * count for what, count in one.items()}
-work = (addition, addition, addition, {"bytes": sorting["bytes"]}, one, ten_products)
-titles = [MISTAKES[mistake].title for mistake in measured]
-ratios = [reported / true for reported, true in measured.values()]
-six = [
-    ReportedTime(title, reported, this_cpu, **least)
-    for title, (reported, _), least in zip(titles, measured.values(), work, strict=True)
-]
-doubted = [time.name for time in six if time.verdict not in ("possible", "at-floor")]
-
-# %%
-
-repairs = (
-    ("timer", "wait above stop"),
-    ("timer", "time the second call, too"),
-    ("you", "out="),
-    ("you", "sort a copy"),
-    ("you", "torch.isfinite(result)"),
-    ("you", "same calls, cores, format"),
-)
-rows = [
-    (f"{letter} {title}", "floor, " * (title in doubted) + finder, repair)
-    for letter, title, (finder, repair) in zip("abcdef", titles, repairs, strict=True)
-]
-show_table("Six mistakes", ("mistake", "found by", "repair"), rows)
-
-# %%
-# A floor catches only what is faster than memory and arithmetic allow. A time that is
-# too long makes a slow baseline, and so a large speed-up, which nobody doubts because
-# it is possible.
-
-# measured figure
-
-shortest, *_, longest = sorted(ratios)
-fig, ax = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
-for row, (title, ratio) in enumerate(zip(titles, ratios, strict=True)):
-    found = title in doubted
-    ax.plot([1, ratio], [row, row], color=GREY, lw=1.5)
-    ax.plot(ratio, row, "os"[found], ms=9, color=(BLUE, RED)[found])
-    words = f"{ratio:.2g} ×" + ", doubtful" * found
-    right = (max(ratio, 1), row)
-    ax.annotate(words, right, (10, 0), textcoords="offset points", va="center")
-ax.axvline(1, color=GREY, lw=1)
-ax.set(
-    xscale="log", xlim=(shortest / 2, longest * 30), xlabel="reported time / true time"
-)
-ax.set_yticks(range(6), titles)
-ax.set_ylim(5.6, -0.6)
-fig.suptitle(
-    f"A floor makes {len(doubted)} of 6 mistakes doubtful; the rest look possible"
-)
-fig.set_label(
-    "Reported time over true time of each mistake, on a logarithmic axis: "
-    + "; ".join(f"{title}, {r:.2g}" for title, r in zip(titles, ratios, strict=True))
-    + f". Doubtful by the floor: {', '.join(doubted) or 'none'}."
-)
-plt.show()
-
-# %%
-# Where this stops being true
-# ---------------------------
+# The first call sorts the array. All others sort an array that's sorted already! On one
+# core of an AMD EPYC, that took :timing:`timing-wrong median "sort in place"
+# @cpu-amd-epyc`, and :timing:`timing-wrong median "sort a copy" @cpu-amd-epyc` if each
+# call sorts a fresh copy. So the first row looks :timing:`timing-wrong speedup "sort in
+# place"/"sort a copy" @cpu-amd-epyc` as fast.
 #
-# - *Caches.* Data that fit into the last cache, a small and fast memory inside the
-#   processor, need not come from memory. For up to several times as much, the board
-#   says *perhaps*.
-# - *You count the least bytes.* If the program reads fewer bytes than you counted
-#   (compressed, or optimised away), your floor is too high.
-# - *Formats.* Many cards have matrix units, which multiply numbers of fewer bits
-#   faster. A floor of arithmetic holds for one format.
-# - *Possible is not true.* Two mistakes can hide each other: a first call that is not
-#   waited for looks quite ordinary.
+# Both times are possible, and both results are right. If the work changes from call to
+# call, neither the floor nor a look at the result will tell you, so you have to think
+# of it yourself.
 #
-# Exercise
-# --------
+# If your browser can reach your GPU, there's a button under the table. It shows you the
+# mistake from above on your own GPU: the same call, timed with a wait and without.
 #
-# Write the function that says which floor forbids each of five reports: ``"memory"``,
-# ``"arithmetic"`` or ``"nothing"``. ``spec(card, "bandwidth")`` and
-# ``spec(card, "fp32")`` give the rates of a card. All data are larger than the caches.
+# There's a second limit to what a floor can say. A floor of arithmetic holds for one
+# kind of number, and GPUs have special units that multiply matrices of shorter numbers.
+# For example, an H100 that was allowed to round to TF32, a format of 19 bits, did a
+# product :timing:`precision speedup "GPU, matmul, tf32"/"GPU, matmul, float32"
+# @nvidia-h100-80gb-hbm3` as fast as in ``float32``. So count with the rate of the
+# format that you use (:doc:`/tutorials/2_devices/13_precision`). That doesn't save
+# report 1: the board says that its bytes alone need more than 0.001 seconds.
+#
+# Your turn
+# ---------
+#
+# Here are five reports. Write the function that says which floor forbids each of them:
+# ``"memory"``, ``"arithmetic"`` or ``"nothing"``. ``spec(card, "bandwidth")`` and
+# ``spec(card, "fp32")`` give you the rates of a card. Put your answer where the dots
+# are, and run ``firstlight try 03_is_it_possible.py``. It takes about a second.
 
 from typing import NamedTuple
 
@@ -562,9 +346,28 @@ def check(answer):
     return "Right: three of the five could not have happened."
 
 
+# %%
+
 print(check(what_forbids))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+
+apart = bench["sort a copy"].median / bench["sort in place"].median
+print(f"""\
+1. Divide bytes by bandwidth, and operations by operations a second. A time shorter than
+   the longer of the two is wrong, whoever reports it.
+2. Wait for the GPU before each look at the clock, give both sides the same work, and
+   look at the result.
+3. Possible isn't true: here, sorting what is sorted looked {apart:.0f} times faster,
+   and no floor objects.""")
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -578,19 +381,4 @@ def what_forbids_solution(report):
     return "arithmetic" if report.seconds < arithmetic else "nothing"
 
 
-print(check(what_forbids_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-
-print(
-    "1. Before you believe a time, divide bytes by bandwidth, and operations by their\n"
-    "   rate: a shorter time is wrong.\n"
-    f"2. The six mistakes multiplied the time by {shortest:.2g} to {longest:.2g}.\n"
-    f"   A floor raised a doubt about {len(doubted)}: {', '.join(doubted) or 'none'}.\n"
-    "3. Whatever it says: wait, call again, reuse memory, restore the data, check the\n"
-    "   result, and do the same work on both sides."
-)
+print(f"Our solution: {check(what_forbids_solution)}")

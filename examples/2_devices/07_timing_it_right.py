@@ -148,7 +148,7 @@ print(f"largest relative error: {worst_error():.1e}")
 #
 # A GPU takes its work from a :term:`queue`, a *stream*: your call adds the work to it
 # and returns. If you read the clock then, you have timed the :term:`launch`, whatever
-# was launched (:doc:`03_is_it_possible` shows it as a picture).
+# was launched (:doc:`06_queues` shows it as a picture).
 #
 # Without a GPU, a *toy stream* takes its place below: a second thread of your CPU,
 # which really adds vectors, but later. Its times are not a GPU's, but its calls return

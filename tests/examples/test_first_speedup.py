@@ -1,20 +1,20 @@
-"""The page's check accepts what is right and tells what is wrong; its ratios are those of its table."""
+"""The page's check accepts what is right and tells what is wrong; the cards of the tutorial could not do it."""
 
 import numpy as np
-import pytest
 from pages import judged
 
 PAGE = "1_setup/02_first_speedup.py"
 WRONG = {
-    "float64": (lambda n, seconds, bandwidth: seconds >= 24 * n / bandwidth, "4 bytes"),
-    "forgot the result": (lambda n, seconds, bandwidth: seconds >= 8 * n / bandwidth, "written"),
-    "one vector": (lambda n, seconds, bandwidth: seconds >= 4 * n / bandwidth, "written"),
-    "the wrong way round": (lambda n, seconds, bandwidth: seconds <= 12 * n / bandwidth, "written"),
+    "float64": (lambda n, seconds, bandwidth: seconds >= 24 * n / bandwidth, "12 bytes"),
+    "forgot the result": (lambda n, seconds, bandwidth: seconds >= 8 * n / bandwidth, "12 bytes"),
+    "one vector": (lambda n, seconds, bandwidth: seconds >= 4 * n / bandwidth, "12 bytes"),
+    "the wrong way round": (lambda n, seconds, bandwidth: seconds <= 12 * n / bandwidth, "way round"),
+    "GB/s": (lambda n, seconds, bandwidth: seconds >= 12 * n / (1e9 * bandwidth), "GB/s"),
     "strictly": (lambda n, seconds, bandwidth: seconds > 12 * n / bandwidth, "exactly"),
-    "always": (lambda *_: True, "written"),
-    "never": (lambda *_: False, "4 bytes"),
+    "always": (lambda *_: True, "never says False"),
+    "never": (lambda *_: False, "12 bytes"),
     "the floor": (lambda n, seconds, bandwidth: 12 * n / bandwidth, "True or False"),
-    "milliseconds": (lambda n, seconds, bandwidth: 1e-3 * seconds >= 12 * n / bandwidth, "possible("),
+    "milliseconds": (lambda n, seconds, bandwidth: 1e-3 * seconds >= 12 * n / bandwidth, "12 bytes"),
     "no function": (3.7e-3, "TypeError"),
     "the start": ("possible", "True or False"),
 }
@@ -23,12 +23,6 @@ WRONG = {
 RIGHT = ["possible_solution", lambda n, seconds, bandwidth: np.bool_(seconds * bandwidth >= n * 3 * 4)]
 
 test_answers = judged(RIGHT, WRONG)
-
-
-def test_the_best_cpu_row_comes_last_and_is_compared_with_itself(page) -> None:
-    times = list(page["baselines"].values())
-    assert times == sorted(times, reverse=True)
-    assert page["ratios"][-1, 0] == pytest.approx(1)
 
 
 def test_the_card_of_the_tutorial_could_not_do_it(page) -> None:

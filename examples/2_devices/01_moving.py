@@ -2,12 +2,12 @@
 Did that line move your tensor?
 ===============================
 
-You have written ``x.to("cuda")``. There was no error, so ``x`` should be on the GPU now.
-Two lines later you compute ``x + y``, and PyTorch complains that ``x`` is on the CPU.
-Did the first line do nothing at all?
+You have written ``x.to("cuda")``. There was no error, so ``x`` should be on the GPU
+now. Two lines later you compute ``x + y``, and PyTorch complains that ``x`` is on the
+CPU. Did the first line do nothing at all?
 
 It did something, but not what it seems to do. On this page you'll try such lines one by
-one, and look where your :term:`tensor` is after each of them. In the end you'll be able
+one, and look where your :term:`tensor` is after each of them. By the end you'll be able
 to say of any line whether it moves a tensor, and to write a program that runs on a
 laptop without a GPU and on a cluster with eight. If you are in a hurry, copy the lines
 below, and come back when one of them surprises you.
@@ -22,8 +22,9 @@ below, and come back when one of them surprises you.
 import numpy as np
 import torch
 
-device = torch.accelerator.current_accelerator(check_available=True)  # any maker's GPU
-device = device or torch.device("cpu")
+device = torch.device("cpu")
+if torch.accelerator.is_available():  # a GPU of any maker
+    device = torch.accelerator.current_accelerator()
 print("computing on", device)
 
 signal = np.linspace(0, 1, 5)
@@ -37,7 +38,8 @@ print(z.cpu().numpy())  # back to NumPy
 # Move it, and look
 # -----------------
 #
-# Let's do again what went wrong, and look at the tensor afterwards. **Where will it be?**
+# Let's do again what went wrong, and look at the tensor afterwards. **Where will it
+# be?**
 
 gpu = device if device.type != "cpu" else torch.device("meta")
 
@@ -56,17 +58,17 @@ print("image is on", image.device, "and image_there is on", image_there.device)
 print("get_device:", image.get_device(), "and", image_there.get_device())
 
 # %%
-# What ``.device`` tells you is a :term:`device`: a place where PyTorch can compute, with
-# the memory that belongs to it. The CPU is one, and each GPU is another, because a GPU
-# has a memory of its own.
+# What ``.device`` tells you is a :term:`device`: a place where PyTorch can compute,
+# with the memory that belongs to it. The CPU is one, and each GPU is another, because a
+# GPU has a memory of its own.
 #
 # (If your computer has no GPU, we use ``meta`` as the second device. It comes with
 # PyTorch. Its tensors have a shape but no numbers, and you move tensors there by the
 # same rules.)
 #
-# In older notebooks you'll meet ``image.get_device()``. It returns only the number of the
-# GPU, so 0 is the first one, and -1 means that the tensor isn't on a GPU. I'd rather read
-# ``.device``, which needs no decoding.
+# In older notebooks you'll meet ``image.get_device()``. It returns only the number of
+# the GPU, so 0 is the first one, and -1 means that the tensor isn't on a GPU.
+# ``.device`` says the same in words.
 #
 # You'll also meet two short forms. ``x.cpu()`` means ``x.to("cpu")``, and ``x.cuda()``
 # means ``x.to("cuda")``, or ``x.cuda(1)`` if you want the second GPU. They return the
@@ -83,7 +85,8 @@ import matplotlib.pyplot as plt
 
 from firstlight.display import BLUE, GREY, ORANGE
 
-steps = {"x.to(gpu)": ("x", ""), "y = x.to(gpu)": ("x", "y"), "z = y.to(gpu)": ("x", "y, z")}
+steps = {"x.to(gpu)": ("x", ""), "y = x.to(gpu)": ("x", "y")}
+steps["z = y.to(gpu)"] = ("x", "y, z")
 notes = ("lost: it has no name", "a copy, with a name", "it was there already")
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.7), layout="constrained")
 for ax, (line, names), note in zip(axes, steps.items(), notes, strict=True):
@@ -101,9 +104,10 @@ for ax, (line, names), note in zip(axes, steps.items(), notes, strict=True):
     ax.axis("off")
 fig.suptitle("The line returns a tensor, and x stays where it was", weight="bold")
 fig.set_label(
-    "Three panels, each with the memory of the CPU and that of the GPU. After x.to(gpu), "
-    "x is on the CPU, and the tensor on the GPU has no name. After y = x.to(gpu), it is "
-    "called y. After z = y.to(gpu), y and z are two names of one tensor on the GPU."
+    "Three panels, each with the memory of the CPU and that of the GPU. After "
+    "x.to(gpu), x is on the CPU, and the tensor on the GPU has no name. After "
+    "y = x.to(gpu), it is called y. After z = y.to(gpu), y and z are two names of one "
+    "tensor on the GPU."
 )
 plt.show()
 
@@ -111,9 +115,9 @@ plt.show()
 # It was there already
 # --------------------
 #
-# What does ``.to`` do if the tensor is already where you want it? Here is a small program
-# that counts to three on the CPU. After each step it keeps the total, in two ways.
-# **Write down the two lists that it prints, before you look.**
+# What does ``.to`` do if the tensor is already where you want it? Here is a small
+# program that counts to three on the CPU. After each step it keeps the total, in two
+# ways. **Write down the two lists that it prints, before you look.**
 
 total = torch.zeros(1)
 kept, copies = [], []
@@ -125,10 +129,10 @@ print("kept:  ", [int(number) for number in kept])
 print("copies:", [int(number) for number in copies])
 
 # %%
-# The first list is ``[3, 3, 3]``, and most people expect ``[1, 2, 3]``. Because ``total``
-# is on the CPU already, ``total.cpu()`` has nothing to do, and it returns ``total``
-# *itself*. So the list holds the same tensor three times, and when that tensor changes,
-# all three entries change with it. You can ask:
+# The first list is ``[3, 3, 3]``, and most people expect ``[1, 2, 3]``. Because
+# ``total`` is on the CPU already, ``total.cpu()`` has nothing to do, and it returns
+# ``total`` *itself*. So the list holds the same tensor three times, and when that
+# tensor changes, all three entries change with it. You can ask:
 
 print("total.cpu() is total:", total.cpu() is total)
 print("with copy=True:", total.to("cpu", copy=True) is total)
@@ -137,9 +141,9 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 # If you need a copy, ask for one: ``copy=True`` always makes it, and so does
 # ``total.clone()``.
 #
-# This mistake is nasty because a GPU hides it. With ``total`` on a GPU, ``.cpu()`` has to
-# copy, and you'd get ``[1, 2, 3]``. Then the program is right on the cluster, and wrong
-# on the laptop of the colleague who has no GPU.
+# This mistake is nasty because a GPU hides it. With ``total`` on a GPU, ``.cpu()`` has
+# to copy, and you'd get ``[1, 2, 3]``. Then the program is right on the cluster, and
+# wrong on the laptop of the colleague who has no GPU.
 #
 # Why does PyTorch do it at all? Because in this way you can write ``.to(device)``
 # wherever you like, and it costs next to nothing if there is nothing to move. You don't
@@ -150,9 +154,9 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 # from the GPU's memory into the GPU's memory, took :timing:`moving median "copy, new
 # memory" @nvidia-h100-80gb-hbm3`.
 #
-# A *model* behaves differently, because ``model.to(device)`` moves the model itself. See
-# :doc:`/tutorials/2_devices/05_moving_a_model`. For everything else, one page answers at
-# a glance: :doc:`/copies_and_waits`.
+# A *model* behaves differently, because ``model.to(device)`` moves the model itself.
+# See :doc:`/tutorials/2_devices/05_moving_a_model`. For everything else, one page
+# answers at a glance: :doc:`/copies_and_waits`.
 #
 # Choose the device once
 # ----------------------
@@ -165,10 +169,10 @@ chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 print(chosen)
 
 # %%
-# That line finds an NVIDIA GPU, or an AMD GPU, which PyTorch calls ``"cuda"`` as well. On
-# a Mac or with an Intel GPU, it takes the CPU. The line under *Copy this* finds all of
-# them. Whichever you use, *print* what was chosen. If your program falls back to the CPU,
-# you won't get an error. It will just be slow.
+# That line finds an NVIDIA GPU, or an AMD GPU, which PyTorch calls ``"cuda"`` as well.
+# On a Mac or with an Intel GPU, it takes the CPU. The lines under *Copy this* find all
+# of them. Whichever you use, *print* what was chosen. If your program falls back to the
+# CPU, you won't get an error. It will just be slow.
 #
 # With several GPUs you need their numbers. If you know `Dive into Deep Learning`__, you
 # know these two functions:
@@ -191,39 +195,41 @@ def try_all_gpus():
 print(try_gpu(), try_gpu(10), try_all_gpus())
 
 # %%
-# The book's ``try_all_gpus`` returns an *empty* list on a computer without a GPU. A loop
-# over an empty list does nothing, and you don't get an error. Ours holds the CPU then.
+# The book's ``try_all_gpus`` returns an *empty* list on a computer without a GPU. A
+# loop over an empty list does nothing, and you don't get an error. Ours holds the CPU
+# then.
 #
-# How do you write such a device as a string? Two of these four are wrong, one is unusual,
-# and one is the third GPU. **Which is which?**
+# How do you write such a device as a string? Two of these four are wrong, one is
+# unusual, and one is the third GPU. **Which is which?**
 
 for name in ("cuda:2", "cuda0", "gpu", "meta"):
     try:
         print(f"{name}:", torch.device(name))
     except RuntimeError as error:
-        print(f"{name}: {str(error):.60}...")
+        print(f"{name}: {error!s:.60}...")
 
 # %%
-# GPUs are counted from 0, so ``"cuda:2"`` is the *third*, and the number needs its colon.
-# After a word that PyTorch doesn't know, such as ``"gpu"``, or ``x.to("random")``, the
-# message lists all the words that it does know. There is no ``gpu=True`` either:
-# ``torch.ones(3, gpu=True)`` is a ``TypeError``.
+# GPUs are counted from 0, so ``"cuda:2"`` is the *third*, and the number needs its
+# colon. After a word that PyTorch doesn't know, such as ``"gpu"``, or
+# ``x.to("random")``, the message lists all the words that it does know. There is no
+# ``gpu=True`` either: ``torch.ones(3, gpu=True)`` is a ``TypeError``.
 #
-# Did it surprise you that ``"cuda:2"`` works, although you may have no GPU at all? That's
-# because it is only a name. You get the error when you *move* something there:
+# Did it surprise you that ``"cuda:2"`` works, although you may have no GPU at all?
+# That's because it is only a name. You get the error when you *move* something there:
 # ``invalid device ordinal`` if you don't have three GPUs, or ``Torch not compiled with
-# CUDA enabled`` if your PyTorch has no code for NVIDIA's GPUs. :doc:`/doctor` knows what
-# to do. And ``"cuda"`` without a number is the *current* GPU, which is the first one
-# unless you call ``torch.cuda.set_device``.
+# CUDA enabled`` if your PyTorch has no code for NVIDIA's GPUs. :doc:`/doctor` knows
+# what to do. And ``"cuda"`` without a number is the *current* GPU, which is the first
+# one unless you call ``torch.cuda.set_device``.
 #
 # With a device in your hand, you can often do without a move. ``torch.zeros(n)`` makes
 # its zeros on the CPU, and ``torch.zeros(n, device=device)`` makes them where you need
 # them. So does ``torch.zeros_like(x)``, which follows ``x``. Is that worth typing?
 #
 # On an H100, 67 million ones that were made on the CPU and then moved took
-# :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU, they
-# took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so it was
-# :timing:`moving speedup "made there"/"made here, moved" @nvidia-h100-80gb-hbm3` as fast.
+# :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU,
+# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so it was
+# :timing:`moving speedup "made there"/"made here, moved" @nvidia-h100-80gb-hbm3` as
+# fast.
 #
 # Two devices in one line
 # -----------------------
@@ -239,8 +245,8 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# With an NVIDIA GPU, the message reads like the first of these. For a `matrix product`__,
-# it reads like the second:
+# With an NVIDIA GPU, the message reads like the first of these. For a `matrix
+# product`__, it reads like the second:
 #
 # .. code-block:: text
 #
@@ -252,8 +258,8 @@ except RuntimeError as error:
 #
 # __ https://github.com/yolain/ComfyUI-Easy-Use/issues/937
 #
-# It names the devices, but not your variables. So print the device of everything in that
-# line, find the one that is elsewhere, and move it:
+# It names the devices, but not your variables. So print the device of everything in
+# that line, find the one that is elsewhere, and move it:
 
 for name, tensor in {"batch": batch, "weights": weights}.items():
     print(name, "is on", tensor.device)
@@ -275,8 +281,8 @@ print("scores is on", scores.device)
 #
 # There are two exceptions, and both are about single numbers. A number of Python goes
 # with every device, so ``weights * 2`` is fine. So is ``weights * torch.tensor(2.0)``,
-# because that tensor has no dimensions. It doesn't work the other way round: a tensor on
-# the CPU can't be multiplied by a single number on the GPU.
+# because that tensor has no dimensions. It doesn't work the other way round: a tensor
+# on the CPU can't be multiplied by a single number on the GPU.
 
 # folded: Time the moves on your own computer
 
@@ -309,8 +315,8 @@ bench.show()
 # From NumPy and back
 # -------------------
 #
-# NumPy knows only the CPU. There are two ways from an array to a tensor, and they differ
-# when you change the array afterwards. **What will the two tensors hold?**
+# NumPy knows only the CPU. There are two ways from an array to a tensor, and they
+# differ when you change the array afterwards. **What will the two tensors hold?**
 
 signal = np.array([0.0, 0.5, 1.0])
 shared = torch.from_numpy(signal)
@@ -322,15 +328,15 @@ print("copied:", copied)
 # %%
 # ``from_numpy`` doesn't copy. It makes a tensor around the array's memory, so that a
 # change of one shows in the other. ``torch.tensor`` always copies. It can also take the
-# numbers straight to the GPU, and change their type on the way. Do that, because NumPy's
-# ``float64`` numbers need twice the bytes, are slow on most GPUs, and don't work at all
-# on Apple's.
+# numbers straight to the GPU, and change their type on the way. Do that, because
+# NumPy's ``float64`` numbers need twice the bytes, are slow on most GPUs, and don't
+# work at all on Apple's.
 #
 # The memory behind a tensor is called its *storage*. If you want to know whether two
 # tensors share it, compare ``x.untyped_storage().data_ptr()``, which is its address.
 #
-# The way back is ``.numpy()``. It doesn't copy either, and so it works only if the tensor
-# is on the CPU, and only if PyTorch isn't recording a gradient for it:
+# The way back is ``.numpy()``. It doesn't copy either, and so it works only if the
+# tensor is on the CPU, and only if PyTorch isn't recording a gradient for it:
 
 weights = torch.ones(3, requires_grad=True)
 try:
@@ -341,9 +347,9 @@ print(weights.detach().cpu().numpy())
 
 # %%
 # ``.detach().cpu().numpy()`` is the form that works from everywhere: let go of the
-# gradient, come to the CPU, become an array. But remember the list ``[3, 3, 3]``. If the
-# tensor was on the CPU already, then ``.detach()`` and ``.cpu()`` and ``.numpy()`` all
-# return something around the same memory.
+# gradient, come to the CPU, become an array. But remember the list ``[3, 3, 3]``. If
+# the tensor was on the CPU already, then ``.detach()`` and ``.cpu()`` and ``.numpy()``
+# all return something around the same memory.
 #
 # Finally, if your notebook is some years old, these lines still run, but nobody writes
 # them any more:
@@ -383,9 +389,9 @@ print("transpose, there and back: equal, bit for bit")
 # ---------
 #
 # You want to look at the weights of a model after each epoch. Write ``snapshot(x)``. It
-# gets a tensor, from any device, and returns its numbers as a NumPy array of ``float64``
-# that stays as it is when ``x`` changes. The tensor may have a gradient, or a type that
-# NumPy doesn't know, such as ``bfloat16``.
+# gets a tensor, from any device, and returns its numbers as a NumPy array of
+# ``float64`` that stays as it is when ``x`` changes. The tensor may have a gradient, or
+# a type that NumPy doesn't know, such as ``bfloat16``.
 #
 # Put your answer where the dots are, and run ``firstlight try 01_moving.py``. It runs
 # only what the exercise needs, and answers in about a second.

@@ -115,8 +115,8 @@ for ax, (title, every) in zip(axes, ways.items(), strict=True):
 axes[1].set_xlabel("milliseconds, in a model (hatched: the host waits)")
 fig.set_label(
     "Two pairs of lanes, host and device, over time, with six numbered steps. Read "
-    f"after each step, the lanes take turns, which takes {ends[0]} ms. Read at the end, the "
-    f"host prepares later steps while the device works, which takes {ends[1]} ms."
+    f"after each step, the lanes take turns, which takes {ends[0]} ms. Read at the end, "
+    f"the host prepares later steps while the device works: {ends[1]} ms."
 )
 plt.show()
 
@@ -223,6 +223,7 @@ for every in (1, 7, 63):
 
 # folded: The measurement: the host alone, the device alone, and five ways to read
 
+
 def device_alone(place, steps=20):
     gain = 1.0
     for number in range(steps):
@@ -240,6 +241,7 @@ jobs |= {f"read {when}": (fit, place, every) for every, when in reads.items()}
 # %%
 
 # folded: Other programs can only make a run longer, so the fastest runs count
+
 
 def seconds(function, *arguments):
     start = perf_counter()
@@ -260,6 +262,7 @@ h, d, *measured = (min(values) / steps for values in times.values())
 measured = np.array(measured)
 
 # %%
+
 
 def predict(every):
     return max(h, d) + min(h, d) / every
@@ -311,9 +314,9 @@ plt.show()
 # "GPU, read at the end" @nvidia-h100-80gb-hbm3` with one reading at the end. The host
 # alone would have needed :timing:`queues median "GPU, host alone"
 # @nvidia-h100-80gb-hbm3`, and the GPU alone :timing:`queues median "GPU, device alone"
-# @nvidia-h100-80gb-hbm3`. Add the two, and you have the first number; take the longer,
-# and you have the second. None of the five predictions was off by more than a
-# twentieth.
+# @nvidia-h100-80gb-hbm3`. Add the two, and you nearly have the first number; take the
+# longer, and you nearly have the second. None of the five predictions was off by more
+# than a twentieth.
 #
 # How long does a single wait take? Here is what other people found on cards of their
 # own.

@@ -115,7 +115,7 @@ for ax, (title, every) in zip(axes, ways.items(), strict=True):
 axes[1].set_xlabel("milliseconds, in a model (hatched: the host waits)")
 fig.set_label(
     "Two pairs of lanes, host and device, over time, with six numbered steps. Read "
-    f"after each step, the lanes take turns, which takes {ends[0]} ms. Read at the end, "
+    f"after each step, the lanes take turns: {ends[0]} ms. Read at the end, "
     f"the host prepares later steps while the device works: {ends[1]} ms."
 )
 plt.show()

@@ -174,8 +174,21 @@ print(chosen)
 # of them. Whichever you use, *print* what was chosen. If your program falls back to the
 # CPU, you won't get an error. It will just be slow.
 #
-# With several GPUs you need their numbers. If you know `Dive into Deep Learning`__, you
-# know these two functions:
+# With a device in your hand, you can often do without a move. ``torch.zeros(n)`` makes
+# its zeros on the CPU, and ``torch.zeros(n, device=device)`` makes them where you need
+# them. So does ``torch.zeros_like(x)``, which follows ``x``. Is that worth typing?
+#
+# On an H100, 67 million ones that were made on the CPU and then moved took
+# :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU,
+# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so it was
+# :timing:`moving speedup "made there"/"made here, moved" @nvidia-h100-80gb-hbm3` as
+# fast.
+#
+# Which GPU, if there are several?
+# --------------------------------
+#
+# Then you need their numbers. If you know `Dive into Deep Learning`__, you know these
+# two functions:
 #
 # __ https://d2l.ai/chapter_builders-guide/use-gpu.html
 
@@ -218,18 +231,12 @@ for name in ("cuda:2", "cuda0", "gpu", "meta"):
 # That's because it is only a name. You get the error when you *move* something there:
 # ``invalid device ordinal`` if you don't have three GPUs, or ``Torch not compiled with
 # CUDA enabled`` if your PyTorch has no code for NVIDIA's GPUs. :doc:`/doctor` knows
-# what to do. And ``"cuda"`` without a number is the *current* GPU, which is the first
-# one unless you call ``torch.cuda.set_device``.
+# what to do.
 #
-# With a device in your hand, you can often do without a move. ``torch.zeros(n)`` makes
-# its zeros on the CPU, and ``torch.zeros(n, device=device)`` makes them where you need
-# them. So does ``torch.zeros_like(x)``, which follows ``x``. Is that worth typing?
-#
-# On an H100, 67 million ones that were made on the CPU and then moved took
-# :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU,
-# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so it was
-# :timing:`moving speedup "made there"/"made here, moved" @nvidia-h100-80gb-hbm3` as
-# fast.
+# Finally, ``"cuda"`` without a number is the *current* GPU, which is the first one
+# unless you call ``torch.cuda.set_device``. A tensor there says ``cuda:0``, and for
+# Python the two names aren't equal. So to ask whether ``x`` is on such a GPU, write
+# ``x.device.type == "cuda"``.
 #
 # Two devices in one line
 # -----------------------

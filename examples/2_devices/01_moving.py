@@ -361,7 +361,7 @@ print(weights.detach().cpu().numpy())
 # Finally, if your notebook is some years old, these lines still run, but nobody writes
 # them any more:
 #
-# .. list-table::
+# .. list-table:: Lines of older notebooks, and what to write today
 #    :header-rows: 1
 #
 #    * - you find

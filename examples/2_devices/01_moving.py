@@ -91,16 +91,16 @@ notes = ("lost: it has no name", "a copy, with a name", "it was there already")
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.7), layout="constrained")
 for ax, (line, names), note in zip(axes, steps.items(), notes, strict=True):
     for left, place, name in zip((0, 1.15), ("CPU", "GPU"), names, strict=True):
-        ax.add_patch(plt.Rectangle((left, 0), 1, 1.5, fc="none", ec=GREY, lw=1.2))
+        ax.add_patch(plt.Rectangle((left, 0.1), 1, 1.4, fc="none", ec=GREY, lw=1.2))
         ax.text(left + 0.5, 1.32, place, ha="center", va="center", size=10)
         box = {"fc": (BLUE if place == "CPU" else ORANGE) if name else "none"}
         box |= {"ec": "black", "ls": "-" if name else ":", "lw": 1.2}
         ax.add_patch(plt.Rectangle((left + 0.2, 0.35), 0.6, 0.45, **box))
         label = {"family": "monospace", "size": 12, "weight": "bold"}
         ax.text(left + 0.5, 0.97, name, ha="center", va="center", **label)
-    ax.text(1.075, 0.16, note, ha="center", va="center", size=10)
+    ax.text(1.075, -0.13, note, ha="center", va="center", size=10)
     ax.set_title(line, family="monospace", size=11)
-    ax.set(xlim=(-0.05, 2.2), ylim=(-0.05, 1.55), aspect="equal")
+    ax.set(xlim=(-0.05, 2.2), ylim=(-0.32, 1.55), aspect="equal")
     ax.axis("off")
 fig.suptitle("The line returns a tensor, and x stays where it was", weight="bold")
 fig.set_label(
@@ -316,6 +316,8 @@ bench.show()
 
 # %%
 # What does a move cost on other cards? Two teams have published what they measured.
+# (Ordinary memory is called *pageable* there. *Pinned* memory is faster, and
+# :doc:`/tutorials/2_devices/04_small_copies` is about it.)
 #
 # .. measured-by-others:: scale-a100 send-a100 fetch-a100 pageable-gtx1660ti
 #
@@ -462,12 +464,10 @@ print(check(snapshot))
 
 # remember
 
-from firstlight.display import quantity
-
-print(f"""\
+print("""\
 1. x.to(device) returns the moved tensor and leaves x where it was, so keep the result.
-2. If the tensor is there already, you get the tensor itself, after
-   {quantity(bench["there already"].median, "s")}; if you need a copy, say copy=True.
+2. If the tensor is there already, you get the tensor itself, and it costs next to
+   nothing. If you need a copy, say copy=True.
 3. Choose one device at the top, print it, and make or move everything there. In an
    error about two devices, print .device of everything in that line.""")
 

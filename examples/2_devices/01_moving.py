@@ -27,12 +27,12 @@ if torch.accelerator.is_available():  # a GPU of any maker
     device = torch.accelerator.current_accelerator()
 print("computing on", device)
 
-signal = np.linspace(0, 1, 5)
-x = torch.tensor(signal, dtype=torch.float32)  # on the CPU
-x = x.to(device)  # keep the result!
-y = torch.ones(5, device=device)  # made where you need it
-z = x + y  # all on one device
-print(z.cpu().numpy())  # back to NumPy
+array = np.linspace(0, 1, 5)
+tensor = torch.tensor(array, dtype=torch.float32)  # on the CPU
+tensor = tensor.to(device)  # keep the result!
+ones = torch.ones(5, device=device)  # made where you need it
+result = tensor + ones  # all on one device
+print(result.cpu().numpy())  # back to NumPy
 
 # %%
 # Move it, and look
@@ -442,7 +442,7 @@ def check(answer):
     made = {"float64": torch.arange(5.0, dtype=torch.float64).reshape(1, 5)}
     made["float32, with a gradient"] = torch.linspace(0, 1, 7, requires_grad=True)
     made["bfloat16"] = torch.ones(2, 3, dtype=torch.bfloat16).T
-    made[f"int64 on {device}"] = torch.arange(5, device=device)
+    made[f"int64 on {try_gpu()}"] = torch.arange(5, device=try_gpu())
     made["a single number"] = torch.tensor(0.5)
     for name, x in made.items():
         try:

@@ -427,7 +427,7 @@ def find_problem(answer, x):
     if array.shape != right.shape or not np.array_equal(array, right):
         return "the array has other numbers or another shape"
     with torch.no_grad():
-        x += 1
+        x.add_(1)
     if not np.array_equal(array, right):
         return "the array changed with the tensor: it shares memory"
     return ""

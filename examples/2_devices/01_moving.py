@@ -138,7 +138,8 @@ print("total.cpu() is total:", total.cpu() is total)
 print("with copy=True:", total.to("cpu", copy=True) is total)
 
 # %%
-# If you need a copy, ask for one: ``copy=True`` always makes it, and so does
+# In other words, ``.to`` promises you a tensor in that place, and makes one only if it
+# has to. If you need a copy, ask for one: ``copy=True`` always makes it, and so does
 # ``total.clone()``.
 #
 # This mistake is nasty because a GPU hides it. With ``total`` on a GPU, ``.cpu()`` has
@@ -155,8 +156,10 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 # memory" @nvidia-h100-80gb-hbm3`.
 #
 # A *model* behaves differently, because ``model.to(device)`` moves the model itself.
-# See :doc:`/tutorials/2_devices/05_moving_a_model`. For everything else, one page
-# answers at a glance: :doc:`/copies_and_waits`.
+# See :doc:`/tutorials/2_devices/05_moving_a_model`. For other lines you can look up
+# whether they copy, and whether your program has to wait for the GPU:
+# :doc:`/copies_and_waits`. The price of waiting has a page of its
+# own, :doc:`/tutorials/2_devices/06_queues`.
 #
 # Choose the device once
 # ----------------------
@@ -209,8 +212,8 @@ print(try_gpu(), try_gpu(10), try_all_gpus())
 
 # %%
 # The book's ``try_all_gpus`` returns an *empty* list on a computer without a GPU. A
-# loop over an empty list does nothing, and you don't get an error. Ours holds the CPU
-# then.
+# loop over an empty list does nothing, and you don't get an error. Ours returns the CPU
+# in that case.
 #
 # How do you write such a device as a string? Two of these four are wrong, one is
 # unusual, and one is the third GPU. **Which is which?**

@@ -86,7 +86,8 @@ print(f"the reading: {quantity(read - called, 's')}")
 # cook works, the waiter stands there. And while the waiter takes the next order, the
 # cook has nothing to do.
 #
-# Here is a model of both ways. One step needs 2 ms of the host and 3 ms of the device.
+# Here is a model of both ways. For each step, the host needs 2 units of time and the
+# device needs 3.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -111,12 +112,14 @@ for ax, (title, every) in zip(axes, ways.items(), strict=True):
     ends.append(end)
     ax.set_yticks([0, 1], ["host", "device"])
     ax.invert_yaxis()
-    ax.set_title(f"{title}: {end} ms, of which the device is idle {1 - 18 / end:.0%}")
-axes[1].set_xlabel("milliseconds, in a model (hatched: the host waits)")
+    ax.set_title(
+        f"{title}: {end} units, of which the device is idle {1 - 18 / end:.0%}"
+    )
+axes[1].set_xlabel("units of time, in a model (hatched: the host waits)")
 fig.set_label(
     "Two pairs of lanes, host and device, over time, with six numbered steps. Read "
-    f"after each step, the lanes take turns: {ends[0]} ms. Read at the end, "
-    f"the host prepares later steps while the device works: {ends[1]} ms."
+    f"after each step, the lanes take turns: {ends[0]} units. At the end, "
+    f"the host prepares later steps while the device works: {ends[1]} units."
 )
 plt.show()
 
@@ -138,9 +141,10 @@ plt.show()
 #
 #     t(k) = \max(h, d) + \frac{\min(h, d)}{k}.
 #
-# So the price of reading is :math:`\min(h, d)`, the *shorter* time. For example, with 2
-# and 3 ms you go from 5 ms a step to 3 ms. In other words, reading at every step can at
-# most *double* the time of your loop. Was your guess higher?
+# So the price of reading is :math:`\min(h, d)`, the *shorter* time. In the model, for
+# example, a step costs 5 units if you read after each one, and little more than 3 if
+# you don't. In other words, reading at every step can at most *double* the time of your
+# loop. Was your guess higher?
 #
 # Now let's test it with a loop that looks like training. A detector answers light
 # :math:`x` with :math:`\tanh(2 x)`, and the *gain*, 2, is to be found by making the

@@ -112,9 +112,7 @@ for ax, (title, every) in zip(axes, ways.items(), strict=True):
     ends.append(end)
     ax.set_yticks([0, 1], ["host", "device"])
     ax.invert_yaxis()
-    ax.set_title(
-        f"{title}: {end} units, the device idle for {1 - 18 / end:.0%}"
-    )
+    ax.set_title(f"{title}: {end} units, the device idle for {1 - 18 / end:.0%}")
 axes[1].set_xlabel("units of time, in a model (hatched: the host waits)")
 fig.set_label(
     "Two pairs of lanes, host and device, over time, with six numbered steps. Read "

@@ -2,343 +2,261 @@
 Did that line move your tensor?
 ===============================
 
-This page is for everybody who has written ``x.to("cuda")`` and wondered what it did.
-It returns the :term:`tensor` on the GPU and leaves ``x`` where it was, so you have to
-keep the result; if ``x`` is on that GPU already, you get ``x`` itself, and nothing is
-copied. Of the lines below, only those that bring numbers to the GPU or back make your
-program wait for the GPU.
+You have written ``x.to("cuda")``. There was no error, so ``x`` should be on the GPU
+now. Two lines later you compute ``x + y``, and PyTorch complains that ``x`` is on the
+CPU. Did the first line do nothing at all?
 
-**You will learn**
+It did something, but not what it seems to do. On this page you'll try such lines one by
+one, and look where your :term:`tensor` is after each of them. By the end you'll be able
+to say of any line whether it moves a tensor, and to write a program that runs on a
+laptop without a GPU and on a cluster with eight. If you are in a hurry, copy the lines
+below, and come back when one of them surprises you.
 
-- to say of a line: same object or a new one, same memory or a copy, does it wait?
-- to choose a :term:`device` once, for a program that runs on every computer;
-- to go from NumPy to a GPU and back, and to read the error about two devices.
-
-**Time:** 12 minutes. **Needs:** any computer, and some PyTorch.
+**Time:** 13 minutes. **Needs:** any computer, and some PyTorch.
 """
 
 # %%
-# Twelve lines
-# ------------
-#
-# The CPU with its memory is the :term:`host`. A *device* is whatever can compute: the
-# CPU, or a GPU, which has memory of its own (VRAM). Below, ``h`` is a tensor on the
-# host and ``g`` one on the GPU; ``x`` is on ``device``, where you compute; ``a`` is a
-# NumPy array, and ``model`` is on the host. Where there is no GPU, PyTorch's device
-# ``meta`` plays one: its tensors have a shape and a type, but no memory and no numbers,
-# and moves follow the same rules. In the figure, a dashed frame marks what this
-# computer could not be asked: there the answer is what PyTorch documents `for CUDA`__.
-#
-# __ https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
+# Copy this
+# ---------
 
 import numpy as np
 import torch
-from torch import nn
 
-from firstlight import Bench, best_device
+device = torch.device("cpu")
+if torch.accelerator.is_available():  # a GPU of any maker
+    device = torch.accelerator.current_accelerator()
+print("computing on", device)
 
-device = best_device()
-has_gpu = device.type != "cpu"
-gpu = device if has_gpu else torch.device("meta")
-
-lines = {"x.to(device)": "x", "h.cpu()": "h", "x.detach()": "x", "h.numpy()": "h"}
-lines |= {"torch.from_numpy(a)": "a", "x.to(device, copy=True)": "x"}
-lines |= {"x.to(torch.float16)": "x", "torch.tensor(a)": "a", "h.to(gpu)": "h"}
-lines |= {"model.to(gpu)": "model", "g.cpu()": "g", "g.sum().item()": "g"}
-
-# %%
-# Each line is asked three things. Is the result the *same object* (Python's ``is``)? Is
-# it in the *same memory*: has its *storage* the same address? Does the line *wait*
-# until the GPU has done all the work that it was given before?
-
-
-def fresh():
-    h, a = torch.ones(5), np.ones(5, dtype=np.float32)
-    x, g = h.to(device, copy=True), h.to(gpu)
-    tools = {"torch": torch, "device": device, "gpu": gpu}
-    return tools | {"h": h, "a": a, "x": x, "g": g, "model": nn.Linear(3, 2)}
-
-
-def address(thing):
-    if isinstance(thing, nn.Module):
-        thing = next(thing.parameters())
-    if isinstance(thing, torch.Tensor):
-        return thing.device, thing.untyped_storage().data_ptr()
-    if isinstance(thing, np.ndarray):
-        return torch.device("cpu"), thing.ctypes.data
-    return None  # a plain number
-
-
-def is_new(line, name):
-    names = fresh()
-    had, where = names[name], address(names[name])
-    got = eval(line, names)
-    return got is not had, address(got) != where
-
+array = np.linspace(0, 1, 5)
+tensor = torch.tensor(array, dtype=torch.float32)  # on the CPU
+tensor = tensor.to(device)  # keep the result!
+ones = torch.ones(5, device=device)  # made where you need it
+result = tensor + ones  # all on one device
+print(result.cpu().numpy())  # back to NumPy
 
 # %%
+# Move it, and look
+# -----------------
+#
+# Let's do again what went wrong, and look at the tensor afterwards. **Where will it
+# be?**
 
-# folded: How to find out whether a line waits
+gpu = device if device.type != "cpu" else torch.device("meta")
 
-# A CUDA GPU gets matrix products that keep it busy, and then a mark, an event. If the
-# GPU has reached the mark when the line returns, the line has waited for it.
-
-
-def waits(line):
-    eval(line, fresh())  # a first call may wait for reasons of its own
-    names, big = fresh(), torch.ones(4096, 4096, device=device)
-    product = big @ big
-    torch.cuda.synchronize(device)
-    for _ in range(20):
-        torch.mm(big, big, out=product)
-    mark = torch.cuda.Event()
-    mark.record(torch.cuda.current_stream(device))
-    eval(line, names)
-    return mark.query()
-
-
-crossing = {"h.to(gpu)", "model.to(gpu)", "g.cpu()", "g.sum().item()"}  # these wait
-answers = {}  # for each line and question: new or waiting, and was it found out here?
-for line, name in lines.items():
-    possible, cuda = has_gpu or name != "g", device.type == "cuda"
-    new = is_new(line, name) if possible else (True, True)
-    wait = waits(line) if cuda else line in crossing
-    answers[line] = ((new[0], possible), (new[1], possible), (wait, cuda))
-
-found = {line for line, answer in answers.items() if answer[2][0]}
-title = "Of these lines, only those that cross to the GPU or back wait for it"
-if found != crossing:
-    title = f"{len(found)} of these {len(answers)} lines make your program wait"
+image = torch.rand(512, 512)
+image.to(gpu)
+print("image is on", image.device)
 
 # %%
+# It is still on ``cpu``. The line did make a tensor on the GPU, but we didn't give it a
+# name, so it was thrown away at once. You know this from strings: ``text.upper()`` does
+# not change ``text``, it *returns* another string, and if you don't keep that, nothing
+# has happened. So let's keep it:
+
+image_there = image.to(gpu)
+print("image is on", image.device, "and image_there is on", image_there.device)
+print("get_device:", image.get_device(), "and", image_there.get_device())
+
+# %%
+# What ``.device`` tells you is a :term:`device`: a place where PyTorch can compute,
+# with the memory that belongs to it. The CPU is one, and each GPU is another, because a
+# GPU has a memory of its own.
+#
+# (If your computer has no GPU, we use ``meta`` as the second device. It comes with
+# PyTorch. Its tensors have a shape but no numbers, and you move tensors there by the
+# same rules.)
+#
+# In older notebooks you'll meet ``image.get_device()``. It returns only the number of
+# the GPU, so 0 is the first one, and -1 means that the tensor isn't on a GPU.
+# ``.device`` says the same in words.
+#
+# You'll also meet two short forms. ``x.cpu()`` means ``x.to("cpu")``, and ``x.cuda()``
+# means ``x.to("cuda")``, or ``x.cuda(1)`` if you want the second GPU. They return the
+# moved tensor, too, and leave ``x`` where it was. Avoid ``.cuda()``: it fails on every
+# computer that has no NVIDIA or AMD GPU.
+#
+# The figure at the top of the page shows the same with boxes. A name is a label on a
+# box, and ``.to`` never takes a label off.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
 
-words = (("same", "new"), ("same", "new"), ("goes on", "waits"))
-rows = [row + 0.4 * (row >= 5) + 0.4 * (row >= 8) for row in range(len(answers))]
-fig, ax = plt.subplots(figsize=(7.2, 4.8), layout="constrained")
-for row, answer in zip(rows, answers.values(), strict=True):
-    for column, (yes, known) in enumerate(answer):
-        frame = {"fc": "#2e7ab0" if yes else "none", "ec": "black", "lw": 1.4}
-        frame["ls"] = "-" if known else (0, (3, 2))
-        ax.add_patch(plt.Rectangle((column, row), 0.94, 0.84, **frame))
-        ink = {"color": "#fefefe" if yes else "black", "weight": "bold" * yes or None}
-        ink |= {"ha": "center", "va": "center_baseline", "size": 11}
-        ax.text(column + 0.47, row + 0.42, words[column][yes], **ink)
-ax.set(xlim=(-0.05, 3), ylim=(rows[-1] + 1, -0.1))
-ax.set_xticks([0.47, 1.47, 2.47], ["object", "memory", "your program"], size=11)
-ax.set_yticks([row + 0.42 for row in rows], answers, family="monospace", size=11)
-ax.tick_params(length=0, top=False, labeltop=True, labelbottom=False)
-ax.spines[:].set_visible(False)
-fig.suptitle(title, size=12, weight="bold")
+from firstlight.display import BLUE, GREY, ORANGE
+
+steps = {"x.to(gpu)": ("x", ""), "y = x.to(gpu)": ("x", "y")}
+steps["z = y.to(gpu)"] = ("x", "y, z")
+notes = ("lost: it has no name", "a copy, with a name", "it was there already")
+fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.7), layout="constrained")
+for ax, (line, names), note in zip(axes, steps.items(), notes, strict=True):
+    for left, place, name in zip((0, 1.15), ("CPU", "GPU"), names, strict=True):
+        ax.add_patch(plt.Rectangle((left, 0.1), 1, 1.4, fc="none", ec=GREY, lw=1.2))
+        ax.text(left + 0.5, 1.32, place, ha="center", va="center", size=10)
+        box = {"fc": (BLUE if place == "CPU" else ORANGE) if name else "none"}
+        box |= {"ec": "black", "ls": "-" if name else ":", "lw": 1.2}
+        ax.add_patch(plt.Rectangle((left + 0.2, 0.35), 0.6, 0.45, **box))
+        label = {"family": "monospace", "size": 12, "weight": "bold"}
+        ax.text(left + 0.5, 0.97, name, ha="center", va="center", **label)
+    ax.text(1.075, -0.13, note, ha="center", va="center", size=10)
+    ax.set_title(line, family="monospace", size=11)
+    ax.set(xlim=(-0.05, 2.2), ylim=(-0.32, 1.55), aspect="equal")
+    ax.axis("off")
+fig.suptitle("The line returns a tensor, and x stays where it was", weight="bold")
 fig.set_label(
-    "Twelve lines, three questions. Five leave the numbers where they were. Three copy "
-    "within one memory, and the program goes on. Four cross to the GPU or back: new "
-    f"memory. {len(found)} lines wait. Dashed frames: answers from documentation."
+    "Three panels, each with the memory of the CPU and that of the GPU. After "
+    "x.to(gpu), x is on the CPU, and the tensor on the GPU has no name. After "
+    "y = x.to(gpu), it is called y. After z = y.to(gpu), y and z are two names of one "
+    "tensor on the GPU."
 )
 plt.show()
 
 # %%
-# There are three kinds of line:
+# It was there already
+# --------------------
 #
-# - *You get what you had*: the same object, or a new object around the same memory.
-#   Then a change of a number through one of the two shows in the other.
-# - *A copy within one memory.* On a GPU it goes into the CUDA :term:`stream`, the queue
-#   of work for the GPU, and your program goes on. (The CPU has no such queue: there
-#   every line is done when it returns.)
-# - *A host–device transfer.* Your program stops until the GPU has finished what is in
-#   its stream. ``.item()``, ``print(g)``, ``g.tolist()`` and ``if g > 0`` belong here,
-#   because they fetch numbers (:doc:`/tutorials/2_devices/06_queues`).
-#
-# Only ``model.to(gpu)`` returns the *same* object with *new* memory:
-# :doc:`/tutorials/2_devices/05_moving_a_model` is about models.
-#
-# The kind sets the least time that a line can take: bytes divided by :term:`bandwidth`.
-# A copy reads 4 bytes and writes 4 bytes for each ``float32``. A transfer sends 4 bytes
-# through :term:`PCI Express` (PCIe), which connects the card and the host:
+# What does ``.to`` do if the tensor is already where you want it? Here is a small
+# program that counts to three on the CPU. After each step it keeps the total, in two
+# ways. **Write down the two lists that it prints, before you look.**
 
-from firstlight.display import quantity, show_table
-from firstlight.timing.specs import spec
-
-n_image = 100_000_000
-floors = {
-    "there already": 0.0,
-    "copied within an H100": 8 * n_image / spec("H100 SXM", "bandwidth"),
-    "sent through PCIe 5, 16 lanes": 4 * n_image / spec("PCIe 5 x16", "bandwidth"),
-    "sent through PCIe 3, 16 lanes": 4 * n_image / spec("PCIe 3 x16", "bandwidth"),
-}
-limits = [(way, quantity(floor, "s")) for way, floor in floors.items()]
-show_table(f"{n_image:,} numbers", ("", "at least"), limits)
-
-# %%
-# Choose the device once
-# ----------------------
-#
-# This helper runs a line, and prints what it gives or how it fails:
-
-import textwrap
-
-
-def attempt(line):
-    try:
-        outcome = repr(eval(line, globals()))
-    except Exception as error:
-        outcome = f"{type(error).__name__}: {error}".splitlines()[0]
-    outcome = textwrap.shorten(f"{line} -> {outcome}", 170, placeholder=" ...")
-    print(textwrap.fill(outcome, 86, subsequent_indent="    "))
-
-
-attempt('torch.device("cuda" if torch.cuda.is_available() else "cpu")')
-attempt("torch.accelerator.is_available()")
-attempt("torch.accelerator.current_accelerator()")
-attempt("best_device()")
-
-# %%
-# - Most GPU programs contain the first line. It takes an NVIDIA GPU if PyTorch
-#   can use one, or an AMD GPU, which PyTorch calls ``"cuda"`` as well, and otherwise
-#   the CPU. On a Mac (``"mps"``) or with an Intel GPU (``"xpu"``) it takes the CPU,
-#   and does not say so.
-# - ``torch.accelerator`` finds a GPU of any make: use ``current_accelerator()`` if
-#   ``is_available()``, otherwise ``"cpu"``. This site's ``best_device()`` does that.
-#
-# Choose once, and *print* the device: a fallback to the CPU makes no error, only a long
-# wait. Then write ``.to(device)`` and ``device=device`` everywhere. Avoid ``.cuda()``,
-# which fails on a computer without CUDA.
-#
-# A device is a kind and, after a colon, a number that counts from 0:
-
-missing = f"cuda:{torch.cuda.device_count()}"  # the first number that is not there
-attempt('torch.device("cuda:2")')
-attempt('torch.device("cuda") == torch.device("cuda:0")')
-attempt('torch.device("cuda0")')
-attempt('torch.device("gpu")')
-attempt("torch.ones(1).to(missing)")
-
-# %%
-# - ``"cuda:2"`` is the *third* GPU, and only a name. The *move* to a GPU that you do
-#   not have fails, and says what is missing: GPU code in PyTorch ("not compiled"), a
-#   :term:`driver`, or a GPU of that number ("invalid device ordinal"): see
-#   :doc:`/doctor`.
-# - ``"cuda"`` means the *current* GPU: number 0, unless you chose another with
-#   ``torch.cuda.set_device``. A tensor made there says ``cuda:0``, and the two names
-#   are not equal, so compare kinds: ``x.device.type == "cuda"``.
-# - A program started with ``CUDA_VISIBLE_DEVICES=2`` sees only the third GPU, and calls
-#   it ``cuda:0``.
-#
-# Here are all GPUs. Where there is none, the list holds the CPU, because a loop over an
-# empty list would do nothing, without an error:
-
-
-def try_all_gpus():
-    kind = torch.accelerator.current_accelerator()
-    numbers = range(torch.accelerator.device_count())
-    return [torch.device(kind.type, i) for i in numbers] or [torch.device("cpu")]
-
-
-attempt("try_all_gpus()")
-
-# %%
-# Keep the result
-# ---------------
-#
-# First drop the result of a move, then keep it:
-
-x = torch.ones(3)
-x.to("meta")
-print("after x.to('meta'):     x is on", x.device)
-y = x.to("meta")
-print("after y = x.to('meta'): y is on", y.device)
-print("y.to('meta') is y:     ", y.to("meta") is y)
-
-# %%
-# - *A result that you drop is lost.* ``x.to(...)`` leaves ``x`` where it was, as
-#   ``text.upper()`` leaves ``text``, and no warning comes.
-# - *If it is there already, you get the tensor itself*, `by design`__.
-#
-# Both rules hold for ``x.cpu()`` and ``x.cuda(1)``, and for ``x.cuda()``, which means
-# the current GPU: from another GPU, it copies.
-#
-# __ https://docs.pytorch.org/docs/stable/generated/torch.Tensor.to.html
-#
-# The second rule sets a trap where there is *no* GPU. Count to three, and keep the
-# total after each step:
-
-total = torch.zeros(1, device=device)
+total = torch.zeros(1)
 kept, copies = [], []
 for _ in range(3):
     total += 1
     kept.append(total.cpu())
     copies.append(total.to("cpu", copy=True))
-print(".cpu():               ", [int(value) for value in kept])
-print(".to('cpu', copy=True):", [int(value) for value in copies])
+print("kept:  ", [int(number) for number in kept])
+print("copies:", [int(number) for number in copies])
 
 # %%
-# On a GPU, both lines print ``[1, 2, 3]``. On the CPU, ``.cpu()`` returns the tensor
-# itself each time, so that all three show its last value. If you need a copy, ask for
-# one: ``copy=True`` or ``.clone()``.
+# The first list is ``[3, 3, 3]``, and most people expect ``[1, 2, 3]``. Because
+# ``total`` is on the CPU already, ``total.cpu()`` has nothing to do, and it returns
+# ``total`` *itself*. So the list holds the same tensor three times, and when that
+# tensor changes, all three entries change with it. You can ask:
+
+print("total.cpu() is total:", total.cpu() is total)
+print("with copy=True:", total.to("cpu", copy=True) is total)
+
+# %%
+# In other words, ``.to`` promises you a tensor in that place, and makes one only if it
+# has to. If you need a copy, ask for one: ``copy=True`` always makes it, and so does
+# ``total.clone()``.
 #
-# Better than a move is to make a tensor where it is needed. PyTorch makes it on the
-# host unless you say where. The ``_like`` functions follow the tensor that you give
-# them, and ``with`` sets the device for all that is made inside it:
-
-made = {"torch.ones(3)": torch.ones(3), "device=gpu": torch.ones(3, device=gpu)}
-made["zeros_like of that"] = torch.zeros_like(made["device=gpu"])
-with gpu:
-    made["inside with gpu:"] = torch.ones(3)
-rows = [(how, str(tensor.device)) for how, tensor in made.items()]
-show_table("Where it is", ("", ".device"), rows)
-
-# %%
-# NumPy and back
-# --------------
+# This mistake is nasty because a GPU hides it. With ``total`` on a GPU, ``.cpu()`` has
+# to copy, and you'd get ``[1, 2, 3]``. Then the program is right on the cluster, and
+# wrong on the laptop of the colleague who has no GPU.
 #
-# NumPy knows only the host's memory:
+# Why does PyTorch do it at all? Because in this way you can write ``.to(device)``
+# wherever you like, and it costs next to nothing if there is nothing to move. You don't
+# have to put an ``if`` around it.
+#
+# On an H100, a ``.to`` of a tensor that was there already took :timing:`moving median
+# "there already" @nvidia-h100-80gb-hbm3`. A real copy of the same 67 million numbers,
+# from the GPU's memory into the GPU's memory, took :timing:`moving median "copy, new
+# memory" @nvidia-h100-80gb-hbm3`.
+#
+# A *model* behaves differently, because ``model.to(device)`` moves the model itself.
+# See :doc:`/tutorials/2_devices/05_moving_a_model`. For other lines you can look up
+# whether they copy, and whether your program has to wait for the GPU:
+# :doc:`/copies_and_waits`. The price of waiting has a page of its
+# own, :doc:`/tutorials/2_devices/06_queues`.
+#
+# Choose the device once
+# ----------------------
+#
+# If you write ``"cuda"`` in twenty places, your program fails in twenty places on the
+# first computer without CUDA. So choose the device at the top of the program, and write
+# ``device`` everywhere else. Most programs that you'll read choose it like this:
 
-array = np.linspace(0, 1, 5)
-shared = torch.from_numpy(array)
-array[0] = 7
-print("the tensor's first number:", shared[0].item(), "and type:", shared.dtype)
-moved = torch.as_tensor(array, dtype=torch.float32, device=device)
-print("a tensor fit for every device:", moved.dtype, "on", moved.device)
-
-weights = torch.ones(3, requires_grad=True)
-on_meta = torch.ones(3, device="meta")
-attempt("weights.numpy()")
-attempt("on_meta.numpy()")
-attempt("weights.detach().cpu().numpy()")
+chosen = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+print(chosen)
 
 # %%
-# - ``from_numpy`` shares its memory with the array, ``torch.tensor`` copies, and
-#   ``torch.as_tensor`` copies only if it must.
-# - NumPy makes ``float64`` numbers, which take twice the bytes, and which Apple's GPUs
-#   refuse. So name the type on the way in.
-# - ``.numpy()`` does not copy, so it refuses a tensor that is not on the host, and one
-#   whose gradient PyTorch follows. ``.detach().cpu().numpy()`` is the explicit form.
-#   From a GPU it copies; on the CPU it shares memory, the trap above.
+# That line finds an NVIDIA GPU, or an AMD GPU, which PyTorch calls ``"cuda"`` as well.
+# On a Mac or with an Intel GPU, it takes the CPU. The lines under *Copy this* find all
+# of them. Whichever you use, *print* what was chosen. If your program falls back to the
+# CPU, you won't get an error. It will just be slow.
+#
+# With a device in your hand, you can often do without a move. ``torch.zeros(n)`` makes
+# its zeros on the CPU, and ``torch.zeros(n, device=device)`` makes them where you need
+# them. So does ``torch.zeros_like(x)``, which follows ``x``. Is that worth typing?
+#
+# On an H100, 67 million ones that were made on the CPU and then moved took
+# :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU,
+# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so it was
+# :timing:`moving speedup "made there"/"made here, moved" @nvidia-h100-80gb-hbm3` as
+# fast.
+#
+# Which GPU, if there are several?
+# --------------------------------
+#
+# Then you need their numbers. If you know `Dive into Deep Learning`__, you know these
+# two functions:
+#
+# __ https://d2l.ai/chapter_builders-guide/use-gpu.html
+
+
+def try_gpu(i=0):
+    """Return GPU number i, or the CPU if there is no such GPU."""
+    if i < torch.accelerator.device_count():
+        return torch.device(torch.accelerator.current_accelerator().type, i)
+    return torch.device("cpu")
+
+
+def try_all_gpus():
+    """Return all GPUs, or the CPU alone if there is no GPU."""
+    return [try_gpu(i) for i in range(max(1, torch.accelerator.device_count()))]
+
+
+print(try_gpu(), try_gpu(10), try_all_gpus())
+
+# %%
+# The book's ``try_all_gpus`` returns an *empty* list on a computer without a GPU. A
+# loop over an empty list does nothing, and you don't get an error. Ours returns the CPU
+# in that case.
+#
+# How do you write such a device as a string? Two of these four are wrong, one is
+# unusual, and one is the third GPU. **Which is which?**
+
+for name in ("cuda:2", "cuda0", "gpu", "meta"):
+    try:
+        print(f"{name}:", torch.device(name))
+    except RuntimeError as error:
+        print(f"{name}: {error!s:.60}...")
+
+# %%
+# GPUs are counted from 0, so ``"cuda:2"`` is the *third*, and the number needs its
+# colon. After a word that PyTorch doesn't know, such as ``"gpu"``, or
+# ``x.to("random")``, the message lists all the words that it does know. There is no
+# ``gpu=True`` either: ``torch.ones(3, gpu=True)`` is a ``TypeError``.
+#
+# Did it surprise you that ``"cuda:2"`` works, although you may have no GPU at all?
+# That's because it is only a name. You get the error when you *move* something there:
+# ``invalid device ordinal`` if you don't have three GPUs, or ``Torch not compiled with
+# CUDA enabled`` if your PyTorch has no code for NVIDIA's GPUs. :doc:`/doctor` knows
+# what to do.
+#
+# Finally, ``"cuda"`` without a number is the *current* GPU, which is the first one
+# unless you call ``torch.cuda.set_device``. A tensor there says ``cuda:0``, and for
+# Python the two names aren't equal. So to ask whether ``x`` is on such a GPU, write
+# ``x.device.type == "cuda"``.
 #
 # Two devices in one line
 # -----------------------
 #
-# PyTorch does not move a tensor because another one is elsewhere: a transfer is slow,
-# and you may not have meant it. It raises an ordinary exception, before anything is
-# computed:
+# Now we can understand the error from the beginning. We multiply a batch of data by
+# weights, and we forgot to move one of the two:
 
-h, g = torch.ones(3), torch.ones(3, device="meta")
-attempt("h + g")
-attempt("g + 2")
-attempt("g + torch.tensor(2.0)")
-attempt("h + torch.tensor(2.0, device='meta')")
-attempt("g.copy_(h)")
+batch = torch.ones(4, 3)
+weights = torch.tensor([0.2, 0.3, 0.5], device=gpu)
+try:
+    scores = batch * weights
+except RuntimeError as error:
+    print(error)
 
 # %%
-# Python's numbers go with every device, and so does, in arithmetic, a tensor *without
-# dimensions on the host*, such as ``torch.tensor(2.0)``; one of shape ``(1,)`` does
-# not. The reverse is refused. ``copy_`` and ``g[:] = h`` cross over, because that is
-# their work. CUDA words the error differently, here of a sum and of a `matrix
-# product`__:
+# With an NVIDIA GPU, the message reads like the first of these. For a `matrix
+# product`__, it reads like the second:
 #
 # .. code-block:: text
 #
@@ -350,39 +268,38 @@ attempt("g.copy_(h)")
 #
 # __ https://github.com/yolain/ComfyUI-Easy-Use/issues/937
 #
-# The message does not name your variable. So print ``.device`` of everything in that
-# line, and look first at the batch, a mask, the weights of a loss, and
-# :doc:`what a model leaves behind </tutorials/2_devices/05_moving_a_model>`. Then
-# move the one that is elsewhere. This is ``h + g``, repaired:
+# It names the devices, but not your variables. So print the device of everything in
+# that line, find the one that is elsewhere, and move it:
 
-attempt("h.to(g.device) + g")
+for name, tensor in {"batch": batch, "weights": weights}.items():
+    print(name, "is on", tensor.device)
 
-# %%
-# Check
-# -----
-#
-# A move must not change a number. Only rounding ``float64`` to ``float32`` may cost a
-# relative error, of at most :math:`2^{-24}`. Try an odd size, and a transpose:
-
-rng = np.random.default_rng(seed=1)
-exact = rng.standard_normal(1_000_003)
-rounded = torch.as_tensor(exact, dtype=torch.float32, device=device).cpu().numpy()
-worst = np.max(np.abs(rounded - exact) / np.abs(exact))
-assert worst <= 2**-24
-print(f"float64 to float32 on {device} and back:")
-print(f"largest relative error {worst:.3e}, at most 2^-24 = {2**-24:.3e}")
-
-tilted = torch.from_numpy(rounded[: 997 * 1003]).reshape(997, 1003).T
-assert torch.equal(tilted.to(device, copy=True).cpu(), tilted)
-print("transpose, there and back: equal, bit for bit")
+scores = batch.to(weights.device) * weights
+print("scores is on", scores.device)
 
 # %%
-# Measure
-# -------
+# The usual suspects are a batch, a mask, the class weights of a loss, and a tensor that
+# somebody made inside a function without saying ``device=``.
 #
-# Every row below ends with the same ``n`` numbers on the device. Predict by bytes: none
-# for *there already*, 8 a number for a copy, 4 for ones that are only written. So *made
-# there* should take half as long as a copy.
+# Why doesn't PyTorch simply move the tensor for you? Because a move is slow, and you
+# would never find out.
+#
+# On an H100, bringing 67 million numbers from the CPU's memory took :timing:`moving
+# median "from the host" @nvidia-h100-80gb-hbm3`. Copying them within the GPU was
+# :timing:`moving speedup "copy, same memory"/"from the host" @nvidia-h100-80gb-hbm3` as
+# fast. In a loop, a hidden move would eat all that the GPU gains.
+#
+# There are two exceptions, and both are about single numbers. A number of Python goes
+# with every device, so ``weights * 2`` is fine. So is ``weights * torch.tensor(2.0)``,
+# because that tensor has no dimensions. It doesn't work the other way round: a tensor
+# on the CPU can't be multiplied by a single number on the GPU.
+
+# folded: Time the moves on your own computer
+
+from firstlight import Bench, best_device
+
+device = best_device()
+has_gpu = device.type != "cpu"
 
 n = 2**26 + 1 if has_gpu else 2**24 + 1
 h = torch.ones(n)
@@ -400,45 +317,99 @@ if has_gpu:
     bench.time("made here, moved", lambda: torch.ones(n).to(device), **on)
 bench.show()
 
-written, copied = bench["made there"].median, bench["copy, new memory"].median
-print(f"made there: {written / copied:.2f} of a copy to new memory, by bytes 0.50")
-
 # %%
-# *there already* only asks the tensor where it is, so there is no reason to write an
-# ``if`` around a ``.to``. The rows with new memory also have to get that memory: on a
-# GPU from what PyTorch keeps for the next tensor
-# (:doc:`/tutorials/2_devices/10_memory`), on the host from the operating system, page
-# by page, which can cost more than the bytes. Then the prediction for *made there*
-# fails.
-#
-# On the newest GPU on record, *from the host*, through PCIe, took
-# :timing:`moving median "from the host" @gpu`; *copy, same memory*, on the card, took
-# :timing:`moving median "copy, same memory" @gpu`.
-#
-# What does a move cost on a real card? The authors of infra-practices and clpeak
-# measured it, and our model, which knows only the slot, promised too much.
+# What does a move cost on other cards? Two teams have published what they measured.
+# (Ordinary memory is called *pageable* there. *Pinned* memory is faster, and
+# :doc:`/tutorials/2_devices/04_small_copies` is about it.)
 #
 # .. measured-by-others:: scale-a100 send-a100 fetch-a100 pageable-gtx1660ti
 #
-# Where this stops being true
-# ---------------------------
+# From NumPy and back
+# -------------------
 #
-# - *One memory for both*, as in Apple's chips: there is no PCIe to cross. PyTorch keeps
-#   two tensors all the same, so the rules for objects hold.
-# - *Transfers that do not wait.* With ``non_blocking=True`` your program goes on while
-#   numbers travel from or to :term:`pinned` host memory. It may read them there before
-#   they have arrived: see :doc:`/tutorials/2_devices/04_small_copies`.
+# NumPy knows only the CPU. There are two ways from an array to a tensor, and they
+# differ when you change the array afterwards. **What will the two tensors hold?**
+
+signal = np.array([0.0, 0.5, 1.0])
+shared = torch.from_numpy(signal)
+copied = torch.tensor(signal, dtype=torch.float32, device=device)
+signal[0] = 7
+print("shared:", shared)
+print("copied:", copied)
+
+# %%
+# ``from_numpy`` doesn't copy. It makes a tensor around the array's memory, so that a
+# change of one shows in the other. ``torch.tensor`` always copies. It can also take the
+# numbers straight to the GPU, and change their type on the way. Do that, because
+# NumPy's ``float64`` numbers need twice the bytes, are slow on most GPUs, and don't
+# work at all on Apple's.
 #
-# Exercise
-# --------
+# The memory behind a tensor is called its *storage*. If you want to know whether two
+# tensors share it, compare ``x.untyped_storage().data_ptr()``, which is its address.
 #
-# Write ``snapshot(x)``: it returns the numbers of a tensor, from any device, as a NumPy
-# array of ``float64`` with memory of its own, so that it stays as it is when ``x``
-# changes. ``x`` may have a gradient, or a type that NumPy does not know.
+# The way back is ``.numpy()``. It doesn't copy either, and so it works only if the
+# tensor is on the CPU, and only if PyTorch isn't recording a gradient for it:
+
+weights = torch.ones(3, requires_grad=True)
+try:
+    weights.numpy()
+except RuntimeError as error:
+    print(error)
+print(weights.detach().cpu().numpy())
+
+# %%
+# ``.detach().cpu().numpy()`` is the form that works from everywhere: let go of the
+# gradient, come to the CPU, become an array. But remember the list ``[3, 3, 3]``. If
+# the tensor was on the CPU already, then ``.detach()`` and ``.cpu()`` and ``.numpy()``
+# all return something around the same memory.
+#
+# Finally, if your notebook is some years old, these lines still run, but nobody writes
+# them any more:
+#
+# .. list-table:: Lines of older notebooks, and what to write today
+#    :header-rows: 1
+#
+#    * - you find
+#      - write
+#    * - ``torch.FloatTensor([1, 2]).cuda()``
+#      - ``torch.tensor([1.0, 2.0], device=device)``
+#    * - ``torch.LongTensor(labels)``
+#      - ``torch.tensor(labels, dtype=torch.int64)``
+#    * - ``x.storage()``, a ``torch.cuda.FloatStorage`` if ``x`` is on a GPU
+#      - ``x.device``, or ``x.untyped_storage().device``
+#    * - ``if x.get_device() >= 0``
+#      - ``if x.device.type != "cpu"``
+#
+# Does a move change a number? Only if it changes the type:
+
+# folded: There and back again, on an odd size
+
+rng = np.random.default_rng(seed=1)
+exact = rng.standard_normal(1_000_003)
+rounded = torch.as_tensor(exact, dtype=torch.float32, device=device).cpu().numpy()
+worst = np.max(np.abs(rounded - exact) / np.abs(exact))
+assert worst <= 2**-24
+print(f"float64 to float32 on {device} and back:")
+print(f"largest relative error {worst:.3e}, at most 2^-24 = {2**-24:.3e}")
+
+tilted = torch.from_numpy(rounded[: 997 * 1003]).reshape(997, 1003).T
+assert torch.equal(tilted.to(device, copy=True).cpu(), tilted)
+print("transpose, there and back: equal, bit for bit")
+
+# %%
+# Your turn
+# ---------
+#
+# You want to look at the weights of a model after each epoch. Write ``snapshot(x)``. It
+# gets a tensor, from any device, and returns its numbers as a NumPy array of
+# ``float64`` that stays as it is when ``x`` changes. The tensor may have a gradient, or
+# a type that NumPy doesn't know, such as ``bfloat16``.
+#
+# Put your answer where the dots are, and run ``firstlight try 01_moving.py``. It runs
+# only what the exercise needs, and answers in about a second.
 
 
-def snapshot(x):
-    return x.detach().cpu().numpy()
+def snapshot(x): ...
 
 
 # %%
@@ -459,7 +430,7 @@ def find_problem(answer, x):
     if array.shape != right.shape or not np.array_equal(array, right):
         return "the array has other numbers or another shape"
     with torch.no_grad():
-        x += 1
+        x.add_(1)
     if not np.array_equal(array, right):
         return "the array changed with the tensor: it shares memory"
     return ""
@@ -474,7 +445,7 @@ def check(answer):
     made = {"float64": torch.arange(5.0, dtype=torch.float64).reshape(1, 5)}
     made["float32, with a gradient"] = torch.linspace(0, 1, 7, requires_grad=True)
     made["bfloat16"] = torch.ones(2, 3, dtype=torch.bfloat16).T
-    made[f"int64 on {device}"] = torch.arange(5, device=device)
+    made[f"int64 on {try_gpu()}"] = torch.arange(5, device=try_gpu())
     made["a single number"] = torch.tensor(0.5)
     for name, x in made.items():
         try:
@@ -491,6 +462,21 @@ def check(answer):
 print(check(snapshot))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+
+print("""\
+1. x.to(device) returns the moved tensor and leaves x where it was, so keep the result.
+2. If the tensor is there already, you get the tensor itself, and it costs next to
+   nothing. If you need a copy, say copy=True.
+3. Choose one device at the top, print it, and make or move everything there. In an
+   error about two devices, print .device of everything in that line.""")
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -499,20 +485,4 @@ def snapshot_solution(x):
     return x.detach().cpu().to(torch.float64, copy=True).numpy()
 
 
-print(check(snapshot_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-
-asked = quantity(bench["there already"].median, "s")
-print(f"""\
-1. A tensor's .to returns the moved tensor: keep the result. Where the tensor is there
-   already, that is the tensor itself, after {asked};
-   a copy of {n:,} numbers took {quantity(copied, "s")}.
-2. A line that crosses to the GPU or back makes your program wait; a copy within the
-   GPU does not. With non_blocking=True only pinned memory lets it go on, and on the
-   way back you have to wait yourself before you read.
-3. Choose one device, once; print it; write .to(device) everywhere, without an if.""")
+print(f"Our solution: {check(snapshot_solution)}")

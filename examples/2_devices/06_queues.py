@@ -2,37 +2,26 @@
 Why does printing the loss slow a GPU down?
 ===========================================
 
-This page is for everybody whose loop prints or logs a number while a GPU works. A call
-to a GPU puts work into a :term:`queue`, the *:term:`CUDA` stream*, and returns before
-the work is done. A line that needs a number has to wait for it, and then the GPU has to
-wait for more work. So reading at every step adds the shorter of two times to each step,
-the program's and the GPU's; reading at every tenth step adds a tenth of that. Keep the
-:term:`losses <loss>` on the GPU, and read many at once.
+Your loop prints the loss after each step, so that you can see how it gets on. Then
+somebody tells you to print only every tenth one, and the loop runs noticeably faster.
+How can it be? A loss is a single number. Sending it from the GPU takes no time worth
+mentioning, and printing it takes even less.
 
-**You will learn**
+So where does the time go? **Guess before you read on**: will your loop get faster by a
+few percent, by half, or by a factor of ten? By the end of this page you'll be able to
+predict it from two times that you can measure, and you'll know what to write instead.
 
-- which lines wait without saying so, and how to find yours;
-- what it costs to read a value at every step, and what to write instead;
-- what :term:`events <event>` are, and why an error can point at a line that is right.
-
-**Time:** 13 minutes. **Needs:** any computer. Without a GPU, a thread of your program
-plays its part.
+**Time:** 13 minutes. **Needs:** any computer.
 """
 
 # %%
 # The call returns, the reading waits
 # -----------------------------------
 #
-# The program on the CPU, the :term:`host`, puts each piece of work for the GPU, the
-# :term:`device`, into a stream and goes on. This is called a :term:`launch`. The device
-# takes the pieces out in the same order.
-#
-# A GPU shows little of its stream, so here is a toy: ``ToyStream`` is a queue with a
-# *thread* of its own, a part of your program that runs beside the rest. What you launch
-# is computed there, later and in order. Its times are a CPU's, but its rules are those
-# of a CUDA stream.
+# Let's give the GPU something long to do. We take the time twice: once when the call
+# returns, and once when we have the number. If you have no GPU, the code uses a toy: a
+# thread of your program that does what it is told, later and in order, as a GPU would.
 
-from functools import partial
 from time import perf_counter, sleep
 
 import numpy as np
@@ -45,138 +34,138 @@ from firstlight.timing.toy_stream import ToyStream
 device = best_device()
 has_gpu = device.type != "cpu"
 where = "GPU" if has_gpu else "toy"
-numbers = np.random.default_rng(seed=1).random(500_000, dtype=np.float32)
 stream = ToyStream("stream")
-
-# %%
-# ``launch`` gives back a placeholder, and ``.item()`` asks for the number in it, as it
-# does with a PyTorch :term:`tensor`. Which of the two takes the time?
+size = 50_000_000 if has_gpu else 500_000
+many = torch.rand(size, device=device)
 
 
 def largest(tensor):
     return tensor.sort().values[-1]
 
 
-calls = {"toy": lambda: stream.launch(largest, torch.from_numpy(numbers))}
-for place in dict.fromkeys(("cpu", device.type)):
-    calls[place] = partial(largest, torch.from_numpy(numbers).to(place))
+def start_sorting():
+    return largest(many) if has_gpu else stream.launch(largest, many)
 
-rows = []
-for name, call in calls.items():
-    call().item()  # the first call may do work that later ones do not
-    start = perf_counter()
-    result = call()
-    called = perf_counter()
-    result.item()
-    times = called - start, perf_counter() - called
-    rows.append((name, *(quantity(seconds, "s") for seconds in times)))
-show_table(f"Sorting {len(numbers):,} numbers", ("", "call", "reading"), rows)
+
+start_sorting().item()  # the first call may do work that later ones do not
+start = perf_counter()
+result = start_sorting()
+called = perf_counter()
+value = result.item()
+read = perf_counter()
+print(f"the call:    {quantity(called - start, 's')}")
+print(f"the reading: {quantity(read - called, 's')}")
 
 # %%
-# On the CPU, PyTorch has no stream, so the call itself sorts. That is why you never see
-# this on a CPU. With a stream the call returns, and the *reading* waits for the
-# sorting. A clock around the call alone times only the launch.
+# The call that sorts all these numbers was over in no time, and ``.item()``, which
+# reads one of them, took long. It can't have been the reading itself. When you call
+# something on a GPU, PyTorch only writes the job on a list, and your program goes on.
+# This is called a :term:`launch`, and the list is called a :term:`stream`, or a
+# :term:`queue`. The GPU works through it in order, at its own pace.
 #
-# Which lines wait
-# ----------------
+# With ``.item()`` you ask for a number that doesn't exist yet. So your program has to
+# stand still until the GPU has got there. That is the wait, and ``print(loss)`` hides
+# one.
 #
-# A line has to wait if Python must know a *number* before it can go on. On any computer
-# you can find out which ones do, with PyTorch's device ``meta``: tensors there have a
-# shape, but no numbers, so a line that fails there needs some. Below, ``x`` is a
-# tensor, and ``mask`` says where it is above a half. Guess first:
+# You'll never see this on a CPU, because there a call does the work itself.
+#
+# Which other lines wait? All those for which Python has to know a *value*, such as
+# ``if loss < best``, and those for which it has to know a *size*, such as ``x[mask]``.
+# There is a list of them to look things up in: :doc:`/copies_and_waits`.
+#
+# Two people and one list
+# -----------------------
+#
+# Fine, so the program waits. But the work has to be done anyway. Why does it cost
+# anything?
+#
+# Think of a cook and a waiter. The waiter (your program, on the CPU, which is called
+# the *host* here) writes orders on the list. The cook (the GPU, the *device*) works
+# through them. As long as there is another order on the list, the cook never stops. Now
+# let the waiter stay at the hatch after each order until the dish is ready. While the
+# cook works, the waiter stands there. And while the waiter takes the next order, the
+# cook has nothing to do.
+#
+# Here is a model of both ways. For each step, the host needs 2 units of time and the
+# device needs 3.
 
-lines = """x + 1; x.sum(); torch.maximum(x[0], x[1]); torch.where(mask, x, 0.0)
-x[0].item(); float(x[0]); f"{x[0]:.3f}"; str(x); x.tolist(); x.cpu()
-1 if x[0] > x[1] else 2; max(x[0], x[1]); torch.allclose(x, x)
-x[x.argmax()]; x[mask]; torch.nonzero(mask); torch.unique(x)"""
-lines = [line.strip() for line in lines.replace("\n", ";").split(";")]
+# figure
+# sphinx_gallery_thumbnail_number = 1
 
+import matplotlib.pyplot as plt
 
-def names_on(device):
-    x = torch.rand(1003, device=device)
-    return {"x": x, "mask": x > 0.5, "torch": torch}
-
-
-def needs_numbers(line):
-    try:
-        result = eval(line, names_on("meta"))
-    except Exception:
-        return True
-    return isinstance(result, str) and "..." in result  # dots in place of numbers
-
-
-waiting = [line for line in lines if needs_numbers(line)]
-rows = [(line, "WAITS" if line in waiting else "goes on") for line in lines]
-show_table("On a GPU", ("line", "the program"), rows)
+ways, ends = {"read after each step": 1, "read at the end": 6}, []
+fig, axes = plt.subplots(2, figsize=(7.2, 3.8), sharex=True, layout="constrained")
+for ax, (title, every) in zip(axes, ways.items(), strict=True):
+    host = end = 0
+    for number in range(1, 7):
+        begin = max(host + 2, end)  # the device needs the order, and its hands free
+        for row, left, wide in ((0, host, 2), (1, begin, 3)):
+            style = {"fc": (BLUE, ORANGE)[row], "ec": "white", "height": 0.7}
+            ax.barh(row, wide, left=left, **style)
+            ink = {"ha": "center", "va": "center", "color": "#fefefe", "size": 11}
+            ax.text(left + wide / 2, row, number, **ink)
+        host, end = host + 2, begin + 3
+        if number % every == 0:  # the host waits for the device
+            ax.barh(0, end - host, left=host, height=0.7, fill=False, hatch="////")
+            host = end
+    ends.append(end)
+    ax.set_yticks([0, 1], ["host", "device"])
+    ax.invert_yaxis()
+    ax.set_title(f"{title}: {end} units, the device idle for {1 - 18 / end:.0%}")
+axes[1].set_xlabel("units of time, in a model (hatched: the host waits)")
+fig.set_label(
+    "Two pairs of lanes, host and device, over time, with six numbered steps. Read "
+    f"after each step, the lanes take turns: {ends[0]} units. At the end, "
+    f"the host prepares later steps while the device works: {ends[1]} units."
+)
+plt.show()
 
 # %%
-# There are two kinds of numbers that Python may need:
+# In the upper half the two take turns, so that each step costs the sum of both times.
+# In the lower half they work at the same time, and only the slower of the two counts. A
+# gap in the orange lane is called a *bubble*.
 #
-# - *A value*, for ``.item()``, ``float()``, an ``f"…"`` with the loss in it, every
-#   ``print``, and every ``if`` on a tensor. Python's own ``min`` and ``max`` hide an
-#   ``if``, too; ``torch.maximum`` decides on the device.
-# - *A size.* How many elements ``x[mask]`` has is not known before the mask is
-#   computed, and PyTorch needs memory for them. ``torch.where`` keeps the size.
+# Predict your own loop
+# ---------------------
 #
-# Two more reasons do not show on ``meta``: ``torch.linalg.inv`` looks whether the
-# matrix has an inverse (`inv_ex`__ does not), and ``x.to("cuda")`` has to read ``x``
-# before your next line changes it.
-#
-# In your own program, ``torch.cuda.set_sync_debug_mode("warn")`` makes PyTorch warn at
-# each wait that it knows of, and name the line; ``"error"`` stops there. The mode is
-# `experimental`__, and for NVIDIA and AMD cards; for other GPUs use a :term:`profiler`.
-#
-# __ https://docs.pytorch.org/docs/stable/generated/torch.linalg.inv.html
-# __ https://docs.pytorch.org/docs/stable/generated/torch.cuda.set_sync_debug_mode.html
-
-# folded: On a GPU: the same lines, asked of an NVIDIA or AMD card
-
-import warnings
-
-
-def sync_warnings(line):
-    names = names_on(device)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        torch.cuda.set_sync_debug_mode("warn")
-        caught.clear()  # it also warns of itself
-        try:
-            eval(line, names)
-        finally:
-            torch.cuda.set_sync_debug_mode("default")
-    return [str(w.message) for w in caught if "synchroniz" in str(w.message)]
-
-
-if device.type == "cuda":
-    found = {line: sync_warnings(line) for line in lines}
-    print("x[0].item():", *found["x[0].item()"])
-    differ = [line for line in lines if bool(found[line]) != (line in waiting)]
-    print("another answer than on meta:", ", ".join(differ) or "none")
-else:
-    print("PyTorch finds no such card on this machine.")
-
-# %%
-# What a wait costs
-# -----------------
-#
-# A step of a loop takes two times, on two processors: :math:`h`, what the host needs to
-# prepare it (Python, reading data, launching), and :math:`d`, what the device needs to
-# compute it. If nobody reads, both work at the same time, and the slower one sets the
-# pace. If the host reads after each step, they take turns.
-#
-# From one reading to the next, :math:`k` steps take :math:`h` until the device has
-# something to do, then :math:`k - 1` times the longer of the two, then :math:`d` for
-# the last step. Since :math:`h + d` is the longer plus the shorter, one step takes
+# Let's write it down. A step takes :math:`h` on the host (Python, loading data,
+# launching) and :math:`d` on the device. If nobody reads, a step costs the longer of
+# the two, :math:`\max(h, d)`. If you read after each step, it costs :math:`h + d`,
+# which is the longer plus the shorter. And if you read after every :math:`k` steps, you
+# pay for the shorter one only once in :math:`k` steps:
 #
 # .. math::
 #
 #     t(k) = \max(h, d) + \frac{\min(h, d)}{k}.
 #
-# The second term is the price of reading. Read once a step, it at most *doubles* the
-# time. To test this, take a detector that answers a signal :math:`x`, a lamp's light,
-# with :math:`\tanh(2 x)`. You know the signals and the answers; the *gain*, 2, is to be
-# found. Each step moves a guess of it towards a smaller error. That is the device's
-# part:
+# So the price of reading is :math:`\min(h, d)`, the *shorter* time. In the model, for
+# example, a step costs 5 units if you read after each one, and little more than 3 if
+# you don't. In other words, reading at every step can at most *double* the time of your
+# loop. Was your guess higher?
+#
+# Now let's test it with a loop that looks like training. A detector answers light
+# :math:`x` with :math:`\tanh(2 x)`, and the *gain*, 2, is to be found by making the
+# error smaller in each step. The log of gains is read every so often:
+
+
+def fit(place, every, steps=20):
+    gain, log = 1.0, []
+    for number in range(1, steps + 1):
+        brightness = place.prepare(number)
+        gain = place.step(gain, place.light, brightness, number=number)
+        if number % every == 0:
+            log.append(gain.item())  # the line that waits
+    return log
+
+
+# %%
+
+# folded: The step of this loop, on a GPU and on the toy
+
+# On a GPU, each operation in ``update`` is a launch; with the toy, the whole step is
+# one. The host waits for the lamp's next brightness, as if it came from a disk. A GPU
+# does not use the host's cores, so the toy sleeps until ``pace`` seconds have passed.
 
 
 def update(gain, light, brightness):
@@ -185,13 +174,6 @@ def update(gain, light, brightness):
     answer = tanh(gain * signal)
     error = answer - tanh(2 * signal)
     return gain - 8 * (error * (1 - answer**2) * signal).mean()
-
-
-# %%
-# The host prepares: before each step it waits for the lamp's next brightness, as if it
-# came from a disk. On a GPU, each of the dozen operations in ``update`` is a launch;
-# with the toy the whole step is one. A GPU does not use the host's cores, so the toy
-# computes a small step and then sleeps until ``pace`` seconds have passed.
 
 
 class Experiment:
@@ -220,94 +202,8 @@ class Experiment:
 
 
 # %%
-# The loop is the same for both:
 
-
-def fit(place, every, steps=20):
-    gain, log = 1.0, []
-    for number in range(1, steps + 1):
-        brightness = place.prepare(number)
-        gain = place.step(gain, place.light, brightness, number=number)
-        if number % every == 0:
-            log.append(gain.item())  # the line that waits
-    return log
-
-
-# %%
-# Now watch eight steps on the toy, with the gain read after each step, and only at the
-# end:
-
-# folded: What the toy notes of its own, the quickest of forty times
-
-toy = Experiment(10_000, on_gpu=False)
-
-
-def watch(every):
-    toy.stream.spans.clear()
-    fit(toy, every, steps=8)
-    return toy.stream.spans.copy()
-
-
-def length(spans):
-    return max(s.end for s in spans) - min(s.start for s in spans)
-
-
-def idle(spans):
-    busy = sum(s.end - s.start for s in spans if s.lane == "stream")
-    return 1 - busy / length(spans)
-
-
-kinds = {"read after each step": 1, "read at the end": 8}
-runs = {
-    title: min((watch(every) for _ in range(40)), key=length)
-    for title, every in kinds.items()
-}
-
-# %%
-
-# measured figure
-# sphinx_gallery_thumbnail_number = 1
-
-import matplotlib.pyplot as plt
-
-HOST, DEVICE, WAIT = {"fc": BLUE}, {"fc": ORANGE}, {"fill": False, "lw": 0.8}
-WAIT |= {"hatch": "////", "ec": "black"}
-fig, axes = plt.subplots(2, figsize=(7.2, 3.8), sharex=True, layout="constrained")
-for ax, (title, spans) in zip(axes, runs.items(), strict=True):
-    zero = min(s.start for s in spans)
-    for s in spans:
-        row, wide = ["host", "stream"].index(s.lane), 1e3 * (s.end - s.start)
-        style = WAIT if s.label == "wait" else {**(HOST, DEVICE)[row], "ec": "white"}
-        ax.barh(row, wide, left=1e3 * (s.start - zero), height=0.7, **style)
-        if s.label.isdigit() and wide > 30 * length(spans):
-            ink = {"ha": "center", "va": "center", "color": "#fefefe", "size": 11}
-            ax.text(1e3 * (s.start - zero) + wide / 2, row, s.label, **ink)
-    ax.set_yticks([0, 1], ["host", "device"])
-    ax.invert_yaxis()
-    ax.set_title(f"{title}: the device is idle {idle(spans):.0%} of the time")
-axes[1].set_xlabel("milliseconds, on the toy (hatched: the host waits)")
-words = "; ".join(f"{title}, {idle(spans):.0%}" for title, spans in runs.items())
-fig.set_label(
-    "Two pairs of lanes, host and device, over time, with numbered steps. Read after "
-    "each step, the lanes take turns; read at the end, the host prepares later steps "
-    f"while the device works. Share of time in which the device is idle: {words}."
-)
-plt.show()
-
-# %%
-# Blue is the host, preparing a step, and orange is the device (here the toy), computing
-# it. A gap in the orange lane is called a *bubble*: a device that waits for the host.
-#
-# How long is a wait on a real GPU? Here is what other people found on cards of their
-# own. None of these numbers is ours.
-#
-# .. measured-by-others:: wait-rtx5090 wait-mi300x trip-rtx5060 trip-m1pro
-#
-# Check
-# -----
-#
-# ``gain`` goes into the next launch before it is computed. Compare with a loop in
-# ``float64``, on an odd size:
+# folded: The same gain, however often you look, on an odd size
 
 small = Experiment(1003)
 light = torch.as_tensor(small.light).cpu().numpy().astype(np.float64)
@@ -323,12 +219,11 @@ for every in (1, 7, 63):
     print(f"read {len(log):>2} times: gain {log[-1]:.6f}, largest error {worst:.0e}")
 
 # %%
-# Measure
-# -------
-#
-# To measure :math:`h`, run the loop on an array of length 1, so that there is next to
-# nothing to compute; to measure :math:`d`, launch the steps without preparing them.
-# (``sleep`` oversleeps, so both exceed the times in the code.) Each run has 20 steps.
+# To measure :math:`h`, we run the loop on an array of length 1, so that there is next
+# to nothing to compute. To measure :math:`d`, we launch the steps without preparing
+# them. Everything else follows from these two.
+
+# folded: The measurement: the host alone, the device alone, and five ways to read
 
 
 def device_alone(place, steps=20):
@@ -346,8 +241,8 @@ jobs = {"host alone": (fit, tiny, steps), "device alone": (device_alone, place)}
 jobs |= {f"read {when}": (fit, place, every) for every, when in reads.items()}
 
 # %%
-# Other programs on the machine can only make a run longer, so compare the fastest runs.
-# From the first two, the formula predicts the others:
+
+# folded: Other programs can only make a run longer, so the fastest runs count
 
 
 def seconds(function, *arguments):
@@ -413,20 +308,28 @@ fig.set_label(f"{ax.get_title()}. The model falls from host plus device to the l
 plt.show()
 
 # %%
-# The curve is not fitted: :math:`h` and :math:`d` determine it.
+# The dashed curve isn't fitted to the points. It was computed from :math:`h` and
+# :math:`d` alone.
 #
-# On an H100, the speed-up of reading at the end over reading each step is
-# :timing:`queues speedup "GPU, read at the end"/"GPU, read each step"
-# @nvidia-h100-80gb-hbm3`, and none of the five predictions was off by more than a
-# twentieth.
+# On an H100, twenty steps took :timing:`queues median "GPU, read each step"
+# @nvidia-h100-80gb-hbm3` with a reading in each of them, and :timing:`queues median
+# "GPU, read at the end" @nvidia-h100-80gb-hbm3` with one reading at the end. The host
+# alone would have needed :timing:`queues median "GPU, host alone"
+# @nvidia-h100-80gb-hbm3`, and the GPU alone :timing:`queues median "GPU, device alone"
+# @nvidia-h100-80gb-hbm3`. Add the two, and you nearly have the first number; take the
+# longer, and you nearly have the second. None of the five predictions was off by more
+# than a twentieth.
 #
-# To find the price in your own loop, time it once with a reading at each step, and once
-# with one at the end: the difference, for a step, is about :math:`\min(h, d)`.
+# How long does a single wait take? Here is what other people found on cards of their
+# own.
+#
+# .. measured-by-others:: wait-rtx5090 wait-mi300x trip-rtx5060 trip-m1pro
 #
 # What to write instead
 # ---------------------
 #
-# Append the loss itself, not its ``.item()``, and read a hundred at once:
+# Don't stop looking at the loss. Append the loss itself, not its ``.item()``, and read
+# a hundred of them at once:
 
 losses, log = [], []
 for number in range(1, 201):
@@ -438,20 +341,16 @@ for number in range(1, 201):
 print(f"{len(log)} losses, the last one {log[-1]:.3f}")
 
 # %%
-# Without ``detach()``, each loss keeps its :term:`autograd` graph in memory.
+# ``detach()`` matters. Without it, each loss keeps its :term:`autograd` graph, and your
+# memory fills up.
 #
-# Is it Python's lock?
-# --------------------
-#
-# `A well-known textbook`__ says that reading the loss back "will trigger a global
-# interpreter lock which stalls all GPUs". This lock, the GIL, lets one thread at a time
-# run Python code. But PyTorch's ``.item()`` `gives it back`__ before it waits, and the
-# GPU runs no Python. So the textbook's advice, to log rarely, is right for another
-# reason: the reader waits for its own stream, which then runs out of work. Removing the
-# GIL would not help.
-#
-# The toy gives the lock back, too. The fold shows how many jobs a second thread, with a
-# second stream, gets done meanwhile. Sorting a *list* keeps the lock.
+# You may have read in `a well-known textbook`__ that printing the loss "will trigger a
+# global interpreter lock which stalls all GPUs". The advice that follows from it, to
+# log rarely, is right, but the lock isn't the reason. It lets one thread at a time run
+# Python code, and PyTorch's ``.item()`` `gives it back`__ before it waits. What stalls
+# is the one stream that you read from, because nobody writes new jobs on its list. You
+# can see it in the fold: while one thread waits, another gets its jobs done. Only
+# sorting a *list*, which is Python's own work, keeps the lock.
 #
 # __ https://github.com/d2l-ai/d2l-en/blob/02c6a2a15fe79c6e63a0fc58368bfffca94df554/chapter_builders-guide/use-gpu.md
 # __ https://github.com/pytorch/pytorch/blob/v2.6.0/tools/autograd/templates/python_variable_methods.cpp
@@ -460,6 +359,7 @@ print(f"{len(log)} losses, the last one {log[-1]:.3f}")
 
 import threading
 
+numbers = np.random.default_rng(seed=1).random(500_000, dtype=np.float32)
 second = ToyStream("second stream")
 
 
@@ -506,12 +406,18 @@ for name, read in readers.items():
 show_table("Meanwhile", ("", "took", "jobs", "longest pause"), rows)
 
 # %%
-# Events: a mark in the stream
-# ----------------------------
+# When does it not pay? If a step keeps the device busy for seconds, the host's part is
+# short, and so is the price. Then read the loss at every step. And if the host is much
+# the slower one, you need fewer launches, not fewer readings
+# (:doc:`/tutorials/2_devices/16_fewer_launches`).
 #
-# An *event* is a mark in a stream. The device notes the time when it gets there.
-# ``query()`` asks without waiting whether it has, and ``synchronize()`` waits for this
-# mark, but not for what was launched after it:
+# Ask without waiting
+# -------------------
+#
+# If you want to know whether the device has got to a certain place, put a mark into the
+# stream. Such a mark is called an *event*. ``query()`` asks without waiting whether it
+# has been reached, and ``synchronize()`` waits for it, but not for what was launched
+# after it:
 
 before = stream.record()
 stream.launch(np.sort, numbers)
@@ -525,14 +431,19 @@ print(f"the stream spent {before.elapsed_time(after):.2f} ms on the first sort")
 stream.synchronize()
 
 # %%
-# The device's own clock is ``torch.cuda.Event(enable_timing=True)``, and likewise
-# ``torch.xpu.Event`` (Intel) and ``torch.mps.event.Event`` (Apple).
+# PyTorch's own are ``torch.cuda.Event(enable_timing=True)``, ``torch.xpu.Event``
+# (Intel) and ``torch.mps.event.Event`` (Apple). ``.item()`` waits for its own stream,
+# and ``torch.cuda.synchronize()`` for all streams of one device. `Between two
+# streams`__ there is no order, unless one waits for an event of the other.
+#
+# __ https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams
 #
 # Errors come out later
 # ---------------------
 #
-# A call that returns before the work is done also returns before the work *fails*. Of
-# these three jobs the second cannot be done: a matrix of zeros has no inverse.
+# The list has one last surprise. If a call returns before its work is done, it also
+# returns before the work *fails*. Of these three jobs, the second can't be done,
+# because a matrix of zeros has no inverse. **Which line will raise the error?**
 
 product = stream.launch(np.multiply, 2.0, 3.0)
 inverse = stream.launch(np.linalg.inv, np.zeros((3, 3)))
@@ -546,38 +457,23 @@ except RuntimeError as error:
 print("the error at total.item():", failure)
 
 # %%
-# The error comes out at a line that is right; the fault is somewhere before it. `A GPU
-# does the same`__. To find the fault, set ``CUDA_LAUNCH_BLOCKING=1`` (AMD:
-# ``AMD_SERIALIZE_KERNEL=3``) before the program starts. Then every launch waits: use it
-# only for finding faults.
+# It's the last one, which is perfectly right. The fault is somewhere before it, and `a
+# GPU does the same`__. If you see an error in a line that can't be wrong, set
+# ``CUDA_LAUNCH_BLOCKING=1`` (on AMD, ``AMD_SERIALIZE_KERNEL=3``) before the program
+# starts. Then every launch waits, and the error comes out where it belongs. Take it
+# away afterwards, because it makes everything slow.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
 #
-# Where this stops being true
-# ---------------------------
+# Your turn
+# ---------
 #
-# - *One of the two is much longer.* The price of reading is the *shorter* time. If a
-#   step keeps the device busy for long, read the loss at every step. If the host is
-#   much slower, you need fewer launches, not fewer readings.
-# - *Many launches in a step.* The device starts with the first one while the host is at
-#   the next, so the formula is then an upper bound.
-# - *More than one stream.* ``.item()`` waits for its own, ``torch.cuda.synchronize()``
-#   for all on one device. `Between two`__ there is no order, unless one waits for an
-#   event of the other.
-#
-# __ https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams
-#
-# Exercise
-# --------
-#
-# This loop keeps the lowest loss, and logs every tenth. Two of its lines wait. Write
-# one that never waits, and returns three tensors: the gain, ``best`` with one number,
-# and ``log`` with every tenth loss.
+# This loop keeps the lowest loss, and logs every tenth. Two of its lines wait.
 
 import math
 
 
-def fit_and_log(step, gain, batches):
+def fit_and_wait(step, gain, batches):
     best, log = math.inf, []
     for number, batch in enumerate(batches, start=1):
         gain, loss = step(gain, batch)
@@ -585,6 +481,15 @@ def fit_and_log(step, gain, batches):
         if number % 10 == 0:
             log.append(loss.item())
     return gain, best, torch.tensor(log)
+
+
+# %%
+# Write a loop that never waits, and returns three tensors: the gain, ``best`` with one
+# number, and ``log`` with every tenth loss. Put your answer where the dots are, and run
+# ``firstlight try 06_queues.py``.
+
+
+def fit_and_log(step, gain, batches): ...
 
 
 # %%
@@ -608,7 +513,7 @@ def run(answer, device, count):
 
 
 def explain(answer, count):
-    right, result = run(fit_and_log, "cpu", count), run(answer, "cpu", count)
+    right, result = run(fit_and_wait, "cpu", count), run(answer, "cpu", count)
     if not isinstance(result, tuple) or len(result) != 3:
         return "it has to return three things: gain, best, log."
     names = ("gain", "best", "log")
@@ -644,6 +549,21 @@ def check(answer):
 print(check(fit_and_log))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+
+print("""\
+1. A launch returns at once. A line waits if Python needs a number from the GPU: a
+   value, or a size.
+2. Reading after every k-th step costs max(h, d) + min(h, d) / k a step, for a host that
+   needs h and a device that needs d. So it can double the time, and no more.
+3. Keep the losses on the GPU, detached, and read many at once.""")
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -657,20 +577,4 @@ def fit_and_log_solution(step, gain, batches):
     return gain, losses.min(), losses[9::10]
 
 
-print(check(fit_and_log_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-
-each, end = quantity(measured[0], "s"), quantity(measured[-1], "s")
-print(f"""\
-1. A launch returns at once. Mostly a line waits because Python needs a number: a value,
-   or a size.
-2. A step takes max(host, device) + min(host, device) / k, if you read each k-th: here
-   ({where}) {each} reading each step and {end} reading at the end, where
-   {quantity(predict(1), "s")} and {quantity(predict(steps), "s")} were predicted.
-3. The wait is for the CUDA stream, not for Python's lock. Keep the losses on the GPU,
-   and read many at once.""")
+print(f"Our solution: {check(fit_and_log_solution)}")

@@ -1,6 +1,7 @@
-"""The page's answers about moves hold, and its check accepts what is right and tells what is wrong."""
+"""What the page says of moves holds, and its check accepts what is right and tells what is wrong."""
 
 import numpy as np
+import pytest
 import torch
 from pages import judged
 
@@ -43,7 +44,7 @@ def empties(x):
 
 
 WRONG = {
-    "the start": ("snapshot", "shares memory"),
+    "the start": ("snapshot", "NoneType"),
     "shares where nothing is to do": (shares_float64, "shares memory"),
     "without detach": (without_detach, "requires grad"),
     "NumPy has no bfloat16": (numpy_converts, "BFloat16"),
@@ -60,22 +61,10 @@ WRONG = {
 test_answers = judged(["snapshot_solution", from_a_list, numpy_copies], WRONG)
 
 
-def test_each_line_answers_as_its_group_does(page) -> None:
-    answers = {line: tuple(yes for yes, _ in answer) for line, answer in page["answers"].items()}
-    assert answers.pop("model.to(gpu)") == (False, True, True)
-    same, copied, crossed = [(False, False, False)] * 2 + [(True, False, False)] * 3, (True, True, False), (True,) * 3
-    assert [*answers.values()] == [*same, *[copied] * 3, *[crossed] * 3]
-
-
-def test_the_title_of_the_figure_counts_what_waits(page) -> None:
-    assert page["found"] == page["crossing"]
-    assert page["title"] == page["fig"].get_suptitle()
-
-
-def test_what_was_kept_is_what_the_page_says_of_a_cpu_and_of_a_gpu(page) -> None:
-    kept = [int(value) for value in page["kept"]]
-    assert kept == ([1, 2, 3] if page["has_gpu"] else [3, 3, 3])
+def test_what_was_kept_is_what_the_page_says(page) -> None:
+    assert [int(value) for value in page["kept"]] == [3, 3, 3]
     assert [int(value) for value in page["copies"]] == [1, 2, 3]
+    assert all(one is page["total"] for one in page["kept"])
 
 
 def test_a_list_of_devices_is_never_empty(page, monkeypatch) -> None:
@@ -83,3 +72,33 @@ def test_a_list_of_devices_is_never_empty(page, monkeypatch) -> None:
     monkeypatch.setattr(torch.accelerator, "device_count", lambda: 2)
     monkeypatch.setattr(torch.accelerator, "current_accelerator", lambda: torch.device("xpu"))
     assert page["try_all_gpus"]() == [torch.device("xpu:0"), torch.device("xpu:1")]
+    assert page["try_gpu"](1) == torch.device("xpu:1")
+    assert page["try_gpu"](2) == torch.device("cpu")
+
+
+def test_a_device_is_called_as_the_page_says() -> None:
+    assert torch.device("cuda:2").index == 2
+    assert torch.ones(3).get_device() == torch.ones(3, device="meta").get_device() == -1
+    with pytest.raises(RuntimeError, match=r"one of cpu, cuda.*: random"):
+        torch.ones(3).to("random")
+    with pytest.raises(TypeError, match="gpu"):
+        torch.ones(3, gpu=True)
+    if not torch.backends.cuda.is_built():
+        with pytest.raises(AssertionError, match="not compiled with CUDA enabled"):
+            torch.ones(3).to("cuda:2")
+
+
+def test_single_numbers_go_with_every_device_and_no_other_tensor_does(page) -> None:
+    there, here = torch.ones(3, device=page["gpu"]), torch.ones(3)
+    assert (there * 2).device == (there * torch.tensor(2.0)).device == there.device
+    for other in (here, torch.ones(1), torch.tensor(2.0, device=there.device)):
+        with pytest.raises(RuntimeError, match="device"):
+            _ = (here if other.device == there.device else there) * other
+
+
+def test_old_lines_mean_what_stands_beside_them(page) -> None:
+    x = torch.ones(3)
+    assert torch.equal(torch.FloatTensor([1, 2]), torch.tensor([1.0, 2.0]))
+    assert torch.LongTensor([1, 2]).dtype == torch.tensor([1, 2], dtype=torch.int64).dtype
+    assert x.untyped_storage().device == x.device
+    assert page["shared"].untyped_storage().data_ptr() == page["signal"].ctypes.data

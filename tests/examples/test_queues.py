@@ -2,8 +2,6 @@
 
 import math
 import threading
-import warnings
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -106,7 +104,7 @@ WRONG = {
     "a number": (spoil(lambda gain, best, log: (gain, best.item(), log)), "best is a float"),
     "does half the steps": (lambda step, gain, batches: all_losses(step, gain, batches[::2]), "gain is"),
     "fails without a log": (fails_without_a_log, "9 steps, it raised"),
-    "the start": ("fit_and_log", "waits"),
+    "the start": ("fit_and_wait", "waits"),
 }
 
 
@@ -116,35 +114,6 @@ test_answers = judged(["fit_and_log_solution", all_losses, into_a_tensor], WRONG
 # -- What the page says ------------------------------------------------------------------------------------------------
 
 
-def test_lines_wait_where_python_needs_a_number(page) -> None:
-    waiting, lines = page["waiting"], page["lines"]
-    assert {"x[0].item()", "float(x[0])", "str(x)", "x.cpu()", "x[mask]", "torch.nonzero(mask)"} <= {*waiting}
-    assert {"x + 1", "x.sum()", "torch.where(mask, x, 0.0)", "torch.maximum(x[0], x[1])"} <= {*lines} - {*waiting}
-    names = page["names_on"]("cpu")
-    for line in lines:
-        eval(line, names)  # each is a line that works where there are numbers
-
-
-def test_warnings_of_the_gpu_are_collected_and_the_mode_is_put_back(page, monkeypatch) -> None:
-    modes = []
-
-    def set_mode(mode):
-        modes.append(mode)
-        if mode == "warn":
-            warnings.warn("Synchronization debug mode is a prototype", stacklevel=2)
-
-    def synchronizing():
-        warnings.warn("a synchronizing operation", stacklevel=2)
-
-    monkeypatch.setattr(torch.cuda, "set_sync_debug_mode", set_mode)
-    monkeypatch.setattr(torch, "wait_for_me", synchronizing, raising=False)
-    assert page["sync_warnings"]("x + 1") == []
-    assert page["sync_warnings"]("torch.wait_for_me()") == ["a synchronizing operation"]
-    with pytest.raises(NameError):
-        page["sync_warnings"]("nothing_of_this_name")
-    assert modes == ["warn", "default"] * 3
-
-
 @pytest.mark.parametrize("on_gpu", [False, True])
 @pytest.mark.parametrize("every", [1, 3, 12])
 def test_how_often_one_looks_changes_nothing(page, on_gpu, every) -> None:
@@ -152,9 +121,10 @@ def test_how_often_one_looks_changes_nothing(page, on_gpu, every) -> None:
     assert page["fit"](there, every, steps=12) == page["fit"](there, 1, steps=12)[every - 1 :: every]
 
 
-def test_the_stream_idles_where_it_has_nothing_to_do(page) -> None:
-    host, stream = (SimpleNamespace(lane=lane, start=0.0, end=end) for lane, end in (("host", 8.0), ("stream", 2.0)))
-    assert page["idle"]([host, stream]) == 0.75
+def test_the_model_of_both_ways_takes_what_the_formula_says(page) -> None:
+    read_each, read_at_the_end = page["ends"]
+    assert read_each == 6 * (2 + 3)
+    assert read_at_the_end == 6 * 3 + 2
 
 
 def test_the_toy_sleeps_what_is_left_of_its_pace(page, monkeypatch) -> None:

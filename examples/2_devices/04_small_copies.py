@@ -109,20 +109,19 @@ plt.show()
 #
 # How could you measure a walk to the post office? Go there with almost nothing in your
 # bag. And to see how fast the bytes themselves can flow, send so many that the walk no
-# longer matters. So we time copies from 64 bytes to 64 MiB, each a thousand thousand
-# times the first:
+# longer matters. So we time copies of six sizes, from 64 bytes to 64 MiB. (The arrays
+# are in the fold. Each *way* is a function, where the bytes go, and where they are.)
 
 # folded: The arrays that we copy
 
 import numpy as np
 
-has_gpu, on_cuda = device.type != "cpu", device.type == "cuda"
+has_gpu = device.type != "cpu"
 largest = 2**26
 rng = np.random.default_rng(seed=1)
 outgoing = rng.integers(256, size=largest, dtype=np.uint8)
-copy_ = torch.Tensor.copy_
-pageable = torch.from_numpy(outgoing)
-ways = {"within the CPU's memory": (copy_, torch.ones_like(pageable), pageable)}
+within = torch.Tensor.copy_, torch.ones(largest, dtype=torch.uint8)
+ways = {"within the CPU's memory": (*within, torch.from_numpy(outgoing))}
 if has_gpu:
     copy_ = torch.Tensor.copy_
     pageable = torch.from_numpy(outgoing)
@@ -138,3 +137,91 @@ for label, (move, target, source) in ways.items():
     for n in sizes.tolist():
         bench.time(label, move, target[:n], source[:n], n=n)
 bench.plot()
+
+# %%
+# Look at the left half of the figure first. A curve is flat there: a copy of 1,000
+# bytes takes as long as a copy of 64, because nearly all of the time is latency. On the
+# right it climbs in step with the size. The climb is the second number, the
+# :term:`bandwidth`: how many bytes arrive in a second once they flow.
+#
+# On the H100, a copy of 64 bytes took :timing:`transfers median "to the GPU,
+# pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, and a copy of a million times as much,
+# 64 MiB, took :timing:`transfers median "to the GPU, pageable/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3`. The way back to the CPU took about as long.
+#
+# So we can read both numbers off the two ends:
+
+transfer = "to the GPU, pageable" if has_gpu else "within the CPU's memory"
+times = {t.n: t.median for t in bench.timings if t.label == transfer}
+
+latency = times[64]
+bandwidth = largest / times[largest]
+print("latency  ", quantity(latency, "s"))
+print("bandwidth", quantity(bandwidth, "B/s"))
+
+# %%
+# A copy of :math:`n` bytes then takes the walk, plus the time in which the bytes flow:
+#
+# .. math::
+#
+#     t = a + \frac{n}{b},
+#
+# where :math:`a` is the latency and :math:`b` the bandwidth. If you send the same bytes
+# in :math:`m` copies, you walk :math:`m` times, so :math:`t = m\,a + n/b`. The bytes
+# appear once in this formula, and the walk :math:`m` times. That is why the small
+# copies were slow.
+#
+# How big is big enough?
+# ----------------------
+#
+# You want to collect events, but you don't want to wait for all 4,096 of them. How many
+# are enough? A good measure is the size at which the two parts of :math:`t` are equal.
+# There you pay as much for the walk as for the bytes:
+#
+# .. math::
+#
+#     a = \frac{n}{b}, \qquad\text{so}\qquad n_{1/2} = a\,b.
+#
+# It is called the :term:`half-bandwidth size`, because such a copy reaches half of the
+# bandwidth. Far below it, sending more bytes costs next to nothing. In other words,
+# they travel for free, because you have to walk anyway. Far above it, a bigger copy
+# gains little.
+#
+# For example, take a latency of 10 µs and the bandwidth of :term:`PCIe` 4, the slot
+# that connects many GPUs to their CPU: :spec:`PCIe 4 x16 bandwidth`. **How many of our
+# events make one half-bandwidth size?** Work it out before you run the next cell.
+
+from firstlight.timing.specs import spec
+
+half = 10e-6 * spec("PCIe 4 x16", "bandwidth")
+print(f"PCIe 4: {quantity(half, 'B')}, or {half / 80:,.0f} events")
+half = latency * bandwidth
+print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
+
+# %%
+# That is more than most people expect. On the H100, the two ends of its curve give
+# about 180 kB, or some 2,200 events. So a batch of a hundred events, which feels big,
+# still spends most of its time on the walk. If you have heard the advice to *batch your
+# transfers*, you now know how big a :term:`batch` should be: several times
+# :math:`n_{1/2}`.
+#
+# A faster link makes :math:`n_{1/2}` *larger*, if the latency stays the same. The faster
+# the bytes, the more of them you miss while you walk.
+#
+# Predict your own
+# ----------------
+#
+# Let's put the formula to work. How long will our 4,096 events take in copies of 1, 8,
+# 64, 512, or 4,096 events? We predict all five before we measure them.
+
+
+def predict(copies, total):
+    return copies * latency + total / bandwidth
+
+
+print("events a copy  predicted   measured")
+for some in (1, 8, 64, 512, 4096):
+    predicted = predict(4096 / some, events.nbytes)
+    label = f"{some} event{'s' * (some > 1)} a copy"
+    time = trial.time(label, send, in_copies_of(some), device=device).median
+    print(f"{some:13,}{quantity(predicted, 's'):>11}{quantity(time, 's'):>11}")

@@ -205,8 +205,8 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 # transfers*, you now know how big a :term:`batch` should be: several times
 # :math:`n_{1/2}`.
 #
-# A faster link makes :math:`n_{1/2}` *larger*, if the latency stays the same. The faster
-# the bytes, the more of them you miss while you walk.
+# A faster link makes :math:`n_{1/2}` *larger*, if the latency stays the same. The
+# faster the bytes, the more of them you miss while you walk.
 #
 # Predict your own
 # ----------------
@@ -219,9 +219,165 @@ def predict(copies, total):
     return copies * latency + total / bandwidth
 
 
+for some in (8, 64, 512):
+    trial.time(f"{some} events a copy", send, in_copies_of(some), device=device)
+
 print("events a copy  predicted   measured")
 for some in (1, 8, 64, 512, 4096):
     predicted = predict(4096 / some, events.nbytes)
-    label = f"{some} event{'s' * (some > 1)} a copy"
-    time = trial.time(label, send, in_copies_of(some), device=device).median
+    time = trial[f"{some} event{'s' * (some > 1)} a copy"].median
     print(f"{some:13,}{quantity(predicted, 's'):>11}{quantity(time, 's'):>11}")
+
+# %%
+# On our computer without a GPU, the first rows agree within a third, although the
+# copies themselves differ by a factor of 500. The last row is worse: the copy took
+# :timing:`small-copies median "4096 events a copy" @cpu`, which is several times faster
+# than predicted. Why?
+#
+# Our bandwidth comes from a copy of 64 MiB, and so many bytes have to come from the
+# computer's main memory. All our events together are 330 kB. They fit into the
+# processor's own small and fast memory, its :term:`cache`, and are copied faster from
+# there. In other words, this computer has more than one bandwidth. A slot has only one,
+# so the formula works better for copies to a GPU. On the H100, its worst row was off by
+# a quarter.
+#
+# The small copies that you don't see
+# -----------------------------------
+#
+# Nobody writes a loop of 4,096 copies on purpose. But look at these lines, which we
+# have all written:
+#
+# .. code-block:: python
+#
+#     for x, y in loader:
+#         loss = step(x, y)
+#         print(loss.item())        # 4 bytes back to the CPU, at every step
+#
+#     for pixel in image_on_gpu:
+#         if pixel > threshold:     # one copy for each pixel
+#             ...
+#
+#     kernel[blocks, threads](u)    # u is a NumPy array: Numba copies it there and back
+#
+# Each of them copies a few bytes, waits for the whole latency, and does so thousands of
+# times. (It also waits until the GPU has finished everything before it, so it may take
+# much longer than the latency alone.) The remedy is the same as for the detector. Keep
+# the results on the GPU, and fetch them together: collect ``loss.detach()`` in a list,
+# and print ``torch.stack(losses).mean()`` every hundred steps. Compare all pixels in
+# one operation, ``(image_on_gpu > threshold).sum()``. Put the array onto the GPU once,
+# with ``u = cuda.to_device(u)``, and call the kernel as often as you like.
+#
+# Other people measured such waits on other cards:
+#
+# .. measured-by-others:: latency-v100 wait-rtx5090 wait-mi300x
+#
+# If your copies are big already, there are two more ways to save time. You can copy
+# from a special kind of memory (:doc:`/tutorials/2_devices/08_pinned_memory`), and you
+# can let the GPU compute while the next data arrive
+# (:doc:`/tutorials/2_devices/09_copy_and_compute`).
+#
+# Your turn
+# ---------
+#
+# Write the loop that collects. ``detector`` gives you one event after the other, each a
+# NumPy array of 20 numbers. ``send(batch)`` copies one array to the GPU, of any number
+# of events, one in each row. Call it with ``size`` events at a time, in the order in
+# which they came. A detector may run for days, so send a batch as soon as it is full.
+#
+# Put your answer where the dots are, and run ``firstlight try 04_small_copies.py``. It
+# runs only what the exercise needs, and answers in about a second.
+
+
+def collect(detector, size, send): ...
+
+
+# %%
+
+# folded: The checker
+
+
+def find_problem(answer, count, size):
+    given, arrived = rng_events(count), []
+    taken = 0
+
+    def detector():
+        nonlocal taken
+        for taken, event in enumerate(given, start=1):
+            yield event.copy()
+
+    def send(batch):
+        batch = np.array(batch)
+        if batch.ndim != 2 or batch.shape[1] != 20:
+            raise TypeError(f"send got an array of shape {batch.shape}, not (…, 20)")
+        arrived.append((batch, taken))
+
+    answer(detector(), size, send)
+    got = [event for batch, _ in arrived for event in batch]
+    copies = -(-count // size)
+    if len(got) < count:
+        return f"{len(got)} of {count} events arrived. What of those left at the end?"
+    if not np.array_equal(np.reshape(got, (-1, 20)), given):
+        return "the events that arrived are not those that were recorded, in order"
+    if len(arrived) != copies or any(len(batch) > size for batch, _ in arrived):
+        return f"it made {len(arrived)} copies, and {copies} of up to {size} would do"
+    if any(taken > size * number for number, (_, taken) in enumerate(arrived, 1)):
+        return "a full batch had to wait while more events came"
+    return ""
+
+
+# %%
+
+# folded: What the checker tries
+
+
+def rng_events(count):
+    return np.random.default_rng(seed=2).random((count, 20), dtype=np.float32)
+
+
+def check(answer):
+    for count, size in ((12, 4), (10, 4), (3, 5), (1, 1), (0, 4), (4096, 1000)):
+        try:
+            problem = find_problem(answer, count, size)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        if problem:
+            return f"Not yet. With {count} events and size = {size}: {problem}."
+    return "Right: 4,096 events arrived in 5 copies, in order and in time."
+
+
+# %%
+
+print(check(collect))
+
+# %%
+# Three lines to remember
+# -----------------------
+
+# remember
+
+print(f"""\
+1. m copies of n bytes in all take m a + n/b. Every copy pays the latency a, about 10 µs
+   to a GPU; only the bytes share the bandwidth b.
+2. Collect until a copy carries several times a b: some hundred thousand bytes for a
+   GPU. Here, one big copy was {one_by_one.median / together.median:.0f} times as fast as 4,096 small ones ({device}).
+3. .item(), if on a tensor, and print in a loop are small copies, too.""")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def collect_solution(detector, size, send):
+    batch = []
+    for event in detector:
+        batch.append(event)
+        if len(batch) == size:
+            send(np.stack(batch))
+            batch = []
+    if batch:  # what is left at the end
+        send(np.stack(batch))
+
+
+print(f"Our solution: {check(collect_solution)}")

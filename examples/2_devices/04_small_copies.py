@@ -21,7 +21,8 @@ and you compare them with what a real GPU did.
 # ------
 #
 # An event consists of 20 numbers of 4 bytes, a mere 80 bytes. **Before you run the
-# cell, write down a guess: how many times as long will the small copies take?**
+# cell, write down a guess: how many times as long will the small copies take?** (A
+# ``Bench`` makes each call many times, and takes the median.)
 
 import torch
 
@@ -147,9 +148,11 @@ bench.plot()
 # On the H100, a copy of 64 bytes took :timing:`transfers median "to the GPU,
 # pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, and a copy of a million times as much,
 # 64 MiB, took :timing:`transfers median "to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3`. The way back to the CPU took about as long.
+# @nvidia-h100-80gb-hbm3`. Stop for a minute here: how long would 4,096 copies of 64
+# bytes take? They carry a quarter of a megabyte, and they'd take ten times as long as
+# the 64 MiB.
 #
-# So we can read both numbers off the two ends:
+# So we can read both numbers off the two ends of a curve:
 
 transfer = "to the GPU, pageable" if has_gpu else "within the CPU's memory"
 times = {t.n: t.median for t in bench.timings if t.label == transfer}
@@ -229,17 +232,20 @@ for some in (1, 8, 64, 512, 4096):
     print(f"{some:13,}{quantity(predicted, 's'):>11}{quantity(time, 's'):>11}")
 
 # %%
-# On our computer without a GPU, the first rows agree within a third, although the
-# copies themselves differ by a factor of 500. The last row is worse: the copy took
-# :timing:`small-copies median "4096 events a copy" @cpu`, which is several times faster
-# than predicted. Why?
+# Two numbers were enough to predict times that lie a factor of several hundred apart.
+# But look at the last rows, if you have no GPU: there the copies are about three times
+# faster than we predicted. What went wrong?
 #
 # Our bandwidth comes from a copy of 64 MiB, and so many bytes have to come from the
 # computer's main memory. All our events together are 330 kB. They fit into the
 # processor's own small and fast memory, its :term:`cache`, and are copied faster from
-# there. In other words, this computer has more than one bandwidth. A slot has only one,
-# so the formula works better for copies to a GPU. On the H100, its worst row was off by
-# a quarter.
+# there. In other words, a CPU has more than one bandwidth. The way to a GPU has only
+# one, so the formula works better there.
+#
+# On the H100, for example, 4,096 times the latency of :timing:`transfers median "to the
+# GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3` is within a third of the
+# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3` that were
+# measured.
 #
 # The small copies that you don't see
 # -----------------------------------
@@ -297,12 +303,12 @@ def collect(detector, size, send): ...
 
 
 def find_problem(answer, count, size):
-    given, arrived = rng_events(count), []
-    taken = 0
+    given, arrived, taken = recorded(count), [], 0
 
     def detector():
         nonlocal taken
-        for taken, event in enumerate(given, start=1):
+        for event in given:
+            taken += 1
             yield event.copy()
 
     def send(batch):
@@ -330,7 +336,7 @@ def find_problem(answer, count, size):
 # folded: What the checker tries
 
 
-def rng_events(count):
+def recorded(count):
     return np.random.default_rng(seed=2).random((count, 20), dtype=np.float32)
 
 
@@ -355,12 +361,14 @@ print(check(collect))
 
 # remember
 
+half = quantity(10e-6 * spec("PCIe 4 x16", "bandwidth"), "B")
 print(f"""\
-1. m copies of n bytes in all take m a + n/b. Every copy pays the latency a, about 10 µs
-   to a GPU; only the bytes share the bandwidth b.
-2. Collect until a copy carries several times a b: some hundred thousand bytes for a
-   GPU. Here, one big copy was {one_by_one.median / together.median:.0f} times as fast as 4,096 small ones ({device}).
-3. .item(), if on a tensor, and print in a loop are small copies, too.""")
+1. The same n bytes in m copies take m a + n/b, because each copy pays the latency a
+   again, however little it carries.
+2. Collect until one copy carries several times a b. With a latency of 10 µs behind
+   PCIe 4, a b is {half}.
+3. Small copies hide: in .item(), in print and if with a tensor on the GPU, and in a
+   NumPy array that you give to a kernel.""")
 
 # %%
 # Solution

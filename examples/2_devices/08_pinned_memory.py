@@ -200,11 +200,11 @@ plt.show()
 # :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=67108864"
 # @nvidia-h100-80gb-hbm3`, because PyTorch copies large arrays with several cores (this
 # machine has 16) and keeps the pinned memory for the next time. If you have two cores,
-# expect less. This is why you have to measure it.
+# expect less. That is why you have to measure it.
 #
-# *When you pin a lot.* Pinned pages can't be moved or swapped out, so all other programs
-# have to live with what is left. Pin the buffers that you use, and not the whole data
-# set.
+# *When you pin a lot.* Pinned pages can't be moved or swapped out, so all other
+# programs have to live with what is left. Pin the buffers that you use, and not the
+# whole data set.
 #
 # *When you don't wait.* That one costs more than time.
 #
@@ -395,7 +395,7 @@ def find_problem(answer, count):
     if got != list(range(count)):
         return f"batches {list(range(count))} arrived as {got}"
     if any(alone):
-        return "all arrived, but the loop waited for a copy before it prepared the next batch"
+        return "all arrived, but no copy went on while the next batch was prepared"
     return ""
 
 
@@ -425,7 +425,8 @@ print("""\
    byte first, and on a fast link the CPU is the slower of the two.
 2. Let the DataLoader pin, or pin once before the loop. x.pin_memory() inside the loop
    may be slower than the plain x.to(device), so measure it.
-3. non_blocking=True: don't read the result, or refill the buffer, before you waited.""")
+3. After a copy with non_blocking=True, wait before you read what it brings back, and
+   before you refill what it sends.""")
 
 # %%
 # Solution

@@ -22,7 +22,8 @@ and you compare them with what a real GPU did.
 #
 # An event consists of 20 numbers of 4 bytes, a mere 80 bytes. **Before you run the
 # cell, write down a guess: how many times as long will the small copies take?** (A
-# ``Bench`` makes each call many times, and takes the median.)
+# ``Bench`` makes each call many times, and takes the median. The events are cut into
+# parts before its clock starts.)
 
 import torch
 
@@ -68,7 +69,7 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 # moves just as many. It must have gone into something that happens once for *every*
 # copy, however small it is.
 #
-# Think of sending books to a friend. The walk to the post office takes ten minutes,
+# Think of sending books to a friend. The walk to the post office is just as long
 # whether you carry one book or twenty. If you go separately for each book, you'll spend
 # the afternoon walking.
 #
@@ -149,8 +150,8 @@ bench.plot()
 # pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, and a copy of a million times as much,
 # 64 MiB, took :timing:`transfers median "to the GPU, pageable/cuda:0/n=67108864"
 # @nvidia-h100-80gb-hbm3`. Stop for a minute here: how long would 4,096 copies of 64
-# bytes take? They carry a quarter of a megabyte, and they'd take ten times as long as
-# the 64 MiB.
+# bytes take? They carry only a quarter of a megabyte, and still it would be much longer
+# than for the 64 MiB.
 #
 # So we can read both numbers off the two ends of a curve:
 
@@ -191,9 +192,10 @@ print("bandwidth", quantity(bandwidth, "B/s"))
 # they travel for free, because you have to walk anyway. Far above it, a bigger copy
 # gains little.
 #
-# For example, take a latency of 10 µs and the bandwidth of :term:`PCIe` 4, the slot
-# that connects many GPUs to their CPU: :spec:`PCIe 4 x16 bandwidth`. **How many of our
-# events make one half-bandwidth size?** Work it out before you run the next cell.
+# For example, take a latency of ``10e-6`` seconds, as many GPUs have it, and the
+# bandwidth of :term:`PCIe` 4, the slot that connects many GPUs to their CPU: :spec:`PCIe
+# 4 x16 bandwidth`. **How many of our events make one half-bandwidth size?** Work it out
+# before you run the next cell.
 
 from firstlight.timing.specs import spec
 
@@ -234,8 +236,8 @@ for some in (1, 8, 64, 512, 4096):
 
 # %%
 # Two numbers were enough to predict times that lie a factor of several hundred apart.
-# But look at the last rows, if you have no GPU: there the copies are about three times
-# faster than we predicted. What went wrong?
+# But look at the last rows, if you have no GPU: there the copies take only a fraction
+# of the time that we predicted. What went wrong?
 #
 # Our bandwidth comes from a copy of 64 MiB, and so many bytes have to come from the
 # computer's main memory. All our events together are 330 kB. They fit into the

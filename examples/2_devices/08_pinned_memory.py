@@ -187,7 +187,7 @@ plt.show()
 # *When you pin inside the loop.* ``x.pin_memory()`` makes a new pinned array, and the
 # CPU copies every byte of ``x`` into it. In other words, it does the carrying that the
 # driver would have done, and only after the last byte may the GPU begin. PyTorch's own
-# `guide`__ warns that this can be twice as slow as the plain line.
+# `guide`__ warns that this is usually slower than the plain line.
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #

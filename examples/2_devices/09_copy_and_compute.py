@@ -39,12 +39,12 @@ for ax, loads in zip(axes, (1, 4), strict=True):
             left = (load + lane) * wide
             ax.barh(lane, wide, left=left, height=0.7, fc=colour, ec="black")
             ax.text(left + wide / 2, lane, f"{load + 1}", ha="center", va="center")
-    ax.set_yticks(range(3), LANES)
+    ax.set_yticks((0, 1, 2), LANES)
     ax.invert_yaxis()
     ax.set_title(f"chunks: {loads}, turns: {(loads + 2) * wide:.0f}", loc="left")
     ax.spines[["top", "right"]].set_visible(False)
 axes[1].set_xlabel("turns")
-axes[1].set_xticks(range(0, 13, 2))
+axes[1].set_xticks((0, 2, 4, 6, 8, 10, 12))
 fig.suptitle("In four chunks, the three stages overlap", weight="bold")
 fig.set_label(
     "Two Gantt charts with a lane each for copy in, compute, and copy out. In one "
@@ -176,7 +176,7 @@ def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
 #     t(m) = (m + 2) \left( a + \frac{n}{m\,b} \right).
 #
 # More chunks shrink the second part and grow the first. For example, take 268 MB, a
-# latency of 10 µs, and :term:`PCIe` 5. (The square root itself is as good as free, so
+# latency of ``10e-6`` seconds, and :term:`PCIe` 5. (The square root itself is as good as free, so
 # only the copies count: :math:`m + 1` turns instead of :math:`m + 2`.) **Where do you
 # expect the best number, below 10, around 30, or above 100?**
 
@@ -230,9 +230,9 @@ bench.plot()
 # When it isn't worth it
 # ----------------------
 #
-# - *One stage takes nearly all of the time.* If computing takes ten times as long as
-#   the copies, then hiding both copies saves a sixth. Overlap can never do better than
-#   the slowest stage.
+# - *One stage takes nearly all of the time.* If that is computing, then hiding the
+#   copies behind it saves nearly nothing. Overlap can never do better than the slowest
+#   stage.
 # - *Your data stay on the GPU.* Then there is nothing to hide.
 # - *You train a network.* The ``DataLoader`` with ``pin_memory=True``, and
 #   ``.to(device, non_blocking=True)``, overlap the loading with the computing already.

@@ -216,9 +216,9 @@ plt.show()
 # before a single byte has moved. What you compute *on the GPU* afterwards stands behind
 # the copy in the same queue, so it is safe. But your program on the CPU doesn't wait.
 #
-# Let's try it. So that everybody can, we use a ``ToyStream``, a queue that a second
-# thread works off in order, and keep the GPU's earlier work short. **What will be
-# printed first?**
+# Let's try it. So that everybody can, a ``ToyStream`` takes the place of the GPU. It is
+# a queue, too, and a second thread works through it in order. (Only the order matters
+# here, not the time.) **What will be printed first?**
 
 from time import sleep
 

@@ -88,6 +88,6 @@ def test_what_the_prose_says_of_an_h100() -> None:
     row = read(record).timings
     least, most = (row[f"transfers/to the GPU, pageable/cuda:0/n={n}"].median for n in (64, 2**26))
     back = row["transfers/from the GPU, pageable/cuda:0/n=67108864"].median
-    assert 4096 * least / most == pytest.approx(10, rel=0.2)  # "ten times as long"
+    assert 4096 * least > 5 * most  # "much longer than for the 64 MiB"
     assert least * 2**26 / most == pytest.approx(180e3, rel=0.1)  # "about 180 kB"
     assert back == pytest.approx(most, rel=0.2)

@@ -12,7 +12,7 @@ only then starts again. In the meantime, two of the three machines stand still.
 the end of this page you'll be able to write such a pipeline, and to say how many loads
 it should have.
 
-**Time:** 11 minutes. **Needs:** :doc:`/tutorials/2_devices/08_pinned_memory`. A GPU is
+**Time:** 8 minutes. **Needs:** :doc:`/tutorials/2_devices/08_pinned_memory`. A GPU is
 not needed.
 """
 
@@ -91,6 +91,10 @@ data = np.random.default_rng(seed=1).random(200_003, dtype=np.float32)
 def slow_copy(target, source):
     sleep(0.01)  # the way is long
     np.copyto(target, source)
+
+
+# %%
+# Each chunk goes through the three streams, and the next chunk follows at once:
 
 
 def pipeline(chunks, waits):

@@ -83,6 +83,11 @@ WRONG = {
 test_answers = judged(["collect_solution", in_a_buffer, with_itertools], WRONG)
 
 
+def test_all_events_arrive_and_each_copy_pays_the_latency(page) -> None:
+    assert page["events"].equal(page["there"].cpu())
+    assert page["predict"](4096, 0) == pytest.approx(4096 * page["latency"])
+
+
 def test_what_the_prose_says_of_an_h100() -> None:
     record = Path(__file__).parents[2] / "records/nvidia-h100-80gb-hbm3/2_devices/04_small_copies.json"
     row = read(record).timings

@@ -11,7 +11,7 @@ The number of bytes is the same either way, so it seems natural that the time sh
 the same as well. Let's find out. By the end of this page you'll be able to answer such
 a question *before* you run anything, for any copy on any computer.
 
-**Time:** 11 minutes. **Needs:** any computer, and some PyTorch. With a GPU, your copies
+**Time:** 10 minutes. **Needs:** any computer, and some PyTorch. With a GPU, your copies
 go to the GPU. Without one, they go from one place in your computer's memory to another,
 and you compare them with what a real GPU did.
 """

@@ -11,7 +11,7 @@ it saves, a tenth, a half, or nothing.**
 By the end of this page you'll know what the line does, where to pin and where not, and
 when you have to wait. If you are in a hurry, copy the lines below.
 
-**Time:** 9 minutes. **Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is
+**Time:** 8 minutes. **Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is
 not needed.
 """
 

@@ -21,7 +21,7 @@ not needed.
 # ----------
 #
 # Here are both ways. The upper one does everything in one load. In the lower one, the
-# same data are cut into four :term:`chunks <chunk>`.
+# same data are cut into four *chunks*.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1

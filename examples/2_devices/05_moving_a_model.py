@@ -324,7 +324,7 @@ attempt("criterion(scores, nn.functional.one_hot(labels, 3).float())")
 #   3.14 on Linux, the program then needs ``if __name__ == "__main__":``.)
 # - ``pin_memory=True`` puts each batch into :term:`pinned` memory, from which
 #   ``.to(device, non_blocking=True)`` need not wait
-#   (:doc:`/tutorials/2_devices/04_small_copies`).
+#   (:doc:`/tutorials/2_devices/08_pinned_memory`).
 #
 # Do not give it tensors on a GPU. It would still take them apart one by one. A worker
 # that was forked, as on Linux before Python 3.14, fails with "Cannot re-initialize CUDA

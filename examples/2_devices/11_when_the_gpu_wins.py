@@ -701,7 +701,7 @@ print(f"a step's work on an H100, by the rule: {least}")
 #   not use one for a job that a CPU finishes in seconds.
 # - *Transfers that differ.* On Apple's chips a transfer is a copy within one memory;
 #   memory that is not :term:`pinned` is sent more slowly; and a transfer can overlap
-#   with work (:doc:`/tutorials/2_devices/04_small_copies`).
+#   with work (:doc:`/tutorials/2_devices/09_copy_and_compute`).
 # - *Files.* A pipeline that waits for its disk gains nothing.
 # - *Steps that wait for each other*, as in one Markov chain: run hundreds of chains at
 #   once.

@@ -607,7 +607,7 @@ print(f"to about the same score, batches of 256 took {longer:.1f} × the time of
 # cores are free. At best two of them halve the loading, and only the longer of loading
 # and training counts. :term:`Pinned memory <pinned memory>` (``DataLoader(…,
 # pin_memory=True)``, then ``x.to(device, non_blocking=True)``) can save no more than
-# the transfer (:doc:`/tutorials/2_devices/04_small_copies`):
+# the transfer (:doc:`/tutorials/2_devices/08_pinned_memory`):
 
 load, (launch, rest) = seconds("load, item by item", 256), gpu_model("lesson", 256)
 cpu = load + seconds("lesson, CPU", 256)

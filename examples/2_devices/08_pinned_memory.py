@@ -1,0 +1,448 @@
+"""
+What is pinned memory, and when does it hurt?
+=============================================
+
+In almost every training loop that you copy from somewhere, a batch goes to the GPU like
+this: ``x.pin_memory().to(device, non_blocking=True)``. It looks fast, and it may be.
+But it can also be slower than a plain ``x.to(device)``, and a small change to it sends
+wrong numbers to your GPU without any error. **Do you use it? Write down what you think
+it saves, a tenth, a half, or nothing.**
+
+By the end of this page you'll know what the line does, where to pin and where not, and
+when you have to wait. If you are in a hurry, copy the lines below.
+
+**Time:** 8 minutes. **Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is
+not needed.
+"""
+
+# %%
+# Copy this
+# ---------
+
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+has_cuda = torch.cuda.is_available()  # an NVIDIA or AMD GPU
+device = torch.device("cuda" if has_cuda else "cpu")
+
+data = TensorDataset(torch.rand(1000, 20), torch.rand(1000))
+loader = DataLoader(data, batch_size=250, shuffle=True, pin_memory=has_cuda)
+for x, y in loader:
+    x = x.to(device, non_blocking=True)
+    y = y.to(device, non_blocking=True)
+    # ... train on x and y
+
+print("the last batch is on", x.device)
+
+# %%
+# In short:
+#
+# - Let the ``DataLoader`` pin your batches. It does so in a thread of its own, beside
+#   your loop.
+# - If you send an array many times, pin it once, before the loop:
+#   ``buffer = torch.empty(shape, pin_memory=True)``.
+# - Don't write ``x.pin_memory()`` inside the loop unless you have measured that it
+#   helps. The CPU then has to copy every byte before the GPU may have it.
+# - After ``to(device, non_blocking=True)``, don't write into the array until the copy
+#   is done. After ``to("cpu", non_blocking=True)``, don't read it.
+#
+# What is it worth?
+# -----------------
+#
+# We took 64 MiB of data in ordinary memory, 64 MiB in pinned memory, and an H100. From
+# ordinary memory, the copy to the GPU took :timing:`pinned-memory median "to the GPU,
+# pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`. From pinned memory, it took
+# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3`, which is :timing:`pinned-memory speedup "to the GPU,
+# pinned/cuda:0/n=67108864"/"to the GPU, pageable/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3` as fast. So it is worth something! The figure shows all sizes.
+
+# folded: The arrays that we copy
+
+import numpy as np
+
+from firstlight import Bench, best_device
+
+device = best_device()
+has_gpu, on_cuda = device.type != "cpu", device.type == "cuda"
+largest = 2**26
+rng = np.random.default_rng(seed=1)
+outgoing = rng.integers(256, size=largest, dtype=np.uint8)
+incoming = np.ones_like(outgoing)
+ways = {"copy in memory": (np.copyto, incoming, outgoing)}
+if has_gpu:
+    copy_ = torch.Tensor.copy_
+    pageable = torch.from_numpy(outgoing)
+    on_gpu = torch.ones(largest, dtype=torch.uint8, device=device)
+    ways["to the GPU, pageable"] = (copy_, on_gpu, pageable)
+    ways["from the GPU, pageable"] = (copy_, torch.ones_like(pageable), on_gpu)
+if on_cuda:
+    pinned = pageable.pin_memory()
+    landing = torch.ones(largest, dtype=torch.uint8, pin_memory=True)
+    ways["to the GPU, pinned"] = (copy_, torch.ones_like(on_gpu), pinned)
+    ways["from the GPU, pinned"] = (copy_, landing, on_gpu)
+
+    def pin_and_copy(target, source):
+        target.copy_(source.pin_memory())
+
+    ways["to the GPU, pinned each time"] = (pin_and_copy, on_gpu, pageable)
+
+# %%
+
+# folded: Check, on an odd size, that every byte arrives
+
+n = 1_000_003
+for label, (move, target, source) in ways.items():
+    move(target[:n], source[:n])
+    arrived, expected = (torch.as_tensor(side[:n]).cpu() for side in (target, source))
+    assert torch.equal(arrived, expected), f"{label}: not what was sent"
+print(f"{', '.join(ways)}: all bytes arrived")
+
+# %%
+
+# folded: Time each way, from 64 bytes to 64 MiB
+
+sizes = 2 ** np.arange(6, 27, 4)
+bench = Bench("pinned-memory")
+for label, (move, target, source) in ways.items():
+    for n in sizes.tolist():
+        bench.time(label, move, target[:n], source[:n], n=n)
+bench.plot()
+
+# %%
+# On the left, where copies are small, pinned memory gains almost nothing. Such a copy
+# is mostly :term:`latency`, and you can't pin the latency.
+#
+# Why the driver copies twice
+# ---------------------------
+#
+# Your operating system hands out memory in pieces of a few kilobytes, called *pages*.
+# It may move a page while your program runs, or write it to the disk and use its place
+# for another program. You never notice, because the CPU always knows where the page is
+# now.
+#
+# A GPU doesn't know. It fetches data from the computer's memory by itself, while the
+# CPU does other things (the manuals call this :term:`direct memory access`, DMA). If
+# somebody moved a page in the middle of that, the GPU would fetch somebody else's
+# bytes. So it may only fetch from pages that are guaranteed to stay. Memory with that
+# guarantee is called :term:`pinned`, or page-locked. All other memory is
+# :term:`pageable`.
+#
+# It's like a courier who collects parcels only from the loading dock, never from your
+# office. If your parcel is in the office, somebody has to carry it down first.
+
+# figure
+# sphinx_gallery_thumbnail_number = 1
+
+import matplotlib.pyplot as plt
+
+from firstlight.display import BLUE, GREY, ORANGE
+
+fig, ax = plt.subplots(figsize=(7.2, 3.0), layout="constrained")
+arrow = {"arrowstyle": "-|>", "lw": 1.8, "mutation_scale": 16, "shrinkA": 0}
+boxes = [
+    (0, 1, "your array,\npageable", BLUE),
+    (2, 1, "driver's buffer,\npinned", ORANGE),
+]
+boxes += [(2, 0, "your array,\npinned", ORANGE), (4, 0.5, "the GPU's\nmemory", GREY)]
+for left, low, text, colour in boxes:
+    box = plt.Rectangle((left, low), 1.25, 0.6, fc="none", ec=colour, lw=2.5)
+    ax.add_patch(box)
+    ax.text(left + 0.625, low + 0.3, text, ha="center", va="center", size=10)
+for start, end in (((1.25, 1.3), (2, 1.3)), ((3.25, 1.3), (4, 0.9))):
+    ax.annotate("", end, start, arrowprops=arrow | {"color": BLUE})
+ax.annotate("", (4, 0.7), (3.25, 0.3), arrowprops=arrow | {"color": ORANGE})
+ax.text(1.625, 1.42, "the CPU\ncopies", ha="center", size=10)
+ax.text(3.72, 1.27, "the GPU\nfetches", ha="left", size=10)
+ax.text(3.72, 0.12, "the GPU fetches", ha="left", size=10)
+ax.set(xlim=(-0.1, 5.35), ylim=(-0.1, 1.8))
+ax.axis("off")
+fig.suptitle("From ordinary memory, every byte is copied twice", weight="bold")
+fig.set_label(
+    "Boxes and arrows. From your array in pageable memory, the CPU copies into the "
+    "driver's pinned buffer, and the GPU fetches from there. From an array in pinned "
+    "memory, the GPU fetches directly."
+)
+plt.show()
+
+# %%
+# For a parcel in the office, the *driver* does the carrying. It copies your bytes,
+# piece by piece, into a pinned buffer of its own, and the GPU fetches them from there.
+# The CPU copies one piece while the GPU fetches the piece before, so the slower of the
+# two sets the pace. On a fast link, that is the CPU.
+#
+# You can see it in our record. Beside the H100, one core of the CPU needs
+# :timing:`pinned-memory median "copy in memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3`
+# to copy 64 MiB from one place in its own memory to another. That is as slow as the
+# copy to the GPU from ordinary memory, and several times slower than the link.
+#
+# Others found the same on their cards. From pinned memory the link keeps most of what
+# its maker promises, and from ordinary memory it doesn't.
+#
+# .. measured-by-others:: pinned-h200 pinned-gtx1080 pageable-t4 pageable-gtx1660ti
+#
+# When does it hurt?
+# ------------------
+#
+# *When you pin inside the loop.* ``x.pin_memory()`` makes a new pinned array, and the
+# CPU copies every byte of ``x`` into it. In other words, it does the carrying that the
+# driver would have done, and only after the last byte may the GPU begin. PyTorch's own
+# `guide`__ warns that this is usually slower than the plain line.
+#
+# __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
+#
+# On our H100 it depends on the size. A batch of 262 kB took :timing:`pinned-memory
+# median "to the GPU, pinned each time/cuda:0/n=262144" @nvidia-h100-80gb-hbm3` when it
+# was pinned each time, and :timing:`pinned-memory median "to the GPU,
+# pageable/cuda:0/n=262144" @nvidia-h100-80gb-hbm3` by the plain line. So there it hurt.
+# For 64 MiB it was the other way round, :timing:`pinned-memory median "to the GPU,
+# pinned each time/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` against
+# :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3`, because PyTorch copies large arrays with several cores (this
+# machine has 16) and keeps the pinned memory for the next time. If you have two cores,
+# expect less. That is why you have to measure it.
+#
+# *When you pin a lot.* Pinned pages can't be moved or swapped out, so all other
+# programs have to live with what is left. Pin the buffers that you use, and not the
+# whole data set.
+#
+# *When you don't wait.* That one costs more than time.
+#
+# Read too early
+# --------------
+#
+# With ``non_blocking=True`` and pinned memory, the call only puts the copy into the
+# queue of the GPU, which PyTorch calls a :term:`stream`. Then it returns, perhaps
+# before a single byte has moved. What you compute *on the GPU* afterwards stands behind
+# the copy in the same queue, so it is safe. But your program on the CPU doesn't wait.
+#
+# Let's try it. So that everybody can, a ``ToyStream`` takes the place of the GPU. It is
+# a queue, too, and a second thread works through it in order. (Only the order matters
+# here, not the time.) **What will be printed first?**
+
+from time import sleep
+
+from firstlight.timing.toy_stream import ToyStream
+
+queue = ToyStream("GPU")
+result = np.array([1.0, 2.0, 3.0])  # it is "on the GPU"
+back = np.full(3, -1.0)
+
+queue.launch(sleep, 0.02)  # earlier work
+queue.launch(np.copyto, back, result)  # back.copy_(result, non_blocking=True)
+print("read at once:  ", back.copy())
+queue.synchronize()  # torch.cuda.synchronize()
+print("after the wait:", back)
+
+# %%
+# You get whatever happened to be there, without an error and without a warning. So on
+# the way *back* you have to wait before you read, and a plain ``x.cpu()`` does that for
+# you.
+
+# folded: On a GPU: the same early reading
+
+if on_cuda:
+    on_gpu.fill_(7)
+    landing.fill_(0)
+    torch.cuda.synchronize()
+    landing.copy_(on_gpu, non_blocking=True)
+    early = landing[-1].item()
+    torch.cuda.synchronize()
+    print(f"on the GPU: 7; read at once: {early}; after the wait: {landing[-1]}")
+else:
+    print("This cell needs an NVIDIA or AMD GPU.")
+
+# %%
+# One buffer, three batches
+# -------------------------
+#
+# The same guide says that copies *to* the GPU are safe with ``non_blocking=True``. They
+# are, as long as nobody touches the array that is being sent. But if you have read that
+# one should pin once and reuse, you'll write this loop sooner or later. It fills one
+# buffer with batch 0, then 1, then 2, and sends it three times. **Which batches will
+# arrive?**
+
+
+def send_batches(careful):
+    buffer = np.zeros(2)  # one pinned buffer for all batches
+    arrived = [np.full(2, -1.0) for _ in range(3)]
+    queue.launch(sleep, 0.02)  # earlier work
+    copied = queue.record()
+    for i, target in enumerate(arrived):
+        if careful:
+            copied.synchronize()  # the buffer is free when its last copy is done
+        buffer[:] = i
+        queue.launch(np.copyto, target, buffer)
+        copied = queue.record()
+    queue.synchronize()
+    return [int(batch[0]) for batch in arrived]
+
+
+print("without the wait: arrived as", send_batches(careful=False))
+print("with the wait:    arrived as", send_batches(careful=True))
+
+# %%
+# Without the wait, a model trains on the last batch three times. The loop had filled
+# the buffer for the third time before the first copy began. Nothing fails, and the loss
+# may even look better than it should.
+#
+# The cure is a mark in the queue behind each copy, called an *event*. Before you fill
+# the buffer again, wait for the event of its last copy. In PyTorch:
+#
+# .. code-block:: python
+#
+#     x = buffer.to(device, non_blocking=True)
+#     copied = torch.cuda.current_stream().record_event()
+#     ...                    # prepare the next batch, somewhere else
+#     copied.synchronize()   # now the buffer is free
+#     buffer.copy_(next_batch)
+#
+# The ``DataLoader`` at the top of this page makes a new pinned array for every batch,
+# and PyTorch doesn't give its memory to anybody else while it is being sent. So there
+# you are safe.
+
+# folded: New memory costs time, too
+
+import mmap
+
+try:
+    import resource
+except ImportError:  # Windows does not count them like this
+    resource = None
+
+
+def page_faults():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt if resource else 0
+
+
+counts = [page_faults()]
+kept = torch.empty(largest, dtype=torch.uint8)
+counts.append(page_faults())
+for value in (1, 2):
+    kept.fill_(value)
+    counts.append(page_faults())
+
+asked, first, again = np.diff(counts)
+print("The operating system finds a page when you first write to it: a page fault.")
+print(f"{largest // mmap.PAGESIZE:,} pages of {mmap.PAGESIZE:,} bytes; page faults:")
+print(f"asking {asked:,}, first writing {first:,}, again {again:,}")
+print("So x.cpu() in a loop, new memory each time, is slower than kept.copy_(x).")
+
+# %%
+# Your turn
+# ---------
+#
+# Write the loop with one pinned buffer. ``batches`` gives you one NumPy array after the
+# other, and it takes a while to prepare each of them. ``stream.copy(buffer)`` starts to
+# copy the buffer to the GPU and returns at once. ``stream.record_event()`` returns an
+# event behind everything that was started so far, and ``event.synchronize()`` waits for
+# it.
+#
+# All batches have to arrive, and a copy should go on *while the next batch is being
+# prepared*, because otherwise ``non_blocking`` gains you nothing.
+#
+# Put your answer where the dots are, and run ``firstlight try 08_pinned_memory.py``. It
+# runs only what the exercise needs, and answers in about a second.
+
+
+def send_all(batches, buffer, stream): ...
+
+
+# %%
+
+# folded: The checker
+
+
+class LateStream:
+    """A stream that does everything as late as it may: when somebody waits for it."""
+
+    def __init__(self):
+        self.waiting, self.arrived = [], []
+
+    def copy(self, buffer):
+        self.waiting.append(buffer)
+
+    def record_event(self):
+        return Event(self, len(self.arrived) + len(self.waiting))
+
+
+class Event:
+    def __init__(self, stream, number):
+        self.stream, self.number = stream, number
+
+    def synchronize(self):
+        while len(self.stream.arrived) < self.number:
+            self.stream.arrived.append(self.stream.waiting.pop(0).copy())
+
+
+# %%
+
+# folded: What the checker tries
+
+
+def find_problem(answer, count):
+    stream, alone = LateStream(), []
+
+    def batches():
+        for number in range(count):
+            if number:
+                alone.append(not stream.waiting)
+            yield np.full(4, float(number))
+
+    answer(batches(), np.full(4, -1.0), stream)
+    stream.record_event().synchronize()
+    got = [int(batch[0]) for batch in stream.arrived]
+    if got != list(range(count)):
+        return f"batches {list(range(count))} arrived as {got}"
+    if any(alone):
+        return "all arrived, but no copy went on while the next batch was prepared"
+    return ""
+
+
+def check(answer):
+    for count in (3, 1, 0, 7):
+        try:
+            problem = find_problem(answer, count)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        if problem:
+            return f"Not yet. With {count} batches: {problem}."
+    return "Right: every batch arrived, and was sent while the next one was prepared."
+
+
+# %%
+
+print(check(send_all))
+
+# %%
+# Three lines to remember
+# -----------------------
+
+# remember
+
+print("""\
+1. A GPU can only fetch from pinned memory. From ordinary memory, the CPU copies every
+   byte first, and on a fast link the CPU is the slower of the two.
+2. Let the DataLoader pin, or pin once before the loop. x.pin_memory() inside the loop
+   may be slower than the plain x.to(device), so measure it.
+3. After a copy with non_blocking=True, wait before you read what it brings back, and
+   before you refill what it sends.""")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def send_all_solution(batches, buffer, stream):
+    copied = None
+    for batch in batches:
+        if copied:
+            copied.synchronize()  # the buffer is free again
+        buffer[:] = batch
+        stream.copy(buffer)
+        copied = stream.record_event()
+
+
+print(f"Our solution: {check(send_all_solution)}")

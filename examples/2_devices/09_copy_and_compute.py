@@ -1,0 +1,355 @@
+"""
+Can you copy and compute at the same time?
+==========================================
+
+You have four loads of laundry, one washing machine, and one dryer. Nobody washes,
+dries, and puts away the first load before the second one goes into the machine. While
+the first load is in the dryer, the second one is being washed. Your GPU program may
+still do it the slow way: it copies the data in, computes, copies the results out, and
+only then starts again. In the meantime, two of the three machines stand still.
+
+**Guess: if all three steps take equally long, how much faster could four loads be?** By
+the end of this page you'll be able to write such a pipeline, and to say how many loads
+it should have.
+
+**Time:** 8 minutes. **Needs:** :doc:`/tutorials/2_devices/08_pinned_memory`. A GPU is
+not needed.
+"""
+
+# %%
+# Look first
+# ----------
+#
+# Here are both ways. The upper one does everything in one load. In the lower one, the
+# same data are cut into four *chunks*.
+
+# figure
+# sphinx_gallery_thumbnail_number = 1
+
+import matplotlib.pyplot as plt
+
+from firstlight.display import COLOURS
+
+LANES = ("copy in", "compute", "copy out")
+fig, axes = plt.subplots(2, sharex=True, figsize=(7.2, 3.9), layout="constrained")
+for ax, loads in zip(axes, (1, 4), strict=True):
+    wide = 12 / 3 / loads
+    for lane, colour in enumerate(COLOURS[: len(LANES)]):
+        for load in range(loads):
+            left = (load + lane) * wide
+            ax.barh(lane, wide, left=left, height=0.7, fc=colour, ec="black")
+            ax.text(left + wide / 2, lane, f"{load + 1}", ha="center", va="center")
+    ax.set_yticks((0, 1, 2), LANES)
+    ax.invert_yaxis()
+    ax.set_title(f"chunks: {loads}, turns: {(loads + 2) * wide:.0f}", loc="left")
+    ax.spines[["top", "right"]].set_visible(False)
+axes[1].set_xlabel("turns")
+axes[1].set_xticks((0, 2, 4, 6, 8, 10, 12))
+fig.suptitle("In four chunks, the three stages overlap", weight="bold")
+fig.set_label(
+    "Two Gantt charts with a lane each for copy in, compute, and copy out. In one "
+    "chunk, three long bars follow each other and end after 12 turns. In four chunks, "
+    "the bars of the three lanes stand one above the other, shifted by one chunk, and "
+    "the last one ends after 6 turns."
+)
+plt.show()
+
+# %%
+# It is the same work, and it takes half the time. At the start the dryer has nothing to
+# do, and at the end the washing machine has finished. So even with many chunks you
+# don't quite reach a third of the time.
+#
+# Can a GPU really do three things at once? Yes, because it has separate machines for
+# them, too. The link carries data in both directions at the same time. Its *copy
+# engines* fetch and send by themselves, while the multiprocessors compute. We call it
+# :term:`overlap`. You only have to tell the GPU that the steps don't need to wait for
+# each other.
+#
+# Three queues
+# ------------
+#
+# Usually everything that you give to a GPU stands in one queue, a :term:`stream`, and
+# is done in order. Then nothing overlaps. So we take three streams, one for each stage.
+#
+# But streams know nothing of each other. That is the point of them, and it is also the
+# danger: somebody has to say that chunk 2 may only be computed when chunk 2 has
+# arrived. Let's first forget to say so. Three ``ToyStream`` take the place of the GPU's
+# streams, so that everybody can try it. **What will it print?**
+
+from time import sleep
+
+import numpy as np
+
+from firstlight.timing.toy_stream import ToyStream
+
+copy_in = ToyStream("copy in")
+compute = ToyStream("compute", beside=copy_in)
+copy_out = ToyStream("copy out", beside=copy_in)
+data = np.random.default_rng(seed=1).random(200_003, dtype=np.float32)
+
+
+def slow_copy(target, source):
+    sleep(0.01)  # the way is long
+    np.copyto(target, source)
+
+
+# %%
+# Each chunk goes through the three streams, and the next chunk follows at once:
+
+
+def pipeline(chunks, waits):
+    sent, done, result = (np.full_like(data, np.nan) for _ in range(3))
+    cut = [np.array_split(array, chunks) for array in (data, sent, done, result)]
+    for given, came, rooted, back in zip(*cut, strict=True):
+        copy_in.launch(slow_copy, came, given)
+        if waits:
+            compute.wait_event(copy_in.record())
+        compute.launch(np.sqrt, came, rooted)
+        if waits:
+            copy_out.wait_event(compute.record())
+        copy_out.launch(slow_copy, back, rooted)
+    for stream in (copy_in, compute, copy_out):
+        stream.synchronize()
+    return result
+
+
+exact = np.sqrt(data.astype(np.float64))
+for chunks, waits in ((7, False), (7, True), (1, True)):
+    right = np.allclose(pipeline(chunks, waits), exact, rtol=2**-23, atol=0)
+    words = f"{chunks} chunks, {'with' if waits else 'without'} waiting:"
+    print(f"{words:<27}{'right' if right else 'WRONG'}")
+
+# %%
+# Without waiting, the square root was taken of numbers that had not arrived. There was
+# no error, and on another day it might even have come out right.
+#
+# The remedy is two lines. ``record`` puts a mark, an *event*, behind the copy, and
+# ``wait_event`` makes the next stream wait for it. Only that stream waits. The program
+# itself goes on and gives out the work for the next chunk. It waits once, at the end.
+#
+# The same on a GPU
+# -----------------
+#
+# In PyTorch, ``works.wait_stream(comes)`` does both at once: it records an event in
+# ``comes`` and lets ``works`` wait for it. The code runs on NVIDIA's and AMD's GPUs.
+
+import torch
+
+from firstlight import Bench, best_device
+
+device = best_device()
+on_cuda = device.type == "cuda"
+
+
+def gpu_pipeline(chunks, host_in, host_out, comes, works, goes):
+    parts = zip(host_in.chunk(chunks), host_out.chunk(chunks), strict=True)
+    for source, target in parts:
+        with torch.cuda.stream(comes):
+            values = source.to(device, non_blocking=True)
+        works.wait_stream(comes)
+        with torch.cuda.stream(works):
+            values.record_stream(works)
+            roots = values.sqrt()
+        goes.wait_stream(works)
+        with torch.cuda.stream(goes):
+            roots.record_stream(goes)
+            target.copy_(roots, non_blocking=True)
+    torch.cuda.synchronize()
+
+
+# %%
+# Two things are easy to forget:
+#
+# - Both arrays on the host have to be :term:`pinned`. From ordinary memory the CPU
+#   copies while you call, and so nothing overlaps.
+# - ``record_stream`` tells PyTorch that a second stream uses this memory. Otherwise
+#   PyTorch may give it to somebody else as soon as your variable is gone, although the
+#   stream has not got to it yet.
+#
+# How many chunks?
+# ----------------
+#
+# If four chunks are good, are a thousand better? Each chunk is a copy of its own, and
+# each copy pays its :term:`latency`. You know the two numbers from
+# :doc:`/tutorials/2_devices/04_small_copies`: in :math:`m` chunks, a stage takes
+# :math:`a + n/(m\,b)`. There are :math:`m` turns, and two more until the last chunk is
+# out, so
+#
+# .. math::
+#
+#     t(m) = (m + 2) \left( a + \frac{n}{m\,b} \right).
+#
+# More chunks shrink the second part and grow the first. For example, take 268 MB, a
+# latency of ``10e-6`` seconds, and :term:`PCIe` 5. (The square root itself is as good
+# as free, so only the copies count: :math:`m + 1` turns instead of :math:`m + 2`.)
+# **Where do you expect the best number, below 10, around 30, or above 100?**
+
+from firstlight.display import quantity
+from firstlight.timing.specs import spec
+
+n = 2**26 + 1  # numbers, of 4 bytes
+a, b = 10e-6, spec("PCIe 5 x16", "bandwidth")
+
+
+def predict(m):
+    return (m + 1) * (a + 4 * n / (m * b))
+
+
+for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
+    gain = predict(1) / predict(m)
+    print(f"{m:4} chunks: {quantity(predict(m), 's')}, {gain:.2f} times as fast")
+
+# %%
+# The model says that nearly everything is gained with eight or sixteen chunks. After
+# that it is flat for a long time, and then it grows again. So you don't need the best
+# number. Any number near it will do, and the formula tells you where that is, near the
+# square root of :math:`n/n_{1/2}`, where :math:`n_{1/2} = a\,b`. (With three equal
+# stages it is the square root of :math:`2\,n/n_{1/2}`.) If :math:`n` is smaller than
+# :math:`n_{1/2}`, leave it in one piece.
+#
+# And a real GPU? Here is the same pipeline, measured.
+
+# folded: Check and measure the pipeline on a GPU
+
+bench = Bench("copy-and-compute")
+if on_cuda:
+    host_in = torch.rand(n).pin_memory()
+    host_out = torch.empty(n, pin_memory=True)
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    for m in (1, 2, 4, 8, 16, 32):
+        arguments = m, host_in, host_out, *streams
+        bench.time("pipeline", gpu_pipeline, *arguments, n=m, device=device)
+        assert torch.allclose(host_out.double(), host_in.double().sqrt(), rtol=1e-6)
+        host_out.zero_()
+bench.plot()
+
+# %%
+# On our H100, the data needed :timing:`copy-and-compute median "pipeline/cuda:0/n=1"
+# @nvidia-h100-80gb-hbm3` in one piece, :timing:`copy-and-compute median
+# "pipeline/cuda:0/n=8" @nvidia-h100-80gb-hbm3` in eight, and :timing:`copy-and-compute
+# median "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3` in sixteen. So the form of the
+# curve is right. It gained a little less than the model says, probably because the two
+# directions disturb each other: both go through the memory of the host.
+#
+# When it isn't worth it
+# ----------------------
+#
+# - *One stage takes nearly all of the time.* If that is computing, then hiding the
+#   copies behind it saves nearly nothing. Overlap can never do better than the slowest
+#   stage.
+# - *Your data stay on the GPU.* Then there is nothing to hide.
+# - *You train a network.* The ``DataLoader`` with ``pin_memory=True``, and
+#   ``.to(device, non_blocking=True)``, overlap the loading with the computing already.
+# - *Your GPU has a single copy engine*, as many small ones have. Then the two
+#   directions take turns.
+#
+# Your turn
+# ---------
+#
+# Write the pipeline. ``comes``, ``works`` and ``goes`` are three streams.
+# ``comes.copy_in(chunk)``, ``works.compute(chunk)`` and ``goes.copy_out(chunk)`` put
+# one stage of a chunk into a stream, each takes one turn, and all return at once.
+# ``works.wait_stream(comes)`` makes ``works`` wait for all that is in ``comes`` so far,
+# and ``stream.synchronize()`` makes your program wait. No chunk may be computed before
+# it has arrived, or sent back before it was computed, and :math:`m` chunks should take
+# :math:`m + 2` turns.
+#
+# Put your answer where the dots are, and run ``firstlight try 09_copy_and_compute.py``.
+# It runs only what the exercise needs, and answers in about a second.
+
+
+def overlap(chunks, comes, works, goes): ...
+
+
+# %%
+
+# folded: The streams that the checker uses
+
+
+class Clocked:
+    """A stream that only notes when each stage begins and ends, in turns."""
+
+    def __init__(self, host, ends):
+        self.host, self.ends, self.free = host, ends, 0
+
+    def _stage(self, name, before, chunk):
+        start = max(self.free, self.host[0])
+        if before and not self.ends.get((before, chunk), np.inf) <= start:
+            raise RuntimeError(f"the {name} of chunk {chunk} began before its {before}")
+        self.free = self.ends[name, chunk] = start + 1
+
+    def copy_in(self, chunk):
+        self._stage("copy in", "", chunk)
+
+    def compute(self, chunk):
+        self._stage("computing", "copy in", chunk)
+
+    def copy_out(self, chunk):
+        self._stage("copy out", "computing", chunk)
+
+    def wait_stream(self, other):
+        self.free = max(self.free, other.free)
+
+    def synchronize(self):
+        self.host[0] = max(self.host[0], self.free)
+
+
+# %%
+
+# folded: What the checker tries
+
+
+def check(answer):
+    for count in (4, 1, 0, 9):
+        host, ends = [0], {}
+        chunks = list(range(1, count + 1))
+        try:
+            answer(chunks, *(Clocked(host, ends) for _ in range(3)))
+        except Exception as error:
+            return f"Not yet. With {count} chunks: {type(error).__name__}: {error}."
+        out = sum(name == "copy out" for name, _ in ends)
+        if out != count:
+            return f"Not yet. {out} of {count} chunks came back."
+        turns, least = max(ends.values(), default=0), count + 2 if count else 0
+        if turns > least:
+            return (
+                f"Not yet. {count} chunks took {turns} turns, and {least} are enough."
+            )
+    return "Right: all chunks came back, and the stages overlap."
+
+
+# %%
+
+print(check(overlap))
+
+# %%
+# Three lines to remember
+# -----------------------
+
+# remember
+
+print("""\
+1. Cut the data into chunks, and give each stage a stream of its own: one chunk comes in
+   while the one before it is computed, and the one before that goes out.
+2. Streams don't wait for each other unless you say so: wait_stream before each stage,
+   pinned memory on the host, and one wait at the end.
+3. Around the square root of n/(a b) chunks are enough; ten do nearly as well as fifty,
+   and below a b bytes you should leave the data in one piece.""")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def overlap_solution(chunks, comes, works, goes):
+    for chunk in chunks:
+        comes.copy_in(chunk)
+        works.wait_stream(comes)
+        works.compute(chunk)
+        goes.wait_stream(works)
+        goes.copy_out(chunk)
+
+
+print(f"Our solution: {check(overlap_solution)}")

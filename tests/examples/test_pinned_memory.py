@@ -1,0 +1,82 @@
+"""The page's check accepts what is right and tells what is wrong; what it shows without a clock is as it says."""
+
+import mmap
+import sys
+import threading
+
+import numpy as np
+import pytest
+from pages import judged
+
+PAGE = "2_devices/08_pinned_memory.py"
+
+
+def without_waiting(batches, buffer, stream):
+    for batch in batches:
+        buffer[:] = batch
+        stream.copy(buffer)
+
+
+def waits_at_the_end(batches, buffer, stream):
+    without_waiting(batches, buffer, stream)
+    stream.record_event().synchronize()
+
+
+def waits_at_once(batches, buffer, stream):
+    for batch in batches:
+        buffer[:] = batch
+        stream.copy(buffer)
+        stream.record_event().synchronize()
+
+
+def waits_before_it_fills(batches, buffer, stream):
+    for batch in batches:
+        stream.record_event().synchronize()
+        buffer[:] = batch
+        stream.copy(buffer)
+
+
+def skips_the_first(batches, buffer, stream):
+    next(batches, None)
+    waits_before_it_fills(batches, buffer, stream)
+
+
+def two_buffers(batches, buffer, stream):
+    pair, events = [buffer, buffer.copy()], [None, None]
+    for number, batch in enumerate(batches):
+        if events[number % 2]:
+            events[number % 2].synchronize()
+        pair[number % 2][:] = batch
+        stream.copy(pair[number % 2])
+        events[number % 2] = stream.record_event()
+
+
+WRONG = {
+    "no wait": (without_waiting, "[2, 2, 2]"),
+    "one wait at the end": (waits_at_the_end, "[2, 2, 2]"),
+    "a wait right after the copy": (waits_at_once, "no copy went on"),
+    "the first batch is lost": (skips_the_first, "[1, 2]"),
+    "nothing": ("send_all", "[]"),
+}
+
+
+test_answers = judged(["send_all_solution", waits_before_it_fills, two_buffers], WRONG)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems count page faults in other ways, or not at all")
+def test_memory_is_found_when_it_is_first_written(page) -> None:
+    assert page["asked"] < 0.01 * page["largest"] / mmap.PAGESIZE
+    assert page["first"] > 10 * page["again"]
+
+
+def test_a_buffer_that_is_filled_too_early_sends_the_last_batch(page, monkeypatch) -> None:
+    """The earlier work ends when all batches have been asked for, or, where the page waits, at once."""
+    queue, asked = page["queue"], threading.Event()
+    monkeypatch.setitem(page["send_batches"].__globals__, "sleep", lambda _: asked.wait(60))
+    monkeypatch.setattr(queue, "synchronize", lambda: (asked.set(), type(queue).synchronize(queue)))
+    assert page["send_batches"](careful=False) == [2, 2, 2]
+    assert page["send_batches"](careful=True) == [0, 1, 2]
+
+
+def test_what_is_read_after_the_wait_has_arrived(page) -> None:
+    assert np.array_equal(page["back"], page["result"])

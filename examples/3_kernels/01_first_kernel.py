@@ -12,7 +12,7 @@ Before you read on, write down a guess: how many lines does it take to add two a
 that way? By the end of this page you'll have written such a program yourself, launched
 it, broken it in three ways, and mended it.
 
-**Short course. Time:** 12 minutes. **Needs:** some NumPy. With an NVIDIA GPU the
+**Time:** 9 minutes. **Needs:** some NumPy. With an NVIDIA GPU the
 kernels run on it, and without one they run all the same, slowly.
 """
 
@@ -364,8 +364,8 @@ def find_problem(kernel, n, blocks, threads):
         (np.allclose(out, right - 1), "it adds to what out held. Write =, not +=."),
         (np.any(wrong), f"out[{i}] is {out[i]:.4f}, and should be {right[i]:.4f}."),
         (traced.races, f"an element is taken twice: {[*traced.races, ''][0]}"),
-        (traced.counts("store").sum() > n, "it writes an element more than once."),
         (np.any(y != y_before), "it changes y."),
+        (traced.counts("store").sum() > n, "it writes an element more than once."),
     ]
     if problem := next((said for found, said in findings if found), ""):
         return problem

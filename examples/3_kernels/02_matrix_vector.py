@@ -143,19 +143,22 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 # %%
 # (The GTX 1650 was sold with two kinds of memory.) Now we can judge the notebook:
 #
-# - **10.4 µs** is impossible. It's less than the memory of an H100 would need, one of
-#   the largest cards there are.
-# - **264 µs** is impossible with the slower memory, and possible with the faster one.
-# - **304 µs** for the addition can't be the time of the addition. It moves only 1.2 MB,
-#   a 34th of the product, and yet it took longer.
+# - **PyTorch's product** is impossible. The time is less than the memory of an H100
+#   would need, and that is one of the fastest cards there are.
+# - **Numba's product** is impossible with the slower memory, and possible with the
+#   faster one.
+# - **Numba's addition** can't have taken so long. It moves only 1.2 MB, a 34th of the
+#   product, and yet it needed more time.
 #
-# What was measured, then? ``%timeit`` stops its clock when the call returns. But a
-# launch returns at once, as soon as the work is in a queue, and the GPU does it later.
-# So these are most likely times of *launches*: it took Numba some 300 µs to hand over
-# the work, whatever it was, and PyTorch 10.
+# What was measured, then? The notebook used ``%timeit``, which stops its clock when the
+# call returns. But a launch returns at once, as soon as the work is in a queue, and the
+# GPU does the work later. So these are most likely times of *launches*. Numba took
+# about as long to hand over the small job as the large one, and PyTorch hands over its
+# work faster.
 #
-# And the ratios? 1.25 ms by 264 µs is 4.7, not 9. PyTorch's 100 is gone with its
-# 10.4 µs. At best, the card with the faster memory could win by 6.
+# And the ratios? Divide NumPy's time by Numba's, and you get 4.7, not 9. PyTorch's
+# "100X" is gone with the time that it was made of. At best, with the faster memory, the
+# card could win by 6.
 #
 # .. measured-by-others:: course-numba course-pytorch course-add course-nine
 #
@@ -278,8 +281,7 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
     print(f"{stored.__name__:>17}: {counts[stored.__name__]:.0f} sectors a load")
 
 # %%
-# That's 32 sectors instead of 4, so we'd expect the matrix by columns to be eight times
-# as fast.
+# That's 32 sectors instead of 4. So by columns, we'd expect an eighth of the time.
 #
 # On an H100, a matrix of a million rows took :timing:`coalescing median "kernel, by
 # rows" @nvidia-h100-80gb-hbm3` stored by rows, and :timing:`coalescing median "kernel,

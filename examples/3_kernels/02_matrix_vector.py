@@ -97,34 +97,30 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # For 100,000 rows the notebook launches 98 :term:`blocks <block>` of 1,024 threads, and
 # its card has 16 *multiprocessors*, as the processors of a GPU are called. What becomes
 # of the 98 blocks? A block goes to one multiprocessor, as soon as there is room for all
-# of it, and stays there until it is done. On this card there's room for 1,024 threads
-# at a time, which is one block, and on an H100 for 2,048:
+# of it, and stays there until it is done. On this card, a multiprocessor has room for
+# 1,024 threads, which is one block, and so the card holds 16 blocks at a time. The
+# desktop model of the same card holds 14. An H100 has 132 multiprocessors with room for
+# 2,048 threads each, so it holds 264 blocks. **How many rounds does each card need?**
 
-for multiprocessors, each in ((16, 1), (14, 1), (132, 2)):
-    places = multiprocessors * each
-    waves = -(-98 // places)  # rounded up
-    last = 98 - (waves - 1) * places
-    print(
-        f"{multiprocessors:>3} multiprocessors with room for {places:>3} blocks.",
-        end="",
-    )
-    print(f" Wave {waves} is the last, with {last}.")
+for room in (16, 14, 264):
+    print(f"room for {room}: {98 // room} full rounds, then {98 % room} blocks more")
 
 # %%
-# Say that a *wave* is as many blocks as the card holds at once. With 16
-# multiprocessors, six waves keep all of them busy. In the seventh, two have a block,
-# and 14 have nothing to do. The desktop model of the same card has 14 multiprocessors,
-# and there the blocks happen to fit exactly. An H100 has room for far more than 98
-# blocks, so at least 34 of its 132 multiprocessors get none. In other words, 1,024
-# threads a block are too many here. With 128, there are 782 blocks, which are easier to
-# share out (:doc:`/tutorials/3_kernels/04_waves_and_blocks`).
+# These rounds are called *waves*. The notebook's card is busy for six waves, and in the
+# seventh, two multiprocessors have a block and 14 have nothing to do. In other words,
+# each multiprocessor gets six or seven blocks. With 14 multiprocessors the blocks
+# happen to fit exactly. And on the H100, at least 34 of the 132 multiprocessors get no
+# block at all. So blocks of 1,024 threads are too large here. With 128 threads there
+# are 782 blocks, which are easier to share out
+# (:doc:`/tutorials/3_kernels/04_waves_and_blocks`).
 #
 # Within a block, the threads work in groups of 32, called *warps*. A warp runs one
 # instruction for all of its threads together. The notebook concludes that "only 32
-# threads will run at the same time", each on a core of its own. It isn't so. All 1,024
-# threads of the block are there at once, and while one warp waits for its numbers from
-# memory, the multiprocessor goes on with another. That's why a GPU wants so many
-# threads.
+# threads will run at the same time", each on a core of its own. It isn't so. A
+# multiprocessor of this card can compute for 64 threads in each clock cycle, and all
+# 1,024 threads of the block are there at once: while one warp waits for its numbers
+# from memory, the multiprocessor goes on with another. So no thread owns a core, and
+# that's why a GPU wants so many threads.
 #
 # How fast can it be?
 # -------------------

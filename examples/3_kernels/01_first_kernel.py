@@ -8,9 +8,9 @@ it. A GPU needs no loop at all: it can start a million :term:`threads <thread>`,
 each pixel. But nobody can write a million programs, so how does each thread know what
 to do?
 
-Before you read on, write down a guess: how many lines does it take to add two arrays
-that way? By the end of this page you'll have written such a program yourself, launched
-it, broken it in three ways, and mended it.
+The figure shows a small case: 37 numbers, and who takes which. **Why, do you think, did
+somebody start 11 threads too many?** By the end of this page you'll know, and you'll
+have written such a program, launched it, broken it in three ways, and mended it.
 
 **Time:** 9 minutes. **Needs:** some NumPy. With an NVIDIA GPU the
 kernels run on it, and without one they run all the same, slowly.
@@ -70,8 +70,8 @@ def add(a, b, out):
 # - *What do I return?* Nothing. With thousands of threads, who would get the results?
 #   So I write mine into an array that I was given.
 #
-# To see who takes what, let each thread sign its element with the numbers of its block
-# and of itself: 37 elements, in blocks of 16 threads.
+# For the figure, each thread has signed its element with the number of its block and
+# its own: 37 elements, in blocks of 16 threads.
 
 # folded: A kernel whose threads sign their elements
 
@@ -119,9 +119,10 @@ plt.show()
 # sphinx_gallery_thumbnail_number = 1
 
 # %%
-# Find yourself in the figure: you are thread 5 of block 2. Your number is 2 × 16 + 5 =
-# 37, but the last element is number 36. So you are the first of the eleven that have
-# nothing to do.
+# Find yourself in the figure at the top of the page: you are thread 5 of block 2. Your
+# number is 2 × 16 + 5 = 37, but the last element is number 36. So you are the first of
+# the eleven that have nothing to do. They exist because a GPU only starts whole blocks:
+# with two blocks, five elements would have no thread.
 #
 # Launch it
 # ---------
@@ -130,19 +131,20 @@ plt.show()
 # do we need, and how many threads will be idle?** Five blocks would have 5,120 threads,
 # which isn't enough, so the answer must be six. In code, we round up:
 
-n, threads = 5466, 1024
-blocks = (n + threads - 1) // threads  # round up
+N, threads_per_block = 5466, 1024
+blocks = (N + threads_per_block - 1) // threads_per_block  # round up
 
-rng = np.random.default_rng(seed=1)
-a, b = (rng.random(n, dtype=np.float32) for _ in range(2))
+x = np.linspace(0, 1, N, dtype=np.float32)
+y = np.sqrt(x)
 
-d_a, d_b = cuda.to_device(a), cuda.to_device(b)  # copy both to the GPU
-d_out = cuda.device_array_like(d_a)  # room for the sums there
-add[blocks, threads](d_a, d_b, d_out)  # run 6 × 1,024 threads
-out = d_out.copy_to_host()  # copy the sums back
+d_x, d_y = cuda.to_device(x), cuda.to_device(y)  # copy both to the GPU
+d_sum = cuda.device_array_like(d_x)  # room for the sums there
+add[blocks, threads_per_block](d_x, d_y, d_sum)  # run 6 × 1,024 threads
+total = d_sum.copy_to_host()  # copy the sums back
 
-print(f"{blocks} blocks, and {blocks * threads - n} threads without an element")
-print("the same as NumPy:", np.array_equal(out, a + b))
+idle_here = blocks * threads_per_block - N
+print(f"{blocks} blocks, and {idle_here} threads without an element")
+print("the same as NumPy:", np.array_equal(total, x + y))
 print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 
 # %%
@@ -151,9 +153,9 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # blocks of a launch are its *grid*, and a thread can ask for their number, too:
 # ``cuda.gridDim.x``.
 #
-# A GPU works on arrays in its own memory. That's why we copied ``a`` and ``b`` there,
+# A GPU works on arrays in its own memory. That's why we copied ``x`` and ``y`` there,
 # and gave the copies names with ``d_``, for *device*. You may also write ``add[6,
-# 1024](a, b, out)`` with the NumPy arrays. Then Numba copies all three of them to the
+# 1024](x, y, total)`` with the NumPy arrays. Then Numba copies all three of them to the
 # GPU *and back*, at every launch, without saying so. It's convenient for a first try,
 # and for anything else it's usually far slower than the work itself.
 #
@@ -180,17 +182,18 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # thread, by the rules of a GPU, and says what is wrong:
 
 try:
-    trace(add, 3, 2048, a, b, out)
+    traced = trace(add, 3, 2048, x, y, total)
 except ValueError as error:
     print(f"ValueError: {error}")
 
 # %%
 # No block has more than 1,024 threads, on any NVIDIA card. Mend it: 128 or 256 threads
-# are a good choice anyway (:doc:`/tutorials/3_kernels/04_waves_and_blocks` shows why).
+# are a good choice anyway, and :doc:`a later page
+# </tutorials/3_kernels/04_waves_and_blocks>` shows why.
 # **How many blocks of 256 do the 5,466 numbers need?** Twenty-two, since 21 × 256 is
 # only 5,376. Or let Numba choose both numbers for you:
 
-add.forall(n)(d_a, d_b, d_out)
+add.forall(N)(d_x, d_y, d_sum)
 
 # %%
 # The guard has to stay, though, because even then the last block may be too large.
@@ -275,6 +278,7 @@ import torch
 
 from firstlight import Bench, best_device
 
+rng = np.random.default_rng(seed=1)
 n, threads = (2**25 + 1), 256
 device = best_device()
 a, b = (rng.random(n, dtype=np.float32) for _ in range(2))
@@ -312,9 +316,9 @@ bench.show()
 # :timing:`first-kernel rate "Numba kernel" @nvidia-h100-80gb-hbm3`, and the memory of
 # such a card can deliver :spec:`H100 SXM bandwidth`.
 #
-# And the copies? In :doc:`/tutorials/1_setup/02_first_speedup`, the same card added 99
-# million pairs in :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3`.
-# With the copies to the card and back it took
+# And the copies? For :doc:`another page </tutorials/1_setup/02_first_speedup>`, the
+# same card added 99 million pairs in :timing:`vector-add median "GPU, new result"
+# @nvidia-h100-80gb-hbm3`. With the copies to the card and back it took
 # :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`. In other
 # words, a kernel pays when your data are on the GPU already, and stay there.
 #
@@ -398,9 +402,9 @@ print("   threads that have no element, and write with =.")
 print("3. Keep your data on the GPU, and test a kernel on odd sizes, launched twice.")
 
 # %%
-# Next, :doc:`/tutorials/3_kernels/02_matrix_vector`: a thread with more to do, and how
-# to tell how fast it could be. For an image, with an x and a y, there is
-# :doc:`/tutorials/3_kernels/03_grids`.
+# Next, :doc:`a matrix times a vector </tutorials/3_kernels/02_matrix_vector>` gives a
+# thread more to do. For an image, with an x and a y, go on to :doc:`grids
+# </tutorials/3_kernels/03_grids>`.
 #
 # Solution
 # --------

@@ -260,8 +260,6 @@ fig.set_label(
 )
 plt.show()
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
 # If any thread of a warp needs one number of a sector, all eight are fetched. Stored by
 # rows, each thread causes a sector of its own. Stored by columns, eight threads share

@@ -53,7 +53,8 @@ def cu_mv_product(m, v, u):
 # There's a loop now, but only along the row. The rows themselves still have no loop.
 # (Why not ``total = 0.``, as in the notebook? In Python that is a double, so every step
 # would be computed in ``float64``, and a card for games does that at 1/32 or 1/64 of
-# its usual rate: :doc:`/tutorials/3_kernels/09_what_the_compiler_did`.)
+# its usual rate. You can :doc:`see it </tutorials/3_kernels/09_what_the_compiler_did>`
+# in what the compiler made.)
 #
 # Launch it, and compare with NumPy. On a GPU, all 100,000 rows take part. The simulator
 # is slow, so it gets the first 1,100:
@@ -84,7 +85,8 @@ for name, result in {"kernel": u, "NumPy": A[:rows] @ v}.items():
 for shape in ((1, 1), (33, 7), (31, 101)):
     odd, ones = rng.random(shape, dtype=np.float32), np.ones(shape[1], np.float32)
     d_odd, d_sums = cuda.to_device(odd), cuda.to_device(np.zeros(shape[0], np.float32))
-    cu_mv_product[2, 32](d_odd, cuda.to_device(ones), d_sums)
+    d_ones = cuda.to_device(ones)
+    cu_mv_product[2, 32](d_odd, d_ones, d_sums)
     assert np.allclose(d_sums.copy_to_host(), odd.sum(axis=1), rtol=1e-5), shape
 
 # %%
@@ -111,8 +113,8 @@ for room in (16, 14, 264):
 # each multiprocessor gets six or seven blocks. With 14 multiprocessors the blocks
 # happen to fit exactly. And on the H100, at least 34 of the 132 multiprocessors get no
 # block at all. So blocks of 1,024 threads are too large here. With 128 threads there
-# are 782 blocks, which are easier to share out
-# (:doc:`/tutorials/3_kernels/04_waves_and_blocks`).
+# are 782 blocks, which are easier to :doc:`share out
+# </tutorials/3_kernels/04_waves_and_blocks>`.
 #
 # Within a block, the threads work in groups of 32, called *warps*. A warp runs one
 # instruction for all of its threads together. The notebook concludes that "only 32
@@ -144,7 +146,8 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 # - **Numba's product** is impossible with the slower memory, and possible with the
 #   faster one.
 # - **Numba's addition** can't have taken so long. It moves only 1.2 MB, a 34th of the
-#   product, and yet it needed more time.
+#   product, and yet it needed more time. (For so little work a GPU isn't worth it: to
+#   launch it takes longer than to do it.)
 #
 # What was measured, then? The notebook used ``%timeit``, which stops its clock when the
 # call returns. But a launch returns at once, as soon as the work is in a queue, and the
@@ -286,8 +289,9 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 # it is still there. PyTorch, with the matrix stored by rows, took :timing:`coalescing
 # median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`.
 #
-# Reading side by side is called *coalescing*, and
-# :doc:`/tutorials/3_kernels/05_coalescing` is about it.
+# When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
+# to see that in any kernel is the subject of :doc:`coalescing
+# </tutorials/3_kernels/05_coalescing>`.
 #
 # Your turn
 # ---------

@@ -250,10 +250,10 @@ for ax, order in zip(axes, ("rows", "columns"), strict=True):
         style = {"ha": "center", "va": "center", "size": 8}
         colour = "#fefefe" if read else "#10202c"
         ax.text(within + 0.48, sector + 0.4, f"{i},{j}", color=colour, **style)
-    touched = 8 if order == "rows" else 1
+    touched = "8 sectors" if order == "rows" else "1 sector"
     ax.set(xlim=(-0.1, 8.1), ylim=(8, -0.2), xticks=[], yticks=[])
     ax.set_ylabel("memory, a sector a line")
-    ax.set_title(f"stored by {order}: sectors touched: {touched}")
+    ax.set_title(f"by {order}: {touched} touched")
     ax.spines[:].set_visible(False)
 fig.suptitle("The first step of eight threads, in a matrix of 8 × 8")
 fig.set_label(

@@ -45,6 +45,15 @@ QUOTED = {
     "examples/2_devices/11_when_the_gpu_wins.py": {
         "on a GPU in 0.467 seconds": CAMP,
     },
+    "examples/3_kernels/02_matrix_vector.py": {
+        "NumPy takes 1.25 milliseconds": COURSE,
+        "takes 264 microseconds": COURSE,
+        '"about 9X" less': COURSE,
+        "in 10.4 microseconds": COURSE,
+        'is "100X"': COURSE,
+        "a kernel took 304 microseconds": COURSE,
+        '"100X" is gone': COURSE,
+    },
     "examples/4_imaging/11_more_than_one_gpu.py": {"Do four GPUs image four times as fast?": TITLE},
 }
 

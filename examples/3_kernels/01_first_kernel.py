@@ -2,35 +2,53 @@
 How do you tell a million threads what to do?
 =============================================
 
-For people who know NumPy and have never written code for a GPU. You write the work of
-*one* :term:`thread`, in four lines of Python: the number of the thread says which
-element it takes, and a test keeps threads without an element from touching anything.
-The :term:`launch` says how many threads there are.
+You have an image of a million pixels, and the same thing must happen to each of them.
+In Python you would write a loop. In NumPy you write one line, and a loop runs inside
+it. A GPU needs no loop at all: it can start a million :term:`threads <thread>`, one for
+each pixel. But nobody can write a million programs, so how does each thread know what
+to do?
 
-**You will learn**
+The figure shows a small case: 37 numbers, and who takes which. **Why, do you think, did
+somebody start 11 threads too many?** By the end of this page you'll know, and you'll
+have written such a program, launched it, broken it in three ways, and mended it.
 
-- what a :term:`kernel` is, how a thread finds its element, and how to run one with
-  :term:`Numba`;
-- why the last :term:`block` needs a :term:`guard`, and how many blocks to ask for;
-- why ``+=`` into the output is a mistake, and which check finds it;
-- how to choose the number of threads in a block.
-
-**Time:** 10 minutes. **Needs:** any computer, and some NumPy. With a CUDA GPU the
-kernels run on it; without one, the same code runs in a :term:`simulator`.
+**Time:** 9 minutes. **Needs:** some NumPy. With an NVIDIA GPU the
+kernels run on it, and without one they run all the same, slowly.
 """
 
 # %%
-# A kernel is the work of one thread
-# ----------------------------------
+# One line is missing
+# -------------------
 #
-# A *kernel* is a function that the GPU runs many times at once. One such run is a
-# *thread*. All threads get the same arguments, and only one thing tells them apart:
-# where they are.
+# This is the whole addition, written from the point of view of *one* thread:
+#
+# .. code-block:: python
+#
+#    def add(a, b, out):
+#        i = ...                   # which element is mine?
+#        if i < out.size:
+#            out[i] = a[i] + b[i]
+#
+# Every thread runs these same lines with the same three arrays. So that they don't all
+# add the same pair of numbers, each has to find out which element is its own. A GPU
+# starts its threads in groups of equal size, called *blocks*, and tells each thread
+# three numbers:
+#
+# - ``cuda.blockIdx.x``, the number of my block;
+# - ``cuda.blockDim.x``, how many threads a block has;
+# - ``cuda.threadIdx.x``, my number within my block.
+#
+# Blocks and threads are both counted from 0. For example, if a block has 16 threads,
+# then thread 5 of block 1 should take element 21. **Write the missing line yourself
+# before you scroll on.**
+#
+# Here it is, with all the imports that it needs. ``@cuda.jit`` says that the function
+# is for the GPU.
 
-import matplotlib.pyplot as plt
 import numpy as np
+from numba import cuda
 
-from firstlight.kernels import blocks_for, cuda, simulated
+from firstlight.kernels import simulated, trace  # without a GPU, it runs the kernels
 
 
 @cuda.jit
@@ -41,95 +59,21 @@ def add(a, b, out):
 
 
 # %%
-# Read it as if you were the thread:
+# Such a function is called a *kernel*. Read it as if you were the thread:
 #
-# - A GPU takes its threads in groups of equal size, called *blocks*. ``blockIdx.x`` is
-#   the number of my block, ``blockDim.x`` is how many threads a block has, and
-#   ``threadIdx.x`` is my number within the block. Blocks and threads both count from 0,
-#   so ``i`` is my number among all threads, and the element that I take. (``.x`` is the
-#   first of up to three axes.)
-# - ``if i < out.size`` is the *guard*: threads without an element must touch nothing.
-# - There is no loop over the elements.
-# - There is no ``return``. Thousands of threads cannot each return something to one
-#   caller, so a kernel writes its results into an array that it was given.
+# - *Which element is mine?* All the blocks before mine have ``blockIdx.x *
+#   blockDim.x`` threads, and within my own block I am number ``threadIdx.x``. (``.x``
+#   is there because an image needs a ``.y``, too. ``cuda.grid(1)`` is short for the
+#   whole line.)
+# - *Is there such an element?* If not, I do nothing. This ``if`` is called the *guard*.
+# - *Where is the loop?* There is none. Every element has a thread of its own.
+# - *What do I return?* Nothing. With thousands of threads, who would get the results?
+#   So I write mine into an array that I was given.
 #
-# :term:`CUDA` is NVIDIA's platform: the :term:`driver`, compilers and libraries, and
-# this model of programming. Most CUDA code is C++ with a few more keywords. There the
-# same kernel is
-#
-# .. code-block:: cuda
-#
-#    __global__ void add(const float *a, const float *b, float *out, int n) {
-#        int i = blockIdx.x * blockDim.x + threadIdx.x;
-#        if (i < n) out[i] = a[i] + b[i];
-#    }
-#    add<<<blocks, threads>>>(d_a, d_b, d_out, n);  // in Numba: add[blocks, threads](…)
-#
-# Launch it
-# ---------
-#
-# You will add two arrays of 37 numbers in blocks of 16 threads. How many blocks does
-# that take, and how many threads get no element? Answer before you read on.
-#
-# To *launch* a kernel, you say in square brackets how many blocks you want and how many
-# threads each of them has. All the blocks of one launch are its *grid*.
+# For the figure, each thread has signed its element with the number of its block and
+# its own: 37 elements, in blocks of 16 threads.
 
-n, threads = 37, 16
-blocks = blocks_for(n, threads)  # (n + threads - 1) // threads
-
-rng = np.random.default_rng(seed=1)
-a, b = (rng.random(n, dtype=np.float32) for _ in range(2))
-
-d_a, d_b = cuda.to_device(a), cuda.to_device(b)
-d_out = cuda.device_array_like(d_a)
-add[blocks, threads](d_a, d_b, d_out)
-out = d_out.copy_to_host()
-
-print("Kernels run here", "in a simulator." if simulated() else "on a CUDA GPU.")
-print(f"{blocks} blocks, {blocks * threads - n} threads without an element")
-print(f"the last sum: NumPy {a[-1] + b[-1]:.6f}, kernel {out[-1]:.6f}")
-
-# %%
-# - The number of blocks is rounded *up*. Rounded down, it would be two, and nobody
-#   would take the last five elements.
-# - CUDA calls the GPU the *device*, and the computer around it the *host*. The device
-#   has memory of its own (VRAM), and an ordinary kernel works on arrays there.
-#   ``to_device`` copies an array there, ``device_array_like`` makes one there without
-#   filling it, and ``copy_to_host`` brings it back. The ``d_`` in a name says that an
-#   array is on the device.
-# - You may pass NumPy arrays to a kernel. Then Numba copies each of them to the GPU
-#   *and back*, at every launch, even those that the kernel only reads. These transfers
-#   usually cost far more than an addition, so move your data once.
-# - The first launch takes longer, because Numba compiles the kernel when it first meets
-#   these types of arguments (:term:`just in time`, hence ``jit``).
-# - On a GPU, a launch does not wait: it puts the kernel into a CUDA stream (a queue)
-#   and returns. ``copy_to_host`` waits, since it needs the result. So a clock that
-#   stops right after a launch has timed the launch overhead, not the kernel.
-#
-# Without this site's package
-# ---------------------------
-#
-# Numba compiles Python functions for the GPU, and ``cuda`` is Numba's own. In your own
-# program this is all you import:
-#
-# .. code-block:: python
-#
-#    import os
-#    os.environ["NUMBA_ENABLE_CUDASIM"] = "1"  # only where there is no NVIDIA GPU
-#    from numba import cuda
-#
-# The second line switches on Numba's *simulator*, which runs kernels as plain Python.
-# Numba looks at it once, when it is first imported, so the line stands above the
-# import; or type ``NUMBA_ENABLE_CUDASIM=1 python script.py``. The simulator is very
-# slow, and its times say nothing about a GPU.
-# (``firstlight.kernels`` turns it on where no GPU is found, and ``blocks_for``
-# divides and rounds up.) :doc:`/install` has the packages to install.
-#
-# Who wrote what
-# --------------
-#
-# Let each thread sign the element that it takes, with the number of its block and its
-# own. ``cuda.grid(1)`` is shorthand for ``blockIdx.x * blockDim.x + threadIdx.x``.
+# folded: A kernel whose threads sign their elements
 
 
 @cuda.jit
@@ -140,17 +84,18 @@ def sign(block, thread):
         thread[i] = cuda.threadIdx.x
 
 
-d_block, d_thread = (cuda.to_device(np.full(n, -1)) for _ in range(2))
-sign[blocks, threads](d_block, d_thread)
-block, thread = d_block.copy_to_host(), d_thread.copy_to_host()
-
-taken_by = np.full((blocks, threads), -1)
-taken_by[block, thread] = np.arange(n)
-idle = np.sum(taken_by == -1)
+signed_block, signed_thread = (cuda.to_device(np.full(37, -1)) for _ in range(2))
+sign[3, 16](signed_block, signed_thread)
+taken_by = np.full((3, 16), -1)
+places = signed_block.copy_to_host(), signed_thread.copy_to_host()
+taken_by[places] = np.arange(37)
+idle = int(np.sum(taken_by == -1))
 
 # %%
 
 # figure
+
+import matplotlib.pyplot as plt
 
 fig, ax = plt.subplots(figsize=(7.2, 2.4), layout="constrained")
 for (row, column), element in np.ndenumerate(taken_by):
@@ -159,15 +104,14 @@ for (row, column), element in np.ndenumerate(taken_by):
     ax.add_patch(plt.Rectangle((column - 0.5, row - 0.5), 1, 1, ec="black", **style))
     if busy:
         ax.text(column, row, element, ha="center", va="center", color="#fefefe")
-ax.set(xlim=(-0.5, threads - 0.5), ylim=(blocks - 0.5, -0.5), aspect="equal")
-ax.set_xticks(range(threads))
-ax.set_yticks(range(blocks), [f"block {row}" for row in range(blocks)])
+ax.set(xlim=(-0.5, 15.5), ylim=(2.5, -0.5), aspect="equal")
+ax.set_xticks(range(16))
+ax.set_yticks(range(3), [f"block {row}" for row in range(3)])
 ax.set_xlabel("thread of the block (threadIdx.x)")
-title = f"{n} elements in {blocks} blocks of {threads}: {idle} threads do nothing"
-ax.set_title(title, loc="left")
+ax.set_title(f"37 elements in 3 blocks of 16: {idle} threads do nothing", loc="left")
 fig.set_label(
-    f"A grid of {blocks} rows, the blocks, and {threads} columns, the threads of each. "
-    f"The cells are numbered 0 to {n - 1}, row by row: the element that a thread took. "
+    "A grid of 3 rows, the blocks, and 16 columns, the threads of each. The cells are "
+    "numbered 0 to 36, row by row: the element that a thread took. "
     f"The last {idle} cells of the last row are hatched: they took nothing."
 )
 plt.show()
@@ -175,10 +119,89 @@ plt.show()
 # sphinx_gallery_thumbnail_number = 1
 
 # %%
-# Leave the guard out
-# -------------------
+# Find yourself in the figure at the top of the page: you are thread 5 of block 2. Your
+# number is 2 × 16 + 5 = 37, but the last element is number 36. So you are the first of
+# the eleven that have nothing to do. They exist because a GPU only starts whole blocks:
+# with two blocks, five elements would have no thread.
 #
-# Threads without an element cost next to nothing, but they must not touch any element.
+# Launch it
+# ---------
+#
+# Now let's add 5,466 pairs of numbers, with 1,024 threads in a block. **How many blocks
+# do we need, and how many threads will be idle?** Five blocks would have 5,120 threads,
+# which isn't enough, so the answer must be six. In code, we round up:
+
+N, threads_per_block = 5466, 1024
+blocks = (N + threads_per_block - 1) // threads_per_block  # round up
+
+x = np.linspace(0, 1, N, dtype=np.float32)
+y = np.sqrt(x)
+
+d_x, d_y = cuda.to_device(x), cuda.to_device(y)  # copy both to the GPU
+d_sum = cuda.device_array_like(d_x)  # room for the sums there
+add[blocks, threads_per_block](d_x, d_y, d_sum)  # run 6 × 1,024 threads
+total = d_sum.copy_to_host()  # copy the sums back
+
+idle_here = blocks * threads_per_block - N
+print(f"{blocks} blocks, and {idle_here} threads without an element")
+print("the same as NumPy:", np.array_equal(total, x + y))
+print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
+
+# %%
+# To *launch* a kernel means to start all its threads. The two numbers in the square
+# brackets say how many blocks you want and how many threads each of them has. All the
+# blocks of a launch are its *grid*, and a thread can ask for their number, too:
+# ``cuda.gridDim.x``.
+#
+# A GPU works on arrays in its own memory. That's why we copied ``x`` and ``y`` there,
+# and gave the copies names with ``d_``, for *device*. You may also write ``add[6,
+# 1024](x, y, total)`` with the NumPy arrays. Then Numba copies all three of them to the
+# GPU *and back*, at every launch, without saying so. It's convenient for a first try,
+# and for anything else it's usually far slower than the work itself.
+#
+# The first launch takes longest, because Numba has to compile the kernel first.
+# (``jit`` means *just in time*.) Later launches with arguments of the same types are
+# quick.
+#
+# If you have no NVIDIA GPU, the import from ``firstlight`` made Numba run the kernel as
+# plain Python, in its *simulator*. You get the same answers, but very slowly. Without
+# our package you'd type ``NUMBA_ENABLE_CUDASIM=1 python script.py`` instead.
+#
+# Break it: larger blocks
+# -----------------------
+#
+# Wouldn't fewer and larger blocks do? Change 1024 to 2048, and let's see. If you have
+# an NVIDIA GPU, it answers
+#
+# .. code-block:: text
+#
+#    CudaAPIError: [1] Call to cuLaunchKernel results in CUDA_ERROR_INVALID_VALUE
+#
+# Some value is invalid, but which one, and why? The simulator doesn't even complain,
+# because it knows no such limit. So let's ask ``trace``. It plays a kernel thread by
+# thread, by the rules of a GPU, and says what is wrong:
+
+try:
+    traced = trace(add, 3, 2048, x, y, total)
+except ValueError as error:
+    print(f"ValueError: {error}")
+
+# %%
+# No block has more than 1,024 threads, on any NVIDIA card. Mend it: 128 or 256 threads
+# are a good choice anyway, and :doc:`a later page
+# </tutorials/3_kernels/04_waves_and_blocks>` shows why.
+# **How many blocks of 256 do the 5,466 numbers need?** Twenty-two, since 21 × 256 is
+# only 5,376. Or let Numba choose both numbers for you:
+
+add.forall(N)(d_x, d_y, d_sum)
+
+# %%
+# The guard has to stay, though, because even then the last block may be too large.
+#
+# Break it: no guard
+# ------------------
+#
+# What would the eleven idle threads of our figure do without the guard?
 
 
 @cuda.jit
@@ -187,112 +210,76 @@ def add_unguarded(a, b, out):
     out[i] = a[i] + b[i]
 
 
-if simulated():
-    try:
-        add_unguarded[blocks, threads](d_a, d_b, d_out)
-    except IndexError as error:
-        print(f"IndexError: {error}")
-else:
-    print("Not run: on a GPU it would write past the end of an array.")
+traced = trace(add_unguarded, 3, 16, *np.ones((3, 37), dtype=np.float32))
+print(traced.out_of_bounds[-1])
 
 # %%
-# The simulator checks every index. Its message names a thread (``tid``) and its block
-# (``ctaid``; CUDA's other name for a block is *cooperative thread array*): one of the
-# hatched cells. (Which one complains first may differ from run to run.)
+# There you are again, thread 5 of block 2, and this time you have written past the end
+# of the array. **A GPU doesn't check that.** If another array of yours lies there, that
+# one is wrong now. If nothing is there, you may never notice. Or the GPU stops your
+# program, often at some later line. And when the size is a multiple of the block, all
+# is well. So always test a kernel on odd sizes.
 #
-# **A GPU does not check indices.** Surplus threads read past the end of ``a`` and
-# ``b``, and write past the end of ``out``. If nothing of yours is there, the answer is
-# right. If another array is, that one is now wrong. Or the GPU stops your program,
-# often at a later line. A missing guard passes every test whose size is a multiple of
-# the block, so test odd sizes.
+# Break it: one character more
+# ----------------------------
 #
-# Check
-# -----
-#
-# Here is a kernel with one character more. Do you trust it?
+# The next kernel is from a course, where it was timed with ``%timeit``. It has one
+# character more than ours. **Will it give 1 + 1 = 2?**
 
 
 @cuda.jit
-def add_in_place(a, b, out):
+def cu_add_vectors(a, b, u):
     i = cuda.grid(1)
-    if i < out.size:
-        out[i] += a[i] + b[i]
+    if i < u.size:
+        u[i] += a[i] + b[i]
 
+
+ones, zeros = np.ones(37, dtype=np.float32), np.zeros(37, dtype=np.float32)
+d_ones, d_u = cuda.to_device(ones), cuda.to_device(zeros)
+for launch in (1, 2, 3):
+    cu_add_vectors[3, 16](d_ones, d_ones, d_u)
+    print(f"launch {launch}: 1 + 1 = {d_u.copy_to_host()[0]:.0f}")
 
 # %%
-# The check compares with the same sum in ``float64``, for sizes around the 32 threads
-# of a block, after one launch and after two.
+# The first launch is right, because ``u`` happened to hold zeros. ``%timeit`` launches
+# a kernel thousands of times, and each launch adds the sum once more. In other words,
+# the kernel passes the check and is wrong when it is timed. It also has more work,
+# because it has to read ``u`` as well. So write with ``=``, and when you check a
+# kernel, launch it twice.
+
+# folded: Ours, launched twice, on awkward sizes, against float64
+
+
+from firstlight.kernels import blocks_for  # rounds up, as you did above
 
 
 def worst_error(kernel, n, launches, threads=32):
-    a, b = (rng.random(n, dtype=np.float32) for _ in range(2))
-    d_a, d_b = cuda.to_device(a), cuda.to_device(b)
-    d_out = cuda.to_device(np.zeros(n, dtype=np.float32))
+    pairs = np.random.default_rng(seed=n).random((2, n), dtype=np.float32)
+    first, second = (cuda.to_device(each) for each in pairs)
+    sums = cuda.to_device(np.zeros(n, dtype=np.float32))
     for _ in range(launches):
-        kernel[blocks_for(n, threads), threads](d_a, d_b, d_out)
-    return np.max(np.abs(d_out.copy_to_host() - (a.astype(np.float64) + b)))
+        kernel[blocks_for(n, threads), threads](first, second, sums)
+    return np.max(np.abs(sums.copy_to_host() - pairs.sum(axis=0, dtype=np.float64)))
 
 
-for kernel in (add, add_in_place):
-    for launches in (1, 2):
-        worst = max(worst_error(kernel, n, launches) for n in (1, 31, 32, 33, 101))
-        verdict = "right" if worst <= np.finfo(np.float32).eps else "WRONG"
-        print(
-            f"{kernel.__name__:>12}, {launches} × launched: {verdict}, {worst:.0e} off"
-        )
+worst = max(worst_error(add, size, 2) for size in (1, 31, 32, 33, 101))
+assert worst <= np.finfo(np.float32).eps
+print(f"off by {worst:.0e} at most, with sums of up to 2")
 
 # %%
-# ``+=`` reads what ``out`` held before, so it gives the sum only if ``out`` held zeros.
-# A benchmark launches the kernel hundreds of times into the same array, so its result
-# is wrong there. It also moves more, 16 bytes an element instead of 12, because it
-# reads ``out`` too. So launch a kernel twice when you check it, or start from an output
-# that is *not* zero.
+# Was it worth it?
+# ----------------
 #
-# How many threads in a block?
-# ----------------------------
-#
-# A GPU consists of *multiprocessors*, a few in a small card, more than a hundred in a
-# large one. Each block goes to one of them as a whole and stays until its last thread
-# is done. The multiprocessor works on the block in :term:`warps <warp>` of 32 threads,
-# which run their instructions together, and it holds many warps at once: while some
-# wait for memory, others go on. So a thread does not own a core. A block that does not
-# fill its last warp leaves some of its 32 places idle:
+# Let's add 33,554,433 pairs, with your kernel, with PyTorch and with NumPy.
 
-for threads in (16, 33, 100, 128, 256, 1024):
-    warps = blocks_for(threads, 32)
-    unused = 1 - threads / (32 * warps)
-    print(f"{threads:>4} threads: {warps:>2} warps of 32, {unused:.0%} idle")
-
-# %%
-# - Take a multiple of 32, and start with 128 or 256. The best number depends on the
-#   kernel and on the GPU, so measure it when it matters.
-# - 1024 is the most that CUDA allows, and no good default:
-#   :doc:`/tutorials/3_kernels/04_waves_and_blocks` shows what it costs.
-# - Have many more blocks than multiprocessors. Three blocks keep at most three busy.
-#
-# Measure
-# -------
-#
-# For each element the GPU reads two ``float32`` numbers and writes one: 12 bytes for a
-# single addition. Every GPU adds far faster than its memory delivers, so for arrays too
-# large for its caches, the bandwidth on the :term:`data sheet` gives the least time:
-
-from firstlight.timing.specs import spec
-
-n, threads = (2**25 + 1), 256
-for card in ("GTX 1650", "RTX 4090", "H100 SXM"):
-    floor = 12 * n / spec(card, "bandwidth")
-    print(f"{card:>8}, {n:,} elements: never under {1e3 * floor:.2f} ms")
-
-# %%
-# On a GPU, your kernel should come near that, and take as long as PyTorch's own
-# addition, which moves the same bytes. (The simulator reports no times. Without a CUDA
-# GPU, the table shows only what PyTorch and NumPy take here.)
+# folded: The timing
 
 import torch
 
 from firstlight import Bench, best_device
 
+rng = np.random.default_rng(seed=1)
+n, threads = (2**25 + 1), 256
 device = best_device()
 a, b = (rng.random(n, dtype=np.float32) for _ in range(2))
 out = np.zeros_like(a)
@@ -312,92 +299,86 @@ bench.time("Numba kernel", run_kernel, device=kernel_device, **work)
 bench.time("torch.add", lambda: torch.add(t_a, t_b, out=t_out), device=device, **size)
 bench.time("NumPy", np.add, a, b, out, **size)
 assert np.array_equal(d_out.copy_to_host(), out[:few]), "the kernel is wrong"
+
+# %%
+
 bench.show()
 
 # %%
-# On the newest GPU on record the kernel takes
-# :timing:`first-kernel median "Numba kernel/cuda:0/n=33554433" @gpu`, and ``torch.add``
-# :timing:`first-kernel median "torch.add/cuda:0/n=33554433" @gpu`.
+# On an H100, the kernel took
+# :timing:`first-kernel median "Numba kernel" @nvidia-h100-80gb-hbm3`, and NumPy, on one
+# core of the CPU beside it, :timing:`first-kernel median NumPy @nvidia-h100-80gb-hbm3`.
+# PyTorch's own addition took
+# :timing:`first-kernel median torch.add @nvidia-h100-80gb-hbm3`. So four lines of
+# Python came close to a library that many people have tuned for years. That's no
+# wonder, because adding is no work at all for a GPU. Each thread reads 8 bytes and
+# writes 4, so all that counts is how fast the memory is. The kernel moved
+# :timing:`first-kernel rate "Numba kernel" @nvidia-h100-80gb-hbm3`, and the memory of
+# such a card can deliver :spec:`H100 SXM bandwidth`.
 #
-# The same kernel on other people's cards: infra-practices and a reader of a textbook
-# timed it.
+# And the copies? For :doc:`another page </tutorials/1_setup/02_first_speedup>`, the
+# same card added 99 million pairs in :timing:`vector-add median "GPU, new result"
+# @nvidia-h100-80gb-hbm3`. With the copies to the card and back it took
+# :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`. In other
+# words, a kernel pays when your data are on the GPU already, and stay there.
+#
+# (The simulator shows no times, because they would say nothing about a GPU.)
 #
 # .. measured-by-others:: kernel-add-a100 add-rtx3060 add-gtx1650 add-rtx2060
 #
-# Where this stops being true
-# ---------------------------
-#
-# - *Small arrays.* A launch takes a while, whatever its size, and from Numba it usually
-#   takes longer than from PyTorch. For a few thousand elements you measure only that.
-# - *Data that travel.* If the arrays come from the CPU and the sum goes back there, the
-#   transfer costs far more than the addition. A GPU pays when data stay on it for many
-#   operations.
-# - *The simulator.* It runs one block after the other, has no warps, and does not
-#   compile. It accepts blocks of more than 1024 threads, and lacks a few instructions.
-#   A kernel that passes there can still fail on a GPU. One that fails there is almost
-#   certainly wrong on a GPU too.
-# - *Other makers.* Numba's CUDA kernels run on NVIDIA GPUs only. With another GPU you
-#   get the simulator here; PyTorch's own operations run on yours.
-#
-# Exercise
-# --------
+# Your turn
+# ---------
 #
 # Write a kernel for ``out[i] = a[i] * x[i] + y[i]`` that is right for *every* launch,
-# even if the grid has fewer threads than there are elements. You need one more thing:
-# ``cuda.gridsize(1)`` is the number of threads in the whole grid, which is
-# ``cuda.gridDim.x * cuda.blockDim.x``. Here is a start, which is not enough:
+# even if there are fewer threads than elements. Then a thread has to take more than one
+# element: its own, then the one that lies as many places further on as there are
+# threads, and so on. You need one more thing: ``cuda.gridsize(1)`` is the number of
+# threads in the whole grid.
+#
+# Put your kernel where the dots are, and run ``firstlight try 01_first_kernel.py``. It
+# runs only the exercise, and answers in about a second. If a loop of yours has no end,
+# it says so.
 
 
 @cuda.jit
-def scale_and_add(a, x, y, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        out[i] = a[i] * x[i] + y[i]
+def scale_and_add(a, x, y, out): ...
 
 
 # %%
 
-# folded: What check does: awkward sizes, an output of -1, spare room after it
+# folded: What check does: it traces your kernel with awkward sizes, and launches it
 
 
 def find_problem(kernel, n, blocks, threads):
-    a, x, y = (rng.uniform(1, 2, n).astype(np.float32) for _ in range(3))
-    d_a, d_x, d_y = (cuda.to_device(array) for array in (a, x, y))
-    room = cuda.to_device(np.full(n + blocks * threads, -1, dtype=np.float32))
+    random = np.random.default_rng(seed=n)
+    a, x, y = random.uniform(1, 2, (3, n)).astype(np.float32)
+    out, y_before, right = np.full_like(y, -1), y.copy(), a.astype(np.float64) * x + y
+    launched = cuda.to_device(out)
     try:
-        kernel[blocks, threads](d_a, d_x, d_y, room[:n])
-        kernel[blocks, threads](d_a, d_x, d_y, d_y)
-    except IndexError as error:
-        return f"a thread left an array ({error}). Is there a guard?"
+        traced = trace(kernel, blocks, threads, a, x, y, out, limit=20_000)
     except Exception as error:
-        return f"it raised {type(error).__name__}: {error}"
-    out, spare = np.split(room.copy_to_host(), [n])
-    right = a.astype(np.float64) * x + y
-    return explain(out, spare, d_y.copy_to_host(), right, blocks * threads)
-
-
-# %%
-
-# folded: How it tells which mistake it was
-
-
-def explain(out, spare, in_place, right, grid):
+        return f"{type(error).__name__}: {error}"
+    if traced.out_of_bounds:
+        return f"{traced.out_of_bounds[0]}. Is there a guard?"
     wrong = ~np.isclose(out, right)
-    i = np.argmax(wrong)  # the first wrong one, if there is any
-    hint = " Go on to more elements." if i == grid else ""
+    i = int(np.argmax(wrong))  # the first wrong one, if there is any
+    hint = " Go on to more elements." if i == blocks * threads else ""
     findings = [
-        (np.any(spare != -1), "a thread wrote past the end. Is there a guard?"),
         (out[i] == -1, f"nobody wrote out[{i}].{hint}"),
         (np.allclose(out, right - 1), "it adds to what out held. Write =, not +=."),
         (np.any(wrong), f"out[{i}] is {out[i]:.4f}, and should be {right[i]:.4f}."),
-        (not np.allclose(in_place, right), "it takes an element twice, or changes y."),
+        (traced.races, f"an element is taken twice: {[*traced.races, ''][0]}"),
+        (np.any(y != y_before), "it changes y."),
+        (traced.counts("store").sum() > n, "it writes an element more than once."),
     ]
-    return next((sentence for found, sentence in findings if found), "")
+    if problem := next((said for found, said in findings if found), ""):
+        return problem
+    kernel[blocks, threads](*(cuda.to_device(each) for each in (a, x, y)), launched)
+    same = np.allclose(launched.copy_to_host(), right)
+    return "" if same else "launched, it gives something else than traced."
 
 
 def check(kernel):
-    if not hasattr(kernel, "__getitem__"):
-        return "Not yet: that is no kernel. Put @cuda.jit above the function."
     for n, blocks, threads in [(96, 1, 32), (37, 3, 16), (101, 2, 32), (130, 2, 48)]:
         if problem := find_problem(kernel, n, blocks, threads):
             return f"Not yet. {n} elements, kernel[{blocks}, {threads}]: {problem}"
@@ -409,6 +390,24 @@ def check(kernel):
 print(check(scale_and_add))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+
+print("1. A kernel is the work of one thread; its number, cuda.grid(1), says which")
+print("   element.")
+print(f"2. Round the blocks up (5,466 elements: {blocks} blocks of 1,024), guard the")
+print("   threads that have no element, and write with =.")
+print("3. Keep your data on the GPU, and test a kernel on odd sizes, launched twice.")
+
+# %%
+# Next, :doc:`a matrix times a vector </tutorials/3_kernels/02_matrix_vector>` gives a
+# thread more to do. For an image, with an x and a y, go on to :doc:`grids
+# </tutorials/3_kernels/03_grids>`.
+#
+# Solution
+# --------
 
 # solution
 
@@ -419,18 +418,4 @@ def scale_and_add_solution(a, x, y, out):
         out[i] = a[i] * x[i] + y[i]
 
 
-print(check(scale_and_add_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-
-print("1. A kernel is the work of one thread; its number, cuda.grid(1), says which")
-print("   element.")
-in_blocks = "{} blocks of {}".format(*taken_by.shape)
-print(f"2. Round the blocks up ({taken_by.max() + 1} elements: {in_blocks}), guard the")
-print("   threads that have no element, and write with =.")
-print("3. Check on odd sizes, twice into the same output, before you believe a result")
-print("   or a time.")
+print(f"Our solution: {check(scale_and_add_solution)}")

@@ -491,19 +491,6 @@ def check(answer):
 print(check(grid_for))
 
 # %%
-
-# solution
-
-
-def grid_for_solution(shape, block):
-    rows, columns = shape
-    wide, high = block
-    return (columns + wide - 1) // wide, (rows + high - 1) // high
-
-
-print(check(grid_for_solution))
-
-# %%
 # For more practice there are :doc:`puzzles </tutorials/3_kernels/14_puzzles>`, each
 # with a judge that runs your kernel: try ``image``, then ``stride``.
 #
@@ -521,3 +508,18 @@ warp then loads {by[0]:.1f} sectors of memory; the other way round, {by[1]:.0f}.
 3. gridDim counts blocks, cuda.gridsize counts threads. A loop that steps by
 cuda.gridsize is right for any grid."""
 )
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def grid_for_solution(shape, block):
+    rows, columns = shape
+    wide, high = block
+    return (columns + wide - 1) // wide, (rows + high - 1) // high
+
+
+print(f"Our solution: {check(grid_for_solution)}")

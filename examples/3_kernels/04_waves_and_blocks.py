@@ -17,20 +17,19 @@ block wait for another, because CUDA promises no order.
 - why 1024 threads a block, the most that CUDA allows, is no good default;
 - why no block may wait for another, and how to find a kernel that relies on an order.
 
-**Time:** 9 minutes. **Needs:** any computer, and :doc:`grids
-</tutorials/3_kernels/03_grids>`. With a CUDA GPU, you measure the tail effect on it;
-without one, it is a model.
+**Time:** 9 minutes. **Needs:** any computer, and :doc:`matrix times
+vector </tutorials/3_kernels/02_matrix_vector>`. With a CUDA GPU, you measure the tail
+effect on it; without one, it is a model.
 """
 
 # %%
 # 98 blocks, 16 multiprocessors
 # -----------------------------
 #
-# A course notebook on PyTorch and :term:`Numba` launches 98 blocks of 1024 threads on a
-# Turing card with 16 multiprocessors, and concludes: "only 32 threads will run at the
-# same time". Is there room for more than 32? This kernel turns an array around in
-# place. Each thread takes a number, *waits until all have one*, and puts it down
-# elsewhere:
+# :doc:`Matrix times vector </tutorials/3_kernels/02_matrix_vector>` launched 98 blocks
+# of 1024 threads on a card with 16 multiprocessors, and said that all threads of a
+# block are there at once. Are they? This kernel turns an array around in place. Each
+# thread takes a number, *waits until all have one*, and puts it down elsewhere:
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -58,11 +57,9 @@ print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 # 1024 threads at the same time*. How many start an instruction at once is another
 # matter:
 #
-# - A block goes to one multiprocessor, once that has room for all of it. It stays there
-#   until its last thread is done.
-# - The multiprocessor divides the block into :term:`warps <warp>` of 32 threads. On
-#   this card it has `four schedulers`__. In each clock cycle, a scheduler can take one
-#   of its warps that is ready, and start its next instruction for all 32 threads.
+# - On this card, a multiprocessor has `four schedulers`__. In each clock cycle, a
+#   scheduler can take one of its :term:`warps <warp>` that is ready, and start its next
+#   instruction for all 32 threads.
 # - So a thread does not wait for a core, and does not keep one. What
 #   :term:`data sheets <data sheet>` call cores are lanes for arithmetic; a
 #   multiprocessor of this card has 64.
@@ -101,10 +98,9 @@ plt.show()
 # sphinx_gallery_thumbnail_number = 1
 
 # %%
-# Six *waves* fill the card, and the seventh has two blocks, while 14 multiprocessors
-# wait. That is the *tail effect*. (A wave is only `a way to count`__: in fact each
-# block begins as soon as there is room for it.) Let :math:`N` be the number of blocks
-# that the whole card holds at once. Then
+# While the seventh wave runs, 14 multiprocessors wait. That is the *tail effect*. (A
+# wave is only `a way to count`__: in fact each block begins as soon as there is room
+# for it.) Let :math:`N` be the number of blocks that the whole card holds at once. Then
 #
 # .. math::
 #
@@ -412,23 +408,6 @@ def check(answer):
 print(check(waves))
 
 # %%
-
-# solution
-
-
-def waves_solution(blocks, threads, registers, card):
-    in_warps = -(-threads // 32) * 32
-    held = min(
-        card.threads // in_warps,
-        card.blocks,
-        card.registers // (in_warps * registers),
-    )
-    return -(-blocks // (held * card.multiprocessors))
-
-
-print(check(waves_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -443,3 +422,22 @@ print("2. Start with 128 or 256 threads a block. With 1024, a card of compute")
 print(f"   capability 8.9 leaves {third:.0%} of its places empty.")
 print("3. Blocks run in any order, each to its end: none may wait for another, or read")
 print("   what another writes in the same launch.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def waves_solution(blocks, threads, registers, card):
+    in_warps = -(-threads // 32) * 32
+    held = min(
+        card.threads // in_warps,
+        card.blocks,
+        card.registers // (in_warps * registers),
+    )
+    return -(-blocks // (held * card.multiprocessors))
+
+
+print(f"Our solution: {check(waves_solution)}")

@@ -16,14 +16,14 @@ def here(page: Any) -> str:
 
 
 def test_the_keyboard_alone_leads_from_a_question_to_the_next_page(page: Any) -> None:
-    for target in (".fl-questions dt a[href$='01_first_kernel.html']", ".fl-next a[href='03_grids.html']"):
+    for target in (".fl-questions dt a[href$='01_first_kernel.html']", ".fl-next a[href='02_matrix_vector.html']"):
         for _ in range(150):
             page.keyboard.press("Tab")
             if page.evaluate("target => document.activeElement.matches(target)", target):
                 break
         page.keyboard.press("Enter")
         page.wait_for_url(f"**/{target.partition('=')[2].strip(chr(39) + ']')}")
-    assert here(page) == "tutorials/3_kernels/03_grids"
+    assert here(page) == "tutorials/3_kernels/02_matrix_vector"
 
 
 def test_a_reader_goes_from_code_to_the_reference(page: Any) -> None:

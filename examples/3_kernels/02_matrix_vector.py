@@ -1,0 +1,385 @@
+"""
+Which thread does what, and how fast can it be?
+===============================================
+
+A course notebook multiplies a matrix of 100,000 × 100 numbers by a vector, on the GPU
+of a laptop, a GTX 1650. NumPy takes 1.25 milliseconds. A :term:`kernel` of six lines
+takes 264 microseconds, "about 9X" less. Then PyTorch does it in 10.4 microseconds,
+which is "100X". But to *add* two vectors of 100,000 numbers, a kernel took 304
+microseconds, longer than the whole product.
+
+Something is odd here. **Which of these times can be true? Write down a guess.** By the
+end of this page you'll have written that kernel, you'll know what time it can have at
+best, and you'll be able to time it so that others believe you.
+
+**Time:** 9 minutes. **Needs:** :doc:`a first kernel
+</tutorials/3_kernels/01_first_kernel>`. With an NVIDIA GPU you time it there.
+"""
+
+# %%
+# Which thread does what?
+# -----------------------
+#
+# We want :math:`u_i = \sum_j A_{ij} v_j`: go along row :math:`i` of the matrix,
+# multiply each number by its partner in :math:`v`, and add up. What should one thread
+# do? Three answers come to mind:
+#
+# - one *number* of the matrix, so that we have 10 million threads;
+# - one *row*, so that we have 100,000;
+# - one *column*, so that we have 100.
+#
+# **Which of these needs no thread to wait for another?** It's the row. Each row gives
+# one number of the result, and no row needs to know about the others. In the other two
+# cases, many threads would have to add to the same :math:`u_i`. Work like this, in
+# which every part of the data can be treated alone, is called *data-parallel*.
+
+import numpy as np
+from numba import cuda
+
+from firstlight.kernels import simulated, trace  # without a GPU, it runs the kernels
+
+
+@cuda.jit
+def cu_mv_product(m, v, u):
+    row = cuda.grid(1)
+    if row < m.shape[0]:
+        total = np.float32(0)
+        for j in range(m.shape[1]):
+            total += m[row, j] * v[j]
+        u[row] = total
+
+
+# %%
+# There's a loop now, but only along the row. The rows themselves still have no loop.
+# (Why not ``total = 0.``, as in the notebook? In Python that is a double, so every step
+# would be computed in ``float64``, and a card for games does that at 1/32 or 1/64 of
+# its usual rate. You can :doc:`see it </tutorials/3_kernels/09_what_the_compiler_did>`
+# in what the compiler made.)
+#
+# Launch it, and compare with NumPy. On a GPU, all 100,000 rows take part. The simulator
+# is slow, so it gets the first 1,100:
+
+N, M = 100_000, 100
+rows = 1_100 if simulated() else N
+rng = np.random.default_rng(seed=1)
+A = rng.standard_normal((N, M), dtype=np.float32)
+v = rng.standard_normal(M, dtype=np.float32)
+
+d_A, d_v = cuda.to_device(A[:rows]), cuda.to_device(v)
+d_u = cuda.to_device(np.full(rows, np.nan, dtype=np.float32))
+threads = 1024
+blocks = (rows + threads - 1) // threads
+cu_mv_product[blocks, threads](d_A, d_v, d_u)
+u = d_u.copy_to_host()
+
+print("close to NumPy:", np.allclose(u, A[:rows] @ v, rtol=1e-5, atol=1e-5))
+print("equal to the last digit:", np.array_equal(u, A[:rows] @ v))
+
+# %%
+
+# folded: Both against float64, and the kernel on odd sizes
+
+exact = A[:rows].astype(np.float64) @ v
+for name, result in {"kernel": u, "NumPy": A[:rows] @ v}.items():
+    print(f"{name:>6}: off by {np.abs(result - exact).max():.1e} at most")
+for shape in ((1, 1), (33, 7), (31, 101)):
+    odd, ones = rng.random(shape, dtype=np.float32), np.ones(shape[1], np.float32)
+    d_odd, d_sums = cuda.to_device(odd), cuda.to_device(np.zeros(shape[0], np.float32))
+    d_ones = cuda.to_device(ones)
+    cu_mv_product[2, 32](d_odd, d_ones, d_sums)
+    assert np.allclose(d_sums.copy_to_host(), odd.sum(axis=1), rtol=1e-5), shape
+
+# %%
+# They're close, but not equal. Neither is wrong: both round after every addition, and
+# they add in different orders. So compare with ``allclose``, and not with ``==``.
+#
+# Where do 98 blocks go?
+# ----------------------
+#
+# For 100,000 rows the notebook launches 98 :term:`blocks <block>` of 1,024 threads, and
+# its card has 16 *multiprocessors*, as the processors of a GPU are called. What becomes
+# of the 98 blocks? A block goes to one multiprocessor, as soon as there is room for all
+# of it, and stays there until it is done. On this card, a multiprocessor has room for
+# 1,024 threads, which is one block, and so the card holds 16 blocks at a time. The
+# desktop model of the same card holds 14. An H100 has 132 multiprocessors with room for
+# 2,048 threads each, so it holds 264 blocks. **How many rounds does each card need?**
+
+for room in (16, 14, 264):
+    print(f"room for {room}: {98 // room} full rounds, then {98 % room} blocks more")
+
+# %%
+# These rounds are called *waves*. The notebook's card is busy for six waves, and in the
+# seventh, two multiprocessors have a block and 14 have nothing to do. In other words,
+# each multiprocessor gets six or seven blocks. With 14 multiprocessors the blocks
+# happen to fit exactly. And on the H100, at least 34 of the 132 multiprocessors get no
+# block at all. So blocks of 1,024 threads are too large here. With 128 threads there
+# are 782 blocks, which are easier to :doc:`share out
+# </tutorials/3_kernels/04_waves_and_blocks>`.
+#
+# Within a block, the threads work in groups of 32, called *warps*. A warp runs one
+# instruction for all of its threads together. The notebook concludes that "only 32
+# threads will run at the same time", each on a core of its own. It isn't so. A
+# multiprocessor of this card can compute for 64 threads in each clock cycle, and all
+# 1,024 threads of the block are there at once: while one warp waits for its numbers
+# from memory, the multiprocessor goes on with another. So no thread owns a core, and
+# that's why a GPU wants so many threads.
+#
+# How fast can it be?
+# -------------------
+#
+# Each number of the matrix has to come from the GPU's memory once. It is multiplied and
+# added, which takes no time worth mentioning, so the bytes decide. There are 40.4 MB of
+# them. **Divide by the bandwidth of a card, and you know the least time.**
+
+from firstlight.timing.specs import spec
+
+moved = 4 * (N * M + M + N)  # the matrix, the vector and the result, 4 bytes each
+for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
+    least = moved / spec(card, "bandwidth")
+    print(f"{card:>14}: at least {1e6 * least:.0f} µs")
+
+# %%
+# (The GTX 1650 was sold with two kinds of memory.) Now we can judge the notebook:
+#
+# - **PyTorch's product** is impossible. The time is less than the memory of an H100
+#   would need, and that is one of the fastest cards there are.
+# - **Numba's product** is impossible with the slower memory, and possible with the
+#   faster one.
+# - **Numba's addition** can't have taken so long. It moves only 1.2 MB, a 34th of the
+#   product, and yet it needed more time. (For so little work a GPU isn't worth it: to
+#   launch it takes longer than to do it.)
+#
+# What was measured, then? The notebook used ``%timeit``, which stops its clock when the
+# call returns. But a launch returns at once, as soon as the work is in a queue, and the
+# GPU does the work later. So these are most likely times of *launches*. Numba took
+# about as long to hand over the small job as the large one, and PyTorch hands over its
+# work faster.
+#
+# And the ratios? Divide NumPy's time by Numba's, and you get 4.7, not 9. PyTorch's
+# "100X" is gone with the time that it was made of. At best, with the faster memory, the
+# card could win by 6.
+#
+# .. measured-by-others:: course-numba course-pytorch course-add course-nine
+#
+# On a real H100, and with a clock that waits, PyTorch's product takes
+# :timing:`wins-matrix-vector median "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`,
+# longer than the laptop's card is said to take. The 16 cores of the CPU beside it need
+# :timing:`wins-matrix-vector median "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3`, so that
+# the GPU wins by :timing:`wins-matrix-vector speedup
+# "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3`. If matrix and result
+# have to travel between CPU and GPU, it's :timing:`wins-matrix-vector median "GPU,
+# there and back/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`, and the CPU wins.
+#
+# Time it right
+# -------------
+#
+# A clock that waits takes one more line, ``cuda.synchronize()``. It returns when the
+# GPU has done all that was in the queue. This is the whole script, to copy:
+
+import time
+
+
+def seconds_a_launch(wait, launches=100):
+    cu_mv_product[blocks, threads](d_A, d_v, d_u)  # the first launch compiles
+    cuda.synchronize()  # and is done before the clock starts
+    start = time.perf_counter()
+    for _ in range(launches):
+        cu_mv_product[blocks, threads](d_A, d_v, d_u)
+    if wait:
+        cuda.synchronize()  # the work is done, not only launched
+    return (time.perf_counter() - start) / launches
+
+
+if simulated():
+    print("No GPU here: a time of the simulator would say nothing.")
+else:
+    print(f"launched: {1e6 * seconds_a_launch(wait=False):.1f} µs")
+    print(f"done:     {1e6 * seconds_a_launch(wait=True):.1f} µs")
+
+# %%
+# If the two lines differ, you have seen the notebook's mistake on your own card. Our
+# tables are made in the same way, with many more repeats:
+
+# folded: The timing, with PyTorch and NumPy
+
+import torch
+
+from firstlight import Bench, best_device
+from firstlight.kernels import blocks_for
+
+device = best_device()
+launch = cu_mv_product[blocks_for(rows, 128), 128]
+kernel_device = "cpu" if simulated() else "cuda:0"
+t_A, t_v = (torch.from_numpy(array).to(device) for array in (A, v))
+result = np.empty(N, dtype=np.float32)
+size = {"n": N, "bytes": 4 * (N * M + M + N)}
+kernel_size = {"n": rows, "bytes": 4 * (rows * M + M + rows), "device": kernel_device}
+
+bench = Bench("matrix-vector")
+bench.time("kernel, a row a thread", launch, d_A, d_v, d_u, **kernel_size)
+bench.time("torch.mv", torch.mv, t_A, t_v, device=device, **size)
+bench.time("NumPy", np.dot, A, v, result, **size)
+assert np.allclose(d_u.copy_to_host(), result[:rows], rtol=1e-4, atol=1e-5)
+
+# %%
+
+bench.show()
+
+# %%
+# Why isn't it faster?
+# --------------------
+#
+# Let's look at the first step of the loop. All the threads of a warp have ``j = 0``,
+# and thread 0 reads ``m[0, 0]``, thread 1 reads ``m[1, 0]``, thread 2 reads ``m[2,
+# 0]``. NumPy stores a matrix row by row, so these numbers lie 400 bytes apart. And
+# memory comes only in pieces of 32 bytes, called *sectors*, which hold eight numbers
+# each.
+
+# figure
+
+import matplotlib.pyplot as plt
+
+fig, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), layout="constrained")
+for ax, order in zip(axes, ("rows", "columns"), strict=True):
+    for place in range(64):
+        sector, within = divmod(place, 8)
+        i, j = (sector, within) if order == "rows" else (within, sector)
+        read = j == 0
+        look = {"fc": "#d55e00" if read else "#cfe3f3", "ec": "#10202c"}
+        ax.add_patch(plt.Rectangle((within, sector), 0.96, 0.8, **look))
+        style = {"ha": "center", "va": "center", "size": 8}
+        colour = "#fefefe" if read else "#10202c"
+        ax.text(within + 0.48, sector + 0.4, f"{i},{j}", color=colour, **style)
+    touched = "8 sectors" if order == "rows" else "1 sector"
+    ax.set(xlim=(-0.1, 8.1), ylim=(8, -0.2), xticks=[], yticks=[])
+    ax.set_ylabel("memory, a sector a line")
+    ax.set_title(f"by {order}: {touched} touched")
+    ax.spines[:].set_visible(False)
+fig.suptitle("The first step of eight threads, in a matrix of 8 × 8")
+fig.set_label(
+    "Memory drawn as eight lines of eight numbers, a sector a line. With a matrix "
+    "stored by rows, the first number of every line is read, eight sectors in all. "
+    "Stored by columns, the eight numbers of the first line are read: one sector."
+)
+plt.show()
+
+# %%
+# If any thread of a warp needs one number of a sector, all eight are fetched. Stored by
+# rows, each thread causes a sector of its own. Stored by columns, eight threads share
+# one. ``np.asfortranarray`` stores a matrix that way, and the kernel stays as it is.
+# Let ``trace`` count for a whole warp. **How many sectors do you expect, in each
+# case?**
+
+ones, result_of_warp = np.ones(100, dtype=np.float32), np.zeros(32, dtype=np.float32)
+counts = {}
+for stored in (np.ascontiguousarray, np.asfortranarray):
+    traced = trace(cu_mv_product, 1, 32, stored(A[:32]), ones, result_of_warp)
+    counts[stored.__name__] = traced.sectors_per_load["m"]
+    print(f"{stored.__name__:>17}: {counts[stored.__name__]:.0f} sectors a load")
+
+# %%
+# That's 32 sectors instead of 4. So by columns, we'd expect an eighth of the time.
+#
+# On an H100, a matrix of a million rows took :timing:`coalescing median "kernel, by
+# rows" @nvidia-h100-80gb-hbm3` stored by rows, and :timing:`coalescing median "kernel,
+# by columns" @nvidia-h100-80gb-hbm3` stored by columns. That's a good gain,
+# :timing:`coalescing speedup "kernel, by columns"/"kernel, by rows"
+# @nvidia-h100-80gb-hbm3`, but not eight. Our prediction forgot that a multiprocessor
+# has a cache. A thread needs the next number of its sector in the next step, and often
+# it is still there. PyTorch, with the matrix stored by rows, took :timing:`coalescing
+# median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`.
+#
+# When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
+# to see that in any kernel is the subject of :doc:`coalescing
+# </tutorials/3_kernels/05_coalescing>`.
+#
+# Your turn
+# ---------
+#
+# What if you can't store the matrix another way? Then let threads *share* a row. Mend
+# the kernel so that a block of 32 threads, one warp, takes one row. In each step they
+# read 32 neighbours of the row: thread 0 takes the numbers 0, 32, 64 and so on, and
+# thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. Since 32
+# threads can't all write ``u[row]``, let each *add* its part, without another coming in
+# between: ``cuda.atomic.add(u, row, part)``. Here ``u`` holds zeros before the launch,
+# which is ``mv_together[rows, 32](m, v, u)``.
+#
+# Put your kernel where the dots are, and run ``firstlight try 02_matrix_vector.py``.
+
+
+@cuda.jit
+def mv_together(m, v, u): ...
+
+
+# %%
+
+# folded: What check does: it traces your kernel, and counts what each thread reads
+
+
+def find_problem(kernel, rows, columns):
+    m = np.random.default_rng(seed=columns).uniform(1, 2, (rows, columns))
+    m, v = m.astype(np.float32), np.linspace(1, 2, columns, dtype=np.float32)
+    u, right = np.zeros(rows, dtype=np.float32), m.astype(np.float64) @ v
+    launched = cuda.to_device(u)
+    try:
+        traced = trace(kernel, rows, 32, m, v, u, limit=20_000)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    if traced.out_of_bounds:
+        return f"{traced.out_of_bounds[0]}."
+    if traced.races:
+        return f"threads change the same number at once: {traced.races[0]}."
+    if not np.allclose(u, right, rtol=1e-4):
+        i = int(np.argmax(~np.isclose(u, right, rtol=1e-4)))
+        return f"u[{i}] is {u[i]:.4f}, and should be {right[i]:.4f}."
+    most, fair = traced.counts("load", array="m").max(), -(-columns // 32)
+    if most > fair:
+        return f"a thread reads {most} numbers of the matrix, where {fair} would do."
+    if (sectors := traced.sectors_per_load["m"]) > 6:
+        return f"a load touches {sectors:.0f} sectors. Let neighbours read neighbours."
+    kernel[rows, 32](cuda.to_device(m), cuda.to_device(v), launched)
+    same = np.allclose(launched.copy_to_host(), right, rtol=1e-4)
+    return "" if same else "launched, it gives something else than traced."
+
+
+def check(kernel):
+    for rows, columns in [(3, 64), (5, 100), (1, 1), (2, 257)]:
+        if problem := find_problem(kernel, rows, columns):
+            return f"Not yet. A matrix of {rows} × {columns}: {problem}"
+    return "Right: the threads of a warp read side by side."
+
+
+# %%
+
+print(check(mv_together))
+
+# %%
+# Three lines to remember
+# -----------------------
+
+# remember
+
+by_rows, by_columns = (f"{count:.0f}" for count in counts.values())
+print("1. Give each thread a part that needs no other, such as a row. Then ask what")
+print(f"   neighbours read: {by_rows} sectors a load by rows, {by_columns} by columns.")
+print(f"2. {moved / 1e6:.1f} MB over the bandwidth is the least time. If yours is")
+print("   shorter, you didn't wait.")
+print("3. Launch once to compile. Start the clock, launch, cuda.synchronize(), stop.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+@cuda.jit
+def mv_together_solution(m, v, u):
+    row, lane = cuda.blockIdx.x, cuda.threadIdx.x
+    part = np.float32(0)
+    for j in range(lane, m.shape[1], 32):
+        part += m[row, j] * v[j]
+    cuda.atomic.add(u, row, part)
+
+
+print(f"Our solution: {check(mv_together_solution)}")

@@ -346,8 +346,8 @@ bench.show()
 #
 # Here is a fit in eight lines. It differs from the script in three ways. It compares
 # the image with every single visibility. (The script averages them in cells first, and
-# that :doc:`spoils this image </tutorials/4_imaging/06_averaging>`.) It uses *L-BFGS*,
-# an optimizer that also learns from earlier gradients how the slope changes. And
+# that :doc:`spoils this image </tutorials/4_imaging/06_averaging>`.) It uses
+# :term:`L-BFGS`, an optimizer that also learns from earlier gradients how the slope changes. And
 # ``fit`` goes on until the loss stops falling, so that the image doesn't depend on a
 # number of steps.
 
@@ -372,7 +372,8 @@ print(f"{found.iterations} iterations: {found.why}")
 # equally well, and the loss has to say which of them we prefer. *Total variation* (TV)
 # adds up the differences between neighbouring pixels. Adding it to the loss, times a
 # strength, favours images that change little from pixel to pixel. Such a term is called
-# a :term:`regularizer`. **What will happen with a strength of zero, and what if it's
+# a :term:`regularizer`, and the whole method *regularized maximum likelihood*, or
+# :term:`RML`. **What will happen with a strength of zero, and what if it's
 # eight times as large?**
 #
 # In real life you don't have the truth to compare with. But you can look at what is
@@ -429,7 +430,8 @@ plt.show()
 #   as specks.
 #
 # Hence a rule: **take the strongest regularizer that leaves no residual above 5 σ.**
-# Here it chooses 0.0012. The same look at the script's image explains its specks:
+# (It's an old idea, called the :term:`discrepancy principle`.) Here it chooses 0.0012.
+# The same look at the script's image explains its specks:
 
 script_left = residual_image(after_600[None].float().to(device), data)[0]
 print(f"the script's image leaves {abs(script_left).max():.0f} σ")

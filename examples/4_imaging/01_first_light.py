@@ -18,10 +18,9 @@ can follow along on any computer.
 
 # folded: Make the file: a disk, nine channels, 43 antennas, noise
 # sphinx_gallery_thumbnail_number = 4
+import io
 import math
-import tempfile
 from functools import partial
-from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -41,11 +40,19 @@ seen = with_noise(quiet, 5e-3, seed=1)
 
 line = np.exp(-(((np.arange(9) - 4) / 2) ** 2))[:, None]  # brightest in the middle
 nine = line * quiet.data + (seen.data - quiet.data)
-folder = tempfile.TemporaryDirectory()  # removed at the end
-path = Path(folder.name, "cube.npz")
 same = {"uu": seen.uu / 1e3, "vv": seen.vv / 1e3, "weight": seen.weight}
 same = {name: np.tile(values.astype("f4"), (9, 1)) for name, values in same.items()}
-np.savez(path, data_re=nine.real.astype("f4"), data_im=nine.imag.astype("f4"), **same)
+
+
+def saved(**arrays):
+    """Return a file of these arrays, in memory: nothing is left behind."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    file.seek(0)
+    return file
+
+
+file = saved(data_re=nine.real.astype("f4"), data_im=nine.imag.astype("f4"), **same)
 
 # %%
 # What is in the file
@@ -53,7 +60,7 @@ np.savez(path, data_re=nine.real.astype("f4"), data_im=nine.imag.astype("f4"), *
 #
 # Let's open it, take the channel in the middle, and look at a few rows.
 
-cube = np.load(path)
+cube = np.load(file)
 print({name: cube[name].shape for name in cube.files})
 
 chan = 4  # of nine: where the line is brightest
@@ -347,9 +354,9 @@ bench.show()
 # Here is a fit in eight lines. It differs from the script in three ways. It compares
 # the image with every single visibility. (The script averages them in cells first, and
 # that :doc:`spoils this image </tutorials/4_imaging/06_averaging>`.) It uses
-# :term:`L-BFGS`, an optimizer that also learns from earlier gradients how the slope changes. And
-# ``fit`` goes on until the loss stops falling, so that the image doesn't depend on a
-# number of steps.
+# :term:`L-BFGS`, an optimizer that also learns from earlier gradients how the slope
+# changes. And ``fit`` goes on until the loss stops falling, so that the image doesn't
+# depend on a number of steps.
 
 from torch.nn.functional import softplus
 

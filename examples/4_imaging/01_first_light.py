@@ -223,10 +223,10 @@ print(f"the loss of a dark sky: {loss.item():.1f}")
 # figure
 fig, ax = plt.subplots(figsize=(4.6, 3.6), layout="constrained")
 gradient = image.grad.cpu()[0]
-most = float(gradient.abs().max())
-look = {"vmin": -most, "vmax": most, "stretch": "linear", "cmap": "PuOr"}
+look = {"vmin": -0.2, "vmax": 0.2, "stretch": "linear", "cmap": "PuOr"}
 drawn = draw(ax, gradient, "Where light is missing, the gradient is negative", look)
-fig.colorbar(drawn, label="change of the loss for 1 Jy/arcsec²")
+label = "change of the loss for 1 Jy/arcsec²"
+fig.colorbar(drawn, label=label, ticks=[-0.2, -0.1, 0, 0.1, 0.2])
 fig.set_label(
     "The gradient for a dark sky: a blurred disk with rings, all of it negative, with "
     "faint positive ripples around it."
@@ -431,7 +431,8 @@ plt.show()
 # do:
 #
 # - *A pattern above 5 σ: too smooth.* The rings in the residual at the lower left are
-#   light that the data contain and the image doesn't.
+#   light that the data contain and the image doesn't. (Faint rings remain in the middle
+#   one: even there TV takes a little.)
 # - *Much less than noise: over-fitted.* At the lower right the residual is blank where
 #   the disk is. Noise can't vanish, so it must be in the image, and there you see it,
 #   as specks.

@@ -102,7 +102,7 @@ ax.plot(*away[:, inside], "k.", markersize=3)
 ax.plot(0, 0, "k+", markersize=14)
 ax.set(xlabel="u, in cells", ylabel="v, in cells", aspect="equal")
 fig.colorbar(shown, label="real part of the true visibility, mJy")
-fig.suptitle("The visibility changes across a cell, and the rows aren't in its middle")
+fig.suptitle("The rows of a cell, and what is at its centre")
 fig.set_label(
     "One cell of the Fourier plane: the true visibility changes strongly from side to "
     "side; the measured ones lie along a few arcs, and a cross marks the centre."
@@ -201,19 +201,22 @@ for name, found in {"averages": spoiled, "every row": good}.items():
 fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.9), layout="constrained")
 images = {
     "truth": truth,
-    "from averages": spoiled.image.cpu()[0].numpy(),
-    "from every row": good.image.cpu()[0].numpy(),
+    "averages: error": spoiled.image.cpu()[0].double().numpy() - truth,
+    "every row: error": good.image.cpu()[0].double().numpy() - truth,
 }
+wrong = {"vmin": -0.02, "vmax": 0.02, "stretch": "linear", "cmap": "PuOr"}
 for ax, (name, image) in zip(axes, images.items(), strict=True):
-    look = {"vmin": 0, "vmax": float(truth.max()), "stretch": "sqrt", "unit": None}
-    drawn = plot_image(image, coords, ax=ax, **look)
+    look = wrong if "error" in name else {"vmin": 0, "stretch": "sqrt"}
+    drawn = plot_image(image, coords, ax=ax, unit=None, **look)
     ax.set_title(name)
     ax.label_outer()
-fig.colorbar(drawn, ax=axes, label="Jy/arcsec²", shrink=0.8, ticks=[0, 0.1, 0.2, 0.3])
+fig.colorbar(
+    drawn, ax=axes, label="error, Jy/arcsec²", shrink=0.8, ticks=[-0.02, 0, 0.02]
+)
 fig.suptitle("Averages in a narrow field bend the sky until it fits them")
 fig.set_label(
-    "The truth, a disk with two rings; the fit to averages, whose outer ring is broken "
-    "and specked; and the fit to every visibility, close to the truth."
+    "The truth, a disk with two rings; the errors of the fit to averages, strong and "
+    "all over the disk; and those of the fit to every visibility, mostly in the core."
 )
 plt.show()
 

@@ -540,7 +540,7 @@ def find_sky(data): ...
 
 
 # %%
-# Put your lines where the made are, and run ``firstlight try 01_first_light.py``. It
+# Put your lines where the dots are, and run ``firstlight try 01_first_light.py``. It
 # runs only what the exercise needs. ``check`` looks at your residuals, as you do, and
 # because it knows the sky, at your flux.
 

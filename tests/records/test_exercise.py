@@ -69,6 +69,14 @@ def test_only_what_the_check_depends_on_is_run_and_only_our_own_answer_is_judged
     assert answered("return sum(x, 1)") == (0, "Not yet.\n", "")
 
 
+def test_a_measurement_on_the_page_is_not_made_for_an_answer(answered):
+    timed = PAGE.replace(
+        "# %%\n\n# folded", "bench.time('total', total, data, slow=1 / {zero})\n\n\n# %%\n\n# folded", 1
+    )
+    assert timed != PAGE
+    assert answered("return sum(x)", timed) == (0, "Right.\n", "")
+
+
 def test_an_answer_that_fails_names_its_line_and_one_that_is_no_python_too(answered):
     status, printed, error = answered("return y")
     assert (status, printed) == (1, "")

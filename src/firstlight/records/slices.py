@@ -35,14 +35,17 @@ def bench_digests(source: str) -> dict[str, str]:
     }
 
 
-def depends_on(source: str, is_target: Callable[[ast.stmt], bool]) -> list[ast.stmt]:
-    """Return the statements at the top of a script that some of them, the targets, depend on, and these, in order."""
+def depends_on(source: str, is_target: Callable[[ast.stmt], bool], *, timing_changes: bool = True) -> list[ast.stmt]:
+    """Return the statements at the top of a script that some of them, the targets, depend on, and these, in order.
+
+    Whether ``bench.time(…)`` may change what it is given is for the caller to say: a digest takes no risk.
+    """
     body = ast.parse(source).body
     targets = [number for number, statement in enumerate(body) if is_target(statement)]
     if not targets:
         return []
     before = body[: targets[-1] + 1]
-    names = [_names(statement) for statement in before]
+    names = [_names(statement, timing_changes) for statement in before]
     chosen, waiting = set[int](), set(targets)
     while waiting:
         chosen |= waiting
@@ -115,7 +118,7 @@ def _names_in(code: str) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(made), frozenset(read)
 
 
-def _names(statement: ast.stmt) -> tuple[set[str], set[str]]:
+def _names(statement: ast.stmt, timing_changes: bool) -> tuple[set[str], set[str]]:
     """Return the names that a statement binds or changes, and those that it reads."""
     made, read = map(set, _names_in(ast.unparse(statement)))
     for node in ast.walk(statement):
@@ -127,7 +130,8 @@ def _names(statement: ast.stmt) -> tuple[set[str], set[str]]:
             case ast.Expr(ast.Call(function, arguments)) if ast.unparse(function) not in LOOKING:
                 # A result that nobody keeps: it is called for what it changes.
                 made |= _root(function) if isinstance(function, ast.Attribute) else set()
-                made |= {name.id for one in arguments for name in ast.walk(one) if isinstance(name, ast.Name)}
+                if timing_changes or not (isinstance(function, ast.Attribute) and function.attr == "time"):
+                    made |= {name.id for one in arguments for name in ast.walk(one) if isinstance(name, ast.Name)}
     return made, read
 
 

@@ -1,0 +1,324 @@
+"""
+Why not average the data first?
+===============================
+
+A night of observing gives you 299,796 visibilities, and your image has 32,400 pixels.
+Most of the visibilities have close neighbours, which say nearly the same. So why not
+sort them into the cells of a grid and keep one average for each cell? Many programs do
+just that, and :doc:`First light </tutorials/4_imaging/01_first_light>` began with such
+a script. There are then 83 times fewer numbers, each with less noise.
+
+There must be a price. **Here is a guess to write down: we take the true sky, and
+compare it with the averages. If all is well, its reduced** :math:`\\chi^2` **is 1. What
+will it be?** By the end you'll know when averages are safe, how to see that they
+aren't, and how to make better ones.
+
+**Time:** 9 minutes. **Needs:** any computer, and *First light*.
+"""
+
+# folded: The same night as in First light
+# sphinx_gallery_thumbnail_number = 1
+import warnings
+from functools import partial
+
+import matplotlib.pyplot as plt
+import numpy as np
+import torch
+from torch.nn.functional import softplus
+
+from firstlight import best_device
+from firstlight.imaging import DataAverager, ExactLikelihood, FourierCube, GridCoords
+from firstlight.imaging import GriddedNet, fit, plot_image
+from firstlight.imaging.coordinates import sky_to_packed
+from firstlight.imaging.fitting.quality import residual_image
+from firstlight.imaging.model import losses
+from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
+from firstlight.imaging.simulate import sky_visibilities, uv_track, with_noise
+
+device = best_device()
+disk = protoplanetary_disk(flux=0.25, size=1.7)
+seen = with_noise(observe(disk, uv_track()), 5e-3, seed=1)
+u, v, weight, vis = seen.uu[0], seen.vv[0], seen.weight[0], seen.data[0]
+coords = GridCoords(cell_size=0.03, npix=180)
+npix, cell_size = coords.npix, coords.cell_size
+truth = sky_image(disk, cell_size, npix)
+
+
+def chi_squared(u, v, vis, weight):
+    """Return the reduced chi² of the true sky, of averages or of single rows."""
+    wrong = np.abs(vis - sky_visibilities(disk, u, v)) ** 2
+    return float((weight * wrong).sum() / (2 * len(vis)))
+
+
+# %%
+# Try it
+# ------
+#
+# An image of *n* pixels has a Fourier transform of *n* cells, so the grid is there
+# already. A cell is as wide as one wave across the whole field, 1/field. We average
+# each cell with the weights, and add the weights up.
+
+width = coords.du  # of a cell, in wavelengths
+
+
+def average_cells(u, v, vis, weight, width):
+    """Return the averages in cells: where they stand, what they are, their weights."""
+    cells = np.round(np.stack([u, v]) / width)
+    (at_u, at_v), cell = np.unique(cells, axis=1, return_inverse=True)
+    cell = cell.ravel()
+    total = np.bincount(cell, weight)
+    real, imag = (np.bincount(cell, weight * x) / total for x in (vis.real, vis.imag))
+    return at_u * width, at_v * width, real + 1j * imag, total
+
+
+averages = average_cells(u, v, vis, weight, width)
+print(f"{len(vis):,} visibilities in {len(averages[0]):,} cells")
+print(f"reduced chi² of the truth, single rows: {chi_squared(u, v, vis, weight):.3f}")
+print(f"reduced chi² of the truth, averages:    {chi_squared(*averages):.1f}")
+
+# %%
+# Seventeen! By the single rows the true sky is right, and by the averages it's
+# impossible. If you trusted these, you'd throw the true sky away.
+#
+# Why
+# ---
+#
+# Let's look into the cell that is worst off, and see which rows were averaged there.
+
+# figure
+at_u, at_v, average_there, total = averages
+there = sky_visibilities(disk, at_u, at_v)  # at the centres
+in_sigma = np.abs(average_there - there) * np.sqrt(total)
+worst = int(np.argmax(in_sigma))
+middle = at_u[worst], at_v[worst]
+away = np.stack([u - middle[0], v - middle[1]]) / width
+inside = np.abs(away).max(axis=0) < 0.5
+lines = np.linspace(-0.5, 0.5, 60)
+east, north = np.meshgrid(middle[0] + lines * width, middle[1] + lines * width)
+smooth = sky_visibilities(disk, east.ravel(), north.ravel()).reshape(east.shape)
+fig, ax = plt.subplots(figsize=(5.2, 4), layout="constrained")
+shown = ax.pcolormesh(lines, lines, 1e3 * smooth.real, cmap="PuOr")
+ax.plot(*away[:, inside], "k.", markersize=3)
+ax.plot(0, 0, "k+", markersize=14)
+ax.set(xlabel="u, in cells", ylabel="v, in cells", aspect="equal")
+fig.colorbar(shown, label="real part of the true visibility, mJy")
+fig.suptitle("The rows of a cell, and what is at its centre")
+fig.set_label(
+    "One cell of the Fourier plane: the true visibility changes strongly from side to "
+    "side; the measured ones lie along a few arcs, and a cross marks the centre."
+)
+plt.show()
+
+# %%
+
+print(f"average of {inside.sum()} rows:  {1e3 * average_there[worst]:.1f} mJy")
+print(f"truth at the centre:  {1e3 * there[worst]:.1f} mJy")
+print(f"noise of the average: {1e3 * total[worst] ** -0.5:.2f} mJy")
+
+# %%
+# The average is right, for the places where these rows lie. But we compare it with the
+# model *at the centre of the cell*, and the visibility is another one there. Think of
+# asking a hundred people in a county for the temperature, and taking the average for
+# that of the county town. If they all live in the mountains, you're wrong, however many
+# you ask. In fact the more you ask the worse it gets, because you become so sure: the
+# noise of the average shrinks, and the error stays.
+#
+# How quickly does a visibility change? Light from a place that is an angle *l* away
+# from the middle of the field contributes a wave, :math:`e^{-2\pi i u l}`. From one
+# side of a cell to the other, *u* changes by 1/field. So the wave turns by
+# :math:`2\pi l/\text{field}`: for a source in the middle by nothing, and for one at
+# the edge of the field, where *l* is half of it, by half a turn. Our disk fills the
+# field, so it's the worst case.
+#
+# Predict the remedy
+# ------------------
+#
+# That tells us what to do. If the field is twice as wide, with pixels of the same size,
+# then the cells are half as wide, and waves turn half as far in each. **The truth had
+# 16 too much. How much will be left in a field twice as wide?**
+#
+# The error of each average is halved, so its square is a quarter. There are also fewer
+# rows in a cell, between a half (if they lie along a line) and a quarter as many (if
+# they fill it), so each average counts for less. That makes 8 to 16 times less, and 1
+# to 2 should be left. ``DataAverager`` does this averaging in the package, and it warns
+# you if it sees that the sky changes within cells.
+
+of_truth, told = {}, {}
+for side in (npix, 2 * npix, 4 * npix):
+    grid = GridCoords(cell_size, side)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        averager = DataAverager(grid, u, v, weight, vis.real, vis.imag)
+        dataset = averager.to_pytorch_dataset()
+    wide = torch.from_numpy(sky_image(disk, cell_size, side))[None]
+    model = FourierCube(grid)(sky_to_packed(wide))
+    of_truth[side] = losses.r_chi_squared_gridded(model, dataset).item()
+    told[side] = [str(warning.message) for warning in said]
+    warned = "with a warning" if told[side] else "without a warning"
+    print(f"{side:4} pixels: chi² of the truth {of_truth[side]:5.2f}, {warned}")
+print("the first warning:", *told[npix][0].split(". "), sep="\n  ")
+
+# %%
+# So a field four times as wide as the source makes averages nearly right. But an image
+# of 720 × 720 has sixteen times as many pixels, most of them empty, and all of them
+# take time and memory. That's the price.
+#
+# What does it do to an image?
+# ----------------------------
+#
+# Let's fit both, with the same regularizer of the same strength: once to the averages
+# in the narrow field, and once to every single visibility. ``ExactLikelihood`` has no
+# cells, so the narrow field is wide enough for it. Its :math:`\chi^2` is a quadratic
+# function of the image, so one pass over the visibilities is enough for all steps
+# (:doc:`/tutorials/4_imaging/10_off_the_grid` shows how).
+
+averager = DataAverager(coords, u, v, weight, vis.real, vis.imag)
+in_cells = averager.to_pytorch_dataset(check_visibility_scatter=False)
+exact = ExactLikelihood(u, v, vis, weight, cell_size, npix, device=device)
+
+
+def image_of(data, strength):
+    faint = partial(softplus, beta=100)
+    dark = torch.zeros(1, npix, npix)
+    net = GriddedNet(coords, base_cube=dark, pixel_mapping=faint).to(device)
+    smooth = {"tv": (strength, partial(losses.TV_image, epsilon=1e-7))}
+    how = {"optimizer": "lbfgs", "max_iter": 600, "progress": False}
+    return fit(net, data, losses=smooth, **how)
+
+
+spoiled = image_of(in_cells.to(torch.float32).to(device), strength=0.1)
+good = image_of(exact, strength=0.1)
+for name, found in {"averages": spoiled, "every row": good}.items():
+    image = found.image.cpu()[0].double().numpy()
+    off = np.linalg.norm(image - truth) / np.linalg.norm(truth)
+    left = residual_image(found.image, exact)[0]
+    print(f"{name:9}: chi² {found.terms['chi2']:5.2f}, off by {off:5.1%}", end="")
+    print(f", leaves {np.abs(left).max():3.0f} σ, fit says {found.why}")
+
+# %%
+
+# figure
+fig, axes = plt.subplots(1, 3, figsize=(7.2, 2.9), layout="constrained")
+images = {
+    "truth": truth,
+    "averages: error": spoiled.image.cpu()[0].double().numpy() - truth,
+    "every row: error": good.image.cpu()[0].double().numpy() - truth,
+}
+wrong = {"vmin": -0.02, "vmax": 0.02, "stretch": "linear", "cmap": "PuOr"}
+for ax, (name, image) in zip(axes, images.items(), strict=True):
+    look = wrong if "error" in name else {"vmin": 0, "stretch": "sqrt"}
+    drawn = plot_image(image, coords, ax=ax, unit=None, **look)
+    ax.set_title(name)
+    ax.label_outer()
+fig.colorbar(
+    drawn, ax=axes, label="error, Jy/arcsec²", shrink=0.8, ticks=[-0.02, 0, 0.02]
+)
+fig.suptitle("Averages in a narrow field bend the sky until it fits them")
+fig.set_label(
+    "The truth, a disk with two rings; the errors of the fit to averages, strong and "
+    "all over the disk; and those of the fit to every visibility, mostly in the core."
+)
+plt.show()
+
+# %%
+# Look at the two values of :math:`\chi^2`. For the averages the truth has 17, and the
+# image of the fit has less than half of that. *The fit has bent the sky until it agrees
+# better with wrong data.* No optimizer and no regularizer can mend that.
+#
+# When averages do no harm
+# ------------------------
+#
+# - *The source is small,* a quarter of the field or less.
+# - *There is much noise, or few data.* An error smaller than the noise of the average
+#   does no harm.
+# - *You want a first look.* It's quick, and ``fit`` tells you with ``doubtful`` or
+#   ``not converged`` that you shouldn't stop there.
+#
+# Your turn
+# ---------
+#
+# Make better averages. Nothing forces us to compare at the centre of a cell: we could
+# note *where the rows of a cell lie on average*, and compare there. Write ``average``,
+# which takes and returns what ``average_cells`` does. The values stay as they are, and
+# each comes with the weighted mean of *u* and *v* in its cell.
+
+
+def average(u, v, vis, weight, width): ...
+
+
+# %%
+# Put your lines where the dots are, and run ``firstlight try 06_averaging.py``.
+
+
+# folded: The check
+def check(answer):
+    try:
+        return judge(answer)
+    except Exception as error:
+        return f"average raised {type(error).__name__}: {error}"
+
+
+def judge(answer):
+    rng = np.random.default_rng(seed=5)
+    place = rng.uniform(-3, 3, size=(2, 400))
+    count, value = rng.uniform(1, 4, 400), place[0] + 1j * place[1]
+    got = answer(*place, value, count, 1.0)
+    if got is None:
+        return "average returns nothing yet."
+    at_u, at_v, mean, total = got = [np.asarray(one) for one in got]
+    filled = np.unique(np.round(place), axis=1).shape[1]
+    if any(one.shape != (filled,) for one in got):
+        shapes = ", ".join(str(one.shape) for one in got)
+        return f"there are {filled} cells with rows; your arrays have shapes {shapes}."
+    if not np.isclose(total.sum(), count.sum()):
+        return "the weight of an average is the sum of the weights in its cell."
+    if not np.isclose((total * mean).sum(), (count * value).sum()):
+        return "a visibility of twice the weight counts twice in the average."
+    off = np.abs(at_u + 1j * at_v - mean).max()  # since here V = u + iv
+    if not off < 1e-9:
+        told = "u and v should be the weighted means of those in the cell"
+        return f"{told}: yours are off by up to {off:.2f} cells."
+    better = chi_squared(*answer(u, v, vis, weight, width))
+    return f"Right: the truth has a reduced chi² of {better:.2f} now, instead of 17."
+
+
+# %%
+
+print(check(average))
+
+# %%
+# It's a remedy for the slope across a cell, not for the curvature, so a little is left
+# in the narrow field. In a field twice as wide, nothing is.
+#
+# Three lines to remember
+# -----------------------
+
+# remember
+narrow, broad = of_truth[npix], of_truth[4 * npix]
+print("1. An average in a cell is right for where its rows lie. We compare it with the")
+print(f"   centre, and the truth has a χ² of {narrow:.0f} in a field that it fills.")
+print(
+    f"2. In a field four times as wide it has {broad:.2f}, for 16 times the pixels. An"
+)
+print("   exact likelihood needs neither cells nor a wider field.")
+print("3. A fit to wrong data bends the sky until its χ² is better than the truth's.")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def average_solution(u, v, vis, weight, width):
+    cells = np.round(np.stack([u, v]) / width)
+    cell = np.unique(cells, axis=1, return_inverse=True)[1].ravel()
+    total = np.bincount(cell, weight)
+
+    def mean(x):
+        return np.bincount(cell, weight * x) / total
+
+    return mean(u), mean(v), mean(vis.real) + 1j * mean(vis.imag), total
+
+
+print(f"Our solution: {check(average_solution)}")

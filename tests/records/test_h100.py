@@ -36,8 +36,8 @@ def test_a_chain_has_its_latency_and_half_its_throughput(median) -> None:
 
 
 def test_transfers_follow_the_law_but_pageable_ones_the_cpu(median) -> None:
-    page, n = "2_devices/04_small_copies", 2**26
-    pinned, pageable = (median(page, f"transfers/to the GPU, {way}/cuda:0/n={n}") for way in ("pinned", "pageable"))
+    page, n = "2_devices/08_pinned_memory", 2**26
+    pinned, pageable = (median(page, f"pinned-memory/to the GPU, {way}/cuda:0/n={n}") for way in ("pinned", "pageable"))
     assert pinned == pytest.approx(1e-5 + n / spec("PCIe 5 x16", "bandwidth"), rel=0.25)
     assert pageable > 3 * pinned
 

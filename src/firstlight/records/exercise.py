@@ -42,7 +42,7 @@ def try_exercise(script: Path) -> None:
     """
     try:
         source = script.read_text(encoding="utf-8")
-        statements = depends_on(source, _asks(source), timing_changes=False)  # which would take seconds
+        statements = depends_on(source, _asks(source))
     except SyntaxError as error:
         raise ValueError(f"{script}, line {error.lineno}: {error.msg}; mend it and try again") from None
     except UnicodeDecodeError:

@@ -8,13 +8,16 @@ a name depends on each statement that binds it, or changes what it names.
 from __future__ import annotations
 
 import ast
+import builtins
 import symtable
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import cache
 
 from firstlight.records.runner import digest, lines_that_run
 
+IMPORTS = (ast.Import, ast.ImportFrom)
 LOOKING = ("print", "show_table")  # what is called without changing anything
+UNCHANGED = frozenset(dir(builtins))
 
 
 @cache
@@ -35,17 +38,15 @@ def bench_digests(source: str) -> dict[str, str]:
     }
 
 
-def depends_on(source: str, is_target: Callable[[ast.stmt], bool], *, timing_changes: bool = True) -> list[ast.stmt]:
-    """Return the statements at the top of a script that some of them, the targets, depend on, and these, in order.
-
-    Whether ``bench.time(…)`` may change what it is given is for the caller to say: a digest takes no risk.
-    """
+def depends_on(source: str, is_target: Callable[[ast.stmt], bool]) -> list[ast.stmt]:
+    """Return the statements at the top of a script that some of them, the targets, depend on, and these, in order."""
     body = ast.parse(source).body
     targets = [number for number, statement in enumerate(body) if is_target(statement)]
     if not targets:
         return []
     before = body[: targets[-1] + 1]
-    names = [_names(statement, timing_changes) for statement in before]
+    fixed = UNCHANGED.union(*(_names_in(ast.unparse(one))[0] for one in body if isinstance(one, IMPORTS)))
+    names = [_names(statement, fixed) for statement in before]
     chosen, waiting = set[int](), set(targets)
     while waiting:
         chosen |= waiting
@@ -64,7 +65,7 @@ def _code(source: str, statements: list[ast.stmt]) -> Iterator[str]:
     """Yield the lines of statements that run."""
     lines = source.split("\n")
     for statement in statements:
-        if not isinstance(statement, (ast.Import, ast.ImportFrom)):
+        if not isinstance(statement, IMPORTS):
             yield from lines_that_run("\n".join(lines[number - 1] for number in lines_of(statement)))
 
 
@@ -118,21 +119,31 @@ def _names_in(code: str) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(made), frozenset(read)
 
 
-def _names(statement: ast.stmt, timing_changes: bool) -> tuple[set[str], set[str]]:
-    """Return the names that a statement binds or changes, and those that it reads."""
+def _names(statement: ast.stmt, fixed: Set[str]) -> tuple[set[str], set[str]]:
+    """Return the names that a statement binds or changes, and those that it reads; nothing changes the fixed ones."""
     made, read = map(set, _names_in(ast.unparse(statement)))
-    for node in ast.walk(statement):
+    changed: set[str] = set()
+    for node in _run_at_once(statement):
         match node:
             case ast.AugAssign(ast.Name(name)):
                 read.add(name)
             case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
-                made |= _root(node)
-            case ast.Expr(ast.Call(function, arguments)) if ast.unparse(function) not in LOOKING:
-                # A result that nobody keeps: it is called for what it changes.
-                made |= _root(function) if isinstance(function, ast.Attribute) else set()
-                if timing_changes or not (isinstance(function, ast.Attribute) and function.attr == "time"):
-                    made |= {name.id for one in arguments for name in ast.walk(one) if isinstance(name, ast.Name)}
-    return made, read
+                changed |= _root(node)
+            case ast.Expr(ast.Call(function, arguments, keywords)) if ast.unparse(function) not in LOOKING:
+                # A result that nobody keeps, so it is called for what it changes: a method its object, a function
+                # what it is given.
+                owner = _root(function) - fixed if isinstance(function, ast.Attribute) else set()
+                given = [*arguments, *(keyword.value for keyword in keywords)]
+                changed |= owner or {name.id for one in given for name in ast.walk(one) if isinstance(name, ast.Name)}
+    return made | changed - fixed, read
+
+
+def _run_at_once(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes of a statement, without what is inside of functions and classes."""
+    yield node
+    if not isinstance(node, (ast.FunctionDef, ast.Lambda, ast.ClassDef)):
+        for child in ast.iter_child_nodes(node):
+            yield from _run_at_once(child)
 
 
 def _root(node: ast.expr) -> set[str]:

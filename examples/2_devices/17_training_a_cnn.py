@@ -235,10 +235,10 @@ bench.show()
 #
 # .. math:: \frac{t_\text{load} + t_\text{compute}}{t_\text{load} + t_\text{launch}}
 #
-# times as fast. For :math:`t_\text{launch}`, take the number of operations times 30
-# microseconds or so: that's what a training step in PyTorch needs for each, Python and
-# gradients included. On your own CPU you can measure it, because a step with a single
-# picture is nearly nothing else.
+# times as fast. And :math:`t_\text{launch}`? A step of the small network with a single
+# picture is nearly nothing else, and it has 35 operations. So divide its time by 35, and
+# multiply by the number of yours (:doc:`/tutorials/2_devices/14_profile` counts them).
+# Here is the bound for the medium network, which has 45:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -253,7 +253,7 @@ def seconds(label, b):
 
 
 load, compute = seconds("load, item by item", 256), seconds("lesson, CPU", 256)
-once, launch = seconds("load, in one go", 256), seconds("lesson, CPU", 1)
+once, launch = seconds("load, in one go", 256), 45 / 35 * seconds("small, CPU", 1)
 bars = {
     "on this CPU": (load, 0, compute),
     "any GPU, at least": (load, launch, 0),
@@ -370,10 +370,10 @@ wrong = ((got - exact).norm() / exact.norm()).item()
 print(f"gradients in 16 bits: wrong by {wrong:.1%}")
 
 # %%
-# "Times as fast" below one means that it got slower. That isn't peculiar to CPUs. On
-# the H100, ``autocast`` made a step of this network with 16 pictures slower too,
-# because it adds operations of its own to a step that was waiting for launches already.
-# And 16 bits cost accuracy, which training mostly forgives.
+# Below one, it got slower. That can happen on a GPU as well: on the H100, ``autocast``
+# made a step of this network with 16 pictures slower, because it adds operations of its
+# own to a step that was waiting for launches already. And 16 bits cost accuracy, which
+# training mostly forgives.
 #
 # Workers are processes. On macOS, on Windows, and since Python 3.14 on Linux, each of
 # them imports your script anew, so the training has to stand under ``if __name__ ==

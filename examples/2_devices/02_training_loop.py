@@ -92,16 +92,16 @@ class CNN(nn.Module):
 
 
 def new_model():
-    model = CNN().to(device)
-    model(pictures[:1].to(device))  # LazyLinear sees a picture, and makes its weights
-    return model
+    model = CNN()
+    model(pictures[:1])  # LazyLinear sees a picture, and makes its weights
+    return model.to(device)
 
 
 # %%
 # How many numbers leave the convolutions? You could work it out: 32 maps of 2 × 2, so
 # 128. ``LazyLinear`` waits for the first picture and finds out by itself. In other
-# words, until then it has no weights, so *build, move, show it a picture*, and only
-# then make the optimizer.
+# words, it has no weights until then. So *build, show it a picture, move*, and only then
+# make the optimizer.
 #
 # Now the loop. It has the two new lines, and a few more, which we'll come to:
 
@@ -445,6 +445,7 @@ def by_hand(batches):
 # %%
 
 # folded: What the checker tries
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 
 def find_problem(answer):
@@ -472,7 +473,7 @@ def find_problem(answer):
 
 def find_unmoved(answer, batches):
     model, held, said = Spy(), [], ""
-    hook = torch.optim.optimizer.register_optimizer_step_pre_hook(
+    hook = register_optimizer_step_pre_hook(
         lambda optimizer, *_: held.append(optimizer.param_groups[0]["params"][0])
     )
     try:

@@ -236,9 +236,9 @@ bench.show()
 # .. math:: \frac{t_\text{load} + t_\text{compute}}{t_\text{load} + t_\text{launch}}
 #
 # times as fast. And :math:`t_\text{launch}`? A step of the small network with a single
-# picture is nearly nothing else, and it has 35 operations. So divide its time by 35, and
-# multiply by the number of yours (:doc:`/tutorials/2_devices/14_profile` counts them).
-# Here is the bound for the medium network, which has 45:
+# picture is nearly nothing else, and it has 35 operations. So divide its time by 35,
+# and multiply by the number of yours (:doc:`/tutorials/2_devices/14_profile` counts
+# them). Here is the bound for the medium network, which has 45:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1

@@ -100,8 +100,8 @@ def new_model():
 # %%
 # How many numbers leave the convolutions? You could work it out: 32 maps of 2 × 2, so
 # 128. ``LazyLinear`` waits for the first picture and finds out by itself. In other
-# words, it has no weights until then. So *build, show it a picture, move*, and only then
-# make the optimizer.
+# words, it has no weights until then. So *build, show it a picture, move*, and only
+# then make the optimizer.
 #
 # Now the loop. It has the two new lines, and a few more, which we'll come to:
 

@@ -7,7 +7,7 @@ a GPU. Which lines do you have to change, and how much time will it save?
 
 **Write down two guesses** before you go on: the number of new lines, and how many times
 as fast an H100, one of the largest GPUs there are, trains a small network, compared
-with two cores of a CPU. Most people are about right with the first.
+with two cores of a CPU.
 
 At the end of this page you'll be able to take your own script to a GPU, stop it and go
 on later, and see whether it gained anything.
@@ -47,7 +47,7 @@ pictures of digits.
 # A whole script
 # --------------
 #
-# It needs something to learn: 1,797 pictures of handwritten digits, 8 × 8 pixels each.
+# We need something to learn: 1,797 pictures of handwritten digits, 8 × 8 pixels each.
 # A *data set* hands out one picture with its label when it is asked for, say, number
 # 17. A *loader* asks for many, in a random order, and stacks them into a *batch*.
 
@@ -139,7 +139,7 @@ def score(model, loader):
 # otherwise. Our network has neither, and yours probably has. ``eval()`` doesn't switch
 # the gradients off, so ``no_grad`` does.
 #
-# Let's run it.
+# Let's run it. From now on, ``start`` makes all that a run needs, in the right order:
 
 
 def start(batch, use_amp=False):
@@ -155,7 +155,8 @@ def start(batch, use_amp=False):
 tests = DataLoader(test_set, 256)
 run = start(batch=64)
 losses = train(*run)
-print(f"on {device}: loss {losses[0]:.2f} at first, {losses[-1]:.2f} at the end")
+print("the weights are on", next(run[0].parameters()).device)
+print(f"loss {losses[0]:.2f} at first, {losses[-1]:.2f} at the end")
 print(f"{score(run[0], tests):.0%} right of {len(test_set)} digits it has not seen")
 
 # %%
@@ -191,19 +192,21 @@ except RuntimeError as error:
 # ------------
 #
 # Here is what two real machines did. One has two cores of an AMD EPYC, about what Colab
-# gives you, and no GPU. The other one has an H100. We timed one step, with one picture
-# in the batch:
+# gives you without a GPU. The other one has an H100. We timed a step of the network
+# above, with a single picture in the batch, which had been moved already:
 #
 # The two cores took :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`.
 #
 # The H100 took
 # :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`.
 #
-# So the H100 *lost*. What was your guess? It can't have been busy with the arithmetic:
-# with 256 times as many pictures, its step should then take 256 times as long.
+# So the H100 *lost*. What was your guess? Perhaps it was busy with the arithmetic. Then
+# a batch of 256 pictures should take 256 times as long.
 #
-# With 256 pictures in the batch, it took :timing:`training-a-cnn median "small,
-# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, which is hardly longer than with one.
+# With 256 pictures, the H100 took :timing:`training-a-cnn median "small,
+# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, only a little longer than with one.
+#
+# So it can't have been the arithmetic.
 #
 # Think of a cook who makes any dish in a second, but gets each order on a slip of paper
 # that a waiter has to write. A step of our network is about 35 operations, one after
@@ -216,7 +219,8 @@ except RuntimeError as error:
 # With 256 pictures, the two cores took
 # :timing:`training-a-cnn median "small, CPU/cpu/n=256" @cpu-amd-epyc`, and lost.
 #
-# A network of 9 million weights (ours has 31,294), with 8 pictures, took them
+# A larger network gains more. With 9 million weights (ours has 31,294) and 8 pictures,
+# the two cores took
 # :timing:`training-a-cnn median "large, CPU/cpu/n=8" @cpu-amd-epyc`.
 #
 # The H100 needed
@@ -287,8 +291,9 @@ plt.show()
 #
 # *Pinned batches.* With ``pin_memory=True`` the loader puts each batch where the
 # operating system will never move it. The GPU can then fetch the batch by itself, and
-# with ``non_blocking=True`` your program doesn't wait for it. One of these two without
-# the other brings little. (:doc:`/tutorials/2_devices/04_small_copies`)
+# with ``non_blocking=True`` your program goes on meanwhile. From ordinary memory,
+# ``non_blocking`` changes next to nothing
+# (:doc:`/tutorials/2_devices/04_small_copies`).
 #
 # On the H100, a copy of 4 MB took :timing:`transfers median "to the GPU,
 # pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` from ordinary memory and
@@ -319,7 +324,7 @@ plt.show()
 #
 # Your time on the GPU ends, or the job is killed. To go on later you need the weights
 # *and* what the optimizer has gathered, because Adam remembers two averages for each
-# weight:
+# weight. A file with all of it is called a *checkpoint*:
 
 
 def save(file, model, optimizer, scaler):
@@ -395,8 +400,9 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 
 # %%
 # Again there is no ``if``. People write ``if self.gpus: …`` in these hooks, and then
-# one of the two programs is never tested. Where else a model can leave something behind
-# is the subject of :doc:`/tutorials/2_devices/05_moving_a_model`.
+# one of the two programs is never tested. What else a model can leave behind is the
+# subject of :doc:`/tutorials/2_devices/05_moving_a_model`. The network for the iris
+# data, a CNN and a trainer are three short scripts to download in :doc:`/where_from`.
 #
 # Your turn
 # ---------

@@ -193,9 +193,9 @@ bench.show()
 # :timing:`training-a-cnn median "large, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`.
 #
 # A factor like these says as much about the CPU as about the GPU. The server around the
-# H100 lends it 16 cores, and they are faster, too.
+# H100 has 16 cores for it, not two.
 #
-# Against them, the H100 was :timing:`training-a-cnn speedup "small,
+# Against these 16, the H100 was :timing:`training-a-cnn speedup "small,
 # GPU/cuda:0/n=1"/"small, CPU/cpu/n=1" @nvidia-h100-80gb-hbm3` as fast for the small
 # network, :timing:`training-a-cnn speedup "lesson, GPU/cuda:0/n=256"/"lesson,
 # CPU/cpu/n=256" @nvidia-h100-80gb-hbm3` for the medium one, and :timing:`training-a-cnn
@@ -226,8 +226,8 @@ bench.show()
 # server needs
 # :timing:`training-a-cnn median "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`.
 #
-# In other words, the GPU finishes its step, and then waits for twice as long until the
-# next batch is there. A faster GPU would only wait longer.
+# That's twice as long as the step itself. In other words, the GPU spends most of its
+# time waiting for the next batch, and a faster GPU would only wait longer.
 #
 # So you can give a bound for *any* GPU without having one. Your loop on the CPU takes
 # :math:`t_\text{load} + t_\text{compute}`. On a GPU it takes at least

@@ -201,7 +201,7 @@ except RuntimeError as error:
 # :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`.
 #
 # So the H100 *lost*. What was your guess? Perhaps it was busy with the arithmetic. Then
-# a batch of 256 pictures should take 256 times as long.
+# its time should grow with the number of pictures.
 #
 # With 256 pictures, the H100 took :timing:`training-a-cnn median "small,
 # GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, only a little longer than with one.

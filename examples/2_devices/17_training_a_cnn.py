@@ -226,7 +226,7 @@ bench.show()
 # server needs
 # :timing:`training-a-cnn median "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`.
 #
-# That's twice as long as the step itself. In other words, the GPU spends most of its
+# That's longer than the step itself. In other words, the GPU spends most of its
 # time waiting for the next batch, and a faster GPU would only wait longer.
 #
 # So you can give a bound for *any* GPU without having one. Your loop on the CPU takes

@@ -295,7 +295,7 @@ plt.show()
 # three parts, so it brings nothing if another part decides. Here is what each brought
 # where we could measure it, mostly on the H100:
 #
-# .. list-table::
+# .. list-table:: What each trick brought
 #    :header-rows: 1
 #    :widths: 22 16 62
 #

@@ -2,31 +2,28 @@
 What does model.to(device) move?
 ================================
 
-This page is for everybody who trains a model with PyTorch and wants it on a GPU.
-``model.to(device)`` moves the model's parameters and buffers, and it does so in place:
-the model that you have is on the GPU afterwards. ``tensor.to(device)`` differs: it
-returns the tensor that is on the GPU, and you have to keep it. Batches, tensors that
-the model merely holds, and what an :term:`optimizer` has gathered stay where they were.
-So move the model, then make its optimizer, and move each batch inside the loop.
+You moved your model with ``model.to("cuda")``, and it worked. Then you added a scale
+for your inputs, or a list of layers, or went on from yesterday's run, and now PyTorch
+complains that something is on the CPU. But you moved the model, didn't you?
 
-**You will learn**
+**Take a guess:** of seven things that a training run holds, how many move with the
+model?
 
-- to write a training loop that runs on every device;
-- what stays behind when a model moves, also in its optimizer, and how to find it;
-- why one calls ``model(x)``, what ``train()`` and ``eval()`` switch, and why labels are
-  ``int64``;
-- what a ``DataLoader`` does, and when you do not need one.
+At the end of this page you'll know which ones stay behind, and how to find them on a
+laptop, before your job waits in the queue of a cluster.
 
-**Time:** 10 minutes. **Needs:** any computer, and
-:doc:`moving tensors </tutorials/2_devices/01_moving>`.
+**Time:** 12 minutes. **Needs:** any computer, and
+:doc:`a training loop </tutorials/2_devices/02_training_loop>`.
 """
 
 # %%
-# The whole loop
-# --------------
+# A model that does everything wrong
+# ----------------------------------
 #
-# The task: tell three kinds of stars apart, by their brightness in four colours. The
-# data are made on the :term:`host`, the CPU with its memory:
+# Here is a small network with five mistakes that all look harmless. It also takes a
+# step of training before it moves. Without a GPU, the page moves it to PyTorch's device
+# ``meta``, whose tensors have a shape and a type, but no numbers. All rules are the
+# same.
 
 import copy
 
@@ -37,62 +34,11 @@ from torch.utils.data import DataLoader, TensorDataset
 from firstlight import Bench, best_device
 
 device = best_device()
-print("training on", device)
 
 torch.manual_seed(1)
 kinds = torch.randint(3, (1401,))  # a label for each star: 0, 1 or 2, int64
 colours = torch.randn(3, 4)[kinds] + 0.8 * torch.randn(1401, 4)
 stars = DataLoader(TensorDataset(colours[:1000], kinds[:1000]), 50, shuffle=True)
-
-
-def network():
-    layers = nn.Linear(4, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.2)
-    return nn.Sequential(*layers, nn.Linear(32, 3))
-
-
-# %%
-# Three lines of the loop matter for the device, and so does their order. There is no
-# ``if``, because ``.to`` does nothing where there is nothing to move. Use it for the
-# model, too: programs that move data with ``.to(device)`` and the model with
-# ``.cuda()`` fail where there is no CUDA.
-
-
-def train(model, batches, device, epochs=5):
-    model.to(device)  # 1. move the model, in place
-    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)  # 2. afterwards
-    loss_function = nn.CrossEntropyLoss()
-    losses = []
-    model.train()
-    for _ in range(epochs):
-        for x, y in batches:
-            x, y = x.to(device), y.to(device)  # 3. move each batch, and keep it
-            optimizer.zero_grad()
-            loss = loss_function(model(x), y)
-            loss.backward()
-            optimizer.step()
-            losses.append(loss.detach())
-    return torch.stack(losses)
-
-
-model = network()
-losses = train(model, stars, device)
-model.eval()
-with torch.no_grad():
-    guess = model(colours[1000:].to(device)).argmax(1).cpu()
-share = (guess == kinds[1000:]).float().mean()
-print(f"loss {losses[0]:.2f} at first, {losses[-1]:.2f} at the end")
-print(f"{share:.0%} right of {len(guess)} stars that it has not seen")
-
-# %%
-# The losses stay on the device until the end, because reading one in each step would
-# make the host wait in each step (:doc:`/tutorials/2_devices/06_queues`).
-#
-# What stays behind
-# -----------------
-#
-# Here is a model that does everything wrong at once. It takes a step on the host, and
-# then it moves. Where there is no GPU, the page uses PyTorch's device ``meta``: its
-# tensors have a shape and a type, but hold no numbers.
 
 gpu = device if device.type != "cpu" else torch.device("meta")
 
@@ -116,7 +62,9 @@ careless(colours).sum().backward()
 early.step()
 print("the result of .to is the model:", careless.to(gpu) is careless)
 
+
 # %%
+# Before you look at the figure, mark what moved.
 
 # folded: Where everything is now, and what to do about it
 
@@ -136,6 +84,7 @@ held = {
 moved = {what: t.device.type == gpu.type for what, (t, _) in held.items()}
 title = f"model.to(device) moves {sum(moved.values())} of these {len(moved)} things"
 title += ", and leaves the rest to you"
+
 
 # %%
 
@@ -166,14 +115,23 @@ fig.set_label(
 plt.show()
 
 # %%
-# ``gpumodel = model.to(device)`` gives the same model a second name. For two models,
-# write ``copy.deepcopy(model).to(device)``. Modules in a plain list are also hidden
-# from the optimizer and from saving.
+# PyTorch moves only what it knows of, and it gets to know a thing in three ways: as a
+# *parameter* (which is trained), as a *buffer* (which isn't, for example the running
+# mean of a ``BatchNorm``), and as a *module* that holds some of these. A plain tensor
+# in an attribute is none of them, and neither is a list. In other words: if you want it
+# to move, register it. Modules in a plain list are hidden from the optimizer and from
+# ``state_dict()``, too, so they aren't trained and aren't saved, also on a CPU, and
+# nothing tells you.
 #
-# To see where a model is, people ask ``next(model.parameters()).is_cuda``. It is
-# ``False`` on Apple's and Intel's GPUs, and one parameter does not speak for all. So
-# ask all parameters and buffers. These are what moves, so also search the model for
-# tensors and modules that PyTorch does not know of:
+# The model itself moves *in place*: ``gpumodel = model.to(device)`` is only a second
+# name. If you need two models, write ``copy.deepcopy(model).to(device)``.
+#
+# Find what stayed behind
+# -----------------------
+#
+# People ask ``next(model.parameters()).is_cuda``. But one parameter doesn't speak for
+# all, and on Apple's and Intel's GPUs the answer is always ``False``. So ask all
+# parameters and buffers, and look for tensors and modules that PyTorch doesn't know:
 
 
 def where(model):
@@ -195,14 +153,52 @@ def unknown(model):
                     yield f"{path}.{name}".strip(".")
 
 
-print("network:", where(model), "and unknown to PyTorch:", [*unknown(model)])
-print("careless:", where(careless), "and unknown to PyTorch:", [*unknown(careless)])
+print("on:", where(careless))
+print("unknown to PyTorch:", [*unknown(careless)])
+
 
 # %%
-# What the model does not hold, such as a batch or a tensor made in ``forward``, shows
-# only when the loop runs. You can *rehearse* that on a laptop: train on ``meta``.
-# Nothing is computed, but every line is run, and most things that stayed behind raise
-# an error:
+# The first line says where the model is, and it looks perfect. The second one names the
+# two culprits.
+#
+# A batch, or a tensor made in ``forward``, isn't part of the model, so it shows only
+# when the loop runs. You can *rehearse* that on your laptop. Train on ``meta``: nothing
+# is computed, but every line runs, and a tensor that stayed behind raises an error.
+
+
+def network():
+    layers = nn.Linear(4, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Dropout(0.2)
+    return nn.Sequential(*layers, nn.Linear(32, 3))
+
+
+def train(model, batches, device, epochs=5):
+    model.to(device)  # 1. move the model, in place
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)  # 2. afterwards
+    loss_function = nn.CrossEntropyLoss()
+    losses = []
+    model.train()
+    for _ in range(epochs):
+        for x, y in batches:
+            x, y = x.to(device), y.to(device)  # 3. move each batch, and keep it
+            optimizer.zero_grad()
+            loss = loss_function(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+    return torch.stack(losses)
+
+
+model = network()
+losses = train(model, stars, device)
+model.eval()
+with torch.no_grad():
+    guess = model(colours[1000:].to(device)).argmax(1).cpu()
+share = (guess == kinds[1000:]).float().mean()
+print(f"loss {losses[0]:.2f} at first, {losses[-1]:.2f} at the end")
+print(f"{share:.0%} right of {len(guess)} stars that it has not seen")
+
+
+# %%
 
 # folded: A function that runs a line, and prints its result or its error
 import textwrap
@@ -223,15 +219,17 @@ attempt("train(network(), stars, 'meta').shape")
 attempt("train(Careless(), stars, 'meta')")
 
 # %%
-# A rehearsal that finds nothing proves nothing: matrix products on ``meta`` do not
-# compare devices, and raise no error.
+# The first network came through. The careless one stopped at the first tensor on the
+# CPU. Don't take silence as proof, because a matrix product on ``meta`` doesn't compare
+# devices.
 #
 # The optimizer's state
 # ---------------------
 #
-# Adam remembers two averages for each parameter. It makes them at its first step, where
-# the parameters are at that time, and ``model.to`` does not know of them. For want of a
-# second device, the type is changed here; the mistake is the same:
+# You go on with yesterday's run: you make the model, its optimizer, load both, and then
+# move the model. Adam remembers two averages for each parameter. They belong to the
+# optimizer, so ``model.to`` knows nothing of them. We need two places for that, and you
+# may have only one, so here the *type* changes. The mistake is the same:
 
 
 def step(model, optimizer, x):
@@ -251,88 +249,38 @@ attempt("step(line, adam, x64)")
 adam.load_state_dict(adam.state_dict())
 attempt("step(line, adam, x64)")
 
-# %%
-# ``load_state_dict`` brings a state to the type and the device of its parameters, so it
-# repairs this. The cure is the order: *move first, make the optimizer afterwards*. When
-# you resume from a file (``torch.load(file, map_location=device)``), build the model,
-# move it, make the optimizer, and then load the states of both.
-#
-# Three other mistakes in a first loop
-# ------------------------------------
-#
-# These have nothing to do with moving, but stop many a first training. *Call*
-# ``model(x)``, *not* ``model.forward(x)``. The call runs ``forward`` and, around it,
-# the *hooks*: functions that somebody has asked the model to call. A *lazy* layer has
-# a hook that finds out the size of its input. `The order is`__: build, move, call once
-# with data on the device, and only then count parameters or make an optimizer.
-#
-# __ https://docs.pytorch.org/docs/stable/generated/torch.nn.modules.lazy.LazyModuleMixin.html
 
-# folded: A hook that one of two calls runs, and a lazy layer
+# %%
+# The first step failed, and the second one didn't, because ``load_state_dict`` brings a
+# state to the type and the device of its parameters. But the cure is the order: *build,
+# move, make the optimizer, and then load the states of both*.
+#
+# Call the model, not its forward
+# -------------------------------
+#
+# ``model(x)`` runs ``forward``, and around it the *hooks*: functions that somebody has
+# asked the model to call. Profilers and wrappers for several GPUs work by hooks, and so
+# does ``LazyLinear``. What will the two lines print?
+
 calls = []
 layer = nn.Linear(4, 2)
 layer.register_forward_hook(lambda *_: calls.append("the hook ran"))
+
 layer(colours)
 print("after layer(x):        ", calls)
+calls.clear()
 layer.forward(colours)
 print("after layer.forward(x):", calls)
 
-attempt("nn.LazyLinear(2).forward(colours)")
-lazy = nn.LazyLinear(2).to(device)
-attempt("sum(p.numel() for p in lazy.parameters())")
-lazy(torch.ones(4, 3, device=device))
-attempt("tuple(lazy.weight.shape), lazy.weight.device.type")
-
 # %%
-# *Train in* ``train()`` *mode, evaluate in* ``eval()`` *mode.* These set a flag that
-# few layers read. Dropout leaves numbers out only in training. Batch normalization uses
-# the batch's own mean and variance in training, and otherwise the running ones that it
-# keeps in buffers. Neither call switches gradients off: ``torch.no_grad()`` does.
-
-# folded: Six ones through two layers, in both modes
-drop, norm, one = nn.Dropout(0.5), nn.BatchNorm1d(1), torch.ones(6, 1)
-for layer in (drop, norm):
-    for mode in ("train", "eval"):
-        getattr(layer, mode)()
-        numbers = layer(one).flatten().tolist()
-        print(f"{type(layer).__name__}, {mode}():", *(f"{v:.2f}" for v in numbers))
-
-# %%
-# *Labels are* ``int64``. A label is an index: it picks one of the columns of the
-# scores. Python's integers become ``int64`` (``torch.long``); a file often gives
-# ``float32`` or ``int32``: then write ``labels.long()``. Floats are accepted in the
-# *shape of the scores*: then they are the probability of each class.
-
-# folded: Four labels of three classes, in different types
-scores, labels = torch.zeros(4, 3), torch.tensor([0, 2, 1, 1])
-criterion = nn.CrossEntropyLoss()
-attempt("labels.dtype, criterion(scores, labels)")
-attempt("criterion(scores, labels.float())")
-attempt("criterion(scores, labels.int())")
-attempt("criterion(scores, nn.functional.one_hot(labels, 3).float())")
-
-# %%
-# What a DataLoader does
-# ----------------------
+# Does the loader hold you up?
+# ----------------------------
 #
-# A ``DataLoader`` takes the samples out of the data set *one by one*, in a shuffled
-# order if you ask for it, and stacks them into a batch, on the host. A
-# ``TensorDataset`` of both keeps each label with its star.
-#
-# - ``num_workers=4`` lets four processes do that while the GPU computes. This pays
-#   where a sample has to be read or decoded. (On Windows, on macOS, and since Python
-#   3.14 on Linux, the program then needs ``if __name__ == "__main__":``.)
-# - ``pin_memory=True`` puts each batch into :term:`pinned` memory, from which
-#   ``.to(device, non_blocking=True)`` need not wait
-#   (:doc:`/tutorials/2_devices/08_pinned_memory`).
-#
-# Do not give it tensors on a GPU. It would still take them apart one by one. A worker
-# that was forked, as on Linux before Python 3.14, fails with "Cannot re-initialize CUDA
-# in forked subprocess", and pinning fails with "only dense CPU tensors can be pinned".
-# `PyTorch advises against it`__, too. Data that fit into the GPU's memory need no
-# loader: move them once, and pick rows there.
-#
-# __ https://docs.pytorch.org/docs/stable/data.html#multi-process-data-loading
+# A ``DataLoader`` takes the samples *one by one*, in Python, and stacks them. If a
+# sample is a picture that has to be read and decoded, there's no way around it, and
+# ``num_workers=4`` lets four processes do it while the GPU computes. But our stars are
+# four numbers each. All of them fit on the GPU many times over, so we can move them
+# once, and pick rows there:
 
 inputs, targets = colours[:1000].to(device), kinds[:1000].to(device)
 
@@ -354,20 +302,25 @@ bench.time("DataLoader, then .to", load, n=len(inputs), device=device)
 bench.time("rows of tensors on the device", pick, n=len(inputs), device=device)
 bench.show()
 
-# %%
-# Each line of the table is the time of one pass over the 1000 stars, in batches of 50,
-# without training.
 
 loader, picking = (timing.median for timing in bench.timings)
 print(f"The loader took {loader / picking:.0f} times as long as picking rows.")
 
 # %%
-# Check
-# -----
+# That's one pass over 1,000 stars, in batches of 50, without any training.
 #
-# Does the device compute what it should? Compare the trained network with a copy of it
-# on the host, in ``float64``, for an odd number of stars:
+# On the H100, the loader took :timing:`feeding median "DataLoader, then .to"
+# @nvidia-h100-80gb-hbm3`, and picking rows :timing:`feeding median "rows of tensors on
+# the device" @nvidia-h100-80gb-hbm3`.
+#
+# Don't give a loader tensors on a GPU. It takes them apart one by one all the same, and
+# its workers then stop with "Cannot re-initialize CUDA in forked subprocess".
 
+# folded: Check: the trained network in float64 on the CPU
+
+model = network()
+losses = train(model, stars, device)
+model.eval()
 exact = copy.deepcopy(model).cpu().double()
 with torch.no_grad():
     wanted = exact(colours[1000:].double())
@@ -376,37 +329,6 @@ error = ((got - wanted).abs().max() / wanted.abs().max()).item()
 assert error < 1e-4
 print(f"largest error, relative to the largest score: {error:.0e}")
 
-# %%
-# Trainers that move for you
-# --------------------------
-#
-# Wrappers such as *Lightning* and *Accelerate* choose the device, and move the model
-# and each batch. Lightning asks you to `take your own .to and .cuda out`__. What no
-# wrapper can know of is the rest of the figure: plain tensors, modules in lists, and
-# tensors made in ``forward``.
-#
-# If you write a trainer yourself, do without an ``if``. It makes two programs out of
-# one, and you test one of them. In the fold, one line is indented too far, and the
-# trainer works on every computer with a GPU, and on no other.
-#
-# __ https://lightning.ai/docs/pytorch/stable/reference/accelerators/accelerator_prepare
-
-# folded: A trainer that fails only where there is no GPU
-
-
-class Notes:
-    def __init__(self, device):
-        self.device = torch.device(device)
-
-    def prepare_model(self, model):
-        if self.device.type != "cpu":
-            model.to(self.device)
-            self.model = model
-        return self.model
-
-
-attempt("Notes('meta').prepare_model(nn.Linear(3, 1)).weight.device")
-attempt("Notes('cpu').prepare_model(nn.Linear(3, 1)).weight.device")
 
 # %%
 # Where this stops being true
@@ -417,19 +339,21 @@ attempt("Notes('cpu').prepare_model(nn.Linear(3, 1)).weight.device")
 # - *Other kinds of device.* On a GPU, ``model.to`` gives the same parameters new
 #   memory. On TPUs, and on ``meta``, it puts new parameters into the model, and an
 #   optimizer made before would change the old ones. Moving first is right everywhere.
+# - *Wrappers* such as Lightning and Accelerate move the model and each batch for you.
+#   They can't know of plain tensors, of modules in lists, or of what you make in
+#   ``forward``.
 #
-# Exercise
-# --------
+# Your turn
+# ---------
 #
 # Real batches are nested. Write ``prepare(thing, device)``, which returns the same
 # structure with every tensor on ``device``. Dictionaries, lists and tuples keep their
 # type. Numbers, strings and ``None`` come back as they are. A tensor that is there
-# already is not copied, and the batch that you were given stays as it was.
+# already is not copied, and the batch that you were given stays as it was. Put your
+# answer where the dots are, and run ``firstlight try 05_moving_a_model.py``.
 
 
-def prepare(thing, device):
-    thing.to(device)
-    return thing
+def prepare(thing, device): ...
 
 
 # %%
@@ -488,6 +412,20 @@ def check(answer):
 print(check(prepare))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+
+print("""\
+1. A model moves in place, with its parameters and buffers and nothing else.
+   Plain tensors, modules in lists, batches and an optimizer's state stay.
+2. Build, move, make the optimizer, then load the states of both.
+3. Train once on "meta": it finds most of what stayed behind, on your laptop.""")
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -502,16 +440,4 @@ def prepare_solution(thing, device):
     return thing
 
 
-print(check(prepare_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-
-print("""\
-1. A model moves in place, with its parameters and buffers and nothing else.
-   Plain tensors, modules in lists, batches and an optimizer's state stay.
-2. Move the model, then make its optimizer, and in the loop move each batch.
-3. Call model(x), not model.forward(x). Labels are int64. Evaluate in eval() mode.""")
+print(f"Our solution: {check(prepare_solution)}")

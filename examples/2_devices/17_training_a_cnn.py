@@ -2,95 +2,35 @@
 Will a GPU train your network faster?
 =====================================
 
-This page is for anyone with a network to train and a GPU to rent or to try. A large
-network gains the most. A small one gains less: a GPU speeds up the arithmetic, but your
-program still loads every :term:`batch` and :term:`launches <launch>` every operation.
-By our model of a GPU, the smallest network with one picture in a step is even slower
-there, and a medium one with hundreds, loaded item by item, has to wait for the
-:term:`loader`. The figure gives the factors for three networks. The change to your code
-is two lines.
+In :doc:`a training loop </tutorials/2_devices/02_training_loop>`, an H100 lost to two
+cores of a CPU, for a small network and one picture at a time. Nobody buys a GPU for
+that. So when does it win, and by how much would it win for *your* network?
 
-**You will learn**
+**Take a guess** for a network of 30,000 weights and for one of 9 million: how many
+times as fast is an H100 as two cores of a CPU?
 
-- which two lines bring a training loop to the GPU;
-- to predict how much faster it becomes, for your network and your batch size;
-- to find what holds a training run up, and what helps;
-- what large batches cost in accuracy, and 16-bit numbers in the gradients.
+At the end of this page you'll be able to work out the most that any GPU can do for your
+loop, from times that you measure on your own CPU, before you rent one.
 
-**Time:** 12 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
-digits. With a GPU, the page measures that as well.
+**Time:** 15 minutes. **Needs:** any computer, and scikit-learn for its digits.
 """
 
 # %%
-# The two lines
-# -------------
+# The same network, in three sizes
+# --------------------------------
 #
-# We start from a public lesson (see :doc:`its claims </claims>`) that trains a network
-# on a CPU and on a GPU, and reports no times. For a GPU, its function has two more
-# lines, marked ``new``:
+# All three are *convolutional*: small windows of weights, the *filters*, slide over a
+# picture. The small one is the network of the page before, for digits of 8 × 8 pixels.
+# The medium one (``lesson``) comes from a public course (see
+# :doc:`its claims </claims>`), for pictures of 32 × 32 in three colours, and so is the
+# large one, with the convolutions of VGG-11. The small and the medium one have 30,000
+# weights each, the large one 9 million.
 
+# folded: The three networks, and a step of training
 import torch
 from torch import nn
 
 cross_entropy = nn.functional.cross_entropy
-
-
-def train_gpu(model, loader, optimizer, device, epochs=1):
-    losses = []
-    model.to(device)  # new: the weights move, once
-    model.train()
-    for _ in range(epochs):
-        for x, y in loader:
-            x, y = x.to(device), y.to(device)  # new: each batch moves
-            loss = cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(loss.detach())
-    return torch.stack(losses)
-
-
-# %%
-# On the CPU the new lines do nothing, so this function serves both. In your own code,
-# move the model before you make its :term:`optimizer`
-# (:doc:`/tutorials/2_devices/05_moving_a_model` says why).
-
-# folded: The same function without the two lines
-
-
-def train_cpu(model, loader, optimizer, epochs=1):
-    losses = []
-    model.train()
-    for _ in range(epochs):
-        for x, y in loader:
-            loss = cross_entropy(model(x), y)
-            loss.backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            losses.append(loss.detach())
-    return torch.stack(losses)
-
-
-# %%
-# Predict
-# -------
-#
-# The steps of a training run cannot run in parallel: each needs the weights of the one
-# before. Within a step, three things take time, for a batch of :math:`b` pictures:
-#
-# - *loading* the batch, on the CPU: about in proportion to :math:`b`;
-# - *launching* each operation, with Python and PyTorch: the same for any :math:`b`;
-# - *computing*: :math:`b` times the arithmetic of one picture.
-#
-# A GPU makes only the third faster. It makes the second slower, and adds a
-# *transfer*, which moves the batch over :term:`PCIe`. So on any GPU, a step takes at
-# least the loading and the launches: divide the CPU's time of a step by their sum, and
-# you have the most that you can gain.
-#
-# Our three networks are *convolutional* (CNNs): their layers slide small windows of
-# weights, the *filters*, over a picture. The small one is for 8 × 8 pixels. The medium
-# one is the lesson's (``lesson`` in the code), for 32 × 32, and so is the large one,
-# with the convolutions of VGG-11.
 
 # channels in and out, side of the filter, padding, does a pooling follow?
 lesson = [(3, 6, 5, 0, True), (6, 16, 5, 3, False)]
@@ -111,43 +51,6 @@ def cnn(convolutions, flat):
     return nn.Sequential(*layers, nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10))
 
 
-# %%
-
-# folded: Will pictures of another size fit into these layers?
-
-
-# A tensor on the device "meta" has a shape and no numbers: it shows each layer's side.
-def follow(model, channels, side):
-    x, sides = torch.empty(1, channels, side, side, device="meta"), []
-    for layer in model.to("meta"):
-        try:
-            x = layer(x)
-        except RuntimeError:
-            return f"{', '.join(sides)}, then it does not fit into\n    {layer}"
-        if isinstance(layer, (nn.Conv2d, nn.MaxPool2d)):
-            sides.append(str(x.shape[-1]))
-    return f"{', '.join(sides)}, and {x.shape[-1]} numbers at the end"
-
-
-for side in (32, 24, 16):
-    print(f"lesson, {side} × {side}: {follow(cnn(lesson, 64), 3, side)}")
-print(f"small, 8 × 8: {follow(cnn(small, 128), 1, 8)}")
-print(f"large, 32 × 32: {follow(cnn(large, 512), 3, 32)}")
-
-# %%
-# PyTorch counts the arithmetic of a step (additions and multiplications), and the
-# operations that it *dispatches* to the device; on a GPU each launches at least one
-# kernel. To place your own network among these, count one of its steps the same way.
-
-# folded: A step of training, and a counter of its operations
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import FlopCounterMode
-
-from firstlight.display import show_table
-
-views = {"t", "view", "detach"}  # these launch nothing
-
-
 def make_step(model):
     # a tiny lr: the weights hardly change, so each step is the same work
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-7, fused=True)
@@ -162,42 +65,10 @@ def make_step(model):
     return step
 
 
-class Calls(TorchDispatchMode):
-    number = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        name = function.overloadpacket.__name__
-        self.number += name not in views and not name.startswith("_record")
-        return function(*args, **(kwargs or {}))
-
-
-# %%
-
 nets = {"small": (small, 128, (1, 8, 8)), "lesson": (lesson, 64, (3, 32, 32))}
 nets["large"] = large, 512, (3, 32, 32)
-flops, calls, rows = {}, {}, []
-for name, (convolutions, flat, shape) in nets.items():
-    model = cnn(convolutions, flat)
-    step, one = make_step(model), (torch.zeros(1, *shape), torch.zeros(1).long())
-    step(*one)
-    with Calls() as counted, FlopCounterMode(display=False) as counter:
-        step(*one)
-    flops[name], calls[name] = counter.get_total_flops(), counted.number
-    weights = sum(weight.numel() for weight in model.parameters())
-    work = f"{flops[name] / 1e6:,.1f} million"
-    rows.append((name, f"{weights:,}", str(calls[name]), work))
-head = "network", "weights", "operations a step", "arithmetic of a picture"
-show_table("Three networks", head, rows)
 
 # %%
-# The large network launches less than one and a half times as many operations as the
-# medium one (``lesson``), with far more arithmetic in each. So it should gain most.
-#
-# The data
-# --------
-#
-# To learn: 1797 handwritten digits, 360 of them set aside as a *test set*. To time:
-# drawn galaxies in three colours, kept as bytes.
 
 # folded: Digits to learn from, and galaxies of 32 × 32 pixels
 import numpy as np
@@ -205,7 +76,6 @@ from sklearn.datasets import load_digits
 from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 from firstlight import Bench, best_device
-from firstlight.devices import card
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -230,13 +100,6 @@ x = torch.tensor(digits.images[:, None] / 16, dtype=torch.float32)[shuffled]
 y = torch.tensor(digits.target)[shuffled]
 train_set, test_set = (x[:1437], y[:1437]), (x[1437:], y[1437:])
 
-# %%
-# A ``DataLoader`` asks a ``Dataset`` for one picture after the other, and stacks them
-# into a batch. Ours prepares a picture as *torchvision* does with ``ToTensor()`` and
-# ``Normalize(0.5, 0.5)``: numbers from -1 to 1, the colours first.
-
-# folded: A Dataset of galaxies, and the function that prepares them
-
 
 def prepare(pictures):
     colours_first = torch.from_numpy(pictures).movedim(-1, -3)
@@ -256,14 +119,10 @@ class Pictures(Dataset):
 
 sky, winds = galaxies(256)
 
-# %%
-# Check
-# -----
-#
-# With 37 pictures: the loader returns what ``prepare`` does, the gradients agree with
-# those in ``float64``, and both functions give the same :term:`losses <loss>`.
 
-# folded: The three checks
+# %%
+
+# folded: Check: loaded right, and the gradients agree with float64
 
 
 def gradients(model, x, y):
@@ -276,29 +135,18 @@ assert torch.equal(x, prepare(sky[:37]))
 exact, errors = gradients(cnn(lesson, 64).double(), x.double(), y), {}
 for place in dict.fromkeys(("cpu", device.type)):
     got = gradients(cnn(lesson, 64).to(place), x.to(place), y.to(place))
-    wrong = ((got - exact).norm() / exact.norm()).item()
+    errors[place] = ((got - exact).norm() / exact.norm()).item()
     # NVIDIA's cards may round the inputs of a convolution to tf32
-    assert wrong < 1e-2, f"the gradients on {place} are wrong by {wrong:.1e}"
-    errors[place] = wrong
-
-batches, learned = [(x, y), (x[:5], y[:5])], []
-for train, where in ((train_cpu, ()), (train_gpu, ("cpu",))):
-    model = cnn(lesson, 64)
-    optimizer = torch.optim.Adam(model.parameters(), fused=True)
-    learned.append(train(model, batches, optimizer, *where, epochs=2))
-
-# %%
-
+    assert errors[place] < 1e-2, errors
 for place, wrong in errors.items():
-    print(f"gradients on {place}: relative error {wrong:.0e}")
-print("both functions, same losses on the CPU:", torch.equal(*learned))
+    print(f"relative error of the gradients on {place}: {wrong:.0e}")
 
 # %%
-# Measure
-# -------
-#
-# We time a step of each network, and loading a batch of galaxies: item by item as a
-# ``DataLoader`` does, or all of it in one go.
+# Now we time one step of each, with a few pictures and with many. And we time how long
+# it takes to load a batch: picture by picture, as a ``DataLoader`` does, or all of it
+# in one go.
+
+# folded: What is timed
 
 sizes = {"small": (1, 8, 256), "lesson": (1, 8, 256), "large": (1, 8)}
 bench = Bench("training-a-cnn", budget=2.5)
@@ -323,178 +171,260 @@ for name, (convolutions, flat, shape) in nets.items():
         if has_gpu:
             step = make_step(cnn(convolutions, flat).to(device))
             bench.time(f"{name}, GPU", step, x.to(device), y.to(device), n=b)
+
+# %%
+
 bench.show()
 
 # %%
-# And the GPU, as a model. It moves the batch at the full rate of PCIe, and computes at
-# the full rate of an RTX 4090's :term:`data sheet`, which no card reaches. An operation
-# takes Python and PyTorch as long as on the CPU: the time of the small network's step
-# with one picture, which has next to no arithmetic, divided by its operations. To this
-# we add the extra time of a launch: a PyTorch operation on a GPU (from
-# :doc:`/tutorials/2_devices/11_when_the_gpu_wins`) less a tiny addition on the CPU. The
-# parts are added, as if nothing overlapped. From here on, each time is the shortest
-# measured, which other programs disturbed least.
+# What happened on the H100? Compare it with the two cores of an AMD EPYC, and keep an
+# eye on the number of pictures.
+#
+# *Small network, one picture.* The two cores took :timing:`training-a-cnn median
+# "small, CPU/cpu/n=1" @cpu-amd-epyc`, the H100 :timing:`training-a-cnn median "small,
+# GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. It lost.
+#
+# *Medium network, 256 pictures.* The two cores took
+# :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc`, the H100
+# :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`.
+#
+# *Large network, 8 pictures.* The two cores took
+# :timing:`training-a-cnn median "large, CPU/cpu/n=8" @cpu-amd-epyc`, the H100
+# :timing:`training-a-cnn median "large, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`.
+#
+# A factor like these says as much about the CPU as about the GPU. The server around the
+# H100 has 16 cores for it, not two.
+#
+# Against these 16, the H100 was :timing:`training-a-cnn speedup "small,
+# GPU/cuda:0/n=1"/"small, CPU/cpu/n=1" @nvidia-h100-80gb-hbm3` as fast for the small
+# network, :timing:`training-a-cnn speedup "lesson, GPU/cuda:0/n=256"/"lesson,
+# CPU/cpu/n=256" @nvidia-h100-80gb-hbm3` for the medium one, and :timing:`training-a-cnn
+# speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8" @nvidia-h100-80gb-hbm3` for the
+# large one.
+#
+# Three parts of a step
+# ---------------------
+#
+# Why so different? A step has three parts, and a GPU speeds up only one of them:
+#
+# - *loading* the batch, on the CPU: in proportion to the number of pictures;
+# - *launching* each operation, in Python and PyTorch: the same for one picture or 256;
+# - *computing*: in proportion to the number of pictures, and to the size of the
+#   network.
+#
+# Look at the launches first. The H100's step of the medium network took
+# :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3` with 8
+# pictures and :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256"
+# @nvidia-h100-80gb-hbm3` with 256.
+#
+# For 32 times the work it needed hardly more time, so nearly all of it went into
+# launching some 45 operations. Then look at the large network. It has 80 times the
+# arithmetic for a picture, but only half as many operations again, so there the
+# arithmetic decides on a CPU, and a GPU gains.
+#
+# Now the loading, which we left out so far. To load 256 pictures one by one, the H100's
+# server needs
+# :timing:`training-a-cnn median "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`.
+#
+# That's longer than the step itself. In other words, the GPU spends most of its
+# time waiting for the next batch, and a faster GPU would only wait longer.
+#
+# So you can give a bound for *any* GPU without having one. Your loop on the CPU takes
+# :math:`t_\text{load} + t_\text{compute}`. On a GPU it takes at least
+# :math:`t_\text{load} + t_\text{launch}`. Hence it becomes at most
+#
+# .. math:: \frac{t_\text{load} + t_\text{compute}}{t_\text{load} + t_\text{launch}}
+#
+# times as fast. And :math:`t_\text{launch}`? A step of the small network with a single
+# picture is nearly nothing else, and it has 35 operations. So divide its time by 35,
+# and multiply by the number of yours (:doc:`/tutorials/2_devices/14_profile` counts
+# them). Here is the bound for the medium network, which has 45:
 
-from firstlight.display import GREEN, GREY, ORANGE, PURPLE, quantity
-from firstlight.timing.measurement import measure
-from firstlight.timing.specs import spec
+# figure
+# sphinx_gallery_thumbnail_number = 1
+import matplotlib.pyplot as plt
 
-tiny = torch.ones(1)
-add = min(measure(torch.add, tiny, tiny, budget=0.2).values)
+from firstlight.display import BLUE, GREEN, ORANGE
 
 
 def seconds(label, b):
     rows = (t for t in bench.timings if (t.label, t.n) == (label, b))
-    return min(next(rows).values)
+    return next(rows).median
 
 
-host = seconds("small, CPU", 1) / calls["small"]
-overhead = host + max(spec("PyTorch operation", "seconds") - add, 0)
-
-
-def gpu_model(name, b):
-    moving = b * (4 * np.prod(nets[name][2]) + 8) / spec("PCIe 4 x16", "bandwidth")
-    computing = b * flops[name] / spec("RTX 4090", "fp32")
-    return calls[name] * overhead, moving + computing
-
-
-# %%
-
-# folded: The gain in each of five cases
-cases = {  # a network, and how its pictures are loaded
-    "small, nothing to load": ("small", None),
-    "medium, nothing to load": ("lesson", None),
-    "medium, loaded item by item": ("lesson", "load, item by item"),
-    "medium, loaded in one go": ("lesson", "load, in one go"),
-    "large, loaded item by item": ("large", "load, item by item"),
+load, compute = seconds("load, item by item", 256), seconds("lesson, CPU", 256)
+once, launch = seconds("load, in one go", 256), 45 / 35 * seconds("small, CPU", 1)
+bars = {
+    "on this CPU": (load, 0, compute),
+    "any GPU, at least": (load, launch, 0),
+    "the same, loaded in one go": (once, launch, 0),
 }
-
-
-def gain(case, b, card="model"):
-    name, how = cases[case]
-    load = seconds(how, b) if how else 0
-    gpu = sum(gpu_model(name, b)) if card == "model" else seconds(f"{name}, GPU", b)
-    return (load + seconds(f"{name}, CPU", b)) / (load + gpu)
-
-
-def times(factor):
-    return f"{float(f'{factor:.2g}'):,g} ×"
-
-
-# for the figure
-drawn = [case for case in cases if case != "medium, nothing to load"]
-ends = [gain(case, b) for case in drawn for b in sizes[cases[case][0]]]
-cores = card("cpu").cores or 1
-from_to = f"{times(min(ends))} to {times(max(ends))}"
-speedups = f"{from_to} as fast as this CPU ({cores} cores)"
-thin = all(
-    gpu_model(name, b)[1] < 0.01 * seconds(f"{name}, CPU", b)
-    for name in nets
-    for b in sizes[name]
-)
-last = "moving, computing" + " (too thin to see)" * thin
-PARTS = {"loading": GREEN, "launching": ORANGE, last: PURPLE}
-
-
-# %%
-
-rows = []
-for which in ["model"] + ["this GPU"] * has_gpu:
-    for case, (name, _) in cases.items():
-        gains = [times(gain(case, b, which)) for b in sizes[name]]
-        label = case if which == "model" else f"{case}: this GPU"
-        rows.append((label, *gains, *["–"] * (3 - len(gains))))
-head = "network", *(f"batch of {b}" for b in sizes["small"])
-caption = f"Times as fast as this CPU ({cores} cores): RTX 4090 (model)"
-show_table(caption, head, rows)
-load, parts = seconds("load, item by item", 256), gpu_model("lesson", 256)
-load_share = load / (load + sum(parts))
-limit = (load + seconds("lesson, CPU", 256)) / (load + parts[0])
-print(f"an operation without its work: {quantity(host, 's')} on the CPU,")
-print(f"{quantity(overhead, 's')} on the GPU. Medium, 256 pictures item by item:")
-print(f"loading is {load_share:.0%} of the GPU's step; any GPU: at most {times(limit)}")
-
-# %%
-# Below 1 the GPU loses. Against a CPU with twice the cores that the caption names, the
-# largest factors may be half of these.
-#
-# On the newest GPU on record, a step of the medium network with 256 pictures takes
-# :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @gpu`, on the CPU beside it
-# :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @gpu`.
-
-# measured figure
-# sphinx_gallery_thumbnail_number = 1
-import matplotlib.pyplot as plt
-
-fig, ax = plt.subplots(figsize=(6.4, 6.2), layout="constrained")
-row, ticks, longest = 0, {}, 1
-ax.text(1.02, -0.9, "this CPU", va="center")
-for case in drawn:
-    name, how = cases[case]
-    ax.text(0, row, case, va="center", weight="bold")
-    for b in sizes[name]:
-        row += 1
-        load = seconds(how, b) if how else 0
-        cpu, left = load + seconds(f"{name}, CPU", b), 0
-        parts = load, *gpu_model(name, b)
-        for colour, part in zip(PARTS.values(), parts, strict=True):
-            ax.barh(row, part / cpu, 0.74, left=left, color=colour)
-            left += part / cpu
-        ax.text(min(left, 1.8) + 0.02, row, times(gain(case, b)), va="center")
-        if has_gpu:
-            ax.plot(1 / gain(case, b, "this GPU"), row, "D", color="black", mfc="none")
-            longest = max(longest, 1 / gain(case, b, "this GPU"))
-        ticks[row], longest = f"{b}", max(longest, left)
-    if len(sizes[name]) < 3:
-        row += 1
-        ticks[row] = "256"
-        ax.text(0.02, row, "not measured: it takes a CPU too long", va="center")
-    row += 1.4
-ax.axvline(1, color=GREY, lw=1.5, ls="--")
-ax.set_yticks(list(ticks), ticks.values())
-ax.set(ylim=(row - 0.6, -1.4), xlim=(0, min(1.2 * longest, 2.1)))
-ax.set(ylabel="pictures in a batch", xlabel="time of a GPU's step, the CPU's being 1")
+gain = (load + compute) / (load + launch)
+gain_at_once = (once + compute) / (once + launch)
+fig, ax = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
+for row, times in enumerate(bars.values()):
+    left = 0
+    for part, colour in zip(times, (GREEN, ORANGE, BLUE), strict=True):
+        ax.barh(row, 1e3 * part, 0.6, left=left, color=colour)
+        left += 1e3 * part
+for part, colour in {"loading": GREEN, "launching": ORANGE, "computing": BLUE}.items():
+    ax.barh(0, 0, color=colour, label=part)
+ax.set_yticks(range(3), bars)
+ax.invert_yaxis()
+ax.set(xlabel="milliseconds for a step with 256 pictures, medium network")
+ax.legend(frameon=False)
 ax.spines[["top", "right"]].set_visible(False)
-for label, colour in PARTS.items():
-    ax.barh(0, 0, color=colour, label=label)
-fig.legend(loc="outside lower center", ncols=3, frameon=False, handlelength=1)
-fig.suptitle(f"RTX 4090 (model): {speedups}" + "\ndiamonds: this GPU" * has_gpu)
+title = f"At most {gain:.1f} × as fast on any GPU"
+fig.suptitle(f"{title}; loaded in one go, {gain_at_once:.0f} ×")
 fig.set_label(
-    f"Bars of the time of a step on a GPU, {speedups}, made up of loading, launching, "
-    "and moving and computing, for three networks and batches of 1, 8 and 256. "
-    f"Loading item by item is {load_share:.0%} of the medium one's step with 256."
+    "Bars of a step on this CPU and of the least that it takes on any GPU. Loading is "
+    f"{load / (load + launch):.0%} of the second bar. In one go, it nearly vanishes."
 )
 plt.show()
 
 # %%
-# - *Few pictures: launching decides.* A larger batch makes each picture cheaper.
-# - *Many pictures, loaded item by item:* loading takes as long as on the CPU, and the
-#   GPU waits for it; the output above has its share.
-# - *Loading in one go* needs fewer calls of Python: index a whole batch at once.
-#
-# What do real cards do with larger networks? Lambda, NVIDIA and a benchmark of 2018
-# trained these.
+# Real networks are larger. Lambda, NVIDIA and a benchmark of 2018 trained these, and
+# the prediction is the number of operations by the data sheet's rate:
 #
 # .. measured-by-others:: resnet-rtx4090 resnet-v100 vgg-v100
+#
+# What does each trick bring?
+# ---------------------------
+#
+# You'll find long lists of tricks for faster training. Each of them shortens one of the
+# three parts, so it brings nothing if another part decides. Here is what each brought
+# where we could measure it, mostly on the H100:
+#
+# .. list-table:: What each trick brought
+#    :header-rows: 1
+#    :widths: 22 16 62
+#
+#    * - trick
+#      - shortens
+#      - what it brought
+#    * - a larger batch
+#      - launching
+#      - medium network, 8 pictures: :timing:`training-a-cnn median
+#        "lesson, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`; 256: :timing:`training-a-cnn
+#        median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`
+#    * - load in one go
+#      - loading
+#      - 256 pictures, one by one: :timing:`training-a-cnn median
+#        "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`; in one go:
+#        :timing:`training-a-cnn median "load, in one go/cpu/n=256"
+#        @nvidia-h100-80gb-hbm3`
+#    * - ``num_workers=4``
+#      - loading
+#      - at most the number of workers, and of free cores
+#    * - data on the GPU
+#      - loading
+#      - 1,000 rows, from a loader: :timing:`feeding median "DataLoader, then .to"
+#        @nvidia-h100-80gb-hbm3`; picked on the GPU: :timing:`feeding median
+#        "rows of tensors on the device" @nvidia-h100-80gb-hbm3`
+#    * - ``pin_memory``
+#      - moving
+#      - 4 MB: :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=4194304"
+#        @nvidia-h100-80gb-hbm3`; pinned: :timing:`pinned-memory median
+#        "to the GPU, pinned/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`
+#    * - ``torch.compile``
+#      - launching
+#      - a chain of small operations, as written: :timing:`fewer-launches median
+#        "as written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`; compiled:
+#        :timing:`fewer-launches median "compiled/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`
+#    * - ``autocast``
+#      - computing
+#      - product of two large matrices: :timing:`precision speedup
+#        "GPU, matmul, float16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast
+#    * - ``channels_last``
+#      - computing
+#      - measured below, on the computer that built this page
+#
+# Two of these we can try here, on the medium network with 64 pictures. What would you
+# expect from a CPU? ``channels_last`` stores the colours of a pixel side by side, and
+# ``autocast`` computes with 16 bits:
+
+where = device if device.type in ("cuda", "xpu") else torch.device("cpu")
+last = torch.channels_last
+x, y = prepare(sky[:64]).to(where), winds[:64].to(where)
+tricks = Bench("training-tricks", budget=2)
+step = make_step(cnn(lesson, 64).to(where))
+tricks.time("as it was", step, x, y, n=64, device=where)
+step_last = make_step(cnn(lesson, 64).to(where, memory_format=last))
+tricks.time("channels_last", step_last, x.to(memory_format=last), y, n=64, device=where)
+step_16 = torch.autocast(where.type, torch.bfloat16)(
+    make_step(cnn(lesson, 64).to(where))
+)
+tricks.time("autocast", step_16, x, y, n=64, device=where)
+tricks.show()
+
+# %%
+
+plain, *others = tricks.timings
+for row in others:
+    print(f"{row.label}: {plain.median / row.median:.1f} times as fast as it was")
+
+exact = gradients(cnn(lesson, 64).double(), x.cpu().double(), y.cpu())
+with torch.autocast(where.type, torch.bfloat16):
+    got = gradients(cnn(lesson, 64).to(where), x, y)
+wrong = ((got - exact).norm() / exact.norm()).item()
+print(f"gradients in 16 bits: wrong by {wrong:.1%}")
+
+# %%
+# Below one, it got slower. That can happen on a GPU as well: on the H100, ``autocast``
+# made a step of this network with 16 pictures slower, because it adds operations of its
+# own to a step that was waiting for launches already. And 16 bits cost accuracy, which
+# training mostly forgives.
+#
+# Workers are processes. On macOS, on Windows, and since Python 3.14 on Linux, each of
+# them imports your script anew, so the training has to stand under ``if __name__ ==
+# "__main__":``, and a notebook's ``Dataset`` in a file. This is a whole script::
+#
+#     import torch
+#     from torch.utils.data import DataLoader, TensorDataset
+#
+#     if __name__ == "__main__":
+#         pictures = TensorDataset(torch.rand(512, 3, 32, 32))
+#         loader = DataLoader(pictures, 64, num_workers=2, persistent_workers=True)
+#         for epoch in range(2):
+#             for i, (x,) in enumerate(loader):
+#                 print(epoch, i, x.shape)  # here you train
 #
 # What holds up your training?
 # ----------------------------
 #
-# Ask a :term:`profiler`. PyTorch's knows the loader and the optimizer by name, and on a
-# CUDA GPU the transfers (``Memcpy HtoD``, :term:`host` to device). It slows small
-# calls, which are most of the loading, so that share comes out too large:
+# Before you try a trick, ask a :term:`profiler`, which of the three parts is the
+# largest. PyTorch's knows the loader and the optimizer by name, and on a CUDA GPU the
+# transfers (``Memcpy HtoD``). It slows down small calls, which are most of the loading,
+# so that share comes out too large.
 
+# folded: A loop, and its profile
 import os
 
 from torch.profiler import profile, record_function
+
+from firstlight.display import quantity, show_table
+
+
+def train(model, loader, optimizer, epochs=1):
+    losses = []
+    model.train()
+    for _ in range(epochs):
+        for x, y in loader:
+            loss = cross_entropy(model(x.to(device)), y.to(device))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.detach())
+    return torch.stack(losses)
+
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # or it prints that it starts
 loader = DataLoader(Pictures(sky, winds), 64, shuffle=True)
 model = cnn(lesson, 64).to(device)
 optimizer = torch.optim.Adam(model.parameters(), fused=True)
-train_gpu(model, [next(iter(loader))], optimizer, device)  # first calls, not profiled
+train(model, [next(iter(loader))], optimizer)  # first calls, not profiled
 with profile() as profiled, record_function("epoch"):
-    train_gpu(model, loader, optimizer, device)[-1].item()
+    train(model, loader, optimizer)[-1].item()
 events = profiled.key_averages()
 
 
@@ -510,34 +440,23 @@ parts["network, and the rest"] = total("epoch") - sum(parts.values())
 rows = [(part, f"{time / total('epoch'):.1%}") for part, time in parts.items()]
 show_table(f"An epoch on {device.type}", ("", "share"), rows)
 
-# %%
-# .. list-table:: What to do about the largest share
-#    :header-rows: 1
-#    :widths: 24 76
-#
-#    * - The largest
-#      - Do
-#    * - loading
-#      - load in one go, or with workers; a GPU alone gains little
-#    * - moving
-#      - pin the memory, or keep the data on the GPU
-#    * - optimizer
-#      - ``fused=True``, as here
-#    * - network, on a CPU
-#      - try a GPU: *Three networks* says what it gains
-#    * - network, on a GPU
-#      - enlarge the batch; if a step then takes hardly longer, you were waiting for
-#        launches (:doc:`/tutorials/2_devices/16_fewer_launches`)
-#
-# Does it still learn as well?
-# ----------------------------
-#
-# We count the test pictures that the small network classifies correctly, next to two
-# methods that need no training: the *nearest mean* (of ten average digits) and the
-# *nearest neighbour* (the most similar picture of the training set). With :math:`m`
-# pictures, a share :math:`p` is uncertain by about :math:`\sqrt{p(1-p)/m}`.
 
-# folded: The training with its score, and the two simple methods
+# %%
+# Is loading the largest? Then load in one go, or with workers, and expect little from a
+# GPU. If the network is, on a CPU, a GPU will help. On a GPU, enlarge the batch: if a
+# step then takes hardly longer, you were waiting for launches
+# (:doc:`/tutorials/2_devices/16_fewer_launches`).
+#
+# To the same score
+# -----------------
+#
+# A larger batch makes an epoch faster, but it also takes fewer steps. Let's see what
+# that costs. We train the small network, and count the test digits that it gets right.
+# A share :math:`p` of :math:`m` pictures is uncertain by about :math:`\sqrt{p(1-p)/m}`.
+# For comparison, the *nearest neighbour* learns nothing at all: it looks for the most
+# similar picture that it knows. **Guess:** which is better?
+
+# folded: Training with a score
 from time import perf_counter
 
 
@@ -548,7 +467,7 @@ def learn(batch, epochs=8):
     times = []
     for _ in range(epochs):
         start = perf_counter()
-        train_gpu(model, loader, optimizer, device)[-1].item()  # waits for the GPU
+        train(model, loader, optimizer)[-1].item()  # waits for the GPU
         times.append(perf_counter() - start)
     model.eval()
     with torch.no_grad():
@@ -561,25 +480,21 @@ def uncertain(p, m=360):
     return (p * (1 - p) / m) ** 0.5
 
 
-(many, kinds), (tests, right) = train_set, test_set
-means = torch.stack([many[kinds == k].mean(0) for k in range(10)]).flatten(1)
-to_means = torch.cdist(tests.flatten(1), means)
-to_all = torch.cdist(tests.flatten(1), many.flatten(1))
-guesses = {
-    "nearest mean": to_means.argmin(1),
-    "nearest neighbour": kinds[to_all.argmin(1)],
-}
-scores = {way: (g == right).double().mean().item() for way, g in guesses.items()}
+distances = torch.cdist(test_set[0].flatten(1), train_set[0].flatten(1))
+neighbour = train_set[1][distances.argmin(1)]
+by_neighbour = (neighbour == test_set[1]).double().mean().item()
 
 # %%
 
 sweep = {"64": learn(64), "256": learn(256), "1024": learn(1024)}
 sweep["256, longer"] = learn(256, 31)
-rows = [(way, *"–––", f"{p:.1%} ± {uncertain(p):.1%}") for way, p in scores.items()]
+
+rows = []
 for batch, (epochs, steps, time, p) in sweep.items():
     score = f"{p:.1%} ± {uncertain(p):.1%}"
     cost = str(epochs), str(steps), quantity(epochs * time, "s")
     rows.append((f"batch of {batch}", *cost, score))
+rows.append(("nearest neighbour", *"–––", f"{by_neighbour:.1%}"))
 head = "", "epochs", "steps", "time of them", "test set right"
 show_table(f"Small network on {device.type}", head, rows)
 spent = {batch: epochs * time for batch, (epochs, _, time, _) in sweep.items()}
@@ -587,114 +502,32 @@ longer = spent["256, longer"] / spent["64"]
 print(f"to about the same score, batches of 256 took {longer:.1f} × the time of 64")
 
 # %%
-# For the same number of epochs, a larger batch takes fewer steps and learns less. Two
-# remedies: train for about as many *steps*, at the cost in the last line; or raise the
-# learning rate with the batch, for SGD `in proportion, with learning-rate warm-up`__,
-# for Adam `by the square root`__. So compare runs by the time to the same score.
-# And compare with a simple method: here the nearest neighbour does at least as well.
+# For the same number of epochs, a larger batch takes fewer steps and learns less. You
+# can train for about as many *steps*, at the cost in the last line, or raise the
+# learning rate with the batch: for SGD `in proportion, with a warm-up`__, for Adam
+# `by the square root`__. And the nearest neighbour does at least as well, so always
+# compare with something simple.
 #
 # __ https://arxiv.org/abs/1706.02677
 # __ https://arxiv.org/abs/2205.10287
 #
-# What else helps
-# ---------------
-#
-# *Read the loss once an epoch.* ``loss.item()`` makes the host wait for the GPU
-# (:doc:`/tutorials/2_devices/06_queues`); so does TensorBoard's ``add_scalar``. Keep
-# ``loss.detach()`` on the device, as ``train_gpu`` does.
-#
-# *Workers* (``num_workers=2``) are processes that load while the network computes, if
-# cores are free. At best two of them halve the loading, and only the longer of loading
-# and training counts. :term:`Pinned memory <pinned memory>` (``DataLoader(…,
-# pin_memory=True)``, then ``x.to(device, non_blocking=True)``) can save no more than
-# the transfer (:doc:`/tutorials/2_devices/08_pinned_memory`):
-
-load, (launch, rest) = seconds("load, item by item", 256), gpu_model("lesson", 256)
-cpu = load + seconds("lesson, CPU", 256)
-one = launch + rest
-moving = rest - 256 * flops["lesson"] / spec("RTX 4090", "fp32")
-print("the medium network, 256 pictures item by item, by the model:")
-print(f"no workers   {times(cpu / (load + one))} as fast as this CPU")
-print(f"two workers  {times(cpu / max(load / 2, one))} at best")
-print(f"pinned       saves {moving / (load + one):.1%} of the GPU's time at most")
-
-# %%
-# On macOS, on Windows, and since Python 3.14 on Linux, each worker imports your script
-# anew, so put the training code under ``if __name__ == "__main__":``, and a notebook's
-# ``Dataset`` into a file. Each epoch starts them again, unless they are
-# `persistent`__. This is a whole script::
-#
-#     import torch
-#     from torch.utils.data import DataLoader, TensorDataset
-#
-#     if __name__ == "__main__":
-#         pictures = TensorDataset(torch.rand(512, 3, 32, 32))
-#         loader = DataLoader(pictures, 64, num_workers=2, persistent_workers=True)
-#         for epoch in range(2):
-#             for i, (x,) in enumerate(loader):
-#                 print(epoch, i, x.shape)  # here you train
-#
-# __ https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
-#
-# :term:`Mixed precision <mixed precision>` computes convolutions and matrix products in
-# 16 bits, and keeps the weights in 32. It gains where *computing* decides and the
-# hardware is made for it (tensor cores); elsewhere it can be slower. In ``float16``
-# small gradients become zero, so a ``GradScaler`` multiplies the loss before the
-# backward pass. ``bfloat16`` needs none; here its gradients are wrong by about 1%.
-
-# folded: A step in each format, its time, and the error of its gradients
-where = device if device.type in ("cuda", "xpu") else torch.device("cpu")
-x, y = prepare(sky[:16]), winds[:16]
-exact = gradients(cnn(lesson, 64).double(), x.double(), y)
-x, y = x.to(where), y.to(where)
-
-
-def mixed_step(model, optimizer, scaler, kind):
-    optimizer.zero_grad()
-    with torch.autocast(where.type, dtype=kind, enabled=kind != torch.float32):
-        loss = cross_entropy(model(x), y)
-    scaler.scale(loss).backward()
-    scaler.step(optimizer)  # divides the gradients, and steps if all are finite
-    scaler.update()
-
-
-formats = [torch.float32, torch.bfloat16] + [torch.float16] * (where.type == "cuda")
-rows = []
-for kind in formats:
-    model = cnn(lesson, 64).to(where)
-    scaler = torch.amp.GradScaler(where.type, enabled=kind == torch.float16)
-    parts = model, torch.optim.SGD(model.parameters(), lr=1e-9), scaler, kind
-    time = measure(mixed_step, *parts, device=where, budget=0.1).median
-    got = torch.cat([w.grad.flatten().cpu().double() for w in model.parameters()])
-    wrong = ((got - exact).norm() / exact.norm()).item()
-    name = str(kind).removeprefix("torch.")
-    assert kind != torch.bfloat16 or 1e-3 < wrong < 5e-2, wrong
-    rows.append((name, quantity(time, "s"), f"{wrong:.0e}"))
-head = "format", "a step", "error of the gradients"
-show_table(f"Medium network, 16 pictures, {where.type}", head, rows)
-gone = ((exact != 0) & (exact.half() == 0)).double().mean().item()
-print(f"gradients that float16 makes zero, without a scaler: {gone:.2%}")
-
-# %%
 # Where this stops being true
 # ---------------------------
 #
-# - *Real loaders* decode and crop, so a GPU waits longer. If all data fit on the GPU,
-#   keep them there: then nothing is loaded or moved.
-# - *Real cards* reach a part of their data sheet's rate, so large networks gain less
-#   than in the table.
-# - *Captured or compiled* steps launch less, so steps with few pictures gain more.
+# - *Real loaders* decode and crop, so a GPU waits longer.
+# - *Captured or compiled* steps launch less, so the bound is higher for them.
 # - *Memory.* The card holds the weights, their gradients and Adam's two averages, 16
-#   bytes for each weight, and what each layer keeps of a batch. If that does not fit,
-#   halve the batch.
+#   bytes for each weight, and what each layer keeps of a batch
+#   (:doc:`/tutorials/2_devices/10_memory`).
 #
-# Exercise
-# --------
+# Your turn
+# ---------
 #
 # Each step of your loop takes ``load`` seconds for a batch, and then ``compute``
 # seconds for the network, on the CPU. On a GPU the network takes at least its ``calls``
-# times ``c`` seconds for the dispatch and launch of one. How many times as fast does
-# the loop become, at most?
+# times ``c`` seconds, where ``c`` is the time to launch one. How many times as fast
+# does the loop become, at most? Put your answer where the dots are, and run
+# ``firstlight try 17_training_a_cnn.py``.
 
 
 def at_most(load, compute, calls, c): ...
@@ -733,6 +566,23 @@ def check(answer):
 print(check(at_most))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+ratio = sweep["64"][2] / sweep["1024"][2]
+few, enough = sweep["1024"][3], sweep["64"][3]
+print(
+    f"""1. A step is loading, launching and computing. A GPU speeds up only the last,
+so large networks with large batches gain most.
+2. Whatever the GPU, the gain is at most (load + compute) / (load + launch).
+3. Compare the time to the same score. From 64 to 1024 pictures in a batch, an epoch
+became {ratio:.1f} × as fast, but eight got {few:.0%} right, not {enough:.0%}."""
+)
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -741,26 +591,4 @@ def at_most_solution(load, compute, calls, c):
     return (load + compute) / (load + calls * c)
 
 
-print(check(at_most_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-slow, fast = (
-    gain(f"medium, loaded {how}", 256) for how in ("item by item", "in one go")
-)
-tiny, huge = gain("small, nothing to load", 1), gain("large, loaded item by item", 8)
-ratio = sweep["64"][2] / sweep["1024"][2]
-few, enough = sweep["1024"][3], sweep["64"][3]
-print(
-    f"""1. .to(device) for the model, once, and for each batch: two lines, any device.
-2. A GPU speeds up only the arithmetic. By the model, an RTX 4090 is {times(tiny)} as
-fast as this CPU for a small network and one picture, {times(huge)} for a large network
-and eight; for the medium one and 256 it is {times(slow)}, and {times(fast)} if you load
-in one go.
-3. Compare the time to the same score. From 64 to 1024 pictures in a batch, an epoch
-became {ratio:.1f} × as fast, but eight of them got {few:.0%} of the test set right, in
-place of {enough:.0%}. To the score of 64, 256 took {longer:.1f} × the time."""
-)
+print(f"Our solution: {check(at_most_solution)}")

@@ -42,15 +42,6 @@ def test_a_chain_of_small_calls_takes_as_long_on_every_page(calls: int, moved: f
     assert larger <= added <= 2 * larger
 
 
-def test_a_transfer_takes_as_long_on_every_page() -> None:
-    job, on_gpu = functions("2_devices/11_when_the_gpu_wins", "Job", "on_gpu", LAUNCH=LAUNCH, WAIT=0)
-    nets = {"one": (0, 0, (1, 5000, 5000))}
-    (model,) = functions(
-        "2_devices/17_training_a_cnn", "gpu_model", nets=nets, flops={"one": 0}, calls={"one": 1}, overhead=0
-    )
-    assert sum(on_gpu(job(4 * 5000**2 + 8, 0, 0, 0), "RTX 4090")) == pytest.approx(model("one", 1)[1])
-
-
 def test_the_launches_of_a_step_of_the_fit_are_counted_once() -> None:
     counted = re.search(r"as usual +(\d+).*few passes +(\d+) +[\d.]+ ms", printed("4_imaging/08_faster"), re.DOTALL)
     source = (EXAMPLES / "4_imaging/09_many_channels.py").read_text(encoding="utf-8")

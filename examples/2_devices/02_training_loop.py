@@ -1,0 +1,550 @@
+"""
+What changes in a training loop?
+================================
+
+You have a script that trains a network. It runs on your CPU, and now somebody lends you
+a GPU. Which lines do you have to change, and how much time will it save?
+
+**Write down two guesses** before you go on: the number of new lines, and how many times
+as fast an H100, one of the largest GPUs there are, trains a small network, compared
+with two cores of a CPU.
+
+At the end of this page you'll be able to take your own script to a GPU, stop it and go
+on later, and see whether it gained anything.
+
+**Time:** 15 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
+pictures of digits.
+"""
+
+# %%
+# Copy this
+# ---------
+#
+# Two lines are new, and one has to stand in the right place:
+#
+# .. code-block:: python
+#
+#    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+#
+#    model = CNN().to(device)  # new: the weights move, once
+#    optimizer = torch.optim.Adam(model.parameters())  # after the move
+#    for epoch in range(5):
+#        for x, y in loader:
+#            x, y = x.to(device), y.to(device)  # new: each batch moves
+#            loss = criterion(model(x), y)
+#            optimizer.zero_grad()
+#            loss.backward()
+#            optimizer.step()
+#
+# It's the same program on a CPU, because ``.to`` does nothing where nothing has to
+# move. So you don't need an ``if``, and you can test it on your laptop. The model moves
+# *in place*, but a batch doesn't: ``x.to(device)`` alone would leave ``x`` where it is.
+# Keep what it returns.
+#
+# The rest of this page is a whole script around these lines. Copy the cells one after
+# another, and you have it.
+#
+# A whole script
+# --------------
+#
+# We need something to learn: 1,797 pictures of handwritten digits, 8 × 8 pixels each.
+# A *data set* hands out one picture with its label when it is asked for, say, number
+# 17. A *loader* asks for many, in a random order, and stacks them into a *batch*.
+
+import time
+
+import matplotlib.pyplot as plt
+import torch
+from sklearn.datasets import load_digits
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset, random_split
+
+from firstlight import best_device
+
+device = best_device()  # like the line above, for GPUs of all makers
+
+digits = load_digits()
+pictures = torch.tensor(digits.images, dtype=torch.float32)[:, None] / 16
+labels = torch.tensor(digits.target)  # int64
+train_set, test_set = random_split(
+    TensorDataset(pictures, labels), [0.8, 0.2], torch.Generator().manual_seed(1)
+)
+
+# %%
+# The network is a class: ``__init__`` makes the layers, and ``forward`` says how a
+# batch goes through them. You call ``model(x)``, and PyTorch calls ``forward``.
+
+
+class CNN(nn.Module):
+    def __init__(self, colours=1, classes=10):
+        super().__init__()
+        self.look = nn.Sequential(
+            nn.Conv2d(colours, 16, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2),
+            nn.Conv2d(16, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+        )  # fmt: skip
+        self.decide = nn.Sequential(
+            nn.LazyLinear(120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(),
+            nn.Linear(84, classes),
+        )  # fmt: skip
+
+    def forward(self, x):
+        return self.decide(self.look(x))
+
+
+def new_model():
+    model = CNN()
+    model(pictures[:1])  # LazyLinear sees a picture, and makes its weights
+    return model.to(device)
+
+
+# %%
+# How many numbers leave the convolutions? You could work it out: 32 maps of 2 × 2, so
+# 128. ``LazyLinear`` waits for the first picture and finds out by itself. In other
+# words, it has no weights until then. So *build, show it a picture, move*, and only
+# then make the optimizer.
+#
+# Now the loop. It has the two new lines, and a few more, which we'll come to:
+
+
+def train(model, loader, optimizer, scaler, epochs=5, use_amp=False):
+    criterion, losses = nn.CrossEntropyLoss(), []
+    model.train()
+    for _ in range(epochs):
+        for x, y in loader:
+            x = x.to(device, non_blocking=True)
+            y = y.to(device, non_blocking=True)
+            with torch.autocast(device.type, torch.float16, enabled=use_amp):
+                loss = criterion(model(x), y)
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            losses.append(loss.detach())  # stays on the device
+    return torch.stack(losses).tolist()  # waits for the device, once
+
+
+@torch.no_grad()
+def score(model, loader):
+    model.eval()
+    right = sum((model(x.to(device)).argmax(1).cpu() == y).sum() for x, y in loader)
+    return right.item() / len(loader.dataset)
+
+
+# %%
+# *The loss stays on the device.* ``loss.item()`` in each step, or a ``print``, would
+# make your program wait for the GPU each time (:doc:`/tutorials/2_devices/06_queues`).
+#
+# ``model.train()`` *and* ``model.eval()`` set a flag that some layers read: dropout
+# leaves numbers out only in training, and batch normalization uses a running mean
+# otherwise. Our network has neither, and yours probably has. ``eval()`` doesn't switch
+# the gradients off, so ``no_grad`` does.
+#
+# Let's run it. From now on, ``start`` makes all that a run needs, in the right order:
+
+
+def start(batch, use_amp=False):
+    torch.manual_seed(1)
+    pin = device.type == "cuda"  # elsewhere PyTorch warns that it can't
+    loader = DataLoader(train_set, batch, shuffle=True, pin_memory=pin)
+    model = new_model()
+    optimizer = torch.optim.Adam(model.parameters())
+    scaler = torch.amp.GradScaler(device.type, enabled=use_amp)
+    return model, loader, optimizer, scaler
+
+
+tests = DataLoader(test_set, 256)
+run = start(batch=64)
+losses = train(*run)
+print("the weights are on", next(run[0].parameters()).device)
+print(f"loss {losses[0]:.2f} at first, {losses[-1]:.2f} at the end")
+print(f"{score(run[0], tests):.0%} right of {len(test_set)} digits it has not seen")
+
+# %%
+# Your labels may come out of a file as ``float32`` or ``int32``. Then you'll meet this:
+
+scores = run[0](pictures[:4].to(device))
+try:
+    nn.CrossEntropyLoss()(scores, labels[:4].float().to(device))
+except RuntimeError as error:
+    print(error)
+
+# %%
+# ``Long`` is PyTorch's old name for ``int64``. A label is an index, because it picks
+# one of the ten scores, so it has to be a whole number of 64 bits. Write
+# ``labels.long()``.
+#
+# With your own pictures, only the data set changes. For CIFAR10, 60,000 small
+# photographs in colour, these lines stand in for the digits. They fetch 170 MB, so we
+# don't run them:
+#
+# .. code-block:: python
+#
+#    from torchvision import datasets, transforms
+#
+#    prepare = transforms.Compose([
+#        transforms.ToTensor(),  # bytes to numbers from 0 to 1, the colours first
+#        transforms.Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),  # from -1 to 1
+#    ])
+#    train_set = datasets.CIFAR10("data", train=True, download=True, transform=prepare)
+#    model = CNN(colours=3)  # LazyLinear finds the 2,048 numbers by itself
+#
+# Did it help?
+# ------------
+#
+# Here is what two real machines did. One has two cores of an AMD EPYC, about what Colab
+# gives you without a GPU. The other one has an H100. We timed a step of the network
+# above, with a single picture in the batch, which had been moved already:
+#
+# The two cores took :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`.
+#
+# The H100 took
+# :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`.
+#
+# So the H100 *lost*. What was your guess? Perhaps it was busy with the arithmetic. Then
+# its time should grow with the number of pictures.
+#
+# With 256 pictures, the H100 took :timing:`training-a-cnn median "small,
+# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, only a little longer than with one.
+#
+# So it can't have been the arithmetic.
+#
+# Think of a cook who makes any dish in a second, but gets each order on a slip of paper
+# that a waiter has to write. A step of our network is about 35 operations, one after
+# the other, and for each of them Python calls PyTorch, and PyTorch asks the GPU to
+# start. We call that a :term:`launch`. It takes longer than the work itself, so most of
+# the time the cook stands and waits. A larger batch makes each dish larger, for the
+# same number of slips. So the two ways to gain from a GPU are *a larger batch* and *a
+# larger network*.
+#
+# With 256 pictures, the two cores took
+# :timing:`training-a-cnn median "small, CPU/cpu/n=256" @cpu-amd-epyc`, and lost.
+#
+# A larger network gains more. With 9 million weights (ours has 31,294) and 8 pictures,
+# the two cores took
+# :timing:`training-a-cnn median "large, CPU/cpu/n=8" @cpu-amd-epyc`.
+#
+# The H100 needed
+# :timing:`training-a-cnn median "large, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`.
+#
+# **Guess first:** what will batches of 16, 64 and 256 do here? All three see each
+# picture five times.
+
+rows, curves = [], {}
+for batch in (16, 64, 256):
+    train(*start(batch), epochs=1)  # the first calls take longer
+    run = start(batch)
+    began = time.perf_counter()
+    curves[batch] = train(*run)
+    seconds = time.perf_counter() - began
+    rows.append((batch, len(curves[batch]), seconds, score(run[0], tests)))
+
+print("batch  steps  seconds  right")
+for batch, steps, seconds, right in rows:
+    print(f"{batch:5} {steps:6} {seconds:8.2f} {right:6.0%}")
+faster = rows[0][2] / rows[-1][2]
+print(f"On {device}, batches of 256 were {faster:.1f} times as fast as batches of 16.")
+
+# %%
+# Larger batches need fewer launches, so an epoch takes less time. But they also take
+# fewer steps, so the network has learned less. Compare the time to *the same score*,
+# not the time of an epoch (:doc:`/tutorials/2_devices/17_training_a_cnn` does). And the
+# table doesn't say how long the batches take to move: if a larger batch helps, it's
+# mostly the launches.
+#
+# The losses show the same. A curve that still falls wants more steps:
+
+# figure
+# sphinx_gallery_thumbnail_number = 1
+
+fig, ax = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
+for (batch, values), style in zip(curves.items(), (":", "--", "-"), strict=True):
+    epochs = torch.arange(1, len(values) + 1) * 5 / len(values)
+    ax.plot(epochs, values, style, label=f"batches of {batch}: {len(values)} steps")
+ax.set(xlabel="epoch", ylabel="loss", yscale="log", xlim=(0, 5))
+ax.legend(frameon=False)
+ax.spines[["top", "right"]].set_visible(False)
+fig.suptitle("The same pictures, five times each: fewer steps learn less")
+ends = ", ".join(f"{values[-1]:.2f} for {batch}" for batch, values in curves.items())
+fig.set_label(f"Three falling curves of the loss. At the end it is {ends} in a batch.")
+plt.show()
+
+# %%
+# To watch the curve while it grows, write it for TensorBoard
+# (``pip install tensorboard``), every hundred steps or so, because ``add_scalar`` waits
+# for the GPU like ``.item()``:
+#
+# .. code-block:: python
+#
+#    from torch.utils.tensorboard import SummaryWriter
+#
+#    writer = SummaryWriter("runs/batch-64")  # a folder for each run
+#    writer.add_scalar("Train/Loss", loss, step)  # in the loop
+#    writer.close()
+#
+# In a notebook, look at it with ``%load_ext tensorboard`` and then
+# ``%tensorboard --logdir runs``; in a terminal, with ``tensorboard --logdir runs``.
+#
+# Two switches, and what they bring
+# ---------------------------------
+#
+# The loop has two switches that a CPU doesn't need.
+#
+# *Pinned batches.* With ``pin_memory=True`` the loader puts each batch where the
+# operating system will never move it. The GPU can then fetch the batch by itself, and
+# with ``non_blocking=True`` your program goes on meanwhile. From ordinary memory,
+# ``non_blocking`` changes next to nothing
+# (:doc:`/tutorials/2_devices/04_small_copies`).
+#
+# On the H100, a copy of 4 MB took :timing:`pinned-memory median "to the GPU,
+# pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` from ordinary memory and
+# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=4194304"
+# @nvidia-h100-80gb-hbm3` from pinned memory.
+#
+# *16 bits.* Under ``autocast``, convolutions and matrix products compute with 16 bits
+# in place of 32, where GPUs are much faster. The weights stay in 32 bits. People call
+# this *mixed precision*, or AMP.
+#
+# For two matrices of 4,096 × 4,096, the H100 was
+# :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32"
+# @nvidia-h100-80gb-hbm3` as fast.
+#
+# Why the ``scaler``? The smallest number that ``float16`` can hold is
+# :math:`6 \times 10^{-8}`, and many gradients are smaller, so they'd become zero. The
+# scaler multiplies the loss by a large number before ``backward``, and divides the
+# gradients afterwards. If some became infinite, it leaves out that step and tries a
+# smaller number. With ``torch.bfloat16`` you need no scaler, but your card has to be an
+# Ampere (2020) or newer, and Colab's T4 isn't.
+#
+# We left ``use_amp`` off, because our network is small: ``autocast`` adds operations of
+# its own, and the cook is waiting for slips already. Turn it on when the *computing*
+# takes long, and look whether it does.
+#
+# Stop, and go on
+# ---------------
+#
+# Your time on the GPU ends, or the job is killed. To go on later you need the weights
+# *and* what the optimizer has gathered, because Adam remembers two averages for each
+# weight. A file with all of it is called a *checkpoint*:
+
+
+def save(file, model, optimizer, scaler):
+    parts = {"model": model, "optimizer": optimizer, "scaler": scaler}
+    torch.save({name: part.state_dict() for name, part in parts.items()}, file)
+
+
+def load(file, model, optimizer, scaler):
+    saved = torch.load(file, map_location=device)  # from any device to this one
+    model.load_state_dict(saved["model"])
+    optimizer.load_state_dict(saved["optimizer"])
+    scaler.load_state_dict(saved["scaler"])
+
+
+# %%
+# ``map_location`` lets you train on the GPU and go on at home. Now let something go
+# wrong. We save, and make a new network from the file, as you would in a new session.
+# But we keep the optimizer that we had:
+
+import tempfile
+from pathlib import Path
+
+model, loader, optimizer, scaler = start(batch=64)
+with tempfile.TemporaryDirectory() as folder:
+    file = Path(folder, "checkpoint.pt")
+    save(file, model, optimizer, scaler)
+    again = start(batch=64)
+    load(file, again[0], again[2], again[3])
+
+stuck = train(again[0], loader, optimizer, scaler)  # the *old* optimizer
+moved = train(*again)
+print(f"old optimizer: loss {stuck[0]:.2f} at first, {stuck[-1]:.2f} at the end")
+print(f"its own:       loss {moved[0]:.2f} at first, {moved[-1]:.2f} at the end")
+
+# %%
+# The first run took as long as the second, raised no error, and learned nothing at all.
+# An optimizer holds the weights that it was made from, here those of a network that you
+# no longer use. It's an easy mistake in a notebook, where old variables live on. So
+# whenever you make a model, make its optimizer in the next line.
+#
+# A trainer's two hooks
+# ---------------------
+#
+# Do you use a trainer, such as d2l's or Lightning's? Then the two new lines have names.
+# A trainer is a loop that calls you back, once for the model and once for each batch:
+
+
+class Trainer:
+    def __init__(self, device):
+        self.device = device
+
+    def prepare_model(self, model):
+        self.model = model.to(self.device)
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+
+    def prepare_batch(self, batch):
+        return [part.to(self.device, non_blocking=True) for part in batch]
+
+    def fit(self, model, loader, epochs):
+        self.prepare_model(model)
+        for _ in range(epochs):
+            for batch in loader:
+                x, y = self.prepare_batch(batch)
+                loss = nn.functional.cross_entropy(self.model(x), y)
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+
+
+trainer = Trainer(device)
+trainer.fit(new_model(), loader, epochs=3)
+print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
+
+# %%
+# Again there is no ``if``. People write ``if self.gpus: …`` in these hooks, and then
+# one of the two programs is never tested. What else a model can leave behind is the
+# subject of :doc:`/tutorials/2_devices/05_moving_a_model`. The network for the iris
+# data, a CNN and a trainer are three short scripts to download in :doc:`/where_from`.
+#
+# Your turn
+# ---------
+#
+# Write the loop yourself, for any device. ``train_anywhere`` trains the model for one
+# pass over ``batches``, a list of pairs ``(x, y)`` on the CPU, with
+# ``torch.optim.SGD(…, lr=0.1)`` and the cross-entropy, and returns the losses as a list
+# of Python's numbers. Put your answer where the dots are, and run ``firstlight try
+# 02_training_loop.py``. It takes a second. The checker has no GPU, but a device that
+# notices what you didn't move.
+
+
+def train_anywhere(model, batches, device): ...
+
+
+# %%
+
+# folded: The checker
+
+
+class Spy(nn.Module):
+    """A network that notes where its batches are, and whether it is training."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.layer, self.seen = nn.Linear(3, 4), []
+
+    def forward(self, x):
+        self.seen.append((x.device.type, self.training))
+        return self.layer(x.to(self.layer.weight.device))
+
+
+def by_hand(batches):
+    torch.manual_seed(3)
+    layer, losses = nn.Linear(3, 4), []
+    for x, y in batches:
+        loss = nn.functional.cross_entropy(layer(x), y)
+        slopes = torch.autograd.grad(loss, [layer.weight, layer.bias])
+        for part, slope in zip((layer.weight, layer.bias), slopes, strict=True):
+            part.data -= 0.1 * slope
+        losses.append(loss.item())
+    return layer, losses
+
+
+# %%
+
+# folded: What the checker tries
+from torch.optim.optimizer import register_optimizer_step_pre_hook
+
+
+def find_problem(answer):
+    draw = torch.Generator().manual_seed(4)
+    batches = [
+        (torch.randn(5, 3, generator=draw), torch.randint(4, (5,), generator=draw))
+        for _ in range(3)
+    ]
+    expected, model = by_hand(batches), Spy().eval()
+    losses = answer(model, batches, torch.device("cpu"))
+    if len(model.seen) != 3:
+        return f"the model saw {len(model.seen)} batches of 3"
+    if not all(training for _, training in model.seen):
+        return "the model was still in eval() mode; call model.train()"
+    if torch.equal(model.layer.weight, Spy().layer.weight):
+        return "the weights have not changed: backward(), then optimizer.step()"
+    if not torch.allclose(model.layer.weight, expected[0].weight, atol=1e-6):
+        return "the weights differ from ours: are the gradients cleared in each step?"
+    if not isinstance(losses, list) or not all(type(v) is float for v in losses):
+        return f"it returned {type(losses).__name__}, not a list of Python's numbers"
+    if not torch.allclose(torch.tensor(losses), torch.tensor(expected[1]), atol=1e-5):
+        return "the losses differ from ours: one for each batch, before its step"
+    return find_unmoved(answer, batches)
+
+
+def find_unmoved(answer, batches):
+    model, held, said = Spy(), [], ""
+    hook = register_optimizer_step_pre_hook(
+        lambda optimizer, *_: held.append(optimizer.param_groups[0]["params"][0])
+    )
+    try:
+        answer(model, batches, torch.device("meta"))
+    except Exception as error:  # a meta tensor has no numbers, so reading them fails
+        said = str(error)
+    finally:
+        hook.remove()
+    if not model.layer.weight.is_meta:
+        return "the model stayed on the CPU when we asked for another device"
+    if not model.seen or model.seen[0][0] != "meta":
+        return "a batch stayed on the CPU; keep what .to returns"
+    if "expected device" in said:
+        return "the labels stayed on the CPU; keep what .to returns"
+    if held and held[0] is not model.layer.weight:
+        return "the optimizer was made before the move, and holds the old weights"
+    return ""
+
+
+def check(answer):
+    try:
+        problem = find_problem(answer)
+    except Exception as error:
+        problem = f"it raised {type(error).__name__}: {error}"
+    if problem:
+        return f"Not yet: {problem}."
+    return "Right: this loop trains on any device."
+
+
+# %%
+
+print(check(train_anywhere))
+
+# %%
+# Three lines to remember
+# -----------------------
+
+# remember
+print("""\
+1. Two lines are new: model.to(device) once, and x.to(device) for each batch, kept.
+   Then make the optimizer, and make a new one with each new model.
+2. On a small network and a small batch, a GPU waits for its launches, and may lose.
+   Larger batches and larger networks gain. Compare the time to the same score.
+3. Keep the losses on the device, and save the model and its optimizer together.""")
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def train_anywhere_solution(model, batches, device):
+    model.to(device)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.train()
+    losses = []
+    for x, y in batches:
+        x, y = x.to(device), y.to(device)
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses).tolist()
+
+
+print(f"Our solution: {check(train_anywhere_solution)}")

@@ -1,0 +1,141 @@
+"""What the page says of a training loop holds; its check tells right answers from wrong ones."""
+
+import pytest
+import torch
+from pages import judged
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+PAGE = "2_devices/02_training_loop.py"
+
+
+def loop(device=True, batch=True, mode=True, clear=True, learn=True, out=torch.Tensor.tolist, rate=0.1, passes=1):
+    """An answer that is right but for what is switched off."""
+
+    def answer(model, batches, where):
+        if device:
+            model.to(where)
+        optimizer = torch.optim.SGD(model.parameters(), lr=rate)
+        if mode:
+            model.train()
+        losses = []
+        for x, y in batches * passes:
+            if batch:
+                x, y = x.to(where), y.to(where)
+            loss = cross_entropy(model(x), y)
+            if clear:
+                optimizer.zero_grad()
+            loss.backward()
+            if learn:
+                optimizer.step()
+            losses.append(loss.detach())
+        return out(torch.stack(losses))
+
+    return answer
+
+
+def one_by_one(model, batches, device):
+    model = model.to(device).train()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    losses = []
+    for x, y in batches:
+        loss = nn.CrossEntropyLoss()(model(x.to(device)), y.to(device))
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return losses
+
+
+def dropped(model, batches, device):
+    for x, y in batches:
+        x.to(device), y.to(device)
+    return loop(batch=False)(model, batches, device)
+
+
+def labels_stay(model, batches, device):
+    return loop(batch=False)(model, [(x.to(device), y) for x, y in batches], device)
+
+
+def early(model, batches, device):
+    """Make the optimizer before the move: on most devices right, and on some not."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.to(device).train()
+    losses = []
+    for x, y in batches:
+        loss = cross_entropy(model(x.to(device)), y.to(device))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.detach())
+    return torch.stack(losses).tolist()
+
+
+WRONG = {
+    "the model stays": (loop(device=False), "model stayed"),
+    "the batch stays": (loop(batch=False), "batch stayed"),
+    "the labels stay": (labels_stay, "labels stayed"),
+    "the moved batch is dropped": (dropped, "batch stayed"),
+    "still in eval mode": (loop(mode=False), "train()"),
+    "gradients add up": (loop(clear=False), "cleared"),
+    "no step": (loop(learn=False), "have not changed"),
+    "a tensor": (loop(out=lambda losses: losses), "not a list"),
+    "the mean": (loop(out=lambda losses: losses.mean().item()), "not a list"),
+    "the last": (loop(out=lambda losses: losses[-1:].tolist()), "one for each batch"),
+    "another rate": (loop(rate=0.01), "differ"),
+    "twice": (loop(passes=2), "6 batches"),
+    "the optimizer too early": (early, "optimizer"),
+    "the start": ("train_anywhere", "0 batches"),
+}
+
+test_answers = judged(["train_anywhere_solution", one_by_one, loop()], WRONG)
+
+
+def test_the_network_finds_out_its_input(page) -> None:
+    for colours, side, numbers in ((1, 8, 128), (3, 32, 2048)):
+        model = page["CNN"](colours)
+        model(torch.zeros(1, colours, side, side))
+        assert model.decide[0].in_features == numbers
+    assert sum(p.numel() for p in page["new_model"]().parameters()) == 31_294
+
+
+def test_the_loop_learns_and_fewer_steps_learn_less(page) -> None:
+    assert page["losses"][-1] < 0.5 * page["losses"][0]
+    rights = [right for *_, right in page["rows"]]
+    assert rights == sorted(rights, reverse=True)
+    assert rights[0] > 0.85
+
+
+def test_with_an_old_optimizer_nothing_is_learned(page) -> None:
+    assert min(page["stuck"]) > 0.95 * page["stuck"][0]
+    assert page["moved"][-1] < 0.5 * page["moved"][0]
+
+
+def test_a_checkpoint_brings_back_everything(page, tmp_path) -> None:
+    model, loader, optimizer, scaler = page["start"](batch=64)
+    page["train"](model, loader, optimizer, scaler, epochs=1)
+    page["save"](tmp_path / "file.pt", model, optimizer, scaler)
+    again, _, other, scale = page["start"](batch=64)
+    page["load"](tmp_path / "file.pt", again, other, scale)
+    runs = []
+    for parts in ((model, optimizer, scaler), (again, other, scale)):
+        torch.manual_seed(5)
+        runs.append(page["train"](parts[0], loader, *parts[1:], epochs=1))
+    assert runs[0] == runs[1]
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_mixed_precision_learns_as_well(page, kind, monkeypatch) -> None:
+    monkeypatch.setattr(torch, "float16", kind)
+    run = page["start"](batch=64, use_amp=True)
+    losses = page["train"](*run, use_amp=True)
+    assert losses[-1] < 0.5 * losses[0]
+    assert page["score"](run[0], page["tests"]) > 0.7
+
+
+def test_a_trainer_moves_both(page) -> None:
+    trainer = page["Trainer"](torch.device("meta"))
+    trainer.prepare_model(nn.Linear(2, 2))
+    assert trainer.model.weight.is_meta
+    assert trainer.optimizer.param_groups[0]["params"][0] is trainer.model.weight
+    assert all(part.is_meta for part in trainer.prepare_batch((torch.zeros(3, 2), torch.zeros(3))))

@@ -293,7 +293,7 @@ plt.show()
 # operating system will never move it. The GPU can then fetch the batch by itself, and
 # with ``non_blocking=True`` your program goes on meanwhile. From ordinary memory,
 # ``non_blocking`` changes next to nothing
-# (:doc:`/tutorials/2_devices/04_small_copies`).
+# (:doc:`/tutorials/2_devices/08_pinned_memory`).
 #
 # On the H100, a copy of 4 MB took :timing:`pinned-memory median "to the GPU,
 # pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` from ordinary memory and

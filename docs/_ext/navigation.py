@@ -165,7 +165,8 @@ class ShortCourse(SphinxDirective):
             f"#. :doc:`/tutorials/{name}` ({took})\n\n   {course.pages[name].line}" for name, took in pages.items()
         ]
         hours = f"{total // 60} hours and {total % 60} minutes" if total >= 60 else f"{total} minutes"
-        text = "\n".join([f"{len(pages)} pages, {hours}.", "", ".. rst-class:: fl-course", "", *lines])
+        listed = indented("\n".join(lines))
+        text = f"{len(pages)} pages, {hours}.\n\n.. container:: fl-course\n\n{listed}"
         is_markdown = self.env.doc2path(self.env.docname).endswith(".md")
         return self.parse_text_to_nodes(f"```{{eval-rst}}\n{text}\n```" if is_markdown else text)
 

@@ -134,6 +134,7 @@ print(f"image() took {seconds:.0f} s")
 # folded: Draw images
 
 import matplotlib.pyplot as plt
+from matplotlib.ticker import MaxNLocator
 
 from firstlight.imaging import plot_image
 
@@ -149,7 +150,9 @@ def draw(panels, title, caption):
         else:
             look = {"vmin": 0, "stretch": "sqrt", "beam": one.beam}
             drawn = plot_image(1e3 * one.sky, one.coords, ax=ax, unit=None, **look)
-            fig.colorbar(drawn, ax=ax, label="mJy/arcsec²", shrink=0.8)
+            few = MaxNLocator(3)
+            fig.colorbar(drawn, ax=ax, label="mJy/arcsec²", shrink=0.8, ticks=few)
+            ax.set(xlim=(3, -3), ylim=(-3, 3))
         ax.set_title(label)
     fig.suptitle(title)
     fig.set_label(caption)

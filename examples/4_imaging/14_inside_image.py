@@ -1,24 +1,13 @@
 """
-From your measurement set to a FITS image
-=========================================
+How does ``image`` choose?
+==========================
 
-You have :term:`calibrated` :term:`visibilities <visibility>` of one field, in a
-:term:`measurement set`, a :term:`UVFITS` file or an npz, and you want an image from
-which you can measure a :term:`flux`. One command makes it, with an error for every
-pixel (of the noise alone) and nothing to tune. The flux can be trusted because emission
-is allowed only inside a mask that the data themselves draw, and because the fit stops
-when the :term:`residuals <residual>` of the source are as large as noise. (No fit can
-see an error of the flux scale, 5 to 10% in most bands of ALMA.)
-
-.. code-block:: bash
-
-    firstlight image my.uvfits --out images   # or my.npz, or my.ms
-
-The command comes with ``firstlight[imaging]`` (:doc:`/install`). For a measurement set,
-:term:`CASA`'s folder of tables, it also needs ``pip install python-casacore``. It
-writes ``my.image.fits``, the model of the sky without residuals, in :term:`Jy`/pixel,
-files for its error, its residuals and more, a picture and a report. This page takes the
-same steps one at a time, on a simulated sky or, if you change one line, on your data.
+:doc:`/tutorials/4_imaging/02_your_own_data` makes an image with one command and nothing
+to tune. But somebody has to choose where there may be emission, how smooth the image
+should be, and how large its errors are. Here we take these steps one at a time, on a
+sky that we simulate, so that we know whether each choice was right. If you change one
+line, the page does the same with your own data. Before you begin, write down a guess:
+how much flux would noise add to an image without a mask?
 
 **You will learn**
 
@@ -164,25 +153,7 @@ plt.show()
 # ----
 #
 # Of a measurement set, ``CORRECTED_DATA`` is read if it exists, and ``DATA`` if not;
-# ``options = {"column": "DATA"}`` chooses. If there is no python-casacore for
-# your system, export the set in CASA:
-#
-# .. code-block:: python
-#
-#     exportuvfits(vis="my.ms", fitsfile="my.uvfits", datacolumn="corrected",
-#                  field="0", multisource=False, padwithflags=True)
-#
-# UVFITS cannot hold :term:`spectral windows <spectral window>` with different numbers
-# of channels. For those, run :download:`casa_export.py </_snippets/casa_export.py>` in
-# CASA, which writes one npz for each window, with its antennas, times and phase centre:
-#
-# .. code-block:: python
-#
-#     exec(open("casa_export.py").read())
-#     export_npz("my.ms", "my.npz", field=0)  # writes my.0.npz, my.1.npz, …
-#
-# ``read_visibilities(["my.0.npz", "my.1.npz"])`` joins them. (An npz of your own needs
-# the arrays ``uu``, ``vv``, ``data``, ``weight`` and ``frequencies``.) Now check that
+# ``options = {"column": "DATA"}`` chooses. Check that
 # the baselines, frequencies and coordinates are the ones you expect:
 
 lengths = np.hypot(u, v) / 1e3

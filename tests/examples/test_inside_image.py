@@ -26,7 +26,7 @@ from firstlight.imaging.simulate.observation import (
     with_noise,
 )
 
-PAGE = "4_imaging/02_your_own_data.py"
+PAGE = "4_imaging/14_inside_image.py"
 SCRIPT = Path(__file__).parents[2] / "examples" / PAGE
 WRITE = Path(__file__).parents[1] / "imaging" / "pyuvdata_file.py"
 LINE = 'your_file = None  # or "my.uvfits", "my.npz", "my.ms"'

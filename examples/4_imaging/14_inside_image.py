@@ -477,18 +477,6 @@ def check(answer):
 print(check(to_ours))
 
 # %%
-
-# solution
-
-
-def to_ours_solution(uvw, frequency, data):
-    u, v, _ = np.multiply.outer(uvw, frequency / 299_792_458).swapaxes(1, 2)
-    return u, v, data.conj()
-
-
-print(check(to_ours_solution))
-
-# %%
 # Three lines to remember
 # -----------------------
 
@@ -501,3 +489,17 @@ print(f"the mask that the data draw {found.flux:.3f} Jy.")
 print("3. Residuals should look like noise inside the source, too:", end=" ")
 print("larger means missing flux, smaller means fitted noise.")
 folder.cleanup()
+
+# %%
+# Solution
+# --------
+
+# solution
+
+
+def to_ours_solution(uvw, frequency, data):
+    u, v, _ = np.multiply.outer(uvw, frequency / 299_792_458).swapaxes(1, 2)
+    return u, v, data.conj()
+
+
+print(f"Our solution: {check(to_ours_solution)}")

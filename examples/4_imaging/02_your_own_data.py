@@ -212,7 +212,7 @@ print(f"flux {1e3 * again.flux:.2f} ± {1e3 * again.flux_error:.2f} mJy, true 15
 
 # %%
 # The errors know of the noise, and nothing of what no baseline measured: edges sharper
-# than the :term:`beam`, or a glow more extended than the shortest baseline can see. So
+# than the beam, or a glow more extended than the shortest baseline can see. So
 # trust the flux of a compact source, and don't trust a single pixel.
 #
 # What can spoil it?

@@ -7,9 +7,9 @@ you have a file from a real telescope, and nobody knows the answer. How do you g
 image out of it, and how do you know whether to believe it?
 
 We'll go through it together with an observation that you can download. ALMA looked at
-SPT0346-52, a galaxy whose light has travelled for more than twelve billion years. A
-second galaxy happens to stand in the way. **Write down a guess: what will the far one
-look like?**
+SPT0346-52, a galaxy whose light has travelled for more than twelve billion years.
+**Write down a guess: how many galaxies does the picture show, and would you publish its
+flux?**
 
 By the end you'll be able to image a file of your own, read the report that comes with
 it, and recognize three faults that spoil an image.
@@ -171,9 +171,10 @@ draw(
 )
 
 # %%
-# Was it your guess? The galaxy in front bends the light of the far one, and we see the
-# far one three times over. The piece in the south is stretched into an arc. Nobody has
-# drawn this sky: it came out of a file that we'd never seen, in one go.
+# How many galaxies did you count? It's one. A second galaxy, which is dark here, stands
+# in front of it and bends its light, so that we see the far one three times over. The
+# piece in the south is stretched into an arc. Nobody has drawn this sky: it came out of
+# a file that we'd never seen, in one go.
 #
 # Should you believe it?
 # ----------------------
@@ -271,6 +272,8 @@ for fault, one in images.items():
 # other way round. You have to know something about the sky. Here we do. visilens has
 # the lens half an arcsecond *east* of the centre, and so the file needed the minus. Do
 # this once for each program that your data come from, with a source that you know.
+
+# folded: The same as assertions, so that the page can't say anything else
 
 east = middle(images["as it is"])
 assert 0.2 < east < 0.8

@@ -77,10 +77,19 @@ def test_without_a_phase_centre_it_is_no_place_on_the_sky(npz, tmp_path, capsys)
     assert "RADESYS" not in header
 
 
+@pytest.mark.parametrize(("words", "gigahertz"), [("1", [230.5]), ("0:2", [229.5, 230.5])])
+def test_channels_are_chosen(npz, monkeypatch, words, gigahertz):
+    vis = fitted(monkeypatch, str(npz), "--channels", words, "--out", str(npz.parent / "out"))
+    assert vis.frequency == pytest.approx(np.multiply(1e9, gigahertz))
+    assert vis.data.shape == (len(gigahertz), len(vis.time))
+
+
 @pytest.mark.parametrize(
     ("change", "options", "said"),
     [
         ({"frequencies": None}, [], "--frequency"),
+        ({}, ["--channels", "2"], "channels 0 to 1"),
+        ({}, ["--channels", "one"], "3:6"),
         ({}, ["--phase-centre", "here"], "two numbers"),
         ({"uu": 1e-3, "vv": 1e-3}, [], "unit='kilolambda'"),
         ({"data": 0j}, ["--field", "4"], "no source is seen"),

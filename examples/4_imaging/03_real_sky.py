@@ -270,6 +270,17 @@ def check(answer):
 print(check(closure_phase))
 
 # %%
+# Three lines to remember
+# -----------------------
+
+# remember
+print("1. Real data are limited by the gains of the antennas more often than by noise.")
+print("2. Closure phases know nothing of gains. From them alone, M87* is a ring.")
+print("3. An image can calibrate its own data, if it's good enough to begin with.")
+
+# %%
+# Solution
+# --------
 
 # solution
 
@@ -278,13 +289,4 @@ def closure_phase_solution(first, second, third):
     return (first + second + third + 180) % 360 - 180
 
 
-print(check(closure_phase_solution))
-
-# %%
-# Three lines to remember
-# -----------------------
-
-# remember
-print("1. Real data are limited by the gains of the antennas more often than by noise.")
-print("2. Closure phases know nothing of gains. From them alone, M87* is a ring.")
-print("3. An image can calibrate its own data, if it's good enough to begin with.")
+print(f"Our solution: {check(closure_phase_solution)}")

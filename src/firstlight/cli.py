@@ -71,6 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--phase-centre", metavar="RA,DEC", help="in degrees (ICRS), where the data do not say it")
     command.add_argument("--frequency", type=float, metavar="HZ", help="where the data do not say it")
     command.add_argument("--of", metavar="FIELD", help="of a measurement set: its name or number")
+    command.add_argument("--channels", metavar="N or FROM:TO", help="only these, from 0: 4, or 3:6 for 3, 4 and 5")
     command.add_argument("--unit", choices=["lambda", "kilolambda", "metres"], help="of an npz file's baselines")
     command.add_argument(
         "--self-calibrate",
@@ -211,6 +212,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     import numpy as np
 
     from firstlight.imaging import check_weights, read_visibilities, scale_weights
+    from firstlight.imaging.data import select_channels
 
     of = int(arguments.of) if arguments.of and arguments.of.isdecimal() else arguments.of
     options = {key: value for key, value in (("field", of), ("unit", arguments.unit)) if value is not None}
@@ -218,7 +220,11 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
         vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
     except TypeError:  # of an option that a reader does not have
         raise ValueError("--of is for measurement sets, --unit for npz files: leave it out") from None
+    every = vis.frequency
     notes = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
+    if arguments.channels:
+        vis = select_channels(vis, _channels(arguments.channels))
+        notes.append(f"of {len(every)} channels, {arguments.channels} (counted from 0)")
     if arguments.phase_centre:
         vis = replace(vis, phase_centre=_degrees(arguments.phase_centre))
     if vis.phase_centre is None:
@@ -248,6 +254,14 @@ def _seconds(text: str) -> float:
         if text.endswith(unit):
             return factor * float(text.removesuffix(unit))
     raise ValueError(text)
+
+
+def _channels(text: str) -> slice:
+    """Return channels from a number or from FROM:TO, without TO itself, as Python counts."""
+    if not re.fullmatch(r"\d+(:\d+)?", text):
+        raise ValueError(f"--channels is a number from 0, or FROM:TO, such as 4 or 3:6; got {text!r}")
+    first, _, end = text.partition(":")
+    return slice(int(first), int(end or int(first) + 1))
 
 
 def _degrees(text: str) -> tuple[float, float]:

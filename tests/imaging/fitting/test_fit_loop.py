@@ -1,5 +1,7 @@
 """Fits: that they converge, stop, and say why."""
 
+from contextlib import nullcontext, suppress
+
 import numpy as np
 import pytest
 import torch
@@ -141,6 +143,31 @@ def test_the_best_image_is_kept_where_the_last_is_worse():
     found = fit(model(), observed("gridded"), lr=8, max_iter=60, check_every=5, tolerance=None, progress=False)
     at_checks = found.loss[5::5]
     assert found.terms["loss"] <= at_checks.min() * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_small_image_is_fitted_on_one_thread_and_the_others_are_given_back(monkeypatch, fails):
+    seen = []
+
+    def prior(sky):
+        seen.append(torch.get_num_threads())
+        if fails and len(seen) > 2:
+            raise RuntimeError
+        return sky.sum()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with pytest.raises(RuntimeError) if fails else nullcontext():
+            fit(model(), observed("gridded"), losses={"own": (1e-3, prior)}, max_iter=3, progress=False)
+        assert torch.get_num_threads() == 2
+        assert set(seen) == {1}
+        monkeypatch.setattr("firstlight.imaging.fitting.fit_loop._ONE_THREAD", 1)
+        with suppress(RuntimeError):
+            fit(model(), observed("gridded"), losses={"own": (1e-3, prior)}, max_iter=3, progress=False)
+        assert seen[-1] == 2  # a large one
+    finally:
+        torch.set_num_threads(before)
 
 
 def nothing_counts():

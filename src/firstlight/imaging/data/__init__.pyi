@@ -11,6 +11,7 @@ from .visibilities import (
     join_executions,
     join_windows,
     select_baselines,
+    select_channels,
     shift_phase_centre,
 )
 from .weights import Scatter, WeightReport, check_weights, scale_weights
@@ -32,5 +33,6 @@ __all__ = [
     "read_visibilities",
     "scale_weights",
     "select_baselines",
+    "select_channels",
     "shift_phase_centre",
 ]

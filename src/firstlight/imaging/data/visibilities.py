@@ -171,6 +171,24 @@ def _shifted(centre: tuple[float, float], east: float, north: float) -> tuple[fl
     return round(right_ascension, 12), round(math.degrees(math.atan2(up, math.hypot(east, across))), 12)
 
 
+def select_channels(vis: Visibilities, channels: slice) -> Visibilities:
+    """Return the visibilities of some channels, counted from 0.
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulate.observation import channels, observe, uv_track
+    >>> from firstlight.imaging.simulate.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=1), channels(230e9, 1e9, 9))
+    >>> select_channels(vis, slice(4, 5)).frequency / 1e9
+    array([230.])
+    """
+    kept = {name: getattr(vis, name)[channels] for name in (*_CUBES, *_PER_CHANNEL)}
+    if not len(kept["frequency"]):
+        last = len(vis.frequency) - 1
+        raise ValueError(f"there are channels 0 to {last}; none of them is in {channels.start}:{channels.stop}")
+    return replace(vis, **kept)
+
+
 def select_baselines(vis: Visibilities, *, shortest: float = 0.0, longest: float = math.inf) -> Visibilities:
     """Return the visibilities whose baselines are within a range of lengths, in wavelengths, in every channel.
 

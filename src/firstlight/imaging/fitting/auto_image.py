@@ -259,7 +259,7 @@ def image(
     """
     check_visibilities(vis)
     # In seconds, as float32: so a UVFITS has them, and the same data make the same image, whatever file they were in.
-    hertz = vis.frequency[:, None]
+    hertz = np.nan_to_num(vis.frequency, nan=1.0)[:, None]
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
     vis, left_out = leave_out_intra_site(vis)
     source_width = _suggest_field(vis, device) if field is None else field

@@ -6,6 +6,8 @@ A GPU is left to run on by itself. The host reads its numbers at a check only.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -24,6 +26,7 @@ from firstlight.imaging.fitting.optimizers import LBFGS, Adam, check_options
 from firstlight.imaging.fitting.quality import Quality, assess_image
 from firstlight.imaging.model.gridded_net import GriddedNet
 
+_ONE_THREAD = 256**2  # pixels: on fewer, threads wait for each other longer than they work, above all on a busy machine
 _PATIENCE = 2  # checks in a row without progress: Adam climbs for a while before it goes on down
 
 
@@ -141,6 +144,33 @@ def fit(
     """
     check_options(optimizer, lr, max_iter, tolerance, check_every)
     objective = Objective(model, data, losses or {}, lambdas, separate)
+    with _few_threads(objective):
+        return _run(objective, optimizer, lr, max_iter, tolerance, check_every, progress)
+
+
+@contextmanager
+def _few_threads(objective: Objective) -> Iterator[None]:
+    """Fit small images on one thread of the CPU, and give the others back."""
+    threads = torch.get_num_threads()
+    if objective.nchan * objective.coords.npix**2 <= _ONE_THREAD:
+        torch.set_num_threads(1)  # the kernels of the fused step follow
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _run(
+    objective: Objective,
+    optimizer: Literal["adam", "lbfgs"],
+    lr: float | None,
+    max_iter: int,
+    tolerance: float | None,
+    check_every: int,
+    progress: bool | None,
+) -> Fit:
+    """Iterate until it is time to stop."""
+    model = objective.model
     objective.fused_step = FusedStep(objective) if has_fused_step(objective) else None
     state = _FitState(objective, Adam(model, lr) if optimizer == "adam" else LBFGS(model, lr))
     state.start()

@@ -117,11 +117,13 @@ def add_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
     name = docname.removeprefix("tutorials/")
     course = course_of(app.env) if name != docname else Course()
     if page := course.pages.get(name):
+        # On a page of the short course a reader guesses first, and meets the finding where it is found.
+        found = "" if page.level == COURSE else finding(app.env, name)
         source[0] += ENDS.format(
             place=place(name, course),
             needs=links(page.needs, course) or "nothing",
             recorded=recorded(app.env, name),
-            finding=indented("\n".join([finding(app.env, name), *[".. first-light::"] * (name == LIVE)])),
+            finding=indented("\n".join([found, *[".. first-light::"] * (name == LIVE)])),
             ahead=indented(ahead(name, course)),
         )
 
@@ -164,7 +166,7 @@ class ShortCourse(SphinxDirective):
         lines = [
             f"#. :doc:`/tutorials/{name}` ({took})\n\n   {course.pages[name].line}" for name, took in pages.items()
         ]
-        hours = f"{total // 60} hours and {total % 60} minutes" if total >= 60 else f"{total} minutes"
+        hours = f"about {total / 60:.1g} hours of reading" if total >= 60 else f"{total} minutes of reading"
         listed = indented("\n".join(lines))
         text = f"{len(pages)} pages, {hours}.\n\n.. container:: fl-course\n\n{listed}"
         is_markdown = self.env.doc2path(self.env.docname).endswith(".md")

@@ -88,6 +88,7 @@ def setup(app: Sphinx) -> ExtensionMetadata:
     app.add_node(nodes.table, override=True, html=(accessibility.open_table, accessibility.close_table))
     app.add_node(nodes.entry, override=True, html=(accessibility.open_cell, accessibility.close_cell))
     app.connect("html-page-context", meta.describe)
+    app.connect("html-page-context", navigation.turn_pages)
     for script in assets.SCRIPTS:
         app.add_js_file(script, loading_method="defer")
     app.connect("html-page-context", assets.choose, priority=900)  # when all have asked for their files

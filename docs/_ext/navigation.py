@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from docutils import nodes
 from sphinx.transforms import SphinxTransform
@@ -126,6 +127,19 @@ def add_navigation(app: Sphinx, docname: str, source: list[str]) -> None:
             finding=indented("\n".join([found, *[".. first-light::"] * (name == LIVE)])),
             ahead=indented(ahead(name, course)),
         )
+
+
+def turn_pages(app: Sphinx, docname: str, _template: str, context: dict[str, Any], _tree: object) -> None:
+    """Let the arrows at the foot of a page of the short course lead along the course."""
+    name = docname.removeprefix("tutorials/")
+    pages = short_course(course_of(app.env)) if name != docname else []
+    if name not in pages:
+        return
+    at = pages.index(name)
+    for arrow, to in (("prev", pages[at - 1 : at]), ("next", pages[at + 1 : at + 2])):
+        document = f"tutorials/{to[0]}" if to else "tutorials/index"
+        title = app.env.titles[document].astext()
+        context[arrow] = {"link": app.builder.get_relative_uri(docname, document), "title": escape(title)}
 
 
 class MoveToTop(SphinxTransform):

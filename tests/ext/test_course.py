@@ -1,9 +1,13 @@
 import re
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
+from docutils import nodes
 from recorded import keep
 
 from _ext.course import read
+from _ext.navigation import ahead, place, short_course, turn_pages
 
 TABLE = """
 levels = ["easy", "hard"]
@@ -67,6 +71,42 @@ def test_what_is_wrong_with_a_table_is_named(problem):
 def test_a_circle_is_found_whoever_is_first():
     table = changed("needs = []", 'needs = ["1_one/02_second"]')
     assert [found for found in read(table, NAMES).problems if "not before it" in found]
+
+
+# -- The short course in it
+
+
+def short():
+    """The first page and the third, of two chapters."""
+    course = read(TABLE.replace('"easy"', '"short course"'), NAMES)
+    course.pages[NAMES[2]] = replace(course.pages[NAMES[2]], level="short course")
+    return course
+
+
+def test_pages_of_the_short_course_count_themselves_and_lead_on_before_they_lead_deeper():
+    assert short_course(short()) == [NAMES[0], NAMES[2]]
+    assert place(NAMES[2], short()).startswith("Page 2 of 2 of the :doc:`short course")
+    assert place(NAMES[1], short()) == "Level: hard"
+    first, second = ahead(NAMES[0], short()).splitlines()
+    assert first == f"- On in the short course: :doc:`/tutorials/{NAMES[2]}`: What you get third."
+    assert second == f"- :doc:`/tutorials/{NAMES[1]}`: What you get second."
+    assert ahead(NAMES[2], short()) == ""
+    assert ahead(NAMES[1], short()).count("short course") == 0
+
+
+def test_the_arrows_of_a_page_lead_along_the_short_course(monkeypatch):
+    titles = {f"tutorials/{name}": nodes.title(text=f"<{name}>") for name in (*NAMES, "index")}
+    builder = SimpleNamespace(get_relative_uri=lambda _, to: f"to {to}")
+    app = SimpleNamespace(env=SimpleNamespace(titles=titles), builder=builder)
+    monkeypatch.setattr("_ext.navigation.course_of", lambda env: short())
+    leads = {}
+    for name in NAMES:
+        context = leads[name] = {"prev": "as it was", "next": "as it was"}
+        turn_pages(app, f"tutorials/{name}", "page.html", context, None)
+    assert leads[NAMES[0]]["next"] == {"link": f"to tutorials/{NAMES[2]}", "title": f"&lt;{NAMES[2]}&gt;"}
+    assert leads[NAMES[0]]["prev"]["link"] == leads[NAMES[2]]["next"]["link"] == "to tutorials/index"
+    assert leads[NAMES[2]]["prev"]["link"] == f"to tutorials/{NAMES[0]}"
+    assert leads[NAMES[1]] == {"prev": "as it was", "next": "as it was"}
 
 
 # -- On the pages of a site

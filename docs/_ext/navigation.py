@@ -87,16 +87,16 @@ def ahead(name: str, course: Course) -> str:
 
 
 def recorded(env: BuildEnvironment, name: str) -> str:
-    """Return the machine and the day of a tutorial's newest record, and whether it still holds."""
+    """Return the machine and the day of a tutorial's newest record, and how many other machines have one."""
     found = records_of(env, name)
     if not found:
         return "no machine on record"
     record, state, _ = found[0]
-    text = f"recorded on {record.facts['device_name']}, {str(record.facts['date'])[:10]}"
-    text += "" if state == "fresh" else f", {state}"
+    text = f"{record.facts['device_name']}, {str(record.facts['date'])[:10]}"
     text = re.sub(r"[`<\\]", r"\\\g<0>", text)
     more = len({record.machine for record, _, _ in found}) - 1
-    return f"`{text} <{relative_root(env)}machines.html#{record.machine}>`__{f'; and {more} more' if more else ''}"
+    text = f"recorded on `{text} <{relative_root(env)}machines.html#{record.machine}>`__"
+    return text + " with older code" * (state == "stale") + f", and on {more} more" * bool(more)
 
 
 def finding(env: BuildEnvironment, name: str) -> str:

@@ -180,7 +180,10 @@ def row_data(name: str, timings: list[Timing | None]) -> str:
 def head_html(col: Column, machines: str) -> str:
     """Return the head of a machine's column: its name, its day, and what speaks against it."""
     title = f'<a href="{machines}#{escape(col.anchor)}">{escape(col.title)}</a>' if col.anchor else escape(col.title)
-    remark = f'<span class="fl-state fl-{col.state}">{escape("; ".join(col.reasons))}</span>' if col.reasons else ""
+    why, shown = escape("; ".join(col.reasons)), "" if col.state == "fresh" else f' class="fl-state fl-{col.state}"'
+    remark = f"<span{shown}>{why}</span>" if why else ""
+    if col.state == "drifted" and col.anchor:  # the page of machines says what, page by page
+        remark = f'<a{shown} href="{machines}#{escape(col.anchor)}" title="{why}">what has changed since</a>'
     return f'<th scope="col">{title}<span class="fl-small">{escape(col.note)}</span>{remark}</th>'
 
 

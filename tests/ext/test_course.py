@@ -161,7 +161,7 @@ def test_the_newest_record_is_named_with_its_day_and_state_and_the_others_are_co
     facts = block(site, NAMES[0])
     assert 'href="../../machines.html#gpu-new"' in facts
     assert "GPU &lt;new&gt;, 2026-05-02</a>" in facts
-    assert "and 1 more" in text_of(facts)
+    assert "and on 1 more" in text_of(facts)
     assert "cpu-old" not in facts
 
 

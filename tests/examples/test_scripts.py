@@ -14,7 +14,8 @@ from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 from firstlight.records.slices import depends_on
 
 SCRIPTS = sorted(EXAMPLES.glob("*/[0-9][0-9]_*.py"))
-ONE_TASK = [script for script in SCRIPTS if script.stem != "14_puzzles"]  # which has sixteen
+TEMPLATE = EXAMPLES.parent / "maintaining/page_template.py"
+ONE_TASK = [TEMPLATE, *(script for script in SCRIPTS if script.stem != "14_puzzles")]  # which has sixteen
 FOLDED = "# (solution|folded:|figure|measured figure|remember)"
 QUICKLY = """
 import runpy, sys
@@ -42,7 +43,7 @@ def test_a_page_is_a_script_that_runs_by_itself(script: Path, tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", [TEMPLATE, *SCRIPTS], ids=lambda path: path.stem)
 def test_cells_are_short_and_lines_fit(script: Path) -> None:
     text = script.read_text(encoding="utf-8")
     assert "Three lines" in text
@@ -66,7 +67,7 @@ def test_our_solution_comes_last_and_the_exercise_does_not_need_it(script: Path)
     assert not {getattr(statement, "name", "") for statement in asked} & made
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("script", [TEMPLATE, *SCRIPTS], ids=lambda path: path.stem)
 def test_a_page_says_how_long_it_takes(script: Path) -> None:
     _, blocks = split_code_and_text_blocks(str(script))
     prose = " ".join(re.sub(r"\s*<[^<>`]+>`", "`", text) for kind, text, _ in blocks if kind == "text")

@@ -55,10 +55,11 @@ def cu_mv_product(m, v, u):
 # %%
 # It's the row. Each row gives one number of the result, and no row needs to know about
 # the others. Work like this, in which every part of the data can be treated alone, is
-# called *data-parallel*. There's a loop now, but only along the row. The rows themselves
-# still have no loop. (Why not ``total = 0.``, as in the notebook? In Python that is a
-# double, so :doc:`every addition </tutorials/3_kernels/09_what_the_compiler_did>` would
-# be in ``float64``, and a card for games does that at 1/32 or 1/64 of its usual rate.)
+# called *data-parallel*. There's a loop now, but only along the row. The rows
+# themselves still have no loop. (Why not ``total = 0.``, as in the notebook? In Python
+# that is a double, so :doc:`every addition
+# </tutorials/3_kernels/09_what_the_compiler_did>` would be in ``float64``, and a card
+# for games does that at 1/32 or 1/64 of its usual rate.)
 #
 # Launch it, and compare with NumPy. On a GPU, all 100,000 rows take part. The simulator
 # is slow, so it gets the first 1,100:
@@ -116,9 +117,9 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 #
 # Each number of the matrix has to come from the GPU's memory once. It is multiplied and
 # added, which takes no time worth mentioning, so the bytes decide. There are 40.4 MB of
-# them. **Divide by the bandwidth of a card, and you know the least time.** (If the matrix
-# fits into the card's cache, a second launch may find it there, and be faster. The GTX
-# 1650 has a cache of 1 MB, an H100 one of 50 MB, and an RTX 4090 one of 72 MB.)
+# them. **Divide by the bandwidth of a card, and you know the least time.** (If the
+# matrix fits into the card's cache, a second launch may find it there, and be faster.
+# The GTX 1650 has a cache of 1 MB, an H100 one of 50 MB, and an RTX 4090 one of 72 MB.)
 
 from firstlight.timing.specs import spec
 
@@ -134,22 +135,22 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 #   cards there are, would need longer.
 # - **Numba's product** is impossible with the slower memory, and possible with the
 #   faster one.
-# - **The adding** can't have taken so long. It moves only 1.2 MB, a 34th of the product,
-#   and yet it needed more time.
+# - **The adding** can't have taken so long. It moves only 1.2 MB, a 34th of the
+#   product, and yet it needed more time.
 #
 # What was measured, then? The notebook used ``%timeit``, which stops its clock when the
 # call returns. But a launch returns at once, as soon as the work is in a queue, and the
 # GPU does the work later. So these are times of *launches*. Numba took about as long to
 # hand over the small job as the large one, and PyTorch hands over its work faster.
 #
-# And the ratios? The notebook says "about 9X" for Numba. Divide NumPy's time by Numba's,
-# and you get 4.7. Its "100X" for PyTorch is gone with the time that it was made of. At
-# best, with the faster memory, the card could win by 6.
+# And the ratios? The notebook says "about 9X" for Numba. Divide NumPy's time by
+# Numba's, and you get 4.7. Its "100X" for PyTorch is gone with the time that it was
+# made of. At best, with the faster memory, the card could win by 6.
 #
 # On a real H100, and with a clock that waits, PyTorch's product takes
-# :timing:`wins-matrix-vector median "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`. That's
-# more than the least time, as it must be, and longer than the laptop's card is said to
-# take. The GPU beats the 16 cores of the CPU beside it by
+# :timing:`wins-matrix-vector median "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`.
+# That's above the least time of its own memory, and longer than the laptop's card is
+# said to take. The GPU beats the 16 cores of the CPU beside it by
 # :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000"
 # @nvidia-h100-80gb-hbm3`. But if matrix and result have to travel between CPU and GPU,
 # the CPU wins.
@@ -181,8 +182,8 @@ else:
     print(f"done:     {1e6 * seconds_a_launch(wait=True):.1f} µs")
 
 # %%
-# If the two lines differ, you have seen the notebook's mistake on your own card. If they
-# are equal, your computer launches more slowly than the card works.
+# If the two lines differ, you have seen the notebook's mistake on your own card. If
+# they are equal, your computer launches more slowly than the card works.
 
 # folded: Our timing, with PyTorch and NumPy
 
@@ -272,10 +273,10 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 # least time, so it was never possible.
 #
 # By columns it took :timing:`coalescing median "kernel, by columns"
-# @nvidia-h100-80gb-hbm3`, about a quarter more than the least time, so nobody can make it
-# much faster. Even PyTorch, by rows, took :timing:`coalescing median "torch.mv, by rows"
-# @nvidia-h100-80gb-hbm3`. (By rows our kernel isn't eight times slower either, because
-# a thread often finds the next number of its sector still in a cache.)
+# @nvidia-h100-80gb-hbm3`, about a quarter more than the least time, so nobody can make
+# it much faster. Even PyTorch, by rows, took :timing:`coalescing median "torch.mv, by
+# rows" @nvidia-h100-80gb-hbm3`. (By rows our kernel isn't eight times slower either,
+# because a thread often finds the next number of its sector still in a cache.)
 #
 # When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
 # to see that in any kernel is the subject of :doc:`coalescing

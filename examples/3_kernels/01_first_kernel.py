@@ -120,9 +120,9 @@ plt.show()
 # sphinx_gallery_thumbnail_number = 1
 
 # %%
-# Find yourself in the figure: you are thread 5 of block 2. Your
-# number is 2 × 16 + 5 = 37, but the last element is number 36. So you are the first of
-# the eleven that have nothing to do. They exist because a GPU only starts whole blocks:
+# Find yourself in the figure: you are thread 5 of block 2. Your number is
+# 2 × 16 + 5 = 37, but the last element is number 36. So you are the first of the
+# eleven that have nothing to do. They exist because a GPU only starts whole blocks:
 # with two blocks, five elements would have no thread.
 #
 # Launch it

@@ -12,8 +12,8 @@ PyTorch on the GPU, the same             10.4 µs
 a kernel that *adds* two vectors         304 µs
 =======================================  ========
 
-In the sum, 100,000 numbers are added to 100,000 others, and that took longer than the
-whole product. Something is odd here. **Which of these times can be true? Write down a
+The last one adds only 100,000 numbers to 100,000 others, and yet it took longer than
+the whole product. Something is odd here. **Which of these times can be true? Write down a
 guess.** By the end of this page you'll have written that kernel, you'll know what time
 it can have at best, and you'll be able to time it so that others believe you.
 
@@ -101,8 +101,8 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # A GPU's processors are called *multiprocessors*, and the notebook's card has 16. For
 # 100,000 rows it launches 98 blocks of 1,024 threads. Each block goes to one
 # multiprocessor as soon as there is room, and stays there until it is done, while the
-# others queue. So each multiprocessor gets six or seven. (Our blocks are smaller, which
-# are easier to :doc:`share out </tutorials/3_kernels/04_waves_and_blocks>`.)
+# others queue. So each multiprocessor gets six or seven. (Ours have 128 threads, which
+# makes them easier to :doc:`share out </tutorials/3_kernels/04_waves_and_blocks>`.)
 #
 # Within a block, the threads work in groups of 32, called *warps*. A warp runs one
 # instruction for all of its threads together. The notebook concludes that "only 32
@@ -275,8 +275,8 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 # By columns it took :timing:`coalescing median "kernel, by columns"
 # @nvidia-h100-80gb-hbm3`, about a quarter more than the least time, so nobody can make
 # it much faster. Even PyTorch, by rows, took :timing:`coalescing median "torch.mv, by
-# rows" @nvidia-h100-80gb-hbm3`. (By rows our kernel isn't eight times slower either,
-# because a thread often finds the next number of its sector still in a cache.)
+# rows" @nvidia-h100-80gb-hbm3`. (By rows ours is no worse than that, because a
+# thread often finds the next number of its sector still in a cache.)
 #
 # When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
 # to see that in any kernel is the subject of :doc:`coalescing

@@ -3,19 +3,20 @@ Which thread does what, and how fast can it be?
 ===============================================
 
 A course notebook multiplies a matrix of 100,000 × 100 numbers by a vector, on the GPU
-of a laptop, a GTX 1650. It gives these times:
+of a laptop, a GTX 1650, with a :term:`kernel` of its own and with PyTorch. It gives
+these times:
 
-=======================================  ========
-NumPy, matrix × vector                   1.25 ms
-a :term:`kernel` of its own, the same    264 µs
-PyTorch on the GPU, the same             10.4 µs
-a kernel that *adds* two vectors         304 µs
-=======================================  ========
+=================================  ========
+NumPy, matrix × vector             1.25 ms
+its own kernel, the same           264 µs
+PyTorch on the GPU, the same       10.4 µs
+a kernel that adds two vectors     304 µs
+=================================  ========
 
 The last one adds only 100,000 numbers to 100,000 others, and yet it took longer than
-the whole product. Something is odd here. **Which of these times can be true? Write down a
-guess.** By the end of this page you'll have written that kernel, you'll know what time
-it can have at best, and you'll be able to time it so that others believe you.
+the whole product. Something is odd here. **Which of these times can be true? Write down
+a guess.** By the end of this page you'll have written that kernel, you'll know what
+time it can have at best, and you'll be able to time it so that others believe you.
 
 **Time:** 9 minutes. **Needs:** :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With an NVIDIA GPU you time it there.

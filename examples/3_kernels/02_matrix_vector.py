@@ -6,12 +6,10 @@ A course notebook multiplies a matrix of 100,000 × 100 numbers by a vector, on 
 of a laptop, a GTX 1650, with a :term:`kernel` of its own and with PyTorch. It gives
 these times:
 
-=================================  ========
-NumPy, matrix × vector             1.25 ms
-its own kernel, the same           264 µs
-PyTorch on the GPU, the same       10.4 µs
-a kernel that adds two vectors     304 µs
-=================================  ========
+- NumPy, matrix × vector: 1.25 ms
+- its own kernel, the same: 264 µs
+- PyTorch on the GPU, the same: 10.4 µs
+- a kernel that adds two vectors: 304 µs
 
 The last one adds only 100,000 numbers to 100,000 others, and yet it took longer than
 the whole product. Something is odd here. **Which of these times can be true? Write down

@@ -8,9 +8,10 @@ it. A GPU needs no loop at all: it can start a million :term:`threads <thread>`,
 each pixel. But nobody can write a million programs, so how does each thread know what
 to do?
 
-The figure shows a small case: 37 numbers, and who takes which. **Why, do you think, did
-somebody start 11 threads too many?** By the end of this page you'll know, and you'll
-have written such a program, launched it, broken it in three ways, and mended it.
+Take 37 numbers, a small case that a figure below shows. Somebody started 48 threads for
+them. **Why, do you think, 11 threads too many?** By the end of this page you'll know,
+and you'll have written such a program, launched it, broken it in three ways, and mended
+it.
 
 **Time:** 9 minutes. **Needs:** some NumPy. With an NVIDIA GPU the
 kernels run on it, and without one they run all the same, slowly.
@@ -119,17 +120,17 @@ plt.show()
 # sphinx_gallery_thumbnail_number = 1
 
 # %%
-# Find yourself in the figure at the top of the page: you are thread 5 of block 2. Your
-# number is 2 × 16 + 5 = 37, but the last element is number 36. So you are the first of
-# the eleven that have nothing to do. They exist because a GPU only starts whole blocks:
+# Find yourself in the figure: you are thread 5 of block 2. Your number is
+# 2 × 16 + 5 = 37, but the last element is number 36. So you are the first of the
+# eleven that have nothing to do. They exist because a GPU only starts whole blocks:
 # with two blocks, five elements would have no thread.
 #
 # Launch it
 # ---------
 #
 # Now let's add 5,466 pairs of numbers, with 1,024 threads in a block. **How many blocks
-# do we need, and how many threads will be idle?** Five blocks would have 5,120 threads,
-# which isn't enough, so the answer must be six. In code, we round up:
+# do we need, and how many threads will be idle?** Work both out before you read what
+# the code prints.
 
 N, threads_per_block = 5466, 1024
 blocks = (N + threads_per_block - 1) // threads_per_block  # round up
@@ -148,6 +149,8 @@ print("the same as NumPy:", np.array_equal(total, x + y))
 print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 
 # %%
+# Five blocks would have 5,120 threads, too few. Six have 6,144, so 678 are idle.
+#
 # To *launch* a kernel means to start all its threads. The two numbers in the square
 # brackets say how many blocks you want and how many threads each of them has. All the
 # blocks of a launch are its *grid*, and a thread can ask for their number, too:
@@ -164,8 +167,7 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # quick.
 #
 # If you have no NVIDIA GPU, the import from ``firstlight`` made Numba run the kernel as
-# plain Python, in its *simulator*. You get the same answers, but very slowly. Without
-# our package you'd type ``NUMBA_ENABLE_CUDASIM=1 python script.py`` instead.
+# plain Python, in its *simulator*. You get the same answers, but very slowly.
 #
 # Break it: larger blocks
 # -----------------------
@@ -179,7 +181,8 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 #
 # Some value is invalid, but which one, and why? The simulator doesn't even complain,
 # because it knows no such limit. So let's ask ``trace``. It plays a kernel thread by
-# thread, by the rules of a GPU, and says what is wrong:
+# thread, by the rules of a GPU, and says what is wrong. Give it the kernel, the number
+# of blocks, the threads of each, and then all that the kernel itself takes:
 
 try:
     traced = trace(add, 3, 2048, x, y, total)
@@ -189,14 +192,14 @@ except ValueError as error:
 # %%
 # No block has more than 1,024 threads, on any NVIDIA card. Mend it: 128 or 256 threads
 # are a good choice anyway, and :doc:`a later page
-# </tutorials/3_kernels/04_waves_and_blocks>` shows why.
-# **How many blocks of 256 do the 5,466 numbers need?** Twenty-two, since 21 × 256 is
-# only 5,376. Or let Numba choose both numbers for you:
+# </tutorials/3_kernels/04_waves_and_blocks>` shows why. **How many blocks of 256 do the
+# 5,466 numbers need?** (You may also let Numba choose both numbers for you, as here.)
 
 add.forall(N)(d_x, d_y, d_sum)
 
 # %%
-# The guard has to stay, though, because even then the last block may be too large.
+# It takes 22 blocks, since 21 × 256 is only 5,376. And the guard has to stay even with
+# ``forall``, because the last block may still be too large.
 #
 # Break it: no guard
 # ------------------
@@ -210,21 +213,23 @@ def add_unguarded(a, b, out):
     out[i] = a[i] + b[i]
 
 
-traced = trace(add_unguarded, 3, 16, *np.ones((3, 37), dtype=np.float32))
+ones, zeros = np.ones(37, dtype=np.float32), np.zeros(37, dtype=np.float32)
+traced = trace(add_unguarded, 3, 16, ones, ones, zeros)
 print(traced.out_of_bounds[-1])
 
 # %%
 # There you are again, thread 5 of block 2, and this time you have written past the end
-# of the array. **A GPU doesn't check that.** If another array of yours lies there, that
-# one is wrong now. If nothing is there, you may never notice. Or the GPU stops your
-# program, often at some later line. And when the size is a multiple of the block, all
-# is well. So always test a kernel on odd sizes.
+# of the array. (The line is counted in the script of this page.) **A GPU doesn't check
+# that.** If another array of yours lies there, that one is wrong now. If nothing is
+# there, you may never notice. Or the GPU stops your program, often at some later line.
+# And when the size is a multiple of the block, all is well. So always test a kernel on
+# odd sizes.
 #
 # Break it: one character more
 # ----------------------------
 #
-# The next kernel is from a course, where it was timed with ``%timeit``. It has one
-# character more than ours. **Will it give 1 + 1 = 2?**
+# The next kernel is from a course notebook, shortened by us. It has one character more
+# than ours. **Will it give 1 + 1 = 2?**
 
 
 @cuda.jit
@@ -234,18 +239,17 @@ def cu_add_vectors(a, b, u):
         u[i] += a[i] + b[i]
 
 
-ones, zeros = np.ones(37, dtype=np.float32), np.zeros(37, dtype=np.float32)
-d_ones, d_u = cuda.to_device(ones), cuda.to_device(zeros)
+d_ones, d_u = cuda.to_device(ones), cuda.to_device(np.zeros_like(ones))
 for launch in (1, 2, 3):
     cu_add_vectors[3, 16](d_ones, d_ones, d_u)
     print(f"launch {launch}: 1 + 1 = {d_u.copy_to_host()[0]:.0f}")
 
 # %%
-# The first launch is right, because ``u`` happened to hold zeros. ``%timeit`` launches
-# a kernel thousands of times, and each launch adds the sum once more. In other words,
-# the kernel passes the check and is wrong when it is timed. It also has more work,
-# because it has to read ``u`` as well. So write with ``=``, and when you check a
-# kernel, launch it twice.
+# The first launch is right, because ``u`` held zeros, and each launch adds the sum once
+# more. The course knew: it says that ``u`` has to be zeroed before each launch, and
+# skips that while it times the kernel with ``%timeit``, thousands of launches in a row.
+# With ``=`` nobody has to remember, and the kernel has less work, because it need not
+# read ``u``. So write with ``=``, and when you check a kernel, launch it twice.
 
 # folded: Ours, launched twice, on awkward sizes, against float64
 
@@ -270,9 +274,11 @@ print(f"off by {worst:.0e} at most, with sums of up to 2")
 # Was it worth it?
 # ----------------
 #
-# Let's add 33,554,433 pairs, with your kernel, with PyTorch and with NumPy.
+# Let's add 33,554,433 pairs, with your kernel, with PyTorch and with NumPy. A launch
+# returns before the work is done. Our timer, ``Bench``, waits for the GPU, and the next
+# page shows how.
 
-# folded: The timing
+# folded: The timing, and what it gave on each computer
 
 import torch
 
@@ -299,32 +305,30 @@ bench.time("Numba kernel", run_kernel, device=kernel_device, **work)
 bench.time("torch.add", lambda: torch.add(t_a, t_b, out=t_out), device=device, **size)
 bench.time("NumPy", np.add, a, b, out, **size)
 assert np.array_equal(d_out.copy_to_host(), out[:few]), "the kernel is wrong"
-
-# %%
-
 bench.show()
 
 # %%
 # On an H100, the kernel took
 # :timing:`first-kernel median "Numba kernel" @nvidia-h100-80gb-hbm3`, and NumPy, on one
 # core of the CPU beside it, :timing:`first-kernel median NumPy @nvidia-h100-80gb-hbm3`.
-# PyTorch's own addition took
-# :timing:`first-kernel median torch.add @nvidia-h100-80gb-hbm3`. So four lines of
+# So your kernel wins by
+# :timing:`first-kernel speedup "Numba kernel"/NumPy @nvidia-h100-80gb-hbm3`, as long as
+# the arrays are on the GPU already. PyTorch's own addition took
+# :timing:`first-kernel median torch.add @nvidia-h100-80gb-hbm3`, so four lines of
 # Python came close to a library that many people have tuned for years. That's no
 # wonder, because adding is no work at all for a GPU. Each thread reads 8 bytes and
 # writes 4, so all that counts is how fast the memory is. The kernel moved
 # :timing:`first-kernel rate "Numba kernel" @nvidia-h100-80gb-hbm3`, and the memory of
-# such a card can deliver :spec:`H100 SXM bandwidth`.
+# such a card can deliver :spec:`H100 SXM bandwidth`, says its data sheet.
 #
 # And the copies? For :doc:`another page </tutorials/1_setup/02_first_speedup>`, the
 # same card added 99 million pairs in :timing:`vector-add median "GPU, new result"
 # @nvidia-h100-80gb-hbm3`. With the copies to the card and back it took
-# :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`. In other
-# words, a kernel pays when your data are on the GPU already, and stay there.
-#
-# (The simulator shows no times, because they would say nothing about a GPU.)
-#
-# .. measured-by-others:: kernel-add-a100 add-rtx3060 add-gtx1650 add-rtx2060
+# :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`, so the
+# addition alone is faster by :timing:`vector-add speedup "GPU, new result"/"GPU, there
+# and back" @nvidia-h100-80gb-hbm3`. NumPy, on that CPU, needed :timing:`vector-add
+# median "NumPy, new result" @nvidia-h100-80gb-hbm3` for the same pairs. In other words,
+# a kernel pays when your data are on the GPU already, and stay there.
 #
 # Your turn
 # ---------

@@ -3,14 +3,18 @@ Which thread does what, and how fast can it be?
 ===============================================
 
 A course notebook multiplies a matrix of 100,000 × 100 numbers by a vector, on the GPU
-of a laptop, a GTX 1650. NumPy takes 1.25 milliseconds. A :term:`kernel` of six lines
-takes 264 microseconds, "about 9X" less. Then PyTorch does it in 10.4 microseconds,
-which is "100X". But to *add* two vectors of 100,000 numbers, a kernel took 304
-microseconds, longer than the whole product.
+of a laptop, a GTX 1650, with a :term:`kernel` of its own and with PyTorch. It gives
+these times:
 
-Something is odd here. **Which of these times can be true? Write down a guess.** By the
-end of this page you'll have written that kernel, you'll know what time it can have at
-best, and you'll be able to time it so that others believe you.
+- NumPy, matrix × vector: 1.25 ms
+- its own kernel, the same: 264 µs
+- PyTorch on the GPU, the same: 10.4 µs
+- a kernel that adds two vectors: 304 µs
+
+The last one adds only 100,000 numbers to 100,000 others, and yet it took longer than
+the whole product. Something is odd here. **Which of these times can be true? Write down
+a guess.** By the end of this page you'll have written that kernel, you'll know what
+time it can have at best, and you'll be able to time it so that others believe you.
 
 **Time:** 9 minutes. **Needs:** :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With an NVIDIA GPU you time it there.
@@ -22,16 +26,14 @@ best, and you'll be able to time it so that others believe you.
 #
 # We want :math:`u_i = \sum_j A_{ij} v_j`: go along row :math:`i` of the matrix,
 # multiply each number by its partner in :math:`v`, and add up. What should one thread
-# do? Three answers come to mind:
+# do? It could take
 #
 # - one *number* of the matrix, so that we have 10 million threads;
-# - one *row*, so that we have 100,000;
+# - one *row*, so that we have 100,000; or
 # - one *column*, so that we have 100.
 #
-# **Which of these needs no thread to wait for another?** It's the row. Each row gives
-# one number of the result, and no row needs to know about the others. In the other two
-# cases, many threads would have to add to the same :math:`u_i`. Work like this, in
-# which every part of the data can be treated alone, is called *data-parallel*.
+# **In which of these cases do threads never have to add to the same number of the
+# result?**
 
 import numpy as np
 from numba import cuda
@@ -50,11 +52,13 @@ def cu_mv_product(m, v, u):
 
 
 # %%
-# There's a loop now, but only along the row. The rows themselves still have no loop.
-# (Why not ``total = 0.``, as in the notebook? In Python that is a double, so every step
-# would be computed in ``float64``, and a card for games does that at 1/32 or 1/64 of
-# its usual rate. You can :doc:`see it </tutorials/3_kernels/09_what_the_compiler_did>`
-# in what the compiler made.)
+# It's the row. Each row gives one number of the result, and no row needs to know about
+# the others. Work like this, in which every part of the data can be treated alone, is
+# called *data-parallel*. There's a loop now, but only along the row. The rows
+# themselves still have no loop. (Why not ``total = 0.``, as in the notebook? In Python
+# that is a double, so :doc:`every addition
+# </tutorials/3_kernels/09_what_the_compiler_did>` would be in ``float64``, and a card
+# for games does that at 1/32 or 1/64 of its usual rate.)
 #
 # Launch it, and compare with NumPy. On a GPU, all 100,000 rows take part. The simulator
 # is slow, so it gets the first 1,100:
@@ -67,7 +71,7 @@ v = rng.standard_normal(M, dtype=np.float32)
 
 d_A, d_v = cuda.to_device(A[:rows]), cuda.to_device(v)
 d_u = cuda.to_device(np.full(rows, np.nan, dtype=np.float32))
-threads = 1024
+threads = 128
 blocks = (rows + threads - 1) // threads
 cu_mv_product[blocks, threads](d_A, d_v, d_u)
 u = d_u.copy_to_host()
@@ -93,28 +97,11 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 # They're close, but not equal. Neither is wrong: both round after every addition, and
 # they add in different orders. So compare with ``allclose``, and not with ``==``.
 #
-# Where do 98 blocks go?
-# ----------------------
-#
-# For 100,000 rows the notebook launches 98 :term:`blocks <block>` of 1,024 threads, and
-# its card has 16 *multiprocessors*, as the processors of a GPU are called. What becomes
-# of the 98 blocks? A block goes to one multiprocessor, as soon as there is room for all
-# of it, and stays there until it is done. On this card, a multiprocessor has room for
-# 1,024 threads, which is one block, and so the card holds 16 blocks at a time. The
-# desktop model of the same card holds 14. An H100 has 132 multiprocessors with room for
-# 2,048 threads each, so it holds 264 blocks. **How many rounds does each card need?**
-
-for room in (16, 14, 264):
-    print(f"room for {room}: {98 // room} full rounds, then {98 % room} blocks more")
-
-# %%
-# These rounds are called *waves*. The notebook's card is busy for six waves, and in the
-# seventh, two multiprocessors have a block and 14 have nothing to do. In other words,
-# each multiprocessor gets six or seven blocks. With 14 multiprocessors the blocks
-# happen to fit exactly. And on the H100, at least 34 of the 132 multiprocessors get no
-# block at all. So blocks of 1,024 threads are too large here. With 128 threads there
-# are 782 blocks, which are easier to :doc:`share out
-# </tutorials/3_kernels/04_waves_and_blocks>`.
+# A GPU's processors are called *multiprocessors*, and the notebook's card has 16. For
+# 100,000 rows it launches 98 blocks of 1,024 threads. Each block goes to one
+# multiprocessor as soon as there is room, and stays there until it is done, while the
+# others queue. So each multiprocessor gets six or seven. (Ours have 128 threads, which
+# makes them easier to :doc:`share out </tutorials/3_kernels/04_waves_and_blocks>`.)
 #
 # Within a block, the threads work in groups of 32, called *warps*. A warp runs one
 # instruction for all of its threads together. The notebook concludes that "only 32
@@ -129,7 +116,9 @@ for room in (16, 14, 264):
 #
 # Each number of the matrix has to come from the GPU's memory once. It is multiplied and
 # added, which takes no time worth mentioning, so the bytes decide. There are 40.4 MB of
-# them. **Divide by the bandwidth of a card, and you know the least time.**
+# them. **Divide by the bandwidth of a card, and you know the least time.** (If the
+# matrix fits into the card's cache, a second launch may find it there, and be faster.
+# The GTX 1650 has a cache of 1 MB, an H100 one of 50 MB, and an RTX 4090 one of 72 MB.)
 
 from firstlight.timing.specs import spec
 
@@ -141,40 +130,35 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 # %%
 # (The GTX 1650 was sold with two kinds of memory.) Now we can judge the notebook:
 #
-# - **PyTorch's product** is impossible. The time is less than the memory of an H100
-#   would need, and that is one of the fastest cards there are.
+# - **PyTorch's product** is impossible. Even the memory of an H100, one of the fastest
+#   cards there are, would need longer.
 # - **Numba's product** is impossible with the slower memory, and possible with the
 #   faster one.
-# - **Numba's addition** can't have taken so long. It moves only 1.2 MB, a 34th of the
-#   product, and yet it needed more time. (For so little work a GPU isn't worth it: to
-#   launch it takes longer than to do it.)
+# - **The adding** can't have taken so long. It moves only 1.2 MB, a 34th of the
+#   product, and yet it needed more time.
 #
 # What was measured, then? The notebook used ``%timeit``, which stops its clock when the
 # call returns. But a launch returns at once, as soon as the work is in a queue, and the
-# GPU does the work later. So these are most likely times of *launches*. Numba took
-# about as long to hand over the small job as the large one, and PyTorch hands over its
-# work faster.
+# GPU does the work later. So these are times of *launches*. Numba took about as long to
+# hand over the small job as the large one, and PyTorch hands over its work faster.
 #
-# And the ratios? Divide NumPy's time by Numba's, and you get 4.7, not 9. PyTorch's
-# "100X" is gone with the time that it was made of. At best, with the faster memory, the
-# card could win by 6.
-#
-# .. measured-by-others:: course-numba course-pytorch course-add course-nine
+# And the ratios? The notebook says "about 9X" for Numba. Divide NumPy's time by
+# Numba's, and you get 4.7. Its "100X" for PyTorch is gone with the time that it was
+# made of. At best, with the faster memory, the card could win by 6.
 #
 # On a real H100, and with a clock that waits, PyTorch's product takes
-# :timing:`wins-matrix-vector median "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`,
-# longer than the laptop's card is said to take. The 16 cores of the CPU beside it need
-# :timing:`wins-matrix-vector median "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3`, so that
-# the GPU wins by :timing:`wins-matrix-vector speedup
-# "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3`. If matrix and result
-# have to travel between CPU and GPU, it's :timing:`wins-matrix-vector median "GPU,
-# there and back/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`, and the CPU wins.
+# :timing:`wins-matrix-vector median "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3`.
+# That's above the least time of its own memory, and longer than the laptop's card is
+# said to take. The GPU beats the 16 cores of the CPU beside it by
+# :timing:`wins-matrix-vector speedup "GPU/cuda:0/n=100000"/"CPU/cpu/n=100000"
+# @nvidia-h100-80gb-hbm3`. But if matrix and result have to travel between CPU and GPU,
+# the CPU wins.
 #
 # Time it right
 # -------------
 #
 # A clock that waits takes one more line, ``cuda.synchronize()``. It returns when the
-# GPU has done all that was in the queue. This is the whole script, to copy:
+# GPU has done all that was in the queue. To copy it, take the cells above as well:
 
 import time
 
@@ -197,10 +181,10 @@ else:
     print(f"done:     {1e6 * seconds_a_launch(wait=True):.1f} µs")
 
 # %%
-# If the two lines differ, you have seen the notebook's mistake on your own card. Our
-# tables are made in the same way, with many more repeats:
+# If the two lines differ, you have seen the notebook's mistake on your own card. If
+# they are equal, your computer launches more slowly than the card works.
 
-# folded: The timing, with PyTorch and NumPy
+# folded: Our timing, with PyTorch and NumPy
 
 import torch
 
@@ -220,9 +204,6 @@ bench.time("kernel, a row a thread", launch, d_A, d_v, d_u, **kernel_size)
 bench.time("torch.mv", torch.mv, t_A, t_v, device=device, **size)
 bench.time("NumPy", np.dot, A, v, result, **size)
 assert np.allclose(d_u.copy_to_host(), result[:rows], rtol=1e-4, atol=1e-5)
-
-# %%
-
 bench.show()
 
 # %%
@@ -247,9 +228,9 @@ for ax, order in zip(axes, ("rows", "columns"), strict=True):
         read = j == 0
         look = {"fc": "#d55e00" if read else "#cfe3f3", "ec": "#10202c"}
         ax.add_patch(plt.Rectangle((within, sector), 0.96, 0.8, **look))
-        style = {"ha": "center", "va": "center", "size": 8}
+        style = {"ha": "center", "va": "center", "size": 9}
         colour = "#fefefe" if read else "#10202c"
-        ax.text(within + 0.48, sector + 0.4, f"{i},{j}", color=colour, **style)
+        ax.text(within + 0.48, sector + 0.4, f"$A_{{{i}{j}}}$", color=colour, **style)
     touched = "8 sectors" if order == "rows" else "1 sector"
     ax.set(xlim=(-0.1, 8.1), ylim=(8, -0.2), xticks=[], yticks=[])
     ax.set_ylabel("memory, a sector a line")
@@ -278,16 +259,23 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
     print(f"{stored.__name__:>17}: {counts[stored.__name__]:.0f} sectors a load")
 
 # %%
-# That's 32 sectors instead of 4. So by columns, we'd expect an eighth of the time.
+# That's 32 sectors instead of 4. **So will it take an eighth of the time by columns?**
+# Ask the rule first. This is a larger matrix, too large for any cache, on an H100:
+
+large = 4 * (1_000_001 * 101 + 101 + 1_000_001)
+least = large / spec("H100 SXM", "bandwidth")
+print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
+
+# %%
+# By rows, the kernel took :timing:`coalescing median "kernel, by rows"
+# @nvidia-h100-80gb-hbm3` on a real H100. An eighth of that would be far less than the
+# least time, so it was never possible.
 #
-# On an H100, a matrix of a million rows took :timing:`coalescing median "kernel, by
-# rows" @nvidia-h100-80gb-hbm3` stored by rows, and :timing:`coalescing median "kernel,
-# by columns" @nvidia-h100-80gb-hbm3` stored by columns. That's a good gain,
-# :timing:`coalescing speedup "kernel, by columns"/"kernel, by rows"
-# @nvidia-h100-80gb-hbm3`, but not eight. Our prediction forgot that a multiprocessor
-# has a cache. A thread needs the next number of its sector in the next step, and often
-# it is still there. PyTorch, with the matrix stored by rows, took :timing:`coalescing
-# median "torch.mv, by rows" @nvidia-h100-80gb-hbm3`.
+# By columns it took :timing:`coalescing median "kernel, by columns"
+# @nvidia-h100-80gb-hbm3`, about a quarter more than the least time, so nobody can make
+# it much faster. Even PyTorch, by rows, took :timing:`coalescing median "torch.mv, by
+# rows" @nvidia-h100-80gb-hbm3`. (By rows ours is no worse than that, because a
+# thread often finds the next number of its sector still in a cache.)
 #
 # When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
 # to see that in any kernel is the subject of :doc:`coalescing
@@ -296,7 +284,7 @@ for stored in (np.ascontiguousarray, np.asfortranarray):
 # Your turn
 # ---------
 #
-# What if you can't store the matrix another way? Then let threads *share* a row. Mend
+# What if you can't store the matrix another way? Then let threads *share* a row. Change
 # the kernel so that a block of 32 threads, one warp, takes one row. In each step they
 # read 32 neighbours of the row: thread 0 takes the numbers 0, 32, 64 and so on, and
 # thread 1 takes 1, 33, 65. In the end, each thread has a part of the sum. Since 32
@@ -362,8 +350,8 @@ print(check(mv_together))
 by_rows, by_columns = (f"{count:.0f}" for count in counts.values())
 print("1. Give each thread a part that needs no other, such as a row. Then ask what")
 print(f"   neighbours read: {by_rows} sectors a load by rows, {by_columns} by columns.")
-print(f"2. {moved / 1e6:.1f} MB over the bandwidth is the least time. If yours is")
-print("   shorter, you didn't wait.")
+print("2. Bytes over bandwidth is the least time, if the matrix is larger than the")
+print("   card's cache. If yours is shorter, you didn't wait.")
 print("3. Launch once to compile. Start the clock, launch, cuda.synchronize(), stop.")
 
 # %%

@@ -26,7 +26,7 @@ effect on it; without one, it is a model.
 # 98 blocks, 16 multiprocessors
 # -----------------------------
 #
-# :doc:`Matrix times vector </tutorials/3_kernels/02_matrix_vector>` launched 98 blocks
+# :doc:`Matrix times vector </tutorials/3_kernels/02_matrix_vector>` told of 98 blocks
 # of 1024 threads on a card with 16 multiprocessors, and said that all threads of a
 # block are there at once. Are they? This kernel turns an array around in place. Each
 # thread takes a number, *waits until all have one*, and puts it down elsewhere:

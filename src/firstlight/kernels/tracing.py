@@ -476,10 +476,8 @@ def _dim3(name: str, given: int | Sequence[int]) -> Dim3:
         raise ValueError(f"{name}={given!r}: give one to three whole numbers of at least 1")
     size = Dim3(*map(int, (*axes, 1, 1)[:3]))
     if name == "threads" and (prod(size) > MAX_THREADS or size.z > _MAX_THREADS_Z):
-        raise ValueError(
-            f"threads={given!r}: CUDA allows {MAX_THREADS} threads in a block, all axes multiplied, and "
-            f"{_MAX_THREADS_Z} along z"
-        )
+        axes_too = f", all axes multiplied, and {_MAX_THREADS_Z} along z" if len(axes) > 1 else ""
+        raise ValueError(f"threads={given!r}: CUDA allows {MAX_THREADS} threads in a block{axes_too}")
     return size
 
 

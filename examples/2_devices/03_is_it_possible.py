@@ -242,9 +242,10 @@ def seconds_for_one(device, side, calls=10):
 same_side = 4_096 if has_gpu else 1_000
 on_cpu = seconds_for_one("cpu", same_side)
 on_device = seconds_for_one(device, same_side)
-print(f"CPU {1e3 * on_cpu:.1f} ms, {device} {1e3 * on_device:.1f} ms")
+print(f"CPU: {1e3 * on_cpu:.1f} ms")
 if has_gpu:
-    print(f"{device} is {on_cpu / on_device:.1f} times as fast")
+    ratio = on_cpu / on_device
+    print(f"{device}: {1e3 * on_device:.1f} ms, {ratio:.1f} times as fast")
 
 # %%
 # With matrices of 4,096 × 4,096, the H100's computer took :timing:`wins-matrix-matrix

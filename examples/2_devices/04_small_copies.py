@@ -146,9 +146,9 @@ for label, (move, target, source) in ways.items():
 bench.plot()
 
 # %%
-# The curves of the H100 show its copies in both directions. Look at the left half
-# first. A curve is flat there: a copy of 1,000 bytes takes as long as a copy of 64,
-# because nearly all of the time is latency. On the right it climbs in step with the
+# The curves to and from the GPU were recorded on the H100's computer. On the left they
+# are flat: a copy of 1,000 bytes takes as long as a copy of 64, because nearly all of
+# the time is latency. On the right they climb in step with the
 # size. The climb is the second number, the :term:`bandwidth`: how many bytes arrive in
 # a second once they flow.
 #
@@ -226,16 +226,16 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 #
 # .. measured-by-others:: latency-v100
 #
-# And collecting isn't free. Putting 4,096 arrays together takes the CPU some time, too,
-# and here is how much on the computer that built this page:
+# And collecting isn't free. Here is how long it took the computer that built
+# this page to put the 4,096 arrays together:
 
 gathering = Bench("collecting").time("np.stack", np.stack, list(events.numpy()))
 print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%
-# That can be much longer than the one big copy. You still gain, but less than the ratio
-# at the top promised. You pay less if you write each event into one array that you
-# allocated beforehand, best of all as it arrives.
+# That's longer than the one big copy, so you gain less than the ratio at the top
+# promised. You pay less if you write each event into one array that you allocated
+# beforehand.
 #
 # Predict your own
 # ----------------

@@ -40,7 +40,6 @@ QUOTED = {
         "a vector in 10.4 microseconds": COURSE,
         "6.007 seconds for the CPU and 0.001 seconds for the GPU": NOTES,
         "The 6.007 seconds are for one product, and the 0.001 seconds for ten": NOTES,
-        "bytes alone need more than 0.001 seconds": NOTES,
     },
     "examples/2_devices/11_when_the_gpu_wins.py": {
         "on a GPU in 0.467 seconds": CAMP,

@@ -10,7 +10,7 @@ the GPU.
 
 **Would you believe it? Write down yes or no, and why.** By the end of this page, one
 division will tell you whether a number can be true, your own included. And you'll have
-ten lines that do such a check right. If you're in a hurry, they are under *Copy this*.
+a function that does such a check right. If you're in a hurry, it's under *Copy this*.
 
 **Time:** 9 minutes. **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
 H100 did.
@@ -20,8 +20,8 @@ H100 did.
 # Try it
 # ------
 #
-# Here is the check, as it was done. If you have no GPU, both halves run on the CPU,
-# with a smaller matrix.
+# Here is the check, nearly as it was done. (We added one product that isn't timed.) If
+# you have no GPU, both halves run on the CPU, with a smaller matrix.
 
 from time import perf_counter
 
@@ -59,9 +59,10 @@ print(f"ten products on {device}: {perf_counter() - start:.3f} s")
 # result has 10,000 × 10,000 numbers. So one product takes :math:`2 \times 10\,000^3`
 # operations, and ten products take ten times that.
 #
-# A card's data sheet says how many operations it can do in a second. Divide, and you
-# have the least time. Here it is for the fastest card whose data sheet we have, and the
-# page's figure has all of them.
+# A card's data sheet says how many operations it can do in a second, in TFLOP/s. One
+# TFLOP/s is :math:`10^{12}` operations a second. Divide, and you have the least time.
+# Here it is for the fastest card whose data sheet we have, and the figure below shows
+# all of them.
 
 from firstlight.timing.specs import SPECS, spec
 
@@ -80,12 +81,13 @@ from firstlight.display import BLUE, RED
 
 cards = sorted(least, key=least.get)
 fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
-ax.barh(cards, [least[card] for card in cards], left=0, color=BLUE, alpha=0.7)
+ax.plot([least[card] for card in cards], cards, "o", color=BLUE)
 ax.axvline(1e-3, color=RED, lw=2)
-ax.annotate("the notes", (1e-3, 0), (5, 0), textcoords="offset points", color=RED)
+ax.text(1.15e-3, cards[len(cards) // 2], "the notes", color=RED, size=12, va="center")
+ax.grid(axis="y", alpha=0.3)
 ax.set(xscale="log", xlim=(5e-4, 10), xlabel="seconds for ten products, at least")
 ax.invert_yaxis()
-fig.suptitle("No card on our list can do it in 0.001 seconds")
+fig.suptitle("Ten products: the least time of each card")
 fig.set_label(
     "The least time of ten products for each card, on a logarithmic axis: "
     + "; ".join(f"{card}, {least[card]:.2g} s" for card in cards)
@@ -94,9 +96,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# Even the fastest of them would need far longer than the notes say. So the number is
-# impossible, and we can say so without knowing which card it was. In other words, we
-# don't have to find the mistake to know that there is one.
+# Even the fastest of them would need far longer than the notes say. So no card on our
+# list can do it in ``float32``. In other words, we don't have to find the mistake to
+# know that there is one.
 #
 # You've met such a limit in :doc:`/tutorials/1_setup/02_first_speedup`, where we called
 # it the :term:`floor`. There it came from the bytes that have to be moved, and here it
@@ -108,9 +110,18 @@ plt.show()
 #     t_\text{floor} = \max\left(\frac{\text{bytes}}{\text{bandwidth}},
 #     \frac{\text{operations}}{\text{operations a second}}\right).
 #
+# Counting bytes is as easy as counting operations. For example, the sum of two vectors
+# of :math:`n` ``float32`` numbers reads :math:`2n` numbers and writes :math:`n`, each
+# of 4 bytes: :math:`12\,n` bytes. If your card isn't on our list, its maker's data
+# sheet has both rates, as *memory bandwidth* and *FP32*. If the data have to travel to
+# the GPU first, add their bytes divided by the rate of the link. For example, 10 GB
+# over PCIe 4, with its :spec:`PCIe 4 x16 bandwidth`, need a third of a second whatever
+# the GPU.
+#
 # The board below does this division. **Choose report 1, and drag the blue point to the
-# right until the verdict changes. How long would one have to claim?** Then try a number
-# of your own: type something like ``1.2 GB, 3.1 ms``, and choose your card.
+# right. How often does the verdict change, and why?** (First you pass the time that the
+# memory needs, then that of the arithmetic.) Then try a number of your own: type
+# something like ``1.2 GB, 3.1 ms``, and choose your card.
 
 # folded: The three reports on the board
 
@@ -139,9 +150,10 @@ board.show()
 
 # %%
 # Report 2 is the one from :doc:`/tutorials/1_setup/02_first_speedup`. Its 3.1
-# milliseconds are less than the tutorial's cards can do, although its clock waited.
-# Most likely it came from a faster card. Report 3, from a course notebook, is a product
-# of a matrix and a vector in 10.4 microseconds, and it has the same fault as report 1.
+# milliseconds are less than the tutorial's cards can do, although its clock waited. The
+# board suspects *unequal work*, and we agree: most likely it came from a faster card.
+# Report 3, from a course notebook, is a product of a matrix and a vector in 10.4
+# microseconds, and it has the same fault as report 1.
 #
 # What went wrong?
 # ----------------
@@ -149,11 +161,8 @@ board.show()
 # Three things, and each of them is worth knowing.
 #
 # **The clock didn't wait.** Python doesn't multiply anything on a GPU. It *asks* the
-# GPU to multiply, which we call a :term:`launch`, and goes on at once. On an H100, a
-# product of two tiny matrices, 8 × 8, takes :timing:`wins-matrix-matrix median
-# "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. To
-# launch a large product takes about as long. So the notes timed how long it takes to
-# ask ten times.
+# GPU to multiply, which we call a :term:`launch`, and goes on at once. So the notes
+# timed how long it takes to ask ten times.
 #
 # The remedy is one line, ``torch.accelerator.synchronize()``, which waits until the GPU
 # has done all that it was asked for. In older code you'll find
@@ -170,7 +179,15 @@ if has_gpu:
     print(f"asked after {1e6 * asked:,.0f} µs, done after {1e6 * done:,.0f} µs")
 
 # %%
-# **The result isn't a number.** The loop multiplies the product by itself, again and
+# Without a GPU, that cell prints nothing. On an H100, a product of two tiny matrices, 8
+# × 8, takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8"
+# @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. One of 4,096 × 4,096
+# takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`,
+# and to ask for it takes about as long as to ask for the tiny one. Ten such launches
+# alone would print 0.000. The rest of what the notes saw may be the start-up of a
+# library, which we can't check from here.
+#
+# **The result is infinite.** The loop multiplies the product by itself, again and
 # again. Let's look at what becomes of it. **Guess first: after how many products does
 # something break?**
 
@@ -194,7 +211,14 @@ for number in range(1, 6):
 # ---------
 #
 # Now let's do the check right. It takes a wait before each look at the clock, the same
-# product every time, and a result that is finite.
+# product every time, and a result that is finite. Copy all of it.
+
+from time import perf_counter
+
+import torch
+
+has_gpu = torch.accelerator.is_available()
+device = torch.accelerator.current_accelerator() if has_gpu else torch.device("cpu")
 
 
 def wait(device):
@@ -218,8 +242,10 @@ def seconds_for_one(device, side, calls=10):
 same_side = 4_096 if has_gpu else 1_000
 on_cpu = seconds_for_one("cpu", same_side)
 on_device = seconds_for_one(device, same_side)
-print(f"CPU {1e3 * on_cpu:.1f} ms, {device} {1e3 * on_device:.1f} ms")
-print(f"{device} is {on_cpu / on_device:.1f} times as fast")
+print(f"CPU: {1e3 * on_cpu:.1f} ms")
+if has_gpu:
+    ratio = on_cpu / on_device
+    print(f"{device}: {1e3 * on_device:.1f} ms, {ratio:.1f} times as fast")
 
 # %%
 # With matrices of 4,096 × 4,096, the H100's computer took :timing:`wins-matrix-matrix
@@ -230,18 +256,22 @@ print(f"{device} is {on_cpu / on_device:.1f} times as fast")
 # proud of, but it isn't thousands.
 #
 # Is it possible, too? That GPU did :timing:`wins-matrix-matrix rate "GPU/cuda:0/n=4096"
-# @nvidia-h100-80gb-hbm3`, and its data sheet allows :spec:`H100 SXM fp32`. Yes. Without
-# a GPU, you've compared the CPU with itself, and should have got about 1.
+# @nvidia-h100-80gb-hbm3`, and its data sheet allows :spec:`H100 SXM fp32`. Yes. (If you
+# have no GPU, you've compared the CPU with itself.) And here is the check of the notes:
 #
-# .. measured-by-others:: notes-gpu notes-cpu
+# .. measured-by-others:: notes-gpu
 #
 # Possible isn't true
 # -------------------
 #
-# The floor catches a time that's too short. It can't catch everything. Look at this:
-# let's sort half a million numbers, again and again, and take the middle of all times.
+# The floor catches a time that's too short. It can't catch everything. For example,
+# let's sort half a million numbers in place, again and again, and take the middle of
+# all times. On one core of an AMD EPYC, that took :timing:`timing-wrong median "sort in
+# place" @cpu-amd-epyc`. If each call sorts a fresh copy of the same numbers, it took
+# :timing:`timing-wrong median "sort a copy" @cpu-amd-epyc`. **Why is the first so much
+# faster? Think before you read on.**
 
-# folded: Libraries and numbers
+# folded: The measurement, and its table
 
 from functools import partial
 
@@ -250,9 +280,6 @@ import numpy as np
 from firstlight import Bench
 
 rng = np.random.default_rng(seed=1)
-
-# %%
-
 bench = Bench("timing-wrong", budget=4)
 numbers = rng.random(500_003, dtype=np.float32)
 sorting = {"n": numbers.size, "bytes": 4 * 2 * numbers.size}
@@ -262,20 +289,14 @@ bench.time("sort a copy", partial(np.sort, shuffled, kind="stable"), **sorting)
 bench.show()
 
 # %%
-# **Why is the first row so much faster? Think before you read on.**
+# The first call sorts the array. All others sort an array that's sorted already! Both
+# times are possible, and both results are right. If the work changes from call to call,
+# neither the floor nor a look at the result will tell you, so you have to think of it
+# yourself.
 #
-# The first call sorts the array. All others sort an array that's sorted already! On one
-# core of an AMD EPYC, that took :timing:`timing-wrong median "sort in place"
-# @cpu-amd-epyc`, and :timing:`timing-wrong median "sort a copy" @cpu-amd-epyc` if each
-# call sorts a fresh copy. So the first row looks :timing:`timing-wrong speedup "sort in
-# place"/"sort a copy" @cpu-amd-epyc` as fast.
-#
-# Both times are possible, and both results are right. If the work changes from call to
-# call, neither the floor nor a look at the result will tell you, so you have to think
-# of it yourself.
-#
-# If your browser can reach your GPU, there's a button under the table. It shows you the
-# mistake from above on your own GPU: the same call, timed with a wait and without.
+# If your browser can reach your GPU, there's a button under the table in the fold. It
+# shows you the mistake of the notes on your own GPU: the same call, timed with a wait
+# and without.
 #
 # There's a second limit to what a floor can say. A floor of arithmetic holds for one
 # kind of number, and GPUs have special units that multiply matrices of shorter numbers.
@@ -283,15 +304,18 @@ bench.show()
 # product :timing:`precision speedup "GPU, matmul, tf32"/"GPU, matmul, float32"
 # @nvidia-h100-80gb-hbm3` as fast as in ``float32``. So count with the rate of the
 # format that you use (:doc:`/tutorials/2_devices/13_precision`). That doesn't save
-# report 1: the board says that its bytes alone need more than 0.001 seconds.
+# report 1. Even with the :spec:`MI300X tf32` of an MI300X's matrix units, ten products
+# need more than thirty times what the notes say.
 #
 # Your turn
 # ---------
 #
 # Here are five reports. Write the function that says which floor forbids each of them:
 # ``"memory"``, ``"arithmetic"`` or ``"nothing"``. ``spec(card, "bandwidth")`` and
-# ``spec(card, "fp32")`` give you the rates of a card. Put your answer where the dots
-# are, and run ``firstlight try 03_is_it_possible.py``. It takes about a second.
+# ``spec(card, "fp32")`` give you the rates of a card. All products and sums are in full
+# ``float32``, with TF32 off, except the last, where only the bytes matter. Put your
+# answer where the dots are, and run ``firstlight try 03_is_it_possible.py``. It takes
+# about a second.
 
 from typing import NamedTuple
 
@@ -356,14 +380,14 @@ print(check(what_forbids))
 
 # remember
 
-apart = bench["sort a copy"].median / bench["sort in place"].median
-print(f"""\
+print("""\
 1. Divide bytes by bandwidth, and operations by operations a second. A time shorter than
-   the longer of the two is wrong, whoever reports it.
+   the longer of the two is wrong, if the data are larger than the cache and the rate is
+   that of your number format.
 2. Wait for the GPU before each look at the clock, give both sides the same work, and
    look at the result.
-3. Possible isn't true: here, sorting what is sorted looked {apart:.0f} times faster,
-   and no floor objects.""")
+3. Possible isn't true: sorting what is sorted already looks fast, and no floor
+   objects.""")
 
 # %%
 # Solution

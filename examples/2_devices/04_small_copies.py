@@ -9,7 +9,8 @@ them all together. Does it matter?
 
 The number of bytes is the same either way, so it seems natural that the time should be
 the same as well. Let's find out. By the end of this page you'll be able to answer such
-a question *before* you run anything, for any copy on any computer.
+a question for your own computer, within a factor of a few, as soon as you've measured
+two numbers.
 
 **Time:** 10 minutes. **Needs:** any computer, and some PyTorch. With a GPU, your copies
 go to the GPU. Without one, they go from one place in your computer's memory to another,
@@ -62,8 +63,10 @@ print(f"ratio: {one_by_one.median / together.median:.0f}")
 #
 # On an H100, one of NVIDIA's fastest GPUs, the small copies took :timing:`small-copies
 # median "1 event a copy" @nvidia-h100-80gb-hbm3` and the big one took
-# :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3`. So a fast
-# GPU doesn't save you from small copies. It makes them look even worse.
+# :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3`. The ratio
+# that you guessed is :timing:`small-copies speedup "4096 events a copy"/"1 event a
+# copy" @nvidia-h100-80gb-hbm3` there. So a fast GPU doesn't save you from small copies.
+# It makes them look even worse.
 #
 # Where did the time go? It can't have gone into moving the bytes, because the big copy
 # moves just as many. It must have gone into something that happens once for *every*
@@ -91,17 +94,17 @@ for row, (copies, load) in enumerate(((8, 0.25), (1, 2.0))):
         left = number * (1 + load)
         ax.barh(row, 1, left=left, height=0.6, fc="none", ec=GREY, hatch="///")
         ax.barh(row, load, left=left + 1, height=0.6, fc=ORANGE, ec="black")
-ax.text(4.2, 1, "the same bytes, and one walk", va="center", size=11)
+ax.text(4.2, 1, "one walk", va="center", size=11)
 ax.set_yticks((0, 1), ("8 small copies", "1 big copy"))
 ax.set_xticks([])
-ax.set_xlabel("time →   (hatched: latency, filled: the bytes move)")
+ax.set_xlabel("time →   (hatched: the walk, filled: the bytes move; not to scale)")
 ax.invert_yaxis()
 ax.spines[["top", "right"]].set_visible(False)
-fig.suptitle("Every copy pays the latency, however little it carries", weight="bold")
+fig.suptitle("The same bytes, sent twice", weight="bold")
 fig.set_label(
-    "Two rows of bars over time. Eight small copies: a long hatched bar of latency "
-    "before each short filled bar of bytes. One big copy: one hatched bar, then all "
-    "bytes in one filled bar. It ends after a third of the time."
+    "Two rows of bars over time, not to scale. Eight small copies: a long hatched bar, "
+    "the walk, before each short filled bar of bytes. One big copy: one hatched bar, "
+    "then all bytes in one filled bar. It ends after a third of the time."
 )
 plt.show()
 
@@ -112,7 +115,9 @@ plt.show()
 # How could you measure a walk to the post office? Go there with almost nothing in your
 # bag. And to see how fast the bytes themselves can flow, send so many that the walk no
 # longer matters. So we time copies of six sizes, from 64 bytes to 64 MiB. (The arrays
-# are in the fold. Each *way* is a function, where the bytes go, and where they are.)
+# are in the fold: ``ways`` holds, for each direction, a copy function, a target and a
+# source. In the labels, *pageable* means that a copy starts or ends in ordinary
+# memory.)
 
 # folded: The arrays that we copy
 
@@ -141,19 +146,22 @@ for label, (move, target, source) in ways.items():
 bench.plot()
 
 # %%
-# Look at the left half of the figure first. A curve is flat there: a copy of 1,000
-# bytes takes as long as a copy of 64, because nearly all of the time is latency. On the
-# right it climbs in step with the size. The climb is the second number, the
-# :term:`bandwidth`: how many bytes arrive in a second once they flow.
+# The curves to and from the GPU were recorded on the H100's computer. On the left they
+# are flat: a copy of 1,000 bytes takes as long as a copy of 64, because nearly all of
+# the time is latency. On the right they climb in step with the
+# size. The climb is the second number, the :term:`bandwidth`: how many bytes arrive in
+# a second once they flow.
 #
 # On the H100, a copy of 64 bytes took :timing:`transfers median "to the GPU,
-# pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, and a copy of a million times as much,
-# 64 MiB, took :timing:`transfers median "to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3`. Stop for a minute here: how long would 4,096 copies of 64
-# bytes take? They carry only a quarter of a megabyte, and still it would be much longer
-# than for the 64 MiB.
+# pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`. That is its latency. A copy of a
+# million times as much, 64 MiB, took :timing:`transfers median "to the GPU,
+# pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`. **Stop for a minute here: how
+# long would 4,096 copies of 64 bytes take?** They carry only a quarter of a megabyte,
+# but they walk 4,096 times. That makes more than ten times what the 64 MiB took.
 #
-# So we can read both numbers off the two ends of a curve:
+# So we can read both numbers off the two ends of a curve. Here they are for the
+# computer that built this page, which has no GPU. If you run the cell, you get those of
+# yours.
 
 transfer = "to the GPU, pageable" if has_gpu else "within the CPU's memory"
 times = {t.n: t.median for t in bench.timings if t.label == transfer}
@@ -161,8 +169,9 @@ times = {t.n: t.median for t in bench.timings if t.label == transfer}
 least, most = min(times), max(times)
 latency = times[least]
 bandwidth = most / times[most]
-print("latency  ", quantity(latency, "s"))
-print("bandwidth", quantity(bandwidth, "B/s"))
+print(transfer)
+print("  latency  ", quantity(latency, "s"))
+print("  bandwidth", quantity(bandwidth, "B/s"))
 
 # %%
 # A copy of :math:`n` bytes then takes the walk, plus the time in which the bytes flow:
@@ -172,8 +181,8 @@ print("bandwidth", quantity(bandwidth, "B/s"))
 #     t = a + \frac{n}{b},
 #
 # where :math:`a` is the latency and :math:`b` the bandwidth. If you send the same bytes
-# in :math:`m` copies, you walk :math:`m` times, so :math:`t = m\,a + n/b`. The bytes
-# appear once in this formula, and the walk :math:`m` times. That is why the small
+# in :math:`m` copies, you walk :math:`m` times, so :math:`t = m\cdot a + n/b`. The
+# bytes appear once in this formula, and the walk :math:`m` times. That is why the small
 # copies were slow.
 #
 # How big is big enough?
@@ -185,7 +194,7 @@ print("bandwidth", quantity(bandwidth, "B/s"))
 #
 # .. math::
 #
-#     a = \frac{n}{b}, \qquad\text{so}\qquad n_{1/2} = a\,b.
+#     a = \frac{n}{b}, \qquad\text{so}\qquad n_{1/2} = a\cdot b.
 #
 # It is called the :term:`half-bandwidth size`, because such a copy reaches half of the
 # bandwidth. Far below it, sending more bytes costs next to nothing. In other words,
@@ -205,20 +214,50 @@ half = latency * bandwidth
 print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 
 # %%
-# That is more than most people expect. On the H100, the two ends of its curve give
-# about 180 kB, or some 2,200 events. So a batch of a hundred events, which feels big,
-# still spends most of its time on the walk. If you have heard the advice to *batch your
-# transfers*, you now know how big a :term:`batch` should be: several times
-# :math:`n_{1/2}`.
+# That is more than most people expect, and it is what the slot could carry at best. An
+# ordinary copy reaches only a part of the slot's rate, so it needs fewer. On the H100,
+# the two ends of its curve give about 180 kB, or some 2,200 events. So a batch of a
+# hundred events, which feels big, still spends most of its time on the walk. If you
+# have heard the advice to *batch your transfers*, you now know how big a :term:`batch`
+# should be: several times :math:`n_{1/2}`.
 #
-# A faster link makes :math:`n_{1/2}` *larger*, if the latency stays the same. The
-# faster the bytes, the more of them you miss while you walk.
+# The latency isn't the same everywhere, either. Here is what somebody else measured for
+# a small copy, with the wait until it has arrived. So measure your own:
+#
+# .. measured-by-others:: latency-v100
+#
+# And collecting isn't free. Here is how long it took the computer that built
+# this page to put the 4,096 arrays together:
+
+gathering = Bench("collecting").time("np.stack", np.stack, list(events.numpy()))
+print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
+
+# %%
+# That's longer than the one big copy, so you gain less than the ratio at the top
+# promised. You pay less if you write each event into one array that you allocated
+# beforehand.
 #
 # Predict your own
 # ----------------
 #
-# Let's put the formula to work. How long will our 4,096 events take in copies of 1, 8,
-# 64, 512, or 4,096 events? We predict all five before we measure them.
+# Let's put the formula to the test, first on the H100. All events together are 328 kB,
+# a 205th of the 64 MiB. So one big copy should take one walk of :timing:`transfers
+# median "to the GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`, and a 205th of
+# :timing:`transfers median "to the GPU, pageable/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3` for its bytes. The sum is within a tenth of the
+# :timing:`small-copies median "4096 events a copy" @nvidia-h100-80gb-hbm3` that were
+# measured.
+#
+# And one event at a time? There 4,096 walks make a little over a quarter more than the
+# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3` that were
+# measured. In other words, each of these walks was a bit shorter than the one of 64
+# bytes. Why, we don't know. But two numbers were enough to predict times that lie
+# a factor of a thousand apart.
+#
+# Now predict your own: how long will the events take in copies of 1, 8, 64, 512, or
+# 4,096? The fold holds the prediction and the measurement.
+
+# folded: Predicted and measured, on the computer that ran the page
 
 
 def predict(copies, total):
@@ -235,20 +274,12 @@ for some in (1, 8, 64, 512, 4096):
     print(f"{some:13,}{quantity(predicted, 's'):>11}{quantity(time, 's'):>11}")
 
 # %%
-# Two numbers were enough to predict times that lie a factor of several hundred apart.
-# But look at the last rows, if you have no GPU: there the copies take only a fraction
-# of the time that we predicted. What went wrong?
-#
-# Our bandwidth comes from a copy of 64 MiB, and so many bytes have to come from the
-# computer's main memory. All our events together are 330 kB. They fit into the
-# processor's own small and fast memory, its :term:`cache`, and are copied faster from
-# there. In other words, a CPU has more than one bandwidth. The way to a GPU has only
-# one, so the formula works better there.
-#
-# On the H100, for example, 4,096 times the latency of :timing:`transfers median "to the
-# GPU, pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3` is within a third of the
-# :timing:`small-copies median "1 event a copy" @nvidia-h100-80gb-hbm3` that were
-# measured.
+# If you have no GPU, the last rows took only a fraction of what we predicted. Our
+# bandwidth comes from 64 MiB, which have to come from the computer's main memory. All
+# our events fit into the processor's own small and fast memory, its :term:`cache`, and
+# are copied faster from there. In other words, a CPU has more than one bandwidth. For
+# ordinary arrays, the way to a GPU is slower than the cache, so this hardly matters
+# there.
 #
 # The small copies that you don't see
 # -----------------------------------
@@ -262,31 +293,24 @@ for some in (1, 8, 64, 512, 4096):
 #         loss = step(x, y)
 #         print(loss.item())        # 4 bytes back to the CPU, at every step
 #
-#     for pixel in image_on_gpu:
+#     for pixel in image_on_gpu.flatten():
 #         if pixel > threshold:     # one copy for each pixel
 #             ...
-#
-#     kernel[blocks, threads](u)    # u is a NumPy array: Numba copies it there and back
 #
 # Each of them copies a few bytes, waits for the whole latency, and does so thousands of
 # times. (It also waits until the GPU has finished everything before it, so it may take
 # much longer than the latency alone.) The remedy is the same as for the detector. Keep
 # the results on the GPU, and fetch them together: collect ``loss.detach()`` in a list,
 # and print ``torch.stack(losses).mean()`` every hundred steps. Compare all pixels in
-# one operation, ``(image_on_gpu > threshold).sum()``. Put the array onto the GPU once,
-# with ``u = cuda.to_device(u)``, and call the kernel as often as you like.
+# one operation, ``(image_on_gpu > threshold).sum()``. A NumPy array that you give to a
+# Numba kernel travels there and back at every call, so put it onto the GPU once
+# (:doc:`/tutorials/3_kernels/01_first_kernel`).
 #
-# :term:`Managed memory <managed memory>` hides small copies best of all. It looks like
-# one memory for both, but its pages travel whenever one side touches what the other
-# side has used.
-#
-# Other people measured such waits on other cards:
-#
-# .. measured-by-others:: latency-v100 wait-rtx5090 wait-mi300x
-#
-# If your copies are big already, there are two more ways to save time. You can copy
-# from a special kind of memory (:doc:`/tutorials/2_devices/08_pinned_memory`), and you
-# can let the GPU compute while the next data arrive
+# You may have heard of ``copy_(…, non_blocking=True)``. With it, many copies can share
+# one wait, but each still walks to the driver, and if you read on the CPU before you
+# have called ``torch.accelerator.synchronize()``, you may read garbage. It needs a
+# special kind of memory (:doc:`/tutorials/2_devices/08_pinned_memory`). And if your
+# copies are big already, the GPU can compute while the next data arrive
 # (:doc:`/tutorials/2_devices/09_copy_and_compute`).
 #
 # Your turn
@@ -295,7 +319,8 @@ for some in (1, 8, 64, 512, 4096):
 # Write the loop that collects. ``detector`` gives you one event after the other, each a
 # NumPy array of 20 numbers. ``send(batch)`` copies one array to the GPU, of any number
 # of events, one in each row. Call it with ``size`` events at a time, in the order in
-# which they came. A detector may run for days, so send a batch as soon as it is full.
+# which they came. (``size`` is the caller's choice. You now know how to choose it.) A
+# detector may run for days, so send a batch as soon as it is full.
 #
 # Put your answer where the dots are, and run ``firstlight try 04_small_copies.py``. It
 # runs only what the exercise needs, and answers in about a second.
@@ -328,7 +353,8 @@ def find_problem(answer, count, size):
     got = [event for batch, _ in arrived for event in batch]
     copies = -(-count // size)
     if len(got) < count:
-        return f"{len(got)} of {count} events arrived. What of those left at the end?"
+        some = f"only {len(got)} of {count} events arrived: send those left at the end"
+        return some if got else "nothing arrived: call send(batch)"
     if not np.array_equal(np.reshape(got, (-1, 20)), given):
         return "the events that arrived are not those that were recorded, in order"
     if len(arrived) != copies or any(len(batch) > size for batch, _ in arrived):
@@ -368,12 +394,11 @@ print(check(collect))
 
 # remember
 
-half = quantity(10e-6 * spec("PCIe 4 x16", "bandwidth"), "B")
-print(f"""\
-1. The same n bytes in m copies take m a + n/b, because each copy pays the latency a
+print("""\
+1. The same n bytes in m copies take m·a + n/b, because each copy pays the latency a
    again, however little it carries.
-2. Collect until one copy carries several times a b. With a latency of 10 µs behind
-   PCIe 4, a b is {half}.
+2. Collect until one copy carries several times a·b. On the way to an H100, a·b was
+   about 180 kB, or 2,200 of our events.
 3. Small copies hide: in .item(), in print and if with a tensor on the GPU, and in a
    NumPy array that you give to a kernel.""")
 

@@ -310,19 +310,16 @@ class Board(Widget):
             ("Time", slider("seconds", 1, 1, 0.01, least=-6)),
             ("Operations", slider("flops", 15, 6, 0.01, least=6)),
         )
-        words = "".join(
-            f"<p><strong>{escape(head)}</strong></p><dl>"
-            + "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in items)
-            + "</dl>"
-            for head, items in lists
-        )
+        words = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in lists[0][1])
+        rows = "".join(f"<tr><td>{escape(one.title)}</td><td>{escape(one.test)}</td></tr>" for one in MISTAKES.values())
         return board(
             "possible",
             data,
             f"<div hidden>{inputs}</div>",
             self._axis(),
             f"<div hidden>{STATUS_REGION}</div>",
-            f"<details open><summary>All reports and mistakes in words</summary>{words}</details>",
+            f"<details open><summary>All reports in words</summary><dl>{words}</dl></details>",
+            f"<table><thead><tr><th>The mistake</th><th>How to find out</th></tr></thead><tbody>{rows}</tbody></table>",
         )
 
     def _axis(self) -> str:

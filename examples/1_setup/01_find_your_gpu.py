@@ -57,8 +57,7 @@ if torch.cuda.is_available():
 # there. PyTorch is built on top of it. GPUs are counted from 0, so the one in use is
 # number 0, which you may also call ``"cuda:0"``. And the :term:`compute capability` is
 # NVIDIA's number for a generation of GPUs. An H100 has 9.0, and a T4, which is four
-# years older, has 7.5. Newer doesn't mean faster: a small new card can be slower than a
-# big old one.
+# years older, has 7.5.
 #
 # There is one more thing to ask, outside Python. Type ``nvidia-smi`` in a terminal. It
 # prints a table with the name of each card, its memory, and the programs that use it.
@@ -321,14 +320,6 @@ plt.show()
 #    ``torch.accelerator.current_accelerator()`` says which kind your PyTorch was built
 #    for, and ``torch.accelerator.is_available()`` whether there is one. The doctor
 #    knows them, and :doc:`/install` has a command for each.
-#
-# .. dropdown:: Does your PyTorch have code for your card?
-#
-#    ``torch.cuda.get_arch_list()`` lists the generations that it has code for. An H100
-#    wants ``sm_90``, for compute capability 9.0. Your card needn't be in the list
-#    itself: code for ``sm_86`` also runs on 8.9, because the first number is the same
-#    and the second is larger. And an entry such as ``compute_90`` is a kind of source
-#    that the driver compiles for any later card.
 #
 # Your turn
 # ---------

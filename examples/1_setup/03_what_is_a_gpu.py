@@ -240,13 +240,14 @@ show_table("Where a number can be, on an H100", head, rows)
 # In practice the last row is the one that hurts. From an ordinary NumPy array it's
 # slower still, because the CPU copies the numbers once more before they travel. To our
 # H100, 64 MiB took :timing:`pinned-memory median "to the GPU,
-# pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` in this way, and :timing:`pinned-memory median "to the GPU,
-# pinned/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` from memory that was prepared for it
+# pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` in this way, and
+# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3` from memory that was prepared for it
 # (:doc:`/tutorials/2_devices/08_pinned_memory`).
 #
-# And the CPU's own way to its memory? The sixteen cores beside our H100 copied a long
-# vector there at :timing:`bytes-in-flight rate "Numba-CPU" @nvidia-h100-80gb-hbm3`, not
-# much more than PCIe allows.
+# And the CPU's own way to its memory? When the sixteen cores beside our H100 copied a
+# long vector, they moved :timing:`bytes-in-flight rate "Numba-CPU"
+# @nvidia-h100-80gb-hbm3`, not much more than PCIe allows.
 #
 # Why so many threads?
 # --------------------
@@ -342,7 +343,7 @@ plt.show()
 # as in our model. With all of them it moved :timing:`bytes-in-flight rate
 # "1 loads, 100% full" @nvidia-h100-80gb-hbm3`, and when each thread asked for two
 # numbers at once, :timing:`bytes-in-flight rate "2 loads, 100% full"
-# @nvidia-h100-80gb-hbm3`. By then it comes near the limit of the HBM itself.
+# @nvidia-h100-80gb-hbm3`. By then the HBM itself begins to be the limit.
 #
 # When a GPU loses
 # ----------------

@@ -1,4 +1,4 @@
-"""The check knows how many warps are enough, its model does as the formula, and picture and table agree with the makers."""
+"""The check knows how many warps are enough; the model, the picture and the table agree with their sources."""
 
 import itertools
 import math
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from pages import judged
 
-from firstlight.records.record import Record, benches
+from firstlight.records.record import read
 
 PAGE = "1_setup/03_what_is_a_gpu.py"
 ORANGE = (0xD9 / 255, 0x76 / 255, 0x2B / 255)
@@ -43,8 +43,7 @@ def test_the_model_is_as_busy_as_the_formula_says(page, warps) -> None:
 
 
 def test_the_wait_is_the_one_that_was_measured() -> None:
-    record = Record.read(H100)
-    (walk,) = [timing for bench in benches(record) for timing in bench if timing.label == "1 thread walks"]
+    walk = read(H100).timings["bytes-in-flight/1 thread walks/cuda:0"]
     assert walk.median / 10_000 * 1.98e9 == pytest.approx(720, rel=0.02)
 
 

@@ -132,10 +132,9 @@ except (AssertionError, RuntimeError) as error:
 # lamp and the power station. First make sure that you're *where the GPU is*. The
 # computer of a cluster that you log in to seldom has one, so ask for a job:
 # ``srun -p <partition> --gres=gpu:1 -t 30 --pty bash`` (your cluster's pages have the
-# name of the partition). There, type ``nvidia-smi``. If it prints its table, the first
-# three links are in order, and you can go on at row 4. If it doesn't, start at row 1
-# (in WSL, at row 2), and stop at the first row where your computer says something else
-# than it should:
+# name of the partition). There, type ``nvidia-smi``. If it prints its table, go on at
+# row 3. If it doesn't, start at row 1 (in WSL, at row 2). Stop at the first row where
+# your computer says something else than it should:
 #
 # .. list-table:: From your program to the GPU
 #    :header-rows: 1
@@ -153,10 +152,10 @@ except (AssertionError, RuntimeError) as error:
 #        If it worked yesterday, just restart: the system has probably updated half of
 #        it.
 #    * - 3: the place where you run
-#      - ``nvidia-smi`` also works *there*: in the job, in the container
+#      - ``nvidia-smi`` also works *there*, in the job or the container, and
+#        ``CUDA_VISIBLE_DEVICES`` isn't set to nothing, which hides all cards
 #      - Ask for a job with a GPU, as above. A container needs ``docker run --gpus all``
-#        or ``apptainer exec --nv``. And ``CUDA_VISIBLE_DEVICES`` hides cards, all of
-#        them if it is set to nothing.
+#        or ``apptainer exec --nv``. And ``unset CUDA_VISIBLE_DEVICES``.
 #    * - 4: your PyTorch
 #      - ``torch.version.cuda`` isn't ``None``
 #      - pip gave you a PyTorch for the CPU. On Windows, ``pip install torch`` always

@@ -57,7 +57,8 @@ belongs there and which doesn't.
 #
 # Let's look at the train. Here is an H100, beside the computer that it sits in.
 
-# figure
+# folded: The pieces of the figure below
+
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
@@ -87,6 +88,28 @@ def arrow(start, end):
     ax.annotate("", end, start, arrowprops={"arrowstyle": "<->", "lw": 2.2})
 
 
+def draw_multiprocessor():
+    ax.plot([51, 50, 50], [50.5, 50.5, 21], ":", color="black", lw=1.8)
+    box(0, 0, 100, 21)
+    ax.text(2, 17, "one SM:", weight="bold", size=10)
+    ax.text(12, 17, f"{cores} CUDA cores and 4 tensor cores", size=9.5)
+    for i in range(cores // 32):
+        grid(2 + 11 * i, 7, 10, 7.5, 8, 4)
+        box(2 + 11 * i, 1.8, 9.4, 4, "tensor", ORANGE, 0.35, 8.5)
+    box(48, 2, 23, 9.5, f"registers,\n{registers}", GREEN, 0.25, 9)
+    box(73, 2, 25, 9.5, f"L1 and shared\nmemory, {l1}", GREEN, 0.25, 9)
+    ax.text(48, 15, f"it holds {held:,} threads at a time", size=10, va="center")
+
+
+# %%
+
+
+# figure
+fig, ax = plt.subplots(figsize=(7.2, 5.2), layout="constrained")
+ax.set(xlim=(-0.5, 100.5), ylim=(-0.5, 68))
+ax.axis("off")
+
+
 def draw_host():
     box(0, 26, 31, 38)
     ax.text(0, 65.5, "host: your computer", weight="bold")
@@ -109,22 +132,6 @@ def draw_gpu():
     box(51, 28, 47, 8, f"memory (HBM), {spec_of(card).text('memory')}", GREEN, 0.25)
 
 
-def draw_multiprocessor():
-    ax.plot([51, 50, 50], [50.5, 50.5, 21], ":", color="black", lw=1.8)
-    box(0, 0, 100, 21)
-    ax.text(2, 17, "one SM:", weight="bold", size=10)
-    ax.text(12, 17, f"{cores} CUDA cores and 4 tensor cores", size=9.5)
-    for i in range(cores // 32):
-        grid(2 + 11 * i, 7, 10, 7.5, 8, 4)
-        box(2 + 11 * i, 1.8, 9.4, 4, "tensor", ORANGE, 0.35, 8.5)
-    box(48, 2, 23, 9.5, f"registers,\n{registers}", GREEN, 0.25, 9)
-    box(73, 2, 25, 9.5, f"L1 and shared\nmemory, {l1}", GREEN, 0.25, 9)
-    ax.text(48, 15, f"it holds {held:,} threads at a time", size=10, va="center")
-
-
-fig, ax = plt.subplots(figsize=(7.2, 5.2), layout="constrained")
-ax.set(xlim=(-0.5, 100.5), ylim=(-0.5, 68))
-ax.axis("off")
 draw_multiprocessor()
 draw_host()
 draw_gpu()

@@ -12,7 +12,7 @@ result. And if it can't, you'll know which part is to blame, and which command r
 it. Before you run anything, **make a guess**: does the computer in front of you have a
 GPU that PyTorch can use? Write down yes or no.
 
-**Time:** 10 minutes. **Needs:** any computer with Python and PyTorch. If you have no
+**Time:** 11 minutes. **Needs:** any computer with Python and PyTorch. If you have no
 GPU, we'll borrow one from Google.
 """
 
@@ -77,8 +77,7 @@ if torch.cuda.is_available():
 #
 # All this was only talk. A GPU works when it has computed something, and you have
 # checked the result. So let's give it an easy sum, 0 + 1 + 2 + … + 1000. **What
-# should come out?** Work it out before you run the cell. (Gauss is said to have been
-# quick at it.)
+# should come out?** Work it out before you run the cell.
 
 try:
     numbers = torch.arange(1001.0, device="cuda")
@@ -128,8 +127,7 @@ except (AssertionError, RuntimeError) as error:
 # When it says False
 # ------------------
 #
-# Between your program and the GPU there is a chain of six links, as between a reading
-# lamp and the power station. First make sure that you're *where the GPU is*. The
+# Between your program and the GPU there is a chain of six links. First make sure that you're *where the GPU is*. The
 # computer of a cluster that you log in to seldom has one, so ask for a job:
 # ``srun -p <partition> --gres=gpu:1 -t 30 --pty bash`` (your cluster's pages have the
 # name of the partition). There, type ``nvidia-smi``. If it prints its table, go on at

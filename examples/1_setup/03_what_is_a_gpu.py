@@ -103,7 +103,6 @@ def draw_multiprocessor():
 
 # %%
 
-
 # figure
 fig, ax = plt.subplots(figsize=(7.2, 5.2), layout="constrained")
 ax.set(xlim=(-0.5, 100.5), ylim=(-0.5, 68))

@@ -127,12 +127,12 @@ except (AssertionError, RuntimeError) as error:
 # When it says False
 # ------------------
 #
-# Between your program and the GPU there is a chain of six links. First make sure that you're *where the GPU is*. The
-# computer of a cluster that you log in to seldom has one, so ask for a job:
-# ``srun -p <partition> --gres=gpu:1 -t 30 --pty bash`` (your cluster's pages have the
-# name of the partition). There, type ``nvidia-smi``. If it prints its table, go on at
-# row 3. If it doesn't, start at row 1 (in WSL, at row 2). Stop at the first row where
-# your computer says something else than it should:
+# Between your program and the GPU there is a chain of six links. First make sure that
+# you're *where the GPU is*. The computer of a cluster that you log in to seldom has
+# one, so ask for a job: ``srun -p <partition> --gres=gpu:1 -t 30 --pty bash`` (your
+# cluster's pages have the name of the partition). There, type ``nvidia-smi``. If it
+# prints its table, go on at row 3. If it doesn't, start at row 1 (in WSL, at row 2).
+# Stop at the first row where your computer says something else than it should:
 #
 # .. list-table:: From your program to the GPU
 #    :header-rows: 1

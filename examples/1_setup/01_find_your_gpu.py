@@ -12,7 +12,7 @@ result. And if it can't, you'll know which part is to blame, and which command r
 it. Before you run anything, **make a guess**: does the computer in front of you have a
 GPU that PyTorch can use? Write down yes or no.
 
-**Time:** 10 minutes. **Needs:** any computer with Python and PyTorch. If you have no
+**Time:** 11 minutes. **Needs:** any computer with Python and PyTorch. If you have no
 GPU, we'll borrow one from Google.
 """
 
@@ -20,7 +20,8 @@ GPU, we'll borrow one from Google.
 # Ask PyTorch
 # -----------
 #
-# These questions are plain PyTorch, and you can paste them into any program of yours:
+# These questions are plain PyTorch, and you can paste them into any program of yours.
+# (No PyTorch yet? ``python -m pip install torch``, or see :doc:`/install`.)
 
 import torch
 
@@ -36,19 +37,27 @@ if torch.cuda.is_available():
     print("Bytes that my tensors take:", torch.cuda.memory_allocated())
 
 # %%
-# What does it look like when all is well? We asked a computer with an NVIDIA H100. It
-# answered that PyTorch was built for CUDA 13.0, that a GPU is available (``True``), and
-# that there is one. Its name is ``NVIDIA H100 80GB HBM3``, its compute capability
-# ``(9, 0)``, and of its 79.2 GiB of memory 78.6 were free. Your tensors take 0 bytes,
-# because you have made none yet.
+# On a Mac, or with a card from AMD or Intel, some of these may be ``None`` or ``False``
+# though all is well. On a Mac, ask ``torch.backends.mps.is_available()``, and see the
+# fold below for the others. And on a computer with an NVIDIA H100, the same lines said:
+#
+# .. code-block:: none
+#
+#     PyTorch was built for CUDA: 13.0
+#     Is a GPU available? True
+#     How many? 1
+#     Which one is in use? 0
+#     What is it called? NVIDIA H100 80GB HBM3
+#     Its compute capability: (9, 0)
+#     Its memory: 79.2 GiB, of which 78.6 are free
+#     Bytes that my tensors take: 0
 #
 # Let's go through the words. :term:`CUDA` is NVIDIA's platform for computing on its
 # GPUs: compilers, and libraries that know how to add, multiply or transform arrays
 # there. PyTorch is built on top of it. GPUs are counted from 0, so the one in use is
 # number 0, which you may also call ``"cuda:0"``. And the :term:`compute capability` is
 # NVIDIA's number for a generation of GPUs. An H100 has 9.0, and a T4, which is four
-# years older, has 7.5. Newer doesn't mean faster: a small new card can be slower than a
-# big old one.
+# years older, has 7.5.
 #
 # There is one more thing to ask, outside Python. Type ``nvidia-smi`` in a terminal. It
 # prints a table with the name of each card, its memory, and the programs that use it.
@@ -68,8 +77,7 @@ if torch.cuda.is_available():
 #
 # All this was only talk. A GPU works when it has computed something, and you have
 # checked the result. So let's give it an easy sum, 0 + 1 + 2 + … + 1000. **What
-# should come out?** Work it out before you run the cell. (Gauss is said to have been
-# quick at it.)
+# should come out?** Work it out before you run the cell.
 
 try:
     numbers = torch.arange(1001.0, device="cuda")
@@ -79,8 +87,24 @@ except (AssertionError, RuntimeError) as error:
 
 # %%
 # There are 500 pairs that add up to 1000 (0 + 1000, 1 + 999, and so on), and the 500 in
-# the middle: 500,500. Our H100 got it right. If yours did too, you have a GPU that
-# works, and you can go on to :doc:`a first speed-up <02_first_speedup>`.
+# the middle: 500,500. Our H100 said:
+#
+# .. code-block:: none
+#
+#     The GPU says 500500.0
+#
+# If yours did too, you have a GPU that works. But is *your program* using it? Ask the
+# program where its numbers are:
+#
+# .. code-block:: python
+#
+#     print(x.device)                         # of a tensor
+#     print(next(model.parameters()).device)  # of a neural network
+#
+# If they say ``cpu``, the program computes on the CPU. If they say ``cuda:0``, you can
+# also watch it: while it runs, ``nvidia-smi -l 1`` in a second terminal shows every
+# second how busy the GPU is (``GPU-Util``), and which programs are on it. If that's all
+# you wanted, go on to :doc:`a first speed-up <02_first_speedup>`.
 #
 # And if you read ``Torch not compiled with CUDA enabled`` instead, as on a computer
 # without a GPU? It looks worse than it is. An error is the good case, because you can
@@ -103,10 +127,12 @@ except (AssertionError, RuntimeError) as error:
 # When it says False
 # ------------------
 #
-# Think of a reading lamp that stays dark. The bulb, the switch, the plug or the fuse
-# may be to blame, and you'd look at them in some order. Between your program and the
-# GPU there is such a chain too. Start at the top, and stop at the first row where your
-# computer says something else than it should:
+# Between your program and the GPU there is a chain of six links. First make sure that
+# you're *where the GPU is*. The computer of a cluster that you log in to seldom has
+# one, so ask for a job: ``srun -p <partition> --gres=gpu:1 -t 30 --pty bash`` (your
+# cluster's pages have the name of the partition). There, type ``nvidia-smi``. If it
+# prints its table, go on at row 3. If it doesn't, start at row 1 (in WSL, at row 2).
+# Stop at the first row where your computer says something else than it should:
 #
 # .. list-table:: From your program to the GPU
 #    :header-rows: 1
@@ -124,23 +150,29 @@ except (AssertionError, RuntimeError) as error:
 #        If it worked yesterday, just restart: the system has probably updated half of
 #        it.
 #    * - 3: the place where you run
-#      - ``nvidia-smi`` also works *there*: in the job, in the container
-#      - On a cluster, the computer that you log in to seldom has a GPU. Ask for one:
-#        ``srun --gres=gpu:1 --pty bash``. A container needs ``docker run --gpus all``
-#        or ``apptainer exec --nv``. And ``CUDA_VISIBLE_DEVICES`` hides cards, all of
-#        them if it is set to nothing.
+#      - ``nvidia-smi`` also works *there*, in the job or the container, and
+#        ``CUDA_VISIBLE_DEVICES`` isn't set to nothing, which hides all cards
+#      - Ask for a job with a GPU, as above. A container needs ``docker run --gpus all``
+#        or ``apptainer exec --nv``. And ``unset CUDA_VISIBLE_DEVICES``.
 #    * - 4: your PyTorch
 #      - ``torch.version.cuda`` isn't ``None``
 #      - pip gave you a PyTorch for the CPU. On Windows, ``pip install torch`` always
-#        does.
-#        :doc:`/install` has the right command.
+#        does. Install another with the command below.
 #    * - 5: driver and PyTorch together
 #      - the CUDA version of ``nvidia-smi`` begins with the same number as
 #        ``torch.version.cuda``, or a larger one
-#      - Get a newer driver, or a PyTorch for an older CUDA.
+#      - Get a newer driver, or a PyTorch for an older CUDA, with the command below.
 #    * - 6: card and PyTorch together
 #      - the sum comes out right
-#      - Get a newer PyTorch, or, if your card is an old one, one for CUDA 12.
+#      - Get a newer PyTorch, or, if your card is an old one, one for CUDA 12.6, with
+#        the command below.
+#
+# This is the command for rows 4 to 6. Its last part is the CUDA version, here 13.0. For
+# 12.6, write ``cu126``:
+#
+# .. code-block:: bash
+#
+#     python -m pip install --force-reinstall torch --index-url https://download.pytorch.org/whl/cu130
 #
 # The fifth row confuses nearly everybody. *Two different things are called "CUDA
 # version".* The one that ``nvidia-smi`` prints is the newest CUDA that your **driver**
@@ -176,9 +208,9 @@ except (AssertionError, RuntimeError) as error:
 # ------------------
 #
 # You don't have to walk along that chain yourself. We have written a small program that
-# does it. It's a single file that runs with any Python from 3.8 on, and it changes
-# nothing. Get it from :doc:`the doctor's page </doctor>`, and run it where your program
-# runs:
+# does it. It's a single file that runs with any Python from 3.8 on. It changes nothing
+# on your computer, and sends nothing anywhere. Get it, with its source, from
+# :doc:`the doctor's page </doctor>`, and run it where your program runs:
 #
 # .. code-block:: bash
 #
@@ -188,40 +220,49 @@ except (AssertionError, RuntimeError) as error:
 # the same page, and you'll see its likely causes. (In a notebook, where the Python may
 # be another one, type ``!{sys.executable} gpu-doctor.pyz`` after ``import sys``.)
 #
-# From Python it's one call. Here is what it found on this computer:
+# From Python, ``print(gpu_doctor.examine().text())`` gives you the same report. The
+# doctor can also judge a computer that isn't there, from a file of facts about it.
+# Here's your colleague's laptop:
 
 from gpu_doctor import case, examine
 
-this_machine = examine()
-asked, _, diagnosis = this_machine.text(width=88).partition("\n\n")
-print(asked)
-print(diagnosis.partition("\n")[0])
+report = examine(case("cpu-wheel").facts).text(width=88)
+print(report.partition("\n  See ")[0])
 
 # %%
 # A check mark means yes, a cross means no, and a dot means that the question doesn't
-# apply or couldn't be reached. On our H100 all fifteen lines begin with a check mark,
-# and the last one says: "healthy. Your GPU computes, and its results are right." (That
-# is true of this moment. A GPU that is too hot, or a cable that is loose, may break one
-# run and not the next.)
+# apply or wasn't reached. Then come the cause, what the doctor saw, and what to do.
+# (Two questions are about :term:`Numba`, with which you'll write programs for GPUs from
+# page 8 on.) On our H100 all fifteen lines begin with a check mark, and the last one
+# says: "healthy. Your GPU computes, and its results are right." That is true of this
+# moment. A GPU that is too hot may break one run and not the next.
 #
-# The doctor can also judge a computer that isn't there, from a file of facts about it.
-# These six were written from reports of real faults, mostly on GitHub. Read each
-# column from the top, down to the first cross. **Which of the links in our table is
-# it?**
+# Here are six broken computers, written as facts from reports of real faults. The
+# number before each question is its link in our table. Read each column from the top,
+# down to its cross. **What would you tell the owner of each to do?**
 
 # folded: What the doctor says of six broken computers
 
 from gpu_doctor.rules import QUESTIONS
 
 broken = {
-    "Linux's own driver": "nouveau",
-    "container, no GPU passed in": "container-without-gpu",
-    "driver half updated": "driver-half-updated",
-    "PyTorch for the CPU": "cpu-wheel",
-    "PyTorch newer than driver": "driver-too-old-for-wheel",
-    "card newer than PyTorch": "no-code-for-blackwell",
+    "A: Linux's own driver": "nouveau",
+    "B: container, no GPU passed in": "container-without-gpu",
+    "C: driver half updated": "driver-half-updated",
+    "D: PyTorch for the CPU": "cpu-wheel",
+    "E: PyTorch newer than driver": "driver-too-old-for-wheel",
+    "F: card newer than PyTorch": "no-code-for-blackwell",
 }
 reports = {name: examine(case(code).facts) for name, code in broken.items()}
+links = dict(zip(QUESTIONS, "12322334566", strict=False))  # the rest is Numba's
+
+
+def first_no(report):
+    """The answers up to the first no; what comes after it was not tried."""
+    states = [check.state for check in report.checks]
+    no = states.index(False)
+    return [*states[: no + 1], *[None] * (len(states) - no - 1)]
+
 
 # %%
 
@@ -231,7 +272,7 @@ import numpy as np
 from matplotlib.colors import ListedColormap
 
 marks = {True: ("✓", 0), False: ("✗", 2), None: ("·", 1)}
-states = np.array([[c.state for c in report.checks] for report in reports.values()]).T
+states = np.array([first_no(report) for report in reports.values()]).T
 fig, ax = plt.subplots(figsize=(7.2, 5.4), layout="constrained")
 levels = [[marks[state][1] for state in row] for row in states]
 colours = ListedColormap(["#1a7f64", "#8a8a8a33", "#c2410c"])
@@ -239,13 +280,15 @@ ax.imshow(levels, cmap=colours, vmin=0, vmax=2, aspect="auto", alpha=0.85)
 for (row, column), state in np.ndenumerate(states):
     look = {"color": "0.5"} if state is None else {"color": "#fefefe", "weight": "bold"}
     ax.text(column, row, marks[state][0], ha="center", va="center", **look)
-ax.set_yticks(range(len(QUESTIONS)), QUESTIONS.values(), fontsize=10)
+asked = [f"{links.get(key, '–')}  {question}" for key, question in QUESTIONS.items()]
+ax.set_yticks(range(len(asked)), asked, fontsize=10, ha="left")
+ax.tick_params(axis="y", pad=285)
 ax.set_xticks(range(len(reports)), reports, rotation=40, ha="left", fontsize=10)
 ax.xaxis.tick_top()
 ax.tick_params(length=0)
 ax.spines[:].set_visible(False)
-ax.set_xlabel("✓ yes    ✗ no    · does not apply, or not asked")
-fig.suptitle("Six broken computers: each fails at a different question")
+ax.set_xlabel("✓ yes    ✗ no    · does not apply, or not tried after a no")
+fig.suptitle("The first no is each time at a different question")
 fig.set_label(
     "A grid of the doctor's questions, in rows, and six broken computers, in columns. "
     "Each has its first no at a different question, further down from column to "
@@ -255,17 +298,17 @@ fig.set_label(
 plt.show()
 
 # %%
-# In the third computer, for example, somebody updated the driver and didn't restart:
-# link 2. In the last two, the card, the driver and PyTorch are each in order, and yet
-# they don't fit together: links 5 and 6. After the first cross, most of what follows is
-# only a consequence. So repair the first, and ask again.
+# .. dropdown:: Answers
 #
-# A report goes on with a diagnosis: the cause, how sure the doctor is, what it saw, and
-# what to do. This is the one for the fourth computer:
-
-print(reports["PyTorch for the CPU"].text(width=88).partition("\n\n")[2])
-
-# %%
+#    A, link 2: install NVIDIA's driver. B, link 3: start the container with ``--gpus
+#    all``. C, link 2: somebody updated the driver, so restart. D, link 4: install
+#    PyTorch with code for GPUs. E, link 5: a newer driver, or a PyTorch for an older
+#    CUDA. F, link 6: a newer PyTorch. In E and F the card, the driver and PyTorch are
+#    each in order, and yet they don't fit together.
+#
+# After the first cross, most of what follows is only a consequence. So repair the
+# first, and ask again.
+#
 # .. dropdown:: Your GPU is from AMD, Intel or Apple
 #
 #    PyTorch for AMD's cards calls them ``cuda`` too, so this page works as it stands,
@@ -275,83 +318,78 @@ print(reports["PyTorch for the CPU"].text(width=88).partition("\n\n")[2])
 #    for, and ``torch.accelerator.is_available()`` whether there is one. The doctor
 #    knows them, and :doc:`/install` has a command for each.
 #
-# .. dropdown:: Does your PyTorch have code for your card?
-#
-#    ``torch.cuda.get_arch_list()`` lists the generations that it has code for. An H100
-#    wants ``sm_90``, for compute capability 9.0. Your card needn't be in the list
-#    itself: code for ``sm_86`` also runs on 8.9, because the first number is the same
-#    and the second is larger. And an entry such as ``compute_90`` is a kind of source
-#    that the driver compiles for any later card.
-#
 # Your turn
 # ---------
 #
-# Write the function that a program should call in place of ``is_available()``. It gets
-# a list of candidates, the best one first. Each is a pair of a name and a function. The
-# function takes a list of numbers and should return a list of their squares, computed
-# on that device. On a broken device it may raise an error, or return something wrong.
-# Return the name of the first candidate that works, and ``"cpu"`` if none does.
+# Write what your programs can call in place of ``is_available()``: a function that
+# returns the name of the best device that *works*. Try ``"cuda"`` first, then ``"xpu"``
+# and ``"mps"``, and take ``"cpu"`` if none of them is any good. The function gets
+# ``sum_on``, which computes our sum on a device:
+
+
+def sum_on(device):
+    return torch.arange(1001.0, device=device).sum().item()
+
+
+# %%
+# On a broken device it may raise an error, of whatever kind, or return something wrong.
+# Our checker passes another ``sum_on``, which fails in the ways that you have seen, so
+# you need no GPU.
 #
-# Put your answer where the dots are, and run ``firstlight try 01_find_your_gpu.py``. It
-# runs only what the exercise needs.
+# Put your answer where the dots are, and run ``firstlight try 01_find_your_gpu.py``
+# (see *Run it yourself*, below). Then paste both functions into a program of yours, and
+# call ``best_device(sum_on)``.
 
 
-def first_working(candidates): ...
+def best_device(sum_on): ...
 
 
 # %%
 
-# folded: What checks your answer, on devices that fail in the ways you have seen
+# folded: What checks your answer, on computers that fail in the ways you have seen
+
+NOT_BUILT = AssertionError("Torch not compiled with CUDA enabled")
+NO_CODE = RuntimeError("no kernel image is available for execution on the device")
+NOT_THERE = NotImplementedError("this PyTorch knows no such device")
+NAN, RIGHT = float("nan"), 500_500.0
+
+
+def computer(**devices):
+    def sum_on(device):
+        got = devices.get(str(device).partition(":")[0], NOT_THERE)
+        if isinstance(got, Exception):
+            raise got
+        return got
+
+    return sum_on
 
 
 def check(answer):
-    def right(numbers):
-        return [number * number for number in numbers]
-
-    def no_code(_):
-        raise RuntimeError("no kernel image is available for execution on the device")
-
-    def half(numbers):
-        return right(numbers[:1]) + [0.0] * (len(numbers) - 1)
-
-    def nan(numbers):
-        return [float("nan")] * len(numbers)
-
-    bad = {"new card": no_code, "ill": half, "hot": nan, "full": lambda _: []}
-    good = ("gpu", right)
     trials = [
-        ([good], "gpu", "this candidate works"),
-        ([("new card", bad["new card"]), good], "gpu", "an error means: try the next"),
-        ([("ill", bad["ill"]), good], "gpu", "compare every number, not the first"),
-        ([("hot", bad["hot"]), good], "gpu", "NaN is not a square"),
-        ([("full", bad["full"]), good], "gpu", "count the results too"),
-        ([("fast", right), good], "fast", "the best that works comes first"),
-        (list(bad.items()), "cpu", "there is always the CPU"),
-        ([], "cpu", "a machine may have no candidate"),
+        ({"cuda": RIGHT}, "cuda", "this device works"),
+        ({"cuda": NO_CODE}, "cpu", "an error means: try the next"),
+        ({"cuda": NOT_BUILT}, "cpu", "an error may be of any kind"),
+        ({"cuda": NO_CODE, "xpu": RIGHT}, "xpu", "an error means: try the next"),
+        ({"cuda": NOT_BUILT, "mps": RIGHT}, "mps", "an Apple has its own"),
+        ({"cuda": 0.0}, "cpu", "compare the sum with what it should be"),
+        ({"cuda": 500_499.0, "mps": RIGHT}, "mps", "nearly right is wrong"),
+        ({"cuda": NAN, "xpu": NAN}, "cpu", "NaN is not the sum"),
+        ({"cuda": RIGHT, "xpu": RIGHT, "mps": RIGHT}, "cuda", "the best comes first"),
     ]
-    return verdict(answer, trials)
-
-
-# %%
-
-# folded: What turns the first trial that goes wrong into a sentence
-
-
-def verdict(answer, trials):
-    for candidates, expected, hint in trials:
-        names = [name for name, _ in candidates]
+    for devices, expected, hint in trials:
         try:
-            got = answer(candidates)
+            got = answer(computer(cpu=RIGHT, **devices))
         except Exception as error:
             got = f"{type(error).__name__}: {error}"
-        if got != expected:
-            return f"With {names}: {got!r}, not {expected!r}. Hint: {hint}."
+        if str(got).partition(":")[0] != expected:
+            what = ", ".join(f"{name}: {found!r}" for name, found in devices.items())
+            return f"Where it gives {what}: {got!r}, not {expected!r}. Hint: {hint}."
     return "Right: this function believes only what it has seen."
 
 
 # %%
 
-print(check(first_working))
+print(check(best_device))
 
 # %%
 # Three lines to remember
@@ -360,8 +398,8 @@ print(check(first_working))
 # remember
 print("""\
 1. A GPU works when it has computed something and you have checked the result.
-2. If PyTorch says False, look at the card, the driver, the place where you run and your
-   PyTorch, in this order. Or let the doctor look.
+2. If PyTorch says False, first make sure that you are where the GPU is. Then look at
+   the card, the driver and your PyTorch, in this order, or let the doctor look.
 3. The CUDA version of nvidia-smi is what the driver understands; torch.version.cuda is
    what PyTorch brings along. You need no CUDA toolkit.""")
 
@@ -372,15 +410,14 @@ print("""\
 # solution
 
 
-def first_working_solution(candidates):
-    numbers = [1.0, -2.0, 3.5]
-    for name, squares in candidates:
+def best_device_solution(sum_on):
+    for device in ("cuda", "xpu", "mps"):
         try:
-            if squares(numbers) == [number * number for number in numbers]:
-                return name
+            if sum_on(device) == 500_500:
+                return device
         except Exception:
             continue
     return "cpu"
 
 
-print(f"Our solution: {check(first_working_solution)}")
+print(f"Our solution: {check(best_device_solution)}")

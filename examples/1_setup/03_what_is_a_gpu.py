@@ -26,14 +26,19 @@ belongs there and which doesn't.
 # Python program follows. (The code is on :doc:`a later page <04_count_your_cpu>`.)
 #
 # For one cup, one core of the computer's CPU took
-# :timing:`count-your-cpu median "SIMD, one thread/cpu/n=1" @nvidia-h100-80gb-hbm3`. The
-# H100 took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1"
-# @nvidia-h100-80gb-hbm3`. So the GPU, which costs as much as a car, is *slower*.
+# :timing:`count-your-cpu median "SIMD, one thread/cpu/n=1" @nvidia-h100-80gb-hbm3`, and
+# the H100 took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1"
+# @nvidia-h100-80gb-hbm3`. So the GPU, which costs as much as a car, is *slower*. (It's
+# no more than that because a step takes about four clock cycles on either, and the
+# CPU's clock ticks faster.)
 #
 # For 4,096 cups, the H100 took :timing:`count-your-cpu median
 # "GPU, kernel/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. That is the same time, for 4,096
-# times as much work! Even 65,536 cups took no more than :timing:`count-your-cpu median
-# "GPU, kernel/cuda:0/n=65536" @nvidia-h100-80gb-hbm3`.
+# times as much work! And the CPU? With all its sixteen cores, and several cups at once
+# on each, it took :timing:`count-your-cpu median "SIMD, all cores/cpu/n=4096"
+# @nvidia-h100-80gb-hbm3`. So now the GPU is :timing:`count-your-cpu speedup
+# "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096" @nvidia-h100-80gb-hbm3` as
+# fast.
 #
 # Think of a sports car and a train. If you alone have to get to the next town, take the
 # car. If 4,096 people have to get there, take the train: it's no faster for anyone, but
@@ -44,31 +49,26 @@ belongs there and which doesn't.
 #
 # Trains need passengers, so a GPU needs work that falls into thousands of pieces of the
 # same kind, none of which waits for another. Such work is called *data-parallel*. The
-# pixels of an image are like that, and so are the rows of a matrix that you multiply by
-# a vector. The 100,000 steps of one cup are not.
+# pixels of an image are like that, and GPUs were made to colour them. So are the rows
+# of a matrix that you multiply by a vector. The 100,000 steps of one cup are not.
 #
 # What's inside
 # -------------
 #
 # Let's look at the train. Here is an H100, beside the computer that it sits in.
 
-# folded: The sizes and rates of an H100, from data sheets
-
-from firstlight.timing.specs import spec, spec_of
-
-card, slot, sms, cores, held = "H100 SXM", "PCIe 5 x16", 132, 128, 64
-parts = ("registers", "L1", "L2")
-registers, l1, l2 = (spec_of(f"{card} {part}").text("size") for part in parts)
-ratio = spec(card, "bandwidth") / spec(slot, "bandwidth")
-
-# %%
-
-# folded: What draws a box, a grid of boxes and an arrow
+# folded: The pieces of the figure below
 
 import matplotlib.pyplot as plt
 from matplotlib.patches import Rectangle
 
 from firstlight.display import BLUE, GREEN, GREY, ORANGE
+from firstlight.timing.specs import spec, spec_of
+
+card, slot, sms, cores, held = "H100 SXM", "PCIe 5 x16", 132, 128, 2048
+parts = ("registers", "L1", "L2")
+registers, l1, l2 = (spec_of(f"{card} {part}").text("size") for part in parts)
+ratio = spec(card, "bandwidth") / spec(slot, "bandwidth")
 
 
 def box(x, y, wide, high, text="", colour=GREY, fill=0.0, size=10):
@@ -88,9 +88,25 @@ def arrow(start, end):
     ax.annotate("", end, start, arrowprops={"arrowstyle": "<->", "lw": 2.2})
 
 
+def draw_multiprocessor():
+    ax.plot([51, 50, 50], [50.5, 50.5, 21], ":", color="black", lw=1.8)
+    box(0, 0, 100, 21)
+    ax.text(2, 17, "one SM:", weight="bold", size=10)
+    ax.text(12, 17, f"{cores} CUDA cores and 4 tensor cores", size=9.5)
+    for i in range(cores // 32):
+        grid(2 + 11 * i, 7, 10, 7.5, 8, 4)
+        box(2 + 11 * i, 1.8, 9.4, 4, "tensor", ORANGE, 0.35, 8.5)
+    box(48, 2, 23, 9.5, f"registers,\n{registers}", GREEN, 0.25, 9)
+    box(73, 2, 25, 9.5, f"L1 and shared\nmemory, {l1}", GREEN, 0.25, 9)
+    ax.text(48, 15, f"it holds {held:,} threads at a time", size=10, va="center")
+
+
 # %%
 
-# folded: What draws the host, the GPU and one of its multiprocessors
+# figure
+fig, ax = plt.subplots(figsize=(7.2, 5.2), layout="constrained")
+ax.set(xlim=(-0.5, 100.5), ylim=(-0.5, 68))
+ax.axis("off")
 
 
 def draw_host():
@@ -115,26 +131,6 @@ def draw_gpu():
     box(51, 28, 47, 8, f"memory (HBM), {spec_of(card).text('memory')}", GREEN, 0.25)
 
 
-def draw_multiprocessor():
-    ax.plot([51, 50, 50], [50.5, 50.5, 21], ":", color="black", lw=1.8)
-    box(0, 0, 100, 21)
-    ax.text(2, 17, "one SM:", weight="bold", size=10)
-    ax.text(12, 17, f"{cores} CUDA cores and 4 tensor cores", size=9.5)
-    for i in range(cores // 32):
-        grid(2 + 11 * i, 7, 10, 7.5, 8, 4)
-        box(2 + 11 * i, 1.8, 9.4, 4, "tensor", ORANGE, 0.35, 8.5)
-    box(48, 2, 23, 9.5, f"registers,\n{registers}", GREEN, 0.25, 9)
-    box(73, 2, 25, 9.5, f"L1 and shared\nmemory, {l1}", GREEN, 0.25, 9)
-    threads = f"it holds {held} warps of 32 threads: {held * 32:,}"
-    ax.text(48, 15, threads, size=10, va="center")
-
-
-# %%
-
-# figure
-fig, ax = plt.subplots(figsize=(7.2, 5.2), layout="constrained")
-ax.set(xlim=(-0.5, 100.5), ylim=(-0.5, 68))
-ax.axis("off")
 draw_multiprocessor()
 draw_host()
 draw_gpu()
@@ -142,13 +138,13 @@ arrow((31, 32), (49, 32))
 ax.text(40, 34.5, slot, ha="center")
 ax.text(40, 27.5, spec_of(slot).text("bandwidth"), ha="center", weight="bold")
 ax.text(40, 24, "each way", ha="center", size=9.5)
-fig.suptitle(f"An H100 reads its memory {ratio:.0f} × as fast as PCIe can fill it")
+fig.suptitle("What's inside an H100")
 fig.set_label(
     "A diagram. On the left the host: a CPU with few cores and large caches, above its "
     "memory. An arrow, PCIe 5 x16, leads to the GPU on the right: 132 streaming "
     "multiprocessors, an L2 cache, and its own memory, HBM. Below, one of the "
     "multiprocessors: 128 CUDA cores, 4 tensor cores, registers, L1 cache and shared "
-    "memory, and 64 warps of 32 threads."
+    "memory, and room for 2,048 threads."
 )
 plt.show()
 
@@ -177,7 +173,9 @@ plt.show()
 # :timing:`precision median "GPU, matmul, bfloat16/cuda:0/n=4096"
 # @nvidia-h100-80gb-hbm3`. That is :timing:`precision speedup
 # "GPU, matmul, bfloat16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast, on the
-# same card.
+# same card, but each number keeps only 2 or 3 of its 7 digits. In the other direction,
+# beware of ``float64``, which NumPy takes unless you say otherwise: an H100 is good at
+# it, and most cards for games are many times slower with it than with ``float32``.
 #
 # **One minute:** how many SMs has *your* GPU, and how many threads can all of them hold
 # together? If you have no GPU here, take the numbers from the picture.
@@ -189,8 +187,6 @@ if torch.cuda.is_available():
     print(gpu.name, f"with compute capability {gpu.major}.{gpu.minor}")
     print("SMs:", gpu.multi_processor_count)
     print("threads that each can hold:", gpu.max_threads_per_multi_processor)
-    print("threads in a block, at most:", gpu.max_threads_per_block)
-    print("threads in a warp:", gpu.warp_size)
 else:
     print("No CUDA GPU here. Take an H100: 132 SMs, with 2,048 threads each.")
 
@@ -219,18 +215,18 @@ from firstlight.display import quantity, show_table
 
 in_a_second = spec(card, "fp32") / 2  # multiply-adds, each with 4 numbers of 4 bytes
 rates = {"registers": 16 * in_a_second, "shared": in_a_second}  # 1/128 SM: 1 byte
-a100 = f"{quantity(spec('A100 40GB L2', 'bandwidth'), 'B/s')} (A100)"
+head = "place", "size", "rate, all SMs together"
 rows = [
     ("registers", f"{registers} in each SM", quantity(rates["registers"], "B/s")),
     ("L1, shared memory", f"{l1} in each SM", quantity(rates["shared"], "B/s")),
-    ("L2 cache", f"{l2} for all SMs", a100),
+    ("L2 cache", f"{l2} for all SMs", "–"),
     ("GPU memory (HBM)", spec_of(card).text("memory"), spec_of(card).text("bandwidth")),
-    ("the CPU's memory", "what you paid for", spec_of(slot).text("bandwidth")),
+    ("the CPU's memory, through PCIe", "–", spec_of(slot).text("bandwidth")),
 ]
 
 # %%
 
-show_table("Where a number can be, on an H100", ("place", "size", "rate"), rows)
+show_table("Where a number can be, on an H100", head, rows)
 
 # %%
 # *Registers* hold the variables of each thread. *Shared memory* belongs to a block, so
@@ -245,53 +241,46 @@ show_table("Where a number can be, on an H100", ("place", "size", "rate"), rows)
 # These are the most that the hardware allows. The last two rates are from data sheets,
 # and the first two follow from the number of CUDA cores and the clock: in each cycle
 # every core can read three numbers and write one, and an SM can read 128 bytes of
-# shared memory. NVIDIA gives no rate for the L2 cache of an H100, so that row has the
-# one of its predecessor.
+# shared memory. NVIDIA gives no rate for the L2 cache.
 #
-# And in practice? When our H100 adds two long vectors, it moves
-# :timing:`vector-add rate "GPU, same result" @nvidia-h100-80gb-hbm3` from and to its
-# HBM, nearly all of what the table allows.
+# In practice the last row is the one that hurts. From an ordinary NumPy array it's
+# slower still, because the CPU copies the numbers once more before they travel. To our
+# H100, 64 MiB took :timing:`pinned-memory median "to the GPU,
+# pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` in this way, and
+# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3` from memory that was prepared for it
+# (:doc:`/tutorials/2_devices/08_pinned_memory`).
 #
-# The step from HBM to PCIe is the one that you'll meet most often. This is what others
-# have measured on their cards:
+# And the CPU's own way to its memory? When the sixteen cores beside our H100 copied a
+# long vector, they moved :timing:`bytes-in-flight rate "Numba-CPU"
+# @nvidia-h100-80gb-hbm3`, not much more than PCIe allows.
 #
-# .. measured-by-others:: own-link-a100 own-link-gtx1080 own-link-h100
+# Why so many threads?
+# --------------------
 #
-# Thirteen warps
-# --------------
-#
-# Now back to our question. Why does an SM hold so many threads?
-#
-# Even HBM is far away. If a thread asks it for a number, the number arrives
-# `hundreds of clock cycles`__ later. A CPU does everything to avoid that wait: large
-# caches, and circuits that guess what your program will need next. All this takes up
-# most of the chip. A GPU doesn't avoid the wait at all. It spends the space on units
-# that compute, and while one warp waits, it lets *another* warp work.
-#
-# __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
-#    index.html#multiprocessor-level
-#
-# How long is the wait on our H100? We let *one* thread fetch 10,000 numbers, each of
+# Now back to our question. Even HBM is far away, and a thread that asks it for a number
+# has to wait. How long? We let *one* thread of our H100 fetch 10,000 numbers, each of
 # which told it where to find the next. That took :timing:`bytes-in-flight median
-# "1 thread walks" @nvidia-h100-80gb-hbm3`, so each number took hundreds of cycles.
+# "1 thread walks" @nvidia-h100-80gb-hbm3`. At the card's highest clock, 1.98 GHz, each
+# number took about 720 cycles.
 #
-# Think of a chess master who plays against many people at once. She makes her move at
-# one board, and while that opponent thinks, she goes on to the next. One opponent
-# would keep her idle nearly all the time. How many does she need?
+# A CPU does everything to avoid such a wait: large caches, and circuits that guess what
+# your program will need next. All this takes up most of the chip. A GPU doesn't avoid
+# the wait at all. It spends the space on units that compute, and while one warp waits,
+# it lets *another* warp work.
 #
-# Here's a warp in numbers. It asks for its number and waits 384 cycles. Then it works
-# for 32 cycles, one instruction in each, and asks for the next number. So one round
-# takes 384 + 32 = 416 cycles. In an SM, a *scheduler* decides in every cycle which warp
-# goes on, and like the chess master, it takes one that is ready. **How many such warps
-# does it need, so that it has something to do in every cycle?** Guess, then let's play
-# it.
+# Here's a warp in numbers. It asks for its number and waits 720 cycles. Then it works
+# for 40 cycles (we chose that), and asks for the next number. So one round takes
+# 720 + 40 = 760 cycles. In an SM, a *scheduler* decides in every cycle which warp goes
+# on, and it takes one that is ready. **How many such warps does it need, so that it has
+# something to do in every cycle?** Guess, then let's play it.
 
 # folded: Plays it, with a queue of warps in the order in which they get ready
 
 from heapq import heapify, heapreplace
 
 
-def turns(warps, work=32, wait=384, until=4160):
+def turns(warps, work, wait, until):
     queue, now = [(0, warp) for warp in range(warps)], 0
     heapify(queue)
     while now < until:
@@ -302,55 +291,65 @@ def turns(warps, work=32, wait=384, until=4160):
         yield warp, start
 
 
-def busy(warps, until=4160):
-    return sum(32 for _, start in turns(warps) if start < until) / until
+def busy(warps, work=40, wait=720):
+    until = 10 * (work + wait)
+    starts = [start for _, start in turns(warps, work, wait, until)]
+    return sum(max(0, min(work, until - start)) for start in starts) / until
 
 
 # %%
 
-for warps in (1, 2, 4, 8, 13, 16):
+for warps in (1, 2, 4, 8, 16, 19, 24):
     print(f"{warps:2} warps: something to do in {busy(warps):.0%} of all cycles")
 
 # %%
 
 # figure
-fig, axes = plt.subplots(2, 1, figsize=(7.2, 4.4), sharex=True, layout="constrained")
-for ax, warps in zip(axes, (4, 13), strict=True):
-    for warp, start in turns(warps, until=1400):
-        ax.barh(warp, 32, left=start, color=ORANGE, height=0.9)
+fig, axes = plt.subplots(2, 1, figsize=(7.2, 4.8), sharex=True, layout="constrained")
+for ax, warps in zip(axes, (4, 19), strict=True):
+    for warp, start in turns(warps, work=40, wait=720, until=2000):
+        ax.barh(warp, 40, left=start, color=ORANGE, height=0.9)
     ax.set(yticks=[0, warps - 1], yticklabels=["warp 1", f"warp {warps}"])
-    ax.set(title=f"{warps} warps: busy {busy(warps):.0%} of the time", xlim=(0, 1400))
+    ax.set(title=f"{warps} warps: busy {busy(warps):.0%} of the time", xlim=(0, 2000))
     ax.invert_yaxis()
 axes[1].set_xlabel("clock cycles")
-fig.suptitle("With 13 warps, one of them always has work to do (a model)")
+fig.suptitle("While one warp waits, another works (a model)")
 fig.set_label(
     "Two charts of which warp works when. With 4 warps there are short bursts of work "
-    "with long gaps in which all of them wait. With 13 warps, each begins when the one "
+    "with long gaps in which all of them wait. With 19 warps, each begins when the one "
     "before it stops, and the first is ready again when the last is done: no gaps."
 )
 plt.show()
 
 # %%
-# One warp works for 32 of its 416 cycles, so it keeps the scheduler busy 1/13 of the
-# time. Two warps fill 2/13, and thirteen fill everything, because 416/32 = 13. More
-# than thirteen bring nothing.
+# One warp works for 40 of its 760 cycles, so it keeps the scheduler busy 1/19 of the
+# time. Two warps fill 2/19, and nineteen fill everything. More bring nothing.
 #
 # This trick is called *latency hiding*. The wait hasn't become shorter. But as long as
-# there are enough warps, nobody notices it. In general, as many things have to be under
-# way as you can finish in a second, times the seconds that each of them takes. (That is
-# :term:`Little's law`, and it also holds for the queue at a bakery.)
+# there are enough warps, nobody notices it. How many are enough? That is
+# :term:`Little's law`:
 #
-# An SM of an H100 has four schedulers, so it would need 4 × 13 = 52 warps. It has room
-# for 64. *That* is why it holds so many threads.
+# .. math::
+#
+#     \text{under way at once} = \text{rate} \times \text{time that each one takes}.
+#
+# For example, if 2 people a minute enter a café, and each stays for 5 minutes, there
+# are 2 × 5 = 10 inside. Here, one warp has to start every 40 cycles, and each round
+# takes 760, so 760/40 = 19 must be under way.
+#
+# An SM of an H100 has four schedulers, so it would need 4 × 19 = 76 warps. It has room
+# for 64, which is 16 for each scheduler, busy 84% of the time. So *that* is why it
+# holds so many threads, and even they aren't quite enough. Fast programs therefore let
+# each thread ask for a second number before the first has arrived.
 #
 # Does a real GPU behave like that? We let our H100 copy a long vector, and allowed it
 # only some of its threads. With 1/16 of them it moved :timing:`bytes-in-flight rate
-# "1 loads, 6% full" @nvidia-h100-80gb-hbm3`, with 1/8 :timing:`bytes-in-flight rate
-# "1 loads, 12% full" @nvidia-h100-80gb-hbm3`, and with 1/4 :timing:`bytes-in-flight
-# rate "1 loads, 25% full" @nvidia-h100-80gb-hbm3`. Twice the threads, nearly twice the
-# rate, as in our model. With all its threads it moved :timing:`bytes-in-flight rate
-# "1 loads, 100% full" @nvidia-h100-80gb-hbm3`. That is no longer sixteen times as much,
-# because by then the HBM itself begins to be the limit.
+# "1 loads, 6% full" @nvidia-h100-80gb-hbm3`, and with 1/8 :timing:`bytes-in-flight rate
+# "1 loads, 12% full" @nvidia-h100-80gb-hbm3`. Twice the threads, nearly twice the rate,
+# as in our model. With all of them it moved :timing:`bytes-in-flight rate
+# "1 loads, 100% full" @nvidia-h100-80gb-hbm3`, and when each thread asked for two
+# numbers at once, :timing:`bytes-in-flight rate "2 loads, 100% full"
+# @nvidia-h100-80gb-hbm3`. By then the HBM itself begins to be the limit.
 #
 # When a GPU loses
 # ----------------
@@ -359,16 +358,14 @@ plt.show()
 #
 # - *There are too few pieces.* One cup of coffee uses one thread of 270,336.
 # - *Each piece needs the one before.* More threads don't make a chain shorter.
+# - *The work is over too soon.* Every call to a GPU costs some microseconds. To bring a
+#   mere 64 bytes to our H100 took :timing:`pinned-memory median "to the GPU,
+#   pageable/cuda:0/n=64" @nvidia-h100-80gb-hbm3`.
 # - *The numbers cross PCIe again and again.* Then the last row of the table sets the
 #   pace. :doc:`/tutorials/2_devices/04_small_copies` has more on this.
 #
 # For your own problem, :doc:`/tutorials/2_devices/11_when_the_gpu_wins` makes the
 # prediction.
-#
-# Where do GPUs come from? They were made to colour the pixels of games, and scientists
-# had to disguise their sums as pictures until NVIDIA released CUDA in 2007. Today you
-# can use them from PyTorch and Numba, as on these pages, from JAX, CuPy or TensorFlow,
-# and from other languages such as Julia. The names differ, but the machine is the same.
 #
 # .. dropdown:: GPUs of other makers, and GPUs inside a processor
 #
@@ -383,54 +380,52 @@ plt.show()
 # Your turn
 # ---------
 #
-# Be the chess master. Write the function that decides which warp runs next. It gets
-# ``ready_at``, a list with the cycle at which each warp is (or was) ready, and ``now``,
-# the present cycle. Return the index of the warp to run. If none is ready, choose the
-# one for which you'll wait the shortest time.
+# How many warps does *your* kernel need? Write the function that tells. A warp waits
+# for ``wait`` cycles and then works for ``work`` cycles, again and again. Return the
+# smallest number of warps with which none of the SM's ``schedulers`` ever has nothing
+# to do. Each warp belongs to one scheduler, and there are no half warps.
 #
-# Put your answer where the dots are, and run ``firstlight try 03_what_is_a_gpu.py``. It
-# runs only what the exercise needs. In our checker some warps wait longer than others,
-# as they do when some numbers are in a cache and some are not.
+# Put your answer where the dots are, and run ``firstlight try 03_what_is_a_gpu.py``
+# (see *Run it yourself*, below). It runs only what the exercise needs.
 
 
-def next_warp(ready_at, now): ...
+def warps_needed(wait, work, schedulers): ...
 
 
 # %%
 
-# folded: What checks your answer: it plays sixty moves at each of five tables
+# folded: What checks your answer: it gives each scheduler its warps, and plays
 
-from numbers import Integral
+from numbers import Real
 
-tables = [[384] * 13, [384] * 4, [10, 384, 50, 200], [384, 100, 50], [384]]
+trials = [(720, 40, 4), (384, 32, 4), (100, 40, 4), (90, 40, 2), (0, 7, 4), (500, 3, 1)]
 
 
 def check(answer):
-    for waits in tables:
-        ready, now = [0] * len(waits), 0
-        for _ in range(60):
-            try:
-                warp = answer(list(ready), now)
-            except Exception as error:
-                return f"next_warp({ready}, {now}): {type(error).__name__}: {error}"
-            if not isinstance(warp, Integral) or not 0 <= warp < len(waits):
-                last = len(waits) - 1
-                return f"next_warp gave {warp!r}. Hint: an index is from 0 to {last}."
-            first = ready.index(min(ready))
-            if ready[warp] > max(now, ready[first]):
-                state = "was ready" if ready[first] <= now else "will be ready first"
-                return (
-                    f"In cycle {now} you chose warp {warp}, which waits until cycle "
-                    f"{ready[warp]}. Hint: warp {first} {state}."
-                )
-            now = max(now, ready[warp]) + 32
-            ready[warp] = now + waits[warp]
-    return "Right: with 13 warps, you keep the scheduler busy in every cycle."
+    for wait, work, schedulers in trials:
+        call = f"warps_needed({wait}, {work}, {schedulers})"
+        try:
+            warps = answer(wait, work, schedulers)
+        except Exception as error:
+            return f"{call}: {type(error).__name__}: {error}"
+        if not isinstance(warps, Real) or not 0 < warps < 10_000 or warps % 1:
+            return f"{call} gave {warps!r}. Hint: we want a whole number of warps."
+        fewest = int(warps) // schedulers  # that a scheduler gets
+        if not fewest or busy(fewest, work, wait) < 1:
+            share = busy(fewest, work, wait) if fewest else 0
+            return (
+                f"{call} gave {warps}, but then a scheduler with {fewest} of them is "
+                f"busy only {share:.0%} of the time. Hint: a round takes {wait + work} "
+                f"cycles, of which a warp fills {work}."
+            )
+        if warps % schedulers or (fewest > 1 and busy(fewest - 1, work, wait) == 1):
+            return f"{call} gave {warps}. Hint: fewer are enough."
+    return "Right: with so many warps, nobody notices the wait."
 
 
 # %%
 
-print(check(next_warp))
+print(check(warps_needed))
 
 # %%
 # Three lines to remember
@@ -440,7 +435,7 @@ print(check(next_warp))
 print(f"""\
 1. A GPU isn't fast at one thing. It does thousands of things in the time of one.
 2. An SM is the nearest thing to a CPU core. It holds many more threads than it has
-   CUDA cores, so that some can work while others wait: 416 cycles, 13 warps.
+   CUDA cores, so that some can work while others wait.
 3. An H100 reads its own memory {ratio:.0f} × as fast as PCIe can fill it. Bring the
    numbers over once, and use them often.""")
 
@@ -451,11 +446,9 @@ print(f"""\
 # solution
 
 
-def next_warp_solution(ready_at, now):
-    for warp, cycle in enumerate(ready_at):
-        if cycle <= now:
-            return warp
-    return ready_at.index(min(ready_at))
+def warps_needed_solution(wait, work, schedulers):
+    for_one = -(-(wait + work) // work)  # rounded up
+    return for_one * schedulers
 
 
-print(f"Our solution: {check(next_warp_solution)}")
+print(f"Our solution: {check(warps_needed_solution)}")

@@ -5,17 +5,13 @@ from pages import judged
 PAGE = "1_setup/01_find_your_gpu.py"
 
 
-def takes_the_first(candidates):
-    return candidates[0][0] if candidates else "cpu"
-
-
-def first_that(works, catches=Exception, otherwise="cpu"):
+def first_that(works, catches=Exception, names=("cuda", "xpu", "mps"), otherwise="cpu"):
     """An answer that takes the first device of which this holds."""
 
-    def answer(candidates):
-        for name, squares in candidates:
+    def answer(sum_on):
+        for name in names:
             try:
-                if works(squares):
+                if works(sum_on(name)):
                     return name
             except catches:
                 continue
@@ -24,33 +20,46 @@ def first_that(works, catches=Exception, otherwise="cpu"):
     return answer
 
 
-def is_right(squares):
-    return squares([2.0, 3.0]) == [4.0, 9.0]
-
-
-def has_small_errors(squares):
-    got = squares([0.5, -3.0, 7.0])
-    return len(got) == 3 and max(abs(g - n * n) for g, n in zip(got, [0.5, -3.0, 7.0], strict=True)) < 1e-6
+def is_right(got):
+    return got == 500_500
 
 
 WRONG = [
-    (takes_the_first, "try the next"),
+    (lambda sum_on: "cuda", "try the next"),
+    (lambda sum_on: "cpu", "works"),
     (first_that(is_right, catches=()), "try the next"),
-    (first_that(lambda squares: squares([2.0, 3.0]) or True, catches=RuntimeError), "every number"),
-    (first_that(lambda squares: squares([2.0, 3.0])[0] == 4), "every number"),
-    (first_that(lambda squares: (got := squares([2.0, 3.0])) == [4.0, 9.0][: len(got)]), "count"),
-    (lambda candidates: first_that(is_right)(candidates[::-1]), "first"),
-    (first_that(is_right, otherwise=None), "CPU"),
+    (first_that(is_right, catches=RuntimeError), "any kind"),
+    (first_that(is_right, names=["cuda"]), "try the next"),
+    (first_that(is_right, names=["cuda", "xpu"]), "Apple"),
+    (first_that(lambda got: True), "compare"),
+    (first_that(bool), "nearly|NaN"),
+    (first_that(lambda got: got > 0), "nearly"),
+    (first_that(lambda got: not abs(got - 500_500) > 0.1), "NaN"),
+    (first_that(is_right, names=["mps", "xpu", "cuda"]), "first"),
+    (first_that(is_right, otherwise=None), "try the next"),
 ]
 
 
-test_answers = judged(["first_working_solution", first_that(has_small_errors)], WRONG)
+def with_its_number(sum_on):
+    """As PyTorch also calls it."""
+    found = first_that(lambda got: abs(got - 500_500) < 0.1)(sum_on)
+    return "cuda:0" if found == "cuda" else found
+
+
+test_answers = judged(
+    ["best_device_solution", with_its_number, first_that(is_right, names=["cuda", "mps", "xpu"])], WRONG
+)
+
+
+def test_the_sum_that_a_reader_pastes_is_right(page) -> None:
+    assert page["sum_on"]("cpu") == 500_500
 
 
 def test_each_broken_machine_breaks_at_another_question(page):
     first = [next(a.question for a in page["reports"][name].checks if a.state is False) for name in page["broken"]]
     assert len(set(first)) == len(first) == 6
     assert first == sorted(first, key=list(page["QUESTIONS"]).index)
+    assert [page["links"][question] for question in first] == list("232456"), "as in the fold with the answers"
 
 
 def test_the_colleague_has_what_the_text_says(page):

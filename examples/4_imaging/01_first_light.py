@@ -83,8 +83,8 @@ for row in np.argsort(np.hypot(uu, vv))[[0, 1, 2, -3, -2, -1]]:
 # :term:`visibility`. The last number, the :term:`weight <weight>`, tells you how far to
 # trust it: it is :math:`1/\sigma^2` of its noise. That is all you need here;
 # :doc:`/tutorials/4_imaging/04_visibilities` has the rest. (Our transform has a minus
-# in its exponent. CASA counts phases the other way round, so check the sign of your own
-# file, as in :doc:`/tutorials/4_imaging/02_your_own_data`.)
+# in its exponent. CASA's has not, so check the sign of your own file:
+# :doc:`/tutorials/4_imaging/02_your_own_data`.)
 #
 # **One question before we go on.** The first three rows are the shortest baselines, and
 # their stripes are so wide that nearly the whole disk fits into a bright one. So what
@@ -219,9 +219,9 @@ loss.backward()
 print(f"the loss of a dark sky: {loss.item():.1f}")
 
 # %%
-# (The script's loss began far higher, for two reasons: it starts from a sky that's much
-# too bright, and it divides by 3,607 averages, not by 299,796 rows.) There is one
-# number in ``image.grad`` for each pixel, so we can draw it as an image.
+# (The script began far higher, with a sky much too bright, and it divides by the number
+# of its averages, 3,607, not of rows.) In ``image.grad`` there is one number for each
+# pixel, so we can draw it as an image.
 
 # figure
 fig, ax = plt.subplots(figsize=(4.6, 3.6), layout="constrained")
@@ -252,8 +252,7 @@ with torch.no_grad():
 # and ``optimizer.step()`` does just that. But even the right direction isn't enough. In
 # the third line we went the right way and too far, and the loss is higher than it was
 # before. The length of a step is what ``lr``, the learning rate, stands for. Adam,
-# which the script uses, divides the gradient of each parameter by its recent size, so
-# each parameter moves by about ``lr``, however steep the slope is.
+# which the script uses, moves each parameter by about ``lr``, however steep the slope.
 #
 # Now you know the whole loop: ``zero_grad()`` forgets the last gradient, the model
 # makes an image and its visibilities, ``loss`` compares, ``backward()`` finds the way
@@ -347,16 +346,20 @@ bench.show()
 # use next, does the same work in about a dozen kernels of its own. At 512 × 512 pixels
 # the same H100 took
 # :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3` for such a step.
-# Compare that with the time of the core above: here are the hundred times, and more.
-# (It isn't the GPU's merit alone. The better step also helps the core, and with it on
-# both, the GPU is :timing:`faster-step speedup "GPU, package"/"CPU, package"
-# @nvidia-h100-80gb-hbm3` as fast.) :doc:`/tutorials/4_imaging/08_faster` gets there
-# change by change.
+# Against the usual loop on the core, above, here are the hundred times, and more. (Half
+# of the credit is the step's. With the better step on both, the GPU is
+# :timing:`faster-step speedup "GPU, package"/"CPU, package" @nvidia-h100-80gb-hbm3` as
+# fast.) :doc:`/tutorials/4_imaging/08_faster` gets there change by change.
 #
-# **Will it help you?** Time one step of your loop on one core. If that's no longer than
-# the GPU needs for its calls alone, some milliseconds for a hundred of them, then stay
-# on the CPU. So for one image of 180 × 180 pixels, don't use a GPU. If it's ten times
-# as long, the GPU gains up to ten times, and fewer calls gain more.
+# A whole fit at 180 × 180 pixels took
+# :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on the H100,
+# and :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one core of the
+# computer that built this page.
+#
+# **Will it help you?** Time one step on one core. If that takes no longer than the
+# calls alone take on a GPU, some milliseconds for a hundred, then stay on the CPU: for
+# one image of 180 × 180 pixels, don't use a GPU. If it's ten times as long, the GPU
+# gains nearly ten times, and with few, large calls much more.
 
 # %%
 # Turn the knob, and look at what is left over
@@ -442,8 +445,7 @@ plt.show()
 # do:
 #
 # - *A pattern above 5 σ: too smooth.* The rings in the residual at the lower left are
-#   light that the data contain and the image doesn't. (Faint rings remain in the middle
-#   one: even there TV takes a little.)
+#   light that the data contain and the image doesn't.
 # - *Much less than noise: over-fitted.* At the lower right the residual is blank where
 #   the disk is. Noise can't vanish, so it must be in the image, and there you see it,
 #   as specks.
@@ -507,17 +509,16 @@ plt.show()
 
 # %%
 # Two surprises. First, the script hadn't reached its minimum: another 600 steps lower
-# the loss a little, and *the image gets worse*. So going on longer was not what it
-# needed. It was going to the wrong place, because its averages and its weak
-# regularizers describe a speckled sky better than the true one.
+# the loss a little, and *the image gets worse*. It was going to the wrong place, because
+# its averages describe a speckled sky better than the true one.
 #
 # Second, the weak strength that our rule rejects, 0.0005, gives an image slightly
 # *nearer* to the truth than the one it chooses. That isn't a mistake. The residual
 # tells you whether an image goes with the data. It can't tell you what the antennas
 # didn't measure, the details finer than the telescope can see. The regularizer fills
 # these in by its own taste, and a taste for flat patches turns a smooth slope into
-# steps. In other words, the rule protects you from noise, and nothing in the data
-# protects you from a wrong taste. Go on with
+# steps. So the rule protects you from noise, and nothing in the data protects you from
+# a wrong taste. Go on with
 # :doc:`/tutorials/4_imaging/07_choosing_regularizers`, or, if you use ``tclean``, with
 # :doc:`/tutorials/4_imaging/13_rml_and_clean`.
 

@@ -13,9 +13,9 @@ compare it with the averages. If all is well, its reduced** :math:`\\chi^2` **is
 will it be?** By the end you'll know how to see whether averages are safe, how much time
 they save, and how to make better ones.
 
-(CASA's ``tclean`` does something else: it spreads each row with a convolution kernel,
-and in each major cycle it predicts the model at the rows' own *u* and *v*. And
-averaging in time or frequency is yet another thing.)
+(``tclean`` does something else: it grids with a convolution kernel, and in each major
+cycle it predicts the model at the rows' own *u* and *v*. Averaging in time or frequency
+is another thing, too.)
 
 **Time:** 8 minutes. **Needs:** any computer, and *First light*.
 """
@@ -55,6 +55,14 @@ def chi_squared(u, v, vis, weight, sky=disk):
     return float((weight * wrong).sum() / (2 * len(vis)))
 
 
+def timed(prepare):
+    """Return an image, and how many seconds it takes, with the data's preparation."""
+    image_of(prepare(), strength=0.1)  # the first run compiles
+    start = perf_counter()
+    found = image_of(prepare(), strength=0.1)
+    return found, perf_counter() - start
+
+
 # %%
 # Try it
 # ------
@@ -88,10 +96,9 @@ print(f"reduced chi² of the truth, averages:    {chi_squared(*averages):.1f}")
 # Why
 # ---
 #
-# Let's look into the cell that is worst off. Each dot in the figure below is a row that
-# was averaged there, and they lie in a few arcs, since the pairs of antennas move as
-# the Earth turns. The colours are the true visibility. The average of the dots is then
-# compared with the colour at the cross, in the centre.
+# Let's look into the cell that is worst off. Each dot below is a row that was averaged
+# there, and the colours are the true visibility. The average of the dots is compared
+# with the colour at the cross, in the centre.
 
 # figure
 at_u, at_v, average_there, total = averages
@@ -204,15 +211,6 @@ def image_of(data, strength):
 
 # %%
 
-
-def timed(prepare):
-    """Return an image, and how many seconds it takes, with the data's preparation."""
-    image_of(prepare(), strength=0.1)  # the first run compiles
-    start = perf_counter()
-    found = image_of(prepare(), strength=0.1)
-    return found, perf_counter() - start
-
-
 spoiled, quick = timed(averages_of)
 good, slow = timed(every_row)
 exact = every_row()
@@ -273,9 +271,9 @@ plt.show()
 # When do they do little harm?
 # ----------------------------
 #
-# Surely when the source is small? Here is one that is a tenth as wide as the field, and
-# as bright as our disk. We put it in the middle and then farther east, and observe it
-# with our noise and with ten times as much. **What will the truth have now?**
+# Surely when the source is small? Here is one that is a tenth as wide as the field. We
+# put it in the middle and then farther east, and observe it with our noise and with ten
+# times as much. **What will the truth have now?**
 
 for east in (0, 1.2, 2.4):
     blob = [Ring(0.25, radius=0, width=0.2, east=east, north=0)]
@@ -288,13 +286,12 @@ for east in (0, 1.2, 2.4):
     print()
 
 # %%
-# Small isn't safe. Near the edge of the field the small source does far worse than our
-# big disk, and even in the middle it's off, because its light isn't all at one point.
-# Much noise helps, because an error below the noise does little harm. So don't trust
-# a fraction of the field. Look whether ``DataAverager`` warns you, or fit a good image
-# to every row and compare its :math:`\chi^2` with the rows and with the averages.
-# Without a warning a little may still be missing: it estimates only the slope across a
-# cell, so the 1.15 at 720 pixels slipped through.
+# Small isn't safe: near the edge of the field, the small source does far worse than our
+# big disk. Much noise helps, because an error below the noise does little harm. So
+# don't trust any fraction of the field. Look whether ``DataAverager`` warns you, or fit
+# an image to every row and compare its :math:`\chi^2` with the rows and with the
+# averages. (The warning sees only the slope across a cell, so the 1.15 at 720 pixels
+# slipped through.)
 #
 # Your turn
 # ---------

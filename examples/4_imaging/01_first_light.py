@@ -346,15 +346,15 @@ bench.show()
 # use next, does the same work in about a dozen kernels of its own. At 512 × 512 pixels
 # the same H100 took
 # :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3` for such a step.
-# Against the usual loop on the core, above, here are the hundred times, and more. (Half
+# Against the usual loop on the core, above, here are the hundred times, and more. (Part
 # of the credit is the step's. With the better step on both, the GPU is
 # :timing:`faster-step speedup "GPU, package"/"CPU, package" @nvidia-h100-80gb-hbm3` as
 # fast.) :doc:`/tutorials/4_imaging/08_faster` gets there change by change.
 #
 # A whole fit at 180 × 180 pixels took
 # :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on the H100,
-# and :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one core of the
-# computer that built this page.
+# and :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one core of an
+# AMD EPYC.
 #
 # **Will it help you?** Time one step on one core. If that takes no longer than the
 # calls alone take on a GPU, some milliseconds for a hundred, then stay on the CPU: for
@@ -509,8 +509,8 @@ plt.show()
 
 # %%
 # Two surprises. First, the script hadn't reached its minimum: another 600 steps lower
-# the loss a little, and *the image gets worse*. It was going to the wrong place, because
-# its averages describe a speckled sky better than the true one.
+# the loss a little, and *the image gets worse*. It was going to the wrong place,
+# because its averages describe a speckled sky better than the true one.
 #
 # Second, the weak strength that our rule rejects, 0.0005, gives an image slightly
 # *nearer* to the truth than the one it chooses. That isn't a mistake. The residual

@@ -246,7 +246,7 @@ fig.colorbar(
     ax=axes[1:],
     label="error, Jy/arcsec²",
     location="bottom",
-    shrink=0.5,
+    shrink=0.6,
     ticks=[-0.02, 0, 0.02],
 )
 fig.suptitle("The truth, and what two fits get wrong")

@@ -83,8 +83,8 @@ for row in np.argsort(np.hypot(uu, vv))[[0, 1, 2, -3, -2, -1]]:
 # :term:`visibility`. The last number, the :term:`weight <weight>`, tells you how far to
 # trust it: it is :math:`1/\sigma^2` of its noise. That is all you need here;
 # :doc:`/tutorials/4_imaging/04_visibilities` has the rest. (Our transform has a minus
-# in its exponent. CASA's has not, so check the sign of your own file:
-# :doc:`/tutorials/4_imaging/02_your_own_data`.)
+# in its exponent. CASA counts phases the other way round, so check the sign of your own
+# file: :doc:`/tutorials/4_imaging/02_your_own_data`.)
 #
 # **One question before we go on.** The first three rows are the shortest baselines, and
 # their stripes are so wide that nearly the whole disk fits into a bright one. So what

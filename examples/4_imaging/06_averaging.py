@@ -259,7 +259,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# That's the answer to the title: averages save next to nothing. The last line says how
+# That's the answer to the title: there's hardly a second to save. The last line says how
 # long each image took, from the rows to the last step, on the computer that built this
 # page, which has no GPU. ``ExactLikelihood`` needs one pass over the rows, a fraction
 # of a second, and then a step costs about the same.

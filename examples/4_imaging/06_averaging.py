@@ -259,10 +259,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# That's the answer to the title: there's hardly a second to save. The last line says how
-# long each image took, from the rows to the last step, on the computer that built this
-# page, which has no GPU. ``ExactLikelihood`` needs one pass over the rows, a fraction
-# of a second, and then a step costs about the same.
+# That's the answer to the title: there's hardly a second to save. The last line says
+# how long each image took, from the rows to the last step, on the computer that built
+# this page, which has no GPU. ``ExactLikelihood`` needs one pass over the rows, a
+# fraction of a second, and then a step costs about the same.
 #
 # And you lose the image. For the averages the truth has a :math:`\chi^2` of 17, and the
 # image of the fit has less than half of that. *The fit has bent the sky until it agrees

@@ -86,7 +86,8 @@ del A, B, C  # they fill more than a gigabyte
 # Let's leave the GPU alone and change one thing on the CPU. ``A + B`` makes a *new*
 # vector for the result. If we have a vector already, we can tell PyTorch to write the
 # sum there: ``torch.add(A, B, out=C)``. It's the same addition of the same numbers.
-# **Does it matter? Guess, then run the next cells.** We'll need the third way later.
+# **Does it matter? Guess, then run the next cells.** The third function below sends the
+# vectors to the GPU and fetches the sum. We'll need it later.
 
 # Two vectors and their sum, of 4 bytes a number: a Bench makes a rate of it.
 least_bytes = 12 * n
@@ -259,7 +260,7 @@ ax.set(xscale="log", xlabel="milliseconds for 99 million additions")
 ax.xaxis.set_major_formatter("{x:g}")
 ax.invert_yaxis()
 ax.grid(axis="x", alpha=0.3)
-fig.suptitle("Points: measured; bars: floors from data sheets")
+fig.suptitle("Points: measured or reported; bars: floors from data sheets")
 fig.set_label(
     "Milliseconds for 99 million additions, on a logarithmic axis. Measured: "
     + "; ".join(f"{name}, {time:.2g}" for name, _, time in points)
@@ -276,15 +277,15 @@ plt.show()
 # file, they lie in the CPU's memory, and you want the sum there, too. **Does the GPU
 # still win? Guess before you read on.**
 #
-# It doesn't. To see why, look at the way. Two vectors have to cross the *link* between
+# It doesn't. To see why, look at the *transfer*. Two vectors have to cross the *link* between
 # CPU and GPU, and one has to come back. The link of an H100 has a data sheet, too:
 
 link = spec("PCIe 5 x16", "bandwidth")
 link_ms = 1e3 * 12 * n_then / link
-print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the way")
+print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the transfer")
 
 # %%
-# That floor alone is twice what the sixteen cores needed for the whole addition,
+# That floor alone is more than twice what the sixteen cores needed for the whole addition,
 # :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`. It's like
 # driving to another town because the bread costs a cent less there.
 #
@@ -296,7 +297,7 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the wa
 # result"/"GPU, there and back" @nvidia-h100-80gb-hbm3` as fast.
 #
 # What helps is to do more with the data while they are there. If your program adds,
-# multiplies and transforms the same vectors a hundred times, you pay for the way once.
+# multiplies and transforms the same vectors a hundred times, you pay for the transfer once.
 # (On chips where CPU and GPU share one memory, such as Apple's, nothing crosses a
 # link.)
 #

@@ -277,17 +277,17 @@ plt.show()
 # file, they lie in the CPU's memory, and you want the sum there, too. **Does the GPU
 # still win? Guess before you read on.**
 #
-# It doesn't. To see why, look at the *transfer*. Two vectors have to cross the *link* between
-# CPU and GPU, and one has to come back. The link of an H100 has a data sheet, too:
+# It doesn't. To see why, look at the *transfer*. Two vectors have to cross the link
+# between CPU and GPU, and one has to come back. An H100's link has a rate, too:
 
 link = spec("PCIe 5 x16", "bandwidth")
 link_ms = 1e3 * 12 * n_then / link
 print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the transfer")
 
 # %%
-# That floor alone is more than twice what the sixteen cores needed for the whole addition,
-# :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`. It's like
-# driving to another town because the bread costs a cent less there.
+# That floor alone is more than twice what the sixteen cores needed for the whole
+# addition, :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`.
+# It's like driving to another town because the bread costs a cent less there.
 #
 # And we didn't even reach the floor. Going there and back took :timing:`vector-add
 # median "GPU, there and back" @nvidia-h100-80gb-hbm3`. The rest is the price of
@@ -297,8 +297,8 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 # result"/"GPU, there and back" @nvidia-h100-80gb-hbm3` as fast.
 #
 # What helps is to do more with the data while they are there. If your program adds,
-# multiplies and transforms the same vectors a hundred times, you pay for the transfer once.
-# (On chips where CPU and GPU share one memory, such as Apple's, nothing crosses a
+# multiplies and transforms the same vectors a hundred times, you pay for the transfer
+# once. (On chips where CPU and GPU share one memory, such as Apple's, nothing crosses a
 # link.)
 #
 # *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU

@@ -86,7 +86,7 @@ del A, B, C  # they fill more than a gigabyte
 # Let's leave the GPU alone and change one thing on the CPU. ``A + B`` makes a *new*
 # vector for the result. If we have a vector already, we can tell PyTorch to write the
 # sum there: ``torch.add(A, B, out=C)``. It's the same addition of the same numbers.
-# **Does it matter? Guess, then run the next cells.** The third function below sends the
+# **Does it matter? Guess, then run the next cells.** The third function sends the
 # vectors to the GPU and fetches the sum. We'll need it later.
 
 # Two vectors and their sum, of 4 bytes a number: a Bench makes a rate of it.
@@ -169,10 +169,9 @@ bench.show()
 # result, and :timing:`vector-add median "torch, same result" @cpu-amd-epyc` when the
 # vector for it was there already.
 #
-# Why is a new result so slow? The CPU asks the operating system for memory, and the
-# system finds and clears it in small pieces, called *pages*, when they are first
-# written to. A vector this large goes back to the system when you delete it, so the
-# next one starts all over again. On a GPU, PyTorch keeps the memory and uses it again.
+# Why is a new result so slow? The operating system has to find memory for it, and clear
+# it in small pieces, called *pages*. When you delete such a large vector, the memory
+# goes back, so the next one starts all over again. On a GPU, PyTorch keeps the memory.
 #
 # On the EPYC, NumPy needed only :timing:`vector-add median "NumPy, new result"
 # @cpu-amd-epyc` for a new result, because it asks Linux for *huge* pages, of 2 MB in
@@ -189,13 +188,13 @@ bench.show()
 # How fast can it be?
 # -------------------
 #
-# Now the GPU's side. Is :timing:`vector-add median "GPU, same result"
-# @nvidia-h100-80gb-hbm3` good for an H100? Or could a better program halve that time?
+# Now the GPU's side. Could a better program halve the H100's :timing:`vector-add median
+# "GPU, same result" @nvidia-h100-80gb-hbm3`?
 #
-# To find out, count bytes. For each element, the computer reads 4 bytes of ``A`` and 4
-# bytes of ``B``, and writes 4 bytes of the result. That makes 12 bytes for one
-# addition. Any processor can add numbers much faster than its memory delivers them, so
-# most of the time it just waits. How many bytes a memory delivers in a second is called
+# Count bytes. For each element, the computer reads 4 bytes of ``A`` and 4 bytes of
+# ``B``, and writes 4 bytes of the result. That makes 12 bytes for one addition. Any
+# processor can add numbers much faster than its memory delivers them, so most of the
+# time it just waits. How many bytes a memory delivers in a second is called
 # its :term:`bandwidth`, and makers print it on the :term:`data sheet` of a card. So
 # nothing can add two vectors in less than
 #
@@ -223,8 +222,7 @@ for card, bandwidth in bandwidths.items():
 #
 # But 3.1 milliseconds is *less* than either of the tutorial's cards needs. That's
 # impossible, for any program. What happened? Its code waits for the GPU, so the clock
-# didn't stop too early. Most likely the time came from a faster card than the two it
-# names.
+# didn't stop too early. Most likely the time came from a faster card.
 #
 # The 320 milliseconds are the opposite: possible, but very slow. It was one call, with
 # a new result, and you've just seen what that costs.
@@ -273,12 +271,12 @@ plt.show()
 # When the GPU loses
 # ------------------
 #
-# So far the vectors were on the GPU already. Yours may not be: you've read them from a
-# file, they lie in the CPU's memory, and you want the sum there, too. **Does the GPU
-# still win? Guess before you read on.**
+# So far the vectors were on the GPU already. Yours may come from a file, so that they
+# lie in the CPU's memory, and you want the sum there, too. **Does the GPU still win?
+# Guess before you read on.**
 #
 # It doesn't. To see why, look at the *transfer*. Two vectors have to cross the link
-# between CPU and GPU, and one has to come back. An H100's link has a rate, too:
+# between CPU and GPU, and then one has to come back. An H100's link has a rate, too:
 
 link = spec("PCIe 5 x16", "bandwidth")
 link_ms = 1e3 * 12 * n_then / link
@@ -298,8 +296,7 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 #
 # What helps is to do more with the data while they are there. If your program adds,
 # multiplies and transforms the same vectors a hundred times, you pay for the transfer
-# once. (On chips where CPU and GPU share one memory, such as Apple's, nothing crosses a
-# link.)
+# once. (Where CPU and GPU share one memory, as on Apple's chips, nothing crosses a link.)
 #
 # *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
 # for anything takes some microseconds. For 10 thousand numbers, the H100 took

@@ -296,7 +296,7 @@ print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the tr
 #
 # What helps is to do more with the data while they are there. If your program adds,
 # multiplies and transforms the same vectors a hundred times, you pay for the transfer
-# once. (Where CPU and GPU share one memory, as on Apple's chips, nothing crosses a link.)
+# once. (Where both share one memory, as on Apple's chips, nothing crosses a link.)
 #
 # *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
 # for anything takes some microseconds. For 10 thousand numbers, the H100 took

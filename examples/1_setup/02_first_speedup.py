@@ -23,8 +23,8 @@ H100 did.
 # Try it
 # ------
 #
-# First the CPU. We look at the clock, add, and look again, as the tutorial does. If you
-# have no GPU, the vectors are shorter, to save you time.
+# First the CPU. We look at the clock, add, and look again, as MPoL's tutorial does.
+# Without a GPU, the vectors are shorter, to save you time.
 
 from time import perf_counter
 
@@ -47,14 +47,18 @@ print(f"CPU: {cpu_ms:.1f} ms to add {n:,} numbers")
 
 # %%
 # Then the GPU. It can only add what lies in its own memory, so we send it both vectors
-# before the clock starts. And it works on its own: Python asks for the sum, and goes on
-# before the sum is there, so a clock in Python could stop too early. That's why the
-# tutorial lets the GPU itself note the time at two marks, called :term:`events
-# <event>`, and then waits for the second mark with ``end.synchronize()``.
+# before the clock starts. (The tutorial writes ``A = A.cuda()``, which needs CUDA; our
+# ``best_device()`` finds other GPUs than ``"cuda" if torch.cuda.is_available()``, too.)
+#
+# And it works on its own: Python asks for the sum, and goes on before the sum is there,
+# so a clock in Python could stop too early. That's why the GPU itself notes the time at
+# two marks, called :term:`events <event>`, and ``end.synchronize()`` waits for the
+# second.
 
 if device.type == "cuda":  # a GPU from NVIDIA or AMD
     A = A.to(device)
     B = B.to(device)
+    C = A + B  # the first time, a GPU also has to get ready
 
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     begin.record()
@@ -67,19 +71,14 @@ if device.type == "cuda":  # a GPU from NVIDIA or AMD
 del A, B, C  # they fill more than a gigabyte
 
 # %%
-# These are the tutorial's own steps, in our words. It writes ``A.cuda()`` where we
-# write ``A.to(device)``, and takes the GPU with ``torch.device("cuda" if
-# torch.cuda.is_available() else "cpu")``. Our ``best_device()`` finds the GPUs of Apple
-# and Intel, too. The tutorial also calls ``torch.cuda.empty_cache()`` "just in case",
-# which you don't need: PyTorch uses free memory again by itself.
-#
-# One run can be a fluke, so we repeated both additions on an NVIDIA H100, and on the
-# sixteen CPU cores beside it, until the times agreed. ``A + B`` took
+# Without a GPU, this cell prints nothing. So we repeated both additions on an NVIDIA
+# H100, and on the sixteen CPU cores beside it, until the times agreed. ``A + B`` took
 # :timing:`vector-add median "torch, new result" @nvidia-h100-80gb-hbm3` on the CPU and
 # :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3` on the GPU, so
 # the GPU was :timing:`vector-add speedup "GPU, new result"/"torch, new result"
 # @nvidia-h100-80gb-hbm3` as fast. That's close to the promise! We could stop here, and
-# many people do.
+# many people do. (The tutorial calls ``torch.cuda.empty_cache()``, too, "just in case".
+# You don't need it: PyTorch uses free memory again by itself.)
 #
 # Faster than what?
 # -----------------
@@ -87,10 +86,8 @@ del A, B, C  # they fill more than a gigabyte
 # Let's leave the GPU alone and change one thing on the CPU. ``A + B`` makes a *new*
 # vector for the result. If we have a vector already, we can tell PyTorch to write the
 # sum there: ``torch.add(A, B, out=C)``. It's the same addition of the same numbers.
-# **Does it matter? Guess, then run the next cells.**
-#
-# There's also a third way that we'll need later: your data lie in the CPU's memory, you
-# send them to the GPU, add, and fetch the sum.
+# **Does it matter? Guess, then run the next cells.** The third function sends the
+# vectors to the GPU and fetches the sum. We'll need it later.
 
 # Two vectors and their sum, of 4 bytes a number: a Bench makes a rate of it.
 least_bytes = 12 * n
@@ -129,9 +126,9 @@ for way, total in sums.items():
 print(f"{'; '.join(sums)}: the exact sum, rounded once")
 
 # %%
-# A ``Bench`` does what you've just done by hand, but repeats each call and waits for
-# the GPU (:doc:`/how_we_measure` explains its table). NumPy joins in: it adds on one
-# core of the CPU, and PyTorch on all of them.
+# A ``Bench`` does what you've just done by hand: it calls a function many times, waits
+# for the GPU, and keeps the :term:`median` time. NumPy joins in: it adds on one core of
+# the CPU, and PyTorch on all of them.
 
 a, b = (rng.standard_normal(n, dtype=np.float32) for _ in range(2))
 out = np.zeros_like(a)
@@ -148,6 +145,13 @@ if has_gpu:
     bench.time("GPU, new result", new_result, ga, gb, **size)
     bench.time("GPU, same result", same_result, ga, gb, gout, **size)
     bench.time("GPU, there and back", there_and_back, ta, tb, n=n, device=device)
+for timing in bench.timings:
+    print(f"{timing.label:20} {1e3 * timing.median:8.2f} ms for {n:,} numbers")
+
+# %%
+
+# folded: All that the Bench noted, explained under "How we measure"
+
 bench.show()
 
 # %%
@@ -165,30 +169,32 @@ bench.show()
 # result, and :timing:`vector-add median "torch, same result" @cpu-amd-epyc` when the
 # vector for it was there already.
 #
-# Why is a new result so slow? The CPU asks the operating system for memory, and the
-# system finds and clears it in small pieces, called *pages*, when they are first
-# written to. A vector this large goes back to the system when you delete it, so the
-# next one starts all over again. On a GPU, PyTorch keeps the memory and uses it again.
+# Why is a new result so slow? The operating system has to find memory for it, and clear
+# it in small pieces, called *pages*. When you delete such a large vector, the memory
+# goes back, so the next one starts all over again. On a GPU, PyTorch keeps the memory.
+#
+# On the EPYC, NumPy needed only :timing:`vector-add median "NumPy, new result"
+# @cpu-amd-epyc` for a new result, because it asks Linux for *huge* pages, of 2 MB in
+# place of 4 kB. PyTorch does so only if you set ``THP_MEM_ALLOC_ENABLE=1``.
 #
 # All of these times are correct. But only one of the ratios answers the question that
 # you had. We'll call it the :term:`speed-up`: both sides do the same work, each as well
-# as it can. For the H100 and its sixteen cores, that's the smallest of the three. It
-# belongs to these two processors, because a CPU with a faster memory would make it
-# smaller still.
+# as it can.
 #
-# The tutorial timed a single ``A + B`` with a new result. So part of its ratio says how
-# the CPU was used, not how fast the GPU is.
+# For the H100 and its sixteen cores, that's :timing:`vector-add speedup "GPU, same
+# result"/"torch, same result" @nvidia-h100-80gb-hbm3`: the answer to this page's
+# question. Beside a CPU with a faster memory it would be smaller still.
 #
 # How fast can it be?
 # -------------------
 #
-# Now the GPU's side. Is :timing:`vector-add median "GPU, same result"
-# @nvidia-h100-80gb-hbm3` good for an H100? Or could a better program halve that time?
+# Now the GPU's side. Could a better program halve the H100's :timing:`vector-add median
+# "GPU, same result" @nvidia-h100-80gb-hbm3`?
 #
-# To find out, count bytes. For each element, the computer reads 4 bytes of ``A`` and 4
-# bytes of ``B``, and writes 4 bytes of the result. That makes 12 bytes for one
-# addition. Any processor can add numbers much faster than its memory delivers them, so
-# most of the time it just waits. How many bytes a memory delivers in a second is called
+# Count bytes. For each element, the computer reads 4 bytes of ``A`` and 4 bytes of
+# ``B``, and writes 4 bytes of the result. That makes 12 bytes for one addition. Any
+# processor can add numbers much faster than its memory delivers them, so most of the
+# time it just waits. How many bytes a memory delivers in a second is called
 # its :term:`bandwidth`, and makers print it on the :term:`data sheet` of a card. So
 # nothing can add two vectors in less than
 #
@@ -216,20 +222,17 @@ for card, bandwidth in bandwidths.items():
 #
 # But 3.1 milliseconds is *less* than either of the tutorial's cards needs. That's
 # impossible, for any program. What happened? Its code waits for the GPU, so the clock
-# didn't stop too early. Most likely the time came from a faster card than the two it
-# names.
+# didn't stop too early. Most likely the time came from a faster card.
 #
-# The 320 milliseconds are the opposite. They are possible, but very slow: the memory of
-# an ordinary PC could deliver the bytes in a tenth of that. It was one call, with a new
-# result, and you've just seen what that costs.
+# The 320 milliseconds are the opposite: possible, but very slow. It was one call, with
+# a new result, and you've just seen what that costs.
 #
-# **Now your own card.** Look up its bandwidth, work out its floor, and compare it with
-# the table above.
+# **Now your own card.** Take its bandwidth from the data sheet, work out its floor, and
+# compare it with your time above. For example, a T4 has :spec:`T4 bandwidth`, an RTX
+# 4090 :spec:`RTX 4090 bandwidth`, an A100 with 40 GB :spec:`A100 40GB bandwidth` and an
+# H200 :spec:`H200 bandwidth`. Or :doc:`measure yours in the browser </your_gpu>`.
 #
-# .. measured-by-others:: add-a100 mpol-gpu mpol-cpu
-#
-# The page's figure has everything in one picture: what was measured, what the tutorial
-# reports, and the floors of the cards.
+# The figure below has the floors, the tutorial's two times, and ours.
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
@@ -237,29 +240,30 @@ import matplotlib.pyplot as plt
 
 from firstlight.display import BLUE, GREY, ORANGE
 
-ns_each = {timing.label: 1e9 * timing.median / n for timing in bench.timings}
-floors = {f"{card}: floor": 1e9 * 12 / width for card, width in bandwidths.items()}
-told = {"MPoL's tutorial, CPU": 320e6 / n_then, "MPoL's tutorial, GPU": 3.1e6 / n_then}
-shown = [*((name, GREY, time) for name, time in told.items())]
-shown += [(name, (BLUE, ORANGE)["GPU" in name], time) for name, time in ns_each.items()]
+told_ms = {"MPoL's tutorial, CPU": 320, "MPoL's tutorial, GPU": 3.1}  # linked above
+ours_ms = {t.label: 1e3 * t.median * n_then / n for t in bench.timings}
+floors = {f"{card}: floor": 1e3 * 12 * n_then / bandwidths[card] for card in cards}
+points = [(name, GREY, time) for name, time in told_ms.items()]
+points += [(name, (BLUE, ORANGE)["GPU" in name], t) for name, t in ours_ms.items()]
+points.sort(key=lambda point: -point[2])
 
 fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
-for row, (_, colour, time) in enumerate(shown):
+for row, (_, colour, time) in enumerate(points):
     ax.plot(time, row, "o", ms=9, color=colour)
-for row, time in enumerate(floors.values(), len(shown)):
-    ax.plot([time, time], [row - 0.35, row + 0.35], ":", lw=3, color=ORANGE)
-ax.set_yticks(range(len(shown) + len(floors)), [*(name for name, *_ in shown), *floors])
-ax.set(xscale="log", xlabel="nanoseconds for each addition")
+for row, time in enumerate(floors.values(), len(points)):
+    ax.plot([time, time], [row - 0.35, row + 0.35], lw=4, color=ORANGE)
+names = [*(name for name, *_ in points), *floors]
+ax.set_yticks(range(len(names)), names)
+ax.set(xscale="log", xlabel="milliseconds for 99 million additions")
+ax.xaxis.set_major_formatter("{x:g}")
 ax.invert_yaxis()
 ax.grid(axis="x", alpha=0.3)
-fig.suptitle("One addition has many times (dotted: floors, from data sheets)")
+fig.suptitle("Points: measured or reported; bars: floors from data sheets")
 fig.set_label(
-    "Time for each addition on a logarithmic axis. Reported by others: "
-    + "; ".join(f"{name}, {time:.2g} ns" for name, time in told.items())
-    + ". Measured: "
-    + "; ".join(f"{name}, {time:.2g} ns" for name, time in ns_each.items())
-    + ". Floors: "
-    + "; ".join(f"{name}, {time:.2g} ns" for name, time in floors.items())
+    "Milliseconds for 99 million additions, on a logarithmic axis. Measured: "
+    + "; ".join(f"{name}, {time:.2g}" for name, _, time in points)
+    + ". Floors from data sheets: "
+    + "; ".join(f"{name}, {time:.2g}" for name, time in floors.items())
 )
 plt.show()
 
@@ -267,40 +271,53 @@ plt.show()
 # When the GPU loses
 # ------------------
 #
-# So far the vectors were on the GPU already. Yours may not be: you've read them from a
-# file, they lie in the CPU's memory, and you want the sum there, too. **Does the GPU
-# still win? Guess before you read on.**
+# So far the vectors were on the GPU already. Yours may come from a file, so that they
+# lie in the CPU's memory, and you want the sum there, too. **Does the GPU still win?
+# Guess before you read on.**
 #
-# It doesn't. On the H100's computer, going there and back took :timing:`vector-add
-# median "GPU, there and back" @nvidia-h100-80gb-hbm3`, and the CPU was
-# :timing:`vector-add speedup "torch, same result"/"GPU, there and back"
-# @nvidia-h100-80gb-hbm3` as fast.
+# It doesn't. To see why, look at the *transfer*. Two vectors have to cross the link
+# between CPU and GPU, and then one has to come back. An H100's link has a rate, too:
+
+link = spec("PCIe 5 x16", "bandwidth")
+link_ms = 1e3 * 12 * n_then / link
+print(f"The link: {link / 1e9:.0f} GB/s, so at least {link_ms:.0f} ms for the transfer")
+
+# %%
+# That floor alone is more than twice what the sixteen cores needed for the whole
+# addition, :timing:`vector-add median "torch, same result" @nvidia-h100-80gb-hbm3`.
+# It's like driving to another town because the bread costs a cent less there.
 #
-# The addition itself is still as short as before. The rest is *transfer*: two vectors
-# have to cross the link between CPU and GPU, one has to come back, and that link is
-# much slower than either memory. For a single addition it doesn't pay. It's like
-# driving to another town because the bread costs a cent less there.
+# And we didn't even reach the floor. Going there and back took :timing:`vector-add
+# median "GPU, there and back" @nvidia-h100-80gb-hbm3`. The rest is the price of
+# ordinary memory, which the GPU can't read directly (:doc:`pinned memory
+# </tutorials/2_devices/08_pinned_memory>` helps), and of a new result. So compare it
+# with the CPU's new result: the CPU was still :timing:`vector-add speedup "torch, new
+# result"/"GPU, there and back" @nvidia-h100-80gb-hbm3` as fast.
 #
 # What helps is to do more with the data while they are there. If your program adds,
 # multiplies and transforms the same vectors a hundred times, you pay for the transfer
-# once. :doc:`/tutorials/2_devices/04_small_copies` tells you what a copy costs, and
-# :doc:`/tutorials/2_devices/11_when_the_gpu_wins` from which size on a GPU pays.
+# once. (Where both share one memory, as on Apple's chips, nothing crosses a link.)
 #
-# There are two more cases to know. A *small* vector is added faster by the CPU, because
-# asking a GPU for anything takes some microseconds. And on chips where CPU and GPU
-# share one memory, such as Apple's, nothing has to cross a link.
+# *Small* vectors lose, too, even if they are on the GPU already, because asking a GPU
+# for anything takes some microseconds. For 10 thousand numbers, the H100 took
+# :timing:`wins-add median "GPU/cuda:0/n=10000" @nvidia-h100-80gb-hbm3` and its CPU
+# :timing:`wins-add median "CPU/cpu/n=10000" @nvidia-h100-80gb-hbm3`; for 100 thousand,
+# :timing:`wins-add median "GPU/cuda:0/n=100000" @nvidia-h100-80gb-hbm3` and
+# :timing:`wins-add median "CPU/cpu/n=100000" @nvidia-h100-80gb-hbm3`. The break-even is
+# in between (:doc:`find yours </tutorials/2_devices/11_when_the_gpu_wins>`).
 #
 # Your turn
 # ---------
 #
 # You've caught one impossible number. Now write the function that would have caught it:
 # could a card whose memory delivers ``bandwidth`` bytes a second add two vectors of
-# ``n`` ``float32`` numbers in ``seconds``? Put your answer where the dots are, and run
-# ``firstlight try 02_first_speedup.py``. It runs only what the exercise needs, and
-# answers in about a second.
+# ``n`` numbers in ``seconds``? A number has ``itemsize`` bytes: 4 in ``float32``, and 8
+# in ``float64``. Put your answer where the dots are, and run ``firstlight try
+# 02_first_speedup.py``. It runs only what the exercise needs, and answers in about a
+# second.
 
 
-def possible(n, seconds, bandwidth): ...
+def possible(n, seconds, bandwidth, itemsize=4): ...
 
 
 # %%
@@ -309,12 +326,14 @@ def possible(n, seconds, bandwidth): ...
 
 
 def check(answer):
-    cases = [  # n, seconds, bandwidth; is it possible; a hint
+    cases = [  # n, seconds, bandwidth, itemsize; is it possible; a hint
         ((99_000_000, 3.1e-3, 320e9), False, "12 bytes an element: 3.71 ms"),
         ((99_000_000, 3.8e-3, 320e9), True, "12 bytes an element: 3.71 ms"),
         ((99_000_000, 1.0, 320e9), True, "more time than the floor is always possible"),
         ((1_000, 1e-12, 3.35e12), False, "less time than the floor never is"),
         ((1_000_000, 12e-6, 1e12), True, "exactly the floor is possible"),
+        ((99_000_000, 5e-3, 320e9, 8), False, "8 bytes a number need twice the time"),
+        ((99_000_000, 7.5e-3, 320e9, 8), True, "24 bytes an element: 7.43 ms"),
     ]
     said = []
     for arguments, _, _ in cases:
@@ -326,7 +345,7 @@ def check(answer):
             return f"possible{arguments} gave {said[-1]!r}; expected True or False"
     if said[:4] == [True, False, False, True]:
         return "It's the wrong way round: *more* time than the floor is possible."
-    if said == [True] * 5:
+    if all(said):
         return "It never says False. The bandwidth is in bytes a second, not in GB/s."
     for got, (arguments, expected, hint) in zip(said, cases, strict=True):
         if got != expected:
@@ -343,13 +362,11 @@ print(check(possible))
 # -----------------------
 
 # remember
-on_cpu = [timing.median for timing in bench.timings if timing.device == "cpu"]
-apart = max(on_cpu) / min(on_cpu)
-print(f"""\
-1. Bytes set the floor: 12 for each addition, divided by the bandwidth of the memory.
+print("""\
+1. Bytes set the floor: 12 for each float32 addition, divided by the memory's bandwidth.
    Work it out before you believe a time, yours too.
-2. On this CPU, one addition has correct times a factor of {apart:.1f} apart. A speed-up
-   compares the GPU with the best of them.
+2. The same GPU can be many times as fast or a few times, depending on what the CPU did.
+   Only the best time against the best is a speed-up.
 3. Count the transfers if your data need them. For a single addition, they usually cost
    more than the GPU saves.""")
 
@@ -360,8 +377,8 @@ print(f"""\
 # solution
 
 
-def possible_solution(n, seconds, bandwidth):
-    return seconds >= 12 * n / bandwidth
+def possible_solution(n, seconds, bandwidth, itemsize=4):
+    return seconds >= 3 * itemsize * n / bandwidth
 
 
 print(f"Our solution: {check(possible_solution)}")

@@ -5,22 +5,27 @@ from pages import judged
 
 PAGE = "1_setup/02_first_speedup.py"
 WRONG = {
-    "float64": (lambda n, seconds, bandwidth: seconds >= 24 * n / bandwidth, "12 bytes"),
-    "forgot the result": (lambda n, seconds, bandwidth: seconds >= 8 * n / bandwidth, "12 bytes"),
-    "one vector": (lambda n, seconds, bandwidth: seconds >= 4 * n / bandwidth, "12 bytes"),
-    "the wrong way round": (lambda n, seconds, bandwidth: seconds <= 12 * n / bandwidth, "way round"),
-    "GB/s": (lambda n, seconds, bandwidth: seconds >= 12 * n / (1e9 * bandwidth), "GB/s"),
-    "strictly": (lambda n, seconds, bandwidth: seconds > 12 * n / bandwidth, "exactly"),
+    "float64": (lambda n, seconds, bandwidth, itemsize=4: seconds >= 24 * n / bandwidth, "12 bytes"),
+    "forgot the result": (lambda n, seconds, bandwidth, itemsize=4: seconds >= 8 * n / bandwidth, "12 bytes"),
+    "one vector": (lambda n, seconds, bandwidth, itemsize=4: seconds >= 4 * n / bandwidth, "12 bytes"),
+    "the wrong way round": (lambda n, seconds, bandwidth, itemsize=4: seconds <= 12 * n / bandwidth, "way round"),
+    "GB/s": (lambda n, seconds, bandwidth, itemsize=4: seconds >= 12 * n / (1e9 * bandwidth), "GB/s"),
+    "strictly": (lambda n, seconds, bandwidth, itemsize=4: seconds > 12 * n / bandwidth, "exactly"),
     "always": (lambda *_: True, "never says False"),
     "never": (lambda *_: False, "12 bytes"),
-    "the floor": (lambda n, seconds, bandwidth: 12 * n / bandwidth, "True or False"),
-    "milliseconds": (lambda n, seconds, bandwidth: 1e-3 * seconds >= 12 * n / bandwidth, "12 bytes"),
+    "the floor": (lambda n, seconds, bandwidth, itemsize=4: 12 * n / bandwidth, "True or False"),
+    "milliseconds": (lambda n, seconds, bandwidth, itemsize=4: 1e-3 * seconds >= 12 * n / bandwidth, "12 bytes"),
+    "any item": (lambda n, seconds, bandwidth, itemsize=4: seconds >= 12 * n / bandwidth, "twice the time"),
+    "no itemsize": (lambda n, seconds, bandwidth: seconds >= 12 * n / bandwidth, "TypeError"),
     "no function": (3.7e-3, "TypeError"),
     "the start": ("possible", "True or False"),
 }
 
 
-RIGHT = ["possible_solution", lambda n, seconds, bandwidth: np.bool_(seconds * bandwidth >= n * 3 * 4)]
+RIGHT = [
+    "possible_solution",
+    lambda n, seconds, bandwidth, itemsize=4: np.bool_(seconds * bandwidth >= n * 3 * itemsize),
+]
 
 test_answers = judged(RIGHT, WRONG)
 

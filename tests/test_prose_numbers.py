@@ -21,6 +21,7 @@ MPOL = "what MPoL's early tutorial says of itself"
 COURSE = "what a course notebook on PyTorch and Numba says of itself"
 CAMP = "what a boot camp on PyTorch says of its own training"
 NOTES = "what notes on a textbook's GPU chapter say of themselves"
+EXAMPLE = "a made-up number to reckon with"
 TITLE = "the question of its title, which it answers"
 QUOTED = {
     "docs/where_from.md": {
@@ -52,6 +53,8 @@ QUOTED = {
         '"about 9X" for Numba': COURSE,
         '"100X" for PyTorch': COURSE,
     },
+    "examples/1_setup/03_what_is_a_gpu.py": {"each stays for 5 minutes": EXAMPLE},
+    "examples/4_imaging/01_first_light.py": {"up to a hundred times as fast": MPOL},
     "examples/4_imaging/11_more_than_one_gpu.py": {"Do four GPUs image four times as fast?": TITLE},
 }
 

@@ -12,7 +12,7 @@ to say of any line whether it moves a tensor, and to write a program that runs o
 laptop without a GPU and on a cluster with eight. If you are in a hurry, copy the lines
 below, and come back when one of them surprises you.
 
-**Time:** 13 minutes. **Needs:** any computer, and some PyTorch.
+**Time:** 12 minutes. **Needs:** any computer, and some PyTorch.
 """
 
 # %%

@@ -12,7 +12,7 @@ with two cores of a CPU.
 At the end of this page you'll be able to take your own script to a GPU, stop it and go
 on later, and see whether it gained anything.
 
-**Time:** 15 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
+**Time:** 13 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
 pictures of digits.
 """
 

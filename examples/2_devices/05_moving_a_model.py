@@ -12,7 +12,7 @@ model?
 At the end of this page you'll know which ones stay behind, and how to find them on a
 laptop, before your job waits in the queue of a cluster.
 
-**Time:** 12 minutes. **Needs:** any computer, and
+**Time:** 8 minutes. **Needs:** any computer, and
 :doc:`a training loop </tutorials/2_devices/02_training_loop>`.
 """
 
@@ -41,6 +41,8 @@ colours = torch.randn(3, 4)[kinds] + 0.8 * torch.randn(1401, 4)
 stars = DataLoader(TensorDataset(colours[:1000], kinds[:1000]), 50, shuffle=True)
 
 gpu = device if device.type != "cpu" else torch.device("meta")
+
+# %%
 
 
 class Careless(nn.Module):
@@ -187,6 +189,8 @@ def train(model, batches, device, epochs=5):
             losses.append(loss.detach())
     return torch.stack(losses)
 
+
+# %%
 
 model = network()
 losses = train(model, stars, device)

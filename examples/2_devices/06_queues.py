@@ -11,7 +11,7 @@ So where does the time go? **Guess before you read on**: will your loop get fast
 few percent, by half, or by a factor of ten? By the end of this page you'll be able to
 predict it from two times that you can measure, and you'll know what to write instead.
 
-**Time:** 13 minutes. **Needs:** any computer.
+**Time:** 10 minutes. **Needs:** any computer.
 """
 
 # %%

@@ -12,7 +12,7 @@ times as fast is an H100 as two cores of a CPU?
 At the end of this page you'll be able to work out the most that any GPU can do for your
 loop, from times that you measure on your own CPU, before you rent one.
 
-**Time:** 15 minutes. **Needs:** any computer, and scikit-learn for its digits.
+**Time:** 9 minutes. **Needs:** any computer, and scikit-learn for its digits.
 """
 
 # %%

@@ -326,7 +326,7 @@ bench.show()
 # 180 × 180 pixels, and the GPU took
 # :timing:`first-light median "a step, 180, GPU" @nvidia-h100-80gb-hbm3`. That's
 # :timing:`first-light speedup "a step, 180, GPU"/"a step, 180, CPU"
-# @nvidia-h100-80gb-hbm3` as fast: not a hundred times, but hardly faster at all.
+# @nvidia-h100-80gb-hbm3` as fast, which is hardly faster at all.
 #
 # At 512 × 512 pixels, which is eight times as many, the core took
 # :timing:`first-light median "a step, 512, CPU" @nvidia-h100-80gb-hbm3` and the GPU
@@ -358,8 +358,8 @@ bench.show()
 #
 # **Will it help you?** Time one step on one core. If that takes no longer than the
 # calls alone take on a GPU, some milliseconds for a hundred, then stay on the CPU: for
-# one image of 180 × 180 pixels, don't use a GPU. If it's ten times as long, the GPU
-# gains nearly ten times, and with few, large calls much more.
+# one image of 180 × 180 pixels, don't use a GPU. If it takes far longer, the GPU
+# gains nearly as much, and with few, large calls much more.
 
 # %%
 # Turn the knob, and look at what is left over

@@ -14,7 +14,7 @@ flux?**
 By the end you'll be able to image a file of your own, read the report that comes with
 it, and recognize three faults that spoil an image.
 
-**Time:** 14 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
+**Time:** 10 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
 shows what the real file gave. Without a network, the script simulates a sky like it.
 """
 

@@ -15,7 +15,7 @@ how much flux would noise add to an image without a mask?
 - how smooth an image should be, and how well its flux is known;
 - to judge it when the truth is unknown, and to hand it back to CASA.
 
-**Time:** 11 minutes. **Needs:** any computer. With a GPU, the fits run on it.
+**Time:** 10 minutes. **Needs:** any computer. With a GPU, the fits run on it.
 """
 
 # %%

@@ -170,7 +170,15 @@ def map_noise(residual: Array, mask: Mask) -> float:
 
 
 def residual_image(sky: Tensor, data: GriddedDataset | ExactLikelihood) -> Array:
-    """Return the dirty image of the residual visibilities, with natural weights, in σ."""
+    """Return the dirty image of the residual visibilities, with natural weights, in σ.
+
+    Examples
+    --------
+    >>> u, dark = np.array([1e5, 3e5, 6e5]), torch.zeros(1, 16, 16)
+    >>> data = ExactLikelihood(u, u[::-1], np.zeros(3, complex), np.ones(3), cell_size=0.1, npix=16)
+    >>> residual_image(dark, data).any()
+    np.False_
+    """
     if isinstance(data, GriddedDataset):
         npix = data.coords.npix
         vis = data.coords.cell_size**2 * torch.fft.fft2(sky_to_packed(sky.detach().to(data.weight_indexed.dtype)))

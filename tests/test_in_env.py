@@ -180,3 +180,20 @@ def test_the_command_gets_its_arguments_and_its_status_comes_back(in_env, monkey
 def test_a_command_that_does_not_exist_is_one_line(in_env, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["in_env.py", "no-such-command"])
     assert "'no-such-command'" in refusal(in_env)
+
+
+def test_an_environment_of_another_clone_is_left_alone_and_a_copy_of_one_is_made_anew(in_env, monkeypatch, tmp_path):
+    in_env.main()
+    in_env.steps.clear()
+    other = tmp_path / "other"
+    other.mkdir()
+    for file in ("pyproject.toml", "constraints.txt"):
+        (other / file).write_text((tmp_path / file).read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(in_env, "ROOT", other)
+    said = refusal(in_env)
+    assert str(tmp_path) in said
+    assert str(other) in said
+    assert in_env.steps == []
+    monkeypatch.delenv("FIRSTLIGHT_ENV")  # as where somebody copied a clone with its .venv
+    in_env.main()
+    assert in_env.steps

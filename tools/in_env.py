@@ -45,7 +45,10 @@ def check_python():  # type: () -> None
 
 
 def fingerprint():  # type: () -> str
-    """Everything that decides what is installed, as one hash: other edits of pyproject.toml reinstall nothing."""
+    """Everything that decides what is installed, as one hash, and for which folder: a copy runs the code of the original.
+
+    Other edits of pyproject.toml reinstall nothing.
+    """
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -62,7 +65,7 @@ def fingerprint():  # type: () -> str
             Path(__file__).read_text(encoding="utf-8"),
         )
     )
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode()).hexdigest() + "\n" + str(ROOT)
 
 
 def run(*command):  # type: (object) -> None
@@ -133,7 +136,11 @@ def main():  # type: () -> None
             f"{ENV} was not made by this project and is left alone. "
             "Move it away, or set FIRSTLIGHT_ENV to another folder."
         )
-    if not STAMP.exists() or STAMP.read_text(encoding="utf-8") != fingerprint():
+    stamp = STAMP.read_text(encoding="utf-8") if STAMP.exists() else ""
+    _, _, owner = stamp.partition("\n")
+    if owner not in ("", str(ROOT)) and os.environ.get("FIRSTLIGHT_ENV"):
+        stop(f"{ENV} runs the code of {owner}. Set FIRSTLIGHT_ENV to a folder for this one, {ROOT}.")
+    if stamp != fingerprint():
         install()
     if len(sys.argv) > 1:
         path = os.pathsep.join([str(BIN), os.environ.get("PATH", "")])

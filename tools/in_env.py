@@ -45,9 +45,9 @@ def check_python():  # type: () -> None
 
 
 def fingerprint():  # type: () -> str
-    """Everything that decides what is installed, as one hash, and for which folder: a copy runs the code of the original.
+    """Everything that decides what is installed, as one hash; other edits of pyproject.toml reinstall nothing.
 
-    Other edits of pyproject.toml reinstall nothing.
+    And for which folder: a copied environment would run the code of the original.
     """
     import tomllib
 

@@ -102,22 +102,19 @@ def new_model():
 # optimizer after the move: PyTorch asks for this order. On CUDA the other order usually
 # works, and on some devices it fails silently.
 #
-# Now the loop. It has the two new lines, and a few more, which we'll come to:
+# Now the loop. It has the two new lines:
 
 
-def train(model, loader, optimizer, scaler, epochs=5, use_amp=False):
+def train(model, loader, optimizer, epochs=5):
     criterion, losses = nn.CrossEntropyLoss(), []
     model.train()
     for _ in range(epochs):
         for x, y in loader:
-            x = x.to(device, non_blocking=True)
-            y = y.to(device, non_blocking=True)
-            with torch.autocast(device.type, torch.float16, enabled=use_amp):
-                loss = criterion(model(x), y)
+            x, y = x.to(device), y.to(device)
+            loss = criterion(model(x), y)
             optimizer.zero_grad()
-            scaler.scale(loss).backward()
-            scaler.step(optimizer)
-            scaler.update()
+            loss.backward()
+            optimizer.step()
             losses.append(loss.detach())  # stays on the device
     return torch.stack(losses).tolist()  # waits for the device, once
 
@@ -141,14 +138,12 @@ def score(model, loader):
 # Let's run it. From now on, ``start`` makes all that a run needs, in the right order:
 
 
-def start(batch, use_amp=False):
+def start(batch):
     torch.manual_seed(1)
-    pin = device.type == "cuda"  # elsewhere PyTorch warns that it can't
-    loader = DataLoader(train_set, batch, shuffle=True, pin_memory=pin)
+    loader = DataLoader(train_set, batch, shuffle=True)
     model = new_model()
     optimizer = torch.optim.Adam(model.parameters())
-    scaler = torch.amp.GradScaler(device.type, enabled=use_amp)
-    return model, loader, optimizer, scaler
+    return model, loader, optimizer
 
 
 tests = DataLoader(test_set, 256)
@@ -296,7 +291,16 @@ plt.show()
 # Two switches, and what they bring
 # ---------------------------------
 #
-# The loop has two switches that a CPU doesn't need.
+# On a GPU, two switches may save time. Here they are in the loop:
+#
+# .. code-block:: python
+#
+#    loader = DataLoader(train_set, batch, shuffle=True, pin_memory=True)
+#    ...
+#    x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+#    with torch.autocast("cuda", torch.bfloat16):
+#        loss = criterion(model(x), y)
+#    loss.backward()  # outside of autocast
 #
 # *Pinned batches.* With ``pin_memory=True`` the loader puts each batch where the
 # operating system will never move it. The GPU can then fetch the batch by itself, and
@@ -317,14 +321,17 @@ plt.show()
 # :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32"
 # @nvidia-h100-80gb-hbm3` as fast as in 32. A whole step gains less.
 #
-# Why the ``scaler``? Below :math:`6 \times 10^{-5}`, ``float16`` loses precision,
-# and below about :math:`3 \times 10^{-8}` it has only zero. Many gradients are that small. The
+# On an older card you need ``torch.float16`` and a ``scaler =
+# torch.amp.GradScaler("cuda")``: ``scaler.scale(loss).backward()``, then
+# ``scaler.step(optimizer)`` and ``scaler.update()``. Why? Below :math:`6 \times 10^{-5}`, ``float16`` loses precision,
+# and below about :math:`3 \times 10^{-8}` it has only zero.
+# Many gradients are that small. The
 # scaler multiplies the loss by a large number before ``backward``, and divides the
 # gradients afterwards. If some became infinite, it leaves out that step and tries a
 # smaller number. To clip gradients, call ``scaler.unscale_(optimizer)`` first. On an
 # Ampere (2020) or newer, use ``torch.bfloat16`` and no scaler. Colab's T4 is older.
 #
-# We left ``use_amp`` off, because our network is small: ``autocast`` adds operations of
+# We left both off, because our network is small: ``autocast`` adds operations of
 # its own, and the cook is waiting for slips already. Turn it on when the *computing*
 # takes long, and look whether it does.
 #
@@ -333,20 +340,20 @@ plt.show()
 #
 # Your time on the GPU ends, or the job is killed. To go on later you need the weights
 # *and* what the optimizer has gathered, because Adam remembers two averages for each
-# weight. A file with all of it is called a *checkpoint*:
+# weight. A file with all of it is called a *checkpoint* (with a scaler,
+# save its state, too):
 
 
-def save(file, epoch, model, optimizer, scaler):
-    parts = {"model": model, "optimizer": optimizer, "scaler": scaler}
+def save(file, epoch, model, optimizer):
+    parts = {"model": model, "optimizer": optimizer}
     states = {name: part.state_dict() for name, part in parts.items()}
     torch.save(states | {"epoch": epoch}, file)
 
 
-def load(file, model, optimizer, scaler):
+def load(file, model, optimizer):
     saved = torch.load(file, map_location=device)  # from any device to this one
     model.load_state_dict(saved["model"])
     optimizer.load_state_dict(saved["optimizer"])
-    scaler.load_state_dict(saved["scaler"])
     return saved["epoch"]
 
 
@@ -357,13 +364,13 @@ def load(file, model, optimizer, scaler):
 import tempfile
 from pathlib import Path
 
-model, loader, optimizer, scaler = start(batch=64)
-before = train(model, loader, optimizer, scaler, epochs=3)
+model, loader, optimizer = start(batch=64)
+before = train(model, loader, optimizer, epochs=3)
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder, "checkpoint.pt")
-    save(file, 3, model, optimizer, scaler)
+    save(file, 3, model, optimizer)
     again = start(batch=64)
-    epoch = load(file, again[0], again[2], again[3])
+    epoch = load(file, again[0], again[2])
 
 after = train(*again, epochs=5 - epoch)
 print(f"loss {before[0]:.2f} at first, {before[-1]:.2f} after {epoch} epochs")
@@ -374,7 +381,7 @@ print(f"loaded: {after[0]:.2f} at first, {after[-1]:.2f} after 5")
 # but keep the optimizer that we had.
 
 again = start(batch=64)
-stuck = train(again[0], loader, optimizer, scaler)  # the *old* optimizer
+stuck = train(again[0], loader, optimizer)  # the *old* optimizer
 moved = train(*again)
 print(f"old optimizer: loss {stuck[0]:.2f} at first, {stuck[-1]:.2f} at the end")
 print(f"its own:       loss {moved[0]:.2f} at first, {moved[-1]:.2f} at the end")
@@ -515,7 +522,7 @@ def find_unmoved(answer, batches):
     if "expected device" in said:
         return "the labels stayed on the CPU; keep what .to returns"
     if held and held[0] is not model.layer.weight:
-        return "the optimizer was made before the move, and on this device holds the old weights"
+        return "the optimizer was made before the move, and here holds old weights"
     return ""
 
 

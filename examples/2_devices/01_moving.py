@@ -13,7 +13,7 @@ to say of any line whether it moves a tensor, and to write a program that runs o
 laptop without a GPU and on a cluster with eight. If you are in a hurry, copy the lines
 below, and come back when one of them surprises you.
 
-**Time:** 13 minutes. **Needs:** any computer, and some PyTorch.
+**Time:** 12 minutes. **Needs:** any computer, and some PyTorch.
 """
 
 # %%
@@ -42,9 +42,10 @@ print(result.cpu().numpy())  # back to NumPy
 # Move it, and look
 # -----------------
 #
-# Let's do again what went wrong, and look at the tensor afterwards. If your computer has
-# no GPU, like the one that built this page, we use ``meta`` as the second device. Its
-# tensors have a shape but no numbers, and move by the same rules. **Where will it be?**
+# Let's do again what went wrong, and look at the tensor afterwards. If your computer
+# has no GPU, like the one that built this page, we use ``meta`` as the second device.
+# Its tensors have a shape but no numbers, and move by the same rules. **Where will it
+# be?**
 
 gpu = device if device.type != "cpu" else torch.device("meta")
 
@@ -185,8 +186,8 @@ print(chosen)
 #
 # On an H100, 67 million ones that were made on the CPU and then moved took
 # :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU,
-# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so it was,
-# with the time of making them on the CPU,
+# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so,
+# counting the time to make them on the CPU, it was
 # :timing:`moving speedup "made there"/"made here, moved" @nvidia-h100-80gb-hbm3` as
 # fast.
 #
@@ -195,8 +196,8 @@ print(chosen)
 #
 # On a shared node the scheduler usually shows you only your own GPUs, so yours is
 # ``cuda:0``. To see it work, run ``nvidia-smi`` in a second terminal. With several GPUs
-# of your own you need their numbers. If you know `Dive into Deep Learning`__, you know these
-# two functions:
+# of your own you need their numbers. If you know `Dive into Deep Learning`__, you know
+# these two functions:
 #
 # __ https://d2l.ai/chapter_builders-guide/use-gpu.html
 

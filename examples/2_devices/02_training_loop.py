@@ -12,7 +12,7 @@ with two cores of a CPU.
 At the end of this page you'll be able to take your own script to a GPU, stop it and go
 on later, and see whether it gained anything.
 
-**Time:** 15 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
+**Time:** 13 minutes. **Needs:** any computer, some PyTorch, and scikit-learn for its
 pictures of digits.
 """
 
@@ -41,8 +41,8 @@ pictures of digits.
 # *in place*, but a batch doesn't: ``x.to(device)`` alone would leave ``x`` where it is.
 # Keep what it returns.
 #
-# ``YourModel``, ``loader`` and ``criterion`` are yours. The rest of this page is a whole
-# script around these lines.
+# ``YourModel``, ``loader`` and ``criterion`` are yours. The rest of this page is a
+# whole script around these lines.
 #
 # A whole script
 # --------------
@@ -201,13 +201,14 @@ except RuntimeError as error:
 #      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
 #    * - small, 256
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=256" @cpu-amd-epyc`
-#      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=256"
+#        @nvidia-h100-80gb-hbm3`
 #    * - large, 8
 #      - :timing:`training-a-cnn median "large, CPU/cpu/n=8" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`
 #
-# With a single picture, the H100 *lost*. What was your guess? Perhaps it was busy with the arithmetic. Then
-# its time should grow with the number of pictures.
+# With a single picture, the H100 *lost*. What was your guess? Perhaps it was busy with
+# the arithmetic. Then its time should grow with the number of pictures.
 #
 # But with 256 pictures, it took only a little longer than with one.
 #
@@ -323,9 +324,9 @@ plt.show()
 #
 # On an older card you need ``torch.float16`` and a ``scaler =
 # torch.amp.GradScaler("cuda")``: ``scaler.scale(loss).backward()``, then
-# ``scaler.step(optimizer)`` and ``scaler.update()``. Why? Below :math:`6 \times 10^{-5}`, ``float16`` loses precision,
-# and below about :math:`3 \times 10^{-8}` it has only zero.
-# Many gradients are that small. The
+# ``scaler.step(optimizer)`` and ``scaler.update()``. Why? Below :math:`6 \times
+# 10^{-5}`, ``float16`` loses precision, and below about :math:`3 \times 10^{-8}` it has
+# only zero. Many gradients are that small. The
 # scaler multiplies the loss by a large number before ``backward``, and divides the
 # gradients afterwards. If some became infinite, it leaves out that step and tries a
 # smaller number. To clip gradients, call ``scaler.unscale_(optimizer)`` first. On an
@@ -428,8 +429,8 @@ print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 # %%
 # Again there is no ``if``. People write ``if self.gpus: …`` in these hooks, and then
 # one of the two programs is never tested. What else a model can leave behind is the
-# subject of :doc:`/tutorials/2_devices/05_moving_a_model`. Three short scripts to download are in
-# :doc:`/where_from`.
+# subject of :doc:`/tutorials/2_devices/05_moving_a_model`. Three short scripts to
+# download are in :doc:`/where_from`.
 #
 # Your turn
 # ---------

@@ -505,6 +505,11 @@ def find_problem(answer):
     return find_unmoved(answer, batches)
 
 
+# %%
+
+# folded: What the checker tries on another device
+
+
 def find_unmoved(answer, batches):
     model, held, said = Spy(), [], ""
     hook = register_optimizer_step_pre_hook(

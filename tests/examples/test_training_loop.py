@@ -1,6 +1,5 @@
 """What the page says of a training loop holds; its check tells right answers from wrong ones."""
 
-import pytest
 import torch
 from pages import judged
 from torch import nn

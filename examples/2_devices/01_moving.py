@@ -3,8 +3,9 @@ Did that line move your tensor?
 ===============================
 
 You have written ``x.to("cuda")``. There was no error, so ``x`` should be on the GPU
-now. Two lines later you compute ``x + y``, and PyTorch complains that ``x`` is on the
-CPU. Did the first line do nothing at all?
+now. Two lines later you compute ``x + y``, and PyTorch says: *Expected all tensors to
+be on the same device, but found at least two devices, cuda:0 and cpu!* Did the first
+line do nothing at all?
 
 It did something, but not what it seems to do. On this page you'll try such lines one by
 one, and look where your :term:`tensor` is after each of them. By the end you'll be able
@@ -18,6 +19,9 @@ below, and come back when one of them surprises you.
 # %%
 # Copy this
 # ---------
+#
+# ``torch.accelerator`` needs PyTorch 2.6. With an older one, write ``device =
+# torch.device("cuda" if torch.cuda.is_available() else "cpu")``.
 
 import numpy as np
 import torch
@@ -38,7 +42,9 @@ print(result.cpu().numpy())  # back to NumPy
 # Move it, and look
 # -----------------
 #
-# Let's do again what went wrong, and look at the tensor afterwards. **Where will it
+# Let's do again what went wrong, and look at the tensor afterwards. If your computer
+# has no GPU, like the one that built this page, we use ``meta`` as the second device.
+# Its tensors have a shape but no numbers, and move by the same rules. **Where will it
 # be?**
 
 gpu = device if device.type != "cpu" else torch.device("meta")
@@ -62,12 +68,9 @@ print("get_device:", image.get_device(), "and", image_there.get_device())
 # with the memory that belongs to it. The CPU is one, and each GPU is another, because a
 # GPU has a memory of its own.
 #
-# (If your computer has no GPU, we use ``meta`` as the second device. It comes with
-# PyTorch. Its tensors have a shape but no numbers, and you move tensors there by the
-# same rules.)
-#
 # In older notebooks you'll meet ``image.get_device()``. It returns only the number of
-# the GPU, so 0 is the first one, and -1 means that the tensor isn't on a GPU.
+# the GPU, and -1 on
+# the CPU. So on a computer with a GPU you'd see cuda:0, -1 and 0 above.
 # ``.device`` says the same in words.
 #
 # You'll also meet two short forms. ``x.cpu()`` means ``x.to("cpu")``, and ``x.cuda()``
@@ -75,7 +78,7 @@ print("get_device:", image.get_device(), "and", image_there.get_device())
 # moved tensor, too, and leave ``x`` where it was. Avoid ``.cuda()``: it fails on every
 # computer that has no NVIDIA or AMD GPU.
 #
-# The figure at the top of the page shows the same with boxes. A name is a label on a
+# The figure below shows the same with boxes. A name is a label on a
 # box, and ``.to`` never takes a label off.
 
 # figure
@@ -102,7 +105,7 @@ for ax, (line, names), note in zip(axes, steps.items(), notes, strict=True):
     ax.set_title(line, family="monospace", size=11)
     ax.set(xlim=(-0.05, 2.2), ylim=(-0.32, 1.55), aspect="equal")
     ax.axis("off")
-fig.suptitle("The line returns a tensor, and x stays where it was", weight="bold")
+fig.suptitle("Three lines, and where the names are afterwards", weight="bold")
 fig.set_label(
     "Three panels, each with the memory of the CPU and that of the GPU. After "
     "x.to(gpu), x is on the CPU, and the tensor on the GPU has no name. After "
@@ -151,7 +154,7 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 # have to put an ``if`` around it.
 #
 # On an H100, a ``.to`` of a tensor that was there already took :timing:`moving median
-# "there already" @nvidia-h100-80gb-hbm3`. A real copy of the same 67 million numbers,
+# "there already" @nvidia-h100-80gb-hbm3`. A real copy of 67 million numbers (268 MB),
 # from the GPU's memory into the GPU's memory, took :timing:`moving median "copy, new
 # memory" @nvidia-h100-80gb-hbm3`.
 #
@@ -183,15 +186,18 @@ print(chosen)
 #
 # On an H100, 67 million ones that were made on the CPU and then moved took
 # :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU,
-# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so it was
+# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so,
+# counting the time to make them on the CPU, it was
 # :timing:`moving speedup "made there"/"made here, moved" @nvidia-h100-80gb-hbm3` as
 # fast.
 #
 # Which GPU, if there are several?
 # --------------------------------
 #
-# Then you need their numbers. If you know `Dive into Deep Learning`__, you know these
-# two functions:
+# On a shared node the scheduler usually shows you only your own GPUs, so yours is
+# ``cuda:0``. To see it work, run ``nvidia-smi`` in a second terminal. With several GPUs
+# of your own you need their numbers. If you know `Dive into Deep Learning`__, you know
+# these two functions:
 #
 # __ https://d2l.ai/chapter_builders-guide/use-gpu.html
 
@@ -318,11 +324,8 @@ if has_gpu:
 bench.show()
 
 # %%
-# What does a move cost on other cards? Two teams have published what they measured.
-# (Ordinary memory is called *pageable* there. *Pinned* memory is faster, and
-# :doc:`/tutorials/2_devices/04_small_copies` is about it.)
-#
-# .. measured-by-others:: scale-a100 send-a100 fetch-a100 pageable-gtx1660ti
+# *Pinned* memory makes a move faster: :doc:`/tutorials/2_devices/08_pinned_memory`. The
+# next page moves a whole training: :doc:`/tutorials/2_devices/02_training_loop`.
 #
 # From NumPy and back
 # -------------------

@@ -1,6 +1,5 @@
 """What the page says of a training loop holds; its check tells right answers from wrong ones."""
 
-import pytest
 import torch
 from pages import judged
 from torch import nn
@@ -112,25 +111,16 @@ def test_with_an_old_optimizer_nothing_is_learned(page) -> None:
 
 
 def test_a_checkpoint_brings_back_everything(page, tmp_path) -> None:
-    model, loader, optimizer, scaler = page["start"](batch=64)
-    page["train"](model, loader, optimizer, scaler, epochs=1)
-    page["save"](tmp_path / "file.pt", model, optimizer, scaler)
-    again, _, other, scale = page["start"](batch=64)
-    page["load"](tmp_path / "file.pt", again, other, scale)
+    model, loader, optimizer = page["start"](batch=64)
+    page["train"](model, loader, optimizer, epochs=1)
+    page["save"](tmp_path / "file.pt", 1, model, optimizer)
+    again, _, other = page["start"](batch=64)
+    assert page["load"](tmp_path / "file.pt", again, other) == 1
     runs = []
-    for parts in ((model, optimizer, scaler), (again, other, scale)):
+    for net, steps in ((model, optimizer), (again, other)):
         torch.manual_seed(5)
-        runs.append(page["train"](parts[0], loader, *parts[1:], epochs=1))
+        runs.append(page["train"](net, loader, steps, epochs=1))
     assert runs[0] == runs[1]
-
-
-@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
-def test_mixed_precision_learns_as_well(page, kind, monkeypatch) -> None:
-    monkeypatch.setattr(torch, "float16", kind)
-    run = page["start"](batch=64, use_amp=True)
-    losses = page["train"](*run, use_amp=True)
-    assert losses[-1] < 0.5 * losses[0]
-    assert page["score"](run[0], page["tests"]) > 0.7
 
 
 def test_a_trainer_moves_both(page) -> None:

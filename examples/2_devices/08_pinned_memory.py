@@ -179,7 +179,7 @@ plt.show()
 # Others found the same on their cards. From pinned memory the link keeps most of what
 # its maker promises, and from ordinary memory it doesn't.
 #
-# .. measured-by-others:: pinned-h200 pinned-gtx1080 pageable-t4 own-link-h100
+# .. measured-by-others:: pinned-h200 pinned-gtx1080 pageable-t4 send-a100
 #
 # When does it hurt?
 # ------------------

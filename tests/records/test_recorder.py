@@ -71,6 +71,15 @@ def test_simulated_and_impossible_rows_are_left_out_by_name(project, monkeypatch
     assert judge_record(record, source)[0] == "fresh"  # nothing is missing: what is not there is named
 
 
+def test_an_experiment_that_times_nothing_here_is_named_as_left_out(project) -> None:
+    source = SOURCE.replace("bench.time(", "if False:\n    bench.time(")
+    add(project, "01_sums", source)
+    assert main(["record", "1_setup/01", "--to", "mine.json"]) == 0
+    record = read(project / "mine.json")
+    assert record.timings == {}
+    assert judge_record(record, source)[0] == "fresh"
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
@@ -82,14 +91,6 @@ def test_simulated_and_impossible_rows_are_left_out_by_name(project, monkeypatch
         (["1_setup/01", "--to", "examples/1_setup/01_sums.py"], ".json"),
     ],
 )
-def test_an_experiment_that_times_nothing_here_is_named_as_left_out(tmp_path):
-    script = tmp_path / "sums.py"
-    script.write_text(SOURCE.replace("bench.time(", "if False:\n    bench.time("), encoding="utf-8")
-    record = record_example(script)
-    assert record.timings == {}
-    assert judge_record(record, script.read_text(encoding="utf-8"))[0] == "fresh"
-
-
 def test_a_users_mistake_is_one_line(project, capsys, words, says) -> None:
     before = sorted(project.rglob("*"))
     assert main(["record", *words]) == 1

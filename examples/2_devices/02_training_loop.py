@@ -90,8 +90,9 @@ class CNN(nn.Module):
 
 
 def new_model():
-    model = CNN()
-    model(pictures[:1])  # LazyLinear sees a picture, and makes its weights
+    picture, _ = train_set[0]
+    model = CNN(colours=len(picture))
+    model(picture[None])  # LazyLinear sees a picture, and makes its weights
     return model.to(device)
 
 
@@ -132,8 +133,8 @@ def score(model, loader):
 #
 # ``model.train()`` *and* ``model.eval()`` set a flag that some layers read: dropout
 # leaves numbers out only in training, and batch normalization uses a running mean
-# otherwise. Our network has neither, and yours probably has. ``eval()`` doesn't switch
-# the gradients off, so ``no_grad`` does.
+# otherwise. Our network has neither, and yours probably has one. ``eval()`` doesn't
+# switch the gradients off, so ``no_grad`` does.
 #
 # Let's run it. From now on, ``start`` makes all that a run needs, in the right order:
 
@@ -164,10 +165,10 @@ except RuntimeError as error:
 
 # %%
 # ``Long`` is PyTorch's old name for ``int64``. A label is an index, because it picks
-# one of the ten scores, so it has to be a whole number of 64 bits. Write
-# ``labels.long()``.
+# one of the ten scores, so it has to be a whole number, and ``int64`` is what everybody
+# uses. Write ``labels.long()``.
 #
-# With your own pictures, only the data set changes. For CIFAR10, 60,000 small
+# With your own pictures, only the two data sets change. For CIFAR10, 60,000 small
 # photographs in colour, these lines stand in for the digits. They fetch 170 MB, so we
 # don't run them:
 #
@@ -180,7 +181,10 @@ except RuntimeError as error:
 #        transforms.Normalize((0.5, 0.5, 0.5), (0.5, 0.5, 0.5)),  # from -1 to 1
 #    ])
 #    train_set = datasets.CIFAR10("data", train=True, download=True, transform=prepare)
-#    model = CNN(colours=3)  # LazyLinear finds the 2,048 numbers by itself
+#    test_set = datasets.CIFAR10("data", train=False, transform=prepare)
+#
+# A picture has three colours now, and 2,048 numbers leave the convolutions.
+# ``new_model`` and ``LazyLinear`` find out both by themselves.
 #
 # Did it help?
 # ------------
@@ -342,7 +346,7 @@ plt.show()
 # Your time on the GPU ends, or the job is killed. To go on later you need the weights
 # *and* what the optimizer has gathered, because Adam remembers two averages for each
 # weight. A file with all of it is called a *checkpoint* (with a scaler,
-# save its state, too):
+# save its state, too). In Colab, write it to your Drive: the disk goes with the session.
 
 
 def save(file, epoch, model, optimizer):

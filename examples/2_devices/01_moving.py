@@ -10,8 +10,8 @@ line do nothing at all?
 It did something, but not what it seems to do. On this page you'll try such lines one by
 one, and look where your :term:`tensor` is after each of them. By the end you'll be able
 to say of any line whether it moves a tensor, and to write a program that runs on a
-laptop without a GPU and on a cluster with eight. If you are in a hurry, copy the lines
-below, and come back when one of them surprises you.
+laptop without a GPU and on a cluster. If you are in a hurry, copy the lines below, and
+come back when one of them surprises you.
 
 **Time:** 12 minutes. **Needs:** any computer, and some PyTorch.
 """

@@ -346,7 +346,8 @@ plt.show()
 # Your time on the GPU ends, or the job is killed. To go on later you need the weights
 # *and* what the optimizer has gathered, because Adam remembers two averages for each
 # weight. A file with all of it is called a *checkpoint* (with a scaler,
-# save its state, too). In Colab, write it to your Drive: the disk goes with the session.
+# save its state, too). In Colab, write it to your Drive: the disk goes with the
+# session.
 
 
 def save(file, epoch, model, optimizer):

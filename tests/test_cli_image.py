@@ -49,13 +49,14 @@ def files(folder: Path) -> set[str]:
 
 def test_it_images_and_says_where(npz, tmp_path, capsys):
     out = tmp_path / "out"
-    options = ["--field", "4", "--dish", "12", "--phase-centre", "83.8,-5.4"]
+    options = ["--field", "4", "--dish", "12", "--robust", "-1", "--phase-centre", "83.8,-5.4"]
     assert main(["image", str(npz), "--out", str(out), *options]) == 0
     said = capsys.readouterr().out
     kinds = ["image", "model", "error", "dirty", "residual", "restored", "pbcor"]
     assert files(out) == {f"my.{kind}.fits" for kind in kinds} | {"my.png", "my.txt"}
     assert all(str(out / name) in said for name in files(out))
     assert "the weights were off" in said
+    assert said.count("robust -1") == said.count("the weights were off") == 1
     header, image = fits.getheader(out / "my.image.fits"), fits.getdata(out / "my.image.fits")
     assert header["BUNIT"] == "Jy/pixel"
     assert (header["CRVAL1"], header["CRVAL2"]) == (83.8, -5.4)
@@ -109,6 +110,8 @@ def test_what_cannot_be_imaged_is_told_what_to_do(arrays, tmp_path, capsys, chan
         ["--dish", "nan"],
         ["--dish", "0"],
         ["--dish", "-12"],
+        ["--robust", "3"],
+        ["--robust", "nan"],
         ["--frequency", "-1e9"],
         ["--field", "1e9"],
         ["--field", "-1"],

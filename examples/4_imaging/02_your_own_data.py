@@ -14,7 +14,7 @@ flux?**
 By the end you'll be able to image a file of your own, read the report that comes with
 it, and recognize three faults that spoil an image.
 
-**Time:** 10 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
+**Time:** 11 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
 shows what the real file gave. Without a network, the script simulates a sky like it.
 """
 
@@ -173,21 +173,25 @@ draw(
 # %%
 # How many galaxies did you count? It's one. A second galaxy, which is dark here, stands
 # in front of it and bends its light, so that we see the far one three times over. The
-# piece in the south is stretched into an arc. Nobody has drawn this sky: it came out of
-# a file that we'd never seen, in one go.
+# piece in the south is stretched into an arc.
 #
 # Should you believe it?
 # ----------------------
 #
-# A pretty picture proves nothing. Read the report instead, and ask four questions:
+# A pretty picture proves nothing. Read the report instead. Its first lines say what was
+# chosen: the field, the *mask* (the part of it that may be bright), and how smooth the
+# image is. With "0.59 Bregman iterations" it was sharpened by a bit more than half a
+# step, and then what was left over was noise. The other lines answer four questions:
 #
 # 1. **Does the image explain the data?** Then the reduced :math:`\chi^2` is 1. Here
 #    it's 1.03, because the weights promise slightly less noise than there is.
 # 2. **Is anything left over?** The :term:`residuals <residual>` on the right should be
-#    noise. Here the largest is at 4 σ, and you can't see where the source was. (In
-#    so many pixels, some noise reaches 4 σ. Above 5 σ, be suspicious.)
+#    noise, so their rms should be 1, in the source and beside it. Here these are 1.01
+#    and 1.13. The largest is at 4 σ, which noise reaches in so many pixels. Above 5 σ,
+#    be suspicious.
 # 3. **Is the flux what the shortest baselines see?** They see the whole source at once,
-#    and need no image. They say 14.7 ± 0.5 mJy, and the image has 15.2 mJy.
+#    and need no image. They say 14.7 ± 0.5 mJy, and the image has 15.2 mJy. If they
+#    see more, the image misses something, and the line says how much.
 # 4. **What's the verdict?** If the last line names no fault, the fit has *converged*.
 #    "Limited by calibration" means that something other than noise spoils the image,
 #    and then you get no error bar. We'll provoke that one soon.
@@ -262,16 +266,22 @@ for fault, one in images.items():
     )
 
 # %%
-# With weights that are four times too large, :math:`\chi^2` is four times too large. A
-# wrong phase of the antennas shows in :math:`\chi^2` and in the residuals. (For both,
-# the verdict is that noise isn't the limit; the report tells them apart.) And the wrong
-# sign? It shows *nowhere*. All numbers are as good as before, only the sky is
-# turned by 180°, so that what was in the east is in the west.
+# (Why 15.4 mJy, and above 15.2? Pixels can't be negative, so noise adds a little flux.
+# ``image`` subtracts that, if it may simulate noise. ``draws=0`` leaves it out, to be
+# faster.)
 #
-# No fit can find this out, because it's a matter of convention: CASA counts phases the
-# other way round. You have to know something about the sky. Here we do. visilens has
-# the lens half an arcsecond *east* of the centre, and so the file needed the minus. Do
-# this once for each program that your data come from, with a source that you know.
+# With weights that are four times too large, :math:`\chi^2` is four times too large. A
+# wrong phase of the antennas shows in :math:`\chi^2` and in the residuals. The verdict
+# is the same for both, but the report tells them apart. It says that the weights may
+# be too large, because the residuals still look like noise. Of the antennas, it names
+# the worst. And the wrong sign? It shows *nowhere*. All numbers are as good as
+# before, only the sky is turned by 180°, so that what was in the east is in the west.
+#
+# No fit can find this out, because it's a matter of convention. You have to know
+# something about the sky. Here we do. visilens has the lens half an arcsecond *east* of
+# the centre, and so the file needed the minus. Do this once for each program that
+# writes your numbers, with a source that you know. (With a measurement set or a UVFITS
+# file, you needn't change anything: each has one convention, and we know it.)
 
 # folded: The same as assertions, so that the page can't say anything else
 
@@ -328,43 +338,65 @@ draw(
 # The cured data even have a smaller :math:`\chi^2` than the ones that we downloaded,
 # because those weren't perfect either.
 #
+# And if it stays limited?
+# ------------------------
+#
+# That happens. We imaged another file of ALMA's, the disk around the young star
+# HD 142527. :math:`\chi^2` stays above 7, and the image misses a tenth of what the
+# shortest baselines see. What can you do then?
+#
+# - Self-calibrate phases first. Calibrate amplitudes only if the report still asks for
+#   it. They can move your flux scale (here by 10 %), and the report says by how much.
+# - Give the flux without an error bar, beside that of the shortest baselines.
+# - Don't believe faint pieces. They may be artefacts of the bright ones.
+# - Show the restored map, with contours from 5 times its rms, as ``my.png`` does.
+#
 # Now yours
 # ---------
 #
-# ``firstlight image`` reads a UVFITS file, an npz, or CASA's measurement set (for that,
-# ``pip install python-casacore``). From CASA, you'd export a UVFITS file:
-#
-# .. code-block:: python
-#
-#     exportuvfits(vis="my.ms", fitsfile="my.uvfits", datacolumn="corrected",
-#                  field="0", multisource=False, padwithflags=True)
-#
-# Or run :download:`casa_export.py </_snippets/casa_export.py>` in CASA, which writes
-# one npz for each spectral window. An npz of your own needs the arrays ``uu``, ``vv``
-# and ``weight``, and ``data``, or ``data_re`` and ``data_im`` in its place. Files with
-# the latter two usually have baselines in kilo-wavelengths, so that's what we take them
-# for; say ``--unit lambda`` if yours are in wavelengths. If ``frequencies`` are
-# missing, give ``--frequency``. With ``antennas`` and ``time``, the command checks your
-# weights, too.
-#
-# *Many channels.* All channels make one image. For the fifth of nine, counted from 0:
+# For CASA's measurement sets, you need ``pip install python-casacore``. Then it's again
+# one line, where ``--of`` is the number or the name of the field:
 #
 # .. code-block:: bash
 #
-#     firstlight image my.npz --channels 4 --out channel4
+#     firstlight image my.ms --of 0 --out images
 #
-# *Memory.* A visibility takes 40 bytes here, so 25 million of them take a gigabyte, and
-# a fit some copies of that. If that's too much, average in CASA before you export.
-
-# %%
-# .. dropdown:: And back to CASA or CARTA
+# It takes ``CORRECTED_DATA`` if your set has it, and else ``DATA``. It takes all
+# spectral windows, leaves out what is flagged, and averages the two parallel hands. All
+# channels make one image; with ``--channels 4``, only the fifth does: we count from 0.
 #
-#    ``my.image.fits`` is the image, without residuals, in Jy/pixel. CASA calls that a
-#    model: pass ``my.model.fits`` to ``importfits``, and then to ``tclean`` as
-#    ``startmodel`` with ``niter=0`` and ``savemodel="modelcolumn"``, and ``gaincal``
-#    can use it. ``my.restored.fits`` is smoothed with the beam, with residuals added,
-#    in Jy/beam, to compare with published maps. All of them open in CARTA.
-#    :doc:`/tutorials/4_imaging/14_inside_image` shows how the image is made.
+# If you can't install casacore, run ``exportuvfits`` in CASA (with ``field="0"``,
+# ``multisource=False`` and ``padwithflags=True``), or our
+# :download:`casa_export.py </_snippets/casa_export.py>`, which writes an npz for each
+# spectral window.
+#
+# An npz of your own needs the arrays ``uu``, ``vv`` and ``weight``, and ``data``, or
+# ``data_re`` and ``data_im`` in its place. With the latter two, we take baselines for
+# kilo-wavelengths unless you say ``--unit lambda``. Add ``antennas`` and ``time``, and
+# the command checks your weights, too. (Ours above has no ``time``.) If you fill it by
+# hand from a measurement set, remember the minus: CASA counts phases the other way.
+#
+# And back to CASA, or to CARTA? These are the files to know:
+#
+# .. list-table:: What you get, and what ``tclean`` calls it
+#    :header-rows: 1
+#
+#    * - file
+#      - what it holds
+#      - unit
+#      - in ``tclean``
+#    * - ``my.restored.fits``
+#      - smoothed with the beam, residuals added: **publish this one**
+#      - Jy/beam
+#      - ``.image``
+#    * - ``my.model.fits``
+#      - the pixels that were fitted, for ``startmodel``
+#      - Jy/pixel
+#      - ``.model``
+#    * - ``my.image.fits``
+#      - the image that this page shows, without residuals
+#      - Jy/pixel
+#      - nothing; it's *not* the ``.image``
 #
 # Where this stops being true
 # ---------------------------

@@ -81,6 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         help="calibrate the antennas by the image itself: phases (default), or then amplitudes, too",
     )
     command.add_argument("--every", type=_seconds, metavar="TIME", help="the least interval of its gains, such as 60s")
+    command.add_argument("--robust", type=float, default=0.5, help="of maps in Jy/beam, from -2 to 2 (default: 0.5)")
     command.add_argument("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
 
     words = sys.argv[1:] if argv is None else list(argv)
@@ -180,6 +181,8 @@ def image(arguments: argparse.Namespace) -> int:
         value = getattr(arguments, option)
         if value is not None and not 0 < value < largest:
             raise ValueError(f"--{option} must be a positive number, less than {largest:g}; got {value:g}")
+    if not -2 <= arguments.robust <= 2:
+        raise ValueError(f"--robust must be from -2 (sharp) to 2 (sensitive); got {arguments.robust:g}")
     with suppress(ValueError):  # not the main thread
         signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that a killed job leaves nothing behind either
     name = arguments.data[0].name.partition(".")[0] or "image"
@@ -197,9 +200,9 @@ def image(arguments: argparse.Namespace) -> int:
         found = make_image(vis, **how)
         limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
         limits += point_remark(found, vis)
-        print("\n".join([*limits, str(found), ""]))
-        head = "\n".join([*notes, *limits, ""])
-        written = write_products(found, vis, folder, name, dish=arguments.dish, head=head)
+        head, how_made = "\n".join([*notes, *limits, ""]), {"dish": arguments.dish, "robust": arguments.robust}
+        written = write_products(found, vis, folder, name, **how_made, head=head)
+        print(written[-1].read_text(encoding="utf-8").removeprefix("\n".join([*notes, ""])))
     for path in written:
         print(arguments.out / path.name)
     return 0

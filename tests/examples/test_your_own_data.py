@@ -13,6 +13,9 @@ def test_only_the_sky_gives_a_wrong_sign_away(page):
     verdicts = {fault: one.quality.verdict for fault, one in page["images"].items()}
     assert verdicts["as it is"] == verdicts["sign"] == verdicts["cured"] == "converged"
     assert verdicts["weights"] == verdicts["antennas"] == "limited by calibration"
+    blamed = {fault: page["images"][fault].quality.faults[0][1] for fault in ("weights", "antennas")}
+    assert "check_weights" in blamed["weights"]
+    assert "check_weights" not in blamed["antennas"]
 
 
 def test_self_calibration_brings_the_flux_back(page):

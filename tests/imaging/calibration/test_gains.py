@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from firstlight.imaging.calibration.gains import apply_gains, chi2_of_gains, solve_gains
-from firstlight.imaging.calibration.self_calibration import self_calibrate
+from firstlight.imaging.calibration.self_calibration import _flux_scale, self_calibrate
 from firstlight.imaging.data.visibilities import join_executions
 from firstlight.imaging.fitting.auto_image import image
 from firstlight.imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
@@ -100,6 +100,15 @@ def test_self_calibration_makes_the_image_that_right_gains_make(amplitude):
     assert abs(mended.flux / 0.6 - 1) < 0.03
     assert mended.quality.verdict == "converged", str(mended)
     assert 12 < np.median(found.phases.phase_scatter) < 30
+    before = image(apply_gains(wrong, found.phases), draws=0).flux
+    assert found.flux_scale == pytest.approx(mended.flux / before if amplitude else 1, abs=0.03)
+    assert ("flux scale" in str(found)) == amplitude
+
+
+def test_the_flux_scale_is_that_of_what_is_seen():
+    after = replace(CLEAN, data=-1.09j * CLEAN.data, weight=CLEAN.weight.copy())
+    after.weight[:, :50] = 0
+    assert _flux_scale(CLEAN, after) == pytest.approx(1.09)
 
 
 @pytest.mark.slow

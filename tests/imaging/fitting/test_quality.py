@@ -9,7 +9,13 @@ import torch
 
 from firstlight.imaging import DataAverager, ExactLikelihood, GridCoords, GriddedNet, fit
 from firstlight.imaging.coordinates import sky_to_packed
-from firstlight.imaging.fitting.quality import map_noise, residual_image, short_baseline_amplitude, short_baseline_flux
+from firstlight.imaging.fitting.quality import (
+    assess,
+    map_noise,
+    residual_image,
+    short_baseline_amplitude,
+    short_baseline_flux,
+)
 from firstlight.imaging.fourier.beams import Beam
 from firstlight.imaging.model import losses
 from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
@@ -83,6 +89,21 @@ def test_the_shortest_baselines_tell_the_flux():
     for brighter in (1, 3):  # its shape is what counts
         flux, error = short_baseline_flux(brighter * truth, exact(dtype=torch.float64), COORDS, 0)
         assert abs(flux - FLUX) < 4 * error < 0.3 * FLUX
+
+
+@pytest.mark.parametrize(
+    ("fluxes", "said"),
+    [
+        ((5.9, 6.6, 0.01), "misses 0.7 Jy (11%)"),
+        ((6.6, 6.0, 0.01), "0.6 Jy (10%) more"),
+        ((6.0, 6.6, 0.2), ""),
+        ((0.0, 0.0, 0.0), ""),
+    ],
+)
+def test_what_an_image_misses_is_told_where_noise_does_not_explain_it(fluxes, said):
+    quality = str(assess(1.0, 1000, 1.0, 1.0, 4.0, fluxes))
+    assert said in quality
+    assert ("Jy (" in quality) == bool(said)
 
 
 def test_cells_that_bias_are_doubtful():

@@ -83,6 +83,19 @@ def test_the_scale_bar_is_as_long_as_it_says_and_inside_of_the_image():
     assert drawn.axes.get_xlim() == (left, right)
 
 
+@pytest.mark.parametrize(("cell_size", "unit", "bar"), [(2e-4, "mas", "1.6 mas"), (5e-6, "µas", "40 µas")])
+def test_a_small_field_has_small_units(cell_size, unit, bar):
+    coords = GridCoords(cell_size, npix=40)
+    drawn = plot_image(some_image(), coords, scale_bar=8 * cell_size)
+    drawn.figure.canvas.draw()
+    ax = drawn.axes
+    assert f"[{unit}]" in ax.get_xlabel()
+    assert f"[{unit}]" in ax.get_ylabel()
+    assert ax.texts[-1].get_text() == bar
+    said = [float(tick.get_text().replace("−", "-")) for tick in ax.get_xticklabels()]
+    assert said == pytest.approx({"mas": 1e3, "µas": 1e6}[unit] * ax.get_xticks())
+
+
 @pytest.mark.parametrize("arcsec", [0, -1, 4, float("nan")])
 def test_a_scale_bar_that_does_not_fit_is_refused(arcsec):
     with pytest.raises(ValueError, match="scale_bar"):

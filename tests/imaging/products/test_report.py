@@ -2,12 +2,15 @@ import errno
 import math
 import re
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
+from astropy.io import fits
 
-from firstlight.imaging import image
+from firstlight.imaging import GridCoords, image
 from firstlight.imaging.products import report
 from firstlight.imaging.products.report import point_remark, whole_set, write_products
 from firstlight.imaging.simulate.observation import observe, uv_track, with_noise
@@ -111,6 +114,41 @@ def test_of_a_point_between_pixels_the_flux_is_told(seed):
     pair = [Point(flux, east, north), Point(flux / 5, east + 8)]
     two = with_noise(observe(pair, uv_track(antennas, n_times=8)), 0.05, seed=seed)
     assert point_remark(found, two) == []
+
+
+def test_the_report_tells_beam_peak_and_rms_and_the_words_fit_into_the_picture(tmp_path, monkeypatch):
+    drawn, make = [], report._figure
+    monkeypatch.setattr(report, "_figure", lambda *given: drawn.append(make(*given)) or drawn[-1])
+    seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2)), 0.03, seed=1)
+    found = image(seen, draws=0)
+    coords = GridCoords(found.coords.cell_size / 1000, found.coords.npix)
+    small = replace(found, coords=coords, sky=1e6 * found.sky, model=1e6 * found.model, error=np.ones_like(found.sky))
+    near = replace(seen, uu=1000 * seen.uu, vv=1000 * seen.vv)
+    for name, one, vis, unit in (("wide", found, seen, "arcsec"), ("small", small, near, "mas")):
+        *_, text = write_products(one, vis, tmp_path, name, dish=12, robust=-1)
+        said = text.read_text()
+        header, restored = (get(tmp_path / f"{name}.restored.fits") for get in (fits.getheader, fits.getdata))
+        beam = re.search(rf"robust -1, beam ([\d.]+) × [\d.]+ {unit}", said)
+        peak = re.search(r"peak ([\d.]+) Jy/beam", said)
+        assert float(beam[1]) == pytest.approx(header["BMAJ"] * 3600 * (1000 if unit == "mas" else 1), rel=0.01)
+        assert float(peak[1]) == pytest.approx(restored.max(), rel=0.01)
+        assert "corrected for the primary beam" in said
+        (figure,) = drawn[-1:]
+        figure.draw_without_rendering()
+        width, height = figure.get_size_inches() * figure.dpi
+        for ax in figure.axes:
+            words = [text for text in (ax.xaxis.label, ax.yaxis.label, ax.title) if text.get_text()]
+            boxes = [text.get_window_extent() for text in words]
+            assert all(box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height for box in boxes)
+            ticks = [text.get_window_extent() for text in ax.get_xticklabels()]
+            assert all(left.x1 < right.x0 for left, right in pairwise(sorted(ticks, key=lambda box: box.x0)))
+
+
+def test_of_a_beam_like_no_gaussian_the_report_says_what_the_command_can_do(tmp_path, monkeypatch):
+    monkeypatch.setattr("firstlight.imaging.fourier.beams._MAX_MISFIT", 0.0)
+    seen = with_noise(observe([Ring(0.5, 0, 0.5)], uv_track(n_times=2)), 0.03, seed=1)
+    said = write_products(image(seen, draws=0), seen, tmp_path, "my", robust=2)[-1].read_text()
+    assert "--robust below 2" in said
 
 
 def test_products_are_all_written_or_none(tmp_path, monkeypatch):

@@ -32,6 +32,8 @@ class SelfCalibration:
         The gains that were divided out, of phases and then of amplitudes; None where amplitudes were not asked for.
     rounds
         How many images were made.
+    flux_scale
+        By how much the amplitudes scale the data, the root of the change of their power; 1 without them.
 
     Examples
     --------
@@ -46,12 +48,14 @@ class SelfCalibration:
     phases: Gains
     amplitudes: Gains | None
     rounds: int
+    flux_scale: float = 1.0
 
     def __str__(self) -> str:
         """Return a sentence or two."""
         lines = [f"self-calibration: {describe_gains(self.phases)}"]
         if self.amplitudes:
-            lines.append(f"self-calibration: {describe_gains(self.amplitudes, amplitude=True)}")
+            amplitudes = describe_gains(self.amplitudes, amplitude=True)
+            lines.append(f"self-calibration: {amplitudes}; they change the flux scale by {self.flux_scale - 1:+.1%}")
         return "\n".join(lines)
 
 
@@ -72,7 +76,7 @@ def self_calibrate(
     vis
         What was observed, with its antennas and times.
     amplitude
-        Whether amplitudes are calibrated, too; the total flux is kept.
+        Whether amplitudes are calibrated, too. Their mean over antennas is kept, but the flux scale may move a little.
     every
         The least interval of solutions in seconds; by default as short as the signal allows.
     field, device
@@ -108,12 +112,21 @@ def self_calibrate(
             if before is not None and _change(before, gains) < _SETTLED:
                 break
             before = gains
-    return SelfCalibration(_apply_all(vis, tables), tables[0], tables[1] if amplitude else None, rounds)
+    phased, calibrated = _apply_all(vis, tables[:1]), _apply_all(vis, tables)
+    scale = _flux_scale(phased, calibrated) if amplitude else 1.0
+    return SelfCalibration(calibrated, tables[0], tables[1] if amplitude else None, rounds, scale)
 
 
 def _apply_all(vis: Visibilities, tables: Sequence[Gains]) -> Visibilities:
     """Return visibilities calibrated by one table of gains after the other."""
     return reduce(apply_gains, tables, vis)
+
+
+def _flux_scale(before: Visibilities, after: Visibilities) -> float:
+    """Return the factor between visibilities, the root of that of their power: so it favours neither."""
+    counts = ~before.flagged & ~after.flagged
+    powers = (np.average(np.abs(vis.data[counts]) ** 2, weights=before.weight[counts]) for vis in (after, before))
+    return math.sqrt(next(powers) / next(powers))
 
 
 def _change(before: Gains, after: Gains) -> float:

@@ -48,7 +48,7 @@ from firstlight.imaging.fourier.padding import fast_fft_size
 from firstlight.imaging.model.cubes import DEFAULT_BASE, smooth_columns, smooth_rows
 from firstlight.imaging.model.gridded_net import GriddedNet
 from firstlight.imaging.model.losses import TV_image
-from firstlight.imaging.units import ARCSEC
+from firstlight.imaging.units import ARCSEC, angular_unit
 
 # λ of total variation, in units of the noise of the gradient of chi²: of the image, and of fits for the mask.
 _TV_STRENGTH, _TV_STRENGTH_MASK = 8.0, 4.0
@@ -64,6 +64,7 @@ _BRIGHT_SOURCE = 30.0  # σ: beside a brighter source, wide emission is looked f
 _MIN_BEAMS = 4  # of a source, for its residuals to tell anything
 _MAX_RESIDUAL = 4.9  # σ, in the mask
 _MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
+_WIDE_MASK = 0.3  # of the field: where artefacts are louder than noise, it may well follow them
 _SURE, _MAX_LEFT = 10.0, 0.5  # σ of chi², and how much of the data's power an image may leave unexplained
 _RANDOM_PHASES = 60.0  # degrees, rms over antennas
 _MIN_DYNAMIC_RANGE = 20.0  # of an image of data that are calibrated at all, if noise does not limit it
@@ -296,7 +297,9 @@ def image(
     model[crop] = best[0].cpu().numpy() * noise
     residual, chi2 = _residual_and_chi2(problem, model)
     dynamic_range = _dynamic_range(residual, mask, model, beam, coords)
-    fault = _calibration_fault(observed, model, coords, chi2, dynamic_range)
+    # Residuals that are as large as chi² says, and no larger anywhere, look like noise.
+    like_noise = np.abs(residual).max() < _MAX_RESIDUAL * math.sqrt(chi2)
+    fault = _calibration_fault(observed, model, coords, chi2, dynamic_range, like_noise=like_noise)
     if fault or not draws:
         bias, flux_scatter, error = torch.zeros(()), math.nan, np.full_like(error, math.nan)
     else:
@@ -309,6 +312,11 @@ def image(
     width = (
         "as asked for" if field else "as the source needs" if source_width else "all that the shortest baseline sees"
     )
+    per_arcsec, angle = angular_unit(coords.npix * coords.cell_size)
+    field_width, cell, major, minor = (
+        per_arcsec * size for size in (coords.npix * coords.cell_size, coords.cell_size, beam.major, beam.minor)
+    )
+    doubt = ", or artefacts: faint pieces may not be real" if fault and mask.mean() > _WIDE_MASK else ""
     return Image(
         sky=sky,
         error=error,
@@ -323,10 +331,9 @@ def image(
         quality=quality,
         choices=(
             *left_out,
-            f"field {coords.npix * coords.cell_size:.3g} arcsec, {coords.npix} pixels of {coords.cell_size:g} arcsec: "
-            + width,
-            f"the mask, where emission is allowed, covers {beams:.0f} beams of {beam.major:.3g} × {beam.minor:.3g} "
-            f"arcsec, {mask.mean():.0%} of the field, where the data show a source",
+            f"field {field_width:.3g} {angle}, {coords.npix} pixels of {cell:g} {angle}: {width}",
+            f"the mask, where emission is allowed, covers {beams:.0f} beams of {major:.3g} × {minor:.3g} {angle}, "
+            f"{mask.mean():.0%} of the field, where the data show a source{doubt}",
             f"total variation {_TV_STRENGTH:g} times the noise of the gradient; {len(images) - 2 + step:.2g} Bregman "
             f"iterations, until the residuals of the source were {_noise_text(noise)} (discrepancy principle)",
         ),
@@ -361,7 +368,7 @@ def _dynamic_range(residual: Real, mask: Mask, model: Real, beam: Beam, coords: 
 
 
 def _calibration_fault(
-    observed: Visibilities, model: Real, coords: GridCoords, chi2: float, dynamic_range: float
+    observed: Visibilities, model: Real, coords: GridCoords, chi2: float, dynamic_range: float, *, like_noise: bool
 ) -> tuple[Verdict, str] | None:
     """Return whether it is the calibration that limits an image, and which antennas' gains are wrong by how much."""
     data = np.where(observed.flagged, 0, observed.data)
@@ -392,7 +399,11 @@ def _calibration_fault(
     message = f"dynamic range {dynamic_range:.0f}; chi² is {chi2:.3g}, with the best phases of antennas "
     message += f"{with_phases:.3g}, and with the best amplitudes {with_both:.3g}: "
     if min(with_phases, with_both) - 1 > _CURED * (chi2 - 1):
-        return "limited by calibration", message + "what limits it is not of antennas alone; look at the weights, too"
+        if like_noise:
+            message += f"the residuals look like noise: the weights may be {chi2:.2g} times too large (check_weights)"
+        else:
+            message += "what limits it is not of antennas alone; look at the weights, too"
+        return "limited by calibration", message
     if with_phases - 1 < _CURED * (chi2 - 1):
         return "limited by calibration", f"{message}{because}. Self-calibrate phases"
     amplitudes = solve_gains(apply_gains(observed, phases), seen, amplitude=True)

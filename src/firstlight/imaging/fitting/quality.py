@@ -23,6 +23,7 @@ _BEAM_PIXELS = 12  # pixels of a beam, about, at three cells for the finest frin
 _MAX_SIGMA = 5.0  # of a residual, and of chi² from 1
 _MIN_RMS, _MAX_RMS = 0.8, 1.25  # of the residuals, in units of the noise
 _FLUX_TOLERANCE, _FLUX_SIGMA = 0.1, 4.0  # of the flux, plus σ: how far the shortest baselines may disagree
+_MIN_DIFFERENCE = 0.03  # of the flux, that is worth a word
 _MAX_MASK = 0.9  # of the field: what is beside it tells too little
 MAX_MAP_NOISE = 1.5  # of the residuals beside the source, in units of the noise
 _NORMAL_MEDIAN = 0.6745  # of |x|, where x is normal, in σ
@@ -57,7 +58,7 @@ class Quality:
     ('converged', 0.32)
     >>> print(assess(0.97, 100_000, 0.2, 0.9, 3.9, (0.44, 0.2, 0.01)))
     reduced chi² 0.97 (-9.5 σ from 1); residuals 0.20 of the noise in the source, 0.90 beside it, 3.9 σ at most
-    flux 0.44 Jy; the shortest baselines see 0.2 ± 0.01 Jy
+    flux 0.44 Jy; the shortest baselines see 0.2 ± 0.01 Jy: the image has 0.24 Jy (120%) more
     over-fitted: the residuals are quieter than noise: take a larger λ, or a smaller field
     doubtful: the flux is not what the shortest baselines see: take a narrower field
     """
@@ -86,8 +87,16 @@ class Quality:
         ]
         if self.verdict != "not calibrated":
             seen = f"{self.short_flux:.4g} ± {self.short_error:.1g} Jy"
-            lines.append(f"flux {self.flux:.4g} Jy; the shortest baselines see {seen}")
+            lines.append(f"flux {self.flux:.4g} Jy; the shortest baselines see {seen}{self._difference()}")
         return "\n".join(lines + [f"{verdict}: {message}" for verdict, message in self.faults])
+
+    def _difference(self) -> str:
+        """Return what the image has less, or more, than the shortest baselines see, where that is more than noise."""
+        missing, share = self.short_flux - self.flux, abs(self.flux / self.short_flux - 1) if self.short_flux else 0.0
+        if share < _MIN_DIFFERENCE or not abs(missing) > _FLUX_SIGMA * self.short_error:
+            return ""
+        amount = f"{abs(missing):.2g} Jy ({share:.0%})"
+        return f": the image misses {amount} of that" if missing > 0 else f": the image has {amount} more"
 
 
 def assess(

@@ -13,10 +13,11 @@ from matplotlib.axes import Axes
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 from matplotlib.patches import Ellipse
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.fourier.beams import Beam
+from firstlight.imaging.units import angular_unit
 
 _STRETCHES = {
     "linear": visualization.LinearStretch,
@@ -41,7 +42,7 @@ def plot_image(
     scale_bar: float | None = None,
     cmap: str = "inferno",
 ) -> AxesImage:
-    """Draw one channel of a cube in sky order, with axes in arcseconds from the phase centre.
+    """Draw one channel of a cube in sky order, with axes in arcsec (mas or µas if it is small) from the phase centre.
 
     Parameters
     ----------
@@ -92,7 +93,12 @@ def plot_image(
     drawn = ax.imshow(values, origin="lower", extent=coords.img_ext, norm=shades, cmap=cmap, interpolation="nearest")
     if np.ma.is_masked(values):  # a clipped scale would give the holes the colour of its upper end
         drawn.set_alpha(np.where(np.ma.getmaskarray(values), 0.0, 1.0))
-    ax.set(xlabel="Δα cos δ [″]", ylabel="Δδ [″]")
+    count, unit_name = angular_unit(coords.npix * coords.cell_size)
+    symbol = "″" if count == 1 else unit_name
+    ax.set(xlabel=f"Δα cos δ [{symbol}]", ylabel=f"Δδ [{symbol}]")
+    if count > 1:  # the data stay in arcsec
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda at, _: f"{round(count * at, 9) + 0:g}".replace("-", "−")))
     if beam is not None:
         ax.add_patch(_beam_patch(beam, coords))
     if scale_bar is not None:
@@ -148,5 +154,7 @@ def _draw_scale_bar(ax: Axes, coords: GridCoords, arcsec: float) -> None:
     if not 0 < arcsec < (1 - 2 * _MARGIN) * (east - west):
         raise ValueError(f"scale_bar must be arcseconds that fit into the image of {east - west:g}; got {arcsec:g}")
     away = _MARGIN * (east - west)
+    count, name = angular_unit(east - west)
+    said = f"{arcsec:g}″" if count == 1 else f"{count * arcsec:g} {name}"
     ax.add_line(Line2D([west + away, west + away + arcsec], [south + away] * 2, color="whitesmoke", linewidth=2))
-    ax.text(west + away + arcsec / 2, south + 1.3 * away, f"{arcsec:g}″", color="whitesmoke", ha="center", va="bottom")
+    ax.text(west + away + arcsec / 2, south + 1.3 * away, said, color="whitesmoke", ha="center", va="bottom")

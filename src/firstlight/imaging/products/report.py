@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -19,12 +20,13 @@ from firstlight.imaging._types import Complex, Real
 from firstlight.imaging.coordinates import GridCoords, phase_factor
 from firstlight.imaging.data.visibilities import Visibilities
 from firstlight.imaging.fitting.auto_image import Image
+from firstlight.imaging.fitting.quality import rms
 from firstlight.imaging.fourier.beams import Beam, convolve, fit_beam
 from firstlight.imaging.fourier.dirty import DirtyImager
 from firstlight.imaging.fourier.nufft import visibilities
 from firstlight.imaging.products.fits_images import write_image
 from firstlight.imaging.products.plots import plot_image
-from firstlight.imaging.units import ARCSEC, LIGHT_SPEED
+from firstlight.imaging.units import ARCSEC, LIGHT_SPEED, angular_unit
 
 _SUFFIXES = (
     "image.fits",
@@ -37,6 +39,7 @@ _SUFFIXES = (
     "png",
     "txt",
 )
+_CONTOURS = 5.0  # times the rms of a restored map, and twice as much each
 _PRIMARY_BEAM = 1.13  # its full width at half maximum, in wavelengths over the dish: ALMA's
 _MIN_PRIMARY_BEAM = 0.2  # of its peak: beyond, there is more noise than sky
 _MAX_POINT_BEAMS = 40  # that the mask of a point covers
@@ -103,7 +106,14 @@ def _exchange(folder: Path, name: str, temporary: Path) -> None:
 
 
 def write_products(
-    found: Image, vis: Visibilities, folder: Path, name: str, *, dish: float | None = None, head: str = ""
+    found: Image,
+    vis: Visibilities,
+    folder: Path,
+    name: str,
+    *,
+    dish: float | None = None,
+    robust: float = 0.5,
+    head: str = "",
 ) -> list[Path]:
     """Write an image, its model and error, residuals and restored image to FITS files, a picture, and a report.
 
@@ -119,6 +129,8 @@ def write_products(
         Where: files are called ``name.image.fits`` and so on, and replaced if they exist.
     dish
         The diameter of the antennas in metres, for an image corrected for their primary beam, taken to be a Gaussian.
+    robust
+        Of Briggs' weights, for what is in Jy/beam: from -2 (sharp) to 2 (sensitive).
     head
         What the report begins with.
 
@@ -134,22 +146,33 @@ def write_products(
     ['disk.image.fits', 'disk.model.fits']
     """
     coords = found.coords
-    dirty, psf = _briggs_image(vis, coords)
-    beam = fit_beam(psf, coords.cell_size)
+    dirty, psf = _briggs_image(vis, coords, robust)
+    with warnings.catch_warnings(record=True) as doubts:  # the report tells what a user of the command can do
+        warnings.simplefilter("always")
+        beam = fit_beam(psf, coords.cell_size)
     model = visibilities(torch.from_numpy(found.model[None]), vis.uu.ravel(), vis.vv.ravel(), coords.cell_size)
-    residual = _briggs_image(replace(vis, data=vis.data - model[0].numpy().reshape(vis.data.shape)), coords)[0]
+    residual = _briggs_image(replace(vis, data=vis.data - model[0].numpy().reshape(vis.data.shape)), coords, robust)[0]
+    restored = convolve(found.model, coords, beam) + residual
     maps: dict[str, tuple[Real, Beam | None]] = {
         "image": (found.sky, None),
         "model": (found.model, None),
         "error": (found.error, None),
         "dirty": (dirty, beam),
         "residual": (residual, beam),
-        "restored": (convolve(found.model, coords, beam) + residual, beam),
+        "restored": (restored, beam),
     }
+    lines = [_beam_text(beam, coords, robust, vis), _map_text(restored, residual)]
+    if doubts:
+        lines.append(
+            f"WARNING: the dirty beam is not like a Gaussian (off by {beam.misfit:.0%} of its peak), so Jy/beam are "
+            f"doubtful: try a --robust below {robust:g}, or take fluxes from {name}.image.fits"
+        )
     if np.isnan(found.error).any():  # where calibration limits the image, noise tells nothing of its errors
         del maps["error"]
     if dish is not None:
         maps["pbcor"] = _primary_beam_corrected(found.sky, coords, dish, vis), None
+        corrected = float(maps["pbcor"][0].sum()) * coords.cell_size**2
+        lines.append(f"corrected for the primary beam of {dish:g} m: {corrected:.4g} Jy")
     ra, dec = vis.phase_centre or (None, None)
     try:
         with whole_set(folder, name, overwrite=True) as temporary:
@@ -166,8 +189,8 @@ def write_products(
                     telescope=vis.telescope,
                     start=vis.start,
                 )
-            _figure(found, dirty, psf, beam).savefig(temporary / f"{name}.png", dpi=150)
-            (temporary / f"{name}.txt").write_text(f"{head}{found}\n", encoding="utf-8")
+            _figure(found, dirty, restored, residual, beam).savefig(temporary / f"{name}.png", dpi=150)
+            (temporary / f"{name}.txt").write_text(head + "\n".join([*lines, str(found), ""]), encoding="utf-8")
     except OSError as error:
         raise OSError(f"{name}.image.fits and the rest are not written: {error}") from error
     return [folder / f"{name}.{suffix}" for suffix in (*(f"{kind}.fits" for kind in maps), "png", "txt")]
@@ -199,12 +222,12 @@ def point_remark(found: Image, vis: Visibilities) -> list[str]:
     ]
 
 
-def _briggs_image(vis: Visibilities, coords: GridCoords) -> tuple[Real, Real]:
-    """Return the dirty image and beam of all channels, with Briggs' weights of 0.5."""
+def _briggs_image(vis: Visibilities, coords: GridCoords, robust: float) -> tuple[Real, Real]:
+    """Return the dirty image and beam of all channels, with Briggs' weights."""
     counts = ~vis.flagged
     u, v, data, weight = (getattr(vis, part)[counts] for part in ("uu", "vv", "data", "weight"))
     imager = DirtyImager(coords, u, v, weight, data.real, data.imag)
-    image, psf = imager.get_dirty_image("briggs", 0.5, check_visibility_scatter=False)
+    image, psf = imager.get_dirty_image("briggs", robust, check_visibility_scatter=False)
     return image[0], psf[0]
 
 
@@ -223,18 +246,39 @@ def _primary_beam_corrected(sky: Real, coords: GridCoords, dish: float, vis: Vis
     return np.where(beam > _MIN_PRIMARY_BEAM, sky / beam, 0.0)
 
 
-def _figure(found: Image, dirty: Real, psf: Real, beam: Beam) -> Figure:
-    """Return a figure of the dirty image, the image, the residuals and the dirty beam."""
-    figure = Figure(figsize=(10, 8.6), layout="constrained")
+def _beam_text(beam: Beam, coords: GridCoords, robust: float, vis: Visibilities) -> str:
+    """Return the beam of what is in Jy/beam, and the frequency."""
+    count, unit = angular_unit(coords.npix * coords.cell_size)
+    return (
+        f"dirty and restored map: {_mean_frequency(vis) / 1e9:.5g} GHz, robust {robust:g}, beam "
+        f"{count * beam.major:.3g} × {count * beam.minor:.3g} {unit} at {beam.position_angle:.0f}°"
+    )
+
+
+def _map_text(restored: Real, residual: Real) -> str:
+    """Return the peak and the noise of a restored map."""
+    return f"restored map: peak {restored.max():.3g} Jy/beam, rms of the residuals {rms(residual):.2g} Jy/beam"
+
+
+def _figure(found: Image, dirty: Real, restored: Real, residual: Real, beam: Beam) -> Figure:
+    """Return a figure of the dirty image, the image, the residuals and the restored map, with contours."""
+    figure = Figure(figsize=(10, 8.6), layout="compressed")
     coords, axes = found.coords, figure.subplots(2, 2).ravel()
-    bar = float(f"{coords.npix * coords.cell_size / 6:.1g}")
+    width = coords.npix * coords.cell_size
+    count, unit = angular_unit(width)
     plot_image(dirty, coords, ax=axes[0], stretch="linear", unit="Jy/beam", beam=beam)
-    plot_image(found.sky, coords, ax=axes[1], stretch="sqrt", scale_bar=bar)
-    look = {"stretch": "linear", "cmap": "PuOr", "vmin": -5, "vmax": 5, "unit": "σ"}
+    bright = {"stretch": "sqrt", "unit": f"Jy/{unit}²", "scale_bar": float(f"{width / 6:.1g}")}
+    plot_image(found.sky / count**2, coords, ax=axes[1], **bright)  # type: ignore[arg-type]
+    most = max(5.0, float(np.abs(found.residual).max()))
+    look = {"stretch": "linear", "cmap": "PuOr", "vmin": -most, "vmax": most, "unit": "σ"}
     plot_image(found.residual, coords, ax=axes[2], **look)  # type: ignore[arg-type]
-    plot_image(psf, coords, ax=axes[3], stretch="linear", unit="of the peak")
-    titles = ("dirty image", f"image: {found.flux_text}", "residual", "dirty beam")
+    plot_image(restored, coords, ax=axes[3], stretch="linear", unit="Jy/beam", beam=beam)
+    first = _CONTOURS * rms(residual)
+    levels = [-first, *(first * 2**step for step in range(12))]
+    axes[3].contour(restored, levels, extent=coords.img_ext, colors="whitesmoke", linewidths=0.7)  # negative: dashed
+    contours = f"restored map, contours from {_CONTOURS:g} times its rms"
+    for ax, title in zip(axes, ("dirty image", f"image: {found.flux_text}", "residual", contours), strict=True):
+        ax.set_title(title, fontsize="medium")
+        ax.locator_params(nbins=5)
     axes[1].set_ylabel(""), axes[3].set_ylabel("")
-    for ax, title in zip(axes, titles, strict=True):
-        ax.set_title(title)
     return figure

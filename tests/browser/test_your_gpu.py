@@ -316,7 +316,7 @@ def test_the_sky_sharpens_beside_the_truth_and_pauses(sky: Any) -> None:
     still = numbers.inner_text()
     sky.wait_for_timeout(300)
     assert numbers.inner_text() == still
-    sky.get_by_text("Go on").click()
+    sky.get_by_role("button", name="Go on").click()
     sky.wait_for_function("still => document.querySelector('.fl-gpu .fl-small')?.textContent !== still", arg=still)
     sky.get_by_text("Start again").click()
     sky.wait_for_function("/^step \\d,/.test(document.querySelector('.fl-gpu .fl-small')?.textContent)")

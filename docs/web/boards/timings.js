@@ -42,6 +42,7 @@
       const head = element("th", { className: "fl-mine", scope: "col" }, "Your machine", small(`${machine}, ${String(date).slice(0, 10)}`));
       if (old) head.append(small("recorded with other code", "fl-state fl-stale"));
       table.querySelector("thead tr").append(head);
+      for (let fold = table.closest("details"); fold; fold = fold.parentElement.closest("details")) fold.open = true;
       for (const tr of table.querySelectorAll("tbody tr")) tr.append(cell(rows.find(({ bench, label, n }) =>
         bench === table.dataset.bench && label === tr.dataset.label && [undefined, String(n)].includes(tr.dataset.n)), old, tr.cells[0].textContent));
     }

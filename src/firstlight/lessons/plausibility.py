@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 
 from firstlight.devices import card
-from firstlight.display import BLUE, RED, Widget, quantity
+from firstlight.display import BLUE, RED, Table, Widget, quantity
 from firstlight.lessons.svg import STATUS_REGION, Axis, board, choice, controls, drawing, label, slider
 from firstlight.timing.ceilings import ceilings
 from firstlight.timing.roofs import measured_roof
@@ -311,7 +311,7 @@ class Board(Widget):
             ("Operations", slider("flops", 15, 6, 0.01, least=6)),
         )
         words = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in lists[0][1])
-        rows = "".join(f"<tr><td>{escape(one.title)}</td><td>{escape(one.test)}</td></tr>" for one in MISTAKES.values())
+        rows = tuple((one.title, one.test) for one in MISTAKES.values())
         return board(
             "possible",
             data,
@@ -319,7 +319,7 @@ class Board(Widget):
             self._axis(),
             f"<div hidden>{STATUS_REGION}</div>",
             f"<details open><summary>All reports in words</summary><dl>{words}</dl></details>",
-            f"<table><thead><tr><th>The mistake</th><th>How to find out</th></tr></thead><tbody>{rows}</tbody></table>",
+            Table("Six mistakes, and how each of them shows", ("the mistake", "how to find out"), rows).html(),
         )
 
     def _axis(self) -> str:

@@ -32,7 +32,8 @@ def as_svg(figure: Figure, salt: str) -> str:
     out, nothing = io.StringIO(), dict.fromkeys(("Creator", "Date", "Format", "Type"))  # what it says there is no HTML
     with mpl.rc_context({"svg.fonttype": "none", "svg.hashsalt": salt}):
         figure.savefig(out, format="svg", transparent=True, metadata=nothing)
-    text = re.sub(r' id="[\w.]+_\d+"', "", out.getvalue())  # nothing refers to these, and each figure has them
+    # Nothing refers to these: each figure has the first, and two colour bars have the same image.
+    text = re.sub(r' id="(?:[\w.]+_\d+|image[0-9a-f]+)"', "", out.getvalue())
     text = text[text.index("<svg") :].replace("#000000", "currentColor").replace("#ffffff", "none")
     return text.replace("<svg", f'<svg role="img" aria-label="{escape(" ".join(str(figure.get_label()).split()))}"', 1)
 

@@ -181,6 +181,9 @@ def timing_on_page(request: str, env: BuildEnvironment) -> Number:
     return timing(request, benches_in(project_root(env)), partial(records_of, env))
 
 
+MACHINE = re.compile(r"machines\.html#(?!cpu-)")  # a GPU's section there
+
+
 class LeaveOut(SphinxTransform):
     """Take out what stands on a number that no record has."""
 
@@ -198,7 +201,9 @@ class LeaveOut(SphinxTransform):
             if part in part.parent:
                 part.parent.remove(part)
         boxed = any("fl-published" in node["classes"] for node in self.document.findall(nodes.container))
-        told = boxed or not (missing or self.without_gpu())
+        links = (node["refuri"] for node in self.document.findall(nodes.reference) if "refuri" in node)
+        quoted = any(MACHINE.search(address) for address in links)  # what a GPU measured on another page
+        told = boxed or quoted or not (missing or self.without_gpu())
         if not told and (section := next(self.document.findall(nodes.section), None)):
             facts = (node for node in section.findall(nodes.paragraph) if "fl-facts" in node["classes"])
             below = next(facts, section[0])

@@ -12,7 +12,7 @@ the GPU.
 division will tell you whether a number can be true, your own included. And you'll have
 a function that does such a check right. If you're in a hurry, it's under *Copy this*.
 
-**Time:** 9 minutes. **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
+**Time:** 10 minutes. **Needs:** any computer. Without a GPU, you'll see what an NVIDIA
 H100 did.
 """
 
@@ -291,8 +291,8 @@ bench.show()
 # %%
 # The first call sorts the array. All others sort an array that's sorted already! Both
 # times are possible, and both results are right. If the work changes from call to call,
-# neither the floor nor a look at the result will tell you, so you have to think of it
-# yourself.
+# neither the floor nor a look at the result will tell you. Print the time of each call:
+# here the first one stands out.
 #
 # If your browser can reach your GPU, there's a button under the table in the fold. It
 # shows you the mistake of the notes on your own GPU: the same call, timed with a wait

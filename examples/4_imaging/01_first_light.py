@@ -441,8 +441,8 @@ fig.set_label(
 plt.show()
 
 # %%
-# All four have a :math:`\chi^2` near 1, so it doesn't tell them apart. The residuals
-# do:
+# The four values of :math:`\chi^2` differ in the second decimal only. With so many rows
+# that is a lot, but it doesn't say what is wrong. The residuals do:
 #
 # - *A pattern above 5 σ: too smooth.* The rings in the residual at the lower left are
 #   light that the data contain and the image doesn't.

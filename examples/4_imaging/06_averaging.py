@@ -98,8 +98,8 @@ print(f"reduced chi² of the truth, averages:    {chi_squared(*averages):.1f}")
 # Why
 # ---
 #
-# Let's look into the cell that is worst off. Each dot below is a row that was averaged
-# there, and the colours are the true visibility. The average of the dots is compared
+# Let's look into the cell that is worst off, in the figure at the top of the page. Each
+# dot is a row that was averaged there, and the colours are the true visibility. The average of the dots is compared
 # with the colour at the cross, in the centre.
 
 # figure
@@ -259,9 +259,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# That's the answer to the title: there's hardly a second to save. The last line says
-# how long each image took, from the rows to the last step, on the computer that built
-# this page, which has no GPU. ``ExactLikelihood`` needs one pass over the rows, a
+# That's the answer to the title: with 300,000 rows there's hardly a second to save. The
+# last line says how long each image took, from the rows to the last step, on a computer
+# without a GPU. ``ExactLikelihood`` needs one pass over the rows, a
 # fraction of a second, and then a step costs about the same.
 #
 # And you lose the image. For the averages the truth has a :math:`\chi^2` of 17, and the

@@ -49,7 +49,8 @@ def draw(series: Series, title: str) -> Figure:
     fig, ax = plt.subplots(figsize=(5.6, height), layout="constrained")
     (_draw_curves if curves else _draw_rows)(ax, shown)
     if ax.get_legend_handles_labels()[1]:
-        fig.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=2)
+        wide = any(len(label) > 24 for label in ax.get_legend_handles_labels()[1])
+        fig.legend(loc="outside lower left", frameon=False, fontsize=9, ncols=1 if wide else 2)
     fig.set_label(_in_words(shown, title))
     return fig
 

@@ -99,8 +99,8 @@ print(f"reduced chi² of the truth, averages:    {chi_squared(*averages):.1f}")
 # ---
 #
 # Let's look into the cell that is worst off, in the figure at the top of the page. Each
-# dot is a row that was averaged there, and the colours are the true visibility. The average of the dots is compared
-# with the colour at the cross, in the centre.
+# dot is a row that was averaged there, and the colours are the true visibility. The
+# average of the dots is compared with the colour at the cross, in the centre.
 
 # figure
 at_u, at_v, average_there, total = averages

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from pathlib import Path
@@ -69,6 +70,8 @@ def main(argv: Sequence[str] | None = None, prog: str = "gpu-doctor") -> int:
         return 1
     except (ValueError, OSError) as mistake:  # 1 would say that the machine has a problem
         print(f"{prog}: {mistake}", file=sys.stderr)
+        if isinstance(mistake, OSError) and mistake.errno == errno.ENOSPC:  # Python would try to write it once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 2
     except KeyboardInterrupt:
         print(f"{prog}: interrupted", file=sys.stderr)

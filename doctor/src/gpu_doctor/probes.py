@@ -34,8 +34,10 @@ def main(probe: str, seconds: float = 0) -> None:
     if seconds and hasattr(signal, "alarm"):
         signal.alarm(int(seconds) + 5)
     gc.disable()  # the imports are a fifth faster
+    sys.stdout.flush()  # what was printed while Python started
     out = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
+    sys.stdout = sys.stderr  # which keeps nothing back, however the process ends
     facts: dict[str, Any] = {}
 
     def say(**more: Any) -> None:

@@ -159,8 +159,8 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # A GPU works on arrays in its own memory. That's why we copied ``x`` and ``y`` there,
 # and gave the copies names with ``d_``, for *device*. You may also write ``add[6,
 # 1024](x, y, total)`` with the NumPy arrays. Then Numba copies all three of them to the
-# GPU *and back*, at every launch, without saying so. It's convenient for a first try,
-# and for anything else it's usually far slower than the work itself.
+# GPU *and back*, at every launch, and on a GPU it warns you. It's convenient for a
+# first try, and for anything else it's usually far slower than the work itself.
 #
 # The first launch takes longest, because Numba has to compile the kernel first.
 # (``jit`` means *just in time*.) Later launches with arguments of the same types are

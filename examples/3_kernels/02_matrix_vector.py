@@ -274,8 +274,8 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 # By columns it took :timing:`coalescing median "kernel, by columns"
 # @nvidia-h100-80gb-hbm3`, about a quarter more than the least time, so nobody can make
 # it much faster. Even PyTorch, by rows, took :timing:`coalescing median "torch.mv, by
-# rows" @nvidia-h100-80gb-hbm3`. (By rows ours is no worse than that, because a
-# thread often finds the next number of its sector still in a cache.)
+# rows" @nvidia-h100-80gb-hbm3`. (By rows ours lost far less than the counts
+# say, because a thread often finds the next number of its sector still in a cache.)
 #
 # When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
 # to see that in any kernel is the subject of :doc:`coalescing

@@ -153,7 +153,8 @@ except (AssertionError, RuntimeError) as error:
 #      - ``nvidia-smi`` also works *there*, in the job or the container, and
 #        ``CUDA_VISIBLE_DEVICES`` isn't set to nothing, which hides all cards
 #      - Ask for a job with a GPU, as above. A container needs ``docker run --gpus all``
-#        or ``apptainer exec --nv``. And ``unset CUDA_VISIBLE_DEVICES``.
+#        or ``apptainer exec --nv``. On your own computer,
+#        ``unset CUDA_VISIBLE_DEVICES``; in a job it says which GPU is yours
 #    * - 4: your PyTorch
 #      - ``torch.version.cuda`` isn't ``None``
 #      - pip gave you a PyTorch for the CPU. On Windows, ``pip install torch`` always
@@ -311,9 +312,10 @@ plt.show()
 #
 # .. dropdown:: Your GPU is from AMD, Intel or Apple
 #
-#    PyTorch for AMD's cards calls them ``cuda`` too, so this page works as it stands,
-#    except that ``torch.version.cuda`` is ``None`` and ``torch.version.hip`` has the
-#    version. Intel's cards are called ``xpu`` and Apple's ``mps``. For all of them,
+#    PyTorch for AMD's cards calls them ``cuda`` too, so the cells above work as they
+#    stand, except that ``torch.version.cuda`` is ``None`` and ``torch.version.hip`` has
+#    the version. The commands in the table are NVIDIA's; AMD's is ``rocm-smi``.
+#    Intel's cards are called ``xpu`` and Apple's ``mps``. For all of them,
 #    ``torch.accelerator.current_accelerator()`` says which kind your PyTorch was built
 #    for, and ``torch.accelerator.is_available()`` whether there is one. The doctor
 #    knows them, and :doc:`/install` has a command for each.

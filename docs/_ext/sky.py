@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from firstlight.imaging import GriddedDataset
 
-# The field is twice as wide as what is shown, that of 4_imaging/03: averages in small cells are off by less.
+# The field is twice as wide as what is shown, that of 4_imaging/01: averages in small cells are off by less.
 COORDS = GridCoords(cell_size=2 * 5.4 / 256, npix=256)
 SHOWN = slice(64, 192)
 SIGMA = 1e-2  # Jy, of a visibility
@@ -35,7 +35,7 @@ SKY = protoplanetary_disk(flux=0.25, size=1.7)
 
 
 def averages(noise: float = 0.0) -> GriddedDataset:
-    """Observe the sky of 4_imaging/03 for a night, with or without its noise, and average in cells."""
+    """Observe the sky of 4_imaging/01 for a night, with or without its noise, and average in cells."""
     quiet = observe(SKY, uv_track())
     seen = with_noise(quiet, SIGMA, seed=1)
     vis = quiet.data + noise * (seen.data - quiet.data)

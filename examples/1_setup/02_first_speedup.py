@@ -105,13 +105,14 @@ def there_and_back(x, y):
     return (x.to(device) + y.to(device)).cpu()
 
 
+import numpy as np
+
+rng = np.random.default_rng(seed=1)
+
 # %%
 
 # folded: Are all of these sums right? Compared with float64, at an odd size
 
-import numpy as np
-
-rng = np.random.default_rng(seed=1)
 x, y = (rng.standard_normal(1_000_003).astype(np.float32) for _ in range(2))
 exact = x.astype(np.float64) + y
 tx, ty, reused = torch.from_numpy(x), torch.from_numpy(y), torch.zeros(x.size)
@@ -173,9 +174,11 @@ bench.show()
 # it in small pieces, called *pages*. When you delete such a large vector, the memory
 # goes back, so the next one starts all over again. On a GPU, PyTorch keeps the memory.
 #
-# On the EPYC, NumPy needed only :timing:`vector-add median "NumPy, new result"
-# @cpu-amd-epyc` for a new result, because it asks Linux for *huge* pages, of 2 MB in
-# place of 4 kB. PyTorch does so only if you set ``THP_MEM_ALLOC_ENABLE=1``.
+# .. dropdown:: Why did NumPy need less time than PyTorch for a new result?
+#
+#    On the EPYC, NumPy needed only :timing:`vector-add median "NumPy, new result"
+#    @cpu-amd-epyc`, because it asks Linux for *huge* pages, of 2 MB in place of 4 kB.
+#    PyTorch does so only if you set ``THP_MEM_ALLOC_ENABLE=1``.
 #
 # All of these times are correct. But only one of the ratios answers the question that
 # you had. We'll call it the :term:`speed-up`: both sides do the same work, each as well
@@ -183,7 +186,8 @@ bench.show()
 #
 # For the H100 and its sixteen cores, that's :timing:`vector-add speedup "GPU, same
 # result"/"torch, same result" @nvidia-h100-80gb-hbm3`: the answer to this page's
-# question. Beside a CPU with a faster memory it would be smaller still.
+# question. It flatters the CPU, if anything: the record calls its row *in-cache*,
+# because these cores have caches so large that a part of the vectors may stay there.
 #
 # How fast can it be?
 # -------------------
@@ -195,8 +199,8 @@ bench.show()
 # ``B``, and writes 4 bytes of the result. That makes 12 bytes for one addition. Any
 # processor can add numbers much faster than its memory delivers them, so most of the
 # time it just waits. How many bytes a memory delivers in a second is called
-# its :term:`bandwidth`, and makers print it on the :term:`data sheet` of a card. So
-# nothing can add two vectors in less than
+# its :term:`bandwidth`, and makers print it on the :term:`data sheet` of a card. So if
+# the vectors are too large for its caches, nothing can add them in less than
 #
 # .. math::
 #

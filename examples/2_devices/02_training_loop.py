@@ -91,17 +91,17 @@ class CNN(nn.Module):
 
 def new_model():
     picture, _ = train_set[0]
-    model = CNN(colours=len(picture))
-    model(picture[None])  # LazyLinear sees a picture, and makes its weights
-    return model.to(device)
+    model = CNN(colours=len(picture)).to(device)
+    model(picture[None].to(device))  # LazyLinear sees a picture, and makes its weights
+    return model
 
 
 # %%
 # How many numbers leave the convolutions? You could work it out: 32 maps of 2 × 2, so
 # 128. ``LazyLinear`` waits for the first picture and finds out by itself. In other
-# words, it has no weights until then. So *build, show it a picture, move*, and make the
-# optimizer after the move: PyTorch asks for this order. On CUDA the other order usually
-# works, and on some devices it fails silently.
+# words, it has no weights until then. So *build, move, show it a picture*, and make the
+# optimizer last: PyTorch's documentation gives this order. On CUDA an optimizer that
+# was made before the move usually works, too, and on some devices it fails silently.
 #
 # Now the loop. It has the two new lines:
 

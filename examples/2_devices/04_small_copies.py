@@ -233,8 +233,8 @@ gathering = Bench("collecting").time("np.stack", np.stack, list(events.numpy()))
 print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%
-# That's longer than the one big copy, so you gain less than the ratio at the top
-# promised. You pay less if you write each event into one array that you allocated
+# That's far longer than the one big copy, so you gain far less than the ratio at the
+# top promised. You pay less if you write each event into one array that you allocated
 # beforehand.
 #
 # Predict your own

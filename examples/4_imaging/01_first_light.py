@@ -354,7 +354,8 @@ bench.show()
 # A whole fit at 180 × 180 pixels took
 # :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on the H100,
 # and :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one core of an
-# AMD EPYC.
+# AMD EPYC. (A fit decides on the CPU after each step how to go on, so it isn't just a
+# number of steps. We haven't taken its time apart.)
 #
 # **Will it help you?** Time one step on one core. If that takes no longer than the
 # calls alone take on a GPU, some milliseconds for a hundred, then stay on the CPU: for

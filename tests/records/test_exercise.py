@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -89,11 +88,9 @@ def test_an_answer_that_fails_names_its_line_and_one_that_is_no_python_too(answe
 
 def test_an_answer_that_never_ends_is_stopped_and_nothing_stays_behind(answered, monkeypatch):
     monkeypatch.setattr("firstlight.records.exercise.LIMIT", 1.0)
-    began = time.monotonic()
     status, _, error = answered("i = 0\n    while i < len(x): pass")
     assert status == 1
     assert "line 12 of page.py (while i < len(x): pass)" in error
-    assert time.monotonic() - began < 20
     answered("return sum(x)")  # its timer has been called off
     assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
 

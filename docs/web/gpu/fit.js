@@ -1,4 +1,4 @@
-// The fit of page 4_imaging/03 on the reader's GPU: what is in its buffers, and its step.
+// The fit of page 4_imaging/01 on the reader's GPU: what is in its buffers, and its step.
 
 const N = 256;  // pixels a side
 const BUFFERS = ["parameter", "image", "across", "down", "roots", "weight", "data", "chi2", "slope", "means", "settings"];

@@ -27,6 +27,7 @@ def docs(session: nox.Session) -> None:
     page = [f"-Dsphinx_gallery_conf.filename_pattern=/{name}" for name in session.posargs[:1]]
     warnings = Path("build/warnings.txt")
     warnings.parent.mkdir(exist_ok=True)
+    warnings.unlink(missing_ok=True)  # those of a build before
     try:
         run(session, "sphinx-build", *SPHINX, "-w", str(warnings), "build/html", *page)
     finally:

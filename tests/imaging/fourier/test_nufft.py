@@ -104,3 +104,12 @@ def test_same_on_a_cuda_device(dtype: torch.dtype) -> None:
     assert relative_error(there.cpu(), vis_of(sky, u, v)) < TOLERANCE[dtype]
     image = adjoint(vis.cuda(), u, v, CELL, 48).cpu()
     assert relative_error(image, sky_of(vis.to(torch.complex128).numpy(), u, v, 48)) < TOLERANCE[dtype]
+
+
+def test_a_cufinufft_that_does_not_load_is_told(tmp_path, monkeypatch) -> None:
+    (tmp_path / "cufinufft.py").write_text('raise ImportError("no libcufft.so.11")')
+    monkeypatch.syspath_prepend(tmp_path)
+    nufft._import_cufinufft.cache_clear()
+    with pytest.warns(UserWarning, match=r"no libcufft\.so\.11"):
+        assert nufft._import_cufinufft() is None
+    nufft._import_cufinufft.cache_clear()

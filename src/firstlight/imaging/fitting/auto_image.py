@@ -70,6 +70,7 @@ _RANDOM_PHASES = 60.0  # degrees, rms over antennas
 _MIN_DYNAMIC_RANGE = 20.0  # of an image of data that are calibrated at all, if noise does not limit it
 _CURED = 0.9  # of the chi² above 1: less than that is left if gains are to blame
 _MIN_PIXELS, _MAX_PIXELS = 48, 1024  # of the width of a field that nobody asked for
+_GPU_PIXELS = 512  # of the width of an image; a GPU spends the time of a smaller one on launches
 _MAX_PIXELS_ASKED = 4096  # of one that somebody did: 4 GB
 _INTRA_SITE = 10.0  # times as long is the next baseline, at least
 
@@ -106,7 +107,7 @@ class _ImagingProblem:
     """Whitened visibilities and a grid: their exact likelihood, fits, and residual images in units of the noise."""
 
     def __init__(self, vis: _WhitenedVisibilities, coords: GridCoords, device: torch.device | str) -> None:
-        self.vis, self.coords, self.device = vis, coords, device
+        self.vis, self.coords, self.device = vis, coords, device if coords.npix >= _GPU_PIXELS else "cpu"
         self.likelihood = self.likelihood_of(vis.data)
         # A GriddedNet smooths its pixels with a Hann window. Divided by its transform, no point source is that wide.
         u, v = (math.pi * coords.cell_size * ARCSEC * axis for axis in (vis.u, vis.v))
@@ -247,7 +248,7 @@ def image(
     seed
         Of their noise.
     device
-        Where to fit.
+        Where to fit. A GPU gets only what has 512 × 512 pixels or more: it is slower than a CPU on less.
 
     Examples
     --------

@@ -7,6 +7,9 @@ the way through the CPU.
 from __future__ import annotations
 
 import math
+import warnings
+from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import finufft
@@ -287,10 +290,19 @@ def _upsampling_factor(eps: float, dtype: torch.dtype) -> float:
     return 1.25 if eps >= COARSE_EPS and dtype == torch.complex128 else 2.0
 
 
+@cache
 def _import_cufinufft() -> Any:
-    """Return cufinufft, which is 115 MB and therefore not a dependency, or None."""
+    """Return cufinufft, which is 115 MB and therefore not a dependency, or None; warn if it is there and broken."""
+    if find_spec("cufinufft") is None:
+        return None
     try:
         import cufinufft
-    except ImportError:
+    except ImportError as error:
+        warnings.warn(
+            f"cufinufft is installed but does not load ({error}), so the CPU does the NUFFTs. Its wheels need the "
+            "libraries of CUDA 12: install nvidia-cufft-cu12 and nvidia-cuda-runtime-cu12, and put their lib folders "
+            "on LD_LIBRARY_PATH",
+            stacklevel=2,
+        )
         return None
     return cufinufft

@@ -4,6 +4,7 @@
     nox -s bench -- imaging --json FILE           the same, and every ratio with its spread as JSON
     nox -s bench -- imaging --quick               two small sizes, one process
     nox -s bench -- imaging --only others         gridding, NUFFT, compilation, sweep and memory; steps: the table
+    nox -s bench -- imaging --only gpu            iterations on this machine's GPU; --json writes what the site shows
 
 An iteration is the image, its visibilities, chi², sparsity, total variation and entropy, their gradient, and Adam.
 Half of MPoL's time can be page faults: glibc hands large blocks back to the system, and MPoL asks for new ones in every
@@ -25,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from datetime import date
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +34,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from firstlight.devices import best_device, card
 from firstlight.display import show_table
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.datasets import GriddedDataset
@@ -43,6 +46,7 @@ from firstlight.imaging.fitting.optimizers import Adam
 from firstlight.imaging.fourier.nufft import visibilities
 from firstlight.imaging.model.gridded_net import GriddedNet
 from firstlight.imaging.model.losses import TV_image, entropy, sparsity
+from firstlight.timing.measurement import measure
 
 PEERS = Path("build/peers")
 PEER = "MPoL==0.3.1"
@@ -91,16 +95,16 @@ def start(npix: int, nchan: int, dtype: torch.dtype) -> torch.Tensor:
     return (0.1 * noise - 3).to(dtype)
 
 
-def our_step(dtype: torch.dtype, npix: int, nchan: int, data: Any) -> Callable[[], object]:
+def our_step(dtype: torch.dtype, npix: int, nchan: int, data: Any, device: str = "cpu") -> Callable[[], object]:
     """Make an iteration of `fit`'s, with Adam."""
     coords = GridCoords(FIELD / npix, npix)
-    model = GriddedNet(coords, nchan, base_cube=start(npix, nchan, dtype))
+    model = GriddedNet(coords, nchan, base_cube=start(npix, nchan, dtype)).to(device)
     objective, method = Objective(model, data, LOSSES, "gridded"), Adam(model, lr=1e-3)
     objective.fused_step = FusedStep(objective)
     return lambda: method.steps(objective, 1)
 
 
-def peer_step(npix: int, nchan: int, data: GriddedDataset) -> Callable[[], object]:
+def peer_step(npix: int, nchan: int, data: GriddedDataset, device: str = "cpu") -> Callable[[], object]:
     """Make an iteration of MPoL's, with its defaults."""
     from mpol import coordinates, datasets, losses, precomposed
 
@@ -110,8 +114,9 @@ def peer_step(npix: int, nchan: int, data: GriddedDataset) -> Callable[[], objec
     vis[data.mask], weight[data.mask] = data.vis_indexed, data.weight_indexed
     theirs = datasets.GriddedDataset(coords=coords, vis_gridded=vis, weight_gridded=weight, mask=data.mask, nchan=nchan)
     model = precomposed.GriddedNet(coords=coords, nchan=nchan, base_cube=start(npix, nchan, torch.float32))
+    theirs, model = theirs.to(device), model.to(device)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
-    prior = torch.tensor(0.02)
+    prior = torch.tensor(0.02, device=device)
 
     def step() -> None:
         optimizer.zero_grad()
@@ -359,6 +364,28 @@ def others(quick: bool) -> dict[str, Any]:
     return found
 
 
+def on_gpu() -> dict[str, Any]:
+    """Time an iteration of each on the GPU, and say which it is."""
+    device = best_device()
+    if device.type != "cuda":
+        raise SystemExit("this part needs an NVIDIA or AMD GPU, and PyTorch finds none")
+    rows = []
+    for size, (npix, nchan) in SIZES.items():
+        coords, arrays = observed(npix, nchan)
+        data = DataAverager(coords, *arrays).to_pytorch_dataset(check_visibility_scatter=False)
+        calls = {
+            "MPoL": peer_step(npix, nchan, data, str(device)),
+            "ours": our_step(torch.float32, npix, nchan, data.to(device), str(device)),
+        }
+        found = {who: measure(call, device=device, label=who, budget=1.0) for who, call in calls.items()}
+        rows.append({"size": size} | {who: timing.median for who, timing in found.items()})
+        print(
+            f"{size}: " + ", ".join(f"{who} {1e3 * timing.median:.4g} ms" for who, timing in found.items()), flush=True
+        )
+    versions = {"torch": torch.__version__, "mpol": PEER.partition("==")[2], "date": str(date.today())}
+    return {"device": card(device).name, **versions, "iterations": rows}
+
+
 PARTS: dict[str, Callable[..., Any]] = {
     "one_size": lambda size, seconds: one_size(size, float(seconds)),
     "gridding": lambda nvis: gridding(int(nvis)),
@@ -375,7 +402,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="a file to write every number to")
     parser.add_argument("--quick", action="store_true", help="two small sizes, one process, short")
-    parser.add_argument("--only", choices=("steps", "others"), help="a part of it")
+    parser.add_argument("--only", choices=("steps", "others", "gpu"), help="a part of it")
     parser.add_argument("--processes", type=int, help="for each size and allocator; 5")
     parser.add_argument("--child", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -384,13 +411,13 @@ def main() -> None:
         print(json.dumps(PARTS[options.child[0]](*options.child[1:])))
         return
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}", flush=True)
-    found: dict[str, Any] = {}
-    if options.only != "others":
+    found: dict[str, Any] = on_gpu() if options.only == "gpu" else {}
+    if options.only in (None, "steps"):
         sizes = ["180", "8 x 256"] if options.quick else list(SIZES)
         processes = options.processes or (1 if options.quick else 5)
         in_process("one_size", "180", "0")  # compiles what is not compiled
         found["steps"] = steps(sizes, processes, 1.0 if options.quick else 5.0)
-    if options.only != "steps":
+    if options.only in (None, "others"):
         found["others"] = others(options.quick)
     if options.json:
         options.json.write_text(json.dumps(found, indent=1), encoding="utf-8")

@@ -9,7 +9,7 @@ from astropy.io import fits
 
 from firstlight.cli import main
 from firstlight.imaging import Visibilities
-from firstlight.imaging.simulate.observation import channels, observe, uv_track, with_noise
+from firstlight.imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight.imaging.simulate.skies import Point, Ring
 
 FLUX = 0.2
@@ -104,6 +104,36 @@ def test_what_cannot_be_imaged_is_told_what_to_do(arrays, tmp_path, capsys, chan
     assert not (tmp_path / "out").exists()
 
 
+def test_baselines_are_chosen_by_their_length(npz, monkeypatch):
+    lengths = fitted(monkeypatch, str(npz), "--shortest", "1e5", "--longest", "4e5").lengths
+    assert lengths.size
+    assert 1e5 <= lengths.min() <= lengths.max() <= 4e5
+
+
+def test_gains_are_kept_beside_the_image(arrays, tmp_path):
+    turned = np.where(arrays["antennas"] == 3, 1.0, 0) @ [0.5, -0.5]
+    np.savez(tmp_path / "off.npz", **arrays | {"data": arrays["data"] * np.exp(1j * turned)})
+    assert main(["image", str(tmp_path / "off.npz"), "--out", str(tmp_path), "--field", "4", "--self-calibrate"]) == 0
+    assert {"off.image.fits", "off.gains.png"} <= files(tmp_path)
+    with np.load(tmp_path / "off.gains.npz") as gains:
+        assert gains["phases"].shape[1] == len(gains["antennas"])
+        phases = np.degrees(np.angle(gains["phases"])).mean(axis=0)
+    assert abs(phases).argmax() == 3
+
+
+def test_closures_make_an_image_without_a_place(tmp_path, capsys):
+    seen = with_noise(observe([Ring(FLUX, 0.2, 0.1)], uv_track(alma_antennas()[::5], n_times=8)), 0.001, seed=0)
+    names = {"uu": seen.uu, "vv": seen.vv, "data": seen.data, "weight": seen.weight, "frequencies": seen.frequency}
+    np.savez(tmp_path / "my.npz", **names, antennas=seen.antennas, time=seen.time)
+    assert main(["image", str(tmp_path / "my.npz"), "--out", str(tmp_path), "--closures", "--field", "1"]) == 0
+    assert files(tmp_path) == {"my.npz", "my.image.fits", "my.png", "my.txt"}
+    assert "closure quantities" in capsys.readouterr().out
+    assert (
+        "CRVAL1" not in fits.getheader(tmp_path / "my.image.fits")
+        or fits.getheader(tmp_path / "my.image.fits")["CRVAL1"] == 0
+    )
+
+
 @pytest.mark.parametrize(
     "words",
     [
@@ -119,6 +149,12 @@ def test_what_cannot_be_imaged_is_told_what_to_do(arrays, tmp_path, capsys, chan
         ["--phase-centre", "nan,nan"],
         ["--phase-centre", "-5,-91"],
         ["--of", "3"],
+        ["--spw", "0"],
+        ["--spw", "first"],
+        ["--column", "DATA"],
+        ["--shortest", "-1"],
+        ["--longest", "3"],
+        ["--closures", "--self-calibrate"],
         ["--out", "my.npz"],
         ["--out", "my.npz/out"],
         ["my.npz"],

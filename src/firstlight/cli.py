@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from firstlight import __version__
 
@@ -72,6 +72,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--frequency", type=float, metavar="HZ", help="where the data do not say it")
     command.add_argument("--of", metavar="FIELD", help="of a measurement set: its name or number")
     command.add_argument("--channels", metavar="N or FROM:TO", help="only these, from 0: 4, or 3:6 for 3, 4 and 5")
+    command.add_argument("--spw", metavar="N,…", help="of a measurement set: only these spectral windows, from 0")
+    command.add_argument("--column", help="of a measurement set: its data (default: CORRECTED_DATA, else DATA)")
+    command.add_argument("--shortest", type=float, metavar="LAMBDA", help="only baselines from so many wavelengths")
+    command.add_argument("--longest", type=float, metavar="LAMBDA", help="and up to so many")
     command.add_argument("--unit", choices=["lambda", "kilolambda", "metres"], help="of an npz file's baselines")
     command.add_argument(
         "--self-calibrate",
@@ -80,6 +84,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         choices=["phase", "amplitude"],
         help="calibrate the antennas by the image itself: phases (default), or then amplitudes, too",
     )
+    command.add_argument("--closures", action="store_true", help="fit closure quantities, which no gain can spoil")
     command.add_argument("--every", type=_seconds, metavar="TIME", help="the least interval of its gains, such as 60s")
     command.add_argument("--robust", type=float, default=0.5, help="of maps in Jy/beam, from -2 to 2 (default: 0.5)")
     command.add_argument("--dish", type=float, metavar="METRES", help="correct for the primary beam of such antennas")
@@ -172,15 +177,17 @@ def records(arguments: argparse.Namespace) -> int:
 def image(arguments: argparse.Namespace) -> int:
     """Image visibilities: FITS files, a picture, and a report of how good the image is."""
     from firstlight.devices import best_device
-    from firstlight.imaging import check_image_grid
-    from firstlight.imaging import image as make_image
-    from firstlight.imaging.calibration import self_calibrate
-    from firstlight.imaging.products.report import point_remark, whole_set, write_products
+    from firstlight.imaging.calibration import closure_image
+    from firstlight.imaging.products.calibration_files import write_closure_image
+    from firstlight.imaging.products.report import whole_set
 
-    for option, largest in (("field", 4e5), ("frequency", 1e15), ("dish", 1e4)):  # no sky is as wide, no dish as large
+    most = {"field": 4e5, "frequency": 1e15, "dish": 1e4, "shortest": 1e12, "longest": 1e12}
+    for option, largest in most.items():  # no sky is as wide, no dish as large
         value = getattr(arguments, option)
         if value is not None and not 0 < value < largest:
             raise ValueError(f"--{option} must be a positive number, less than {largest:g}; got {value:g}")
+    if arguments.closures and arguments.self_calibrate:
+        raise ValueError("--closures needs no gains, and --self-calibrate solves them: give one of the two")
     if not -2 <= arguments.robust <= 2:
         raise ValueError(f"--robust must be from -2 (sharp) to 2 (sensitive); got {arguments.robust:g}")
     with suppress(ValueError):  # not the main thread
@@ -191,21 +198,38 @@ def image(arguments: argparse.Namespace) -> int:
         print("\n".join(notes), flush=True)
         device = best_device()
         how = {"field": arguments.field, "device": device if device.type == "cuda" else "cpu"}
-        if arguments.self_calibrate:
-            amplitude = arguments.self_calibrate == "amplitude"
-            calibrated = self_calibrate(vis, amplitude=amplitude, every=arguments.every, **how)
-            vis = calibrated.vis
-            notes.append(str(calibrated))
-            print(calibrated, flush=True)
-        found = make_image(vis, **how)
-        limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
-        limits += point_remark(found, vis)
-        head, how_made = "\n".join([*notes, *limits, ""]), {"dish": arguments.dish, "robust": arguments.robust}
-        written = write_products(found, vis, folder, name, **how_made, head=head)
+        if arguments.closures:
+            written = write_closure_image(closure_image(vis, **how), vis, folder, name, "\n".join([*notes, ""]))
+        else:
+            written = _image_and_report(vis, notes, arguments, how, folder, name)
         print(written[-1].read_text(encoding="utf-8").removeprefix("\n".join([*notes, ""])))
     for path in written:
         print(arguments.out / path.name)
     return 0
+
+
+def _image_and_report(
+    vis: Visibilities, notes: list[str], arguments: argparse.Namespace, how: dict[str, Any], folder: Path, name: str
+) -> list[Path]:
+    """Calibrate if asked for, image, and write all products, the report last; add to what there is to say."""
+    from firstlight.imaging import check_image_grid, image
+    from firstlight.imaging.calibration import self_calibrate
+    from firstlight.imaging.products.calibration_files import write_gains
+    from firstlight.imaging.products.report import point_remark, write_products
+
+    calibrated = None
+    if arguments.self_calibrate:
+        amplitude = arguments.self_calibrate == "amplitude"
+        calibrated = self_calibrate(vis, amplitude=amplitude, every=arguments.every, **how)
+        vis = calibrated.vis
+        notes.append(str(calibrated))
+        print(calibrated, flush=True)
+    found = image(vis, **how)
+    limits = [str(limit) for limit in check_image_grid(vis, found.coords) if limit.severity in ("warning", "error")]
+    limits += point_remark(found, vis)
+    head = "\n".join([*notes, *limits, ""])
+    written = write_products(found, vis, folder, name, dish=arguments.dish, robust=arguments.robust, head=head)
+    return [*(write_gains(calibrated, folder, name) if calibrated else []), *written]
 
 
 def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
@@ -215,19 +239,27 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     import numpy as np
 
     from firstlight.imaging import check_weights, read_visibilities, scale_weights
-    from firstlight.imaging.data import select_channels
+    from firstlight.imaging.data import select_baselines, select_channels
 
     of = int(arguments.of) if arguments.of and arguments.of.isdecimal() else arguments.of
-    options = {key: value for key, value in (("field", of), ("unit", arguments.unit)) if value is not None}
+    windows = arguments.spw and _windows(arguments.spw)
+    asked = {"field": of, "unit": arguments.unit, "column": arguments.column, "windows": windows}
+    options = {key: value for key, value in asked.items() if value is not None}
     try:
         vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
     except TypeError:  # of an option that a reader does not have
-        raise ValueError("--of is for measurement sets, --unit for npz files: leave it out") from None
+        only_for = "--of, --spw and --column are for measurement sets, --unit for npz files: leave it out"
+        raise ValueError(only_for) from None
     every = vis.frequency
     notes = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]
     if arguments.channels:
         vis = select_channels(vis, _channels(arguments.channels))
         notes.append(f"of {len(every)} channels, {arguments.channels} (counted from 0)")
+    if arguments.shortest or arguments.longest:
+        every_baseline = vis.data.size
+        limits = {"shortest": arguments.shortest or 0.0, "longest": arguments.longest or np.inf}
+        vis = select_baselines(vis, **limits)
+        notes.append(f"{vis.data.size / every_baseline:.1%} of them on baselines that were asked for")
     if arguments.phase_centre:
         vis = replace(vis, phase_centre=_degrees(arguments.phase_centre))
     if vis.phase_centre is None:
@@ -265,6 +297,13 @@ def _channels(text: str) -> slice:
         raise ValueError(f"--channels is a number from 0, or FROM:TO, such as 4 or 3:6; got {text!r}")
     first, _, end = text.partition(":")
     return slice(int(first), int(end or int(first) + 1))
+
+
+def _windows(text: str) -> list[int]:
+    """Return the numbers of spectral windows."""
+    if not re.fullmatch(r"\d+(,\d+)*", text):
+        raise ValueError(f"--spw is numbers from 0, such as 0 or 0,2; got {text!r}")
+    return [int(number) for number in text.split(",")]
 
 
 def _degrees(text: str) -> tuple[float, float]:

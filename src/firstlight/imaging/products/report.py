@@ -36,6 +36,8 @@ _SUFFIXES = (
     "residual.fits",
     "restored.fits",
     "pbcor.fits",
+    "gains.npz",
+    "gains.png",
     "png",
     "txt",
 )

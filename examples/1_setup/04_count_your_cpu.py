@@ -364,11 +364,11 @@ plt.show()
 # well, if somebody compares it with that loop.
 #
 # Did your CPU reach its marks? One core of that computer did, almost to the last lane.
-# The one that built this page did half, because `AMD's Zen 4`__ has instructions for 16
-# numbers, but its units take each of them in two goes. And all sixteen cores of the
-# H100's computer did little more than half of what was predicted, and we don't know
-# why. When all cores are busy, many CPUs lower their clock rate, or what's called two
-# cores is one that's shared (*hyper-threading*).
+# If yours did half, its units may be half as wide as its vectors. `AMD's Zen 4`__, for
+# example, has instructions for 16 numbers, and takes each of them in two goes. And all
+# sixteen cores of the H100's computer did little more than half of what was predicted,
+# and we don't know why. When all cores are busy, many CPUs lower their clock rate, or
+# what's called two cores is one that's shared (*hyper-threading*).
 #
 # __ https://www.agner.org/optimize/microarchitecture.pdf
 #

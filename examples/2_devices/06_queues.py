@@ -82,9 +82,11 @@ print(f"the reading: {quantity(read - called, 's')}")
 # (On a CPU you'll never see this, because there a call does the work itself.)
 #
 # Which lines make you wait? All those for which Python must know a *value*, such as
-# ``if loss < best``, or a *size*, such as ``x[mask]``. For example,
-# ``torch.maximum(a, b)`` of two tensors goes on, and Python's own ``max(a, b)`` waits.
-# You can look up other lines in :doc:`/copies_and_waits`.
+# ``if loss < best``, or a *size*, such as ``x[mask]``. For example, ``torch.maximum(a,
+# b)`` of two tensors goes on, and Python's own ``max(a, b)`` waits. You can look up
+# other lines in :doc:`/copies_and_waits`. And to find those of your own program, write
+# ``torch.cuda.set_sync_debug_mode("warn")`` at its beginning. On an NVIDIA GPU, you'll
+# then get a warning for most lines that wait.
 #
 # A cook and a waiter
 # -------------------
@@ -378,9 +380,9 @@ print(f"{len(log)} losses, the last one {log[-1]:.3f}")
 # the loss "will trigger a global interpreter lock which stalls all GPUs". The advice
 # that follows from it, to log rarely, is right, but the lock isn't the reason. That
 # lock lets only one thread at a time run Python code, and PyTorch's ``.item()`` `gives
-# it back`__ before it waits. So other threads go on, and so do other GPUs. What stalls
-# is the one stream that you read from, because nobody writes new jobs on its list. The
-# fold shows it: while one thread waits, another gets its jobs done.
+# it back`__ before it waits. So other threads go on, and so do other streams and other
+# GPUs. What stalls is the one stream that you read from, because nobody writes new jobs
+# on its list. The fold shows it: while one thread waits, another gets its jobs done.
 #
 # __ https://github.com/d2l-ai/d2l-en/blob/02c6a2a15fe79c6e63a0fc58368bfffca94df554/chapter_builders-guide/use-gpu.md
 # __ https://github.com/pytorch/pytorch/blob/v2.6.0/tools/autograd/templates/python_variable_methods.cpp
@@ -456,9 +458,9 @@ except RuntimeError as error:
 print("the error at total.item():", failure)
 
 # %%
-# It's ``total.item()``, the one line that has nothing to do with the matrix! `A GPU
-# does the same`__. The fault is somewhere before the line that you see, between it and
-# the last line that waited.
+# It's ``total.item()``, which has nothing to do with the matrix! `A GPU does the
+# same`__. The fault is somewhere before the line that you see, between it and the last
+# line that waited.
 #
 # So if you meet an error in a line that can't be wrong, set ``CUDA_LAUNCH_BLOCKING=1``
 # before your program starts (on AMD, ``AMD_SERIALIZE_KERNEL=3``). Then every launch

@@ -149,9 +149,9 @@ fig.set_label(
 plt.show()
 
 # %%
-# Most calls lie in a narrow band, a few far above it, and nothing far below. That's how
-# it always looks, because an interruption can make a call longer, but nothing can make
-# it shorter than the work.
+# Most calls lie in a narrow band, a few far above it, and nothing far below. It nearly
+# always looks like that, because an interruption can make a call longer, but nothing
+# can make it shorter than the work.
 #
 # - The *mean* follows the few dots at the top. One interruption moves it.
 # - The *minimum* can only fall as you go on measuring, so whoever measures longer

@@ -356,12 +356,13 @@ plt.show()
 # the time. NumPy does use vectors, but it takes all cups through one step, then all
 # through the next, so each number travels to the :term:`cache` and back at every step.
 #
-# Now you can answer the question from the opening. On sixteen cores beside the H100, a
-# loop in Python did :timing:`count-your-cpu rate "Python loop" @nvidia-h100-80gb-hbm3`,
-# and all cores with vectors did :timing:`count-your-cpu rate "SIMD, all
-# cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`. It's the same CPU! Divide the second
-# number by the first. That's the factor by which a GPU wins before it has done anything
-# well, if somebody compares it with that loop.
+# Now you can answer the question from the opening. In the H100's computer, a loop in
+# Python did :timing:`count-your-cpu rate "Python loop" @nvidia-h100-80gb-hbm3`. One
+# core with vectors did :timing:`count-your-cpu rate "SIMD, one thread/cpu/n=256"
+# @nvidia-h100-80gb-hbm3`, and its sixteen cores together did :timing:`count-your-cpu
+# rate "SIMD, all cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`. It's the same CPU! Divide
+# the last number by the first. That's the factor by which a GPU wins before it has done
+# anything well, if somebody compares it with that loop.
 #
 # Did your CPU reach its marks? One core of that computer did, almost to the last lane.
 # If yours did half, its units may be half as wide as its vectors. `AMD's Zen 4`__, for

@@ -330,8 +330,8 @@ bench.show()
 # "rows of tensors on the device"/"DataLoader, then .to" @nvidia-h100-80gb-hbm3`, for
 # three lines.
 #
-# It's worth it without a GPU, too. On two cores of an AMD EPYC, it was
-# :timing:`feeding speedup "rows of tensors on the device"/"DataLoader, then .to" @cpu`.
+# It's worth it without a GPU, too. On two cores of an AMD EPYC, it was :timing:`feeding
+# speedup "rows of tensors on the device"/"DataLoader, then .to" @cpu-amd-epyc`.
 #
 # But don't give tensors on a GPU to a *loader*. It takes them apart one by one all the
 # same, and its workers stop with "Cannot re-initialize CUDA in forked subprocess".

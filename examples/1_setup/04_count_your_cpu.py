@@ -2,102 +2,45 @@
 How many things does your CPU do at once?
 =========================================
 
-This page is for anyone who compares a GPU with a CPU, or was taught that a CPU "can
-only process one thing at a time". In fact it works on many at once (here: ``float32``
-:term:`multiply-adds <multiply-add>`), in three ways: a core begins new operations
-before the last are finished (a *pipeline*), an instruction computes with a whole
-*vector* of numbers (:term:`SIMD`), and there are several cores. Take a laptop with 8
-cores, each with 2 units for vectors of 8 numbers, and 4 clock cycles to finish an
-operation: 8 × 2 × 8 × 4 = 512 are under way at once, if none needs the result of
-another. A program that does one at a time makes any GPU look better by that factor. A
-GPU needs tens of thousands under way.
+"A CPU can only process one thing at a time." Many courses on GPUs begin like this, and
+it sounds right. A program is a list of instructions, and one comes after the other.
 
-**You will learn**
+Then they take a loop in Python, put it onto a GPU, and the speed-up takes your breath
+away. Is that the GPU, or was it the loop?
 
-- to tell :term:`latency` from :term:`throughput`, and to predict both;
-- how many things your CPU does at once, and why it may be fewer than predicted;
-- whether Python and NumPy use all of it, and how your program can;
-- how many independent chains a CPU and a GPU need, and when the GPU loses.
+**Write down a guess:** how many multiplications can a laptop with eight cores have
+under way at the same moment? Eight? Fifty? By the end of this page you can count it for
+your own CPU, and you'll have written a loop that uses it.
 
-**Time:** 14 minutes. **Needs:** any computer, and the terms from
-:doc:`/tutorials/1_setup/03_what_is_a_gpu`. With a GPU, the page measures that too.
+**Time:** 11 minutes. **Needs:** any computer, and
+:doc:`/tutorials/1_setup/03_what_is_a_gpu`. Without a GPU, you'll see what an H100 did.
 """
 
 # %%
-# Predict
-# -------
+# Try it
+# ------
 #
-# Our example: cups of coffee cool in a room. In one small step of time, a cup keeps
-# most of its temperature :math:`T` and gains a little from the room:
+# You've met the cups of coffee on the page before. In one small step of time, a cup
+# keeps most of its temperature :math:`T`, and gains a little from the room:
 #
 # .. math::
 #
 #     T_\text{new} = \text{keep} \times T + \text{gain}.
 #
-# Processors do both as one operation, a *multiply-add*. To follow a cup for 100,000
-# steps takes 100,000 of them, *one after the other*, because each needs the result of
-# the one before. A second cup is another such chain, and independent of the first.
-# Memory hardly matters: a cup is one number. So two numbers describe a processor:
+# Processors do this as one operation, a :term:`multiply-add`. We follow a cup for
+# 100,000 steps, and there's nothing that you could do at once, because each step needs
+# the result of the one before. It's a *chain*. But a second cup is a second chain, and
+# it doesn't depend on the first. `Numba`__ compiles the loop for us:
 #
-# - its *latency*: how long one multiply-add takes, until the next can use its result;
-# - its *throughput*: how many of them it finishes in a second.
-#
-# .. math::
-#
-#     t_\text{floor} = \text{steps} \times \max\left(\text{latency},
-#     \frac{\text{cups}}{\text{throughput}}\right).
-#
-# For three GPUs, both follow from :term:`data sheets <data sheet>`. Makers print the
-# throughput; a multiply-add counts as two operations. Each :term:`lane` (a place for
-# one number) of each :term:`multiprocessor` finishes one in each *clock cycle*, so a
-# division gives the clock. For the latency, `NVIDIA's guide to its Turing cards`__ says
-# 4 cycles, "like Volta", which is the V100. For the other two, 4 is our assumption.
-#
-# __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
+# __ https://numba.pydata.org
 
-from firstlight.display import BLUE, GREEN, GREY, ORANGE, show_table
-from firstlight.timing.ceilings import PER_CLOCK
-from firstlight.timing.specs import spec
-
-steps, cycles_to_wait = 100_000, 4
-chips = {  # multiprocessors, from NVIDIA's whitepapers, and compute capability
-    "V100 SXM2": (80, (7, 0)),
-    "RTX 4090": (128, (8, 9)),
-    "H100 SXM": (132, (9, 0)),
-}
-
-
-def floor(cups, latency, throughput):
-    return steps * max(latency, cups / throughput)
-
-
-models, rows = {}, []
-for chip, (multiprocessors, capability) in chips.items():
-    throughput = spec(chip, "fp32") / 2
-    clock = throughput / (multiprocessors * PER_CLOCK[capability][0])
-    models[chip] = cycles_to_wait / clock, throughput
-    times = (f"{1e3 * floor(n, *models[chip]):.2f} ms" for n in (1, 1e3, 1e6))
-    rows.append((chip, *times))
-head = "", "1 cup", "1,000 cups", "1,000,000 cups"
-show_table(f"{steps:,} steps (models)", head, rows)
-
-# %%
-# On such a card, a thousand cups take as long as one. Guess: how many can *your* CPU
-# take before the time grows?
-#
-# One thing at a time, and more
-# -----------------------------
-#
-# The first way follows a cup to the end, then takes the next. Each multiply-add waits
-# for the one before. `Numba <https://numba.pydata.org>`__ compiles the function.
-# (``contract`` lets it make one multiply-add of ``*`` and ``+``.)
+from time import perf_counter
 
 import numpy as np
 
-from firstlight import Bench, best_device
-from firstlight.devices import card
-from firstlight.kernels import blocks_for, cuda, simulated
 from numba import njit
+
+steps, cycles_to_wait = 100_000, 4
 
 
 @njit(fastmath={"contract"})
@@ -110,8 +53,9 @@ def one_at_a_time(cups, keep, gain, steps):
 
 
 # %%
-# The second way follows eight cups through the same loop. It is still one thread on one
-# core, with single numbers.
+# This is how anybody would write it: it follows one cup to the end, and then takes the
+# next. Here's another way, which follows eight cups through one and the same loop. It's
+# still one thread on one core, and there are still as many multiply-adds to do.
 
 
 @njit(fastmath={"contract"})
@@ -131,11 +75,55 @@ def eight_at_a_time(cups, keep, gain, steps):
 
 
 # %%
-# The third way takes all cups eight steps further, then the next eight (``steps`` has
-# to be a multiple of 8). Now the compiler sees that neighbours in memory want the same
-# operation. It puts several of them into one *vector*, and uses instructions that
-# compute with all its numbers at once: SIMD, *single instruction, multiple data* (SSE,
-# AVX, Neon). The places in a vector are its *lanes*.
+# **Guess first:** eight cups, eight at a time. Will they take as long as eight cups,
+# one at a time? Or as long as a single cup?
+
+
+def milliseconds(way, number):
+    keep, gain = np.float32(0.99), np.float32(0.2)
+    cups = np.full(number, 90, dtype=np.float32)
+    way(cups, keep, gain, 8)  # the first call compiles
+    times = []
+    for _ in range(9):
+        start = perf_counter()
+        way(cups, keep, gain, steps)
+        times.append(perf_counter() - start)
+    return 1e3 * min(times)  # the run that was disturbed least
+
+
+print(f"one cup:                  {milliseconds(one_at_a_time, 1):.2f} ms")
+print(f"8 cups, one at a time:    {milliseconds(one_at_a_time, 8):.2f} ms")
+print(f"8 cups, eight at a time:  {milliseconds(eight_at_a_time, 8):.2f} ms")
+
+# %%
+# Eight cups take as long as one! (Or nearly, if other programs run on your computer.)
+# So a single core of your CPU, with single numbers, did at least eight things at once.
+#
+# In the computer of an H100, a core did :timing:`count-your-cpu rate "one at a time"
+# @nvidia-h100-80gb-hbm3` one at a time, and :timing:`count-your-cpu rate "eight at a
+# time" @nvidia-h100-80gb-hbm3` eight at a time. (A multiply-add counts as two floating
+# point operations, or :term:`FLOP`.)
+#
+# Where do they hide?
+# -------------------
+#
+# Think of a factory that makes cars. A car has to pass four stations, one after the
+# other. But the factory doesn't wait until the first car is ready before it begins the
+# second! Each station hands its car on and takes the next. So a car leaves the factory
+# at every turn, and four of them are in the making all the time.
+#
+# A core does the same. A multiply-add takes about four clock cycles, but a new one can
+# begin in every cycle. This is called a *pipeline*. And it works only if there's
+# something to begin: in a single chain, each multiply-add waits for the one before, and
+# three of four stations stand empty. Most cores have two such pipelines, two *units*,
+# side by side. So a chain uses one place of eight, and that's why eight cups took no
+# longer.
+#
+# There's a second way to do many things at once. If neighbours in memory all need the
+# same operation, a core can load several of them as one *vector*, and compute with all
+# of its numbers in one instruction. This is called :term:`SIMD`, *single instruction,
+# multiple data*, and your CPU's data sheet calls it SSE, AVX or Neon. The places in a
+# vector are its :term:`lanes <lane>`. So let's write the loop over the cups inside:
 
 
 @njit(fastmath={"contract"}, nogil=True)
@@ -149,10 +137,14 @@ def side_by_side(cups, keep, gain, steps):
 
 
 # %%
-# The fourth does the same with a thread for each core. (``nogil`` lets Python's threads
-# run at the same time.)
+# The compiler sees that the inner cups are neighbours, and makes vectors of them. (It
+# takes each eight steps further before it stores it. ``steps`` has to be a multiple of
+# 8.) And the third way, you know already: your CPU has several cores. (``nogil`` above
+# lets Python's threads run at the same time.)
 
 from concurrent.futures import ThreadPoolExecutor
+
+from firstlight.devices import card
 
 cpu_cores = card("cpu").cores or 1
 pool = ThreadPoolExecutor(cpu_cores)
@@ -167,7 +159,7 @@ def on_all_cores(cups, keep, gain, steps):
 
 # %%
 
-# folded: Two ways without a compiler, for comparison: a loop in Python, and NumPy
+# folded: Two ways without a compiler: a loop in Python, and NumPy
 
 
 def python_loop(cups, keep, gain, steps):
@@ -188,6 +180,8 @@ def whole_array(cups, keep, gain, steps):
 # %%
 
 # folded: The same on a GPU, as a kernel with a thread for each cup
+
+from firstlight.kernels import blocks_for, cuda, simulated
 
 
 @cuda.jit
@@ -212,12 +206,8 @@ def kernel(cups, keep, gain, steps):
 
 
 # %%
-# Check
-# -----
-#
-# After :math:`k` steps, the difference from the room's temperature has become
-# :math:`\text{keep}^k` times as large. Compare with that formula, in ``float64``, for
-# odd numbers of cups. They cool fast here, so that one step too many would show.
+
+# folded: Check: all ways against a formula, in float64, for odd numbers of cups
 
 
 def exact(cups, keep, gain, steps):
@@ -236,31 +226,31 @@ for way in (python_loop, whole_array, *compiled, kernel):
         worst = max(worst, np.abs(cups - exact(hot, keep, gain, 96)).max())
         assert worst < 1e-3, f"{way.__name__} is wrong by {worst:.1e} degrees"
 
-one_more = exact(hot, keep, gain, 97) - exact(hot, keep, gain, 96)
 print(f"all ways: wrong by {worst:.0e} degrees at most")
-print(f"a step too many: {np.abs(one_more).min():.0e} degrees")
 
 # %%
-# Predict your CPU
-# ----------------
-#
-# The compiled code shows how many lanes :term:`Numba`'s vectors have: it is full of
-# ``<8 x float>``, or another number. (Numba may use 8 on a CPU that has instructions
-# for 16; such a CPU can do more than we predict.) A core has two *units* for
-# multiply-adds (most do; that is our assumption). Each can begin a new one in every
-# clock cycle, though it takes 4 cycles to finish it (`on most CPUs`__; some need 5):
-# like a car factory with 4 stations, from which a finished car rolls out every cycle.
-# So the number of multiply-adds under way is at most
+# So a CPU does many things at once, in three ways that multiply:
 #
 # .. math::
 #
-#     \text{cycles} \times \text{units} \times \text{lanes} \times \text{cores}.
+#     \text{under way} = \text{cycles} \times \text{units} \times \text{lanes}
+#     \times \text{cores}.
+#
+# For example, that laptop with eight cores: with 4 cycles, 2 units and vectors of 8
+# numbers, it has 4 × 2 × 8 × 8 = 512 multiply-adds under way. Was your guess so high? A
+# program that does one at a time gives 511 of them away.
+#
+# Predict your own
+# ----------------
+#
+# How many can yours do? The number of lanes stands in the code that Numba compiled.
+# It's full of ``<8 x float>``, or another number. **Multiply before you run the cell.**
+# (That a multiply-add takes 4 cycles, and that there are two units, is our assumption.
+# `It holds for most CPUs`__, but some need 5 cycles, or have one unit.)
 #
 # __ https://www.agner.org/optimize/instruction_tables.pdf
 
 import re
-
-from llvmlite import binding
 
 code = "".join(side_by_side.inspect_llvm().values())
 lanes = max((int(width) for width in re.findall(r"<(\d+) x float>", code)), default=1)
@@ -272,19 +262,19 @@ at_most = {
     "SIMD, one thread": room * lanes,
     "SIMD, all cores": room * lanes * cpu_cores,
 }
-widest = 16 if binding.get_host_cpu_features().get("avx512f") else lanes
 print(f"{cycles_to_wait} cycles × {units} units × {lanes} lanes × {cpu_cores} cores")
-print(f"(this CPU has instructions for {widest} lanes)")
+print(f"= {at_most['SIMD, all cores']}")
 
 # %%
-# Measure
-# -------
-#
-# Each way gets as many cups as it needs to show what it can do: *n* in the table (some
-# get several, for a test below). Python and NumPy do fewer steps: compare the rates,
-# not the times.
+# One chain has one multiply-add under way. So if another way finishes ten times as many
+# in the same time, it has ten under way. Let's measure all of them, with as many cups
+# as each of them needs, and also a loop in Python, and NumPy.
+
+# folded: The measurement, and its table
 
 import torch
+
+from firstlight import Bench, best_device
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -305,8 +295,6 @@ if has_gpu:  # NumPy's way, in PyTorch, which any GPU can run
 if has_kernel:
     ways["GPU, kernel"] = launch, steps, [1, 4_096, 65_536, 2**18, 2**20]
 
-# %%
-
 cooling = {label: {} for label in ways}
 for label, (way, count, numbers) in ways.items():
     for n in numbers:
@@ -321,40 +309,18 @@ for label, (way, count, numbers) in ways.items():
 bench.show()
 
 # %%
-# A multiply-add counts as two :term:`FLOP`. The percentage is of what a large matrix
-# product reaches on *all* cores, so one thread shows only its core's share. It can
-# exceed 100: such a row is marked *above-roof*.
-#
-# One chain has one multiply-add under way, so a way that finishes 10 times as many in
-# the same time has about 10. So divide by *one at a time*, using each way's shortest
-# time, the one least disturbed by other programs:
 
-works = {
-    "Python loop": "mostly the interpreter",
-    "NumPy": "vectors, but each step goes to the cache",
-    "one at a time": "one station of one unit",
-    "eight at a time": "all stations, with single numbers",
-    "SIMD, one thread": "all stations, with vectors",
-    "SIMD, all cores": "the same on every core",
-}
+# folded: The figure
 
 
 def per_second(label):
     timing = list(cooling[label].values())[-1]
-    return timing.flops / 2 / min(timing.values)
+    return timing.flops / 2 / min(timing.values)  # the run that was disturbed least
 
 
-slow, best = per_second("one at a time"), per_second("SIMD, all cores")
+slow = per_second("one at a time")
 bars = {label: per_second(label) / slow for label in ways}
-bars |= {f"model: {name}": model[1] / slow for name, model in models.items()}
 at_once, most = bars["SIMD, all cores"], at_most["SIMD, all cores"]
-
-counts = [
-    (way, f"{at_most.get(way, '–')}", f"{bars[way]:.3g}", what)
-    for way, what in works.items()
-]
-head = "", "at most", "measured", "what is busy"
-show_table("Speed (one at a time is 1)", head, counts)
 
 # %%
 
@@ -362,247 +328,208 @@ show_table("Speed (one at a time is 1)", head, counts)
 # sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
-fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
+from firstlight.display import BLUE, ORANGE
+
+fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
 for row, (label, ratio) in enumerate(bars.items()):
-    is_model = label.startswith("model")
-    colour = ORANGE if "GPU" in label or is_model else BLUE
-    style = {"fill": False, "ls": "--"} if is_model else {"fc": colour}
-    ax.barh(row, ratio - 1, 0.62, left=1, ec=colour, **style)
+    ax.barh(row, ratio - 1, 0.62, left=1, color=ORANGE if "GPU" in label else BLUE)
     text = f"{ratio:,.0f} ×" if ratio > 9.5 else f"{ratio:.2g} ×"
     ax.text(1.4 * max(ratio, at_most.get(label, 1)), row, text, va="center")
     if label in at_most:
         ax.plot([at_most[label]] * 2, [row - 0.42, row + 0.42], color="black", lw=2)
 ax.set_yticks(range(len(bars)), bars)
 ax.invert_yaxis()
-ax.set(xscale="log", xlim=(5e-3, 2e7))
-ax.set_xlabel("times as fast as one at a time (upright mark: predicted, at most)")
-title = f"This CPU does {at_once:.0f} × as many multiply-adds as one chain allows"
-fig.suptitle(title)
-slowest, fastest = (pick(m[1] for m in models.values()) / slow for pick in (min, max))
+ax.set(xscale="log", xlim=(5e-3, 50 * max(bars.values())))
+ax.set_xlabel("times as many as one at a time (upright mark: predicted, at most)")
+fig.suptitle(f"This CPU does {at_once:.0f} × as many multiply-adds as one chain allows")
 fig.set_label(
     "Bars of speed, one at a time being 1; slower ways go to the left. "
-    f"{bars['Python loop']:.2g} in a Python loop, {bars['eight at a time']:.2g} with "
-    f"eight at a time, {bars['SIMD, one thread']:.0f} with SIMD, "
-    f"{at_once:.0f} on all cores, where at most {most} were predicted; "
-    f"models of three GPUs: {slowest:,.0f} to {fastest:,.0f}."
+    f"{bars['Python loop']:.2g} in a Python loop, {bars['NumPy']:.2g} with NumPy, "
+    f"{bars['eight at a time']:.2g} with eight at a time, "
+    f"{bars['SIMD, one thread']:.0f} with SIMD, {at_once:.0f} on all cores, "
+    f"where at most {most} were predicted."
 )
 plt.show()
 
 # %%
-# *Eight at a time* uses no more hardware than *one at a time*. It gains by filling the
-# stations that one chain leaves empty; the core finds out by itself which multiply-adds
-# do not wait for each other. With SIMD, each station holds a whole vector.
+# Look at the two bars at the top. In a loop in Python, the interpreter takes most of
+# the time. NumPy does use vectors, but it takes all cups through one step, then all
+# through the next, so each number travels to the :term:`cache` and back at every step.
 #
-# And a GPU? A chain is as slow there, and full lanes are as fast as the sheet says.
-# Others measured these; the last line is a CPU's, and its owner did not name it.
+# Now you can answer the question from the opening. In the H100's computer, a loop in
+# Python did :timing:`count-your-cpu rate "Python loop" @nvidia-h100-80gb-hbm3`. One
+# core with vectors did :timing:`count-your-cpu rate "SIMD, one thread/cpu/n=256"
+# @nvidia-h100-80gb-hbm3`, and its sixteen cores together did :timing:`count-your-cpu
+# rate "SIMD, all cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`. It's the same CPU! Divide
+# the last number by the first. That's the factor by which a GPU wins before it has done
+# anything well, if somebody compares it with that loop.
 #
-# .. measured-by-others:: chain-rtx3090 fma-v100 fma-rtx4090 notes-cpu
-#
-# Did your CPU reach the prediction?
-# ----------------------------------
-
-one_thread = per_second("SIMD, one thread")
-share = one_thread / slow / at_most["SIMD, one thread"]
-by_cores = best / one_thread
-verdicts = {
-    0.4: "less than half",
-    0.6: "half",
-    0.8: "less",
-    1.2: "as predicted",
-    np.inf: "more",
-}
-reached = next(text for limit, text in verdicts.items() if share < limit)
-print(f"If a multiply-add takes {cycles_to_wait} cycles, a core finishes")
-print(f"{share * units:.1f} vectors of {lanes} numbers in a cycle;")
-print(f"predicted: {units} ({reached}).")
-print(f"{cpu_cores} cores finish {by_cores:.1f} × as many as one.")
-
-# %%
-# - *Half* means one vector a cycle in place of two. Either a core has one unit of this
-#   width, or its units are half as wide and take each vector in two goes, as `AMD's Zen
-#   4`__ does with 16 numbers.
-# - *More* means more units than two, or 5 cycles in place of 4: then one chain is
-#   slower, and we divide by it. *Less*: other programs ran.
-# - If the cores gain clearly less than their number, other programs ran, two "cores"
-#   share one (*hyper-threading*), or the clock is lower when all are busy.
+# Did your CPU reach its marks? One core of that computer did, almost to the last lane.
+# If yours did half, its units may be half as wide as its vectors. `AMD's Zen 4`__, for
+# example, has instructions for 16 numbers, and takes each of them in two goes. And all
+# sixteen cores of the H100's computer did little more than half of what was predicted,
+# and we don't know why. When all cores are busy, many CPUs lower their clock rate, or
+# what's called two cores is one that's shared (*hyper-threading*).
 #
 # __ https://www.agner.org/optimize/microarchitecture.pdf
 #
-# Does your program use it?
-# -------------------------
-
-h100, laptop = models["H100 SXM"][1], 512 * slow  # the laptop of the beginning
-numpy_rate, python_rate = per_second("NumPy"), per_second("Python loop")
-print(f"SIMD, one thread, is {one_thread / numpy_rate:,.0f} × as fast as NumPy,")
-print(f"and {one_thread / python_rate:,.0f} × as fast as a loop in Python")
-print(f"an H100 (model) is {h100 / slow:,.0f} × as fast as one chain here,")
-print(f"{h100 / best:,.0f} × as fast as SIMD on this CPU's {cpu_cores} cores,")
-print(f"and {h100 / laptop:,.0f} × as fast as the laptop above (model, same clock)")
-
-# %%
-# The last three lines compare the same whole H100 with ever more of a CPU.
+# And a GPU?
+# ----------
 #
-# In a loop in Python, the interpreter takes most of the time. NumPy uses vectors,
-# but does one step with all cups, then the next, so each number travels to the
-# :term:`cache` and back in each step. (Its products of matrices, ``@``, use vectors and
-# all cores.) To use all of your CPU:
-#
-# 1. make the inner loop one over *independent* things that are neighbours in memory;
-# 2. do several steps with each before you store it, as ``side_by_side`` does;
-# 3. compile it with Numba, and give each core a part.
-#
-# How much more work costs no more time?
-# --------------------------------------
-#
-# Without pipelines, one cup for each lane of each unit would keep a processor busy.
-# With 4 stations in each pipeline, up to *four* times as many should take no longer.
-# The model from the beginning of the page, with the latency and throughput inferred
-# above, says when the GPU wins. It leaves out the launch of the kernel. (The GPU
-# is an H100, or yours if its lanes and clock are known.)
+# A GPU is built of the same parts. A chain takes four cycles a step there, too, but
+# there are far more lanes. An H100 has 132 multiprocessors of 128 lanes each. **How
+# many cups does it take to fill them, if each lane needs four chains?**
 
-gpu, gpu_name = models["H100 SXM"], "H100"
-facts = card(device)
-if has_kernel and facts.capability in PER_CLOCK and facts.clock_hz:
-    gpu_lanes = facts.multiprocessors * PER_CLOCK[facts.capability][0]
-    gpu = cycles_to_wait / facts.clock_hz, gpu_lanes * facts.clock_hz
-    gpu_name = facts.name
-one_core, all_cores = (1 / slow, one_thread), (1 / slow, best)
-longer, full, even = gpu[0] * slow, gpu[0] * gpu[1], gpu[0] * all_cores[1]
+from firstlight.timing.specs import spec
 
-print(f"On the {gpu_name} (model), a step takes {longer:.1f} × as long as on this CPU,")
-print(f"and {full:,.0f} cups take as long as one; on this CPU, about {at_once:.0f}.")
+lanes_of_gpu = 132 * 128
+throughput = spec("H100 SXM", "fp32") / 2  # multiply-adds a second, on its data sheet
+latency = cycles_to_wait * lanes_of_gpu / throughput  # seconds for each
+full = latency * throughput
+print(f"{full:,.0f} cups fill an H100, and {at_once:.0f} fill this CPU")
 
-if longer > 1 and gpu[1] > all_cores[1]:
-    winner = f"Up to {even:,.0f} cups the CPU is faster, above them the GPU"
-else:
-    faster = "The CPU" if longer > 1 else "The GPU"
-    winner = f"{faster} is faster at every number of cups"
-print(f"{winner}.")
+
+def floor(cups, latency, throughput):
+    return steps * max(latency, cups / throughput)
+
+
+for cups in (1, 65_536, 2**20):
+    seconds = floor(cups, latency, throughput)
+    print(f"{cups:>9,} cups on an H100: {1e3 * seconds:.2f} ms (model)")
 
 # %%
+# This is :term:`Little's law`: a processor is full when *latency × throughput* results
+# are under way. Below that number, more work takes no more time. Above it, the time
+# grows with the work.
+#
+# And what did the H100 do? For one cup, it took :timing:`count-your-cpu median "GPU,
+# kernel/cuda:0/n=1" @nvidia-h100-80gb-hbm3`, so the latency is right to within a tenth.
+# But for 65,536 cups it took :timing:`count-your-cpu median "GPU,
+# kernel/cuda:0/n=65536" @nvidia-h100-80gb-hbm3`, and for a million
+# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1048576" @nvidia-h100-80gb-hbm3`.
+# That's more than double what we predicted! So half of the throughput is missing.
+# **Where would you look?**
+#
+# We looked at the instruction that the compiler had made of our line, and then changed
+# one thing. We wrote ``keep`` and ``gain`` as numbers into the kernel, instead of
+# giving them to it. The two instructions are:
+#
+# .. code-block:: text
+#
+#    FFMA R8, R8, R4, R5                  the kernel of this page
+#    FFMA R6, R6, R5, 0.00019999999…      with numbers written into the kernel
+#
+# ``R8`` and so on are *registers*, the places where a thread keeps its numbers. The
+# first instruction reads three of them, and the second one only two. On an H200, which
+# has the same multiprocessors, we ran both. With a few thousand cups there was no
+# difference. With a million, the first was as slow as on the H100, and the second came
+# close to the data sheet. A third kernel, which reads two registers because ``keep``
+# and ``gain`` are the same number, did so as well. So a lane can do a multiply-add in
+# every cycle, but it seems that it can't fetch three numbers for it in every cycle. Our
+# model knew nothing of that.
+#
+# Others found full lanes with programs of their own. The first line is a single chain,
+# and the last one is of a CPU, which its owner didn't name:
+#
+# .. measured-by-others:: chain-rtx3090 fma-v100 fma-rtx4090 notes-cpu
+#
+# When it doesn't help
+# --------------------
+#
+# No processor can take the steps of *one* cup at the same time. If a twentieth of your
+# program is such a chain, then you'll never gain more than a factor of 20, whatever you
+# buy. That's :term:`Amdahl's law`. And where the memory can't bring the numbers fast
+# enough, the lanes wait, however many there are
+# (:doc:`/tutorials/3_kernels/11_bytes_in_flight`).
+#
+# Your turn
+# ---------
+#
+# This loop is a chain, too. Each addition waits for the one before:
 
-# measured figure
-lines = {  # label, model, look, milliseconds at which the label stands
-    "SIMD, one thread": ("CPU, one thread", one_core, GREEN, "o", 90, "right"),
-    "SIMD, all cores": ("CPU, all cores", all_cores, BLUE, "s", 30, "left"),
-    "GPU, kernel": (f"{gpu_name}, model", gpu, ORANGE, "^", 1, "left"),
-}
-fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
-cups = np.geomspace(1, 2**22, 200)
-for label, (name, model, colour, marker, ms, side) in lines.items():
-    wide = {"lw": 6, "alpha": 0.4} if marker == "o" else {"ls": "--", "lw": 2}
-    ax.plot(cups, [1e3 * floor(n, *model) for n in cups], color=colour, **wide)
-    for n, timing in cooling.get(label, {}).items():
-        ax.plot(n, 1e3 * min(timing.values), marker, color=colour)
-    at = model[1] * ms / 1e3 / steps * (0.45 if side == "right" else 1.4)
-    ax.text(at, ms, name, ha=side, va="top")
-ax.set(xscale="log", yscale="log", ylim=(0.05, 300))
-ax.set_xlabel("cups (marks: shortest times measured; lines: model)")
-ax.set_ylabel(f"milliseconds for {steps:,} steps")
-if longer > 1 and gpu[1] > all_cores[1]:
-    ax.axvline(even, color=GREY, lw=1)
-    ax.text(1.2 * even, 0.06, f"{even:,.0f} cups", color=GREY)
-fig.suptitle(f"{winner} (model)")
-fig.set_label(
-    "Time over the number of cups, both logarithmic; marks are measured, lines are "
-    "models. Each line is flat, then rises in proportion. The GPU's begins "
-    f"{longer:.1f} times as high as the CPU's and is flat up to {full:,.0f} cups. "
-    f"{winner}."
-)
-plt.show()
+
+def chain_sum(x):
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i]
+    return total
+
 
 # %%
-# The marks of one thread may lie a little above their line, because this way reads and
-# writes each cup every eight steps. The line bends where the number of cups equals
+# A compiler must not mend it, because another order of the additions would round
+# differently. But you may. Write a sum of at least eight independent chains, for a
+# ``x`` of any length, also of none. Use only additions, and keep your partial sums in a
+# list or in eight names. The checker doesn't take the time. It gives you numbers that
+# remember the longest chain of additions behind them.
 #
-# .. math::
-#
-#     \text{under way} = \text{latency} \times \text{throughput}.
-#
-# This is :term:`Little's law`. With :math:`N` independent chains, you gain a factor of
-# :math:`N` up to the bend, and no further. Where a line is flat, *latency* counts,
-# which more cores or multiprocessors do not shorten; where it rises, *throughput*.
-#
-# Measured on the newest GPU on record:
-# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1" @gpu` for one cup,
-# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=65536" @gpu` for 65,536 cups. All
-# cores of the CPU beside it take
-# :timing:`count-your-cpu median "SIMD, all cores/cpu/n=65536" @gpu` for those.
-#
-# On an H100, one cup takes what the model says to within a tenth, and a million take
-# :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1048576" @nvidia-h100-80gb-hbm3`,
-# more than twice what it says. The latency was right, and the throughput is half. We
-# suspect the registers: a multiply-add with three different ones reads two from the
-# same half of the register file. The model knows nothing of it.
-#
-# Where this stops being true
-# ---------------------------
-#
-# - *One thing after the other.* No processor can take the steps of *one* cup at the
-#   same time. If a twentieth of a program is such a chain, the whole gains at most a
-#   factor of 20. That is :term:`Amdahl's law`.
-# - *Short calls, and data that travel.* Dispatch overhead and transfers are latencies
-#   as well (:doc:`/tutorials/2_devices/06_queues`,
-#   :doc:`/tutorials/2_devices/04_small_copies`).
-# - *Work with more bytes.* Where memory sets the floor, the lanes wait.
-#
-# Exercise
-# --------
-#
-# One function for both kinds of processors. A CPU core, or a multiprocessor, has some
-# ``units``, each for vectors of some ``bits``; a multiply-add takes some ``cycles``.
-# How many ``float32`` chains does your program need at least, to keep every lane of all
-# ``cores`` busy in every cycle?
+# Put your answer where the dots are, and run ``firstlight try 04_count_your_cpu.py``.
 
 
-def chains_needed(cores, units, bits, cycles): ...
+def sum_in_eight(x): ...
 
 
 # %%
 
-# folded: What checks your answer; a V100 has four units of 16 lanes of 32 bits
+# folded: The checker, and its numbers that remember
 
-cases = {
-    (1, 1, 32, 1): (1, "one lane: count no bits, bytes, operations or warps"),
-    (1, 1, 256, 1): (8, "vectors are given in bits, and a float32 has 32 of them"),
-    (2, 4, 32, 1): (8, "each of the cores has several units"),
-    (1, 1, 32, 5): (5, "a multiply-add takes several cycles: one is at each station"),
-    (80, 4, 512, 4): (20_480, "a V100 has 5,120 lanes, and 4 cycles to fill"),
-    (64, 2, 256, 4): (4_096, "64 cores have 1,024 lanes, and 4 cycles to fill"),
-}
+
+class Link:
+    """A number that knows how many additions, each after the other, led to it."""
+
+    def __init__(self, value, additions=0):
+        self.value, self.additions = value, additions
+
+    def __add__(self, other):
+        other = other if isinstance(other, Link) else Link(other)
+        longest = max(self.additions, other.additions) + 1
+        return Link(self.value + other.value, longest)
+
+    __radd__ = __add__
+
+
+def find_problem(answer, n):
+    values = np.random.default_rng(seed=n).integers(1, 100, n).tolist()
+    x = np.empty(n, dtype=object)
+    x[:] = [Link(value) for value in values]
+    total = answer(x)
+    total = total if isinstance(total, Link) else Link(total)
+    if not isinstance(total.value, (int, float)):
+        return f"it gave {total.value!r}, and should give a number."
+    if total.value != sum(values):
+        return f"it gave {total.value:g}, and should give {sum(values)}."
+    if total.additions > n // 8 + 24:
+        return f"{total.additions} additions wait for each other."
+    return ""
 
 
 def check(answer):
-    for arguments, (expected, hint) in cases.items():
+    for n in (0, 1, 7, 8, 9, 64, 1_000, 1_003):
         try:
-            got = answer(*arguments)
+            problem = find_problem(answer, n)
         except Exception as error:
-            return f"chains_needed{arguments} raised {type(error).__name__}: {error}"
-        if not isinstance(got, (int, float, np.number)):
-            return f"chains_needed{arguments} gave {got!r}; it has to give one number"
-        if not abs(got / expected - 1) < 1e-3:
-            return f"chains_needed{arguments} gave {got:g}. Hint: {hint}."
-    return "Right: you can say how much work a processor needs before you buy it."
+            problem = f"it raised {type(error).__name__}: {error}"
+        if problem:
+            return f"Not yet. With {n} numbers, {problem}"
+    return "Right: eight additions can be under way at once."
 
 
 # %%
-# Put your function above, and ask:
 
-print(check(chains_needed))
+print(check(sum_in_eight))
 
 # %%
 # Three lines to remember
 # -----------------------
 
 # remember
-gain = gpu[1] / best
+
 print(f"""\
-1. A CPU does many things at once: cycles × units × lanes × cores. With vectors of
-   {lanes}, that is {most} here; the speed shows about {at_once:.0f}.
-2. A processor is full when latency × throughput results are under way: {at_once:.0f} on
-   this CPU, {full:,.0f} on the {gpu_name} (model).
-3. A GPU wins by throughput, not by latency. By the model, it finishes {gain:,.0f} × as
-   many multiply-adds as these {cpu_cores} cores, each in {longer:.1f} × the time.""")
+1. A CPU does many things at once: cycles × units × lanes × cores. On this CPU, with
+   vectors of {lanes}, that's {most} at most, and we found {at_once:.0f}.
+2. A processor is full when latency × throughput results are under way. An H100 needs
+   {full:,.0f} chains, none of which waits for another.
+3. Before you compare a GPU with a CPU, ask which loop the CPU ran: one chain, vectors,
+   or vectors on all cores.""")
 
 # %%
 # Solution
@@ -611,8 +538,11 @@ print(f"""\
 # solution
 
 
-def chains_needed_solution(cores, units, bits, cycles):
-    return cores * units * bits // 32 * cycles
+def sum_in_eight_solution(x):
+    totals = [0.0] * 8
+    for i in range(len(x)):
+        totals[i % 8] += x[i]
+    return sum(totals)
 
 
-print(f"Our solution: {check(chains_needed_solution)}")
+print(f"Our solution: {check(sum_in_eight_solution)}")

@@ -2,25 +2,34 @@
 Why does printing the loss slow a GPU down?
 ===========================================
 
-Your loop prints the loss after each step, so that you can see how it gets on. Then
+Your loop prints the loss after each step, because you like to see it fall. Then
 somebody tells you to print only every tenth one, and the loop runs noticeably faster.
-How can it be? A loss is a single number. Sending it from the GPU takes no time worth
-mentioning, and printing it takes even less.
+How can that be? A loss is a single number. It takes no time worth mentioning to send it
+from the GPU, and still less to print it.
 
-So where does the time go? **Guess before you read on**: will your loop get faster by a
-few percent, by half, or by a factor of ten? By the end of this page you'll be able to
-predict it from two times that you can measure, and you'll know what to write instead.
+So where does the time go? **Write down a guess:** if you stop printing at every step,
+what's the most that you can gain: a few percent, a half of the time, or nine tenths of
+it? By the end of this page you'll be able to predict it from two times that you
+measure, and you'll know what to write instead.
 
-**Time:** 10 minutes. **Needs:** any computer.
+**Time:** 10 minutes. **Needs:** any computer, and some PyTorch. Without a GPU, you'll
+see what an NVIDIA H100 did.
 """
 
 # %%
-# The call returns, the reading waits
-# -----------------------------------
+# Try it
+# ------
 #
-# Let's give the GPU something long to do. We take the time twice: once when the call
-# returns, and once when we have the number. If you have no GPU, the code uses a toy: a
-# thread of your program that does what it is told, later and in order, as a GPU would.
+# We give the GPU something long to do: it has to sort 50 million numbers. We look at
+# the clock twice, when the call returns, and when we've read one number of the result.
+# **Which of the two will take longer?**
+#
+# Without a GPU, we need something else that takes orders and carries them out later. In
+# the fold we hire a helper for that, a second thread of your program, which we call the
+# *toy*. It sorts half a million numbers. Its times aren't those of a GPU, but its
+# manners are.
+
+# folded: The imports, and the helper for computers without a GPU
 
 from time import perf_counter, sleep
 
@@ -35,6 +44,9 @@ device = best_device()
 has_gpu = device.type != "cpu"
 where = "GPU" if has_gpu else "toy"
 stream = ToyStream("stream")
+
+# %%
+
 size = 50_000_000 if has_gpu else 500_000
 many = torch.rand(size, device=device)
 
@@ -57,37 +69,44 @@ print(f"the call:    {quantity(called - start, 's')}")
 print(f"the reading: {quantity(read - called, 's')}")
 
 # %%
-# The call that sorts all these numbers was over in no time, and ``.item()``, which
-# reads one of them, took long. It can't have been the reading itself. When you call
-# something on a GPU, PyTorch only writes the job on a list, and your program goes on.
-# This is called a :term:`launch`, and the list is called a :term:`stream`, or a
-# :term:`queue`. The GPU works through it in order, at its own pace.
+# The call to sort all these numbers was over almost at once. Then ``.item()``, which
+# reads a single one, took far longer. That can't be the reading itself.
 #
-# With ``.item()`` you ask for a number that doesn't exist yet. So your program has to
-# stand still until the GPU has got there. That is the wait, and ``print(loss)`` hides
-# one.
+# What happened is this. When you ask a GPU for something, PyTorch only writes the job
+# on a list, and your program goes on. To do so is called to :term:`launch` the job. The
+# list is called a :term:`stream`, and the GPU works through it in order, at its own
+# pace. With ``.item()`` you ask for a number that doesn't exist yet. So your program
+# has to stand still until the GPU has got there. And ``print(loss)`` does the same,
+# because it can't print a number that nobody has computed.
 #
-# You'll never see this on a CPU, because there a call does the work itself.
+# (On a CPU you'll never see this, because there a call does the work itself.)
 #
-# Which other lines wait? All those for which Python has to know a *value*, such as
-# ``if loss < best``, and those for which it has to know a *size*, such as ``x[mask]``.
-# There is a list of them to look things up in: :doc:`/copies_and_waits`.
+# Which lines make you wait? All those for which Python must know a *value*, such as
+# ``if loss < best``, or a *size*, such as ``x[mask]``. For example, ``torch.maximum(a,
+# b)`` of two tensors goes on, and Python's own ``max(a, b)`` waits. You can look up
+# other lines in :doc:`/copies_and_waits`. And to find those of your own program, write
+# ``torch.cuda.set_sync_debug_mode("warn")`` at its beginning. On an NVIDIA GPU, you'll
+# then get a warning for most lines that wait.
 #
-# Two people and one list
-# -----------------------
+# A cook and a waiter
+# -------------------
 #
-# Fine, so the program waits. But the work has to be done anyway. Why does it cost
-# anything?
+# Fine, so the program waits. But the work has to be done anyway! Why should it cost
+# anything to wait for it?
 #
-# Think of a cook and a waiter. The waiter (your program, on the CPU, which is called
-# the *host* here) writes orders on the list. The cook (the GPU, the *device*) works
-# through them. As long as there is another order on the list, the cook never stops. Now
-# let the waiter stay at the hatch after each order until the dish is ready. While the
-# cook works, the waiter stands there. And while the waiter takes the next order, the
-# cook has nothing to do.
+# Think of a restaurant with a cook and a waiter. The waiter is your program, on the
+# CPU, which we call the :term:`host`. He writes orders on the list. The cook is the
+# GPU, the :term:`device`, who works through them. As long as there's another order on
+# the list, the cook never stops.
 #
-# Here is a model of both ways. For each step, the host needs 2 units of time and the
-# device needs 3.
+# Now let the waiter stand at the hatch after each order until the dish is ready. While
+# the cook works, the waiter does nothing. And while the waiter takes the next order,
+# the cook does nothing. Nobody works any slower than before, and yet dinner takes
+# longer.
+#
+# The figure shows both ways. In this model, the host needs 2 units of time for a step,
+# and the device needs 3. **Before you look: how long will six steps take, if the waiter
+# waits each time?**
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -122,31 +141,32 @@ fig.set_label(
 plt.show()
 
 # %%
-# In the upper half the two take turns, so that each step costs the sum of both times.
-# In the lower half they work at the same time, and only the slower of the two counts. A
-# gap in the orange lane is called a *bubble*.
+# In the upper half the two take turns, so each step costs the sum of both times, 5
+# units, and six steps cost 30. In the lower half they work at the same time, and only
+# the slower of the two counts: 6 × 3 units, and 2 more until the first order has
+# arrived. The gaps in the orange lane are called *bubbles*. So printing costs you
+# bubbles, and not the bytes of a number.
 #
 # Predict your own loop
 # ---------------------
 #
 # Let's write it down. A step takes :math:`h` on the host (Python, loading data,
 # launching) and :math:`d` on the device. If nobody reads, a step costs the longer of
-# the two, :math:`\max(h, d)`. If you read after each step, it costs :math:`h + d`,
-# which is the longer plus the shorter. And if you read after every :math:`k` steps, you
-# pay for the shorter one only once in :math:`k` steps:
+# the two. If you read after every step, you pay for the shorter one as well. And if you
+# read after every :math:`k` steps, you pay for the shorter one only once in :math:`k`
+# steps:
 #
 # .. math::
 #
 #     t(k) = \max(h, d) + \frac{\min(h, d)}{k}.
 #
-# So the price of reading is :math:`\min(h, d)`, the *shorter* time. In the model, for
-# example, a step costs 5 units if you read after each one, and little more than 3 if
-# you don't. In other words, reading at every step can at most *double* the time of your
-# loop. Was your guess higher?
+# In other words, reading at every step costs :math:`\min(h, d)`, the *shorter* of the
+# two times, whatever it is that you read. So it can at most double the time of your
+# loop, and it does so if host and device are equally busy. Was your guess higher?
 #
-# Now let's test it with a loop that looks like training. A detector answers light
-# :math:`x` with :math:`\tanh(2 x)`, and the *gain*, 2, is to be found by making the
-# error smaller in each step. The log of gains is read every so often:
+# Now let's test it on a loop that looks like training. A detector answers light
+# :math:`x` with :math:`\tanh(2 x)`. The *gain*, 2, is to be found, by making an error
+# smaller in each step, and we keep a log of the gains:
 
 
 def fit(place, every, steps=20):
@@ -219,9 +239,14 @@ for every in (1, 7, 63):
     print(f"read {len(log):>2} times: gain {log[-1]:.6f}, largest error {worst:.0e}")
 
 # %%
-# To measure :math:`h`, we run the loop on an array of length 1, so that there is next
-# to nothing to compute. To measure :math:`d`, we launch the steps without preparing
-# them. Everything else follows from these two.
+# How do you measure :math:`h` and :math:`d` of a loop? For :math:`h`, run it on so
+# little data that there's nothing to compute; here, on an array of length 1. For
+# :math:`d`, launch the steps without preparing anything for them, and wait at the end.
+#
+# On an H100, twenty steps of the host alone took :timing:`queues median "GPU, host
+# alone" @nvidia-h100-80gb-hbm3`, and twenty of the GPU alone took :timing:`queues
+# median "GPU, device alone" @nvidia-h100-80gb-hbm3`. **Take a minute now, and predict
+# two times: twenty steps with a reading in each, and with one reading at the end.**
 
 # folded: The measurement: the host alone, the device alone, and five ways to read
 
@@ -264,6 +289,8 @@ h, d, *measured = (min(values) / steps for values in times.values())
 measured = np.array(measured)
 
 # %%
+
+# folded: Predicted and measured, as a table
 
 
 def predict(every):
@@ -308,28 +335,33 @@ fig.set_label(f"{ax.get_title()}. The model falls from host plus device to the l
 plt.show()
 
 # %%
-# The dashed curve isn't fitted to the points. It was computed from :math:`h` and
-# :math:`d` alone.
+# Did you predict the sum, and the longer of the two? With a reading in each step, the
+# H100 took a little less than the sum, :timing:`queues median "GPU, read each step"
+# @nvidia-h100-80gb-hbm3`. With one at the end it took :timing:`queues median "GPU, read
+# at the end" @nvidia-h100-80gb-hbm3`. That's :timing:`queues speedup "GPU, read at the
+# end"/"GPU, read each step" @nvidia-h100-80gb-hbm3` as fast, for the same steps and the
+# same gain.
 #
-# On an H100, twenty steps took :timing:`queues median "GPU, read each step"
-# @nvidia-h100-80gb-hbm3` with a reading in each of them, and :timing:`queues median
-# "GPU, read at the end" @nvidia-h100-80gb-hbm3` with one reading at the end. The host
-# alone would have needed :timing:`queues median "GPU, host alone"
-# @nvidia-h100-80gb-hbm3`, and the GPU alone :timing:`queues median "GPU, device alone"
-# @nvidia-h100-80gb-hbm3`. Add the two, and you nearly have the first number; take the
-# longer, and you nearly have the second. None of the five predictions was off by more
-# than a twentieth.
+# And somebody's advice to read only every tenth? That took :timing:`queues median "GPU,
+# read each 10th step" @nvidia-h100-80gb-hbm3`, which is nearly as good as never,
+# because nine of ten bubbles are gone. The dashed curve in the figure wasn't fitted to
+# the points. It was computed from :math:`h` and :math:`d` alone.
 #
-# How long does a single wait take? Here is what other people found on cards of their
-# own.
+# You may also have expected that the wait itself costs something, apart from the
+# bubbles. It does, but little. Here is what other people found on cards of their own:
 #
 # .. measured-by-others:: wait-rtx5090 wait-mi300x trip-rtx5060 trip-m1pro
+#
+# When doesn't it matter? If a step keeps the device busy for seconds, the host's part
+# is tiny, and so is the price. Read the loss at every step then. And if the host is far
+# slower than the device, you need fewer launches rather than fewer readings
+# (:doc:`/tutorials/2_devices/16_fewer_launches`).
 #
 # What to write instead
 # ---------------------
 #
-# Don't stop looking at the loss. Append the loss itself, not its ``.item()``, and read
-# a hundred of them at once:
+# Don't stop looking at the loss. Keep the loss itself, not its ``.item()``, and read a
+# hundred of them at once:
 
 losses, log = [], []
 for number in range(1, 201):
@@ -341,16 +373,16 @@ for number in range(1, 201):
 print(f"{len(log)} losses, the last one {log[-1]:.3f}")
 
 # %%
-# ``detach()`` matters. Without it, each loss keeps its :term:`autograd` graph, and your
-# memory fills up.
+# ``detach()`` matters. Without it, each loss keeps all that's needed for its gradient
+# (its :term:`autograd` graph), and your memory fills up.
 #
-# You may have read in `a well-known textbook`__ that printing the loss "will trigger a
-# global interpreter lock which stalls all GPUs". The advice that follows from it, to
-# log rarely, is right, but the lock isn't the reason. It lets one thread at a time run
-# Python code, and PyTorch's ``.item()`` `gives it back`__ before it waits. What stalls
-# is the one stream that you read from, because nobody writes new jobs on its list. You
-# can see it in the fold: while one thread waits, another gets its jobs done. Only
-# sorting a *list*, which is Python's own work, keeps the lock.
+# You may have read another explanation. `A well-known textbook`__ says that printing
+# the loss "will trigger a global interpreter lock which stalls all GPUs". The advice
+# that follows from it, to log rarely, is right, but the lock isn't the reason. That
+# lock lets only one thread at a time run Python code, and PyTorch's ``.item()`` `gives
+# it back`__ before it waits. So other threads go on, and so do other streams and other
+# GPUs. What stalls is the one stream that you read from, because nobody writes new jobs
+# on its list. The fold shows it: while one thread waits, another gets its jobs done.
 #
 # __ https://github.com/d2l-ai/d2l-en/blob/02c6a2a15fe79c6e63a0fc58368bfffca94df554/chapter_builders-guide/use-gpu.md
 # __ https://github.com/pytorch/pytorch/blob/v2.6.0/tools/autograd/templates/python_variable_methods.cpp
@@ -406,44 +438,13 @@ for name, read in readers.items():
 show_table("Meanwhile", ("", "took", "jobs", "longest pause"), rows)
 
 # %%
-# When does it not pay? If a step keeps the device busy for seconds, the host's part is
-# short, and so is the price. Then read the loss at every step. And if the host is much
-# the slower one, you need fewer launches, not fewer readings
-# (:doc:`/tutorials/2_devices/16_fewer_launches`).
+# Break it: an error that comes too late
+# --------------------------------------
 #
-# Ask without waiting
-# -------------------
-#
-# If you want to know whether the device has got to a certain place, put a mark into the
-# stream. Such a mark is called an *event*. ``query()`` asks without waiting whether it
-# has been reached, and ``synchronize()`` waits for it, but not for what was launched
-# after it:
-
-before = stream.record()
-stream.launch(np.sort, numbers)
-after = stream.record()
-stream.launch(np.sort, numbers)
-last = stream.record()
-print(f"just launched:       first sort done: {after.query()}")
-after.synchronize()
-print(f"waited for its mark: first sort done: {after.query()}, all: {last.query()}")
-print(f"the stream spent {before.elapsed_time(after):.2f} ms on the first sort")
-stream.synchronize()
-
-# %%
-# PyTorch's own are ``torch.cuda.Event(enable_timing=True)``, ``torch.xpu.Event``
-# (Intel) and ``torch.mps.event.Event`` (Apple). ``.item()`` waits for its own stream,
-# and ``torch.cuda.synchronize()`` for all streams of one device. `Between two
-# streams`__ there is no order, unless one waits for an event of the other.
-#
-# __ https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-streams
-#
-# Errors come out later
-# ---------------------
-#
-# The list has one last surprise. If a call returns before its work is done, it also
-# returns before the work *fails*. Of these three jobs, the second can't be done,
-# because a matrix of zeros has no inverse. **Which line will raise the error?**
+# The list has one more surprise for you. If a call returns before its work is done, it
+# also returns before the work *fails*. Here we give the toy three jobs. The second
+# can't be done, because a matrix of zeros has no inverse. **Which line will raise the
+# error?**
 
 product = stream.launch(np.multiply, 2.0, 3.0)
 inverse = stream.launch(np.linalg.inv, np.zeros((3, 3)))
@@ -457,18 +458,22 @@ except RuntimeError as error:
 print("the error at total.item():", failure)
 
 # %%
-# It's the last one, which is perfectly right. The fault is somewhere before it, and `a
-# GPU does the same`__. If you see an error in a line that can't be wrong, set
-# ``CUDA_LAUNCH_BLOCKING=1`` (on AMD, ``AMD_SERIALIZE_KERNEL=3``) before the program
-# starts. Then every launch waits, and the error comes out where it belongs. Take it
-# away afterwards, because it makes everything slow.
+# It's ``total.item()``, which has nothing to do with the matrix! `A GPU does the
+# same`__. The fault is somewhere before the line that you see, between it and the last
+# line that waited.
+#
+# So if you meet an error in a line that can't be wrong, set ``CUDA_LAUNCH_BLOCKING=1``
+# before your program starts (on AMD, ``AMD_SERIALIZE_KERNEL=3``). Then every launch
+# waits, and the error comes out where it belongs. Take it away afterwards, because it
+# turns your whole program into the upper half of the figure.
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#asynchronous-execution
 #
 # Your turn
 # ---------
 #
-# This loop keeps the lowest loss, and logs every tenth. Two of its lines wait.
+# Somebody gives you this loop. It keeps the lowest loss, and logs every tenth. Two of
+# its lines wait. Can you find them?
 
 import math
 
@@ -484,9 +489,9 @@ def fit_and_wait(step, gain, batches):
 
 
 # %%
-# Write a loop that never waits, and returns three tensors: the gain, ``best`` with one
+# Write a loop that never waits. It returns three tensors: the gain, ``best`` with one
 # number, and ``log`` with every tenth loss. Put your answer where the dots are, and run
-# ``firstlight try 06_queues.py``.
+# ``firstlight try 06_queues.py``. It answers in a few seconds.
 
 
 def fit_and_log(step, gain, batches): ...
@@ -559,7 +564,7 @@ print("""\
    value, or a size.
 2. Reading after every k-th step costs max(h, d) + min(h, d) / k a step, for a host that
    needs h and a device that needs d. So it can double the time, and no more.
-3. Keep the losses on the GPU, detached, and read many at once.""")
+3. Keep the losses on the GPU, detached, and read a hundred at once.""")
 
 # %%
 # Solution

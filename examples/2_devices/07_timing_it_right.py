@@ -2,35 +2,56 @@
 How do you time a call so that you can trust the number?
 ========================================================
 
-This page is for everybody who times code, on a GPU or without one. Time the first call
-apart. Then time blocks of many calls, and wait for the :term:`device` at the end of
-each block, before you read the clock. Take at least nine blocks, and report their
-:term:`median` and quartiles. The function below does this in twenty lines that you can
-copy; the rest of the page measures how wrong the answer is without them.
+You've rewritten a function. You time the old version and the new one, once each, and
+the new one is a tenth faster. To be sure, you run your script again. Now it's slower.
+Which of the two do you report?
 
-**You will learn**
+**Take a guess:** if you time one and the same call ten times, how far apart are the
+shortest and the longest time? By the end of this page you'll have a timer of twenty
+lines in which you understand every line. And you'll be able to say which of two
+versions is faster and by how much, give or take.
 
-- what each line of a good timer is for, and how large the mistake is without it;
-- which number to report: not the mean, not the minimum;
-- why one call has several right times, and what to write beside yours;
-- where a good timer still misleads you.
-
-**Time:** 13 minutes. **Needs:** any computer. With a GPU, the same code times that.
+**Time:** 12 minutes. **Needs:** any computer. What a GPU must be asked to do before you
+look at the clock stands in :doc:`03_is_it_possible`.
 """
 
 # %%
-# Twenty lines
-# ------------
+# Copy this
+# ---------
 #
-# ``finish`` waits for the GPU, if there is one; in older code it is
-# ``torch.cuda.synchronize()``. ``block`` makes many calls and waits once:
+# PyTorch brings a timer that does nearly everything right. It waits for the GPU, makes
+# many calls, and gives you the :term:`median`:
 
-from math import ceil
-from statistics import median
-from time import perf_counter
-
-import numpy as np
 import torch
+from torch.utils.benchmark import Timer
+
+gpu = (
+    torch.accelerator.current_accelerator()
+    if torch.accelerator.is_available()
+    else None
+)
+matrix = torch.rand(1_000, 1_000, device=gpu)
+
+threads = torch.get_num_threads()
+timer = Timer("matrix @ matrix", globals={"matrix": matrix}, num_threads=threads)
+timer.timeit(1)  # the first call does more than all others, so it doesn't count
+took = timer.blocked_autorange()
+print(f"{1e6 * took.median:.0f} µs, middle half within {1e6 * took.iqr:.0f} µs")
+
+# %%
+# Two of these lines are there because of two of its habits. It gives the CPU a single
+# thread unless you ask for more, which makes any GPU look good. And if the first call
+# has to *compile* something, it takes that one long call for a whole block of calls. If
+# that's all you wanted to know, you may leave now. The rest of the page is for people
+# who'd like to know what such a timer does, and how far they may trust it.
+#
+# Try it
+# ------
+#
+# Let's do without it, and time one call ten times. It adds two vectors, which are in
+# the fold. ``finish`` waits for the GPU, if there is one.
+
+from time import perf_counter
 
 from firstlight import Bench, best_device
 
@@ -52,8 +73,106 @@ def block(call, loops, wait=finish):
 
 
 # %%
-# The timer keeps the first call apart, makes the block long enough, and drops
-# :term:`warm-up`:
+
+# folded: The vectors
+
+import numpy as np
+
+from firstlight.devices import card
+from firstlight.display import quantity
+
+torch.set_num_threads(1)  # one core of the CPU is disturbed less than all of them
+cache = card(str(device)).cache_bytes or 8 * 2**20  # a guess where nobody says
+n = min(cache // 3 // 12, 4_000_000) | 1  # an odd number
+rng = np.random.default_rng(seed=1)
+host_x, host_y = (torch.from_numpy(rng.random(n, dtype=np.float32)) for _ in range(2))
+x, y = host_x.to(device), host_y.to(device)
+out = torch.empty_like(x)
+
+# %%
+
+
+def add():
+    torch.add(x, y, out=out)
+
+
+finish()
+ten = [block(add, 1) for _ in range(10)]
+print(", ".join(quantity(seconds, "s") for seconds in ten))
+
+# %%
+# The first one stands out. In the first call, something is done that's never done
+# again. For example, the operating system has to find memory for ``out``, or a library
+# has to be loaded, or a GPU has to wake up. So a first call isn't wrong, but it answers
+# another question, and we keep it apart.
+#
+# The other nine aren't equal, either, although each of them did the same. Your computer
+# has other things to do, and sometimes they come in between. Let's time 300 more calls
+# and look at all of them. **Where would you draw a line, and say: that's how long it
+# takes?**
+
+from statistics import median
+
+singles = [block(add, 1) for _ in range(300)]
+
+# %%
+
+# measured figure
+# sphinx_gallery_thumbnail_number = 1
+
+import matplotlib.pyplot as plt
+from matplotlib.ticker import LogFormatter
+
+from firstlight.display import BLUE, GREY, ORANGE
+
+marks = {
+    "mean": (np.mean(singles), ORANGE, "--"),
+    "median": (median(singles), "black", "-"),
+    "minimum": (min(singles), GREY, ":"),
+}
+fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+ax.plot(1e6 * np.array(singles), ".", color=BLUE, ms=4)
+for name, (seconds, colour, dashes) in marks.items():
+    text = f"{name}, {quantity(seconds, 's')}"
+    ax.axhline(1e6 * seconds, color=colour, lw=1.8, ls=dashes, label=text)
+ax.set(yscale="log", xlabel="number of the call", ylabel="µs, one call")
+ax.yaxis.set_major_formatter(LogFormatter())
+ax.yaxis.set_minor_formatter(LogFormatter())
+fig.legend(loc="outside lower center", ncols=3, frameon=False)
+ratio = max(singles) / min(singles)
+fig.suptitle(f"One call, 300 times: the longest took {ratio:.1f} × the shortest")
+fig.set_label(
+    "The times of 300 calls as dots, on a logarithmic axis. Most lie in a narrow band, "
+    "some above it. Lines: "
+    + "; ".join(f"{name}, {quantity(m[0], 's')}" for name, m in marks.items())
+)
+plt.show()
+
+# %%
+# Most calls lie in a narrow band, a few far above it, and nothing far below. It nearly
+# always looks like that, because an interruption can make a call longer, but nothing
+# can make it shorter than the work.
+#
+# - The *mean* follows the few dots at the top. One interruption moves it.
+# - The *minimum* can only fall as you go on measuring, so whoever measures longer
+#   reports a faster program. `Python's timeit recommends it`__ as a lower bound, and
+#   that's what it is: your program will rarely run that fast.
+# - The *median*, with half of the dots below and half above, hardly minds.
+#
+# So report the median. And beside it the *quartiles*, between which the middle half of
+# the dots lie. They say how much the next call may differ.
+#
+# __ https://docs.python.org/3/library/timeit.html#timeit.Timer.repeat
+#
+# A timer of twenty lines
+# -----------------------
+#
+# There's one fault left. To read the clock, and to wait, takes time as well, and for a
+# short call that's a good part of the result. It's like weighing a letter on a bathroom
+# scale: weigh a hundred of them together, and divide. So we make many calls, wait once,
+# and divide by their number. Let's call that a *block*.
+
+from math import ceil
 
 
 def time_call(call, wait=finish):
@@ -72,223 +191,26 @@ def time_call(call, wait=finish):
     return first, loops, samples
 
 
-# %%
-# Here it times the addition of two vectors, which together with the result fill at most
-# a third of the :term:`cache`, fast memory in the processor that keeps what was used
-# last. (PyTorch gets one core of the CPU on this page: one is disturbed less than all.)
-
-from firstlight.devices import card
-from firstlight.display import quantity
-
-threads = torch.get_num_threads()
-torch.set_num_threads(1)
-cache = card(str(device)).cache_bytes or 8 * 2**20  # a guess where nobody says
-n = min(cache // 3 // 12, 4_000_000) | 1  # an odd number
-rng = np.random.default_rng(seed=1)
-host_x, host_y = (torch.from_numpy(rng.random(n, dtype=np.float32)) for _ in range(2))
-x, y = host_x.to(device), host_y.to(device)
-out = torch.empty_like(x)
-
-
-def add():
-    torch.add(x, y, out=out)
-
-
 first, loops, samples = time_call(add)
 low, middle, high = (quantity(t, "s") for t in np.quantile(samples, (0.25, 0.5, 0.75)))
-print(f"{n:,} elements, {device}: first call {quantity(first, 's')}, then {middle}")
-print(f"(quartiles {low} and {high}, {len(samples)} blocks of {loops} calls)")
+print(f"{n:,} pairs on {device}: {middle} (quartiles {low} and {high})")
 
 # %%
-# What the lines are for:
+# Read it from the top. It keeps the first call apart. It measures how long a wait takes
+# when there's nothing to wait for, and makes its blocks so long that this hardly
+# counts. (It looks at the shorter of two blocks, so that an interruption can't pretend
+# that a block is long enough.) It drops the blocks at the beginning while they're
+# slower than the rest, because a processor raises its clock rate only when it has work
+# to do. That's called :term:`warm-up`. And it keeps at least nine blocks. Why nine? If
+# they're independent, all nine lie on the same side of the true median in 1 of 256
+# cases. A single one always does.
 #
-# - *The first call* does what is done only once: the operating system finds memory for
-#   ``out``, a library loads code, a GPU starts. So report it apart.
-# - *A block of calls.* Reading the clock and waiting take time, too, which is
-#   negligible in a long block. The number of calls grows until the shorter of two
-#   blocks is long enough, so one interruption cannot fake a long block.
-# - *Warm-up.* A processor raises its clock rate only under load. Blocks at the head are
-#   dropped while they are slower than the rest, by a rule fixed in advance.
-# - *Nine blocks.* If they are independent, all nine lie on one side of the true median
-#   in 1 of 256 cases; a single one always does.
-# - ``perf_counter`` is the clock for this. ``time.time`` gives the time of day, which
-#   may be set back while you measure.
+# The clock matters, too. ``perf_counter`` only ever runs forwards. ``time.time`` gives
+# you the time of day, which your computer may correct while you measure.
 #
-# Predict
-# -------
-#
-# Guess by which factor the answer changes if you
-#
-# - read the clock before the work is done;
-# - time the first call;
-# - give a timer a function that is not compiled yet;
-# - have the vectors in memory, not in the cache.
-#
-# The figure on this page has the answers.
-#
-# Check
-# -----
-#
-# No time is worth anything if the result is wrong. It has to be the exact sum, rounded
-# once, also for an odd ``n``.
-
-
-def worst_error():
-    exact = host_x.double() + host_y.double()  # on the CPU: not all GPUs have float64
-    return torch.max(torch.abs(out.cpu().double() - exact) / exact).item()
-
-
-assert n % 2 == 1
-assert worst_error() <= 2**-24
-print(f"largest relative error: {worst_error():.1e}")
-
-# %%
-# Is the work done when the clock stops?
-# --------------------------------------
-#
-# A GPU takes its work from a :term:`queue`, a *stream*: your call adds the work to it
-# and returns. If you read the clock then, you have timed the :term:`launch`, whatever
-# was launched (:doc:`06_queues` shows it as a picture).
-#
-# Without a GPU, a *toy stream* takes its place below: a second thread of your CPU,
-# which really adds vectors, but later. Its times are not a GPU's, but its calls return
-# as a GPU's do.
-
-from functools import partial
-
-from firstlight.timing.toy_stream import ToyStream
-
-large = 2**25 if has_gpu else 2**20
-a, b, a_plus_b = (torch.rand(large, device=device) for _ in range(3))
-toy = ToyStream()
-if has_gpu:
-    launch, wait = partial(torch.add, a, b, out=a_plus_b), finish
-else:
-    launch = partial(toy.launch, np.add, a.numpy(), b.numpy(), a_plus_b.numpy())
-    wait = toy.synchronize
-
-# %%
-# There is a second way to learn when the work was done. An :term:`event` is a mark in
-# the stream. The device notes the time when it gets there.
-
-# folded: How to set a mark in the stream and read the time between two
-
-
-def mark():
-    if device.type == "cuda":
-        event = torch.cuda.Event(enable_timing=True)
-        event.record()
-        return event
-    if not has_gpu:
-        return toy.record()
-    finish()  # for other GPUs, this page takes the clock
-    return perf_counter()
-
-
-def between(begin, end):
-    if isinstance(begin, float):
-        return end - begin
-    return 1e-3 * begin.elapsed_time(end)  # events count milliseconds
-
-
-# %%
-# Four ways to time the same addition:
-
-from firstlight.display import BLUE, GREY, ORANGE, show_table
-
-calls, repeats = 10, 9
-
-
-def by_events():
-    begin = mark()
-    for _ in range(calls):
-        launch()
-    end = mark()
-    wait()
-    return between(begin, end) / calls
-
-
-ways = {
-    "no wait": lambda: block(launch, 1, lambda: None),
-    "a wait after each call": lambda: block(launch, 1, wait),
-    f"one wait for {calls} calls": lambda: block(launch, calls, wait),
-    f"events around {calls} calls": by_events,
-}
-
-# %%
-
-queued = {way: [] for way in ways}
-for _ in range(repeats):
-    for way, seconds in ways.items():
-        wait()  # begin with an empty stream
-        queued[way].append(seconds())
-
-no_wait, wait_each, wait_once, _ = queued.values()
-rows = [
-    (way, quantity(median(got), "s"), f"{median(got) / median(wait_once):.2g} ×")
-    for way, got in queued.items()
-]
-where = str(device) if has_gpu else "a toy stream"
-head = ("way", "median", "relative to one wait")
-show_table(f"One addition of {large:,} numbers on {where}", head, rows)
-
-# %%
-# - *No wait* is wrong: it is the time of a launch. Python's ``timeit`` and IPython's
-#   ``%timeit`` do not wait, and report this until the stream is full.
-# - *A wait after each call* is right: it is how long you wait for one result, the
-#   :term:`latency`.
-# - *One wait for many calls* is right, too: it is what a call takes in a row of calls,
-#   the inverse of the :term:`throughput`. While the device works, you launch the next.
-# - *Events* leave out the final wait. But they count all time between the marks, also
-#   while the device is idle because you launch too slowly. So around a *single* call
-#   into an empty stream they count the launch, too.
-#
-# If your program needs each result before the next call, report the latency, otherwise
-# the throughput. Say which one it is.
-#
-# Which number do you report?
-# ---------------------------
-#
-# ``block`` with one call, made 300 times, gives 300 samples:
-
-singles = [block(add, 1) for _ in range(300)]
-
-
-def three(some):
-    return min(some), sum(some) / len(some), median(some)
-
-
-rows = [
-    (f"{len(some)} samples", *(quantity(value, "s") for value in three(some)))
-    for some in (singles[:10], singles)
-]
-rest = sorted(singles)[:-1]
-changes = (1 - b / a for a, b in zip(three(singles), three(rest), strict=True))
-rows.append(("without the slowest one", *(f"{0 - change:.2%}" for change in changes)))
-head = ("", "minimum", "mean", "median")
-show_table("One call, many samples", head, rows)
-
-# %%
-# Other programs interrupt yours, so some samples are too long, and a few far too long,
-# but, if you waited, none is too short by as much. Therefore
-#
-# - the *mean* follows the few long samples: one interruption moves it;
-# - the *minimum* can only fall as you take more samples, so that whoever measures
-#   longer reports a faster program. It can test a model of the undisturbed machine, and
-#   `Python's timeit recommends it`__ as a lower bound; but your program will rarely run
-#   that fast;
-# - the *median* hardly changes with a few wild samples, on either side. The
-#   *quartiles*, which enclose the middle half, say how far samples lie apart.
-#
-# __ https://docs.python.org/3/library/timeit.html#timeit.Timer.repeat
-#
-# Measure
-# -------
-#
-# A timer is an instrument, so compare it with others: this site's ``Bench``
-# (:doc:`/how_we_measure`) and PyTorch's ``torch.utils.benchmark``.
-
-from torch.utils.benchmark import Timer
+# Can we trust it? A timer is an instrument, so let's compare it with two others:
+# PyTorch's, and ``Bench``, which measures everything on this site
+# (:doc:`/how_we_measure`).
 
 bench = Bench("timing-it-right")
 size = {"n": n, "bytes": 12 * n}
@@ -296,66 +218,90 @@ label = "GPU, one wait" if has_gpu else "CPU, one thread"
 ours = bench.time(label, add, device=device, **size)
 peer = Timer("add()", globals={"add": add}).blocked_autorange()
 
-timers = {
-    "the twenty lines": (samples, loops),
-    "Bench": (ours.values, ours.loops),
-    "PyTorch's Timer": (peer.times, peer.number_per_run),
-}
-rows = [
-    (name, *(quantity(t, "s") for t in np.quantile(got, (0.5, 0.25, 0.75))), f"{each}")
-    for name, (got, each) in timers.items()
-]
-head = ("timer", "median", "lower quartile", "upper", "calls in a block")
-show_table("Three timers, one call", head, rows)
-each = [np.quantile(got, (0.25, 0.5, 0.75)) for got, _ in timers.values()]
-lows, middles, highs = zip(*each, strict=True)
-print(f"medians: within {max(middles) / min(middles) - 1:.0%} of each other;")
-print(f"quartile ranges: {'overlap' if max(lows) <= min(highs) else 'lie apart'}")
-
-# %%
-# The three ran one after the other. Where the ranges from quartile to quartile overlap,
-# their medians differ by no more than the samples scatter: quote no digits beyond
-# that. Where they lie apart, the computer changed meanwhile, or a timer is wrong.
-#
-# PyTorch's timer is a good one, but three of its rules can mislead you:
-#
-# - It sets the number of *threads* to 1, unless you ask for more with ``num_threads=``.
-#   In a comparison with a GPU, the CPU's other cores are then idle.
-# - Its block begins with one call. If that call *compiles*, it is long, and the block
-#   stays at one call, so each sample holds the timer's overhead. Call the function
-#   once before.
-# - ``timeit`` takes a single sample. The distance of its quartiles (IQR) is then given
-#   as zero, which means *unknown*.
-
-# folded: The three rules, shown
-
-from numba import njit
-
-
-def total(vector):
-    result = 0.0
-    for value in vector:
-        result += value
-    return result
-
-
-torch.set_num_threads(threads)
-seen = set()
-Timer("seen.add(torch.get_num_threads())", globals={"seen": seen}).timeit(1)
-torch.set_num_threads(1)
-print(f"threads: {threads} before, {seen.pop()} inside the timer")
-
-names = {"total": njit(total), "vector": rng.random(101)}
-compiles = Timer("total(vector)", globals=names).blocked_autorange()
-compiled = Timer("total(vector)", globals=names).blocked_autorange()
-for name, result in {"compiles": compiles, "compiled": compiled}.items():
-    print(
-        f"{name}: {quantity(result.median, 's')}, blocks of {result.number_per_run:,}"
+three = {"twenty lines": samples, "Bench": ours.values, "PyTorch": peer.times}
+for name, values in three.items():
+    low, middle, high = (
+        quantity(t, "s") for t in np.quantile(values, (0.25, 0.5, 0.75))
     )
-single = Timer("total(vector)", globals=names).timeit(1000)
-print(f"one block: IQR {single.iqr:.0f}, warning: {single.has_warnings}")
+    print(f"{name:12}  {middle}, quartiles {low} and {high}")
 
 # %%
+# You'd expect the three to agree within their quartiles. **Do they?** Quite often they
+# don't. On the H100 the three medians were as good as equal, and still their quartiles
+# didn't overlap.
+#
+# None of the timers is wrong. Quartiles tell you how well a timer repeats *itself*,
+# within one short run, with the same arrays at the same place in memory, at the same
+# clock rate. What changes from one second to the next, or from one run to another, they
+# can't know. Even `the size of the environment variables`__ has changed results. That's
+# why your new version was faster in one run, and slower in the next.
+#
+# __ https://doi.org/10.1145/1508244.1508284
+#
+# Is the new version faster?
+# --------------------------
+#
+# If the computer changes while you measure, you can't help it. But you can make sure
+# that both versions suffer alike, by letting them take turns. Old, new, old, new: each
+# pair gives you a ratio, and what changes slowly drops out of it. Our new version is
+# ``add``, which writes each result into the same memory. We compare it with two older
+# ones, but first with itself. **What should the three ratios be?**
+
+
+def compare(old, new, rounds=25):
+    loops = max(time_call(call)[1] for call in (old, new))
+    ratios = [block(old, loops) / block(new, loops) for _ in range(rounds)]
+    return np.quantile(ratios, (0.25, 0.5, 0.75))
+
+
+def add_anew():
+    return x + y
+
+
+def stack_and_sum():
+    return torch.stack((x, y)).sum(0)
+
+
+for old in (add, add_anew, stack_and_sum):
+    low, middle, high = compare(old, add)
+    print(f"{old.__name__:13} {middle:.3f} (quartiles {low:.3f} and {high:.3f})")
+
+# %%
+# Look at the first line before you believe the other two. It compares ``add`` with
+# itself, so the right answer is 1. How far it is from 1, and how far its quartiles are,
+# tells you what this way of measuring can see on your computer today.
+#
+# The last line is far away from 1, so you may say that ``add`` is faster, and by what
+# factor. The second one may well be as close to 1 as the first. Then say "no difference
+# that I can measure". That's a result, too, and it saves you the trouble of rewriting
+# your program.
+#
+# Two right answers
+# -----------------
+#
+# On a GPU there's one more decision to make, and it changes the number more than all of
+# the above. Do you wait after each call, or once after many? The H100 added its
+# 1,456,355 pairs in :timing:`timing-it-right median "GPU, a wait each"
+# @nvidia-h100-80gb-hbm3`, if we waited for each result. If we made many calls and
+# waited once, a call took :timing:`timing-it-right median "GPU, one wait"
+# @nvidia-h100-80gb-hbm3`. **Which of the two is right?**
+#
+# Both are. The first is the :term:`latency`: how long *you* wait for one result. The
+# second says how many of them you get in a second, which is the :term:`throughput`,
+# because the GPU works on one call while your program launches the next. If your
+# program needs each result before it can go on, report the first one, otherwise the
+# second. But say which.
+#
+# Even a speed-up has two right values, then. One thread of the CPU beside that H100
+# took :timing:`timing-it-right median "CPU, one thread" @nvidia-h100-80gb-hbm3` for the
+# same addition. So the GPU is :timing:`timing-it-right speedup "GPU, one wait"/"CPU,
+# one thread" @nvidia-h100-80gb-hbm3` as fast if you don't need the results at once, and
+# :timing:`timing-it-right speedup "GPU, a wait each"/"CPU, one thread"
+# @nvidia-h100-80gb-hbm3` as fast if you do.
+
+# folded: The measurement of all three, and its table
+
+from functools import partial
 
 host_out = torch.zeros_like(host_x)
 if has_gpu:
@@ -366,159 +312,74 @@ if has_gpu:
 bench.show()
 
 # %%
-# The :term:`verdict` ``in-cache`` says that a row is faster than memory could be, and
-# its data few enough to stay in the cache. (The *first call* is the first by
-# ``Bench``.)
+# You can also ask the GPU's own clock. You put two marks into its list of jobs, which
+# are called :term:`events <event>`, and the GPU notes the time when it gets there. Your
+# own waiting isn't in the result. On NVIDIA's and AMD's GPUs it goes like this:
+
+if device.type == "cuda":
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(1_000):
+        add()
+    end.record()
+    end.synchronize()  # waits for this mark; end.query() would only ask
+    milliseconds = begin.elapsed_time(end) / 1_000
+    print(f"by the GPU's clock, a call takes {quantity(1e-3 * milliseconds, 's')}")
+
+# %%
+# (Without such a GPU, the cell prints nothing.) Events count everything between the
+# marks. If your program can't launch as fast as the GPU works, then the GPU's idle time
+# is in there as well, so put them around many calls.
 #
-# Other people timed the same kind of work on their cards. Three of them waited for the
-# GPU; the last did not.
+# When it fails
+# -------------
+#
+# A good timer times what you give it, and that may not be what your program does.
+#
+# - *The data are warm.* We call ``add`` again and again with the same vectors, so they
+#   stay in the :term:`cache`, a small and fast memory. The table says ``in-cache`` if a
+#   row is faster than memory could be. In your program, other data may push them out
+#   between two calls, and then they're *cold* and take longer. Time with arrays as
+#   large as yours, or write to a large array before each call.
+# - *The timer doesn't wait.* Python's ``timeit`` and IPython's ``%timeit`` don't know
+#   of your GPU, and time only the launch. PyTorch's ``Timer`` waits for PyTorch's
+#   device, but not for a second GPU.
+# - *The card gets hot.* After minutes of hard work it may lower its clock rate, so what
+#   you measure in its first moments looks too good. If the card is yours, ``nvidia-smi
+#   -lgc`` holds the clock at one rate.
+# - *The work changes*, or is too good to be true. See :doc:`03_is_it_possible`.
+#
+# Here is what other people measured on their cards. Three of them waited for the GPU,
+# and one didn't. Can you tell which?
 #
 # .. measured-by-others:: add-a100 read-gtx1080 read-h200 course-nine
-#
-# Where are the data?
-# -------------------
-#
-# All three timers call ``add`` again and again, so that its vectors stay in the cache:
-# they are *warm*. In your program, other data may push them out between two calls. Then
-# they are *cold* and come from memory. To measure that, touch other data before the
-# call, if possible several times what the cache holds (a *flush*, here of at most
-# 512 MiB).
 
-from itertools import pairwise
+# folded: Check: what was timed is the exact sum, rounded once
 
-most = min(max(4 * cache, 2**29 if has_gpu else 0), 2**29)
-flush = torch.ones(most // 4, device=device)
-stamp = mark if has_gpu else perf_counter
-rounds, late = [], 0
-for _ in range(40):
-    flush.add_(1)
-    stamps = [stamp()]
-    for _ in range(5):
-        add()
-        stamps.append(stamp())
-    late += device.type == "cuda" and stamps[0].query()
-    finish()
-    rounds.append([between(*pair) for pair in pairwise(stamps)])
 
-cold, *_, warm = zip(*rounds, strict=True)
-for number, got in enumerate(zip(*rounds, strict=True), start=1):
-    print(f"call {number} after the flush: {quantity(median(got), 's')}")
-if late:
-    print(f"In {late} of 40 rounds the flush ended too early: these count launches.")
+def worst_error():
+    exact = host_x.double() + host_y.double()  # on the CPU: not all GPUs have float64
+    return torch.max(torch.abs(out.cpu().double() - exact) / exact).item()
 
-# %%
-# The first call finds its vectors in memory, the fifth mostly in the cache. Where the
-# times fall slowly in between, the cache did not take in all of the vectors at once: it
-# kept some of the flush. (With CUDA and :term:`ROCm` the stamps are events. They leave
-# out the launches only if the flush lasts until all calls are launched. ``query`` says
-# whether it did, and the last line appears if it did not.)
-#
-# What the shortcuts cost
-# -----------------------
-#
-# Each answer is divided by the right one for the same call.
 
-rows = {
-    "no wait" if has_gpu else "no wait (toy stream)": (no_wait, wait_once),
-    "the first call": ([first], samples),
-    "compiled in the block": (compiles.times, compiled.times),
-    "cold data": (cold, warm),
-}
-if has_gpu:
-    rows["a wait each"] = (wait_each, wait_once)
-quarters = (0.25, 0.5, 0.75)
-answers = {
-    row: np.quantile(got, quarters) / median(of) for row, (got, of) in rows.items()
-}
-rights = {row: np.quantile(of, quarters) / median(of) for row, (_, of) in rows.items()}
-mistakes = list(rows)[:3]  # the other rows are right answers, to other questions
-outside = [
-    row for row in mistakes if not rights[row][0] <= answers[row][1] <= rights[row][2]
-]
-
-assert worst_error() <= 2**-24  # what was timed is still right
+assert n % 2 == 1
+assert worst_error() <= 2**-24
 torch.set_num_threads(threads)  # as it was
+print(f"largest relative error: {worst_error():.1e}")
 
 # %%
-
-# measured figure
-# sphinx_gallery_thumbnail_number = 1
-
-import matplotlib.pyplot as plt
-
-fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-for place, (row, (low, factor, high)) in enumerate(answers.items()):
-    ax.barh(place, np.ptp(rights[row]), 0.5, rights[row][0], color=GREY)
-    look = {"fmt": "o", "color": ORANGE}
-    if row not in mistakes:
-        look = {"fmt": "D", "color": BLUE, "mfc": "none", "mew": 2}
-    spread = [[factor - low], [high - factor]]
-    ax.errorbar(factor, place, xerr=spread, ms=6, capsize=5, **look)
-    ax.annotate(f"{factor:.2g} ×", (factor, place - 0.2), ha="center", va="bottom")
-ax.axvline(1, color=GREY, lw=1)
-ends = np.array([*answers.values(), *rights.values()])
-ax.set(xscale="log", xlim=(ends.min() / 2, ends.max() * 2))
-ax.xaxis.set_major_formatter("{x:g}")
-ax.set_yticks(range(len(answers)), answers)
-ax.set_ylim(len(answers) - 0.5, -0.8)
-ax.set_xlabel("reported time / right time")
-key = [
-    plt.Line2D([], [], marker="o", ls="", color=ORANGE, label="mistake"),
-    plt.Line2D([], [], marker="D", ls="", color=BLUE, mfc="none", mew=2),
-    plt.Rectangle((0, 0), 1, 1, color=GREY, label="quartiles of the right time"),
-]
-key[1].set_label("right answer to another question")
-fig.legend(handles=key, loc="outside lower center", ncols=3, frameon=False)
-no_wait_factor = answers[next(iter(answers))][1]
-fig.suptitle(
-    f"A timer that does not wait reports {no_wait_factor:.2g} × the right time"
-)
-fig.set_label(
-    "Reported time over right time, on a logarithmic axis: "
-    + "; ".join(f"{row}, {factor:.2g}" for row, (_, factor, _) in answers.items())
-)
-plt.show()
-
-# %%
-# Thin lines are quartiles. Those of a wrong answer may lie as close together as the
-# right one's: a spread tells how well you *repeated* a measurement, not whether you
-# measured what you meant. So write more beside the median, for example:
-
-low, middle, high = (quantity(t, "s") for t in np.quantile(samples, quarters))
-print(
-    f"{middle} (quartiles {low} to {high}; {len(samples)} blocks of {loops} calls,\n"
-    f"one wait a block, warm, 1 thread; first call {quantity(first, 's')};\n"
-    f"{card(str(device)).name}, PyTorch {torch.__version__})"
-)
-
-# %%
-# Where this stops being true
-# ---------------------------
+# Your turn
+# ---------
 #
-# - *Work that a timer does not know.* PyTorch waits for one CUDA device, whichever
-#   library launched the work. On another device, or if PyTorch was built without CUDA,
-#   its timer times launches and says nothing. Only a time below the floor
-#   (:doc:`03_is_it_possible`) tells you.
-# - *Calls that change their input.* A timer repeats, so the call has to do the same
-#   work each time. Check the result after timing, as above.
-# - *Busy computers.* A block is itself a mean: an interruption is spread over its
-#   calls, so blocks much longer than needed make a spread look small.
-# - *Another run.* All samples come from one process. Even `the size of the environment
-#   variables`__ has changed results. To show a small difference, start the program
-#   several times.
-# - *A hot device.* Under minutes of heavy work, a card may lower its clock rate. What
-#   you measure in a second is then too good.
+# Somebody gives you the samples, and you write the report. ``report`` gets all of them
+# in the order in which they were taken, in seconds, with the first call at the head. It
+# also gets a floor, and no call can be faster than that (:doc:`03_is_it_possible`).
+# Return a dictionary with ``first``, ``median``, ``low`` and ``high`` (the quartiles)
+# and ``count``, the number of samples behind them. Return ``None`` if you wouldn't
+# report anything. One such case is that fewer than nine samples follow the first. What
+# is the other?
 #
-# __ https://doi.org/10.1145/1508244.1508284
-#
-# Exercise
-# --------
-#
-# ``report`` gets all samples in the order taken, in seconds, with the first call at the
-# head, and a floor: no call can be faster. Return a dictionary with ``first``,
-# ``median``, ``low`` and ``high`` (the quartiles) and ``count``, the number of samples
-# behind them, or ``None`` where you would not report anything. One such case is that
-# fewer than nine samples follow the first. What is the other?
+# Put your answer where the dots are, and run ``firstlight try 07_timing_it_right.py``.
 
 
 def report(samples, floor): ...
@@ -602,22 +463,20 @@ def check(answer):
 print(check(report))
 
 # %%
-# A sample under the floor is no outlier to leave out. It proves that the clock stopped
-# too early at least once, and you do not know how often.
+# A sample under the floor isn't an outlier that you may leave out. It proves that the
+# clock stopped too early at least once, and you don't know how often.
 #
 # Three lines to remember
 # -----------------------
 
 # remember
 
-print(
-    "1. First call apart, then at least nine blocks of calls, one wait each.\n"
-    f"   Here: {quantity(first, 's')} for the first call, then {middle}.\n"
-    f"2. Report median and quartiles ({low} to {high}), not mean, not minimum.\n"
-    "3. A small spread is no proof. Say: warm or cold, how many cores, which wait.\n"
-    f"   Here {len(outside)} of {len(mistakes)} mistakes gave a time "
-    "outside the right one's quartiles."
-)
+print("""\
+1. Keep the first call apart. Then take nine blocks of calls or more, with one wait
+   each, and report their median and quartiles.
+2. Quartiles say how well you repeated yourself, not whether you're right. To compare
+   two versions, let them take turns, and compare one with itself first.
+3. Say what you timed: latency or throughput, warm or cold, on how many cores.""")
 
 # %%
 # Solution

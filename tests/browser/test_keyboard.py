@@ -93,7 +93,7 @@ def test_the_menu_of_a_telephone_opens_holds_the_focus_and_closes(browser: Any) 
 
 
 def test_tabs_go_by_arrow_keys(page: Any) -> None:
-    page.goto((SITE / "tutorials/2_devices/07_timing_it_right.html").as_uri())
+    page.goto((SITE / "tutorials/2_devices/06_queues.html").as_uri())
     tabs = page.locator(".sd-tab-set:visible").first
     tabs.locator("> input:checked").focus()
     page.keyboard.press("ArrowRight")

@@ -1,4 +1,4 @@
-"""The page's check accepts what is right and tells what is wrong; its models and counts agree with the makers'."""
+"""The page's check accepts what is right and tells what is wrong; its ways and its model do what it says."""
 
 import math
 
@@ -6,55 +6,64 @@ import numpy as np
 import pytest
 from pages import judged
 
+from firstlight.timing.ceilings import PER_CLOCK
+
 PAGE = "1_setup/04_count_your_cpu.py"
 
 
-def right(cores, units, bits, cycles):
-    return cores * units * bits / 32 * cycles
+def in_chains(count, x):
+    return [sum(x[start::count]) for start in range(count)]
 
 
-WRONG = {  # each with a word of the hint that it should get
-    "operations": (lambda *a: 2 * right(*a), "count no bits"),
-    "bits as lanes": (lambda *a: 32 * right(*a), "count no bits"),
-    "bits for bytes": (lambda *a: 8 * right(*a), "count no bits"),
-    "lanes times warps": (lambda *a: 32 * right(*a), "operations or warps"),
-    "vectors, not lanes": (lambda c, u, b, t: c * u * t, "float32 has 32"),
-    "float64": (lambda c, u, b, t: c * u * max(b // 64, 1) * t, "float32 has 32"),
-    "one unit": (lambda c, u, b, t: right(c, 1, b, t), "units"),
-    "one core": (lambda c, u, b, t: right(1, u, b, t), "units"),
-    "lanes under way": (lambda c, u, b, t: right(c, u, b, 1), "cycles"),
-    "four cycles always": (lambda c, u, b, t: right(c, u, b, 4), "count no bits"),
-    "table of one card": (lambda *a: 20_480 if a[0] == 80 else math.prod(a) / 32 * (a[0] < 64), "64 cores"),
-    "a pair": (lambda *a: (right(*a), 0), "one number"),
-    "the start": ("chains_needed", "one number"),
+def pairwise(x):
+    half = len(x) // 2
+    return pairwise(x[:half]) + pairwise(x[half:]) if half else sum(x)
+
+
+def unrolled(x):
+    a = b = c = d = e = f = g = h = 0.0
+    full = len(x) // 8 * 8
+    for i in range(0, full, 8):
+        a, b, c, d = a + x[i], b + x[i + 1], c + x[i + 2], d + x[i + 3]
+        e, f, g, h = e + x[i + 4], f + x[i + 5], g + x[i + 6], h + x[i + 7]
+    return a + b + c + d + e + f + g + h + sum(x[full:])
+
+
+def with_numpy(x):
+    full = len(x) // 8 * 8
+    return x[:full].reshape(-1, 8).sum(axis=0).sum() + x[full:].sum()
+
+
+def eight_by_eight(x):
+    return sum((sum(x[i : i + 8]) for i in range(0, len(x), 8)), 0.0)
+
+
+RIGHT = ["sum_in_eight_solution", pairwise, unrolled, with_numpy, eight_by_eight, lambda x: sum(in_chains(16, x))]
+WRONG = {  # each with a word of what it should hear
+    "one chain": ("chain_sum", "wait for each other"),
+    "NumPy's sum": (np.sum, "wait for each other"),
+    "two chains": (lambda x: sum(in_chains(2, x)), "wait for each other"),
+    "seven chains": (lambda x: sum(in_chains(7, x)), "wait for each other"),
+    "drops the rest": (lambda x: unrolled(x[: len(x) // 8 * 8]), "With 1 numbers"),
+    "takes the rest twice": (lambda x: unrolled(x) + sum(x[len(x) // 8 * 8 :]), "should give"),
+    "a list": (lambda x: in_chains(8, x), "should give a number"),
+    "needs a number": (lambda x: x[0] + pairwise(x[1:]), "With 0 numbers, it raised IndexError"),
+    "floats": (lambda x: math.fsum(x), "raised TypeError"),
+    "the start": ("sum_in_eight", "should give a number"),
 }
 
 
-test_answers = judged(["chains_needed_solution", right, lambda c, u, b, t: np.int64(c * u * (b // 32) * t)], WRONG)
-
-
-def test_the_check_expects_what_the_page_counts(page) -> None:
-    multiprocessors, capability = page["chips"]["V100 SXM2"]
-    assert page["cases"][80, 4, 512, 4][0] == 4 * multiprocessors * page["PER_CLOCK"][capability][0]
-    for arguments, (expected, _) in page["cases"].items():
-        assert right(*arguments) == expected
+test_answers = judged(RIGHT, WRONG)
 
 
 def test_the_floor_is_flat_up_to_littles_number_and_rises_then(page) -> None:
-    floor = page["floor"]
-    for latency, throughput in page["models"].values():
-        full = latency * throughput
-        assert floor(1, latency, throughput) == floor(0.99 * full, latency, throughput) == page["steps"] * latency
-        assert floor(2 * full, latency, throughput) == pytest.approx(2 * page["steps"] * latency)
-    assert page["full"] == pytest.approx(4 * 16_896)
+    floor, of_gpu, full = page["floor"], (page["latency"], page["throughput"]), page["full"]
+    assert floor(1, *of_gpu) == floor(0.99 * full, *of_gpu) == page["steps"] * page["latency"]
+    assert floor(2 * full, *of_gpu) == pytest.approx(2 * page["steps"] * page["latency"])
+    assert full == pytest.approx(4 * 132 * PER_CLOCK[9, 0][0])
 
 
-def test_the_counts_and_the_lines_of_the_figure_agree(page) -> None:
-    for line, label in (("one_core", "SIMD, one thread"), ("all_cores", "SIMD, all cores")):
-        assert math.prod(page[line]) == pytest.approx(page["bars"][label])
-    assert all(
-        page["floor"](1, *page["models"][chip]) == page["floor"](1000, *page["models"][chip]) for chip in page["chips"]
-    )
+def test_a_loop_in_python_loses_and_vectors_win(page) -> None:
     assert page["bars"]["Python loop"] < 0.5 < page["bars"]["SIMD, one thread"]
     assert page["bars"]["NumPy"] < page["bars"]["SIMD, one thread"]
 

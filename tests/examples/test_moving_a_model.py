@@ -8,61 +8,109 @@ from torch import nn
 PAGE = "2_devices/05_moving_a_model.py"
 
 
-def changed(leaf, **of_type):
-    """An answer that is right but for one thing."""
+class Sound(nn.Module):
+    """A right answer, and the base of those that are right but for one thing."""
 
-    def answer(thing, device):
-        for kind, instead in of_type.items():
-            if kind in (base.__name__ for base in type(thing).__mro__):
-                return instead(thing, device, answer)
-        if isinstance(thing, dict):
-            return {key: answer(value, device) for key, value in thing.items()}
-        if isinstance(thing, (list, tuple)):
-            return type(thing)(answer(part, device) for part in thing)
-        return leaf(thing, device)
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+        self.register_buffer("mean", torch.zeros(4))
+        self.register_buffer("width", torch.ones(4))
+        self.steps = nn.ModuleList([nn.Linear(4, 4)])
 
-    return answer
+    def scale(self, x):
+        return torch.tensor([1.0, 2.0, 4.0]).to(x)
 
-
-def to(thing, device):
-    return thing.to(device) if hasattr(thing, "to") else thing
-
-
-def in_place(thing, device):
-    moved = changed(to)(thing, device)
-    if isinstance(thing, dict):
-        thing.update(moved)
-        return thing
-    return moved
+    def forward(self, x):
+        x = (x - self.mean) / self.width
+        for layer in self.steps:
+            x = torch.relu(layer(x))
+        return self.linear(x) * self.scale(x)
 
 
-def one_level(thing, device):
-    if isinstance(thing, dict):
-        return {key: to(part, device) for key, part in thing.items()}
-    return [to(part, device) for part in thing] if isinstance(thing, list) else to(thing, device)
+class Sequence(Sound):
+    def __init__(self) -> None:
+        super().__init__()
+        self.steps = nn.Sequential(nn.Linear(4, 4))
+        self.register_buffer("factors", torch.tensor([1.0, 2.0, 4.0]), persistent=False)
+
+    def scale(self, _):
+        return self.factors
 
 
-def without_none(thing, device, answer):
-    return {key: answer(value, device) for key, value in thing.items() if value is not None}
+class Frozen(Sound):
+    def __init__(self) -> None:
+        super().__init__()
+        del self.width
+        self.width = nn.Parameter(torch.ones(4), requires_grad=False)
+
+
+def changed(**attributes):
+    """An answer that is right but for what its attributes are."""
+
+    class Answer(Sound):
+        def __init__(self) -> None:
+            super().__init__()
+            for name, value in attributes.items():
+                delattr(self, name)
+                if value is not None:
+                    setattr(self, name, value())
+
+    return Answer
+
+
+class Hidden(Sound):
+    def __init__(self) -> None:
+        super().__init__()
+        self.extra = {"factors": torch.ones(3)}
+
+
+class MovesItself(Sound):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("width", torch.ones(4), persistent=False)
+
+
+class OnTheCpu(Sound):
+    def scale(self, _):
+        return torch.tensor([1.0, 2.0, 4.0])
+
+
+class ComesBack(Sound):
+    def forward(self, x):
+        result = super().forward(x)
+        return result if x.device.type == "cpu" else torch.zeros(result.shape)
+
+
+class ForgetsTheSteps(Sound):
+    def forward(self, x):
+        return self.linear((x - self.mean) / self.width) * self.scale(x)
+
+
+class ForgetsTheScale(Sound):
+    def scale(self, x):
+        return torch.ones(3).to(x)
 
 
 WRONG = {
-    "drops the result": (lambda thing, device: (changed(to)(thing, device), thing)[1], "still on cpu"),
-    "tensors only": (lambda thing, device: thing.to(device), "AttributeError"),
-    "flat": (lambda t, d: [to(part, d) for part in t] if type(t) is list else to(t, d), "['pair'][0]"),
-    "one level": (one_level, "['pair'][0]"),
-    "tuples become lists": (changed(to, tuple=lambda t, d, again: [again(part, d) for part in t]), "list"),
-    "lists become tuples": (changed(to, list=lambda t, d, again: tuple(again(part, d) for part in t)), "tuple"),
-    "copies always": (changed(to, Tensor=lambda t, d, _: t.to(d, copy=True)), "copied"),
-    "one type for all": (changed(to, Tensor=lambda t, d, _: t.to(d, torch.float32)), "torch.float32"),
-    "numbers become tensors": (changed(to, int=lambda t, d, _: torch.tensor(t, device=d)), "int"),
-    "loses None": (changed(to, dict=without_none), "['id', 'weight']"),
-    "changes the batch": (in_place, "has changed"),
-    "the start": ("prepare", "NoneType"),
+    "the careless one": ("Careless", "know of width, steps"),
+    "a plain width": (changed(width=lambda: torch.ones(4)), "know of width"),
+    "a plain list": (changed(steps=lambda: [nn.Linear(4, 4)]), "know of steps"),
+    "a dictionary": (Hidden, "know of extra"),
+    "trains the width": (changed(width=lambda: nn.Parameter(torch.ones(4))), "39 numbers"),
+    "no layer in steps": (changed(steps=nn.ModuleList), "15 numbers"),
+    "a number for a width": (changed(width=lambda: 1.0), "width"),
+    "no width": (changed(width=None), "no width"),
+    "not saved": (MovesItself, "width wouldn't be saved"),
+    "made on the CPU": (OnTheCpu, "device"),
+    "comes back": (ComesBack, "isn't on that device"),
+    "forgets the steps": (ForgetsTheSteps, "another result"),
+    "forgets the scale": (ForgetsTheScale, "another result"),
+    "the start": ("Careful", "no linear"),
 }
 
 
-test_answers = judged(["prepare_solution", changed(to)], WRONG)
+test_answers = judged(["CarefulSolution", Sound, Sequence, Frozen], WRONG)
 
 
 def test_parameters_and_buffers_move_and_nothing_else_does(page) -> None:
@@ -85,6 +133,25 @@ def test_where_asks_parameters_and_buffers(page) -> None:
 def test_the_loop_learns(page) -> None:
     assert page["losses"][-20:].mean() < 0.5 * page["losses"][0]
     assert page["share"] > 0.6, "guessing is right for a third"
+
+
+def test_a_module_that_is_also_in_a_list_is_known(page) -> None:
+    model = nn.Sequential(nn.Linear(2, 2))
+    model.layers = [model[0]]
+    assert [*page["unknown"](model)] == []
+
+
+def test_what_stayed_behind_is_not_trained_and_not_saved(page) -> None:
+    careless = page["Careless"]()
+    assert sum(p.numel() for p in careless.parameters()) == 15
+    assert [*careless.state_dict()] == ["mean", "linear.weight", "linear.bias"]
+
+
+def test_an_optimizer_made_before_fails_and_its_state_follows_when_loaded(page) -> None:
+    x64 = torch.ones(1, 3, dtype=torch.float64)
+    assert isinstance(page["error_of"](page["step"], page["line"], page["adam"], x64), RuntimeError)
+    page["adam"].load_state_dict(page["adam"].state_dict())
+    assert page["step"](page["line"], page["adam"], x64) == "done"
 
 
 def test_a_rehearsal_finds_what_stayed_behind(page) -> None:

@@ -94,3 +94,21 @@ def test_twenty_lines_keep_the_first_call_apart_and_wait_for_each_block(page, mo
     assert samples == pytest.approx([1e-3] * 25)
     blocks = " ".join(done).split("wait")
     assert [block.count("call") for block in blocks[-26:-1]] == [loops] * 25
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_versions_that_take_turns_have_their_ratio_while_the_clock_rate_falls(page, monkeypatch, same) -> None:
+    """On a clock of its own: old and new take 2 ms and 1 ms at first, and ever longer."""
+    now, order = [0.0], []
+
+    def call(name, seconds):
+        now[0] += seconds * (1 + now[0] / 10)
+        order.append(name)
+
+    monkeypatch.setitem(page["time_call"].__globals__, "perf_counter", lambda: now[0])
+    old, new = (lambda: call("old", 1e-3 if same else 2e-3)), (lambda: call("new", 1e-3))
+    low, middle, high = page["compare"](old, new, rounds=9)
+    assert low <= middle <= high
+    assert middle == pytest.approx(1 if same else 2, rel=0.01)
+    turns = [name for name, before in zip(order, [None, *order], strict=False) if name != before]
+    assert turns == ["old", "new"] * 10, "each is timed alone, and then nine times in turns"

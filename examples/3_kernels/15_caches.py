@@ -309,7 +309,7 @@ def check(answer):
             return "Not yet: give two whole numbers, such as (256, 1)."
         large = np.zeros(
             (2 * tall + 8, 4096), np.float32
-        )  # the image that it's part of
+        )  # all of the image
         image, out = large[: tall + 8, :wide], large[tall + 8 :, :wide]
         seen = trace(mean_of_nine_rows, 1, (wide, tall), image, out, limit=200_000)
     except Exception as error:

@@ -144,4 +144,4 @@ def test_every_kernel_compiles_without_doubles(page, compiled) -> None:
 @pytest.mark.slow
 def test_few_warps_with_64_results_each_find_room(page, compiled) -> None:
     registers = compiled(page["climbed"]["8 x 8 each"].kernel, ", ".join(["float32[:, ::1]"] * 3)).registers
-    assert 65536 // (registers * 256) * 8 == 64 // 8
+    assert 65536 // (registers * 256) * 8 <= 64 // 4  # on the H100, an eighth

@@ -163,146 +163,6 @@ print(f"the rule is right for {len(counted)} pairs")
 
 # %%
 
-# figure
-
-import matplotlib.pyplot as plt
-
-from firstlight.display import BLUE, GREY, ORANGE
-
-T4 = {1: 206.0, 2: 130.5, 4: 68.8, 8: 33.8, 16: 16.8, 32: 15.2, 64: 13.6}  # GB/s
-A100 = {1: 1310.7, 2: 1319.5, 4: 1310.7, 8: 1045.8, 16: 558.5, 32: 215.3, 64: 200.6}
-fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
-every = np.arange(1, 65)
-for least, shade, dash in ((8, "black", "-"), (16, GREY, "--")):
-    law = 1 / np.minimum(every, least)
-    words = f"boxes of {least} numbers"
-    ax.plot(every, law, dash, color=shade, lw=1.6, label=words)
-for rates_there, mark, tint, whose in (
-    (T4, "o", BLUE, "T4 (Modal)"),
-    (A100, "s", ORANGE, "A100 (infra-practices)"),
-):
-    shares_there = [rate / rates_there[1] for rate in rates_there.values()]
-    look = {"ls": "", "ms": 8, "mfc": "none", "mew": 1.6, "color": tint}
-    ax.plot([*rates_there], shares_there, mark, label=whose, **look)
-ax.legend(loc="lower left", frameon=False)
-ticks = [2**power for power in range(7)]
-ax.set(xscale="log", yscale="log", xlabel="stride", ylabel="share of the rate")
-ax.set_xticks(ticks, ticks)
-ax.set_yticks([1 / tick for tick in ticks[:6]], [1, *(f"1/{t}" for t in ticks[1:6])])
-ax.minorticks_off()
-ax.spines[["top", "right"]].set_visible(False)
-ax.set_title("The rate falls in step with the stride, and at 8 it doesn't stop")
-fig.set_label(
-    "Share of the rate against stride, both axes logarithmic. The rule falls as one "
-    "over the stride to an eighth at stride 8 and is flat from there; with boxes of 16 "
-    "it falls to a sixteenth. What Modal measured on a T4 follows the second. What "
-    "infra-practices measured on an A100 stays at 1 up to stride 4, and is near an "
-    "eighth at 32 and 64."
-)
-plt.show()
-
-# sphinx_gallery_thumbnail_number = 1
-
-# %%
-# The hollow marks were measured by others: on a T4 by Modal, and on an A100 by
-# infra-practices. Up to a stride of 8, the T4 does what the rule says, and then it goes
-# on falling! On our H100 it's the same. For a stride of 8 the rate of useful bytes was
-# :timing:`coalescing rate "kernel, stride 8" @nvidia-h100-80gb-hbm3`, an eighth of the
-# :timing:`coalescing rate "kernel, stride 1" @nvidia-h100-80gb-hbm3` that it reaches
-# when all bytes are useful. For a stride of 16, it was only :timing:`coalescing rate
-# "kernel, stride 16" @nvidia-h100-80gb-hbm3`.
-#
-# So our rule is incomplete. But look at the *times* on the H100:
-#
-# - with a stride of 1: :timing:`coalescing median "kernel, stride 1"
-#   @nvidia-h100-80gb-hbm3`,
-# - with 8: :timing:`coalescing median "kernel, stride 8" @nvidia-h100-80gb-hbm3`,
-# - with 16: :timing:`coalescing median "kernel, stride 16" @nvidia-h100-80gb-hbm3`,
-# - with 32: :timing:`coalescing median "kernel, stride 32" @nvidia-h100-80gb-hbm3`.
-#
-# Up to 16, it takes as long as moving the *whole array*. But with 16, we want only
-# every second sector! The other ones must have come along, so it looks as if this
-# memory hands out its boxes in pairs, 64 bytes at a time. That's the dashed line, and
-# the T4 follows it, too. (NVIDIA's manual has a `hint for how much L2 fetches at a
-# time`__: up to 128 bytes.)
-#
-# And the A100, which lost nothing up to a stride of 4? In that experiment, each thread
-# came back for the next numbers of its sector, and found them in a cache. That's
-# another story, and :doc:`the next page </tutorials/3_kernels/15_caches>` tells it.
-#
-# __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
-#
-# .. measured-by-others:: stride16-t4 stride32-a100 stride16-titanxp stride8-a100
-#
-# A stride that nobody wrote
-# --------------------------
-#
-# Nobody writes ``x[i * 6]``. But suppose you have a table of visibilities, and each row
-# holds six numbers: ``u``, ``v``, ``re``, ``im``, ``weight``, ``frequency``. NumPy lays
-# it out row after row, so the weights lie six numbers apart. A kernel in which thread
-# ``i`` reads ``table[i, 4]`` has a stride of 6. **How many sectors is that?**
-#
-# Such a layout, one record after the other, is called an *array of structures*. By the
-# rule, a warp that wants 32 weights moves :math:`31\cdot 6 / 8`, rounded down, plus
-# one: 24 sectors, six times as many as would do. On the H100 a stride of 6 took
-# :timing:`coalescing median "kernel, stride 6" @nvidia-h100-80gb-hbm3`. That's a sixth
-# of the numbers, and the whole time.
-#
-# The remedy is to keep each of the six in an array of its own, which is called a
-# *structure of arrays*. In NumPy that's one line, ``fields =
-# np.ascontiguousarray(table.T)``, and the weights are ``fields[4]``, side by side. It
-# copies everything once, so it pays if you use the data more than once.
-#
-# You can count this for any kernel of yours, on a laptop. ``trace`` plays the kernel,
-# and notes every address:
-
-
-@cuda.jit
-def weights_of(table, out):
-    i = cuda.grid(1)
-    if i < out.size:
-        out[i] = table[i, 4]
-
-
-table = np.ones((32, 6), dtype=np.float32)
-noted = trace(weights_of, 1, 32, table, np.zeros(32, dtype=np.float32))
-print("sectors a load:", noted.sectors_per_load["table"])
-
-# %%
-# (On an NVIDIA GPU, its profiler Nsight Compute counts the same in the hardware. Divide
-# the metric ``l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum`` by
-# ``l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum``. For stores, the names end in
-# ``_op_st``.)
-#
-# One of the two has to go wrong
-# ------------------------------
-#
-# Sometimes no layout is right. To *transpose* an image, you read ``image[y, x]`` and
-# write ``out[x, y]``. If neighbouring threads have neighbouring ``x``, they read side
-# by side, but they write a whole row apart, into 32 sectors. If you turn the kernel
-# around, the writes are side by side, and the reads are far apart. **Which of the two
-# would you rather have?**
-#
-# Our rule sees no difference, because it counts 4 sectors one way and 32 the other, in
-# both kernels. So we measured, with an image of 8,191 × 8,191 numbers.
-#
-# On the H100, the kernel that reads side by side and *writes* far apart took
-# :timing:`coalescing median "kernel, write columns" @nvidia-h100-80gb-hbm3`. The one
-# that *reads* far apart took :timing:`coalescing median "kernel, read columns"
-# @nvidia-h100-80gb-hbm3`. If one of the two has to be slow, let it be the reads. Even
-# PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing median "torch, transposed"
-# @nvidia-h100-80gb-hbm3`.
-#
-# Why do reads come off so lightly? Because a sector that was fetched for one thread is
-# still close by when its neighbours want the rest of it. In other words, our rule is
-# right about *each load*, but it doesn't know what's left over from the one before.
-# What a cache can save, and what it can't, is the subject of :doc:`the next page
-# </tutorials/3_kernels/15_caches>`. And if both are to be side by side, you need
-# :doc:`a tile in shared memory </tutorials/3_kernels/06_shared_memory>`.
-#
-# Our measurements are here. Without a GPU, NumPy adds up the same numbers on the CPU.
-# It has boxes, too, of 16 numbers on most CPUs.
-
 # folded: The kernel that we timed: each thread adds up its share of x[offset::stride]
 
 
@@ -451,6 +311,153 @@ if on_gpu:
         assert torch.equal(t_out, t_image.T), "a transposed image is wrong"
 
 # %%
+
+# measured figure
+# sphinx_gallery_thumbnail_number = 1
+
+import matplotlib.pyplot as plt
+
+from firstlight.display import BLUE, GREY, ORANGE
+
+T4 = {1: 206.0, 2: 130.5, 4: 68.8, 8: 33.8, 16: 16.8, 32: 15.2, 64: 13.6}  # GB/s
+A100 = {1: 1310.7, 2: 1319.5, 4: 1310.7, 8: 1045.8, 16: 558.5, 32: 215.3, 64: 200.6}
+fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
+every = np.arange(1, 65)
+for least, shade, dash in ((8, "black", "-"), (16, GREY, "--")):
+    law = 1 / np.minimum(every, least)
+    words = f"boxes of {least} numbers"
+    ax.plot(every, law, dash, color=shade, lw=1.6, label=words)
+for rates_there, mark, tint, whose in (
+    (T4, "o", BLUE, "T4 (Modal)"),
+    (A100, "s", ORANGE, "A100 (infra-practices)"),
+):
+    shares_there = [rate / rates_there[1] for rate in rates_there.values()]
+    look = {"ls": "", "ms": 8, "mfc": "none", "mew": 1.6, "color": tint}
+    ax.plot([*rates_there], shares_there, mark, label=whose, **look)
+rate_at = {each.label: each.byte_rate for each in bench.timings}
+if on_gpu:
+    full = rate_at["kernel, stride 1"]
+    own = [rate_at[f"kernel, stride {stride}"] / full for stride in STRIDES]
+    ax.plot(STRIDES, own, "o", ms=8, color="black", label="this GPU (ours)")
+ax.legend(loc="lower left", frameon=False)
+ticks = [2**power for power in range(7)]
+ax.set(xscale="log", yscale="log", xlabel="stride", ylabel="share of the rate")
+ax.set_xticks(ticks, ticks)
+ax.set_yticks([1 / tick for tick in ticks[:6]], [1, *(f"1/{t}" for t in ticks[1:6])])
+ax.minorticks_off()
+ax.spines[["top", "right"]].set_visible(False)
+ax.set_title("The rate falls in step with the stride, and at 8 it doesn't stop")
+fig.set_label(
+    "Share of the rate against stride, both axes logarithmic. The rule falls as one "
+    "over the stride to an eighth at stride 8 and is flat from there; with boxes of 16 "
+    "it falls to a sixteenth. What Modal measured on a T4 follows the second. What "
+    "infra-practices measured on an A100 stays at 1 up to stride 4, and is near an "
+    "eighth at 32 and 64."
+)
+plt.show()
+
+# %%
+# The hollow marks were measured by others: on a T4 by Modal, and on an A100 by
+# infra-practices. Up to a stride of 8, the T4 does roughly what the rule says, and then
+# it goes on falling! On our H100 it's the same. For a stride of 8 the rate of useful
+# bytes was :timing:`coalescing rate "kernel, stride 8" @nvidia-h100-80gb-hbm3`, an
+# eighth of the :timing:`coalescing rate "kernel, stride 1" @nvidia-h100-80gb-hbm3` that
+# it reaches when all bytes are useful. For a stride of 16, it was only
+# :timing:`coalescing rate "kernel, stride 16" @nvidia-h100-80gb-hbm3`.
+#
+# So our rule is incomplete. But look at the *times* on the H100:
+#
+# - with a stride of 1: :timing:`coalescing median "kernel, stride 1"
+#   @nvidia-h100-80gb-hbm3`,
+# - with 8: :timing:`coalescing median "kernel, stride 8" @nvidia-h100-80gb-hbm3`,
+# - with 16: :timing:`coalescing median "kernel, stride 16" @nvidia-h100-80gb-hbm3`,
+# - with 32: :timing:`coalescing median "kernel, stride 32" @nvidia-h100-80gb-hbm3`.
+#
+# Up to 16, it takes as long as moving the *whole array*. But with 16, we want only
+# every second sector! The other ones must have come along, so it looks as if this
+# memory hands out its boxes in pairs, 64 bytes at a time. That's the dashed line, and
+# the T4 is close to it, too. (NVIDIA's manual has a `hint for how much L2 fetches at a
+# time`__: up to 128 bytes.) With a stride of 64, the H100 lost some more, and we don't
+# know why.
+#
+# And the A100, which lost nothing up to a stride of 4? In that experiment, each thread
+# came back for the next numbers of its sector, and found them in a cache. That's
+# another story, and :doc:`the next page </tutorials/3_kernels/15_caches>` tells it.
+#
+# __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
+#
+# .. measured-by-others:: stride16-t4 stride32-a100 stride16-titanxp stride8-a100
+#
+# A stride that nobody wrote
+# --------------------------
+#
+# Nobody writes ``x[i * 6]``. But suppose you have a table of visibilities, and each row
+# holds six numbers: ``u``, ``v``, ``re``, ``im``, ``weight``, ``frequency``. NumPy lays
+# it out row after row, so the weights lie six numbers apart. A kernel in which thread
+# ``i`` reads ``table[i, 4]`` has a stride of 6. **How many sectors is that?**
+#
+# Such a layout, one record after the other, is called an *array of structures*. By the
+# rule, a warp that wants 32 weights moves :math:`31\cdot 6 / 8`, rounded down, plus
+# one: 24 sectors, six times as many as would do. On the H100 a stride of 6 took
+# :timing:`coalescing median "kernel, stride 6" @nvidia-h100-80gb-hbm3`. That's a sixth
+# of the numbers, and the whole time.
+#
+# The remedy is to keep each of the six in an array of its own, which is called a
+# *structure of arrays*. In NumPy that's one line, ``fields =
+# np.ascontiguousarray(table.T)``, and the weights are ``fields[4]``, side by side. It
+# copies everything once, so it pays if you use the data more than once. (If a kernel
+# needs all six at once, the table does little harm. The sectors that come for the first
+# of them bring the others, too.)
+#
+# You can count this for any kernel of yours, on a laptop. ``trace`` plays the kernel,
+# and notes every address:
+
+
+@cuda.jit
+def weights_of(table, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = table[i, 4]
+
+
+table = np.ones((32, 6), dtype=np.float32)
+noted = trace(weights_of, 1, 32, table, np.zeros(32, dtype=np.float32))
+print("sectors a load:", noted.sectors_per_load["table"])
+
+# %%
+# (On an NVIDIA GPU, its profiler Nsight Compute counts the same in the hardware. Divide
+# the metric ``l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum`` by
+# ``l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum``. For stores, the names end in
+# ``_op_st``.)
+#
+# One of the two has to go wrong
+# ------------------------------
+#
+# Sometimes no layout is right. To *transpose* an image, you read ``image[y, x]`` and
+# write ``out[x, y]``. If neighbouring threads have neighbouring ``x``, they read side
+# by side, but they write a whole row apart, into 32 sectors. If you turn the kernel
+# around, the writes are side by side, and the reads are far apart. **Which of the two
+# would you rather have?**
+#
+# Our rule sees no difference, because it counts 4 sectors one way and 32 the other, in
+# both kernels. So we measured, with an image of 8,191 × 8,191 numbers.
+#
+# On the H100, the kernel that reads side by side and *writes* far apart took
+# :timing:`coalescing median "kernel, write columns" @nvidia-h100-80gb-hbm3`. The one
+# that *reads* far apart took :timing:`coalescing median "kernel, read columns"
+# @nvidia-h100-80gb-hbm3`. If one of the two has to be slow, let it be the reads. Even
+# PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing median "torch, transposed"
+# @nvidia-h100-80gb-hbm3`.
+#
+# Why do reads come off so lightly? Because a sector that was fetched for one thread is
+# still close by when its neighbours want the rest of it. In other words, our rule is
+# right about *each load*, but it doesn't know what's left over from the one before.
+# What a cache can save, and what it can't, is the subject of :doc:`the next page
+# </tutorials/3_kernels/15_caches>`. And if both are to be side by side, you need
+# :doc:`a tile in shared memory </tutorials/3_kernels/06_shared_memory>`.
+#
+# Here are all our measurements. Without a GPU, NumPy adds up the same numbers on the
+# CPU, which has boxes, too. On most CPUs, 16 numbers fit into one.
 
 bench.show()
 

@@ -529,8 +529,8 @@ plt.show()
 #     np.float32)``, which nobody uses. Then the words of a column are 33 apart, and
 #     33 % 32 is 1, so they lie in 32 different banks. (If all threads want the *same*
 #     word, it comes to all of them at once.) ``trace(...).bank_conflicts`` finds them.
-#     On an H200, a transpose of 64 × 64 numbers with tiles 32 wide cost 3,968 additional
-#     passes, as its own counters say. With 33 it was none.
+#     On an H200, a transpose of 64 × 64 numbers with tiles 32 wide cost 3,968 passes
+#     more, as its own counters say. With tiles 33 wide, it was none.
 #
 # Your turn
 # ---------

@@ -22,17 +22,19 @@ because it makes a whole block of threads share what one of them has fetched.
 # These are kernels in Python, compiled by Numba, on an H100. All of them multiply two
 # matrices of 4,096 × 4,096 ``float32`` numbers:
 #
-# - one thread an element, as you'd write it first: :timing:`shared-memory median
-#   "column along x" @nvidia-h100-80gb-hbm3`, or :timing:`shared-memory speedup "column
-#   along x"/"torch" @nvidia-h100-80gb-hbm3` the library's speed;
+# - one thread for each element, as you'd write it first: :timing:`shared-memory median
+#   "column along x" @nvidia-h100-80gb-hbm3`;
 # - the same with a *tile* in shared memory, the subject of this page:
-#   :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`, or
-#   :timing:`shared-memory speedup "tile"/"torch" @nvidia-h100-80gb-hbm3`;
+#   :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`;
 # - with tiles, and 4 × 4 elements for each thread: :timing:`shared-memory median "4 x 4
-#   each" @nvidia-h100-80gb-hbm3`, or :timing:`shared-memory speedup "4 x 4
-#   each"/"torch" @nvidia-h100-80gb-hbm3`;
+#   each" @nvidia-h100-80gb-hbm3`;
 # - the library, cuBLAS, called by PyTorch: :timing:`shared-memory median "torch"
 #   @nvidia-h100-80gb-hbm3`.
+#
+# So the library was :timing:`shared-memory speedup "torch"/"column along x"
+# @nvidia-h100-80gb-hbm3` as fast as the first kernel. Against the tile, it's still
+# :timing:`shared-memory speedup "torch"/"tile" @nvidia-h100-80gb-hbm3`, and against the
+# third one :timing:`shared-memory speedup "torch"/"4 x 4 each" @nvidia-h100-80gb-hbm3`.
 #
 # So how does a tile do that? Let's begin at the bottom, with the kernel that everybody
 # writes first.
@@ -287,11 +289,12 @@ for way, tiles in ways.items():
 # :timing:`shared-memory speedup "4 x 4 each"/"tile" @nvidia-h100-80gb-hbm3` the speed
 # of a tile.
 #
-# We expected 8 × 8 elements for each thread to be better still, as they were for Boehm.
-# But they took :timing:`shared-memory median "8 x 8 each" @nvidia-h100-80gb-hbm3`,
-# which is no better than 4 × 4. Perhaps it's the registers. Such a thread needs so many
-# of them that only an eighth of the usual number of warps find room, and when all of
-# these wait, nobody is left to work. That's a guess, because we haven't looked.
+# We expected 8 × 8 elements for each thread to be better still, because then 16 numbers
+# serve for 64 multiply-adds. But they took :timing:`shared-memory median "8 x 8 each"
+# @nvidia-h100-80gb-hbm3`, which is no better than 4 × 4. Perhaps it's the registers.
+# Such a thread needs so many of them that only an eighth of the usual number of warps
+# find room, and when all of these wait, nobody is left to work. That's a guess, because
+# we haven't looked.
 #
 # And from there on it's weeks of work. For a plain product, call the library. Write a
 # tile when your kernel isn't in any library, and reads the same numbers many times.

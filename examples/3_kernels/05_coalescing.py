@@ -52,8 +52,10 @@ def gather(x, stride, offset, out):
 # numbers fit into each. **If any thread of the warp needs one number of a sector, the
 # whole sector is fetched.**
 #
-# Below you see the 32 threads of a warp, and the sectors that they ask for. Type an
-# index, and **guess the number of sectors before you look**:
+# Below you see the 32 threads of a warp, or its :term:`lanes <lane>`, and the sectors
+# that they ask for. (The table with it also counts what the caches see. You'll need
+# that on the next page.) Type an index, and **guess the number of sectors before you
+# look**:
 #
 # - ``i``: each thread reads its own number. How many boxes for 32 eggs?
 # - ``i * 2``, then ``i * 8`` and ``i * 16``: where does it stop getting worse?

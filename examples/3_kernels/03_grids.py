@@ -2,19 +2,15 @@
 Which thread takes which pixel?
 ===============================
 
-For people who have written a first :term:`kernel` and now have an image. A :term:`grid`
-of :term:`threads <thread>` can have up to three axes; for an image you use two, x and
-y. Let **x be the column** and y the row, and round the number of :term:`blocks <block>`
-up along both. A grid that was made from ``image.shape`` as NumPy gives it has its axes
-swapped, and is still right for every square: so test with odd sides, one much longer
-than the other.
+Your first :term:`kernel` added two long rows of numbers. Now you have an image, and you
+want each pixel to become the mean of itself and its eight neighbours. So you launch a
+thread for each pixel, try it on an image of 16 × 16, and it's right. You try it on one
+of 29 × 31, to be careful, and it's right again. Then you run it on the image that you
+need it for, and a part of that comes out empty.
 
-**You will learn**
-
-- to lay a grid of threads over an image of any shape, and to see where it fails;
-- what ``blockDim``, ``gridDim``, ``cuda.grid`` and ``cuda.gridsize`` say;
-- why x is the column, and what a wrong choice costs;
-- to let a thread take more than one pixel, in a :term:`grid-stride loop`.
+**Write down a guess: what can be wrong with a kernel that's right for 29 × 31?** At the
+end of this page you'll be able to lay threads over an image of any shape, and you'll
+know which shapes to test.
 
 **Time:** 10 minutes. **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, the kernels run on it and
@@ -22,16 +18,14 @@ are timed; without one, they run in a :term:`simulator`, which has no times.
 """
 
 # %%
-# A kernel for an image
-# ---------------------
+# Try it
+# ------
 #
-# You will smooth an image: each pixel becomes the mean of itself and its eight
-# neighbours. A thread takes one pixel. ``cuda.grid(2)`` gives the place of a thread
-# along x and along y: along each axis, block number times block size, plus the thread's
-# number in the block. The mean is computed in a *device function*, which kernels can
-# call. (The image has a frame, one pixel wide, so that pixels at the border have
-# neighbours. So pixel ``[row, column]`` is ``framed[row + 1, column + 1]``, and the
-# first of its nine is ``framed[row, column]``.)
+# A grid of threads can have two axes, x and y, like an image. ``cuda.grid(2)`` tells a
+# thread its place along both of them. Here is the kernel. The mean is computed by a
+# *device function*, which kernels can call. (Our images have a frame, one pixel wide,
+# so that the pixels at the border have neighbours, too. That's why pixel ``[row,
+# column]`` has its nine neighbours from ``framed[row, column]`` on.)
 
 import numpy as np
 
@@ -57,17 +51,14 @@ def smooth(framed, out):
 
 
 # %%
-# Two orders meet in this kernel. CUDA says x first, then y. NumPy says row first, then
-# column. So x is the *column*, ``out.shape[1]``. For the :term:`launch`, turn the shape
-# around as well: blocks along x are blocks for the columns.
+# Two orders meet in the line ``column, row = cuda.grid(2)``. CUDA says x first, then y.
+# NumPy says the row first, then the column. We let **x be the column**, for a reason
+# that you'll see below. So when you launch the kernel, the blocks along x have to cover
+# the *columns*, ``out.shape[1]``.
 #
-# Three grids
-# -----------
-#
-# An image has 29 rows and 43 columns, and a block has 16 threads along x and 8 along y.
-# How many blocks do you need along each axis? Below, the first grid is right. The
-# second was made from the shape as NumPy gives it. In the third, somebody divided
-# without rounding up.
+# Let's take an image of 29 rows and 43 columns, and blocks of 16 threads along x and 8
+# along y. **How many blocks do you need along x, and how many along y?** Then look at
+# these three grids. One of them is yours, I hope:
 
 BLOCK = (16, 8)  # threads along x, along y
 
@@ -80,6 +71,11 @@ def grids_for(rows, columns):
     }
 
 
+# %%
+
+# folded: How a kernel is launched on an image, a test image, and the answer in NumPy
+
+
 def run(kernel, blocks, framed, block=BLOCK, launches=1):
     rows, columns = framed.shape[0] - 2, framed.shape[1] - 2
     out = cuda.to_device(np.full((rows, columns), np.nan, dtype=np.float32))
@@ -87,10 +83,6 @@ def run(kernel, blocks, framed, block=BLOCK, launches=1):
         kernel[blocks, block](cuda.to_device(framed), out)
     return out.copy_to_host()
 
-
-# %%
-
-# folded: A test image without symmetry, and the right answer in NumPy
 
 rng = np.random.default_rng(seed=1)
 
@@ -116,12 +108,14 @@ def smooth_numpy(framed, out):
 # %%
 # All three grids run the same kernel. The output began as :term:`NaN`, "not a number",
 # so a pixel that nobody wrote can be seen: it is hatched. Lines are the borders of
-# blocks, whose numbers are given as x × y.
+
+
+# %%
+
+# folded: The three launches
 
 framed = night_sky(29, 43)
 pictures = {name: run(smooth, grid, framed) for name, grid in grids_for(29, 43).items()}
-across, down = grids_for(29, 43)["right"]
-print(f"{across} × {down} blocks, {across * down * 128 - 29 * 43} surplus threads")
 
 # %%
 
@@ -154,17 +148,29 @@ fig.set_label(
 )
 plt.show()
 
+
 # sphinx_gallery_thumbnail_number = 1
 
 # %%
-# (The surplus threads cost little: a :term:`warp` without any pixel ends right after
-# the :term:`guard`.)
+# The output was filled with NaN before the launch, and a pixel that nobody wrote is
+# hatched. The lines are the borders of the blocks.
 #
-# Check
-# -----
+# The first grid is right: 43 columns need 3 blocks of 16, and 29 rows need 4 blocks
+# of 8. Some threads stick out at the right and below. They do nothing, because of the
+# guard, the ``if`` in the kernel.
 #
-# The kernel is launched twice, on odd sizes, and compared with ``float64``. Which
-# shapes notice that a *grid* is wrong?
+# For the second grid, somebody gave ``image.shape`` to the launch as NumPy has it, the
+# rows first. So the blocks that should cover the columns were counted for the rows:
+# there are too few of them along x, and too many along y. The kernel is right, but 319
+# pixels have no thread. In the third grid, somebody divided and forgot to round up.
+#
+# Which shape finds it?
+# ---------------------
+#
+# Now let's see why the tests didn't notice. **Which of these three shapes will find the
+# swapped axes?** Write it down, then look:
+
+# folded: The verdict on a result, against float64, and a check on odd shapes
 
 
 def verdict(out, framed):
@@ -196,28 +202,21 @@ head = "grid", *("{} × {}".format(*s) for s in shapes)
 show_table("Three grids", head, rows)
 
 # %%
-# - *Axes swapped*: for any square, the swapped grid is the right one, and for 29 × 31,
-#   too: 29 and 31 need the same number of blocks, along x as along y.
-# - *Rounded down* is right if the blocks fit exactly.
+# For any square, the swapped grid *is* the right one. And 29 × 31 isn't a square, but
+# both sides need the same number of blocks: two along x and four along y, whichever
+# side comes first. So a shape can only find the mistake if its two sides are so
+# different that they need different numbers of blocks. **Test with two odd sides, one
+# much longer than the other.**
 #
-# So test with two odd sides, far enough apart to need different numbers of blocks.
+# When you debug a launch, these names help. A kernel can read all of them, and the
+# first four have a part for each axis, ``.x`` and ``.y``:
 #
-# Four names and two shortcuts
-# ----------------------------
-#
-# The first four have a part for every axis, ``.x``, ``.y`` and ``.z``:
-#
-# - ``threadIdx`` is my number in my block, and ``blockIdx`` the number of my block;
-# - ``gridDim`` is how many blocks the grid has, and ``blockDim`` how many threads a
-#   block has: in ``kernel[blocks, threads]``, the first and the second.
-#
-# The two shortcuts are tuples, with one number for each axis:
-#
-# - ``cuda.grid(2)`` is ``blockIdx * blockDim + threadIdx``, for x and y: *where I am*;
-# - ``cuda.gridsize(2)`` is ``gridDim * blockDim``: *how many threads there are* along x
-#   and along y, in the whole grid. (It counts threads; ``gridDim`` counts blocks.)
-
-# %%
+# - ``threadIdx`` is my number in my block, and ``blockIdx`` is the number of my block.
+# - ``blockDim`` is how many threads a block has, and ``gridDim`` is how many blocks the
+#   grid has. They're the two numbers in ``kernel[blocks, threads]``.
+# - ``cuda.grid(2)`` is ``blockIdx * blockDim + threadIdx``, so it says where I am.
+# - ``cuda.gridsize(2)`` is ``gridDim * blockDim``, so it says how many threads there
+#   are, along x and along y.
 
 # folded: A kernel that says its own sizes
 
@@ -239,13 +238,13 @@ names = "gridDim: blocks", "blockDim: threads of a block", "cuda.gridsize(2): th
 rows = [(name, str(x), str(y)) for name, (x, y) in zip(names, sizes, strict=True)]
 show_table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows)
 
+
 # %%
 # Why x is the column
 # -------------------
 #
-# Suppose you write ``row, column = cuda.grid(2)``, which sounds natural, and turn the
-# grid of blocks around, too. The image is still right, whatever its shape; for
-# instance:
+# Suppose you write ``row, column = cuda.grid(2)``, which sounds natural, and count the
+# blocks accordingly. Is that wrong? No, the image is right, whatever its shape:
 
 
 @cuda.jit
@@ -260,16 +259,25 @@ for shape in ((1, 1), (9, 17)):
     print(f"{shape}: {outcome}")
 
 # %%
-# What differs is *which* pixels are read together. The GPU runs threads in *warps* of
-# 32, numbered along x first, then y. NumPy stores an image row by row: the next column
-# is 4 bytes on, the next row a whole row on. So with x as the column and 32 threads
-# along x, the threads of a warp read side by side in memory. With x as the row, each
-# reads from a different row.
+# It's only slow. **How slow? Write down a guess**, for the H100 and an image of 8,191 ×
+# 8,193.
 #
-# ``trace`` runs a kernel and notes every address. Here it follows one block of 256
-# threads in the middle of a larger image, and counts the pieces of 32 bytes, called
-# :term:`sectors <sector>`, that a warp's load touches, and the bytes that the block
-# asks of the L2 cache for each pixel.
+# With x as the column, the H100 took :timing:`grids median "kernel, 32 × 8"
+# @nvidia-h100-80gb-hbm3`. With x as the row, it took :timing:`grids median "kernel,
+# turned" @nvidia-h100-80gb-hbm3`, for the same result.
+#
+# The reason is *which* pixels are read together. The GPU runs threads in groups of 32,
+# called :term:`warps <warp>`, and it numbers them along x first. In memory, the pixels
+# of a *row* lie side by side, and the next row comes a long way behind. So if x is the
+# column, the 32 threads of a warp read side by side. If x is the row, each of them
+# reads from another row. It's the difference between 32 pages of one book, and one page
+# from each of 32 books.
+#
+# Memory comes in pieces of 32 bytes, called :term:`sectors <sector>`. ``trace`` follows
+# one block of 256 threads in the middle of a large image, and counts how many of them a
+# load of a warp touches:
+
+# folded: What a block asks for, counted by trace
 
 BIG = np.zeros((600, 723), dtype=np.float32)  # odd, so rows begin anywhere
 
@@ -286,29 +294,37 @@ def cost(kernel, block):
 
 costs = {"{} × {}".format(*b): cost(smooth, b) for b in ((256, 1), (32, 8), (16, 16))}
 costs["turned"] = cost(smooth_turned, (32, 8))
+
+# %%
+
 rows = [(name, f"{of['pieces']:.1f}", f"{of['L2']:.1f}") for name, of in costs.items()]
 head = "block (x × y)", "sectors a load", "L2 bytes a pixel"
 show_table("What a block of 256 threads asks for", head, rows)
 
 # %%
-# - *Sectors*: 32 ``float32`` fill 4 of them, or touch 5 if they do not begin at the
-#   border of one. The turned kernel touches 32 and uses an eighth of each.
-# - *L2 bytes*: 8 would be the least, one pixel in and one out. A block also reads the
-#   frame around its pixels, and a long, flat block has the most frame. The square block
-#   has the least, but its short rows use less of the sectors that they touch. The
-#   turned kernel writes each pixel as a sector of its own, 32 bytes for 4.
+# A row of 32 numbers fills 4 sectors, or touches 5 if it doesn't begin at the border of
+# one. The turned kernel touches 32, more than six times as many. The H100 took only
+# :timing:`grids speedup "kernel, 32 × 8"/"kernel, turned" @nvidia-h100-80gb-hbm3` as
+# long, because its :doc:`caches </tutorials/3_kernels/15_caches>` kept some of them.
+# Others saw the same mistake cost more on one card than on another. (The first row is
+# another task, colour to gray, with x as the column.)
 #
-# So 32 × 8 is a good block for an image: as wide as a warp, and not too flat.
-# :doc:`/tutorials/3_kernels/05_coalescing` goes deeper. (Where a pixel needs no
-# neighbours, forget the axes: an image in memory is one long line, so lay a grid with
-# one axis over ``image.reshape(-1)``.)
+# .. measured-by-others:: gray-rtx3080 swapped-gtx1650 swapped-rtx3060ti
+#
+# The table also compares shapes of a block. A block that's as wide as a warp and not
+# too flat, such as 32 × 8, asks the L2 cache for the fewest bytes. The square, 16 × 16,
+# asks for a little more. On the H100 you don't see the difference:
+# :timing:`grids median "kernel, 16 × 16" @nvidia-h100-80gb-hbm3`.
+#
+# So the rule isn't "x is the column". It's "x goes where memory goes". If your array
+# comes from ``np.asfortranarray``, its columns lie together, and x should be the row.
 #
 # A grid of any size
 # ------------------
 #
-# So far the grid had to fit the image. In a *grid-stride loop*, a thread takes its
-# pixel, then steps by ``cuda.gridsize``, until it leaves the image. The loop is the
-# guard as well.
+# So far the grid had to fit the image. You can also let a thread take more than one
+# pixel. It takes its own first, and then it steps on by the size of the whole grid,
+# until it leaves the image. That's called a *grid-stride loop*:
 
 
 @cuda.jit
@@ -326,39 +342,33 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
     print(f"{blocks[0]} × {blocks[1]} blocks: {outcome}")
 
 # %%
-# It is worth it when
+# Even a single block is right now. The loop is the guard as well.
 #
-# - the image needs more blocks than CUDA allows: :math:`2^{31} - 1` along x, but only
-#   65 535 along y and along z;
-# - a thread has something to prepare, and many pixels to use it for;
-# - you want a number of blocks that suits the *GPU* and not the image, or a single
-#   block, to find a mistake.
+# You could hope that it's also faster, with fewer threads to start. We hoped so, and
+# gave each thread four pixels. But the H100 took :timing:`grids median "kernel, 4 a
+# thread" @nvidia-h100-80gb-hbm3`, and with a pixel for each thread :timing:`grids
+# median "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. The simple kernel wins!
 #
-# It is not free: the loop needs more registers, and too small a grid leaves
-# multiprocessors idle (:doc:`/tutorials/3_kernels/04_waves_and_blocks`).
+# So take the loop when you need it: when an image is too tall (CUDA allows 65,535
+# blocks along y), when a thread has something to prepare that it can use for many
+# pixels, or when you want a single block to find a mistake.
 #
-# Measure
-# -------
-#
-# Each pixel is read by nine threads, but it has to come from memory only once, and then
-# from a cache. Once read and once written, 4 bytes each: that gives a floor, from the
-# bandwidth on :term:`data sheets <data sheet>`.
+# And what does it all gain? PyTorch's ``avg_pool2d``, which does the same, took
+# :timing:`grids median "torch, avg_pool2d/cuda:0/n=67108863" @nvidia-h100-80gb-hbm3`
+# on the H100. That's longer than our kernel, perhaps because it works for windows of
+# any size. NumPy took :timing:`grids median "NumPy" @nvidia-h100-80gb-hbm3` on the CPU
+# beside it. If the H100 read each pixel once and wrote it once, at the :spec:`H100 SXM
+# bandwidth` of its data sheet, it would need less than half of what our kernel took. So
+# there's room left for you.
+
+# folded: The image, its size, and on a GPU four launches to compare
 
 import torch
 from torch.nn.functional import avg_pool2d
 
 from firstlight import Bench, best_device
-from firstlight.timing.specs import spec
 
 LARGE = (8_191, 8_193)  # rows and columns
-for card in ("GTX 1650", "RTX 4090", "H100 SXM"):
-    floor = 8 * LARGE[0] * LARGE[1] / spec(card, "bandwidth")
-    print(f"{card:>8}, {LARGE[0]} rows: never under {1e3 * floor:.2f} ms")
-
-# %%
-
-# folded: The image, its size, and on a GPU four launches to compare
-
 device = best_device()
 has_kernel = device.type == "cuda" and not simulated()
 rows, columns = LARGE if has_kernel else (1_023, 1_025)
@@ -390,11 +400,6 @@ def assert_right(label, result):
 
 
 # %%
-# Now the same smoothing with NumPy, with PyTorch (whose ``avg_pool2d`` has its name
-# from neural networks), and with the kernels. In the simulator, a kernel gets a small
-# image and is not timed; then the rows are what a kernel on a GPU would have to beat.
-# PyTorch's works for windows of any size, and is not always faster than nine additions
-# in NumPy.
 
 # folded: The timing, and a check of every result
 
@@ -424,35 +429,13 @@ else:
 bench.show()
 
 # %%
-# From the sectors alone, expect on a GPU that the turned kernel is far slower, and that
-# 16 × 16 loses little. Several pixels a thread need not gain anything.
-#
-# On the newest GPU on record, the kernel takes
-# :timing:`grids median "kernel, 32 × 8/cuda:0/n=67108863" @gpu` with x as the column,
-# and :timing:`grids median "kernel, turned/cuda:0/n=67108863" @gpu` with x as the row.
-#
-# A reader of a textbook on kernels, R100001, timed pictures on several cards. None of
-# these numbers is ours.
-#
-# .. measured-by-others:: gray-rtx3080 swapped-gtx1650 swapped-rtx3060ti
-#
-# Where this stops being true
-# ---------------------------
-#
-# - *Another order in memory.* After ``np.asfortranarray`` the numbers of a column lie
-#   together. Then x should be the row. The rule is not "x is the column" but "x goes
-#   where memory goes".
-# - *Small images.* Below some size, the launch overhead is longer than the work
-#   (:doc:`/tutorials/2_devices/06_queues`), and the block does not matter.
-# - *Other makers.* What corresponds to a warp has 32 or 64 threads on AMD's GPUs, 32 on
-#   Apple's. The order in memory is the same.
-#
-# Exercise
-# --------
+# Your turn
+# ---------
 #
 # Write the function that makes the right grid. It gets the shape of an image as NumPy
 # gives it, and the threads of a block along x and along y. It returns the grid as a
-# launch takes it: a tuple of two whole numbers.
+# launch takes it: a tuple of two whole numbers. Put your answer where the dots are, and
+# run ``firstlight try 03_grids.py``.
 
 
 def grid_for(shape, block): ...
@@ -496,18 +479,16 @@ print(check(grid_for))
 #
 # Three lines to remember
 # -----------------------
-
 # remember
 
-by = costs["32 × 8"]["pieces"], costs["turned"]["pieces"]
-print(
-    f"""1. x goes where memory goes: column, row = cuda.grid(2), shape turned around. A
-warp then loads {by[0]:.1f} sectors of memory; the other way round, {by[1]:.0f}.
-2. Test with odd sides, one much longer than the other: the swapped grid was right for
-16 × 16 and for 29 × 31, and left out {missing["axes swapped"]} pixels of 29 × 43.
+side_by_side, far_apart = costs["32 × 8"]["pieces"], costs["turned"]["pieces"]
+print(f"""\
+1. x goes where memory goes: column, row = cuda.grid(2), with NumPy's shape turned
+   around. A warp then loads {side_by_side:.1f} sectors, otherwise {far_apart:.0f}.
+2. Test with two odd sides, one much longer than the other. Swapped axes were right for
+   16 × 16 and for 29 × 31, and left out {missing["axes swapped"]} pixels of 29 × 43.
 3. gridDim counts blocks, cuda.gridsize counts threads. A loop that steps by
-cuda.gridsize is right for any grid."""
-)
+   cuda.gridsize is right for any grid.""")
 
 # %%
 # Solution

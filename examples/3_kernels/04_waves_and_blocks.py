@@ -2,79 +2,58 @@
 What does a GPU do with more blocks than it has room for?
 =========================================================
 
-Your :term:`kernel` is right, and now you choose its grid. A GPU hands out
-:term:`blocks <block>` one by one: the next one goes to the first :term:`multiprocessor`
-that has room for the whole of it, and stays there until its last thread is done. So
-:term:`launch` many more blocks than the card holds at once, because the last, unfilled
-:term:`wave` leaves multiprocessors idle; take 128 or 256 threads a block; and let no
-block wait for another, because CUDA promises no order.
+Your :term:`kernel` is right, and you choose its grid. Your card has 132
+:term:`multiprocessors <multiprocessor>`, and you launch 132 blocks, so that each has
+one to work on. Then your data grow a little, and it's 133 blocks.
 
-**You will learn**
-
-- what a multiprocessor holds at a time: threads, blocks and
-  :term:`registers <register>`;
-- what the last wave costs, the *tail effect*, and how many blocks make it negligible;
-- why 1024 threads a block, the most that CUDA allows, is no good default;
-- why no block may wait for another, and how to find a kernel that relies on an order.
+**Write down a guess: how much longer will it take?** The work has grown by less than a
+hundredth. At the end of this page you'll be able to answer such a question for any
+number of blocks, to choose their size, and to find a kernel that relies on an order
+that nobody has promised.
 
 **Time:** 9 minutes. **Needs:** any computer, and :doc:`matrix times
-vector </tutorials/3_kernels/02_matrix_vector>`. With a CUDA GPU, you measure the tail
-effect on it; without one, it is a model.
+vector </tutorials/3_kernels/02_matrix_vector>`. With a CUDA GPU, you measure it there;
+without one, you read what we measured.
 """
 
 # %%
-# 98 blocks, 16 multiprocessors
-# -----------------------------
+# Try it
+# ------
 #
-# :doc:`Matrix times vector </tutorials/3_kernels/02_matrix_vector>` told of 98 blocks
-# of 1024 threads on a card with 16 multiprocessors, and said that all threads of a
-# block are there at once. Are they? This kernel turns an array around in place. Each
-# thread takes a number, *waits until all have one*, and puts it down elsewhere:
+# We launched a kernel whose threads only calculate, with 1,024 threads in a block. A
+# single block of this size already keeps a whole multiprocessor busy. (The kernel is in
+# a fold below.) Our card was an H200, which has 132 multiprocessors:
+#
+# - ``busy[132, 1024](...)`` took :timing:`waves median "busy/cuda:0/n=132"
+#   @nvidia-h200`,
+# - ``busy[133, 1024](...)`` took :timing:`waves median "busy/cuda:0/n=133"
+#   @nvidia-h200`.
+#
+# One block more, and the time has doubled! Think of a taxi rank with 132 taxis. If 132
+# people want to go to the station, all of them go at once. The 133rd has to wait until
+# a taxi comes back. So the group needs the time of two journeys, and during the second
+# one 131 taxis stand around.
+#
+# A GPU hands out blocks like that. A block goes to the first multiprocessor that has
+# room for the whole of it, and stays there until its last thread is done. Then the next
+# block can have the place.
+#
+# The last wave
+# -------------
+#
+# On :doc:`an earlier page </tutorials/3_kernels/02_matrix_vector>`, a course launched
+# 98 blocks of 1,024 threads on a card with 16 multiprocessors, each of which has room
+# for one such block. **How many blocks will each of them compute?** If all blocks take
+# equally long, it looks like this:
+
+# figure
+# sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
 import numpy as np
 
 from firstlight.display import show_table
-from firstlight.kernels import cuda, ptx, simulated, trace
-
-
-@cuda.jit
-def turn_around(line):
-    i = cuda.threadIdx.x
-    mine = line[i]
-    cuda.syncthreads()  # a barrier: nobody goes on until the whole block is here
-    line[line.size - 1 - i] = mine
-
-
-line = np.arange(1024)
-traced = trace(turn_around, 1, 1024, line)
-wrong = np.sum(line != np.arange(1024)[::-1])
-print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
-
-# %%
-# Nobody passes the :term:`barrier` until all 1024 threads have come to it, each with
-# its own ``mine``. CUDA allows that in any block, so *every multiprocessor can hold
-# 1024 threads at the same time*. How many start an instruction at once is another
-# matter:
-#
-# - On this card, a multiprocessor has `four schedulers`__. In each clock cycle, a
-#   scheduler can take one of its :term:`warps <warp>` that is ready, and start its next
-#   instruction for all 32 threads.
-# - So a thread does not wait for a core, and does not keep one. What
-#   :term:`data sheets <data sheet>` call cores are lanes for arithmetic; a
-#   multiprocessor of this card has 64.
-# - Blocks are not shared out in advance. Only if all take equally long does each
-#   multiprocessor end up with six or seven.
-#
-# __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
-#
-# The last wave
-# -------------
-#
-# A block of 1024 threads fills a multiprocessor of this card. If all blocks take
-# equally long, the launch looks like this (a model):
-
-# figure
+from firstlight.kernels import cuda, simulated, trace
 
 fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
 for block in range(98):
@@ -95,46 +74,44 @@ fig.set_label(
 )
 plt.show()
 
-# sphinx_gallery_thumbnail_number = 1
-
 # %%
-# While the seventh wave runs, 14 multiprocessors wait. That is the *tail effect*. (A
-# wave is only `a way to count`__: in fact each block begins as soon as there is room
-# for it.) Let :math:`N` be the number of blocks that the whole card holds at once. Then
+# Two of them compute seven blocks, and the others six. A column of the figure is called
+# a *wave*. Six waves are full, and in the seventh only two multiprocessors have
+# anything to do. We call that the *tail effect*. Blocks aren't shared out in advance,
+# and if some of them take longer than others, the numbers come out differently.
+#
+# Let :math:`N` be the number of blocks that the whole card works on at once. Then the
+# part of the card that's in use, on average, is
 #
 # .. math::
 #
-#     \text{in use} = \frac{\text{blocks} / N}
-#     {\lceil \text{blocks} / N \rceil}.
+#     \frac{\text{blocks} / N}{\lceil \text{blocks} / N \rceil},
 #
-# __ https://forums.developer.nvidia.com/t/cuda-pro-tip-minimize-the-tail-effect/148448
+# where the brackets mean "rounded up": the waves, counted whole.
 
 
 def in_use(blocks, places):
     return blocks / places / np.ceil(blocks / places)
 
 
-rows = [
-    (f"{blocks:,}", f"{in_use(blocks, 16):.0%}", f"{in_use(blocks, 264):.0%}")
-    for blocks in (98, 265, 500, 2000)
-]
-head = "blocks", "N = 16", "N = 264"
-show_table("In use, by the model", head, rows)
+print(f"98 blocks, N = 16:   {in_use(98, 16):.0%} in use")
+print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 
 # %%
-# (An H100 SXM has 132 multiprocessors. Each holds two blocks of 1024 threads, so
-# :math:`N` is 264.) One block more than the card holds costs up to a whole wave. The
-# more waves, the less the last one weighs: from ten on, at most a tenth is idle.
+# Now predict. On the H200, one wave took :timing:`waves median "busy/cuda:0/n=132"
+# @nvidia-h200`. **How long will 198, 264, 265 and 528 blocks take?** Here is what it
+# measured:
 #
-# Measure
-# -------
+# - 198 blocks, which are one and a half waves: :timing:`waves median
+#   "busy/cuda:0/n=198" @nvidia-h200`;
+# - 264 blocks, exactly two: :timing:`waves median "busy/cuda:0/n=264" @nvidia-h200`;
+# - 265 blocks: :timing:`waves median "busy/cuda:0/n=265" @nvidia-h200`;
+# - 528 blocks, four waves: :timing:`waves median "busy/cuda:0/n=528" @nvidia-h200`.
 #
-# Each block of ``busy`` has 1024 threads that only calculate. One such block already
-# keeps every lane of a multiprocessor busy, so two on the same one take as long
-# together as one after the other, and :math:`N` is the number of multiprocessors. Only
-# a CUDA GPU can show it.
-
-# %%
+# The model gets all of them right, within a hundredth. Half a wave costs as much as a
+# whole one. And the more waves there are, the less the last one matters: from ten waves
+# on, at most a tenth of the card is idle. So **launch many more blocks than the card
+# holds at once**, or a number that just fills it.
 
 # folded: The kernel that keeps a multiprocessor busy, and its check
 
@@ -179,108 +156,92 @@ else:
 bench.show()
 
 # %%
-# On an A100, infra-practices timed one kernel with blocks of several sizes. A place
-# that is taken is not yet speed.
+
+# %%
+# A thread has no core
+# --------------------
 #
-# .. measured-by-others:: blocks32-a100 blocks64-a100 blocks32x4-a100
+# You may have read that each thread runs on a core, and that 1,024 threads on 64 cores
+# have to take turns. If that were so, this kernel couldn't work. Each thread takes a
+# number, *waits until everybody has one*, and puts it down at the other end:
+
+
+@cuda.jit
+def turn_around(line):
+    i = cuda.threadIdx.x
+    mine = line[i]
+    cuda.syncthreads()  # a barrier: nobody goes on until the whole block is here
+    line[line.size - 1 - i] = mine
+
+
+line = np.arange(1024)
+traced = trace(turn_around, 1, 1024, line)
+wrong = np.sum(line != np.arange(1024)[::-1])
+print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
+
+# %%
+# Nobody passes the barrier before all 1,024 threads have come to it, each with its own
+# ``mine``. So all of them are *there* at the same time, with their numbers in the
+# registers of the multiprocessor.
+#
+# How many of them *calculate* at the same time is another matter. The threads are in
+# warps of 32, and on most cards a multiprocessor has `four schedulers`__. In each clock
+# cycle, each of them picks a warp that's ready, and starts its next instruction. So a
+# thread doesn't wait for a core, and it doesn't keep one. What a data sheet calls cores
+# are the places in which an instruction is carried out.
+#
+# __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
+#
+# That's why a GPU wants many threads: while one warp waits for memory, another one has
+# something to do.
 #
 # How large a block?
 # ------------------
 #
-# A block goes to a multiprocessor as a whole or not at all. There are `limits`__ on the
-# threads and on the blocks that a multiprocessor holds; and its blocks share 65 536
-# registers, and :term:`shared memory`, which the kernels here do not use. The compiler
-# tells how many registers a thread needs, here for two kinds of card:
+# A block goes to a multiprocessor as a whole, or not at all. A multiprocessor of an RTX
+# 4090 has room for 1,536 threads. **How much of it stays empty if your blocks have
+# 1,024 threads?** A second one doesn't fit, so it's a third. And each multiprocessor
+# takes `only so many blocks`__, 24 on that card. So with blocks of 32 threads, half of
+# it stays empty:
 #
 # __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#compute-capabilities
 
-# %%
-
-# folded: The two kernels of the page on grids: a pixel a thread, and a loop
-
-NINTH = np.float32(1 / 9)
-
-
-@cuda.jit(device=True)
-def mean_around(framed, row, column):
-    total = np.float32(0)
-    for down in range(3):
-        for right in range(3):
-            total += framed[row + down, column + right]
-    return total * NINTH
+ROOM = {  # threads and blocks that a multiprocessor holds
+    "GTX 1650": (1024, 16),
+    "RTX 4090": (1536, 24),
+    "H100": (2048, 32),
+}
 
 
-@cuda.jit
-def smooth(framed, out):
-    column, row = cuda.grid(2)
-    if row < out.shape[0] and column < out.shape[1]:
-        out[row, column] = mean_around(framed, row, column)
+def filled(threads, most_threads, most_blocks):
+    in_warps = -(-threads // 32) * 32  # a block takes whole warps
+    return min(most_threads // in_warps, most_blocks) * threads / most_threads
 
 
-@cuda.jit
-def smooth_any_grid(framed, out):
-    first_column, first_row = cuda.grid(2)
-    columns_at_once, rows_at_once = cuda.gridsize(2)
-    for row in range(first_row, out.shape[0], rows_at_once):
-        for column in range(first_column, out.shape[1], columns_at_once):
-            out[row, column] = mean_around(framed, row, column)
-
-
-# %%
-
-TYPES = "float32[:, ::1], float32[:, ::1]"
-# Where there is no compiler: what numba-cuda 0.30.4 needed.
-RECORDED = {"smooth": (44, 38), "smooth_any_grid": (54, 48)}
-
-
-def registers_of(kernel):
-    try:
-        both = [ptx.compile(kernel, TYPES, cc) for cc in ((7, 5), (8, 9))]
-        return tuple(made.registers for made in both)
-    except ptx.NoCompilerError:
-        return RECORDED[kernel.__name__]
-
-
-registers = {k.__name__: registers_of(k) for k in (smooth, smooth_any_grid)}
-rows = [(name, *map(str, needs)) for name, needs in registers.items()]
-head = "kernel", "7.5 (GTX 1650)", "8.9 (RTX 4090)"
-show_table("Registers a thread, by compute capability", head, rows)
-
-# %%
-# The loop costs registers. How full can blocks of some sizes make a multiprocessor? In
-# the last column, the threads need the registers of ``smooth_any_grid``; in the others,
-# at most 32.
-
-ROOM = {"7.5": (1024, 16), "8.9": (1536, 24), "9.0": (2048, 32)}  # threads, blocks
-
-
-def filled(threads, most_threads, most_blocks, registers=32):
-    in_warps = -(-threads // 32) * 32
-    by_registers = 65536 // (in_warps * registers)
-    held = min(most_threads // in_warps, most_blocks, by_registers)
-    return held * threads / most_threads
-
-
-needed = registers["smooth_any_grid"][1]
-kinds = [*ROOM.values(), (*ROOM["8.9"], needed)]
 rows = [
-    (f"{threads}", *(f"{filled(threads, *kind):.0%}" for kind in kinds))
-    for threads in (32, 100, 128, 256, 1024)
+    (f"{threads}", *(f"{filled(threads, *room):.0%}" for room in ROOM.values()))
+    for threads in (32, 64, 100, 128, 256, 1024)
 ]
-head = "threads a block", *ROOM, f"8.9, {needed} registers"
-show_table("Places for threads in use, by compute capability", head, rows)
+show_table("Places in use", ("threads a block", *ROOM), rows)
 
 # %%
-# - 32 threads: the limit on *blocks* comes first, and half the places are empty.
-# - 100 threads: no multiple of 32, so the last warp of each block is mostly empty.
-# - 1024 threads: on 8.9, a third stays empty. And a kernel that needs more than 64
-#   registers a thread (65 536 / 1024) cannot be launched at all.
+# With 128 or 256 threads, each of the three is full, and that's why we start with
+# these. (100 is no multiple of 32, so the last warp of each block is mostly empty.)
 #
-# So the default is 128 or 256 threads, for images 32 × 4 or 32 × 8; then measure. (How
-# full a multiprocessor is, is called :term:`occupancy`. It is not speed:
-# :doc:`/tutorials/3_kernels/11_bytes_in_flight` shows why.)
-
-# %%
+# Does that show in the speed? Somebody has tried it on an A100, which has the limits of
+# the H100. They added two vectors, with small blocks and with blocks of 128:
+#
+# .. measured-by-others:: blocks32-a100 blocks64-a100 blocks32x4-a100
+#
+# Blocks of 32 lost even more than their empty places. Blocks of 64 fill all places, and
+# lost something, too. But look at the last row. When each thread took four numbers,
+# blocks of 32 were as fast as the others! So a place that's taken isn't speed yet. How
+# full a multiprocessor is is called its *occupancy*, and :doc:`another page
+# </tutorials/3_kernels/11_bytes_in_flight>` tells what it's good for.
+#
+# There's one more limit. The threads of a multiprocessor share 65,536 registers. With
+# 1,024 threads in a block that leaves 64 for each, and a kernel that needs more can't
+# be launched at all.
 
 # folded: On a CUDA GPU: how much your own card can hold
 
@@ -294,118 +255,109 @@ if has_kernel:
 # No block may wait for another
 # -----------------------------
 #
-# The model began the blocks in the order of their numbers. CUDA promises no order:
-# blocks must be able to run `in any order, in parallel or in series`__. Here is a
-# kernel that forgets this. Each row of an image has a count of bright pixels, and you
-# want their running total. A block (of one thread) takes a row, and adds its count to
-# what the block before it wrote. ``order`` lets you decide which block comes when.
-#
-# __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#thread-hierarchy
+# In our figure, the blocks began in the order of their numbers. Can you rely on that?
+# Let's try. Each row of an image has a count of bright pixels, and you want their
+# running total. A block (of one thread) takes a row, and adds its count to what the
+# block before it wrote:
 
 
 @cuda.jit
-def running_total(counts, totals, order):
-    block = order[cuda.blockIdx.x]
+def running_total(counts, totals):
+    block = cuda.blockIdx.x
     before = totals[block - 1] if block > 0 else 0
     totals[block] = before + counts[block]
 
 
 bright = np.random.default_rng(seed=1).integers(1, 9, size=29)
-in_order = np.arange(bright.size)
-orders = {"in order": in_order, "backwards": in_order[::-1].copy()}
-wrong_totals = {}
-for name, order in orders.items():
-    totals = cuda.to_device(np.zeros_like(bright))
-    running_total[bright.size, 1](cuda.to_device(bright), totals, cuda.to_device(order))
-    wrong_totals[name] = int(np.sum(totals.copy_to_host() != np.cumsum(bright)))
-    print(f"{name:>9}: {wrong_totals[name]} of {bright.size} rows wrong")
+d_totals = cuda.to_device(np.zeros_like(bright))
+running_total[bright.size, 1](cuda.to_device(bright), d_totals)
+wrong_rows = int(np.sum(d_totals.copy_to_host() != np.cumsum(bright)))
+print(f"{wrong_rows} of {bright.size} rows wrong")
+print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 
 # %%
-# The simulator runs block 0 to its end, then block 1. So there the first line is right,
-# as often as you like. A GPU starts many blocks at once, and nobody knows what it
-# prints there. ``trace`` finds the mistake in a single run, because it asks what is
-# *certain* to come before what:
+# In the simulator, all rows are right, as often as you like, because it runs block 0 to
+# its end, then block 1, and so on. On the H200, *all rows but the first* were wrong. It
+# starts many blocks at once, so they read what nobody has written yet. CUDA has never
+# promised otherwise: blocks must be able to run `in any order, in parallel or in
+# series`__.
+#
+# A test can't protect you from that, if it passes where you run it. ``trace`` can,
+# because it asks what is *certain* to come before what:
+#
+# __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/index.html#thread-hierarchy
 
-traced = trace(running_total, bright.size, 1, bright, np.zeros_like(bright), in_order)
+traced = trace(running_total, bright.size, 1, bright, np.zeros_like(bright))
 race = traced.races[0]
 print(f"A race in {race.times} elements of {race.array}. The first:")
 for access in (race.first, race.second):
     print(f"block {access.block.x}: {access.kind} in {access.source}")
 
 # %%
-# Could a block wait, in a loop, until the one before it has written? That is worse. If
-# blocks that wait hold every place, the one they wait for never gets one, and the
-# launch never ends. What you can do:
+# Could a block wait in a loop until the one before it has written? That would be worse.
+# If blocks that wait hold all the places, the one that they wait for never gets one,
+# and the launch never ends. What you can do is:
 #
-# - End the kernel. A second launch in the same stream begins when all blocks of the
-#   first are done. Give each block several rows: in the first launch it totals them, in
-#   the second it adds the totals of all blocks before it.
-# - If the order does not matter, use an *atomic* operation, which changes a number so
-#   that nobody can come between reading and writing
-#   (:doc:`/tutorials/3_kernels/07_reductions`).
+# - *End the kernel.* A second launch in the same stream begins when all blocks of the
+#   first one are done.
+# - *Use an atomic operation*, if the order doesn't matter. It changes a number so that
+#   nobody comes between reading and writing
+#   (:doc:`reductions </tutorials/3_kernels/07_reductions>`).
+# - *Need nobody*: let each block compute what it needs by itself, even if others
+#   compute the same.
 #
-# Where this stops being true
-# ---------------------------
+# .. dropdown:: Blocks that may know of each other
 #
-# - *Small launches.* Where the launch overhead is longer than the work, the tail does
-#   not matter (:doc:`/tutorials/2_devices/06_queues`).
-# - *Blocks of uneven length.* One long block at the end can cost more than a wave. Put
-#   the longest first: blocks are usually begun in the order of their numbers, though
-#   nothing may depend on it.
-# - *Blocks that know each other.* In *clusters* and *cooperative* launches, blocks run
-#   at the same time, if there is room for all. You have to ask for it.
-# - *Blocks that draw a number.* A block that takes its number from an atomic counter as
-#   it begins may wait for lower numbers, because their blocks already have a place.
-#   Fast scans do this (*decoupled look-back*).
-# - *Other makers.* The numbers of multiprocessors and what they hold differ.
+#     In *clusters* and *cooperative* launches, blocks run at the same time, if there's
+#     room for all of them. You have to ask for it. And a block that takes its number
+#     from an atomic counter, as it begins, may wait for lower numbers, because their
+#     blocks already have a place. Fast scans do this (*decoupled look-back*).
 #
-# Exercise
-# --------
+# Your turn
+# ---------
 #
-# How many waves does a launch take, if all its blocks take equally long? ``card`` has
-# four numbers: how many multiprocessors, and how many threads, blocks and registers
-# each of them holds. A block takes whole warps of 32 threads.
-
-from collections import namedtuple
-
-Card = namedtuple("Card", "multiprocessors threads blocks registers")
+# Mend ``running_total``, so that it's right in any order, with one launch and one
+# thread for each row. Take the last of the three ways, or the atomic one if you know
+# it. ``totals`` holds zeros before the launch. Put your kernel where the dots are, and
+# run ``firstlight try 04_waves_and_blocks.py``.
 
 
-def waves(blocks, threads, registers, card): ...
+@cuda.jit
+def any_order(counts, totals): ...
 
 
 # %%
 
-# folded: What check does: launches in which another limit comes first
-
-ADA, TURING = Card(128, 1536, 24, 65536), Card(16, 1024, 16, 65536)
-CASES = {  # blocks, threads, registers of a thread, card: waves, a hint
-    (98, 1024, 32, TURING): (7, "a wave that is not full is a wave, too: round up"),
-    (6000, 256, 32, ADA): (8, "a multiprocessor holds several blocks at once"),
-    (3073, 32, 32, ADA): (2, "a multiprocessor holds only so many blocks"),
-    (2048, 256, 128, ADA): (8, "the threads it holds share its registers"),
-    (1537, 100, 32, ADA): (2, "a block of 100 threads takes up four warps"),
-}
+# folded: What check does: it traces your kernel, and looks for races
 
 
-def check(answer):
-    for case, (right, hint) in CASES.items():
-        blocks, threads, registers, card = case
-        told = f"{blocks} blocks of {threads} threads, {registers} registers, {card}"
-        try:
-            given = answer(*case)
-        except Exception as error:
-            return f"Not yet: it raised {type(error).__name__}: {error}."
-        if isinstance(given, bool) or not isinstance(given, (int, float, np.number)):
-            return f"Not yet: it gave {given!r}, which is no number."
-        if given != right:
-            return f"Not yet. {told}: {right} waves, not {given:g}. Hint: {hint}."
-    return "Right: every limit, and whole waves."
+def find_problem(kernel, given):
+    totals, counts = np.zeros_like(given), given.copy()
+    try:
+        seen = trace(kernel, given.size, 1, counts, totals, limit=50_000)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    if seen.out_of_bounds:
+        return f"{seen.out_of_bounds[0]}."
+    if seen.races:
+        return f"right only in one order. {seen.races[0]}"
+    if not np.array_equal(totals, np.cumsum(given)):
+        row = int(np.argmax(totals != np.cumsum(given)))
+        return f"row {row} has {totals[row]}, and should have {np.cumsum(given)[row]}."
+    return "" if np.array_equal(counts, given) else "it changes the counts."
+
+
+def check(kernel):
+    random = np.random.default_rng(seed=2)
+    for n in (1, 2, 13, 31):
+        if problem := find_problem(kernel, random.integers(1, 9, size=n)):
+            return f"Not yet. {n} rows: {problem}"
+    return "Right: in any order."
 
 
 # %%
 
-print(check(waves))
+print(check(any_order))
 
 # %%
 # Three lines to remember
@@ -413,15 +365,14 @@ print(check(waves))
 
 # remember
 
-print(
-    "1. A block goes to one multiprocessor as a whole and stays there. Have many more"
-)
-print(f"   of them than it holds: 98 on 16 leave {1 - in_use(98, 16):.0%} idle.")
-third = 1 - filled(1024, *ROOM["8.9"])
-print("2. Start with 128 or 256 threads a block. With 1024, a card of compute")
-print(f"   capability 8.9 leaves {third:.0%} of its places empty.")
-print("3. Blocks run in any order, each to its end: none may wait for another, or read")
-print("   what another writes in the same launch.")
+third = 1 - filled(1024, *ROOM["RTX 4090"])
+print(f"""\
+1. A block goes to one multiprocessor as a whole, and stays. The last wave costs as
+   much as a full one: on 132 multiprocessors, 133 blocks cost as much as 264.
+2. Start with 128 or 256 threads a block. With 1,024, an RTX 4090 leaves {third:.0%} of
+   its places empty.
+3. Blocks run in any order. None may wait for another, or read what another writes in
+   the same launch.""")
 
 # %%
 # Solution
@@ -430,14 +381,13 @@ print("   what another writes in the same launch.")
 # solution
 
 
-def waves_solution(blocks, threads, registers, card):
-    in_warps = -(-threads // 32) * 32
-    held = min(
-        card.threads // in_warps,
-        card.blocks,
-        card.registers // (in_warps * registers),
-    )
-    return -(-blocks // (held * card.multiprocessors))
+@cuda.jit
+def any_order_solution(counts, totals):
+    row = cuda.blockIdx.x
+    total = 0
+    for earlier in range(row + 1):
+        total += counts[earlier]
+    totals[row] = total
 
 
-print(f"Our solution: {check(waves_solution)}")
+print(f"Our solution: {check(any_order_solution)}")

@@ -2,31 +2,25 @@
 Your warp asks for 128 bytes. How many move?
 ============================================
 
-For people whose :term:`kernel` is right and slower than it should be. A :term:`warp`,
-32 :term:`threads <thread>`, loads together, and memory comes in
-:term:`sectors <sector>` of 32 bytes: a load moves the whole of every sector that any of
-its threads needs. Neighbouring threads that read neighbouring ``float32`` numbers move
-4 sectors. From a :term:`stride` of 8 on they move 32, and an eighth of the
-:term:`bandwidth` is left. You can count this for your own kernel, without a GPU.
+An array in the memory of your GPU holds 420 million numbers, and you need every eighth.
+Your :term:`kernel` reads only those, and skips seven of eight. So it should take an
+eighth of the time, shouldn't it?
 
-**You will learn**
+**Write down a guess: what part of the time does it take, on an H100?** The answer
+will be on the next screen, and it surprises nearly everyone. At the end of this page
+you'll be able to look at an index in a kernel and say how many bytes will move for it.
+You'll also mend the layout of data that made a kernel slow.
 
-- to predict the sectors from an index, and to count them on your own kernel;
-- why three levels of memory can give three answers, and which one sets the time;
-- which metrics of the :term:`profiler` Nsight Compute count the same;
-- in which order a GPU wants your data.
-
-**Time:** 10 minutes. **Needs:** any computer, and :doc:`grids
+**Time:** 9 minutes. **Needs:** any computer, and :doc:`grids
 </tutorials/3_kernels/03_grids>`.
 """
 
 # %%
-# Try an index
-# ------------
+# Try it
+# ------
 #
-# Choose a stride, or type an index: ``i * 3``, ``i // 4``, ``i ^ 1``, ``31 - i``. How
-# many sectors does each bring? Other requests in the list come from kernels of this
-# page, such as ``gather``:
+# Here is a kernel that reads every second number, or every eighth, or any other. The
+# distance from one number that we read to the next is called the *stride*.
 
 import numpy as np
 
@@ -42,8 +36,33 @@ def gather(x, stride, offset, out):
 
 
 # %%
+# On the H100, a kernel that added up all the numbers took :timing:`coalescing median
+# "kernel, stride 1" @nvidia-h100-80gb-hbm3`. The same kernel, with every eighth of the
+# numbers, took :timing:`coalescing median "kernel, stride 8" @nvidia-h100-80gb-hbm3`.
+#
+# It didn't save anything! Why not? Because memory doesn't hand out single numbers.
+# Think of eggs, which the shop sells in boxes of eight. If 32 people each want one egg,
+# and they are happy with eggs from the same boxes, four boxes are enough. If each
+# person insists on an egg from a box of their own, the shop has to bring out 32 boxes,
+# and seven of eight eggs go back.
+#
+# In a GPU, the people are the :term:`threads <thread>`. They work in groups of 32,
+# called :term:`warps <warp>`, and all threads of a warp load at the same time. The
+# boxes are pieces of 32 bytes, called :term:`sectors <sector>`, and eight ``float32``
+# numbers fit into each. **If any thread of the warp needs one number of a sector, the
+# whole sector is fetched.**
+#
+# Below you see the 32 threads of a warp, or its :term:`lanes <lane>`, and the sectors
+# that they ask for. (The table with it also counts what the caches see. You'll need
+# that on the next page.) Type an index, and **guess the number of sectors before you
+# look**:
+#
+# - ``i``: each thread reads its own number. How many boxes for 32 eggs?
+# - ``i * 2``, then ``i * 8`` and ``i * 16``: where does it stop getting worse?
+# - ``31 - i``: the same numbers, read backwards. Is that worse?
+# - ``i + 1``: one place further. What happens at the two ends?
 
-# folded: The other kernels in the list: a matrix times a vector, and two transposes
+# folded: Other kernels, for the list of requests: a matrix times a vector, transposes
 
 
 @cuda.jit
@@ -97,60 +116,42 @@ cases["read columns"] = trace(read_columns, (2, 4), (32, 8), tall, wide)
 Lanes(cases)
 
 # %%
-# (To see your own kernel: ``Lanes({"mine": trace(kernel, blocks, threads, x, out)})``,
-# with ``.plot()`` in a terminal.)
+# You should have found 4 sectors for ``i``, then 8, and 32 for both of the others,
+# because there are only 32 threads to ask. Backwards is as good as forwards: in a box,
+# nobody cares who takes which egg. And ``i + 1`` touches five sectors, because the
+# first number that you want is the second of its box.
 #
-# The law of coalescing
-# ---------------------
+# When the threads of a warp ask for no more sectors than their numbers fill, we say
+# that the access is *coalesced* (grown together).
 #
-# All threads of a warp that are at the same place in a kernel run one instruction
-# together. So a load is one *request* of up to 32 :term:`lanes <lane>`, as the places
-# of a warp are called. It brings every sector in which at least one lane has something,
-# once, and brings all of it. How many lanes want it, and in which order, does not
-# matter. (NVIDIA's `Best Practices Guide`__ says so for every GPU since
-# :term:`compute capability` 6.0.) Four sectors are a *line* of the caches, 128 bytes.
-# An access that asks for no more sectors than its bytes fill is called
-# :term:`coalesced`.
+# The rule
+# --------
 #
-# __ https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/#coalesced-access-to-global-memory
-#
-# Take ``x[i * stride + offset]`` with ``float32``, eight to a sector. The first lane
-# starts ``offset % 8`` elements into its sector, and the last reads ``31 * stride``
-# elements further on. Up to stride 8 no sector between them is skipped. From 8 on each
-# lane has a sector of its own:
+# We can write that down. With ``x[i * stride + offset]``, the first thread starts
+# somewhere in its sector, and the last one reads ``31 * stride`` numbers further on. Up
+# to a stride of 8, every sector between them is touched. From there on, each thread has
+# a sector of its own:
 
 
 def sectors(stride, offset=0):
     return min(32, (offset % 8 + 31 * stride) // 8 + 1)
 
 
-def useful(stride, offset=0):
-    return 32 * 4 / (32 * sectors(stride, offset))
-
-
-# %%
-# The useful share of the bytes is the share of the bandwidth that is left for you, if
-# no cache holds the rest for a later request. As a model, from
-# :term:`data sheets <data sheet>`:
-
-from firstlight.display import BLUE, GREEN, GREY, ORANGE, show_table
-from firstlight.timing.specs import spec
-
-CARDS = ("GTX 1650", "RTX 4090", "H100 SXM")
-rows = []
-for index in ((1, 0), (2, 0), (4, 0), (8, 0), (64, 0)):
-    rates = (spec(card, "bandwidth") * useful(*index) / 1e9 for card in CARDS)
-    told = str(sectors(*index)), *(f"{rate:,.0f}" for rate in rates)
-    rows.append(("x[i * {} + {}]".format(*index), *told))
-head = "index", "sectors", *(f"{card}, GB/s" for card in CARDS)
-show_table("Sectors of a full warp, and useful bandwidth", head, rows)
+for step in (1, 2, 4, 6, 8, 64):
+    share = 4 / sectors(step)
+    print(f"stride {step:2}: {sectors(step):2} sectors, {share:4.0%} of the bytes used")
 
 # %%
-# Strides are more common than they look. Store six numbers for each visibility of a
-# radio interferometer side by side, an *array of structures*: a kernel that needs one
-# of the six reads with stride 6. From six arrays, a *structure of arrays*, it reads
-# with stride 1. No compiler can warn you, because the kernel learns its stride when it
-# runs. But you can count:
+# The memory of a GPU moves so many bytes in a second, whether you want them or not. So
+# the share of the bytes that you use should be the share of the speed that is left for
+# you. With a stride of 8, that's an eighth. In other words, the kernel of our opening
+# reads an eighth of the numbers at an eighth of the rate, which takes as long as
+# reading them all. That's just what the H100 did.
+#
+# **What about a stride of 64?** By the rule it's an eighth once more, as for every
+# stride from 8 on. Let's see what real cards say.
+
+# folded: The rule for 60 pairs of stride and offset, against the addresses of a trace
 
 long = np.zeros(64 * 64 + 8, f32)
 counted = {}
@@ -159,190 +160,12 @@ for stride in (*range(1, 17), 24, 32, 48, 64):
         traced = trace(gather, 1, 32, long, stride, offset, np.zeros(32, f32))
         counted[stride, offset] = traced.sectors_per_load["x"]
 
-wrong = [index for index, count in counted.items() if count != sectors(*index)]
-print(f"{len(counted)} pairs of stride and offset; the law is wrong for {len(wrong)}")
+assert all(count == sectors(*index) for index, count in counted.items())
+print(f"the rule is right for {len(counted)} pairs")
 
 # %%
 
-# figure
-
-import matplotlib.pyplot as plt
-
-every = np.arange(1, 65)
-shares = {s: 4 / count for (s, offset), count in counted.items() if offset == 0}
-fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
-law = [useful(stride) for stride in every]
-ax.plot(every, law, "--", color=GREY, lw=1.6, label="the law")
-counts = zip(*shares.items(), strict=True)
-ax.plot(*counts, "o", ms=6, color=BLUE, label="counted by trace")
-ax.legend(loc="upper right", frameon=False)
-ticks = [2**power for power in range(7)]
-ax.set(xscale="log", yscale="log", xlabel="stride", ylabel="useful share of the bytes")
-ax.set_xticks(ticks, ticks)
-ax.set_yticks([1 / tick for tick in ticks[:4]], ["1", "1/2", "1/4", "1/8"])
-ax.minorticks_off()
-ax.spines[["top", "right"]].set_visible(False)
-ax.set_title("From a stride of 8 on, seven of eight bytes move for nobody")
-fig.set_label(
-    "Useful share of the bytes against stride, both axes logarithmic. The law falls as "
-    "one over the stride and stays at an eighth from stride 8 on; what trace counted "
-    "lies on it."
-)
-plt.show()
-
-# sphinx_gallery_thumbnail_number = 1
-
-# %%
-# Where the law is not the whole story
-# ------------------------------------
-#
-# Multiply a matrix by a vector, one thread a row: thread ``i`` goes along its row with
-# ``total += a[i, j] * x[j]``. NumPy lays the matrix row after row. All lanes have the
-# same ``j``, so neighbouring lanes read a whole row apart: 32 sectors, where four would
-# do.
-#
-# The other order, ``np.asfortranarray(a)``, puts the numbers of a *column* together,
-# and the kernel stays as it is. Count both, at three levels:
-#
-# - :term:`L1`, the cache of a multiprocessor. In our model, a request takes a
-#   *wavefront*, one step of L1, for each line of 128 bytes that it touches. NVIDIA
-#   describes L1 as a pipeline, one stage of which looks up `several lines a cycle`__,
-#   so its profiler may count fewer.
-# - *L2*, which all multiprocessors share, is asked for the sectors that L1 does not
-#   hold. In the model, a block keeps each sector until it ends.
-# - *DRAM*, the card's memory, is asked for what L2 does not hold.
-#
-# __ https://forums.developer.nvidia.com/t/understanding-l1-tex-cache-sectors-req/312884
-
-lanes = Lanes(cases)
-rows = [
-    (
-        laid,
-        *(f"{count:,}" for count in lanes[f"matrix {laid}: reads a"].levels().values()),
-    )
-    for laid in ("by rows", "by columns")
-]
-head = "the matrix", "L1 wavefronts", "L2 sectors", "DRAM bytes", "useful bytes"
-show_table("A matrix of 64 x 32 times a vector", head, rows)
-
-# %%
-# The law is right about each request, but one request is not all. A lane uses four
-# bytes of its sector now, and the next four in the next step. If L1 still holds the
-# sector then, it need not come again: L2 and DRAM move the matrix once, in either
-# order. What remains is L1. Which level sets the time? A multiprocessor of these cards
-# has 128 ``float32`` units, each good for two operations a clock cycle. If its L1 takes
-# one wavefront a cycle, all L1s together take ``fp32 / 256`` wavefronts a second:
-
-moves = lanes["matrix by rows: reads a"].levels()
-for card_name in CARDS[1:]:
-    at_l1 = moves["L1 wavefronts"] / (spec(card_name, "fp32") / 256)
-    at_dram = moves["DRAM bytes"] / spec(card_name, "bandwidth")
-    slower = "L1" if at_l1 > at_dram else "DRAM"
-    print(f"{card_name}: L1 needs {at_l1 / at_dram:.1f} times as long as DRAM", end="")
-    print(f", so {slower} sets the time (a model)")
-
-# %%
-# The slowest level sets the time, and the answer depends on the card. (Data sheets do
-# not give the rate of L2.) With too many threads for its size, L1 may lose a sector
-# before it is used up. L2 is then asked for between 1 and 8 times the sectors. *By
-# columns* there is nothing to lose. (On a CPU it is the other way round: a core goes
-# along one row by itself, so the order that was right for your CPU code may be wrong
-# for the same loop as a kernel.)
-#
-# When you **transpose an image**, either the reads or the writes go down columns. And
-# ``x[i + 1]``, as when you pass ``x[1:]`` to a kernel, touches five sectors where four
-# would do. Here are all cases, each against the least that would do.
-
-# %%
-
-# folded: How many times the least each case moves
-
-
-def times_least(access):
-    levels = access.levels()
-    asked = sum(
-        access.width * len(set(each.lanes.values())) for each in access.requests
-    )
-    return {
-        "L1": levels["L1 wavefronts"] / (asked / 128),
-        "L2": levels["L2 sectors"] / (levels["useful bytes"] / 32),
-        "DRAM": levels["DRAM bytes"] / levels["useful bytes"],
-    }
-
-
-others = {"matrix by rows": "reads a", "matrix by columns": "reads a"}
-others |= {"write columns": "writes out", "read columns": "reads image"}
-shown = {case: f"{case}: {others.get(case, 'reads x')}" for case in cases}
-excess = {case: times_least(lanes[name]) for case, name in shown.items()}
-MARKS = {
-    "L1": {"marker": "^", "color": GREEN, "ms": 12},
-    "L2": {"marker": "o", "color": ORANGE, "ms": 8},
-    "DRAM": {"marker": "x", "color": BLUE, "ms": 8, "mew": 2.5},
-}
-
-# %%
-
-# figure
-
-fig, ax = plt.subplots(figsize=(7.2, 4.4), layout="constrained")
-for row, levels in enumerate(excess.values()):
-    ax.plot([1, max(levels.values())], [row, row], color=GREY, lw=1, zorder=0)
-    for level, look in MARKS.items():
-        ax.plot(levels[level], row, ls="", label=None if row else level, **look)
-ax.set_yticks(range(len(excess)), excess)
-ax.invert_yaxis()
-ax.set(xscale="log", xlim=(0.8, 45), xlabel="times the least that would do")
-ax.set_xticks([1, 2, 4, 8, 16, 32], [1, 2, 4, 8, 16, 32])
-ax.minorticks_off()
-ax.legend(loc="upper right", frameon=False)
-ax.spines[["top", "right"]].set_visible(False)
-ax.set_title("Caches save what is used later, never what is skipped")
-rows_at, columns_at = (excess[f"matrix by {order}"] for order in ("rows", "columns"))
-written = excess["write columns"]
-fig.set_label(
-    "Ten accesses, and how many times the least each level moves. For strides of 1, "
-    f"2, 6 and 8 all levels agree. A matrix by rows has {rows_at['L1']:.0f} times at "
-    f"L1 and {rows_at['DRAM']:.0f} at DRAM; writing columns has {written['L2']:.0f} "
-    f"times at L2 and {written['DRAM']:.0f} at DRAM."
-)
-plt.show()
-
-# %%
-# - *Strides.* What a stride skips, nobody ever needs, so no cache can help.
-# - *Offset 1.* Each warp brings a sector that its neighbour brings, too, and L1 and L2
-#   hold it. It costs little in L2 and DRAM, though in this model twice the wavefronts.
-# - *Transposing.* Reading columns is rescued by L1: the warps of a block share their
-#   sectors. Writing columns is not: each partial sector goes to L2 on its own. So let
-#   the reads go down columns, or neither, with :doc:`shared memory
-#   </tutorials/3_kernels/06_shared_memory>`.
-#
-# The same counts on a GPU
-# ------------------------
-#
-# NVIDIA's profiler `Nsight Compute`__ (``ncu``) counts in the hardware what ``trace``
-# counts from the addresses. For a script that launches your kernel:
-#
-# .. code-block:: bash
-#
-#    S=l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum
-#    R=l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum
-#    ncu --metrics $S,$R,lts__t_sectors_srcunit_tex.sum,dram__bytes.sum python mine.py
-#
-# - ``sectors_per_load`` is the first over the second (for stores, both end in
-#   ``_op_st``). They should agree.
-# - ``traffic.l2_sectors`` is ``lts__t_sectors_srcunit_tex``, and ``traffic.dram_bytes``
-#   is ``dram__bytes``. These may differ, because real caches lose sectors early, hold
-#   some from before, and write late.
-#
-# __ https://docs.nvidia.com/nsight-compute/ProfilingGuide/
-#
-# Measure
-# -------
-#
-# ``strided_sum`` reads ``x[offset::stride]``: each thread adds up its share, so that
-# many bytes are under way. For the law you need data that no cache holds, *at every
-# stride*: on a GPU, ``x`` has at least 32 times the bytes of L2. Without a GPU, NumPy
-# adds up the same numbers on a CPU, where most move lines of 64 bytes, 16 numbers.
+# folded: The kernel that we timed: each thread adds up its share of x[offset::stride]
 
 
 @cuda.jit
@@ -401,6 +224,8 @@ for kernel in (write_columns, read_columns):
         assert np.array_equal(got, image.T), f"{kernel.__name__} is wrong"
 
 # %%
+
+# folded: How a kernel is timed
 
 import torch
 
@@ -489,140 +314,225 @@ if on_gpu:
 
 # %%
 
-bench.show()
+# measured figure
+# sphinx_gallery_thumbnail_number = 1
+
+import matplotlib.pyplot as plt
+
+from firstlight.display import BLUE, GREY, ORANGE
+
+T4 = {1: 206.0, 2: 130.5, 4: 68.8, 8: 33.8, 16: 16.8, 32: 15.2, 64: 13.6}  # GB/s
+A100 = {1: 1310.7, 2: 1319.5, 4: 1310.7, 8: 1045.8, 16: 558.5, 32: 215.3, 64: 200.6}
+fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
+every = np.arange(1, 65)
+for least, shade, dash in ((8, "black", "-"), (16, GREY, "--")):
+    law = 1 / np.minimum(every, least)
+    words = f"boxes of {least} numbers"
+    ax.plot(every, law, dash, color=shade, lw=1.6, label=words)
+for rates_there, mark, tint, whose in (
+    (T4, "o", BLUE, "T4 (Modal)"),
+    (A100, "s", ORANGE, "A100 (infra-practices)"),
+):
+    shares_there = [rate / rates_there[1] for rate in rates_there.values()]
+    look = {"ls": "", "ms": 8, "mfc": "none", "mew": 1.6, "color": tint}
+    ax.plot([*rates_there], shares_there, mark, label=whose, **look)
+rate_at = {each.label: each.byte_rate for each in bench.timings}
+if on_gpu:
+    full = rate_at["kernel, stride 1"]
+    own = [rate_at[f"kernel, stride {stride}"] / full for stride in STRIDES]
+    ax.plot(STRIDES, own, "o", ms=8, color="black", label="this GPU (ours)")
+ax.legend(loc="lower left", frameon=False)
+ticks = [2**power for power in range(7)]
+ax.set(xscale="log", yscale="log", xlabel="stride", ylabel="share of the rate")
+ax.set_xticks(ticks, ticks)
+ax.set_yticks([1 / tick for tick in ticks[:6]], [1, *(f"1/{t}" for t in ticks[1:6])])
+ax.minorticks_off()
+ax.spines[["top", "right"]].set_visible(False)
+ax.set_title("The rate falls in step with the stride, and at 8 it doesn't stop")
+fig.set_label(
+    "Share of the rate against stride, both axes logarithmic. The rule falls as one "
+    "over the stride to an eighth at stride 8 and is flat from there; with boxes of 16 "
+    "it falls to a sixteenth. What Modal measured on a T4 follows the second. What "
+    "infra-practices measured on an A100 stays at 1 up to stride 4, and is near an "
+    "eighth at 32 and 64."
+)
+plt.show()
 
 # %%
-# On a GPU, look at the per cent beside the rate: useful bytes, as a part of the best
-# rate that plain copies and sums reach there.
+# The hollow marks were measured by others: on a T4 by Modal, and on an A100 by
+# infra-practices. Up to a stride of 8, the T4 does roughly what the rule says, and then
+# it goes on falling! On our H100 it's the same. For a stride of 8 the rate of useful
+# bytes was :timing:`coalescing rate "kernel, stride 8" @nvidia-h100-80gb-hbm3`, an
+# eighth of the :timing:`coalescing rate "kernel, stride 1" @nvidia-h100-80gb-hbm3` that
+# it reaches when all bytes are useful. For a stride of 16, it was only
+# :timing:`coalescing rate "kernel, stride 16" @nvidia-h100-80gb-hbm3`.
 #
-# On an H100, ``strided_sum`` reads useful bytes at :timing:`coalescing rate "kernel,
-# stride 1" @nvidia-h100-80gb-hbm3` with stride 1, and at :timing:`coalescing rate
-# "kernel, stride 8" @nvidia-h100-80gb-hbm3` with stride 8. So far the law holds. Then
-# the rate goes on falling, to :timing:`coalescing rate "kernel, stride 16"
-# @nvidia-h100-80gb-hbm3` with stride 16 and :timing:`coalescing rate "kernel, stride
-# 64" @nvidia-h100-80gb-hbm3` with stride 64: its memory delivers more than one sector
-# at a time, whether you want them or not.
-
-# %%
-
-# folded: Is it so? The rates of this run, as shares of the first, beside the law
-
-measured = {t.label: t.byte_rate for t in bench.timings}
-kind, most = ("kernel", 8) if on_gpu else ("NumPy", 16)
-rates = {stride: measured[f"{kind}, stride {stride}"] for stride in STRIDES}
-rows = [
-    (f"{stride}", f"{rate / rates[1]:.3f}", f"{1 / min(stride, most):.3f}")
-    for stride, rate in rates.items()
-]
-show_table("Share of the rate", ("stride", "measured", "law"), rows)
-
-# %%
-# On one core of a CPU, shares come out too high if something other than memory sets the
-# pace at stride 1, and too low if prefetching helps less at long strides.
+# So our rule is incomplete. But look at the *times* on the H100:
 #
-# Others have put the law to the test on their cards. It holds where nothing is used
-# twice, and fails where a cache keeps what comes back.
+# - with a stride of 1: :timing:`coalescing median "kernel, stride 1"
+#   @nvidia-h100-80gb-hbm3`,
+# - with 8: :timing:`coalescing median "kernel, stride 8" @nvidia-h100-80gb-hbm3`,
+# - with 16: :timing:`coalescing median "kernel, stride 16" @nvidia-h100-80gb-hbm3`,
+# - with 32: :timing:`coalescing median "kernel, stride 32" @nvidia-h100-80gb-hbm3`.
 #
-# .. measured-by-others:: stride32-a100 stride16-titanxp stride8-a100 l1-33-a100
+# Up to 16, it takes as long as moving the *whole array*. But with 16, we want only
+# every second sector! The other ones must have come along, so it looks as if this
+# memory hands out its boxes in pairs, 64 bytes at a time. That's the dashed line, and
+# the T4 is close to it, too. (NVIDIA's manual has a `hint for how much L2 fetches at a
+# time`__: up to 128 bytes.) With a stride of 64, the H100 lost some more, and we don't
+# know why.
 #
-# Where this stops being true
-# ---------------------------
-#
-# - *Small data.* What fits into L2 does not wait for DRAM, and sectors are cheaper.
-# - *Larger fetches.* NVIDIA documents a `hint for how much L2 fetches at a time`__, up
-#   to 128 bytes. Then the loss can go on beyond stride 8.
-# - *Wider numbers.* 32 ``float64`` are 8 sectors, 32 ``complex128`` are 16, and all of
-#   it is useful. The law has then four or two numbers a sector, not eight.
-# - *Indices from data*, ``x[where[i]]``, as in gridding. Then only your data can tell:
-#   give ``trace`` a piece of them. Sorting them may be worth more than any trick.
-# - *A piece for each thread.* If each thread gets a run of neighbours, as the cores of
-#   a CPU do, lanes read with a stride. Let threads take turns, as ``strided_sum`` does.
-# - *Few threads.* Even the best pattern is slow if :doc:`too few bytes are under way
-#   </tutorials/3_kernels/11_bytes_in_flight>` at a time.
-# - *Other makers.* AMD's warps have up to 64 lanes, and sectors and lines have other
-#   sizes. The rule is the same: neighbouring lanes, neighbouring addresses.
+# And the A100, which lost nothing up to a stride of 4? In that experiment, each thread
+# came back for the next numbers of its sector, and found them in a cache. That's
+# another story, and :doc:`the next page </tutorials/3_kernels/15_caches>` tells it.
 #
 # __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
 #
-# Exercise
-# --------
+# .. measured-by-others:: stride16-t4 stride32-a100 stride16-titanxp stride8-a100
 #
-# How many sectors does the first warp ask for in one request, with each of these? ``x``
-# has ``float32``, ``z`` has ``complex64``. Replace the fours, without the tool above.
-
-answers = {
-    "x[i // 2]": 4,
-    "x[3 * i]": 4,
-    "x[i + 6]": 4,
-    "x[i % 4 * 8 + i // 4]": 4,
-    "z[2 * i]": 4,
-}
-
-# %%
-
-# folded: The questions, with hints, and how a kernel of yours is counted
-
-QUESTIONS = {  # the index, bytes of an element, a hint
-    "x[i // 2]": (lambda i: i // 2, 4, "two lanes share a number, so 16 are wanted"),
-    "x[3 * i]": (lambda i: 3 * i, 4, "the last lane is 93 numbers behind the first"),
-    "x[i + 6]": (lambda i: i + 6, 4, "two are in the first sector, thirty follow"),
-    "x[i % 4 * 8 + i // 4]": (
-        lambda i: i % 4 * 8 + i // 4,
-        4,
-        "write down the smallest and the largest index; order does not matter",
-    ),
-    "z[2 * i]": (lambda i: 2 * i, 8, "8 bytes a number, and every other is skipped"),
-}
-
-
-def of_kernel(kernel):
-    x, out = np.ones(4096, f32), np.zeros(4096, f32)
-    try:
-        found = Lanes({"it": trace(kernel, 1, 32, x, out, limit=100_000)}).accesses
-    except Exception as error:
-        return f"That cannot be counted. {type(error).__name__}: {error}"
-    counts = (
-        f"{one.name[4:]} with {one.sectors_each:.3g} sectors a request" for one in found
-    )
-    return "Your kernel " + (", ".join(counts) or "touches no array") + "."
-
-
-# %%
-
-# folded: What check does
-
-
-def check(answer):
-    if hasattr(answer, "__getitem__") and not isinstance(answer, (dict, list, str)):
-        return of_kernel(answer)
-    if not isinstance(answer, dict) or QUESTIONS.keys() - answer.keys():
-        return f"Not yet: give a dictionary with {', '.join(QUESTIONS)}."
-    for name, (index, width, hint) in QUESTIONS.items():
-        given, right = answer[name], len({index(i) * width // 32 for i in range(32)})
-        if isinstance(given, bool) or not isinstance(given, (int, float)):
-            return f"Not yet. {name}: {given!r} is no number."
-        if not 1 <= given <= 32:
-            return f"Not yet. {name}: 32 lanes ask for at least 1 sector, at most 32."
-        if given == 32 * right:
-            return f"Not yet. {name}: that is bytes; count pieces of 32."
-        if given != right:
-            return f"Not yet. {name}: not {given:g}. Hint: {hint}."
-    return "Right, all five."
-
-
-# %%
-# ``check`` takes your answers. It takes a kernel, too, such as ``mine``: one with two
-# arguments, an array of ``float32`` to read and one to write. Then it counts.
+# A stride that nobody wrote
+# --------------------------
+#
+# Nobody writes ``x[i * 6]``. But suppose you have a table of visibilities, and each row
+# holds six numbers: ``u``, ``v``, ``re``, ``im``, ``weight``, ``frequency``. NumPy lays
+# it out row after row, so the weights lie six numbers apart. A kernel in which thread
+# ``i`` reads ``table[i, 4]`` has a stride of 6. **How many sectors is that?**
+#
+# Such a layout, one record after the other, is called an *array of structures*. By the
+# rule, a warp that wants 32 weights moves :math:`31\cdot 6 / 8`, rounded down, plus
+# one: 24 sectors, six times as many as would do. On the H100 a stride of 6 took
+# :timing:`coalescing median "kernel, stride 6" @nvidia-h100-80gb-hbm3`. That's a sixth
+# of the numbers, and the whole time.
+#
+# The remedy is to keep each of the six in an array of its own, which is called a
+# *structure of arrays*. In NumPy that's one line, ``fields =
+# np.ascontiguousarray(table.T)``, and the weights are ``fields[4]``, side by side. It
+# copies everything once, so it pays if you use the data more than once. (If a kernel
+# needs all six at once, the table does little harm. The sectors that come for the first
+# of them bring the others, too.)
+#
+# You can count this for any kernel of yours, on a laptop. ``trace`` plays the kernel,
+# and notes every address:
 
 
 @cuda.jit
-def mine(x, out):
+def weights_of(table, out):
     i = cuda.grid(1)
-    out[i] = x[5 * i + 3]
+    if i < out.size:
+        out[i] = table[i, 4]
 
 
-print(check(answers))
-print(check(mine))
+table = np.ones((32, 6), dtype=np.float32)
+noted = trace(weights_of, 1, 32, table, np.zeros(32, dtype=np.float32))
+print("sectors a load:", noted.sectors_per_load["table"])
+
+# %%
+# Can you believe such a count? An NVIDIA GPU counts sectors, too, in its hardware, and
+# the profiler Nsight Compute shows them. We let an H200 count twelve launches, with
+# strides of 1, 2, 3, 6, 8 and 32, matrices in both orders, and transposes. Its numbers
+# were those of ``trace``, to the last sector. (The metrics are called
+# ``l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum`` for loads, and ``…_st.sum`` for
+# stores. The same names with ``requests`` in place of ``sectors`` count the loads.)
+#
+# One of the two has to go wrong
+# ------------------------------
+#
+# Sometimes no layout is right. To *transpose* an image, you read ``image[y, x]`` and
+# write ``out[x, y]``. If neighbouring threads have neighbouring ``x``, they read side
+# by side, but they write a whole row apart, into 32 sectors. If you turn the kernel
+# around, the writes are side by side, and the reads are far apart. **Which of the two
+# would you rather have?**
+#
+# Our rule sees no difference, because it counts 4 sectors one way and 32 the other, in
+# both kernels. So we measured, with an image of 8,191 × 8,191 numbers.
+#
+# On the H100, the kernel that reads side by side and *writes* far apart took
+# :timing:`coalescing median "kernel, write columns" @nvidia-h100-80gb-hbm3`. The one
+# that *reads* far apart took :timing:`coalescing median "kernel, read columns"
+# @nvidia-h100-80gb-hbm3`. If one of the two has to be slow, let it be the reads. Even
+# PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing median "torch, transposed"
+# @nvidia-h100-80gb-hbm3`.
+#
+# Why do reads come off so lightly? Because a sector that was fetched for one thread is
+# still close by when its neighbours want the rest of it. In other words, our rule is
+# right about *each load*, but it doesn't know what's left over from the one before.
+# What a cache can save, and what it can't, is the subject of :doc:`the next page
+# </tutorials/3_kernels/15_caches>`. And if both are to be side by side, you need
+# :doc:`a tile in shared memory </tutorials/3_kernels/06_shared_memory>`.
+#
+# Here are all our measurements. Without a GPU, NumPy adds up the same numbers on the
+# CPU, which has boxes, too. On most CPUs, 16 numbers fit into one.
+
+bench.show()
+
+# %%
+# Your turn
+# ---------
+#
+# Here is a kernel that is right and slow. It computes the weighted power of each
+# visibility, from a table with a row of six numbers for each:
+#
+# .. code-block:: python
+#
+#    @cuda.jit
+#    def power(table, out):
+#        i = cuda.grid(1)
+#        if i < out.size:
+#            out[i] = table[i, 4] * (table[i, 2] ** 2 + table[i, 3] ** 2)
+#
+# Mend it. First write ``arrange``, which gets the table (a NumPy array of ``n`` rows
+# and six columns) and returns an array in which neighbouring threads find neighbouring
+# numbers. Then write the kernel that reads this array. ``n`` can be any number. Put
+# both where the dots are, and run ``firstlight try 05_coalescing.py``.
+
+
+def arrange(table): ...
+
+
+@cuda.jit
+def power(fields, out): ...
+
+
+# %%
+
+# folded: What check does: it traces your kernel, and counts the sectors of each load
+
+
+def find_problem(arrange, power, n):
+    given = np.random.default_rng(n).uniform(1, 2, (n, 6)).astype(np.float32)
+    right = given[:, 4] * (given[:, 2] ** 2 + given[:, 3] ** 2)
+    fields, found = arrange(given.copy()), np.full(n, np.nan, dtype=np.float32)
+    if not isinstance(fields, np.ndarray) or fields.dtype != np.float32:
+        return f"arrange has to return an array of float32, not {fields!r:.60}"
+    if fields.size < 3 * n:
+        return "arrange has lost numbers that the kernel needs"
+    seen = trace(power, blocks_for(n, 64), 64, fields, found, limit=20_000)
+    if seen.out_of_bounds:
+        return f"{seen.out_of_bounds[0]}. Is there a guard?"
+    if not np.allclose(found, right):
+        worst = int(np.argmax(~np.isclose(found, right)))
+        return f"out[{worst}] is {found[worst]}, and should be {right[worst]:.4f}"
+    for name, count in seen.sectors_per_load.items():
+        if count > 5:
+            hint = "Look at how the array lies in memory, not only at its shape"
+            return f"a load from {name} touches {count:.1f} sectors, not 4 or 5. {hint}"
+    return ""
+
+
+def check(answer):
+    for n in (64, 101):
+        try:
+            problem = find_problem(*answer, n)
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+        if problem:
+            return f"Not yet. {n} visibilities: {problem}."
+    return "Right: neighbouring threads read neighbouring numbers."
+
+
+# %%
+
+print(check((arrange, power)))
 
 # %%
 # Three lines to remember
@@ -630,21 +540,33 @@ print(check(mine))
 
 # remember
 
-print(f"1. A request moves whole sectors of 32 bytes. Stride 1 moves {sectors(1)},")
-print(f"   stride 2 moves {sectors(2)}, stride 8 or more {sectors(8)}.")
-print(
-    "2. Neighbouring lanes should read neighbouring numbers. With one thread a row, a"
-)
-print(f"   load touches {rows_at['L1']:.0f} lines if the matrix lies by rows,", end="")
-print(f" {columns_at['L1']:.0f} if by columns.")
-print("3. A cache helps with what is used later, never with what is skipped. So count")
-print("   at three levels, then measure.")
+print(f"""\
+1. Memory moves whole sectors of 32 bytes. For 32 numbers, stride 1 moves {sectors(1)},
+   stride 2 moves {sectors(2)}, stride 8 or more {sectors(8)}. On an H100, reading every
+   eighth number took as long as reading all.
+2. Neighbouring threads should read neighbouring numbers. Keep what you read together
+   in an array of its own, not in records.
+3. If reads or writes have to be far apart, let it be the reads.""")
 
 # %%
+# Next: :doc:`what the caches save </tutorials/3_kernels/15_caches>`, or :doc:`a tile
+# that many threads share </tutorials/3_kernels/06_shared_memory>`.
+#
 # Solution
 # --------
 
 # solution
 
-solution = dict(zip(QUESTIONS, (2, 12, 5, 4, 16), strict=True))
-print(f"Our solution: {check(solution)}")
+
+def arrange_solution(table):
+    return np.ascontiguousarray(table.T)
+
+
+@cuda.jit
+def power_solution(fields, out):
+    i = cuda.grid(1)
+    if i < out.size:
+        out[i] = fields[4, i] * (fields[2, i] ** 2 + fields[3, i] ** 2)
+
+
+print(f"Our solution: {check((arrange_solution, power_solution))}")

@@ -2,53 +2,46 @@
 How do you stop asking memory for the same number?
 ==================================================
 
-For people whose :term:`kernel` uses the same numbers many times, as a matrix product
-does. Let the :term:`threads <thread>` of a :term:`block` fetch a :term:`tile` into
-:term:`shared memory` together, wait at a :term:`barrier`, and use it many times. Then
-let each thread compute several outputs in its :term:`registers <register>`. The tile is
-the famous step; the registers gain more.
+You want the product of two matrices on a GPU. You write the :term:`kernel` that
+everybody writes first: one thread for each element of the result, with a loop over a
+row of :math:`A` and a column of :math:`B`. It's right. Then you call the library, which
+is what PyTorch does, and it's many times as fast on the same card.
 
-**You will learn**
+**Write down a guess: how many times?** On this page you'll climb the first step of the
+ladder that leads up there. It's the one that you'll need for kernels of your own,
+because it makes a whole block of threads share what one of them has fetched.
 
-- to use shared memory, and how to wait for it;
-- to count a kernel's loads before you run it, and to check the count;
-- how large a tile may be, and which sizes find mistakes at its edge;
-- why the last step is to keep numbers in registers, and what that costs.
-
-**Time:** 13 minutes. **Needs:** any computer, and :doc:`coalescing
-</tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, it times each step.
+**Time:** 10 minutes. **Needs:** any computer, and :doc:`coalescing
+</tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 
 # %%
-# Predict
-# -------
+# The ladder
+# ----------
 #
-# An element of :math:`C = AB` is a row of :math:`A` (:math:`m` x :math:`k`) times a
-# column of :math:`B` (:math:`k` x :math:`n`): :math:`k`
-# :term:`multiply-adds <multiply-add>`, each of them two operations, in ``float32``. For
-# square matrices with 4096 rows:
+# These are kernels in Python, compiled by Numba, on an H100. All of them multiply two
+# matrices of 4,096 × 4,096 ``float32`` numbers:
+#
+# - one thread for each element, as you'd write it first: :timing:`shared-memory median
+#   "column along x" @nvidia-h100-80gb-hbm3`;
+# - the same with a *tile* in shared memory, the subject of this page:
+#   :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`;
+# - with tiles, and 4 × 4 elements for each thread: :timing:`shared-memory median "4 x 4
+#   each" @nvidia-h100-80gb-hbm3`;
+# - the library, cuBLAS, called by PyTorch: :timing:`shared-memory median "torch"
+#   @nvidia-h100-80gb-hbm3`.
+#
+# So the library was :timing:`shared-memory speedup "torch"/"column along x"
+# @nvidia-h100-80gb-hbm3` as fast as the first kernel. Against the tile, it's still
+# :timing:`shared-memory speedup "torch"/"tile" @nvidia-h100-80gb-hbm3`, and against the
+# third one :timing:`shared-memory speedup "torch"/"4 x 4 each" @nvidia-h100-80gb-hbm3`.
+#
+# So how does a tile do that? Let's begin at the bottom, with the kernel that everybody
+# writes first.
 
-from firstlight.display import quantity, show_table
-from firstlight.timing.specs import Spec, spec
-
-side = 4096
-operations, least_bytes = 2 * side**3, 3 * 4 * side**2
-rows = []
-for card in ("RTX 4090", "H100 SXM"):
-    move = quantity(least_bytes / spec(card, "bandwidth"), "s")
-    rows.append((card, move, quantity(operations / spec(card, "fp32"), "s")))
-head = "card", "to move all bytes once", "to compute"
-show_table("At least, from data sheets", head, rows)
-
-# %%
-# To move the matrices *once* takes a small part of the time. But in the plain kernel
-# each of :math:`mn` threads reads a whole row and a whole column. In
-# ``column_along_x``, ``x`` is the column; in ``row_along_x``, below, it is the row.
-
-import matplotlib.pyplot as plt
 import numpy as np
 
-from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
+from firstlight.kernels import blocks_for, cuda, simulated, trace
 
 
 @cuda.jit
@@ -62,36 +55,89 @@ def column_along_x(a, b, c):
 
 
 # %%
+# Each thread reads a row and a column. **For 4,096 × 4,096, how often is each number of
+# A read?** Think of one number, and of all elements of :math:`C` that need it. Then
+# look at a small product, 32 × 8 times 8 × 32, whose loads we can count:
 
-# folded: The same with row, column = cuda.grid(2): the worst kernel of the page
+a, b, c = (np.ones(shape, np.float32) for shape in ((32, 8), (8, 32), (32, 32)))
+plain = trace(column_along_x, (1, 4), (32, 8), a, b, c)
+print("numbers in A and B:", a.size + b.size)
+print("numbers loaded:    ", plain.counts("load", "global").sum())
+
+# %%
+# Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
+# product, each is loaded 4,096 times. The caches catch much of that, but they're slower
+# than the arithmetic, and so the arithmetic waits.
+#
+# One page on the blackboard
+# --------------------------
+#
+# Imagine a class of 64 students. Everybody has to copy some pages of the same book, and
+# the book is in the library. If each of them walks there for each page, the library is
+# full of people who all want the same pages. But they can also do this: each student
+# fetches *one* page, and pins it to the blackboard. When all pages are up, everybody
+# copies from the blackboard. Then they take the pages down, and fetch the next ones.
+#
+# In a GPU, the class is a block of threads, and the blackboard is its *shared memory*.
+# That's a small, fast memory inside the multiprocessor. An array there belongs to one
+# block. All its threads see it, no other block does, and it's gone when the block ends.
+#
+# The part of a matrix that hangs on the blackboard is called a *tile*. In the picture,
+# a block of 8 × 8 threads computes a tile of :math:`C`. It goes along :math:`A` and
+# down :math:`B` in rounds, with one tile of each at a time:
+
+# folded: What the figure draws
+
+import matplotlib.pyplot as plt
+
+side_of_tile = 8
+DRAWN = {  # where it is drawn, rows, columns, tiles as (down, across), their labels
+    "A, 17 x 19": ((0, 28), 17, 19, [(1, 0), (1, 1), (1, 2)], "123", "#2e7ab0"),
+    "B, 19 x 13": ((28, 0), 19, 13, [(0, 0), (1, 0), (2, 0)], "123", "#2f7d4f"),
+    "C, 17 x 13": ((28, 28), 17, 13, [(1, 0)], "Σ", "#b8394b"),
+}
 
 
-@cuda.jit
-def row_along_x(a, b, c):
-    row, column = cuda.grid(2)
-    if row < c.shape[0] and column < c.shape[1]:
-        total = np.float32(0)
-        for k in range(a.shape[1]):
-            total += a[row, k] * b[k, column]
-        c[row, column] = total
+def draw(ax, name, corner, high, wide, tiles, labels, colour):
+    x, y = corner
+    ax.text(x, y - 1, name, size=11)
+    ax.add_patch(plt.Rectangle((x, y), wide, high, fill=False, lw=1.5))
+    for label, (down, across) in zip(labels, tiles, strict=True):
+        over = (down + 1) * side_of_tile > high or (across + 1) * side_of_tile > wide
+        look = {"fc": colour, "ec": "black", "hatch": "////" if over else ""}
+        left, top = x + across * side_of_tile, y + down * side_of_tile
+        ax.add_patch(plt.Rectangle((left, top), side_of_tile, side_of_tile, **look))
+        box = {"fc": colour, "ec": "none", "pad": 1}
+        ax.text(left + 3, top + 5, label, color="#fefefe", bbox=box)
 
 
 # %%
-# A tile, fetched together
-# ------------------------
+
+# figure
+# sphinx_gallery_thumbnail_number = 1
+
+fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
+for matrix, about in DRAWN.items():
+    draw(ax, matrix, *about)
+ax.set(xlim=(-1, 43), ylim=(49, -4), aspect="equal")
+ax.axis("off")
+ax.set_title("In three rounds a block fetches three tiles of each matrix")
+fig.set_label(
+    "A block computes one tile of C. In three rounds it takes three tiles of A from "
+    "left to right, and three of B from top to bottom. The last tile of each is "
+    "hatched: it hangs over the edge of the matrix, and has zeros there."
+)
+plt.show()
+
+# %%
+# Write it down
+# -------------
 #
-# *Shared memory* is a small, fast memory inside each :term:`multiprocessor`. An array
-# there belongs to one block: all its threads see it, no other block does, and it is
-# gone when the block ends. Here a block of ``T`` x ``T`` threads computes ``T`` x ``T``
-# elements of :math:`C`. It goes along :math:`A` and down :math:`B` in rounds.
+# Here it is. ``T`` is the side of a tile, and ``tiled(T)`` makes the kernel for it,
+# because the shape of a shared array has to be known when a kernel is compiled.
 
 
-@cuda.jit(device=True)  # a function that kernels can call
-def up(k, T):
-    return (k + T - 1) // T
-
-
-def tiled(T, rounds=up):
+def tiled(T):
     @cuda.jit
     def product(a, b, c):
         a_tile = cuda.shared.array((T, T), np.float32)
@@ -99,8 +145,7 @@ def tiled(T, rounds=up):
         tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
         column, row = cuda.grid(2)
         total = np.float32(0)
-        for turn in range(rounds(a.shape[1], T)):
-            first = turn * T
+        for first in range(0, a.shape[1], T):
             inside = row < a.shape[0] and first + tx < a.shape[1]
             a_tile[ty, tx] = a[row, first + tx] if inside else np.float32(0)
             inside = first + ty < b.shape[0] and column < b.shape[1]
@@ -118,93 +163,143 @@ def tiled(T, rounds=up):
 # %%
 # Read a round as if you were one of the threads:
 #
-# - I fetch *one* number of each matrix, for everybody in the block. Where the tile
-#   hangs over the edge, I put a zero: it adds nothing to any sum.
-# - ``syncthreads`` is a *barrier*: I wait until all threads of my block are here. Only
-#   then is the tile complete.
-# - I fetched two numbers, and use ``2 * T``: the others come from my neighbours.
-# - Without the second barrier, I could fetch the next tile while a slow neighbour still
-#   reads this one.
-# - No thread returns early, not even one without an element of :math:`C`, because a
-#   barrier that some threads never reach is an error. Only the loads and the last store
-#   are conditional.
+# - *I pin up my page.* I fetch one number of each matrix, for everybody in the block.
+# - *I wait.* ``syncthreads`` is a :term:`barrier`. Nobody goes on before all threads of
+#   the block are there. Without it, I'd read from places that nobody has filled yet.
+# - *I copy.* I multiply a row of one tile by a column of the other. I fetched two
+#   numbers myself, and I use ``2 * T``.
+# - *I wait again.* Otherwise I might take down a page that a slow neighbour still
+#   reads.
+# - *If my place is beyond the edge*, I pin up a zero, which adds nothing to any sum.
+#   But I don't leave, because the others would wait for me at the barrier forever.
+#
+# What does it save? Let's count again, with tiles of 8 × 8:
 
-# folded: What the figure draws
+shared_by_eight = trace(tiled(8), (4, 4), (8, 8), a, b, c)
+print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 
-T, BLUE, GREEN, RED, ORANGE = 8, "#2e7ab0", "#2f7d4f", "#b8394b", "#e8a33d"
-DRAWN = {  # where it is drawn, rows, columns, tiles as (down, across), their labels
-    "A, 17 x 19": ((0, 28), 17, 19, [(1, 0), (1, 1), (1, 2)], "123", BLUE),
-    "B, 19 x 13": ((28, 0), 19, 13, [(0, 0), (1, 0), (2, 0)], "123", GREEN),
-    "C, 17 x 13": ((28, 28), 17, 13, [(1, 0)], "Σ", RED),
+# %%
+# That's an eighth. Every number that comes from memory is now used by eight threads. In
+# general, an element of :math:`C` needs :math:`k` numbers from each matrix, and with
+# tiles of side :math:`T` its thread fetches only one in :math:`T`:
+#
+# .. math::
+#
+#     \text{loads for each element} = \frac{2k}{T}.
+#
+# **So which T would you take?** A block has at most 1,024 threads, so 32 × 32 is the
+# largest. Its two tiles take 8 KiB, and a block may have 48.
+#
+# With ``T = 32``, the H100 took :timing:`shared-memory median "tile"
+# @nvidia-h100-80gb-hbm3` in place of :timing:`shared-memory median "column along x"
+# @nvidia-h100-80gb-hbm3`. That's :timing:`shared-memory speedup "tile"/"column along x"
+# @nvidia-h100-80gb-hbm3` as fast, though the loads are a 32nd.
+#
+# Why not more? Because the plain kernel wasn't as bad as its count. Its :doc:`caches
+# </tutorials/3_kernels/15_caches>` kept many of the numbers by themselves. On another
+# card it's different again: S. Boehm, with `his own ladder`__ in CUDA C++ on an RTX
+# A6000, got only half as much again from the same step.
+#
+# And a tile isn't always worth it. If every number is used only once, the blackboard is
+# a detour. For an addition, shared memory gains nothing.
+#
+# __ https://siboehm.com/articles/22/CUDA-MMM
+#
+# Break it: the edge
+# ------------------
+#
+# Matrices in real life don't end where a tile ends. Two mistakes about the number of
+# rounds are so common that you find them in manuals. One takes ``a.shape[1] // T``
+# rounds, rounded down. The other takes ``cuda.gridDim.x`` rounds, the number of blocks
+# along a row of :math:`C`. **Which of these shapes will find them?**
+
+# folded: Kernels with the wrong number of rounds
+
+
+def rounds_down(a, T):
+    return a.shape[1] // T * T
+
+
+def rounds_of_grid(_a, T):
+    return cuda.gridDim.x * T
+
+
+def tiled_until(T, end):
+    end = cuda.jit(device=True)(end)
+
+    @cuda.jit
+    def product(a, b, c):
+        of_a = cuda.shared.array((T, T), np.float32)
+        of_b = cuda.shared.array((T, T), np.float32)
+        tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+        column, row = cuda.grid(2)
+        total = np.float32(0)
+        for first in range(0, end(a, T), T):
+            inside = row < a.shape[0] and first + tx < a.shape[1]
+            of_a[ty, tx] = a[row, first + tx] if inside else np.float32(0)
+            inside = first + ty < b.shape[0] and column < b.shape[1]
+            of_b[ty, tx] = b[first + ty, column] if inside else np.float32(0)
+            cuda.syncthreads()
+            for k in range(T):
+                total += of_a[ty, k] * of_b[k, tx]
+            cuda.syncthreads()
+        if row < c.shape[0] and column < c.shape[1]:
+            c[row, column] = total
+
+    return product
+
+
+# %%
+
+
+def error_of(kernel, m, k, n):
+    random = np.random.default_rng(seed=k)
+    a, b = (random.uniform(1, 2, s).astype(np.float32) for s in ((m, k), (k, n)))
+    c = np.full((m, n), np.nan, dtype=np.float32)
+    seen = trace(kernel, blocks_for((n, m), (8, 8)), (8, 8), a, b, c)
+    assert not seen.problems, seen.problems[0]
+    return np.max(np.abs(c - a.astype(np.float64) @ b)) / k
+
+
+ways = {
+    "as above": tiled(8),
+    "// T": tiled_until(8, rounds_down),
+    "gridDim.x": tiled_until(8, rounds_of_grid),
 }
+verdicts = {}
+for way, tiles in ways.items():
+    for shape in ((8, 8, 8), (8, 32, 8), (8, 33, 8), (5, 11, 9)):
+        verdicts[way, shape] = "right" if error_of(tiles, *shape) < 1e-6 else "WRONG"
+    told = "".join(f"{said:>8}" for (of, _), said in verdicts.items() if of == way)
+    print(f"{way:>10}:{told}")
 
 # %%
-
-# figure
-
-fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-for name, ((x, y), rows, columns, tiles, labels, colour) in DRAWN.items():
-    ax.text(x, y - 1, name, size=11)
-    ax.add_patch(plt.Rectangle((x, y), columns, rows, fill=False, lw=1.5))
-    for label, (down, across) in zip(labels, tiles, strict=True):
-        over = (down + 1) * T > rows or (across + 1) * T > columns
-        look = {"fc": colour, "ec": "black", "hatch": "////" if over else ""}
-        left, top = x + across * T, y + down * T
-        ax.add_patch(plt.Rectangle((left, top), T, T, **look))
-        box = {"fc": colour, "ec": "none", "pad": 1}
-        ax.text(left + 3, top + 5, label, color="#fefefe", bbox=box)
-ax.set(xlim=(-1, 43), ylim=(49, -4), aspect="equal")
-ax.axis("off")
-ax.set_title("In three rounds a block fetches three tiles of each matrix")
-fig.set_label(
-    "A block computes one tile of C. In three rounds it takes three tiles of A from "
-    "left to right, and three of B from top to bottom. The last tile of each is "
-    "hatched: it hangs over the edge of the matrix, and has zeros there."
-)
-plt.show()
-
-# %%
-# How large may a tile be?
-# ------------------------
+# The columns are 8 × 8 × 8, 8 × 32 × 8, 8 × 33 × 8, and 5 × 11 × 9, for the sizes
+# :math:`m`, :math:`k` and :math:`n`. With square matrices whose sides are multiples of
+# the tile, everybody is right. **Test a tile with an odd k that's much longer than n.**
 #
-# A block has at most 1024 threads, so ``T`` is at most 32. Two such tiles take 8 KiB,
-# and a block may have 48. (Most cards have more, up to 227 KiB in an H100, but
-# numba-cuda 0.30 has no call to ask for it.) The shape must be known when a kernel is
-# compiled, so ``tiled`` makes one for each ``T``.
-
-# %%
-
-# folded: A size that you know only at the launch: dynamic shared memory
-
-from numba import float32
-
-
-@cuda.jit
-def reverse(x, out):
-    part = cuda.shared.array(0, float32)  # as the launch says; a second would overlap
-    i = cuda.threadIdx.x
-    part[i] = x[i]
-    cuda.syncthreads()
-    out[i] = part[x.size - 1 - i]
-
-
-count = 45
-line = np.arange(count, dtype=np.float32)
-d_out = cuda.to_device(np.zeros_like(line))
-# blocks, threads, stream, bytes of shared memory
-reverse[1, count, 0, count * line.itemsize](cuda.to_device(line), d_out)
-print("reversed:", np.array_equal(d_out.copy_to_host(), line[::-1]))
-
-# %%
-# Keep a number even nearer
-# -------------------------
+# The next steps
+# --------------
 #
-# Nearest to the arithmetic are a thread's *registers*. Let each thread compute
-# ``R`` x ``R`` elements. Then each number that it takes from a tile serves ``R`` times:
-# ``2 * R`` numbers for ``R * R`` multiply-adds. A block now computes a square of ``S =
-# R * T`` elements a side, and holds ``R`` tiles of each matrix. ``cuda.local.array``
-# gives each thread an array of its own, in registers if the compiler knows all its
-# indices, as here.
+# The library is still far ahead. With a tile, each multiply-add takes two numbers from
+# shared memory, and now *that* is what the arithmetic waits for. The remedy is the same
+# once more: fetch a number, and use it many times. If a thread computes 4 × 4 elements,
+# it takes 8 numbers from the tiles for 16 multiply-adds, and keeps them in its
+# *registers*, which are even nearer. On the H100 that step brought
+# :timing:`shared-memory speedup "4 x 4 each"/"tile" @nvidia-h100-80gb-hbm3` the speed
+# of a tile.
+#
+# We expected 8 × 8 elements for each thread to be better still, because then 16 numbers
+# serve for 64 multiply-adds. But they took :timing:`shared-memory median "8 x 8 each"
+# @nvidia-h100-80gb-hbm3`, which is no better than 4 × 4. Perhaps it's the registers.
+# Such a thread needs so many of them that only an eighth of the usual number of warps
+# find room, and when all of these wait, nobody is left to work. That's a guess, because
+# we haven't looked.
+#
+# And from there on it's weeks of work. For a plain product, call the library. Write a
+# tile when your kernel isn't in any library, and reads the same numbers many times.
+
+# folded: The kernels with several elements for each thread
 
 
 @cuda.jit(device=True)
@@ -233,7 +328,8 @@ def multiplying(T, R):
 
 
 # %%
-# (A thread's results lie ``T`` apart, so neighbours still write neighbours.)
+
+# folded: The whole product with R x R elements for each thread
 
 
 def register_tiled(T, R):
@@ -265,15 +361,23 @@ def register_tiled(T, R):
 
 
 # %%
-# Check, and count
-# ----------------
-#
-# ``trace`` runs a kernel in Python and notes every access to memory, so one run gives
-# the product and the counts. It fills shared memory with NaN, so that what a kernel
-# reads before it was written cannot be right by chance. The sizes are odd, and the
-# product in ``float64`` decides.
 
-# folded: The steps of the ladder, and how one is run
+# folded: The slowest one: x is the row, so a warp reads from 32 rows of A
+
+
+@cuda.jit
+def row_along_x(a, b, c):
+    row, column = cuda.grid(2)
+    if row < c.shape[0] and column < c.shape[1]:
+        total = np.float32(0)
+        for k in range(a.shape[1]):
+            total += a[row, k] * b[k, column]
+        c[row, column] = total
+
+
+# %%
+
+# folded: The steps of the ladder, and how one is launched
 
 from collections import namedtuple
 
@@ -292,11 +396,6 @@ ladder = {
     "tile": square(8),
     "4 x 4 each": square(8, 4),
 }
-rng = np.random.default_rng(seed=1)
-
-# %%
-
-# folded: A run on random matrices gives a trace, and the error of the product
 
 
 def grid_of(step, out):
@@ -308,240 +407,19 @@ def launch(step, *arrays):
     step.kernel[grid_of(step, arrays[-1]), step.threads](*arrays)
 
 
-def traced(step, *arrays):
-    return trace(step.kernel, grid_of(step, arrays[-1]), step.threads, *arrays)
-
-
-def run(step, m, k, n):
-    """Trace a step on random matrices; return the trace, and the product's error."""
-    shapes = (m, k + 32), (k, n)
-    a, b = (rng.uniform(1, 2, shape).astype(np.float32) for shape in shapes)
-    a = a[:, :k]  # rows lie apart, as in a matrix of usual size
-    c = np.full((m, n), -1, dtype=np.float32)
-    seen, results = traced(step, a, b, c), [c]
-    if not simulated():
-        d_c = cuda.to_device(np.full_like(c, -1))
-        launch(step, cuda.to_device(a.copy()), cuda.to_device(b), d_c)
-        results.append(d_c.copy_to_host())
-    exact = a.astype(np.float64) @ b
-    return seen, max(np.max(np.abs(each - exact)) / (4 * k) for each in results)
-
-
 # %%
 
-for name, step in (ladder | {"4 x 4 each": square(4, 4)}).items():
-    seen, error = run(step, 5, 11, 9)
-    assert error < 1e-6, f"{name} is wrong by {error:.1e}"
-    assert not seen.problems, seen.problems[0]
+# folded: Are they right? Traced, on odd sizes, against float64
+
+left, right = np.ones((5, 11), np.float32), np.full((11, 9), 2, np.float32)
+for tried in (*ladder.values(), square(4, 4)):
+    answer = np.full((5, 9), np.nan, np.float32)
+    noted = trace(
+        tried.kernel, grid_of(tried, answer), tried.threads, left, right, answer
+    )
+    assert not noted.problems, noted.problems[0]
+    assert np.all(answer == 22), "a product is wrong"
 print(f"all {len(ladder)} are right: no race, nothing out of bounds")
-
-# %%
-# The counts are for 32 x 8 times 8 x 32, with ``T = 8``. *Loads*: numbers read from the
-# card's memory (:term:`global memory`, in CUDA's words) for each element of :math:`C`.
-# *Sectors*: pieces of 32 bytes that a warp's load touches, of A and of B. *From
-# shared*: numbers read from shared memory for each multiply-add.
-
-fits = 32, 8, 32
-traces = {name: run(step, *fits)[0] for name, step in ladder.items()}
-shared, rows = {}, []
-for name, seen in traces.items():
-    shared[name] = seen.counts("load", "shared").sum() / np.prod(fits)
-    of_a, of_b = (seen.sectors_per_load[matrix] for matrix in "ab")
-    loads = seen.loads_per_output
-    rows.append((name, f"{loads:g}", f"{of_a:.0f}, {of_b:.0f}", f"{shared[name]:g}"))
-head = "", "loads an output", "sectors a load", "from shared"
-show_table("Counted by trace, with tiles of 8 x 8", head, rows)
-
-# %%
-# With the row along ``x``, a warp reads from 32 different rows of :math:`A`: **let x
-# run along the last index.** A tile of 8 x 8 divides the loads by 8, and 4 x 4 elements
-# a thread by 4 again. In general, for each of :math:`k` steps a block of :math:`S` x
-# :math:`S` outputs, :math:`S = RT`, needs :math:`S` numbers of each matrix:
-#
-# .. math::
-#
-#     \text{loads an output} = \frac{k\,(S + S)}{S^2} = \frac{2k}{R\,T}.
-#
-# For these loads only the product ``R * T`` counts. But a multiply-add also takes *two*
-# numbers from tiles, and only registers reduce that, to ``2 / R``.
-#
-# What can each step reach?
-# -------------------------
-#
-# A model has two limits. *Inside a multiprocessor* of an RTX A6000, multiply-adds for
-# *four* warps can start in a clock cycle, but its shared memory serves *one*, with a
-# number for each thread: that is a *pass*. (L1 is the same hardware; in the model, it
-# gives one line of 128 bytes in a pass.) A multiply-add of a warp needs 33 passes with
-# the row along ``x`` (32 lines of :math:`A`, one of :math:`B`), 2 with the column, 2
-# with a tile, ``2 / R`` with registers. The arithmetic stays busy if it needs at most a
-# quarter.
-#
-# *The card's memory*: for :math:`2wh` operations, a block that covers ``w`` x ``h``
-# outputs fetches :math:`4 (w + h)` bytes. (What L2 keeps for other blocks raises this
-# limit; the model leaves it out.)
-#
-# Simon Boehm `has measured such a ladder`__ in CUDA C++ on this card. His rates stand
-# beside the model, as shares of the :term:`data sheet`'s peak. His tile is 32 x 32; he
-# has no step like 4 x 4 each.
-#
-# __ https://siboehm.com/articles/22/CUDA-MMM
-
-A6000 = Spec("NVIDIA RTX A6000 data sheet", bandwidth=768e9, fp32=38.7e12)
-BOEHM = {  # operations a second, for 4092 x 4092
-    "row along x": 309.0e9,
-    "column along x": 1986.5e9,
-    "tile": 2980.3e9,
-    "8 x 8 each": 15971.7e9,
-}
-passes = {"row along x": 32 + 1, "column along x": 1 + 1, "tile": 2}
-passes |= {"4 x 4 each": 2 / 4, "8 x 8 each": 2 / 8}
-covers = [(32, 32), (32, 32), (32, 32), (64, 64), (128, 128)]
-
-per_byte = A6000.bandwidth / A6000.fp32
-near = [min(1, 1 / 4 / each) for each in passes.values()]
-far = [min(1, w * h / (2 * (w + h)) * per_byte) for w, h in covers]
-at_most = dict(zip(passes, map(min, near, far), strict=True))
-reached = {name: rate / A6000.fp32 for name, rate in BOEHM.items()}
-
-# %%
-
-# figure
-
-fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-look = {"ls": "--", "lw": 1, "ms": 9, "mec": "black"}
-ax.plot(near, "o", color=BLUE, label="model: L1 and shared memory", **look)
-ax.plot(far, "s", color=ORANGE, label="model: the card's memory", **look)
-at = [list(passes).index(name) for name in reached]
-ax.plot(at, list(reached.values()), "kX", ms=9, label="measured by S. Boehm")
-ax.legend(loc="lower right", frameon=False)
-ax.set(yscale="log", ylim=(0.005, 1.4), ylabel="share of the peak (RTX A6000)")
-percents = [0.01, 0.03, 0.1, 0.3, 1]
-ax.set_yticks(percents, [f"{share:.0%}" for share in percents])
-ax.minorticks_off()
-ticks = [name.replace(" along", "\nalong") for name in passes]
-ax.set_xticks(range(5), [tick.replace("tile", "tile of\n32 x 32") for tick in ticks])
-ax.spines[["top", "right"]].set_visible(False)
-ax.set_title("In the model a tile leaves the limit as it is; registers raise it")
-fig.set_label(
-    "What each step of the ladder can reach on an RTX A6000, a model with two limits, "
-    "on a logarithmic axis, and what S. Boehm measured. Inside a multiprocessor, the "
-    f"row along x has {near[0]:.1%} of the peak, the column and the tile both "
-    f"{near[1]:.0%}, 4 x 4 each {near[3]:.0%}, 8 x 8 each {near[4]:.0%}. Measured: "
-    + ", ".join(f"{name} {share:.1%}" for name, share in reached.items())
-    + "."
-)
-plt.show()
-
-# sphinx_gallery_thumbnail_number = 2
-
-# %%
-
-for name, share in reached.items():
-    told = f"limit in the model {at_most[name]:5.1%}, measured {share:5.1%}"
-    print(f"{name:>14}: {told}, {share / at_most[name]:.2f} of it")
-gain = reached["tile"] / reached["column along x"]
-print(f"the tile, measured: {gain:.1f} times the rate of the column along x")
-
-# %%
-# The worst kernel is a little above its limit: L1 may look up several lines a cycle.
-# A tile of 32 x 32 divides the loads from global memory by 32, but leaves the *limit*
-# where it was, because L1 can keep the same numbers: two passes for a multiply-add
-# before, two after. Measured, the tile is faster all the same: it comes closer to its
-# limit. The registers raise it: with ``R = 8``, a multiply-add takes a quarter of a
-# pass, and the card's memory is the limit.
-#
-# What registers cost
-# -------------------
-#
-# A thread can have 255 registers; what does not fit is *spilled*: stored to memory and
-# loaded again. A multiprocessor has 65 536 for all its warps, so the more a thread
-# takes, the fewer warps find room.
-
-TYPES = "float32[:, ::1], float32[:, ::1], float32[:, ::1]"  # ::1: rows in one piece
-# With numba-cuda 0.30.4 and CUDA 13.0, by R: registers, bytes spilled
-RECORDED = {1: (32, 0), 8: (146, 0)}
-needs = {}
-try:
-    for R in RECORDED:
-        code = ptx.compile(square(16, R).kernel, TYPES, (9, 0))
-        needs[R] = code.registers, code.spill_bytes
-except ptx.NoCompilerError as missing:
-    needs = RECORDED
-    print(missing, "So these were compiled elsewhere:")
-
-rows = []
-for R, (registers, spilled) in needs.items():
-    warps = min(65536 // (registers * 256) * 8, 64)  # a block here has 8; 64 at most
-    rows.append((f"{R} x {R} each", str(registers), str(spilled), f"{warps} of 64"))
-head = "outputs", "registers", "bytes spilled", "warps"
-show_table("16 x 16 threads, compute capability 9.0", head, rows)
-
-# %%
-# Fewer warps hide less latency, but these have more to do while they wait: 64
-# independent multiply-adds.
-#
-# Right for 32, wrong for 33
-# --------------------------
-#
-# The tile takes ``k / T`` rounds, rounded up. Two common mistakes:
-
-
-@cuda.jit(device=True)
-def down(k, T):
-    return k // T
-
-
-@cuda.jit(device=True)
-def from_grid(_k, _T):
-    return cuda.gridDim.x
-
-
-ways = {
-    "rounded up": tiled(8),
-    "k // T": tiled(8, down),
-    "gridDim.x": tiled(8, from_grid),
-}
-sizes = (8, 8, 8), (8, 32, 8), (8, 33, 8)
-runs, rows = {}, []
-for name, kernel in ways.items():
-    verdicts = []
-    for size in sizes:
-        _, error = runs[name, size] = run(Step(kernel, (8, 8), (8, 8)), *size)
-        verdicts.append("right" if error < 1e-6 else "WRONG")
-    rows.append((name, *verdicts))
-head = "rounds", *("{} x {} x {}".format(*size) for size in sizes)
-show_table("A tile of 8 x 8, for m x k x n", head, rows)
-
-# %%
-# ``k // T`` is right whenever ``T`` divides :math:`k`, and ``gridDim.x``, the blocks
-# along a row of :math:`C`, unless :math:`k` is longer than :math:`n`: surplus rounds
-# add zeros. An odd :math:`k`, longer than :math:`n` by a tile, finds both. (If a
-# barrier is missing: :doc:`/tutorials/3_kernels/08_when_a_kernel_goes_wrong`.)
-#
-# Banks
-# -----
-#
-# A tile also helps to *transpose* a matrix: read rows into the tile, wait, then read
-# the tile by columns and write rows. But shared memory has 32 *banks*: word ``w`` lies
-# in bank ``w % 32``, and a bank gives one word in a pass. If the rows of the tile are
-# 32 or 33 numbers wide:
-
-turns = {}
-for wide in (32, 33):
-    words = wide * np.arange(32) + 5  # column 5, all rows
-    turns[wide] = np.bincount(words % 32).max()
-    print(f"rows {wide} wide: a column takes {turns[wide]} of these passes")
-
-# %%
-# All words in one bank: that is a :term:`bank conflict`. A column more, unused, cures
-# it: *padding*. (One word for many threads costs one pass.)
-#
-# Measure
-# -------
-#
-# On a CUDA GPU: all steps for 4096 x 4096, and the library through PyTorch, without and
-# with tensor cores. Elsewhere there is only the library. (In Triton:
-# :doc:`/tutorials/3_kernels/13_triton`.)
 
 # %%
 
@@ -551,6 +429,8 @@ import torch
 
 from firstlight import Bench, best_device
 
+side = 4096
+rng = np.random.default_rng(seed=1)
 bench = Bench("shared-memory", budget=1 if simulated() else 8)
 device = best_device()
 has_gpu = device.type == "cuda"
@@ -595,97 +475,145 @@ if not simulated():
 bench.show()
 
 # %%
-# On the newest GPU on record, 4096 x 4096 take
-# :timing:`shared-memory median "column along x/cuda:0/n=4096" @gpu` plainly,
-# :timing:`shared-memory median "tile/cuda:0/n=4096" @gpu` with a tile,
-# :timing:`shared-memory median "8 x 8 each/cuda:0/n=4096" @gpu` with 8 x 8 each,
-# :timing:`shared-memory median "torch/cuda:0/n=4096" @gpu` with the library.
-#
-# Lei Mao on an RTX 3090 and infra-practices on an A100 climbed the same ladder. The
-# rates are theirs.
+# In the figure, the hollow marks are S. Boehm's. He wrote his kernels in CUDA C++ and
+# measured them on an RTX A6000. Filled marks appear if you run the page on a CUDA GPU.
+
+# measured figure
+
+BOEHM = {  # operations a second, for 4092 x 4092, on an RTX A6000
+    "row along x": 309.0e9,
+    "column along x": 1986.5e9,
+    "tile": 2980.3e9,
+    "8 x 8 each": 15971.7e9,
+}
+LIBRARY = 23249.6e9
+places = {name: place for place, name in enumerate(climbed)}
+fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+look = {"ls": "", "ms": 10, "color": "#2e7ab0"}
+theirs = [100 * rate / LIBRARY for rate in BOEHM.values()]
+at = [places[name] for name in BOEHM]
+ax.plot(at, theirs, "o", mfc="none", mew=1.8, label="RTX A6000 (S. Boehm)", **look)
+library = next(each.median for each in bench.timings if each.label == "torch")
+own = {each.label: 100 * library / each.median for each in bench.timings}
+reached = {name: own[name] for name in climbed if name in own}
+if reached:
+    at = [places[name] for name in reached]
+    ax.plot(at, [*reached.values()], "s", label="this GPU", **look)
+ax.legend(loc="upper left", frameon=False)
+ax.set(ylim=(0, 100), ylabel="% of the library's speed")
+ax.set_xticks(
+    range(len(climbed)), [name.replace(" along", "\nalong") for name in climbed]
+)
+ax.spines[["top", "right"]].set_visible(False)
+ax.set_title("Each step uses a number more often, once it is there")
+fig.set_label(
+    "How much of the library's speed each step reaches. S. Boehm, on an RTX A6000: "
+    + ", ".join(f"{name} {of:.0f} %" for name, of in zip(BOEHM, theirs, strict=True))
+    + "".join(f"; here: {name} {of:.0f} %" for name, of in reached.items())
+    + "."
+)
+plt.show()
+
+# %%
+# Others climbed the same ladder on other cards. What our model says is the most that an
+# L1 or a shared memory could feed.
 #
 # .. measured-by-others:: row-rtx3090 column-rtx3090 tile-a100 micro-a100
 #
-# Where this stops being true
-# ---------------------------
+# .. dropdown:: Why are tiles often 33 numbers wide? Banks
 #
-# - *Tensor cores* multiply small matrices as a whole. An H100 computes
-#   :spec:`H100 SXM fp32` in ``float32`` without them, :spec:`H100 SXM tf32` with them
-#   in TF32 (numbers cut to 10 bits of fraction), :spec:`H100 SXM bf16` in
-#   ``bfloat16``. Numba itself has no instruction for them; NVIDIA's `nvmath-python`__
-#   brings products that use them, to call from a Numba kernel. For a plain product
-#   call the library.
-# - *Small or thin matrices.* With few outputs, large squares leave multiprocessors
-#   without a block. With few columns, memory decides.
+#     Shared memory has 32 *banks*, and word ``w`` lies in bank ``w % 32``. Each bank
+#     gives one word at a time. If the 32 threads of a warp read along a row of the
+#     tile, their words lie in 32 banks, and all come at once. If they read down a
+#     column of a tile that is 32 numbers wide, all words lie in the *same* bank, and
+#     they come one after the other. That's called a :term:`bank conflict`.
 #
-# __ https://docs.nvidia.com/cuda/nvmath-python/latest/device-apis/cublas.html
+#     The cure is a tile with one more column, ``cuda.shared.array((32, 33),
+#     np.float32)``, which nobody uses. Then the words of a column are 33 apart, and
+#     33 % 32 is 1, so they lie in 32 different banks. (If all threads want the *same*
+#     word, it comes to all of them at once.) ``trace(...).bank_conflicts`` finds them.
+#     On an H200, a transpose of 64 × 64 numbers with tiles 32 wide cost 3,968 passes
+#     more, as its own counters say. With tiles 33 wide, it was none.
 #
-# Exercise
-# --------
+# Your turn
+# ---------
 #
-# For sizes that fit, :math:`2k / RT` loads an output is exact. Write a function that
-# tells *how many numbers all threads together read* from global memory, for any sizes,
-# ``T`` and ``R``. Places beyond the edge read nothing. A start:
+# On :doc:`the page on coalescing </tutorials/3_kernels/05_coalescing>`, one of the two
+# had to go wrong: to transpose an image, either the reads or the writes go down the
+# columns. With a tile, both can go along rows. Write ``transpose(image, out)``, for
+# blocks of 16 × 16 threads: ``transpose[blocks_for((columns, rows), (16, 16)), (16,
+# 16)](image, out)``, with ``out.shape == image.shape[::-1]``.
+#
+# Read a tile of the image along its rows, and wait. Then let the block write *its* tile
+# of ``out``, which is the one with the two block numbers swapped. Think about the
+# edges, because the guard for writing isn't the guard for reading. Put your kernel
+# where the dots are, and run ``firstlight try 06_shared_memory.py``.
 
 
-def loads(m, k, n, T, R):
-    return m * n * 2 * k / (R * T)
+@cuda.jit
+def transpose(image, out): ...
 
 
 # %%
 
-# folded: What check does: it compares with the counts of the trace
-
-cases = {
-    (8, 5, 16, 4, 2): "all of A is read once for each column of blocks, B for each row",
-    (9, 5, 20, 4, 1): "the last block hangs over the edge: round up",
-    (5, 3, 17, 2, 4): "zeros beyond the edge are no loads",
-}
-true = {}
-for case in cases:
-    seen, error = run(square(*case[3:]), *case[:3])
-    assert error < 1e-6
-    true[case] = seen.counts("load", "global").sum()
+# folded: What check does: it traces your kernel on awkward shapes
 
 
-def check(answer):
-    for case, hint in cases.items():
-        try:
-            given = float(answer(*case))
-        except Exception as error:
-            return f"Not yet: it raised {type(error).__name__}: {error}."
-        if given != true[case]:
-            told = "{} x {} x {}, T = {}, R = {}".format(*case)
-            told += f": you say {given:g}, the trace counts {true[case]}"
-            return f"Not yet. {told}.\nHint: {hint}."
-    return "Right: exactly what the trace counts, for all of them."
+def find_problem(kernel, rows, columns):
+    image = np.random.default_rng(rows).uniform(1, 2, (rows, columns))
+    image = image.astype(np.float32)
+    out, grid = (
+        np.zeros((columns, rows), np.float32),
+        (-(-columns // 16), -(-rows // 16)),
+    )
+    try:
+        seen = trace(kernel, grid, (16, 16), image, out, limit=200_000)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    if seen.out_of_bounds:
+        return (
+            f"{seen.out_of_bounds[0]}. Is there a guard for reading, one for writing?"
+        )
+    if seen.problems:
+        return f"{seen.problems[0]}. Is there a barrier between writing and reading?"
+    if not np.array_equal(out, image.T):
+        y, x = np.argwhere(out != image.T)[0]
+        return f"out[{y}, {x}] is {out[y, x]:.4f}, and should be {image[x, y]:.4f}."
+    counted = {**seen.sectors_per_load, **seen.sectors_per_store}
+    for name, count in counted.items():
+        if rows % 8 == columns % 8 == 0 and count > 4:
+            return f"{name} is touched with {count:.0f} sectors at a time, not with 4."
+    return ""
+
+
+def check(kernel):
+    for rows, columns in ((32, 32), (16, 48), (21, 37), (35, 18), (1, 1)):
+        if problem := find_problem(kernel, rows, columns):
+            return f"Not yet. {rows} rows, {columns} columns: {problem}"
+    return "Right: both along rows, on every shape."
 
 
 # %%
 
-print(check(loads))
+print(check(transpose))
 
 # %%
-# Two :doc:`puzzles </tutorials/3_kernels/14_puzzles>` ask for such kernels: ``matmul``
-# and ``transpose``.
+# Two :doc:`puzzles </tutorials/3_kernels/14_puzzles>` go further: ``tile`` and
+# ``matmul``.
 #
 # Three lines to remember
 # -----------------------
 
 # remember
 
-plain, tile, each = (
-    f"{traces[name].loads_per_output:g}"
-    for name in ("column along x", "tile", "4 x 4 each")
-)
-print(f"1. Loads an output: {plain} plainly, {tile} with a tile of 8 x 8, {each} with")
-print("   4 x 4 outputs a thread: 2k / RT.")
-share, best = at_most["tile"], at_most["8 x 8 each"]
-print("2. A tile saves loads from global memory, registers also from shared memory.")
-print(f"   With a tile of 32 x 32, a model has at most {share:.1%} of an RTX A6000's")
-print(f"   peak; with 8 x 8 outputs a thread, {best:.1%}.")
-print("3. Wait before you use a tile and before you refill it, put zeros beyond the")
-print("   edge, round the rounds up, and test with an odd k much longer than n.")
+before, after = (one.counts("load", "global").sum() for one in (plain, shared_by_eight))
+print(f"""\
+1. Fetch a tile together, and use each number T times: with 8 x 8 threads, {after:,}
+   loads in place of {before:,}. Without reuse, a tile gains nothing.
+2. Wait before you use a tile, and before you refill it. Threads beyond the edge put a
+   zero, and wait like all the others.
+3. Test with sizes that don't fit, and an odd k much longer than n. And for a plain
+   product, call the library.""")
 
 # %%
 # Solution
@@ -694,10 +622,17 @@ print("   edge, round the rounds up, and test with an odd k much longer than n."
 # solution
 
 
-def loads_solution(m, k, n, T, R):
-    S = T * R
-    blocks_across, blocks_down = -(-n // S), -(-m // S)
-    return m * k * blocks_across + k * n * blocks_down
+@cuda.jit
+def transpose_solution(image, out):
+    tile = cuda.shared.array((16, 17), np.float32)
+    tx, ty = cuda.threadIdx.x, cuda.threadIdx.y
+    x, y = cuda.grid(2)
+    if y < image.shape[0] and x < image.shape[1]:
+        tile[ty, tx] = image[y, x]
+    cuda.syncthreads()
+    x, y = 16 * cuda.blockIdx.y + tx, 16 * cuda.blockIdx.x + ty
+    if y < out.shape[0] and x < out.shape[1]:
+        out[y, x] = tile[tx, ty]
 
 
-print(f"Our solution: {check(loads_solution)}")
+print(f"Our solution: {check(transpose_solution)}")

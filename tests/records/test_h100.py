@@ -50,6 +50,52 @@ def test_the_rate_falls_beyond_a_stride_of_eight() -> None:
     assert share[64] < share[16] < 0.6 * share[8]
 
 
+def test_up_to_a_stride_of_16_the_whole_array_moves(median) -> None:
+    page, n = "3_kernels/05_coalescing", 419_430_400
+    times = {k: median(page, f"coalescing/kernel, stride {k}/cuda:0/n={n // k}") for k in (1, 8, 16, 32)}
+    assert times[8] == pytest.approx(times[1], rel=0.05)
+    assert times[16] == pytest.approx(times[1], rel=0.05)
+    assert times[32] < 0.6 * times[1]
+    assert median(page, f"coalescing/kernel, stride 6/cuda:0/n={n // 6 + 1}") == pytest.approx(times[1], rel=0.05)
+
+
+def test_caches_forgive_reads_and_not_writes(median) -> None:
+    page = "3_kernels/05_coalescing"
+    rows, columns = (median(page, f"coalescing/kernel, by {each}/cuda:0/n=1000001") for each in ("rows", "columns"))
+    assert 1.2 < rows / columns < 2
+    reads, writes = (
+        median(page, f"coalescing/kernel, {each} columns/cuda:0/n={8191**2}") for each in ("read", "write")
+    )
+    assert writes > 3 * reads
+    assert median(page, f"coalescing/torch, transposed/cuda:0/n={8191**2}") > reads
+
+
+def test_a_tile_and_registers_climb_but_eight_by_eight_does_not(median) -> None:
+    page = "3_kernels/06_shared_memory"
+    steps = ("column along x", "tile", "4 x 4 each", "torch")
+    times = [median(page, f"shared-memory/{step}/cuda:0/n=4096") for step in steps]
+    assert times == sorted(times, reverse=True)
+    assert median(page, "shared-memory/8 x 8 each/cuda:0/n=4096") > 0.95 * times[2]
+
+
+def test_a_turned_grid_loses_less_than_its_sectors_and_a_loop_gains_nothing(median) -> None:
+    page, n = "3_kernels/03_grids", 67_108_863
+    right, square, turned, loop = (
+        median(page, f"grids/kernel, {how}/cuda:0/n={n}") for how in ("32 × 8", "16 × 16", "turned", "4 a thread")
+    )
+    assert right == pytest.approx(square, rel=0.05)
+    assert 1.5 * right < turned < 32 / 4.9 * right
+    assert loop > right
+    assert median(page, f"grids/torch, avg_pool2d/cuda:0/n={n}") > right > 2 * 8 * n / spec("H100 SXM", "bandwidth")
+
+
+def test_one_block_too_many_doubles_the_time() -> None:
+    path = RECORDS.with_name("nvidia-h200") / "3_kernels/04_waves_and_blocks.json"
+    times = {t.n: t.median for t in read(path).timings.values()}
+    waves = {132: 1, 133: 2, 198: 2, 264: 2, 265: 3, 528: 4}
+    assert {n: times[n] / times[132] for n in waves} == pytest.approx(waves, rel=0.01)
+
+
 def test_a_step_takes_three_times_its_bare_launches(median) -> None:
     page, usual = "4_imaging/08_faster", "faster-step/GPU, as usual/cuda:0/n=262144"
     assert median(page, usual) / (97 * 8e-6) == pytest.approx(3, rel=0.2)

@@ -529,9 +529,9 @@ for attempt in (1, 2, 3):
 # :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`, gave one result, bit
 # for bit. The kernel in which each block makes one atomic addition is a little faster,
 # with :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`, but it gave
-# more than ten different sums in twenty launches. They differ in the last digits, so
-# that is no mistake. But if your test compares bits, or you want to repeat a result
-# next year, it matters.
+# more than ten different sums in twenty launches. They are a few :term:`ulps <ulp>`
+# apart, units in the last place, so that is no mistake. But if your test compares bits,
+# or you want to repeat a result next year, it matters.
 #
 # In PyTorch, ``torch.use_deterministic_algorithms(True)`` asks for a fixed order
 # wherever there is one, and raises an error where there is none. For example,

@@ -25,8 +25,9 @@ The experiment runs on your CPU. With an NVIDIA GPU, you see the same thing ther
 # you. You have only kept it idle.
 #
 # Memory is such a kitchen. A number that your program asks for comes after a while,
-# which is called the :term:`latency` of the memory. Until then we say that it is *in
-# flight*. Let's have one number in flight, then two, then four, on your own CPU.
+# which is called the :term:`latency` of the memory. Until then we say that it is
+# :term:`in flight`. Let's have one number in flight, then two, then four, on your own
+# CPU.
 #
 # For that we need a table in which each entry says where to go next. (An entry is 64
 # bytes long, the piece in which memory comes to a CPU. The order is random, so that the
@@ -144,14 +145,10 @@ plt.show()
 # steps. Divided by 10,000, and times the clock rate of 1.98 GHz, that makes some 720
 # clock cycles for each load.
 #
-# If you don't know your card, 600 cycles are a usable guess. Others found:
-#
-# .. measured-by-others:: latency-rtx4090 latency-v100-clocks
-#
-# So here is the law for three cards. A copy reads half of its bytes and writes the
-# other half, and a thread waits only for those that it reads. **How many threads does
-# each** :term:`multiprocessor` **need, if each of them has one number of 4 bytes in
-# flight?**
+# If you don't know your card, 600 cycles are a usable guess. So here is the law for
+# three cards. A copy reads half of its bytes and writes the other half, and a thread
+# waits only for those that it reads. **How many threads does each**
+# :term:`multiprocessor` **need, if each of them has one number of 4 bytes in flight?**
 
 from firstlight.timing.specs import spec
 
@@ -313,9 +310,10 @@ for loads in LOADS:
 # addresses, and meanwhile nothing of it is in flight. And near the limit the loads get
 # in each other's way, and take longer (`Volkov's thesis`__ measures this in detail). On
 # the H100, twice the law's number gave about three quarters of the full rate, and four
-# times the number nearly nine tenths. Others saw the same on other cards:
+# times the number nearly nine tenths. Others found much the same on other cards, where
+# they measured the latency, too:
 #
-# .. measured-by-others:: places-v100 sum-a100
+# .. measured-by-others:: latency-rtx4090 latency-v100-clocks places-v100 sum-a100
 #
 # __ https://digicoll.lib.berkeley.edu/record/135548
 

@@ -76,7 +76,7 @@ print(trace(add_mine, 8, 128, thousand, total).races[0])
 # %%
 # That's a :term:`race`. ``out[0] += x[i]`` is three steps: read the sum, add, write it
 # back. If two threads read the same old sum, both write back a sum with only *one*
-# number added, and the other is lost. With a million threads nearly all are lost.
+# number added, and the other is lost. With a million threads, most of them are.
 #
 # An :term:`atomic addition` does the three steps as one, so that no other thread comes
 # in between:
@@ -240,11 +240,10 @@ print(f"at least {1e6 * least:.0f} µs")
 #   :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`
 # - PyTorch: :timing:`reductions median torch.sum @nvidia-h100-80gb-hbm3`
 #
-# On the first three rungs the tree matters. In ``strided``, half of the threads of each
-# :term:`warp` add and the others wait for them, round after round. In the tree of the
-# figure whole warps are done early. A better tree gains
-# :timing:`reductions speedup "sequential, one each"/"strided, one each"
-# @nvidia-h100-80gb-hbm3`.
+# On the first three rungs the tree matters. In ``strided``, some threads of each
+# :term:`warp` add and all the others wait for them, round after round. In the tree of
+# the figure whole warps are done early. It is :timing:`reductions speedup "sequential,
+# one each"/"strided, one each" @nvidia-h100-80gb-hbm3` as fast.
 #
 # But look at the fourth rung. If each thread brings many numbers, the same tree is
 # :timing:`reductions speedup sequential/"sequential, one each" @nvidia-h100-80gb-hbm3`

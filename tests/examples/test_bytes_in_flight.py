@@ -4,11 +4,13 @@ import re
 
 import numpy as np
 import pytest
-from pages import judged
+from pages import EXAMPLES, judged
 
 from firstlight.kernels import cuda, trace
+from firstlight.records.record import read
 
 PAGE = "3_kernels/11_bytes_in_flight.py"
+RECORDS = EXAMPLES.parent / "records"
 
 
 # -- The law on a CPU --------------------------------------------------------------------------------------------------
@@ -69,6 +71,24 @@ def test_the_gpus_walker_walks_as_the_cpus(page) -> None:
     assert not trace(page["walk_on_gpu"], 3, 11, table, at, 7).problems
     page["walk"](table, right, 7)
     assert np.array_equal(at, right)
+
+
+def test_the_h100_did_what_the_text_says_of_it() -> None:
+    timings = read(RECORDS / "nvidia-h100-80gb-hbm3/3_kernels/11_bytes_in_flight.json").timings
+    rate = {
+        row.label: row.byte_rate / timings["bytes-in-flight/torch/cuda:0/n=314572801"].byte_rate
+        for row in timings.values()
+        if row.byte_rate
+    }
+    assert rate["four_in_turn"] < 0.9 < 0.97 < rate["loads_first(4)"] < 1.03
+    quarter = [rate[f"{loads} loads, 25% full"] for loads in (1, 2, 4, 8)]
+    assert quarter == sorted(quarter)
+    assert 0.3 < quarter[0] < 0.4
+    assert rate["1 loads, 100% full"] < quarter[3]
+    same = rate["2 loads, 100% full"], rate["4 loads, 50% full"], quarter[3]
+    assert max(same) < 1.05 * min(same)
+    twice = rate["1 loads, 100% full"], rate["2 loads, 50% full"], quarter[2]
+    assert all(0.7 < each < 0.8 for each in twice)
 
 
 # -- The exercise ------------------------------------------------------------------------------------------------------

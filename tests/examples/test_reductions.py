@@ -1,12 +1,16 @@
 """Trees, lanes and orders do what the page says of them, and the exercise's check tells right trees from wrong ones."""
 
+import re
+
 import numpy as np
 import pytest
-from pages import judged
+from pages import EXAMPLES, judged
 
 from firstlight.kernels import cuda, trace
+from firstlight.records.record import read
 
 PAGE = "3_kernels/07_reductions.py"
+RECORDS = EXAMPLES.parent / "records"
 
 
 # -- Trees that someone may write --------------------------------------------------------------------------------------
@@ -119,3 +123,19 @@ def test_errors_follow_the_models(page) -> None:
 def test_another_order_gives_another_sum(page) -> None:
     add, pixels = page["one_by_one"], page["pixels"]
     assert len({add(page["rng"].permutation(pixels)) for _ in range(50)}) > 5
+
+
+def test_the_h100_did_what_the_text_says_of_it() -> None:
+    record = read(RECORDS / "nvidia-h100-80gb-hbm3/3_kernels/07_reductions.json")
+    times = {row.label: row.median for row in record.timings.values()}
+    one_each = [times[f"{name}, one each"] for name in ("strided", "sequential", "shuffles")]
+    assert one_each == sorted(one_each, reverse=True)
+    assert all(1 < times[name] / times["torch.sum"] < 1.05 for name in ("strided", "sequential", "atomic, a block"))
+    said = "\n".join(record.outputs.values())
+    found, different = (
+        re.search(r"atomic, each: (\S+) of the sum", said)[1],
+        re.search(r"atomic, a block: .*, (\d+) diff", said)[1],
+    )
+    assert float(found) == pytest.approx(0.25, abs=0.01)
+    assert int(different) > 10
+    assert "sequential: 1.000000 of the sum, 1 different in 20" in said

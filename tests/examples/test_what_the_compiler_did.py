@@ -11,8 +11,10 @@ import pytest
 from pages import EXAMPLES, judged, running
 
 from firstlight.kernels import cuda, ptx
+from firstlight.records.record import read
 
 PAGE = "3_kernels/09_what_the_compiler_did.py"
+RECORDS = EXAMPLES.parent / "records"
 SOURCE = (EXAMPLES / PAGE).read_text(encoding="utf-8")
 
 
@@ -122,6 +124,18 @@ def test_66_complex_numbers_fit_in_single_precision_and_are_spilled_in_double() 
 def test_reading_takes_longer_than_adding_in_float64(page) -> None:
     for card, (reading, adding) in page["least"].items():
         assert reading > adding, card
+
+
+def test_the_h200_did_what_the_text_says_of_it() -> None:
+    timings = read(RECORDS / "nvidia-h200/3_kernels/09_what_the_compiler_did.json").timings
+    ratio = {}
+    for layout in ("rows", "columns"):
+        double, single = (
+            next(row.median for row in timings.values() if row.label == f"{name}, {layout}")
+            for name in ("double_sum", "single_sum")
+        )
+        ratio[layout] = double / single
+    assert ratio["rows"] < 1 < ratio["columns"] < 1.1
 
 
 def test_the_double_is_nearest_to_the_exact_sum(page) -> None:

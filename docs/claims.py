@@ -174,7 +174,7 @@ TRANSFERS, MEMORY, WINS = (f"{DEVICES}/{page}" for page in ("04_small_copies", "
 PRECISION, NETWORK = f"{DEVICES}/13_precision", f"{DEVICES}/17_training_a_cnn"
 MODELS = f"{DEVICES}/05_moving_a_model"
 PRODUCT, COALESCING = f"{KERNELS}/02_matrix_vector", f"{KERNELS}/05_coalescing"
-COMPILER, COMPILERS = f"{KERNELS}/09_what_the_compiler_did", f"{KERNELS}/10_two_compilers"
+COMPILER = f"{KERNELS}/09_what_the_compiler_did"
 
 
 # -- The GPU tutorial of MPoL --------------------------------------------------------------------------------------
@@ -519,7 +519,7 @@ def doubles() -> tuple[str, str]:
     )
 
 
-@claim(COURSE, 'Results differ because CUDA and IEEE 754 are "a complicated couple".', "Against float64", COMPILERS)
+@claim(COURSE, 'Results differ because CUDA and IEEE 754 are "a complicated couple".', "Against float64", COMPILER)
 def less_exact() -> tuple[str, str]:
     generator = np.random.default_rng(1)
     a, v = (generator.standard_normal(shape).astype(np.float32) for shape in ((2001, 100), 100))

@@ -2,33 +2,29 @@
 How do a million threads make one number?
 =========================================
 
-For anyone who needs the sum of a large array on a GPU. Let each :term:`thread` add up
-many numbers, let each :term:`block` add the sums of its threads in a tree, and
-:term:`launch` the same :term:`kernel` once more on what the blocks wrote. By the model
-below, memory alone limits such a sum; it is more exact than a plain loop, and the same
-in each run. One :term:`atomic addition` for each number is slow, can be far off, and
-differs from run to run.
+Your image has just been computed on the GPU, and now you want its total flux: one
+number out of a hundred million. With NumPy it would be one call. On the GPU, the
+numbers are spread over thousands of :term:`threads <thread>`, none of which knows what
+the others have. How do they get together?
 
-**You will learn**
+**Write down two guesses.** If each thread adds its number to the same sum, one after
+the other, what does that cost? And is the sum right? By the end of this page you'll
+have a sum that is as fast as PyTorch's, you'll know how many of its digits to believe,
+and why some sums come out differently each time you run them.
 
-- to add with atomic operations, in a tree, across a :term:`warp`, and in two stages;
-- which threads of a block should add, and when it does not matter;
-- to predict the error of a sum from its order;
-- which sums differ from run to run, and how to prevent that.
-
-**Time:** 14 minutes. **Needs:** any computer, and :doc:`shared memory
-</tutorials/3_kernels/06_shared_memory>`. With a CUDA GPU, all ways are timed on it;
-without one, what GPUs would take is a model.
+**Time:** 12 minutes. **Needs:** :doc:`shared memory
+</tutorials/3_kernels/06_shared_memory>`. With an NVIDIA GPU, all sums are timed on it.
 """
 
 # %%
-# The kernel to copy
-# ------------------
+# If a library will do
+# --------------------
 #
-# Making one number out of many is called a :term:`reduction`. In ``my_share``, each
-# thread adds up every ``gridsize``-th number, starting at its own index. The block then
-# adds its threads' sums in shared memory: half of the threads add a second number to
-# their own, then half of those, and so on. So 128 sums become one in seven rounds.
+# Making one number out of many is called a :term:`reduction`. If yours is a sum, a
+# mean, a maximum or the place of a maximum, somebody has written it already: call
+# ``torch.sum``, ``torch.max`` or ``torch.argmax``, or the functions of the same names
+# in CuPy. And if you need one of your own, Numba makes it out of a function of two
+# numbers:
 
 import math
 
@@ -37,14 +33,88 @@ import numpy as np
 from firstlight.kernels import blocks_for, cuda, simulated, trace
 
 
-@cuda.jit(device=True)
-def sequential(part, t, n):
-    by = n // 2
-    while by > 0:
-        if t < by:
-            part[t] += part[t + by]
-        cuda.syncthreads()
-        by //= 2
+@cuda.reduce
+def add_all(a, b):
+    return a + b
+
+
+@cuda.reduce
+def largest(a, b):
+    return max(a, b)
+
+
+values = cuda.to_device(np.array([-3, -1, -2], dtype=np.float32))
+print("sum:", add_all(values))
+print("largest:", largest(values), "or", largest(values, init=-np.inf))
+
+# %%
+# Did you see it? The largest of -3, -1 and -2 isn't 0. ``cuda.reduce`` begins with a
+# number of its own, and that is 0 unless you give it as ``init``. So give it one that
+# changes nothing: 0 for a sum, 1 for a product, minus infinity for a maximum.
+#
+# Is it fast, too? Its source says that it launches 64 blocks of 128 threads, however
+# long your array. A large GPU can hold thirty times as many. Keep that in mind, and
+# let's build a sum that uses them all.
+#
+# Everybody adds to one number
+# ----------------------------
+#
+# The simplest kernel comes first: each thread adds its number to ``out[0]``. Our
+# ``trace`` plays it thread by thread and watches every access.
+
+
+@cuda.jit
+def add_mine(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        out[0] += x[i]
+
+
+thousand, total = np.ones(1000, dtype=np.float32), np.zeros(1, dtype=np.float32)
+print(trace(add_mine, 8, 128, thousand, total).races[0])
+
+# %%
+# That's a :term:`race`. ``out[0] += x[i]`` is three steps: read the sum, add, write it
+# back. If two threads read the same old sum, both write back a sum with only *one*
+# number added, and the other is lost. With a million threads, most of them are.
+#
+# An :term:`atomic addition` does the three steps as one, so that no other thread comes
+# in between:
+
+
+@cuda.jit
+def atomic_each(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        cuda.atomic.add(out, 0, x[i])
+
+
+total[:] = 0
+print(trace(atomic_each, 8, 128, thousand, total).races or "no race", total)
+
+# %%
+# Now no number is lost, and a thousand ones make a thousand. So are we done?
+#
+# On an H100, we let this kernel add eight million random numbers between 0 and 1. It
+# took :timing:`reductions median "atomic, each" @nvidia-h100-80gb-hbm3`. You'll see
+# that the card can add sixteen times as many in a small part of that time. And then we
+# let it add all 134 million. It found a quarter of the sum! No addition was lost, there
+# was no race, and yet three quarters were missing.
+#
+# So the second guess on your paper is as interesting as the first. Hold on to it, we'll
+# come back to the missing numbers. Let's see to the time first.
+#
+# Count as in an election
+# -----------------------
+#
+# Imagine that all the votes of a country were counted like this: each voter walks to
+# the capital and adds a stroke to one sheet of paper. Of course nobody does that. Each
+# polling station counts its own votes, the districts add up what the stations report,
+# and the capital adds a few numbers in the end.
+#
+# A GPU can do the same. First, each thread counts alone. It starts at its own number
+# and goes on in steps of ``gridsize``, the number of all threads, so that each number
+# is somebody's. It adds up its share in a :term:`register`, where nobody interferes.
 
 
 @cuda.jit(device=True)
@@ -58,6 +128,57 @@ def my_share(x):
 
 
 # %%
+# Then the 128 threads of a block add up what they have, in :term:`shared memory`. In
+# the first round, each of the first 64 threads adds the number of a thread in the
+# second half to its own. In the next round, 32 threads do so, then 16, and after seven
+# rounds thread 0 has the sum. The figure shows three rounds, for eight threads.
+
+# figure
+
+import matplotlib.pyplot as plt
+
+from firstlight.display import BLUE, GREEN, GREY, ORANGE
+
+fig, ax = plt.subplots(figsize=(7.2, 3), layout="constrained")
+held = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+for row, by in enumerate((8, 4, 2, 1)):
+    if by < 8:
+        held[:by] += held[by : 2 * by]
+        for thread in range(by):
+            for start in (thread, thread + by):
+                ax.plot((start, thread), (row - 0.72, row - 0.28), color=GREY, lw=1.5)
+    for thread, number in enumerate(held):
+        busy = thread < by
+        look = {"fc": BLUE if busy else "none", "ec": "black" if busy else GREY}
+        ax.add_patch(plt.Rectangle((thread - 0.4, row - 0.28), 0.8, 0.56, **look))
+        if busy:
+            style = {"ha": "center", "va": "center", "size": 12, "color": "#fefefe"}
+            ax.text(thread, row, number, **style)
+ax.set(xlim=(-0.6, 7.6), ylim=(3.4, -0.4), xticks=range(8))
+ax.set_yticks(range(4), ["at first", "round 1", "round 2", "round 3"])
+ax.set_xlabel("thread (its place in shared memory)")
+ax.spines[:].set_visible(False)
+ax.set_title("Eight numbers become one in three rounds", loc="left")
+fig.set_label(
+    "Four rows of eight places. At first each holds a number. In each round the first "
+    "half of those left add the second half to themselves, along lines drawn between "
+    "the rows: eight numbers become four, then two, then one, their sum, 31."
+)
+plt.show()
+
+# %%
+# Such a sum is called a *tree*. After each round there is a :term:`barrier`, because
+# nobody may go on before all have written.
+
+
+@cuda.jit(device=True)
+def sequential(part, t, n):
+    by = n // 2
+    while by > 0:
+        if t < by:
+            part[t] += part[t + by]
+        cuda.syncthreads()
+        by //= 2
 
 
 def block_sums(tree, n=128, atomic=False):
@@ -76,6 +197,11 @@ def block_sums(tree, n=128, atomic=False):
     return kernel
 
 
+# %%
+# Each block now reports one number, and someone has to add those. Blocks can't wait for
+# each other, but a second launch begins only when the first is done. So launch the same
+# kernel again, on what the blocks have written, with one block:
+
 f32, rng = np.float32, np.random.default_rng(seed=1)
 x, add = rng.random(1001, dtype=f32), block_sums(sequential)
 d_x, d_sums = cuda.to_device(x), cuda.device_array(3, f32)
@@ -85,44 +211,57 @@ add[1, 128](d_sums, d_out)  # second stage: one block adds them
 print(f"kernel: {d_out.copy_to_host()[0]:.4f}, exact: {math.fsum(x):.4f}")
 
 # %%
-# Blocks cannot wait for each other, so the second stage is a launch of its own. (Or
-# each block makes one atomic addition to a number that somebody has cleared before.)
+# How fast can it be?
+# -------------------
 #
-# Predict
-# -------
-#
-# Each number is read once and used once, so memory sets the least time. Write down
-# three answers:
-#
-# - How long does an H100 take at least for :math:`2^{28}` numbers in ``float32``?
-# - Add :math:`2^{25}` ones in ``float32``, one after another. What comes out?
-# - Launch the same sum of the same numbers twice. Are the results equal, bit for bit?
+# Each number is read once and used once, so memory sets the least time. **How long does
+# an H100 need at least for 134 million numbers of four bytes?** Divide by its
+# bandwidth:
 
 from firstlight.timing.specs import spec
 
-for card in ("GTX 1650", "RTX 4090", "H100 SXM"):
-    print(f"{card:>8}: never under {4e3 * 2**28 / spec(card, 'bandwidth'):.2f} ms")
+least = 4 * 2**27 / spec("H100 SXM", "bandwidth")
+print(f"at least {1e6 * least:.0f} µs")
 
 # %%
-# Atomic additions, and another tree
-# ----------------------------------
+# Here is what a real one took. You can also read it as a ladder that leads from a slow
+# sum to a fast one.
 #
-# With ``out[0] += x[i]`` two threads can read the same old sum, and then one addition
-# is lost. An *atomic* addition lets no other thread in between its read and its write,
-# so nothing is lost. But additions to one address come one after the other, and `their
-# order is undefined`__.
+# - one number for each thread, and a tree in which every other thread adds its
+#   neighbour's number to its own (``strided``, in the fold):
+#   :timing:`reductions median "strided, one each" @nvidia-h100-80gb-hbm3`
+# - one number each, and the tree of the figure:
+#   :timing:`reductions median "sequential, one each" @nvidia-h100-80gb-hbm3`
+# - one number each, and a tree without shared memory (*shuffles*, see below):
+#   :timing:`reductions median "shuffles, one each" @nvidia-h100-80gb-hbm3`
+# - many numbers each, and the tree of the figure:
+#   :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`
+# - the same, where each block adds its sum to ``out[0]`` with one atomic addition:
+#   :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`
+# - PyTorch: :timing:`reductions median torch.sum @nvidia-h100-80gb-hbm3`
 #
-# In a tree, which half of the threads should add? The first idea is often every other
-# thread, as in ``strided``:
+# On the first three rungs the tree matters. In ``strided``, some threads of each
+# :term:`warp` add and all the others wait for them, round after round. In the tree of
+# the figure whole warps are done early. It is :timing:`reductions speedup "sequential,
+# one each"/"strided, one each" @nvidia-h100-80gb-hbm3` as fast.
 #
-# __ https://docs.nvidia.com/gameworks/content/developertools/desktop/analysis/report/cudaexperiments/kernellevel/memorystatisticsatomics.htm
+# But look at the fourth rung. If each thread brings many numbers, the same tree is
+# :timing:`reductions speedup sequential/"sequential, one each" @nvidia-h100-80gb-hbm3`
+# as fast, as fast as PyTorch to within a few percent. And with many numbers the clumsy
+# tree takes :timing:`reductions median strided @nvidia-h100-80gb-hbm3`, practically the
+# same, because a tree that is climbed once for sixty thousand numbers costs nothing.
+# So don't polish the tree. Give each thread more to count.
+#
+# And Numba's own, with its 64 blocks? On the H100, ``cuda.reduce`` took
+# :timing:`cuda-reduce median "cuda.reduce" @nvidia-h100-80gb-hbm3` for the same
+# numbers.
+#
+# On an A100, infra-practices measured the same ladder:
+#
+# .. measured-by-others:: tree-strided-a100 tree-sequential-a100 two-stages-a100
+#    atomics-gtx1650
 
-
-@cuda.jit
-def atomic_each(x, out):
-    i = cuda.grid(1)
-    if i < x.size:
-        cuda.atomic.add(out, 0, x[i])
+# folded: The two other trees: strided, and with shuffles
 
 
 @cuda.jit(device=True)
@@ -133,72 +272,6 @@ def strided(part, t, n):
             part[t] += part[t + by]
         cuda.syncthreads()
         by *= 2
-
-
-# %%
-# Both trees make the same number of additions, but a warp works as a whole: if one of
-# its 32 threads adds, the others wait with it, and ``strided`` keeps all warps busy.
-# Would it help if thread ``t`` added to ``part[2 * by * t]``, so that those at work
-# stand together? That depends on the *banks* of shared memory. Word ``w`` lies in bank
-# ``w % 32``, and a bank gives one word at a time, so a warp takes one *pass* (a
-# profiler says *wavefront*), and one more for each further word in its busiest bank.
-#
-# The table counts warps and passes for 128 threads, at each distance ``by``. The column
-# *model* is the part of an H100's bandwidth that is left if each thread brings only one
-# number. It assumes that
-#
-# - a round takes its passes three times, for two loads and a store;
-# - a pass takes a clock cycle, and nothing else takes time (real barriers do);
-# - the whole card makes one atomic addition to an address in a clock cycle.
-
-from firstlight.display import BLUE, GREEN, GREY, ORANGE, PURPLE, RED, show_table
-
-t, distances = np.arange(128), [2**k for k in range(7)]  # 1, 2, 4 ... 64
-RULES = {  # at distance by: which threads add, and to which word
-    "strided": lambda by: (t % (2 * by) == 0, t),
-    "strided addresses": lambda by: (2 * by * t < 128, 2 * by * t),
-    "sequential": lambda by: (t < by, t),
-}
-clocks = spec("H100 SXM", "fp32") / (2 * 128)  # a second, of all multiprocessors
-a_clock = spec("H100 SXM", "bandwidth") / clocks  # bytes for each of its 132
-
-
-def passes(adds, words):
-    banks = [words[w : w + 32][adds[w : w + 32]] % 32 for w in range(0, 128, 32)]
-    return [np.bincount(each).max() for each in banks if each.size]
-
-
-in_tree, rows = {}, []
-for name, rule in RULES.items():
-    counts = [passes(*rule(by)) for by in distances]
-    in_tree[name] = sum(map(sum, counts))
-    model = min(1, 4 * 128 / a_clock / (4 + 3 * in_tree[name]))
-    cells = (f"{len(each)}/{sum(each)}" for each in counts)
-    rows.append((name, str(in_tree[name]), f"{model:.0%}", *cells))
-rows.append(("atomic, each number", "–", f"{4 / (132 * a_clock):.1%}", *["–"] * 7))
-
-# %%
-
-head = ("tree", "passes", "model", *(f"by {by}" for by in distances))
-caption = "128 threads with a number each; for each distance: warps/passes"
-show_table(caption, head, rows)
-
-# %%
-# Moving the threads together frees the warps but gains nothing, because their words
-# fall into the same banks. Only the *sequential* tree, where the first half adds the
-# second half to itself, has neither fault. With two numbers or more for each thread,
-# the model gives every tree the full bandwidth: there is one tree a block, however many
-# numbers its threads bring.
-#
-# Across the lanes of a warp
-# --------------------------
-#
-# A warp can do without shared memory. Its threads, or *lanes*, can hand numbers to each
-# other from register to register, which is called a :term:`shuffle`. Each lane gets,
-# from ``shfl_down_sync(mask, value, by)``, the ``value`` of the lane whose number is
-# higher by ``by`` (or its own if there is none). The mask has a bit for each lane that
-# takes part. All of them must reach the call, so never put it inside an ``if`` that
-# splits a warp, and launch whole warps.
 
 
 @cuda.jit(device=True)
@@ -226,28 +299,8 @@ def shuffled(x, out):
 
 
 # %%
-# Each warp turns 32 numbers into one, and the first warp adds what came of that. One
-# barrier is left, where the tree had one a round. (Numba's simulator knows no shuffles,
-# but this site's ``trace`` does.)
 
-
-# folded: 32 lanes in NumPy, to check the tracer
-def lanes_in_numpy(lanes):
-    for by in (16, 8, 4, 2, 1):
-        lanes = lanes + np.append(lanes[by:], lanes[-by:])  # no lane there: its own
-    return lanes
-
-
-lanes, out = rng.random(32, dtype=f32), np.zeros(1, dtype=f32)
-trace(shuffled, 1, 32, lanes, out)
-print("trace and NumPy agree to the last bit:", out[0] == lanes_in_numpy(lanes)[0])
-
-# %%
-# Check
-# -----
-#
-# All kernels must be right on odd sizes. Outputs hold -1 where a kernel must not add to
-# them, and ``math.fsum`` rounds only once, at the end:
+# folded: All of them are checked on odd sizes, against an exact sum
 
 staged = {"strided": block_sums(strided), "sequential": block_sums(sequential)}
 staged["shuffles"] = shuffled
@@ -263,16 +316,15 @@ for name, kernel in (staged | atomic).items():
             seen.append(trace(kernel, 1, 128, sums, out))
         assert not any(each.problems for each in seen), f"{name} has a race"
         assert abs(out[0] / math.fsum(x) - 1) < 1e-6, f"{name} is wrong"
-print("All are right, and without a race.")
 
 # %%
-# Order and error
-# ---------------
-#
-# Now the second question. *:term:`Kahan`'s* sum adds in each step what the last
-# rounding lost.
 
+# folded: On a GPU: all ways of this page, their blocks and arrays
+
+import torch
 from numba import njit, prange
+
+from firstlight import Bench, best_device
 
 
 @njit
@@ -283,194 +335,15 @@ def one_by_one(x):
     return total
 
 
-@njit
-def kahan(x):
-    total = lost = np.float32(0)
-    for i in range(x.size):
-        given = x[i] - lost
-        grown = total + given
-        lost = (grown - total) - given
-        total = grown
-    return total
-
-
-ones = np.ones(2**25, dtype=f32)
-print(f"one by one {one_by_one(ones):,.0f}, Kahan {kahan(ones):,.0f}")
-
-# %%
-# The first stops at :math:`2^{24}`. From there on ``float32`` numbers are 2 apart, so
-# that adding one changes nothing. An atomic sum of many numbers adds one by one, too,
-# and can therefore be wrong in its first digit.
-#
-# How does the error grow before that? An addition rounds the sum so far, and is off by
-# a fifth of an eps on average, as :doc:`/tutorials/2_devices/13_precision` found: call
-# that, of the result's usual size, *one rounding*. Independent errors add in
-# quadrature, and :math:`k` random numbers around zero have a sum of size :math:`\sqrt
-# k`. So the error, in roundings, is for
-#
-# - *one by one*, which rounds all sums so far,
-#   :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt n`, which is about :math:`\sqrt{n/2}`;
-# - *a tree*, where in each of the :math:`\log_2 n` rounds the squares of what is
-#   rounded add up to :math:`n`, :math:`\sqrt{\log_2 n}`;
-# - *two stages* with :math:`P` threads, which do both,
-#   :math:`\sqrt{n/(2P) + \log_2 P}`;
-# - *Kahan*, or a sum in ``float64``, with only the last rounding, 1.
-#
-# Equal numbers are rounded the same way for long stretches, so their errors are not
-# independent: one by one, they add up as :math:`n`, and the worst case is half an eps
-# each time. For the two stages, take 16 blocks of 128 threads, as *Measure* has on each
-# multiprocessor.
-
-P = 16 * 128
-
-
-def tree_sum(x):
-    while len(x) > 1:
-        x = x[: len(x) // 2] + x[len(x) // 2 :]
-    return x[0]
-
-
-def two_stages(x):  # each thread one by one, then a tree of blocks and of their sums
-    return tree_sum(x.reshape(-1, min(P, len(x))).sum(axis=0))
-
-
-def in_float64(x):
-    return f32(np.sum(x, dtype=float))
-
-
-def both(n):
-    return (n / (2 * P) + np.log2(np.minimum(n, P))) ** 0.5
-
-
-WAYS = {  # how to add, the model in roundings, what to call it, and a look
-    "one by one": (one_by_one, lambda n: (n / 2) ** 0.5, "loop: $\\sqrt{n}$", "o"),
-    "two stages": (two_stages, both, "two stages", "s"),
-    "tree": (tree_sum, lambda n: np.log2(n) ** 0.5, "tree: $\\sqrt{\\log n}$", "D"),
-    "Kahan": (kahan, lambda n: n**0, "", "^"),
-    "float64": (in_float64, lambda n: n**0, "Kahan, or float64", "x"),
-}
-
-# %%
-
-EPS, sizes = 2.0**-23, 2 ** np.arange(4, 21, 2)
-errors = {name: [] for name in WAYS}
-for n in sizes:
-    times = max(8, min(32, 2**16 // n))
-    drawn = [rng.standard_normal(n, dtype=f32) for _ in range(times)]
-    exact = np.array([math.fsum(x.tolist()) for x in drawn])
-    for name, (add, *_) in WAYS.items():
-        off = np.array([add(x) for x in drawn], dtype=float) - exact
-        errors[name].append(np.sqrt(np.mean(off**2) / n))
-lost = {name: errors[name][-1] / (0.2 * EPS) for name in WAYS}  # in roundings
-one, two, tree = (lost[name] for name in ("one by one", "two stages", "tree"))
-colours = (ORANGE, GREEN, BLUE, PURPLE, GREY)
-sevens = [np.full(n, f32(0.7)) for n in sizes]  # all are equal
-equal = [abs(one_by_one(x) / np.sum(x, dtype=float) - 1) for x in sevens]
-
-# %%
-
-# figure
-# sphinx_gallery_thumbnail_number = 1
-import matplotlib.pyplot as plt
-
-fig, ax = plt.subplots(figsize=(7.2, 4.2), layout="constrained")
-ax.plot(sizes, equal, "*", color=RED, ms=11)
-ax.plot(sizes, sizes * EPS / 2, "k--", lw=1)
-end, style = 1.7 * sizes[-1], {"va": "center", "size": 11}
-ax.text(end, equal[-1], "loop, equal numbers: $n$", color=RED, **style)
-ax.text(end, sizes[-1] * EPS / 2, "its worst case", **style)
-for (name, (_, model, words, marker)), colour in zip(
-    WAYS.items(), colours, strict=True
-):
-    ax.plot(sizes, 0.2 * EPS * model(sizes), "k--", lw=1)
-    ax.plot(sizes, errors[name], marker, color=colour, ms=7, mew=1.5)
-    ax.text(end, errors[name][-1], words, color=colour, **style)
-ax.set(xscale="log", yscale="log", xlim=(10, 1.4 * sizes[-1]))
-ax.set(ylim=(8e-9, 0.3), xticks=[1e2, 1e4, 1e6])
-ax.set_xlabel("how many numbers (dashed: models)")
-ax.spines[["top", "right"]].set_visible(False)
-ax.set_ylabel("error, of the result's usual size")
-title = f"The kernel to copy loses {two:.0f} roundings where a loop loses {one:.0f}"
-ax.set_title(title, loc="left")
-fig.set_label(
-    "Error of sums against how many numbers are added, logarithmic axes. Equal numbers "
-    "one by one grow as n, below the worst case; random ones as the root of n; a tree "
-    f"hardly grows; Kahan and float64 stay level. At {sizes[-1]:,} numbers one by one "
-    f"errs by {one:.0f} roundings, two stages by {two:.0f}, a tree by {tree:.1f}."
-)
-plt.show()
-
-# %%
-# Random numbers follow the models roughly, and equal numbers stay below their worst
-# case. So what makes a GPU's sum fast makes it *more* exact: if it differs from that of
-# a plain loop, the GPU's is as a rule the better one.
-#
-# Is the sum the same each time?
-# ------------------------------
-#
-# Rounding depends on the order, and atomic additions come in any order. Here are 128
-# blocks of 128 pixels, added five hundred times: one by one in a new order each time,
-# as atomic additions might come; the sums of blocks in a new order; and two stages,
-# whose order is part of the program. (An :term:`ulp` is a unit in the last place.)
-
-pixels = rng.random(128 * 128, dtype=f32)
-of_blocks = tree_sum(pixels.reshape(128, 128).T)
-runs = {
-    "atomic, each": [one_by_one(rng.permutation(pixels)) for _ in range(500)],
-    "atomic, a block": [one_by_one(rng.permutation(of_blocks)) for _ in range(500)],
-    "two stages": [one_by_one(of_blocks) for _ in range(500)],
-}
-different = {name: len(set(sums)) for name, sums in runs.items()}
-exact, ulp = math.fsum(pixels.tolist()), float(np.spacing(f32(pixels.sum())))
-rows = []
-for name, sums in runs.items():
-    low, high = ((end - exact) / ulp for end in (min(sums), max(sums)))
-    rows.append((name, str(different[name]), f"{low:+.1f} to {high:+.1f} ulp"))
-head = ("order", "different sums", "off by")
-show_table("500 sums of the same numbers", head, rows)
-
-# %%
-# That answers the third question: it depends on whether the *program* or the *clock*
-# sets the order. (A GPU varies it less than this.) PyTorch has a switch,
-# ``torch.use_deterministic_algorithms(True)``. On a CUDA GPU, `its
-# documentation`__ says, ``index_add`` and ``scatter_add_`` then take a fixed order, and
-# ``bincount`` with weights, ``histc`` and ``cumsum`` of floats raise an error.
-# ``torch.sum`` is not on either list.
-#
-# __ https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
-#
-# Measure
-# -------
-#
-# On any computer: NumPy, the plain loop on one core and on all (allowed to reorder the
-# sum), and PyTorch. The numbers take 128 MiB, which some CPUs' last caches hold, in
-# part or whole: a sum may be faster than memory (*above-roof*, *in-cache*). On a GPU,
-# the kernels sum data that no cache holds (one atomic addition a number gets fewer: it
-# takes long).
-
-import torch
-
-from firstlight import Bench, best_device
-
-all_cores = njit(parallel=True, fastmath={"reassoc", "nsz"})(one_by_one.py_func)
-device = best_device()
-on_gpu = not simulated() and device.type == "cuda"  # Numba's kernels need NVIDIA's
-bench = Bench("reductions", budget=10 if on_gpu else 1.5)
-rows = {"NumPy": np.sum, "Numba, one by one": one_by_one, "Numba, all cores": all_cores}
-for name, add in rows.items():
-    bench.time(name, add, ones, n=ones.size, bytes=ones.nbytes)
-
-# %%
-
-# folded: On a GPU: all ways of this page, their blocks and arrays
-
-
 def stages(kernel, grids, *arrays):
     """Launch once for each grid, each time on what came out before."""
     for blocks, d_x, d_out in zip(grids, arrays, arrays[1:], strict=False):
         kernel[blocks, 128](d_x, d_out)
 
 
+ones = np.ones(2**25, dtype=f32)
+device = best_device()
+on_gpu = not simulated() and device.type == "cuda"  # Numba's kernels need NVIDIA's
 t_x, ways = torch.from_numpy(ones), {}
 if device.type != "cpu":
     t_x = torch.rand(2**27 + 1, device=device)  # 4 x the L2 of any GPU of today
@@ -487,8 +360,13 @@ if on_gpu:
 
 # %%
 
-# folded: PyTorch's sum, and on a GPU the kernels: times, and do their sums repeat?
+# folded: The timing, and on a GPU: is the sum the same at each launch?
 
+all_cores = njit(parallel=True, fastmath={"reassoc", "nsz"})(one_by_one.py_func)
+bench = Bench("reductions", budget=10 if on_gpu else 1.5)
+rows = {"NumPy": np.sum, "Numba, one by one": one_by_one, "Numba, all cores": all_cores}
+for name, add in rows.items():
+    bench.time(name, add, ones, n=ones.size, bytes=ones.nbytes)
 size = {"n": len(t_x), "bytes": 4 * len(t_x), "device": device}
 bench.time("torch.sum", torch.sum, t_x, **size)
 right = t_x.sum(dtype=torch.float64).item() if on_gpu else 0
@@ -505,41 +383,192 @@ for name, way in ways.items():
         sums.append(float(d_out.copy_to_host()[0]))
     distinct = f"{len(set(sums))} different in {launches}"
     print(f"{name}: {sums[0] / right:.6f} of the sum, {distinct}")
-
-# %%
-
 bench.show()
 
 # %%
-# With a GPU, the per cent beside a rate compares it with plain copies. The model
-# expects all trees near 100%, with ``torch.sum``, if a thread has many numbers; with
-# *one each*, ``strided`` behind ``sequential``; and one atomic addition a number far
-# behind, with a wrong sum.
-#
-# The same trees on an A100, by infra-practices, and the same atomics on a small card,
-# by R100001. The order is as we predict, and the trees are slower.
-#
-# .. measured-by-others:: tree-strided-a100 tree-sequential-a100 two-stages-a100
-#    atomics-gtx1650
-#
-# Where this stops being true
-# ---------------------------
-#
-# - *Few numbers.* Then the overhead of two launches outweighs the additions. And
-#   transferring a CPU's data to a GPU for their sum alone rarely pays.
-# - *Many short sums*, one for each row: use a warp a row, and no second stage.
-# - *Integer sums and maxima* are never rounded. Any order gives the same.
-# - *:term:`Cancellation <cancellation>`.* What is left when large numbers cancel keeps
-#   their error. Add in ``float64``.
-# - *Other makers.* AMD's warps have up to 64 lanes. Do not write 32 into code for them.
-#
-# Exercise
-# --------
-#
-# 128 is a power of two for a reason. Write a tree that is right for *any* number ``n``
-# of threads in a block. ``sequential`` is not, as ``check`` will tell you.
 
-# folded: What check does
+# folded: Numba's own reduction, on a GPU
+
+of_numba = Bench("cuda-reduce", budget=1)
+if on_gpu:
+    of_numba.time("cuda.reduce", lambda: add_all(d_x, res=d_out), **size)
+    assert np.isclose(d_out.copy_to_host()[0] / right, 1, rtol=1e-4)
+of_numba.show()
+
+# %%
+# Where did the numbers go?
+# -------------------------
+#
+# We still owe you three quarters of a sum. You don't need a GPU to find them. Let's add
+# 33,554,432 ones, one after the other, in ``float32``. **What do you expect?**
+
+print(f"{one_by_one(ones):,.0f}")
+
+# %%
+# It stops at 16,777,216, which is :math:`2^{24}`. A ``float32`` has 24 binary digits.
+# So from there on the next number that it can hold is 2 away, and adding 1 changes
+# nothing, however often you do it. The atomic sum on the H100 also adds one number
+# after the other, so it got stuck near :math:`2^{24}` as well, at a quarter of what it
+# should have been.
+#
+# And the tree? It adds numbers of about the same size, ones to ones, sums to sums. No
+# small number ever meets a huge one, so hardly anything is rounded away. In other
+# words, counting as in an election isn't only faster, it's also more exact. Let's see
+# how much, for random numbers around zero:
+
+
+def tree_sum(x):
+    while len(x) > 1:
+        x = x[: len(x) // 2] + x[len(x) // 2 :]
+    return x[0]
+
+
+def two_stages(x, threads=2048):  # each thread one by one, then a tree of all
+    return tree_sum(x.reshape(-1, min(threads, len(x))).sum(axis=0))
+
+
+# %%
+
+# folded: The errors of all ways, for 16 to a million numbers
+
+
+@njit
+def kahan(x):
+    total = lost = np.float32(0)
+    for i in range(x.size):
+        given = x[i] - lost
+        grown = total + given
+        lost = (grown - total) - given
+        total = grown
+    return total
+
+
+THREADS, EPS, lengths = 2048, 2.0**-23, 2 ** np.arange(4, 21, 2)
+
+
+def rounding_of_both(n):
+    return (n / (2 * THREADS) + np.log2(np.minimum(n, THREADS))) ** 0.5
+
+
+WAYS = {  # how to add, the roundings that the model expects, what to call it, a look
+    "loop": (one_by_one, lambda n: (n / 2) ** 0.5, "one by one", "o", ORANGE),
+    "two": (two_stages, rounding_of_both, "two stages", "s", GREEN),
+    "tree": (tree_sum, lambda n: np.log2(n) ** 0.5, "a tree alone", "D", BLUE),
+    "kahan": (kahan, lambda n: n**0, "Kahan's sum", "^", GREY),
+}
+errors = {name: [] for name in WAYS}
+for length in lengths:
+    times = max(8, min(32, 2**16 // length))
+    drawn = [rng.standard_normal(length, dtype=f32) for _ in range(times)]
+    truth = np.array([math.fsum(each.tolist()) for each in drawn])
+    for name, (way, *_) in WAYS.items():
+        off = np.array([way(each) for each in drawn], dtype=float) - truth
+        errors[name].append(np.sqrt(np.mean(off**2) / length))
+gain = errors["loop"][-1] / errors["two"][-1]
+
+# %%
+
+# figure
+# sphinx_gallery_thumbnail_number = 2
+
+fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
+end, style = 1.7 * lengths[-1], {"va": "center", "size": 11}
+for name, (_, model, words, marker, colour) in WAYS.items():
+    ax.plot(lengths, 0.2 * EPS * model(lengths), "k--", lw=1)
+    ax.plot(lengths, errors[name], marker, color=colour, ms=7, mec="black")
+    ax.text(end, errors[name][-1], words, color=colour, **style)
+ax.set(xscale="log", yscale="log", xlim=(10, 1.4 * lengths[-1]))
+ax.set(ylim=(8e-9, 1e-4), xticks=[1e2, 1e4, 1e6])
+ax.set_xlabel("how many numbers (dashed: the model)")
+ax.set_ylabel("error, of the sum's usual size")
+ax.spines[["top", "right"]].set_visible(False)
+ax.set_title(f"A loop's error is {gain:.0f} times that of two stages", loc="left")
+fig.set_label(
+    "Error of sums against how many numbers are added, logarithmic axes. One by one it "
+    "grows as the root of n, a tree hardly grows, two stages lie between, and Kahan's "
+    f"sum stays level. At {lengths[-1]:,} numbers one by one errs {gain:.0f} times as "
+    "much as two stages. The dashed lines of the model go through the points."
+)
+plt.show()
+
+# %%
+# So if the sum of a GPU differs from that of a plain loop, the GPU's is as a rule the
+# better one. (NumPy's ``sum`` is no plain loop, but a tree, too.) And if you need all
+# digits on a single thread, *:term:`Kahan`'s sum* adds in each step what the last
+# rounding lost. Its code is in the fold above the figure.
+#
+# .. dropdown:: Where the dashed lines come from
+#
+#    Each addition rounds the sum so far, and is off by a fifth of an eps on average
+#    (:doc:`/tutorials/2_devices/13_precision`). Independent errors add in quadrature,
+#    and :math:`k` random numbers around zero have a sum of size :math:`\sqrt k`. One by
+#    one, all sums so far are rounded, so relative to the result the errors make
+#    :math:`\sqrt{1 + 2 + \ldots + n}/\sqrt n`, which is about :math:`\sqrt{n/2}`. In
+#    each of the :math:`\log_2 n` rounds of a tree, the squares of what is rounded add
+#    up to :math:`n`, which makes :math:`\sqrt{\log_2 n}`. Two stages with :math:`P`
+#    threads do both: :math:`\sqrt{n/(2P) + \log_2 P}`. If large numbers cancel
+#    (:term:`cancellation`), what is left keeps their error, so add in ``float64``.
+#
+# Is the sum the same each time?
+# ------------------------------
+#
+# One question is left. Add the same numbers twice. Are the results equal, to the last
+# bit? On a GPU nobody knows which atomic addition comes first, so let's imitate that:
+
+pixels = rng.random(128 * 128, dtype=f32)
+for attempt in (1, 2, 3):
+    print(f"order {attempt}: {one_by_one(rng.permutation(pixels)):.4f}")
+
+# %%
+# The same numbers in another order give another sum, because they are rounded at other
+# places. So it depends on who decides the order. In two stages the *program* does, and
+# the sum is the same each time. With atomic additions the *clock* does.
+#
+# On the H100 we launched each sum twenty times. The two stages, which took
+# :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`, gave one result, bit
+# for bit. The kernel in which each block makes one atomic addition is a little faster,
+# with :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`, but it gave
+# more than ten different sums in twenty launches. They are a few :term:`ulps <ulp>`
+# apart, units in the last place, so that is no mistake. But if your test compares bits,
+# or you want to repeat a result next year, it matters.
+#
+# In PyTorch, ``torch.use_deterministic_algorithms(True)`` asks for a fixed order
+# wherever there is one, and raises an error where there is none. For example,
+# ``index_add`` then takes a fixed order, and ``cumsum`` of floats on a GPU refuses
+# (`its documentation`__ has both lists). Integer sums and maxima are never rounded, so
+# they are the same in any order.
+#
+# __ https://docs.pytorch.org/docs/stable/generated/torch.use_deterministic_algorithms.html
+#
+# .. dropdown:: Shuffles, and GPUs of other makers
+#
+#    The threads of a warp, its *lanes*, can hand numbers to each other from register to
+#    register, which is called a :term:`shuffle`. ``shfl_down_sync(mask, value, by)``
+#    gives each lane the ``value`` of the lane ``by`` places on. All lanes in the mask
+#    have to reach the call, so never put it inside an ``if`` that splits a warp.
+#    Numba's simulator knows no shuffles, but ``trace`` does. Warps of AMD have up to 64
+#    lanes, so don't write 32 into code for them. And for many short sums, one for each
+#    row, use a warp for a row, and no second stage.
+#
+# Your turn
+# ---------
+#
+# Why 128 threads? Because halving 128 comes out even, down to 1. With 96 threads,
+# ``sequential`` loses numbers: 96, 48, 24, 12, 6, 3, and half of 3 is 1. Write a tree
+# that is right for *any* number ``n`` of threads in a block. It gets the shared array
+# ``part``, the number ``t`` of its thread, and ``n``, and in the end ``part[0]`` must
+# hold the sum. All threads of the block call it.
+#
+# Put your answer where the dots are, and run ``firstlight try 07_reductions.py``.
+
+
+@cuda.jit(device=True)
+def any_tree(part, t, n): ...
+
+
+# %%
+
+# folded: What check does: it traces your tree in blocks of 64, 96, 33 and 1
 
 
 def check(tree):
@@ -564,25 +593,22 @@ def check(tree):
 
 # %%
 
-print(check(sequential))
+print(check(any_tree))
 
 # %%
-# Three :doc:`puzzles </tutorials/3_kernels/14_puzzles>` ask for more: ``block sum``,
-# ``dot`` and ``warp sum``.
+# Three of the :doc:`puzzles </tutorials/3_kernels/14_puzzles>` go on from here: ``block
+# sum``, ``dot`` and ``warp sum``.
 #
 # Three lines to remember
 # -----------------------
 
 # remember
-print(
-    f"""1. Let each thread add many numbers, then use a tree or shuffles, then a second
-launch. A tree takes {in_tree["strided"]} passes through shared memory if it is strided,
-{in_tree["sequential"]} if it is sequential.
-2. Added one by one, {sizes[-1]:,} random numbers are off by {one:.0f} roundings (fifths
-of an eps); in two stages with {P:,} threads by {two:.0f}; in a tree by {tree:.1f}.
-3. Fix the order, and the sum repeats: two stages gave {different["two stages"]} result,
-atomic additions in shuffled orders {different["atomic, each"]}."""
-)
+
+print("1. Let each thread add up many numbers, each block its threads' sums in a tree,")
+print("   and a second launch the sums of the blocks. Then memory sets the time.")
+print(f"2. One by one, a million random numbers are off {gain:.0f} times as much as in")
+print("   two stages, and a float32 that counts ones stops at 2**24.")
+print("3. A fixed order gives the same bits each time. Atomic additions don't.")
 
 # %%
 # Solution
@@ -592,7 +618,7 @@ atomic additions in shuffled orders {different["atomic, each"]}."""
 
 
 @cuda.jit(device=True)
-def any_tree(part, t, n):
+def any_tree_solution(part, t, n):
     while n > 1:
         half = (n + 1) // 2
         if t + half < n:
@@ -601,4 +627,4 @@ def any_tree(part, t, n):
         n = half
 
 
-print(f"Our solution: {check(any_tree)}")
+print(f"Our solution: {check(any_tree_solution)}")

@@ -2,31 +2,28 @@
 What did the compiler make of your kernel?
 ==========================================
 
-For anyone who writes :term:`kernels <kernel>` in :term:`Numba` and wants ``float32`` to
-stay so. A plain ``0.0`` is a ``float64``: in a matrix-vector product of ``float32``
-arrays, each step then has a product, a conversion and a ``float64`` addition in place
-of one :term:`fused multiply-add`. The compiler's output shows that, and you need no GPU
-to read it. Whether it costs time depends on the card, and on what else the kernel waits
-for.
+You have written a :term:`kernel` for arrays of ``float32``, and you want it to stay in
+``float32``, because a graphics card for games does ``float64`` at a small part of its
+usual rate. So you checked all your arrays. But did you check what the compiler made of
+the code between them?
 
-**You will learn**
+You can. What it makes is a text, and you can print it and search it, even on a laptop
+that has no GPU. **Look at the kernel below, and write down a guess: each step of its
+loop loads two numbers, multiplies them and adds. How much of that is done in**
+``float64``? By the end of this page you'll be able to find a ``float64`` that you never
+wrote, say whether it costs you time, and decide whether you want it out.
 
-- to see what a kernel was compiled to, for any NVIDIA GPU, on any Linux or Windows PC;
-- to find a ``float64`` that you never wrote, with this site's package or plain Numba;
-- to estimate whether it costs time, on which card.
-
-**Time:** 7 minutes. **Needs:** any computer, and :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`. Without NVIDIA's compiler (on a Mac), the page
-shows what it made elsewhere.
+**Time:** 11 minutes. **Needs:** any computer, and :doc:`a first kernel
+</tutorials/3_kernels/01_first_kernel>`. NVIDIA's compiler runs on Linux and Windows; on
+a Mac you see what it made elsewhere.
 """
 
 # %%
-# One word apart
-# --------------
+# Look inside
+# -----------
 #
-# Each :term:`thread` computes one element of :math:`y = A x`: it goes along a row of
-# ``A``, multiplies each number with one of ``x``, and adds it to a sum. All arrays are
-# ``float32``. Most people would start the sum with ``total = 0.0``. Does it matter?
+# This is the product of a matrix and a vector, one row for each :term:`thread`. All
+# three arrays will be ``float32``.
 
 import numpy as np
 
@@ -43,6 +40,62 @@ def double_sum(a, x, y):
         y[i] = total
 
 
+# %%
+
+# folded: What the compiler made elsewhere, for computers that don't have it
+
+RECORDED = {  # with numba-cuda 0.30.4 and CUDA 13.0: the last lines with floats
+    "double_sum": """ld.global.f32 	%f16, [%rd122];
+ld.global.f32 	%f17, [%rd118];
+mul.f32 	%f18, %f17, %f16;
+cvt.f64.f32 	%fd18, %f18;
+add.f64 	%fd23, %fd23, %fd18;
+cvt.rn.f32.f64 	%f19, %fd23;
+st.global.f32 	[%rd130], %f19;""",
+    "single_sum": """ld.global.f32 	%f19, [%rd122];
+ld.global.f32 	%f20, [%rd118];
+fma.rn.f32 	%f24, %f20, %f19, %f24;
+st.global.f32 	[%rd130], %f24;""",
+}
+
+
+def compiled(kernel):
+    """The compiler's text for a GPU of compute capability 9.0, such as an H100."""
+    try:
+        return ptx.compile(kernel, TYPES, (9, 0)).text
+    except ptx.NoCompilerError as missing:
+        print(missing, "So this is on record:", sep="\n")
+        return RECORDED[kernel.__name__]
+
+
+# %%
+# Now compile it for an H100. Our ``ptx.compile`` takes the kernel, the types of its
+# arguments and the number of a kind of GPU, and ``compiled`` returns the text that it
+# made. (Plain Numba can do the same, as you'll see.) Of its 200 lines or so, these are
+# the last in which a floating-point number appears:
+
+TYPES = "float32[:, ::1], float32[::1], float32[::1]"  # ::1 says: next to each other
+
+
+def lines_with_floats(kernel):
+    lines = compiled(kernel).splitlines()
+    return [line.strip() for line in lines if "f32" in line or "f64" in line]
+
+
+print(*lines_with_floats(double_sum)[-7:], sep="\n")
+
+# %%
+# Read them slowly. ``ld.global.f32`` loads a ``float32`` from the GPU's memory, and it
+# stands there twice, once for the matrix and once for the vector. ``mul.f32``
+# multiplies them. So far, so good. Then comes ``cvt.f64.f32``: *convert* to ``f64``,
+# from ``f32``. And ``add.f64`` adds in ``float64``. Only after the loop, the sum is
+# converted back and stored.
+#
+# So two of the five instructions of each step are in ``float64``, in a kernel all of
+# whose arrays are ``float32``. Have you found the culprit? It's the innocent
+# ``total = 0.0``. Let's mend that one word, and look again.
+
+
 @cuda.jit
 def single_sum(a, x, y):
     i = cuda.grid(1)
@@ -53,186 +106,18 @@ def single_sum(a, x, y):
         y[i] = total
 
 
-# %%
-# Find the float64
-# ----------------
-#
-# ``ptx.compile`` takes a kernel, the types of its arguments and a
-# :term:`compute capability`, the version number of a kind of GPU. You get :term:`PTX`,
-# NVIDIA's intermediate language, in ``.text``, and in ``.mix`` a count of its
-# instructions. Their names end in their type, so a double is easy to find:
-
-# folded: What the compiler made elsewhere, for computers that do not have it
-RECORDED = {  # with numba-cuda 0.30.4 and CUDA 13.0
-    "double_sum": {"ld.global.f32": 10, "mul.f32": 5, "cvt.f64.f32": 5, "add.f64": 5},
-    "single_sum": {"ld.global.f32": 10, "fma.f32": 5},
-}
-RECORDED["double_sum"] |= {"mov.f64": 2, "cvt.f32.f64": 1}
+print(*lines_with_floats(single_sum)[-4:], sep="\n")
 
 # %%
-
-TYPES = "float32[:, ::1], float32[::1], float32[::1]"  # ::1 says: next to each other
-
-kernels, mixes = (double_sum, single_sum), RECORDED
-try:
-    mixes = {each.__name__: ptx.compile(each, TYPES, (9, 0)).mix for each in kernels}
-except ptx.NoCompilerError as missing:
-    print(missing, "So this is on record:", sep="\n")
-
-
-def doubles_in(mix):
-    return {name: count for name, count in mix.items() if "f64" in name}
-
-
-for name, mix in mixes.items():
-    print(f"{name}: {doubles_in(mix) or 'no float64'}")
-
-# %%
-
-# folded: The instructions of one step
-ORDER = ("ld.global.f32", "mul.f32", "fma.f32", "cvt.f64.f32", "add.f64")
-boxes, in_a_step = {}, {}
-for name, mix in mixes.items():
-    steps = mix["ld.global.f32"] // 2  # written out: each loads two numbers
-    boxes[name] = [each for each in ORDER for _ in range(mix.get(each, 0) // steps)]
-    in_a_step[name] = sum("f64" in each for each in boxes[name])
-
-# %%
-
-# figure
-# sphinx_gallery_thumbnail_number = 1
-import matplotlib.pyplot as plt
-
-fig, ax = plt.subplots(figsize=(7.2, 2.8), layout="constrained")
-starts = ("total = 0.0", "total = np.float32(0)")
-for row, (start, names) in enumerate(zip(starts, boxes.values(), strict=True)):
-    ax.text(0, row - 0.33, start, size=13, family="monospace", va="bottom")
-    for at, each in enumerate(names):
-        colour = (
-            "#b8394b" if "f64" in each else "#2e7ab0" if "ld" in each else "#8a5a12"
-        )
-        look = {"hatch": "//" * ("f64" in each), "ec": "black", "height": 0.55}
-        bar = ax.barh(row, 0.96, left=at, align="center", fc=colour, **look)
-        text = {"color": "#fefefe", "bbox": {"fc": colour, "ec": "none", "pad": 4}}
-        ax.bar_label(bar, [each], label_type="center", size=13, **text)
-ax.set(xticks=[], yticks=[], ylim=(1.3, -0.65), xlim=(-0.02, 5))
-ax.spines[:].set_visible(False)
-found, none = in_a_step["double_sum"], in_a_step["single_sum"]
-ax.set_title(
-    f"A plain 0.0 puts {found} float64 instructions into every step", loc="left"
-)
-fig.set_label(
-    "The PTX instructions that do the work of one step. With total = 0.0: two loads, a "
-    "product in float32, a conversion to float64, an addition in float64. With "
-    f"np.float32(0): two loads and one fused multiply-add, and {none} in float64."
-)
-plt.show()
-
-# %%
-# ``cvt.f64.f32`` reads: to ``f64``, from ``f32``. A ``float32`` product and a
-# ``float64`` sum cannot be fused, so the zero costs the *fused multiply-add*, too,
-# which multiplies and adds at once. (The counts are *static*: they tell what is
-# written. The loop is there twice, once :term:`unrolled` to four steps and once for
-# what is left over, so five steps are written for the one in the source. ``mov.f64``,
-# the zero, and ``cvt.f32.f64`` are outside of both.)
+# Both are gone, and something more happened. The product and the sum have become *one*
+# instruction, ``fma``. It's called a :term:`fused multiply-add`: it multiplies, adds
+# and rounds once. A ``float32`` product and a ``float64`` sum can't be fused, so the
+# plain zero cost that as well.
 #
-# Why? Numba gives each variable *one* type, from all that is assigned to it. A ``0.0``
-# in Python's code is a ``float64``, and the sum of that and a ``float32`` is, too.
-# Numba's users have `met it before`__. A test in NumPy 2 would not have warned you, nor
-# does the :term:`simulator`: both let a plain ``0.0`` take the precision of the other
-# operand.
-#
-# __ https://github.com/numba/numba/issues/4676
-
-print("NumPy:", (0.0 + np.float32(1)).dtype)
-
-# %%
-# Where doubles come from, among ``float32`` numbers:
-#
-# - a sum that starts with ``0.0``, or with ``0``;
-# - a constant such as ``0.1`` (not ``x[i] * 0.5`` stored as ``float32``: that holds 0.5
-#   exactly, and the compiler takes the double out, so look before you mend);
-# - an integer beside a ``float32``: ``x[i] / n``;
-# - a signed integer compared with an unsigned one of 64 bits.
-#
-# Write ``np.float32(0.1)`` and ``np.float32(n)``, and let counters be plain integers.
-#
-# What it can cost
-# ----------------
-#
-# NVIDIA lists, for each compute capability, how many results per clock cycle a
-# :term:`multiprocessor` delivers (in its `Best Practices Guide`__, under "Throughput of
-# Native Arithmetic Instructions"). Take a matrix of 100 000 rows and 100 columns.
-# *Predict*: how long does it take at least to read it from memory, and how long to make
-# its additions in ``float64``?
-#
-# __ https://docs.nvidia.com/cuda/cuda-c-best-practices-guide/
-
-from firstlight.display import show_table
-from firstlight.timing.specs import spec
-
-A_CLOCK = {  # float32 and float64 additions a clock
-    "L4": (128, 2),  # capability 8.9
-    "RTX 4090": (128, 2),
-    "H100 SXM": (128, 64),  # capability 9.0
-}
-rows, least = [], {}
-for card, (single, double) in A_CLOCK.items():
-    reading = 4 * 100_000 * 100 / spec(card, "bandwidth")
-    additions = spec(card, "fp32") / 2 * double / single  # a second, in float64
-    adding = 100_000 * 100 / additions
-    least[card] = reading, 2 * adding  # if a conversion takes as long as an addition
-    times = (
-        f"{1e6 * reading:.0f} µs",
-        f"{1e6 * adding:.1f} µs",
-        f"{2e6 * adding:.1f} µs",
-    )
-    rows.append((card, f"1/{single // double}", *times))
-head = ("card", "float64 rate", "to read", "to add", "to convert and add")
-show_table("40 MB times a vector, at least (model)", head, rows)
-
-# %%
-# The last column takes a conversion to be as slow as an addition. (On an H100, NVIDIA's
-# table has it slower.) A GPU calculates while it waits for memory. So in this model, as
-# long as the matrix comes from memory, the ``float64`` hides behind the reading on all
-# three cards. On the RTX 4090 and the L4 not much room is left, and where a kernel uses
-# each number many times, or finds its data in a :term:`cache`, nothing hides it: there
-# a stray ``0.0`` costs most.
-# :doc:`/tutorials/3_kernels/10_two_compilers` works that out, and what the double buys.
-#
-# Check
-# -----
-#
-# Both kernels have to be right before their times are of interest: odd sizes, two
-# :term:`launches <launch>` into the same output, and the product in ``float64`` to
-# compare with.
-
-rng = np.random.default_rng(seed=1)
-
-
-def worst_error(kernel, rows, columns, threads=32):
-    a = rng.standard_normal((rows, columns), dtype=np.float32)
-    x = rng.standard_normal(columns, dtype=np.float32)
-    y = cuda.to_device(np.full(rows, -1, dtype=np.float32))
-    for _ in range(2):
-        blocks = blocks_for(rows, threads)
-        kernel[blocks, threads](cuda.to_device(a), cuda.to_device(x), y)
-    exact = a.astype(np.float64) @ x.astype(np.float64)
-    return np.max(np.abs(y.copy_to_host() - exact))
-
-
-for kernel in kernels:
-    sizes = (1, 1), (31, 7), (33, 2), (101, 5)
-    worst = max(worst_error(kernel, *size) for size in sizes)
-    assert worst < 1e-5, f"{kernel.__name__} is wrong by {worst:.1e}"
-    print(f"{kernel.__name__:>11}: largest error {worst:.0e}")
-
-# %%
-# The same with plain Numba
-# -------------------------
-#
-# Without a GPU, ``cuda.compile_ptx`` gives the PTX of a plain function. Put this into a
-# file, with your function and its types (not in the simulator, which compiles nothing):
+# The language that you have just read is called :term:`PTX`. The version number of a
+# kind of GPU, such as 9.0, is its :term:`compute capability`. In your own program you
+# need nothing of ours for this. Put it into a file, with your own function and its
+# types:
 #
 # .. code-block:: python
 #
@@ -247,38 +132,118 @@ for kernel in kernels:
 #     text, _ = cuda.compile_ptx(shift, signature, cc=(9, 0))
 #     print([line for line in text.splitlines() if "f64" in line])
 #
-# With a GPU, launch the kernel once. Then ``inspect_asm()`` gives its PTX, a text for
-# each set of types that it was called with, and ``inspect_sass()`` its :term:`SASS`.
-# ``get_regs_per_thread()`` tells how many registers a thread needs.
+# And if you have a GPU and have launched your kernel, ``kernel.inspect_asm()`` gives
+# its PTX, one text for each set of types that you called it with.
+#
+# Where do doubles come from?
+# ---------------------------
+#
+# Numba gives each variable *one* type, for the whole kernel. In Python, ``0.0`` is a
+# ``float64``. Later ``total`` also gets a ``float64`` plus a ``float32``, which is a
+# ``float64`` again. So that's what it is from the first line to the last.
+#
+# A test with NumPy won't warn you, because there a plain ``0.0`` takes the type of the
+# array beside it:
 
-# folded: On a GPU: PTX, SASS and registers of the kernel that ran
-if not simulated():
-    for text in double_sum.inspect_asm().values():
-        print("PTX: ", *[line for line in text.splitlines() if "add" in line][:1])
-    try:
-        for text in double_sum.inspect_sass().values():
-            print("SASS:", *[line for line in text.splitlines() if "DADD" in line][:1])
-    except RuntimeError as problem:
-        print(problem)
-    print("registers:", *double_sum.get_regs_per_thread().values())
+print("NumPy:", (0.0 + np.float32(1)).dtype)
 
 # %%
-# *PTX* is an intermediate language, which no GPU runs. A second compiler makes *SASS*
-# of it, the code of one kind of GPU. To print that, ``inspect_sass`` needs
-# ``nvdisasm``, which comes with the CUDA Toolkit, or from pip as
-# ``nvidia-cuda-nvdisasm``.
+# And the :term:`simulator`, which runs kernels where there is no GPU, computes with
+# NumPy. So only the compiler's text can tell.
 #
-# Measure
-# -------
+# **Try it yourself.** Here are four lines that one could write in a kernel, where ``x``
+# is an array of ``float32`` and ``n`` is an integer. Which of them compute in
+# ``float64``? Decide before you read on.
 #
-# On a GPU, both kernels run with the matrix in both orders, too large for any cache.
-# Compare the two in each order: they read the same bytes, since their ``float64`` is
-# only in the sum. Without a GPU, there is only NumPy's product, for scale, of a smaller
-# matrix, which a cache may hold.
+# .. code-block:: python
+#
+#    x[i] = x[i] * 0.1
+#    x[i] = x[i] * 0.5
+#    x[i] = x[i] ** 2
+#    x[i] = x[i] / n
 
-# folded: NumPy's product, and on a GPU both kernels in both orders
+# folded: The answer of the compiler
+
+
+FOUR = ("x[i] * 0.1", "x[i] * 0.5", "x[i] ** 2", "x[i] / n")
+
+
+def doubles_in(mix):
+    return {name: count for name, count in mix.items() if "f64" in name}
+
+
+def doubles_of(expression):
+    made = {"cuda": cuda}
+    lines = f"i = cuda.grid(1)\n    if i < x.size:\n        x[i] = {expression}\n"
+    exec(f"@cuda.jit\ndef short(x, n):\n    {lines}", made)
+    return doubles_in(ptx.compile(made["short"], "float32[::1], int64").mix)
+
+
+try:
+    for line in FOUR:
+        print(f"{line:>10}: {', '.join(doubles_of(line)) or 'no float64'}")
+except ptx.NoCompilerError:
+    print("x[i] * 0.1 and x[i] / n have float64, the other two have none.")
+
+# %%
+# The first and the last do. ``0.1`` is a ``float64`` like any constant in Python, and
+# Numba divides a ``float32`` by an integer in ``float64``. The square is harmless. And
+# ``0.5`` is a surprise: a ``float32`` can hold it exactly, the product stored as
+# ``float32`` would be the same, and the compiler sees that and takes the double out. So
+# look before you mend.
+#
+# The cure is always the same: write ``np.float32(0.1)``, and ``np.float32(n)``.
+#
+# Does it cost time?
+# ------------------
+#
+# Let's predict it. The kernel has two jobs for each number of the matrix: fetch its
+# four bytes from memory, and convert and add it in ``float64``. The GPU does both at
+# the same time, with different threads, so the slower job decides. Data sheets say how
+# fast each can be at best. (We count the conversion as one more addition.) **On which
+# of these three cards will you notice the zero?**
+
+from firstlight.timing.specs import spec
+
+numbers, least = 500_001 * 101, {}
+PART = {"RTX 4090": 64, "L4": 64, "H200": 2}  # float32 is so many times as fast
+for card, part in PART.items():
+    reading = 4 * numbers / spec(card, "bandwidth")
+    adding = 2 * numbers / (spec(card, "fp32") / 2 / part)
+    least[card] = reading, adding
+    print(f"{card:>8}: reads {1e6 * reading:.0f} µs, adds {1e6 * adding:.0f} µs")
+
+# %%
+# On none of them, says the model, although it's close on the RTX 4090. The matrix has
+# to come from memory, and while a thread waits for it, others have all the time in the
+# world to add in ``float64``.
+#
+# And a real H200? With the plain zero, it took :timing:`what-the-compiler-did median
+# "double_sum, rows" @nvidia-h200`. Without, it took :timing:`what-the-compiler-did
+# median "single_sum, rows" @nvidia-h200`. So the kernel with the ``float64`` was, if
+# anything, the faster of the two! Both are far from the least time, because the threads
+# of a warp read from rows that lie far apart (:doc:`coalescing
+# </tutorials/3_kernels/05_coalescing>`).
+#
+# With the matrix stored by columns, the two took
+# :timing:`what-the-compiler-did median "double_sum, columns" @nvidia-h200` and
+# :timing:`what-the-compiler-did median "single_sum, columns" @nvidia-h200`. Now that
+# the numbers come faster, the ``float64`` begins to show, by a few percent.
+#
+# So beware of the other case. If a kernel uses each number many times, as a matrix
+# product does, or finds its data in the :term:`cache`, nothing hides the ``float64``.
+# Then you pay the full price, and on a card for games that is a lot: its ``float64``
+# really is as slow as the data sheet says. Others measured that, and also how near good
+# kernels for a matrix and a vector come to the time of their bytes:
+#
+# .. measured-by-others:: f64-rtx5060 matvec-author-gtx1050ti matvec-v100
+
+# folded: The timing, and what it gave on each computer
+
 from firstlight import Bench
 
+kernels = (double_sum, single_sum)
+rng = np.random.default_rng(seed=1)
 rows, columns = (100_001 if simulated() else 500_001), 101
 a = rng.standard_normal((rows, columns), dtype=np.float32)
 x = rng.standard_normal(columns, dtype=np.float32)
@@ -301,31 +266,225 @@ if not simulated():
             bench.time(label, launch, kernel, d_a, d_x, d_y, device="cuda:0", **size)
             assert np.allclose(d_y.copy_to_host(), exact, atol=1e-4), label
         del d_a
-
-# %%
-
 bench.show()
 
 # %%
-# What became of such kernels on cards of other people? These numbers are theirs.
+# Is the zero a mistake?
+# ----------------------
 #
-# .. measured-by-others:: f64-rtx5060 matvec-author-gtx1050ti matvec-v100
+# Before you throw the double out, ask what you get for it. A sum is rounded after each
+# step, and in ``float64`` the rounding is 500 million times finer. Both kernels are
+# easy to imitate in NumPy, one step at a time. **Which will be nearest to the exact
+# result: the kernel with the double, the kernel without, or NumPy's own product?**
+
+
+def step_by_step(total):
+    for j in range(columns):
+        total = total + few[:, j] * x[j]
+    return total.astype(np.float32)
+
+
+few = a[:300]
+truth = few.astype(np.float64) @ x  # float64 throughout
+results = {
+    "total = np.float32(0)": step_by_step(np.zeros(300, np.float32)),
+    "NumPy's A @ x": few @ x,
+    "total = 0.0": step_by_step(np.zeros(300, np.float64)),
+}
+errors = {}
+for name, result in results.items():
+    errors[name] = np.sqrt(np.mean((result - truth) ** 2) / np.mean(truth**2))
+    print(f"{name:>21}: off by {errors[name]:.1e}")
+
+# %%
+# With the plain zero the kernel is the most accurate of the three, more so than NumPy.
+# A course notebook that we know has exactly this kernel. It finds small differences
+# between its GPU and NumPy, and explains that CUDA and IEEE 754, the standard for
+# floating-point numbers, are "a complicated couple". They aren't. Both computers follow
+# the standard, but they round at different places, and the GPU's result is the better
+# one, thanks to a double that nobody had noticed.
 #
-# Where this stops being true
-# ---------------------------
+# So a result that differs from NumPy's needn't be wrong: compare both with something
+# more exact. And decide for yourself. If five digits are enough, write
+# ``np.float32(0)``. If you want all that a ``float32`` can hold, and wait for memory
+# anyway, write ``np.float64(0)``, so that readers see that you mean it. (If you need
+# the digits on a card that is slow in ``float64``, *Kahan's sum* gets them with four
+# ``float32`` additions: :doc:`/tutorials/3_kernels/07_reductions`.)
 #
-# - *Another version* of Numba or CUDA may compile it differently. Check yours.
-# - *Other types.* A kernel is compiled anew for each set of types. With ``float64``
-#   arrays the zero is right.
-# - *Other makers.* AMD, Intel and Apple have other compilers and other assembly
-#   languages. The question is the same there. PyTorch's operations keep ``float32``.
+# What really runs
+# ----------------
 #
-# Exercise
-# --------
+# One more surprise. No GPU runs PTX. It's an intermediate language, and a second
+# compiler turns it into the machine code of one kind of GPU, which is called
+# :term:`SASS`. There the names are shorter: ``LDG`` loads, ``FFMA`` is the fused
+# multiply-add, and ``DADD`` adds doubles.
 #
-# This kernel computes the root mean square of each row. The sum starts as a
-# ``float32``, and the counter ``j`` is unsigned, a common trick to save instructions.
-# Yet two doubles hide in it, and neither is a constant. Find them, and get rid of both.
+# A step of ``single_sum`` needs two loads and one multiply-add. **How many instructions
+# do you think an H100 runs for it?** The figure shows our two kernels, and a third. It
+# is ``single_sum`` again, but with a ``while`` loop in place of ``for j in
+# range(x.size)``:
+
+
+@cuda.jit
+def counted_sum(a, x, y):
+    i = cuda.grid(1)
+    if i < y.size:
+        total = np.float32(0)
+        j = 0
+        while j < x.size:
+            total += a[i, j] * x[j]
+            j += 1
+        y[i] = total
+
+
+# %%
+
+# folded: How the instructions of a step are found, sorted and counted
+
+import re
+
+KINDS = {  # the first that fits the name, in PTX or in SASS
+    "load": r"ld\.global|LDG",
+    "float64": r".*f64|.*F64|D[A-Z]",
+    "float32": r"(fma|mul|add).*\.f32|F(FMA|MUL|ADD)",
+    "bookkeeping": r"",
+}
+NAME = re.compile(r"(?:/\*\w+\*/\s*)?(?:@!?[%\w]+\s+)?([A-Za-z][\w.]*)")
+
+
+def loops(text):
+    """The instructions of each loop that loads something: the largest loop first."""
+    lines = [line.strip() for line in text.splitlines()]
+    labels = {line[:-1]: at for at, line in enumerate(lines) if line.endswith(":")}
+    found = []
+    for end, line in enumerate(lines):
+        target = re.search(r"\bbra\b.*?([$.]L\w+)", line, re.IGNORECASE)
+        if target and labels.get(target[1], end) < end:
+            found.append([line for line in lines[labels[target[1]] : end + 1] if line])
+    found = [[line for line in loop if NAME.match(line)] for loop in found]
+    return sorted(filter(loads_in, found), key=len, reverse=True)
+
+
+def loads_in(loop):
+    return sum("ld.global" in line or "LDG" in line for line in loop)
+
+
+def kind(line):
+    name = NAME.match(line)[1]
+    return next(kind for kind, form in KINDS.items() if re.match(form, name))
+
+
+def one_step(loop):
+    """How many of each kind: the compiler wrote out several steps, with two loads."""
+    kinds = [kind(line) for line in loop]
+    return tuple(2 * kinds.count(kind) / loads_in(loop) for kind in KINDS)
+
+
+# %%
+
+# folded: The counts of all three, compiled here or recorded
+
+STEPS = {  # with numba-cuda 0.30.4 and CUDA 13.0: the KINDS, for an H100
+    "double_sum": (2, 2, 1, 28.25),
+    "single_sum": (2, 0, 1, 28),
+    "counted_sum": (2, 0, 1, 3),
+}
+
+
+def steps_of(kernel):
+    try:
+        machine_code = ptx.compile(kernel, TYPES, (9, 0)).sass  # if nvdisasm is there
+    except ptx.NoCompilerError:
+        machine_code = None
+    if machine_code is None:
+        return STEPS[kernel.__name__]
+    return one_step(loops(machine_code)[0])
+
+
+steps = {each.__name__: steps_of(each) for each in (*kernels, counted_sum)}
+totals = {name: sum(step) for name, step in steps.items()}
+
+# %%
+
+# figure
+# sphinx_gallery_thumbnail_number = 1
+
+import matplotlib.pyplot as plt
+
+from firstlight.display import BLUE, GREY, ORANGE, RED
+
+LOOKS = {  # a colour and a pattern each, so that either will do
+    "load": {"fc": BLUE},
+    "float64": {"fc": RED, "hatch": "xxx"},
+    "float32": {"fc": ORANGE, "hatch": "///"},
+    "bookkeeping": {"fc": GREY, "hatch": "..."},
+}
+fig, ax = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
+for row, (name, total) in enumerate(totals.items()):
+    left, counts = 0, zip(LOOKS.items(), steps[name], strict=True)
+    for (label, look), count in counts:
+        label = label if row == 0 else None
+        ax.barh(row, count, left=left, label=label, ec="black", lw=0.8, **look)
+        left += count
+    ax.text(left + 0.4, row, f"{total:g}", va="center")
+names = ["for, total = 0.0", "for, float32(0)", "while, float32(0)"]
+ax.set_yticks(range(3), names)
+ax.set(ylim=(2.6, -0.5), xlabel="instructions for one step, machine code of an H100")
+ax.spines[["top", "right"]].set_visible(False)
+fig.legend(ncols=4, loc="outside lower center", frameon=False)
+title = f"{totals['single_sum']:g} instructions a step with for, "
+ax.set_title(f"{title}{totals['counted_sum']:g} with while", loc="left")
+fig.set_label(
+    "Bars of the instructions for one step of each kernel, split into four kinds. "
+    f"double_sum has {totals['double_sum']:g}, most of them bookkeeping, single_sum "
+    f"{totals['single_sum']:g}, and counted_sum, with a while loop, "
+    f"{totals['counted_sum']:g}. Only double_sum has float64 instructions."
+)
+plt.show()
+
+# %%
+# Three of 31 instructions do the work. (The loop is :term:`unrolled`: the compiler
+# writes out four steps at a time, so a step can have 28.25 of a kind.) The others are
+# bookkeeping. At each step, ``range`` asks whether there is a next number. And because
+# ``x[-1]`` is the last element in Python, the kernel tests for both arrays whether the
+# index is negative. Then it works out two addresses, in 64 bits, for which a GPU needs
+# two instructions or more each time. With ``while``, the compiler sees that ``j``
+# starts at 0 and only grows. So it drops the tests, and moves each address along.
+#
+# Don't rewrite all your loops now. Instructions aren't time, just as the ``float64``
+# wasn't: as long as a kernel waits for memory, most of them cost nothing. But you know
+# where to look when it doesn't.
+#
+# .. dropdown:: Registers, and when they run out
+#
+#    Only the second compiler can say how many :term:`registers <register>` a thread
+#    needs, because it is the one that hands them out. ``ptx.compile(kernel,
+#    types).registers`` has the number, and on a GPU ``kernel.get_regs_per_thread()``. A
+#    thread can have 255, of 32 bits each, and a double takes two. If a kernel holds
+#    more numbers than that at once, the rest is :term:`spilled`: it's stored to memory
+#    and loaded again, which is slow, and nothing warns you. Look at ``.spill_bytes``.
+#    For example, a kernel that holds 66 complex numbers fits in ``complex64``, and
+#    spills in ``complex128``.
+#
+# .. dropdown:: Machine code on your own computer
+#
+#    ``ptx.compile(kernel, types).sass`` and, on a GPU, ``kernel.inspect_sass()`` give
+#    the machine code. Both need ``nvdisasm``, a program that comes with the CUDA
+#    Toolkit, or from pip as ``nvidia-cuda-nvdisasm``. Another version of Numba or of
+#    CUDA may compile your kernel differently, and other types certainly do. AMD, Intel
+#    and Apple have other compilers and other machine languages. PyTorch's own
+#    operations keep ``float32`` everywhere.
+#
+# Your turn
+# ---------
+#
+# The next kernel computes the root mean square of each row. Somebody has been careful:
+# the sum starts as a ``float32``, and the counter ``j`` is unsigned, a common trick to
+# save instructions. Yet two doubles hide in it, and neither of them is a constant.
+#
+# Mend the kernel where it stands, and run ``firstlight try
+# 09_what_the_compiler_did.py``. It runs the kernel on odd sizes, compiles it, and tells
+# you about one double at a time.
 
 import math
 
@@ -348,12 +507,13 @@ def row_rms(a, out):
 
 
 def problem_of(kernel):
+    random = np.random.default_rng(seed=2)
     for n_rows, n_columns in ((33, 7), (1, 1), (64, 32), (5, 101)):
-        a = rng.standard_normal((n_rows, n_columns), dtype=np.float32)
+        numbers = random.standard_normal((n_rows, n_columns), dtype=np.float32)
         out = np.full(n_rows, -1, dtype=np.float32)
         blocks = blocks_for(n_rows, 32)
-        traced = trace(kernel, blocks, 32, a.copy(), out, limit=100_000)
-        right = np.sqrt(np.mean(a.astype(np.float64) ** 2, axis=1))
+        traced = trace(kernel, blocks, 32, numbers.copy(), out, limit=100_000)
+        right = np.sqrt(np.mean(numbers.astype(np.float64) ** 2, axis=1))
         wrong = ~np.isclose(out, right, rtol=1e-5)
         i = np.argmax(wrong)
         if traced.problems:
@@ -398,24 +558,27 @@ def check(kernel):
 print(check(row_rms))
 
 # %%
-# In Numba, unsigned plus unsigned is a ``uint64``. No integer type holds all of those
-# and all of ``int64``, so the two are compared as ``float64``, at each step.
+# (Why is the unsigned counter a problem? In Numba, unsigned plus unsigned is a
+# ``uint64``. No integer type can hold all of its numbers and all of ``int64``, so Numba
+# compares the two as ``float64``, at each step.)
 #
 # Three lines to remember
 # -----------------------
 
 # remember
-slow, fast = (A_CLOCK[card][0] // A_CLOCK[card][1] for card in ("RTX 4090", "H100 SXM"))
-print(
-    f"""1. A plain 0.0 in a Numba kernel is a float64: here it put {found} float64
-instructions into every step, and np.float32(0) puts {none}.
-2. Search for f64: in ptx.compile(kernel, types).mix, or in what
-kernel.inspect_asm() gives. You need no GPU for the first.
-3. A float64 costs where nothing slower hides it: an addition up to {slow} times
-one in float32 on an RTX 4090, {fast} times on an H100."""
-)
+
+better = errors["total = np.float32(0)"] / errors["total = 0.0"]
+print("1. A plain 0.0 in a Numba kernel is a float64. Compile, and search for f64: you")
+print("   need no GPU for that. np.float32(0) is the cure.")
+print("2. A float64 costs time only where nothing slower hides it, and it buys digits:")
+print(f"   without it, a sum of 101 numbers is off by {better:.0f} times as much.")
+print(f"3. A step runs {totals['single_sum']:g} instructions with range, and", end=" ")
+print(f"{totals['counted_sum']:g} with while. Instructions aren't time.")
 
 # %%
+# Next, :doc:`bytes in flight </tutorials/3_kernels/11_bytes_in_flight>` reads the
+# compiler's text for something else: in which order it loads.
+#
 # Solution
 # --------
 

@@ -1,114 +1,44 @@
 """
 Your occupancy is 25%. Is that bad?
-====================================
+===================================
 
-For anyone who reads *achieved occupancy* in a :term:`profiler` and wonders if it is too
-low. You cannot tell from that number. What keeps a memory busy is not
-:term:`threads <thread>` but :term:`bytes in flight`: loads that were issued and have
-not yet come back. Few threads with several loads each do as well as many threads with
-one. So work out how many bytes your card needs in flight, from its :term:`bandwidth`
-and its :term:`latency` (600 cycles is a usable guess), and count what your
-:term:`kernel` has.
+Your kernel is slower than you hoped, so you run it under a :term:`profiler`. It reports
+*achieved occupancy 25%*: only a quarter of the :term:`threads <thread>` that your GPU
+could hold are there. That looks bad, and many guides tell you to raise it. Should you?
 
-**You will learn**
+Here is a bet. A :term:`kernel` copies an array, at an occupancy of 25%. **Write down
+how much of the GPU's full speed it reaches, in percent.** And a second one: what if you
+could change the kernel, but not the occupancy? By the end of this page you'll be able
+to work out what keeps a memory busy, and to write kernels that do it with few threads.
 
-- to work out how many bytes must be in flight to keep a memory busy;
-- to measure the law behind it, on any computer;
-- to give a thread several loads at once, and to see in machine code whether it has;
-- what occupancy is, what limits it, which profiler metrics show it, and why it is not
-  speed.
-
-**Time:** 13 minutes. **Needs:** any computer, and :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, you see the law there, too;
-without one, what is said of GPUs is a model.
+**Time:** 10 minutes. **Needs:** :doc:`coalescing </tutorials/3_kernels/05_coalescing>`.
+The experiment runs on your CPU. With an NVIDIA GPU, you see the same thing there.
 """
 
 # %%
-# Predict
-# -------
+# One at a time, or several
+# -------------------------
 #
-# A load takes a while: its *latency*. Until then it is *in flight*. How many must there
-# be, so that memory always has one to serve? :term:`Little's law` holds for a memory as
-# for a shop, where the customers inside are those who arrive in a second, times the
-# seconds that each one stays:
+# You are hungry, and have seven friends. You order a pizza, wait until it comes, order
+# the next one, wait again, and so on, eight times. Your neighbour orders eight at once,
+# and has them all before you have your second. The kitchen is just as fast for both of
+# you. You have only kept it idle.
 #
-# .. math::
+# Memory is such a kitchen. A number that your program asks for comes after a while,
+# which is called the :term:`latency` of the memory. Until then we say that it is
+# :term:`in flight`. Let's have one number in flight, then two, then four, on your own
+# CPU.
 #
-#     \text{bytes in flight} = \text{bandwidth} \times \text{latency}.
-#
-# The :term:`data sheet` has the bandwidth. Divide it by the number of
-# :term:`multiprocessors <multiprocessor>` (SMs) and by their clock rate, and you have
-# the bytes that each of them gets in a cycle. (``bytes_a_clock`` has both from the
-# ``float32`` rate.) No data sheet has the latency. `NVIDIA's guide`__ says "hundreds of
-# clock cycles". Take 600, until you measure it.
-#
-# Your kernel copies an array of ``float32``. Half of the bytes that it moves are loads,
-# and a thread waits only for those: half of bandwidth times latency. How many threads
-# is that, if each waits for one number of 4 bytes?
-#
-# __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
-#    index.html#multiprocessor-level
-
-from firstlight.display import BLUE, GREEN, ORANGE, RED, show_table
-from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
-from firstlight.timing.ceilings import PER_CLOCK
-from firstlight.timing.specs import spec
-
-LATENCY = 600  # clocks: an assumption
-CARDS = {  # compute capability; of a multiprocessor: threads, blocks, KiB shared memory
-    "RTX 4090": ((8, 9), 1536, 24, 100),
-    "V100 SXM2": ((7, 0), 2048, 32, 96),
-    "H100 SXM": ((9, 0), 2048, 32, 228),
-    "H200": ((9, 0), 2048, 32, 228),
-}
-
-
-def bytes_a_clock(card):
-    lanes = PER_CLOCK[CARDS[card][0]][0]
-    clocks_a_second = spec(card, "fp32") / (2 * lanes)
-    return spec(card, "bandwidth") / clocks_a_second
-
-
-# %%
-
-rows = []
-for name, (_, most, *_) in CARDS.items():
-    each, threads = bytes_a_clock(name), bytes_a_clock(name) * LATENCY / 2 / 4
-    cells = (
-        f"{each:.1f}",
-        f"{4 * threads:,.0f}",
-        f"{threads:,.0f}",
-        f"{threads / most:.0%}",
-    )
-    rows.append((name, *cells))
-head = ("an SM of", "bytes a cycle", "in flight", "threads", "occupancy")
-show_table("To copy, with one load of 4 bytes a thread", head, rows)
-
-# %%
-# *In flight* is in bytes. *Occupancy* is the share of threads that are resident, of
-# those that a multiprocessor can hold. From the V100 to the H200 memory became faster,
-# and a multiprocessor holds as many threads as before, so that more of them are needed.
-# (A sum, which only reads, needs twice as much: more than an H200's threads with one
-# load each.)
-#
-# But who says that a thread has one load in flight? Write down your answers:
-#
-# - Your kernel copies on an H100, at an occupancy of a quarter: 512 threads on each SM.
-#   How many loads does each thread need?
-# - Each thread copies four numbers, in a loop. How many loads does it have in flight?
-#
-# See the law
-# -----------
-#
-# A CPU waits for its memory, too. Write into each *line* of a large table (64 bytes,
-# the piece in which memory comes to a CPU) which line to visit next: a random order,
-# one cycle through all lines. Then walk it. You know where a step leads only when the
-# one before it has arrived, so one line is in flight. Walk from several places of the
-# cycle at a time, and there are several: these *chains* do not depend on each other,
-# and a CPU core begins one load while it waits for another.
+# For that we need a table in which each entry says where to go next. (An entry is 64
+# bytes long, the piece in which memory comes to a CPU. The order is random, so that the
+# CPU can't guess.) One walker can only take a step when the last one has told it where.
+# So with one walker there is one load in flight, and with eight walkers, who don't wait
+# for each other, there are eight. **How much faster will 32 walkers be than one?**
 
 import numba
 import numpy as np
+
+from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
 
 
 def link(after, order):  # a line is 8 numbers of 8 bytes
@@ -122,24 +52,16 @@ def walk(after, at, steps):
             at[chain] = after[at[chain]]
 
 
-rng = np.random.default_rng(seed=1)
-small, at, visited = np.zeros(8 * 101, np.int64), np.zeros(1, np.int64), set()
-link(small, rng.permutation(101))
-while at[0] not in visited:
-    visited.add(int(at[0]))
-    walk(small, at, 1)
-assert len(visited) == 101, "this is not one cycle through all lines"
-
 # %%
-# The table has four times the bytes of the largest :term:`cache`, but 256 MiB at most
-# (part of which a very large cache can hold). Each call goes on where the last one
-# ended. One row walks *in order*, where the CPU can guess what comes next.
+
+# folded: The table is four times as large as the largest cache; the walk is timed
 
 import torch
 
 from firstlight import Bench, best_device
 from firstlight.devices import card
 
+rng = np.random.default_rng(seed=1)
 device = best_device()
 on_gpu = not simulated() and device.type == "cuda"  # Numba's kernels need NVIDIA's
 largest = max(card(place).cache_bytes or 2**25 for place in ("cpu", str(device)))
@@ -158,86 +80,121 @@ for chains in CHAINS:
     bench.time(f"chains: {chains}", walk, after, at, steps // chains, **size)
 
 # %%
-# Beside it, NumPy's copy, on one core.
 
-# folded: The copies: with NumPy, with Numba on all cores, with PyTorch
+# measured figure
 
+import matplotlib.pyplot as plt
 
-@numba.njit("void(float32[::1], float32[::1])", parallel=True)
-def copy_on_cores(x, out):
-    for i in numba.prange(x.size):
-        out[i] = x[i]
+from firstlight.display import BLUE, GREEN, ORANGE, RED
 
 
-n = max(2**26, largest) + 1 if on_gpu else 2**24 + 1
-x = rng.random(n, dtype=np.float32)
-out = np.full_like(x, -1)
-t_x = torch.from_numpy(x).to(device)
-t_out = torch.full_like(t_x, -1)
-size = {"n": n, "bytes": 8 * n}
-bench.time("Numba-CPU", copy_on_cores, x, out, **size)
-assert np.array_equal(out, x), "copy_on_cores is wrong"
-bench.time("NumPy", np.copyto, out, x, **size)
-bench.time("torch", lambda: t_out.copy_(t_x), device=device, **size)
-
-# %%
-# The dashed line is the law. One chain gives the latency; ``k`` have ``k`` in flight. A
-# point is the fastest value of its row, not the :term:`median` as in tables: other
-# programs can only slow one down.
-
-# folded: The rates for the figure
-
-
-def best_rate(label):
+def best_rate(label):  # other programs can only slow a walk down
     return bench[label].bytes / min(bench[label].values) / 1e9
 
 
 rates = np.array([best_rate(f"chains: {chains}") for chains in CHAINS])
-ordered, reads = best_rate("1 chain, in order"), best_rate("NumPy") / 2
 law = rates[0] * np.array(CHAINS)
-fastest = CHAINS[rates.argmax()]
-
-# %%
-
-# measured figure
-import matplotlib.pyplot as plt
-
-fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
-law_is = "law: chains × 64 B / latency"
-ax.plot(CHAINS, law, "--", color="black", label=law_is)
-ax.plot(CHAINS, rates, "s", ms=9, mec="black", color=ORANGE, label="random order")
-ax.plot(1, ordered, "*", ms=16, mec="black", color=GREEN, label="1 chain, in order")
-ax.axhline(reads, color=BLUE, ls=":", lw=2, label="what NumPy's copy reads")
-ax.set(xscale="log", yscale="log", xlabel="chains", ylabel="GB/s")
-ax.set(xlim=(0.85, 40), ylim=(0.5 * rates[0], 2 * max(law[-1], ordered, reads)))
+fig, ax = plt.subplots(figsize=(7.2, 3.6), layout="constrained")
+ax.plot(CHAINS, law, "--", color="black", label="predicted: walkers × the rate of one")
+ax.plot(CHAINS, rates, "s", ms=9, mec="black", color=ORANGE, label="measured")
+ax.set(xscale="log", yscale="log", xlabel="walkers, each with one load in flight")
+ax.set(ylabel="GB/s", xlim=(0.85, 40), ylim=(0.5 * rates[0], 2 * law[-1]))
 ax.set_xticks(CHAINS, CHAINS)
-fig.legend(ncols=2, loc="outside lower center")
+ax.legend(frameon=False, loc="upper left")
 ax.spines[["top", "right"]].set_visible(False)
-finding = f"The rate grows with the loads in flight: {rates.max() / rates[0]:.0f} times"
-ax.set_title(f"{finding} with {fastest}", loc="left")
+many = rates.max() / rates[0]
+ax.set_title(f"More in flight, more a second: up to {many:.0f} times", loc="left")
 fig.set_label(
-    "Bytes a second against the number of chains, beside the line of the law: 8 chains "
-    f"have {rates[3] / rates[0]:.1f} times the rate of one, 32 have "
-    f"{rates[-1] / rates[0]:.1f}, one in order {ordered / rates[0]:.0f}."
+    "Bytes a second against the number of walkers, on logarithmic axes, beside the "
+    "line of twice as many, twice the rate. 8 walkers have "
+    f"{rates[3] / rates[0]:.1f} times the rate of one, 32 have "
+    f"{rates[-1] / rates[0]:.1f}."
 )
 plt.show()
 
 # %%
-print(f"At best: {64 / rates[0]:.0f} ns a line; in order {64 / ordered:.0f} ns")
+# The same core, the same memory, the same bytes. On the computer of an H100, whose CPU
+# has large caches and fast memory, one walker took
+# :timing:`bytes-in-flight median "chains: 1" @nvidia-h100-80gb-hbm3` and 32 walkers
+# :timing:`bytes-in-flight median "chains: 32" @nvidia-h100-80gb-hbm3` for the same
+# number of steps. In other words, one walker leaves nearly all of the memory idle.
+#
+# Twice as many in flight gives twice the rate, until something is full: a CPU core can
+# only keep so many loads open. (And why are your usual loops not so slow? If you go
+# through an array in order, the CPU guesses what comes next and fetches it before you
+# ask. A GPU hardly does that. What is in flight there is what your kernel asked for.)
+#
+# How much has to be in flight?
+# -----------------------------
+#
+# The pizzeria bakes a pizza every minute, and each comes 30 minutes after you have
+# ordered it. How many must be on order at any time, so that the oven is never empty?
+# Thirty: the rate times the time. This is :term:`Little's law`, and it holds for
+# kitchens, shops and memories:
+#
+# .. math::
+#
+#     \text{bytes in flight} = \text{bandwidth} \times \text{latency}.
+#
+# The :term:`bandwidth` of your card stands in its :term:`data sheet`. The latency
+# doesn't, but you can measure it just as on the CPU, with a single walker.
+#
+# On an H100, a walker took
+# :timing:`bytes-in-flight median "1 thread walks" @nvidia-h100-80gb-hbm3` for 10,000
+# steps. Divided by 10,000, and times the clock rate of 1.98 GHz, that makes some 720
+# clock cycles for each load.
+#
+# If you don't know your card, 600 cycles are a usable guess. So here is the law for
+# three cards. A copy reads half of its bytes and writes the other half, and a thread
+# waits only for those that it reads. **How many threads does each**
+# :term:`multiprocessor` **need, if each of them has one number of 4 bytes in flight?**
+
+from firstlight.timing.specs import spec
+
+CARDS = {  # multiprocessors, threads that each can hold, GHz
+    "RTX 4090": (128, 1536, 2.52),
+    "V100 SXM2": (80, 2048, 1.53),
+    "H100 SXM": (132, 2048, 1.98),
+}
+needs = {}
+for name, (multiprocessors, room, clock) in CARDS.items():
+    latency = 600 / (1e9 * clock)
+    in_flight = spec(name, "bandwidth") * latency / 2  # of the copy, the loads
+    needs[name] = in_flight / multiprocessors / 4
+    share = f"{needs[name] / room:.0%} of those it can hold"
+    print(f"{name:>9}: {in_flight / 1e3:.0f} kB, {needs[name]:,.0f} threads, {share}")
 
 # %%
-# A core can have only so many loads in flight: where the points leave the line, it is
-# at that limit. In order, a CPU sees the pattern and fetches lines before the program
-# asks for them (it *prefetches*), so that more is in flight than the program says.
-# Random order prevents that. A GPU hardly prefetches: in flight are the loads that your
-# kernel issued.
+# That share of the threads which are there, of those that there could be, is the
+# :term:`occupancy`. With one load a thread, an H100 needs about half. So yes, 25% is
+# bad for this kernel. But look at what the law asks for: it says *bytes*, and nothing
+# of threads. Who says that a thread may only have one load in flight?
 #
-# Several elements a thread
-# -------------------------
+# Four pizzas on one order
+# ------------------------
 #
-# Here a thread copies several elements, ``blockDim`` apart, so that neighbours still
-# take neighbouring numbers. The second kernel loads all its numbers before it stores
-# the first. It keeps them in ``mine``, which the compiler puts into registers.
+# Let each thread copy four numbers. The obvious way is a loop. (Its numbers lie
+# ``blockDim`` apart, so that neighbouring threads still take neighbouring numbers.)
+#
+# .. code-block:: python
+#
+#     for e in range(4):
+#         out[at + e * step] = x[at + e * step]
+#
+# **How many loads does a thread have in flight now?** You might say four. Let's ask the
+# compiler, as on :doc:`the page before
+# </tutorials/3_kernels/09_what_the_compiler_did>`. In the machine code we mark each
+# load with an L and each store with an S. We also give it another version, which loads
+# all four numbers first and stores them afterwards:
+#
+# .. code-block:: python
+#
+#     for e in range(4):
+#         mine[e] = x[at + e * step]
+#     for e in range(4):
+#         out[at + e * step] = mine[e]
+
+# folded: Both kernels, whole
 
 
 @cuda.jit
@@ -251,9 +208,6 @@ def four_in_turn(x, out):
     while at < x.size:  # what is left
         out[at] = x[at]
         at += step
-
-
-# %%
 
 
 def loads_first(E):
@@ -275,131 +229,96 @@ def loads_first(E):
     return copy
 
 
-# %%
-# *Check* them on odd sizes. A copy has no rounding, so it must be equal.
-
 LOADS = (1, 2, 4, 8)
 kernels = {"four_in_turn": four_in_turn}
 kernels |= {f"loads_first({E})": loads_first(E) for E in LOADS}
 
-for name, kernel in kernels.items():
-    for odd in (1, 31, 33, 259, 301):
-        right, got = rng.random(odd, dtype=np.float32), np.full(odd, -1, np.float32)
-        assert not trace(kernel, 2, 32, right, got).problems
-        assert np.array_equal(got, right), f"{name} is wrong"
-
 # %%
-# How many loads are in flight? Here are the loads (L) and stores (S) that the compiler
-# made: in SASS, the machine code, for the two with four elements; in PTX for the rest
-# (7.5 and 9.0 are compute capabilities).
 
 import re
 
-TYPES, mixes = "float32[::1], float32[::1]", {}
-four = "four_in_turn", "loads_first(4)"
+TYPES = "float32[::1], float32[::1]"
+
+
+def loads_and_stores(kernel):
+    code = ptx.compile(kernel, TYPES, (9, 0))
+    found = re.findall(r"\b(?:(LD|ST)G\b|(ld|st)\.global)", code.sass or code.text)
+    return "".join((sass or text)[0].upper() for sass, text in found)
+
+
 try:
-    print("registers for  7.5 9.0 loads and stores, for 9.0")
-    for name, kernel in kernels.items():
-        old, new = (ptx.compile(kernel, TYPES, cc) for cc in ((7, 5), (9, 0)))
-        code = (new.sass if name in four else None) or new.text
-        found = re.findall(r"\b(?:(LD|ST)G\b|(ld|st)\.global)", code)
-        letters = "".join((sass or text)[0].upper() for sass, text in found)
-        print(f"{name:>14} {old.registers:3} {new.registers:3} {letters}")
-        mixes[name] = new.mix
-    same = mixes[four[0]] == mixes[four[1]]
-    print(f"{four[0]} and {four[1]}: the same instructions, as often: {same}")
-except ptx.NoCompilerError as missing:
-    print(missing)
+    for name in ("four_in_turn", "loads_first(4)"):
+        print(f"{name:>14}: {loads_and_stores(kernels[name])[:8]}")
+except ptx.NoCompilerError:
+    print("On record: four_in_turn LSLSLSLS, loads_first(4) LLLLSSSS")
 
 # %%
-# (The pairs LS at the end copy what is left; the compiler unrolled that loop, also for
-# ``loads_first(1)``.) The two with four elements have the same instructions, and only
-# the order differs. A GPU starts the instructions of a warp in order. A load does not
-# stop it, but the first instruction that *needs* the number does. So the order decides:
+# A GPU starts the instructions of a thread in order. A load doesn't stop it. It goes on
+# to the next instruction, and waits only at the first one that *needs* the number.
 #
-# - ``LSLSLSLS``: the first store needs the first number, and the second load waits
-#   behind it. *One* load is in flight, as with one element a thread.
-# - ``LLLLSSSS``: four loads are in flight when the warp comes to wait.
+# - ``LSLSLSLS``: the first store needs the first number, so the thread waits there. The
+#   second load stands behind it and hasn't been sent. *One* load is in flight.
+# - ``LLLLSSSS``: all four loads are on their way when the thread comes to wait.
 #
-# The compiler must not change the order. For all it knows, ``out`` and ``x`` overlap,
-# and the next load reads what this store writes. You know better, so *load first*. That
-# costs registers, as all these numbers have to be somewhere.
+# Why didn't the compiler put the loads first by itself? It mustn't. For all it knows,
+# ``out`` and ``x`` could overlap, and then the second load would have to read what the
+# first store has written. You know that they don't. So *load first, then store*.
 #
-# Occupancy
-# ---------
+# Does it matter on a real GPU? On an H100, with enough blocks to fill it, the loop took
+# :timing:`bytes-in-flight median four_in_turn @nvidia-h100-80gb-hbm3`, and with the
+# loads first it took
+# :timing:`bytes-in-flight median "loads_first(4)" @nvidia-h100-80gb-hbm3`. PyTorch's
+# own copy took :timing:`bytes-in-flight median torch @nvidia-h100-80gb-hbm3`. So two
+# lines in another order are the difference between a plain kernel and PyTorch's. (And
+# one number for each thread took
+# :timing:`bytes-in-flight median "loads_first(1)" @nvidia-h100-80gb-hbm3`.)
 #
-# What limits it? One of four things runs out first: threads, blocks, registers or
-# shared memory. `NVIDIA's table`__ has the limits. A warp gets registers in portions of
-# 256; an SM has four banks of 16,384. From compute capability 8.0 on, each block takes
-# 1 KiB of shared memory beside its own.
+# Who wins the bet?
+# -----------------
 #
-# __ https://docs.nvidia.com/cuda/archive/12.6.0/cuda-c-programming-guide/
-#    index.html#compute-capabilities
+# Now for your two bets. On the H100 we let exactly a quarter of the possible threads
+# run, each with one load in flight, or two, or more. PyTorch's copy moves
+# :timing:`bytes-in-flight rate torch @nvidia-h100-80gb-hbm3`. At an occupancy of 25% we
+# got
+#
+# - with one load a thread:
+#   :timing:`bytes-in-flight rate "1 loads, 25% full" @nvidia-h100-80gb-hbm3`
+# - with two: :timing:`bytes-in-flight rate "2 loads, 25% full" @nvidia-h100-80gb-hbm3`
+# - with four: :timing:`bytes-in-flight rate "4 loads, 25% full" @nvidia-h100-80gb-hbm3`
+# - with eight:
+#   :timing:`bytes-in-flight rate "8 loads, 25% full" @nvidia-h100-80gb-hbm3`
+#
+# The occupancy is the same in all four lines. With one load a thread, the copy is at
+# about a third of the full rate, and with eight at six sevenths. And now the other way
+# round: with *all* possible threads, four times as many, and one load each, we got
+# :timing:`bytes-in-flight rate "1 loads, 100% full" @nvidia-h100-80gb-hbm3`. That's
+# less than a quarter of the threads reached with eight loads each. **Occupancy isn't
+# speed.**
+#
+# What counts is how many bytes are in flight. You can have the same number of them in
+# three ways: all threads with two loads
+# (:timing:`bytes-in-flight rate "2 loads, 100% full" @nvidia-h100-80gb-hbm3`), half of
+# them with four (:timing:`bytes-in-flight rate "4 loads, 50% full"
+# @nvidia-h100-80gb-hbm3`), or a quarter with eight, as above. The three are within five
+# percent of each other.
+#
+# But we have to admit something. By the law, two loads at 25% should have been enough,
+# or three with the latency that we measured. They weren't:
 
-
-def occupancy(card, threads, registers, shared=0):
-    """The part, and what runs out first; ``shared`` is in KiB a block."""
-    cc, most, blocks, kib = CARDS[card]
-    warps, of_a_warp = blocks_for(threads, 32), 256 * blocks_for(registers, 8)
-    room = {"threads": most // (32 * warps), "blocks": blocks}
-    room["registers"] = 4 * (16_384 // of_a_warp) // warps
-    if shared:
-        room["shared"] = kib // (shared + (cc >= (8, 0)))
-    least = min(room, key=room.get)
-    return threads * room[least] / most, least
-
-
-cards = ("V100 SXM2", "RTX 4090", "H100 SXM")
-rows = []
-for block in ((128, 32), (32, 32), (1024, 32), (128, 40), (128, 128), (128, 32, 16)):
-    found = (occupancy(name, *block) for name in cards)
-    threads, registers, shared = (*block, 0)[:3]
-    cells = (f"{part:.0%} {least}" for part, least in found)
-    rows.append((f"{threads}, {registers}, {shared} KiB", *cells))
-head = ("threads, registers, shared", *cards)
-show_table("Occupancy, and what runs out first", head, rows)
-
-# %%
-# Third row: an RTX 4090 has room for one such block. Fourth row: the registers of
-# ``loads_first(8)`` cost an H100 a quarter of its occupancy.
-#
-# In a profiler
-# -------------
-#
-# ``ncu python your_script.py`` (Nsight Compute) has these metrics:
-#
-# - ``sm__warps_active.avg.pct_of_peak_sustained_active`` is *Achieved Occupancy*;
-# - ``launch__occupancy_limit_registers`` (or ``_shared_mem``, ``_blocks``, ``_warps``):
-#   how many blocks fit, by each limit;
-# - ``dram__bytes.sum.per_second``: the rate of VRAM, to compare with that of a copy;
-# - the stall reason *Long Scoreboard*: warps that wait for a load.
-#
-# If ``dram__bytes`` is near the rate of plain copies, enough is in flight, whatever the
-# occupancy. Numba reports the limits of your own card:
-
-# folded: On a GPU: its limits
-if on_gpu:
-    gpu = cuda.get_current_device()
-    for limit in (
-        "THREADS_PER_BLOCK",
-        "THREADS_PER_MULTIPROCESSOR",
-        "REGISTERS_PER_BLOCK",
-    ):
-        print(f"MAX_{limit}:", getattr(gpu, f"MAX_{limit}"))
+QUARTER = 2048 // 4
+for loads in LOADS:
+    reached = min(1, loads * QUARTER / needs["H100 SXM"])
+    print(f"{loads} loads, 25% full: {reached:.0%} of the full rate, says the law")
 
 # %%
-# A kernel that needs many registers may allow fewer threads in a block: after a launch,
-# ``kernel.get_max_threads_per_block()`` says how many.
-#
-# Measure
-# -------
-#
-# On a GPU, first its latency: one thread walks the table. Then the copies: once with
-# enough blocks for all elements, then at occupancies from 1/16 to 1. (Full occupancy
-# can leave too few registers for 4 loads or more.) Without one, only the CPU copies:
-# NumPy on one core, Numba and PyTorch on all.
 
-# folded: The walk on a GPU, checked
+# folded: The timing, and what it gave on each computer
+
+
+@numba.njit("void(float32[::1], float32[::1])", parallel=True)
+def copy_on_cores(x, out):
+    for i in numba.prange(x.size):
+        out[i] = x[i]
 
 
 @cuda.jit
@@ -411,19 +330,24 @@ def walk_on_gpu(after, at, steps):
     at[i] = where
 
 
-at, right = 8 * np.arange(33), 8 * np.arange(33)
-assert not trace(walk_on_gpu, 3, 11, small, at, 7).problems
-walk(small, right, 7)
-assert np.array_equal(at, right), "walk_on_gpu is wrong"
-for cc in ((7, 5), (9, 0)) if mixes else ():
-    ptx.compile(walk_on_gpu, "int64[::1], int64[::1], int64", cc)
+n = max(2**26, largest) + 1 if on_gpu else 2**24 + 1
+x = rng.random(n, dtype=np.float32)
+out = np.full_like(x, -1)
+t_x = torch.from_numpy(x).to(device)
+t_out = torch.full_like(t_x, -1)
+size = {"n": n, "bytes": 8 * n}
+bench.time("Numba-CPU", copy_on_cores, x, out, **size)
+assert np.array_equal(out, x), "copy_on_cores is wrong"
+bench.time("NumPy", np.copyto, out, x, **size)
+bench.time("torch", lambda: t_out.copy_(t_x), device=device, **size)
 
 # %%
 
-# folded: On a GPU: the walk and the copies are timed
+# folded: On a GPU: the walk of one thread, and the copies at each occupancy
+
 PARTS = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
 points = [(part, E) for part in PARTS for E in LOADS if part < 1 or E < 4]
-most, walked = CARDS["H200"][1], 10_000
+most, walked = 2048, 10_000
 
 
 def time_copy(label, kernel, grid):
@@ -445,199 +369,164 @@ if on_gpu:
     for part, E in points:
         grid = int(16 * part) * processors, most // 16
         time_copy(f"{E} loads, {part:.0%} full", kernels[f"loads_first({E})"], grid)
-
-# %%
-
 bench.show()
 
 # %%
-# With a GPU, compare ``four_in_turn``, ``loads_first(4)`` and ``torch``: at full
-# occupancy the model expects no difference.
-#
-# RRZE-HPC, HPMLL and infra-practices measured latency and filling on their cards. The
-# law is kinder to threads that stay.
-#
-# .. measured-by-others:: latency-rtx4090 latency-v100-clocks places-v100 sum-a100
-#
-# Occupancy is not speed
-# ----------------------
-#
-# Little's law as a model of an H200, from its data sheet and the 600 cycles:
 
-enough = bytes_a_clock("H200") * LATENCY / 2
-
-
-def model(part, E, most=CARDS["H200"][1], enough=enough):
-    return np.minimum(1, 4 * E * part * most / enough)
-
-
-# %%
-
-# folded: How both panels are drawn
-LOOKS = {1: ("o", 15, BLUE), 2: ("s", 10.5, ORANGE)}
-LOOKS |= {4: ("^", 8, GREEN), 8: ("D", 3, RED)}
-
-
-def draw(axes, E, most, shown, law, filled):
-    marker, ms, color = LOOKS[E]
-    parts = np.array([part for part, loads in points if loads == E])
-    line = np.geomspace(1 / 16, parts[-1])
-    look = {"ls": "", "mew": 1.8, "mfc": color if filled else "none", "color": color}
-    for ax, times in zip(axes, (1, 4 * E * most / 1024), strict=True):
-        name = E if ax is axes[0] else None
-        ax.plot(line * times, law(line, E), "--", lw=1.2, color=color)
-        ax.plot(parts * times, shown(parts, E), marker, ms=ms, label=name, **look)
-
-
-def panels(title, legend, most, shown, law, filled=False):
-    size = {"figsize": (7.2, 4), "sharey": True, "layout": "constrained"}
-    fig, axes = plt.subplots(1, 2, **size)
-    for E in LOOKS:
-        draw(axes, E, most, shown, law, filled)
-    for ax in axes:
-        ax.set(xscale="log", yscale="log", ylim=(0.07, 1.3))
-        ax.minorticks_off()
-        ax.spines[["top", "right"]].set_visible(False)
-    kib = [most / 4096 * 2**power for power in range(0, 7, 2)]
-    axes[0].set_xticks(PARTS, ["1/16", "1/8", "1/4", "1/2", "1"])
-    axes[0].set_yticks(PARTS[1:], ["1/8", "1/4", "1/2", "1"])
-    axes[0].set(xlabel="occupancy", ylabel="fraction of the copy rate")
-    axes[1].set_xticks(kib, [f"{each:g}" for each in kib])
-    axes[1].set_xlabel("KiB in flight per SM")
-    fig.suptitle(title, size=13)
-    fig.legend(title=legend, ncols=4, loc="outside lower center")
-    return fig
-
-
-# %%
-
-# figure
+# measured figure
 # sphinx_gallery_thumbnail_number = 2
-title = "Bytes in flight decide, not occupancy (a model of an H200)"
-fig = panels(title, "loads per thread:", CARDS["H200"][1], model, model)
+
+LOOKS = {1: ("o", BLUE), 2: ("s", ORANGE), 4: ("^", GREEN), 8: ("D", RED)}
+fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
+asked = np.geomspace(0.05, 10)
+ax.plot(
+    asked, np.minimum(1, asked), "--", color="black", label="Little's law (a model)"
+)
+if on_gpu:
+    copy_rate = bench["torch"].byte_rate
+    need = copy_rate / processors * bench["1 thread walks"].median / walked / 2
+for E, (marker, colour) in LOOKS.items() if on_gpu else ():
+    parts = np.array([part for part, loads in points if loads == E])
+    reached = [bench[f"{E} loads, {each:.0%} full"].byte_rate for each in parts]
+    label = f"{E} load{'s' * (E > 1)} a thread"
+    style = {"color": colour, "mec": "black", "ms": 8, "label": label}
+    ax.plot(4 * E * most * parts / need, np.divide(reached, copy_rate), marker, **style)
+others = {"ms": 10, "mfc": "none", "mec": "black", "mew": 1.5, "ls": ""}
+ax.plot(0.93, 0.527, "o", label="a V100, by RRZE-HPC", **others)
+ax.plot(0.67, 0.506, "s", label="an A100, by infra-practices", **others)
+ax.set(xscale="log", yscale="log", ylim=(0.05, 1.3), ylabel="of the full rate")
+ax.set_xlabel("bytes in flight, in parts of what Little's law asks for")
+ax.set_xticks((0.1, 0.3, 1, 3, 10), ("0.1", "0.3", "1", "3", "10"))
+ax.set_yticks((0.1, 0.2, 0.5, 1), ("10%", "20%", "50%", "100%"))
+ax.minorticks_off()
+ax.spines[["top", "right"]].set_visible(False)
+ax.legend(frameon=False, fontsize=9)
+ax.set_title("Bytes in flight decide, and the law is an upper limit", loc="left")
 fig.set_label(
-    "A model: the same points in two panels. Against occupancy they lie on four lines: "
-    f"at 1/4 the model reaches {model(1 / 4, 1):.0%} of the copy rate with one load, "
-    f"{model(1 / 4, 4):.0%} with four. Against bytes in flight all lie on one line."
+    "The part of the full rate against the bytes in flight, in parts of what the law "
+    "asks for. The dashed law rises to 100% at 1. Two hollow marks of other people's "
+    "cards, and on a GPU filled ones for 1 to 8 loads a thread, lie below it."
 )
 plt.show()
 
 # %%
-
-# folded: On a GPU: the same points, measured on it
-if on_gpu:
-    copy_rate = bench["torch"].byte_rate
-    need = copy_rate / processors * bench["1 thread walks"].median / walked / 2
-
-    def law(part, E):
-        return model(part, E, most, need)
-
-    def measured(parts, E):
-        labels = [f"{E} loads, {part:.0%} full" for part in parts]
-        return [bench[label].byte_rate / copy_rate for label in labels]
-
-    title = "The same points, measured on this GPU (dashed: model)"
-    fig = panels(title, "loads per thread:", most, measured, law, filled=True)
-    fig.set_label(
-        "Fractions of the copy rate measured on this GPU, against occupancy and bytes "
-        "in flight, beside the model from its own latency and copy rate."
-    )
-    plt.show()
-
-# %%
-# On the left, one occupancy goes with very different rates. On the right, the model has
-# all on one line.
+# The law is an upper limit. It counts a thread as if it had its loads in flight all the
+# time. But between two rounds a thread also stores its numbers and works out new
+# addresses, and meanwhile nothing of it is in flight. And near the limit the loads get
+# in each other's way, and take longer (`Volkov's thesis`__ measures this in detail). On
+# the H100, twice the law's number gave about three quarters of the full rate, and four
+# times the number nearly nine tenths. The hollow marks in the figure are what others
+# found on their cards. They measured the latency, too:
 #
-# So, about those 25%, in three steps, for each SM:
-#
-# 1. *What a copy needs*: half of bandwidth times latency, as in the first table.
-# 2. *What yours has*: resident threads × loads that each has in flight × 4 bytes. In
-#    machine code, count loads up to the first instruction that needs one.
-# 3. *Compare.* With less than it needs, memory has to wait: add warps *or* loads. With
-#    twice that, leave the occupancy alone. In between, try more: the model is an upper
-#    limit, as near the bend loads queue and wait longer (`Volkov's thesis`__), and a
-#    thread that begins or ends has no load in flight.
+# .. measured-by-others:: latency-rtx4090 latency-v100-clocks places-v100 sum-a100
 #
 # __ https://digicoll.lib.berkeley.edu/record/135548
-#
-# For the 512 threads above, that is at least:
-
-quarter = {  # loads for each of 512 threads on an SM
-    name: bytes_a_clock(name) * LATENCY / (8 * 512) for name in ("H100 SXM", "H200")
-}
-for name, exact in quarter.items():
-    print(f"{name}, a quarter full: {exact:.1f} loads, so {np.ceil(exact):.0f}")
 
 # %%
-# Where this stops being true
-# ---------------------------
+# So, is 25% bad?
+# ---------------
 #
-# - *Beyond the bend of the curve*, more loads only cost registers. Those that do not
-#   fit *spill* into memory, and the kernel gets slower.
-# - *Much arithmetic, or barriers*: such a kernel waits for something else.
-# - *Scattered loads*: most bytes in flight are :doc:`bytes that no thread asked for
-#   </tutorials/3_kernels/05_coalescing>`.
+# Ask in three steps, for each multiprocessor.
 #
-# Exercise
-# --------
+# 1. *What does the memory need?* Bandwidth times latency, and half of that for a copy.
+# 2. *What does your kernel have?* Resident threads, times loads in flight for each,
+#    times the bytes of a load. Count the loads up to the first instruction that needs
+#    one.
+# 3. *Compare.* If it has less than three or four times the need, give it more threads
+#    or more loads, whichever is easier. If it has more, leave the occupancy alone.
 #
-# How many loads of 4 bytes must each thread of a *copy* have in flight, at least? Write
-# a function of the bytes that a multiprocessor gets in a cycle (reads and writes), the
-# latency in cycles, and the number of threads that it holds at a time.
+# In the profiler, ``ncu``, look at ``dram__bytes.sum.per_second`` first. If it is near
+# what a plain copy reaches on your card, then enough is in flight, whatever the
+# occupancy says. And if a kernel mostly calculates, or its loads are :doc:`scattered
+# </tutorials/3_kernels/05_coalescing>`, its problem is another one.
+#
+# .. dropdown:: What limits the occupancy
+#
+#    One of four things runs out first on a multiprocessor: threads, blocks, registers
+#    or shared memory. An H100 has room for 2,048 threads in 32 blocks at most, for
+#    65,536 registers and for 228 KiB of shared memory. For example, blocks of 32
+#    threads can't come to more than 32 × 32 threads, which is 50%. And if each thread
+#    takes 40 registers, as ``loads_first(8)`` does, 1,536 threads have room, which is
+#    75%. So loads cost registers, and at some point more of them cost more threads than
+#    they are worth. In the profiler, ``launch__occupancy_limit_registers`` and its
+#    sisters ``_shared_mem``, ``_blocks`` and ``_warps`` say how many blocks fit by each
+#    of the limits, and ``sm__warps_active.avg.pct_of_peak_sustained_active`` is the
+#    achieved occupancy. *Stall Long Scoreboard* says that warps wait for loads.
+#
+# Your turn
+# ---------
+#
+# Write a kernel that squares numbers, ``out[i] = x[i] * x[i]``, four for each thread,
+# with all four loads in flight before the first store. The numbers of a thread lie
+# ``blockDim`` apart, as above. There are just enough threads, but the number of
+# elements may be odd, so guard each access. ``cuda.local.array(4, np.float32)`` gives
+# you four places to keep numbers in.
+#
+# Put your answer where the dots are, and run ``firstlight try 11_bytes_in_flight.py``.
 
 
-def loads(bytes_a_clock, clocks, threads):
-    return bytes_a_clock * clocks / threads
+@cuda.jit
+def squares(x, out): ...
 
 
 # %%
 
-# folded: What check does
-CASES = [(18, 600, 512), (16, 512, 256), (3, 500, 1536), (13, 700, 96)]
+# folded: What check does: it traces your kernel, and looks at the order of its accesses
 
 
-def mistakes(bytes_a_clock, clocks, threads):
-    exact = bytes_a_clock * clocks / (8 * threads)
-    return {
-        "there are no parts of loads: round up": exact,
-        "too few: round up, not down": exact // 1,
-        "only half of a copy's bytes are loads": np.ceil(2 * exact),
-        "half of the bytes are loads, and a load has 4": 8 * exact,
-    }
+def order_of(traced, thread):
+    """L for each load of a thread from the GPU's memory, S for each store to it."""
+    spaces = np.array([array.space for array in traced.arrays])
+    mine = traced.accesses[traced.accesses["thread"] == thread]
+    kinds = mine["kind"][spaces[mine["array"]] == "global"]
+    return "".join("L" if kind == 0 else "S" for kind in kinds)
 
 
-def check(answer):
+def find_problem(kernel, count, blocks, threads):
+    x = np.random.default_rng(seed=count).uniform(1, 2, count).astype(np.float32)
+    out = np.full_like(x, -1)
     try:
-        given = [float(answer(*case)) for case in CASES]
+        traced = trace(kernel, blocks, threads, x.copy(), out, limit=20_000)
     except Exception as error:
-        return f"Not yet: give a function. {type(error).__name__}: {error}."
-    right = [np.ceil(b * clocks / (8 * threads)) for b, clocks, threads in CASES]
-    if given == right:
-        return "Right, for any card."
-    for hint in mistakes(*CASES[0]):
-        if np.allclose(given, [mistakes(*case)[hint] for case in CASES]):
-            return f"Not yet: {hint}."
-    at = np.argmax(np.not_equal(given, right))
-    return f"Not yet: loads{CASES[at]} is {right[at]:g}, not {given[at]:g}."
+        return f"{type(error).__name__}: {error}"
+    if traced.problems:
+        return str(traced.problems[0])
+    if np.any(wrong := ~np.isclose(out, x * x)):
+        i = int(np.argmax(wrong))
+        return f"out[{i}] is {out[i]:.4f}, and should be {x[i] * x[i]:.4f}."
+    if traced.counts("load", array="x").sum() > count:
+        return "a number is loaded twice. Keep it in a variable."
+    if threads == 32 and traced.sectors_per_load["x"] > 4:
+        return "neighbouring threads don't load neighbouring numbers."
+    for thread in range(blocks * threads):
+        if "SL" in (found := order_of(traced, thread)):
+            return f"thread {thread} does {found}: it stores before its last load."
+    return ""
+
+
+def check(kernel):
+    for case in ((256, 2, 32), (512, 4, 32), (101, 2, 16), (1, 1, 5)):
+        if problem := find_problem(kernel, *case):
+            count, blocks, threads = case
+            return f"Not yet. {count} numbers, kernel[{blocks}, {threads}]: {problem}"
+    return "Right: all loads are in flight before the first store."
 
 
 # %%
 
-print(check(loads))
+print(check(squares))
 
 # %%
 # Three lines to remember
 # -----------------------
 
 # remember
-needed = -(-bytes_a_clock("H200") * LATENCY // (2 * 4 * 2048 // 4))  # bytes, rounded up
-print(
-    f"""1. Bytes in flight = bandwidth × latency. On this CPU, one chain of loads reads
-{rates[0]:.2f} GB/s at best, and {fastest} chains {rates.max():.2f} GB/s.
-2. Load first, then store: LLLLSSSS has four loads in flight, LSLSLSLS has one.
-3. Occupancy is not speed. In the model, {needed:.0f} loads a thread fill an H200's
-memory at an occupancy of a quarter."""
-)
+
+print("1. Bytes in flight = bandwidth × latency. On this CPU, many walkers have")
+print(f"   {many:.0f} times the rate of one, in the same memory.")
+print("2. Load first, then store: LLLLSSSS has four loads in flight, LSLSLSLS has one.")
+print("3. Occupancy isn't speed. On an H100, a quarter of the threads with eight loads")
+print("   each moved more than all threads with one.")
 
 # %%
 # Solution
@@ -645,12 +534,18 @@ memory at an occupancy of a quarter."""
 
 # solution
 
-import math
+
+@cuda.jit
+def squares_solution(x, out):
+    mine = cuda.local.array(4, np.float32)
+    step = cuda.blockDim.x
+    at = cuda.blockIdx.x * 4 * step + cuda.threadIdx.x
+    for e in range(4):
+        if at + e * step < x.size:
+            mine[e] = x[at + e * step]
+    for e in range(4):
+        if at + e * step < x.size:
+            out[at + e * step] = mine[e] * mine[e]
 
 
-def loads_solution(bytes_a_clock, clocks, threads):
-    bytes_of_loads = bytes_a_clock * clocks / 2
-    return math.ceil(bytes_of_loads / (4 * threads))
-
-
-print(f"Our solution: {check(loads_solution)}")
+print(f"Our solution: {check(squares_solution)}")

@@ -4,11 +4,13 @@ import re
 
 import numpy as np
 import pytest
-from pages import judged
+from pages import EXAMPLES, judged
 
-from firstlight.kernels import trace
+from firstlight.kernels import cuda, trace
+from firstlight.records.record import read
 
 PAGE = "3_kernels/11_bytes_in_flight.py"
+RECORDS = EXAMPLES.parent / "records"
 
 
 # -- The law on a CPU --------------------------------------------------------------------------------------------------
@@ -51,46 +53,99 @@ def test_loads_first_has_its_loads_before_its_stores_and_in_turn_has_not(page, c
     assert made["four_in_turn"].mix == made["loads_first(4)"].mix
 
 
-# -- The model ---------------------------------------------------------------------------------------------------------
+# -- The law -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_model_depends_on_bytes_in_flight_alone(page) -> None:
-    model = page["model"]
-    assert model(1 / 16, 8) == model(1 / 8, 4) == model(1 / 4, 2) == model(1 / 2, 1)
-    assert model(1 / 8, 1) == pytest.approx(2 * model(1 / 16, 1))
-    assert model(1 / 4, 1) < 0.5
-    assert model(1 / 4, 4) == model(1, 1) == 1
+def test_an_h100_needs_about_half_of_its_threads(page) -> None:
+    """As many as with the rate of its cores: 67e12 / (2 · 128) clocks a second of all multiprocessors."""
+    clocks = page["spec"]("H100 SXM", "fp32") / 2 / 128
+    assert page["needs"]["H100 SXM"] == pytest.approx(
+        page["spec"]("H100 SXM", "bandwidth") / clocks * 600 / 8, rel=0.01
+    )
+    assert 0.4 < page["needs"]["H100 SXM"] / 2048 < 0.6
 
 
-def test_occupancies_are_those_of_nvidias_calculator(page) -> None:
-    """As ``cuda_occupancy.h`` of CUDA 13 gives them; all blocks of whole KiB agreed, here is a choice."""
-    known = {
-        ("V100 SXM2", 128, 40, 0): (12 * 128 / 2048, "registers"),
-        ("V100 SXM2", 128, 32, 16): (6 * 128 / 2048, "shared"),
-        ("RTX 4090", 1024, 32, 0): (1024 / 1536, "threads"),
-        ("RTX 4090", 128, 128, 0): (4 * 128 / 1536, "registers"),
-        ("RTX 4090", 128, 32, 16): (5 * 128 / 1536, "shared"),
-        ("H100 SXM", 32, 32, 0): (32 * 32 / 2048, "blocks"),
-        ("H100 SXM", 192, 57, 0): (5 * 192 / 2048, "registers"),
-        ("H100 SXM", 128, 32, 16): (13 * 128 / 2048, "shared"),
+def test_the_gpus_walker_walks_as_the_cpus(page) -> None:
+    table, at, right = np.zeros(8 * 101, np.int64), 8 * np.arange(33), 8 * np.arange(33)
+    page["link"](table, np.random.default_rng(1).permutation(101))
+    assert not trace(page["walk_on_gpu"], 3, 11, table, at, 7).problems
+    page["walk"](table, right, 7)
+    assert np.array_equal(at, right)
+
+
+def test_the_h100_did_what_the_text_says_of_it() -> None:
+    timings = read(RECORDS / "nvidia-h100-80gb-hbm3/3_kernels/11_bytes_in_flight.json").timings
+    rate = {
+        row.label: row.byte_rate / timings["bytes-in-flight/torch/cuda:0/n=314572801"].byte_rate
+        for row in timings.values()
+        if row.byte_rate
     }
-    for (card, *block), expected in known.items():
-        assert page["occupancy"](card, *block) == expected, (card, block)
+    assert rate["four_in_turn"] < 0.9 < 0.97 < rate["loads_first(4)"] < 1.03
+    quarter = [rate[f"{loads} loads, 25% full"] for loads in (1, 2, 4, 8)]
+    assert quarter == sorted(quarter)
+    assert 0.3 < quarter[0] < 0.4
+    assert rate["1 loads, 100% full"] < quarter[3]
+    same = rate["2 loads, 100% full"], rate["4 loads, 50% full"], quarter[3]
+    assert max(same) < 1.05 * min(same)
+    twice = rate["1 loads, 100% full"], rate["2 loads, 50% full"], quarter[2]
+    assert all(0.7 < each < 0.8 for each in twice)
 
 
 # -- The exercise ------------------------------------------------------------------------------------------------------
 
 
+def squares(
+    first="mine[e] = x[at + e * step]", then="mine[e] * mine[e]", step="cuda.blockDim.x", guard="at + e * step < x.size"
+):
+    """The kernel that the exercise asks for, with something else in place of one of its parts."""
+    lines = ["mine = cuda.local.array(4, np.float32)", f"step = {step}"]
+    lines += ["at = cuda.blockIdx.x * 4 * cuda.blockDim.x + cuda.threadIdx.x * (1 if step > 1 else 4)"]
+    for line in (first, f"out[at + e * step] = {then}"):
+        lines += ["for e in range(4):", f"    if {guard}:", f"        {line}"]
+    scope = {"cuda": cuda, "np": np}
+    exec("@cuda.jit\ndef squares(x, out):\n    " + "\n    ".join(lines), scope)
+    return scope["squares"]
+
+
+@cuda.jit
+def in_turn(x, out):
+    step = cuda.blockDim.x
+    at = cuda.blockIdx.x * 4 * step + cuda.threadIdx.x
+    for e in range(4):
+        if at + e * step < x.size:
+            number = x[at + e * step]
+            out[at + e * step] = number * number
+
+
+@cuda.jit
+def one_each(x, out):
+    i = cuda.grid(1)
+    if i < x.size:
+        number = x[i]
+        out[i] = number * number
+
+
+@cuda.jit
+def over_the_grid(x, out):
+    mine = cuda.local.array(4, np.float32)
+    at, step = cuda.grid(1), cuda.gridsize(1)
+    for e in range(4):
+        if at + e * step < x.size:
+            mine[e] = x[at + e * step]
+    for e in range(4):
+        if at + e * step < x.size:
+            out[at + e * step] = mine[e] * mine[e]
+
+
 WRONG = {
-    "not rounded": (lambda b, c, t: b * c / (8 * t), "up"),
-    "rounded down": (lambda b, c, t: b * c // (8 * t), "down"),
-    "one more": (lambda b, c, t: b * c // (8 * t) + 1, "4, not 5"),
-    "all bytes": (lambda b, c, t: -(-b * c // (4 * t)), "half"),
-    "bytes": (lambda b, c, t: b * c / t, "load"),
-    "warps": (lambda b, c, t: 32 * b * c / (8 * t), "is 3, not"),
-    "nearest": (lambda b, c, t: round(b * c / (8 * t)), "is 1, not 0"),
-    "the start": ("loads", "load"),
+    "in turn": (in_turn, "before its last load"),
+    "one each": (one_each, "should be"),
+    "not squared": (squares(then="mine[e]"), "should be"),
+    "loaded twice": (squares("mine[e] = x[at + e * step] * x[at + e * step]", "mine[e]"), "twice"),
+    "four neighbours": (squares(step="1"), "neighbouring"),
+    "no guard": (squares(guard="True"), "where the shape"),
+    "the start": ("squares", "should be"),
 }
 
 
-test_answers = judged(["loads_solution", lambda b, clocks, threads: np.ceil(b / 2 * clocks / threads / 4)], WRONG)
+test_answers = judged(["squares_solution", squares(), over_the_grid], WRONG)

@@ -2,37 +2,44 @@
 What if you wrote for a block, not for a thread?
 ================================================
 
-You can write a :term:`kernel` in :term:`Numba`: should you learn :term:`Triton`? In
-Triton you write what a whole :term:`block` of :term:`threads <thread>` does, and a
-compiler divides the work among them. It adds :term:`shared memory`,
-:term:`barriers <barrier>`, vector loads and :term:`tensor cores <tensor core>` by
-itself. You can count the bytes that a kernel of your own will save before you write it.
-Try ``torch.compile`` first, which fuses steps by itself, and writes Triton.
+You open the code of a model that you want to use, and find ``@triton.jit`` above a
+function. It's a :term:`kernel`, but you look in vain for the index of a thread. Instead
+there are lines like ``tl.sum(row)``, as if somebody had written NumPy. This is
+:term:`Triton`, a language for kernels, and the one in which ``torch.compile`` writes
+its own.
 
-**You will learn**
+Here's what one gains with it. A *softmax* takes five operations of PyTorch, and one
+Triton kernel does the same. **Write down a guess: how many times as fast is it on a
+GPU?** By the end of this page you'll know why, and you'll have written such a kernel
+that also works on a slice of an array, where most of them go wrong in silence.
 
-- to write a kernel for blocks: offsets, masks, loads, stores, products;
-- to check it without a GPU, and what such a check cannot tell;
-- to count the bytes that :term:`fusion` saves, and what to compare them with;
-- to read the kernel that ``torch.compile`` writes for you.
-
-**Time:** 12 minutes. **Needs:** any computer to read along, and :doc:`a first kernel
-</tutorials/3_kernels/01_first_kernel>`; Linux for Triton's interpreter and compiler,
-which come with PyTorch's builds for CUDA; to run the kernels, an NVIDIA GPU, a C
-compiler and Python's header files. What cannot run is left out, and the page says so.
+**Time:** 12 minutes. **Needs:** :doc:`a first kernel
+</tutorials/3_kernels/01_first_kernel>`, and some PyTorch. Triton comes with PyTorch on
+Linux. With a GPU the kernels run there. Without one, Triton can play them in NumPy.
 """
 
 # %%
-# A program is a block of threads
-# -------------------------------
+# The same addition, twice
+# ------------------------
+#
+# You know the first of these kernels. In Numba you write what *one thread* does, and it
+# adds one pair of numbers. **Look for the difference in the second one: which lines
+# work on more than one number?**
 
-# folded: What is imported, with stand-ins where there is no Triton
+# folded: What is imported, with a stand-in where there is no Triton
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
-import numpy as np
 import torch
+from numba import cuda
 
-from firstlight.kernels import blocks_for, cuda, ptx, simulated, trace
+from firstlight import Bench, best_device
 
 try:
     import triton
@@ -42,8 +49,6 @@ except ImportError:  # so that Python can read the kernels all the same
     tl = SimpleNamespace(constexpr=int)
 
 # %%
-# Here is an addition for a thread, and below it the same for a block, with its
-# :term:`launch`.
 
 
 @cuda.jit
@@ -61,63 +66,130 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
     tl.store(out + i, total, mask=inside)
 
 
+# %%
+# In the second one, all of them do. ``tl.arange(0, BLOCK)`` gives the numbers from 0 to
+# ``BLOCK - 1``, as in NumPy, so ``i`` isn't an index but a whole row of indices. Each
+# run of this function adds ``BLOCK`` pairs, and is called a *program*. Its number,
+# ``program_id(0)``, does what ``cuda.blockIdx.x`` did.
+#
+# Who divides the work among the threads? The compiler does. That's the bargain: you
+# can't speak to a single thread any more, and you needn't. Two more things look odd:
+#
+# - *Why* ``x + i``\ *, and not* ``x[i]``\ *?* Triton gets only the address of the first
+#   number of an array, a *pointer*. So ``x + i`` are the addresses of ``BLOCK``
+#   numbers. A pointer doesn't know how long its array is, and that's why we have to
+#   pass ``n``.
+# - *Where is the guard?* With 5,003 numbers and blocks of 1,024, the last program has
+#   places that lie beyond the end. The *mask* ``inside`` says which of them ``tl.load``
+#   and ``tl.store`` may touch. For example, in the last program 907 of the 1,024 places
+#   are inside, and the mask is false for the other 117.
+#
+# Now let's run it. These lines launch it, with as many programs as it takes. If you
+# have Linux, put all of it into a file of your own, the three imports of ``torch``,
+# ``triton`` and ``tl`` included, and end it with ``try_add("cuda")``. If you have no
+# GPU, end it with ``try_add("cpu")`` and start it with ``TRITON_INTERPRET=1 python
+# my_file.py``. Then Triton's *interpreter* plays the kernel in NumPy, slowly.
+
+
 def run_add(x, y, out):
-    n = out.numel()
-    add[(triton.cdiv(n, 1024),)](x, y, out, n, BLOCK=1024)
+    programs = triton.cdiv(out.numel(), 1024)  # divide, and round up
+    add[(programs,)](x, y, out, out.numel(), BLOCK=1024)
+
+
+def try_add(device):
+    x, y = torch.rand(2, 5003, device=device)
+    out = torch.empty_like(x)
+    run_add(x, y, out)
+    print("the same as PyTorch:", torch.equal(out, x + y))
 
 
 # %%
-# - ``add`` is the work of a *program*, Triton's name for a thread block.
-#   ``program_id(0)`` is its number, as ``blockIdx.x`` was.
-# - ``tl.arange(0, BLOCK)`` is ``0, 1, …, BLOCK - 1``. So ``i`` is not one index but
-#   ``BLOCK`` of them, and each line works on them all, as in NumPy. ``BLOCK`` is a
-#   ``constexpr``: its value is compiled in. It must be a power of two.
-# - ``x`` is a *pointer*, the address of the first number, and ``x + i`` are the
-#   addresses of ``BLOCK`` numbers. It knows no shape, so ``n`` is passed, too.
-# - The *mask* says which places ``tl.load`` and ``tl.store`` may touch: the
-#   :term:`guard`.
-# - The brackets hold the number of programs. Triton chooses the threads:
-#   ``num_warps=4``, 128 threads a program, unless you set it at the launch.
-#   (``@triton.autotune`` times a list of such choices and keeps the fastest.)
+# Then change both 1024 to 1000. **What could be wrong with a block of 1,000?** We did
+# it, too, in the second line below.
+
+# folded: How this page runs Triton, on a GPU or without one
+
+device = best_device()
+
+
+def launches_here():
+    """Return whether Triton can launch a kernel here, by launching one."""
+    if device.type != "cuda" or os.environ.get("TRITON_INTERPRET", "0") != "0":
+        return False
+    try:
+        x, y = torch.rand(2, 5003, device=device)
+        run_add(x, y, out := torch.empty_like(x))
+        return torch.equal(out, x + y)
+    except Exception as problem:  # no Triton, no driver, no C compiler
+        print("Triton finds no GPU:", " ".join(str(problem).split())[:200])
+        return False
+
+
+def apart(task, *kernels):
+    """Return what a task prints in a process of its own, where Triton may interpret."""
+    if not hasattr(triton, "cdiv"):
+        return "There is no Triton here, so this was not run."
+    needed = (*kernels, task)
+    text = "\n".join(inspect.getsource(getattr(each, "fn", each)) for each in needed)
+    head = "import torch, triton\nimport triton.language as tl\n"
+    first = getattr(kernels[0], "fn", kernels[0]).__name__
+    call = f"{task.__name__}({device.type if on_gpu else 'cpu'!r}, {first})"
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        script = Path(folder, "apart.py")
+        script.write_text(f"{head}{text}\n{call}\n", encoding="utf-8")
+        own = {"TRITON_CACHE_DIR": folder, "TRITON_INTERPRET": str(int(not on_gpu))}
+        command, own = [sys.executable, str(script)], os.environ | own
+        done = subprocess.run(command, env=own, capture_output=True, text=True)
+    if done.returncode:
+        return f"It failed: {[*done.stderr.splitlines(), done.returncode][-1]}"
+    return done.stdout.strip()
+
+
+on_gpu = launches_here()
+
+
+def first_tries(device, _):
+    try_add(device)
+    x, y = torch.rand(2, 5003, device=device)
+    try:
+        add[(6,)](x, y, torch.empty_like(x), 5003, BLOCK=1000)
+    except Exception as error:
+        print(str(error).splitlines()[-1])
+
+
+# %%
+
+print(apart(first_tries, add, run_add, try_add))
+
+# %%
+# A block has to be a power of two, because the compiler shares it out evenly among the
+# threads. With a mask it doesn't matter that your array isn't one.
 #
-# Try it on Linux without a GPU, with Triton's *interpreter*, which runs a kernel block
-# by block in NumPy. Put ``import torch, triton``, ``import triton.language as tl``,
-# ``add``, ``run_add`` and these lines into ``try_add.py``, and call
-# ``TRITON_INTERPRET=1 python try_add.py``:
+# A program takes a row
+# ---------------------
 #
-# .. code-block:: python
-#
-#    x, y = torch.rand(2, 5003)
-#    out = torch.empty_like(x)
-#    run_add(x, y, out)
-#    assert torch.equal(out, x + y)
-#
-# .. table:: The same thing for a thread and for a block
-#
-#    ====================  ============================  =====================
-#    What you write for    a thread, in Numba            a block, in Triton
-#    ====================  ============================  =====================
-#    the edge              ``if i < n``                  a mask
-#    coalescing            which index runs along ``x``  nothing, as a rule
-#    more work a thread    a loop                        a larger block
-#    a sum of a block      shared memory, barriers       ``tl.sum``
-#    a product of tiles    shared memory, barriers       ``tl.dot``
-#    ====================  ============================  =====================
-#
-# In exchange, you cannot address a single thread.
-#
-# Softmax: a program takes a row
-# ------------------------------
-#
-# *Softmax* turns each row of a matrix into positive numbers whose sum is 1. In PyTorch
-# it can be written in five steps. (Subtracting the largest number first changes nothing
-# in the result, and keeps ``exp`` from overflowing.)
+# *Softmax* turns each row of a matrix into positive numbers that add up to 1. For
+# example, a neural network makes probabilities of its scores this way. In PyTorch you
+# could write it in five steps. (The first subtracts the largest number, so that ``exp``
+# can't overflow. The result stays the same.)
 
 
 def five_steps(x):
     shifted = x - x.amax(1, keepdim=True)
     powers = torch.exp(shifted)
     return powers / powers.sum(1, keepdim=True)
+
+
+# %%
+# On a GPU each step is a kernel. It reads its input from memory, and writes its result
+# back. So ``amax`` reads the matrix once. The subtraction reads it and writes a new
+# one, and ``exp`` does the same. **How many times is a matrix read or written in all
+# five, and how many times would it have to be?**
+#
+# Count: 1 for ``amax``, 2 for the subtraction, 2 for ``exp``, 1 for ``sum``, 2 for the
+# division. That makes 8. But if a program could hold a whole row, it would read the
+# row once and write the result once, and all the rest would happen where no memory is
+# needed:
 
 
 @triton.jit
@@ -130,528 +202,342 @@ def softmax(x, out, columns, BLOCK: tl.constexpr):
     tl.store(out + start + j, powers / tl.sum(powers, axis=0), mask=inside)
 
 
-def run_softmax(x, out):
-    rows, columns = x.shape
-    softmax[(rows,)](x, out, columns, BLOCK=triton.next_power_of_2(columns))
-
-
 # %%
-# The row comes in once, and the result goes out once. ``BLOCK`` is the next power of
-# two that holds a row. ``other`` stands where the mask is false, and must do no harm:
-# minus infinity is never the largest, and its power is 0. (With 0 in its place, the
-# result would be right for 1024 columns and wrong for 781.)
+# Here the number of the program is the number of the row, and ``BLOCK`` is the next
+# power of two that holds it. ``other`` says what stands in the places that the mask
+# leaves out. **Why is it minus infinity? Would 0 do?** With minus infinity, such a
+# place is never the largest, and its power is 0, so it adds nothing to the sum. A 0
+# would add to the sum, and all results would be too small.
 #
-# What does fusion save?
-# ----------------------
-#
-# *Predict.* On a GPU each of the five steps is a kernel, which reads its inputs from
-# memory and writes its result there. Several steps in one kernel are *fused*. Write
-# down how many times the whole matrix is read or written in the five steps, and the
-# least number possible. Then count: PyTorch lets you watch what it is asked to do.
-
-from torch.overrides import TorchFunctionMode
-
-
-class Watch(TorchFunctionMode):
-    steps = ()
-
-    def __torch_function__(self, function, types, args=(), kwargs=None):
-        result = function(*args, **(kwargs or {}))
-        arrays = [each for each in (*args, result) if isinstance(each, torch.Tensor)]
-        self.steps += ((function.__name__, sum(each.nbytes for each in arrays)),)
-        return result
-
-
-def watched(function, *inputs):
-    with Watch() as watch:
-        function(*inputs)
-    return watch.steps
-
-
-x = torch.randn(1823, 781)
-ways = {"five steps": watched(five_steps, x)}
-ways["torch.softmax"] = watched(torch.softmax, x, 1)
-ways["your kernel"] = [("softmax", 2 * x.nbytes)]  # one load, one store, each once
-times = {way: sum(size for _, size in ways[way]) / x.nbytes for way in ways}
-
-# %%
+# Joining steps in one kernel is called :term:`fusion`. Here it leaves 2 of the 8 passes
+# through memory, so we predict a quarter of the time.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
 import matplotlib.pyplot as plt
 
-fig, ax = plt.subplots(figsize=(7.2, 3), layout="constrained")
-for row, steps in enumerate(ways.values()):
-    left = 0
-    for number, (name, size) in enumerate(steps):
-        width, name = size / x.nbytes, name if len(steps) > 1 else "all in one"
-        colour = ("#2f6fc0", "#a8541c")[number % 2]
-        ax.barh(row, width, left=left, color=colour, ec="black", height=0.6)
-        style = {"ha": "center", "va": "center", "color": "#fefefe"}
-        ax.text(left + width / 2, row, name, **style)
-        left += width
-ax.axvline(2, color="black", ls="--", lw=1.5, zorder=0)
-ax.text(2.15, 1.5, "the floor: once in and once out", va="center")
-ax.set_yticks(range(len(ways)), ways)
-ax.set(xlabel="bytes moved, in sizes of the matrix", ylim=(2.6, -0.5))
+from firstlight.display import BLUE, GREY, ORANGE
+
+passes = {"amax": 1, "subtract": 2, "exp": 2, "sum": 1, "divide": 2}
+fig, ax = plt.subplots(figsize=(7.2, 2.2), layout="constrained")
+left = 0
+for number, (step, times) in enumerate(passes.items()):
+    colour = ("#2f6fc0", "#a8541c")[number % 2]
+    ax.barh(0, times, left=left, color=colour, ec="black", height=0.6)
+    ax.text(left + times / 2, 0, step, ha="center", va="center", color="#fefefe")
+    left += times
+ax.barh(1, 2, color="#2f7d4f", ec="black", height=0.6)
+ax.text(1, 1, "all in one", ha="center", va="center", color="#fefefe")
+ax.set_yticks((0, 1), ("five steps", "one kernel"))
+ax.set(xlabel="times that a matrix is read or written", ylim=(1.5, -0.5))
 ax.spines[["top", "right"]].set_visible(False)
-many, few = times["five steps"], times["your kernel"]
-title = (
-    f"Softmax in five steps moves the matrix {many:.0f} times, fused {few:.0f} times"
-)
-ax.set_title(title, loc="left")
+ax.set_title("Five steps move the matrix 8 times, one kernel 2 times", loc="left")
 fig.set_label(
-    f"Bytes that softmax moves. Five steps move the matrix {times['five steps']:.0f} "
-    "times: amax and sum once each, sub, exp and div twice each. torch.softmax and "
-    "your kernel move it twice, which is the floor, a dashed line."
+    "Bars of how often a matrix is read or written. Five steps: amax 1, subtract 2, "
+    "exp 2, sum 1 and divide 2, which makes 8. One kernel: 2."
 )
 plt.show()
 
 # %%
-# Your kernel is at the floor. But so is ``torch.softmax``, *one* operation, which
-# somebody has fused already. **Your kernel cannot beat it by bytes.** Fuse what PyTorch
-# has no single operation for. From :term:`data sheets <data sheet>`, the floor in time
-# is:
+# On an H100, with 67 million numbers in rows of 1,024, the five steps took
+# :timing:`triton-rows median "five steps/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` and our
+# kernel took :timing:`triton-rows median "Triton/cuda:0/n=1024"
+# @nvidia-h100-80gb-hbm3`. So it was :timing:`triton-rows speedup
+# "Triton/cuda:0/n=1024"/"five steps/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast.
+# That's a little more than we predicted.
+#
+# Is there anything left to win? The memory of an H100 delivers :spec:`H100 SXM
+# bandwidth` at most, and the kernel moved :timing:`triton-rows rate
+# "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. So there isn't much.
+#
+# And here's what somebody else measured on an A100:
+#
+# .. measured-by-others:: fused-gain-a100 softmax-a100 softmax-gtx1050ti
+#
+# But you'd never write softmax in five steps, because PyTorch has ``torch.softmax``.
+# It is *one* operation, and somebody has fused it for you already. On the H100 it took
+# :timing:`triton-rows median "torch.softmax/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`.
+# Your kernel can't win much against it, because it can't move fewer bytes. In other
+# words, fuse what PyTorch has no single operation for.
+#
+# The row that wasn't there
+# -------------------------
+#
+# You've tested your kernel, and it's right. A week later you need only every second
+# channel of the matrix, and pass ``x[:, ::2]``. **What will the kernel do with that?**
+# Let's see, with 10 channels that are left of 20:
 
-from firstlight.display import quantity
-from firstlight.timing.specs import spec
 
-rows, columns = 2**16, 1024
-for name in ("RTX 4090", "H100 SXM"):
-    floor = 2 * 4 * rows * columns / spec(name, "bandwidth")
-    print(f"{name:>8}, {rows} x {columns} numbers: never under {quantity(floor, 's')}")
+def try_slice(device, kernel):
+    torch.manual_seed(1)
+    x = torch.randn(6, 20, device=device)[:, ::2]
+    out = torch.empty(6, 10, device=device)
+    kernel[(6,)](x, out, 10, BLOCK=16)
+    print("row sums:", out.sum(1).tolist())
+    print("wrong by", (out - torch.softmax(x, 1)).abs().max().item(), "at most")
+
+
+print(apart(try_slice, softmax))
 
 # %%
-# Matrix product: a program takes a square
-# ----------------------------------------
+# No error, and each row adds up to 1, as it should. And yet the numbers are wrong. The
+# most they could be wrong by is 1, so these are not small rounding errors.
 #
-# ``[:, None]`` makes a column of indices and ``[None, :]`` a row. Their sum is a
-# square, as in NumPy. It is the tile of :doc:`/tutorials/3_kernels/06_shared_memory`,
-# but you write no shared memory and no barriers.
+# What happened? A slice copies nothing. It's the same memory, read in another way, and
+# PyTorch keeps two numbers for that, the *strides*: how far it is to the next row, and
+# how far to the next column. Ask it: ``x.stride()`` is ``(20, 2)`` here. But the kernel
+# got only a pointer. It took ten neighbours for a row, where it should have taken every
+# second number. Those are the softmax of *something*, so their sum is 1.
+#
+# The remedy is to pass the strides, too:
 
 
 @triton.jit
-def matmul(a, b, c, M, N, K, T: tl.constexpr, D: tl.constexpr, HOW: tl.constexpr):
-    i = tl.program_id(0) * T + tl.arange(0, T)[:, None]
-    j = tl.program_id(1) * T + tl.arange(0, T)[None, :]
-    total = tl.zeros((T, T), tl.float32)
-    for first in range(0, K, D):
-        k = first + tl.arange(0, D)[None, :]
-        a_tile = tl.load(a + i * K + k, mask=(i < M) & (k < K), other=0)
-        k = first + tl.arange(0, D)[:, None]
-        b_tile = tl.load(b + k * N + j, mask=(k < K) & (j < N), other=0)
-        total = tl.dot(a_tile, b_tile, total, input_precision=HOW)
-    tl.store(c + i * N + j, total, mask=(i < M) & (j < N))
+def softmax_strided(x, out, down, across, columns, BLOCK: tl.constexpr):
+    row, j = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = j < columns
+    place = row * down + j * across
+    numbers = tl.load(x + place, mask=inside, other=float("-inf"))
+    powers = tl.exp(numbers - tl.max(numbers, axis=0))
+    tl.store(out + row * columns + j, powers / tl.sum(powers, axis=0), mask=inside)
 
 
-def run_matmul(a, b, c, how):
-    (M, K), N = a.shape, b.shape[1]
-    grid = triton.cdiv(M, 64), triton.cdiv(N, 64)
-    matmul[grid](a, b, c, M, N, K, T=64, D=16, HOW=how)
+def run_softmax(x, out, num_warps=4):
+    rows, columns = x.shape
+    block = triton.next_power_of_2(columns)
+    launch = softmax_strided[(rows,)]
+    launch(x, out, *x.stride(), columns, BLOCK=block, num_warps=num_warps)
 
 
-# %%
-# Check
-# -----
-#
-# Unlike Numba's simulator, the interpreter checks no address. So the check, which takes
-# odd sizes and ``float64``, leaves spare room behind each result, which must stay as it
-# was.
-
-
-def checked(device):
-    import torch
-
-    def error(exact, run, inputs, *more):
-        out = torch.full((exact.numel() + 8192,), -1.0, device=device)
-        result, spare = out[:-8192].view(exact.shape), out[-8192:]
-        run(*(each.to(device) for each in inputs), result, *more)
-        assert (spare == -1).all(), "something was written behind the result"
-        return ((result.cpu() - exact).abs().max() / exact.abs().max()).item()
-
+def try_strides(device, _):
     torch.manual_seed(1)
-    x, y, z = torch.randn(5003), torch.randn(5003), torch.randn(37, 781)
-    a, b = torch.rand(65, 43), torch.rand(43, 71)
-    return {
-        "add": error(x.double() + y, run_add, [x, y]),
-        "softmax": error(torch.softmax(z.double(), 1), run_softmax, [z]),
-        "matmul, ieee": error(a.double() @ b.double(), run_matmul, [a, b], "ieee"),
-        "matmul, tf32": error(a.double() @ b.double(), run_matmul, [a, b], "tf32"),
-    }
+    x = torch.randn(6, 20, device=device)
+    for name, view in {"every second": x[:, ::2], "transposed": x.T}.items():
+        run_softmax(view, out := torch.empty(view.shape, device=device))
+        error = (out - torch.softmax(view, 1)).abs().max().item()
+        print(f"{name}: wrong by {error:.0e} at most")
 
 
-# %%
-# ``TRITON_INTERPRET=1`` acts on a whole process (and people `leave it on`__ when they
-# time their kernel). So a helper, ``apart``, runs these functions in a process of their
-# own.
-#
-# __ https://github.com/triton-lang/triton/issues/5995
-
-# folded: How functions run in a process of their own
-import inspect
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from tempfile import TemporaryDirectory
-
-
-def apart(expression, *functions, interpret):
-    if not hasattr(triton, "compile"):
-        print("There is no Triton here, so this is left out.")
-        return []
-    needed = (add, softmax, matmul, run_add, run_softmax, run_matmul, *functions)
-    text = "\n".join(inspect.getsource(getattr(each, "fn", each)) for each in needed)
-    head = "import json, triton\nimport triton.language as tl\n"
-    with TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        script = Path(folder, "apart.py")
-        script.write_text(f"{head}{text}\nprint(json.dumps({expression}))\n")
-        own = {"TRITON_CACHE_DIR": folder, "TRITON_DISABLE_LINE_INFO": "1"}
-        own |= {"TRITON_INTERPRET": str(int(interpret))}
-        command, own = [sys.executable, str(script)], os.environ | own
-        done = subprocess.run(command, env=own, capture_output=True, text=True)
-    if done.returncode:
-        print("It failed:", *done.stderr.splitlines()[-1:])
-    return [] if done.returncode else json.loads(done.stdout)
-
+print(apart(try_strides, softmax_strided, run_softmax))
 
 # %%
+# Does that cost time for an ordinary matrix? No: if a stride is 1, Triton compiles a
+# kernel of its own for it, in which the multiplication is gone. (``out`` is a new
+# array, so its rows lie one after the other. And if ``row * down`` can go beyond two
+# billion, write ``row.to(tl.int64)``, because it would overflow in silence.)
+#
+# How many threads for a row?
+# ---------------------------
+#
+# We've said nothing about threads. Triton takes four groups of 32, four :term:`warps
+# <warp>`, for each program, unless you choose another number with ``num_warps`` at the
+# launch. It isn't a matter of right or wrong, only of time. **Would you give a row of
+# 16,384 numbers more warps than a row of 256?**
+#
+# A row lives in the :term:`registers <register>` of its threads. With four warps, 128
+# threads share the row. So each thread has 2 of 256 numbers, which leaves it little to
+# do, and 128 of 16,384, which leaves hardly any room for anything else. We'll compare
+# four warps for every width with a rule of thumb: one warp for each 512 numbers, but no
+# fewer than 1 and no more than 16.
 
-interpreted = dict(apart('checked("cpu")', checked, interpret=True))
-for name, error in interpreted.items():
-    assert error < 1e-6, f"{name} is wrong by {error:.1e}"
-    print(f"{name:>12}, interpreted: error {error:.0e}")
+# folded: The timing, for rows of four widths
 
-a, b, c = np.ones((3, 101), dtype=np.float32)  # the kernel in Numba, too
-seen = trace(add_threads, blocks_for(101, 32), 32, a, b, c)
-assert (set(c), seen.problems) == ({2}, [])
+
+def by_width(width):
+    return min(max(width // 512, 1), 16)
+
+
+def time_width(bench, width):
+    z = torch.randn((2**26 if on_gpu else 2**20) // width, width, device=device)
+    out, exact = torch.empty_like(z), torch.softmax(z, 1)
+    ways = {"five steps": (five_steps, z), "torch.softmax": (torch.softmax, z, 1)}
+    if on_gpu:
+        ways["torch.compile"] = torch.compile(five_steps, dynamic=False), z
+        ways["Triton, four warps"] = run_softmax, z, out, 4
+        ways["Triton"] = run_softmax, z, out, by_width(width)
+    for label, (call, *given) in ways.items():
+        result = call(*given)
+        result = out if result is None else result
+        assert torch.allclose(result, exact, rtol=1e-4, atol=1e-7), label
+        bench.time(label, call, *given, n=width, bytes=2 * z.nbytes, device=device)
+
+
+bench = Bench("triton-rows", budget=20 if on_gpu else 1.5)
+for width in (256, 1024, 4096, 16384):
+    time_width(bench, width)
+bench.show()
 
 # %%
-# In the interpreter, ``ieee`` and ``tf32`` have the same error.
-#
-# What did the compiler add?
-# --------------------------
-#
-# The compiler needs no GPU, either. Here it works for an old card (compute capability
-# 7.5) and for an H100 (9.0). It must know what a launch would tell it: types,
-# constants, and which addresses and sizes are multiples of 16. (New PyTorch arrays
-# begin at such addresses.)
 
-# folded: How Triton compiles without a GPU
-
-
-def compiled(kernel, capability, sizes_of_16, constants):
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import ASTSource
-
-    kernel, types, multiples = globals()[kernel], {}, {}
-    for place, name in enumerate(kernel.arg_names):
-        pointer = name in ("x", "y", "out", "a", "b", "c")
-        types[name] = "*fp32" if pointer else "i32"
-        if name in constants:
-            types[name] = "constexpr"
-        elif pointer or sizes_of_16:
-            multiples[(place,)] = [["tt.divisibility", 16]]
-    source = ASTSource(kernel, types, constants, multiples)
-    made = triton.compile(source, target=GPUTarget("cuda", capability, 32))
-    return made.asm["ptx"], made.metadata.shared
-
-
-CASES = []
-for kernel in ("add", "softmax"):
-    for capability, fits in ((75, True), (90, True), (90, False)):
-        CASES.append((kernel, capability, fits, {"BLOCK": 1024}))
-for capability, how in ((75, "tf32"), (90, "tf32"), (90, "ieee")):
-    CASES.append(("matmul", capability, True, {"T": 64, "D": 16, "HOW": how}))
+# measured figure
+looks = {
+    "five steps": (GREY, "v"),
+    "torch.softmax": (ORANGE, "o"),
+    "torch.compile": ("#2f7d4f", "^"),
+    "Triton, four warps": ("#b8394b", "s"),
+    "Triton": (BLUE, "D"),
+}
+fig, ax = plt.subplots(figsize=(7.2, 4), layout="constrained")
+for label, (colour, mark) in looks.items():
+    curve = [(t.n, t.bytes / t.median) for t in bench.timings if t.label == label]
+    if curve:
+        ax.plot(*zip(*curve, strict=True), color=colour, marker=mark, label=label)
+a100 = 8 * 4096**2 / 101.8e-6  # bytes over the time that infra-practices measured
+ax.plot(4096, a100, "D", mfc="none", mec="black", ls="", label="A100, infra-practices")
+ax.set(xscale="log", yscale="log", xlabel="numbers in a row")
+ax.set_ylabel("bytes a second, one read and one write")
+ax.set_xticks((256, 1024, 4096, 16384), ("256", "1,024", "4,096", "16,384"))
+ax.minorticks_off()
+ax.yaxis.set_major_formatter(lambda rate, _: f"{rate / 1e9:,g} GB/s")
+ax.set_title(f"Softmax for rows of four widths, on {device.type}", loc="left")
+ax.legend(fontsize=9)
+fig.set_label(
+    "Bytes a second against the width of a row, from 256 to 16,384 numbers, a line for "
+    "each way to compute softmax. A hollow mark is what others measured on an A100."
+)
+plt.show()
 
 # %%
-# What comes out is PTX, the language between Triton and a GPU's machine code. For a
-# thread, count its loads and stores, single or as *vectors* of four, its copies
-# straight into shared memory, barriers and multiply-adds. With ``n16`` all sizes are
-# multiples of 16; with ``odd`` the compiler may not assume so.
-
-from firstlight.display import show_table
-
-COUNT = {"ld4": "ld.global.v4", "ld1": "ld.global.b32", "st4": "st.global.v4"}
-COUNT |= {"st1": "st.global.b32", "copy": "cp.async.shared", "barrier": "bar.sync"}
-COUNT |= {"fma": "fma.f32", "wgmma": "wgmma.mma"}
-CELLS = {"loads": {"ld4": " vector", "ld1": " single", "copy": " copies"}}
-CELLS |= {"stores": {"st4": " vector", "st1": " single"}, "barriers": {"barrier": ""}}
-CELLS |= {"multiply-adds": {"fma": " fma", "wgmma": " wgmma"}}
-
-made = apart(f"[compiled(*case) for case in {CASES}]", compiled, interpret=False)
-rows_of = []
-for (kernel, card, fits, constants), (text, shared) in zip(CASES, made, strict=False):
-    name = (
-        f"{kernel}, {card / 10}, {constants.get('HOW') or ('n16' if fits else 'odd')}"
-    )
-    mix, cells = ptx.mix_of(text), []
-    for words in CELLS.values():
-        count = {w: sum(mix[i] for i in mix if i.startswith(COUNT[w])) for w in words}
-        cells.append(
-            ", ".join(f"{count[w]}{words[w]}" for w in words if count[w]) or "–"
-        )
-    rows_of.append((name, *cells, str(shared)))
-head = ("kernel, card, size", *CELLS, "shared bytes")
-if rows_of:
-    title = "Instructions in the PTX (a loop counts once)"
-    show_table(title, head, rows_of)
-
-# %%
-# - A program of ``add`` has 128 threads. Four vector loads make 16 numbers a thread,
-#   2048 for all: 1024 of ``x`` and of ``y``, each once. ``softmax`` loads 1024 and
-#   stores 1024: *each number of the row once*. In between it works in registers.
-# - You did not ask for vector loads. They keep more bytes in flight
-#   (:doc:`/tutorials/3_kernels/11_bytes_in_flight`).
-# - **They are gone for sizes that are not multiples of 16**: a mask may now end within
-#   four neighbours, and a row of ``softmax`` begin at any address. The bytes and the
-#   Python are the same, the loads and stores four times as many. *Pad* rows if you can.
-# - ``softmax`` has shared memory and barriers, and you wrote none.
-# - In ``matmul`` on the H100, copies fetch the tiles of later rounds of the loop in
-#   advance, which takes more shared memory.
-# - Two ``wgmma`` of the whole program replace 512 multiply-adds of each thread in each
-#   round. They use *tensor cores*, which multiply small matrices as a whole.
+# On the H100, at a width of 256 four warps moved :timing:`triton-rows rate "Triton,
+# four warps/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, and one warp :timing:`triton-rows
+# rate "Triton/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. At 16,384 four warps moved
+# :timing:`triton-rows rate "Triton, four warps/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`,
+# and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
 #
-# But tensor cores take ``float32`` only as *TF32*: 10 bits of fraction, not 23. **And
-# TF32 is what** ``tl.dot`` **does** `unless you ask for "ieee"`__. (``"tf32x3"`` adds
-# three such products to keep most bits.) The interpreter cuts no bits, nor does the old
-# card. So a test that passes there may fail on an H100. By how much? Round the inputs:
+# So choose ``num_warps`` by measuring. ``@triton.autotune`` does it for you: it times a
+# list of choices at the first launch, and keeps the fastest.
 #
-# __ https://triton-lang.org/main/python-api/generated/triton.language.dot.html
-
-rng = np.random.default_rng(seed=1)
-a, b = (rng.random(shape, dtype=np.float32) for shape in ((65, 43), (43, 71)))
-short = [((m.view(np.int32) + 0x1000) & -0x2000).view(np.float32) for m in (a, b)]
-exact = a.astype(np.float64) @ b
-for name, product in {"float32": a @ b, "model of TF32": short[0] @ short[1]}.items():
-    print(f"{name:>13}: error {np.max(np.abs(product - exact)) / exact.max():.0e}")
-
-# %%
-# A card that drops the bits instead of rounding errs more.
+# Ask torch.compile first
+# -----------------------
 #
-# On an NVIDIA GPU, the same check runs the compiled kernels. (AMD GPUs run Triton, too;
-# this page does not try.)
-
-# folded: On a GPU: the same check of the compiled kernels
-from firstlight import Bench, best_device
-
-device, errors = best_device(), {}
-own = hasattr(triton, "compile") and os.environ.get("TRITON_INTERPRET", "0") == "0"
-
-
-def driver():
-    """Load what Triton launches with."""
-    try:
-        return triton.runtime.driver.active
-    except AssertionError as problem:  # so it says that there is no libcuda.so.1
-        raise OSError(*problem.args) from problem
-
-
-failures = RuntimeError, OSError, ImportError, subprocess.SubprocessError
-if device.type == "cuda" and torch.version.cuda and own:
-    try:
-        errors = driver() and checked(device)
-    except (*failures, triton.TritonError) as problem:
-        print("Triton does not work here:", " ".join(str(problem).split())[:300])
-on_gpu = bool(errors)
-for name, error in errors.items():
-    assert error < (2e-3 if "tf32" in name else 2e-6), f"{name}: error {error:.1e}"
-    print(f"{name:>12}, compiled: error {error:.0e}")
-print("Compiled kernels", "run" if on_gpu else "cannot run", "here.")
-
-# %%
-# The kernel that torch.compile writes
-# ------------------------------------
-#
-# Here is the heart of what PyTorch 2.13 made of ``five_steps`` for a GPU and 1823 x 781
-# numbers:
+# There's a way to get such a kernel without writing it. ``torch.compile(five_steps)``
+# looks at the five steps, fuses them, and writes a kernel, in Triton. For rows of 781
+# numbers, PyTorch 2.13 makes this of it (we've left out its middle):
 #
 # .. code-block:: python
 #
 #    tmp0 = tl.load(in_ptr0 + (r0_1 + 781*x0), r0_mask & xmask, other=0.0)
-#    tmp1 = tl.broadcast_to(tmp0, [XBLOCK, R0_BLOCK])
-#    tmp3 = tl.where(r0_mask & xmask, tmp1, float("-inf"))
-#    tmp4 = triton_helpers.max2(tmp3, 1)[:, None].to(tl.float32)
-#    tmp5 = tmp0 - tmp4
-#    tmp6 = libdevice.exp(tmp5)
-#    tmp7 = tl.broadcast_to(tmp6, [XBLOCK, R0_BLOCK])
-#    tmp9 = tl.where(r0_mask & xmask, tmp7, 0)
-#    tmp10 = tl.sum(tmp9, 1)[:, None].to(tl.float32)
+#    ...
 #    tmp11 = (tmp6 / tmp10)
 #    tl.store(in_out_ptr0 + (r0_1 + 781*x0), tmp11, r0_mask & xmask)
 #
-# It is your kernel, made from the five steps: one load, one store, masks at the edge.
-# (Theirs loads 0 there, and ``tl.where`` puts minus infinity in its place.) So try
-# ``torch.compile`` first, and write Triton for what it does not find.
+# You can read it now: one load, one store, masks, and 781 is the stride of a row. It's
+# your kernel, and nobody had to write it.
+#
+# On the H100, what ``torch.compile`` wrote took :timing:`triton-rows median
+# "torch.compile/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the rows of 1,024.
+#
+# So when should you write Triton yourself? If ``torch.compile`` doesn't find the
+# fusion, and you've counted that there is something to win. It's good at chains of
+# operations with a sum at the end. It can't know a better way to *do* the thing, for
+# example a loop that stops early, or an attention that never writes its matrix of
+# scores.
+#
+# When Triton isn't the answer
+# ----------------------------
+#
+# A long row no longer fits into registers. Then it takes a loop, and the row comes from
+# memory more than once. And work in which every number goes its own way, such as
+# :term:`gridding`, gains little from blocks, so stay with threads there.
+#
+# .. dropdown:: A product of matrices, and where its last digits go
+#
+#    ``tl.dot(a_tile, b_tile)`` multiplies two tiles. On a GPU it uses the *tensor
+#    cores*, which are made for that, and you needn't write the shared memory and the
+#    barriers of :doc:`our own product </tutorials/3_kernels/06_shared_memory>`. But
+#    tensor cores don't take ``float32`` as it is. They keep 10 of the 23 bits of the
+#    fraction, which is called TF32, and Triton does that without asking. If you want
+#    all bits, write ``tl.dot(a, b, input_precision="ieee")``. Triton's interpreter cuts
+#    no bits, so a test that passes there may fail on a GPU.
+#    :doc:`/tutorials/2_devices/13_precision` shows what TF32 costs and brings.
 
-# folded: On a GPU: what your PyTorch writes
-import warnings
+# %%
+# Your turn
+# ---------
+#
+# Each row of a matrix is a spectrum. To *standardise* it, subtract the mean of the row
+# and divide by its standard deviation, as ``(x - x.mean(1, keepdim=True)) / x.std(1,
+# keepdim=True)`` does. Write the kernel, for rows of any width, and for every slice.
+# It's launched as
+#
+# .. code-block:: python
+#
+#    standardise[(rows,)](x, out, *x.stride(), columns, BLOCK=next_power_of_2(columns))
+#
+# ``out`` is new and lies row after row. ``std`` divides the sum of squares by
+# ``columns - 1``. You'll need ``tl.sum(…, axis=0)``, ``tl.sqrt``, and ``tl.where(mask,
+# a, b)``. Mind the places that the mask leaves out: they may hold 0 when you load them,
+# but are they still 0 when you have subtracted the mean?
+#
+# Put your kernel where the dots are, and run ``firstlight try 13_triton.py``. Triton
+# plays it on five matrices, which takes a few seconds.
 
 
-def compiled_steps(z):
-    """Compile the five steps, and print the kernels; None where PyTorch cannot."""
-    from torch._inductor.utils import run_and_get_code
+@triton.jit
+def standardise(x, out, down, across, columns, BLOCK: tl.constexpr): ...
 
-    program = torch.compile(five_steps)
+
+# %%
+
+# folded: What check does: it runs your kernel on five matrices, and looks behind out
+
+
+def judge(device, kernel):
+    torch.manual_seed(1)
+    x = torch.randn(12, 26, device=device) * torch.arange(1, 27, device=device) + 30
+    cases = {"a matrix of 12 × 16": x[:, :16].contiguous()}
+    cases |= {"a matrix of 12 × 26": x, "the slice x[:, ::2]": x[:, ::2]}
+    cases |= {"the slice x[::3, 5:]": x[::3, 5:], "the transpose x.T": x.T}
+    for name, view in cases.items():
+        rows, columns = view.shape
+        room = torch.full((view.numel() + 64,), -7.0, device=device)
+        block = triton.next_power_of_2(columns)
+        kernel[(rows,)](view, room, *view.stride(), columns, BLOCK=block)
+        out, behind = room[:-64].view(view.shape), room[-64:]
+        right = (view - view.mean(1, keepdim=True)) / view.std(1, keepdim=True)
+        by_n = right * (columns / (columns - 1)) ** 0.5
+        wrong = {
+            "it writes behind the end of out. Is there a mask?": (behind != -7).any(),
+            "nobody wrote some numbers.": (out == -7).any(),
+            "you divided by columns, not by columns - 1.": torch.allclose(
+                out, by_n, 1e-3, 1e-4
+            ),
+            "the numbers are wrong.": not torch.allclose(out, right, 1e-3, 1e-4),
+        }
+        if problem := next((said for said, found in wrong.items() if found), ""):
+            print(f"Not yet. {name}: {problem}")
+            return
+    print("Right: for every width, and for every slice.")
+
+
+def check(kernel):
+    if not hasattr(triton, "cdiv"):
+        return "Not judged: there is no Triton here."
+    if not hasattr(kernel, "fn"):
+        return "Not yet: give a kernel, a function with @triton.jit above it."
+    if not kernel.fn.__code__.co_names:
+        return "Not yet: your kernel does nothing."
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # parts of PyTorch warn of each other
-            result, sources = run_and_get_code(program, z)
-    except failures as problem:  # no C compiler, no header files of Python
-        print("Nothing was compiled:", " ".join(str(problem).split())[:300])
-        return None
-    assert torch.allclose(result, torch.softmax(z, 1), rtol=1e-4, atol=1e-7)
-    for kernel in "".join(sources).split("@triton.jit\n")[1:]:
-        print(kernel.split("'''")[0])
-    return program
-
-
-shape = (rows, columns) if on_gpu else (1501, 1003)
-z = torch.randn(shape, device=device)
-program = compiled_steps(z) if on_gpu else None
-
-# %%
-# Measure
-# -------
-#
-# What needs a GPU has a row only there: a simulator's times would tell you nothing.
-# Every rate counts the floor's bytes.
-
-bench = Bench("triton", budget=40 if on_gpu else 1.5)
-size = {"n": z.numel(), "bytes": 2 * z.nbytes, "device": device}
-bench.time("softmax, five steps", five_steps, z, **size)
-bench.time("softmax, torch", torch.softmax, z, 1, **size)
-if program:
-    bench.time("softmax, torch.compile", program, z, **size)
-if on_gpu:
-    bench.time("softmax, Triton", run_softmax, z, out := torch.empty_like(z), **size)
-    assert torch.allclose(out, torch.softmax(z, 1), rtol=1e-4, atol=1e-7)
-
-# %%
-
-# folded: On a GPU: the addition, also by Numba-CUDA and for an odd size
-from firstlight.devices import card
-
-if on_gpu:
-    n = max(2**26, card(device).cache_bytes or 0) // 16 * 16
-    tensors = [*torch.rand(2, n, device=device), torch.empty(n, device=device)]
-    calls = {"torch": lambda x, y, out: torch.add(x, y, out=out)}
-    calls |= {"Triton": run_add, "Triton, odd size": run_add}
-    if not simulated():
-        arrays = [cuda.as_cuda_array(each) for each in tensors]
-        numba_add = add_threads[blocks_for(n, 256), 256]
-        calls["Numba-CUDA"] = lambda *_: numba_add(*arrays)
-    for name, call in calls.items():
-        m = n - 1 if "odd" in name else n
-        x, y, out = (each[:m] for each in tensors)
-        out.zero_()
-        size = {"n": m, "bytes": 12 * m, "device": device}
-        bench.time(f"add, {name}", call, x, y, out, **size)
-        assert torch.equal(out, x + y), f"{name} is wrong"
-
-# %%
-
-# folded: On a GPU: the matrix product, in TF32 and in full float32
-from functools import partial
-
-if on_gpu:
-    n = 4096
-    left, right, out = torch.rand(3, n, n, device=device)
-    size = {"n": n, "flops": 2 * n**3, "device": device}
-    choices = [triton.Config({"T": 16 * w, "D": 32}, num_warps=w) for w in (4, 8)]
-    tuned = triton.autotune(choices, key=["HOW"])(matmul)
-    launch = tuned[lambda chosen: (triton.cdiv(n, chosen["T"]),) * 2]
-    for how, setting in (("tf32", "high"), ("ieee", "highest")):
-        torch.set_float32_matmul_precision(setting)
-        bench.time(f"product {how}, torch", torch.matmul, left, right, **size)
-        call = partial(launch, left, right, out, n, n, n, HOW=how)
-        bench.time(f"product {how}, Triton", call, **size)
-        exact = left[:9].double() @ right.double()
-        assert torch.allclose(out[:9].double(), exact, rtol=1e-2), how
-
-# %%
-
-bench.show()
-
-# %%
-# A CPU's two rows do not test the count: a matrix this small may stay in a cache. On a
-# GPU, *odd size* says what the lost vector loads cost; compare products ``ieee`` with
-# ``ieee``, ``tf32`` with ``tf32``.
-#
-# The same softmax by others, on an A100 and on an old card. The times are theirs, and
-# Triton made the first two.
-#
-# .. measured-by-others:: fused-gain-a100 softmax-a100 softmax-gtx1050ti
-#
-# Where this stops being true
-# ---------------------------
-#
-# - *Long rows.* A block lives in registers. A row of many thousand numbers needs a
-#   loop, and comes from memory more than once.
-# - *The count* assumes that a step reads each input once, and that nothing stays in a
-#   cache between the steps.
-# - *Irregular work*, such as gridding, gains little from blocks.
-# - *Large arrays.* More than :math:`2^{31}` numbers need indices ``.to(tl.int64)``, or
-#   addresses go wrong in silence.
-#
-# Exercise
-# --------
-#
-# To *standardise* spectra, one in each row, you subtract the mean of each and divide by
-# its standard deviation. How many bytes do the steps of PyTorch move, and how many
-# would one kernel move? (``std`` is one step.)
-
-
-def standardise(x):
-    return (x - x.mean(1, keepdim=True)) / x.std(1, keepdim=True)
-
-
-def bytes_moved(rows, columns):
-    return rows * columns, rows * columns  # in steps, in one kernel
-
-
-# %%
-
-# folded: What check does
-
-
-def check(answer):
-    right = sum(size for _, size in watched(standardise, torch.ones(7, 1001)))
-    matrix, two = 4 * 7 * 1001, 8 * 7 * 1001
-    try:
-        steps, one = map(float, answer(7, 1001))
+        return apart(judge, kernel).replace("It failed", "Not yet, it failed")
     except Exception as error:
-        return f"Not yet: {type(error).__name__}: {error}."
-    hints = {
-        "a float32 has four bytes": one in (matrix / 4, matrix / 2),
-        "one kernel has to write its result, too": one == matrix,
-        "in one kernel, only x comes in and only the result goes out": one != two,
-        "mean and std are a number a row, no matrix": steps > right,
-        "means and deviations travel, too": steps == 6 * matrix,
-        "what a step writes, the next one has to read": steps < right,
-    }
-    hint = next((hint for hint, wrong in hints.items() if wrong), None)
-    return f"Not yet: {hint}." if hint else "Right, to the byte."
+        return f"Not yet: {type(error).__name__}: {error}"
 
 
 # %%
 
-print(check(bytes_moved))
+print(check(standardise))
 
 # %%
 # Three lines to remember
 # -----------------------
 
 # remember
-print(
-    f"""1. In Triton you write for a block: offsets, masks, loads. Threads and barriers
-come from the compiler. Look at what it made, also for odd sizes.
-2. Softmax in five steps moves {many:.0f} matrices, fused {few:.0f}. So does
-torch.softmax. Count first, then try torch.compile, then write.
-3. The interpreter checks your logic, not the rounding: on recent NVIDIA GPUs tl.dot
-rounds float32 to TF32, unless you ask for input_precision="ieee"."""
-)
+
+print("1. In Triton you write for a block: indices in a row, a mask at the edge, sums.")
+print("   The compiler divides the work among the threads.")
+print("2. Pass the strides. Without them, a slice gives wrong numbers and no error.")
+print("3. Count what fusing saves (softmax: 8 passes, fused 2). Ask torch.compile")
+print("   first, and choose num_warps by measuring.")
 
 # %%
 # Solution
@@ -660,11 +546,15 @@ rounds float32 to TF32, unless you ask for input_precision="ieee"."""
 # solution
 
 
-def bytes_moved_solution(rows, columns):
-    matrix, vector = 4 * rows * columns, 4 * rows
-    mean = deviation = matrix + vector
-    subtract = divide = matrix + vector + matrix
-    return mean + deviation + subtract + divide, 2 * matrix
+@triton.jit
+def standardise_solution(x, out, down, across, columns, BLOCK: tl.constexpr):
+    row, j = tl.program_id(0), tl.arange(0, BLOCK)
+    inside = j < columns
+    numbers = tl.load(x + row * down + j * across, mask=inside, other=0)
+    apart = numbers - tl.sum(numbers, axis=0) / columns
+    apart = tl.where(inside, apart, 0)
+    width = tl.sqrt(tl.sum(apart * apart, axis=0) / (columns - 1))
+    tl.store(out + row * columns + j, apart / width, mask=inside)
 
 
-print(f"Our solution: {check(bytes_moved_solution)}")
+print(f"Our solution: {check(standardise_solution)}")

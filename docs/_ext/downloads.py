@@ -23,6 +23,7 @@ import gpu_doctor
 from _ext.notebooks import in_words, to_pages
 from _ext.prose import benches_in
 from _ext.records import judge_records, project_root, relative_root
+from firstlight.lessons.puzzles.attempts import worksheet
 from firstlight.records.runner import SAVING
 
 if TYPE_CHECKING:
@@ -34,12 +35,13 @@ ZIP = "first-light.zip"
 DOCTOR = f"gpu_doctor-{gpu_doctor.__version__}-py3-none-any.whl"
 PYZ = "gpu-doctor.pyz"
 RECORD = "maintaining/record.ipynb"
+PUZZLES, KERNELS = "3_kernels/14_puzzles", "3_kernels/sixteen_kernels.py"
 
 PAGE = f"""
 Run it yourself
 ---------------
 
-- :offered:`{{name}}.py`, this page as a script;
+{{gaps}}- :offered:`{{name}}.py`, this page as a script;
 - :offered:`{{name}}.ipynb`, this page as a notebook;
 - :offered:`{WHEEL}`, the package ``firstlight``;{{doctor}}
 - :offered:`{ZIP}`, all of these for all pages.
@@ -166,6 +168,7 @@ def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
         name=name,
         script=script,
         tried=TRY.format(given=given, script=script) if "\nprint(check(" in content else "",
+        gaps=f"- :offered:`{KERNELS}`, all gaps in one script, without solutions;\n" if name == PUZZLES else "",
         doctor=f"\n- :offered:`{DOCTOR}`, the package ``gpu_doctor``;" if "gpu_doctor" in needed else "",
         where="from this site" if app.config.html_baseurl else "from the file beside it",
         colab=COLAB.format(f"{notebooks}/{quote(name)}.ipynb") if notebooks else UPLOAD,
@@ -206,6 +209,9 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
                 there = f"{app.config.html_baseurl}downloads/" if app.config.html_baseurl else "./"
                 (folder / f"{name}.ipynb").write_text(installing(cells, there), encoding="utf-8")
                 archive.writestr(f"{name}.ipynb", installing(cells, "../"))
+            if name == PUZZLES:
+                (folder / KERNELS).write_text(runnable(worksheet(), "./"), encoding="utf-8")
+                archive.writestr(KERNELS, runnable(worksheet(), "../"))
 
 
 def runnable(script: str, there: str) -> str:

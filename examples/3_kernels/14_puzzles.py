@@ -2,115 +2,73 @@
 Can you write the kernel yourself?
 ==================================
 
-For anyone who has read about :term:`kernels <kernel>` and wants to write some: here are
-sixteen, from squaring numbers to :term:`gridding` the :term:`visibilities <visibility>`
-of a radio telescope. A judge runs your kernel :term:`thread` by thread and looks at
-every access to memory, so that a lucky result does not pass. The page solves one with
-you; the others are yours.
+You've read about :term:`kernels <kernel>`. You could explain to a colleague what a
+block is, and why neighbouring threads should read neighbouring numbers. But could you
+sit down in front of an empty function and write one?
 
-**You will learn**
+Here are sixteen of them, in a row that you can do in an evening. The first squares some
+numbers. The last does what the computer of a radio telescope does. A judge watches
+every access to memory, so a lucky result doesn't pass, and it tells you what is wrong.
+**Write down a guess: how many will you solve?**
 
-- to find the mistake in a kernel from what a check says and what a picture shows;
-- what a kernel may cost, and to tell a right answer from a good one;
-- which pages of this chapter you should read again;
-- what such a judge does not see.
-
-**Time:** 10 minutes to read, and as long as you like to solve. **Needs:** any computer,
-and :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`. No GPU: the judge runs
-kernels as plain Python.
+**Time:** 11 minutes to read, and an evening to solve. **Needs:** :doc:`a first kernel
+</tutorials/3_kernels/01_first_kernel>`. You don't need a GPU, because the judge plays
+your kernels thread by thread.
 """
 
 # %%
-# How to play
-# -----------
+# Write the first one now
+# -----------------------
 #
-# - *In a notebook or as a script:* download either at the foot of this page. Put your
-#   code where a kernel has ``...``, and run the cell, or the script. (There, a solution
-#   stands open below each gap; on this page it is folded.)
-# - *Anywhere else:* ``PUZZLES["map"]`` is a puzzle. ``stub`` is its beginning,
-#   ``check(kernel)`` judges, ``score(kernel)`` tells what a kernel costs, and
-#   ``plot(kernel)`` draws which thread touches what.
+# At the foot of this page there is a file to download, ``sixteen_kernels.py``. It has a
+# gap for each kernel, and no solutions. Put your code where a kernel has dots, and run
+# the file, which takes a second or two. (The page itself as a notebook works as well.
+# All our solutions are at its very end.)
 #
-# Here, the line ``@attempt("map")`` above a kernel calls ``check``, and keeps the
-# verdict. While the kernel is empty, it prints the task.
+# The first puzzle is called ``map``. Square every element, ``out[:] = x**2``. There are
+# as many threads as elements. It counts only if a thread reads memory once. **Fill the
+# gap. What do you need twice, and where can you keep it?**
 
-import inspect
 import math
-from functools import partial
-from textwrap import fill
 
 import matplotlib.pyplot as plt
 import numpy as np
+from numba import cuda, float32, int32
 
-from firstlight.kernels import cuda, ptx, simulated, trace
-from firstlight.lessons.puzzles import PUZZLES
+from firstlight.kernels import trace  # without a GPU, it plays the kernels
+from firstlight.lessons.puzzles import PUZZLES, attempt, tally
 
-from numba import float32, int32
 
-yours, ours = {}, {}  # a puzzle's name: a kernel, and what the judge says of it
-GAP = "not solved yet."
+@attempt("map")
+@cuda.jit
+def square(x, out): ...
+
 
 # %%
+# The line ``@attempt("map")`` calls the judge. It says nothing of an empty kernel. But
+# here's somebody who wrote the obvious line:
 
 
-# folded: What @attempt does
-def try_out(puzzle, launch, kernel):
-    given = puzzle.inputs(np.random.default_rng(seed=1), *launch.sizes)
-    return trace(kernel, launch.blocks, launch.threads, *given, limit=100_000)
+@attempt("map", {})
+@cuda.jit
+def square_at_once(x, out):
+    i = cuda.grid(1)
+    out[i] = x[i] * x[i]
 
-
-def check(name, kernel):
-    puzzle = PUZZLES[name]
-    try:
-        is_gap = not len(try_out(puzzle, puzzle.launches[0], kernel).accesses)
-    except Exception:  # what is wrong, the judge says
-        is_gap = False
-    return GAP if is_gap else puzzle.check(kernel)
-
-
-def sheet(puzzle):
-    in_numpy = inspect.getsource(puzzle.spec).split(":\n", 1)[1]
-    begin = puzzle.stub.rstrip().split(":\n", 1)[1]
-    counts = fill(f"It counts only if {puzzle.constraint}. Begin with:", 84)
-    return f"In NumPy:\n\n{in_numpy}\n{counts}\n\n{begin}\n"
-
-
-def attempt(name, answers=yours):
-    def judge(kernel):
-        answers[name] = kernel, check(name, kernel)
-        whose = f"Our {name}" if answers is ours else name
-        print(fill(f"{whose}: {answers[name][1]}", 84))
-        print(sheet(PUZZLES[name]) if answers[name][1] == GAP else "", end="")
-        return kernel
-
-    return judge
-
-
-solution = partial(attempt, answers=ours)
 
 # %%
-# Predict
-# -------
-#
-# The puzzle that we solve together is called ``stride``: for every element, ``out`` is
-# to become ``1 - tau / 2``, but there are fewer threads than elements. Its smallest
-# :term:`launch` has 21 elements and 2 :term:`blocks <block>` of 4 threads. Write down:
-#
-# - How many elements will the busiest thread take, if the work is shared evenly?
-# - You can give a thread *neighbouring* elements, 0, 1 and 2, or every eighth, 0, 8 and
-#   16. The result is the same. Which one would you choose?
-#
-# A :term:`warp` is 32 threads that load together, and memory comes in
-# :term:`sectors <sector>` of 32 bytes, eight ``float32``. If 32 threads load 32
-# neighbours, they touch 4 sectors. If each loads from a sector of its own, they touch
-# 32. So in a long array, the wrong choice can move up to 8 times the bytes;
-# :term:`caches <cache>` decide how much of that a card really moves.
+# The squares are right, and the judge still isn't content. It has seen that a thread
+# went to memory twice for the same number. So put ``x[i]`` into a variable first. (A
+# compiler might find this out by itself. The judge reads what you wrote.)
 #
 # One puzzle together
 # -------------------
 #
-# The first attempt is the obvious one. (The end of the page shows why it has
-# ``float32(1)`` and not ``1``.)
+# The puzzle ``stride`` asks for ``out[:] = 1 - tau / 2``, but there are fewer threads
+# than elements. Its smallest case has 21 elements, and 2 blocks of 4 threads. We'll
+# solve it in three attempts. First we write what we always write. (``float32(1)`` and
+# not ``1``, because a plain number would make Numba :doc:`calculate in float64
+# </tutorials/3_kernels/09_what_the_compiler_did>`.)
 
 
 @attempt("stride")
@@ -122,16 +80,20 @@ def one_each(tau, out):
 
 
 # %%
-# The judge names the launch, the element and what it holds. All outputs start at -77,
-# so you see that nobody has written there. The picture shows it for all elements at
-# once: a cell is an element, row by row, with the number of the thread that writes it.
+# The judge names the case, the element, and what it holds. Each output starts at −77,
+# so you can see that nobody has written there. A picture shows it for all elements at
+# once. Each cell is an element, row by row, with the number of the thread that wrote
+# it.
 
 PUZZLES["stride"].plot(one_each, "out")
 plt.show()
 
 # %%
-# The eight threads take one element each, and nobody goes on. So a thread needs a loop.
-# The second attempt cuts the array into pieces, as you would for the cores of a CPU:
+# Eight threads took one element each, and then nobody went on. So a thread needs a
+# loop. You can give it *neighbouring* elements, such as 0, 1 and 2, or every eighth
+# one, such as 0, 8 and 16. **The result will be the same. Which would you choose?**
+#
+# On a CPU, everybody cuts an array into pieces, one for each core. Let's do that, too:
 
 
 @attempt("stride")
@@ -147,10 +109,11 @@ PUZZLES["stride"].plot(pieces, "tau")
 plt.show()
 
 # %%
-# Every element is right now. It still does not count, since the judge also looks at
-# cost. In the picture, threads 0 to 3 load elements 0, 3, 6 and 9 first, so that a
-# warp's loads are spread over the whole array. Let them stand side by side, and jump
-# together, by the number of all threads:
+# Now every element is right, and it still doesn't count. Look at the picture. In the
+# first step of the loop, threads 0 to 3 read elements 0, 3, 6 and 9. The 32 threads of
+# a :term:`warp` read together, and memory comes in :term:`sectors <sector>` of eight
+# numbers. If the threads stand far from each other, each of them fetches a sector of
+# its own. So let them stand side by side, and jump together:
 
 
 @attempt("stride")
@@ -164,56 +127,28 @@ PUZZLES["stride"].plot(side_by_side, "tau")
 plt.show()
 
 # %%
-# ``score`` tells what the two cost, each line for the launch in which it is worst:
-
-for kernel in (pieces, side_by_side):
-    print(f"{kernel.__name__}:\n{PUZZLES['stride'].score(kernel)}\n")
-
-# %%
-# In the smallest launch, the busiest thread takes 3 elements with both. The sectors are
-# those of 203 elements and 64 threads: 4 elements a thread. From 8 elements on,
-# ``pieces`` touches 32 sectors.
+# Solve the others in the same way: read what the judge says, draw who touches what, and
+# change one thing.
 #
-# Solve all puzzles this way: read what the judge says, draw, change one thing.
+# What the judge counts isn't time. Does it matter on a real GPU? On an H100, two runs
+# of a kernel differed only in this: the loads of one touched 32 sectors, and those of
+# the other
+# 4. They took :timing:`coalescing median "kernel, by rows" @nvidia-h100-80gb-hbm3` and
+#    :timing:`coalescing median "kernel, by columns" @nvidia-h100-80gb-hbm3`. So it
+#    matters, though by less than the count says, because caches help.
 #
-# Exercise: the other fifteen
-# ---------------------------
+# Alone
+# -----
 #
-# They get harder as you go. Each solution is folded below its gap; yours may look
-# different and be right. From the seventh on, open a task to see it.
+# In the next five, a thread finds its element and fetches no more than it needs. Write
+# on in your file, or here.
 #
-# **Alone.** A thread finds its element and fetches no more than it needs. The page that
-# helps is :doc:`a first kernel </tutorials/3_kernels/01_first_kernel>`.
-#
-# 1. ``map``
-# ~~~~~~~~~~
-#
-# Square every element. There are exactly as many threads as elements.
-
-
-@attempt("map")
-@cuda.jit
-def square(x, out): ...
-
-
-# %%
-
-
-# solution
-@solution("map")
-@cuda.jit
-def square_solution(x, out):
-    i = cuda.grid(1)
-    value = x[i]
-    out[i] = value * value
-
-
-# %%
 # 2. ``guard``
 # ~~~~~~~~~~~~
 #
-# Multiply the first ``n`` elements by a gain. Do not touch what follows them; there may
-# be more threads than elements.
+# Multiply the first ``n`` elements by a gain, ``out[:n] = gain * x[:n]``. What follows
+# them belongs to somebody else, and there may be more threads than elements. *It counts
+# if* a thread that has no element touches no memory, not even to read.
 
 
 @attempt("guard")
@@ -222,23 +157,13 @@ def calibrate(x, gain, n, out): ...
 
 
 # %%
-
-
-# solution
-@solution("guard")
-@cuda.jit
-def calibrate_solution(x, gain, n, out):
-    i = cuda.grid(1)
-    if i < n:
-        out[i] = gain * x[i]
-
-
-# %%
 # 3. ``zip``
 # ~~~~~~~~~~
 #
 # Turn the phase of complex numbers by an angle with the cosine ``c`` and the sine
-# ``s``. Real and imaginary parts lie in two arrays; leave the result there.
+# ``s``. Their real and imaginary parts lie in two arrays, and the result goes into the
+# same arrays: ``re[:], im[:] = c * re - s * im, s * re + c * im``. *It counts if* a
+# thread reads twice and writes twice.
 
 
 @attempt("zip")
@@ -247,9 +172,268 @@ def rotate(re, im, c, s): ...
 
 
 # %%
+# 4. ``neighbours``
+# ~~~~~~~~~~~~~~~~~
+#
+# Replace each element by the mean of itself and its two neighbours. At the ends, the
+# element stands in for the neighbour that is missing. Beware: index −1 is the last one.
+# *It counts if* a thread reads at most 3 elements.
 
+
+@attempt("neighbours")
+@cuda.jit
+def smooth(x, out): ...
+
+
+# %%
+# 6. ``image``
+# ~~~~~~~~~~~~
+#
+# Now the threads have two axes, as on the page about :doc:`grids
+# </tutorials/3_kernels/03_grids>`. Replace the negative pixels of an image by zero,
+# ``out[:] = np.maximum(image, 0)``. The image needn't be square, and there are more
+# threads than pixels. *It counts if* the threads of a warp lie along a row.
+
+
+@attempt("image")
+@cuda.jit
+def positive(image, out): ...
+
+
+# %%
+# 7. ``broadcast``
+# ~~~~~~~~~~~~~~~~
+#
+# ``u`` holds the coordinates of the columns, and ``v`` those of the rows. Calculate the
+# squared distance from the centre, ``out[:] = u[None, :] ** 2 + v[:, None] ** 2``.
+# NumPy would broadcast. You index. *It counts if* a thread reads twice, and the threads
+# of a warp lie along a row.
+
+
+@attempt("broadcast")
+@cuda.jit
+def distance(u, v, out): ...
+
+
+# %%
+# Together
+# --------
+#
+# From here on, threads exchange numbers. If you get stuck, read the page about
+# :doc:`reductions </tutorials/3_kernels/07_reductions>`, and :doc:`when a kernel goes
+# wrong </tutorials/3_kernels/08_when_a_kernel_goes_wrong>` about races and barriers.
+#
+# 8. ``warp sum``
+# ~~~~~~~~~~~~~~~
+#
+# Let each warp of 32 threads write the sum of its 32 elements into its own element of
+# ``out``. Elements after the end count as zero. ``cuda.shfl_down_sync(0xFFFFFFFF,
+# value, by)`` gives a thread the ``value`` of the thread that is ``by`` places further
+# on in its warp. *It counts if* there is no shared memory and nothing atomic.
+
+
+@attempt("warp sum")
+@cuda.jit
+def warp_sum(x, out): ...
+
+
+# %%
+# 9. ``block sum``
+# ~~~~~~~~~~~~~~~~
+#
+# Let each block of 64 threads write the sum of its 64 elements, through :term:`shared
+# memory`. *It counts if* it adds in a tree: a thread reads memory once, and shared
+# memory at most 13 times.
+
+
+@attempt("block sum")
+@cuda.jit
+def block_sum(x, out): ...
+
+
+# %%
+# 10. ``dot``
+# ~~~~~~~~~~~
+#
+# Add the dot product of ``x`` and ``y`` to ``out[0]``, where a value may already be:
+# ``out[0] += x @ y``. Blocks run in any order, perhaps at the same time. *It counts if*
+# a block makes only one atomic operation.
+
+
+@attempt("dot")
+@cuda.jit
+def dot(x, y, out): ...
+
+
+# %%
+# 11. ``histogram``
+# ~~~~~~~~~~~~~~~~~
+#
+# Add to ``counts`` how often each of the numbers 0 to 15 is in ``x``. Let each block of
+# 64 threads count in shared memory first, which nobody has cleared for you. *It counts
+# if* a block makes at most 16 atomic operations on the memory of the GPU.
+
+
+@attempt("histogram")
+@cuda.jit
+def histogram(x, counts): ...
+
+
+# %%
+# 12. ``scan``
+# ~~~~~~~~~~~~
+#
+# Write the running sum: each element becomes the sum of itself and of all before it in
+# its block of 64, as ``np.cumsum`` does it. That looks like 63 steps, one after the
+# other. *It counts if* there are six.
+
+
+@attempt("scan")
+@cuda.jit
+def scan(x, out): ...
+
+
+# %%
+# Through a tile
+# --------------
+#
+# A block fetches a piece of the data into shared memory first, and then works on it, as
+# on the page about :doc:`shared memory </tutorials/3_kernels/06_shared_memory>`.
+#
+# 13. ``tile``
+# ~~~~~~~~~~~~
+#
+# Smooth as in ``neighbours``, but let a block of 32 threads fetch its elements first,
+# with one more at either end. *It counts if* a block fetches 34 numbers, and each of
+# them once.
+
+
+@attempt("tile")
+@cuda.jit
+def smooth_tile(x, out): ...
+
+
+# %%
+# 14. ``transpose``
+# ~~~~~~~~~~~~~~~~~
+#
+# Transpose an image, ``out[:] = x.T``. A block of 32 × 8 threads moves a tile of 32 ×
+# 32 pixels. *It counts if* it reads rows and writes rows, and has no :term:`bank
+# conflicts <bank conflict>`.
+
+
+@attempt("transpose")
+@cuda.jit
+def transpose(x, out): ...
+
+
+# %%
+# 15. ``matmul``
+# ~~~~~~~~~~~~~~
+#
+# Multiply two matrices, ``out[:] = a @ b``, with one thread of a block of 8 × 8 for
+# each element of the result. Let the block fetch tiles of both. *It counts if* each
+# number that was fetched is used 8 times.
+
+
+@attempt("matmul")
+@cuda.jit
+def matmul(a, b, out): ...
+
+
+# %%
+# For a radio telescope
+# ---------------------
+#
+# This is the last one, and it's real. It's how the data of an interferometer become an
+# image (:doc:`/tutorials/4_imaging/05_dirty_image`).
+#
+# 16. ``gridding``
+# ~~~~~~~~~~~~~~~~
+#
+# Add weighted :term:`visibilities <visibility>` to the nearest cells of three grids.
+# ``u`` and ``v`` are in cells, and zero is at row and column ``size // 2``. The sky is
+# real, so each of them counts again at ``(-u, -v)``, with the opposite imaginary part.
+# Leave out what falls outside. (No coordinate is halfway between two cells.) *It counts
+# if* a thread reads 5 numbers and makes at most 6 atomic operations.
+
+
+@attempt("gridding")
+@cuda.jit
+def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight): ...
+
+
+# %%
+# How many?
+# ---------
+
+print(tally())
+
+# %%
+# (It's one already, because we've solved ``stride`` together.) If you want to know what
+# an answer costs, ``print(PUZZLES["dot"].score(dot))`` compares it with what would do,
+# and ``PUZZLES["dot"].plot(dot)`` draws it.
+#
+# And how far can you trust the judge? It tries each kernel at three to five sizes, odd
+# ones among them, and looks at every access, so a race is found even if the result is
+# right. But a few sizes are evidence, and not a proof. And what the compiler makes of
+# your kernel, the judge doesn't see.
+#
+# Three lines to remember
+# -----------------------
+
+# remember
+
+costly = PUZZLES["stride"].launches[-1]
+given = PUZZLES["stride"].inputs(np.random.default_rng(seed=1), *costly.sizes)
+seen = trace(pieces, costly.blocks, costly.threads, *given)
+sectors = seen.sectors_per_load["tau"]
+print("1. A right result is half an answer. Our pieces were right, and touched")
+print(f"   {sectors:.1f} sectors a load where 4 would do.")
+print("2. Read what the judge says, draw who touches what, and change one thing.")
+print("3. Try sizes that nobody would choose: 1, 37, 203.")
+
+# %%
+# Solutions
+# ---------
+#
+# Yours may look different and be right. First, where they are kept:
+
+# folded: Where our solutions are kept
+
+ours = {}
+
+
+def solution(name):
+    def keep(kernel):
+        ours[name] = kernel, PUZZLES[name].check(kernel)
+        return kernel
+
+    return keep
+
+
+# %%
+# Alone:
 
 # solution
+
+
+@solution("map")
+@cuda.jit
+def square_solution(x, out):
+    i = cuda.grid(1)
+    value = x[i]
+    out[i] = value * value
+
+
+@solution("guard")
+@cuda.jit
+def calibrate_solution(x, gain, n, out):
+    i = cuda.grid(1)
+    if i < n:
+        out[i] = gain * x[i]
+
+
 @solution("zip")
 @cuda.jit
 def rotate_solution(re, im, c, s):
@@ -260,23 +444,6 @@ def rotate_solution(re, im, c, s):
         im[i] = s * a + c * b
 
 
-# %%
-# 4. ``neighbours``
-# ~~~~~~~~~~~~~~~~~
-#
-# Replace each element by the mean of itself and its two neighbours; at the ends, the
-# element stands in for the neighbour that is missing. Beware: index -1 is the last one.
-
-
-@attempt("neighbours")
-@cuda.jit
-def smooth(x, out): ...
-
-
-# %%
-
-
-# solution
 @solution("neighbours")
 @cuda.jit
 def smooth_solution(x, out):
@@ -286,24 +453,13 @@ def smooth_solution(x, out):
         out[i] = (x[left] + x[i] + x[right]) / float32(3)
 
 
-# %%
-# 5. ``image``
-# ~~~~~~~~~~~~
-#
-# Now the threads have two axes, as on the page about :doc:`grids
-# </tutorials/3_kernels/03_grids>`. Replace the negative pixels of an image by zero. The
-# image need not be square, and there are more threads than pixels.
-
-
-@attempt("image")
-@cuda.jit
-def positive(image, out): ...
-
+ours["stride"] = side_by_side, PUZZLES["stride"].check(side_by_side)
 
 # %%
-
 
 # solution
+
+
 @solution("image")
 @cuda.jit
 def positive_solution(image, out):
@@ -312,23 +468,6 @@ def positive_solution(image, out):
         out[y, x] = max(image[y, x], float32(0))
 
 
-# %%
-# 6. ``broadcast``
-# ~~~~~~~~~~~~~~~~
-#
-# From the coordinates of columns, ``u``, and of rows, ``v``, calculate the squared
-# distance from the centre, for every cell. NumPy would broadcast; you index.
-
-
-@attempt("broadcast")
-@cuda.jit
-def distance(u, v, out): ...
-
-
-# %%
-
-
-# solution
 @solution("broadcast")
 @cuda.jit
 def distance_solution(u, v, out):
@@ -339,25 +478,11 @@ def distance_solution(u, v, out):
 
 
 # %%
-# 7. ``warp sum``
-# ~~~~~~~~~~~~~~~
-#
-# **Together.** From here on, threads exchange numbers, as on the page about
-# :doc:`reductions </tutorials/3_kernels/07_reductions>`. Let each warp of 32 threads
-# write the sum of its 32 elements. ``cuda.shfl_down_sync(0xFFFFFFFF, value, by)`` gives
-# a *lane*, a thread of the warp, the ``value`` of the lane ``by`` places on.
-
-
-# folded: The task: warp sum, in NumPy, and where to begin
-@attempt("warp sum")
-@cuda.jit
-def warp_sum(x, out): ...
-
-
-# %%
-
+# Together:
 
 # solution
+
+
 @solution("warp sum")
 @cuda.jit
 def warp_sum_solution(x, out):
@@ -369,24 +494,6 @@ def warp_sum_solution(x, out):
         out[i // 32] = value
 
 
-# %%
-# 8. ``block sum``
-# ~~~~~~~~~~~~~~~~
-#
-# Let each block of 64 threads write the sum of its 64 elements, through
-# :term:`shared memory`. Elements after the end count as zero.
-
-
-# folded: The task: block sum, in NumPy, and where to begin
-@attempt("block sum")
-@cuda.jit
-def block_sum(x, out): ...
-
-
-# %%
-
-
-# solution
 @solution("block sum")
 @cuda.jit
 def block_sum_solution(x, out):
@@ -402,23 +509,10 @@ def block_sum_solution(x, out):
 
 
 # %%
-# 9. ``dot``
-# ~~~~~~~~~~
-#
-# Add the dot product of ``x`` and ``y`` to ``out[0]``, where a value may already be.
-# Blocks run in any order, perhaps at the same time.
-
-
-# folded: The task: dot, in NumPy, and where to begin
-@attempt("dot")
-@cuda.jit
-def dot(x, y, out): ...
-
-
-# %%
-
 
 # solution
+
+
 @solution("dot")
 @cuda.jit
 def dot_solution(x, y, out):
@@ -434,23 +528,10 @@ def dot_solution(x, y, out):
 
 
 # %%
-# 10. ``histogram``
-# ~~~~~~~~~~~~~~~~~
-#
-# Add to ``counts`` how often each of the numbers 0 to 15 is in ``x``. Let each block of
-# 64 threads count in shared memory first, which nobody has cleared for you.
-
-
-# folded: The task: histogram, in NumPy, and where to begin
-@attempt("histogram")
-@cuda.jit
-def histogram(x, counts): ...
-
-
-# %%
-
 
 # solution
+
+
 @solution("histogram")
 @cuda.jit
 def histogram_solution(x, counts):
@@ -466,24 +547,6 @@ def histogram_solution(x, counts):
         cuda.atomic.add(counts, t, mine[t])
 
 
-# %%
-# 11. ``scan``
-# ~~~~~~~~~~~~
-#
-# Write the running sum: each element becomes the sum of itself and of all before it in
-# its block of 64. That looks like 63 steps, one after the other; six will do.
-
-
-# folded: The task: scan, in NumPy, and where to begin
-@attempt("scan")
-@cuda.jit
-def scan(x, out): ...
-
-
-# %%
-
-
-# solution
 @solution("scan")
 @cuda.jit
 def scan_solution(x, out):
@@ -500,24 +563,11 @@ def scan_solution(x, out):
 
 
 # %%
-# 12. ``tile``
-# ~~~~~~~~~~~~
-#
-# **Through a tile**, as on the page about :doc:`shared memory
-# </tutorials/3_kernels/06_shared_memory>`. Smooth as in ``neighbours``, but let a block
-# of 32 threads fetch its elements first, with one more at either end.
-
-
-# folded: The task: tile, in NumPy, and where to begin
-@attempt("tile")
-@cuda.jit
-def smooth_tile(x, out): ...
-
-
-# %%
-
+# Through a tile:
 
 # solution
+
+
 @solution("tile")
 @cuda.jit
 def smooth_tile_solution(x, out):
@@ -530,24 +580,6 @@ def smooth_tile_solution(x, out):
         out[i] = (tile[t] + tile[t + 1] + tile[t + 2]) / float32(3)
 
 
-# %%
-# 13. ``transpose``
-# ~~~~~~~~~~~~~~~~~
-#
-# Transpose an image: a block of 32 × 8 threads moves a tile of 32 × 32 pixels. It reads
-# rows, and it writes rows.
-
-
-# folded: The task: transpose, in NumPy, and where to begin
-@attempt("transpose")
-@cuda.jit
-def transpose(x, out): ...
-
-
-# %%
-
-
-# solution
 @solution("transpose")
 @cuda.jit
 def transpose_solution(x, out):
@@ -564,23 +596,10 @@ def transpose_solution(x, out):
 
 
 # %%
-# 14. ``matmul``
-# ~~~~~~~~~~~~~~
-#
-# Multiply two matrices, one thread of a block of 8 × 8 for each element of the result.
-# Let the block fetch tiles of both, and use each number 8 times.
-
-
-# folded: The task: matmul, in NumPy, and where to begin
-@attempt("matmul")
-@cuda.jit
-def matmul(a, b, out): ...
-
-
-# %%
-
 
 # solution
+
+
 @solution("matmul")
 @cuda.jit
 def matmul_solution(a, b, out):
@@ -602,25 +621,11 @@ def matmul_solution(a, b, out):
 
 
 # %%
-# 15. ``gridding``
-# ~~~~~~~~~~~~~~~~
-#
-# **From the real world.** Add weighted visibilities to the nearest cells of three
-# grids. ``u`` and ``v`` are in cells, and zero is at row and column ``size // 2``. The
-# sky is real, so each of them counts again at ``(-u, -v)``, conjugated; what falls
-# outside is left out. No coordinate is halfway between two cells.
-
-
-# folded: The task: gridding, in NumPy, and where to begin
-@attempt("gridding")
-@cuda.jit
-def grid(u, v, re, im, weight, grid_re, grid_im, grid_weight): ...
-
-
-# %%
-
+# For a radio telescope:
 
 # solution
+
+
 @solution("gridding")
 @cuda.jit
 def grid_solution(u, v, re, im, weight, grid_re, grid_im, grid_weight):
@@ -639,56 +644,15 @@ def grid_solution(u, v, re, im, weight, grid_re, grid_im, grid_weight):
         wim = -wim
 
 
+print(f"Our solutions: {tally(ours)}")
+
 # %%
-# Your score
-# ----------
+# The picture of all sixteen
+# --------------------------
 #
-# Run ``score(yours)`` whenever you like. It counts what you solved, and names the page
-# to read again for what you did not.
-
-# folded: What score does
-HELPS = {
-    "01_first_kernel": ("map", "guard", "zip", "neighbours"),
-    "03_grids": ("image", "broadcast", "stride"),
-    "06_shared_memory": ("tile", "transpose", "matmul"),
-    "07_reductions": ("warp sum", "block sum", "dot", "scan"),
-    "08_when_a_kernel_goes_wrong": ("histogram", "gridding"),
-}
-
-
-def solved(answers):
-    return {name for name, (_, said) in answers.items() if said.startswith("Right")}
-
-
-def score(answers):
-    print(f"{len(solved(answers))} of {len(PUZZLES)} solved.")
-    for page, names in HELPS.items():
-        if missed := [name for name in names if name not in solved(answers)]:
-            print(f"  read {page} for {', '.join(missed)}")
-
-
-# %%
-
-score(yours)
-
-# %%
-# Check
-# -----
-#
-# Our own solutions must pass, too, at odd and even sizes, with no element, one, less
-# than a block and more:
-
-ours["stride"] = side_by_side, check("stride", side_by_side)
-score(ours)
-launches = [launch for puzzle in PUZZLES.values() for launch in puzzle.launches]
-threads = sum(launch.in_all for launch in launches)
-print(f"{len(launches)} launches with {threads} threads, each access looked at.")
-
-# %%
-# All sixteen in one picture: a row is a thread, a column an element. Blue squares are
-# reads, orange crosses are writes. Where a kernel has shared memory, you see only that,
-# for one block. Once your kernel is accepted, the figure shows yours instead of ours.
-
+# This is what they look like. In each panel, a row is a thread and a column an element.
+# Where a kernel has shared memory, you see only that, for one block. A diagonal means
+# that each thread works alone. **Can you tell the sum in halves from the scan?**
 
 # folded: How a panel is drawn
 
@@ -697,7 +661,8 @@ from firstlight.display import BLUE, ORANGE
 
 def fingerprint(ax, name, kernel):
     launch = max(PUZZLES[name].launches, key=lambda launch: math.prod(launch.sizes))
-    seen = try_out(PUZZLES[name], launch, kernel)
+    given = PUZZLES[name].inputs(np.random.default_rng(seed=1), *launch.sizes)
+    seen = trace(kernel, launch.blocks, launch.threads, *given)
     accesses, chosen = seen.accesses, seen.in_space("global")
     if seen.in_space("shared").any():
         one_block = accesses["thread"] < launch.in_block
@@ -724,9 +689,8 @@ for ax in axes.flat[16:]:
 key.plot([], [], "s", color=BLUE, label="reads")
 key.plot([], [], "x", color=ORANGE, label="writes")
 key.legend(loc="center left", frameon=False, fontsize=10).set_in_layout(False)
-drawn = ours | {name: yours[name] for name in solved(yours)}
-for ax, (name, (kernel, _)) in zip(axes.flat, drawn.items(), strict=False):
-    fingerprint(ax, name, kernel)
+for ax, name in zip(axes.flat, PUZZLES, strict=False):
+    fingerprint(ax, name, ours[name][0])
 fig.suptitle("Which thread touches what: each pattern has its picture", size=12)
 fig.supxlabel("element", size=10)
 fig.supylabel("thread", size=10)
@@ -740,106 +704,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# A diagonal: each thread works alone. Lines of half the length each time: a sum in
-# halves, or *tree*.
-# Diagonals at distances 1, 2, 4, 8: the scan, which has as many steps as the tree, and
-# far more additions. A cloud: the data decide who goes where, so you need atomic
+# The sums in halves are lines of half the length each time. The scan has diagonals at
+# distances of 1, 2, 4, 8 and so on. It takes as many steps, and far more additions. And
+# where you see a cloud, the data decide who goes where, so you needed atomic
 # operations.
-#
-# Measure
-# -------
-#
-# What the judge counts is not time. On a CUDA GPU, the next cell times ``pieces`` and
-# ``side_by_side``, beside PyTorch for the same bytes. Without one, only PyTorch's row
-# is there, for scale.
-
-# folded: On a GPU: both kernels for stride, beside PyTorch
-import torch
-
-from firstlight import Bench, best_device
-
-device = best_device()
-side = 2047 if device.type == "cpu" else 8191
-tau = np.random.default_rng(seed=1).random(side**2, dtype=np.float32)
-right = 1 - tau.astype(np.float64) / 2
-t_tau, one = torch.from_numpy(tau).to(device), torch.ones((), device=device)
-t_out = torch.empty_like(t_tau)
-
-bench = Bench("puzzles", budget=0.5 if simulated() else 4)
-size = {"n": tau.size, "bytes": 8 * tau.size}
-by_torch = partial(torch.add, one, t_tau, alpha=-0.5, out=t_out)
-bench.time("torch", by_torch, device=device, **size)
-assert np.allclose(t_out.cpu(), right), "torch"
-if not simulated():
-    d_tau = cuda.to_device(tau)
-    for order, kernel in (("pieces", pieces), ("side by side", side_by_side)):
-        d_out = cuda.to_device(np.full_like(tau, -77))
-        launch = partial(kernel[4096, 256], d_tau, d_out)
-        bench.time(f"kernel, {order}", launch, device="cuda:0", **size)
-        assert np.allclose(d_out.copy_to_host(), right), order
-
-# %%
-
-bench.show()
-
-# %%
-# For the cores of a CPU, pieces are the usual choice: each core uses up a cache line
-# alone. On a GPU, the threads of a warp share it.
-#
-# Where this stops being true
-# ---------------------------
-#
-# - *The judge reads what you wrote, not what the compiler made of it.* Below is a
-#   kernel that asks for ``x[i]`` twice, and one that computes ``1 - tau / 2`` in plain
-#   numbers. The judge rejects the first, and accepts the second.
-# - *A trace is one order of events, at a few sizes.* So a right verdict is evidence,
-#   not proof.
-
-
-@cuda.jit
-def square_twice(x, out):
-    i = cuda.grid(1)
-    out[i] = x[i] * x[i]
-
-
-@cuda.jit
-def plain_numbers(tau, out):
-    for i in range(cuda.grid(1), tau.size, cuda.gridsize(1)):
-        out[i] = 1 - tau[i] / 2
-
-
-# %%
-
-compiled = {}
-for name, kernel in (("map", square_twice), ("stride", plain_numbers)):
-    print(fill(f"{kernel.__name__}: {check(name, kernel)}", 84))
-    for cc in ((7, 5), (9, 0)):
-        try:
-            mix = ptx.compile(kernel, "float32[::1], float32[::1]", cc).mix
-        except ptx.NoCompilerError:
-            continue
-        doubles = sum(count for name, count in mix.items() if "f64" in name)
-        compiled[kernel.__name__, cc] = mix["ld.global.f32"], doubles
-        print(f"  PTX for {cc}: loads {mix['ld.global.f32']}, float64 {doubles}")
-
-# %%
-# The compiler makes one load of the two, since nothing is written between them, so here
-# the constraint of ``map`` saves nothing. The second kernel's ``1`` and ``2`` made it
-# calculate in ``float64``, which is slow on most cards: see :doc:`what the compiler did
-# </tutorials/3_kernels/09_what_the_compiler_did>`. (Its five loads are one, in a loop
-# that the compiler unrolled.)
-#
-# Three lines to remember
-# -----------------------
-
-# remember
-costly = try_out(PUZZLES["stride"], PUZZLES["stride"].launches[-1], pieces)
-sectors = costly.sectors_per_load["tau"]
-print(
-    f"""1. A right result is half an answer: pieces was right, and touched
-{sectors:.1f} sectors a load where 4 would do.
-2. Read what the check says, draw who touches what, change one thing; and try sizes
-that nobody would choose.
-3. A count of what you wrote is a good guess at cost. The compiler and the clock have
-the last word."""
-)

@@ -1,84 +1,75 @@
-"""A gap is told kindly from an answer, all solutions are right, and the score follows answers."""
+"""The page's gaps are empty, its attempts go from wrong to right, and all its solutions are right."""
 
+import inspect
 import re
-from functools import partial
 
-import pytest
-from pages import EXAMPLES, judged
+from pages import EXAMPLES
 
-from firstlight.kernels import cuda
-from firstlight.lessons.puzzles import PUZZLES
+from firstlight.lessons.puzzles import PUZZLES, attempt, tally
+from firstlight.lessons.puzzles.attempts import GAP, YOURS, worksheet
 
 PAGE = "3_kernels/14_puzzles.py"
 
 
-def square(line, i="cuda.blockIdx.x * cuda.blockDim.x + cuda.threadIdx.x"):
-    scope = {"cuda": cuda}
-    exec(f"@cuda.jit\ndef square(x, out):\n    i = {i}\n    {line}", scope)
-    return scope["square"]
+def test_all_gaps_are_empty_and_all_solutions_are_right(page):
+    assert {name for name, (_, said) in YOURS.items() if said != GAP} == {"stride"}
+    assert YOURS.keys() == PUZZLES.keys()
+    assert page["ours"].keys() == PUZZLES.keys()
+    assert all(said.startswith("Right") for _, said in page["ours"].values())
 
 
-# -- The judge of the page ---------------------------------------------------------------------------------------------
-
-
-WRONG = [
-    (square("out[i] += x[i] ** 2"), "8.85975"),
-    (square("out[i] = 2 * x[i]"), "out[0]"),
-    (square("out[i] = x[i] ** 2", "cuda.threadIdx.x"), "race"),
-    (square("if x[i] > 1e9: out[0] = 0"), "no thread"),  # it touches memory, so it is no gap
-    (lambda x, out: None, "@cuda.jit"),
-]
-
-
-def test_answers(page):
-    judged([square("out[i] = x[i] ** 2")], WRONG)({"check": partial(page["check"], "map")})
-
-
-@pytest.mark.parametrize("name", PUZZLES)
-def test_a_gap_is_no_error_and_shows_the_task(page, name, capsys):
-    names = ", ".join(page["inspect"].signature(PUZZLES[name].spec).parameters)
-    scope, answers = {}, {}
-    exec(f"def gap({names}): ...", scope)
-    page["attempt"](name, answers)(cuda.jit(scope["gap"]))
-    assert answers[name][1] == page["GAP"]
-    said = capsys.readouterr().out
-    assert " ".join(PUZZLES[name].constraint.split()) in " ".join(said.split())
-    for line in PUZZLES[name].stub.strip().splitlines()[2:]:
-        assert line in said
-
-
-# -- What stands on the page -------------------------------------------------------------------------------------------
-
-
-def test_all_gaps_are_gaps_and_all_solutions_are_right(page):
-    assert {name for name, (_, said) in page["yours"].items() if said != page["GAP"]} == {"stride"}
-    assert page["solved"](page["ours"]) == PUZZLES.keys()
-
-
-def test_the_compiler_joins_the_loads_and_finds_the_doubles(page):
-    for (kernel, _), (loads, in_double) in page["compiled"].items():
-        assert (loads == 1) == (kernel == "square_twice")
-        assert (in_double > 0) == (kernel == "plain_numbers")
-    assert page["check"]("map", page["square_twice"]).startswith("Not yet")
-    assert page["check"]("stride", page["plain_numbers"]).startswith("Right")
+def test_the_gaps_take_what_the_puzzles_ask_for_and_come_in_order():
+    text = (EXAMPLES / PAGE).read_text(encoding="utf-8")
+    gap = r'# (\d+)\. ``([a-z ]+)``\n(?:#[^\n]*\n)*\s+@attempt\("\2"\)\n@cuda.jit\ndef \w+\((.*)\): \.\.\.'
+    found = re.findall(gap, text)
+    names = list(PUZZLES)
+    assert [(int(number), name) for number, name, _ in found] == [
+        (number, name) for number, name in enumerate(names, 1) if name not in ("map", "stride")
+    ]
+    for _, name, parameters in found:
+        assert parameters.split(", ") == list(inspect.signature(PUZZLES[name].spec).parameters)
 
 
 def test_the_three_attempts_at_stride_go_from_wrong_to_costly_to_right(page):
-    said = [page["check"]("stride", page[name]) for name in ("one_each", "pieces", "side_by_side")]
+    said = [PUZZLES["stride"].check(page[name]) for name in ("one_each", "pieces", "side_by_side")]
     assert "no thread" in said[0]
     assert "4 would do" in said[1]
     assert said[2].startswith("Right")
 
 
-# -- Score and picture -------------------------------------------------------------------------------------------------
+def test_a_square_that_reads_twice_does_not_count(page):
+    assert "2 reads" in PUZZLES["map"].check(page["square_at_once"])
 
 
-def test_the_score_counts_and_names_an_existing_page_for_each_puzzle(page, capsys):
-    assert sorted(name for names in page["HELPS"].values() for name in names) == sorted(PUZZLES)
-    assert all((EXAMPLES / "3_kernels" / f"{name}.py").is_file() for name in page["HELPS"])
-    page["score"]({"map": (None, "Not yet: …"), "dot": (None, "Right: …")})
-    said = capsys.readouterr().out
-    assert "1 of 16" in said
-    assert re.search("01_first_kernel .*map, guard", said)
-    page["score"](page["ours"])
-    assert "16 of 16" in capsys.readouterr().out
+# -- What a reader solves them with ------------------------------------------------------------------------------------
+
+
+def test_the_solutions_are_praised_each_in_its_own_words(page, capsys):
+    answers, praise = {}, set()
+    for name, (kernel, said) in page["ours"].items():
+        attempt(name, answers)(kernel)
+        printed = " ".join(capsys.readouterr().out.split())
+        assert printed.startswith(f"{name}: {' '.join(said.split())}")
+        praise.add(printed.removeprefix(f"{name}: {' '.join(said.split())}").strip())
+        assert f"{len(answers)} of 16" in tally(answers)
+    assert len(praise) == len(PUZZLES)
+    assert "" not in praise
+
+
+def test_what_is_no_kernel_is_judged_without_an_error(capsys):
+    for answer in (None, 3, lambda x, out: None):
+        attempt("map", {})(answer)
+        assert "Not yet" in capsys.readouterr().out
+
+
+def test_the_worksheet_has_each_task_and_a_gap_that_says_nothing(monkeypatch, capsys):
+    for name in PUZZLES:
+        monkeypatch.delitem(YOURS, name, raising=False)
+    sheet = worksheet()
+    exec(compile(sheet, "worksheet", "exec"), {})
+    assert capsys.readouterr().out.startswith("0 of 16 solved")
+    comments = " ".join(re.sub(r"^# ?", "", sheet, flags=re.MULTILINE).split())
+    for puzzle in PUZZLES.values():
+        assert puzzle.task in comments
+        assert puzzle.constraint in comments
+        assert puzzle.stub in sheet

@@ -9,7 +9,8 @@ from urllib.parse import unquote
 import pytest
 from IPython.core.inputtransformer2 import TransformerManager
 
-from _ext.downloads import DOCTOR, PYZ, RECORD, ROOT, WHEEL, ZIP
+from _ext.downloads import DOCTOR, KERNELS, PUZZLES, PYZ, RECORD, ROOT, WHEEL, ZIP
+from firstlight.lessons.puzzles.attempts import worksheet
 from firstlight.records.record import code_digest
 
 PLAIN = '"""\nAdd\n===\n\nText.\n"""\n# %%\n# More text.\n\nprint(1)\n'
@@ -25,7 +26,7 @@ FILES = {
         "print(1)", "from firstlight.imaging import GridCoords\nimport matplotlib.pyplot as plt\nplt.show()"
     ),
 }
-PAGES = ("1_part/01_add", f"1_part/{ODD}", "1_part/03_ask", "1_part/04_image")
+PAGES = ("1_part/01_add", f"1_part/{ODD}", "1_part/03_ask", "1_part/04_image", PUZZLES)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def test_a_script_names_what_it_needs_and_its_code_is_still_that_of_the_page(sit
 
 
 def test_what_is_offered(site):
-    files = {f"{page}{end}" for page in PAGES for end in (".py", ".ipynb")}
+    files = {f"{page}{end}" for page in PAGES for end in (".py", ".ipynb")} | {KERNELS}
     assert set(offered(site)) == files | {ZIP, WHEEL, DOCTOR, PYZ, RECORD}
     assert not (site.folder / "build/html/_downloads").exists(), "sphinx-gallery's own copies"
     with zipfile.ZipFile(offered(site)[ZIP]) as archive:
@@ -96,7 +97,14 @@ def test_what_is_offered(site):
     assert not [name for name, content in contents.items() if of_the_site.search(content) or name.endswith(".js")]
 
 
-@pytest.mark.parametrize(("page", "count"), [("../install", 4), *zip(PAGES, (4, 4, 5, 4), strict=True)])
+def test_the_puzzles_are_offered_with_gaps_alone(site):
+    asked, files = inline(offered(site)[KERNELS])
+    assert "firstlight" in asked
+    assert files == {"firstlight": WHEEL}
+    assert code_digest(offered(site)[KERNELS].read_text("utf-8")) == code_digest(worksheet())
+
+
+@pytest.mark.parametrize(("page", "count"), [("../install", 4), *zip(PAGES, (4, 4, 5, 4, 5), strict=True)])
 def test_links_lead_to_files(site, page, count):
     text = site.read(f"html/tutorials/{page}.html")
     links = re.findall(r'<a class="fl-offered" href="([^"]+)" download>', text)

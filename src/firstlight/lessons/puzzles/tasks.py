@@ -373,5 +373,10 @@ GRIDDING = Puzzle(
     i = cuda.grid(1)""",
 )
 
-ALONE = (MAP, GUARD, ZIP, IMAGE, BROADCAST, STRIDE, NEIGHBOURS)
-TOGETHER = (TRANSPOSE, TILE, BLOCK_SUM, DOT, HISTOGRAM, SCAN, MATMUL, WARP_SUM, GRIDDING)
+ALONE = (MAP, GUARD, ZIP, NEIGHBOURS, STRIDE, IMAGE, BROADCAST)
+TOGETHER = (WARP_SUM, BLOCK_SUM, DOT, HISTOGRAM, SCAN, TILE, TRANSPOSE, MATMUL, GRIDDING)
+
+#: The puzzles by their names, in the order of the page.
+#:
+#: :meta hide-value:
+PUZZLES: dict[str, Puzzle] = {puzzle.name: puzzle for puzzle in (*ALONE, *TOGETHER)}

@@ -25,6 +25,8 @@ FILES = {
     "examples/1_part/04_image.py": PLAIN.replace(
         "print(1)", "from firstlight.imaging import GridCoords\nimport matplotlib.pyplot as plt\nplt.show()"
     ),
+    "examples/3_kernels/GALLERY_HEADER.rst": "Kernels\n-------\n",
+    f"examples/{PUZZLES}.py": PLAIN.replace("Add\n===", "Solve\n====="),
 }
 PAGES = ("1_part/01_add", f"1_part/{ODD}", "1_part/03_ask", "1_part/04_image", PUZZLES)
 

@@ -1,4 +1,4 @@
-"""The operation has the chain's values and gradients, the forgotten factor is found, and the check tells answers apart."""
+"""The operation has the values and gradients of the chain, for any strides, and the check tells answers apart."""
 
 import numpy as np
 import pytest

@@ -160,7 +160,8 @@ print("This ran", "in the simulator." if simulated() else "on a CUDA GPU.")
 # and gave the copies names with ``d_``, for *device*. You may also write ``add[6,
 # 1024](x, y, total)`` with the NumPy arrays. Then Numba copies all three of them to the
 # GPU *and back*, at every launch, and on a GPU it warns you. It's convenient for a
-# first try, and for anything else it's usually far slower than the work itself.
+# first try, and for anything else it's usually far slower than the work itself. (A
+# single number, such as a factor, you can pass to a kernel as it is.)
 #
 # The first launch takes longest, because Numba has to compile the kernel first.
 # (``jit`` means *just in time*.) Later launches with arguments of the same types are
@@ -323,14 +324,12 @@ bench.show()
 # such a card can deliver :spec:`H100 SXM bandwidth`, says its data sheet.
 #
 # And the copies? For :doc:`another page </tutorials/1_setup/02_first_speedup>`, the
-# same card added 99 million pairs in :timing:`vector-add median "GPU, new result"
-# @nvidia-h100-80gb-hbm3`. With the copies to the card and back it took
-# :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`, so nearly
-# all of that time goes into copying: the addition alone is :timing:`vector-add speedup
-# "GPU, new result"/"GPU, there and back" @nvidia-h100-80gb-hbm3` as fast.
-# NumPy, on that CPU, needed :timing:`vector-add median "NumPy, new result"
-# @nvidia-h100-80gb-hbm3` for the same pairs. In other words, a kernel pays when your
-# data are on the GPU already, and stay there.
+# same card added 99 million pairs. With the copies to the card and back, that took
+# :timing:`vector-add median "GPU, there and back" @nvidia-h100-80gb-hbm3`. NumPy, on
+# the CPU beside it, needed :timing:`vector-add median "NumPy, new result"
+# @nvidia-h100-80gb-hbm3`. So the GPU lost. Of all that time, the addition itself took
+# only :timing:`vector-add median "GPU, new result" @nvidia-h100-80gb-hbm3`. In other
+# words, a kernel pays when your data are on the GPU already, and stay there.
 #
 # Your turn
 # ---------
@@ -403,7 +402,9 @@ print(check(scale_and_add))
 
 print("1. A kernel is the work of one thread; its number, cuda.grid(1), says which")
 print("   element.")
-print(f"2. Round the blocks up (5,466 elements: {blocks} blocks of 1,024), guard the")
+print(
+    f"2. Round the blocks up (5,466 elements: {-(-N // 256)} blocks of 256), guard the"
+)
 print("   threads that have no element, and write with =.")
 print("3. Keep your data on the GPU, and test a kernel on odd sizes, launched twice.")
 

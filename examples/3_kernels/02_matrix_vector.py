@@ -33,12 +33,18 @@ time it can have at best, and you'll be able to time it so that others believe y
 # - one *column*, so that we have 100.
 #
 # **In which of these cases do threads never have to add to the same number of the
-# result?**
+# result?** While you think, this is all that we need to import:
 
 import numpy as np
 from numba import cuda
 
 from firstlight.kernels import simulated, trace  # without a GPU, it runs the kernels
+
+# %%
+# It's the row. Each row gives one number of the result, and no row needs to know about
+# the others. Work like this, in which every part of the data can be treated alone, is
+# called *data-parallel*. In the kernel there's a loop, but only along the row. The rows
+# themselves have no loop.
 
 
 @cuda.jit
@@ -52,13 +58,9 @@ def cu_mv_product(m, v, u):
 
 
 # %%
-# It's the row. Each row gives one number of the result, and no row needs to know about
-# the others. Work like this, in which every part of the data can be treated alone, is
-# called *data-parallel*. There's a loop now, but only along the row. The rows
-# themselves still have no loop. (Why not ``total = 0.``, as in the notebook? In Python
-# that is a double, so :doc:`every addition
-# </tutorials/3_kernels/09_what_the_compiler_did>` would be in ``float64``, and a card
-# for games does that at 1/32 or 1/64 of its usual rate.)
+# (Why not ``total = 0.``, as in the notebook? In Python that is a double, so
+# :doc:`every addition </tutorials/3_kernels/09_what_the_compiler_did>` would be in
+# ``float64``, and a card for games does that at 1/32 or 1/64 of its usual rate.)
 #
 # Launch it, and compare with NumPy. On a GPU, all 100,000 rows take part. The simulator
 # is slow, so it gets the first 1,100:
@@ -116,7 +118,9 @@ for shape in ((1, 1), (33, 7), (31, 101)):
 #
 # Each number of the matrix has to come from the GPU's memory once. It is multiplied and
 # added, which takes no time worth mentioning, so the bytes decide. There are 40.4 MB of
-# them. **Divide by the bandwidth of a card, and you know the least time.** (If the
+# them. The memory of a GTX 1650 delivers :spec:`GTX 1650 bandwidth`, or :spec:`GTX 1650
+# GDDR6 bandwidth`, because the card was sold with two kinds of memory. That of an H100
+# delivers :spec:`H100 SXM bandwidth`. **Divide, and you know the least time.** (If the
 # matrix fits into the card's cache, a second launch may find it there, and be faster.
 # The GTX 1650 has a cache of 1 MB, an H100 one of 50 MB, and an RTX 4090 one of 72 MB.)
 
@@ -128,7 +132,7 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
     print(f"{card:>14}: at least {1e6 * least:.0f} µs")
 
 # %%
-# (The GTX 1650 was sold with two kinds of memory.) Now we can judge the notebook:
+# Now we can judge the notebook:
 #
 # - **PyTorch's product** is impossible. Even the memory of an H100, one of the fastest
 #   cards there are, would need longer.
@@ -163,12 +167,12 @@ for card in ("GTX 1650", "GTX 1650 GDDR6", "H100 SXM"):
 import time
 
 
-def seconds_a_launch(wait, launches=100):
-    cu_mv_product[blocks, threads](d_A, d_v, d_u)  # the first launch compiles
+def seconds_a_launch(kernel, wait, launches=100):
+    kernel(d_A, d_v, d_u)  # the first launch compiles
     cuda.synchronize()  # and is done before the clock starts
     start = time.perf_counter()
     for _ in range(launches):
-        cu_mv_product[blocks, threads](d_A, d_v, d_u)
+        kernel(d_A, d_v, d_u)
     if wait:
         cuda.synchronize()  # the work is done, not only launched
     return (time.perf_counter() - start) / launches
@@ -177,12 +181,19 @@ def seconds_a_launch(wait, launches=100):
 if simulated():
     print("No GPU here: a time of the simulator would say nothing.")
 else:
-    print(f"launched: {1e6 * seconds_a_launch(wait=False):.1f} µs")
-    print(f"done:     {1e6 * seconds_a_launch(wait=True):.1f} µs")
+    by_row = cu_mv_product[blocks, threads]
+    print(f"launched: {1e6 * seconds_a_launch(by_row, wait=False):.1f} µs")
+    print(f"done:     {1e6 * seconds_a_launch(by_row, wait=True):.1f} µs")
 
 # %%
 # If the two lines differ, you have seen the notebook's mistake on your own card. If
 # they are equal, your computer launches more slowly than the card works.
+#
+# That's what happened on an H200. The kernel took :timing:`matrix-vector median
+# "kernel, a row a thread" @nvidia-h200`, and PyTorch, whose launches take less, needed
+# :timing:`matrix-vector median torch.mv @nvidia-h200` for the same product. So most of
+# the kernel's time was Numba's launch, and the card was waiting. For a matrix as small
+# as this one, a faster card wouldn't help any more.
 
 # folded: Our timing, with PyTorch and NumPy
 
@@ -293,6 +304,9 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 # which is ``mv_together[rows, 32](m, v, u)``.
 #
 # Put your kernel where the dots are, and run ``firstlight try 02_matrix_vector.py``.
+# With an NVIDIA GPU you can time it as well: ``seconds_a_launch(mv_together[rows, 32],
+# wait=True)``. (For a time it doesn't matter that ``u`` isn't zeroed in between. For a
+# result it does.)
 
 
 @cuda.jit

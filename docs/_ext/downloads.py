@@ -35,7 +35,7 @@ ZIP = "first-light.zip"
 DOCTOR = f"gpu_doctor-{gpu_doctor.__version__}-py3-none-any.whl"
 PYZ = "gpu-doctor.pyz"
 RECORD = "maintaining/record.ipynb"
-PUZZLES, KERNELS = "3_kernels/14_puzzles", "3_kernels/sixteen_kernels.py"
+PUZZLES, KERNELS = "3_kernels/14_puzzles", "3_kernels/sixteen_kernels"
 
 PAGE = f"""
 Run it yourself
@@ -58,6 +58,10 @@ GPU, or no uv, :doc:`/install` has a smaller download, and the PyTorch that fits
 on a server, the script saves its figures and says where.{{tried}}
 
 The first cell of the notebook installs the same where the package is missing, {{where}}. {{colab}}
+"""
+GAPS = f"""\
+- :offered:`{KERNELS}.py`, the sixteen gaps in a script, without solutions;
+- :offered:`{KERNELS}.ipynb`, the same as a notebook;
 """
 TRY = """ When you have put your answer into the exercise, check
 it in a second or two, without the rest of the page:
@@ -168,7 +172,7 @@ def add_downloads(app: Sphinx, docname: str, source: list[str]) -> None:
         name=name,
         script=script,
         tried=TRY.format(given=given, script=script) if "\nprint(check(" in content else "",
-        gaps=f"- :offered:`{KERNELS}`, all gaps in one script, without solutions;\n" if name == PUZZLES else "",
+        gaps=GAPS if name == PUZZLES else "",
         doctor=f"\n- :offered:`{DOCTOR}`, the package ``gpu_doctor``;" if "gpu_doctor" in needed else "",
         where="from this site" if app.config.html_baseurl else "from the file beside it",
         colab=COLAB.format(f"{notebooks}/{quote(name)}.ipynb") if notebooks else UPLOAD,
@@ -210,8 +214,10 @@ def write_downloads(app: Sphinx, _builder: object) -> None:
                 (folder / f"{name}.ipynb").write_text(installing(cells, there), encoding="utf-8")
                 archive.writestr(f"{name}.ipynb", installing(cells, "../"))
             if name == PUZZLES:
-                (folder / KERNELS).write_text(runnable(worksheet(), "./"), encoding="utf-8")
-                archive.writestr(KERNELS, runnable(worksheet(), "../"))
+                (folder / f"{KERNELS}.py").write_text(runnable(worksheet(), "./"), encoding="utf-8")
+                archive.writestr(f"{KERNELS}.py", runnable(worksheet(), "../"))
+                (folder / f"{KERNELS}.ipynb").write_text(installing(gaps(), there), encoding="utf-8")
+                archive.writestr(f"{KERNELS}.ipynb", installing(gaps(), "../"))
 
 
 def runnable(script: str, there: str) -> str:
@@ -225,6 +231,20 @@ def runnable(script: str, there: str) -> str:
     files = "\n".join(f'# {name} = {{ path = "{there}{file}" }}' for name, file in sources.items())
     drawn = SAVING if "plt.show()" in script or ".plot()" in script else "\n"
     return HEAD.format(needed=json.dumps(needed), sources=files) + script.rstrip("\n") + drawn
+
+
+def gaps() -> str:
+    """Return the worksheet of the puzzles as a notebook."""
+    title, _, rest = worksheet().partition('"""\n\n')
+    cells: list[dict[str, Any]] = [{"cell_type": "markdown", "metadata": {}, "source": [title.strip('"\n')]}]
+    for part in rest.split("# %%\n"):
+        lines = part.split("\n")
+        words = "\n".join(line[2:] for line in lines if line.startswith("#"))
+        code = "\n".join(line for line in lines if not line.startswith("#")).strip("\n")
+        if words:
+            cells.append({"cell_type": "markdown", "metadata": {}, "source": [f"## {words}"]})
+        cells.append({"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": [code]})
+    return json.dumps({"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
 
 
 def installing(notebook: str, there: str) -> str:

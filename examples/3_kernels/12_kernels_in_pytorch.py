@@ -344,6 +344,10 @@ bench.show()
 # launches by PyTorch's C++, took :timing:`misfit-in-pytorch median
 # "chain/cuda:0/n=1001" @nvidia-h200`.
 #
+# The launch alone, on arrays that were made beforehand, took :timing:`misfit-in-pytorch
+# median "kernel alone/cuda:0/n=1001" @nvidia-h200` on the H200. So if you always use
+# the same tensors, make their arrays once.
+#
 # The figure shows what happens. It's like an order for a parcel: if the paperwork takes
 # longer than the delivery, a faster van doesn't help.
 

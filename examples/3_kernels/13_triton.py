@@ -88,7 +88,8 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 # have Linux, put all of it into a file of your own, the three imports of ``torch``,
 # ``triton`` and ``tl`` included, and end it with ``try_add("cuda")``. If you have no
 # GPU, end it with ``try_add("cpu")`` and start it with ``TRITON_INTERPRET=1 python
-# my_file.py``. Then Triton's *interpreter* plays the kernel in NumPy, slowly.
+# my_file.py``. Then Triton's *interpreter* plays the kernel in NumPy, slowly. (The
+# Triton of PyTorch 2.11 can't do that with NumPy 2.4. That of PyTorch 2.13 can.)
 
 
 def run_add(x, y, out):
@@ -254,11 +255,13 @@ plt.show()
 #
 # .. measured-by-others:: fused-gain-a100 softmax-a100 softmax-gtx1050ti
 #
-# But you'd never write softmax in five steps, because PyTorch has ``torch.softmax``.
-# It is *one* operation, and somebody has fused it for you already. On the H100 it took
-# :timing:`triton-rows median "torch.softmax/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`.
-# Your kernel can't win much against it, because it can't move fewer bytes. In other
-# words, fuse what PyTorch has no single operation for.
+# But you'd never write softmax in five steps, because PyTorch has ``torch.softmax``. It
+# is *one* operation, and somebody has fused it for you already. Your kernel can't win
+# much against it, because it can't move fewer bytes. In other words, fuse what PyTorch
+# has no single operation for.
+#
+# On the H100, ``torch.softmax`` took :timing:`triton-rows median
+# "torch.softmax/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the same rows.
 #
 # The row that wasn't there
 # -------------------------

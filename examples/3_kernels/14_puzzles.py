@@ -20,10 +20,9 @@ your kernels thread by thread.
 # Write the first one now
 # -----------------------
 #
-# At the foot of this page there is a file to download, ``sixteen_kernels.py``. It has a
-# gap for each kernel, and no solutions. Put your code where a kernel has dots, and run
-# the file, which takes a second or two. (The page itself as a notebook works as well.
-# All our solutions are at its very end.)
+# At the foot of this page there's a file to download, ``sixteen_kernels.py``, also as a
+# notebook. It has a gap for each kernel, and no solutions. Put your code where a kernel
+# has dots, and run the file, which takes a second or two.
 #
 # The first puzzle is called ``map``. Square every element, ``out[:] = x**2``. There are
 # as many threads as elements. It counts only if a thread reads memory once. **Fill the

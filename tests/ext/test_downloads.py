@@ -79,7 +79,9 @@ def test_a_script_names_what_it_needs_and_its_code_is_still_that_of_the_page(sit
 
 
 def test_what_is_offered(site):
-    files = {f"{page}{end}" for page in PAGES for end in (".py", ".ipynb")} | {KERNELS}
+    files = {f"{page}{end}" for page in PAGES for end in (".py", ".ipynb")} | {
+        f"{KERNELS}{end}" for end in (".py", ".ipynb")
+    }
     assert set(offered(site)) == files | {ZIP, WHEEL, DOCTOR, PYZ, RECORD}
     assert not (site.folder / "build/html/_downloads").exists(), "sphinx-gallery's own copies"
     with zipfile.ZipFile(offered(site)[ZIP]) as archive:
@@ -100,13 +102,18 @@ def test_what_is_offered(site):
 
 
 def test_the_puzzles_are_offered_with_gaps_alone(site):
-    asked, files = inline(offered(site)[KERNELS])
+    script = offered(site)[f"{KERNELS}.py"]
+    asked, files = inline(script)
     assert "firstlight" in asked
     assert files == {"firstlight": WHEEL}
-    assert code_digest(offered(site)[KERNELS].read_text("utf-8")) == code_digest(worksheet())
+    assert code_digest(script.read_text("utf-8")) == code_digest(worksheet())
+    notebook = json.loads(offered(site)[f"{KERNELS}.ipynb"].read_text("utf-8"))
+    code = ["".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert "%pip install" in code[0]
+    assert code_digest("\n".join(code[1:])) == code_digest(worksheet().partition('"""\n\n')[2])
 
 
-@pytest.mark.parametrize(("page", "count"), [("../install", 4), *zip(PAGES, (4, 4, 5, 4, 5), strict=True)])
+@pytest.mark.parametrize(("page", "count"), [("../install", 4), *zip(PAGES, (4, 4, 5, 4, 6), strict=True)])
 def test_links_lead_to_files(site, page, count):
     text = site.read(f"html/tutorials/{page}.html")
     links = re.findall(r'<a class="fl-offered" href="([^"]+)" download>', text)

@@ -91,7 +91,7 @@ def worksheet() -> str:
         in_numpy = inspect.getsource(puzzle.spec).split(":\n", 1)[1].rstrip()
         sentences = f"{number}. {puzzle.name}\n\n{puzzle.task}\n\nIt counts only if {puzzle.constraint}."
         words = [line for part in sentences.split("\n") for line in textwrap.wrap(part, 84) or [""]]
-        comment = "\n".join(f"# {line}".rstrip() for line in [*words, "", "In NumPy:", *in_numpy.split("\n")])
+        comment = "\n".join(f"# {line}".rstrip() for line in [*words, "", "In NumPy:", "", *in_numpy.split("\n")])
         parts.append(f'# %%\n{comment}\n\n\n@attempt("{puzzle.name}"){puzzle.stub}')
     return "\n\n".join([*parts, "# %%\nprint(tally())\n"])
 

@@ -240,16 +240,16 @@ fig.set_label(
 plt.show()
 
 # %%
-# On an H100, with 67 million numbers in rows of 1,024, the five steps took
-# :timing:`triton-rows median "five steps/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` and our
+# On an H200, with 67 million numbers in rows of 1,024, the five steps took
+# :timing:`triton-rows median "five steps/cuda:0/n=1024" @nvidia-h200` and our
 # kernel took :timing:`triton-rows median "Triton/cuda:0/n=1024"
-# @nvidia-h100-80gb-hbm3`. So it was :timing:`triton-rows speedup
-# "Triton/cuda:0/n=1024"/"five steps/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` as fast.
+# @nvidia-h200`. So it was :timing:`triton-rows speedup
+# "Triton/cuda:0/n=1024"/"five steps/cuda:0/n=1024" @nvidia-h200` as fast.
 # That's a little more than we predicted.
 #
-# Is there anything left to win? The memory of an H100 delivers :spec:`H100 SXM
+# Is there anything left to win? The memory of an H200 delivers :spec:`H200
 # bandwidth` at most, and the kernel moved :timing:`triton-rows rate
-# "Triton/cuda:0/n=1024" @nvidia-h100-80gb-hbm3`. So there isn't much.
+# "Triton/cuda:0/n=1024" @nvidia-h200`. So there isn't much.
 #
 # And here's what somebody else measured on an A100:
 #
@@ -260,8 +260,8 @@ plt.show()
 # much against it, because it can't move fewer bytes. In other words, fuse what PyTorch
 # has no single operation for.
 #
-# On the H100, ``torch.softmax`` took :timing:`triton-rows median
-# "torch.softmax/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the same rows.
+# On the H200, ``torch.softmax`` took :timing:`triton-rows median
+# "torch.softmax/cuda:0/n=1024" @nvidia-h200` for the same rows.
 #
 # The row that wasn't there
 # -------------------------
@@ -401,11 +401,11 @@ fig.set_label(
 plt.show()
 
 # %%
-# On the H100, at a width of 256 four warps moved :timing:`triton-rows rate "Triton,
-# four warps/cuda:0/n=256" @nvidia-h100-80gb-hbm3`, and one warp :timing:`triton-rows
-# rate "Triton/cuda:0/n=256" @nvidia-h100-80gb-hbm3`. At 16,384 four warps moved
-# :timing:`triton-rows rate "Triton, four warps/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`,
-# and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h100-80gb-hbm3`.
+# On the H200, at a width of 256 four warps moved :timing:`triton-rows rate "Triton,
+# four warps/cuda:0/n=256" @nvidia-h200`, and one warp :timing:`triton-rows
+# rate "Triton/cuda:0/n=256" @nvidia-h200`. At 16,384 four warps moved
+# :timing:`triton-rows rate "Triton, four warps/cuda:0/n=16384" @nvidia-h200`,
+# and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h200`.
 #
 # So choose ``num_warps`` by measuring. ``@triton.autotune`` does it for you: it times a
 # list of choices at the first launch, and keeps the fastest.
@@ -427,8 +427,8 @@ plt.show()
 # You can read it now: one load, one store, masks, and 781 is the stride of a row. It's
 # your kernel, and nobody had to write it.
 #
-# On the H100, what ``torch.compile`` wrote took :timing:`triton-rows median
-# "torch.compile/cuda:0/n=1024" @nvidia-h100-80gb-hbm3` for the rows of 1,024.
+# On the H200, what ``torch.compile`` wrote took :timing:`triton-rows median
+# "torch.compile/cuda:0/n=1024" @nvidia-h200` for the rows of 1,024.
 #
 # So when should you write Triton yourself? If ``torch.compile`` doesn't find the
 # fusion, and you've counted that there is something to win. It's good at chains of

@@ -330,23 +330,27 @@ for n in (1001, 2**25 + 1, 2**27 + 1) if on_gpu else (1001, 1_000_001):
 bench.show()
 
 # %%
-# On an H200, with 33,554,433 numbers, the chain took :timing:`misfit-in-pytorch median
+# On an H200, with 33,554,433 numbers, our operation was no faster than the chain. So
+# our prediction was wrong.
+#
+# The chain took :timing:`misfit-in-pytorch median
 # "chain/cuda:0/n=33554433" @nvidia-h200` and our operation took
-# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433" @nvidia-h200`. So
-# our prediction was wrong: there's hardly anything left of the gain.
+# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433" @nvidia-h200`.
 #
-# What went wrong? The kernel alone, launched on arrays that were made beforehand, took
-# :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=33554433" @nvidia-h200`. So
-# the bytes were counted right. The rest is Python. With only 1,001 numbers, which are
-# no work at all, our operation still took :timing:`misfit-in-pytorch median "our
-# operation/cuda:0/n=1001" @nvidia-h200`. That's the time it takes to make four arrays
-# of tensors, to ask for the stream, and to let Numba launch the kernel. The chain, five
-# launches by PyTorch's C++, took :timing:`misfit-in-pytorch median
-# "chain/cuda:0/n=1001" @nvidia-h200`.
+# What went wrong? It wasn't the bytes. The GPU itself needs about a third of the
+# chain's time for our kernel, as we predicted. But before it can begin, Python has to
+# make four arrays of tensors, ask for the stream, and let Numba launch the kernel, and
+# all that time the GPU waits. We could have known it from a run with few numbers, which
+# are no work at all.
 #
-# The launch alone, on arrays that were made beforehand, took :timing:`misfit-in-pytorch
-# median "kernel alone/cuda:0/n=1001" @nvidia-h200` on the H200. So if you always use
-# the same tensors, make their arrays once.
+# On the H200, the kernel alone, on arrays that were made beforehand, took
+# :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=33554433" @nvidia-h200` for
+# the 33 million. With only 1,001 numbers, our operation still took
+# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=1001" @nvidia-h200`. The
+# chain, five launches by PyTorch's C++, took :timing:`misfit-in-pytorch median
+# "chain/cuda:0/n=1001" @nvidia-h200` for them. And the launch alone took
+# :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=1001" @nvidia-h200`. So if
+# you always use the same tensors, make their arrays once.
 #
 # The figure shows what happens. It's like an order for a parcel: if the paperwork takes
 # longer than the delivery, a faster van doesn't help.

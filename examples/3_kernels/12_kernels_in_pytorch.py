@@ -377,7 +377,7 @@ ax.set_title("The kernel is short, but its launch is long", loc="left")
 fig.set_label(
     "Two pairs of lanes over time, not to scale. The chain: a short hatched bar on "
     "the CPU, and five bars on the GPU, one after the other. Ours: a long hatched bar "
-    "on the CPU, and only then one short bar on the GPU. Both end at about one time."
+    "on the CPU, and only then one short bar on the GPU. Ours ends a little later."
 )
 plt.show()
 

@@ -233,6 +233,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # of 32, but only in arithmetic, and only on some cards. Even on a GTX 1080, an addition
 # in ``float64`` just takes as long as its bytes do, and they are twice as many.
 #
+# What an H100 did
+# ----------------
+#
 # **What would you expect from an H100, for a product of 4,096 rows?** Take the numbers
 # from its row: nearly 15 for ``float16``, half of that for TF32, and 1 for ``float64``,
 # thanks to tensor cores that know it.

@@ -13,7 +13,7 @@ think a perfect program could be.**
 By the end of this page you'll be able to answer that for a step of your own, on any
 machine, before you write a line.
 
-**Time:** 8 minutes. **Needs:** :doc:`/tutorials/2_devices/14_profile` is helpful. With
+**Time:** 9 minutes. **Needs:** :doc:`/tutorials/2_devices/14_profile` is helpful. With
 a GPU, you measure the GPU.
 """
 
@@ -58,7 +58,8 @@ print(f"multiplying: {1e6 * multiplying:4.1f} µs at least")
 # Let's do it for a whole program, the microscope of :doc:`the page before
 # </tutorials/2_devices/14_profile>`. Each frame is faded out towards its edges
 # (*taper*) and transformed (:term:`FFT`). We take the *power* of the result, and
-# *match* it with 512 textures, which is our product.
+# *match* it with 512 textures, which is our product. (Without a GPU, our frames have
+# 256 rows and not 512, so that the page doesn't keep you waiting.)
 
 # folded: The imports, and the program
 from math import log2
@@ -210,7 +211,6 @@ print(f"largest relative error {check_against_numpy():.1e}")
 # with ``abs()``, and *match* with a matrix that is converted from ``float64`` at each
 # call.
 
-# folded: Time the steps
 frame = raw[0]
 tapered = frame * taper
 spectrum = torch.fft.rfft2(tapered)
@@ -299,6 +299,9 @@ def draw_point(ax, timing, counts, marker, colour, name, shift):
 
 
 # %%
+# Put your steps under it
+# -----------------------
+#
 # Now divide the operations of each step by the time it took. That's the rate that it
 # reached. With the intensity :math:`I`, no rate can exceed
 #
@@ -353,9 +356,10 @@ plt.show()
 #
 # On the H100, *match* took :timing:`roofline median match @nvidia-h100-80gb-hbm3`, and
 # reached more than nine tenths of its roof. With the conversion in it, it took
-# :timing:`roofline median "match, converting" @nvidia-h100-80gb-hbm3`. So one careless
-# ``.float()`` cost a factor of :timing:`roofline speedup match/"match, converting"
-# @nvidia-h100-80gb-hbm3`, and no better card would have helped.
+# :timing:`roofline median "match, converting" @nvidia-h100-80gb-hbm3`. That is the work
+# of one careless ``.float()``. Without it, the step is :timing:`roofline speedup
+# match/"match, converting" @nvidia-h100-80gb-hbm3` as fast, and no better card would
+# have helped.
 #
 # The other three don't come near any roof. The FFT took :timing:`roofline median FFT
 # @nvidia-h100-80gb-hbm3`, and *power* :timing:`roofline median power
@@ -368,7 +372,7 @@ plt.show()
 # under load doesn't hold the clock of its sheet:
 #
 # .. measured-by-others:: product-a100-rate product-a100 read-rtx4090 product-l4
-# fft-titanv
+#    fft-titanv
 #
 # What should you do next?
 # ------------------------
@@ -406,8 +410,10 @@ print(f"{first} has the largest share: try {advice[first]}.")
 
 # %%
 
-# folded: How fast would an H100 be, by a model? The launch is somebody's measurement on
-# an A100. It's typical, and no bound: on our own H100, the taper took less.
+# folded: How fast would an H100 be, by a model?
+
+# The launch is what somebody measured on an A100. That's typical, and no bound: on our
+# own H100, the taper took less.
 launch = spec("PyTorch operation", "seconds")
 for step, least in on_h100.items():
     least = max(least, launch)
@@ -426,7 +432,6 @@ for step, least in on_h100.items():
 # **What will you gain for each frame, 256 times, or less?** The roofline answers before
 # anything runs:
 
-# folded: Predict for several sizes of a batch, and measure
 predicted = {many: least_seconds("match", many) / many for many in (1, *batches)}
 spectra = power_of(torch.fft.rfft2(raw * taper)).flatten(1)
 moved = Bench("roofline-moved")

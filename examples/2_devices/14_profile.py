@@ -514,7 +514,7 @@ def check(answer):
     try:
         for count in (1, 3, 30):
             if problem := find_problem(answer, count):
-                return f"Not yet. With {count} frames: {problem}"
+                return f"Not yet (frames: {count}): {problem}"
         few, many = (calls_of(answer, count) for count in (3, 30))
     except Exception as error:
         return f"Not yet. {type(error).__name__}: {error}"

@@ -89,6 +89,7 @@ except ValueError as problem:
 #    ``max``, ``sort`` with an axis   two results: ``.values``, or ``amax``
 #    ``nanstd``, ``nanmax``, masks    a mask and ``torch.where``
 #    ``a[::-1]``, ``a.copy()``        ``a.flip(0)``, ``a.clone()``
+#    ``.T``, ``swapaxes``             a view: make it :term:`contiguous` for heavy use
 #    big-endian numbers (FITS)        ``.astype(np.float32)`` before ``from_numpy``
 #    ``default_rng(seed)``            different numbers: draw on the CPU, then move
 #    ``np.add.at``                    ``index_add_``; on a GPU in any order

@@ -51,6 +51,8 @@ for use_amp in (False, True):
     print(f"use_amp={use_amp}: the loss ends at {train(batches, use_amp):.4f}")
 
 # %%
+# (When you save a checkpoint of such a run, save ``scaler.state_dict()`` as well.)
+#
 # Another line speeds up products in ``float32`` on NVIDIA cards since 2020. It lets
 # them round their inputs to about three digits, a format called :term:`TF32`:
 #
@@ -424,7 +426,8 @@ plt.show()
 # hundreds, because the cards do. So nobody can tell you that 16 bits are fast. They can
 # only tell you on which card.
 #
-# Do cards keep what their sheets say? Others measured some:
+# Do cards keep what their sheets say? Others measured some, and PyTorch's manual tells
+# the error of a product in TF32:
 #
 # .. measured-by-others:: f64-gtx1080 product-rtx4090 tf32-error-a100 tf32-a100
 #
@@ -456,9 +459,9 @@ for x in (pixels, pixels.astype(np.float64)):
 #
 #     \text{eps} \times \frac{\text{large}}{\text{small}},
 #
-# for us :math:`10^{-7} \times 10^8 / 4`, three times the answer. ``float64`` would do.
-# But the last column shows what's better: *subtract first*, while the numbers are
-# small. With a better formula, ``float32`` is enough. Radio astronomers do the same
+# for us :math:`1.2 \times 10^{-7} \times 10^8 / 4`, three times the answer. ``float64``
+# would do. But the last column shows what's better: *subtract first*, while the numbers
+# are small. With a better formula, ``float32`` is enough. Radio astronomers do the same
 # with a phase of many thousand turns: they take off the whole turns in ``float64``, and
 # go on in ``float32``.
 #

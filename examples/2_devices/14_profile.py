@@ -433,10 +433,11 @@ plt.show()
 #    * - a name of yours, as self time
 #      - NumPy, files, and Python itself
 #
-# It happens in famous programs, too. Others measured a program of 740 kernels, and a
-# large frame on a card with a large cache:
+# It happens in famous programs, too. Others measured a program of 740 kernels, for
+# which a GPU mostly waits, and a product of two large matrices and a large frame, for
+# which it doesn't:
 #
-# .. measured-by-others:: dalle-h100 frame-rtx4090
+# .. measured-by-others:: dalle-h100 product-a100 frame-rtx4090
 #
 # Three things a profile won't tell you. Kernels of :term:`Numba` aren't in it; for
 # those, ``nsys profile python program.py`` (Nsight Systems) sees everything on an

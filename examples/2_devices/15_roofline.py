@@ -151,6 +151,9 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 # matrices (:doc:`/tutorials/2_devices/13_precision`). They compute so fast that you
 # need hundreds of operations for each byte to keep them busy.
 #
+# So which step *does* wait for the arithmetic? A product of two large matrices. It uses
+# each number thousands of times, so its intensity is far above any ridge.
+#
 # Draw the roof
 # -------------
 #
@@ -371,7 +374,7 @@ plt.show()
 # Others measured the roofs of their cards, and a transform below them. A small card
 # under load doesn't hold the clock of its sheet:
 #
-# .. measured-by-others:: product-a100-rate product-a100 read-rtx4090 product-l4
+# .. measured-by-others:: product-a100-rate read-rtx4090 product-l4
 #    fft-titanv
 #
 # What should you do next?

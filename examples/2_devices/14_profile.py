@@ -168,6 +168,10 @@ if has_gpu:
 # - *CPU total.* The same, with everything that the operation called. So ``frame`` has
 #   100 %, because all the rest happens inside it.
 #
+# (If one operation works on small and on large arrays, write
+# ``profile(record_shapes=True)`` and ``key_averages(group_by_input_shape=True)``, and
+# it gets a row for each shape.)
+#
 # To find the operation that does the work, look at *self*. To find the part of your
 # program that asked for it, look at *total*. And the winner isn't one of the steps that
 # you could choose from. On a CPU it is ``aten::copy_``. With a GPU, the copies to it

@@ -2,50 +2,61 @@
 Where does the time go?
 =======================
 
-This page is for anyone whose PyTorch program is slow and who does not know why. Run it
-under PyTorch's :term:`profiler`, sort the table by *self time*, and ask which line
-called the :term:`operation` at the top. In the program below, that is a copy hidden in
-``references.float()``: one matrix is converted again for every frame. The picture shows
-one frame before and after the conversion was moved out of the loop.
+Your program is slow, and you have an idea which line it is. You rewrite that line. An
+evening later, the line is fast, and the program takes as long as before, because the
+time went somewhere else. It happens to everybody once.
 
-**You will learn**
+So don't guess, or rather, guess and then look. PyTorch comes with a :term:`profiler`, a
+tool that notes every operation of your program and how long it took. By the end of this
+page you'll be able to read what it prints, to find the line of *your* program that is
+to blame, and to say whether your GPU is working or waiting.
 
-- to profile a program in four lines, on a CPU or a GPU;
-- to read the result: self and total time, number of calls, :term:`host` and device;
-- to find out on a timeline which of your functions called an operation;
-- why a share of the time does not tell what a cure gains;
-- what the profiler cannot see, and what it costs.
-
-**Time:** 9 minutes. **Needs:** any computer. With a GPU of NVIDIA, AMD or Intel, the
-page profiles that. Of Apple's GPUs, this profiler sees only the CPU's side.
+**Time:** 9 minutes. **Needs:** any computer, and some PyTorch. If you have a GPU of
+NVIDIA, AMD or Intel, you profile that. Without one, you profile the CPU, and we tell
+what an H100 did.
 """
 
 # %%
-# The four lines
-# --------------
+# Copy this
+# ---------
 #
-# ::
+# Put your own program, or a few steps of its loop, in place of ``your_program``:
 #
+# .. code-block:: python
+#
+#    import torch
 #    from torch.profiler import profile
 #
+#    your_program()  # once before, because the first time is always slow
 #    with profile() as prof:
 #        your_program()
-#    print(prof.key_averages().table(sort_by="self_cpu_time_total"))
+#        torch.accelerator.synchronize()  # with a GPU only: wait until it has finished
+#    print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
+#    print(prof.key_averages().table(sort_by="self_device_time_total", row_limit=10))
 #
-# With a GPU, sort by ``self_device_time_total`` as well. The rest of the page says how
-# to read what is printed.
+# The second table is the GPU's. The training loop of hours needs no profile of hours. A
+# few steps from the middle tell you the same:
 #
-# A program that is slower than it should be
-# ------------------------------------------
+# .. code-block:: python
 #
-# You take frames with a microscope, and compare the *power spectrum* of each frame with
-# those of 512 known textures. A frame is tapered towards its edges and transformed
-# (:term:`FFT`), the squared magnitudes are taken, and a matrix with one row for each
-# texture multiplies them, which gives one score per texture. The matrix comes from
-# NumPy, so it is ``float64``; the loop converts it to what it needs.
-# ``record_function`` gives a part of the program a name in the profile, and changes no
-# result.
+#    from torch.profiler import schedule
+#
+#    with profile(schedule=schedule(wait=10, warmup=2, active=3, repeat=1)) as prof:
+#        for batch in loader:
+#            train(batch)
+#            prof.step()  # tells the profiler that a step is over
+#
+# Try it
+# ------
+#
+# Here is a program that is slower than it should be. A microscope takes pictures, and
+# each of these *frames* is compared with 512 textures that we know. We fade a frame out
+# towards its edges, transform it (:term:`FFT`), take the squared magnitudes, and
+# multiply them by a matrix that has one row for each texture. That gives one score for
+# each texture, and we want the best. (``record_function`` gives a part of the program a
+# name in the profile. Otherwise it does nothing.)
 
+# folded: The imports, the frames, and the textures
 import os
 
 os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # no messages from the profiler
@@ -55,7 +66,7 @@ import torch
 from torch.profiler import profile, record_function
 
 from firstlight import Bench, best_device
-from firstlight.display import BLUE, GREEN, GREY, ORANGE, quantity, show_table
+from firstlight.display import BLUE, GREEN, GREY, ORANGE
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -94,12 +105,10 @@ def best_scores(raw, references, taper):
 
 
 # %%
-# Before you read on, guess: which of the four steps takes most of the time, and what
-# would you do about it?
+# **Before you read on, write down which of the four steps takes most of the time.** The
+# FFT? The product? Then we profile it. (The program is right, as the fold checks.)
 
-# %%
-
-# folded: Check the program against NumPy in float64, on frames of an odd size
+# folded: The check against NumPy, on frames of an odd size
 
 
 def check_against_numpy(function, side=101, kinds=7, count=3):
@@ -117,14 +126,8 @@ def check_against_numpy(function, side=101, kinds=7, count=3):
 print(f"largest relative error {check_against_numpy(best_scores):.1e}")
 
 # %%
-# The profile
-# -----------
-#
-# Everything that runs inside ``with profile()`` is recorded: each operation of PyTorch
-# on the CPU and, if there is a GPU, each kernel and copy on it. The first profile of a
-# program also pays for loading and :term:`warm-up`, so make a short one and throw it
-# away. A GPU works after the call has returned: the profiler waits for it at the end,
-# and a wait of your own *inside* the ``with`` shows how long that takes.
+
+# folded: A helper that profiles a function and waits for the GPU, and a first try
 
 
 def finish():
@@ -141,55 +144,48 @@ def profiled(function, *arguments, **options):
 
 taper = hann(side)
 profiled(best_scores, raw[:2], references, taper)
-found = profiled(best_scores, raw, references, taper)
 
 # %%
-# The printed table has one row for each name, and many columns. These are the rows and
-# columns that you need first, for one frame:
 
+with profile() as found:
+    best = best_scores(raw, references, taper)
+    finish()
 
-def rows_of(prof, place="cpu", count=6):
-    rows = [row for row in prof.key_averages() if row.device_type.name == "CPU"]
-    own, total = f"self_{place}_time_total", f"{place}_time_total"  # in µs
-    rows.sort(key=lambda row: -getattr(row, own))
-    for row in rows[:count]:
-        both = (f"{getattr(row, of) / 1e3 / frames:.2f}" for of in (own, total))
-        yield row.key, f"{row.count / frames:g}", *both
-
-
-head = "", "calls", "self, ms", "total, ms"
-show_table("One frame, on the CPU", head, rows_of(found))
-if any(row.self_device_time_total for row in found.key_averages()):
-    show_table("One frame, on the GPU", head, rows_of(found, "device"))
+averages = found.key_averages()
+print(averages.table(sort_by="self_cpu_time_total", row_limit=8))
+if has_gpu:
+    print(averages.table(sort_by="self_device_time_total", row_limit=8))
 
 # %%
-# How to read it:
+# This is the table that everybody gets to see, and it's wide. You need four of its
+# columns:
 #
-# - *Self* is the time in the operation itself; *total* includes everything that it
-#   called. Sort by *self* to find the operation that does the work, and by *total* to
-#   find the part of your program that asks for it.
-# - Names with ``aten::`` are PyTorch's own operations. Your ``@`` is ``aten::matmul``,
-#   which calls ``aten::mv``, which calls ``aten::addmv_``. Your names have a self time
-#   too: what was spent in Python, in NumPy, or in freeing memory. For ``match``, it is
-#   the freeing of the converted matrix.
-# - *Calls* check what you believe. If you cannot explain a number, look into it.
-#   ``aten::abs`` has two, because it calls itself once more, with an array for the
-#   result. But no line of the program says "copy".
+# - *Name.* What begins with ``aten::`` is an operation of PyTorch. ``match`` and
+#   ``frame`` are the names that we gave.
+# - *# of Calls.* There were eight frames, so 8 is once a frame.
+# - *Self CPU.* The time that was spent in this operation itself. The table is sorted by
+#   this column.
+# - *CPU total.* The same, with everything that the operation called. So ``frame`` has
+#   100 %, because all the rest happens inside it.
 #
-# The table does not say who called the copies. For that you need to see which operation
-# ran inside which.
+# (If one operation works on small and on large arrays, write
+# ``profile(record_shapes=True)`` and ``key_averages(group_by_input_shape=True)``, and
+# it gets a row for each shape.)
 #
-# One frame as a timeline
-# -----------------------
+# To find the operation that does the work, look at *self*. To find the part of your
+# program that asked for it, look at *total*. And the winner isn't one of the steps that
+# you could choose from. On a CPU it is ``aten::copy_``. With a GPU, the copies to it
+# stand above that, as ``cudaMemcpyAsync``. But no line of our program says "copy". So
+# who is it?
 #
-# ``prof.export_chrome_trace("trace.json")`` writes the name, start and length of every
-# event to a file. Open it at https://ui.perfetto.dev, where it stays in your browser,
-# and move with the keys W, A, S and D. (The file has your computer's name in it, so
-# look into it before you share it.) Each bar is an operation, below the one that called
-# it. ``profile(with_stack=True)`` adds your own functions, each with its file and line.
-# What is above the longest copy?
+# Who called it?
+# --------------
+#
+# A profile knows when each operation began and when it ended. If one lies within
+# another, it was called by it. So you can draw each operation below the one that called
+# it, and you get a *timeline*. This is one frame:
 
-# folded: Read the shortest frame of a trace
+# folded: Read the shortest frame of a profile
 import json
 import tempfile
 from pathlib import Path
@@ -210,44 +206,6 @@ def shortest_frame(prof):
     inside = [e for e in events if start <= e["ts"] and e["ts"] + e["dur"] <= stop]
     return sorted(inside, key=lambda e: (e["ts"], -e["dur"]))
 
-
-# %%
-
-
-def callers(events, name):
-    """Return what ran when the longest event of a name did, outermost first."""
-    longest = max((e for e in events if e["name"] == name), key=lambda e: e["dur"])
-    start, stop = longest["ts"], longest["ts"] + longest["dur"]
-    return [
-        event["name"].split(": ")[-1].split(" object")[0].lstrip("<")  # without path
-        for event in events
-        if event["ts"] <= start and stop <= event["ts"] + event["dur"]
-    ]
-
-
-stacked = profiled(best_scores, raw, references, taper, with_stack=True)
-for depth, name in enumerate(callers(shortest_frame(stacked), "aten::copy_")):
-    print("  " * depth + name)
-
-# %%
-# It is ``references.float()``, in ``scores_of``. A conversion makes a new matrix, and
-# this loop makes the same one for every frame. (On a GPU, ``.to(device)`` also sends it
-# over :term:`PCIe` each time: :doc:`/tutorials/2_devices/04_small_copies`.) The cure is
-# one line before the loop. The loop itself need not change, because ``.float()`` and
-# ``.to(device)`` return the tensor itself if there is nothing to do.
-
-converted = references.float().to(device)
-cured = profiled(best_scores, raw, converted, taper)
-
-
-def ms_of(prof, column="self_cpu_time_total"):
-    rows = [row for row in prof.key_averages() if row.device_type.name == "CPU"]
-    return {row.key: getattr(row, column) / 1e3 / frames for row in rows}
-
-
-total = ms_of(found, "cpu_time_total")
-share = total["aten::copy_"] / total["frame"]
-print(f"copies took {share:.0%} of the time as found")
 
 # %%
 
@@ -275,18 +233,121 @@ def draw_frame(ax, events, title):
     ax.invert_yaxis()
 
 
+def draw_frames(drawn, title):
+    height = 0.9 + 2 * len(drawn)
+    fig, axes = plt.subplots(len(drawn), figsize=(7.2, height), layout="constrained")
+    for ax, (name, events) in zip(np.atleast_1d(axes), drawn.items(), strict=True):
+        draw_frame(ax, events, name)
+    kinds_of = {"named in the program": GREY, "PyTorch": BLUE, "a copy": ORANGE}
+    patches = [plt.Rectangle((0, 0), 1, 1, fc=colour) for colour in kinds_of.values()]
+    fig.legend(patches, kinds_of, loc="outside lower center", ncols=3, frameon=False)
+    fig.suptitle(title, weight="bold")
+    return fig
+
+
 # %%
 
 # measured figure
-# sphinx_gallery_thumbnail_number = 1
-before, after = shortest_frame(found), shortest_frame(cured)
-fig, axes = plt.subplots(2, figsize=(7.2, 4.8), layout="constrained")
-fig.suptitle(f"Copies take {share:.0%} of the time: one hides in .float()", size=13)
-draw_frame(axes[0], before, "The shortest frame as found")
-draw_frame(axes[1], after, "With the matrix converted before the loop (other scale)")
-kinds_of = {"named in the program": GREY, "PyTorch": BLUE, "a copy": ORANGE}
-patches = [plt.Rectangle((0, 0), 1, 1, fc=colour) for colour in kinds_of.values()]
-fig.legend(patches, kinds_of, loc="outside lower center", ncols=3, frameon=False)
+before = shortest_frame(found)
+fig = draw_frames({"One frame": before}, "Who called the copy?")
+fig.set_label(
+    "A timeline of one frame, each bar below the one that called it. Nearly all of the "
+    "frame is match, and nearly all of match is a copy."
+)
+plt.show()
+
+# %%
+# The orange bar hangs below *match*. So it isn't the product that takes the time in
+# this step, but something before it. If you ask for it, the profiler also notes the
+# lines of your own program: ``profile(with_stack=True)``. What stands above the longest
+# copy?
+
+# folded: Find what ran while the longest event of a name did
+
+
+def callers(events, name):
+    """Return what ran when the longest event of a name did, outermost first."""
+    longest = max((e for e in events if e["name"] == name), key=lambda e: e["dur"])
+    start, stop = longest["ts"], longest["ts"] + longest["dur"]
+    return [
+        event["name"].split(": ")[-1].split(" object")[0].lstrip("<")  # without path
+        for event in events
+        if event["ts"] <= start and stop <= event["ts"] + event["dur"]
+    ]
+
+
+# %%
+
+stacked = profiled(best_scores, raw, references, taper, with_stack=True)
+above = callers(shortest_frame(stacked), "aten::copy_")
+for depth, name in enumerate(above):
+    print("  " * depth + name)
+
+# %%
+# There it is, in ``scores_of``: the ``.float()`` or the ``.to(device)`` of
+# ``references.float().to(device) @ …``. The textures come from NumPy, so they are
+# ``float64``. For each frame, this line makes a new ``float32`` matrix out of them.
+# With a GPU, it also sends it there, each time. It's always the same matrix.
+#
+# (You can look at the timeline of your own program, too.
+# ``prof.export_chrome_trace("trace.json")`` writes it to a file. Open that at
+# https://ui.perfetto.dev, where it stays within your browser, and move with the keys W,
+# A, S and D. The file has your computer's name in it, so look before you share it.)
+#
+# Mend it, and time it
+# --------------------
+#
+# The cure is one line before the loop. The loop can stay as it is, because ``.float()``
+# and ``.to(device)`` do nothing if there is nothing to do.
+
+converted = references.float().to(device)
+cured = profiled(best_scores, raw, converted, taper)
+
+on_cpu = [row for row in averages if row.device_type.name == "CPU"]
+total = {row.key: row.cpu_time_total for row in on_cpu}
+share = total["aten::copy_"] / total["frame"]
+print(f"the copies took {share:.0%} of the time")
+
+# %%
+# **Guess how much faster the program is now.** If a share :math:`p` of the time goes
+# away, :math:`1 - p` is left, so it should be :math:`1/(1-p)` times as fast. Let's see.
+# We time it without the profiler, because taking notes costs time as well.
+
+bench = Bench("profile")
+for label, matrix in {"as found": references, "converted once": converted}.items():
+    bench.time(label, best_scores, raw[:1], matrix, taper, device=device)
+
+gain = bench["as found"].median / bench["converted once"].median
+promised = 1 / (1 - share)
+print(f"expected from the share: {promised:.1f} times as fast")
+print(f"measured:                {gain:.1f} times as fast")
+
+# %%
+# On the CPU of our own record, a frame took :timing:`profile median "as found" @cpu`
+# before and :timing:`profile median "converted once" @cpu` after.
+#
+# On an H100, a frame took :timing:`profile median "as found" @nvidia-h100-80gb-hbm3`
+# before. After we had moved that one line out of the loop, it took :timing:`profile
+# median "converted once" @nvidia-h100-80gb-hbm3`, so it is :timing:`profile speedup
+# "converted once"/"as found" @nvidia-h100-80gb-hbm3` as fast. The copies had about four
+# fifths of the time there, so we should have expected a fifth of the time to remain.
+#
+# Why is it more than the share? Look for ``match`` in the first table. It has self
+# time, and a lot of it, although it only calls others. Somebody has to *free*
+# the memory of each converted matrix, and that happens there. Besides, a large copy
+# throws everything else out of the CPU's :term:`caches <cache>`, so what follows has to
+# fetch its numbers anew. All of this went away with the copy. In other words, a profile
+# tells you how long an operation *took*. Only a timer tells you what you *gain* without
+# it (:doc:`/tutorials/2_devices/07_timing_it_right`).
+#
+# And now profile again, because something else is in the first place:
+
+# measured figure
+# sphinx_gallery_thumbnail_number = 2
+after = shortest_frame(cured)
+drawn = {"As found": before, "Converted before the loop (other scale)": after}
+title = f"Copies took {share:.0%} of the time: one hid in .float()"
+fig = draw_frames(drawn, title)
 fig.set_label(
     "Two timelines of a frame, each bar below the one that called it. As found, there "
     f"is a long copy inside match; copies take {share:.0%} of the time. With the "
@@ -295,82 +356,28 @@ fig.set_label(
 plt.show()
 
 # %%
-# The empty end of ``match`` as found is its self time, the freeing. Profile again after
-# each cure, because a bottleneck hides what lies behind it, and compare:
-
-was, now = ms_of(found), ms_of(cured)
-names = sorted(was, key=was.get, reverse=True)[:5]
-rows = [(name, f"{was[name]:.2f}", f"{now.get(name, 0):.2f}") for name in names]
-rows.append(("all", f"{sum(was.values()):.2f}", f"{sum(now.values()):.2f}"))
-head = "", "as found", "converted once"
-show_table("One frame, self time on the CPU in ms", head, rows)
-
-# %%
-# More than the copies changed. Nothing is left to free in ``match``; and an operation
-# can take longer because of what the one before it left in :term:`caches <cache>` and
-# memory. So a share of the time says what an operation took, not what its removal
-# gains.
+# Now the steps of the program have the time, as they should. One copy is left, inside
+# ``abs``. PyTorch computes a complex result first, and copies its real part. You would
+# not find that by reading your program, either.
 #
-# The copy that is left belongs to ``abs``: PyTorch computes a complex result first and
-# copies its real part. You would not find that by reading your program either. (On a
-# GPU, the transfer of the frame is a copy, too.)
+# Is the GPU working, or waiting?
+# -------------------------------
 #
-# Measure
-# -------
+# If you have a GPU, the table has more columns, *Self CUDA* and *CUDA total*, for the
+# time on the GPU. Below it stands *Self CUDA time total*, the sum of them all. Compare
+# this sum with the time that your program took. If they are about the same, the GPU is
+# busy, and only faster kernels will help. If the sum is much smaller, the GPU waits.
 #
-# Recording costs time as well, so what a cure gained is for a timer to say
-# (:doc:`/tutorials/2_devices/07_timing_it_right`). This is one frame without the
-# profiler:
-
-bench = Bench("profile")
-for label, matrix in {"as found": references, "converted once": converted}.items():
-    bench.time(label, best_scores, raw[:1], matrix, taper, device=device)
-bench.show()
-
-# %%
-
-gain = bench.timings[0].median / bench.timings[1].median
-print(f"the share of the copies would allow {1 / (1 - share):.1f} × at most;")
-print(f"the cure made the program {gain:.1f} × as fast")
-
-# %%
-
-# folded: What recording costs: a loop of tiny additions, the worst case
-from time import perf_counter
-
-little = torch.ones(8, device=device)
-
-
-def tiny(times=2000):
-    start = perf_counter()
-    for _ in range(times):
-        little.add_(1)
-    finish()
-    return perf_counter() - start
-
-
-plain = min(tiny() for _ in range(5))
-with profile():
-    watched = min(tiny() for _ in range(5))
-ratio, event = watched / plain, (watched - plain) / 2000
-cost = "less than the noise of this machine"
-if ratio > 1.1:
-    cost = f"{ratio:.1f} × the time, {quantity(event, 's')} for each event"
-print(f"{quantity(plain, 's')} for 2,000 additions; recording them took {cost}")
-
-# %%
-# How near do real cards come to their roofs, and how long are a program's gaps? The
-# numbers are those of the authors named below.
-#
-# .. measured-by-others:: product-a100 read-rtx4090 frame-rtx4090 dalle-h100
-#
-# What a GPU adds
-# ---------------
-#
-# With a GPU, the script prints a second table, and the timeline has one more row, for
-# its kernels and copies. In the picture, six operations, each of which reads and writes
-# a frame in VRAM, run on a small and on a large frame, by an RTX 4090's
-# :term:`data sheet` and what others measured for a :term:`launch`.
+# What did our H100 do, after the cure? Timed one by one for the :doc:`next page
+# </tutorials/2_devices/15_roofline>`, the four steps of a frame took :timing:`roofline
+# median taper @nvidia-h100-80gb-hbm3`, :timing:`roofline median FFT
+# @nvidia-h100-80gb-hbm3`, :timing:`roofline median "power, abs"
+# @nvidia-h100-80gb-hbm3` and
+# :timing:`roofline median match @nvidia-h100-80gb-hbm3`. Together, that's not even a
+# third of the :timing:`profile median "converted once" @nvidia-h100-80gb-hbm3` that a
+# frame takes. So for most of the time, this expensive GPU was waiting: for the frame to
+# arrive, for Python, and for the CPU to start the next kernel. The picture shows what
+# that looks like on a timeline.
 
 # figure
 from firstlight.timing.specs import spec
@@ -407,107 +414,142 @@ fig.set_label(
 plt.show()
 
 # %%
-# - *Gaps* in the GPU's row: its kernels are not the problem. It waits for launches
-#   (:doc:`/tutorials/2_devices/16_fewer_launches`) or for the CPU's own work.
-# - *Time on the CPU*, of an operation that runs on the GPU, is launch overhead and
-#   waiting. A large ``cudaStreamSynchronize`` is a wait: here for the score, which
-#   ``.item()`` reads, and for the transfers of ``.to(device)``
-#   (:doc:`/tutorials/2_devices/06_queues`).
-# - *Time on the GPU* is work. In this program, its row ``aten::copy_`` is mostly the
-#   host–device transfers.
+# This is a *model* of an RTX 4090. It takes the time of a :term:`launch`, which is
+# what it costs to start one operation on a GPU, from others' measurements, and the rest
+# from the :term:`data sheet`. Gaps in the GPU's row mean that it waits. And what for?
+# The rows of the table tell you:
 #
-# Where this stops being true
-# ---------------------------
+# .. list-table::
+#    :header-rows: 1
+#    :widths: 40 60
 #
-# - *Long runs.* Record a few steps in the middle of a training loop, and call
-#   ``prof.step()`` after each one::
+#    * - much time, or many calls, in
+#      - it waits for
+#    * - ``cudaLaunchKernel``
+#      - launches, so do more in each (:doc:`/tutorials/2_devices/16_fewer_launches`)
+#    * - ``cudaMemcpyAsync``, ``aten::copy_``
+#      - data on their way (:doc:`/tutorials/2_devices/04_small_copies`)
+#    * - ``cudaStreamSynchronize``, ``aten::item``
+#      - nothing: here the *CPU* waits for the GPU, in an ``.item()``, for example
+#        (:doc:`/tutorials/2_devices/06_queues`)
+#    * - ``enumerate(DataLoader)…__next__``
+#      - the next batch: load with more workers
+#    * - a name of yours, as self time
+#      - NumPy, files, and Python itself
 #
-#       from torch.profiler import profile, schedule
+# It happens in famous programs, too. Others measured a program of 740 kernels, for
+# which a GPU mostly waits, and a product of two large matrices and a large frame, for
+# which it doesn't:
 #
-#       few = schedule(wait=10, warmup=2, active=3, repeat=1)
-#       with profile(schedule=few) as prof:
-#           for batch in batches:
-#               train(batch)
-#               prof.step()
+# .. measured-by-others:: dalle-h100 product-a100 frame-rtx4090
 #
-# - *Work that is not PyTorch's.* NumPy, file reading and other processes show up as
-#   self time of your own names, or as gaps. For :term:`Numba`'s kernels and for all
-#   libraries on an NVIDIA GPU, use Nsight Systems: ``nsys profile python program.py``.
-# - *Inside a kernel.* A profile says how long a kernel ran, not why. Nsight Compute
-#   (``ncu``) reads the GPU's counters: ``dram__bytes.sum``, for example, is the number
-#   of bytes that went through VRAM.
-# - *How fast it could be.* No profile answers that, see
-#   :doc:`/tutorials/2_devices/15_roofline`.
+# Three things a profile won't tell you. Kernels of :term:`Numba` aren't in it; for
+# those, ``nsys profile python program.py`` (Nsight Systems) sees everything on an
+# NVIDIA GPU. It doesn't say *why* a kernel takes so long; ``ncu`` (Nsight Compute)
+# does. And it doesn't say how fast it *could* be, which is the :doc:`next page
+# </tutorials/2_devices/15_roofline>`. On a Mac, this profiler records only what happens
+# on the CPU.
 #
-# Exercise
-# --------
+# Your turn
+# ---------
 #
-# You have the events of one thread as ``(name, start, end)``. An event that lies within
-# another was called by it. Write a function that returns the self time of each name.
+# Here is a colleague's loop. It takes the dark current off each frame, corrects it, and
+# adds up the light. Its results are right. Profile it, with three frames and with
+# thirty, and look at the column *# of Calls*: what grows with the frames although it
+# need not? Then write ``mended``, which returns the same list of numbers, in
+# ``float32``, and leaves the frames as they were.
 
 
-def self_times(events): ...
+def as_found(frames, dark, gain):
+    light = []
+    for frame in frames:
+        corrected = (frame - dark) * torch.from_numpy(gain).float()
+        light.append(corrected.clamp(min=0).sum().item())
+    return light
+
+
+def shots(count):  # float32 frames, a float64 dark frame, and a gain from NumPy
+    random = np.random.default_rng(seed=count)
+    pictures = torch.from_numpy(random.random((count, 21, 20), dtype=np.float32))
+    dark = torch.from_numpy(random.random((21, 20)) / 2)
+    return list(pictures), dark, random.uniform(0.9, 1.1, (21, 20))
+
+
+# %%
+# Put your answer where the dots are, and run ``firstlight try 14_profile.py``.
+
+
+def mended(frames, dark, gain): ...
 
 
 # %%
 
-# folded: The checker
-CASES = [
-    ([("mul", 0, 3), ("fft", 3, 7)], {"mul": 3, "fft": 4}),
-    ([("match", 0, 10), ("to", 1, 7), ("mv", 7, 9)], {"match": 2, "to": 6, "mv": 2}),
-    (
-        [("match", 0, 10), ("to", 1, 8), ("copy_", 2, 7), ("mv", 8, 9)],
-        {"match": 2, "to": 2, "copy_": 5, "mv": 1},
-    ),
-    ([("to", 0, 9), ("to", 1, 8), ("copy_", 2, 7)], {"to": 4, "copy_": 5}),
-    ([("mul", 0, 3), ("mul", 5, 6)], {"mul": 4}),
-]
+# folded: The checker, which profiles your function
+WASTE = {
+    "aten::_to_copy": "conversions to another format",
+    "aten::_local_scalar_dense": "reads of a number, as .item() makes them",
+}
 
 
-def total_times(events):
-    total = dict.fromkeys((name for name, _, _ in events), 0)
-    for name, start, end in events:
-        total[name] += end - start
-    return total
+def calls_of(function, count):
+    with profile() as prof:
+        function(*shots(count))
+    return {row.key: row.count for row in prof.key_averages()}
+
+
+def find_problem(answer, count):
+    frames, dark, gain = shots(count)
+    kept, right = [frame.clone() for frame in frames], as_found(*shots(count))
+    got = answer(frames, dark, gain)
+    if not isinstance(got, list) or not all(isinstance(light, float) for light in got):
+        return "it has to return a list of numbers of Python, as as_found does."
+    if len(got) != count or not np.allclose(got, right, rtol=1e-4):
+        return "the numbers are others than those of as_found."
+    if not all(map(torch.equal, frames, kept)):
+        return "it changes the frames."
+    return ""
+
+
+# %%
+
+# folded: The checker, second part
 
 
 def check(answer):
-    for events, right in CASES:
-        call = f"self_times({events})"
-        try:
-            got = {name: float(time) for name, time in answer(list(events)).items()}
-        except Exception as error:
-            reason = f"{type(error).__name__}: {error}"
-            return f"{call} has to give a dictionary of times; {reason}"
-        if got == right:
-            continue
-        if got == total_times(events):
-            return f"{call}: these are total times.\nHint: take off what it called."
-        if got.keys() != right.keys():
-            return f"{call}: it needs the names {', '.join(right)}, and no others."
-        name = next(name for name in right if got[name] != right[name])
-        if got[name] < right[name] and sum(name == e[0] for e in events) == 1:
-            hint = "take off direct callees only: theirs are inside them"
-        else:
-            hint = "add up all events of a name, less what each of them called"
-        return f"{call}: {name} has {right[name]}, not {got[name]:g}.\nHint: {hint}."
-    return "Right: that is the column to sort by."
+    try:
+        for count in (1, 3, 30):
+            if problem := find_problem(answer, count):
+                return f"Not yet (frames: {count}): {problem}"
+        few, many = (calls_of(answer, count) for count in (3, 30))
+    except Exception as error:
+        return f"Not yet. {type(error).__name__}: {error}"
+    for name, what in WASTE.items():
+        calls = few.get(name, 0), many.get(name, 0)
+        if calls[1] > calls[0]:
+            return (
+                f"Not yet. {name} has {calls[0]} calls with 3 frames and {calls[1]} "
+                f"with 30.\nThey are {what}: do that once."
+            )
+    if not {"aten::sub", "aten::mul"} & many.keys():
+        return "Not yet. Do it with PyTorch, which NumPy can't do for frames on a GPU."
+    return "Right: nothing is done anew for each frame that could be done once."
 
 
 # %%
 
-print(check(self_times))
+print(check(mended))
 
 # %%
 # Three lines to remember
 # -----------------------
 
 # remember
-print(f"""1. Sort a profile by self time, then look for the caller on the timeline.
-   Here copies took {share:.0%} of the time: one hid in .float().
-2. Count the calls: if you cannot explain a number, look into it.
-3. A share is not a gain. Time before and after: that share would allow
-   {1 / (1 - share):.1f} ×, and the cure gained {gain:.1f} ×.""")
+print(f"""\
+1. Sort a profile by self time, then look on the timeline for who called it. Here,
+   copies took {share:.0%} of the time, and one of them hid in .float().
+2. Count the calls. If you can't explain a number, look into it.
+3. A share is not a gain, so time before and after. That share promised
+   {promised:.1f} ×, and the cure brought {gain:.1f} ×.""")
 
 # %%
 # Solution
@@ -516,16 +558,10 @@ print(f"""1. Sort a profile by self time, then look for the caller on the timeli
 # solution
 
 
-def self_times_solution(events):
-    own, callers = {}, []
-    for name, start, end in sorted(events, key=lambda e: (e[1], -e[2])):
-        while callers and callers[-1][1] <= start:
-            callers.pop()
-        own[name] = own.get(name, 0) + end - start
-        if callers:
-            own[callers[-1][0]] -= end - start
-        callers.append((name, end))
-    return own
+def mended_solution(frames, dark, gain):
+    dark, gain = dark.float(), torch.from_numpy(gain).float()
+    light = [((frame - dark) * gain).clamp(min=0).sum() for frame in frames]
+    return torch.stack(light).tolist()
 
 
-print(f"Our solution: {check(self_times_solution)}")
+print(f"Our solution: {check(mended_solution)}")

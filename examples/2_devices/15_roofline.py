@@ -2,32 +2,66 @@
 How much faster could it be?
 ============================
 
-This page is for anyone who knows which step of a program is slow, and asks what can be
-gained. Count the bytes and operations that the step cannot do without, and divide them
-by the rates of your machine, measured where the data lie: the longer of the two times
-is the least that the step can take. A :term:`roofline` shows this bound for all steps
-in one picture. A step far below its bound may have a better program; a step at its
-bound has to move fewer bytes, or to do fewer operations, whichever decides.
+You know which step of your program is slow. You could spend a week on a better version
+of it. But what if it's already as fast as your GPU allows? Then the week is lost, and
+nobody will tell you, because there is no error for "as fast as possible".
 
-**You will learn**
+A step of ours multiplies a matrix by a vector. On an H100 it takes :timing:`roofline
+median match @nvidia-h100-80gb-hbm3`. **Is that good? Write down how much faster you
+think a perfect program could be.**
 
-- to count operations and bytes by hand, and why not to leave that to a counter;
-- to measure the two ceilings of your machine, and to draw the roofline;
-- to choose which step to improve first;
-- to predict what batching or another machine brings, before you try.
+By the end of this page you'll be able to answer that for a step of your own, on any
+machine, before you write a line.
 
-**Time:** 10 minutes. **Needs:** any computer. With a GPU, the page measures the GPU.
+**Time:** 9 minutes. **Needs:** :doc:`/tutorials/2_devices/14_profile` is helpful. With
+a GPU, you measure the GPU.
 """
 
 # %%
-# Predict
-# -------
+# Try it
+# ------
 #
-# The program is the one of :doc:`/tutorials/2_devices/14_profile`. Each
-# frame of a microscope is tapered (*taper*) and transformed (:term:`FFT`), its power is
-# taken (*power*), and a matrix with a row for each of 512 textures multiplies it
-# (*match*):
+# Two things have to be done in any case. The GPU has to fetch the matrix from its
+# memory, and it has to multiply. The matrix has 512 rows of 131,584 numbers, and each
+# number has 4 bytes and takes part in one product and one sum. The rest is on the
+# H100's :term:`data sheet`: its memory delivers :spec:`H100 SXM bandwidth`, and it
+# computes :spec:`H100 SXM fp32`.
 
+numbers = 512 * 131_584
+fetching = 4 * numbers / 3.35e12
+multiplying = 2 * numbers / 67e12
+print(f"fetching:    {1e6 * fetching:4.1f} µs at least")
+print(f"multiplying: {1e6 * multiplying:4.1f} µs at least")
+
+# %%
+# It can do both at the same time, so the *longer* of the two is the least that the step
+# can take. Compare that with what it took, and with your guess. There is hardly
+# anything to gain! The best program in the world couldn't be a quarter faster. And it's
+# not the arithmetic that decides. The H100 computes for a fortieth of the time, and for
+# the rest of it, it waits for the matrix to arrive.
+#
+# Think of cooking with a slow waiter. However fast you cook, the guests eat when the
+# waiter comes. If your waiter is the bottleneck, don't buy a faster stove.
+#
+# Count a step
+# ------------
+#
+# So for any step you need two counts: the *operations*, which are additions and
+# multiplications, and the *least bytes*, if each input is read once and each result is
+# written once. Then
+#
+# .. math::
+#
+#     t_\text{least} = \max\left(\frac{\text{bytes}}{\text{bandwidth}},\
+#     \frac{\text{operations}}{\text{rate of arithmetic}}\right).
+#
+# Let's do it for a whole program, the microscope of :doc:`the page before
+# </tutorials/2_devices/14_profile>`. Each frame is faded out towards its edges
+# (*taper*) and transformed (:term:`FFT`). We take the *power* of the result, and
+# *match* it with 512 textures, which is our product. (Without a GPU, our frames have
+# 256 rows and not 512, so that the page doesn't keep you waiting.)
+
+# folded: The imports, and the program
 from math import log2
 
 import numpy as np
@@ -56,18 +90,6 @@ def scores_of(frames, taper, references):
 
 
 # %%
-# For each step, write down the *operations* (additions and multiplications) and the
-# *least bytes*: each input is read once and each result is written once. A ``float32``
-# has 4 bytes, a complex number 8. An FFT of :math:`N` real numbers counts as
-# :math:`2.5\,N \log_2 N` operations, a custom of `the makers of FFTW`__. At best, a
-# processor moves bytes and computes at the same time, so
-#
-# .. math::
-#
-#     t_\text{least} = \max\left(\frac{\text{bytes}}{\text{bandwidth}},\
-#     \frac{\text{operations}}{\text{rate of arithmetic}}\right).
-#
-# __ http://www.fftw.org/speed/method.html
 
 
 def costs(side, kinds, frames=1):
@@ -81,6 +103,15 @@ def costs(side, kinds, frames=1):
     }
 
 
+# %%
+# A ``float32`` has 4 bytes, and a complex number 8. *taper* multiplies each pixel once,
+# and reads two numbers and writes one. For an FFT of :math:`N` real numbers one counts
+# :math:`2.5\,N \log_2 N` operations, a custom of `the makers of FFTW`__. **Before you
+# look: which of the four steps do you expect to wait for the arithmetic?**
+#
+# __ http://www.fftw.org/speed/method.html
+
+# folded: The counts, and the least times by the data sheet of an H100
 by_hand = costs(side, kinds)
 fp32, bandwidth = (spec("H100 SXM", what) for what in ("fp32", "bandwidth"))
 rows, on_h100 = [], {}
@@ -92,25 +123,53 @@ head = "", "operations", "bytes", "operations a byte", "least time, H100"
 show_table("One frame", head, rows)
 
 # %%
-# Half of the spectrum of a real frame mirrors the other half and is left out. The last
-# column takes the rates from the H100's :term:`data sheet`. *Operations a byte* is the
-# :term:`arithmetic intensity`. It belongs to the work, not to the machine, and it
-# decides which of the two times is the longer one.
-#
-# Measure
-# -------
-#
-# First, the two ceilings. How fast memory is depends on where the data lie: a frame may
-# fit into a cache, a matrix may not. And a processor may read faster than it writes. So
-# read, copy and add arrays of the matrix's size, and of a frame's, and take the fastest
-# of the three. The ceiling of arithmetic is the product of two square matrices, with
-# 1,024 rows on a CPU and 4,096 on a GPU.
+# None of them. Look at the column *operations a byte*. It's called the
+# :term:`arithmetic intensity`. For each byte that it gets, *match* does half an
+# operation, while an H100 could do twenty. So it waits. The intensity belongs to the
+# work, and how much of it you need to keep the arithmetic busy belongs to the machine.
+# It is the rate of arithmetic divided by the bandwidth, and is called the
+# :term:`ridge`. You'll see in a minute why.
 
+# folded: The ridges of some cards
+from firstlight.timing.specs import spec_of
+
+
+def ridges_of(card):
+    of = spec_of(card)
+    return [
+        f"{(of.fp32 if bits == 32 else of.bf16) / of.bandwidth:.0f}"
+        for bits in (32, 16)
+    ]
+
+
+cards = "RTX 4090", "A100 40GB", "H100 SXM", "H200", "MI300X"
+ridges = [(card, *ridges_of(card)) for card in cards]
+show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridges)
+
+# %%
+# The second column is for :term:`tensor cores <tensor core>`, which only do products of
+# matrices (:doc:`/tutorials/2_devices/13_precision`). They compute so fast that you
+# need hundreds of operations for each byte to keep them busy.
+#
+# So which step *does* wait for the arithmetic? A product of two large matrices. It uses
+# each number thousands of times, so its intensity is far above any ridge.
+#
+# Draw the roof
+# -------------
+#
+# A data sheet promises. So let's measure the two rates on the machine that you have.
+# How fast is its memory? Read, copy and add arrays, as large as the matrix and as a
+# frame, and take the best. How fast is its arithmetic? Multiply two large square
+# matrices, because that's the best that anybody gets out of it.
+
+# folded: The data
 rng = np.random.default_rng(seed=1)
 raw = torch.from_numpy(rng.random((batches[-1], side, side), dtype=np.float32))
 raw, modes = raw.to(device), side * (side // 2 + 1)
 references = torch.from_numpy(rng.random((kinds, modes), dtype=np.float32)).to(device)
 taper = torch.outer(*2 * [torch.hann_window(side)]).to(device)
+
+# %%
 
 
 def memory_rate(*shape):
@@ -151,9 +210,9 @@ def check_against_numpy(side=101, kinds=7, count=3):
 print(f"largest relative error {check_against_numpy():.1e}")
 
 # %%
-# Then the steps, one by one. Two of them are also there as people often write them:
-# *power* with ``abs()``, and *match* with a conversion of the matrix from ``float64``
-# in each call.
+# And then the steps. Two of them are also timed as people often write them: *power*
+# with ``abs()``, and *match* with a matrix that is converted from ``float64`` at each
+# call.
 
 frame = raw[0]
 tapered = frame * taper
@@ -175,28 +234,9 @@ for label, (function, *arguments) in steps.items():
 bench.show()
 
 # %%
-# Roofs, and a transform below them, as others measured them on their own cards. A small
-# card under load does not hold its sheet's clock.
-#
-# .. measured-by-others:: product-a100-rate read-rtx4090 product-l4 fft-titanv
-#
-# The roofline
-# ------------
-#
-# Divide the operations by the time, and you have a rate. With the intensity :math:`I`,
-# no rate can exceed
-#
-# .. math::
-#
-#     \min\,(I \times \text{bandwidth},\ \text{rate of arithmetic}).
-#
-# On logarithmic axes this is a slope, where the bytes decide, and a flat part, where
-# the arithmetic does. They meet at the :term:`ridge`.
-# `Williams, Waterman and Patterson`__ drew it first.
-#
-# __ https://doi.org/10.1145/1498765.1498785
 
 
+# folded: Compare with the least times
 def least_seconds(step, frames=1):
     operations, moved = costs(side, kinds, frames)[step]
     rate = roof.byte_rate if step == "match" else frame_rate
@@ -262,6 +302,22 @@ def draw_point(ax, timing, counts, marker, colour, name, shift):
 
 
 # %%
+# Put your steps under it
+# -----------------------
+#
+# Now divide the operations of each step by the time it took. That's the rate that it
+# reached. With the intensity :math:`I`, no rate can exceed
+#
+# .. math::
+#
+#     \min\,(I \times \text{bandwidth},\ \text{rate of arithmetic}),
+#
+# and if you draw that on logarithmic axes, it looks like the roof of a house: a slope,
+# where the bytes decide, and a flat part, where the arithmetic does. They meet at the
+# ridge. That's why people call this picture, first drawn by `Williams, Waterman and
+# Patterson`__, a :term:`roofline`.
+#
+# __ https://doi.org/10.1145/1498765.1498785
 
 # measured figure
 # sphinx_gallery_thumbnail_number = 1
@@ -294,22 +350,47 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each arrow leads from a common way to write a step to ours. It is vertical, because
-# the intensity counts the *least* bytes, the same for both. The solid roof is that of
-# *match*, which reads the matrix; the dotted one is that of the other steps. A measured
-# roof is what *some* program reached, so a better one can come out slightly above it. A
-# point far above a roof has its data in a faster place.
+# Find *match*. How far is it below the solid line? That is all that a better program
+# could gain. Each arrow leads from the way that people often write a step to ours. The
+# arrows point straight up, because the work is the same, and only the time changed.
+# (The solid roof is for *match*, which reads the matrix. The dotted one is for the
+# other steps, whose frames may fit into a :term:`cache`. A measured roof is what *some*
+# program reached, so a good program can come out slightly above it.)
 #
-# What should you improve first?
-# ------------------------------
+# On the H100, *match* took :timing:`roofline median match @nvidia-h100-80gb-hbm3`, and
+# reached more than nine tenths of its roof. With the conversion in it, it took
+# :timing:`roofline median "match, converting" @nvidia-h100-80gb-hbm3`. That is the work
+# of one careless ``.float()``. Without it, the step is :timing:`roofline speedup
+# match/"match, converting" @nvidia-h100-80gb-hbm3` as fast, and no better card would
+# have helped.
 #
-# A better program for a step saves at most the time that the step now spends above its
-# least, and the whole program saves no more than that. The advice in the table follows
-# from three rules. A step with less than a tenth of the time is not worth yours. If
-# :term:`launch` overhead decides, you need fewer launches. A step above half of its
-# roof needs fewer bytes, or fewer operations, whichever decides; below half, a better
-# program.
+# The other three don't come near any roof. The FFT took :timing:`roofline median FFT
+# @nvidia-h100-80gb-hbm3`, and *power* :timing:`roofline median power
+# @nvidia-h100-80gb-hbm3`, although both have work for less than a microsecond. What are
+# they doing all the time? They're waiting to be started. A :term:`launch` takes some
+# microseconds, however little there is to do. The roofline doesn't know that: it knows
+# bytes and operations, and nothing of waiting.
+#
+# Others measured the roofs of their cards, and a transform below them. A small card
+# under load doesn't hold the clock of its sheet:
+#
+# .. measured-by-others:: product-a100-rate read-rtx4090 product-l4
+#    fft-titanv
+#
+# What should you do next?
+# ------------------------
+#
+# You now have everything to decide. For each step, look at its share of the time and at
+# the distance from its roof:
+#
+# - *Less than a tenth of the time?* Leave it.
+# - *It waits for launches?* Give it more work in each
+#   (:doc:`/tutorials/2_devices/16_fewer_launches`).
+# - *Above half of its roof?* Then there is nothing to gain with a better program of the
+#   same kind. Move fewer bytes, or do fewer operations, whichever decides.
+# - *Below half?* Look for a better program, in a library first.
 
+# folded: Apply these rules to our steps
 whole = sum(bench[step].median for step in by_hand)
 saved, advice, rows = {}, {}, []
 for step, (operations, _) in by_hand.items():
@@ -331,16 +412,11 @@ show_table("What a better program can save of the whole", head, rows)
 print(f"{first} has the largest share: try {advice[first]}.")
 
 # %%
-# Why not all of the roof? An FFT goes through its numbers in several passes, which the
-# least bytes do not count; and of the pairs of a product and a sum, which a processor
-# does as one operation, it has fewer than the matrix product that set the ceiling. A
-# library wrote it, and you would hardly write a better one. A matrix times *one* vector
-# may keep only one core of a CPU busy: compare the cores in the table of times.
-#
-# How much faster could another machine be? Take its rates from a data sheet. On a GPU,
-# no operation takes less than its dispatch and launch, as others measured them
-# (:spec:`PyTorch operation seconds`). For an H100 this *model* gives:
 
+# folded: How fast would an H100 be, by a model?
+
+# The launch is what somebody measured on an A100. That's typical, and no bound: on our
+# own H100, the taper took less.
 launch = spec("PyTorch operation", "seconds")
 for step, least in on_h100.items():
     least = max(least, launch)
@@ -348,15 +424,16 @@ for step, least in on_h100.items():
     print(f"{step:5}  {quantity(least, 's')} or more: at most {gain}")
 
 # %%
-# Where the launch decides, give a GPU many frames at once.
-#
 # Fewer bytes: predict, then measure
 # ----------------------------------
 #
-# For one frame, *match* reads the whole matrix. If you give it the spectra of :math:`K`
-# frames side by side, it reads the matrix once for all of them: the operations grow
-# with :math:`K`, and the bytes hardly. The roofline predicts the least time of a frame
-# before anything runs:
+# *match* has the largest share on the H100, and it's at its roof. So we need fewer
+# bytes. But how, if it has to read the whole matrix? By reading it once for *many*
+# frames. Put the spectra of 256 frames side by side, and multiply the matrix by all of
+# them at once. The operations grow 256 times, and the bytes hardly.
+#
+# **What will you gain for each frame, 256 times, or less?** The roofline answers before
+# anything runs:
 
 predicted = {many: least_seconds("match", many) / many for many in (1, *batches)}
 spectra = power_of(torch.fft.rfft2(raw * taper)).flatten(1)
@@ -367,6 +444,9 @@ for many in batches:
     timing = moved.time(label, torch.matmul, references, some, device=device)
     measured[many] = timing.median / many
 
+# %%
+
+# folded: Least and measured, for each frame
 rows = []
 for many, least in predicted.items():
     times = (quantity(seconds, "s") for seconds in (least, measured[many]))
@@ -384,9 +464,6 @@ for many in batches:
         print(f"batches of {many}: slower than one frame at a time")
 
 # %%
-# A roofline says what is *possible*. If the time is several times the least, that tells
-# you something, too: many libraries, for example, have no good routine for a product
-# with few columns. So look at every row, and use a batch size that gains.
 
 # measured figure
 batched = {many: costs(side, kinds, many)["match"] for many in predicted}
@@ -410,21 +487,27 @@ fig.set_label(
 plt.show()
 
 # %%
-# Beyond the ridge the arithmetic decides, and a larger batch no longer lowers the least
-# time of a frame; it may still come closer to it. Then only fewer or cheaper operations
-# help, such as those of :term:`tensor cores <tensor core>`
-# (:doc:`/tutorials/2_devices/13_precision`).
+# In the figure, the circles are what the roofline predicts. With more frames, the
+# intensity grows, so the step climbs the slope, and at the ridge it has to stop. From
+# there on the arithmetic decides, and more frames bring nothing.
+#
+# On the H100, one frame took :timing:`roofline median match @nvidia-h100-80gb-hbm3`,
+# and 256 frames together took :timing:`roofline-moved median "match, 256 frames"
+# @nvidia-h100-80gb-hbm3`. So a frame costs less than a thirtieth of what it did, with
+# the same matrix on the same card. It is 99 % of what the roofline allows there. But
+# with 8 frames, which took :timing:`roofline-moved median "match, 8 frames"
+# @nvidia-h100-80gb-hbm3`, it was only a little more than half: a roofline says what is
+# possible, and the library may have no good routine for your shape. So try several.
 
 # folded: All times of the batches
 moved.show()
 
 # %%
-# Why not leave the counting to a counter?
-# ----------------------------------------
-#
-# PyTorch has two: ``torch.utils.flop_counter``, and the :term:`profiler` with
-# ``with_flops=True``. Both count 0 operations for *match*, and all of them if the same
-# product is written as a matrix times a matrix of one column.
+# Can't a counter do the counting? PyTorch has two, ``torch.utils.flop_counter`` and the
+# :term:`profiler` with ``with_flops=True``. Try them on *match*, and both count *zero*
+# operations. They know products of two matrices, and ours is one of a matrix and a
+# vector. **What a counter doesn't know counts as 0, without a warning.** So count by
+# hand.
 
 # folded: Three counts: by hand, FlopCounterMode's and the profiler's
 import os
@@ -450,10 +533,6 @@ head = "operations", "by hand", "FlopCounterMode", "profiler"
 show_table("Three counts of one frame", head, rows)
 
 # %%
-# ``FlopCounterMode`` knows products of two matrices, convolutions and attention; the
-# profiler also knows sums and products, element by element. *What a counter does not
-# know counts as 0, without a warning.* Both are made for neural networks, and good
-# there.
 
 # folded: Check the counts by hand: a textbook FFT, and the sizes of the tensors
 
@@ -479,25 +558,13 @@ for step, (_, least) in by_hand.items():
 print("least bytes: as counted by hand, for", ", ".join(by_hand))
 
 # %%
-# Where this stops being true
-# ---------------------------
+# Your turn
+# ---------
 #
-# - *Waiting.* A roofline knows bytes and operations. Waiting for a disk,
-#   for Python or for a launch is neither. Many small operations lie far below every
-#   roof; see :doc:`/tutorials/2_devices/16_fewer_launches`.
-# - *Other arithmetic, other roofs.* ``float64``, ``bfloat16`` and tensor cores have
-#   rates of their own, and a square root costs more than an addition.
-# - *The least bytes are a bound.* What a kernel really moved is a profiler metric: on
-#   NVIDIA's cards, ``dram__bytes.sum`` of Nsight Compute (``ncu``), which also draws a
-#   roofline of its own.
-# - *A step without operations*, such as a copy, has no place on logarithmic axes.
-#
-# Exercise
-# --------
-#
-# A colleague plans a step and knows its ``operations`` and ``bytes``. Write a function
-# that says which ceiling decides, ``"memory"`` or ``"arithmetic"``, and the least time
-# in seconds, on a machine with a given rate of arithmetic and :term:`bandwidth`.
+# A colleague plans a step and knows its ``operations`` and ``bytes``, and the machine's
+# ``rate`` of arithmetic and its ``bandwidth``. Write the function that says which of
+# the two decides, ``"memory"`` or ``"arithmetic"``, and the least time in seconds. Put
+# it where the dots are, and run ``firstlight try 15_roofline.py``.
 
 
 def least_time(operations, bytes, rate, bandwidth): ...
@@ -546,12 +613,13 @@ print(check(least_time))
 # -----------------------
 
 # remember
-print(f"""1. A step takes at least bytes / bandwidth, and at least operations / rate.
-   Here {reached}.
-2. Count by hand: of {by_hand["match"][0]:,} operations, a counter saw
-   {counted["match"][0]}.
-3. Far below the roof, look for a better program; at the roof, move fewer bytes (or do
-   fewer operations). Batches of {most} frames could bring {at_most:.1f} ×, and brought
+hand, saw = by_hand["match"][0], counted["match"][0]
+print(f"""\
+1. A step takes at least bytes / bandwidth, and at least operations / rate. Here,
+   {reached}.
+2. Count by hand: of {hand:,} operations, a counter saw {saw}.
+3. Far below the roof, look for a better program, or for launches. At the roof, move
+   fewer bytes: {most} frames at once could bring {at_most:.1f} ×, and brought
    {speedup:.1f} ×.""")
 
 # %%

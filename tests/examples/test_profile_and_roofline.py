@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 import torch
 from pages import judged
@@ -9,53 +10,63 @@ from pages import judged
 PAGE = "2_devices/14_profile.py"
 
 
-def lengths(events):
-    return {name: end - start for name, start, end in events}
+def all_at_once(frames, dark, gain):
+    stacked = (torch.stack(frames) - dark.float()) * torch.from_numpy(gain.astype(np.float32))
+    return stacked.clamp(min=0).sum((1, 2)).tolist()
 
 
-def by_search(events):
-    """Give each moment to the shortest event around it."""
-    own = dict.fromkeys((name for name, _, _ in events), 0)
-    for moment in range(max(end for *_, end in events)):
-        around = [event for event in events if event[1] <= moment < event[2]]
-        if around:
-            own[min(around, key=lambda event: event[2] - event[1])[0]] += 1
-    return own
+def in_float64(frames, dark, gain):
+    stacked = (torch.stack(frames).double() - dark) * torch.from_numpy(gain)
+    return stacked.clamp(min=0).sum((1, 2)).tolist()
 
 
-def all_within(events):
-    own = {}
-    for name, start, end in events:
-        inside = [e - s for _, s, e in events if start <= s and e <= end and (s, e) != (start, end)]
-        own[name] = own.get(name, 0) + end - start - sum(inside)
-    return own
+def item_in_the_loop(frames, dark, gain):
+    dark, gain = dark.float(), torch.from_numpy(gain).float()
+    return [((frame - dark) * gain).clamp(min=0).sum().item() for frame in frames]
 
 
-def touching(events):
-    """Take an event that begins as another ends for its callee."""
-    own, callers = {}, []
-    for name, start, end in events:
-        while callers and callers[-1][1] < start:
-            callers.pop()
-        own[name] = own.get(name, 0) + end - start
-        if callers:
-            own[callers[-1][0]] -= end - start
-        callers.append((name, end))
-    return own
+def only_the_gain(frames, dark, gain):
+    gain = torch.from_numpy(gain).float()
+    return torch.stack([((frame - dark) * gain).clamp(min=0).sum() for frame in frames]).tolist()
+
+
+def only_the_dark(frames, dark, gain):
+    dark = dark.float()
+    corrected = [(frame - dark) * torch.from_numpy(gain).float() for frame in frames]
+    return torch.stack([each.clamp(min=0).sum() for each in corrected]).tolist()
+
+
+def each_to_float64(frames, dark, gain):
+    gain = torch.from_numpy(gain)
+    return torch.stack([((frame.double() - dark) * gain).clamp(min=0).sum() for frame in frames]).tolist()
+
+
+def in_place(frames, dark, gain):
+    dark, gain = dark.float(), torch.from_numpy(gain).float()
+    return torch.stack([frame.sub_(dark).mul_(gain).clamp(min=0).sum() for frame in frames]).tolist()
+
+
+def in_numpy(frames, dark, gain):
+    dark = dark.numpy()
+    return [float(((frame.numpy() - dark) * gain).clip(0).sum()) for frame in frames]
 
 
 WRONG = {
-    "total": (lambda events: {name: sum(e - s for n, s, e in events if n == name) for name, *_ in events}, "total"),
-    "the last of a name": (lengths, "total"),
-    "grandchildren twice": (all_within, "direct callees"),
-    "neighbours": (touching, "less what|direct callees"),
-    "without its own": (lambda events: {k: v for k, v in by_search(events).items() if k != "to"}, "the names"),
-    "milliseconds": (lambda events: {k: v / 1e3 for k, v in by_search(events).items()}, "has 3, not"),
-    "a list": (lambda events: list(by_search(events).items()), "a dictionary"),
-    "the start": ("self_times", "a dictionary"),
+    "nothing mended": ("as_found", "aten::_to_copy"),
+    "a read for each frame": (item_in_the_loop, "_local_scalar_dense"),
+    "only the gain converted": (only_the_gain, "_to_copy"),
+    "only the dark frame converted": (only_the_dark, "_to_copy"),
+    "the frames converted instead": (each_to_float64, "_to_copy"),
+    "a tensor": (lambda f, d, g: torch.tensor(all_at_once(f, d, g)), "a list"),
+    "one sum": (lambda f, d, g: [sum(all_at_once(f, d, g))], "others than"),
+    "no clamp": (lambda f, d, g: [((x - d) * torch.from_numpy(g)).sum().item() for x in f], "others than"),
+    "no dark frame": (lambda f, d, g: all_at_once(f, 0 * d, g), "others than"),
+    "in place": (in_place, "changes the frames"),
+    "in NumPy": (in_numpy, "with PyTorch"),
+    "the start": ("mended", "a list"),
 }
 
-test_answers = judged(["self_times_solution", by_search], WRONG)
+test_answers = judged(["mended_solution", all_at_once, in_float64], WRONG)
 
 
 @pytest.mark.parametrize("side", [9, 33, 64])
@@ -86,9 +97,8 @@ def test_a_frame_of_the_trace_is_whole_and_its_copy_lies_within_match(page) -> N
     assert 0 < page["share"] < 1
 
 
-def test_self_times_of_the_trace_are_those_of_the_profiler(page) -> None:
-    """The exercise is about what the table shows: on the frame's own events, all self times add up to the frame."""
-    events = [(e["name"], e["ts"], e["ts"] + e["dur"]) for e in page["before"]]
-    own = page["self_times_solution"](events)
-    assert sum(own.values()) == pytest.approx(page["before"][0]["dur"])
-    assert min(own.values()) > -1e-3
+def test_the_caller_of_the_longest_copy_is_the_conversion(page) -> None:
+    names = page["above"]
+    assert names[0] == "frame"
+    assert names[-1] == "aten::copy_"
+    assert {"match", "scores_of"} <= set(names)

@@ -2,91 +2,78 @@
 What does an interferometer measure?
 ====================================
 
-Not an image: each pair of its antennas measures one complex number at a time, a
-:term:`visibility`, which is one Fourier component of the sky. Most components are never
-measured, so skies that look quite different can fit the same data, and only a
-:term:`prior` chooses between them. This page is for anyone who has arrays such as those
-of `an early tutorial of MPoL`__ (``uu``, ``vv``, ``weight``, ``data_re``, ``data_im``)
-and wants to know what they hold before a GPU makes an image of them. You will make such
-arrays yourself, from known skies.
+A colleague sends you a file from a radio telescope, and it's not a picture. It has five
+columns of numbers, called ``uu``, ``vv``, ``data_re``, ``data_im`` and ``weight``, and
+some hundred thousand rows. If you have met MPoL's tutorials, you know such files. What
+is in a row?
 
-__ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
+And here is the question behind it. **Could two skies that look quite different give the
+same file, row by row?** Write down yes or no. By the end of this page you'll be able to
+compute a row for any sky, and you'll know two things about a sky that no such file
+contains, however fast the computer is that images it.
 
-**You will learn**
-
-- what one pair of antennas measures, and what changes as the Earth turns;
-- to average visibilities, and to check whether their :term:`weights <weight>` are
-  right;
-- which skies an array cannot tell apart, however its data are processed;
-- how much arithmetic the prediction of visibilities takes, and when to use a NUFFT.
-
-**Time:** 12 minutes. **Needs:** any computer. With a GPU, the page measures that too.
+**Time:** 10 minutes. **Needs:** any computer, and some NumPy.
 """
 
 # %%
-# Predict
-# -------
+# Try it: one pair, one number
+# ----------------------------
 #
-# A wave from a source off to the side reaches one antenna before the other. If you
-# multiply the two signals, the product depends on how many wavelengths fit into the
-# difference of the paths. So a pair at a distance :math:`b`, a :term:`baseline`, sees
-# the sky through stripes, a :term:`fringe`, of width :math:`\lambda / b`, where
-# :math:`\lambda` is the wavelength.
+# The telescope consists of many antennas. Each row of the file comes from one pair of
+# them. Let's take a pair that stands 150 m apart, one antenna to the east of the other,
+# and listens at 230 GHz. Above them is a star.
 #
-# 43 antennas make 43 · 42 / 2 pairs. Let each pair measure 332 times in a night. A
-# visibility with u, v and weight takes 40 bytes. To *predict* one from an image,
-# multiply each pixel by a wave and add up: four operations a pixel, if the waves are
-# known already.
+# If the star is exactly overhead, its waves reach both antennas at the same moment. If
+# it's a little to the east, they reach the eastern antenna first. The telescope
+# multiplies the two signals, and out comes a complex number, which depends on how many
+# wavelengths fit into the detour. **Before you run the cell: which will change when the
+# star moves, the size of the number, or its angle?**
 
 # sphinx_gallery_thumbnail_number = 4
-import math
-from dataclasses import replace
-from textwrap import fill
-
-import matplotlib.pyplot as plt
 import numpy as np
 
-from firstlight.timing.specs import spec
+ARCSEC = np.pi / 180 / 3600  # in radians
+wavelength = 299_792_458 / 230e9  # metres
 
-ARCSEC = math.pi / 180 / 3600
-wavelength = 299_792_458 / 230e9  # in metres, at 230 GHz
-for metres in (15, 150, 2500):
-    waves = metres / wavelength
-    print(f"{metres:>5} m: {waves:9,.0f} wavelengths, {1 / waves / ARCSEC:5.2f} arcsec")
-npix, nvis = 180, 43 * 42 // 2 * 332
-work = 4 * nvis * npix**2
-print(f"{nvis:,} visibilities: {40 * nvis / 1e6:.0f} MB")
-print(f"from 180 × 180 pixels: {work / 1e9:.0f} billion operations")
-for card in ("GTX 1080", "RTX 4090", "H100 SXM"):
-    print(f"{card:>8}: at least {1e3 * work / spec(card, 'fp32'):.2f} ms")
+
+def seen_by(metres, flux, east):
+    """Return what a pair measures of a star, if one antenna is to the east."""
+    waves = metres / wavelength * east * ARCSEC  # that fit into the detour
+    return flux * np.exp(-2j * np.pi * waves)
+
+
+for east in (0.0, 0.45, 0.9, 1.34, 1.79):
+    vis = seen_by(150, 1.0, east)
+    print(f"star at {east:4.2f} arcsec: {vis:+.2f}", end="   ")
+    print(f"size {abs(vis):.2f}, angle {np.angle(vis, deg=True):+4.0f}°")
 
 # %%
-# The data are small (12 GB for a thousand channels), but the arithmetic is not, and it
-# suits a GPU. Write down what happens to a visibility if its source
-# moves by half a stripe, or is wider than one.
+# The size stays the same, and the angle turns. At 1.79 arcsec it has turned once
+# around, and the number is the same as at the beginning. So this pair cannot tell a
+# star overhead from one that is 1.79 arcsec away! In other words, the pair looks at the
+# sky through a picket fence. It notices how far a star is from the nearest picket, but
+# not which picket that is.
 #
-# One pair, one number
-# --------------------
+# Now for the names. Such a number is called a :term:`visibility`. Its size is the
+# :term:`amplitude` and its angle the :term:`phase`. The distance between the two
+# antennas is their :term:`baseline`. The fence is a :term:`fringe`, and the distance
+# from one picket to the next is the wavelength divided by the baseline: here 1.3 mm
+# over 150 m, which is 1.79 arcsec. In the file, ``uu`` says how far the two stand
+# apart to the east, as seen from the source, and ``vv`` how far to the north, both in
+# wavelengths (or in thousands of them). ``data_re`` and ``data_im`` are the number.
 #
-# Let :math:`u` and :math:`v` (``uu``, ``vv``) be how far one antenna is to the east and
-# to the north of the other, as seen from the source, in wavelengths. (MPoL's tutorial
-# has thousands of them, *kilo-lambda*.) A sky of brightness :math:`I`, with :math:`l`
-# to the east and :math:`m` to the north, has the visibility
-#
-# .. math::
-#
-#     V(u, v) = \iint I(l, m)\, e^{-2 \pi i (u l + v m)}\, \mathrm{d}l\, \mathrm{d}m.
-#
-# In radians and Jy per steradian, V is in *jansky*, Jy, the unit of flux density (here:
-# *flux*). (The code has arcsec and Jy/arcsec².) The real part (``data_re``) is the sky
-# seen through the stripes, the imaginary part (``data_im``) through stripes shifted by
-# a quarter of their period. The figure takes two baselines, a point that moves east,
-# and a round source that grows.
+# The upper panels of the figure show the fringes of two pairs. The blue dots are a star
+# that moves east. In the lower panels you see the visibility, as a point in the complex
+# plane. The orange squares come from a source that doesn't move but grows. **What does
+# growing do to a visibility, and why do the squares reach zero only on the right?**
 
 # figure
+import matplotlib.pyplot as plt
+
 from firstlight.display import BLUE, GREEN, GREY, ORANGE
 from firstlight.imaging import GridCoords, Point, Ring, plot_image
 
+npix = 180
 grid = GridCoords(cell_size=0.03, npix=npix)
 east, north = grid.sky_coordinates()
 steps = np.linspace(0, 0.4, 6)  # arcsec
@@ -113,54 +100,82 @@ fig.set_label(
 plt.show()
 
 # %%
-# *Position sets the phase, and size lowers the amplitude.* A shift by half a stripe
-# turns the phase by half a circle and leaves the amplitude as it was. A source wider
-# than a stripe covers bright and dark stripes alike, so that its visibility all but
-# vanishes. The longer the baseline, the sooner both happen.
+# A wide source is many stars side by side, and a pair adds up their numbers. Stars on
+# the bright stripes and stars on the dark ones have opposite signs, so they cancel. The
+# pickets of the pair on the right are three times as narrow, so a source fills both
+# kinds sooner. *Position turns the phase, and size lowers the amplitude.* The longer
+# the baseline, the sooner both happen.
 #
-# The Earth turns
+# As a formula, a visibility is the sum over the whole sky of brightness times wave,
+#
+# .. math::
+#
+#     V(u, v) = \iint I(l, m)\, e^{-2 \pi i (u l + v m)}\, \mathrm{d}l\, \mathrm{d}m,
+#
+# where :math:`l` points to the east and :math:`m` to the north. You know it already,
+# because it's what ``seen_by`` does for one star. It's also the two-dimensional Fourier
+# transform of the sky :math:`I`. A row of the file is the value of that transform at
+# one point :math:`(u, v)`, and the points lie in the :term:`plane of u and v`, or *uv
+# plane*.
+#
+# A night of rows
 # ---------------
 #
-# As seen from the source, the array rotates, and each pair traces an arc of an ellipse
-# in the :term:`plane of u and v`. Its :term:`mirror image` tells you nothing new:
-# because a sky is real, :math:`V(-u, -v)` is the complex conjugate of :math:`V(u, v)`.
+# An array like ALMA has, say, 43 antennas, and so 43 · 42 / 2 = 903 pairs. At any
+# moment that is 903 points. But the Earth turns. As seen from the source, each pair
+# turns with it, and over a night its point draws an arc, its :term:`track`.
+#
+# **How much of the uv plane will the tracks cover in six hours?** Let's say that an
+# image has 180 × 180 pixels of 0.03 arcsec. Then its Fourier transform has as many
+# cells. Guess how many of them get at least one measurement.
 
 # figure
 from firstlight.imaging.simulate import observe, uv_track, with_noise
 
-filled, look = {}, {"figsize": (7.2, 5.4), "layout": "constrained"}
-fig, axes = plt.subplots(2, 3, sharex=True, sharey=True, **look)
-plans = zip((0, 1, 6, 6, 6, 6), (-24, -24, -24, -60, 0, 30), strict=True)
-for ax, (hours, declination) in zip(axes.flat, plans, strict=True):
+filled, look = {}, {"figsize": (7.2, 3.4), "layout": "constrained"}
+fig, axes = plt.subplots(1, 3, sharex=True, sharey=True, **look)
+for ax, hours in zip(axes, (0, 1, 6), strict=True):
     span = {"hour_angles": (-hours / 2, hours / 2), "n_times": 1 + 10 * hours}
-    u, v = uv_track(declination=declination, **span).uvw.T[:2] / wavelength
+    u, v = uv_track(declination=-24, **span).uvw.T[:2] / wavelength
     cells = grid.packed_cells(np.append(u, -u), np.append(v, -v))
-    share = filled[hours, declination] = np.unique(cells).size / npix**2
+    filled[hours] = np.unique(cells).size / npix**2
     for sign, colour in ((1, BLUE), (-1, ORANGE)):
         ax.plot(sign * u[::3] / 1e6, sign * v[::3] / 1e6, ".", ms=0.5, color=colour)
     ax.set(xlim=(2, -2), ylim=(-2, 2), aspect="equal")
-    ax.set_title(f"{hours} h, δ = {declination}°\n{share:.1%} filled", fontsize=10)
+    title = {0: "a moment", 1: "1 hour"}.get(hours, f"{hours} hours")
+    ax.set_title(f"{title}: {filled[hours]:.1%} filled", fontsize=10)
 fig.supxlabel("u to the left, v upwards: million wavelengths", fontsize=11)
-fig.suptitle(f"Even six hours fill only {filled[6, -24]:.0%} of the cells (δ = −24°)")
+fig.suptitle(f"Even six hours fill only {filled[6]:.0%} of the cells")
 fig.set_label(
-    f"The uv plane. In a moment 43 antennas fill {filled[0, -24]:.1%} of the cells, in "
-    f"6 hours {filled[6, -24]:.0%}. At declination 0 all tracks are horizontal."
+    f"The uv plane. In a moment 43 antennas fill {filled[0]:.1%} of the cells, in "
+    f"6 hours {filled[6]:.0%}. The points crowd in the middle."
 )
 plt.show()
 
 # %%
-# The cells are those of the Fourier transform of 180 × 180 pixels of 0.03 arcsec. *Most
-# of them stay empty.* At declination :math:`\delta = 0` the ellipses become lines with
-# empty rows between them.
+# Most people guess too much. Six hours with one of the largest telescopes in the world
+# leave six cells in seven empty. (The orange points aren't measured. They come for
+# free: a sky is a real number everywhere, so :math:`V(-u, -v)` must be the complex
+# conjugate of :math:`V(u, v)`. They are called the :term:`mirror image`, and a file
+# must not contain them a second time.)
 #
-# Noise, and the shortest spacing
-# -------------------------------
+# What is the fifth column for?
+# -----------------------------
 #
-# Observe a ring of 0.25 Jy inside a wide Gaussian glow of 0.5 Jy (``width`` is its
-# standard deviation). Every fourth antenna is noisy. The *weight* of a visibility is
-# :math:`1/\sigma^2`, where :math:`\sigma` is the noise of the real part and of the
-# imaginary part alike. Then move the ring to the centre (``shift_phase_centre``),
-# because otherwise its phases would cancel in the means.
+# Every measurement has noise. The last column, ``weight``, says how much:
+# :math:`1/\sigma^2`, where :math:`\sigma` is the noise of the real part, and of the
+# imaginary part as well. A row with twice the noise should count a quarter as much.
+# That is all that a :term:`weight` is.
+#
+# Let's use it. Our sky is a ring of 0.25 jansky (the :term:`jansky <Jy>`, Jy, is the
+# unit of :term:`flux`, which is how much light arrives in all). Around the ring is a
+# broad, faint glow of another 0.5 Jy. Every fourth antenna is noisier than the rest.
+# Nobody can look at 54,180 rows one by one, so we average those with baselines of about
+# the same length. There are two ways to do it: average the complex numbers, or take the
+# amplitudes first and average those. **Which one would you plot?**
+
+# folded: The observation: a ring in a glow, and 54,180 rows
+from dataclasses import replace
 
 from firstlight.imaging.data import shift_phase_centre
 
@@ -169,11 +184,10 @@ ring, glow = Ring(flux=0.25, radius=0.8, width=0.12), Ring(flux=0.5, radius=0, w
 sky = [replace(part, **place) for part in (ring, glow)]
 sigma = np.where(np.arange(43) % 4 == 0, 0.06, 0.02)  # Jy, of each antenna
 seen = with_noise(observe(sky, uv_track(n_times=60)), sigma, seed=1)
-centred = shift_phase_centre(seen, **place).data[0]
+centred = shift_phase_centre(seen, **place).data[0]  # else phases differ and cancel
 length, weight = np.hypot(seen.uu, seen.vv)[0], seen.weight[0]
-q = np.linspace(0, length.max(), 4000)
-alone, glowing = ring.visibilities(q, 0).real, glow.visibilities(q, 0).real
-look = {"fmt": "o", "ms": 5, "color": BLUE, "capsize": 2}
+
+# %%
 
 
 def means(values, edges):
@@ -181,136 +195,108 @@ def means(values, edges):
     return np.histogram(length, edges, weights=weight * values)[0] / total, total**-0.5
 
 
+edges = np.quantile(length, np.linspace(0, 1, 40))
+amplitude, _ = means(np.abs(centred), edges)
+real, error = means(centred.real, edges)
+print(f"longest baselines, mean of amplitudes: {1e3 * amplitude[-1]:.1f} mJy")
+print(f"mean of complex numbers: {1e3 * real[-1]:.1f} ± {1e3 * error[-1]:.1f} mJy")
+
 # %%
-# Which should you average: the amplitudes, as is usual in plots, or the complex
-# numbers? Each mean is over baselines of like length in all directions, which
-# describes only a *round* source. The lower panel enlarges the left twentieth of the
-# upper one.
 
 # figure
-found = []
+q = np.linspace(0, length.max(), 4000)
+alone, glowing = ring.visibilities(q, 0).real, glow.visibilities(q, 0).real
 fig, axes = plt.subplots(2, figsize=(7.2, 6.2), layout="constrained")
 limits = (length.max(), -0.12, 0.3), (1e5, 0, 0.8)
 for ax, (reach, low, high) in zip(axes, limits, strict=True):
-    edges = np.quantile(length[length <= reach], np.linspace(0, 1, 40))
-    real, error = means(centred.real, edges)
-    amplitude, middle = (means(a, edges)[0] for a in (np.abs(centred), length / 1e3))
-    found += [amplitude, real, error]
-    ax.plot(middle, amplitude, "s", ms=5, color=ORANGE, label="mean of amplitudes")
-    ax.errorbar(middle, real, error, **look, label="mean of complex numbers")
-    ax.plot(q / 1e3, alone + glowing, color=GREEN, label="analytic")
+    bins = np.quantile(length[length <= reach], np.linspace(0, 1, 40))
+    mean, bar = means(centred.real, bins)
+    middle = means(length / 1e3, bins)[0]
+    sizes = means(np.abs(centred), bins)[0]
+    ax.plot(middle, sizes, "s", ms=5, color=ORANGE, label="mean of amplitudes")
+    look = {"fmt": "o", "ms": 5, "color": BLUE, "capsize": 2}
+    ax.errorbar(middle, mean, bar, **look, label="mean of complex numbers")
+    ax.plot(q / 1e3, alone + glowing, color=GREEN, label="ring and glow, no noise")
     ax.plot(q / 1e3, alone, "--", color=GREEN, label="the ring alone")
     ax.axvspan(0, length.min() / 1e3, color=GREY, alpha=0.4, label="not measured")
     ax.set(xlim=(0, reach / 1e3), ylim=(low, high), ylabel="Jy")
 axes[0].legend(frameon=False, fontsize=9)
 axes[1].set_xlabel("length of the baseline, thousand wavelengths")
-bias = f"{1e3 * found[0][-1]:.0f} mJy of noise"
+bias = f"{1e3 * amplitude[-1]:.0f} mJy of noise"
 fig.suptitle(f"Averaged amplitudes level off at {bias}; complex means do not")
 fig.set_label(
     "Means of complex numbers follow the analytic curve; amplitudes level off. "
     "Below: where nothing is measured, near zero, it rises to 0.75 Jy."
 )
 plt.show()
-faint = [1e3 * values[-1] for values in found[:3]]
-print("longest: amplitudes {:.1f} mJy, complex numbers {:.1f} ± {:.1f}".format(*faint))
+
+# %%
+# On the longest baselines the sky has next to nothing left. The complex numbers say so:
+# 0.7 ± 0.7 mJy. But the amplitudes average to 29 mJy, as if something were there. It's
+# only noise, because an amplitude is never negative, so noise adds up instead of
+# cancelling. *Average complex numbers.*
+#
+# All this relies on the weights, and in real files they are often wrong by a factor.
+# ``check_weights`` finds that from the data themselves, because two rows of one pair,
+# seconds apart, differ by little but noise. Let's spoil ours by a factor of four:
+
+from firstlight.imaging import check_weights
+
+report = check_weights(replace(seen, weight=4 * seen.weight))
+print(f"multiply the weights by {report.worst:.3f}")
+
+# %%
+# Two things that no row contains
+# -------------------------------
+#
+# The first one is in the lower panel of the last figure, which enlarges the left edge
+# of the upper one. The total flux of a sky is :math:`V(0, 0)`, where the wave is 1
+# everywhere. But a baseline of length zero would need two antennas in the same place.
+# So how much of our 0.75 Jy does the shortest pair see?
+
 total = ring.flux + glow.flux
 shortest = sum(part.visibilities(length.min(), 0).real for part in (ring, glow))
 print(f"shortest pair, without noise: {shortest:.2f} of {total:.2f} Jy")
 
 # %%
-# *Average complex numbers.* An amplitude is never negative, so that in a mean of
-# amplitudes the noise adds up and looks like a source. And *the flux is* :math:`V(0,
-# 0)`, *which no pair measures*, because two antennas cannot stand closer than their
-# diameter. Here even the shortest pair misses more than half of the flux. A Gaussian
-# source whose full width at half maximum exceeds 0.6 of the widest stripe (ALMA's
-# *maximum recoverable scale*) loses most of its flux. To recover it you need a more
-# compact array or a single dish.
+# Less than half! The glow is wider than the widest fringe, so it hides in the grey band
+# where nobody measures. If you need it, you need a more compact array, or a single
+# dish.
 #
-# Are the weights right?
-# ----------------------
-#
-# Means, :math:`\chi^2` and fits rely on the weights, which in real data are often wrong
-# by a factor. ``check_weights`` compares visibilities next to each other in time,
-# because what changes from one to the next is mostly noise. Make yours wrong on
-# purpose: first by a factor of four, then as if you had read SIGMA instead of WEIGHT
-# among `CASA's columns`__.
-#
-# __ https://casadocs.readthedocs.io/en/stable/notebooks/data_weights.html
+# The second one hides in the empty cells farther out. Take 11 antennas for an hour, and
+# find the largest hole between their tracks, at :math:`(u_0, v_0)`. Now take a smooth
+# cloud, and multiply it by stripes of just that fringe. **Will the telescope notice?**
 
-from firstlight.imaging import check_weights, scale_weights
-from firstlight.imaging.data import antenna_mask, flag
-
-print(check_weights(replace(seen, weight=4 * seen.weight)), end="\n\n")
-misread = replace(seen, weight=seen.weight**-0.5)
-report = check_weights(misread)
-corrected = scale_weights(misread, report)
-w = corrected.weight
-promised, true = w.sum() ** -0.5, (w**2 / seen.weight).sum() ** 0.5 / w.sum()
-print(f"SIGMA: multiply by {report.worst:.3g}. Then the mean of all data has noise of")
-print(f"{1e6 * promised:.0f} µJy by its weights, but really {1e6 * true:.0f} µJy")
-still = {}
-for antenna in (0, 1):
-    its_own = flag(corrected, ~antenna_mask(corrected, antenna=antenna))
-    still[antenna] = check_weights(its_own).worst
-    print(f"antenna {antenna} alone: multiply by another {still[antenna]:.2f}")
-
-# %%
-# In the report, *weights x* is the factor to multiply by, here a quarter, and
-# ``scale_weights`` applies it. SIGMA is detected, too, but no single factor corrects
-# it, because the noisiest antennas now count most. So check antenna by antenna, as in
-# the last lines. Where their factors differ, use :math:`1/\mathrm{SIGMA}^2`.
-#
-# Units, mirror images, and a grid
-# --------------------------------
-#
-# ``DirtyImager`` refuses kilo-lambda, and files that hold each visibility twice, the
-# second time as its mirror image. ``check_image_grid`` says what a grid cannot show.
-
-# folded: Wrong units, mirror images and too wide a grid, and what is said of them
-from firstlight.imaging import DirtyImager, check_image_grid, suggest_grid
-
-arrays = [seen.uu, seen.vv, seen.weight, seen.data.real, seen.data.imag]
-mirror = [sign * a for sign, a in zip((-1, -1, 1, 1, -1), arrays, strict=True)]
-tries = {"kilo-lambda": [arrays[0] / 1e3, arrays[1] / 1e3, *arrays[2:]]}
-tries["mirrored"] = [np.hstack(pair) for pair in zip(arrays, mirror, strict=True)]
-for name, wrong in tries.items():
-    try:
-        DirtyImager(grid, *wrong)
-    except ValueError as refusal:
-        print(fill(f"{name}: {refusal}", 84), end="\n\n")
-print(suggest_grid(seen, field=5.4))
-wide = check_image_grid(seen, suggest_grid(seen, field=30))
-print(fill(str(next(limit for limit in wide if limit.code == "scale")), 84))
-
-# %%
-# Two skies, one set of data
-# --------------------------
-#
-# The centre is not the only hole in the uv plane. Take 11 antennas and one hour. Inside
-# the coverage, find the point :math:`(u_0, v_0)` that is farthest from all measured
-# ones, and multiply a smooth cloud by 1 plus its fringe. This adds half of :math:`V`,
-# shifted by :math:`\pm(u_0, v_0)`, into the holes.
-
+# folded: A cloud, a short observation, and the largest hole between its tracks
 from firstlight.imaging.simulate import alma_antennas
 
 cloud = Ring(flux=0.25, radius=0, width=0.5, inclination=40, position_angle=60)
 few = uv_track(alma_antennas()[::4], hour_angles=(-0.5, 0.5), n_times=20)
 u, v = few.uvw.T[:2] / wavelength
 side = np.arange(-8e5, 8.1e5, 4e4)
-places = np.array([(a, b) for a in side for b in side if math.hypot(a, b) > 3e5])
+places = np.array([(a, b) for a in side for b in side if np.hypot(a, b) > 3e5])
 clear = [np.hypot(np.append(u, -u) - a, np.append(v, -v) - b).min() for a, b in places]
 u0, v0 = places[np.argmax(clear)]
+smooth = cloud.image(grid.cell_size, npix)
 
 
 def added(u, v):
+    """Return what the stripes add: half of V, moved there, and to the mirror image."""
     return (cloud.visibilities(u - u0, v - v0) + cloud.visibilities(u + u0, v + v0)) / 2
 
 
+# %%
+
 stripes = 1 + np.cos(2 * np.pi * ARCSEC * (u0 * east + v0 * north))
-smooth = cloud.image(grid.cell_size, npix)
 skies = {"smooth": smooth, "striped": stripes * smooth}
-many = np.linspace(-1.5e6, 1.5e6, 151)
-change = np.abs(added(*np.meshgrid(many, many))) / cloud.flux
+models = {"smooth": cloud.visibilities(u, v)}
+models["striped"] = models["smooth"] + added(u, v)
+
+data = with_noise(observe([cloud], few), 5e-3, seed=2)
+chi2 = {}
+for name, model in models.items():
+    chi2[name] = float((data.weight * np.abs(data.data - model) ** 2).sum())
+    print(f"{name:>7}: chi² {chi2[name]:.4f}, of {2 * u.size} numbers")
 
 # %%
 
@@ -326,6 +312,8 @@ for sign, colour, name in ((1, BLUE, "measured"), (-1, ORANGE, "mirror image")):
     axes[2].plot(sign * u / 1e6, sign * v / 1e6, ".", ms=1, color=colour)
     key += [Line2D([], [], color=colour, ls="", marker="o", ms=4, label=name)]
 fig.legend(handles=key, loc="outside lower right", ncols=3, frameon=False, fontsize=9)
+many = np.linspace(-1.5e6, 1.5e6, 151)
+change = np.abs(added(*np.meshgrid(many, many))) / cloud.flux
 axes[2].contour(many / 1e6, many / 1e6, change, [0.01, 0.1, 0.4], colors=GREEN)
 axes[2].set(title="uv plane", xlim=(1.5, -1.5), ylim=(-1.5, 1.5), aspect="equal")
 axes[2].set_xlabel("million wavelengths")
@@ -339,145 +327,59 @@ fig.set_label(
 plt.show()
 
 # %%
-# Does :math:`\chi^2` distinguish the two if the noise is 5 mJy? Do larger arrays?
-# (*Total variation*, TV, adds up the differences between neighbouring pixels.)
+# The two values of :math:`\chi^2` agree in all eight digits. (:math:`\chi^2` is the
+# sum of squared differences between data and sky, in units of the noise.) *As far as
+# these rows go, the two are the same sky.* So the answer to the question at the top is
+# yes, and it has nothing to do with the algorithm. CLEAN, a fit or a neural network
+# will give you one of them, because it likes one better, not because the data say so.
+# Such a liking is called a :term:`prior`. It isn't something bad, because without it
+# there would be no image at all. But say which one you used.
+#
+# More antennas are the remedy. Here is how far apart the two skies are in
+# :math:`\chi^2` for larger arrays; 25 would be five sigma:
 
-import torch
-
-from firstlight.imaging.model import losses
-
-data = with_noise(observe([cloud], few), 5e-3, seed=2)
-models = {"smooth": cloud.visibilities(u, v)}
-models["striped"] = models["smooth"] + added(u, v)
-chi2, apart = {}, {}
-for name, model in models.items():
-    chi2[name] = float((data.weight * np.abs(data.data - model) ** 2).sum())
-    tv = losses.TV_image(torch.from_numpy(skies[name])[None])
-    print(f"{name:>7}: chi² {chi2[name]:.4f}, of {2 * u.size} numbers; TV {tv:.0f}")
+apart = {}
 for count, hours, times in ((11, 1, 20), (11, 6, 120), (22, 1, 20), (43, 1, 20)):
     span = {"hour_angles": (-hours / 2, hours / 2), "n_times": times}
-    track = uv_track(alma_antennas()[:: 44 // count], **span)
-    change = np.abs(added(*track.uvw.T[:2] / wavelength)) ** 2
-    apart[count, hours] = float(change.sum()) / 5e-3**2
+    larger = uv_track(alma_antennas()[:: 44 // count], **span)
+    difference = np.abs(added(*larger.uvw.T[:2] / wavelength)) ** 2
+    apart[count, hours] = float(difference.sum()) / 5e-3**2
     print(f"{count} antennas, {hours} h: {apart[count, hours]:.2g} apart in chi²")
 
 # %%
-# *As far as these data go, the two are the same sky.* Both are positive, have the same
-# flux, and fit, so that no algorithm can find out which is there. If you obtain one of
-# them nevertheless, something else has chosen: a *prior*, what you expect of a sky. A
-# fit that favours little TV, as in :doc:`First light
-# </tutorials/4_imaging/01_first_light>`, prefers the smooth one, right or wrong, and
-# :math:`\chi^2` will not tell. More antennas do distinguish them; a longer
-# :term:`track` only just (25 apart in :math:`\chi^2` is five sigma). *What you did not
-# measure, you must assume*, and say so.
+# Does a GPU help?
+# ----------------
 #
-# Predicting visibilities from an image
-# -------------------------------------
+# It can't find what wasn't measured. But it's good at the sum over waves. To predict
+# all 299,796 rows of a long night from 180 × 180 pixels takes four operations for each
+# row and each pixel, 39 billion in all. The way back, from rows to pixels, takes as
+# many, and :doc:`the next page </tutorials/4_imaging/05_dirty_image>` times it.
 #
-# Add up the pixels. The wave separates into :math:`e^{-2 \pi i u l}` times
-# :math:`e^{-2 \pi i v m}`, so the sum over columns is a matrix product; the sum over
-# rows is not. The waves are computed in float64, because float32 lacks the digits for a
-# phase of many turns, and then rounded.
-
-
-def make_waves(u, v, grid):
-    """Cosines, and below them sines, along the columns and along the rows."""
-    east, north = grid.sky_coordinates()
-    turns = np.outer(u, east[0] * ARCSEC), np.outer(v, north[:, 0] * ARCSEC)
-    waves = (np.exp(2j * np.pi * each).astype(np.complex64) for each in turns)
-    return [torch.from_numpy(np.vstack([w.real, w.imag])) for w in waves]
-
-
-def direct_sum(image, along, up, area):
-    cosines, sines = (along @ image.T).chunk(2)
-    c, s = up.chunk(2)
-    parts = torch.stack([c * cosines - s * sines, -c * sines - s * cosines])
-    return parts.sum(-1) * area
-
-
-# %%
-# Check
-# -----
+# There, an H100 added up the waves of 90,300 rows at all these pixels in
+# :timing:`dirty-image median "direct, GPU" @nvidia-h100-80gb-hbm3`. The 16 CPU cores of
+# the same computer took :timing:`dirty-image median "direct" @nvidia-h100-80gb-hbm3`.
 #
-# Compare it with the analytic transform of the striped cloud, at 301 baselines:
-
-image, pixel = torch.from_numpy(skies["striped"]).float(), grid.cell_size**2
-waves = make_waves(u[:301], v[:301], grid)
-parts = direct_sum(image, *waves, pixel)
-worst = np.abs(torch.complex(*parts).numpy() - models["striped"][:301]).max()
-assert worst < 1e-6 * cloud.flux, worst
-print(f"off by {worst / cloud.flux:.0e} of the flux, at most")
-size = sum(each.nbytes for each in waves) / 301  # bytes a visibility
-print(f"waves: {size:,.0f} bytes a visibility, {size * nvis / 1e9:.2f} GB in all")
-
-# %%
-# Measure
-# -------
+# .. dropdown:: Where the formula stops being true
 #
-# The alternative is the *non-uniform FFT* (NUFFT): one FFT on a grid twice as wide, and
-# some four hundred operations a visibility. So the direct sum should win only if there
-# are few visibilities. Its waves are made before the clock starts, which favours it.
-
-from firstlight import Bench, best_device
-from firstlight.imaging.fourier import visibilities
-
-device, rng = best_device(), np.random.default_rng(seed=3)
-counts = [100, 1000, 10_000] + [100_000] * (device.type != "cpu")
-fft = 5 * (2 * npix) ** 2 * math.log2((2 * npix) ** 2)
-bench = Bench("predict-visibilities", budget=1.6)
-for n in counts:
-    a, b = rng.uniform(-1.5e6, 1.5e6, (2, n))
-    pieces = [image, *make_waves(a, b, grid)]
-    size = {"n": n, "flops": 4 * n * npix**2}
-    print(f"{n:>7,}: {size['flops']:.1e} operations, NUFFT {fft + 400 * n:.1e}")
-    bench.time("direct sum", direct_sum, *pieces, pixel, **size)
-    bench.time("NUFFT", visibilities, image[None], a, b, grid.cell_size, n=n)
-    if device.type != "cpu":
-        there = [tensor.to(device) for tensor in pieces]
-        bench.time("direct sum, GPU", direct_sum, *there, pixel, device=device, **size)
-bench.show()
-
-# %%
-
-for n in counts:
-    took = [bench[f"{way}/cpu/n={n}"].median for way in ("direct sum", "NUFFT")]
-    print(f"{n:>7,}: the direct sum takes {took[0] / took[1]:.2g} times as long")
-print(f"the whole night, in proportion: {took[0] * nvis / n:.1f} s by the direct sum")
-
-# %%
-
-bench.plot()
-
-# %%
-# By operations the two are equal at about a hundred visibilities. The measured ratio
-# passes 1 later if a matrix product sustains more operations per second than an FFT, or
-# uses more cores (see the table). *Beyond that, take the NUFFT.* The dashed line is a
-# model: the least time that the operations need here.
+#    The integral takes the sky to be flat, the antennas to see all of it equally well,
+#    and each row to be measured at one frequency in one moment. For wide fields that
+#    isn't so (:doc:`/scope`). The atmosphere turns phases as well, so real data have to
+#    be calibrated first. And CASA writes the exponent with a plus. If you mix the two
+#    signs up, your image is rotated by half a turn (:doc:`/vocabulary`).
 #
-# With ten thousand visibilities, the direct sum on the newest GPU on record, against
-# the NUFFT on the CPU beside it: :timing:`predict-visibilities speedup "direct sum,
-# GPU/cuda:0/n=10000" / "NUFFT/cpu/n=10000" @gpu`.
+# Your turn
+# ---------
 #
-# Where this stops being true
-# ---------------------------
+# Write a row yourself. You're given a picture of the sky: ``image`` in Jy/arcsec², and,
+# for each of its pixels, how far it is to the ``east`` and to the ``north``, in arcsec.
+# Return the visibility, a complex number in Jy, that a pair at ``u`` and ``v`` (in
+# wavelengths) would measure. A pixel is ``cell_size`` arcsec wide.
 #
-# - *Wide fields.* The integral assumes a flat sky (no w term), antennas whose primary
-#   beam is constant, and no :term:`smearing` by channel width or integration time.
-#   ``check_image_grid`` tells you whether that holds.
-# - *Real phases* are also changed by the atmosphere, so that data have to be calibrated
-#   before they come here.
-# - *Signs.* CASA and UVFITS have :math:`+2 \pi i` in the exponent. With the wrong sign
-#   the image is rotated by half a turn (:doc:`/vocabulary`).
-#
-# Exercise
-# --------
-#
-# Write the visibility of a point source, given its flux in Jy, its offset to the east
-# and north in arcsec, the baseline (east, north) in metres as seen from the source, and
-# the frequency in Hz.
+# Put your answer where the dots are, and run ``firstlight try 04_visibilities.py``. It
+# runs only what the exercise needs.
 
 
-def visibility(flux, east, north, baseline, frequency): ...
+def visibility(image, east, north, cell_size, u, v): ...
 
 
 # %%
@@ -485,30 +387,37 @@ def visibility(flux, east, north, baseline, frequency): ...
 
 # folded: The checker
 def check(answer):
-    (b, c), nu, light = (120.0, -45.0), 115e9, 299_792_458
-    for flux, x, y in ((2.0, 0.0, 0.0), (1.0, 0.3, 0.0), (3.0, 0.2, -0.5)):
-        waves = (b * x + c * y) * ARCSEC * nu / light
+    coords = GridCoords(cell_size=0.05, npix=20)
+    x, y = coords.sky_coordinates()
+    image = np.random.default_rng(seed=4).random((20, 20))
+    for u, v in ((0.0, 0.0), (3.0e5, 0.0), (2.0e5, -5.0e5)):
+        waves = (u * x + v * y) * ARCSEC
         mistakes = {
-            "the exponent is negative": -waves,
-            "a whole turn is 2π": waves / (2 * np.pi),
-            "arcsec are not radians": waves / ARCSEC,
-            "in wavelengths, not in thousands of them": waves / 1e3,
-            "u is metres × frequency / c": waves * (light / nu) ** 2,
-            "east goes with east": (c * x + b * y) * ARCSEC * nu / light,
+            "Jy/arcsec² times the area of a pixel is Jy": (waves, 1 / 0.05**2),
+            "cell_size is a width: the area is its square": (waves, 1 / 0.05),
+            "add up the pixels, don't average them": (waves, 1 / 400),
+            "the exponent is negative": (-waves, 1),
+            "a whole turn is 2π": (waves / (2 * np.pi), 1),
+            "arcsec are not radians": (waves / ARCSEC, 1),
+            "east goes with u, and north with v": ((u * y + v * x) * ARCSEC, 1),
         }
-        values = {h: flux * np.exp(-2j * np.pi * t) for h, t in mistakes.items()}
+        values = {
+            hint: factor * (image * np.exp(-2j * np.pi * turns)).sum() * 0.05**2
+            for hint, (turns, factor) in mistakes.items()
+        }
+        right = (image * np.exp(-2j * np.pi * waves)).sum() * 0.05**2
         try:
-            got = answer(flux, x, y, (b, c), nu)
+            got = answer(image.copy(), x.copy(), y.copy(), 0.05, u, v)
             if got is None:
                 return "Not yet answered: visibility returned nothing."
             got = complex(got)
         except Exception as error:
             return f"visibility raised {type(error).__name__}: {error}"
-        if not np.isclose(got, flux * np.exp(-2j * np.pi * waves)):
-            hint = "flux × exp(-2πi (u l + v m)), a complex number"
-            hint = next((h for h in values if np.isclose(got, values[h])), hint)
-            return f"At ({x}, {y}) arcsec it gave {got:.3f}. Hint: {hint}."
-    return "Right: you know what a pair of antennas measures."
+        if not np.isclose(got, right):
+            hint = "brightness × exp(-2πi (u l + v m)), added up over all pixels"
+            hint = next((one for one in values if np.isclose(got, values[one])), hint)
+            return f"At u = {u:g}, v = {v:g} it gave {got:.3f}. Hint: {hint}."
+    return "Right: you can compute what any pair measures of any sky."
 
 
 # %%
@@ -520,9 +429,10 @@ print(check(visibility))
 # -----------------------
 
 # remember
-print("1. Position sets the phase, size the amplitude. Average complex numbers:")
-print(f"   amplitudes gave {faint[0]:.0f} mJy where the sky has nothing.")
-print("2. Check units, mirror images and weights before anything else.")
+print("1. A pair of antennas measures one point of the sky's Fourier transform.")
+print("   Position turns its phase, and size lowers its amplitude.")
+print("2. Average complex numbers, with their weights. Amplitudes average to")
+print(f"   {1e3 * amplitude[-1]:.0f} mJy where the sky has nothing.")
 print(f"3. The shortest pair saw {shortest:.2f} of {total:.2f} Jy, and a striped cloud")
 print("   fits as well as a smooth one. A prior decides what was not measured.")
 
@@ -533,9 +443,9 @@ print("   fits as well as a smooth one. A prior decides what was not measured.")
 # solution
 
 
-def visibility_solution(flux, east, north, baseline, frequency):
-    u, v = (metres * frequency / 299_792_458 for metres in baseline)
-    return flux * np.exp(-2j * np.pi * (u * east + v * north) * ARCSEC)
+def visibility_solution(image, east, north, cell_size, u, v):
+    turns = (u * east + v * north) * ARCSEC
+    return (image * np.exp(-2j * np.pi * turns)).sum() * cell_size**2
 
 
 print(f"Our solution: {check(visibility_solution)}")

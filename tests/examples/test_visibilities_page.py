@@ -16,16 +16,14 @@ ARCSEC = math.pi / 180 / 3600
 
 def test_longer_tracks_fill_more_and_most_cells_stay_empty(page):
     filled = page["filled"]
-    assert filled[0, -24] < filled[1, -24] < filled[6, -24] < 0.2
-    assert filled[6, 30] < filled[6, 0] < filled[6, -24]
+    assert filled[0] < filled[1] < filled[6] < 1 / 6
 
 
 def test_means_of_complex_numbers_are_right_within_their_errors_and_of_amplitudes_are_not(page):
-    amplitude, real, error = page["found"][:3]
+    amplitude, real, error = (page[name] for name in ("amplitude", "real", "error"))
     quiet = page["observe"](page["sky"], page["uv_track"](n_times=60))
     truth = page["shift_phase_centre"](quiet, **page["place"]).data[0].real
-    edges = np.quantile(page["length"], np.linspace(0, 1, 40))
-    pull = (real - page["means"](truth, edges)[0]) / error
+    pull = (real - page["means"](truth, page["edges"])[0]) / error
     assert np.sqrt(np.mean(pull**2)) == pytest.approx(1, abs=0.35)
     assert amplitude[-1] > 20 * error[-1]
     assert abs(real[-1]) < 4 * error[-1]
@@ -35,13 +33,14 @@ def test_the_shortest_pair_misses_more_than_half_of_the_flux(page):
     assert 0.25 < page["shortest"] < page["total"] / 2
 
 
-def test_no_factor_mends_sigma(page):
-    """The mean of all data is much noisier than its weights say, and noisy antennas count too much."""
-    assert page["report"].worst > 1e4
-    assert page["true"] > 1.5 * page["promised"]
-    assert page["still"][0] < 0.5 < 1.2 < page["still"][1]
-    best = page["seen"].weight.sum() ** -0.5
-    assert page["true"] > 1.5 * best
+def test_weights_off_by_a_factor_are_found(page):
+    assert page["report"].worst == pytest.approx(1 / 4, rel=0.05)
+
+
+def test_the_pair_of_the_first_cell_measures_what_the_package_says(page):
+    u = 150 / page["wavelength"]
+    for east in (0.3, -1.2):
+        assert page["seen_by"](150, 2.0, east) == pytest.approx(page["Point"](2.0, east=east).visibilities(u, 0))
 
 
 def test_the_two_skies_are_positive_have_the_same_flux_and_differ_by_much(page):
@@ -70,32 +69,26 @@ def test_what_the_stripes_add_is_the_transform_of_the_stripes(page):
     assert np.abs(page["added"](u, v)).max() > 0.05
 
 
-@pytest.mark.parametrize(("count", "npix"), [(1, 2), (301, 38)])
-def test_the_direct_sum_is_the_definition(page, count, npix):
-    rng = np.random.default_rng(5)
-    grid = page["GridCoords"](0.03, npix)
-    image, (u, v) = rng.uniform(size=(npix, npix)), rng.uniform(-1.5e6, 1.5e6, (2, count))
-    east, north = (axis.ravel() * ARCSEC for axis in grid.sky_coordinates())
-    exact = np.exp(-2j * np.pi * (np.outer(u, east) + np.outer(v, north))) @ image.ravel() * 0.03**2
-    parts = page["direct_sum"](torch.from_numpy(image).float(), *page["make_waves"](u, v, grid), 0.03**2)
-    np.testing.assert_allclose(torch.complex(*parts).numpy(), exact, atol=1e-6 * image.sum() * 0.03**2)
-
-
-def point(flux, east, north, baseline, frequency):
-    turns = sum(a * b for a, b in zip(baseline, (east, north), strict=True)) * frequency / 299_792_458 * ARCSEC
-    return flux * cmath.exp(-2j * math.pi * turns)
+def by_loop(image, east, north, cell_size, u, v, sign=-1, unit=ARCSEC, flux=1.0):
+    """Add up pixel by pixel, with nothing of the page."""
+    waves = [
+        cmath.exp(sign * 2j * math.pi * (u * x + v * y) * unit) for x, y in zip(east.flat, north.flat, strict=True)
+    ]
+    return sum(one * wave for one, wave in zip(image.flat, waves, strict=True)) * cell_size**2 * flux
 
 
 WRONG = [
-    (lambda f, x, y, b, nu: point(f, x, y, b, nu).conjugate(), "negative"),
-    (lambda f, x, y, b, nu: point(f, x / 2 / math.pi, y / 2 / math.pi, b, nu), "2π"),
-    (lambda f, x, y, b, nu: point(f, x / ARCSEC, y / ARCSEC, b, nu), "radians"),
-    (lambda f, x, y, b, nu: point(f, x / 1e3, y / 1e3, b, nu), "thousands"),
-    (lambda f, x, y, b, nu: point(f, x, y, b, 299_792_458**2 / nu), "frequency"),
-    (lambda f, x, y, b, nu: point(f, y, x, b, nu), "east"),
-    (lambda f, x, y, b, nu: point(f, x, y, b, nu).real, "complex"),
-    (lambda f, x, y, b, nu: point(1, x, y, b, nu), "flux ×"),
+    (lambda *a: by_loop(*a).conjugate(), "negative"),
+    (lambda *a: by_loop(*a, unit=ARCSEC / 2 / math.pi), "2π"),
+    (lambda *a: by_loop(*a, unit=1), "radians"),
+    (lambda i, x, y, c, u, v: by_loop(i, x, y, c, v, u), "north with v"),
+    (lambda *a: by_loop(*a) / 0.05**2, "area"),
+    (lambda *a: by_loop(*a) / 0.05, "square"),
+    (lambda *a: by_loop(*a) / 400, "average"),
+    (lambda *a: by_loop(*a).real, "added up"),
+    (lambda i, x, y, c, u, v: by_loop(i[::-1], x, y, c, u, v), "added up"),
+    (lambda i, *a: i * by_loop(i, *a), "TypeError"),
 ]
 
 
-test_answers = judged(["visibility_solution", point], WRONG)
+test_answers = judged(["visibility_solution", by_loop], WRONG)

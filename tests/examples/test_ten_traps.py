@@ -112,13 +112,38 @@ def test_a_field_too_small_shows_in_sigmas(page):
     assert np.abs(small.left).max() > 5
 
 
+def test_the_numbers_of_the_exercise_are_those_of_the_page(page):
+    """As far as they are of its fits, and to the digits that it shows."""
+    letters = {name[0]: numbers for name, (numbers, _) in page["FITS"].items() if name[0] in page["fits"]}
+    assert set(letters) == {"A", "B", "C", "D"}
+    for letter, (chi2, count, largest, inside, flux, _) in letters.items():
+        fitted = page["fits"][letter]
+        assert (fitted.chi2, fitted.flux) == pytest.approx((chi2, flux), abs=4e-3)
+        assert np.abs(fitted.left).max() == pytest.approx(largest, abs=0.5)
+        assert in_source(page, fitted) == pytest.approx(inside, abs=0.05)
+        assert fitted.count == count
+
+
+def judge(chi2, count, largest, inside, flux, short, most=4, error=None, skip=()):
+    """The rule with something else in place of one of its parts."""
+    error = error or (lambda n: n**-0.5)
+    wrong = [] if abs(chi2 - 1) <= most * error(count) else ["chi2"]
+    wrong += ["missed"] * (largest > 5) + ["noise"] * (inside < 0.8)
+    wrong += ["flux"] * (not 0.9 <= flux / short <= 1.1)
+    return tuple(name for name in wrong if name not in skip)
+
+
 WRONG = [
-    (lambda chi2, count: chi2 - 1, "factor"),
-    (lambda chi2, count: (1 - chi2) * count**0.5, "sign"),
-    (lambda chi2, count: abs(chi2 - 1) * count**0.5, "sign"),
-    (lambda chi2, count: (chi2 - 1) * (2 * count) ** 0.5, "√2"),
-    (lambda chi2, count: (chi2 - 1) * (count / 2) ** 0.5, "two real"),
-    (lambda chi2, count: (chi2 - 1) * count, "factor"),
+    (lambda *a: judge(*a, error=lambda n: 0.01, most=5), "1/√N"),
+    (lambda *a: judge(*a, error=lambda n: (2 / n) ** 0.5), "1/√N"),
+    (lambda *a: judge(*a, error=lambda n: 1 / n), "1/√N"),
+    (lambda chi2, *a: judge(max(chi2, 1), *a), "-5.7 σ"),
+    (lambda *a: judge(*a, skip=["flux"]), "flux"),
+    (lambda *a: judge(*a, skip=["noise"]), "noise"),
+    (lambda *a: judge(*a, skip=["missed"]), "missed"),
+    (lambda c, n, largest, inside, f, s: judge(c, n, largest, 2 - inside, f, s), "noise"),
+    (lambda c, n, largest, inside, f, s: judge(c, n, largest, inside, max(f, s), s), "flux"),
+    (lambda *a: "chi2", "nothing"),
 ]
 
-test_answers = judged(["in_sigma_solution", lambda chi2, count: (chi2 - 1) / (1 / count) ** 0.5], WRONG)
+test_answers = judged(["judge_solution", judge], WRONG)

@@ -51,16 +51,22 @@ def test_seeds_are_different_noise(page):
     assert len(digests) == 5
 
 
-def area(factor):
-    return lambda image, cell, beam: image.sum() * cell**2 / (factor * beam.major * beam.minor)
+def fair(clean, model, left, truth, blur, at_beam=True, add=1.0):
+    """Both errors, or with something left out."""
+    true, rml = (blur(truth), blur(model)) if at_beam else (truth, model)
+    return tuple(np.sqrt(np.sum((x - true) ** 2) / np.sum(true**2)) for x in (clean, rml + add * left))
 
 
 WRONG = [
-    (lambda image, *_: image.sum(), "each pixel"),
-    (lambda image, cell, _beam: image.sum() * cell**2, "divide"),
-    (area(np.pi / 4), "ln 2"),
-    (area(np.pi), "too much"),
-    (lambda image, cell, beam: image.max(), "too much"),
+    (lambda *a: fair(*a, add=0), "no residuals"),
+    (lambda *a: fair(*a)[::-1], "CLEAN first"),
+    (lambda c, m, left, t, blur: (fair(c, m, left, t, blur)[0], fair(c, m + left, 0, t, blur)[1]), "already"),
+    (lambda *a: fair(*a, at_beam=False, add=0), "without a beam"),
+    (lambda c, m, left, t, blur: fair(c, blur(m), left, t, blur, at_beam=False), "blur the truth"),
+    (lambda c, m, left, t, blur: fair(c, m, left, t, lambda x: blur(x) if x is t else x), "blur the model"),
+    (lambda c, m, left, t, blur: [np.linalg.norm(x - blur(t)) for x in (c, blur(m) + left)], "divide by the size"),
+    (lambda c, m, left, t, blur: (0.0, np.linalg.norm(blur(m) + left - c) / np.linalg.norm(c)), "with the truth"),
+    (lambda c, m, left, t, blur: (fair(c - left, m, left, t, blur)[0], fair(c, m, left, t, blur)[1]), "clean is"),
 ]
 
-test_answers = judged(["flux_of_solution", area(np.pi / (4 * np.log(2)))], WRONG)
+test_answers = judged(["compare_solution", fair], WRONG)

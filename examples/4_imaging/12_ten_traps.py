@@ -217,19 +217,12 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 
 # %%
 # So never ask whether :math:`\chi^2` is *near* 1. Ask how many σ it is from 1. For
-# D that's almost six. Now let's go through the mistakes. The first four are those of
-# the figure.
+# D that's almost six. Now let's go through the ten mistakes.
 #
 # Four mistakes in the fit
 # ------------------------
 #
-# **1. The wrong sign of the phase (E).** There are two conventions, and files in both.
-# If yours is read in the wrong one, the sky is rotated by half a turn about the
-# :term:`phase centre`. All numbers stay the same, so no check of this page can find it.
-# Compare with a catalogue, or with an image by ``tclean`` with ``niter=0``. To mend
-# it, read the file with ``conjugate=True`` (:term:`UVFITS`: ``conjugate=False``).
-#
-# **2. A field too wide (D).** Pixels are positive, so each empty beam keeps the
+# **1. A field too wide (D).** Pixels are positive, so each empty beam keeps the
 # positive part of its noise. Nobody sees that in a single pixel, but there are
 # thousands of beams. It shows in the flux, which the shortest :term:`baselines
 # <baseline>` contradict. The remedy is a *mask*: keep pixels at zero, unless the first
@@ -238,6 +231,14 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 masked = Fitted(seen, field=None, mask=bright_in(wide))
 tell("too wide", wide)
 tell("with a mask", masked)
+
+# %%
+# **2. A field too small.** This is the opposite, and it does show in :math:`\chi^2`, by
+# 20 σ. What lies outside the field has nowhere to go, so it stays in the residuals.
+# More steps wouldn't help. Image a wide field first, and mask it.
+
+small = Fitted(seen, field=2.8)
+tell("too small", small)
 
 # %%
 # **3. Fitted noise (A).** With too weak a :term:`regularizer`, the image follows the
@@ -261,8 +262,8 @@ print(f"the largest residual contributes {worth:.4f} to χ²")
 #
 # **5. Channels that share noise.** ALMA's correlator usually mixes a quarter of each
 # neighbour into every :term:`channel`. For a single channel the weights are still
-# right. But if you average sixteen, you expect the noise to fall by a factor of four,
-# and it doesn't, because neighbours err together. **Will** ``check_weights`` **notice?
+# right. But if you average sixteen, you expect the noise to fall to a quarter, and it
+# stays higher, because neighbours err together. **Will** ``check_weights`` **notice?
 # Before averaging, or after?**
 
 # folded: Sixteen channels, smoothed as ALMA does it, and the noise of their image
@@ -311,9 +312,9 @@ print(f"correlation of neighbouring channels: {shared:.2f}")
 # neighbouring channels, finds the cause: it should be 0.
 #
 # **6. Too much averaging.** While a visibility is measured, u and v change, with time
-# and across the band. Far from the phase centre the phase turns meanwhile, so a source
-# there is dimmed and blurred, which is called :term:`smearing`. We averaged a point 8
-# arcsec from the centre over a quarter of an hour and 16 GHz:
+# and across the band. Far from the :term:`phase centre` the phase turns meanwhile, so a
+# source there is dimmed and blurred, which is called :term:`smearing`. We averaged a
+# point 8 arcsec from the centre over a quarter of an hour and 16 GHz:
 
 # folded: A point far from the centre, averaged over band and time, and its fit
 
@@ -383,7 +384,13 @@ say(str(caught[0].message))
 # Three mistakes in the file
 # --------------------------
 #
-# **8. Wrong units of u and v.** The numbers carry no unit. We wrote four files, each
+# **8. The wrong sign of the phase (E).** There are two conventions, and files in both.
+# If yours is read in the wrong one, the sky is rotated by half a turn about the
+# phase centre. All numbers stay the same, so no check of this page can find it.
+# Compare with a catalogue, or with an image by ``tclean`` with ``niter=0``. To mend
+# it, read the file with ``conjugate=True`` (:term:`UVFITS`: ``conjugate=False``).
+#
+# **9. Wrong units of u and v.** The numbers carry no unit. We wrote four files, each
 # with a mistake. Three of them are so absurd that ``read_npz`` refuses them:
 
 # folded: Four files, each with a mistake
@@ -436,7 +443,7 @@ print(f"metres read as kilo-lambda: the sky has {shrunk:.2f} of its size", end="
 print(said_of(Fitted(misread, 5.4 * shrunk)))
 
 # %%
-# **9. Weights wrong by a factor.** This is common. For example, :term:`CASA`'s
+# **10. Weights wrong by a factor.** This is common. For example, :term:`CASA`'s
 # ``exportuvfits`` divides them by the number of channels, if a set has no
 # ``WEIGHT_SPECTRUM``. You won't see it in an image, but :math:`\chi^2` and all errors
 # are off. The data themselves know better, because apart from its noise, a visibility
@@ -450,13 +457,6 @@ print(f"χ² of the truth: {chi2_of_truth(light):.3f}", end=", then ")
 print(f"{chi2_of_truth(mended):.3f}; check_weights found {report.worst:.2f} for 4")
 
 # %%
-# **10. A field too small.** This is the opposite of number 2, and it does show in
-# :math:`\chi^2`, by 20 σ. What lies outside the field has nowhere to go, so it stays in
-# the residuals. More steps wouldn't help. Image a wide field first, and mask it.
-
-small = Fitted(seen, field=2.8)
-tell("too small", small)
-
 # %%
 # Which number reveals which mistake
 # ----------------------------------
@@ -467,30 +467,30 @@ tell("too small", small)
 #
 #    * - look at
 #      - and find
-#    * - a known sky
-#      - 1, the wrong sign
 #    * - the flux, beside that of the shortest baselines
-#      - 2, a field too wide
-#    * - the rms of the residuals in the source
-#      - 3, fitted noise (too small)
+#      - 1, a field too wide
 #    * - an image of the residuals
-#      - 4, not converged; 10, a field too small
+#      - 2, a field too small; 4, not converged
+#    * - the rms of the residuals in the source
+#      - 3, fitted noise, if it's too small
 #    * - :math:`\chi^2`, in σ from 1
-#      - 2 (below), 9 and 10 (above, or far off)
+#      - 1 (below), 2 (above), 10 (far off)
 #    * - the correlation of neighbouring channels
 #      - 5, shared noise
 #    * - ``check_image_grid``, if it's told the widths
 #      - 6, too much averaging
 #    * - a warning of ``DataAverager``
 #      - 7, averages in cells
+#    * - a known sky
+#      - 8, the wrong sign
 #    * - the longest baseline, in metres
-#      - 8, wrong units
+#      - 9, wrong units
 #    * - ``check_weights``
-#      - 9, and 5 after averaging
+#      - 10, and 5 after averaging
 #
 # The command ``firstlight image`` (:doc:`/tutorials/4_imaging/02_your_own_data`) avoids
-# 2 and 7, corrects 9, and reports 3, 4 and 10. It reports 6 if the file has several
-# channels and times. Check 1, 5 and 8 yourself.
+# 1 and 7, corrects 10, and reports 2, 3 and 4. It reports 6 if the file has several
+# channels and times. Check 5, 8 and 9 yourself.
 #
 # .. dropdown:: Mistakes that aren't among the ten
 #

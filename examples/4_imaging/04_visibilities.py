@@ -29,7 +29,6 @@ contains, however fast the computer is that images it.
 # wavelengths fit into the detour. **Before you run the cell: which will change when the
 # star moves, the size of the number, or its angle?**
 
-# sphinx_gallery_thumbnail_number = 4
 import numpy as np
 
 ARCSEC = np.pi / 180 / 3600  # in radians
@@ -68,6 +67,7 @@ for east in (0.0, 0.45, 0.9, 1.34, 1.79):
 # growing do to a visibility, and why do the squares reach zero only on the right?**
 
 # figure
+# sphinx_gallery_thumbnail_number = 4
 import matplotlib.pyplot as plt
 
 from firstlight.display import BLUE, GREEN, GREY, ORANGE
@@ -387,8 +387,8 @@ def visibility(image, east, north, cell_size, u, v): ...
 
 # folded: The checker
 def check(answer):
-    coords = GridCoords(cell_size=0.05, npix=20)
-    x, y = coords.sky_coordinates()
+    offsets = 0.05 * (10 - np.arange(20))  # arcsec; east is to the left
+    x, y = np.meshgrid(offsets, offsets)
     image = np.random.default_rng(seed=4).random((20, 20))
     for u, v in ((0.0, 0.0), (3.0e5, 0.0), (2.0e5, -5.0e5)):
         waves = (u * x + v * y) * ARCSEC

@@ -469,9 +469,9 @@ bench.show()
 # the same again, as if nothing were done at once. And one core of the CPU beside it did
 # all 54 in :timing:`fits-at-once median "54 at once, CPU" @nvidia-h100-80gb-hbm3`.
 #
-# What costs so much, once for each fit? It can't be the steps, so let's look at the
-# rest. We time ten steps and a hundred and ten; the difference is a hundred steps and
-# nothing else.
+# What costs so much, once for each fit? Is it the steps, or something around them?
+# Let's time ten steps and a hundred and ten, here, on the computer that builds this
+# page. The difference is a hundred steps and nothing else.
 
 largest = stack([averages] * fits)
 tv_of_all = {"tv": (np.full(fits, 0.01), losses.TV_image)}
@@ -492,13 +492,13 @@ torch.set_num_threads(threads)  # as it was
 # %%
 # Most of the time isn't in the steps at all. When ``fit`` has finished, it judges each
 # image: does its flux agree with the shortest baselines, is noise left over? It does
-# that on the CPU, for one image after the other, and there the GPU can't help. A
-# stopwatch around ten steps had timed mostly the judge.
+# that on the CPU, for one image after the other, and there a GPU can't help. With a
+# stopwatch around ten steps we had timed mostly the judge. That's very likely what the
+# H100 waited for, too, although our record doesn't take its time apart.
 #
-# In a real sweep of 200 steps the judge comes once, so its part is smaller. But the
-# rule is general: *if you do one part of a job all at once, the parts that you still do
-# one by one decide the time.* You may know it as Amdahl's law. (How long the steps
-# alone take on an H100, our record doesn't tell.)
+# In a real sweep of 200 steps the judge comes once or twice, so its part is smaller.
+# But the rule is general: *if you do one part of a job all at once, the parts that you
+# still do one by one decide the time.* You may know it as Amdahl's law.
 #
 # .. dropdown:: Where this stops being true
 #

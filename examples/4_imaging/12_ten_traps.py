@@ -92,7 +92,7 @@ class Fitted:
 # %%
 
 
-# folded: How the numbers of a fit are printed
+# folded: How its numbers are printed, and six fits, one of them right
 def truth_on(coords):
     return sky_image(sky, coords.cell_size, coords.npix)
 
@@ -118,11 +118,6 @@ def tell(name, fitted):
 def bright_in(fitted, sigmas=4):
     """Where the image, as the beam shows it, is above the noise."""
     return convolve(fitted.image, fitted.coords, fitted.beam) > sigmas * noise
-
-
-# %%
-
-# folded: Six fits, one of them right
 
 
 def chi2_of_truth(seen):

@@ -58,7 +58,7 @@ print("\n".join(f"    {name}={said!r}" for name, said in record["tclean"].items(
 
 # %%
 
-# folded: The same data as CASA had, made from the sky, the antennas and the seeds
+# folded: The same data as CASA had, from the sky and the seeds, and the two beams
 
 sky = [Ring(**ring) for ring in record["sky"]]
 coords = GridCoords(cell_size, npix)
@@ -80,10 +80,6 @@ print(f"{u.size:,} visibilities, {npix} × {npix} pixels of {cell_size} arcsec")
 differs = record["casa_predicts_otherwise_by"]
 print(f"CASA's own prediction of this sky differs by {differs:.1%}")
 assert differs < 0.01
-
-# %%
-
-# folded: Beams, dirty images, and the error of an image
 
 
 def runs(robust, depth):
@@ -110,26 +106,11 @@ for robust, true in at_beam.items():
     noise_alone[robust] = np.linalg.norm(empty) / np.linalg.norm(true)
 
 # %%
-# .. dropdown:: What was compared, and how you can repeat it
-#
-#    CASA's simulator made a :term:`measurement set` of one field around transit, at 230
-#    GHz, with the 43 antennas of ALMA's configuration C43-6. The sky is a disk with
-#    rings, away from the centre, and a companion. ``tclean`` had
-#    :term:`Briggs` weighting, three scales (a point, a beam, three beams), and a mask
-#    of two circles around what the dirty image shows. It stopped at 3, 2 or 1 times
-#    the noise that it finds. With this mask the deepest is the closest to the truth, so
-#    it's the one we show. Everything was done with five seeds of the noise.
-#
-#    With CASA in an environment of its own, a clone of the repository repeats it:
-#    ``pip install casatools casatasks casadata scipy``, then ``OMP_NUM_THREADS=1
-#    python benchmarks/casa/clean.py docs/_snippets``. The page reads
-#    :download:`clean_by_casa.json </_snippets/clean_by_casa.json>`,
-#    :download:`clean_by_casa.npz </_snippets/clean_by_casa.npz>`, and
-#    :download:`image_by_mpol.json </_snippets/image_by_mpol.json>`. If you run it
-#    outside a clone, put all three beside it.
-#
 # Try it
 # ------
+#
+# The data are one night of 43 antennas, simulated by CASA, and the sky is a disk with
+# two rings, and a companion. (How CLEAN was run stands in a fold further down.)
 #
 # This is our RML fit. It minimizes :math:`\chi^2/2N` plus λ times total variation. λ
 # wasn't tuned on the truth: it's the gradient that the noise alone would give. There's
@@ -160,7 +141,7 @@ def rml(data, times=1):
 
 # %%
 
-# folded: A fit for each of the five seeds, on as many threads as CASA had
+# folded: Five fits, on as many threads as CASA had; checks; how a panel is drawn
 
 images, residuals, said_of, seconds = {}, {}, {}, {}
 threads = torch.get_num_threads()
@@ -170,10 +151,6 @@ for seed in seeds:
     images[seed], residuals[seed], said_of[seed] = rml(observed(seed))
     seconds[seed] = time.process_time() - used
 torch.set_num_threads(threads)
-
-# %%
-
-# folded: Check: the truth fits the data, and CASA's images have their errors on record
 
 spread = u.size**-0.5
 for seed in seeds:
@@ -191,10 +168,6 @@ for robust in weightings:
     assert abs(again / run["error_without_residuals"] - 1) < 0.02
     print(f"robust {robust:+}: error {again:.4f}, on record", end=" ")
     print(f"{run['error_without_residuals']:.4f}")
-
-# %%
-
-# folded: How a panel is drawn
 
 middle = GridCoords(cell_size, 160)  # the middle of the field, for pictures
 inner = slice((npix - middle.npix) // 2, (npix + middle.npix) // 2)
@@ -508,6 +481,24 @@ for name in methods:
 # :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on an H100, and
 # :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one core of an AMD
 # EPYC.
+#
+# .. dropdown:: What was compared, and how you can repeat it
+#
+#    CASA's simulator made a :term:`measurement set` of one field around transit, at 230
+#    GHz, with the 43 antennas of ALMA's configuration C43-6. The sky is a disk with
+#    rings, away from the centre, and a companion. ``tclean`` had
+#    :term:`Briggs` weighting, three scales (a point, a beam, three beams), and a mask
+#    of two circles around what the dirty image shows. It stopped at 3, 2 or 1 times
+#    the noise that it finds. With this mask the deepest is the closest to the truth, so
+#    it's the one we show. Everything was done with five seeds of the noise.
+#
+#    With CASA in an environment of its own, a clone of the repository repeats it:
+#    ``pip install casatools casatasks casadata scipy``, then ``OMP_NUM_THREADS=1
+#    python benchmarks/casa/clean.py docs/_snippets``. The page reads
+#    :download:`clean_by_casa.json </_snippets/clean_by_casa.json>`,
+#    :download:`clean_by_casa.npz </_snippets/clean_by_casa.npz>`, and
+#    :download:`image_by_mpol.json </_snippets/image_by_mpol.json>`. If you run it
+#    outside a clone, put all three beside it.
 #
 # .. dropdown:: Where this stops being true
 #

@@ -109,8 +109,8 @@ for robust, true in at_beam.items():
 # Try it
 # ------
 #
-# The data are one night of 43 antennas, simulated by CASA, and the sky is a disk with
-# two rings, and a companion. (How CLEAN was run stands in a fold further down.)
+# The data come from 43 antennas, and the sky is a disk with two rings, and a companion.
+# (How CLEAN was run stands in a fold further down.)
 #
 # This is our RML fit. It minimizes :math:`\chi^2/2N` plus λ times total variation. λ
 # wasn't tuned on the truth: it's the gradient that the noise alone would give. There's

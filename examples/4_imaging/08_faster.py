@@ -11,7 +11,7 @@ transforms?** By the end of this page you'll be able to divide a step of your ow
 its parts, and to say how much a change can gain before you spend a week on it. You'll
 also see an H100 make six good changes worthless, and learn what to do instead.
 
-**Time:** 15 minutes. **Needs:** any computer, and :doc:`a fit that you understand
+**Time:** 10 minutes. **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
 """
 
@@ -264,11 +264,10 @@ for what in sorted(usual, key=usual.get, reverse=True):
 
 # %%
 # How close was your guess? On the two computers on record, an EPYC and the Xeon beside
-# an H100, the FFTs took about a seventh of the step. Smoothing an image with nine
-# numbers takes twice as long as two Fourier transforms of it. And the largest
-# part, or nearly so, are the penalties, which look so harmless. Each of them consists
-# of a dozen operations, none of them slow. But each reads a whole image from memory,
-# and writes another one.
+# an H100, the FFTs took about a seventh of the step. Smoothing the image with nine
+# numbers had twice that share. And the largest part, or nearly so, are the penalties,
+# which look so harmless. Each of them consists of a dozen operations, none of which is
+# slow. But each reads a whole image from memory, and writes another one.
 #
 # To watch a step of your own, put the names of your parts into ``PARTS``, with the
 # empty pattern last, and call ``watch`` with a function that makes one step.
@@ -279,11 +278,11 @@ for what in sorted(usual, key=usual.get, reverse=True):
 # Say that you find an FFT that costs nothing at all. A seventh of the time is gone, and
 # six sevenths are left. So the step takes 0.86 of its time, and a week's work has
 # bought you a factor of :math:`1/0.86 = 1.17`. In general, a part with a
-# share :math:`s` of the time that becomes :math:`g` times as fast gives you
+# share :math:`p` of the time that becomes :math:`g` times as fast gives you
 #
 # .. math::
 #
-#     \text{gain} = \frac{1}{1 - s + s/g} \le \frac{1}{1 - s} .
+#     \text{gain} = \frac{1}{1 - p + p/g} \le \frac{1}{1 - p} .
 #
 # This is called *Amdahl's law*. It's the reason to :term:`profile` before you change
 # anything: however clever you are, what you don't touch still takes its time. **Which
@@ -390,7 +389,7 @@ def draw_gradients(start=-2.0):
         ax.set(title=title, xlabel="", ylabel="", xticks=[], yticks=[])
     fig.suptitle("The same gradient, by autograd and by hand")
     fig.set_label(
-        "Three images. The gradient of the usual step is a blurred disk, negative, with "
+        "Three images. The gradient of the usual step: a blurred disk, negative, with "
         "ripples around it. That of the package's step looks the same. Their "
         f"difference is at most {far / most:.0e} of the largest value."
     )
@@ -552,9 +551,11 @@ for what, label in (
 # %%
 # There it is. The slices add about as many operations as the others save, so a
 # hundred small orders are still a hundred small orders. For each of them, Python,
-# autograd and the driver have to do something before the GPU can begin, which then is
-# finished in no time. We call such a step :term:`launch-bound`. Dividing the H100's
-# time by 97 gives about 26 µs for an operation.
+# autograd and the driver have to do something before the GPU can begin, and then the
+# GPU has finished before the next order comes. We call such a step
+# :term:`launch-bound`. (Somebody measured :spec:`PyTorch operation seconds` for a bare
+# operation. A hundred of those make a third of what the H100 took. Ours
+# also pass through autograd, twice.)
 #
 # So on a GPU another order is right:
 #
@@ -668,7 +669,7 @@ def find_problem(answer, rate):
 
 
 def check(answer):
-    for rate in (1e-4, 0.004):  # down all the way, and up after the first round
+    for rate in (1e-4, 0.008):  # down all the way, and down and up again
         try:
             problem = find_problem(answer, rate)
         except Exception as error:
@@ -687,8 +688,8 @@ print(check(descend))
 # -----------------------
 
 # remember
-print("1. Profile before you change anything: a part with the share s of the time can")
-print(f"   gain 1/(1 - s) at most. Here the FFTs had {usual['FFT']:.0%} of a step.")
+print("1. Profile before you change anything: a part with the share p of the time can")
+print(f"   gain 1/(1 - p) at most. Here the FFTs had {usual['FFT']:.0%} of a step.")
 print(
     f"2. On one core of a CPU, save bytes: six changes gained {six:.1f} ×, and merging"
 )

@@ -412,6 +412,11 @@ def find_problem(answer, size, channels, together, finished):
     return ""
 
 
+# %%
+
+# folded: What check tries
+
+
 def check(answer):
     odd = {5, 15, 25, 35}
     cases = [(2, 8, 4, ()), (4, 200, 10, ()), (3, 23, 5, ()), (4, 25, 5, ())]

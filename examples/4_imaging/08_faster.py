@@ -11,7 +11,7 @@ transforms?** By the end of this page you'll be able to divide a step of your ow
 its parts, and to say how much a change can gain before you spend a week on it. You'll
 also see an H100 make six good changes worthless, and learn what to do instead.
 
-**Time:** 10 minutes. **Needs:** any computer, and :doc:`a fit that you understand
+**Time:** 9 minutes. **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
 """
 
@@ -55,7 +55,7 @@ for n in (30, side):
 # Try it
 # ------
 #
-# Here is the step, in the order in which MPoL's tutorials make it. The parameters
+# Here is the step, with the structure of :term:`MPoL`'s tutorials. The parameters
 # become an image, which is smoothed a little. A Fourier transform (FFT) predicts what
 # the telescope would have measured, ``mask`` picks the cells of the grid that have
 # data, and the :term:`loss` compares. Three penalties say what kind of image we'd
@@ -107,9 +107,6 @@ class Smooth(torch.autograd.Function):
         return smooth(slope)
 
 
-# %%
-
-
 def place_cells(averages, changes):
     """Where the FFT of the image has the filled cells; their data, and weights."""
     side, data = averages.coords.npix, averages.vis_indexed
@@ -128,9 +125,6 @@ def place_cells(averages, changes):
     order = (row * width + column).argsort()
     index = (row * width + column)[order]
     return index, data[order], averages.weight_indexed[order], (1, side, width)
-
-
-# %%
 
 
 # %%
@@ -199,7 +193,6 @@ def error(found):
     return ((found - right).norm() / right.norm()).item()
 
 
-# %%
 plain = Step(30, strength=1.0)
 assert loss(plain) == usual_loss(plain)
 right = gradient(plain)
@@ -207,8 +200,6 @@ for name, changes in (rungs | alone).items():
     off = error(gradient(Step(30, *changes, strength=1.0)))
     assert off < (1e-5 if "float32" in changes else 1e-12), (name, off)
     print(f"{name:<16} gradient off by {off:.0e}")
-
-# %%
 
 # %%
 # Now let's look inside. PyTorch's :term:`profiler <profile>` records each operation and
@@ -404,7 +395,7 @@ draw_gradients()
 # gradient to within a millionth or so. Now we may time them. The steps take turns, in
 # random order, so that a busy moment of the computer can't hit only one of them.
 
-# folded: Take turns
+# folded: Take turns, and draw a bar
 objective, method = package(side)
 jobs = {name: partial(advance, step) for name, step in steps.items()}
 jobs["package"] = partial(method.steps, objective, 1)
@@ -413,9 +404,6 @@ shares["package"]["passes"] = shares["package"].pop("regularizers")
 times = take_turns(jobs)
 six, best = (gain(name)[1] for name in ("fused Adam", "package"))
 
-# %%
-
-# folded: What draws the bars
 COLOURS = "#b85c14", "#2f7ed8", "#1d7a5b", "#b0417a", "#a87f00", "#7a5cc0", "#6c757d"
 look = dict(zip(PARTS, COLOURS, strict=True)) | {"passes": "#8c564b"}
 

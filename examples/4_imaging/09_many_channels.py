@@ -12,7 +12,7 @@ longer does an H100 take for a step with 256 small images than for a step with o
 how many channels of 1024 × 1024 pixels fit into 8 GB?** By the end of this page you'll
 know both for your own cube, and you'll have a loop that fits it whatever the memory.
 
-**Time:** 9 minutes. **Needs:** any computer, and :doc:`a fit that you understand
+**Time:** 8 minutes. **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
 """
 
@@ -87,8 +87,6 @@ fig.set_label(f"""How many channels fit into 8, 24 and 80 GB: in
 proportion to the memory, and a quarter as many for twice the width. Into 8 GB
 go {small} of 1024 pixels.""")
 plt.show()
-
-# %%
 
 # %%
 
@@ -330,7 +328,6 @@ def make_step(side, n, on):
     return step
 
 
-# %%
 bench = Bench("many-channels", budget=6 if has_gpu else 1.1)
 on_cpu, on_gpu = (1, 4, 16), (1, 4, 16, 64, 256) if has_gpu else ()
 bench.time("8 pixels, 1", make_step(8, 1, "cpu"), n=1)
@@ -398,10 +395,6 @@ CPU it falls {gains[32]:.1f}-fold up to 16 channels at 32 pixels, and
 {gains[96]:.1f}-fold at 96, where it levels off. The model of a GPU
 keeps falling, to hundreds of channels.""")
 plt.show()
-
-# %%
-# Channels in one tensor share the overhead and nothing else. With small images a step
-# is nearly all overhead. With large ones the work dominates, and a cube takes as long
 
 # %%
 # In the figure, the marks of a machine without a GPU fall at first and then level off,

@@ -195,7 +195,6 @@ def off(a, b):
 
 
 # %%
-# %%
 
 if live:
     one = run_here(30, "one", "one")

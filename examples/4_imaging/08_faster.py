@@ -380,8 +380,8 @@ def draw_gradients(start=-2.0):
         ax.set(title=title, xlabel="", ylabel="", xticks=[], yticks=[])
     fig.suptitle("The same gradient, by autograd and by hand")
     fig.set_label(
-        "Three images. The gradient of the usual step: a blurred disk, negative, with "
-        "ripples around it. That of the package's step looks the same. Their "
+        "Three images. The gradient of the usual step: a blurred disk, negative, on a "
+        "positive ground. That of the package's step looks the same. Their "
         f"difference is at most {far / most:.0e} of the largest value."
     )
     plt.show()
@@ -390,9 +390,10 @@ def draw_gradients(start=-2.0):
 draw_gradients()
 
 # %%
-# It's the disk, blurred and negative: where the sky shines more brightly than our
-# image, a brighter pixel would lower the loss. By hand, in ``float32``, we get the same
-# gradient to within a millionth or so. Now we may time them. The steps take turns, in
+# In the middle is the disk, blurred and negative: there the sky is brighter than our
+# image, so brighter pixels would lower the loss. Around it, where our image shines and
+# the sky doesn't, the gradient is positive. By hand, in ``float32``, we get the same
+# to within a millionth or so. Now we may time them. The steps take turns, in
 # random order, so that a busy moment of the computer can't hit only one of them.
 
 # folded: Take turns, and draw a bar

@@ -253,9 +253,9 @@ plt.show()
 # %%
 # On the EPYC, a step of the exact form took :timing:`off-the-grid median "exact,
 # 10,000" @cpu-amd-epyc` with ten thousand visibilities, and :timing:`off-the-grid
-# median "exact, 1,000,000" @cpu-amd-epyc` with a million. The number of
-# data no longer matters. Against the NUFFT, that is :timing:`off-the-grid speedup
-# "exact, 1,000,000"/"NUFFT, 1,000,000" @cpu-amd-epyc` at a million. The set-up is paid
+# median "exact, 1,000,000" @cpu-amd-epyc` with a million. The number of data no longer
+# matters. At a million, that is :timing:`off-the-grid speedup "exact,
+# 1,000,000"/"NUFFT, 1,000,000" @cpu-amd-epyc` as fast as the NUFFT. The set-up is paid
 # back within a handful of steps, and a fit makes hundreds.
 #
 # On an H100, a whole step of the fit in *First light*, with all of its 299,796

@@ -51,7 +51,7 @@ how many of them you can use. You don't need a single GPU for it, because two
 # In other words, with four processes the first one takes parts 0, 4, 8 and so on. Let's
 # start it, with eight small channels and two processes on the CPU.
 
-# folded: Start it from Python
+# folded: What to start, from Python: torchrun with two processes
 # sphinx_gallery_thumbnail_number = 1
 import contextlib
 import io
@@ -79,6 +79,8 @@ def files(report, checkpoint):
     return ["--json", str(names[0]), "--checkpoint", str(names[1])]
 
 
+# %%
+
 live = script.exists() and sys.platform != "win32"
 if live:
     torchrun += ["--iterations", "30", *files("two", "two")]
@@ -92,9 +94,8 @@ else:
 
 
 # %%
-# Two processes have fitted four channels each. (What they printed of it is their last
-# line.) While they did so, neither had to know what the other one was doing. Is that
-# always so?
+# Each of the two has fitted four channels. While they did so, neither had to know what
+# the other one was doing. Is that always so?
 #
 # What must they tell each other?
 # -------------------------------

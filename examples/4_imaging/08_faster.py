@@ -575,7 +575,7 @@ for what, label in (
 # ---------
 #
 # Mend this loop. It goes downhill, and remembers the lowest loss that it has seen. It
-# works, and in each round it makes the CPU wait for the GPU three times.
+# works, and in each round it makes the CPU wait for the GPU, up to three times.
 
 
 def descend_as_usual(image, mask, data, weight, rate, rounds):

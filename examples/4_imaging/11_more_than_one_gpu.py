@@ -40,8 +40,8 @@ how many of them you can use. You don't need a single GPU for it, because two
 #        --npix 1024 --channels 200 --together 10 --checkpoint fit.pt
 #
 # Our program :doc:`distributed_fit.py </tutorials/4_imaging/distributed_fit>` makes a
-# cube, cuts it into *parts* of ``--together`` channels, and fits them. What each
-# process has to do for that are two lines:
+# cube, cuts it into *parts* of ``--together`` channels, and fits them. Each process
+# needs only two lines for that:
 #
 # .. code-block:: python
 #
@@ -259,10 +259,6 @@ if device.type != "cpu":
         name = f"GPU, channels: {nchan}"
         bench.time(name, gradient, *parts, n=nchan, device=device)
 torch.set_num_threads(threads)
-if live:
-    alone = median(one["seconds"]["gradient"][0])
-    beside = max(median(values) for values in two["seconds"]["gradient"])
-    print(f"beside another process, a CPU core did {alone / beside:.0%} of its work")
 
 # %%
 # On an H200, the gradient of one channel of 96 × 96 pixels took
@@ -276,10 +272,18 @@ if live:
 # second one when the first is full.
 #
 # On CPU cores it's different, because there the work itself takes the time. But cores
-# share their memory, and that costs something, too. The last line tells how much of its
-# work a core still did while a second one was busy. (Twice the work on
-# twice the cores, does it take as long as before? This is called :term:`weak scaling`.
-# The same work on twice the cores is :term:`strong scaling`.)
+# share their memory, and that costs something, too. So how much of its work did each of
+# our two processes still do while the other one was busy?
+
+if live:
+    alone = median(one["seconds"]["gradient"][0])
+    beside = max(median(values) for values in two["seconds"]["gradient"])
+    print(f"beside another process, a CPU core did {alone / beside:.0%} of its work")
+
+# %%
+# If that is close to 100 %, two cores do nearly twice the work of one in the same time.
+# This question is called :term:`weak scaling`. How much sooner is the *same* work done?
+# That is :term:`strong scaling`, and it's what your second guess was about.
 #
 # How many are too many?
 # ----------------------

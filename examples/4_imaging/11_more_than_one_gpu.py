@@ -259,6 +259,7 @@ if device.type != "cpu":
         name = f"GPU, channels: {nchan}"
         bench.time(name, gradient, *parts, n=nchan, device=device)
 torch.set_num_threads(threads)
+bench.show()
 
 # %%
 # On an H200, the gradient of one channel of 96 × 96 pixels took

@@ -19,7 +19,6 @@ doesn't even look at the visibilities. And you'll have written one yourself.
 # folded: One night, ten nights: as many visibilities as you like
 # sphinx_gallery_thumbnail_number = 2
 import math
-from importlib.util import find_spec
 from time import perf_counter
 
 import matplotlib.pyplot as plt
@@ -30,12 +29,12 @@ from firstlight import Bench, best_device
 from firstlight.display import BLUE, ORANGE
 from firstlight.imaging import ExactLikelihood, GridCoords, plot_image
 from firstlight.imaging.fourier import visibilities
-from firstlight.imaging.fourier.nufft import float64_device
+from firstlight.imaging.fourier.nufft import find_cufinufft, float64_device
 from firstlight.imaging.simulate import observe, protoplanetary_disk, sky_image
 from firstlight.imaging.simulate import uv_track
 
 device = best_device()
-on_gpu = device.type == "cuda" and find_spec("cufinufft") is not None
+on_gpu = device.type == "cuda" and find_cufinufft() is not None
 npix, sigma = 256, 5e-3
 coords = GridCoords(cell_size=5.4 / npix, npix=npix)
 disk = protoplanetary_disk(flux=0.25, size=1.7)

@@ -109,7 +109,7 @@ def test_same_on_a_cuda_device(dtype: torch.dtype) -> None:
 def test_a_cufinufft_that_does_not_load_is_told(tmp_path, monkeypatch) -> None:
     (tmp_path / "cufinufft.py").write_text('raise ImportError("no libcufft.so.11")')
     monkeypatch.syspath_prepend(tmp_path)
-    nufft._import_cufinufft.cache_clear()
+    nufft.find_cufinufft.cache_clear()
     with pytest.warns(UserWarning, match=r"no libcufft\.so\.11"):
-        assert nufft._import_cufinufft() is None
-    nufft._import_cufinufft.cache_clear()
+        assert nufft.find_cufinufft() is None
+    nufft.find_cufinufft.cache_clear()

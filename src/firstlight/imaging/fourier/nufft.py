@@ -264,7 +264,7 @@ def _finufft(values: Tensor, x: Tensor, y: Tensor, npix: int | None, eps: float)
     type_1 = {} if npix is None else {"n_modes": (npix, npix)}
     options: dict[str, Any] = {"eps": eps, "isign": -1 if npix is None else 1}
     name = "nufft2d2" if npix is None else "nufft2d1"
-    cufinufft = _import_cufinufft() if values.device.type == "cuda" else None
+    cufinufft = find_cufinufft() if values.device.type == "cuda" else None
     if cufinufft is not None:
         out = getattr(cufinufft, name)(x, y, values, **type_1, **options, gpu_device_id=values.device.index or 0)
         return torch.as_tensor(out).reshape(shape)
@@ -291,7 +291,7 @@ def _upsampling_factor(eps: float, dtype: torch.dtype) -> float:
 
 
 @cache
-def _import_cufinufft() -> Any:
+def find_cufinufft() -> Any:
     """Return cufinufft, which is 115 MB and therefore not a dependency, or None; warn if it is there and broken."""
     if find_spec("cufinufft") is None:
         return None

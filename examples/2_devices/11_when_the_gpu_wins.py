@@ -283,9 +283,9 @@ Calculator(
 #   its cores. The same holds if the GPU's part is less than half of your program: the
 #   other half stays as slow as it is (:term:`Amdahl's law`). And if the whole job takes
 #   seconds, the start of the GPU alone takes as long.
-# - *More than the price ratio: rent.* If an hour with a GPU costs ten times as much as
-#   an hour of your CPU, it has to be more than ten times as fast. Google Colab lends a
-#   GPU for nothing, and the big providers rent them by the hour. Run your job there
+# - *More than the ratio of the prices: rent.* Google Colab lends a GPU for nothing, and
+#   the big providers rent them by the hour. If such an hour costs :math:`p` times as
+#   much as one of your CPU, you have to gain more than :math:`p`. Run your job there
 #   once before you believe any calculator, ours included.
 # - *Buy* if you would rent for more hours than the card's price pays for. Look at its
 #   memory first, because your data have to fit. And if you need ``float64``, few cards

@@ -136,7 +136,7 @@ def test_the_steps_are_taken_on_a_gpu_as_in_the_model(page, monkeypatch) -> None
     taken = 500 * MIB
     left = lambda *_: (8000 * MIB - taken - torch.cuda.memory_reserved(), 8000 * MIB)  # noqa: E731
     monkeypatch.setattr(torch.cuda, "mem_get_info", left)
-    text = (EXAMPLES / PAGE).read_text(encoding="utf-8").partition("# Measure\n")[0]
+    text = (EXAMPLES / PAGE).read_text(encoding="utf-8").partition("# folded: What a new tensor")[0]
     on_card = {"__name__": "__main__"}
     exec(compile(text.replace('device.type == "cuda"', "True"), PAGE, "exec"), on_card)
     assert on_card["context"] == taken

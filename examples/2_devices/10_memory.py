@@ -88,10 +88,6 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 # blocks below 10 MiB, and for any other block one of its own, of a multiple of 2 MiB.
 # The smallest free block that is large enough is used first. (PyTorch 2.13, in one
 # stream: c10/core/AllocatorConfig.h)
-import numpy as np
-
-from firstlight.display import BLUE, GREY, ORANGE, RED, show_table
-
 MIB = 2**20  # nvidia-smi counts in MiB; a MB is a million bytes
 segments = []  # each a list of blocks: a size, and the tensor in it or None
 
@@ -166,6 +162,10 @@ story = [
 # %%
 
 # folded: The run, in the model and on your GPU
+
+import numpy as np
+
+from firstlight.display import BLUE, GREY, ORANGE, RED, show_table
 
 
 def play(story, allocate, free, empty_cache, meters):

@@ -564,7 +564,7 @@ ax.set(xscale="log", yscale="log", xlabel="seconds that the CPU takes for a call
 ax.set_ylabel("times as fast on the GPU")
 ax.legend(fontsize=10, frameon=False, loc="upper left")
 kind = "measured" if has_gpu else "measured CPU, model of an H100"
-ax.set_title(f"Filled: data stay. Hollow: data sent each time ({kind})", size=11)
+ax.set_title(f"Filled: data stay. Hollow: data sent ({kind})", size=11)
 ax.spines[["top", "right"]].set_visible(False)
 fig.set_label(
     "Gain against the CPU's time for a call, both on logarithmic scales, for six jobs. "
@@ -578,7 +578,7 @@ plt.show()
 # bottom to top the GPU gains more. You needn't know what a job computes to read off the
 # first half of the rule: if a call takes your CPU less time than a launch, the GPU
 # can't win. That's what the dashed line says. And look at the circles, the additions.
-# The filled ones climb as the vectors grow. The hollow ones stop climbing, because each
+# The filled ones climb as the vectors grow. The hollow ones lag far behind, because a
 # larger vector also takes longer to send.
 #
 # **From how many numbers on does the GPU add faster? Guess, then run the next cell.**

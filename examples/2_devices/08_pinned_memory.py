@@ -11,7 +11,7 @@ without any error. **Write down what you think it saves: a tenth, a half, or not
 By the end of this page you'll know where to pin and where not to, and when you have to
 wait. If you are in a hurry, copy the lines below.
 
-**Time:** 8 minutes. **Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is
+**Time:** 9 minutes. **Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is
 not needed.
 """
 
@@ -226,10 +226,19 @@ plt.show()
 # But for 64 MiB it was the other way round: :timing:`pinned-memory median "to the GPU,
 # pinned each time/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` against
 # :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3`. We didn't expect that. It happens because PyTorch copies
-# large arrays with several cores, of which this computer has 16, and keeps the pinned
-# memory for the next time. With two cores you'd gain less, or lose. That's why we say:
-# measure it.
+# @nvidia-h100-80gb-hbm3`. We didn't expect that. PyTorch copies large arrays with
+# several cores, of which this computer has 16, and it keeps the pinned memory for the
+# next time.
+#
+# And on another computer, with an H200, the same batch of 262 kB took
+# :timing:`pinned-memory median "to the GPU, pinned each time/cuda:0/n=262144"
+# @nvidia-h200` instead of :timing:`pinned-memory median "to the GPU,
+# pageable/cuda:0/n=262144" @nvidia-h200`! The 64 MiB took no longer than that, so it
+# can't have been the bytes. We suspect that the copy waited for cores that were busy
+# elsewhere, but we don't know.
+#
+# So the same line gained a lot on one computer, and lost far more on another. Measure
+# it on yours, or let the ``DataLoader`` pin.
 #
 # *When you pin a lot.* Nobody can move pinned pages, so all other programs have to live
 # with what is left. Pin the buffers that you use, and not the whole data set.
@@ -264,9 +273,12 @@ print("after the wait:", back)
 
 # %%
 # You got whatever happened to be in the array, without an error and without a warning.
-# On a real GPU it's the same, and it depends on luck: a small copy may be done before
-# you look, so the program works in the test and fails on the large data. So on the way
-# *back*, wait before you read. A plain ``x.cpu()`` waits for you.
+# And a plain ``x.cpu()`` would have waited for you.
+#
+# On a real GPU it's no better. The next cell sends 64 MiB of sevens back from an H200,
+# and looks at the last one too early. It printed 0, and after the wait 7. What's worse,
+# it depends on luck. A small copy may be done before you look, so your program is right
+# in the test, and wrong on the large data.
 
 # folded: The same on a GPU
 

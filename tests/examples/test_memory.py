@@ -64,7 +64,8 @@ WRONG = {
     "whole outputs": (variant(item, lambda output: output.detach().clone()), "rows are not"),
     "no losses": (variant(lambda _: 0.0, clone), "losses are not"),
     "nothing kept": (lambda *_: ([], []), "losses are not"),
-    "the start": ("validate", "each batch"),
+    "as it was": ("validate_leaking", "each batch"),
+    "the start": ("validate", "TypeError"),
 }
 
 

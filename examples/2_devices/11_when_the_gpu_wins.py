@@ -262,10 +262,10 @@ Calculator(
 ).show()
 
 # %%
-# The six jobs add two vectors of :math:`n` numbers, multiply a matrix of :math:`n` rows
-# and 100 columns by a vector, multiply two matrices of :math:`n × n`, take the mean of
-# a *stack* of 30 images of :math:`n × n` pixels, and do a step of a *sampler*, which
-# compares 64 models with :math:`n` data points.
+# The jobs in the list add two vectors of :math:`n` numbers, multiply a matrix of
+# :math:`n` rows and 100 columns by a vector, multiply two matrices of :math:`n × n`,
+# take the mean of a *stack* of 30 images of :math:`n × n` pixels, and do a step of a
+# *sampler*, which compares 64 models with :math:`n` data points.
 #
 # For your own job, count:
 #
@@ -294,9 +294,10 @@ Calculator(
 # Does the rule hold?
 # -------------------
 #
-# Let's put it to the test, with the six jobs at six sizes each, on both sides, with the
-# data on the GPU and with the data sent each time. Before anything is timed, all
-# results are checked against ``float64`` on the CPU, five times in a row.
+# Let's put it to the test, with these five jobs and a small network. Each of them runs
+# in up to six sizes on the CPU, on the GPU with the data there, and on the GPU with the
+# data sent each time. Before anything is timed, all results are checked against
+# ``float64``.
 
 # folded: The sixth job, a network that learns to tell flowers
 
@@ -428,7 +429,7 @@ print(f"{len(errors)} checks; the largest relative error is {max(errors):.0e}")
 
 # %%
 
-# folded: The sizes
+# folded: Time every job, on both sides
 
 sizes = {
     "add": [10, 10**4, 10**5, 10**6, 10**7],
@@ -448,10 +449,6 @@ squares, stacks = Bench("wins-matrix-matrix", 2), Bench("wins-stack", 2)
 chains, steps = Bench("wins-sampler", 2), Bench("wins-network", 2)
 benches = (adding, products, squares, stacks, chains, steps)
 benches = dict(zip(jobs, benches, strict=True))
-
-# %%
-
-# folded: Time every job, on both sides
 
 
 def there_and_back(work, inputs, result):
@@ -477,34 +474,6 @@ for name in jobs:
         race(name, n)
 
 adding.show()
-
-# %%
-
-# folded: How to find the size from which a GPU is faster
-import numpy as np
-
-
-def crossing(sizes, cpu, gpu):
-    """The size from which the GPU is always faster."""
-    lead = np.log(np.divide(gpu, cpu))  # below 0 where the GPU is faster
-    losses = np.flatnonzero(lead >= 0)
-    if losses.size == 0:
-        return sizes[0]
-    if losses[-1] == len(sizes) - 1:
-        return np.inf
-    pair = slice(losses[-1], losses[-1] + 2)
-    return np.exp(np.interp(0, -lead[pair], np.log(sizes[pair])))
-
-
-def predicted(name, cpu, stay, sizes=(1, 10**9), card="H100 SXM"):
-    fine = np.geomspace(*sizes, 500)
-    gains = [gain(jobs[name](n), cpu, stay, card) for n in fine]
-    return crossing(fine, gains, np.ones(len(fine)))
-
-
-def written(n):
-    return "never" if n == np.inf else f"{float(f'{n:.2g}'):,.0f}"
-
 
 # %%
 
@@ -543,6 +512,7 @@ def first_win(name, stay):
 # sphinx_gallery_thumbnail_number = 1
 
 import matplotlib.pyplot as plt
+import numpy as np
 
 fig, ax = plt.subplots(figsize=(7.2, 4.6), layout="constrained")
 for name, marker in zip(jobs, "os^DvP", strict=True):
@@ -583,6 +553,32 @@ plt.show()
 #
 # **From how many numbers on does the GPU add faster? Guess, then run the next cell.**
 # It puts the two rates of this CPU into the rule, and compares with what was measured.
+
+
+# folded: How to find the size from which a GPU is faster
+def crossing(sizes, cpu, gpu):
+    """The size from which the GPU is always faster."""
+    lead = np.log(np.divide(gpu, cpu))  # below 0 where the GPU is faster
+    losses = np.flatnonzero(lead >= 0)
+    if losses.size == 0:
+        return sizes[0]
+    if losses[-1] == len(sizes) - 1:
+        return np.inf
+    pair = slice(losses[-1], losses[-1] + 2)
+    return np.exp(np.interp(0, -lead[pair], np.log(sizes[pair])))
+
+
+def predicted(name, cpu, stay, sizes=(1, 10**9), card="H100 SXM"):
+    fine = np.geomspace(*sizes, 500)
+    gains = [gain(jobs[name](n), cpu, stay, card) for n in fine]
+    return crossing(fine, gains, np.ones(len(fine)))
+
+
+def written(n):
+    return "never" if n == np.inf else f"{float(f'{n:.2g}'):,.0f}"
+
+
+# %%
 
 from firstlight.timing.roofs import measured_roof
 

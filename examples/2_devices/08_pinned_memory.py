@@ -197,9 +197,9 @@ plt.show()
 # Can we check that? If the CPU's copy sets the pace, then the whole transfer should
 # take about as long as that copy alone. Beside our H100, one core of the CPU needs
 # :timing:`pinned-memory median "copy in memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3`
-# to copy 64 MiB from one place in its own memory to another. That's as slow as the
-# transfer from ordinary memory in the table above, and several times slower than the
-# one from pinned memory. So the link wasn't what we waited for.
+# to copy 64 MiB from one place in its own memory to another. The transfer from ordinary
+# memory, in the table above, took about that long, and the one from pinned memory only
+# a fraction of it. So it wasn't the link that we waited for.
 #
 # Others found the same on their cards. Beside each stands what its link should do,
 # by the data sheet. From pinned memory it nearly does, and from ordinary memory it
@@ -287,10 +287,10 @@ print("after the wait:", back)
 # You got whatever happened to be in the array, without an error and without a warning.
 # And a plain ``x.cpu()`` would have waited for you.
 #
-# On a real GPU it's no better. The next cell sends 64 MiB of sevens back from an H200,
-# and looks at the last one too early. It printed 0, and after the wait 7. What's worse,
-# it depends on luck. A small copy may be done before you look, so your program is right
-# in the test, and wrong on the large data.
+# On a real GPU it's no better. The next cell fetches 64 MiB of sevens, and looks at the
+# last one too early. On an H200, it found a 0 there, and after the wait a 7. What's
+# worse, it depends on luck. A small copy may be done before you look, so your program
+# is right in the test, and wrong on the large data.
 
 # folded: The same on a GPU
 

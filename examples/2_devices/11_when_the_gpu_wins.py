@@ -702,8 +702,8 @@ print("  their work would take    ", quantity(work, "s"))
 # buy made it slower! Then we made the layers wider, with 4,096 units. The CPU now took
 # :timing:`wins-network median "CPU/cpu/n=4096" @nvidia-h100-80gb-hbm3`, and the GPU
 # :timing:`wins-network median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. Look at the
-# two numbers of the GPU: they are nearly the same. It had thousands of times as much
-# work, and it didn't even notice.
+# two numbers of the GPU: they are nearly the same. It had a hundred thousand times as
+# many operations to do, and it hardly noticed.
 #
 # That is because a step is 22 calls of PyTorch, and Python and PyTorch need nearly all
 # of the time to prepare and launch them. The GPU waits. We call such a job

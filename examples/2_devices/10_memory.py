@@ -513,9 +513,17 @@ show_table("What a list of losses keeps", head, rows)
 # - *A cycle*, that is, objects that refer to each other. They wait for
 #   ``gc.collect()``.
 #
-# If you don't find yours, a `memory snapshot`__ shows which line made each tensor.
+# If you don't find yours, a `memory snapshot`__ shows which line made each tensor. Drop
+# the file on `pytorch.org/memory_viz`__:
+#
+# .. code-block:: python
+#
+#     torch.cuda.memory._record_memory_history()
+#     ...  # a few steps
+#     torch.cuda.memory._dump_snapshot("memory.pickle")
 #
 # __ https://docs.pytorch.org/docs/stable/torch_cuda_memory.html
+# __ https://pytorch.org/memory_viz
 #
 # When it has run out
 # -------------------

@@ -618,15 +618,15 @@ show_table("The n from which a GPU is faster than this CPU (rule: an H100)", hea
 
 # %%
 # On our H100's computer, the rule said that adding pays from 140,000 numbers on, if
-# they stay there. Measured were 42,000. Here, and for the products and the sampler, the
+# they stay there. We measured 42,000. Here, and for the products and the sampler, the
 # rule was too careful by a factor of two to six. That's because it counts a wait for
 # each result, while our clock lets one call follow the other. For the stack of images
 # it was plainly wrong. It said 120 pixels, and the CPU lost already with four. PyTorch
 # has an overhead on a CPU, too, and the rule knows nothing of it.
 #
-# Where the data are sent, it was too hopeful, by a factor of three for matrices. It
-# believes what the link promises, and ordinary memory doesn't reach that
-# (:doc:`/tutorials/2_devices/08_pinned_memory`).
+# If the data are sent, the rule was too hopeful. It said that products of matrices pay
+# from 250 on, and we measured 660. That's because it believes what the link promises,
+# and ordinary memory doesn't reach that.
 #
 # But where the rule said *never*, the measurement said so, too. So trust it where it
 # says ten or a tenth. Where it says two, measure. PyTorch brings all that you need:

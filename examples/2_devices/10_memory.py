@@ -50,6 +50,7 @@ if torch.cuda.is_available():
 
 from firstlight import best_device
 
+MIB = 2**20  # nvidia-smi counts in MiB; a MB is a million bytes
 device = best_device()
 on_cuda = device.type == "cuda"
 
@@ -89,7 +90,6 @@ print(f"allocated: {more} more" if on_cuda else "this meter counts on CUDA GPUs 
 # blocks below 10 MiB, and for any other block one of its own, of a multiple of 2 MiB.
 # The smallest free block that is large enough is used first. (PyTorch 2.13, in one
 # stream: c10/core/AllocatorConfig.h)
-MIB = 2**20  # nvidia-smi counts in MiB; a MB is a million bytes
 segments = []  # each a list of blocks: a size, and the tensor in it or None
 
 
@@ -143,6 +143,23 @@ def count():
 
 # %%
 
+# folded: Check the model: sizes around every border of the rules
+
+from firstlight.display import show_table
+
+rows = []
+sizes = (8, 513, MIB, MIB + 1, 10 * MIB - 512, 10 * MIB, 33_333_333)
+for size, expected in zip(sizes, (2, 2, 2, 20, 20, 10, 32), strict=True):
+    segments.clear()
+    allocate("tensor", size)
+    allocated, reserved = count()
+    assert size <= allocated <= reserved == expected * MIB
+    rows.append((f"{size:,}", f"{allocated:,}", f"{reserved / MIB:.0f} MiB"))
+head = "bytes of a tensor", "allocated", "reserved"
+show_table("One tensor alone (by the rules)", head, rows)
+
+# %%
+
 # folded: The steps of the run
 
 story = [
@@ -166,7 +183,7 @@ story = [
 
 import numpy as np
 
-from firstlight.display import BLUE, GREY, ORANGE, RED, show_table
+from firstlight.display import BLUE, GREY, ORANGE, RED
 
 
 def play(story, allocate, free, empty_cache, meters):
@@ -246,6 +263,10 @@ plt.show()
 f = [label for label, _, _ in story].index("f: 240 MiB")
 held, taken, shown = (modelled if measured is None else measured)[f - 1] / MIB
 print(f"tensors hold {held:.0f} MiB, PyTorch {taken:.0f}; nvidia-smi shows {shown:.0f}")
+segments.clear()
+list(play(story[:f], *model))
+pieces = [size for segment in segments for size, owner in segment if owner is None]
+print("free, by the model, are pieces of", *(f"{piece / MIB:.0f}" for piece in pieces))
 if measured is not None:
     worst = np.abs(measured - modelled)[:, :2].max() / MIB
     print(f"on this GPU the model was off by at most {worst:.2f} MiB")

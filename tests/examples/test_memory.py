@@ -13,6 +13,8 @@ import torch
 from pages import EXAMPLES, judged
 from torch.nn import functional as F
 
+from firstlight.records.record import read
+
 PAGE = "2_devices/10_memory.py"
 MIB = 2**20
 
@@ -179,3 +181,13 @@ def test_leaks_are_as_predicted(page) -> None:
     for way, (predicted, *how) in page["ways"].items():
         levels = [page["live_bytes"](*how, steps=steps) for steps in (2, 3, 4)]
         assert set(np.diff(levels)) == {predicted}, way
+
+
+def test_the_h100_did_what_the_text_says_of_it() -> None:
+    record = read(EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/2_devices/10_memory.json")
+    said = "\n".join(record.outputs.values())
+    for number in ("512 more", "203 MiB, PyTorch 472; nvidia-smi shows 999", "17,082,400", "17,083,392"):
+        assert number in said
+    times = {row.label: row.median for row in record.timings.values()}
+    assert times["new tensor"] == pytest.approx(times["reused"], rel=0.1)
+    assert times["cache emptied"] > 3 * times["new tensor"]

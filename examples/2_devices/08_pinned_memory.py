@@ -2,16 +2,16 @@
 What is pinned memory, and when does it hurt?
 =============================================
 
-In almost every training loop that you copy from somewhere, a batch goes to the GPU like
-this: ``x.pin_memory().to(device, non_blocking=True)``. It looks fast, and it may be.
-But it can also be slower than a plain ``x.to(device)``, and a small change to it sends
-wrong numbers to your GPU without any error. **Do you use it? Write down what you think
-it saves, a tenth, a half, or nothing.**
+You have found a training loop on the internet, and there a batch goes to the GPU like
+this: ``x.pin_memory().to(device, non_blocking=True)``. A plain ``x.to(device)`` would
+do. So what is the rest of the line for? It looks fast, and it may be. But it can also
+be the slower of the two, and a small change to it sends wrong numbers to your GPU
+without any error. **Write down what you think it saves: a tenth, a half, or nothing.**
 
-By the end of this page you'll know what the line does, where to pin and where not, and
-when you have to wait. If you are in a hurry, copy the lines below.
+By the end of this page you'll know where to pin and where not to, and when you have to
+wait. If you are in a hurry, copy the lines below.
 
-**Time:** 8 minutes. **Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is
+**Time:** 10 minutes. **Needs:** :doc:`/tutorials/2_devices/04_small_copies`. A GPU is
 not needed.
 """
 
@@ -39,23 +39,41 @@ print("the last batch is on", x.device)
 #
 # - Let the ``DataLoader`` pin your batches. It does so in a thread of its own, beside
 #   your loop.
-# - If you send an array many times, pin it once, before the loop:
+# - If you send the same array many times, pin it once, before the loop:
 #   ``buffer = torch.empty(shape, pin_memory=True)``.
 # - Don't write ``x.pin_memory()`` inside the loop unless you have measured that it
-#   helps. The CPU then has to copy every byte before the GPU may have it.
+#   helps.
 # - After ``to(device, non_blocking=True)``, don't write into the array until the copy
 #   is done. After ``to("cpu", non_blocking=True)``, don't read it.
 #
 # What is it worth?
 # -----------------
 #
-# We took 64 MiB of data in ordinary memory, 64 MiB in pinned memory, and an H100. From
-# ordinary memory, the copy to the GPU took :timing:`pinned-memory median "to the GPU,
-# pageable/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3`. From pinned memory, it took
-# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3`, which is :timing:`pinned-memory speedup "to the GPU,
+# Let's look at your guess. We sent 64 MiB to an H100, and fetched them back, from
+# ordinary memory and from memory that was pinned before the clock started:
+#
+# .. list-table:: 64 MiB and an H100
+#    :header-rows: 1
+#
+#    * -
+#      - to the GPU
+#      - from the GPU
+#    * - ordinary memory
+#      - :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=67108864"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`pinned-memory median "from the GPU, pageable/cuda:0/n=67108864"
+#        @nvidia-h100-80gb-hbm3`
+#    * - pinned beforehand
+#      - :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`pinned-memory median "from the GPU, pinned/cuda:0/n=67108864"
+#        @nvidia-h100-80gb-hbm3`
+#
+# To the GPU, the pinned copy is :timing:`pinned-memory speedup "to the GPU,
 # pinned/cuda:0/n=67108864"/"to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3` as fast. So it is worth something! The figure shows all sizes.
+# @nvidia-h100-80gb-hbm3` as fast. So it's worth a lot! But a batch is rarely that
+# large. **Do you expect the same factor for 16 kB?** Look it up in the figure, which
+# shows all sizes.
 
 # folded: The arrays that we copy
 
@@ -110,8 +128,13 @@ for label, (move, target, source) in ways.items():
 bench.plot()
 
 # %%
-# On the left, where copies are small, pinned memory gains almost nothing. Such a copy
-# is mostly :term:`latency`, and you can't pin the latency.
+# On the left, the curves lie nearly on top of each other. A small copy of 16 kB took
+# :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=16384"
+# @nvidia-h100-80gb-hbm3` from ordinary memory, and :timing:`pinned-memory median "to
+# the GPU, pinned/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` from pinned memory. Most of
+# that is :term:`latency`, and pinning doesn't shorten the latency. In other words,
+# before you think about pinning, :doc:`make your copies larger
+# </tutorials/2_devices/04_small_copies>`.
 #
 # Why the driver copies twice
 # ---------------------------
@@ -171,52 +194,78 @@ plt.show()
 # The CPU copies one piece while the GPU fetches the piece before, so the slower of the
 # two sets the pace. On a fast link, that is the CPU.
 #
-# You can see it in our record. Beside the H100, one core of the CPU needs
+# Can we check that? If the CPU's copy sets the pace, then the whole transfer should
+# take about as long as that copy alone. Beside our H100, one core of the CPU needs
 # :timing:`pinned-memory median "copy in memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3`
-# to copy 64 MiB from one place in its own memory to another. That is as slow as the
-# copy to the GPU from ordinary memory, and several times slower than the link.
+# to copy 64 MiB from one place in its own memory to another. The transfer from ordinary
+# memory, in the table above, took about that long, and the one from pinned memory only
+# a fraction of it. So it wasn't the link that we waited for.
 #
-# Others found the same on their cards. From pinned memory the link keeps most of what
-# its maker promises, and from ordinary memory it doesn't.
+# Others found the same on their cards. Beside each stands what its link should do,
+# by the data sheet. From pinned memory it nearly does, and from ordinary memory it
+# doesn't.
 #
 # .. measured-by-others:: pinned-h200 pinned-gtx1080 pageable-t4 send-a100
 #
 # When does it hurt?
 # ------------------
 #
-# *When you pin inside the loop.* ``x.pin_memory()`` makes a new pinned array, and the
-# CPU copies every byte of ``x`` into it. In other words, it does the carrying that the
-# driver would have done, and only after the last byte may the GPU begin. PyTorch's own
-# `guide`__ warns that this is usually slower than the plain line.
+# *When you pin inside the loop.* The line from the internet does two things.
+# ``x.pin_memory()`` makes a new pinned array, and the CPU copies every byte of ``x``
+# into it. In other words, it carries the parcel down itself, as the driver would have
+# done. And only when the last byte is there may the GPU begin. PyTorch's own `guide`__
+# warns that this is usually slower than the plain line.
 #
 # __ https://docs.pytorch.org/tutorials/intermediate/pinmem_nonblock.html
 #
-# On our H100 it depends on the size. A batch of 262 kB took :timing:`pinned-memory
-# median "to the GPU, pinned each time/cuda:0/n=262144" @nvidia-h100-80gb-hbm3` when it
-# was pinned each time, and :timing:`pinned-memory median "to the GPU,
-# pageable/cuda:0/n=262144" @nvidia-h100-80gb-hbm3` by the plain line. So there it hurt.
-# For 64 MiB it was the other way round, :timing:`pinned-memory median "to the GPU,
+# On our H100 the guide was right for a batch of 262 kB. Pinned each time, it took
+# :timing:`pinned-memory median "to the GPU, pinned each time/cuda:0/n=262144"
+# @nvidia-h100-80gb-hbm3`, and by the plain line :timing:`pinned-memory median "to the
+# GPU, pageable/cuda:0/n=262144" @nvidia-h100-80gb-hbm3`.
+#
+# But for 64 MiB it was the other way round: :timing:`pinned-memory median "to the GPU,
 # pinned each time/cuda:0/n=67108864" @nvidia-h100-80gb-hbm3` against
 # :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=67108864"
-# @nvidia-h100-80gb-hbm3`, because PyTorch copies large arrays with several cores (this
-# machine has 16) and keeps the pinned memory for the next time. If you have two cores,
-# expect less. That is why you have to measure it.
+# @nvidia-h100-80gb-hbm3`. We didn't expect that. PyTorch copies large arrays with
+# several cores, of which this computer has 16, and it keeps the pinned memory for the
+# next time.
 #
-# *When you pin a lot.* Pinned pages can't be moved or swapped out, so all other
-# programs have to live with what is left. Pin the buffers that you use, and not the
-# whole data set.
+# And on another computer, with an H200, the same batch of 262 kB took
+# :timing:`pinned-memory median "to the GPU, pinned each time/cuda:0/n=262144"
+# @nvidia-h200` instead of :timing:`pinned-memory median "to the GPU,
+# pageable/cuda:0/n=262144" @nvidia-h200`! The 64 MiB took no longer than that, so it
+# can't have been the bytes. We suspect that the copy waited for cores that were busy
+# elsewhere, but we don't know.
 #
-# *When you don't wait.* That one costs more than time.
+# So the same line gained a lot on one computer, and lost far more on another. Measure
+# it on yours, with a batch of your size, or let the ``DataLoader`` pin. (Without a GPU
+# there is nothing to send, so the first line takes next to no time.)
+
+from torch.utils.benchmark import Timer
+
+batch, cores = torch.rand(250, 20), torch.get_num_threads()
+lines = ["batch.to(device)"]
+if has_cuda:
+    lines += ["batch.pin_memory().to(device, non_blocking=True)"]
+for line in lines:
+    timer = Timer(line, globals=globals(), num_threads=cores)
+    print(f"{line}: {1e6 * timer.blocked_autorange().median:.1f} µs")
+
+# %%
+# *When you pin a lot.* Nobody can move pinned pages, so all other programs have to live
+# with what is left. Pin the buffers that you use, and not the whole data set.
+#
+# *When you don't wait.* That one costs more than time, so let's look at it.
 #
 # Read too early
 # --------------
 #
-# With ``non_blocking=True`` and pinned memory, the call only puts the copy into the
-# queue of the GPU, which PyTorch calls a :term:`stream`. Then it returns, perhaps
-# before a single byte has moved. What you compute *on the GPU* afterwards stands behind
-# the copy in the same queue, so it is safe. But your program on the CPU doesn't wait.
+# With ``non_blocking=True`` and pinned memory, the call only puts the copy into a queue
+# of the GPU. Then it returns, perhaps before a single byte has moved. PyTorch calls the
+# queue a :term:`stream`. What you compute *on the GPU* afterwards stands behind the
+# copy in the same queue, so it's safe. But your program on the CPU doesn't wait.
 #
-# Let's try it. So that everybody can, a ``ToyStream`` takes the place of the GPU. It is
+# Let's try it. So that everybody can, a ``ToyStream`` takes the place of the GPU. It's
 # a queue, too, and a second thread works through it in order. (Only the order matters
 # here, not the time.) **What will be printed first?**
 
@@ -235,11 +284,15 @@ queue.synchronize()  # torch.cuda.synchronize()
 print("after the wait:", back)
 
 # %%
-# You get whatever happened to be there, without an error and without a warning. So on
-# the way *back* you have to wait before you read, and a plain ``x.cpu()`` does that for
-# you.
+# You got whatever happened to be in the array, without an error and without a warning.
+# And a plain ``x.cpu()`` would have waited for you.
+#
+# On a real GPU it's no better. The next cell fetches 64 MiB of sevens, and looks at the
+# last one too early. On an H200, it found a 0 there, and after the wait a 7. What's
+# worse, it depends on luck. A small copy may be done before you look, so your program
+# is right in the test, and wrong on the large data.
 
-# folded: On a GPU: the same early reading
+# folded: The same on a GPU
 
 if on_cuda:
     on_gpu.fill_(7)
@@ -256,11 +309,11 @@ else:
 # One buffer, three batches
 # -------------------------
 #
-# The same guide says that copies *to* the GPU are safe with ``non_blocking=True``. They
-# are, as long as nobody touches the array that is being sent. But if you have read that
-# one should pin once and reuse, you'll write this loop sooner or later. It fills one
-# buffer with batch 0, then 1, then 2, and sends it three times. **Which batches will
-# arrive?**
+# What about the other direction? The same guide calls copies *to* the GPU safe. They
+# are, as long as nobody touches the array that is being sent. But you have just read
+# that one should pin once and reuse, so sooner or later you'll write the next loop. It
+# fills one buffer with batch 0, then with 1, then with 2, and sends it three times.
+# **Which batches will arrive?**
 
 
 def send_batches(careful):
@@ -282,9 +335,10 @@ print("without the wait: arrived as", send_batches(careful=False))
 print("with the wait:    arrived as", send_batches(careful=True))
 
 # %%
-# Without the wait, a model trains on the last batch three times. The loop had filled
-# the buffer for the third time before the first copy began. Nothing fails, and the loss
-# may even look better than it should.
+# Without the wait, your model trains on the last batch three times. The loop had filled
+# the buffer for the third time before the first copy began. It's as if you had changed
+# the letter in the envelope while it was still lying on the dock. Nothing fails, and
+# the loss may even look better than it should.
 #
 # The cure is a mark in the queue behind each copy, called an *event*. Before you fill
 # the buffer again, wait for the event of its last copy. In PyTorch:
@@ -297,38 +351,10 @@ print("with the wait:    arrived as", send_batches(careful=True))
 #     copied.synchronize()   # now the buffer is free
 #     buffer.copy_(next_batch)
 #
-# The ``DataLoader`` at the top of this page makes a new pinned array for every batch,
-# and PyTorch doesn't give its memory to anybody else while it is being sent. So there
-# you are safe.
-
-# folded: New memory costs time, too
-
-import mmap
-
-try:
-    import resource
-except ImportError:  # Windows does not count them like this
-    resource = None
-
-
-def page_faults():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt if resource else 0
-
-
-counts = [page_faults()]
-kept = torch.empty(largest, dtype=torch.uint8)
-counts.append(page_faults())
-for value in (1, 2):
-    kept.fill_(value)
-    counts.append(page_faults())
-
-asked, first, again = np.diff(counts)
-print("The operating system finds a page when you first write to it: a page fault.")
-print(f"{largest // mmap.PAGESIZE:,} pages of {mmap.PAGESIZE:,} bytes; page faults:")
-print(f"asking {asked:,}, first writing {first:,}, again {again:,}")
-print("So x.cpu() in a loop, new memory each time, is slower than kept.copy_(x).")
-
-# %%
+# And the ``DataLoader`` at the top of this page? It makes a new pinned array for every
+# batch, and PyTorch doesn't give that memory to anybody else while it is being sent. So
+# there you're safe.
+#
 # Your turn
 # ---------
 #

@@ -2,15 +2,15 @@
 Can you copy and compute at the same time?
 ==========================================
 
-You have four loads of laundry, one washing machine, and one dryer. Nobody washes,
-dries, and puts away the first load before the second one goes into the machine. While
-the first load is in the dryer, the second one is being washed. Your GPU program may
-still do it the slow way: it copies the data in, computes, copies the results out, and
-only then starts again. In the meantime, two of the three machines stand still.
+You have four loads of laundry, a washing machine and a dryer. You won't wash, dry and
+put away the first load before the second one goes into the machine. While the first one
+is in the dryer, the second one is being washed. But your GPU program may well do it the
+slow way: it copies all the data in, computes, copies all the results out, and in the
+meantime two of the three machines stand still.
 
 **Guess: if all three steps take equally long, how much faster could four loads be?** By
-the end of this page you'll be able to write such a pipeline, and to say how many loads
-it should have.
+the end of this page you'll be able to write such a pipeline, to see why it goes wrong
+so easily, and to say how many loads it should have.
 
 **Time:** 8 minutes. **Needs:** :doc:`/tutorials/2_devices/08_pinned_memory`. A GPU is
 not needed.
@@ -55,23 +55,28 @@ fig.set_label(
 plt.show()
 
 # %%
-# It is the same work, and it takes half the time. At the start the dryer has nothing to
-# do, and at the end the washing machine has finished. So even with many chunks you
-# don't quite reach a third of the time.
+# It's the same work, and it takes half the time. At the start the dryer has nothing to
+# do, and at the end the washing machine has finished. That's why you don't get down to
+# a third, even with many chunks.
 #
-# Can a GPU really do three things at once? Yes, because it has separate machines for
-# them, too. The link carries data in both directions at the same time. Its *copy
-# engines* fetch and send by themselves, while the multiprocessors compute. We call it
-# :term:`overlap`. You only have to tell the GPU that the steps don't need to wait for
-# each other.
+# Can a GPU really do three things at once? Yes, because it has a separate machine for
+# each. Its *copy engines* fetch and send by themselves, in both directions at the same
+# time, while the multiprocessors compute. We call this :term:`overlap`.
+#
+# Here is what it's worth. An H100 got 268 MB of numbers, took their square roots, and
+# sent these back. In one piece, that took :timing:`copy-and-compute median
+# "pipeline/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. In sixteen chunks, it took
+# :timing:`copy-and-compute median "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3`.
 #
 # Three queues
 # ------------
 #
-# Usually everything that you give to a GPU stands in one queue, a :term:`stream`, and
-# is done in order. Then nothing overlaps. So we take three streams, one for each stage.
+# So why doesn't it happen by itself? Because everything that you give to a GPU stands
+# in one queue, a :term:`stream`, and is done in order. You have to tell the GPU which
+# steps needn't wait for each other. For that, we take three streams, one for each
+# stage.
 #
-# But streams know nothing of each other. That is the point of them, and it is also the
+# But streams know nothing of each other. That's the point of them, and it's also the
 # danger: somebody has to say that chunk 2 may only be computed when chunk 2 has
 # arrived. Let's first forget to say so. Three ``ToyStream`` take the place of the GPU's
 # streams, so that everybody can try it. **What will it print?**
@@ -120,12 +125,13 @@ for chunks, waits in ((7, False), (7, True), (1, True)):
     print(f"{words:<27}{'right' if right else 'WRONG'}")
 
 # %%
-# Without waiting, the square root was taken of numbers that had not arrived. There was
-# no error, and on another day it might even have come out right.
+# Without waiting, we took the square root of numbers that hadn't arrived. There was no
+# error. What's worse, on a quiet day the copy may win the race, and then the result is
+# right, until you run it on the large data.
 #
 # The remedy is two lines. ``record`` puts a mark, an *event*, behind the copy, and
-# ``wait_event`` makes the next stream wait for it. Only that stream waits. The program
-# itself goes on and gives out the work for the next chunk. It waits once, at the end.
+# ``wait_event`` makes the next stream wait for it. Only that stream waits. Your program
+# goes on, and hands out the work for the next chunk. It waits once, at the end.
 #
 # The same on a GPU
 # -----------------
@@ -200,14 +206,14 @@ for m in (1, 2, 4, 8, 16, 32, 64, 128, 256):
     print(f"{m:4} chunks: {quantity(predict(m), 's')}, {gain:.2f} times as fast")
 
 # %%
-# The model says that nearly everything is gained with eight or sixteen chunks. After
-# that it is flat for a long time, and then it grows again. So you don't need the best
-# number. Any number near it will do, and the formula tells you where that is, near the
-# square root of :math:`n/n_{1/2}`, where :math:`n_{1/2} = a\,b`. (With three equal
-# stages it is the square root of :math:`2\,n/n_{1/2}`.) If :math:`n` is smaller than
-# :math:`n_{1/2}`, leave it in one piece.
+# Nearly everything is gained with eight or sixteen chunks. Then the numbers stay the
+# same for a long time, and in the end they grow again. So you needn't find the best
+# number. Any number near it will do, and the formula says where that is: near the
+# square root of :math:`n/n_{1/2}`, where :math:`n_{1/2} = a\,b` is the half-bandwidth
+# size. (With three equal stages it's the square root of :math:`2\,n/n_{1/2}`.) If
+# :math:`n` is smaller than :math:`n_{1/2}`, leave it in one piece.
 #
-# And a real GPU? Here is the same pipeline, measured.
+# Did the H100 do what the formula says?
 
 # folded: Check and measure the pipeline on a GPU
 
@@ -224,25 +230,66 @@ if on_cuda:
 bench.plot()
 
 # %%
-# On our H100, the data needed :timing:`copy-and-compute median "pipeline/cuda:0/n=1"
-# @nvidia-h100-80gb-hbm3` in one piece, :timing:`copy-and-compute median
-# "pipeline/cuda:0/n=8" @nvidia-h100-80gb-hbm3` in eight, and :timing:`copy-and-compute
-# median "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3` in sixteen. So the form of the
-# curve is right. It gained a little less than the model says, probably because the two
-# directions disturb each other: both go through the memory of the host.
+# We can predict the first point from :doc:`the page before
+# </tutorials/2_devices/08_pinned_memory>`. There, 64 MiB from pinned memory took
+# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=67108864"
+# @nvidia-h100-80gb-hbm3`. Our data are four times as large, and they go there and back.
+# Eight times that time is within a few percent of the :timing:`copy-and-compute median
+# "pipeline/cuda:0/n=1" @nvidia-h100-80gb-hbm3` that were measured.
+#
+# In sixteen chunks, there are 17 short turns instead of 32, so it should have taken
+# little more than half of that. It took :timing:`copy-and-compute median
+# "pipeline/cuda:0/n=16" @nvidia-h100-80gb-hbm3`, which is nearer to three fifths. The
+# curve has the right form, then, and the gain is a little less than promised. We think
+# that the two directions disturb each other, because both go through the memory of the
+# host.
 #
 # When it isn't worth it
 # ----------------------
 #
-# - *One stage takes nearly all of the time.* If that is computing, then hiding the
-#   copies behind it saves nearly nothing. Overlap can never do better than the slowest
-#   stage.
-# - *Your data stay on the GPU.* Then there is nothing to hide.
-# - *You train a network.* The ``DataLoader`` with ``pin_memory=True``, and
-#   ``.to(device, non_blocking=True)``, overlap the loading with the computing already.
+# - *One stage takes nearly all of the time.* If your GPU computes for a minute and
+#   copies for a second, you can hide the second, and that's all. A pipeline is never
+#   faster than its slowest stage.
+# - *Your data stay on the GPU.* Then there's nothing to hide.
 # - *Your GPU has a single copy engine*, as many small ones have. Then the two
 #   directions take turns.
 #
+# And if you train a network? The ``DataLoader`` prepares the next batch while the GPU
+# computes. But with a plain ``x.to(device, non_blocking=True)``, its copy stands in the
+# same stream as the computing, so these two still take turns. Often the copy is so
+# short that nobody minds. If the :doc:`profiler </tutorials/2_devices/14_profile>`
+# shows that you should, the fold gives it a stream of its own.
+
+# folded: Send the next batch while the GPU trains on this one
+
+from itertools import chain
+
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def sent_ahead(loader):
+    copies, coming = torch.cuda.Stream(), None
+    for batch in chain(loader, [None]):
+        ready, now = coming, torch.cuda.current_stream()
+        if ready:
+            now.wait_stream(copies)  # for this batch, not for the one that follows
+            for x in ready:
+                x.record_stream(now)
+        if batch is not None:
+            with torch.cuda.stream(copies):
+                coming = [x.to(device, non_blocking=True) for x in batch]
+        if ready:
+            yield ready
+
+
+if on_cuda:
+    numbers = torch.arange(1003.0)
+    loader = DataLoader(TensorDataset(numbers), batch_size=100, pin_memory=True)
+    roots = torch.cat([x.sqrt() for (x,) in sent_ahead(loader)])
+    assert torch.allclose(roots.cpu(), numbers.sqrt())
+    print("all batches came, in order")
+
+# %%
 # Your turn
 # ---------
 #

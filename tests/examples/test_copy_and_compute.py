@@ -2,7 +2,9 @@
 
 import numpy as np
 import pytest
-from pages import judged
+from pages import EXAMPLES, judged
+
+from firstlight.records.record import read
 
 PAGE = "2_devices/09_copy_and_compute.py"
 
@@ -111,3 +113,14 @@ def test_the_best_number_is_near_the_square_root(page) -> None:
     assert best == pytest.approx((n / half) ** 0.5, abs=1)
     assert page["predict"](10) < 1.05 * page["predict"](best)
     assert page["predict"](50) < 1.05 * page["predict"](best)
+
+
+def test_the_h100_did_what_the_text_says_of_it() -> None:
+    folder = EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/2_devices"
+    piece, sixteen = (
+        read(folder / "09_copy_and_compute.json").timings[f"copy-and-compute/pipeline/cuda:0/n={m}"].median
+        for m in (1, 16)
+    )
+    sent = read(folder / "08_pinned_memory.json").timings[f"pinned-memory/to the GPU, pinned/cuda:0/n={2**26}"].median
+    assert piece == pytest.approx(8 * sent, rel=0.05)
+    assert 17 / 32 < sixteen / piece < 0.65

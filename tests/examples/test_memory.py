@@ -13,6 +13,8 @@ import torch
 from pages import EXAMPLES, judged
 from torch.nn import functional as F
 
+from firstlight.records.record import read
+
 PAGE = "2_devices/10_memory.py"
 MIB = 2**20
 
@@ -64,7 +66,8 @@ WRONG = {
     "whole outputs": (variant(item, lambda output: output.detach().clone()), "rows are not"),
     "no losses": (variant(lambda _: 0.0, clone), "losses are not"),
     "nothing kept": (lambda *_: ([], []), "losses are not"),
-    "the start": ("validate", "each batch"),
+    "as it was": ("validate_leaking", "each batch"),
+    "the start": ("validate", "TypeError"),
 }
 
 
@@ -136,7 +139,7 @@ def test_the_steps_are_taken_on_a_gpu_as_in_the_model(page, monkeypatch) -> None
     taken = 500 * MIB
     left = lambda *_: (8000 * MIB - taken - torch.cuda.memory_reserved(), 8000 * MIB)  # noqa: E731
     monkeypatch.setattr(torch.cuda, "mem_get_info", left)
-    text = (EXAMPLES / PAGE).read_text(encoding="utf-8").partition("# Measure\n")[0]
+    text = (EXAMPLES / PAGE).read_text(encoding="utf-8").partition("# folded: What a new tensor")[0]
     on_card = {"__name__": "__main__"}
     exec(compile(text.replace('device.type == "cuda"', "True"), PAGE, "exec"), on_card)
     assert on_card["context"] == taken
@@ -178,3 +181,13 @@ def test_leaks_are_as_predicted(page) -> None:
     for way, (predicted, *how) in page["ways"].items():
         levels = [page["live_bytes"](*how, steps=steps) for steps in (2, 3, 4)]
         assert set(np.diff(levels)) == {predicted}, way
+
+
+def test_the_h100_did_what_the_text_says_of_it() -> None:
+    record = read(EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/2_devices/10_memory.json")
+    said = "\n".join(record.outputs.values())
+    for number in ("512 more", "203 MiB, PyTorch 472; nvidia-smi shows 999", "17,082,400", "17,083,392"):
+        assert number in said
+    times = {row.label: row.median for row in record.timings.values()}
+    assert times["new tensor"] == pytest.approx(times["reused"], rel=0.1)
+    assert times["cache emptied"] > 3 * times["new tensor"]

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from pages import judged
+from pages import EXAMPLES, judged
 from torch.utils._python_dispatch import TorchDispatchMode
+
+from firstlight.records.record import read
 
 PAGE = "2_devices/11_when_the_gpu_wins.py"
 CPU, GPU, PCIE, CALL = (5e10, 5e11), (5e11, 1e13), 2.5e10, 5e-6
@@ -124,11 +126,12 @@ def test_what_the_text_says_of_the_model_holds(page) -> None:
     for cpu in (page["LAPTOP"], desktop, page["SERVER"]):
         assert {job for job in typical if page["uses_for_two"](jobs[job[0]](job[1]), cpu) == math.inf} == losing
         for name in ("add", "matrix × vector", "stack"):
-            assert page["predicted"](name, cpu, False) == math.inf
-    for card in page["cards"]:
-        assert page["predicted"]("add", desktop, True, card=card) > 100_000
-        slow = page["gain"](page["double"], desktop, True, card, "fp64")
-        assert slow > 10 or card in ("T4", "L4", "GTX 1080", "RTX 4090")
+            assert page["predicted"](name, cpu, False, card="RTX 4090") == math.inf
+    recorded = page["Rates"](97.8e9, 1.06e12)  # what the H100's page printed of its CPU
+    assert page["written"](page["predicted"]("add", recorded, True)) == "140,000"
+    assert page["written"](page["predicted"]("stack", recorded, True, (4, 2048))) == "120"
+    for name in ("add", "matrix × vector", "stack"):
+        assert page["predicted"](name, recorded, False) == math.inf
 
 
 def test_a_training_step_is_many_calls_and_each_counts_once(page) -> None:
@@ -159,3 +162,23 @@ def test_the_network_learns_the_flowers(page) -> None:
     assert losses[-1] < 0.2 * losses[0]
     with torch.no_grad():
         assert (training.net(test).argmax(1) == test_kinds).sum() >= 25
+
+
+def test_the_h100_did_what_the_text_says_of_it(page) -> None:
+    timings = read(EXAMPLES.parent / "records/nvidia-h100-80gb-hbm3/2_devices/11_when_the_gpu_wins.json").timings
+
+    def first_win(bench, way):
+        rows = [row for name, row in timings.items() if name.startswith(f"wins-{bench}/")]
+        cpu, gpu = ({row.n: row.median for row in rows if row.label == label} for label in ("CPU", way))
+        sizes = sorted(cpu)
+        fine = np.geomspace(sizes[0], sizes[-1], 200)
+        known = [np.exp(np.interp(np.log(fine), np.log(sizes), np.log([of[n] for n in sizes]))) for of in (cpu, gpu)]
+        return page["written"](page["crossing"](fine, *known))
+
+    there, sent = "GPU", "GPU, there and back"
+    assert [first_win(bench, there) for bench in ("add", "stack")] == ["42,000", "4"]
+    assert [first_win(bench, sent) for bench in ("add", "matrix-vector", "stack")] == ["never"] * 3
+    assert first_win("matrix-matrix", sent) == "660"
+    small, large = (timings[f"wins-network/GPU/cuda:0/n={n}"].median for n in (8, 4096))
+    assert large == pytest.approx(small, rel=0.2)
+    assert timings["wins-network/CPU/cpu/n=8"].median < small

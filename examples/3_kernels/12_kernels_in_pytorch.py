@@ -310,13 +310,24 @@ print("16 bytes an element for the value, 20 for the slope, as counted")
 # folded: The timing, for three sizes
 
 
+def with_gradient(operation, model, data, weight):
+    model.grad = None
+    operation(model, data, weight).sum().backward()
+
+
 def time_all(bench, n):
     tensors = [*torch.rand(3, n, device=place)]
     size = {"n": n, "bytes": 16 * n, "device": place}
     assert torch.allclose(misfit(*tensors), chain(*tensors), rtol=1e-5)
     bench.time("chain", chain, *tensors, **size)
     bench.time("our operation", misfit, *tensors, **size)
+    both = tensors[0].clone().requires_grad_(), *tensors[1:]
+    there_and_back = {"n": n, "bytes": 36 * n, "device": place}
+    for label, operation in (("chain", chain), ("our operation", misfit)):
+        label = f"{label}, with gradient"
+        bench.time(label, with_gradient, operation, *both, **there_and_back)
     if on_gpu:
+        bench.time("torch.compile", torch.compile(chain), *tensors, **size)
         arrays = [
             cuda.as_cuda_array(t) for t in (*tensors, torch.empty_like(tensors[0]))
         ]
@@ -324,7 +335,7 @@ def time_all(bench, n):
         bench.time("kernel alone", kernel, *arrays, **size)
 
 
-bench = Bench("misfit-in-pytorch", budget=8 if on_gpu else 2)
+bench = Bench("misfit-in-pytorch", budget=12 if on_gpu else 3)
 for n in (1001, 2**25 + 1, 2**27 + 1) if on_gpu else (1001, 1_000_001):
     time_all(bench, n)
 bench.show()

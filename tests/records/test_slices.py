@@ -112,3 +112,17 @@ def test_no_page_depends_on_all_of_itself(script):
     source = script.read_text(encoding="utf-8")
     for name, now in bench_digests(source).items():
         assert bench_digests(source + "\nprint(1)\n")[name] == now
+
+
+@pytest.mark.parametrize(
+    ("timed", "named", "depends"),
+    [
+        ("[i + 1 for i in range(9)]", "i", False),  # Python 3.12 and later count such an i as the statement's own
+        ("{i: 1 for i in range(9)}", "i", False),
+        ("[j for j in range(9)] + [i]", "i", True),
+        ("[i for i in range(i)]", "i", True),  # where it begins is looked up outside
+    ],
+)
+def test_a_name_inside_a_comprehension_is_its_own(timed, named, depends):
+    page = f"{named} = 1\nbench = Bench('sums')\nx = {timed}\nbench.time('x', len, x)\n"
+    assert (bench_digests(page) != bench_digests(page.replace(f"{named} = 1", f"{named} = 2"))) == depends

@@ -109,14 +109,37 @@ def _timing(variable: str) -> Callable[[ast.stmt], bool]:
 @cache
 def _names_in(code: str) -> tuple[frozenset[str], frozenset[str]]:
     table = symtable.symtable(code, "", "exec")
-    made = {one.get_name() for one in table.get_symbols() if one.is_assigned() or one.is_imported()}
-    read = {one.get_name() for one in table.get_symbols() if one.is_referenced()}
+    inside = _comprehension_names(ast.parse(code))  # which Python 3.12 and later count as the statement's own
+    symbols = [one for one in table.get_symbols() if one.get_name() not in inside]
+    made = {one.get_name() for one in symbols if one.is_assigned() or one.is_imported()}
+    read = {one.get_name() for one in symbols if one.is_referenced()}
     waiting = table.get_children()
     while waiting:
         inner = waiting.pop()
         waiting += inner.get_children()
         read |= {one.get_name() for one in inner.get_symbols() if one.is_global() and one.is_referenced()}
     return frozenset(made), frozenset(read)
+
+
+def _comprehension_names(tree: ast.AST) -> set[str]:
+    """Return the names that comprehensions bind, and that occur nowhere outside of them."""
+    within, outside = set[str](), set[str]()
+
+    def visit(node: ast.AST, bound: frozenset[str]) -> None:
+        if isinstance(node, ast.Name):
+            (within if node.id in bound else outside).add(node.id)
+        children = list(ast.iter_child_nodes(node))
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+            visit(node.generators[0].iter, bound)  # is looked up outside
+            targets = [name for one in node.generators for name in ast.walk(one.target)]
+            bound |= {name.id for name in targets if isinstance(name, ast.Name)}
+            first = node.generators[0]
+            children = [child for child in children if child is not first] + [first.target, *first.ifs]
+        for child in children:
+            visit(child, bound)
+
+    visit(tree, frozenset())
+    return within - outside
 
 
 def _names(statement: ast.stmt, fixed: Set[str]) -> tuple[set[str], set[str]]:

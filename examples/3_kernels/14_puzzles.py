@@ -154,8 +154,9 @@ bench.show()
 # On an H200, ``pieces`` took :timing:`puzzles-stride median pieces @nvidia-h200` and
 # ``side_by_side`` took :timing:`puzzles-stride median "side by side" @nvidia-h200`. So
 # the wrong order took :timing:`puzzles-stride speedup "side by side"/pieces
-# @nvidia-h200` as long, more than the count says. A million threads read in a
-# million places at once, and no cache can keep all the sectors that they've begun.
+# @nvidia-h200` as long, more than the count says. More than a quarter of a million
+# threads fit onto this card at a time. Each of them reads in a place of its own, and no
+# cache can keep all the sectors that they've begun.
 #
 # It isn't always that bad. On an H100, two runs of another kernel differed only in
 # this: the loads of one touched 32 sectors, and those of the other 4. They took

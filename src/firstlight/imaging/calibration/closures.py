@@ -31,8 +31,8 @@ _PIXELS = 64
 _PRIOR_WIDTH = 1 / 3  # of the field: of the Gaussian that an image is at first, and is drawn to
 _STEPS = 300  # of L-BFGS, in each of the rounds
 _SCALE = 0.1  # how well amplitudes are calibrated on the whole, relatively
-# How strongly an image is drawn to be smooth and to the prior, in each round, and to have little flux. With 24 and 0.2 in
-# the last round, weights that are a fifth larger split M87*'s ring in two.
+# How strongly an image is drawn to be smooth and to the prior, in each round, and to have little flux. With 24 and 0.2
+# in the last round, weights that are a fifth larger split M87*'s ring in two.
 _SMOOTHNESS, _ENTROPY, _FLUX = (240.0, 80.0, 40.0), (0.6, 0.4, 0.3), 0.03
 
 

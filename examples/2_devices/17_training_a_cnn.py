@@ -422,7 +422,8 @@ plt.show()
 #        (:doc:`/tutorials/2_devices/13_precision`)
 #
 # For example, ``autocast`` does nothing for the medium network on an H100, because that
-# waits for its launches. It even adds some of its own.
+# waits for its launches. It even adds some of its own. (Another trick for the
+# computing is ``channels_last``, which we haven't measured on a GPU.)
 #
 # .. dropdown:: Workers need a guard, and this is a whole script with one
 #

@@ -25,17 +25,15 @@ belongs there and which doesn't.
 # *thread* of its own. A thread is one sequence of instructions, like the one that your
 # Python program follows. (The code is on :doc:`a later page <04_count_your_cpu>`.)
 #
-# For one cup, one core of the computer's CPU took
-# :timing:`count-your-cpu median "SIMD, one thread/cpu/n=1" @nvidia-h100-80gb-hbm3`, and
-# the H100 took :timing:`count-your-cpu median "GPU, kernel/cuda:0/n=1"
-# @nvidia-h100-80gb-hbm3`. So the GPU, which costs as much as a car, is *slower*. (It's
-# no more than that because a step takes about four clock cycles on either, and the
-# CPU's clock ticks faster.)
+# For one cup, one core of the computer's CPU took :timing:`count-your-cpu median "SIMD,
+# one thread/cpu/n=1" @nvidia-h100-80gb-hbm3`, and the H100 took :timing:`count-your-cpu
+# median "GPU, kernel/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. So the GPU, which costs as
+# much as a car, is *slower*. (It's no more than that because a step takes about four
+# clock cycles on either, and the CPU's clock ticks faster.)
 #
-# For 4,096 cups, the H100 took :timing:`count-your-cpu median
-# "GPU, kernel/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`. That is the same time, for 4,096
-# times as much work! And the CPU? With all its sixteen cores, and several cups at once
-# on each, it took :timing:`count-your-cpu median "SIMD, all cores/cpu/n=4096"
+# For 4,096 cups, the H100 needed no longer than for one, although it had 4,096 times as
+# much to do! And the CPU? With all its sixteen cores, and several cups at once on each,
+# it took :timing:`count-your-cpu median "SIMD, all cores/cpu/n=4096"
 # @nvidia-h100-80gb-hbm3`. So now the GPU is :timing:`count-your-cpu speedup
 # "GPU, kernel/cuda:0/n=4096"/"SIMD, all cores/cpu/n=4096" @nvidia-h100-80gb-hbm3` as
 # fast.
@@ -161,7 +159,6 @@ plt.show()
 # squares: a unit that multiplies and adds *one* pair of numbers at a time. That's all
 # it can do. It runs no program of its own, so it is nothing like a core of a CPU. The
 # card has 16,896 of them (132 × 128), and your program won't get faster by that number.
-# In other documents a CUDA core is also called a :term:`lane`.
 #
 # There are also four **tensor cores** in each SM. A tensor core multiplies whole small
 # matrices at once. It does nothing else, but this it does very fast, mostly with
@@ -173,9 +170,13 @@ plt.show()
 # :timing:`precision median "GPU, matmul, bfloat16/cuda:0/n=4096"
 # @nvidia-h100-80gb-hbm3`. That is :timing:`precision speedup
 # "GPU, matmul, bfloat16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast, on the
-# same card, but each number keeps only 2 or 3 of its 7 digits. In the other direction,
-# beware of ``float64``, which NumPy takes unless you say otherwise: an H100 is good at
-# it, and most cards for games are many times slower with it than with ``float32``.
+# same card, but each number keeps only 2 or 3 of its 7 digits.
+#
+# In the other direction, beware of ``float64``, which NumPy takes unless you say
+# otherwise. The H100 is one of the few cards that are good at it: there, the same
+# product took :timing:`precision median "GPU, matmul, float64/cuda:0/n=4096"
+# @nvidia-h100-80gb-hbm3`, because its tensor cores can do ``float64``, too. On a card
+# for games, ``float64`` has 1/32 or 1/64 of the rate of ``float32``.
 #
 # **One minute:** how many SMs has *your* GPU, and how many threads can all of them hold
 # together? If you have no GPU here, take the numbers from the picture.
@@ -232,7 +233,7 @@ show_table("Where a number can be, on an H100", head, rows)
 # *Registers* hold the variables of each thread. *Shared memory* belongs to a block, so
 # its threads can pass numbers to each other there, and it's the same piece of hardware
 # as the *L1 cache*. The *L2 cache* serves all SMs. *HBM* (high-bandwidth memory) is the
-# large memory on the card, which people also call VRAM, or *global memory*. And
+# large memory on the card, which CUDA calls *global memory*. And
 # the last row is your computer's memory, at the other end of PCIe.
 #
 # From top to bottom the rate falls by a factor of more than 8,000. So this is the first
@@ -342,6 +343,10 @@ plt.show()
 # holds so many threads, and even they aren't quite enough. Fast programs therefore let
 # each thread ask for a second number before the first has arrived.
 #
+# The 76 rests on our 40 cycles of work, of course. With 100 cycles of work after each
+# number, 4 × 9 = 36 warps are enough. The more you compute with a number, the fewer
+# warps you need to hide the wait for the next one.
+#
 # Does a real GPU behave like that? We let our H100 copy a long vector, and allowed it
 # only some of its threads. With 1/16 of them it moved :timing:`bytes-in-flight rate
 # "1 loads, 6% full" @nvidia-h100-80gb-hbm3`, and with 1/8 :timing:`bytes-in-flight rate
@@ -380,7 +385,7 @@ plt.show()
 # Your turn
 # ---------
 #
-# How many warps does *your* kernel need? Write the function that tells. A warp waits
+# How many warps does *your* work need? Write the function that tells. A warp waits
 # for ``wait`` cycles and then works for ``work`` cycles, again and again. Return the
 # smallest number of warps with which none of the SM's ``schedulers`` ever has nothing
 # to do. Each warp belongs to one scheduler, and there are no half warps.

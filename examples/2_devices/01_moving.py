@@ -8,8 +8,8 @@ be on the same device, but found at least two devices, cuda:0 and cpu!* Did the 
 line do nothing at all?
 
 It did something, but not what it seems to do. On this page you'll try such lines one by
-one, and look where your :term:`tensor` is after each of them. By the end you'll be able
-to say of any line whether it moves a tensor, and to write a program that runs on a
+one, and look where your :term:`tensor` is after each of them. By the end you'll know
+which lines move a tensor and which don't, and you'll write a program that runs on a
 laptop without a GPU and on a cluster. If you are in a hurry, copy the lines below, and
 come back when one of them surprises you.
 
@@ -69,9 +69,8 @@ print("get_device:", image.get_device(), "and", image_there.get_device())
 # GPU has a memory of its own.
 #
 # In older notebooks you'll meet ``image.get_device()``. It returns only the number of
-# the GPU, and -1 on
-# the CPU. So on a computer with a GPU you'd see cuda:0, -1 and 0 above.
-# ``.device`` says the same in words.
+# the GPU, and -1 on the CPU. So on a computer with a GPU you'd see cuda:0, -1 and 0
+# above. ``.device`` says the same in words.
 #
 # You'll also meet two short forms. ``x.cpu()`` means ``x.to("cpu")``, and ``x.cuda()``
 # means ``x.to("cuda")``, or ``x.cuda(1)`` if you want the second GPU. They return the
@@ -153,11 +152,6 @@ print("with copy=True:", total.to("cpu", copy=True) is total)
 # wherever you like, and it costs next to nothing if there is nothing to move. You don't
 # have to put an ``if`` around it.
 #
-# On an H100, a ``.to`` of a tensor that was there already took :timing:`moving median
-# "there already" @nvidia-h100-80gb-hbm3`. A real copy of 67 million numbers (268 MB),
-# from the GPU's memory into the GPU's memory, took :timing:`moving median "copy, new
-# memory" @nvidia-h100-80gb-hbm3`.
-#
 # A *model* behaves differently, because ``model.to(device)`` moves the model itself.
 # See :doc:`/tutorials/2_devices/05_moving_a_model`. For other lines you can look up
 # whether they copy, and whether your program has to wait for the GPU:
@@ -186,20 +180,22 @@ print(chosen)
 #
 # On an H100, 67 million ones that were made on the CPU and then moved took
 # :timing:`moving median "made here, moved" @nvidia-h100-80gb-hbm3`. Made on the GPU,
-# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so,
-# counting the time to make them on the CPU, it was
-# :timing:`moving speedup "made there"/"made here, moved" @nvidia-h100-80gb-hbm3` as
-# fast.
+# they took :timing:`moving median "made there" @nvidia-h100-80gb-hbm3`, so, counting
+# the time to make them on the CPU, it was :timing:`moving speedup "made there"/"made
+# here, moved" @nvidia-h100-80gb-hbm3` as fast.
 #
 # Which GPU, if there are several?
 # --------------------------------
 #
 # On a shared node the scheduler usually shows you only your own GPUs, so yours is
 # ``cuda:0``. To see it work, run ``nvidia-smi`` in a second terminal. With several GPUs
-# of your own you need their numbers. If you know `Dive into Deep Learning`__, you know
-# these two functions:
+# of your own you need their numbers: ``torch.device("cuda", 1)`` is the second one. If
+# you know `Dive into Deep Learning`__, you know ``try_gpu`` and ``try_all_gpus``. The
+# fold has them, for GPUs of any maker:
 #
 # __ https://d2l.ai/chapter_builders-guide/use-gpu.html
+
+# folded: try_gpu and try_all_gpus
 
 
 def try_gpu(i=0):
@@ -290,10 +286,17 @@ print("scores is on", scores.device)
 # Why doesn't PyTorch simply move the tensor for you? Because a move is slow, and you
 # would never find out.
 #
-# On an H100, bringing 67 million numbers from the CPU's memory took :timing:`moving
-# median "from the host" @nvidia-h100-80gb-hbm3`. Copying them within the GPU was
-# :timing:`moving speedup "copy, same memory"/"from the host" @nvidia-h100-80gb-hbm3` as
-# fast. In a loop, a hidden move would eat all that the GPU gains.
+# How slow? This is what ``.to`` took on an H100, for 67 million numbers (268 MB):
+#
+# - the tensor was there already: :timing:`moving median "there already"
+#   @nvidia-h100-80gb-hbm3`;
+# - a copy within the GPU: :timing:`moving median "copy, new memory"
+#   @nvidia-h100-80gb-hbm3`, so its memory moved :timing:`moving rate "copy, new memory"
+#   @nvidia-h100-80gb-hbm3`, read and written;
+# - from the CPU's memory to the GPU: :timing:`moving median "from the host"
+#   @nvidia-h100-80gb-hbm3`.
+#
+# In a loop, a hidden move of the third kind would eat all that the GPU gains.
 #
 # There are two exceptions, and both are about single numbers. A number of Python goes
 # with every device, so ``weights * 2`` is fine. So is ``weights * torch.tensor(2.0)``,

@@ -164,9 +164,11 @@ except RuntimeError as error:
     print(error)
 
 # %%
-# ``Long`` is PyTorch's old name for ``int64``. A label is an index, because it picks
-# one of the ten scores, so it has to be a whole number, and ``int64`` is what everybody
-# uses. Write ``labels.long()``.
+# A label is an index, because it picks one of the ten scores. So it has to be an
+# integer, and PyTorch takes only two kinds: ``int64``, which it calls ``Long``, and the
+# small ``uint8``, or ``Byte``. Even ``int32`` is refused. On a GPU, the same mistake
+# may have another text: an H200 said ``not implemented for 'Float'``. Write
+# ``labels.long()``.
 #
 # With your own pictures, only the two data sets change. For CIFAR10, 60,000 small
 # photographs in colour, these lines stand in for the digits. They fetch 170 MB, so we
@@ -200,19 +202,29 @@ except RuntimeError as error:
 #    * - network, pictures
 #      - two cores
 #      - H100
+#      - against its own 16 cores, the H100 was
 #    * - small, 1
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=1" @cpu-amd-epyc`
-#      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=1"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=1"/"small,
+#        CPU/cpu/n=1" @nvidia-h100-80gb-hbm3` as fast
 #    * - small, 256
 #      - :timing:`training-a-cnn median "small, CPU/cpu/n=256" @cpu-amd-epyc`
 #      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=256"
 #        @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=256"/"small,
+#        CPU/cpu/n=256" @nvidia-h100-80gb-hbm3` as fast
 #    * - large, 8
 #      - :timing:`training-a-cnn median "large, CPU/cpu/n=8" @cpu-amd-epyc`
-#      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large,
+#        CPU/cpu/n=8" @nvidia-h100-80gb-hbm3` as fast
 #
-# With a single picture, the H100 *lost*. What was your guess? Perhaps it was busy with
-# the arithmetic. Then its time should grow with the number of pictures.
+# With a single picture, the H100 *lost* to the two cores, and hardly beat its own 16
+# (more cores don't make such a short step faster). What was your guess? Perhaps it was
+# busy with the arithmetic. Then its time should grow with the number of pictures.
 #
 # But with 256 pictures, it took only a little longer than with one.
 #
@@ -253,11 +265,15 @@ faster = rows[0][2] / rows[-1][2]
 print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16.")
 
 # %%
-# Larger batches need fewer launches, so an epoch takes less time. But they also take
-# fewer steps, so the network has learned less. Compare the time to *the same score*,
-# not the time of an epoch (:doc:`/tutorials/2_devices/17_training_a_cnn` does). And the
-# table doesn't say how long the batches take to move: if a larger batch helps, it's
-# mostly the launches.
+# On a CPU, each step has its price, too, because Python and PyTorch prepare every
+# operation. On a GPU the launches come on top, so a larger batch gains more. An H200
+# ran this page as well, and its table is in the tab: from 16 to 256 pictures, its
+# epochs gained even more than a CPU's.
+#
+# But look at the last column. Larger batches take fewer steps, so the network has
+# learned less. Compare the time to *the same score*, not the time of an epoch
+# (:doc:`/tutorials/2_devices/17_training_a_cnn` does). The table doesn't tell you how
+# long the batches take to move, either.
 #
 # The losses show the same. A curve that still falls wants more steps:
 
@@ -277,9 +293,10 @@ fig.set_label(f"Three falling curves of the loss. At the end it is {ends} in a b
 plt.show()
 
 # %%
-# To watch the curve while it grows, write it for TensorBoard
-# (``pip install tensorboard``), every hundred steps or so, because ``add_scalar`` waits
-# for the GPU like ``.item()``:
+# To watch the curve while it grows, write it for TensorBoard (``pip install
+# tensorboard``), every hundred steps or so, because ``add_scalar`` waits for the GPU
+# like ``.item()``. Then look at it with ``tensorboard --logdir runs``, or in a notebook
+# with ``%load_ext tensorboard`` and ``%tensorboard --logdir runs``:
 #
 # .. code-block:: python
 #
@@ -287,66 +304,28 @@ plt.show()
 #
 #    writer = SummaryWriter("runs/batch-64")  # a folder for each run
 #    writer.add_scalar("Train/Loss", loss, step)  # in the loop
-#    writer.close()
 #
-# In a notebook, look at it with ``%load_ext tensorboard`` and then
-# ``%tensorboard --logdir runs``; in a terminal, with ``tensorboard --logdir runs``.
+# Two switches may save more time, each with a page of its own. A loader with
+# ``pin_memory=True`` lets the GPU fetch a batch while your program goes on
+# (:doc:`/tutorials/2_devices/08_pinned_memory`), and ``torch.autocast`` computes with
+# 16 bits in place of 32 (:doc:`/tutorials/2_devices/13_precision`).
 #
-# Two switches, and what they bring
-# ---------------------------------
-#
-# On a GPU, two switches may save time. Here they are in the loop:
-#
-# .. code-block:: python
-#
-#    loader = DataLoader(train_set, batch, shuffle=True, pin_memory=True)
-#    ...
-#    x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
-#    with torch.autocast("cuda", torch.bfloat16):
-#        loss = criterion(model(x), y)
-#    loss.backward()  # outside of autocast
-#
-# *Pinned batches.* With ``pin_memory=True`` the loader puts each batch where the
-# operating system will never move it. The GPU can then fetch the batch by itself, and
-# with ``non_blocking=True`` your program goes on meanwhile. From ordinary memory,
-# ``non_blocking`` changes next to nothing
-# (:doc:`/tutorials/2_devices/08_pinned_memory`).
-#
-# On the H100, a copy of 4 MB took :timing:`pinned-memory median "to the GPU,
-# pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` from ordinary memory and
-# :timing:`pinned-memory median "to the GPU, pinned/cuda:0/n=4194304"
-# @nvidia-h100-80gb-hbm3` from pinned memory.
-#
-# *16 bits.* Under ``autocast``, convolutions and matrix products compute with 16 bits
-# in place of 32, where GPUs are much faster. The weights stay in 32 bits. People call
-# this *mixed precision*, or AMP.
-#
-# On the H100, a product of two matrices of 4,096 × 4,096 in 16 bits was
+# On the H100, pinned memory made a copy of 4 MB :timing:`pinned-memory speedup "to the
+# GPU, pinned/cuda:0/n=4194304"/"to the GPU, pageable/cuda:0/n=4194304"
+# @nvidia-h100-80gb-hbm3` as fast, and 16 bits made the product of two large matrices
 # :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32"
-# @nvidia-h100-80gb-hbm3` as fast as in 32. A whole step gains less.
+# @nvidia-h100-80gb-hbm3` as fast.
 #
-# On an older card you need ``torch.float16`` and a ``scaler =
-# torch.amp.GradScaler("cuda")``: ``scaler.scale(loss).backward()``, then
-# ``scaler.step(optimizer)`` and ``scaler.update()``. Why? Below :math:`6 \times
-# 10^{-5}`, ``float16`` loses precision, and below about :math:`3 \times 10^{-8}` it has
-# only zero. Many gradients are that small. The
-# scaler multiplies the loss by a large number before ``backward``, and divides the
-# gradients afterwards. If some became infinite, it leaves out that step and tries a
-# smaller number. To clip gradients, call ``scaler.unscale_(optimizer)`` first. On an
-# Ampere (2020) or newer, use ``torch.bfloat16`` and no scaler. Colab's T4 is older.
-#
-# We left both off, because our network is small: ``autocast`` adds operations of
-# its own, and the cook is waiting for slips already. Turn it on when the *computing*
-# takes long, and look whether it does.
+# We left both off, because neither makes a launch any shorter. ``autocast`` even adds
+# some, and the cook is waiting for slips already.
 #
 # Stop, and go on
 # ---------------
 #
 # Your time on the GPU ends, or the job is killed. To go on later you need the weights
 # *and* what the optimizer has gathered, because Adam remembers two averages for each
-# weight. A file with all of it is called a *checkpoint* (with a scaler,
-# save its state, too). In Colab, write it to your Drive: the disk goes with the
-# session.
+# weight. A file with all of it is called a *checkpoint*. In Colab, write it to your
+# Drive: the disk goes with the session.
 
 
 def save(file, epoch, model, optimizer):
@@ -363,17 +342,20 @@ def load(file, model, optimizer):
 
 
 # %%
-# ``map_location`` lets you train on the GPU and go on at home. Let's train for three
-# epochs, save, load into a new network, and go on:
+# ``map_location`` lets you train on the GPU and go on at home. You don't know when the
+# job will be killed, so save *in the loop*, after each epoch. Ours is killed after
+# three. Then we load the file into a new network, and go on:
 
 import tempfile
 from pathlib import Path
 
 model, loader, optimizer = start(batch=64)
-before = train(model, loader, optimizer, epochs=3)
+before = []
 with tempfile.TemporaryDirectory() as folder:
     file = Path(folder, "checkpoint.pt")
-    save(file, 3, model, optimizer)
+    for epoch in range(1, 4):
+        before += train(model, loader, optimizer, epochs=1)
+        save(file, epoch, model, optimizer)
     again = start(batch=64)
     epoch = load(file, again[0], again[2])
 
@@ -400,8 +382,8 @@ print(f"its own:       loss {moved[0]:.2f} at first, {moved[-1]:.2f} at the end"
 # A trainer's two hooks
 # ---------------------
 #
-# Do you use a trainer, such as d2l's or Lightning's? Then the two new lines have names.
-# A trainer is a loop that calls you back, once for the model and once for each batch:
+# A trainer, such as d2l's or Lightning's, is a loop that calls you back, once for the
+# model and once for each batch. So the two new lines have names there:
 
 
 class Trainer:
@@ -431,10 +413,10 @@ trainer.fit(new_model(), loader, epochs=3)
 print(f"trainer: {score(trainer.model, tests):.0%} right on {trainer.device}")
 
 # %%
-# Again there is no ``if``. People write ``if self.gpus: …`` in these hooks, and then
-# one of the two programs is never tested. What else a model can leave behind is the
-# subject of :doc:`/tutorials/2_devices/05_moving_a_model`. Three short scripts to
-# download are in :doc:`/where_from`.
+# Again there is no ``if self.gpus``, so there is only one program to test. What else a
+# model can leave behind is the subject of
+# :doc:`/tutorials/2_devices/05_moving_a_model`. Three short scripts to download are in
+# :doc:`/where_from`.
 #
 # Your turn
 # ---------

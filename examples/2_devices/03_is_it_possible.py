@@ -151,7 +151,7 @@ board.show()
 # %%
 # Report 2 is the one from :doc:`/tutorials/1_setup/02_first_speedup`. Its 3.1
 # milliseconds are less than the tutorial's cards can do, although its clock waited. The
-# board suspects *unequal work*, and we agree: most likely it came from a faster card.
+# board suspects *unequal work*. It may have come from a faster card, but we can't know.
 # Report 3, from a course notebook, is a product of a matrix and a vector in 10.4
 # microseconds, and it has the same fault as report 1.
 #
@@ -179,13 +179,13 @@ if has_gpu:
     print(f"asked after {1e6 * asked:,.0f} µs, done after {1e6 * done:,.0f} µs")
 
 # %%
-# Without a GPU, that cell prints nothing. On an H100, a product of two tiny matrices, 8
-# × 8, takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=8"
-# @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. One of 4,096 × 4,096
-# takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096" @nvidia-h100-80gb-hbm3`,
-# and to ask for it takes about as long as to ask for the tiny one. Ten such launches
-# alone would print 0.000. The rest of what the notes saw may be the start-up of a
-# library, which we can't check from here.
+# If you have no GPU, that cell printed nothing, so here is what one does. On an H100, a
+# product of two tiny matrices, 8 × 8, takes :timing:`wins-matrix-matrix median
+# "GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`, and nearly all of that is the launch. One of
+# 4,096 × 4,096 takes :timing:`wins-matrix-matrix median "GPU/cuda:0/n=4096"
+# @nvidia-h100-80gb-hbm3`, and to ask for it takes about as long as to ask for the tiny
+# one. Ten such launches alone would print 0.000. The rest of what the notes saw may be
+# the start-up of a library, which we can't check from here.
 #
 # **The result is infinite.** The loop multiplies the product by itself, again and
 # again. Let's look at what becomes of it. **Guess first: after how many products does
@@ -381,9 +381,9 @@ print(check(what_forbids))
 # remember
 
 print("""\
-1. Divide bytes by bandwidth, and operations by operations a second. A time shorter than
-   the longer of the two is wrong, if the data are larger than the cache and the rate is
-   that of your number format.
+1. Divide bytes by bandwidth, and operations by operations a second, for your format of
+   numbers. A time shorter than the longer of the two is wrong. (Only small arrays, of a
+   few megabytes, can be faster: a processor keeps them close by.)
 2. Wait for the GPU before each look at the clock, give both sides the same work, and
    look at the result.
 3. Possible isn't true: sorting what is sorted already looks fast, and no floor

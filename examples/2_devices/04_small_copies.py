@@ -159,9 +159,8 @@ bench.plot()
 # long would 4,096 copies of 64 bytes take?** They carry only a quarter of a megabyte,
 # but they walk 4,096 times. That makes more than ten times what the 64 MiB took.
 #
-# So we can read both numbers off the two ends of a curve. Here they are for the
-# computer that built this page, which has no GPU. If you run the cell, you get those of
-# yours.
+# So we can read both numbers off the two ends of a curve. If you run the cell, you get
+# those of your computer. The output below comes from one that has no GPU.
 
 transfer = "to the GPU, pageable" if has_gpu else "within the CPU's memory"
 times = {t.n: t.median for t in bench.timings if t.label == transfer}
@@ -221,21 +220,25 @@ print(f"here:   {quantity(half, 'B')}, or {half / 80:,.0f} events")
 # have heard the advice to *batch your transfers*, you now know how big a :term:`batch`
 # should be: several times :math:`n_{1/2}`.
 #
-# The latency isn't the same everywhere, either. Here is what somebody else measured for
-# a small copy, with the wait until it has arrived. So measure your own:
+# The latency isn't the same everywhere, either. On a computer with an H200, a copy of
+# 64 bytes took :timing:`transfers median "to the GPU, pageable/cuda:0/n=64"
+# @nvidia-h200`, and the big copy of our events was :timing:`small-copies speedup "4096
+# events a copy"/"1 event a copy" @nvidia-h200` as fast as the small ones.
+#
+# Somebody else measured a small copy to an older card, a V100, with the wait until it
+# had arrived. So measure your own:
 #
 # .. measured-by-others:: latency-v100
 #
-# And collecting isn't free. Here is how long it took the computer that built
-# this page to put the 4,096 arrays together:
+# And collecting isn't free. You have to put the 4,096 arrays together first:
 
 gathering = Bench("collecting").time("np.stack", np.stack, list(events.numpy()))
 print("np.stack of 4,096 events:", quantity(gathering.median, "s"))
 
 # %%
-# That's far longer than the one big copy, so you gain far less than the ratio at the
-# top promised. You pay less if you write each event into one array that you allocated
-# beforehand.
+# That takes far longer than the one big copy, so you gain far less than the ratio at
+# the top promised. You pay less if you write each event into one array that
+# you allocated beforehand.
 #
 # Predict your own
 # ----------------

@@ -2,60 +2,33 @@
 Many small operations: batch, compile or capture?
 =================================================
 
-This page is for anyone whose loop of small operations (time steps, a sampler, an
-:term:`optimizer`) keeps a GPU idle. Each operation has a dispatch and :term:`launch`
-overhead, however little there is to compute, so a faster card changes nothing.
-:term:`Batch <batch>` first: stack what is independent. Then compile what you call very
-often, and capture what never changes. Batching and capturing help only while the arrays
-are small; compiling saves memory traffic as well.
+You simulate asteroids, or sample a posterior, or let an optimizer run. Each step is a
+handful of short lines, and you do a great many of them. On the GPU it's no faster than
+on your laptop, and a bigger GPU changes nothing. What's wrong?
 
-**You will learn**
+**Write down a guess.** Somebody multiplies and adds single numbers, 192 times in a row,
+once on an H100 and once on the CPU beside it. Which one is faster, and by how much?
 
-- to measure the overhead of one operation, and to predict a small loop's time from it;
-- three cures, *batching*, *compiling* and *capturing*, and the factor that each lowers;
-- after how many calls a compilation has paid for itself, if ever.
+At the end of this page you'll know three cures, *batching*, *compiling* and
+*capturing*, and you'll be able to choose one before you have tried any of them.
 
-**Time:** 12 minutes. **Needs:** any computer. Compiling needs a C++ compiler on a CPU,
-and :term:`Triton` on a GPU; capturing, as done here, needs an NVIDIA or AMD card. The
-page says what is missing, and goes on.
+**Time:** 11 minutes. **Needs:** any computer. Compiling needs a C++ compiler on a
+CPU, and :term:`Triton` on a GPU. Capturing needs an NVIDIA or AMD card.
 """
 
 # %%
-# When does each pay?
-# -------------------
+# Try it
+# ------
 #
-# .. list-table:: When each cure pays
-#    :header-rows: 1
-#    :widths: 16 42 42
-#
-#    * - Cure
-#      - It pays if …
-#      - It does not if …
-#    * - batch
-#      - you have many things that do not depend on each other
-#      - each step needs the one before; the arrays are large already; memory is full
-#    * - compile
-#      - many operations can be merged, and you call it very often; also with large
-#        arrays, where memory bandwidth is the limit
-#      - you call it seldom; shapes change; there is little to merge, as in matrix
-#        products and FFTs
-#    * - capture
-#      - a call has many short operations that are always the same
-#      - your card cannot; values or sizes decide what is done; the GPU is busy
-#
-# Try them in this order. And before the first, write fewer operations:
-# ``torch.add(x, u, alpha=STEP / 2)`` is one, and ``x + STEP / 2 * u`` is two.
-#
-# Predict
-# -------
-#
-# Our loop follows asteroids at :math:`(x, y)`, with speeds :math:`(u, w)`, around a
-# star. One call of ``advance`` does two steps (*leapfrog*), for as many asteroids as
-# there are numbers in ``x``. Each ``*``, ``+``, ``-``, ``**`` and ``rsqrt`` on a tensor
-# is an operation, and on a GPU a kernel launch. A ``TorchDispatchMode`` counts them.
+# Here is a program of that kind. An asteroid is at :math:`(x, y)` and has the speed
+# :math:`(u, w)`, and ``advance`` lets it fall around a star for two short steps. The
+# arguments are arrays, with as many numbers as there are asteroids.
 
+import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from firstlight import Bench, best_device
+from firstlight.display import GREY, ORANGE, quantity
 
 STEP = 0.01
 
@@ -67,6 +40,14 @@ def advance(x, y, u, w, pull):
         u, w = u - kick * x, w - kick * y
         x, y = x + STEP / 2 * u, y + STEP / 2 * w
     return x, y, u, w
+
+
+# %%
+# Each ``*``, ``+``, ``-``, ``**`` and ``rsqrt`` on an array is an *operation*. **Count
+# them for one call of** ``advance``, which makes two rounds. Then PyTorch counts them:
+
+# folded: Count the operations that PyTorch is asked for
+from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class Tally(TorchDispatchMode):
@@ -81,47 +62,17 @@ class Tally(TorchDispatchMode):
         return result
 
 
-# %%
-
 n = 1003
 some = *torch.ones(4, n), torch.tensor(1.0)  # made outside: this is not to be counted
 with Tally() as tally:
     advance(*some)
 operations = tally.operations
 moved = 4 * tally.numbers / n  # bytes for each asteroid
-least = 4 * (4 + 4)  # four numbers in, four out
 print(f"one call of advance: {operations} operations")
-print(f"they move {moved:.0f} bytes an asteroid; {least} would do")
 
 # %%
-# For each operation PyTorch *dispatches*: it chooses a function by the device and dtype
-# of the tensors. That takes a time :math:`c`; a GPU adds the launch. If the work takes
-# :math:`w` for each of :math:`n` asteroids,
-#
-# .. math::
-#
-#     \text{overhead} = \text{operations} \times c
-#     \qquad\text{and}\qquad
-#     \text{work} = n \times w .
-#
-# On a CPU the two add up. A GPU works while the :term:`host` dispatches the next
-# operation (:doc:`/tutorials/2_devices/06_queues`), so the longer of the two counts.
-# Either way there is a *plateau*: as long as :math:`n` is small, the time does not
-# depend on it, and a GPU is :term:`launch-bound`. One result costs an overhead of
-# :math:`\text{operations} \times c / n`, and each cure changes one factor:
-#
-# - **batch** raises :math:`n`: one call for many things that are independent;
-# - **compile** lowers the number of operations: a compiler merges them;
-# - **capture** lowers :math:`c`: the GPU repeats a list of launches by itself.
-#
-# Check
-# -----
-#
-# The steps are checked against an exact circular orbit, and against the same steps in
-# ``float64``. Every cure has to pass this check before it is timed.
 
 # folded: Asteroids, and how far off results are
-from firstlight import best_device
 
 device = best_device()
 has_gpu = device.type != "cpu"
@@ -147,7 +98,7 @@ def worst_error(results, exact):
 
 # %%
 
-# folded: Both checks
+# folded: Check: a circular orbit, and the same steps in float64
 circle = torch.tensor([[1.0], [0.0], [0.0], [1.0]], dtype=torch.float64)
 for _ in range(100):
     circle = advance(*circle, 1.0)
@@ -164,18 +115,8 @@ assert error < 1e-5
 print(f"{n} asteroids in float32 on {device}: off by {error:.0e}")
 
 # %%
-# What does one operation cost?
-# -----------------------------
-#
-# A timing of one tiny operation includes the call around it, the clock and, on a GPU,
-# the wait at the end. So time 24, 48, 96 and 192 in a row, on a single number: what
-# *one more* costs is the slope of a straight line. An operation with a Python number in
-# it costs more than one of tensors alone. About a third of the operations of
-# ``advance`` have one, and so does a third of these.
-
-import numpy as np
-from firstlight import Bench
-from firstlight.display import BLUE, GREEN, GREY, ORANGE, quantity
+# Did you find 38? Then the next question is how long one of them takes. We do 24, 48,
+# 96 and 192 in a row, on a single number, so that there is next to nothing to compute:
 
 counts = np.array([24, 48, 96, 192])
 
@@ -195,11 +136,38 @@ for place in dict.fromkeys(("cpu", device.type)):
         price.time(f"{name}, {count} operations", chain, x, y, int(count) // 3, n=1)
 
 # %%
-# The line goes through the :term:`medians <median>`, with equal relative weights. The
-# intercept, the cost that every run shares, cannot be negative. If the fit gives a
-# negative one, we set it to zero.
+# On the H100's server, the 192 operations took :timing:`launch-slope median "CPU, 192
+# operations" @nvidia-h100-80gb-hbm3` on the CPU and :timing:`launch-slope median "GPU,
+# 192 operations" @nvidia-h100-80gb-hbm3` on the H100. What was your guess? The CPU was
+# :timing:`launch-slope speedup "CPU, 192 operations"/"GPU, 192 operations"
+# @nvidia-h100-80gb-hbm3` as fast as one of the fastest GPUs in the world.
+#
+# What was the H100 doing? For each operation, Python calls PyTorch. PyTorch looks at
+# the device and the type of your arrays and chooses a function for them, which is
+# called the *dispatch*. Then it asks the GPU to start, which is the :term:`launch`. All
+# of that happens on the CPU, and the GPU waits.
+#
+# Imagine a kitchen that can cook a thousand portions as fast as one, and a customer who
+# phones for every single ingredient. "A carrot, please." The kitchen is done before the
+# next call comes. A bigger kitchen doesn't help, because it's the phone that's slow. A
+# program whose GPU waits like that is called :term:`launch-bound`.
+#
+# Predict a call
+# --------------
+#
+# What does one phone call cost? On the H100, 24 operations took :timing:`launch-slope
+# median "GPU, 24 operations" @nvidia-h100-80gb-hbm3`, and 192 took
+# :timing:`launch-slope median "GPU, 192 operations" @nvidia-h100-80gb-hbm3`. So 168
+# more operations cost the difference. **Divide, and predict one call of** ``advance``
+# **with its 38.** As long as there are few asteroids, their number shouldn't matter:
+#
+# .. math::
+#
+#     t = \text{operations} \times c,
+#
+# where :math:`c` is the time of one phone call. Here is your own:
 
-# folded: Fit the line
+# folded: A straight line through the four times
 
 
 def fit(name):
@@ -219,10 +187,8 @@ for name in ("CPU", *["GPU"] * has_gpu):
     print(f"     what all of them share: {shared}")
 
 # %%
-# The plateau of ``advance`` should be its number of operations times the slope. The
-# work of one asteroid is measured once, at the largest size. From these two numbers
-# follow a whole curve, and the size at which a call takes *twice its plateau*.
 
+# folded: The sizes that we time
 sizes = [10, 100, 1000, 10_000, 30_000]
 if has_gpu:
     sizes = [10, 1000, 100_000, 1_000_000, 3_000_000, 10_000_000]
@@ -232,54 +198,85 @@ for n, state in states.items():
     bench.time("as written", advance, *state, n=n)
 
 
-# %%
-
-# folded: The curve that is predicted, and where a curve has doubled
-
-
 def curve(way):
     return np.array([t.median for t in bench.timings if t.label == way])
 
 
+# %%
+
 overhead = common + operations * slope
-largest = curve("as written")[-1]
-w = (largest if has_gpu else max(largest - overhead, 0.1 * largest)) / sizes[-1]
-
-
-def predict(n):
-    n = np.asarray(n)
-    return np.maximum(overhead, n * w) if has_gpu else overhead + n * w
-
-
-def doubles(sizes, times):
-    rising = np.log(np.maximum.accumulate(times))
-    return np.exp(np.interp(np.log(2 * times[0]), rising, np.log(sizes)))
-
-
-# %%
-
-plateau = curve("as written")[0]
-expected = doubles(sizes, predict(sizes))
-measured = doubles(sizes, curve("as written"))
 guess, give = 1e6 * overhead, 1e6 * operations * give
-print(f"{operations} operations: predicted {guess:.1f} ± {give:.1f} µs,")
-print(f"   measured {1e6 * plateau:.1f} µs, {plateau / overhead:.2f} times that")
-print(f"twice the plateau: predicted at n = {expected:,.0f},", end=" ")
-print(f"measured at {measured:,.0f}")
+print(f"predicted: {guess:.0f} µs for any few asteroids")
+times = [f"{t.n:12,} asteroids  {quantity(t.median, 's')}" for t in bench.timings]
+print("\n".join(times))
 
 # %%
-# A factor far from 1 is a failed prediction. Either the operations differ too much in
-# what they cost to dispatch, or something disturbed the timings, as a large ± tells.
+# For the H100 you should have found about a quarter of a millisecond. It took
+# :timing:`fewer-launches median "as written/cuda:0/n=10"
+# @nvidia-h100-80gb-hbm3` with ten asteroids. That is half as much again, so our
+# prediction was too low. The operations of ``advance`` aren't all as simple as those
+# that we priced. But look what happened with more asteroids.
 #
-# Cure 1: batch
-# -------------
+# With a million of them, it took :timing:`fewer-launches median "as
+# written/cuda:0/n=1000000" @nvidia-h100-80gb-hbm3`. For a hundred thousand times the
+# work, the time is practically the same. Only at ten million did it rise, to
+# :timing:`fewer-launches median "as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`.
 #
-# Fifty stars, each with its own pull, cost fifty plateaus one by one. Stacked, with a
-# row for each star, they are one point further right on the same curve. Not a line of
-# ``advance`` changes, because ``pull[:, None]``, a column, is broadcast: each row gets
-# its own number. Where a function cannot be written like that, ``torch.func.vmap`` maps
-# it over the stars.
+# So the formula is right in what matters: the number of asteroids isn't in it. On a CPU
+# the time rises much earlier, because there the CPU does the work itself.
+#
+# What can you do, then? You can order for many guests in one call (*batch*), you can
+# order dishes in place of ingredients (*compile*), or you can leave a written list in
+# the kitchen (*capture*).
 
+# figure
+# sphinx_gallery_thumbnail_number = 1
+import matplotlib.pyplot as plt
+
+eight = range(8)  # each: where it begins, the CPU's part, the GPU's part
+ways_to_order = {
+    "as written": [(number, 0.8, 0.3) for number in eight],
+    "batched": [(number, 0.8, 0.75) for number in eight],
+    "compiled": [(0, 1.2, 0.3), (1.3, 0.8, 0.3)],
+    "captured": [(0, 0.8, 0.3), *((0.8 + 0.35 * k, 0, 0.3) for k in range(1, 8))],
+}
+fig, ax = plt.subplots(figsize=(7.2, 3.4), layout="constrained")
+for row, calls in enumerate(ways_to_order.values()):
+    for begin, phone, cook in calls:
+        hatched = {"fc": "none", "ec": GREY, "hatch": "///", "lw": bool(phone)}
+        ax.barh(row - 0.2, phone, 0.32, left=begin, **hatched)
+        ax.barh(row + 0.2, cook, 0.32, left=begin + phone, fc=ORANGE, ec="k")
+ax.set_yticks(range(4), ways_to_order)
+ax.set_xticks([])
+ax.set_xlabel(
+    "time →   (hatched: the CPU launches, filled: the GPU works; not to scale)"
+)
+ax.invert_yaxis()
+ax.spines[["top", "right"]].set_visible(False)
+fig.suptitle("Three ways to keep a GPU from waiting", weight="bold")
+fig.set_label(
+    "Four rows of bars over time, not to scale. As written: eight launches, and after "
+    "each a short bar of work. Batched: the same launches, with more work after each. "
+    "Compiled: two launches. Captured: one launch, and all the work right behind it."
+)
+plt.show()
+
+# %%
+# Batch: more in every call
+# -------------------------
+#
+# Suppose that you have fifty stars, each with its own pull, and a hundred asteroids
+# around each of them. You could call ``advance`` fifty times. Or you put them into one
+# array with a row for each star:
+#
+# .. code-block:: python
+#
+#    results = [advance(*state) for state in each]  # fifty calls
+#    results = advance(*rows, pull[:, None])  # one call, fifty rows
+#
+# **Guess how much that gains.**
+
+# folded: Fifty stars, one by one and stacked
 stars, few = 50, 100
 pulls = 0.5 + torch.rand(stars, generator=torch.Generator().manual_seed(2)).double()
 crowd = asteroids(stars, few)
@@ -304,24 +301,38 @@ for way, call in ways.items():
 ways["one by one"] = one_by_one
 for way, call in ways.items():
     bench.time(way, call, n=stars * few, device=device)
-
 gains = {way: bench["one by one"].median / bench[way].median for way in ways}
-guess = stars * predict(few) / predict(stars * few)
-print(f"stacked: predicted {guess:.1f} × as fast, measured {gains['stacked']:.1f} ×")
-print(f"vmap: measured {gains['vmap']:.1f} ×")
+print(f"stacked: {gains['stacked']:.1f} times as fast as one by one")
+print(f"vmap:    {gains['vmap']:.1f} times as fast as one by one")
 
 # %%
-# Batching needs no compiler and no special card. But the *steps* of an orbit cannot be
-# batched, because each needs the one before.
+# Not a line of ``advance`` has changed. ``pull[:, None]`` is a column, so each row gets
+# its own number. If a function can't be written like that, ``torch.func.vmap`` does it
+# for you.
 #
-# Cure 2: compile
-# ---------------
+# On the H100, one by one took :timing:`fewer-launches median "one by one"
+# @nvidia-h100-80gb-hbm3`, and stacked :timing:`fewer-launches median "stacked"
+# @nvidia-h100-80gb-hbm3`. That is :timing:`fewer-launches speedup "stacked"/"one by
+# one" @nvidia-h100-80gb-hbm3` as fast, with ``vmap`` :timing:`fewer-launches speedup
+# "vmap"/"one by one" @nvidia-h100-80gb-hbm3`.
 #
-# ``torch.compile`` merges the operations of your function into a program, in C++ for a
-# CPU and in Triton for a GPU. Intermediate results need not go to memory any more, so
-# it lowers the *work*, too. The program is built at the first call. Then each call
-# checks whether it still fits its inputs: these *guards* take time on the host, on a
-# GPU as on a CPU.
+# So nearly all of the factor of fifty is gained, because the stacked call makes 38
+# phone calls, and fifty calls make 1,900. You need no compiler and no special card. Try
+# this first. But it needs things that are *independent*. You can't batch the steps of
+# an orbit, because each of them starts where the one before ended.
+#
+# Compile: fewer calls
+# --------------------
+#
+# ``torch.compile`` reads your function and writes a program that merges its operations,
+# in C++ for a CPU and in Triton for a GPU. It's one line:
+#
+# .. code-block:: python
+#
+#    faster = torch.compile(advance, dynamic=True)  # one program for all sizes
+#
+# The program is built at the first call. **What do you think, how long does that take
+# for our ten lines?**
 
 # folded: A folder of its own for what is built, and a shorter build
 import os
@@ -352,6 +363,8 @@ def shortly():
 
 # %%
 
+# folded: Build it, and check it
+
 
 def build(inputs):
     begin = perf_counter()
@@ -374,9 +387,6 @@ except RuntimeError as problem:  # no compiler, or a system that has none
     print("Nothing could be compiled here:", " ".join(str(problem).split())[:300])
 
 # %%
-# After how many calls has that paid? The time of building, divided by what each call
-# saves. The saving is a difference of two times, so the answer is a range, from the
-# quartiles of both.
 
 
 # folded: The range of calls, in words
@@ -401,6 +411,8 @@ def in_words(calls):
 
 # %%
 
+# folded: Time the compiled function, and the calls until it pays
+
 if compiled:
     for n, state in states.items():
         bench.time("compiled", compiled, *state, n=n)
@@ -417,23 +429,37 @@ if compiled:
     print(f"   with n = {sizes[1]:,}, that pays {paid}")
 
 # %%
-# A compiled call never takes less than its guards. If your function as written is
-# faster than that, compiling cannot help. Another shape or type may need another
-# program, and a line that waits, such as ``.item()``, cuts the program in two (a *graph
-# break*; see `the page of torch.compile`__).
+# It takes several seconds, for a function that takes microseconds. Was it worth it?
 #
-# __ https://docs.pytorch.org/docs/stable/torch.compiler.html
+# With 1,000 asteroids, the compiled call was :timing:`fewer-launches speedup
+# "compiled/cuda:0/n=1000"/"as written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3` as fast as
+# before. With ten million, it was :timing:`fewer-launches speedup
+# "compiled/cuda:0/n=10000000"/"as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`.
 #
-# Cure 3: capture
-# ---------------
+# Why does it gain *more* when the launches don't matter any longer? Each operation
+# reads its arrays from memory and writes its result back, and the next one reads it
+# again. Together they move 360 bytes for every asteroid. The merged program reads four
+# numbers and writes four, so 32 bytes would do. In other words, compiling saves trips
+# to the pantry as well as phone calls.
 #
-# NVIDIA's and AMD's cards can keep a list of launches, a :term:`CUDA graph`. (Recent
-# PyTorch has ``torch.xpu.XPUGraph`` for Intel's, which this page does not try.) You run
-# the loop once to *capture* it; after that a single launch, the *replay*, does all of
-# it. The list holds functions, and the *addresses* of what they read and write. Three
-# rules follow; a toy, which keeps such a list in Python, shows them.
+# And when has the building paid for itself? Divide its time by what each call saves. On
+# the H100, that is after about 20,000 calls with 1,000 asteroids. If you run a script
+# for a minute, leave it as it is. (The second time, PyTorch finds the program on your
+# disk, and needs a few hundred calls.)
+#
+# A compiled call isn't free, either. It first checks whether the program fits its
+# inputs, and these checks, the *guards*, run on the CPU.
+#
+# Capture: a list that stays in the kitchen
+# -----------------------------------------
+#
+# Cards from NVIDIA and AMD can keep a list of launches, a :term:`CUDA graph`. You run
+# your function once to *capture* it. Afterwards a single launch, the *replay*, does all
+# of it. It sounds too good, and there is a catch. We've written a toy that keeps such a
+# list in Python, so that you can see the catch without a card. It captures ``factor * x
+# + y``. **What will the second and the third line print?**
 
-# folded: The toy: it replays on new numbers, not on new tensors
+# folded: The toy: a list of functions, and of the arrays they read and write
 
 
 class Tape(TorchDispatchMode):
@@ -453,6 +479,8 @@ class Tape(TorchDispatchMode):
         for function, args, kwargs, result in self.list:
             result.copy_(function(*args, **kwargs))
 
+
+# %%
 
 x, y = torch.ones(3), torch.ones(3)
 factor = 10
@@ -474,14 +502,17 @@ except RuntimeError as problem:
     print("refused:", problem)
 
 # %%
-# - *Addresses, not names.* Copy new input into the old tensor, with ``copy_``, and read
-#   the result where it always is, before the next replay overwrites it.
-# - *No decisions by value.* A line that reads a number from the GPU is refused; an
-#   ``if`` on a Python number is decided once, at capture.
-# - *No Python.* Only launches are repeated: a ``print`` or a counter is not.
+# The new ``x`` and the new ``factor`` didn't count, and there was no error. The list
+# doesn't know your *names*. It knows the addresses of the arrays, and ``x`` now names
+# another array at another address. So copy new numbers into the *old* array, with
+# ``copy_``, as we did with ``y``. Read the result before the next replay overwrites it.
 #
-# A wrong replay raises no error, so check it on *new* input. Before the capture, the
-# loop runs a few times on a :term:`stream` of its own, as the documentation__ asks.
+# The last line shows the other limit. During a replay there is no Python, so nothing
+# can be decided by a value. ``.item()`` is refused, and an ``if`` or a ``print`` runs
+# once, at the capture. Because a wrong replay is silent, always test it on new input.
+#
+# And this is the real thing. Before the capture the function runs a few times on a
+# :term:`stream` of its own, as the `notes on CUDA graphs`__ ask for:
 #
 # __ https://docs.pytorch.org/docs/stable/notes/cuda.html#cuda-graphs
 
@@ -517,137 +548,73 @@ else:
     print("No card here can capture.")
 
 # %%
-# With ``mode="reduce-overhead"``, ``torch.compile`` captures, too.
+# With 1,000 asteroids on the H100, a replay was :timing:`fewer-launches speedup
+# "captured/cuda:0/n=1000"/"as written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3` as fast as
+# the call as written, twice the gain of compiling, and there was nothing to build.
 #
-# All ways in one picture
-# -----------------------
+# With ten million it was :timing:`fewer-launches speedup "captured/cuda:0/n=10000000"/
+# "as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`. The launches are gone, but the
+# GPU still has to do everything that was on the list.
 #
-# It stands at the top. Without a GPU, its right panel is a *model* of an H100: its
-# :term:`data sheet`'s :term:`bandwidth` (:spec:`H100 SXM bandwidth`), and three
-# measured by others: :spec:`PyTorch operation seconds` to dispatch and launch an
-# operation, :spec:`graph replay seconds` for a replay, and :spec:`graph node seconds`
-# for each operation in it. A compiled call launches one kernel after its guards, which
-# take what a small compiled call took here (or :spec:`compiled call seconds`, where
-# nothing was compiled).
+# (``torch.compile(…, mode="reduce-overhead")`` captures for you.)
+#
+# Which one?
+# ----------
+#
+# Here are all ways, over the number of asteroids. **Find the size at which the curves
+# begin to rise**, and what each cure does there:
 
-# folded: The model
-from firstlight.timing.specs import spec
-
-launch, bandwidth = spec("PyTorch operation", "seconds"), spec("H100 SXM", "bandwidth")
-guards = curve("compiled")[0] if compiled else spec("compiled call", "seconds")
-
-
-def gpu_model(n):
-    work, merged = moved * n / bandwidth, least * n / bandwidth
-    replay = spec("graph replay", "seconds") + operations * spec(
-        "graph node", "seconds"
-    )
-    return {
-        "as written": np.maximum(operations * launch, work),
-        "captured": np.maximum(replay, work),
-        "compiled": np.maximum(guards + launch, merged),
-    }
-
-
-model = gpu_model(np.array([sizes[1]]))
-for way in ("captured", "compiled") if not has_gpu else ():
-    gain = model["as written"][0] / model[way][0]
-    print(f"model, {sizes[1]:,} asteroids: {way} {gain:.1f} × as fast as written")
-
+bench.plot()
 
 # %%
-
-# folded: Draw the curves
-import matplotlib.pyplot as plt
-
-STYLES = {"as written": (BLUE, "o"), "captured": (GREEN, "D")}
-STYLES["compiled"] = (ORANGE, "s")
-
-
-def draw(ax, across, found, look):
-    for way, (colour, marker) in STYLES.items():
-        if len(times := found[way]):
-            style = {"color": colour, "mfc": "none", "lw": 2, "label": way}
-            ax.plot(across, times, marker + look, **style)
-
-
-def draw_prediction(ax):
-    fine = np.geomspace(sizes[0], sizes[-1], 500)
-    style = {"color": GREY, "lw": 3, "zorder": 0, "label": "as written, predicted"}
-    ax.plot(fine, predict(fine), ":", **style)
-
-
-# %%
-
-# measured figure
-# sphinx_gallery_thumbnail_number = 1
-panels = (
-    ["this GPU: measured"] if has_gpu else ["this CPU: measured", "an H100: a model"]
-)
-size = {"figsize": (7.2, 4), "squeeze": False, "layout": "constrained"}
-fig, axes = plt.subplots(1, len(panels), sharey=True, **size)
-draw(axes[0, 0], sizes, {way: curve(way) for way in STYLES}, "-")
-draw_prediction(axes[0, 0])
-if not has_gpu:
-    across = np.geomspace(10, 1e7, 13)
-    draw(axes[0, 1], across, gpu_model(across), "--")
-for ax, title in zip(axes[0], panels, strict=True):
-    ax.set(xscale="log", yscale="log", xlabel="asteroids, n", title=title)
-    ax.margins(y=0.1)
-    ax.legend(loc="upper left", fontsize=10)
-axes[0, 0].set_ylabel("time of one call")
-axes[0, 0].yaxis.set_major_formatter(lambda t, _: quantity(t, "s", digits=1))
-low, high = axes[0, 0].get_ylim()
-axes[0, 0].set_ylim(low, 2 * high)  # room for the legends
-about = f"{float(f'{measured:.1e}'):,.0f}"
-finding = f"a call for n ≈ {about} takes only twice as long as one for 10"
-fig.suptitle(f"Overhead decides: {finding}", size=12)
-fig.set_label(
-    f"Time of a call over the number of asteroids: a plateau, then a slope; {finding}. "
-    + ("" if has_gpu else "In the model of a GPU, capturing lowers only the plateau.")
-)
-plt.show()
-
-# %%
-# *Batching* goes to the right along a curve, and gains until the curve rises.
-# *Capturing* lowers the plateau alone. *Compiling* lowers the slope, and the plateau
-# where its guards take less than the launches did.
-#
-# All measurements:
 
 bench.show()
 
 # %%
-# On the newest GPU on record, fifty stars are done
-# :timing:`fewer-launches speedup "stacked"/"one by one" @gpu` as fast when stacked.
+# Batching moves you to the right along a curve that is flat, so it's free until the
+# curve rises. Capturing lowers the flat part only. Compiling lowers both.
 #
-# Whole programs, as others wrote and captured them: the times are from a pull request
-# of sglang-omni and from RRZE, not from us.
+# .. list-table:: When each cure pays
+#    :header-rows: 1
+#    :widths: 16 42 42
+#
+#    * - cure
+#      - it pays if …
+#      - it doesn't if …
+#    * - batch
+#      - you have many things that don't depend on each other
+#      - each step needs the one before; the arrays are large already
+#    * - compile
+#      - many operations can be merged, and you call it very often
+#      - you call it seldom; it's mostly matrix products and FFTs, which can't be merged
+#    * - capture
+#      - a call has many short operations, always the same
+#      - values or sizes decide what is done; the GPU is busy already
+#
+# Other people have met the same wall with whole programs. Here are two that ran as they
+# were written, and one of them captured:
 #
 # .. measured-by-others:: whisper-h200 code2wav-h200 code2wav-h200-graph node-a100
 #
-# Where this stops being true
-# ---------------------------
+# The first one gains nothing from a graph, since its GPU is busy. The second one waited
+# for launches most of the time.
 #
-# - *Another host.* A fast GPU in a slow computer has a high plateau.
-# - *Reading in each step.* If the host waits for a number in each step, overhead and
-#   work add up on a GPU, too (:doc:`/tutorials/2_devices/06_queues`).
-# - *A different answer.* A compiler may merge a product and a sum (a *fused
-#   multiply-add*), and round once instead of twice. Check errors, not equality.
-# - *No Python at all.* A kernel of your own, with the loop over the steps *inside* it,
-#   is one launch for all of them.
+# Your turn
+# ---------
 #
-# Exercise
-# --------
+# Choose a cure from numbers. A ``Job`` makes ``steps`` steps, one after the other, in
+# ``runs`` independent runs. A step has ``operations``. For each of them the CPU needs
+# ``launch`` seconds, and the GPU ``work`` seconds at the same time, so the longer one
+# counts.
 #
-# Which cure pays? A ``Job`` makes ``steps`` steps, one after the other, on a GPU, in
-# ``runs`` independent runs. A step has ``operations``; the host needs ``launch``
-# seconds for each, and the GPU meanwhile ``work`` seconds. Stacked, the work of an
-# operation grows with the runs. Compiled, after ``build`` seconds, a step has only
-# ``merged`` operations, each as long as before. Captured, a step is one launch.
+# - Stacked, the work of an operation grows with the runs.
+# - Compiled, after ``build`` seconds, a step has only ``merged`` operations, each as
+#   long as before.
+# - Captured, a step is one launch, and the work of all its operations.
 #
 # Return ``"batch"``, ``"compile"`` or ``"capture"``, whichever makes the whole job
-# shortest, or ``"leave"`` if none makes it at most half as long.
+# shortest, or ``"leave"`` if none makes it at most half as long. Put your answer where
+# the dots are, and run ``firstlight try 16_fewer_launches.py``.
 
 from textwrap import fill
 from typing import NamedTuple
@@ -721,15 +688,11 @@ folder.cleanup()
 # -----------------------
 
 # remember
-pays = "after an unknown number of calls"
-if compiled:
-    pays = in_words(break_even(build_time, sizes[1]))
 print(
-    f"""1. One operation costs {quantity(slope, "s")} of overhead here, which no faster
-   GPU lowers: a call for {about} asteroids took only twice as long as one for ten.
+    f"""1. An operation costs {quantity(slope, "s")} here, however little there is to
+   compute, and no faster GPU lowers that.
 2. Batch first: fifty stars at once are {gains["stacked"]:.0f} × as fast as one by one.
-3. Compile what you call very often (with {sizes[1]} asteroids, the build pays
-   {pays}); capture what never changes."""
+3. Compile what you call very often, and capture what never changes."""
 )
 
 # %%

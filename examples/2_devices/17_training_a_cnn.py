@@ -2,29 +2,50 @@
 Will a GPU train your network faster?
 =====================================
 
-In :doc:`a training loop </tutorials/2_devices/02_training_loop>`, an H100 lost to two
-cores of a CPU, for a small network and one picture at a time. Nobody buys a GPU for
-that. So when does it win, and by how much would it win for *your* network?
+Your network trains overnight, and you're thinking of renting a GPU, or of asking your
+group to buy one. Everybody says that it will be faster. But for *your* network, on your
+data, how much faster could it be? Twice? Fifty times?
 
-**Take a guess** for a network of 30,000 weights and for one of 9 million: how many
-times as fast is an H100 as two cores of a CPU?
+**Write down a guess** for two of them, a network of 30,000 weights that looks at one
+small picture at a time, and one with 9 million weights: how many times as fast is an
+H100 as the processor next to it?
 
-At the end of this page you'll be able to work out the most that any GPU can do for your
-loop, from times that you measure on your own CPU, before you rent one.
+At the end of this page you'll be able to say what *any* GPU can do for your loop at
+most, from three times that you measure on your own CPU.
 
-**Time:** 9 minutes. **Needs:** any computer, and scikit-learn for its digits.
+**Time:** 10 minutes. **Needs:** any computer, and scikit-learn for its digits.
 """
 
 # %%
-# The same network, in three sizes
-# --------------------------------
+# Copy this
+# ---------
 #
-# All three are *convolutional*: small windows of weights, the *filters*, slide over a
-# picture. The small one is the network of the page before, for digits of 8 × 8 pixels.
-# The medium one (``lesson``) comes from a public course (see
-# :doc:`its claims </claims>`), for pictures of 32 × 32 in three colours, and so is the
-# large one, with the convolutions of VGG-11. The small and the medium one have 30,000
-# weights each, the large one 9 million.
+# First find out what your program does all night. ``loader`` and ``step`` are yours:
+# ``step`` takes one batch, trains on it, and returns the loss.
+
+from time import perf_counter
+
+
+def two_parts(loader, step):
+    start = perf_counter()
+    for batch in loader:  # only load
+        x, y = batch
+    load = (perf_counter() - start) / len(loader)
+
+    step(x, y).item()  # the first step takes longer
+    start = perf_counter()
+    for _ in range(len(loader)):  # the same batch every time: nothing to load
+        step(x, y).item()  # .item() waits for a GPU, if you have one
+    return load, (perf_counter() - start) / len(loader)
+
+
+# %%
+# We try it on a network from a public course (:doc:`its claims </claims>`), which sorts
+# pictures of 32 × 32 in three colours. It is *convolutional*: small windows of weights
+# slide over the picture. It has 30,422 weights, which isn't much. In the fold there is
+# also a smaller one, for digits of 8 × 8, and a large one with the convolutions of
+# VGG-11. In place of photographs we draw spiral galaxies,
+# which turn to the left or to the right.
 
 # folded: The three networks, and a step of training
 import torch
@@ -119,8 +140,26 @@ class Pictures(Dataset):
 
 sky, winds = galaxies(256)
 
+# %%
+# A batch has 64 galaxies. **Guess before you run it:** which part takes longer?
+
+load_64, step_64 = two_parts(
+    DataLoader(Pictures(sky, winds), 64, shuffle=True), make_step(cnn(lesson, 64))
+)
+print(f"loading a batch of 64  {1e3 * load_64:6.2f} ms")
+print(f"training on it         {1e3 * step_64:6.2f} ms")
 
 # %%
+# On two cores of an AMD EPYC the training takes most of the time. So a GPU should help
+# a lot, shouldn't it? If you have a loop of your own at hand, try ``two_parts`` on it
+# now. You'll need its two numbers in a moment.
+#
+# What an H100 did
+# ----------------
+#
+# We timed a step of all three networks on a server with an H100, once on its 16 CPU
+# cores and once on its GPU. The batches had been loaded before, so this is the training
+# alone.
 
 # folded: Check: loaded right, and the gradients agree with float64
 
@@ -142,9 +181,6 @@ for place, wrong in errors.items():
     print(f"relative error of the gradients on {place}: {wrong:.0e}")
 
 # %%
-# Now we time one step of each, with a few pictures and with many. And we time how long
-# it takes to load a batch: picture by picture, as a ``DataLoader`` does, or all of it
-# in one go.
 
 # folded: What is timed
 
@@ -177,68 +213,104 @@ for name, (convolutions, flat, shape) in nets.items():
 bench.show()
 
 # %%
-# What happened on the H100? Compare it with the two cores of an AMD EPYC, and keep an
-# eye on the number of pictures.
+# That's a long table. These are the rows that matter:
 #
-# *Small network, one picture.* The two cores took :timing:`training-a-cnn median
-# "small, CPU/cpu/n=1" @cpu-amd-epyc`, the H100 :timing:`training-a-cnn median "small,
-# GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`. It lost.
+# .. list-table:: One step, on the H100 and on the 16 cores beside it
+#    :header-rows: 1
 #
-# *Medium network, 256 pictures.* The two cores took
-# :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc`, the H100
-# :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`.
+#    * - network
+#      - pictures
+#      - 16 cores
+#      - H100
+#      - as fast
+#    * - small
+#      - 1
+#      - :timing:`training-a-cnn median "small, CPU/cpu/n=1" @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn median "small, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn speedup "small, GPU/cuda:0/n=1"/"small, CPU/cpu/n=1"
+#        @nvidia-h100-80gb-hbm3`
+#    * - medium
+#      - 8
+#      - :timing:`training-a-cnn median "lesson, CPU/cpu/n=8" @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn speedup "lesson, GPU/cuda:0/n=8"/"lesson, CPU/cpu/n=8"
+#        @nvidia-h100-80gb-hbm3`
+#    * - medium
+#      - 256
+#      - :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256"
+#        @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn speedup "lesson, GPU/cuda:0/n=256"/"lesson,
+#        CPU/cpu/n=256" @nvidia-h100-80gb-hbm3`
+#    * - large
+#      - 8
+#      - :timing:`training-a-cnn median "large, CPU/cpu/n=8" @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn median "large, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`
+#      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8"
+#        @nvidia-h100-80gb-hbm3`
 #
-# *Large network, 8 pictures.* The two cores took
-# :timing:`training-a-cnn median "large, CPU/cpu/n=8" @cpu-amd-epyc`, the H100
-# :timing:`training-a-cnn median "large, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`.
+# How good was your guess? For the small network one of the fastest GPUs in the world
+# gained next to nothing.
 #
-# A factor like these says as much about the CPU as about the GPU. The server around the
-# H100 has 16 cores for it, not two.
+# A factor like these says as much about the CPU as about the GPU. Two cores of an AMD
+# EPYC needed :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc` for
+# the medium network with 256 pictures, and :timing:`training-a-cnn median "large,
+# CPU/cpu/n=8" @cpu-amd-epyc` for the large one. Compared with them, the H100
+# looks much better. For the small network they needed :timing:`training-a-cnn median
+# "small, CPU/cpu/n=1" @cpu-amd-epyc`, and beat it. So whenever somebody tells you a
+# factor, ask which CPU.
 #
-# Against these 16, the H100 was :timing:`training-a-cnn speedup "small,
-# GPU/cuda:0/n=1"/"small, CPU/cpu/n=1" @nvidia-h100-80gb-hbm3` as fast for the small
-# network, :timing:`training-a-cnn speedup "lesson, GPU/cuda:0/n=256"/"lesson,
-# CPU/cpu/n=256" @nvidia-h100-80gb-hbm3` for the medium one, and :timing:`training-a-cnn
-# speedup "large, GPU/cuda:0/n=8"/"large, CPU/cpu/n=8" @nvidia-h100-80gb-hbm3` for the
-# large one.
+# Where does the time go?
+# -----------------------
 #
-# Three parts of a step
-# ---------------------
+# Look at the medium network again. From 8 pictures to 256 it has 32 times as much to
+# compute, so its time on the H100 ought to grow by the same factor.
 #
-# Why so different? A step has three parts, and a GPU speeds up only one of them:
+# But it went from :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=8"
+# @nvidia-h100-80gb-hbm3` to :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256"
+# @nvidia-h100-80gb-hbm3`. That is hardly any longer.
 #
-# - *loading* the batch, on the CPU: in proportion to the number of pictures;
-# - *launching* each operation, in Python and PyTorch: the same for one picture or 256;
-# - *computing*: in proportion to the number of pictures, and to the size of the
-#   network.
+# So it can't have been the computing. A step of this network consists of 45 operations,
+# and for each of them Python calls PyTorch, and PyTorch asks the GPU to start. This is
+# a :term:`launch`, and it takes the same time for one picture as for 256.
 #
-# Look at the launches first. The H100's step of the medium network took
-# :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3` with 8
-# pictures and :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256"
-# @nvidia-h100-80gb-hbm3` with 256.
+# Think of going to another city. A faster train shortens the ride, but not your walk to
+# the station, and not the queue for the ticket. A step of training is such a journey:
 #
-# For 32 times the work it needed hardly more time, so nearly all of it went into
-# launching some 45 operations. Then look at the large network. It has 80 times the
-# arithmetic for a picture, but only half as many operations again, so there the
-# arithmetic decides on a CPU, and a GPU gains.
+# - **loading** the batch is the walk. It happens on the CPU, for each picture;
+# - **launching** is the queue. It also happens on the CPU, for each operation;
+# - **computing** is the ride. It grows with the pictures and with the network, and it's
+#   the only part that a GPU makes faster.
 #
-# Now the loading, which we left out so far. To load 256 pictures one by one, the H100's
-# server needs
-# :timing:`training-a-cnn median "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`.
+# The small network with one picture is nearly all queue. The large network does 80
+# times as much arithmetic for a picture as the medium one, with only half as many
+# operations again. That journey is mostly ride, so there it pays to take the faster
+# train.
 #
-# That's longer than the step itself. In other words, the GPU spends most of its
-# time waiting for the next batch, and a faster GPU would only wait longer.
+# And the walk? To load 256 pictures one by one, the H100's server needed
+# :timing:`training-a-cnn median "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`,
+# about double the time of the step itself. So the H100 would mostly wait for the next
+# batch. A faster GPU would only wait longer.
 #
-# So you can give a bound for *any* GPU without having one. Your loop on the CPU takes
-# :math:`t_\text{load} + t_\text{compute}`. On a GPU it takes at least
-# :math:`t_\text{load} + t_\text{launch}`. Hence it becomes at most
+# The most that any GPU can do
+# ----------------------------
 #
-# .. math:: \frac{t_\text{load} + t_\text{compute}}{t_\text{load} + t_\text{launch}}
+# This gives you a limit for every GPU, without having one. On your CPU, a step takes
+# :math:`t_\text{load} + t_\text{compute}`, the two times from the top of the page. On
+# the best GPU you can imagine, the computing takes no time at all. But you still load,
+# and you still launch. So it becomes at most
 #
-# times as fast. And :math:`t_\text{launch}`? A step of the small network with a single
-# picture is nearly nothing else, and it has 35 operations. So divide its time by 35,
-# and multiply by the number of yours (:doc:`/tutorials/2_devices/14_profile` counts
-# them). Here is the bound for the medium network, which has 45:
+# .. math::
+#
+#     \frac{t_\text{load} + t_\text{compute}}{t_\text{load} + t_\text{launch}}
+#
+# times as fast. You need one more number, the time for the launches. The small network
+# with a single picture computes next to nothing. So time such a step on your CPU,
+# divide by its 35 operations, and you have about the time of one launch. Then multiply
+# by the number of operations of yours (:doc:`/tutorials/2_devices/14_profile` counts
+# them).
+#
+# Let's do it for the medium network, with 256 pictures and 45 operations:
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -283,126 +355,103 @@ fig.set_label(
 plt.show()
 
 # %%
-# Real networks are larger. Lambda, NVIDIA and a benchmark of 2018 trained these, and
-# the prediction is the number of operations by the data sheet's rate:
+# Is it true? On the H100's server we know all the parts. Loading takes
+# :timing:`training-a-cnn median "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`,
+# computing on its 16 cores :timing:`training-a-cnn median "lesson, CPU/cpu/n=256"
+# @nvidia-h100-80gb-hbm3`, and a step of the small network :timing:`training-a-cnn
+# median "small, CPU/cpu/n=1" @nvidia-h100-80gb-hbm3`. **Work out the limit before you
+# read on.**
+#
+# You should find a bit more than two. With its :timing:`training-a-cnn median "lesson,
+# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step, plus the loading, the real H100
+# comes out at about two. It has reached nearly all that was possible, and
+# it didn't take a benchmark of GPUs to see that.
+#
+# Be generous with the launches, though, because the estimate isn't exact. For the
+# medium network with one picture it gives a few percent more than the
+# :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` that
+# the H100 took for everything.
+#
+# Networks that people really train are larger. Then computing decides, and what counts
+# is the rate on the data sheet. Here the prediction is the number of operations divided
+# by that rate:
 #
 # .. measured-by-others:: resnet-rtx4090 resnet-v100 vgg-v100
 #
-# What does each trick bring?
-# ---------------------------
+# Which trick helps?
+# ------------------
 #
-# You'll find long lists of tricks for faster training. Each of them shortens one of the
-# three parts, so it brings nothing if another part decides. Here is what each brought
-# where we could measure it, mostly on the H100:
+# You'll find long lists of tricks for faster training. Each of them shortens one part
+# of the journey, so it brings nothing if another part decides. Find your largest part
+# first. Here is what each trick did on the H100 or its server:
 #
 # .. list-table:: What each trick brought
 #    :header-rows: 1
-#    :widths: 22 16 62
+#    :widths: 16 40 44
 #
-#    * - trick
-#      - shortens
+#    * - shortens
+#      - trick
 #      - what it brought
-#    * - a larger batch
-#      - launching
-#      - medium network, 8 pictures: :timing:`training-a-cnn median
-#        "lesson, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3`; 256: :timing:`training-a-cnn
-#        median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3`
-#    * - load in one go
-#      - loading
-#      - 256 pictures, one by one: :timing:`training-a-cnn median
-#        "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`; in one go:
-#        :timing:`training-a-cnn median "load, in one go/cpu/n=256"
-#        @nvidia-h100-80gb-hbm3`
-#    * - ``num_workers=4``
-#      - loading
-#      - at most the number of workers, and of free cores
-#    * - data on the GPU
-#      - loading
-#      - 1,000 rows, from a loader: :timing:`feeding median "DataLoader, then .to"
-#        @nvidia-h100-80gb-hbm3`; picked on the GPU: :timing:`feeding median
-#        "rows of tensors on the device" @nvidia-h100-80gb-hbm3`
-#    * - ``pin_memory``
-#      - moving
-#      - 4 MB: :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=4194304"
-#        @nvidia-h100-80gb-hbm3`; pinned: :timing:`pinned-memory median
-#        "to the GPU, pinned/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3`
-#    * - ``torch.compile``
-#      - launching
-#      - a chain of small operations, as written: :timing:`fewer-launches median
-#        "as written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`; compiled:
-#        :timing:`fewer-launches median "compiled/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`
-#    * - ``autocast``
-#      - computing
-#      - product of two large matrices: :timing:`precision speedup
-#        "GPU, matmul, float16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast
-#    * - ``channels_last``
-#      - computing
-#      - measured below, on the computer that built this page
+#    * - loading
+#      - load a batch in one go
+#      - :timing:`training-a-cnn speedup "load, in one go/cpu/n=256"/"load, item by
+#        item/cpu/n=256" @nvidia-h100-80gb-hbm3` as fast, 256 pictures
+#    * - loading
+#      - keep all data on the GPU
+#      - :timing:`feeding speedup "rows of tensors on the device"/"DataLoader, then .to"
+#        @nvidia-h100-80gb-hbm3` as fast, 1,000 rows
+#    * - loading
+#      - ``num_workers=4``
+#      - a fourth of the time at best, with four free cores
+#    * - moving
+#      - ``pin_memory=True``
+#      - :timing:`pinned-memory speedup "to the GPU, pinned/cuda:0/n=4194304"/"to the
+#        GPU, pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` as fast, 4 MB
+#    * - launching
+#      - ``torch.compile``
+#      - :timing:`fewer-launches speedup "compiled/cuda:0/n=1000"/"as
+#        written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3` as fast, a chain of small
+#        operations (:doc:`/tutorials/2_devices/16_fewer_launches`)
+#    * - launching
+#      - a larger batch
+#      - 32 times the pictures, in hardly more time
+#    * - computing
+#      - ``autocast``
+#      - :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32"
+#        @nvidia-h100-80gb-hbm3` as fast, a product of two large matrices
+#        (:doc:`/tutorials/2_devices/13_precision`)
 #
-# Two of these we can try here, on the medium network with 64 pictures. What would you
-# expect from a CPU? ``channels_last`` stores the colours of a pixel side by side, and
-# ``autocast`` computes with 16 bits:
-
-where = device if device.type in ("cuda", "xpu") else torch.device("cpu")
-last = torch.channels_last
-x, y = prepare(sky[:64]).to(where), winds[:64].to(where)
-tricks = Bench("training-tricks", budget=2)
-step = make_step(cnn(lesson, 64).to(where))
-tricks.time("as it was", step, x, y, n=64, device=where)
-step_last = make_step(cnn(lesson, 64).to(where, memory_format=last))
-tricks.time("channels_last", step_last, x.to(memory_format=last), y, n=64, device=where)
-step_16 = torch.autocast(where.type, torch.bfloat16)(
-    make_step(cnn(lesson, 64).to(where))
-)
-tricks.time("autocast", step_16, x, y, n=64, device=where)
-tricks.show()
-
-# %%
-
-plain, *others = tricks.timings
-for row in others:
-    print(f"{row.label}: {plain.median / row.median:.1f} times as fast as it was")
-
-exact = gradients(cnn(lesson, 64).double(), x.cpu().double(), y.cpu())
-with torch.autocast(where.type, torch.bfloat16):
-    got = gradients(cnn(lesson, 64).to(where), x, y)
-wrong = ((got - exact).norm() / exact.norm()).item()
-print(f"gradients in 16 bits: wrong by {wrong:.1%}")
-
-# %%
-# Below one, it got slower. That can happen on a GPU as well: on the H100, ``autocast``
-# made a step of this network with 16 pictures slower, because it adds operations of its
-# own to a step that was waiting for launches already. And 16 bits cost accuracy, which
-# training mostly forgives.
+# For example, ``autocast`` does nothing for the medium network on an H100, because that
+# waits for its launches. It even adds some of its own. (Another trick for the
+# computing is ``channels_last``, which we haven't measured on a GPU.)
 #
-# Workers are processes. On macOS, on Windows, and since Python 3.14 on Linux, each of
-# them imports your script anew, so the training has to stand under ``if __name__ ==
-# "__main__":``, and a notebook's ``Dataset`` in a file. This is a whole script::
+# .. dropdown:: Workers need a guard, and this is a whole script with one
 #
-#     import torch
-#     from torch.utils.data import DataLoader, TensorDataset
+#    Workers are processes. On macOS, on Windows, and since Python 3.14 on Linux, each
+#    of them imports your script anew. So the training has to stand under ``if __name__
+#    == "__main__":``. In a notebook, put your ``Dataset`` into a file of its own.
 #
-#     if __name__ == "__main__":
-#         pictures = TensorDataset(torch.rand(512, 3, 32, 32))
-#         loader = DataLoader(pictures, 64, num_workers=2, persistent_workers=True)
-#         for epoch in range(2):
-#             for i, (x,) in enumerate(loader):
-#                 print(epoch, i, x.shape)  # here you train
+#    .. code-block:: python
 #
-# What holds up your training?
-# ----------------------------
+#       import torch
+#       from torch.utils.data import DataLoader, TensorDataset
 #
-# Before you try a trick, ask a :term:`profiler`, which of the three parts is the
-# largest. PyTorch's knows the loader and the optimizer by name, and on a CUDA GPU the
-# transfers (``Memcpy HtoD``). It slows down small calls, which are most of the loading,
-# so that share comes out too large.
+#       if __name__ == "__main__":
+#           pictures = TensorDataset(torch.rand(512, 3, 32, 32))
+#           loader = DataLoader(pictures, 64, num_workers=2, persistent_workers=True)
+#           for epoch in range(2):
+#               for i, (x,) in enumerate(loader):
+#                   print(epoch, i, x.shape)  # here you train
+#
+# When faster is worse
+# --------------------
+#
+# A larger batch is the easiest trick of all: you change one number. Let's use it on the
+# small network and its digits. We train for eight epochs with 64 pictures in a batch,
+# then with 256 and with 1,024, and look at digits that it hasn't seen. **What will
+# happen to the time, and what to the score?**
 
-# folded: A loop, and its profile
-import os
-
-from torch.profiler import profile, record_function
-
-from firstlight.display import quantity, show_table
+# folded: Training with a score
 
 
 def train(model, loader, optimizer, epochs=1):
@@ -416,48 +465,6 @@ def train(model, loader, optimizer, epochs=1):
             optimizer.step()
             losses.append(loss.detach())
     return torch.stack(losses)
-
-
-os.environ.setdefault("KINETO_LOG_LEVEL", "6")  # or it prints that it starts
-loader = DataLoader(Pictures(sky, winds), 64, shuffle=True)
-model = cnn(lesson, 64).to(device)
-optimizer = torch.optim.Adam(model.parameters(), fused=True)
-train(model, [next(iter(loader))], optimizer)  # first calls, not profiled
-with profile() as profiled, record_function("epoch"):
-    train(model, loader, optimizer)[-1].item()
-events = profiled.key_averages()
-
-
-def total(start, where="cpu"):
-    found = [event for event in events if event.key.startswith(start)]
-    return sum(getattr(event, f"{where}_time_total") for event in found)
-
-
-parts = {"loading": total("enumerate(DataLoader)")}
-parts["moving"] = total("Memcpy HtoD", "device")
-parts["optimizer"] = total("Optimizer.step")
-parts["network, and the rest"] = total("epoch") - sum(parts.values())
-rows = [(part, f"{time / total('epoch'):.1%}") for part, time in parts.items()]
-show_table(f"An epoch on {device.type}", ("", "share"), rows)
-
-
-# %%
-# Is loading the largest? Then load in one go, or with workers, and expect little from a
-# GPU. If the network is, on a CPU, a GPU will help. On a GPU, enlarge the batch: if a
-# step then takes hardly longer, you were waiting for launches
-# (:doc:`/tutorials/2_devices/16_fewer_launches`).
-#
-# To the same score
-# -----------------
-#
-# A larger batch makes an epoch faster, but it also takes fewer steps. Let's see what
-# that costs. We train the small network, and count the test digits that it gets right.
-# A share :math:`p` of :math:`m` pictures is uncertain by about :math:`\sqrt{p(1-p)/m}`.
-# For comparison, the *nearest neighbour* learns nothing at all: it looks for the most
-# similar picture that it knows. **Guess:** which is better?
-
-# folded: Training with a score
-from time import perf_counter
 
 
 def learn(batch, epochs=8):
@@ -480,54 +487,39 @@ def uncertain(p, m=360):
     return (p * (1 - p) / m) ** 0.5
 
 
-distances = torch.cdist(test_set[0].flatten(1), train_set[0].flatten(1))
-neighbour = train_set[1][distances.argmin(1)]
-by_neighbour = (neighbour == test_set[1]).double().mean().item()
+sweep = {"64": learn(64), "256": learn(256), "1024": learn(1024)}
 
 # %%
 
-sweep = {"64": learn(64), "256": learn(256), "1024": learn(1024)}
 sweep["256, longer"] = learn(256, 31)
 
-rows = []
+print("batch        epochs  steps  seconds  right")
 for batch, (epochs, steps, time, p) in sweep.items():
-    score = f"{p:.1%} ± {uncertain(p):.1%}"
-    cost = str(epochs), str(steps), quantity(epochs * time, "s")
-    rows.append((f"batch of {batch}", *cost, score))
-rows.append(("nearest neighbour", *"–––", f"{by_neighbour:.1%}"))
-head = "", "epochs", "steps", "time of them", "test set right"
-show_table(f"Small network on {device.type}", head, rows)
-spent = {batch: epochs * time for batch, (epochs, _, time, _) in sweep.items()}
-longer = spent["256, longer"] / spent["64"]
-print(f"to about the same score, batches of 256 took {longer:.1f} × the time of 64")
+    right = f"{p:.1%} ± {uncertain(p):.1%}"
+    print(f"{batch:12} {epochs:6} {steps:6} {epochs * time:8.2f}  {right}")
 
 # %%
-# For the same number of epochs, a larger batch takes fewer steps and learns less. You
-# can train for about as many *steps*, at the cost in the last line, or raise the
-# learning rate with the batch: for SGD `in proportion, with a warm-up`__, for Adam
-# `by the square root`__. And the nearest neighbour does at least as well, so always
-# compare with something simple.
+# The epochs became faster, as promised, and the network became worse. With 1,024
+# pictures in a batch, eight epochs are only 16 steps, and a network learns in steps.
+# (The ± is how far a share of 360 digits can be off by chance.)
+#
+# In the last row we trained with 256 for as many *steps* as with 64. The score is back,
+# but so is the time. In other words, an epoch per second isn't what you want. Compare
+# the time *to the same score*. People also raise the learning rate with the batch, for
+# SGD `in proportion, with a warm-up`__, and for Adam `by the square root`__.
 #
 # __ https://arxiv.org/abs/1706.02677
 # __ https://arxiv.org/abs/2205.10287
 #
-# Where this stops being true
-# ---------------------------
-#
-# - *Real loaders* decode and crop, so a GPU waits longer.
-# - *Captured or compiled* steps launch less, so the bound is higher for them.
-# - *Memory.* The card holds the weights, their gradients and Adam's two averages, 16
-#   bytes for each weight, and what each layer keeps of a batch
-#   (:doc:`/tutorials/2_devices/10_memory`).
-#
 # Your turn
 # ---------
 #
-# Each step of your loop takes ``load`` seconds for a batch, and then ``compute``
-# seconds for the network, on the CPU. On a GPU the network takes at least its ``calls``
-# times ``c`` seconds, where ``c`` is the time to launch one. How many times as fast
-# does the loop become, at most? Put your answer where the dots are, and run
-# ``firstlight try 17_training_a_cnn.py``.
+# Write the limit as a function. Each step of your loop takes ``load`` seconds to load a
+# batch, and then ``compute`` seconds for the network on the CPU. The network has
+# ``calls`` operations, and one launch takes ``c`` seconds. How many times as fast does
+# the loop become on a GPU, at most? Put your answer where the dots are, and run
+# ``firstlight try 17_training_a_cnn.py``. Then call it with the two times of your own
+# loop.
 
 
 def at_most(load, compute, calls, c): ...
@@ -570,14 +562,13 @@ print(check(at_most))
 # -----------------------
 
 # remember
-ratio = sweep["64"][2] / sweep["1024"][2]
 few, enough = sweep["1024"][3], sweep["64"][3]
 print(
     f"""1. A step is loading, launching and computing. A GPU speeds up only the last,
-so large networks with large batches gain most.
+   so large networks with large batches gain most.
 2. Whatever the GPU, the gain is at most (load + compute) / (load + launch).
-3. Compare the time to the same score. From 64 to 1024 pictures in a batch, an epoch
-became {ratio:.1f} × as fast, but eight got {few:.0%} right, not {enough:.0%}."""
+3. Compare the time to the same score. From 64 to 1024 pictures in a batch, eight
+   epochs became faster, but got {few:.0%} of the digits right, not {enough:.0%}."""
 )
 
 # %%

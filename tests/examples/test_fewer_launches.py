@@ -1,6 +1,5 @@
 """The page counts what it asks for, its cures give right results, and its check tells which cure pays."""
 
-import numpy as np
 import pytest
 import torch
 from pages import judged
@@ -60,9 +59,9 @@ def test_leapfrog_is_of_second_order(page, monkeypatch) -> None:
     assert miss(0.02) / miss(0.01) == pytest.approx(4, rel=0.05)
 
 
-def test_doubling_is_found_on_a_known_curve(page) -> None:
-    sizes = np.geomspace(1, 1e6, 2000)
-    assert page["doubles"](sizes, 5.0 + sizes / 100) == pytest.approx(500, rel=0.02)
+def test_the_operations_are_those_of_the_code(page) -> None:
+    assert page["operations"] == 38
+    assert page["moved"] == 360  # bytes an asteroid; 32 would do
 
 
 def test_a_build_pays_within_a_range_or_is_said_not_to(page, monkeypatch) -> None:
@@ -73,12 +72,6 @@ def test_a_build_pays_within_a_range_or_is_said_not_to(page, monkeypatch) -> Non
         timings = [row("as written", 2e-5, 2e-5), row("compiled", *after)]
         monkeypatch.setattr(page["bench"], "timings", timings)
         assert said in page["in_words"](page["break_even"](1.0, 7)), after
-
-
-def test_the_model_of_a_gpu_does_not_forget_what_a_compiled_call_costs_the_host(page) -> None:
-    plateau = {way: time[0] for way, time in page["gpu_model"](np.array([10])).items()}
-    assert plateau["compiled"] >= page["guards"] + page["launch"] > page["launch"]
-    assert plateau["captured"] < plateau["as written"] == page["operations"] * page["launch"]
 
 
 def test_the_toy_list_keeps_the_three_rules(page) -> None:

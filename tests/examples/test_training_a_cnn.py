@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import textwrap
+import time
 
 import numpy as np
 import pytest
@@ -82,6 +83,24 @@ def test_the_networks_are_as_large_as_the_page_says(page) -> None:
         assert sum(weight.numel() for weight in page["cnn"](convolutions, flat).parameters()) == weights
 
 
+def test_two_parts_tell_loading_from_training(page) -> None:
+    steps = []
+
+    class Loader(list):
+        def __iter__(self):
+            time.sleep(0.05)
+            return super().__iter__()
+
+    def step(x, y):
+        steps.append((x, y))
+        return torch.zeros(())
+
+    load, compute = page["two_parts"](Loader([(1, 2), (3, 4)]), step)
+    assert load >= 0.025 > compute
+    assert set(steps) == {(3, 4)}  # the last batch, again and again
+    assert len(steps) == 3
+
+
 def test_a_bound_is_larger_where_less_is_loaded(page) -> None:
     assert page["gain_at_once"] > page["gain"] > 0
 
@@ -93,7 +112,6 @@ def test_what_the_page_says_of_the_scores(page) -> None:
     cnn = page["sweep"]["64"][3]
     sweep = {batch: (steps, right) for batch, (_, steps, _, right) in page["sweep"].items()}
     assert sweep["64"][1] == cnn
-    assert all(right < page["by_neighbour"] for _, right in sweep.values())
     few, enough = sweep["1024"], sweep["256, longer"]
     assert few[1] < sweep["256"][1] - page["uncertain"](few[1]) < cnn - 3 * page["uncertain"](few[1])
     assert abs(enough[0] - sweep["64"][0]) <= 3  # as many steps learn as well
@@ -128,7 +146,11 @@ def test_train_and_eval_change_nothing_in_these_networks(page) -> None:
 @pytest.mark.parametrize("start", ["", "spawn"])
 def test_the_script_with_workers_runs_however_they_are_started(start, tmp_path) -> None:
     source = (EXAMPLES / PAGE).read_text(encoding="utf-8")
-    block = source.partition("This is a whole script::\n")[2].partition("# What holds up")[0]
+    block = (
+        source.partition("a whole script with one\n")[2]
+        .partition("code-block:: python\n")[2]
+        .partition("# When faster")[0]
+    )
     script = textwrap.dedent("\n".join(line.removeprefix("#").removeprefix(" ") for line in block.splitlines()))
     head, guard, tail = script.partition('if __name__ == "__main__":\n')
     assert guard

@@ -11,7 +11,7 @@ hundredth. At the end of this page you'll be able to answer such a question for 
 number of blocks, to choose their size, and to find a kernel that relies on an order
 that nobody has promised.
 
-**Time:** 9 minutes. **Needs:** any computer, and :doc:`matrix times
+**Time:** 10 minutes. **Needs:** any computer, and :doc:`matrix times
 vector </tutorials/3_kernels/02_matrix_vector>`. With a CUDA GPU, you measure it there;
 without one, you read what we measured.
 """
@@ -20,23 +20,24 @@ without one, you read what we measured.
 # Try it
 # ------
 #
-# We launched a kernel whose threads only calculate, with 1,024 threads in a block. A
-# single block of this size already keeps a whole multiprocessor busy. (The kernel is in
-# a fold below.) Our card was an H200, which has 132 multiprocessors:
+# We launched a kernel whose threads only calculate (it's in a fold below), with 1,024
+# threads in a block. Our card was an H200, which has 132 multiprocessors:
 #
 # - ``busy[132, 1024](...)`` took :timing:`waves median "busy/cuda:0/n=132"
 #   @nvidia-h200`,
 # - ``busy[133, 1024](...)`` took :timing:`waves median "busy/cuda:0/n=133"
 #   @nvidia-h200`.
 #
-# One block more, and the time has doubled! Think of a taxi rank with 132 taxis. If 132
-# people want to go to the station, all of them go at once. The 133rd has to wait until
-# a taxi comes back. So the group needs the time of two journeys, and during the second
-# one 131 taxis stand around.
+# One block more, and the time has doubled! Think of 132 kitchens with one cook in each.
+# If 132 orders come in, every kitchen gets one. The 133rd has to go to a kitchen that's
+# cooking already. There's a place for it on the table, but that cook had no break even
+# before. So these two orders need double the time, and 131 cooks have long gone home.
 #
-# A GPU hands out blocks like that. A block goes to the first multiprocessor that has
-# room for the whole of it, and stays there until its last thread is done. Then the next
-# block can have the place.
+# That's how a GPU hands out blocks. A block goes to a multiprocessor that has room for
+# the whole of it, and stays there until its last thread is done. Blocks that find no
+# room wait. On the H200 there was room for two such blocks on each multiprocessor, so
+# the 133rd could begin at once. But one block of our kernel already keeps a
+# multiprocessor busy all the time.
 #
 # The last wave
 # -------------
@@ -80,8 +81,9 @@ plt.show()
 # anything to do. We call that the *tail effect*. Blocks aren't shared out in advance,
 # and if some of them take longer than others, the numbers come out differently.
 #
-# Let :math:`N` be the number of blocks that the whole card works on at once. Then the
-# part of the card that's in use, on average, is
+# Let :math:`N` be the number of blocks that keep the whole card busy, 16 in the course,
+# and 132 for our kernel on the H200. Then the part of the card that's in use, on
+# average, is
 #
 # .. math::
 #
@@ -110,8 +112,21 @@ print(f"133 blocks, N = 132: {in_use(133, 132):.0%}")
 #
 # The model gets all of them right, within a hundredth. Half a wave costs as much as a
 # whole one. And the more waves there are, the less the last one matters: from ten waves
-# on, at most a tenth of the card is idle. So **launch many more blocks than the card
-# holds at once**, or a number that just fills it.
+# on, at most a tenth of the card is idle.
+#
+# **Would the 133rd block also double the time of a kernel that copies numbers?** No,
+# because its threads spend most of their time waiting for memory. A cook who waits for
+# the oven can look after a second order. On the H100 we copied an array with one block
+# of 128 threads on each multiprocessor, and it took :timing:`bytes-in-flight median "1
+# loads, 6% full" @nvidia-h100-80gb-hbm3`. With *two* blocks on each, the same copy took
+# :timing:`bytes-in-flight median "1 loads, 12% full" @nvidia-h100-80gb-hbm3`. They
+# hardly got in each other's way. Such a kernel needs many blocks on a multiprocessor to
+# keep it busy, so its :math:`N` is larger.
+#
+# So don't count too closely. **Give each thread one element, and you'll usually have
+# many more blocks than the card needs.** If you have only a few for each of its
+# multiprocessors, make them smaller. (PyTorch counts these for you:
+# ``torch.cuda.get_device_properties(0).multi_processor_count``.)
 
 # folded: The kernel that keeps a multiprocessor busy, and its check
 
@@ -156,14 +171,12 @@ else:
 bench.show()
 
 # %%
-
-# %%
 # A thread has no core
 # --------------------
 #
 # You may have read that each thread runs on a core, and that 1,024 threads on 64 cores
-# have to take turns. If that were so, this kernel couldn't work. Each thread takes a
-# number, *waits until everybody has one*, and puts it down at the other end:
+# have to take turns. Then this kernel couldn't work. Each thread takes a number, *waits
+# until everybody has one*, and puts it down at the other end:
 
 
 @cuda.jit
@@ -180,20 +193,16 @@ wrong = np.sum(line != np.arange(1024)[::-1])
 print(f"turn_around: {wrong} of 1024 wrong; races found: {len(traced.races)}")
 
 # %%
-# Nobody passes the barrier before all 1,024 threads have come to it, each with its own
-# ``mine``. So all of them are *there* at the same time, with their numbers in the
-# registers of the multiprocessor.
+# Nobody passes the barrier before all 1,024 threads have come to it. So all of them are
+# *there* at the same time, with their numbers in the registers of the multiprocessor.
 #
 # How many of them *calculate* at the same time is another matter. The threads are in
 # warps of 32, and on most cards a multiprocessor has `four schedulers`__. In each clock
-# cycle, each of them picks a warp that's ready, and starts its next instruction. So a
-# thread doesn't wait for a core, and it doesn't keep one. What a data sheet calls cores
-# are the places in which an instruction is carried out.
+# cycle, each of them picks a warp that's ready, and starts its next instruction. They
+# are the cook of our kitchen. What a data sheet calls cores are the places in which an
+# instruction is carried out, and no thread has one of its own.
 #
 # __ https://docs.nvidia.com/cuda/turing-tuning-guide/index.html#instruction-scheduling
-#
-# That's why a GPU wants many threads: while one warp waits for memory, another one has
-# something to do.
 #
 # How large a block?
 # ------------------
@@ -233,15 +242,15 @@ show_table("Places in use", ("threads a block", *ROOM), rows)
 #
 # .. measured-by-others:: blocks32-a100 blocks64-a100 blocks32x4-a100
 #
-# Blocks of 32 lost even more than their empty places. Blocks of 64 fill all places, and
-# lost something, too. But look at the last row. When each thread took four numbers,
-# blocks of 32 were as fast as the others! So a place that's taken isn't speed yet. How
+# Blocks of 32 lost more than half. But look at the last row. When each thread took four
+# numbers, they were as fast as the others! So a place that's taken isn't speed yet. How
 # full a multiprocessor is is called its *occupancy*, and :doc:`another page
 # </tutorials/3_kernels/11_bytes_in_flight>` tells what it's good for.
 #
-# There's one more limit. The threads of a multiprocessor share 65,536 registers. With
-# 1,024 threads in a block that leaves 64 for each, and a kernel that needs more can't
-# be launched at all.
+# There's one more limit. The threads of a multiprocessor share 65,536 registers. **If
+# each thread needs 40, how many blocks of 256 fit on an H100?** By threads it's 2,048 /
+# 256 = 8. By registers it's 65,536 / (256 × 40) = 6.4, so 6. The smallest number wins,
+# and the occupancy is 6 × 256 / 2,048, or 75 %.
 
 # folded: On a CUDA GPU: how much your own card can hold
 
@@ -306,13 +315,6 @@ for access in (race.first, race.second):
 # - *Need nobody*: let each block compute what it needs by itself, even if others
 #   compute the same.
 #
-# .. dropdown:: Blocks that may know of each other
-#
-#     In *clusters* and *cooperative* launches, blocks run at the same time, if there's
-#     room for all of them. You have to ask for it. And a block that takes its number
-#     from an atomic counter, as it begins, may wait for lower numbers, because their
-#     blocks already have a place. Fast scans do this (*decoupled look-back*).
-#
 # Your turn
 # ---------
 #
@@ -368,7 +370,8 @@ print(check(any_order))
 third = 1 - filled(1024, *ROOM["RTX 4090"])
 print(f"""\
 1. A block goes to one multiprocessor as a whole, and stays. The last wave costs as
-   much as a full one: on 132 multiprocessors, 133 blocks cost as much as 264.
+   much as a full one: for a kernel that only calculates, 133 blocks on 132
+   multiprocessors cost as much as 264.
 2. Start with 128 or 256 threads a block. With 1,024, an RTX 4090 leaves {third:.0%} of
    its places empty.
 3. Blocks run in any order. None may wait for another, or read what another writes in

@@ -96,6 +96,14 @@ def test_one_block_too_many_doubles_the_time() -> None:
     assert {n: times[n] / times[132] for n in waves} == pytest.approx(waves, rel=0.01)
 
 
+def test_a_second_block_costs_little_while_the_first_waits_for_memory(median) -> None:
+    one, two = (
+        median("3_kernels/11_bytes_in_flight", f"bytes-in-flight/1 loads, {part} full/cuda:0/n=314572801")
+        for part in ("6%", "12%")
+    )
+    assert one > 1.8 * two
+
+
 def test_a_step_takes_three_times_its_bare_launches(median) -> None:
     page, usual = "4_imaging/08_faster", "faster-step/GPU, as usual/cuda:0/n=262144"
     assert median(page, usual) / (97 * 8e-6) == pytest.approx(3, rel=0.2)

@@ -80,8 +80,9 @@ for stored, (_, fetched) in counts.items():
 #
 # A GPU has the same three places. Each of its multiprocessors has a desk of its own,
 # the :term:`L1` cache. All of them share one shelf, the L2 cache. The basement is the
-# memory of the card, often called *DRAM*. On an H100, an L1 holds 256 KiB, the L2 holds
-# 50 MiB, and the memory 80 GB.
+# memory of the card, often called *DRAM*. On an H100, an L1 holds 256 KiB (the *shared
+# memory* of a kernel is cut from the same 256), the L2 holds 50 MiB, and the memory 80
+# GB.
 #
 # How much faster is the desk? To find out, read a small array again and again, then a
 # larger one, and watch for the size at which the rate drops. **Before you look at the
@@ -178,41 +179,43 @@ plt.show()
 # ours with slower memory. There are two stairs. As long as the array fits into an L1,
 # all desks together deliver more than ten times what the basement does. From there to
 # about 40 MB the L2 serves them, at a third of the rate of the desks. Beyond that,
-# every byte comes from memory. The blue points are the CPU of the computer that ran
-# this page. **What's the largest array that its caches hold?**
+# every byte comes from memory. The blue points are a CPU, and where they fall, its
+# caches are full.
 #
-# On our own H100, our kernel read an array of 8 MiB at :timing:`caches rate
-# "kernel/cuda:0/n=8388608" @nvidia-h100-80gb-hbm3`, and one of 1 GiB at :timing:`caches
-# rate "kernel/cuda:0/n=1073741824" @nvidia-h100-80gb-hbm3`.
+# We have climbed one of the stairs ourselves. On an H200, whose L2 holds 60 MiB, our
+# kernel read an array of 16 MiB at :timing:`caches rate "kernel/cuda:0/n=16777216"
+# @nvidia-h200`, and one of 1 GiB at :timing:`caches rate "kernel/cuda:0/n=1073741824"
+# @nvidia-h200`. (Each round gives a thread other numbers, so an L1 can't help.)
+#
+# So a cache can fool you. In the box below, somebody added two vectors again and again,
+# and reached nearly everything that the memory of an A100 can deliver, more than any
+# real program does. But all three arrays together had 12 MB and lay in the L2. **If you
+# want to measure memory, take arrays several times as large as the last cache.**
+#
+# .. measured-by-others:: l2-a100
 #
 # __ https://github.com/te42kyfo/gpu-benches/tree/1c36d509ee717dca9215c27135fa1e611bb03ed1
 #
 # Which mistakes are forgiven?
 # ----------------------------
 #
-# A cache can only save what somebody wants *again*, and *soon*. Here are four things
-# that touch 32 sectors a load or store. **Which ones will a cache forgive? Write yes or
-# no beside each, before you read on:**
+# A cache can only save what somebody wants *again*, and *soon*. In each of these, many
+# numbers that a thread gets lie in sectors of their own. **Which ones will a cache
+# forgive? Write yes or no beside each, before you read on:**
 #
-# - a kernel that reads every eighth number of a large array;
-# - the matrix by rows, as above;
+# - a table with six numbers in each row, and each thread adds up the six of its row;
+# - numbers from random places in an array of many gigabytes;
 # - a transpose that reads down the columns, and writes along the rows;
 # - a transpose that reads along the rows, and writes down the columns.
 #
-# *Every eighth number: no.* Nobody ever wants the other seven. The H100 took
-# :timing:`coalescing median "kernel, stride 8" @nvidia-h100-80gb-hbm3` for them, and
-# :timing:`coalescing median "kernel, stride 1" @nvidia-h100-80gb-hbm3` for *all* the
-# numbers.
+# *The table: mostly.* It's the matrix by rows once more: the same thread wants the next
+# number in the very next step. But as you've seen, it isn't free. Perhaps that's the
+# desk itself, because a load that touches 32 different places keeps an L1 busy for
+# longer than a load that touches one.
 #
-# *The matrix by rows: mostly.* The same thread wants the next number in the very next
-# step. But it wasn't free: by rows it took :timing:`coalescing median "kernel, by rows"
-# @nvidia-h100-80gb-hbm3`, by columns :timing:`coalescing median "kernel, by columns"
-# @nvidia-h100-80gb-hbm3`. Perhaps it's the desk itself, because a load that touches 32
-# different places keeps an L1 busy for longer than a load that touches one. We tried to
-# predict how much longer, with the simplest model: an L1 looks up one line of 128 bytes
-# in each clock cycle. By that model, less than a third of the speed should have been
-# left. The H100 lost less than that, so the model is wrong. It seems that an L1
-# looks up several lines at once (the last row of the box below).
+# *Random places: no.* Hardly anybody wants the other seven numbers of the sector before
+# it has to make room. It's the same with a stride of eight, where nobody ever wants
+# them.
 #
 # *Reading columns: yes.* Here other threads of the same block want the rest of each
 # sector. The H100 took :timing:`coalescing median "kernel, read columns"
@@ -251,29 +254,18 @@ for kernel, image, turned in ((along_rows, low, high), (down_columns, high, low)
     print(f"{kernel.__name__:>12}: {seen.traffic.l2_sectors} sectors, at least {least}")
 
 # %%
-# When a cache forgives nothing
-# -----------------------------
+# When the desk is full
+# ---------------------
 #
 # A desk is small. While the 2,048 threads that an H100's multiprocessor can hold go
 # along their rows, each of them needs one sector kept. That's 2,048 × 32 bytes, or 64
 # KiB, and it fits into an L1 of 256 KiB. **What if the kernel goes along six matrices
-# at once?** Then it doesn't fit any more. A sector is thrown out before its other seven
-# numbers were used, and it has to be fetched again, up to eight times.
+# at once?** Then it's 384 KiB, which doesn't fit any more. We haven't timed it, but a
+# sector can now be thrown out before its other seven numbers are used, and then
+# somebody has to walk to the shelf for it again.
 #
-# And some cards have no desk worth the name. In the box below is what the same kernel
-# took on a GTX 1050 Ti, in somebody else's hands. Below it stands the product of
-# NVIDIA's own library, for the same matrix on the same card. The kernel reached less
-# than a fifth of the library's rate, so on this card the shock of our opening would
-# have been justified. A cache makes bad access bearable on one card, and on another one
-# it doesn't.
-#
-# A cache can also fool you. In the first row, somebody added two vectors again and
-# again, and reached nearly everything that the memory of an A100 can deliver, more than
-# any real program does. But all three arrays together had 12 MB and lay in the L2, so
-# the memory had nothing to do with it. **If you want to measure memory, take arrays
-# several times as large as the last cache.**
-#
-# .. measured-by-others:: l2-a100 rows-gtx1050ti matvec-gtx1050ti l1-33-a100
+# So the same careless kernel is bearable on one card, and slow on another with a
+# smaller L1. If you make it coalesced, it doesn't depend on that.
 #
 # Your turn
 # ---------
@@ -294,10 +286,11 @@ def mean_of_nine_rows(image, out):
 
 
 # %%
-# Mend the launch. Which block, of at most 1,024 threads, asks the L2 for the fewest
+# Mend the launch. Which block, of at most 1,024 threads, asks the L2 for the *fewest*
 # bytes, with the loads still coalesced? ``check`` traces one block, and counts. With
-# 256 × 1 it's 40 bytes a pixel, and less than 10 are possible. Put the threads along x
-# and along y where the dots are, and run ``firstlight try 15_caches.py``.
+# 256 × 1 it's 40 bytes a pixel, and with 32 × 32 it's 9, but there are better ones. Put
+# the threads along x and along y where the dots are, and run
+# ``firstlight try 15_caches.py``.
 
 block = ...
 
@@ -323,7 +316,7 @@ def check(answer):
         return f"Not yet: {wide * tall} threads don't fill their last warp."
     if sectors > 5:
         return f"Not yet: {said}, and a load touches {sectors:.0f} sectors."
-    if bytes_each >= 10:
+    if bytes_each > 8.4:
         return f"Not yet: {said}. Which blocks want the same rows as their neighbours?"
     return f"Right: {said}, and a load touches {sectors:.0f} sectors."
 
@@ -357,6 +350,8 @@ print(f"""\
 
 # solution
 
-block_solution = (32, 32)  # each row of the image is wanted by 9 of the 32 rows below
+# A row of the image is wanted by nine of the block, so the block is as tall as can be.
+# It is 8 wide, because 8 numbers fill a sector.
+block_solution = (8, 128)
 
 print(f"Our solution: {check(block_solution)}")

@@ -70,12 +70,12 @@ def test_caches_forgive_reads_and_not_writes(median) -> None:
     assert median(page, f"coalescing/torch, transposed/cuda:0/n={8191**2}") > reads
 
 
-def test_a_tile_and_registers_climb_but_eight_by_eight_does_not(median) -> None:
-    page = "3_kernels/06_shared_memory"
-    steps = ("column along x", "tile", "4 x 4 each", "torch")
-    times = [median(page, f"shared-memory/{step}/cuda:0/n=4096") for step in steps]
-    assert times == sorted(times, reverse=True)
-    assert median(page, "shared-memory/8 x 8 each/cuda:0/n=4096") > 0.95 * times[2]
+def test_a_tile_and_registers_climb_but_eight_by_eight_does_not() -> None:
+    path = RECORDS.with_name("nvidia-h200") / "3_kernels/06_shared_memory.json"
+    times = {name.split("/")[1]: timing.median for name, timing in read(path).timings.items()}
+    climbed = [times[step] for step in ("column along x", "tile", "4 x 4 each", "torch")]
+    assert climbed == sorted(climbed, reverse=True)
+    assert times["8 x 8 each"] > 0.95 * times["4 x 4 each"]
 
 
 def test_a_turned_grid_loses_less_than_its_sectors_and_a_loop_gains_nothing(median) -> None:
@@ -102,6 +102,12 @@ def test_a_second_block_costs_little_while_the_first_waits_for_memory(median) ->
         for part in ("6%", "12%")
     )
     assert one > 1.8 * two
+
+
+def test_an_array_in_l2_is_read_faster_than_one_in_memory() -> None:
+    path = RECORDS.with_name("nvidia-h200") / "3_kernels/15_caches.json"
+    rates = {t.n: t.byte_rate for t in read(path).timings.values() if t.label == "kernel"}
+    assert rates[2**24] == max(rates.values()) > 1.6 * rates[2**30]
 
 
 def test_a_step_takes_three_times_its_bare_launches(median) -> None:

@@ -1,6 +1,6 @@
 """
-How do you stop asking memory for the same number?
-==================================================
+Shared memory: how do you stop asking for the same number?
+==========================================================
 
 You want the product of two matrices on a GPU. You write the :term:`kernel` that
 everybody writes first: one thread for each element of the result, with a loop over a
@@ -11,7 +11,7 @@ is what PyTorch does, and it's many times as fast on the same card.
 ladder that leads up there. It's the one that you'll need for kernels of your own,
 because it makes a whole block of threads share what one of them has fetched.
 
-**Time:** 10 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 11 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 
@@ -19,25 +19,22 @@ because it makes a whole block of threads share what one of them has fetched.
 # The ladder
 # ----------
 #
-# These are kernels in Python, compiled by Numba, on an H100. All of them multiply two
+# These are kernels in Python, compiled by Numba, on an H200. All of them multiply two
 # matrices of 4,096 × 4,096 ``float32`` numbers:
 #
 # - one thread for each element, as you'd write it first: :timing:`shared-memory median
-#   "column along x" @nvidia-h100-80gb-hbm3`;
+#   "column along x" @nvidia-h200`;
 # - the same with a *tile* in shared memory, the subject of this page:
-#   :timing:`shared-memory median "tile" @nvidia-h100-80gb-hbm3`;
+#   :timing:`shared-memory median "tile" @nvidia-h200`;
 # - with tiles, and 4 × 4 elements for each thread: :timing:`shared-memory median "4 x 4
-#   each" @nvidia-h100-80gb-hbm3`;
+#   each" @nvidia-h200`;
 # - the library, cuBLAS, called by PyTorch: :timing:`shared-memory median "torch"
-#   @nvidia-h100-80gb-hbm3`.
+#   @nvidia-h200`.
 #
 # So the library was :timing:`shared-memory speedup "torch"/"column along x"
-# @nvidia-h100-80gb-hbm3` as fast as the first kernel. Against the tile, it's still
-# :timing:`shared-memory speedup "torch"/"tile" @nvidia-h100-80gb-hbm3`, and against the
-# third one :timing:`shared-memory speedup "torch"/"4 x 4 each" @nvidia-h100-80gb-hbm3`.
+# @nvidia-h200` as fast as the first kernel.
 #
-# So how does a tile do that? Let's begin at the bottom, with the kernel that everybody
-# writes first.
+# Let's begin at the bottom, with the kernel that everybody writes first.
 
 import numpy as np
 
@@ -66,17 +63,18 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 
 # %%
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
-# product, each is loaded 4,096 times. The caches catch much of that, but they're slower
-# than the arithmetic, and so the arithmetic waits.
+# product, each is loaded 4,096 times. The caches catch much of that. But even then, a
+# thread asks for two numbers to do a single multiply-add with them.
 #
 # One page on the blackboard
 # --------------------------
 #
-# Imagine a class of 64 students. Everybody has to copy some pages of the same book, and
-# the book is in the library. If each of them walks there for each page, the library is
+# Imagine a class of 64 students. Everybody has to copy some pages of two books, and the
+# books are in the library. If each of them walks there for each page, the library is
 # full of people who all want the same pages. But they can also do this: each student
-# fetches *one* page, and pins it to the blackboard. When all pages are up, everybody
-# copies from the blackboard. Then they take the pages down, and fetch the next ones.
+# fetches *one* page of each book, and pins it to the blackboard. When all pages are up,
+# everybody copies from the blackboard. Then they take the pages down, and fetch the
+# next ones.
 #
 # In a GPU, the class is a block of threads, and the blackboard is its *shared memory*.
 # That's a small, fast memory inside the multiprocessor. An array there belongs to one
@@ -163,11 +161,11 @@ def tiled(T):
 # %%
 # Read a round as if you were one of the threads:
 #
-# - *I pin up my page.* I fetch one number of each matrix, for everybody in the block.
+# - *I pin up my two pages.* I fetch one number of each matrix, for the whole block.
 # - *I wait.* ``syncthreads`` is a :term:`barrier`. Nobody goes on before all threads of
 #   the block are there. Without it, I'd read from places that nobody has filled yet.
-# - *I copy.* I multiply a row of one tile by a column of the other. I fetched two
-#   numbers myself, and I use ``2 * T``.
+# - *I copy.* I multiply a row of one tile by a column of the other. That uses ``2 * T``
+#   numbers, and I have fetched only two of them.
 # - *I wait again.* Otherwise I might take down a page that a slow neighbour still
 #   reads.
 # - *If my place is beyond the edge*, I pin up a zero, which adds nothing to any sum.
@@ -190,20 +188,16 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # **So which T would you take?** A block has at most 1,024 threads, so 32 × 32 is the
 # largest. Its two tiles take 8 KiB, and a block may have 48.
 #
-# With ``T = 32``, the H100 took :timing:`shared-memory median "tile"
-# @nvidia-h100-80gb-hbm3` in place of :timing:`shared-memory median "column along x"
-# @nvidia-h100-80gb-hbm3`. That's :timing:`shared-memory speedup "tile"/"column along x"
-# @nvidia-h100-80gb-hbm3` as fast, though the loads are a 32nd.
+# With ``T = 32``, the H200 took :timing:`shared-memory median "tile" @nvidia-h200` in
+# place of :timing:`shared-memory median "column along x" @nvidia-h200`. That's
+# :timing:`shared-memory speedup "tile"/"column along x" @nvidia-h200` as fast, though
+# the loads are a 32nd.
 #
 # Why not more? Because the plain kernel wasn't as bad as its count. Its :doc:`caches
-# </tutorials/3_kernels/15_caches>` kept many of the numbers by themselves. On another
-# card it's different again: S. Boehm, with `his own ladder`__ in CUDA C++ on an RTX
-# A6000, got only half as much again from the same step.
+# </tutorials/3_kernels/15_caches>` kept many of the numbers by themselves.
 #
 # And a tile isn't always worth it. If every number is used only once, the blackboard is
 # a detour. For an addition, shared memory gains nothing.
-#
-# __ https://siboehm.com/articles/22/CUDA-MMM
 #
 # Break it: the edge
 # ------------------
@@ -211,7 +205,9 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # Matrices in real life don't end where a tile ends. Two mistakes about the number of
 # rounds are so common that you find them in manuals. One takes ``a.shape[1] // T``
 # rounds, rounded down. The other takes ``cuda.gridDim.x`` rounds, the number of blocks
-# along a row of :math:`C`. **Which of these shapes will find them?**
+# along a row of :math:`C`. We try both with four products, in the columns below: 8 × 8
+# times 8 × 8, then the same with :math:`k = 32` and :math:`k = 33` in place of 8 in the
+# middle, and at last 5 × 11 times 11 × 9. **Which of them will find the mistakes?**
 
 # folded: Kernels with the wrong number of rounds
 
@@ -274,9 +270,8 @@ for way, tiles in ways.items():
     print(f"{way:>10}:{told}")
 
 # %%
-# The columns are 8 × 8 × 8, 8 × 32 × 8, 8 × 33 × 8, and 5 × 11 × 9, for the sizes
-# :math:`m`, :math:`k` and :math:`n`. With square matrices whose sides are multiples of
-# the tile, everybody is right. **Test a tile with an odd k that's much longer than n.**
+# With square matrices whose sides are multiples of the tile, everybody is right. **Test
+# a tile with an odd k that's much longer than n.**
 #
 # The next steps
 # --------------
@@ -285,21 +280,9 @@ for way, tiles in ways.items():
 # shared memory, and now *that* is what the arithmetic waits for. The remedy is the same
 # once more: fetch a number, and use it many times. If a thread computes 4 × 4 elements,
 # it takes 8 numbers from the tiles for 16 multiply-adds, and keeps them in its
-# *registers*, which are even nearer. On the H100 that step brought
-# :timing:`shared-memory speedup "4 x 4 each"/"tile" @nvidia-h100-80gb-hbm3` the speed
-# of a tile.
-#
-# We expected 8 × 8 elements for each thread to be better still, because then 16 numbers
-# serve for 64 multiply-adds. But they took :timing:`shared-memory median "8 x 8 each"
-# @nvidia-h100-80gb-hbm3`, which is no better than 4 × 4. Perhaps it's the registers.
-# Such a thread needs so many of them that only an eighth of the usual number of warps
-# find room, and when all of these wait, nobody is left to work. That's a guess, because
-# we haven't looked.
-#
-# And from there on it's weeks of work. For a plain product, call the library. Write a
-# tile when your kernel isn't in any library, and reads the same numbers many times.
+# *registers*, which are even nearer.
 
-# folded: The kernels with several elements for each thread
+# folded: How each thread fetches its numbers for the tiles
 
 
 @cuda.jit(device=True)
@@ -307,6 +290,10 @@ def fetch(matrix, row, column, tiles, i):
     inside = row < matrix.shape[0] and column < matrix.shape[1]
     number = matrix[row, column] if inside else np.float32(0)
     tiles[i, cuda.threadIdx.y, cuda.threadIdx.x] = number
+
+
+# %%
+# Here is the inner loop, for ``R`` × ``R`` elements a thread:
 
 
 def multiplying(T, R):
@@ -328,6 +315,19 @@ def multiplying(T, R):
 
 
 # %%
+# On the H200 that step brought :timing:`shared-memory speedup "4 x 4 each"/"tile"
+# @nvidia-h200` the speed of a tile.
+#
+# We expected 8 × 8 elements for each thread to be better still, because then 16 numbers
+# serve for 64 multiply-adds. But they took :timing:`shared-memory median "8 x 8 each"
+# @nvidia-h200`, which is no better than 4 × 4. Such a thread needs 146 registers, says
+# the compiler. So only one block of 256 threads fits on a multiprocessor, which has
+# room for 2,048, and when its eight warps wait, nobody is left to work. With 4 × 4 it's
+# 72 registers, and three blocks. That may be the reason, though S. Boehm got more from
+# 8 × 8 on his card, as you'll see in the figure.
+#
+# And from there on it's weeks of work. For a plain product, call the library. Write a
+# tile when your kernel isn't in any library, and reads the same numbers many times.
 
 # folded: The whole product with R x R elements for each thread
 
@@ -475,8 +475,10 @@ if not simulated():
 bench.show()
 
 # %%
-# In the figure, the hollow marks are S. Boehm's. He wrote his kernels in CUDA C++ and
-# measured them on an RTX A6000. Filled marks appear if you run the page on a CUDA GPU.
+# In the figure, the hollow marks are S. Boehm's, who climbed `his own ladder`__ in CUDA
+# C++, on an RTX A6000. The filled ones are a GPU that ran this page.
+#
+# __ https://siboehm.com/articles/22/CUDA-MMM
 
 # measured figure
 
@@ -515,11 +517,6 @@ fig.set_label(
 plt.show()
 
 # %%
-# Others climbed the same ladder on other cards. What our model says is the most that an
-# L1 or a shared memory could feed.
-#
-# .. measured-by-others:: row-rtx3090 column-rtx3090 tile-a100 micro-a100
-#
 # .. dropdown:: Why are tiles often 33 numbers wide? Banks
 #
 #     Shared memory has 32 *banks*, and word ``w`` lies in bank ``w % 32``. Each bank

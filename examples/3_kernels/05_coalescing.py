@@ -52,8 +52,11 @@ def gather(x, stride, offset, out):
 # numbers fit into each. **If any thread of the warp needs one number of a sector, the
 # whole sector is fetched.**
 #
+# That's how a memory chip is built: neighbours cost hardly more than one number alone.
+#
 # Below you see the 32 threads of a warp, or its :term:`lanes <lane>`, and the sectors
-# that they ask for. (The table with it also counts what the caches see. You'll need
+# that they ask for. They come from ``trace``, which plays a kernel thread by thread and
+# notes every address. (The table with it also counts what the caches see. You'll need
 # that on the next page.) Type an index, and **guess the number of sectors before you
 # look**:
 #
@@ -121,8 +124,9 @@ Lanes(cases)
 # nobody cares who takes which egg. And ``i + 1`` touches five sectors, because the
 # first number that you want is the second of its box.
 #
-# When the threads of a warp ask for no more sectors than their numbers fill, we say
-# that the access is *coalesced* (grown together).
+# When the threads of a warp ask for no more sectors than they must, which is 4 for 32
+# neighbours, or 5 off the border, we say that the access is *coalesced* (grown
+# together).
 #
 # The rule
 # --------
@@ -319,23 +323,18 @@ if on_gpu:
 
 import matplotlib.pyplot as plt
 
-from firstlight.display import BLUE, GREY, ORANGE
+from firstlight.display import BLUE, GREY
 
 T4 = {1: 206.0, 2: 130.5, 4: 68.8, 8: 33.8, 16: 16.8, 32: 15.2, 64: 13.6}  # GB/s
-A100 = {1: 1310.7, 2: 1319.5, 4: 1310.7, 8: 1045.8, 16: 558.5, 32: 215.3, 64: 200.6}
 fig, ax = plt.subplots(figsize=(7.2, 3.8), layout="constrained")
 every = np.arange(1, 65)
 for least, shade, dash in ((8, "black", "-"), (16, GREY, "--")):
     law = 1 / np.minimum(every, least)
     words = f"boxes of {least} numbers"
     ax.plot(every, law, dash, color=shade, lw=1.6, label=words)
-for rates_there, mark, tint, whose in (
-    (T4, "o", BLUE, "T4 (Modal)"),
-    (A100, "s", ORANGE, "A100 (infra-practices)"),
-):
-    shares_there = [rate / rates_there[1] for rate in rates_there.values()]
-    look = {"ls": "", "ms": 8, "mfc": "none", "mew": 1.6, "color": tint}
-    ax.plot([*rates_there], shares_there, mark, label=whose, **look)
+look = {"ls": "", "ms": 8, "mfc": "none", "mew": 1.6, "color": BLUE}
+shares_there = [rate / T4[1] for rate in T4.values()]
+ax.plot([*T4], shares_there, "o", label="T4 (Modal)", **look)
 rate_at = {each.label: each.byte_rate for each in bench.timings}
 if on_gpu:
     full = rate_at["kernel, stride 1"]
@@ -352,22 +351,15 @@ ax.set_title("The rate falls in step with the stride, and at 8 it doesn't stop")
 fig.set_label(
     "Share of the rate against stride, both axes logarithmic. The rule falls as one "
     "over the stride to an eighth at stride 8 and is flat from there; with boxes of 16 "
-    "it falls to a sixteenth. What Modal measured on a T4 follows the second. What "
-    "infra-practices measured on an A100 stays at 1 up to stride 4, and is near an "
-    "eighth at 32 and 64."
+    "it falls to a sixteenth. What Modal measured on a T4 follows the second."
 )
 plt.show()
 
 # %%
-# The hollow marks were measured by others: on a T4 by Modal, and on an A100 by
-# infra-practices. Up to a stride of 8, the T4 does roughly what the rule says, and then
-# it goes on falling! On our H100 it's the same. For a stride of 8 the rate of useful
-# bytes was :timing:`coalescing rate "kernel, stride 8" @nvidia-h100-80gb-hbm3`, an
-# eighth of the :timing:`coalescing rate "kernel, stride 1" @nvidia-h100-80gb-hbm3` that
-# it reaches when all bytes are useful. For a stride of 16, it was only
-# :timing:`coalescing rate "kernel, stride 16" @nvidia-h100-80gb-hbm3`.
-#
-# So our rule is incomplete. But look at the *times* on the H100:
+# The hollow marks were measured by Modal, on a T4. Up to a stride of 8, they fall with
+# the rule, up to a third above it. And then they go on falling! So our rule is
+# incomplete. Look at the times of our kernel on the H100, which adds up *all* numbers,
+# or every eighth, and so on:
 #
 # - with a stride of 1: :timing:`coalescing median "kernel, stride 1"
 #   @nvidia-h100-80gb-hbm3`,
@@ -379,16 +371,11 @@ plt.show()
 # every second sector! The other ones must have come along, so it looks as if this
 # memory hands out its boxes in pairs, 64 bytes at a time. That's the dashed line, and
 # the T4 is close to it, too. (NVIDIA's manual has a `hint for how much L2 fetches at a
-# time`__: up to 128 bytes.) With a stride of 64, the H100 lost some more, and we don't
-# know why.
-#
-# And the A100, which lost nothing up to a stride of 4? In that experiment, each thread
-# came back for the next numbers of its sector, and found them in a cache. That's
-# another story, and :doc:`the next page </tutorials/3_kernels/15_caches>` tells it.
+# time`__: up to 128 bytes.)
 #
 # __ https://docs.nvidia.com/cuda/cuda-runtime-api/group__CUDART__DEVICE.html
 #
-# .. measured-by-others:: stride16-t4 stride32-a100 stride16-titanxp stride8-a100
+# .. measured-by-others:: stride16-t4 stride16-titanxp
 #
 # A stride that nobody wrote
 # --------------------------
@@ -405,14 +392,17 @@ plt.show()
 # of the numbers, and the whole time.
 #
 # The remedy is to keep each of the six in an array of its own, which is called a
-# *structure of arrays*. In NumPy that's one line, ``fields =
-# np.ascontiguousarray(table.T)``, and the weights are ``fields[4]``, side by side. It
-# copies everything once, so it pays if you use the data more than once. (If a kernel
+# *structure of arrays*. In NumPy that's one line:
+#
+# .. code-block:: python
+#
+#    fields = np.ascontiguousarray(table.T)  # the weights are fields[4], side by side
+#
+# It copies everything once, so it pays if you use the data more than once. (If a kernel
 # needs all six at once, the table does little harm. The sectors that come for the first
 # of them bring the others, too.)
 #
-# You can count this for any kernel of yours, on a laptop. ``trace`` plays the kernel,
-# and notes every address:
+# You can count this for any kernel of yours, on a laptop:
 
 
 @cuda.jit
@@ -440,25 +430,19 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # Sometimes no layout is right. To *transpose* an image, you read ``image[y, x]`` and
 # write ``out[x, y]``. If neighbouring threads have neighbouring ``x``, they read side
 # by side, but they write a whole row apart, into 32 sectors. If you turn the kernel
-# around, the writes are side by side, and the reads are far apart. **Which of the two
-# would you rather have?**
+# around, it's the reads that are far apart. Our rule sees no difference. **Which of the
+# two would you rather have?**
 #
-# Our rule sees no difference, because it counts 4 sectors one way and 32 the other, in
-# both kernels. So we measured, with an image of 8,191 × 8,191 numbers.
-#
-# On the H100, the kernel that reads side by side and *writes* far apart took
+# On the H100, and for 8,191 × 8,191 numbers, the kernel that *writes* far apart took
 # :timing:`coalescing median "kernel, write columns" @nvidia-h100-80gb-hbm3`. The one
 # that *reads* far apart took :timing:`coalescing median "kernel, read columns"
-# @nvidia-h100-80gb-hbm3`. If one of the two has to be slow, let it be the reads. Even
-# PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing median "torch, transposed"
-# @nvidia-h100-80gb-hbm3`.
+# @nvidia-h100-80gb-hbm3`. PyTorch's ``out.copy_(image.T)`` took :timing:`coalescing
+# median "torch, transposed" @nvidia-h100-80gb-hbm3`. So let it be the reads.
 #
-# Why do reads come off so lightly? Because a sector that was fetched for one thread is
-# still close by when its neighbours want the rest of it. In other words, our rule is
-# right about *each load*, but it doesn't know what's left over from the one before.
-# What a cache can save, and what it can't, is the subject of :doc:`the next page
-# </tutorials/3_kernels/15_caches>`. And if both are to be side by side, you need
-# :doc:`a tile in shared memory </tutorials/3_kernels/06_shared_memory>`.
+# Our rule is right about *each load*, but it doesn't know what's left over from the one
+# before. That's the subject of :doc:`the next page </tutorials/3_kernels/15_caches>`.
+# And if both are to be side by side, you need :doc:`a tile in shared memory
+# </tutorials/3_kernels/06_shared_memory>`.
 #
 # Here are all our measurements. Without a GPU, NumPy adds up the same numbers on the
 # CPU, which has boxes, too. On most CPUs, 16 numbers fit into one.

@@ -24,8 +24,9 @@ are timed; without one, they run in a :term:`simulator`, which has no times.
 # A grid of threads can have two axes, x and y, like an image. ``cuda.grid(2)`` tells a
 # thread its place along both of them. Here is the kernel. The mean is computed by a
 # *device function*, which kernels can call. (Our images have a frame, one pixel wide,
-# so that the pixels at the border have neighbours, too. That's why pixel ``[row,
-# column]`` has its nine neighbours from ``framed[row, column]`` on.)
+# so that the pixels at the border have neighbours, too. So in ``framed`` everything is
+# one further down and to the right, and the nine pixels around ``[row, column]`` begin
+# at ``framed[row, column]``.)
 
 import numpy as np
 
@@ -54,7 +55,15 @@ def smooth(framed, out):
 # Two orders meet in the line ``column, row = cuda.grid(2)``. CUDA says x first, then y.
 # NumPy says the row first, then the column. We let **x be the column**, for a reason
 # that you'll see below. So when you launch the kernel, the blocks along x have to cover
-# the *columns*, ``out.shape[1]``.
+# the *columns*, ``out.shape[1]``:
+#
+# .. code-block:: python
+#
+#    rows, columns = out.shape
+#    blocks = (columns + 15) // 16, (rows + 7) // 8  # along x, along y; rounded up
+#    smooth[blocks, (16, 8)](framed, out)
+#
+# Our ``blocks_for((columns, rows), (16, 8))`` is that division, rounded up.
 #
 # Let's take an image of 29 rows and 43 columns, and blocks of 16 threads along x and 8
 # along y. **How many blocks do you need along x, and how many along y?** Then look at
@@ -106,11 +115,6 @@ def smooth_numpy(framed, out):
 
 
 # %%
-# All three grids run the same kernel. The output began as :term:`NaN`, "not a number",
-# so a pixel that nobody wrote can be seen: it is hatched. Lines are the borders of
-
-
-# %%
 
 # folded: The three launches
 
@@ -152,8 +156,8 @@ plt.show()
 # sphinx_gallery_thumbnail_number = 1
 
 # %%
-# The output was filled with NaN before the launch, and a pixel that nobody wrote is
-# hatched. The lines are the borders of the blocks.
+# The output was filled with :term:`NaN`, "not a number", before the launch, and a pixel
+# that nobody wrote is hatched. The lines are the borders of the blocks.
 #
 # The first grid is right: 43 columns need 3 blocks of 16, and 29 rows need 4 blocks
 # of 8. Some threads stick out at the right and below. They do nothing, because of the
@@ -217,34 +221,15 @@ show_table("Three grids", head, rows)
 # - ``cuda.grid(2)`` is ``blockIdx * blockDim + threadIdx``, so it says where I am.
 # - ``cuda.gridsize(2)`` is ``gridDim * blockDim``, so it says how many threads there
 #   are, along x and along y.
-
-# folded: A kernel that says its own sizes
-
-
-@cuda.jit
-def describe(sizes):
-    x, y = cuda.grid(2)
-    wide, high = cuda.gridsize(2)
-    if x == 0 and y == 0:
-        sizes[0, 0], sizes[0, 1] = cuda.gridDim.x, cuda.gridDim.y
-        sizes[1, 0], sizes[1, 1] = cuda.blockDim.x, cuda.blockDim.y
-        sizes[2, 0], sizes[2, 1] = wide, high
-
-
-sizes = cuda.to_device(np.zeros((3, 2), dtype=np.int64))
-describe[(3, 4), BLOCK](sizes)
-sizes = sizes.copy_to_host()
-names = "gridDim: blocks", "blockDim: threads of a block", "cuda.gridsize(2): threads"
-rows = [(name, str(x), str(y)) for name, (x, y) in zip(names, sizes, strict=True)]
-show_table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows)
-
-
-# %%
+#
 # Why x is the column
 # -------------------
 #
 # Suppose you write ``row, column = cuda.grid(2)``, which sounds natural, and count the
-# blocks accordingly. Is that wrong? No, the image is right, whatever its shape:
+# blocks accordingly. `Numba's documentation`__ does it like that, with ``x`` for the
+# row. Is it wrong? No, the image is right, whatever its shape:
+#
+# __ https://numba.readthedocs.io/en/stable/cuda/kernels.html#absolute-positions
 
 
 @cuda.jit
@@ -306,15 +291,14 @@ show_table("What a block of 256 threads asks for", head, rows)
 # one. The turned kernel touches 32, more than six times as many. The H100 took only
 # :timing:`grids speedup "kernel, 32 × 8"/"kernel, turned" @nvidia-h100-80gb-hbm3` as
 # long, because its :doc:`caches </tutorials/3_kernels/15_caches>` kept some of them.
-# Others saw the same mistake cost more on one card than on another. (The first row is
-# another task, colour to gray, with x as the column.)
+# Others saw the same mistake cost more on one card than on another.
 #
-# .. measured-by-others:: gray-rtx3080 swapped-gtx1650 swapped-rtx3060ti
+# .. measured-by-others:: swapped-gtx1650 swapped-rtx3060ti
 #
 # The table also compares shapes of a block. A block that's as wide as a warp and not
-# too flat, such as 32 × 8, asks the L2 cache for the fewest bytes. The square, 16 × 16,
-# asks for a little more. On the H100 you don't see the difference:
-# :timing:`grids median "kernel, 16 × 16" @nvidia-h100-80gb-hbm3`.
+# too flat, such as 32 × 8, asks for the fewest bytes from L2, the cache that all blocks
+# share. The square, 16 × 16, asks for a little more. On the H100 you don't see the
+# difference: :timing:`grids median "kernel, 16 × 16" @nvidia-h100-80gb-hbm3`.
 #
 # So the rule isn't "x is the column". It's "x goes where memory goes". If your array
 # comes from ``np.asfortranarray``, its columns lie together, and x should be the row.
@@ -347,7 +331,8 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 # You could hope that it's also faster, with fewer threads to start. We hoped so, and
 # gave each thread four pixels. But the H100 took :timing:`grids median "kernel, 4 a
 # thread" @nvidia-h100-80gb-hbm3`, and with a pixel for each thread :timing:`grids
-# median "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. The simple kernel wins!
+# median "kernel, 32 × 8" @nvidia-h100-80gb-hbm3`. We don't know why. To start a thread
+# costs a GPU next to nothing, so there wasn't much to save.
 #
 # So take the loop when you need it: when an image is too tall (CUDA allows 65,535
 # blocks along y), when a thread has something to prepare that it can use for many
@@ -355,11 +340,10 @@ for blocks in ((1, 1), (2, 1), (3, 4)):
 #
 # And what does it all gain? PyTorch's ``avg_pool2d``, which does the same, took
 # :timing:`grids median "torch, avg_pool2d/cuda:0/n=67108863" @nvidia-h100-80gb-hbm3`
-# on the H100. That's longer than our kernel, perhaps because it works for windows of
-# any size. NumPy took :timing:`grids median "NumPy" @nvidia-h100-80gb-hbm3` on the CPU
-# beside it. If the H100 read each pixel once and wrote it once, at the :spec:`H100 SXM
-# bandwidth` of its data sheet, it would need less than half of what our kernel took. So
-# there's room left for you.
+# on the H100. NumPy took :timing:`grids median "NumPy" @nvidia-h100-80gb-hbm3` on the
+# CPU beside it. If the H100 read each pixel once and wrote it once, at the :spec:`H100
+# SXM bandwidth` of its data sheet, it would need less than half of what our kernel
+# took. So there's room left for you.
 
 # folded: The image, its size, and on a GPU four launches to compare
 

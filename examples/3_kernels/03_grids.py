@@ -12,7 +12,7 @@ need it for, and a part of that comes out empty.
 end of this page you'll be able to lay threads over an image of any shape, and you'll
 know which shapes to test.
 
-**Time:** 10 minutes. **Needs:** any computer, and :doc:`a first kernel
+**Time:** 9 minutes. **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. With a CUDA GPU, the kernels run on it and
 are timed; without one, they run in a :term:`simulator`, which has no times.
 """
@@ -221,7 +221,29 @@ show_table("Three grids", head, rows)
 # - ``cuda.grid(2)`` is ``blockIdx * blockDim + threadIdx``, so it says where I am.
 # - ``cuda.gridsize(2)`` is ``gridDim * blockDim``, so it says how many threads there
 #   are, along x and along y.
-#
+
+# folded: A kernel that says its own sizes
+
+
+@cuda.jit
+def describe(sizes):
+    x, y = cuda.grid(2)
+    wide, high = cuda.gridsize(2)
+    if x == 0 and y == 0:
+        sizes[0, 0], sizes[0, 1] = cuda.gridDim.x, cuda.gridDim.y
+        sizes[1, 0], sizes[1, 1] = cuda.blockDim.x, cuda.blockDim.y
+        sizes[2, 0], sizes[2, 1] = wide, high
+
+
+sizes = cuda.to_device(np.zeros((3, 2), dtype=np.int64))
+describe[(3, 4), BLOCK](sizes)
+sizes = sizes.copy_to_host()
+names = "gridDim: blocks", "blockDim: threads of a block", "cuda.gridsize(2): threads"
+rows = [(name, str(x), str(y)) for name, (x, y) in zip(names, sizes, strict=True)]
+show_table("describe[(3, 4), (16, 8)]", ("", "x", "y"), rows)
+
+
+# %%
 # Why x is the column
 # -------------------
 #

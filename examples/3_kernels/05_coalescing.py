@@ -11,7 +11,7 @@ will be on the next screen, and it surprises nearly everyone. At the end of this
 you'll be able to look at an index in a kernel and say how many bytes will move for it.
 You'll also mend the layout of data that made a kernel slow.
 
-**Time:** 9 minutes. **Needs:** any computer, and :doc:`grids
+**Time:** 8 minutes. **Needs:** any computer, and :doc:`grids
 </tutorials/3_kernels/03_grids>`.
 """
 

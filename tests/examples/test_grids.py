@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from pages import judged
 
-from firstlight.kernels import blocks_for, trace
+from firstlight.kernels import blocks_for, cuda, trace
 
 PAGE = "3_kernels/03_grids.py"
 
@@ -49,9 +49,13 @@ def test_each_kernel_is_right_and_touches_nothing_else(page, name):
     assert traced.loads_per_output == 9
 
 
+IMAGES = "float32[:, ::1], float32[:, ::1]"
+SIGNATURES = {**dict.fromkeys(("smooth", "smooth_turned", "smooth_any_grid"), IMAGES), "describe": "int64[:, ::1]"}
+
+
 def test_each_kernel_compiles_without_a_double_or_a_spill(page, compiled):
-    for name in ("smooth", "smooth_turned", "smooth_any_grid"):
-        compiled(page[name], "float32[:, ::1], float32[:, ::1]")
+    for name, types in SIGNATURES.items():
+        compiled(page[name], types)
 
 
 def test_the_test_image_tells_a_turned_one(page):
@@ -76,3 +80,9 @@ def test_the_costs_are_those_the_prose_names(page):
     assert 4 <= costs["32 × 8"]["pieces"] <= 5
     assert min(costs, key=lambda name: costs[name]["L2"]) == "32 × 8"
     assert costs["256 × 1"]["L2"] > costs["16 × 16"]["L2"]
+
+
+def test_a_kernel_says_of_its_grid_what_the_text_says(page):
+    said = cuda.to_device(np.zeros((3, 2), dtype=np.int64))
+    page["describe"][(5, 2), (8, 4)](said)
+    assert said.copy_to_host().tolist() == [[5, 2], [8, 4], [5 * 8, 2 * 4]]

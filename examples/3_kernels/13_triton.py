@@ -78,7 +78,8 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 # - *Why* ``x + i``\ *, and not* ``x[i]``\ *?* Triton gets only the address of the first
 #   number of an array, a *pointer*. So ``x + i`` are the addresses of ``BLOCK``
 #   numbers. A pointer doesn't know how long its array is, and that's why we have to
-#   pass ``n``.
+#   pass ``n``. (``tl.constexpr`` stands beside ``BLOCK`` because Triton has to know its
+#   value when it compiles the kernel.)
 # - *Where is the guard?* With 5,003 numbers and blocks of 1,024, the last program has
 #   places that lie beyond the end. The *mask* ``inside`` says which of them ``tl.load``
 #   and ``tl.store`` may touch. For example, in the last program 907 of the 1,024 places
@@ -88,8 +89,7 @@ def add(x, y, out, n, BLOCK: tl.constexpr):
 # have Linux, put all of it into a file of your own, the three imports of ``torch``,
 # ``triton`` and ``tl`` included, and end it with ``try_add("cuda")``. If you have no
 # GPU, end it with ``try_add("cpu")`` and start it with ``TRITON_INTERPRET=1 python
-# my_file.py``. Then Triton's *interpreter* plays the kernel in NumPy, slowly. (The
-# Triton of PyTorch 2.11 can't do that with NumPy 2.4. That of PyTorch 2.13 can.)
+# my_file.py``. Then Triton's *interpreter* plays the kernel in NumPy, slowly.
 
 
 def run_add(x, y, out):
@@ -130,7 +130,7 @@ def apart(task, *kernels):
     """Return what a task prints in a process of its own, where Triton may interpret."""
     if not hasattr(triton, "cdiv"):
         return "There is no Triton here, so this was not run."
-    needed = (*kernels, task)
+    needed = (*kernels, task)  # PyTorch 2.11's can't interpret with NumPy 2.4
     text = "\n".join(inspect.getsource(getattr(each, "fn", each)) for each in needed)
     head = "import torch, triton\nimport triton.language as tl\n"
     first = getattr(kernels[0], "fn", kernels[0]).__name__
@@ -163,8 +163,8 @@ def first_tries(device, _):
 print(apart(first_tries, add, run_add, try_add))
 
 # %%
-# A block has to be a power of two, because the compiler shares it out evenly among the
-# threads. With a mask it doesn't matter that your array isn't one.
+# Triton only takes blocks of a power of two. With a mask it doesn't matter that your
+# array isn't one.
 #
 # A program takes a row
 # ---------------------
@@ -241,27 +241,31 @@ plt.show()
 
 # %%
 # On an H200, with 67 million numbers in rows of 1,024, the five steps took
-# :timing:`triton-rows median "five steps/cuda:0/n=1024" @nvidia-h200` and our
-# kernel took :timing:`triton-rows median "Triton/cuda:0/n=1024"
+# :timing:`triton-rows median "five steps/cuda:0/n=1024" @nvidia-h200`. Our kernel, as
+# it will stand below, took :timing:`triton-rows median "Triton/cuda:0/n=1024"
 # @nvidia-h200`. So it was :timing:`triton-rows speedup
-# "Triton/cuda:0/n=1024"/"five steps/cuda:0/n=1024" @nvidia-h200` as fast.
-# That's a little more than we predicted.
+# "Triton/cuda:0/n=1024"/"five steps/cuda:0/n=1024" @nvidia-h200` as fast. That's more
+# than we predicted, because the five steps, taken one by one, don't come as near to the
+# full rate of the memory.
 #
 # Is there anything left to win? The memory of an H200 delivers :spec:`H200
 # bandwidth` at most, and the kernel moved :timing:`triton-rows rate
 # "Triton/cuda:0/n=1024" @nvidia-h200`. So there isn't much.
 #
-# And here's what somebody else measured on an A100:
+# Others have measured it on an A100, and ``torch.softmax`` on an old GTX 1050 Ti:
 #
 # .. measured-by-others:: fused-gain-a100 softmax-a100 softmax-gtx1050ti
 #
 # But you'd never write softmax in five steps, because PyTorch has ``torch.softmax``. It
-# is *one* operation, and somebody has fused it for you already. Your kernel can't win
-# much against it, because it can't move fewer bytes. In other words, fuse what PyTorch
-# has no single operation for.
+# is *one* operation, and somebody has fused it for you already. Your kernel can't move
+# fewer bytes. In other words, fuse what PyTorch has no single operation for.
 #
 # On the H200, ``torch.softmax`` took :timing:`triton-rows median
-# "torch.softmax/cuda:0/n=1024" @nvidia-h200` for the same rows.
+# "torch.softmax/cuda:0/n=1024" @nvidia-h200` for the same rows, practically the same as
+# we. But for rows of 4,096 it took :timing:`triton-rows median
+# "torch.softmax/cuda:0/n=4096" @nvidia-h200`, and our kernel
+# :timing:`triton-rows median "Triton/cuda:0/n=4096" @nvidia-h200`. So a library isn't
+# always at the limit either.
 #
 # The row that wasn't there
 # -------------------------
@@ -325,23 +329,24 @@ print(apart(try_strides, softmax_strided, run_softmax))
 
 # %%
 # Does that cost time for an ordinary matrix? No: if a stride is 1, Triton compiles a
-# kernel of its own for it, in which the multiplication is gone. (``out`` is a new
-# array, so its rows lie one after the other. And if ``row * down`` can go beyond two
-# billion, write ``row.to(tl.int64)``, because it would overflow in silence.)
+# kernel of its own for it, in which the multiplication is gone.
+#
+# One warning: if ``row * down`` can go beyond two billion, it overflows in silence.
+# Then write ``row.to(tl.int64) * down``.
 #
 # How many threads for a row?
 # ---------------------------
 #
 # We've said nothing about threads. Triton takes four groups of 32, four :term:`warps
 # <warp>`, for each program, unless you choose another number with ``num_warps`` at the
-# launch. It isn't a matter of right or wrong, only of time. **Would you give a row of
-# 16,384 numbers more warps than a row of 256?**
+# launch. **Would you give a row of 16,384 numbers more warps than a row of 256?**
 #
 # A row lives in the :term:`registers <register>` of its threads. With four warps, 128
 # threads share the row. So each thread has 2 of 256 numbers, which leaves it little to
-# do, and 128 of 16,384, which leaves hardly any room for anything else. We'll compare
-# four warps for every width with a rule of thumb: one warp for each 512 numbers, but no
-# fewer than 1 and no more than 16.
+# do, and 128 of 16,384. Compiled for an H100, that takes 179 registers a thread, so
+# that only two programs have room on a multiprocessor: 256 threads where there could be
+# 2,048. We'll compare four warps for every width with a rule of thumb: one warp for
+# each 512 numbers, but no fewer than 1 and no more than 16.
 
 # folded: The timing, for rows of four widths
 
@@ -405,7 +410,12 @@ plt.show()
 # four warps/cuda:0/n=256" @nvidia-h200`, and one warp :timing:`triton-rows
 # rate "Triton/cuda:0/n=256" @nvidia-h200`. At 16,384 four warps moved
 # :timing:`triton-rows rate "Triton, four warps/cuda:0/n=16384" @nvidia-h200`,
-# and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h200`.
+# and sixteen :timing:`triton-rows rate "Triton/cuda:0/n=16384" @nvidia-h200`. The rule
+# was right, but it brought only a few percent: the threads are few, but each has 128
+# loads :doc:`in flight </tutorials/3_kernels/11_bytes_in_flight>`.
+#
+# For the narrow rows it wasn't enough. There ``torch.softmax`` beat us, with
+# :timing:`triton-rows rate "torch.softmax/cuda:0/n=256" @nvidia-h200`.
 #
 # So choose ``num_warps`` by measuring. In a file of your own,
 # ``triton.testing.do_bench(lambda: run_softmax(x, out, 8))`` gives a time in
@@ -416,8 +426,8 @@ plt.show()
 # -----------------------
 #
 # There's a way to get such a kernel without writing it. ``torch.compile(five_steps)``
-# looks at the five steps, fuses them, and writes a kernel, in Triton. For rows of 781
-# numbers, PyTorch 2.13 makes this of it (we've left out its middle):
+# fuses the five steps and writes a kernel, in Triton. For rows of 781 numbers, PyTorch
+# 2.13 makes this of it (we've left out its middle):
 #
 # .. code-block:: python
 #
@@ -426,8 +436,9 @@ plt.show()
 #    tmp11 = (tmp6 / tmp10)
 #    tl.store(in_out_ptr0 + (r0_1 + 781*x0), tmp11, r0_mask & xmask)
 #
-# You can read it now: one load, one store, masks, and 781 is the stride of a row. It's
-# your kernel, and nobody had to write it.
+# You can read it now: one load, one store, masks, and 781 is the stride of a row. (And
+# ``other=0.0``, which we said would be wrong? In the middle, a ``tl.where`` puts minus
+# infinity into those places.) It's your kernel, and nobody had to write it.
 #
 # On the H200, what ``torch.compile`` wrote took :timing:`triton-rows median
 # "torch.compile/cuda:0/n=1024" @nvidia-h200` for the rows of 1,024.
@@ -441,9 +452,9 @@ plt.show()
 # When Triton isn't the answer
 # ----------------------------
 #
-# A long row no longer fits into registers. Then it takes a loop, and the row comes from
-# memory more than once. And work in which every number goes its own way, such as
-# :term:`gridding`, gains little from blocks, so stay with threads there.
+# Work in which every number goes its own way, such as :term:`gridding`, gains little
+# from blocks, so stay with threads there. And a long row no longer fits into registers.
+# Then it takes a loop, and the row comes from memory more than once.
 #
 # .. dropdown:: A product of matrices, and where its last digits go
 #

@@ -2,10 +2,13 @@
 
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
 from pages import judged, running
+
+from firstlight.records.record import read
 
 PAGE = "3_kernels/13_triton.py"
 HEAD = "import triton\nimport triton.language as tl\n\n\n@triton.jit\n"
@@ -73,6 +76,20 @@ def test_warps_by_width_are_what_a_launch_takes(page) -> None:
         warps = page["by_width"](width)
         assert 1 <= warps <= 16
         assert warps & (warps - 1) == 0 or width == 1000
+
+
+def test_the_h200_did_what_the_text_says_of_it() -> None:
+    record = read(Path(__file__).parents[2] / "records/nvidia-h200/3_kernels/13_triton.json")
+    times = {name.removeprefix("triton-rows/"): row.median for name, row in record.timings.items()}
+    ours, four, library, steps = (
+        {n: times[f"{label}/cuda:0/n={n}"] for n in (256, 1024, 4096, 16384)}
+        for label in ("Triton", "Triton, four warps", "torch.softmax", "five steps")
+    )
+    assert steps[1024] > 4.5 * ours[1024]
+    assert library[1024] == pytest.approx(ours[1024], rel=0.05)
+    assert library[4096] > 1.4 * ours[4096]
+    assert library[256] < 0.9 * ours[256] < 0.9 * four[256]
+    assert 1.02 < four[16384] / ours[16384] < 1.1
 
 
 # -- The exercise ------------------------------------------------------------------------------------------------------

@@ -6,9 +6,9 @@ Your :term:`kernel` passed its test yesterday. Today you gave it another image, 
 colleague ran it on another card, and the answer is wrong, or the program crashes in a
 line that has nothing to do with the kernel. What happened?
 
-A right answer proves little. Each of the three kernels on this page has a mistake, and
-each can give the right answer all the same. **While you read them, write down where
-you think the mistake is.** By the end you'll be able to find such mistakes before
+A right answer proves little. Each of the next three kernels has a mistake, and each can
+give the right answer all the same. **While you read them, write down where you think
+the mistake is.** By the end you'll be able to find such mistakes before
 another size or another card does, with a tool that needs no GPU, with a debugger, and
 with NVIDIA's own tools.
 
@@ -29,7 +29,7 @@ If you are in a hurry, go to :ref:`the table of symptoms <symptoms>`.
 
 import numpy as np
 
-from firstlight.kernels import blocks_for, cuda, trace
+from firstlight.kernels import blocks_for, cuda, trace  # in your file: numba's cuda
 
 T = 64  # threads in a block
 
@@ -61,8 +61,9 @@ except IndexError as error:
 # %%
 # It depends on where you run it! The :term:`simulator`, which runs kernels where there
 # is no GPU, looks at every index and stops. (``tid`` is the thread, ``ctaid`` the
-# block.) A real GPU doesn't look. It most likely answers ``True``, and meanwhile
-# writes past the end of ``out``, into whatever lies there.
+# block. It may name another thread each time.) A real GPU doesn't look. The H200 of our
+# records answered ``True``, and meanwhile wrote past the end of ``out``, into whatever
+# lay there.
 #
 # So don't only ask whether the answer is right. Ask whether every access was allowed.
 # ``trace`` does that. It plays your kernel on the CPU, thread by thread, and notes each
@@ -269,12 +270,12 @@ plt.show()
 #    @cuda.jit
 #    def differences(x, out):
 #        i = cuda.grid(1)
-#        if i == 101:  # the thread that we suspect
+#        if i == 127:  # the thread that we suspect
 #            breakpoint()
 #        if i > 0:
 #            out[i - 1] = x[i] - x[i - 1]
 #
-#    x, out = np.ones(101, np.float32), np.zeros(100, np.float32)
+#    x, out = np.ones(127, np.float32), np.zeros(126, np.float32)
 #    differences[2, 64](x, out)
 #
 # and start it in the simulator, even if you have a GPU:
@@ -284,16 +285,19 @@ plt.show()
 #    $ NUMBA_ENABLE_CUDASIM=1 python broken.py
 #    -> if i > 0:
 #    (Pdb) p i, x.size
-#    (101, 101)
+#    (127, 127)
 #    (Pdb) p cuda.blockIdx.x, cuda.threadIdx.x
-#    (1, 37)
+#    (1, 63)
 #    (Pdb) next
 #    -> out[i - 1] = x[i] - x[i - 1]
 #    (Pdb) next
-#    IndexError: index 101 is out of bounds for axis 0 with size 101
+#    IndexError: index 127 is out of bounds for axis 0 with size 127
 #
-# There it is: thread 37 of block 1 has the number 101, and there is no sample of that
-# number. (In Windows, set the variable first, with ``set NUMBA_ENABLE_CUDASIM=1``.)
+# There it is: thread 63 of block 1 has the number 127, and there is no sample of that
+# number. (From Python 3.13 on, you stop at ``breakpoint()`` itself, so type ``next``
+# once more. In PowerShell, set the variable first: ``$env:NUMBA_ENABLE_CUDASIM=1``. And
+# keep it to *one* bad thread: if others fail as well, they end the program while you
+# type. That's why there are 127 samples here.)
 #
 # But a kernel that fails only on a GPU has to be watched there. Write
 # ``@cuda.jit(debug=True, opt=False)``, and start Python in ``cuda-gdb``, a debugger
@@ -307,7 +311,7 @@ plt.show()
 #    (cuda-gdb) run broken.py                          # stops in thread 0 of block 0
 #    (cuda-gdb) break 9                                # stop in line 9, too
 #    (cuda-gdb) continue
-#    (cuda-gdb) cuda block 1 thread 37                 # look at another thread
+#    (cuda-gdb) cuda block 1 thread 63                 # look at another thread
 #    (cuda-gdb) print i
 #    (cuda-gdb) next                                   # its whole warp goes on
 #
@@ -345,16 +349,19 @@ plt.show()
 # NVIDIA's ``compute-sanitizer`` goes further. It watches a whole program on the GPU,
 # and names the thread and the line (if you write ``@cuda.jit(lineinfo=True)``). Its
 # tool *memcheck* finds accesses out of bounds, *racecheck* finds races in shared
-# memory, and *synccheck* barriers that some threads skip:
+# memory, *initcheck* finds reads of memory that nobody has written, and *synccheck*
+# finds barriers that some threads skip:
 #
 # .. code-block:: console
 #
 #    $ compute-sanitizer --tool memcheck python my_script.py
 #
-# It comes with the CUDA Toolkit, or from pip as ``cuda-toolkit[sanitizer]``. Two gaps
-# are good to know. No tool of it finds the race in ``count_rises``, because that one
-# isn't in shared memory. And PyTorch keeps spare memory, in which *memcheck* sees
-# nothing wrong, unless you set ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``.
+# In its report, look for *Invalid __global__ read* (or *write*), for the line below it,
+# and for *by thread (63,0,0) in block (1,0,0)*. It comes with the CUDA Toolkit, or from
+# pip as ``cuda-toolkit[sanitizer]``. Two gaps are good to know. No tool of it finds the
+# race in ``count_rises``, because that one isn't in shared memory. And PyTorch keeps
+# spare memory, in which *memcheck* sees nothing wrong, unless you set
+# ``PYTORCH_NO_CUDA_MEMORY_CACHING=1``.
 #
 # .. _symptoms:
 #

@@ -115,7 +115,8 @@ def launch(kernel, *tensors):
 LOOPS = {value_kernel: value_loop}
 
 # %%
-# Let's try it on seven numbers, one of them far off, and ask for the gradient:
+# Let's try it on seven numbers, one of them far off, and ask for the gradient.
+# (``launch``, in the fold, calls ``launch_on_gpu``, or a loop if there's no GPU.)
 
 model, data, weight = torch.rand(3, 7, dtype=torch.float64, device=place)
 model[0] = 1000
@@ -134,7 +135,9 @@ except RuntimeError as error:
 # --------------------
 #
 # So let's make the kernel an operation of PyTorch's. It has a name, and type hints say
-# what goes in and what comes out:
+# what goes in and what comes out. ``mutates_args=()`` promises that it changes none of
+# its inputs. (If yours does, name them there. PyTorch won't notice otherwise, and may
+# compute with wrong values.)
 
 from torch import Tensor
 from torch.library import custom_op
@@ -189,7 +192,8 @@ def misfit_slope(grad: Tensor, model: Tensor, data: Tensor, weight: Tensor) -> T
 
 
 # %%
-# Now we tell PyTorch what to keep on the way forward, and what to do on the way back:
+# Now we tell PyTorch what to keep on the way forward, in a bag called ``ctx``, and what
+# to do with it on the way back:
 
 
 def keep(ctx, inputs, **_):
@@ -233,7 +237,8 @@ print(f"with a mean: {ratio.mean():.3f}")
 # of our outputs. For a sum that's 1. For a mean of seven numbers it's 1/7. Ours ignores
 # it and takes ones, so it's right for a sum, by accident. A fit with it would still go
 # downhill, only with steps that are 7 times too long. You might have blamed the
-# learning rate.
+# learning rate. With Adam you wouldn't even see that, because it divides by the size of
+# the gradients.
 #
 # There's a test for this, which needs no chain and no loss. ``gradcheck`` moves each
 # input a little, watches each output, and compares the change with what ``backward``
@@ -341,30 +346,36 @@ for n in (1001, 2**25 + 1, 2**27 + 1) if on_gpu else (1001, 1_000_001):
 bench.show()
 
 # %%
-# On an H200, with 33,554,433 numbers, our operation was no faster than the chain. So
+# On an H200, with 33 million numbers, our operation was no faster than the chain. So
 # our prediction was wrong.
 #
 # The chain took :timing:`misfit-in-pytorch median
 # "chain/cuda:0/n=33554433" @nvidia-h200` and our operation took
-# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433" @nvidia-h200`.
+# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=33554433" @nvidia-h200`. In
+# a fit, where you need the gradient as well, it was no better: there the chain took
+# :timing:`misfit-in-pytorch median "chain, with gradient/cuda:0/n=33554433"
+# @nvidia-h200` and we took :timing:`misfit-in-pytorch median "our operation, with
+# gradient/cuda:0/n=33554433" @nvidia-h200`.
 #
-# What went wrong? It wasn't the bytes. The GPU itself needs about a third of the
-# chain's time for our kernel, as we predicted. But before it can begin, Python has to
-# make four arrays of tensors, ask for the stream, and let Numba launch the kernel, and
-# all that time the GPU waits. We could have known it from a run with few numbers, which
-# are no work at all.
+# What went wrong? It wasn't the bytes.
 #
 # On the H200, the kernel alone, on arrays that were made beforehand, took
-# :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=33554433" @nvidia-h200` for
-# the 33 million. With only 1,001 numbers, our operation still took
-# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=1001" @nvidia-h200`. The
-# chain, five launches by PyTorch's C++, took :timing:`misfit-in-pytorch median
-# "chain/cuda:0/n=1001" @nvidia-h200` for them. And the launch alone took
-# :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=1001" @nvidia-h200`. So if
-# you always use the same tensors, make their arrays once.
+# :timing:`misfit-in-pytorch median "kernel alone/cuda:0/n=33554433" @nvidia-h200`,
+# about a third of the chain's time, as we predicted.
 #
-# The figure shows what happens. It's like an order for a parcel: if the paperwork takes
-# longer than the delivery, a faster van doesn't help.
+# But before it can begin, Python has to make four arrays of tensors, ask for the
+# stream, and let Numba launch the kernel, and all that time the GPU waits. We could
+# have known it from a run with few numbers, which are no work at all.
+#
+# With only 1,001 numbers, our operation still took :timing:`misfit-in-pytorch median
+# "our operation/cuda:0/n=1001" @nvidia-h200`. The chain, five launches by PyTorch's
+# C++, took :timing:`misfit-in-pytorch median "chain/cuda:0/n=1001" @nvidia-h200`, and
+# the launch of our kernel alone :timing:`misfit-in-pytorch median
+# "kernel alone/cuda:0/n=1001" @nvidia-h200`. So if you always use the same tensors,
+# make their arrays once.
+#
+# It's like an order for a parcel: if the paperwork takes longer than the delivery, a
+# faster van doesn't help.
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -393,29 +404,41 @@ fig.set_label(
 plt.show()
 
 # %%
-# So the kernel pays as soon as its work takes longer than the paperwork. On the H200,
-# with four times the numbers, 134,217,729, the chain took :timing:`misfit-in-pytorch
-# median "chain/cuda:0/n=134217729" @nvidia-h200` and our operation took
-# :timing:`misfit-in-pytorch median "our operation/cuda:0/n=134217729" @nvidia-h200`.
+# So the kernel pays as soon as its work takes longer than the paperwork. On the H200
+# that was so with four times the numbers, 134 million.
 #
-# Others have seen what fusing brings when a launch is cheap. This is softmax on an
-# A100, in five steps and in one kernel, and how long one operation of PyTorch takes
-# with next to no work.
+# There the chain took :timing:`misfit-in-pytorch median "chain/cuda:0/n=134217729"
+# @nvidia-h200` and our operation took :timing:`misfit-in-pytorch median
+# "our operation/cuda:0/n=134217729" @nvidia-h200`. With the gradient, the two took
+# :timing:`misfit-in-pytorch median "chain, with gradient/cuda:0/n=134217729"
+# @nvidia-h200` and :timing:`misfit-in-pytorch median "our operation, with
+# gradient/cuda:0/n=134217729" @nvidia-h200`.
 #
-# .. measured-by-others:: fused-gain-a100 softmax-steps-a100 operation-rtx4090
+# But all along there was a simpler way to one kernel. ``torch.compile(chain)`` fuses
+# the five operations by itself, and gives you the gradient for nothing. **Would you
+# have needed your own?**
 #
-# And there's a simpler way to one kernel: ``torch.compile(chain)`` fuses the five
-# operations by itself, and gives you the gradient for nothing. Try it first. If you
-# need a kernel of your own, with a loop that stops early, say, write it in
-# :doc:`Triton </tutorials/3_kernels/13_triton>`, whose launches take less, or give
-# Numba's enough to do.
+# On the H200, the compiled chain took :timing:`misfit-in-pytorch median
+# "torch.compile/cuda:0/n=33554433" @nvidia-h200` for the 33 million numbers. That's
+# about a quarter of the chain's time, and there we lost. For 134 million it took
+# :timing:`misfit-in-pytorch median "torch.compile/cuda:0/n=134217729" @nvidia-h200`,
+# less than we with all our work. And for 1,001 it took no longer than the chain, with
+# :timing:`misfit-in-pytorch median "torch.compile/cuda:0/n=1001" @nvidia-h200`.
+#
+# So try ``torch.compile`` first. A kernel of your own is worth the trouble if it does
+# what no chain of operations can, such as a loop that stops early, and if you give it
+# enough to do.
+#
+# Others have measured what fusing brings, too. This is softmax on an A100, in five
+# steps and in one kernel:
+#
+# .. measured-by-others:: fused-gain-a100 softmax-steps-a100
 #
 # Who shares memory with whom?
 # ----------------------------
 #
-# You may also meet CuPy, or NumPy. All of them can look at one memory, without a copy.
-# If you aren't sure whether a call shares or copies, write a number into the one, and
-# look for it in the other.
+# If you aren't sure whether a call shares memory or copies it, write a number into the
+# one, and look for it in the other.
 
 # folded: Nine calls, tried
 
@@ -446,12 +469,9 @@ for call, (first, second) in pairs.items():
     print(f"{call:>31}: {'the same memory' if shares[call] else 'a copy'}")
 
 # %%
-# A copy is made where the type changes, as in ``float()``, and ``torch.tensor`` always
-# makes one. On a GPU with CuPy installed, ``cupy.from_dlpack(t)`` shares as well.
-#
-# There's one danger in it. PyTorch counts how often each tensor is changed, and refuses
-# a backward pass through one that was changed after it was saved. But it can't see what
-# your kernel writes. So let a kernel write into a *new* tensor, as ``launch`` does.
+# On a GPU with CuPy installed, ``cupy.from_dlpack(t)`` shares as well. But PyTorch
+# can't see what your kernel writes into a shared memory. So let it write into a *new*
+# tensor, as ``launch`` does.
 #
 # Your turn
 # ---------
@@ -474,7 +494,7 @@ def saturate_backward(x, grad): ...
 # folded: What check does: it makes an operation of your backward, and asks gradcheck
 
 
-def saturating(backward):
+def saturating(backward):  # the older way: enough for a test, but custom_op compiles
     class Saturate(torch.autograd.Function):
         @staticmethod
         def forward(ctx, x):

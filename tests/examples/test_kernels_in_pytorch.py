@@ -1,9 +1,13 @@
 """The operation has the values and gradients of the chain, for any strides, and the check tells answers apart."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 from pages import judged
+
+from firstlight.records.record import read
 
 PAGE = "3_kernels/12_kernels_in_pytorch.py"
 
@@ -72,3 +76,17 @@ def test_only_a_changed_type_and_torch_tensor_copy(page) -> None:
         "torch.as_tensor(a).float()",
         "torch.tensor(a)",
     }
+
+
+def test_the_h200_did_what_the_text_says_of_it() -> None:
+    record = read(Path(__file__).parents[2] / "records/nvidia-h200/3_kernels/12_kernels_in_pytorch.json")
+    few, some, many = (
+        {row.label: row.median for row in record.timings.values() if row.n == n} for n in (1001, 2**25 + 1, 2**27 + 1)
+    )
+    for kind in ("", ", with gradient"):
+        assert some[f"our operation{kind}"] > some[f"chain{kind}"]
+        assert many[f"our operation{kind}"] < 0.5 * many[f"chain{kind}"]
+    assert some["kernel alone"] / some["chain"] == pytest.approx(1 / 3, rel=0.1)
+    assert some["torch.compile"] / some["chain"] == pytest.approx(1 / 4, rel=0.15)
+    assert many["torch.compile"] < many["our operation"]
+    assert few["torch.compile"] < few["chain"] < few["our operation"] / 5

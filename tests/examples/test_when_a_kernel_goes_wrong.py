@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+import time
+from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
@@ -105,16 +107,27 @@ def test_pythons_debugger_answers_as_the_page_says(tmp_path) -> None:
     session = re.search(r"   \$ NUMBA_ENABLE_CUDASIM=1 .*\n((?:   .*\n)+)", text)[1]
     said = [line.strip() for line in session.splitlines()]
     typed = [line.removeprefix("(Pdb) ") for line in said if line.startswith("(Pdb)")]
-    done = subprocess.run(
-        [sys.executable, "broken.py"],
-        input="\n".join([*typed, "quit", ""]),
-        cwd=tmp_path,
-        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"},
-        capture_output=True,
-        text=True,
-    )
+    typed = ["next"] * (sys.version_info >= (3, 13)) + typed  # there it stops one line earlier
+    environment = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    seen = ""
+    with subprocess.Popen([sys.executable, "broken.py"], cwd=tmp_path, env=environment, bufsize=0, **pipes) as debugger:
+        for line in [*typed, "quit"]:
+            while not seen.endswith("(Pdb) "):
+                letter = debugger.stdout.read(1).decode()
+                assert letter, seen  # another thread has ended the program
+                seen += letter
+            time.sleep(0.2)  # as slow as a person, so that other threads can fail
+            debugger.stdin.write(f"{line}\n".encode())
+            seen += "\n"
+        seen += debugger.stdout.read().decode()
     for line in said:
-        assert line.startswith("(Pdb)") or line in done.stdout, line
+        assert line.startswith("(Pdb)") or line in seen, line
+
+
+def test_on_the_h200_an_access_out_of_bounds_gave_the_right_answer() -> None:
+    record = EXAMPLES.parent / "records/nvidia-h200" / Path(PAGE).with_suffix(".json")
+    assert "101 samples: True" in record.read_text(encoding="utf-8")
 
 
 def test_every_kernel_compiles(page, compiled) -> None:

@@ -14,6 +14,7 @@ and why some sums come out differently each time you run them.
 
 **Time:** 12 minutes. **Needs:** :doc:`shared memory
 </tutorials/3_kernels/06_shared_memory>`. With an NVIDIA GPU, all sums are timed on it.
+In a file of your own, write ``from numba import cuda``.
 """
 
 # %%
@@ -23,8 +24,8 @@ and why some sums come out differently each time you run them.
 # Making one number out of many is called a :term:`reduction`. If yours is a sum, a
 # mean, a maximum or the place of a maximum, somebody has written it already: call
 # ``torch.sum``, ``torch.max`` or ``torch.argmax``, or the functions of the same names
-# in CuPy. And if you need one of your own, Numba makes it out of a function of two
-# numbers:
+# in CuPy. For a sum of each row, it's ``torch.sum(x, dim=1)``. And if you need one of
+# your own, Numba makes it out of a function of two numbers:
 
 import math
 
@@ -96,10 +97,10 @@ print(trace(atomic_each, 8, 128, thousand, total).races or "no race", total)
 # Now no number is lost, and a thousand ones make a thousand. So are we done?
 #
 # On an H100, we let this kernel add eight million random numbers between 0 and 1. It
-# took :timing:`reductions median "atomic, each" @nvidia-h100-80gb-hbm3`. You'll see
-# that the card can add sixteen times as many in a small part of that time. And then we
-# let it add all 134 million. It found a quarter of the sum! No addition was lost, there
-# was no race, and yet three quarters were missing.
+# took :timing:`reductions median "atomic, each" @nvidia-h100-80gb-hbm3`. You'll see a
+# kernel that adds a thousand numbers while this one adds one. And then we let it add
+# 134 million numbers. It found a quarter of the sum! No addition was lost, there was no
+# race, and yet three quarters were missing.
 #
 # So the second guess on your paper is as interesting as the first. Hold on to it, we'll
 # come back to the missing numbers. Let's see to the time first.
@@ -128,6 +129,8 @@ def my_share(x):
 
 
 # %%
+# (For a χ², add ``(m[i] - d[i]) ** 2 * w[i]`` in place of ``x[i]``.)
+#
 # Then the 128 threads of a block add up what they have, in :term:`shared memory`. In
 # the first round, each of the first 64 threads adds the number of a thread in the
 # second half to its own. In the next round, 32 threads do so, then 16, and after seven
@@ -168,7 +171,8 @@ plt.show()
 
 # %%
 # Such a sum is called a *tree*. After each round there is a :term:`barrier`, because
-# nobody may go on before all have written.
+# nobody may go on before all have written. (``block_sums`` makes a kernel for any tree,
+# because we'll try others.)
 
 
 @cuda.jit(device=True)
@@ -224,21 +228,20 @@ least = 4 * 2**27 / spec("H100 SXM", "bandwidth")
 print(f"at least {1e6 * least:.0f} µs")
 
 # %%
-# Here is what a real one took. You can also read it as a ladder that leads from a slow
-# sum to a fast one.
+# Here is what a real one took, as a ladder from a slow sum to a fast one.
 #
-# - one number for each thread, and a tree in which every other thread adds its
-#   neighbour's number to its own (``strided``, in the fold):
-#   :timing:`reductions median "strided, one each" @nvidia-h100-80gb-hbm3`
-# - one number each, and the tree of the figure:
-#   :timing:`reductions median "sequential, one each" @nvidia-h100-80gb-hbm3`
-# - one number each, and a tree without shared memory (*shuffles*, see below):
-#   :timing:`reductions median "shuffles, one each" @nvidia-h100-80gb-hbm3`
-# - many numbers each, and the tree of the figure:
-#   :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`
-# - the same, where each block adds its sum to ``out[0]`` with one atomic addition:
-#   :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`
-# - PyTorch: :timing:`reductions median torch.sum @nvidia-h100-80gb-hbm3`
+# 1. one number for each thread, and a tree in which every other thread adds its
+#    neighbour's number to its own (``strided``, in the fold):
+#    :timing:`reductions median "strided, one each" @nvidia-h100-80gb-hbm3`
+# 2. one number each, and the tree of the figure:
+#    :timing:`reductions median "sequential, one each" @nvidia-h100-80gb-hbm3`
+# 3. one number each, and a tree without shared memory (*shuffles*, see below):
+#    :timing:`reductions median "shuffles, one each" @nvidia-h100-80gb-hbm3`
+# 4. many numbers each, and the tree of the figure:
+#    :timing:`reductions median sequential @nvidia-h100-80gb-hbm3`
+# 5. the same, where each block adds its sum to ``out[0]`` with one atomic addition:
+#    :timing:`reductions median "atomic, a block" @nvidia-h100-80gb-hbm3`
+# 6. PyTorch: :timing:`reductions median torch.sum @nvidia-h100-80gb-hbm3`
 #
 # On the first three rungs the tree matters. In ``strided``, some threads of each
 # :term:`warp` add and all the others wait for them, round after round. In the tree of
@@ -247,16 +250,18 @@ print(f"at least {1e6 * least:.0f} µs")
 #
 # But look at the fourth rung. If each thread brings many numbers, the same tree is
 # :timing:`reductions speedup sequential/"sequential, one each" @nvidia-h100-80gb-hbm3`
-# as fast, as fast as PyTorch to within a few percent. And with many numbers the clumsy
-# tree takes :timing:`reductions median strided @nvidia-h100-80gb-hbm3`, practically the
-# same, because a tree that is climbed once for sixty thousand numbers costs nothing.
-# So don't polish the tree. Give each thread more to count.
+# as fast, and as fast as PyTorch to within a few percent. That's nearly nine tenths of
+# what the data sheet allows. And with many numbers the clumsy tree takes
+# :timing:`reductions median strided @nvidia-h100-80gb-hbm3`, practically the same,
+# because a tree that is climbed once for sixty thousand numbers costs nothing. So don't
+# polish the tree. Give each thread more to count.
 #
-# And Numba's own, with its 64 blocks? On the H100, ``cuda.reduce`` took
-# :timing:`cuda-reduce median "cuda.reduce" @nvidia-h100-80gb-hbm3` for the same
-# numbers.
+# And Numba's own, with its 64 blocks? On an H200, ``cuda.reduce`` took
+# :timing:`cuda-reduce median "cuda.reduce" @nvidia-h200` for the same numbers, and our
+# fourth rung :timing:`reductions median sequential @nvidia-h200`. It's convenient, but
+# slow.
 #
-# On an A100, infra-practices measured the same ladder:
+# Others measured the same ladder on an A100, and atomic additions on a GTX 1650:
 #
 # .. measured-by-others:: tree-strided-a100 tree-sequential-a100 two-stages-a100
 #    atomics-gtx1650

@@ -7,11 +7,12 @@ You have written a :term:`kernel` for arrays of ``float32``, and you want it to 
 usual rate. So you checked all your arrays. But did you check what the compiler made of
 the code between them?
 
-You can. What it makes is a text, and you can print it and search it, even on a laptop
-that has no GPU. **Look at the kernel below, and write down a guess: each step of its
-loop loads two numbers, multiplies them and adds. How much of that is done in**
-``float64``? By the end of this page you'll be able to find a ``float64`` that you never
-wrote, say whether it costs you time, and decide whether you want it out.
+You can. What it makes is a text, in a language called PTX, and you can print it and
+search it, even on a laptop that has no GPU. **Look at the kernel below, and write
+down a guess: each step of its loop loads two numbers, multiplies them and adds. How
+much of that is done in** ``float64``? By the end of this page you'll be able to find a
+``float64`` that you never wrote, say whether it costs you time, and decide whether you
+want it out.
 
 **Time:** 11 minutes. **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. NVIDIA's compiler runs on Linux and Windows; on
@@ -91,9 +92,9 @@ print(*lines_with_floats(double_sum)[-7:], sep="\n")
 # from ``f32``. And ``add.f64`` adds in ``float64``. Only after the loop, the sum is
 # converted back and stored.
 #
-# So two of the five instructions of each step are in ``float64``, in a kernel all of
-# whose arrays are ``float32``. Have you found the culprit? It's the innocent
-# ``total = 0.0``. Let's mend that one word, and look again.
+# So of the five instructions that handle such numbers in each step, two are in
+# ``float64``, in a kernel all of whose arrays are ``float32``. Have you found the
+# culprit? It's the innocent ``total = 0.0``. Let's mend that one word, and look again.
 
 
 @cuda.jit
@@ -159,13 +160,13 @@ print("NumPy:", (0.0 + np.float32(1)).dtype)
 #
 #    x[i] = x[i] * 0.1
 #    x[i] = x[i] * 0.5
-#    x[i] = x[i] ** 2
+#    x[i] = max(x[i], 0.0)
 #    x[i] = x[i] / n
 
 # folded: The answer of the compiler
 
 
-FOUR = ("x[i] * 0.1", "x[i] * 0.5", "x[i] ** 2", "x[i] / n")
+FOUR = ("x[i] * 0.1", "x[i] * 0.5", "max(x[i], 0.0)", "x[i] / n")
 
 
 def doubles_in(mix):
@@ -181,16 +182,16 @@ def doubles_of(expression):
 
 try:
     for line in FOUR:
-        print(f"{line:>10}: {', '.join(doubles_of(line)) or 'no float64'}")
+        print(f"{line:>14}: {', '.join(doubles_of(line)) or 'no float64'}")
 except ptx.NoCompilerError:
-    print("x[i] * 0.1 and x[i] / n have float64, the other two have none.")
+    print("All but x[i] * 0.5 have float64.")
 
 # %%
-# The first and the last do. ``0.1`` is a ``float64`` like any constant in Python, and
-# Numba divides a ``float32`` by an integer in ``float64``. The square is harmless. And
-# ``0.5`` is a surprise: a ``float32`` can hold it exactly, the product stored as
-# ``float32`` would be the same, and the compiler sees that and takes the double out. So
-# look before you mend.
+# All but the second do. ``0.1`` and ``0.0`` are ``float64`` like any such constant in
+# Python, and Numba divides a ``float32`` by an integer in ``float64``. But ``0.5`` is a
+# surprise: a ``float32`` can hold it exactly, the product stored as ``float32`` would
+# be the same, and the compiler sees that and takes the double out. So look before you
+# mend.
 #
 # The cure is always the same: write ``np.float32(0.1)``, and ``np.float32(n)``.
 #
@@ -232,9 +233,10 @@ for card, part in PART.items():
 #
 # So beware of the other case. If a kernel uses each number many times, as a matrix
 # product does, or finds its data in the :term:`cache`, nothing hides the ``float64``.
-# Then you pay the full price, and on a card for games that is a lot: its ``float64``
-# really is as slow as the data sheet says. Others measured that, and also how near good
-# kernels for a matrix and a vector come to the time of their bytes:
+# We haven't timed such a kernel, but on a card for games the price would be high: as
+# the first row below shows, its ``float64`` really is as slow as the data sheet says.
+# (The others show that a matrix and a vector can come close to the time of their
+# bytes.)
 #
 # .. measured-by-others:: f64-rtx5060 matvec-author-gtx1050ti matvec-v100
 
@@ -298,11 +300,9 @@ for name, result in results.items():
 
 # %%
 # With the plain zero the kernel is the most accurate of the three, more so than NumPy.
-# A course notebook that we know has exactly this kernel. It finds small differences
-# between its GPU and NumPy, and explains that CUDA and IEEE 754, the standard for
-# floating-point numbers, are "a complicated couple". They aren't. Both computers follow
-# the standard, but they round at different places, and the GPU's result is the better
-# one, thanks to a double that nobody had noticed.
+# The GPU and the CPU both follow IEEE 754, the standard for floating-point numbers.
+# They only round at different places, and here the GPU's result is the better one,
+# thanks to a double that nobody had noticed.
 #
 # So a result that differs from NumPy's needn't be wrong: compare both with something
 # more exact. And decide for yourself. If five digits are enough, write
@@ -558,10 +558,6 @@ def check(kernel):
 print(check(row_rms))
 
 # %%
-# (Why is the unsigned counter a problem? In Numba, unsigned plus unsigned is a
-# ``uint64``. No integer type can hold all of its numbers and all of ``int64``, so Numba
-# compares the two as ``float64``, at each step.)
-#
 # Three lines to remember
 # -----------------------
 
@@ -581,6 +577,10 @@ print(f"{totals['counted_sum']:g} with while. Instructions aren't time.")
 #
 # Solution
 # --------
+#
+# Why is the unsigned counter a problem? In Numba, unsigned plus unsigned is a
+# ``uint64``. No integer type can hold all of its numbers and all of ``int64``, so Numba
+# compares the two as ``float64``, at each step.
 
 # solution
 

@@ -8,6 +8,7 @@ from pages import EXAMPLES, judged
 
 from firstlight.kernels import cuda, trace
 from firstlight.records.record import read
+from firstlight.timing.specs import spec
 
 PAGE = "3_kernels/07_reductions.py"
 RECORDS = EXAMPLES.parent / "records"
@@ -131,6 +132,8 @@ def test_the_h100_did_what_the_text_says_of_it() -> None:
     one_each = [times[f"{name}, one each"] for name in ("strided", "sequential", "shuffles")]
     assert one_each == sorted(one_each, reverse=True)
     assert all(1 < times[name] / times["torch.sum"] < 1.05 for name in ("strided", "sequential", "atomic, a block"))
+    assert 16 * times["atomic, each"] / times["atomic, a block"] == pytest.approx(1300, rel=0.03)
+    assert 4 * 2**27 / spec("H100 SXM", "bandwidth") / times["sequential"] == pytest.approx(0.87, abs=0.025)
     said = "\n".join(record.outputs.values())
     found, different = (
         re.search(r"atomic, each: (\S+) of the sum", said)[1],
@@ -139,3 +142,9 @@ def test_the_h100_did_what_the_text_says_of_it() -> None:
     assert float(found) == pytest.approx(0.25, abs=0.01)
     assert int(different) > 10
     assert "sequential: 1.000000 of the sum, 1 different in 20" in said
+
+
+def test_numbas_own_is_slow_on_the_h200() -> None:
+    timings = read(RECORDS / "nvidia-h200/3_kernels/07_reductions.json").timings.values()
+    times = {row.label: row.median for row in timings}
+    assert times["cuda.reduce"] > 10 * times["sequential"]

@@ -9,14 +9,15 @@ and that's what everybody says is slow. But is it?
 **Write down a guess before you go on: which fraction of a step goes into its Fourier
 transforms?** By the end of this page you'll be able to divide a step of your own among
 its parts, and to say how much a change can gain before you spend a week on it. You'll
-also see an H100 make six good changes worthless, and learn what to do instead.
+also see an H100, NVIDIA's card for data centres, make six good changes worthless, and
+learn what to do instead.
 
 **Time:** 9 minutes. **Needs:** any computer, and :doc:`a fit that you understand
 </tutorials/4_imaging/01_first_light>`.
 """
 
 # folded: The data: a disk, seen on two grids, one to check with and one to time
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 1
 import copy
 import math
 import os
@@ -32,12 +33,13 @@ import torch
 from torch.nn.functional import conv2d, softplus
 
 from firstlight import Bench, best_device
-from firstlight.imaging import DataAverager, GridCoords, GriddedNet, plot_image
+from firstlight.imaging import DataAverager, GridCoords, GriddedNet
 from firstlight.imaging.coordinates import packed_to_sky, sky_to_packed
 from firstlight.imaging.fitting import Adam, FusedStep, Objective, has_fused_step
 from firstlight.imaging.model import losses
 from firstlight.imaging.simulate import observe, protoplanetary_disk, uv_track
 from firstlight.imaging.simulate import with_noise
+from firstlight.timing.specs import spec
 
 side = 512
 threads = torch.get_num_threads()
@@ -82,8 +84,8 @@ def advance(step):
 # %%
 # Then ``backward()`` finds the :term:`gradient`, and Adam changes the parameters. The
 # image has 512 × 512 pixels, the numbers are ``float64`` (as NumPy made the data), and
-# the page uses one core of the CPU. (``loss`` is this function with six switches, which
-# we'll need below. The folds hold the switches, and you can skip them.)
+# the page uses one core of the CPU. (In the folds, which you can skip, ``loss`` is
+# ``usual_loss`` with six switches for later.)
 
 
 # folded: The switches: smooth in slices, and where the data lie
@@ -261,15 +263,17 @@ for what in sorted(usual, key=usual.get, reverse=True):
 # slow. But each reads a whole image from memory, and writes another one.
 #
 # To watch a step of your own, put the names of your parts into ``PARTS``, with the
-# empty pattern last, and call ``watch`` with a function that makes one step.
+# empty pattern last, and call ``watch`` with a function that makes one step. But it
+# watches the CPU. If your step runs on a GPU, it sees only how the operations are
+# launched, and :doc:`/tutorials/2_devices/14_profile` has the lines that you need.
 #
 # How much can a change gain?
 # ---------------------------
 #
 # Say that you find an FFT that costs nothing at all. A seventh of the time is gone, and
-# six sevenths are left. So the step takes 0.86 of its time, and a week's work has
-# bought you a factor of :math:`1/0.86 = 1.17`. In general, a part with a
-# share :math:`p` of the time that becomes :math:`g` times as fast gives you
+# six sevenths are left. So a week's work has bought you a factor of
+# :math:`7/6 = 1.17`. In general, a part with a share :math:`p` of the time that becomes
+# :math:`g` times as fast gives you
 #
 # .. math::
 #
@@ -308,7 +312,8 @@ print(f"all but the penalties and softplus: {limit(*list(PARTS)[:5]):.2f} ×")
 # The seventh step in the figure is the one inside this package's ``fit``. It leaves
 # the FFTs to a library, and does everything else in six passes over the pixels, written
 # by hand and compiled by Numba. In other words, it *merges* dozens of small operations
-# into six. (It exists for the losses of this page. With others, ``fit`` uses autograd.)
+# into six. You get it only from ``fit``, and only with the losses of this page. With
+# others, ``fit`` lets PyTorch find the gradient, as above.
 
 
 # folded: Take turns, with the package's step, whose gradient is right
@@ -354,47 +359,10 @@ for real, allowed, place in kinds:
     assert off < allowed, off
     print(f"the package, {real}, {place}: gradient off by {off:.0e}")
 # %%
-# A faster step is worth nothing if it makes another fit. So before any clock runs, we
-# compare gradients. Here they are for a sky of uniform brightness:
-
-# figure
-
-
-def draw_gradients(start=-2.0):
-    flat, (merged, _) = Step(side), package(side)
-    flat.parameters.data.fill_(start)
-    merged.model.bcube.base_cube.data.fill_(start)
-    merged.value_and_grad()
-    usual = gradient(flat)[0]
-    passes = packed_to_sky(merged.model.bcube.base_cube.grad.double())[0]
-    far, most = float((passes - usual).abs().max()), float(usual.abs().max())
-    enlarged = f"difference × {10 ** math.floor(math.log10(most / far)):,}"
-    times = 10 ** math.floor(math.log10(most / far))
-    pictures = {"as usual": usual, "in six passes": passes}
-    pictures[enlarged] = times * (passes - usual)
-    fig, axes = plt.subplots(1, 3, figsize=(7.4, 2.7), layout="constrained")
-    look = {"unit": None, "stretch": "linear", "cmap": "PuOr"}
-    look |= {"vmin": -most, "vmax": most}
-    for ax, (title, picture) in zip(axes, pictures.items(), strict=True):
-        plot_image(picture, averages[side].coords, ax=ax, **look)
-        ax.set(title=title, xlabel="", ylabel="", xticks=[], yticks=[])
-    fig.suptitle("The same gradient, by autograd and by hand")
-    fig.set_label(
-        "Three images. The gradient of the usual step: a blurred disk, negative, on a "
-        "positive ground. That of the package's step looks the same. Their "
-        f"difference is at most {far / most:.0e} of the largest value."
-    )
-    plt.show()
-
-
-draw_gradients()
-
-# %%
-# In the middle is the disk, blurred and negative: there the sky is brighter than our
-# image, so brighter pixels would lower the loss. Around it, where our image shines and
-# the sky doesn't, the gradient is positive. By hand, in ``float32``, we get the same
-# to within a millionth or so. Now we may time them. The steps take turns, in
-# random order, so that a busy moment of the computer can't hit only one of them.
+# A faster step is worth nothing if it makes another fit. So before any clock ran, the
+# folds have compared the gradients of all versions, and they are the same. Now the
+# steps take turns, in random order, so that a busy moment of the computer can't hit
+# only one of them.
 
 # folded: Take turns, and draw a bar
 objective, method = package(side)
@@ -521,30 +489,38 @@ bench.show()
 # %%
 # On an H100, the step as usual took :timing:`faster-step median "GPU, as usual"
 # @nvidia-h100-80gb-hbm3`. With all six changes it took :timing:`faster-step median
-# "GPU, fused Adam" @nvidia-h100-80gb-hbm3`. They didn't help at all, and the real FFT
-# even made it slower. On one core of the CPU beside it, the same changes gained
-# :timing:`faster-step speedup "CPU, fused Adam"/"CPU, as usual"
-# @nvidia-h100-80gb-hbm3`.
+# "GPU, fused Adam" @nvidia-h100-80gb-hbm3`. They didn't help at all. On one core of the
+# CPU beside it, the same changes gained :timing:`faster-step speedup "CPU, fused
+# Adam"/"CPU, as usual" @nvidia-h100-80gb-hbm3`.
 #
-# What went wrong? Nothing is wrong with the changes. They save bytes, and this GPU
-# doesn't care about bytes: it could read and write all that one step touches in a
-# small part of that time. So let's count something else, the operations of a step.
+# What went wrong? Nothing is wrong with the changes. They save bytes, so let's count
+# how long the H100 needs for the bytes of a step. And let's count something else, its
+# operations.
 
 for what, label in (
     ("as usual", "as usual"),
     ("all six", "fused Adam"),
     ("few passes", "package"),
 ):
-    print(f"{what:<12}{len(moved[label]):3} operations")
+    megabytes = sum(moved[label]) / 1e6
+    least = 1e12 * megabytes / spec("H100 SXM", "bandwidth")
+    print(f"{what:<12}{len(moved[label]):3} operations", end=" ")
+    print(f"{megabytes:5.0f} MB, on an H100 at least {least:4.0f} µs")
 
 # %%
-# There it is. The slices add about as many operations as the others save, so a
-# hundred small orders are still a hundred small orders. For each of them, Python,
-# autograd and the driver have to do something before the GPU can begin, and then the
-# GPU has finished before the next order comes. We call such a step
-# :term:`launch-bound`. (Somebody measured :spec:`PyTorch operation seconds` for a bare
-# operation. A hundred of those make a third of what the H100 took. Ours
-# also pass through autograd, twice.)
+# There it is. The bytes take a tiny part of the milliseconds that we measured, so the
+# H100 doesn't care about them. And the slices add about as many operations as the
+# others save: a hundred small orders are still a hundred small orders. For each of
+# them, Python and the driver have to do something before the GPU can begin, and then
+# the GPU has finished before the next order comes. We call such a step
+# :term:`launch-bound`.
+#
+# Does the count explain everything? No. Somebody measured :spec:`PyTorch operation
+# seconds` for a bare operation, and a hundred of those make a third of what the H100
+# took. Ours pass through autograd, PyTorch's record of what to differentiate, which
+# costs extra. And with the real FFT the step took :timing:`faster-step median "GPU,
+# real FFT" @nvidia-h100-80gb-hbm3` instead of :timing:`faster-step median "GPU, slices"
+# @nvidia-h100-80gb-hbm3`, though it adds a single operation. We don't know why.
 #
 # So on a GPU another order is right:
 #
@@ -552,24 +528,47 @@ for what, label in (
 #    GPU has counted, so Python stands still until it has. So do ``.item()`` and ``if``
 #    (:doc:`/tutorials/2_devices/06_queues`).
 # 2. *Capture.* A step that never waits can be recorded as a CUDA graph, and launched as
-#    a whole (:doc:`/tutorials/2_devices/16_fewer_launches`).
-# 3. *Merge*, by hand as here, or with ``torch.compile``.
+#    a whole. The lines below do it; Adam needs ``capturable=True`` for that.
+# 3. *Merge*, by hand as here, or with ``torch.compile``
+#    (:doc:`/tutorials/2_devices/16_fewer_launches`).
 # 4. Save bytes last.
+#
+# .. code-block:: python
+#
+#    adam = torch.optim.Adam(parameters, lr=1e-3, fused=True, capturable=True)
+#
+#    aside = torch.cuda.Stream()  # a few steps first, so that Adam has its state
+#    aside.wait_stream(torch.cuda.current_stream())
+#    with torch.cuda.stream(aside):
+#        for _ in range(3):
+#            step()  # zero_grad(), loss, backward(), adam.step()
+#    torch.cuda.current_stream().wait_stream(aside)
+#
+#    graph = torch.cuda.CUDAGraph()
+#    with torch.cuda.graph(graph):
+#        step()  # recorded, and not yet run
+#    for _ in range(300):
+#        graph.replay()
 #
 # Merged into six passes and captured, the step took the H100 :timing:`faster-step
 # median "GPU, package" @nvidia-h100-80gb-hbm3`. That is :timing:`faster-step speedup
 # "GPU, package"/"GPU, as usual" @nvidia-h100-80gb-hbm3` against the step as usual, on
-# the same card. One core of the CPU beside it needs :timing:`faster-step median "CPU,
-# package" @nvidia-h100-80gb-hbm3` for the same passes.
+# the same card. (That's what ``fit`` does. We haven't timed these lines without the
+# merging, nor ``torch.compile``, on this step.)
 #
-# Others have captured a step, too, though not of our program, and gained much less
-# where the GPU had real work to do:
-#
-# .. measured-by-others:: sam-a6000 sam-a6000-graph node-a100
+# The joke is on the card: with the same passes, *one core* of the CPU beside it took
+# :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`, hardly more than
+# the whole H100 with the step as usual.
 #
 # When does this stop being true? With larger images, or many of them at once, the GPU
 # computes for longer than the launches take. Then bytes count there, too
 # (:doc:`/tutorials/4_imaging/09_many_channels`).
+#
+# .. dropdown:: Others have captured, too
+#
+#    These are other programs. Where the GPU had real work to do, they gained much less:
+#
+#    .. measured-by-others:: sam-a6000 sam-a6000-graph music-h200 music-h200-graph
 #
 # Your turn
 # ---------
@@ -606,7 +605,24 @@ def descend(image, mask, data, weight, rate, rounds): ...
 # %%
 
 # folded: The checker: it counts what waits
+from torch.overrides import TorchFunctionMode
+
 WAITS = "masked_select|nonzero|_local_scalar_dense|unique|aten::equal|allclose"
+READS = "cpu", "numpy", "tolist", "__array__"  # on a CPU, no operation shows them
+
+
+class Reading(TorchFunctionMode):
+    """Note each call that hands numbers to the CPU."""
+
+    def __init__(self, waited):
+        super().__init__()
+        self.waited = waited
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        name = function.__name__
+        if name in READS or (name == "to" and "cpu" in map(str, args[1:])):
+            self.waited.append(name)
+        return function(*args, **(kwargs or {}))
 
 
 class Waiting(TorchDispatchMode):
@@ -626,7 +642,7 @@ class Waiting(TorchDispatchMode):
 
 
 def waits_of(answer, *arguments, rounds):
-    with Waiting() as watching:
+    with Waiting() as watching, Reading(watching.waited):
         result = answer(*arguments, rounds)
     return result, watching.waited
 

@@ -16,10 +16,9 @@ the CPU, each on one core if you start several and do not set ``OMP_NUM_THREADS`
 Both files hold the same :math:`\\chi^2` and norm of its :term:`gradient` at the image
 that the fit starts from, and the same :math:`\\chi^2` and :term:`fluxes <flux>` at its
 end. Their ``seconds`` differ: how long each process takes for a gradient, and how long
-all of them take to exchange a number. :doc:`/tutorials/4_imaging/11_more_than_one_gpu`
-compares the times of the gradient. With ``--checkpoint fit.pt`` each fit is saved when
-it is finished. If the job was stopped, or lost a process, launch it again, with any
-number of processes but otherwise the same options: it makes the fits that are missing.
+all of them take to exchange a number. With ``--checkpoint fit.pt`` each fit is saved
+when it is finished. If the job was stopped, or lost a process, launch it again, with
+any number of processes but otherwise the same options: it makes the missing fits.
 ``--help`` lists the rest.
 
 ``--standalone`` is for one computer, and finds a free port. On two, run this on each,
@@ -110,6 +109,7 @@ parser.add_argument("--npix", type=int, default=96, help="pixels on a side (96)"
 parser.add_argument("--iterations", type=int, default=200, help="at most (200)")
 parser.add_argument("--checkpoint", type=Path, help="where to keep fits: fit.pt")
 parser.add_argument("--timeout", type=float, default=3600, help="wait so long (1 h)")
+parser.add_argument("--float32", action="store_true", help="half the bytes (float64)")
 options = parser.parse_args()
 
 # torchrun tells each process its number, and how many there are.
@@ -148,7 +148,8 @@ def fit_part(part, device, quiet):
     if file and file.exists():
         return torch.load(file)["report"]
     # Apple's GPUs have no float64; elsewhere it shows that the numbers are the same.
-    dtype = torch.float32 if device.type == "mps" else torch.float64
+    short = options.float32 or device.type == "mps"
+    dtype = torch.float32 if short else torch.float64
     arrays = [array[part] for array in (seen.uu, seen.vv, seen.data, seen.weight)]
     grid = coords.cell_size, coords.npix
     likelihood = ExactLikelihood(*arrays, *grid, dtype=dtype, device=device)

@@ -3,6 +3,7 @@
 import math
 import re
 import subprocess
+import sys
 
 import pytest
 import torch
@@ -41,16 +42,26 @@ def test_the_gradient_that_is_timed_is_that_of_all_its_channels(page):
     assert four == pytest.approx(4 * one, rel=0.1)
 
 
-def test_what_goes_wrong_is_shown_as_it_is_said():
-    shown = " ".join(re.sub(r"(?m)^#", "", TEXT).split())
-    source = (EXAMPLES / "4_imaging/distributed_fit.py").read_text(encoding="utf-8")
-    said = " ".join(re.sub(r'"\n *f?"', "", source).split())
-    for part in (
-        "has lost another one, which died or kept it waiting",
-        "see what the others say, and start the job again",
-    ):
-        assert part in shown
-        assert part in said
+MORTAL = """
+import os, signal, time
+
+if os.environ["RANK"] == "1" and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(60 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+@pytest.mark.parametrize("restarts", [0, 1])
+def test_torchrun_stops_all_if_one_dies_and_may_start_them_again(tmp_path, restarts):
+    (tmp_path / "job.py").write_text(MORTAL, encoding="utf-8")
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += [f"--max-restarts={restarts}", str(tmp_path / "job.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert "closing signal SIGTERM" in done.stderr
+    assert (done.returncode == 0) == (restarts == 1), done.stderr
+    assert ("Root Cause (first observed failure):" in done.stderr) == (restarts == 0)
 
 
 @pytest.mark.parametrize("starts", ["#!/bin/bash", "for gpu in", "torchrun --standalone"])

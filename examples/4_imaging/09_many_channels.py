@@ -44,12 +44,13 @@ from firstlight.timing.specs import spec
 # again as large. And then come the transforms: the dirty beam at twice the width, which
 # is four images, and the padded images that go through the FFTs. We have counted about
 # *30 images* for each channel. The :term:`visibilities <visibility>` hardly matter,
-# because they stay in your computer's memory and are read in pieces.
+# because they stay in your computer's memory.
 #
 # So here is a rule that you can use without a computer. A number in ``float32`` has 4
 # bytes, so a channel of :math:`n \times n` pixels takes :math:`30 \cdot 4\, n^2` bytes.
 # For example, at 1024 × 1024 pixels that's 126 MB. Into 8 GB go 63 channels, and into
-# 80 GB 635. **How many of yours would fit?** Put your numbers in:
+# 80 GB 635. (In ``float64`` it's half as many.) **How many of yours would fit?** Put
+# your numbers in:
 
 memory, pixels = 8e9, 1024
 print(f"{memory // (30 * 4 * pixels**2):.0f} channels fit")
@@ -89,6 +90,10 @@ go {small} of 1024 pixels.""")
 plt.show()
 
 # %%
+# This is a count, which we haven't measured on a GPU, and the driver and PyTorch's
+# reserves want some gigabytes, too. So measure yours before you rely on it. Fit two
+# channels, and in a new process six, and divide the difference of
+# ``torch.cuda.max_memory_allocated()`` by four.
 
 # folded: And how many would an H100 carry in the time of one? A model
 c, starts = spec("PyTorch operation", "seconds"), 100
@@ -186,7 +191,8 @@ for apart, chi2 in sharing.items():
 # cube of one channel.) Why does each have a *u* and *v* of its own? Because a
 # :term:`baseline <baseline>` counts in wavelengths, and each channel has another
 # wavelength. For one line that hardly matters, and you may give 1-D arrays, which all
-# channels then share. Over a hundredth of the frequency it does, says the last fold.
+# channels then share. Over a hundredth of the frequency it does: in the fold above,
+# the :math:`\chi^2` of the true image then gets worse.
 #
 # Here is the whole fit. It differs in two places from the fit of a single image. The
 # model has ``nchan`` images, and there's the word ``separate``.
@@ -210,7 +216,9 @@ print(f"{result.iterations} steps. {result.message}")
 # by itself, and they only travel together. Without it you'd get one :math:`\chi^2`,
 # divided by the number of *all* visibilities. The :term:`penalties <regularizer>`,
 # though, are summed over all images. So a penalty that was right for one
-# channel would weigh two hundred times as much in a cube of two hundred.
+# channel would weigh two hundred times as much in a cube of two hundred. (Leave it out
+# only if a penalty of your own compares neighbouring channels. Such channels must stay
+# in one fit.)
 #
 # Is the cube any good? We look at the *residual*, what is left of the data when the
 # model is subtracted. If the fit has found everything, only noise is left.
@@ -304,8 +312,9 @@ plt.show()
 # How long does it take?
 # ----------------------
 #
-# Now for the first guess. A step in PyTorch makes about 100 calls (12 in this package's
-# ``fit``), for one image as for 256. Only the arrays get larger.
+# Now for the first guess. A step in plain PyTorch makes about 100 calls
+# (12 in this package's ``fit``), for one image as for 256. Only the arrays get larger.
+# We time a loop of the plain kind, such as yours or MPoL's.
 
 # folded: A step for any number of channels, timed
 
@@ -343,7 +352,7 @@ bench.show()
 # On the H100, a step with one image of 96 × 96 pixels took :timing:`many-channels
 # median "GPU, 96 pixels, 1" @nvidia-h100-80gb-hbm3`. With 256 of them it took
 # :timing:`many-channels median "GPU, 96 pixels, 256" @nvidia-h100-80gb-hbm3`. How close
-# were you? The 255 others travelled for free.
+# were you? In such a loop, the 255 others travelled for free.
 #
 # Think of a bus. The journey takes as long with one passenger as with fifty, and so
 # each of fifty pays a fiftieth. For a GPU the journey is a *launch*: for every
@@ -399,16 +408,14 @@ plt.show()
 # %%
 # In the figure, the marks of a machine without a GPU fall at first and then level off,
 # where the work of a channel is all that counts. Where is that point on a GPU? Count
-# 150 images that a step reads or writes for each channel. By this model, an
-# H100 carries hundreds of channels of 96 × 96 pixels in the time of one, but only four
-# of 1024 × 1024. So with large images you gain little. But you lose nothing either, and
-# with small ones it's the *cube* that makes a GPU worth having: for a single small
-# image, your CPU may be faster.
+# 150 images that a step reads or writes for each channel. By this model (in the first
+# fold), an H100 carries hundreds of channels of 96 × 96 pixels in the time of one if
+# the step makes 100 calls, but only four of 1024 × 1024.
 #
-# (The same is known from quite different programs. When each launch has much to do,
-# launching them all together gains little:)
-#
-# .. measured-by-others:: music-h200 music-h200-graph whisper-h200
+# And ``fit``? It makes 12 calls, so its journey is shorter, and its bus smaller: 58
+# channels of 96 × 96, and one of 1024 × 1024. (That is the model. We haven't timed
+# ``fit`` with many channels on a GPU.) So you gain most where a loop is slow, and next
+# to nothing with large images. But you lose nothing either.
 #
 # When the memory is too small
 # ----------------------------
@@ -445,10 +452,11 @@ print(f"{big / 1e9:.0f} GB in 8 GB: {groups} groups of {200 // groups}")
 # Which way does the gas move?
 # ----------------------------
 #
-# A cube can answer that. For each pixel, take the mean velocity of its channels,
-# weighted by their brightness. Radio astronomers call this *moment 1*. (:term:`Moment 0
-# <moment 0>` is the sum over the line, the brightness of all the gas.) It's one line of
-# code, so what could go wrong?
+# For each pixel, take the mean velocity of its channels, weighted by their brightness.
+# Radio astronomers call this *moment 1*. (:term:`Moment 0 <moment 0>` is the sum over
+# the line, the brightness of all the gas.) What could go wrong?
+
+# folded: The moments, with and without a clip
 
 
 def moments(cube, clip):
@@ -486,11 +494,10 @@ plt.show()
 torch.set_num_threads(threads)
 
 # %%
-# Look at the middle. Where there is no gas, the fit has left a faint trace of noise in
-# some channel, and the mean of nothing but noise looks just as real as the disk. So
-# *clip*: count only what is brighter than some level. At 5 % of the peak the empty sky
-# is gone. But a clip also takes away the faint edge of the disk, and a tenth of the
-# flux with it. So make maps of velocity with a clip, and measure fluxes without.
+# Look at the middle. Where there is no gas, the fit has left a trace of noise, and
+# its mean velocity looks just as real as the disk. So *clip*: count only what is
+# brighter than, say, 5 % of the peak. But a clip also takes away the faint edge, and a
+# tenth of the flux with it. So measure fluxes without one.
 #
 # When does all this fail? If your line *absorbs*, since our images can't be negative.
 # And if the observatory's frequencies drift with the Earth's motion from day to day:
@@ -507,6 +514,8 @@ torch.set_num_threads(threads)
 # But ``most`` is only an estimate, and somebody else may be using the GPU. If a group
 # is too large, ``fit_group`` raises ``torch.OutOfMemoryError``. Then halve ``most``,
 # and go on from where you were. If not even a single channel fits, let the error pass.
+# (Try again only after the ``except`` block: inside it, the error still holds on to the
+# arrays of the fit that failed.)
 #
 # Put your answer where the dots are, and run ``firstlight try 09_many_channels.py``. It
 # runs only the exercise, and answers in a few seconds.
@@ -620,7 +629,7 @@ def fit_in_groups_solution(nchan, most, fit_group):
             if last - first == 1:
                 raise
             most = (last - first) // 2
-            continue
+            continue  # out of this block, so that the error and its arrays are gone
         first = last
     return np.concatenate(images)
 

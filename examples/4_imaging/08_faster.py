@@ -206,9 +206,8 @@ for name, changes in (rungs | alone).items():
 # %%
 # Now let's look inside. PyTorch's :term:`profiler <profile>` records each operation and
 # how long it took. There are hundreds of them, so we sort them by name into seven
-# parts. For example, ``aten::roll`` belongs to the order of the pixels. An operation
-# without a telling name belongs to whoever called it, and what nobody claims belongs to
-# the penalties, the :term:`regularizers <regularizer>`.
+# parts. What nobody else claims belongs to the penalties, the :term:`regularizers
+# <regularizer>`.
 
 # folded: Which operation belongs to which part
 

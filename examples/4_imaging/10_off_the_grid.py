@@ -6,7 +6,8 @@ Your telescope has observed for ten nights, and your file has a million
 :term:`visibilities <visibility>`. You'd like to fit an image to all of them, each at
 its own place, and not to averages in the cells of a grid. But a fit takes hundreds of
 steps, and each of them has to compare the image with a million numbers. Everybody
-averages, so it must be too slow. Is it?
+averages, and :doc:`pays for it </tutorials/4_imaging/06_averaging>`, so it must be too
+slow. Is it?
 
 **Write down a guess: with a hundred times as many visibilities, how much longer does a
 step take?** By the end of this page you'll have a step that takes no longer at all. It
@@ -141,9 +142,10 @@ print(f"f = 1.5, from a million data: {chi_squared(1.5 * sky).item():12,.0f}")
 #
 # Here :math:`c` is still a number. The linear coefficient :math:`d` has a number for
 # each pixel, so it's an image. It is the :term:`dirty image`, the plain Fourier
-# transform of the data. And :math:`K` would be a huge table with a number for each
-# *pair* of pixels. But all that counts is how far the two are apart, so it's a
-# picture, too: the :term:`dirty beam`, at twice the width.
+# transform of the weighted data. And :math:`K` would be a huge table with a number for
+# each *pair* of pixels. But all that counts is how far the two are apart, so it's a
+# picture, too: the :term:`dirty beam`, at twice the width, since a distance may be
+# negative.
 #
 # We compute the three once. After that, a step is a convolution of the image with
 # :math:`K`, which takes two FFTs. The visibilities can go home. In this package it's
@@ -170,7 +172,7 @@ fig, axes = plt.subplots(1, 3, figsize=(7.4, 2.8), layout="constrained")
 pictures = {
     "gradient, a million data": slope_by_nufft[0].cpu() / unit,
     "gradient, exact form": slope[0].cpu() / unit,
-    "the kernel K": beam / beam.max(),
+    "the dirty beam K": beam / beam.max(),
 }
 for ax, (title, picture) in zip(axes, pictures.items(), strict=True):
     look = {"vmin": -1, "vmax": 1, "stretch": "linear", "cmap": "PuOr", "unit": None}
@@ -180,7 +182,7 @@ for ax, (title, picture) in zip(axes, pictures.items(), strict=True):
 fig.suptitle("The same gradient, with the data and without them")
 fig.set_label(
     "Three images. The gradient for a dark sky from a million visibilities: a blurred "
-    "disk, negative. The gradient from the exact form looks the same. The kernel, the "
+    "disk, negative. The gradient from the exact form looks the same. The "
     "dirty beam: a sharp peak with rings and ripples around it."
 )
 plt.show()
@@ -257,17 +259,23 @@ plt.show()
 # 1,000,000"/"NUFFT, 1,000,000" @cpu-amd-epyc` as fast as the NUFFT. The set-up is paid
 # back within a handful of steps, and a fit makes hundreds.
 #
-# On an H100, a whole step of the fit in *First light*, with all of its 299,796
-# visibilities, took :timing:`first-light median "a step, 180, GPU"
-# @nvidia-h100-80gb-hbm3`. There nearly all of the time goes into launching the
-# operations, and none into visibilities.
-#
-# And our count? It was wrong, and by a lot. Reading off a visibility means jumping to
-# cells all over a grid, and a jump costs far more than the multiplication that follows.
-# The authors of torchkbnufft found the same on a GPU (the hollow mark), and
-# those of FINUFFT publish how long a NUFFT takes on another:
+# And our count? It was wrong at both ends. With ten times as many visibilities, the
+# hundred thousand of the middle mark, the NUFFT took :timing:`off-the-grid median
+# "NUFFT, 100,000" @cpu-amd-epyc`, hardly more than before. So at the left of the
+# figure nearly all of its time is a fixed cost, far above that of our two FFTs. At the
+# right it's the reading-off: to jump to cells all over a grid costs far more than the
+# multiplications that we counted. The authors of torchkbnufft found the same on a GPU
+# (the hollow mark), and those of FINUFFT publish how long a NUFFT takes on another:
 #
 # .. measured-by-others:: toeplitz-gp100 nufft-a6000
+#
+# **And on your GPU?** We haven't timed a NUFFT on one, but expect much less. Divide
+# FINUFFT's row by its fifty images, and take it twice, there and back. That isn't much
+# more than a step of the plain loop in *First light*, in the exact form, took on an
+# H100: :timing:`first-light median "a step, 180, GPU" @nvidia-h100-80gb-hbm3`, nearly
+# all of it to launch the operations. So there the exact form gains little, until the
+# step is merged and captured, as ``fit`` does it
+# (:doc:`/tutorials/4_imaging/08_faster`).
 #
 # So how many visibilities can you afford? All of them.
 #
@@ -303,11 +311,13 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # When should you *not* use it? The coefficients belong to fixed data. If each step
 # changes the data or the weights, they would have to be computed in each step. For
 # example, you may want to fit the :term:`phases <phase>` of your antennas together with
-# the image. For that you can draw a few thousand visibilities at random in each step, a
-# :term:`mini-batch`, and use the NUFFT. (If the phases change only now and then,
-# ``replace`` takes the corrected data, and :doc:`the page on your own data
-# </tutorials/4_imaging/02_your_own_data>` does all of this for you.) And for a
-# single step, the set-up isn't worth it.
+# the image. For that you can draw some visibilities at random in each step, a
+# :term:`mini-batch`, and use the NUFFT. Don't do it for speed: on the EPYC, ten
+# thousand of them took :timing:`off-the-grid median "NUFFT, 10,000" @cpu-amd-epyc`, and
+# *all* of a million, in the exact form, :timing:`off-the-grid median "exact, 1,000,000"
+# @cpu-amd-epyc`. (If the phases change only now and then, ``replace`` takes the
+# corrected data, and :doc:`the page on your own data
+# </tutorials/4_imaging/02_your_own_data>` does all of this for you.)
 #
 # Your turn
 # ---------

@@ -14,7 +14,7 @@ how many of them you can use. You don't need a single GPU for it: two
 have four. We measured one H200 and two CPU cores. For the rest we count, or name who
 measured.)
 
-**Time:** 8 minutes. **Needs:** any computer with two cores.
+**Time:** 9 minutes. **Needs:** any computer with two cores.
 """
 
 # %%

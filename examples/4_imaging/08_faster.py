@@ -552,8 +552,8 @@ for what, label in (
 # Merged into six passes and captured, the step took the H100 :timing:`faster-step
 # median "GPU, package" @nvidia-h100-80gb-hbm3`. That is :timing:`faster-step speedup
 # "GPU, package"/"GPU, as usual" @nvidia-h100-80gb-hbm3` against the step as usual, on
-# the same card. (That's what ``fit`` does. We haven't timed these lines without the
-# merging, nor ``torch.compile``, on this step.)
+# the same card. (That's what ``fit`` does. The lines above are PyTorch's recipe, which
+# we haven't timed on this step without the merging. Nor have we ``torch.compile``.)
 #
 # The joke is on the card: with the same passes, *one core* of the CPU beside it took
 # :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`, hardly more than

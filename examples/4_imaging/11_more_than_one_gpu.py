@@ -288,9 +288,9 @@ bench.show()
 # :timing:`more-than-one-gpu median "GPU, channels: 1" @nvidia-h200`, and that of 64
 # channels took :timing:`more-than-one-gpu median "GPU, channels: 64" @nvidia-h200`.
 #
-# This is plain PyTorch, and the GPU spends the time on being asked, not on computing
-# (:doc:`/tutorials/4_imaging/09_many_channels` tells why, and why ``fit``, which asks
-# less often, fills a GPU with fewer channels). So if you divide 64 such channels
+# This is plain PyTorch, and the GPU spends the time on being asked, not on computing.
+# (``fit`` asks less often, so it fills a GPU with fewer channels:
+# :doc:`/tutorials/4_imaging/09_many_channels`.) So if you divide 64 such channels
 # among four GPUs, each of them takes just as long as one GPU would have taken for all,
 # and you gain nothing. Fill one GPU first, and take a second one when it is full.
 #
@@ -370,8 +370,7 @@ plt.show()
 #           --checkpoint fit.pt
 #
 #    The checkpoints must lie on a disk that both computers share. After the time limit,
-#    submit it again, with as many GPUs as you get. If you chose four separate programs,
-#    a job array (``--array=0-3``) starts each of them as soon as a GPU is free.
+#    submit it again, with as many GPUs as you get.
 #
 # Your turn
 # ---------

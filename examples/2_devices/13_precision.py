@@ -51,7 +51,9 @@ for use_amp in (False, True):
     print(f"use_amp={use_amp}: the loss ends at {train(batches, use_amp):.4f}")
 
 # %%
-# (When you save a checkpoint of such a run, save ``scaler.state_dict()`` as well.)
+# The *scaler* is for ``float16`` only. It multiplies the loss by a large number, so that
+# small gradients don't become 0, and divides the gradients again before the step. (When
+# you save a checkpoint, save ``scaler.state_dict()`` as well.)
 #
 # Another line speeds up products in ``float32`` on NVIDIA cards since 2020. It lets
 # them round their inputs to about three digits, a format called :term:`TF32`:
@@ -61,9 +63,7 @@ for use_amp in (False, True):
 #    torch.backends.cuda.matmul.fp32_precision = "tf32"  # PyTorch 2.9 or newer
 #    torch.set_float32_matmul_precision("high")  # the older way; take one of the two
 #
-# If you set the first and some library then asks for the second, PyTorch 2.13 raises
-# ``RuntimeError: … mix of the legacy and new APIs``. (Convolutions use TF32 without
-# being asked.) And if something goes wrong:
+# (Convolutions use TF32 without being asked.) And if something goes wrong:
 #
 # .. list-table::
 #    :header-rows: 1
@@ -81,6 +81,8 @@ for use_amp in (False, True):
 #      - ``torch.autograd.set_detect_anomaly(True)`` names the operation. It is slow.
 #    * - ``inf`` in the first steps only
 #      - That is the scaler, trying how much it may multiply. It leaves those steps out.
+#    * - ``mix of the legacy and new APIs``
+#      - Somebody has set TF32 in the first of the two ways, and asks in the second.
 #    * - it isn't faster
 #      - Only products and convolutions gain, and only if they are large
 #        (:doc:`/tutorials/2_devices/17_training_a_cnn`).
@@ -163,9 +165,13 @@ for dtype in (torch.bfloat16, torch.float16, torch.float32):
 # factors are rounded, and the roundings know nothing of each other, so their *squares*
 # add: :math:`\sqrt 2` times a fifth of an eps. A GPU adds the products up in
 # ``float32``, which loses nothing that matters here, and rounds the result once more.
-# That makes :math:`\sqrt 3`.
+# That makes :math:`\sqrt 3`. (If it splits a long sum, it may add the parts in 16 bits.
+# ``torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False`` forbids
+# that.)
 #
 # The error doesn't grow with the size of the matrices, because the sum grows with them.
+# All this is for numbers that scatter around 0, as these do. If all are positive, the
+# roundings of the factors average out, and the error is smaller.
 # **So what do you expect for** ``bfloat16``, **with its eps of 0.0078?** Work it out,
 # and look:
 
@@ -188,8 +194,8 @@ for name in ("bfloat16", "float16"):
 
 # %%
 # The prediction was right to a few percent of itself, and an H100 gave 0.29 % as well.
-# (What had you guessed at the top?) If your data come from a detector that is good to a
-# percent, you can afford that.
+# (What had you guessed at the top?) If your data are good to a percent, you can afford
+# that.
 #
 # What does it save?
 # ------------------
@@ -239,8 +245,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # ----------------
 #
 # **What would you expect from an H100, for a product of 4,096 rows?** Take the numbers
-# from its row: nearly 15 for ``float16``, half of that for TF32, and 1 for ``float64``,
-# thanks to tensor cores that know it.
+# from its row: nearly 15 for ``float16``, half of that for TF32, and 1 for ``float64``.
+# That last one is from the second column, because the tensor cores of this card know
+# ``float64``.
 #
 # We measured it. ``float16`` was :timing:`precision speedup "GPU, matmul,
 # float16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast as ``float32``, and
@@ -422,9 +429,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each grey line is a format. Along it the error is the same, and the times differ by
-# hundreds, because the cards do. So nobody can tell you that 16 bits are fast. They can
-# only tell you on which card.
+# Each grey line is a format, and the coloured ones only join the formats of one device.
+# Go along a grey line: the error stays the same, and what it costs depends on the
+# device. So nobody can tell you that 16 bits are fast. They can only tell you on which
+# card.
 #
 # Do cards keep what their sheets say? Others measured some, and PyTorch's manual tells
 # the error of a product in TF32:
@@ -469,9 +477,9 @@ for x in (pixels, pixels.astype(np.float64)):
 # -----------------
 #
 # Then your GPU and NumPy differ in the last digits, and a referee asks which of them is
-# right. Let's add the same 10,240 numbers in ``float32`` in three orders: one after
+# right. Let's add the same 10,240 numbers in ``float32`` in four orders: one after
 # another; as a GPU might, where each of 256 threads adds up its share and then the
-# shares are added; and as PyTorch does it here.
+# shares are added; and as PyTorch and NumPy do it. **Which one do you trust most?**
 
 terms = rng.standard_normal((201, 10_240), dtype=np.float32)
 truth, eps = terms.sum(axis=1, dtype=np.float64), np.finfo(np.float32).eps
@@ -479,6 +487,8 @@ ways = {
     "one after another": np.cumsum(terms, axis=1)[:, -1],
     "in 256 shares": terms.reshape(201, 40, 256).sum(axis=1).sum(axis=1),
     "torch.sum": torch.from_numpy(terms).to(device).sum(1).cpu().numpy(),
+    "np.sum": terms.sum(axis=1),
+    "np.sum, axis=0": np.ascontiguousarray(terms.T).sum(axis=0),
 }
 for way, got in ways.items():
     off = np.sqrt(np.mean((got - truth) ** 2) / np.mean(truth**2)) / eps
@@ -489,13 +499,13 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # %%
 # ``allclose`` says no, and nothing is wrong. Each addition rounds, so another order
 # gives another result. One after another, a number passes through up to 10,239
-# roundings on its way into the sum. In 256 shares, it's fewer than 300. So the answer
-# to the referee is: *on average, the one with the shorter chain of roundings is closer
-# to the truth*, and that is usually the GPU's. (There is a second cause. A GPU
-# computes :math:`a b + c` with one rounding and not two, a :term:`fused multiply-add`.
-# It hardly matters, and it's the more exact one.)
+# roundings on its way into the sum. In 256 shares, it's fewer than 300. NumPy knows
+# that, and adds halves of halves, but only along the *last* axis. Along another one, it
+# adds row after row, as a plain loop does. So the answer to the referee is: *on
+# average, the one with the shorter chain of roundings is closer to the truth*, whether
+# it's the GPU's or NumPy's.
 #
-# And which difference is too large? The usual ``atol=1e-5`` knows nothing of your
+# And which difference is too large? An ``atol`` of ``1e-5`` knows nothing of your
 # numbers. Take some eps of the *terms* that were added, since the sum may be small
 # because they cancel:
 
@@ -504,6 +514,9 @@ for way, got in ways.items():
     print(f"{way:18} {np.all(np.abs(got - truth) < tolerance)}")
 
 # %%
+# That's generous: a hundred times what the loop is typically off. It lets roundings
+# pass, and a forgotten number doesn't hide in it.
+#
 # Your turn
 # ---------
 #

@@ -51,9 +51,9 @@ for use_amp in (False, True):
     print(f"use_amp={use_amp}: the loss ends at {train(batches, use_amp):.4f}")
 
 # %%
-# The *scaler* is for ``float16`` only. It multiplies the loss by a large number, so that
-# small gradients don't become 0, and divides the gradients again before the step. (When
-# you save a checkpoint, save ``scaler.state_dict()`` as well.)
+# The *scaler* is for ``float16`` only. It multiplies the loss by a large number, so
+# that small gradients don't become 0, and divides them again before the step. (A
+# checkpoint needs ``scaler.state_dict()``, too.)
 #
 # Another line speeds up products in ``float32`` on NVIDIA cards since 2020. It lets
 # them round their inputs to about three digits, a format called :term:`TF32`:
@@ -84,8 +84,8 @@ for use_amp in (False, True):
 #    * - ``mix of the legacy and new APIs``
 #      - Somebody has set TF32 in the first of the two ways, and asks in the second.
 #    * - it isn't faster
-#      - Only products and convolutions gain, and only if they are large
-#        (:doc:`/tutorials/2_devices/17_training_a_cnn`).
+#      - Only large products and convolutions gain. On the H100, a small network even
+#        got slower (:doc:`/tutorials/2_devices/17_training_a_cnn`).
 #
 # Try it
 # ------
@@ -120,8 +120,8 @@ for x in (one, large):
 # ------------------------
 #
 # A computer writes numbers as you do in the lab, as digits and an exponent, only in
-# powers of two. A :term:`format` says how many bits each of them gets. The digits say
-# how large the step to the next number is. The step from 1 is called :term:`eps`. For
+# powers of two. A :term:`format` says how many bits each gets. The digits say how large
+# the step to the next number is. The step from 1 is called :term:`eps`. For
 # ``bfloat16`` you have just seen it: 0.0078. Everywhere else, the step is at most eps
 # times the number.
 #
@@ -164,14 +164,14 @@ for dtype in (torch.bfloat16, torch.float16, torch.float32):
 # product of two matrices. Each element is a sum of many products :math:`a\cdot b`. Both
 # factors are rounded, and the roundings know nothing of each other, so their *squares*
 # add: :math:`\sqrt 2` times a fifth of an eps. A GPU adds the products up in
-# ``float32``, which loses nothing that matters here, and rounds the result once more.
-# That makes :math:`\sqrt 3`. (If it splits a long sum, it may add the parts in 16 bits.
-# ``torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False`` forbids
-# that.)
+# ``float32``, which loses nothing that matters here, and # rounds the result once more.
+# That makes :math:`\sqrt 3`. (The parts of a long sum may be added in 16 bits, unless
+# you set ``torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction`` to
+# ``False``.)
 #
 # The error doesn't grow with the size of the matrices, because the sum grows with them.
-# All this is for numbers that scatter around 0, as these do. If all are positive, the
-# roundings of the factors average out, and the error is smaller.
+# (That's for numbers that scatter around 0, as these do. If all are positive, the
+# roundings of the factors average out, and it's smaller.)
 # **So what do you expect for** ``bfloat16``, **with its eps of 0.0078?** Work it out,
 # and look:
 
@@ -260,14 +260,13 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # and gain nothing in a product. (An addition still takes half the time.)
 #
 # A CPU has its likings, too. On the one of our own record, a product of 384 rows took
-# :timing:`precision median "matmul, float32" @cpu` in ``float32``, and only
-# :timing:`precision median "matmul, bfloat16" @cpu` in ``bfloat16``. But in ``float16``
-# it took :timing:`precision median "matmul, float16" @cpu`. The same number of bits,
-# and much slower than 32 of them, probably because the library has to convert each
-# number before it can multiply.
+# :timing:`precision median "matmul, float32" @cpu` in ``float32``, :timing:`precision
+# median "matmul, bfloat16" @cpu` in ``bfloat16``, but :timing:`precision median
+# "matmul, float16" @cpu` in ``float16``, probably because the library has to convert
+# each number first.
 #
-# The figure puts both halves together. For each format, it shows the error and the
-# time, so you want to be at the bottom left.
+# The figure shows the error and the time of each format, so you want to be at the
+# bottom left.
 
 # folded: The timing, in each format that a device has
 from firstlight import Bench, best_device
@@ -468,10 +467,8 @@ for x in (pixels, pixels.astype(np.float64)):
 #     \text{eps} \times \frac{\text{large}}{\text{small}},
 #
 # for us :math:`1.2 \times 10^{-7} \times 10^8 / 4`, three times the answer. ``float64``
-# would do. But the last column shows what's better: *subtract first*, while the numbers
-# are small. With a better formula, ``float32`` is enough. Radio astronomers do the same
-# with a phase of many thousand turns: they take off the whole turns in ``float64``, and
-# go on in ``float32``.
+# would do. But the last column shows what's better: *subtract first*. With a better
+# formula, ``float32`` is enough.
 #
 # Two right answers
 # -----------------
@@ -503,7 +500,8 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # that, and adds halves of halves, but only along the *last* axis. Along another one, it
 # adds row after row, as a plain loop does. So the answer to the referee is: *on
 # average, the one with the shorter chain of roundings is closer to the truth*, whether
-# it's the GPU's or NumPy's.
+# it's the GPU's or NumPy's. (A GPU also computes :math:`a b + c` with one rounding and
+# not two, a :term:`fused multiply-add`. That hardly matters.)
 #
 # And which difference is too large? An ``atol`` of ``1e-5`` knows nothing of your
 # numbers. Take some eps of the *terms* that were added, since the sum may be small
@@ -514,18 +512,18 @@ for way, got in ways.items():
     print(f"{way:18} {np.all(np.abs(got - truth) < tolerance)}")
 
 # %%
-# That's generous: a hundred times what the loop is typically off. It lets roundings
-# pass, and a forgotten number doesn't hide in it.
+# That's ten times what the loop is typically off. So roundings pass, and a number that
+# somebody forgot to add doesn't.
 #
 # Your turn
 # ---------
 #
-# Write a function that chooses a format. Four are to be had: ``float16``,
-# ``bfloat16``, ``float32`` and ``float64``. It is given the relative ``error`` that you
-# allow, the ``largest`` number that occurs, and ``cancels``, how many times larger the
-# numbers are than their difference (1 if nothing cancels, 10,000 if you subtract 9,999
-# from 10,000). Return the name of the format with the fewest bytes that will do. If two
-# have the same bytes, take the smaller eps. If none will do, return ``None``.
+# Write a function that chooses ``"float16"``, ``"bfloat16"``, ``"float32"`` or
+# ``"float64"``. It is given the relative ``error`` that you allow, the ``largest``
+# number that occurs, and ``cancels``, how many times larger the numbers are than their
+# difference (1 if nothing cancels, 10,000 if you subtract 9,999 from 10,000). Return
+# the format with the fewest bytes that will do, and of two the one with the smaller
+# eps. If none will do, return ``None``.
 #
 # ``torch.finfo(torch.float16)`` has ``.eps``, ``.max`` and ``.bits``. Put your answer
 # where the dots are, and run ``firstlight try 13_precision.py``.

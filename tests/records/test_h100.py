@@ -48,6 +48,13 @@ def test_measured_roofs_are_below_the_sheets(median) -> None:
     assert 2 * 4096**3 / product / spec("H100 SXM", "fp32") == pytest.approx(0.77, abs=0.04)
 
 
+def test_a_hundredth_of_a_frames_time_remains_and_its_product_is_a_fifth_of_it(median) -> None:
+    found, cured = (median("2_devices/14_profile", f"profile/{when}/cuda:0") for when in ("as found", "converted once"))
+    product = median("2_devices/15_roofline", "roofline/match/cuda:0")
+    assert cured / found == pytest.approx(0.01, rel=0.1)
+    assert product / cured == pytest.approx(0.18, abs=0.03)
+
+
 def test_transfers_follow_the_law_but_pageable_ones_the_cpu(median) -> None:
     page, n = "2_devices/08_pinned_memory", 2**26
     pinned, pageable = (median(page, f"pinned-memory/to the GPU, {way}/cuda:0/n={n}") for way in ("pinned", "pageable"))

@@ -451,9 +451,9 @@ plt.show()
 # Three things a profile won't tell you. Kernels that don't come from PyTorch, such as
 # :term:`Numba`'s, may be missing; ``nsys profile python program.py`` (Nsight Systems)
 # sees everything on an NVIDIA GPU. It doesn't say *why* a kernel takes so long; ``ncu``
-# (Nsight Compute) does. And it doesn't say how fast it *could* be, which is the :doc:`next page
-# </tutorials/2_devices/15_roofline>`. On a Mac, this profiler records only what happens
-# on the CPU.
+# (Nsight Compute) does. And it doesn't say how fast it *could* be, which is the
+# :doc:`next page </tutorials/2_devices/15_roofline>`. On a Mac, this profiler records
+# only what happens on the CPU.
 #
 # Your turn
 # ---------

@@ -139,9 +139,9 @@ for row, (what, (_, cure)) in enumerate(held.items()):
     font = {"family": "monospace", "size": 9} if "(" in cure else {"size": 11}
     ax.text(0.5, row + 0.42, word, ha="center", size=11, **ink)
     ax.text(1.1, row + 0.42, cure, va="center_baseline", **font)
-ax.set(xlim=(0, 4.6), ylim=(len(held), -0.1))
+ax.set(xlim=(0, 5), ylim=(len(held), -0.1))
 ax.set_yticks([row + 0.42 for row in range(len(held))], held, size=11)
-ax.set_xticks([0.5, 1.46], ["moves?", "what to do"], size=11)
+ax.set_xticks([0.5, 1.66], ["moves?", "what to do"], size=11)
 ax.tick_params(length=0, labeltop=True, labelbottom=False)
 ax.spines[:].set_visible(False)
 fig.suptitle(title, size=12, weight="bold")

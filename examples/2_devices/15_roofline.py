@@ -382,9 +382,9 @@ plt.show()
 # @nvidia-h100-80gb-hbm3`, and *power* :timing:`roofline median power
 # @nvidia-h100-80gb-hbm3`, although all three have work for less than a microsecond.
 # They're waiting to be started. A :term:`launch` takes some microseconds, however
-# little there is to do. So our better *power* gains nothing on this card: with ``abs()`` it
-# took :timing:`roofline median "power, abs" @nvidia-h100-80gb-hbm3`. The roofline knows
-# bytes and operations, and nothing of waiting.
+# little there is to do. So our better *power* gains nothing on this card: with
+# ``abs()`` it took :timing:`roofline median "power, abs" @nvidia-h100-80gb-hbm3`. The
+# roofline knows bytes and operations, and nothing of waiting.
 #
 # Others measured the roofs of their cards, and a transform below them. A small card
 # under load doesn't hold the clock of its sheet:

@@ -8,8 +8,8 @@ it sounds right. A program is a list of instructions, and one comes after the ot
 Then they take a loop in Python, put it onto a GPU, and the speed-up takes your breath
 away. Is that the GPU, or was it the loop?
 
-**Write down a guess:** how many multiplications can a laptop with eight cores have
-under way at the same moment? Eight? Fifty? By the end of this page you can count it for
+**Write down a guess:** how many multiply-adds can a laptop with eight cores have under
+way at the same moment? Eight? Fifty? By the end of this page you can count it for
 your own CPU, and you'll have written a loop that uses it.
 
 **Time:** 11 minutes. **Needs:** any computer, and
@@ -33,6 +33,8 @@ your own CPU, and you'll have written a loop that uses it.
 # it doesn't depend on the first. `Numba`__ compiles the loop for us:
 #
 # __ https://numba.pydata.org
+#
+# (``"contract"`` allows the compiler to make one multiply-add of ``keep * t + gain``.)
 
 from time import perf_counter
 
@@ -137,10 +139,10 @@ def side_by_side(cups, keep, gain, steps):
 
 
 # %%
-# The compiler sees that the inner cups are neighbours, and makes vectors of them. (It
-# takes each eight steps further before it stores it. ``steps`` has to be a multiple of
-# 8.) And the third way, you know already: your CPU has several cores. (``nogil`` above
-# lets Python's threads run at the same time.)
+# The compiler sees that the inner cups are neighbours, and makes vectors of them.
+# (Eight steps at a time, so that loading and storing the cups doesn't count.) And the
+# third way, you know already: your CPU has several cores. (``nogil`` lets Python's
+# threads run at the same time.)
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -360,9 +362,9 @@ plt.show()
 # Python did :timing:`count-your-cpu rate "Python loop" @nvidia-h100-80gb-hbm3`. One
 # core with vectors did :timing:`count-your-cpu rate "SIMD, one thread/cpu/n=256"
 # @nvidia-h100-80gb-hbm3`, and its sixteen cores together did :timing:`count-your-cpu
-# rate "SIMD, all cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`. It's the same CPU! Divide
-# the last number by the first. That's the factor by which a GPU wins before it has done
-# anything well, if somebody compares it with that loop.
+# rate "SIMD, all cores/cpu/n=65536" @nvidia-h100-80gb-hbm3`. It's the same CPU, and the
+# last number is more than *ten thousand* times the first! By so much a GPU wins before
+# it has done anything well, if somebody compares it with that loop.
 #
 # Did your CPU reach its marks? One core of that computer did, almost to the last lane.
 # If yours did half, its units may be half as wide as its vectors. `AMD's Zen 4`__, for
@@ -410,23 +412,15 @@ for cups in (1, 65_536, 2**20):
 # That's more than double what we predicted! So half of the throughput is missing.
 # **Where would you look?**
 #
-# We looked at the instruction that the compiler had made of our line, and then changed
-# one thing. We wrote ``keep`` and ``gain`` as numbers into the kernel, instead of
-# giving them to it. The two instructions are:
-#
-# .. code-block:: text
-#
-#    FFMA R8, R8, R4, R5                  the kernel of this page
-#    FFMA R6, R6, R5, 0.00019999999…      with numbers written into the kernel
-#
-# ``R8`` and so on are *registers*, the places where a thread keeps its numbers. The
-# first instruction reads three of them, and the second one only two. On an H200, which
-# has the same multiprocessors, we ran both. With a few thousand cups there was no
-# difference. With a million, the first was as slow as on the H100, and the second came
-# close to the data sheet. A third kernel, which reads two registers because ``keep``
-# and ``gain`` are the same number, did so as well. So a lane can do a multiply-add in
-# every cycle, but it seems that it can't fetch three numbers for it in every cycle. Our
-# model knew nothing of that.
+# It's in where a step gets its numbers. Our line needs three, ``t``, ``keep`` and
+# ``gain``, and each comes from a :term:`register`, the place where a thread keeps a
+# number. On an H200, which has the same multiprocessors, a lane did only 0.45
+# multiply-adds in a cycle, as on the H100. Then we made ``keep`` and ``gain`` the same
+# number, so that the step reads two registers, and it did 0.88. With three registers,
+# but two cups for each thread that share ``keep`` and ``gain``, it did 0.59. So it
+# seems that a lane can't fetch three new numbers in every cycle. A product of matrices
+# shares far more of them, and did :timing:`precision rate "GPU, matmul, float32"
+# @nvidia-h100-80gb-hbm3` on an H100. Our model knew nothing of that.
 #
 # Others found full lanes with programs of their own. The first line is a single chain,
 # and the last one is of a CPU, which its owner didn't name:
@@ -436,11 +430,13 @@ for cups in (1, 65_536, 2**20):
 # When it doesn't help
 # --------------------
 #
-# No processor can take the steps of *one* cup at the same time. If a twentieth of your
-# program is such a chain, then you'll never gain more than a factor of 20, whatever you
-# buy. That's :term:`Amdahl's law`. And where the memory can't bring the numbers fast
-# enough, the lanes wait, however many there are
+# No processor can take the steps of *one* cup at the same time. And where the memory
+# can't bring the numbers fast enough, the lanes wait, however many there are
 # (:doc:`/tutorials/3_kernels/11_bytes_in_flight`).
+#
+# So when you compare a GPU with a CPU in a paper, write down what the CPU ran, for
+# example "compared with sixteen cores, with vectors". On Linux, ``lscpu`` tells you the
+# cores and the vectors of your CPU.
 #
 # Your turn
 # ---------

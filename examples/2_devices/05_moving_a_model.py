@@ -12,17 +12,41 @@ model?
 At the end of this page you'll know which ones stay behind, and why. And you'll find
 them on your laptop, before your job waits in the queue of a cluster for a night.
 
-**Time:** 8 minutes. **Needs:** any computer, and
+**Time:** 9 minutes. **Needs:** any computer, and
 :doc:`a training loop </tutorials/2_devices/02_training_loop>`.
 """
 
 # %%
+# Copy this
+# ---------
+#
+# Save a run on a GPU, and go on with it on any other computer, with or without a GPU:
+#
+# .. code-block:: python
+#
+#    states = {"model": model.state_dict(), "optimizer": optimizer.state_dict()}
+#    torch.save(states, "run.pt")
+#
+#    # tomorrow, on another computer
+#    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+#    model = Network().to(device)  # build, and move
+#    optimizer = torch.optim.Adam(model.parameters())  # only now
+#    states = torch.load("run.pt", map_location=device, weights_only=True)
+#    model.load_state_dict(states["model"])
+#    optimizer.load_state_dict(states["optimizer"])
+#
+# Without ``map_location``, a laptop can't open a file from a GPU ("Attempting to
+# deserialize object on a CUDA device"). The rest of the page is about the order of
+# these lines, and about what they don't move.
+#
 # A model that does everything wrong
 # ----------------------------------
 #
-# We need some data first: stars with four colours each, of three kinds, made up. If you
-# have no GPU, we move things to PyTorch's device ``meta``. A tensor there has a shape
-# and a type, but no numbers. It obeys the same rules as on a GPU.
+# We need some data: stars with four colours each, of three kinds, made up. If you have
+# no GPU, we move things to PyTorch's device ``meta``. A tensor there has a shape and a
+# type, but no numbers. It obeys the rules of a GPU, with two exceptions. ``model.to``
+# puts *new* parameters into the model there, as it does on a TPU, and a product of
+# matrices doesn't look where they are.
 
 import copy
 
@@ -84,7 +108,10 @@ held = {
     "a buffer (mean)": (careless.mean, "nothing to do"),
     "a plain tensor (width)": (careless.width, "register_buffer(…)"),
     "a module in a list (steps)": (careless.steps[0].weight, "nn.ModuleList([…])"),
-    "made in forward (1, 2, 4)": (torch.zeros(1), "torch.tensor(…, device=x.device)"),
+    "made in forward (1, 2, 4)": (
+        torch.tensor([1.0, 2.0, 4.0]),  # as in forward
+        "torch.tensor(…, device=x.device)",
+    ),
     "an optimizer's state, once it has stepped": (
         state["exp_avg"],
         "make the optimizer after the move",
@@ -112,9 +139,9 @@ for row, (what, (_, cure)) in enumerate(held.items()):
     font = {"family": "monospace", "size": 9} if "(" in cure else {"size": 11}
     ax.text(0.5, row + 0.42, word, ha="center", size=11, **ink)
     ax.text(1.1, row + 0.42, cure, va="center_baseline", **font)
-ax.set(xlim=(0, 4.2), ylim=(len(held), -0.1))
+ax.set(xlim=(0, 5), ylim=(len(held), -0.1))
 ax.set_yticks([row + 0.42 for row in range(len(held))], held, size=11)
-ax.set_xticks([0.5, 1.46], ["moves?", "what to do"], size=11)
+ax.set_xticks([0.5, 1.66], ["moves?", "what to do"], size=11)
 ax.tick_params(length=0, labeltop=True, labelbottom=False)
 ax.spines[:].set_visible(False)
 fig.suptitle(title, size=12, weight="bold")
@@ -141,8 +168,8 @@ plt.show()
 # optimizer and ``state_dict()`` use the same list. So the layer in ``steps`` isn't
 # trained, and isn't saved, and nothing tells you.
 #
-# And one word about the move itself. ``gpumodel = model.to(device)`` doesn't give you a
-# second model. The model moves *in place*, and you get a second name for it:
+# And ``gpumodel = model.to(device)`` doesn't give you a second model. The model moves
+# *in place*, and you get a second name for it:
 
 print("the result of .to is the model:", moved_model is careless)
 
@@ -167,7 +194,7 @@ def unknown(model):
     registered = [*model.parameters(), *model.buffers(), *model.modules()]
     known = {id(part) for part in registered}
     for path, module in model.named_modules():
-        for name, thing in vars(module).items():
+        for name, thing in vars(module).items():  # also PyTorch's own lists; all known
             parts = thing.values() if isinstance(thing, dict) else thing
             parts = parts if isinstance(thing, (dict, list, tuple)) else [thing]
             for part in parts:
@@ -186,11 +213,10 @@ print("not on the list:", [*unknown(careless)])
 # The first line looks perfect. It's the second one that names the culprits. Copy
 # ``unknown`` into your project, and call it once in your tests.
 #
-# What it can't see is a batch, or a tensor that's made in ``forward``, because these
-# aren't part of the model. They show only when the loop runs. But you don't need a GPU
-# to run it: *rehearse* on ``meta``. Nothing is computed there, so it takes no time, but
-# every line runs, and a tensor that stayed behind raises an error. The training loop in
-# the fold is the one from :doc:`/tutorials/2_devices/02_training_loop`.
+# What it can't see is a batch, or a tensor that's made in ``forward``. They show only
+# when the loop runs. But you don't need a GPU for that: *rehearse* on ``meta``. Nothing
+# is computed there, but every line runs, and a tensor that stayed behind raises an
+# error. The loop in the fold is from :doc:`/tutorials/2_devices/02_training_loop`.
 
 # folded: A sound network, the loop, and what it learns on the device
 
@@ -242,18 +268,18 @@ print("the careless one:", error_of(train, Careless(), stars, "meta"))
 # %%
 # That's the error that you'd have met on the cluster, in the same place, the division
 # by ``width``. Mend it, and run again. The next error will be the next mistake. (Don't
-# take silence as a proof, though: on ``meta``, a product of matrices doesn't look where
-# they are. ``unknown`` does.)
+# take silence as a proof, because of those products. ``unknown`` finds what they miss.)
 #
 # Break it: yesterday's optimizer
 # -------------------------------
 #
-# You go on with yesterday's run. You make the model and its optimizer, load the states
-# of both, and then you move the model. **What can go wrong?**
+# You go on with yesterday's run, in another order than at the top. You make the model
+# and its optimizer, load the states of both, and then you move the model. **What can go
+# wrong?**
 #
 # Adam remembers two averages for each parameter. They belong to the optimizer, so
-# ``model.to`` knows nothing of them. To show it we'd need two places, and you may have
-# only one. So we change the *type* of the model instead. The mistake is the same:
+# ``model.to`` knows nothing of them. To show it without two devices, we change the
+# *type* of the model. The mistake is the same:
 
 
 def step(model, optimizer, x):
@@ -271,9 +297,9 @@ line.to(torch.float64)  # the weights are float64 now, and Adam's averages aren'
 print(error_of(step, line, adam, torch.ones(1, 3, dtype=torch.float64)))
 
 # %%
-# The remedy is the order: **build, move, make the optimizer, and then load the states
-# of both**. An optimizer that's made late finds the parameters where they are, and
-# ``load_state_dict`` brings its averages there.
+# The remedy is the order at the top: **build, move, make the optimizer, and then load
+# the states of both**. ``load_state_dict`` brings the averages to where the parameters
+# are.
 
 # folded: Why you call model(x), and not model.forward(x)
 
@@ -289,17 +315,16 @@ print("after layer.forward(x):", calls)
 
 # %%
 # ``model(x)`` runs ``forward`` and, around it, the *hooks*: functions that somebody
-# asked the model to call. Profilers, wrappers for several GPUs and ``LazyLinear`` all
-# work by hooks, and ``model.forward(x)`` leaves them out.
+# asked the model to call. Profilers and wrappers for several GPUs work by hooks, and
+# ``model.forward(x)`` leaves them out.
 #
 # Does the loader hold you up?
 # ----------------------------
 #
 # One thing is left that doesn't move with the model, the data. A ``DataLoader`` picks
-# the samples *one by one*, in Python, and stacks them. If a sample is a picture that
-# has to be read and decoded, there's no way around it, and with ``num_workers=4`` four
-# processes do it while the GPU computes. But our stars are four numbers each. All of
-# them fit onto the GPU many times over, so we can move them once, and pick rows there.
+# the samples *one by one*, in Python. If each is a picture that has to be decoded,
+# there's no way around it, and ``num_workers=4`` lets four processes do it. But our
+# stars are four numbers each. We can move them all once, and pick rows on the GPU.
 # **How many times as fast will that be?**
 
 inputs, targets = colours[:1000].to(device), kinds[:1000].to(device)
@@ -323,15 +348,13 @@ bench.time("rows of tensors on the device", pick, n=len(inputs), device=device)
 bench.show()
 
 # %%
-# On the H100, one pass over a thousand stars, without any training, took
+# On an H100, one pass over a thousand stars, without any training, took
 # :timing:`feeding median "DataLoader, then .to" @nvidia-h100-80gb-hbm3` with the
 # loader, and :timing:`feeding median "rows of tensors on the device"
 # @nvidia-h100-80gb-hbm3` with rows picked on the GPU. That's :timing:`feeding speedup
 # "rows of tensors on the device"/"DataLoader, then .to" @nvidia-h100-80gb-hbm3`, for
-# three lines.
-#
-# It's worth it without a GPU, too. On two cores of an AMD EPYC, it was :timing:`feeding
-# speedup "rows of tensors on the device"/"DataLoader, then .to" @cpu-amd-epyc`.
+# three lines. (Of the loading alone, that is. What share of your step it has, a
+# :doc:`profile <14_profile>` will tell you.)
 #
 # But don't give tensors on a GPU to a *loader*. It takes them apart one by one all the
 # same, and its workers stop with "Cannot re-initialize CUDA in forked subprocess".
@@ -354,12 +377,13 @@ print(f"largest error, relative to the largest score: {error:.0e}")
 # Where this stops being true
 # ---------------------------
 #
-# If you use *several GPUs*, each process has a device and a copy of the model of its
-# own (:doc:`/tutorials/4_imaging/11_more_than_one_gpu`). *Wrappers* such as Lightning
-# and Accelerate move the model and each batch for you, but they keep to the model's
-# list, too. And on some devices, TPUs for example, ``model.to`` puts *new* parameters
-# into the model, so that an optimizer made before would train the old ones. If you move
-# first, you're right everywhere.
+# If you have *several GPUs*, ``"cuda:1"`` is the second, and with
+# ``CUDA_VISIBLE_DEVICES=1`` your program sees only that one, as ``"cuda:0"``. To use
+# all of them, each process gets a device and a copy of the model of its own
+# (:doc:`/tutorials/4_imaging/11_more_than_one_gpu`). *Wrappers* such as Lightning and
+# Accelerate move the model and each batch for you, but they keep to the model's list,
+# too. And on a TPU, an optimizer that's made before the move would train the *old*
+# parameters. If you move first, you're right everywhere.
 #
 # Your turn
 # ---------

@@ -17,24 +17,43 @@ see what an NVIDIA H100 did.
 """
 
 # %%
+# Copy this
+# ---------
+#
+# Keep the loss itself, not its ``.item()``, and read a hundred of them at once:
+
+import torch
+
+gpu = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+losses, history = [], []
+for count in range(1, 201):
+    loss = torch.rand(1003, device=gpu).square().mean()  # in place of your step
+    losses.append(loss.detach())  # does not wait
+    if count % 100 == 0:
+        history += torch.stack(losses).tolist()  # waits, once for all
+        losses.clear()
+print(f"{len(history)} losses, the last one {history[-1]:.3f}")
+
+# %%
+# ``detach()`` matters. Without it, each loss keeps all that's needed for its gradient
+# (its :term:`autograd` graph), and your memory fills up.
+#
 # Try it
 # ------
 #
-# We give the GPU something long to do: it has to sort 50 million numbers. We look at
-# the clock twice, when the call returns, and when we've read one number of the result.
-# **Which of the two will take longer?**
+# Why is that better? We give the GPU something long to do: it has to sort 50 million
+# numbers. We look at the clock twice, when the call returns, and when we've read one
+# number of the result. **Which of the two will take longer?**
 #
-# Without a GPU, we need something else that takes orders and carries them out later. In
-# the fold we hire a helper for that, a second thread of your program, which we call the
-# *toy*. It sorts half a million numbers. Its times aren't those of a GPU, but its
-# manners are.
+# Without a GPU, a second thread of your program takes the orders and carries them out
+# later. We call it the *toy*, and it sorts half a million numbers. Its times aren't
+# those of a GPU, but its manners are.
 
 # folded: The imports, and the helper for computers without a GPU
 
 from time import perf_counter, sleep
 
 import numpy as np
-import torch
 
 from firstlight import Bench, best_device
 from firstlight.display import BLUE, GREY, ORANGE, quantity, show_table
@@ -153,8 +172,7 @@ plt.show()
 # Let's write it down. A step takes :math:`h` on the host (Python, loading data,
 # launching) and :math:`d` on the device. If nobody reads, a step costs the longer of
 # the two. If you read after every step, you pay for the shorter one as well. And if you
-# read after every :math:`k` steps, you pay for the shorter one only once in :math:`k`
-# steps:
+# read after every :math:`k` steps, you pay for it only once in :math:`k` steps:
 #
 # .. math::
 #
@@ -162,11 +180,13 @@ plt.show()
 #
 # In other words, reading at every step costs :math:`\min(h, d)`, the *shorter* of the
 # two times, whatever it is that you read. So it can at most double the time of your
-# loop, and it does so if host and device are equally busy. Was your guess higher?
+# loop, and it does so if host and device are equally busy. (The wait itself also takes
+# some microseconds. They count only if your steps are as short.) Was your guess higher?
 #
 # Now let's test it on a loop that looks like training. A detector answers light
 # :math:`x` with :math:`\tanh(2 x)`. The *gain*, 2, is to be found, by making an error
-# smaller in each step, and we keep a log of the gains:
+# smaller in each step, and we keep a log of the gains. In place of loading data, our
+# host takes a nap in ``prepare`` (``sleep(4e-4)``):
 
 
 def fit(place, every, steps=20):
@@ -244,9 +264,10 @@ for every in (1, 7, 63):
 # :math:`d`, launch the steps without preparing anything for them, and wait at the end.
 #
 # On an H100, twenty steps of the host alone took :timing:`queues median "GPU, host
-# alone" @nvidia-h100-80gb-hbm3`, and twenty of the GPU alone took :timing:`queues
-# median "GPU, device alone" @nvidia-h100-80gb-hbm3`. **Take a minute now, and predict
-# two times: twenty steps with a reading in each, and with one reading at the end.**
+# alone" @nvidia-h100-80gb-hbm3`, two thirds of it asleep, and twenty of the GPU alone
+# took :timing:`queues median "GPU, device alone" @nvidia-h100-80gb-hbm3`. **Take a
+# minute now, and predict two times: twenty steps with a reading in each, and with one
+# reading at the end.**
 
 # folded: The measurement: the host alone, the device alone, and five ways to read
 
@@ -347,42 +368,25 @@ plt.show()
 # because nine of ten bubbles are gone. The dashed curve in the figure wasn't fitted to
 # the points. It was computed from :math:`h` and :math:`d` alone.
 #
-# You may also have expected that the wait itself costs something, apart from the
-# bubbles. It does, but little. Here is what other people found on cards of their own:
+# And the wait itself? Here is what other people found on cards of their own:
 #
 # .. measured-by-others:: wait-rtx5090 wait-mi300x trip-rtx5060 trip-m1pro
 #
 # When doesn't it matter? If a step keeps the device busy for seconds, the host's part
 # is tiny, and so is the price. Read the loss at every step then. And if the host is far
 # slower than the device, you need fewer launches rather than fewer readings
-# (:doc:`/tutorials/2_devices/16_fewer_launches`).
+# (:doc:`/tutorials/2_devices/16_fewer_launches`). Copies can go on without a wait as
+# well, with ``non_blocking=True`` (:doc:`08_pinned_memory`) and several streams
+# (:doc:`09_copy_and_compute`).
 #
-# What to write instead
-# ---------------------
+# Is it Python's lock?
+# --------------------
 #
-# Don't stop looking at the loss. Keep the loss itself, not its ``.item()``, and read a
-# hundred of them at once:
-
-losses, log = [], []
-for number in range(1, 201):
-    loss = torch.rand(1003, device=device).square().mean()  # in place of your step
-    losses.append(loss.detach())  # does not wait
-    if number % 100 == 0:
-        log += torch.stack(losses).tolist()  # waits, once for all
-        losses.clear()
-print(f"{len(log)} losses, the last one {log[-1]:.3f}")
-
-# %%
-# ``detach()`` matters. Without it, each loss keeps all that's needed for its gradient
-# (its :term:`autograd` graph), and your memory fills up.
-#
-# You may have read another explanation. `A well-known textbook`__ says that printing
-# the loss "will trigger a global interpreter lock which stalls all GPUs". The advice
-# that follows from it, to log rarely, is right, but the lock isn't the reason. That
-# lock lets only one thread at a time run Python code, and PyTorch's ``.item()`` `gives
-# it back`__ before it waits. So other threads go on, and so do other streams and other
-# GPUs. What stalls is the one stream that you read from, because nobody writes new jobs
-# on its list. The fold shows it: while one thread waits, another gets its jobs done.
+# `A well-known textbook`__ says that printing the loss "will trigger a global
+# interpreter lock which stalls all GPUs". Its advice to log rarely is right, but the
+# lock isn't the reason. It lets only one thread at a time run Python code, and
+# ``.item()`` `gives it back`__ before it waits. So other threads go on, and so do other
+# streams and other GPUs. The fold shows it.
 #
 # __ https://github.com/d2l-ai/d2l-en/blob/02c6a2a15fe79c6e63a0fc58368bfffca94df554/chapter_builders-guide/use-gpu.md
 # __ https://github.com/pytorch/pytorch/blob/v2.6.0/tools/autograd/templates/python_variable_methods.cpp

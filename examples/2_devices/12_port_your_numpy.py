@@ -17,6 +17,28 @@ to PyTorch on the CPU, and we tell what an H100 did.
 """
 
 # %%
+# CuPy, JAX or PyTorch?
+# ---------------------
+#
+# If you only want your NumPy to run on a GPU of NVIDIA or AMD, try `CuPy`__ first.
+# Nearly all names *and* meanings stay, the median included:
+#
+# .. code-block:: python
+#
+#    import cupy as cp
+#
+#    there = cp.asarray(pictures)  # from NumPy to the GPU
+#    back = cp.asnumpy(cp.std(there - cp.median(there, axis=0), axis=0))
+#
+# `JAX`__ keeps NumPy's meanings, too, and adds gradients and a compiler. But its arrays
+# can't be changed, and it computes in ``float32`` unless you ask for more. We take
+# *PyTorch*, which has gradients, runs on every maker's GPU and on any CPU, and gives
+# some of NumPy's names another meaning. How to find what you can gain, and how to check
+# it, is the same for all three.
+#
+# __ https://docs.cupy.dev/en/stable/user_guide/difference.html
+# __ https://docs.jax.dev/en/latest/101/arrays.html
+#
 # Copy this
 # ---------
 #
@@ -39,8 +61,8 @@ def spread_torch(pictures):
 
 def run_on_gpu(function, *arrays):
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    there = [torch.tensor(array, device=device) for array in arrays]  # copies
-    return function(*there).cpu().numpy()  # one transfer there, one back
+    there = [torch.tensor(array, device=device) for array in arrays]  # to the GPU
+    return function(*there).cpu().numpy()  # back, and it waits for the GPU
 
 
 shots = np.random.default_rng(1).random((16, 20, 30), dtype=np.float32)
@@ -72,9 +94,9 @@ except ValueError as problem:
 # - *The median of an even number of values.* NumPy takes the mean of the two in the
 #   middle, and PyTorch takes the lower one.
 # - *The standard deviation.* NumPy divides by :math:`n`, PyTorch by :math:`n - 1`.
-# - *The type.* A ``float64`` number of NumPy, a stored mean for example, makes your
-#   whole array ``float64``. PyTorch keeps ``float32``
-#   (:doc:`/tutorials/2_devices/13_precision`).
+# - *The type.* Since NumPy 2, a ``float64`` number of NumPy, a stored mean for example,
+#   makes your whole array ``float64``. PyTorch keeps ``float32``
+#   (:doc:`/tutorials/2_devices/13_precision`), as NumPy 1 did.
 #
 # Here are those that people meet most often:
 #
@@ -83,7 +105,7 @@ except ValueError as problem:
 #    ===============================  ==================================================
 #    your NumPy has                   in PyTorch
 #    ===============================  ==================================================
-#    ``np.median``                    the lower of two: ``quantile(0.5)``, see below
+#    ``np.median``                    the lower of two: take ``quantile(0.5, dim=…)``
 #    ``std``, ``var``                 ``correction=0`` is NumPy's default
 #    ``float64`` without saying so    name ``float32`` when you read; check the error
 #    ``max``, ``sort`` with an axis   two results: ``.values``, or ``amax``
@@ -91,13 +113,10 @@ except ValueError as problem:
 #    ``a[::-1]``, ``a.copy()``        ``a.flip(0)``, ``a.clone()``
 #    ``.T``, ``swapaxes``             a view: make it :term:`contiguous` for heavy use
 #    big-endian numbers (FITS)        ``.astype(np.float32)`` before ``from_numpy``
-#    ``default_rng(seed)``            different numbers: draw on the CPU, then move
-#    ``np.add.at``                    ``index_add_``; on a GPU in any order
+#    ``default_rng(seed)``            other numbers, on each device: draw on the CPU
+#    ``np.add.at``                    ``index_put_(…, accumulate=True)``, in any order
 #    files, lists, text, plots        stay: one transfer there, one back
 #    ===============================  ==================================================
-#
-# (``quantile`` takes up to 16 million numbers. For more, we write a median further
-# down.)
 #
 # A night at the telescope
 # ------------------------
@@ -146,7 +165,7 @@ night = expose(scene + moon, count, 1e-3), expose(0, 8), expose(20_000, 8)
 
 # %%
 
-# folded: How the files are read, and a name for the median, to try another one later
+# folded: How the files are read
 
 middle = np.median  # of several frames: a name, to try another way later
 
@@ -276,11 +295,8 @@ show_table("The profile", ("step", "time", "share"), rows)
 print(f"here, {share:.0%} can move, so the gain is at most {at_most:.1f}")
 
 # %%
-# To predict more than the limit, we need :math:`s`. The four steps consist mostly of
-# medians. So write *one median*, time it, and let it stand for all four. The upper of
-# the two middle values is minus the lower one of :math:`-x`:
 
-# folded: The lines from above and some more, asked in both libraries
+# folded: Go deeper: what else differs, asked in both libraries
 numbers, two = np.array([[1, 2], [3, 10]], np.float32), np.float64(2)
 
 
@@ -306,6 +322,10 @@ rows = [
 show_table("One line, two libraries", ("", "NumPy", "PyTorch"), rows)
 
 # %%
+# To predict more than the limit, we need :math:`s`. The four steps consist mostly of
+# medians. So write *one median*, time it, and let it stand for all four. (``quantile``
+# sorts all numbers, which takes longer.) PyTorch's ``median`` gives the lower of the
+# two middle values, and the upper one is minus the lower one of :math:`-x`:
 
 
 def lower(x, dim):
@@ -323,8 +343,8 @@ for n in (15, 16):
     print(f"{n} values: torch.median is low by {(right - low).mean():.2f} sigma")
 
 # %%
-# The last line tells you what PyTorch's own median would have done to sixteen pictures.
-# In each pixel it's too low by almost a tenth of the noise. You wouldn't see that.
+# With sixteen pictures, PyTorch's own median is too low in each pixel, by almost a
+# tenth of the noise. You wouldn't see that.
 
 # folded: Time this median, and the transfers to a GPU
 
@@ -614,35 +634,6 @@ print("leave it on the CPU" if ratio < 1 else "here moving pays")
 # of them, its :term:`launch`, however little there is to do. And at every ``float(…)``
 # the CPU waits until the GPU is done. To move such a loop, turn it inside out: do each
 # operation once, for all stars (:doc:`/tutorials/2_devices/11_when_the_gpu_wins`).
-#
-# *Random numbers* are another surprise. The same seed gives other numbers in another
-# library, and even on another device:
-
-print(f"NumPy       {np.random.default_rng(1).standard_normal(3).round(3)}")
-for place in dict.fromkeys(["cpu", device.type]):
-    torch.manual_seed(1)
-    drawn = torch.randn(3, device=place)
-    print(f"torch, {place:<4} {drawn.cpu().numpy().round(3)}")
-
-# %%
-# PyTorch promises the same numbers `neither between devices nor between versions`__. So
-# if you compare two machines, draw on the CPU, and move what you drew.
-#
-# __ https://docs.pytorch.org/docs/stable/notes/randomness.html
-#
-# CuPy, JAX or PyTorch?
-# ---------------------
-#
-# If you only want your NumPy to run on a GPU of NVIDIA or AMD, try `CuPy`__ first.
-# Change ``np`` to ``cupy``, and nearly all names *and* meanings stay, the median
-# included. `JAX`__ keeps NumPy's meanings, too, in ``jax.numpy``, and adds gradients
-# and a compiler. But its arrays can't be changed (``x[i] = v`` becomes ``x =
-# x.at[i].set(v)``), and it computes in ``float32`` unless you ask for more. We use
-# *PyTorch* because it has gradients and runs on every maker's GPU and on any CPU. The
-# profile, the limit and the checks are the same for all three.
-#
-# __ https://docs.cupy.dev/en/stable/user_guide/difference.html
-# __ https://docs.jax.dev/en/latest/101/arrays.html
 #
 # Your turn
 # ---------

@@ -51,7 +51,9 @@ for use_amp in (False, True):
     print(f"use_amp={use_amp}: the loss ends at {train(batches, use_amp):.4f}")
 
 # %%
-# (When you save a checkpoint of such a run, save ``scaler.state_dict()`` as well.)
+# The *scaler* is for ``float16`` only. It multiplies the loss by a large number, so
+# that small gradients don't become 0, and divides them again before the step. (A
+# checkpoint needs ``scaler.state_dict()``, too.)
 #
 # Another line speeds up products in ``float32`` on NVIDIA cards since 2020. It lets
 # them round their inputs to about three digits, a format called :term:`TF32`:
@@ -61,9 +63,7 @@ for use_amp in (False, True):
 #    torch.backends.cuda.matmul.fp32_precision = "tf32"  # PyTorch 2.9 or newer
 #    torch.set_float32_matmul_precision("high")  # the older way; take one of the two
 #
-# If you set the first and some library then asks for the second, PyTorch 2.13 raises
-# ``RuntimeError: … mix of the legacy and new APIs``. (Convolutions use TF32 without
-# being asked.) And if something goes wrong:
+# (Convolutions use TF32 without being asked.) And if something goes wrong:
 #
 # .. list-table::
 #    :header-rows: 1
@@ -81,9 +81,11 @@ for use_amp in (False, True):
 #      - ``torch.autograd.set_detect_anomaly(True)`` names the operation. It is slow.
 #    * - ``inf`` in the first steps only
 #      - That is the scaler, trying how much it may multiply. It leaves those steps out.
+#    * - ``mix of the legacy and new APIs``
+#      - Somebody has set TF32 in the first of the two ways, and asks in the second.
 #    * - it isn't faster
-#      - Only products and convolutions gain, and only if they are large
-#        (:doc:`/tutorials/2_devices/17_training_a_cnn`).
+#      - Only large products and convolutions gain. On the H100, a small network even
+#        got slower (:doc:`/tutorials/2_devices/17_training_a_cnn`).
 #
 # Try it
 # ------
@@ -118,8 +120,8 @@ for x in (one, large):
 # ------------------------
 #
 # A computer writes numbers as you do in the lab, as digits and an exponent, only in
-# powers of two. A :term:`format` says how many bits each of them gets. The digits say
-# how large the step to the next number is. The step from 1 is called :term:`eps`. For
+# powers of two. A :term:`format` says how many bits each gets. The digits say how large
+# the step to the next number is. The step from 1 is called :term:`eps`. For
 # ``bfloat16`` you have just seen it: 0.0078. Everywhere else, the step is at most eps
 # times the number.
 #
@@ -162,10 +164,14 @@ for dtype in (torch.bfloat16, torch.float16, torch.float32):
 # product of two matrices. Each element is a sum of many products :math:`a\cdot b`. Both
 # factors are rounded, and the roundings know nothing of each other, so their *squares*
 # add: :math:`\sqrt 2` times a fifth of an eps. A GPU adds the products up in
-# ``float32``, which loses nothing that matters here, and rounds the result once more.
-# That makes :math:`\sqrt 3`.
+# ``float32``, which loses nothing that matters here, and # rounds the result once more.
+# That makes :math:`\sqrt 3`. (The parts of a long sum may be added in 16 bits, unless
+# you set ``torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction`` to
+# ``False``.)
 #
 # The error doesn't grow with the size of the matrices, because the sum grows with them.
+# (That's for numbers that scatter around 0, as these do. If all are positive, the
+# roundings of the factors average out, and it's smaller.)
 # **So what do you expect for** ``bfloat16``, **with its eps of 0.0078?** Work it out,
 # and look:
 
@@ -188,8 +194,8 @@ for name in ("bfloat16", "float16"):
 
 # %%
 # The prediction was right to a few percent of itself, and an H100 gave 0.29 % as well.
-# (What had you guessed at the top?) If your data come from a detector that is good to a
-# percent, you can afford that.
+# (What had you guessed at the top?) If your data are good to a percent, you can afford
+# that.
 #
 # What does it save?
 # ------------------
@@ -239,8 +245,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # ----------------
 #
 # **What would you expect from an H100, for a product of 4,096 rows?** Take the numbers
-# from its row: nearly 15 for ``float16``, half of that for TF32, and 1 for ``float64``,
-# thanks to tensor cores that know it.
+# from its row: nearly 15 for ``float16``, half of that for TF32, and 1 for ``float64``.
+# That last one is from the second column, because the tensor cores of this card know
+# ``float64``.
 #
 # We measured it. ``float16`` was :timing:`precision speedup "GPU, matmul,
 # float16"/"GPU, matmul, float32" @nvidia-h100-80gb-hbm3` as fast as ``float32``, and
@@ -253,14 +260,13 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # and gain nothing in a product. (An addition still takes half the time.)
 #
 # A CPU has its likings, too. On the one of our own record, a product of 384 rows took
-# :timing:`precision median "matmul, float32" @cpu` in ``float32``, and only
-# :timing:`precision median "matmul, bfloat16" @cpu` in ``bfloat16``. But in ``float16``
-# it took :timing:`precision median "matmul, float16" @cpu`. The same number of bits,
-# and much slower than 32 of them, probably because the library has to convert each
-# number before it can multiply.
+# :timing:`precision median "matmul, float32" @cpu` in ``float32``, :timing:`precision
+# median "matmul, bfloat16" @cpu` in ``bfloat16``, but :timing:`precision median
+# "matmul, float16" @cpu` in ``float16``, probably because the library has to convert
+# each number first.
 #
-# The figure puts both halves together. For each format, it shows the error and the
-# time, so you want to be at the bottom left.
+# The figure shows the error and the time of each format, so you want to be at the
+# bottom left.
 
 # folded: The timing, in each format that a device has
 from firstlight import Bench, best_device
@@ -422,9 +428,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each grey line is a format. Along it the error is the same, and the times differ by
-# hundreds, because the cards do. So nobody can tell you that 16 bits are fast. They can
-# only tell you on which card.
+# Each grey line is a format, and the coloured ones only join the formats of one device.
+# Go along a grey line: the error stays the same, and what it costs depends on the
+# device. So nobody can tell you that 16 bits are fast. They can only tell you on which
+# card.
 #
 # Do cards keep what their sheets say? Others measured some, and PyTorch's manual tells
 # the error of a product in TF32:
@@ -460,18 +467,16 @@ for x in (pixels, pixels.astype(np.float64)):
 #     \text{eps} \times \frac{\text{large}}{\text{small}},
 #
 # for us :math:`1.2 \times 10^{-7} \times 10^8 / 4`, three times the answer. ``float64``
-# would do. But the last column shows what's better: *subtract first*, while the numbers
-# are small. With a better formula, ``float32`` is enough. Radio astronomers do the same
-# with a phase of many thousand turns: they take off the whole turns in ``float64``, and
-# go on in ``float32``.
+# would do. But the last column shows what's better: *subtract first*. With a better
+# formula, ``float32`` is enough.
 #
 # Two right answers
 # -----------------
 #
 # Then your GPU and NumPy differ in the last digits, and a referee asks which of them is
-# right. Let's add the same 10,240 numbers in ``float32`` in three orders: one after
+# right. Let's add the same 10,240 numbers in ``float32`` in four orders: one after
 # another; as a GPU might, where each of 256 threads adds up its share and then the
-# shares are added; and as PyTorch does it here.
+# shares are added; and as PyTorch and NumPy do it. **Which one do you trust most?**
 
 terms = rng.standard_normal((201, 10_240), dtype=np.float32)
 truth, eps = terms.sum(axis=1, dtype=np.float64), np.finfo(np.float32).eps
@@ -479,6 +484,8 @@ ways = {
     "one after another": np.cumsum(terms, axis=1)[:, -1],
     "in 256 shares": terms.reshape(201, 40, 256).sum(axis=1).sum(axis=1),
     "torch.sum": torch.from_numpy(terms).to(device).sum(1).cpu().numpy(),
+    "np.sum": terms.sum(axis=1),
+    "np.sum, axis=0": np.ascontiguousarray(terms.T).sum(axis=0),
 }
 for way, got in ways.items():
     off = np.sqrt(np.mean((got - truth) ** 2) / np.mean(truth**2)) / eps
@@ -489,13 +496,14 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # %%
 # ``allclose`` says no, and nothing is wrong. Each addition rounds, so another order
 # gives another result. One after another, a number passes through up to 10,239
-# roundings on its way into the sum. In 256 shares, it's fewer than 300. So the answer
-# to the referee is: *on average, the one with the shorter chain of roundings is closer
-# to the truth*, and that is usually the GPU's. (There is a second cause. A GPU
-# computes :math:`a b + c` with one rounding and not two, a :term:`fused multiply-add`.
-# It hardly matters, and it's the more exact one.)
+# roundings on its way into the sum. In 256 shares, it's fewer than 300. NumPy knows
+# that, and adds halves of halves, but only along the *last* axis. Along another one, it
+# adds row after row, as a plain loop does. So the answer to the referee is: *on
+# average, the one with the shorter chain of roundings is closer to the truth*, whether
+# it's the GPU's or NumPy's. (A GPU also computes :math:`a b + c` with one rounding and
+# not two, a :term:`fused multiply-add`. That hardly matters.)
 #
-# And which difference is too large? The usual ``atol=1e-5`` knows nothing of your
+# And which difference is too large? An ``atol`` of ``1e-5`` knows nothing of your
 # numbers. Take some eps of the *terms* that were added, since the sum may be small
 # because they cancel:
 
@@ -504,15 +512,18 @@ for way, got in ways.items():
     print(f"{way:18} {np.all(np.abs(got - truth) < tolerance)}")
 
 # %%
+# That's ten times what the loop is typically off. So roundings pass, and a number that
+# somebody forgot to add doesn't.
+#
 # Your turn
 # ---------
 #
-# Write a function that chooses a format. Four are to be had: ``float16``,
-# ``bfloat16``, ``float32`` and ``float64``. It is given the relative ``error`` that you
-# allow, the ``largest`` number that occurs, and ``cancels``, how many times larger the
-# numbers are than their difference (1 if nothing cancels, 10,000 if you subtract 9,999
-# from 10,000). Return the name of the format with the fewest bytes that will do. If two
-# have the same bytes, take the smaller eps. If none will do, return ``None``.
+# Write a function that chooses ``"float16"``, ``"bfloat16"``, ``"float32"`` or
+# ``"float64"``. It is given the relative ``error`` that you allow, the ``largest``
+# number that occurs, and ``cancels``, how many times larger the numbers are than their
+# difference (1 if nothing cancels, 10,000 if you subtract 9,999 from 10,000). Return
+# the format with the fewest bytes that will do, and of two the one with the smaller
+# eps. If none will do, return ``None``.
 #
 # ``torch.finfo(torch.float16)`` has ``.eps``, ``.max`` and ``.bits``. Put your answer
 # where the dots are, and run ``firstlight try 13_precision.py``.

@@ -34,8 +34,11 @@ what an H100 did.
 #    print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
 #    print(prof.key_averages().table(sort_by="self_device_time_total", row_limit=10))
 #
-# The second table is the GPU's. The training loop of hours needs no profile of hours. A
-# few steps from the middle tell you the same:
+#    prof.export_chrome_trace("trace.json")  # to look at it, see below
+#
+# The second table is the GPU's. If your training runs for hours, profile a few steps
+# from its middle. Here the profiler leaves out ten steps, warms up for two, notes
+# three, and is done:
 #
 # .. code-block:: python
 #
@@ -45,6 +48,10 @@ what an H100 did.
 #        for batch in loader:
 #            train(batch)
 #            prof.step()  # tells the profiler that a step is over
+#    print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=10))
+#
+# (For memory, take ``profile(profile_memory=True)``, and sort by
+# ``"self_device_memory_usage"``, or by ``"self_cpu_memory_usage"`` without a GPU.)
 #
 # Try it
 # ------
@@ -106,7 +113,8 @@ def best_scores(raw, references, taper):
 
 # %%
 # **Before you read on, write down which of the four steps takes most of the time.** The
-# FFT? The product? Then we profile it. (The program is right, as the fold checks.)
+# FFT? The product? Then we profile it. The table is wide, and you need four of its
+# columns: *Name*, *Self CPU*, *CPU total* and *# of Calls*.
 
 # folded: The check against NumPy, on frames of an odd size
 
@@ -157,8 +165,7 @@ if has_gpu:
     print(averages.table(sort_by="self_device_time_total", row_limit=8))
 
 # %%
-# This is the table that everybody gets to see, and it's wide. You need four of its
-# columns:
+# This is the table that everybody gets to see. The four columns say:
 #
 # - *Name.* What begins with ``aten::`` is an operation of PyTorch. ``match`` and
 #   ``frame`` are the names that we gave.
@@ -330,13 +337,14 @@ print(f"measured:                {gain:.1f} times as fast")
 # before. After we had moved that one line out of the loop, it took :timing:`profile
 # median "converted once" @nvidia-h100-80gb-hbm3`, so it is :timing:`profile speedup
 # "converted once"/"as found" @nvidia-h100-80gb-hbm3` as fast. The copies had about four
-# fifths of the time there, so we should have expected a fifth of the time to remain.
+# fifths of the time there. So we expected a fifth to remain, and only a *hundredth*
+# did!
 #
-# Why is it more than the share? Look for ``match`` in the first table. It has self
-# time, and a lot of it, although it only calls others. Somebody has to *free*
-# the memory of each converted matrix, and that happens there. Besides, a large copy
-# throws everything else out of the CPU's :term:`caches <cache>`, so what follows has to
-# fetch its numbers anew. All of this went away with the copy. In other words, a profile
+# Where did the rest go? Look for ``match`` in the first table. It has self time, and a
+# lot of it, although it only calls others. Probably it's the memory of the converted
+# matrix, which has to be *freed*, and that happens there. On the H100's computer, the
+# copies had 82 % and ``match`` itself another 16 %, so both together leave about a
+# fiftieth, and a profiler also slows down what it watches. In other words, a profile
 # tells you how long an operation *took*. Only a timer tells you what you *gain* without
 # it (:doc:`/tutorials/2_devices/07_timing_it_right`).
 #
@@ -368,16 +376,13 @@ plt.show()
 # this sum with the time that your program took. If they are about the same, the GPU is
 # busy, and only faster kernels will help. If the sum is much smaller, the GPU waits.
 #
-# What did our H100 do, after the cure? Timed one by one for the :doc:`next page
-# </tutorials/2_devices/15_roofline>`, the four steps of a frame took :timing:`roofline
-# median taper @nvidia-h100-80gb-hbm3`, :timing:`roofline median FFT
-# @nvidia-h100-80gb-hbm3`, :timing:`roofline median "power, abs"
-# @nvidia-h100-80gb-hbm3` and
-# :timing:`roofline median match @nvidia-h100-80gb-hbm3`. Together, that's not even a
-# third of the :timing:`profile median "converted once" @nvidia-h100-80gb-hbm3` that a
-# frame takes. So for most of the time, this expensive GPU was waiting: for the frame to
-# arrive, for Python, and for the CPU to start the next kernel. The picture shows what
-# that looks like on a timeline.
+# What did our H100 do, after the cure? In its profile, the kernels of a frame added up
+# to little more than the product, which takes :timing:`roofline median match
+# @nvidia-h100-80gb-hbm3`. That's a fifth of the :timing:`profile median "converted
+# once" @nvidia-h100-80gb-hbm3` that a frame takes. So for most of the time, this
+# expensive GPU was waiting: for the frame to arrive, for Python, and for the CPU to
+# start the next *kernel*, as a program on a GPU is called. On the timeline of a model,
+# it looks like this:
 
 # figure
 from firstlight.timing.specs import spec
@@ -405,7 +410,7 @@ fig, axes = plt.subplots(2, sharex=True, figsize=(7.2, 3.6), layout="constrained
 draw_model(axes[0], 512, "Gaps on the GPU: save launches")
 draw_model(axes[1], 2048, "No gaps: make the kernels faster")
 axes[1].set_xlabel("µs (a model)")
-fig.suptitle("A GPU's row tells what to improve", size=13)
+fig.suptitle("A GPU's row tells what to improve (a model of an RTX 4090)", size=13)
 fig.set_label(
     "A model of two timelines, each with a row for the CPU and one for the GPU. Small "
     "frame: each kernel is far shorter than its launch, and the GPU is mostly idle. "
@@ -414,7 +419,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# This is a *model* of an RTX 4090. It takes the time of a :term:`launch`, which is
+# The model takes the time of a :term:`launch`, which is
 # what it costs to start one operation on a GPU, from others' measurements, and the rest
 # from the :term:`data sheet`. Gaps in the GPU's row mean that it waits. And what for?
 # The rows of the table tell you:
@@ -443,12 +448,12 @@ plt.show()
 #
 # .. measured-by-others:: dalle-h100 product-a100 frame-rtx4090
 #
-# Three things a profile won't tell you. Kernels of :term:`Numba` aren't in it; for
-# those, ``nsys profile python program.py`` (Nsight Systems) sees everything on an
-# NVIDIA GPU. It doesn't say *why* a kernel takes so long; ``ncu`` (Nsight Compute)
-# does. And it doesn't say how fast it *could* be, which is the :doc:`next page
-# </tutorials/2_devices/15_roofline>`. On a Mac, this profiler records only what happens
-# on the CPU.
+# Three things a profile won't tell you. Kernels that don't come from PyTorch, such as
+# :term:`Numba`'s, may be missing; ``nsys profile python program.py`` (Nsight Systems)
+# sees everything on an NVIDIA GPU. It doesn't say *why* a kernel takes so long; ``ncu``
+# (Nsight Compute) does. And it doesn't say how fast it *could* be, which is the
+# :doc:`next page </tutorials/2_devices/15_roofline>`. On a Mac, this profiler records
+# only what happens on the CPU.
 #
 # Your turn
 # ---------

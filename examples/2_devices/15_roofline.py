@@ -148,11 +148,21 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 
 # %%
 # The second column is for :term:`tensor cores <tensor core>`, which only do products of
-# matrices (:doc:`/tutorials/2_devices/13_precision`). They compute so fast that you
-# need hundreds of operations for each byte to keep them busy.
+# matrices (:doc:`/tutorials/2_devices/13_precision`). And what have the usual steps to
+# offer, in ``float32``?
 #
-# So which step *does* wait for the arithmetic? A product of two large matrices. It uses
-# each number thousands of times, so its intensity is far above any ridge.
+# .. table:: Operations a byte
+#
+#    ==========================================  ===========================
+#    an addition of two vectors                  1/12
+#    a sum of a vector                           1/4
+#    a matrix times a vector                     1/2
+#    an FFT of :math:`N` real numbers            :math:`0.3 \log_2 N`
+#    a product of :math:`N \times N` matrices    :math:`N / 6`
+#    ==========================================  ===========================
+#
+# So only the last one waits for the arithmetic, if :math:`N` is larger than a few
+# hundred.
 #
 # Draw the roof
 # -------------
@@ -210,6 +220,11 @@ def check_against_numpy(side=101, kinds=7, count=3):
 print(f"largest relative error {check_against_numpy():.1e}")
 
 # %%
+# An H100 of ours added vectors at :timing:`vector-add rate "GPU, same result"
+# @nvidia-h100-80gb-hbm3` and multiplied matrices at :timing:`precision rate "GPU,
+# matmul, float32" @nvidia-h100-80gb-hbm3`, nine and eight tenths of what its sheet
+# promises.
+#
 # And then the steps. Two of them are also timed as people often write them: *power*
 # with ``abs()``, and *match* with a matrix that is converted from ``float64`` at each
 # call.
@@ -351,11 +366,9 @@ plt.show()
 
 # %%
 # Find *match*. How far is it below the solid line? That is all that a better program
-# could gain. Each arrow leads from the way that people often write a step to ours. The
-# arrows point straight up, because the work is the same, and only the time changed.
-# (The solid roof is for *match*, which reads the matrix. The dotted one is for the
-# other steps, whose frames may fit into a :term:`cache`. A measured roof is what *some*
-# program reached, so a good program can come out slightly above it.)
+# could gain. Each arrow leads from the way that people often write a step to ours. It
+# points straight up or down, because the work is the same, and only the time changed.
+# (The dotted roof is for the other steps, whose frames may fit into a :term:`cache`.)
 #
 # On the H100, *match* took :timing:`roofline median match @nvidia-h100-80gb-hbm3`, and
 # reached more than nine tenths of its roof. With the conversion in it, it took
@@ -364,12 +377,14 @@ plt.show()
 # match/"match, converting" @nvidia-h100-80gb-hbm3` as fast, and no better card would
 # have helped.
 #
-# The other three don't come near any roof. The FFT took :timing:`roofline median FFT
+# The other three don't come near any roof. The taper took :timing:`roofline median
+# taper @nvidia-h100-80gb-hbm3`, the FFT :timing:`roofline median FFT
 # @nvidia-h100-80gb-hbm3`, and *power* :timing:`roofline median power
-# @nvidia-h100-80gb-hbm3`, although both have work for less than a microsecond. What are
-# they doing all the time? They're waiting to be started. A :term:`launch` takes some
-# microseconds, however little there is to do. The roofline doesn't know that: it knows
-# bytes and operations, and nothing of waiting.
+# @nvidia-h100-80gb-hbm3`, although all three have work for less than a microsecond.
+# They're waiting to be started. A :term:`launch` takes some microseconds, however
+# little there is to do. So our better *power* gains nothing on this card: with
+# ``abs()`` it took :timing:`roofline median "power, abs" @nvidia-h100-80gb-hbm3`. The
+# roofline knows bytes and operations, and nothing of waiting.
 #
 # Others measured the roofs of their cards, and a transform below them. A small card
 # under load doesn't hold the clock of its sheet:
@@ -386,8 +401,8 @@ plt.show()
 # - *Less than a tenth of the time?* Leave it.
 # - *It waits for launches?* Give it more work in each
 #   (:doc:`/tutorials/2_devices/16_fewer_launches`).
-# - *Above half of its roof?* Then there is nothing to gain with a better program of the
-#   same kind. Move fewer bytes, or do fewer operations, whichever decides.
+# - *Above half of its roof?* Then a better program of the same kind can't even double
+#   the speed. Move fewer bytes, or do fewer operations, whichever decides.
 # - *Below half?* Look for a better program, in a library first.
 
 # folded: Apply these rules to our steps
@@ -432,8 +447,7 @@ for step, least in on_h100.items():
 # frames. Put the spectra of 256 frames side by side, and multiply the matrix by all of
 # them at once. The operations grow 256 times, and the bytes hardly.
 #
-# **What will you gain for each frame, 256 times, or less?** The roofline answers before
-# anything runs:
+# **What will you gain for each frame, 256 times, or less?** The roofline answers first:
 
 predicted = {many: least_seconds("match", many) / many for many in (1, *batches)}
 spectra = power_of(torch.fft.rfft2(raw * taper)).flatten(1)
@@ -496,8 +510,9 @@ plt.show()
 # @nvidia-h100-80gb-hbm3`. So a frame costs less than a thirtieth of what it did, with
 # the same matrix on the same card. It is 99 % of what the roofline allows there. But
 # with 8 frames, which took :timing:`roofline-moved median "match, 8 frames"
-# @nvidia-h100-80gb-hbm3`, it was only a little more than half: a roofline says what is
-# possible, and the library may have no good routine for your shape. So try several.
+# @nvidia-h100-80gb-hbm3`, it was only a little more than half. A roofline says what is
+# possible, and the library may have no good routine for your shape. On a CPU, two
+# frames can even be slower than one at a time, for the same reason. So try several.
 
 # folded: All times of the batches
 moved.show()

@@ -1,8 +1,11 @@
 """What the page says of models and loaders holds; its check tells right answers from wrong ones."""
 
+import re
+import textwrap
+
 import pytest
 import torch
-from pages import judged
+from pages import EXAMPLES, judged
 from torch import nn
 
 PAGE = "2_devices/05_moving_a_model.py"
@@ -111,6 +114,20 @@ WRONG = {
 
 
 test_answers = judged(["CarefulSolution", Sound, Sequence, Frozen], WRONG)
+
+
+def test_the_lines_to_copy_carry_a_run_on(monkeypatch, tmp_path) -> None:
+    lines = re.search(r"(?ms)^# \.\. code-block:: python\n(.*?)^# \S", (EXAMPLES / PAGE).read_text(encoding="utf-8"))[1]
+    monkeypatch.chdir(tmp_path)
+    model = nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(model.parameters())
+    model(torch.ones(3)).sum().backward()
+    optimizer.step()
+    there = {"torch": torch, "model": model, "optimizer": optimizer, "Network": lambda: nn.Linear(3, 1)}
+    exec(textwrap.dedent(re.sub("(?m)^#", "", lines)), there)
+    assert there["model"] is not model
+    assert torch.equal(there["model"].weight.cpu(), model.weight)
+    assert there["optimizer"].state[there["model"].weight]["step"] == 1
 
 
 def test_parameters_and_buffers_move_and_nothing_else_does(page) -> None:

@@ -35,6 +35,26 @@ def test_a_chain_has_its_latency_and_half_its_throughput(median) -> None:
     assert 2 < million / (2**20 * steps / (132 * 128 * clock)) < 2.5
 
 
+def test_all_cores_do_ten_thousand_times_what_a_loop_in_python_does() -> None:
+    timings = read(RECORDS / "1_setup/04_count_your_cpu.json").timings
+    loop, cores = (timings[f"count-your-cpu/{way}"] for way in ("Python loop/cpu/n=1", "SIMD, all cores/cpu/n=65536"))
+    assert 10_000 < cores.flop_rate / loop.flop_rate < 11_000
+
+
+def test_measured_roofs_are_below_the_sheets(median) -> None:
+    add = median("1_setup/02_first_speedup", "vector-add/GPU, same result/cuda:0/n=99000000")
+    product = median("2_devices/13_precision", "precision/GPU, matmul, float32/cuda:0/n=4096")
+    assert 12 * 99e6 / add / spec("H100 SXM", "bandwidth") == pytest.approx(0.9, abs=0.05)
+    assert 2 * 4096**3 / product / spec("H100 SXM", "fp32") == pytest.approx(0.77, abs=0.04)
+
+
+def test_a_hundredth_of_a_frames_time_remains_and_its_product_is_a_fifth_of_it(median) -> None:
+    found, cured = (median("2_devices/14_profile", f"profile/{when}/cuda:0") for when in ("as found", "converted once"))
+    product = median("2_devices/15_roofline", "roofline/match/cuda:0")
+    assert cured / found == pytest.approx(0.01, rel=0.1)
+    assert product / cured == pytest.approx(0.18, abs=0.03)
+
+
 def test_transfers_follow_the_law_but_pageable_ones_the_cpu(median) -> None:
     page, n = "2_devices/08_pinned_memory", 2**26
     pinned, pageable = (median(page, f"pinned-memory/to the GPU, {way}/cuda:0/n={n}") for way in ("pinned", "pageable"))

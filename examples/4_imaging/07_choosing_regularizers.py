@@ -163,7 +163,7 @@ train, test = (stack([cells[i], darts[i], averages]) for i in (0, 1))
 
 # figure
 def draw_folds():
-    picture, panels = plt.subplots(1, 2, figsize=(7.2, 4.1), layout="constrained")
+    picture, panels = plt.subplots(1, 2, figsize=(7.2, 4.4), layout="constrained")
     where = np.stack([x.ravel() for x in coords.packed_uv()]) / 1e6
     splits = {"random cells": cells, "a dartboard": darts}
     for panel, (title, (fitted, hidden)) in zip(panels, splits.items(), strict=True):

@@ -266,17 +266,8 @@ plt.show()
 # cancelling. *Centre the source, then average complex numbers.*
 #
 # All this relies on the weights, and in real files they are often wrong by a factor.
-# ``check_weights`` finds that from the data themselves, because from one measurement
-# of a pair to its next, little changes but the noise. (So it needs the antennas and the
-# time of each row, which a measurement set has and the five columns haven't.) Let's
-# spoil ours by a factor of four:
-
-from firstlight.imaging import check_weights
-
-report = check_weights(replace(seen, weight=4 * seen.weight))
-print(f"multiply the weights by {report.worst:.3f}")
-
-# %%
+# :doc:`/tutorials/4_imaging/12_ten_traps` shows how to find that.
+#
 # Two things that no row contains
 # -------------------------------
 #
@@ -382,9 +373,7 @@ for count, hours, times in ((11, 1, 20), (11, 6, 120), (22, 1, 20), (43, 1, 20))
     print(f"{count} antennas, {hours} h: {apart[count, hours]:.2g} apart in chi²")
 
 # %%
-# A GPU can't help here, because it can't find what wasn't measured. It's good at the
-# sum over waves, and :doc:`the next page </tutorials/4_imaging/05_dirty_image>` times
-# that.
+# A GPU can't help here either: it can't find what wasn't measured.
 #
 # .. dropdown:: Where the formula stops being true
 #

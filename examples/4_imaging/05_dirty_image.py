@@ -447,8 +447,8 @@ plt.show()
 # which keeps some six digits. The slow way on the GPU beat the clever way on the CPU!
 # Two matrix products are just what a GPU is good at. It won't stay so, because the
 # direct sum grows with the number of pixels *times* the number of rows. With twice as
-# many pixels on a side, it has four times the work, and the NUFFT hardly more, because
-# most of its work is with the rows. (Gridding to the nearest cell took the GPU
+# many pixels on a side, it has four times the work, and the NUFFT hardly more.
+# (Gridding to the nearest cell took the GPU
 # :timing:`dirty-image median "nearest cell, GPU" @nvidia-h100-80gb-hbm3`, and is as
 # wrong there as anywhere.)
 #

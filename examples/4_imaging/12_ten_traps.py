@@ -225,8 +225,7 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 # Which number reveals which mistake
 # ----------------------------------
 #
-# This table is the page in short. The numbers are those of the ten mistakes, which
-# we'll now go through.
+# The numbers are those of the ten mistakes, which we'll now go through.
 #
 # .. list-table::
 #    :header-rows: 1
@@ -513,12 +512,11 @@ print(f"{chi2_of_truth(mended):.3f}; check_weights found {report.worst:.2f} for 
 #    no remedy of this page removes them. If the pixels are wider than a third of the
 #    beam, the longest baselines don't fit into the image: ``check_image_grid`` says so.
 #    Antennas see less away from their centre, so fluxes there are too low until you
-#    divide by the primary beam. UVFITS doesn't distinguish ICRS from J2000,
-#    which differ by some 20 milliarcseconds; ``read_ms`` does. ``tclean`` with
-#    ``stokes="I"`` drops visibilities with one polarization flagged, and our readers
-#    keep them, so compare with ``stokes="pseudoI"``. And a mask can exclude a real
-#    source: look at the residuals outside it. How large all these effects are depends
-#    on your sky; ours is one small disk.
+#    divide by the primary beam. ``tclean`` with ``stokes="I"`` drops visibilities with
+#    one polarization flagged, and our readers keep them, so compare with
+#    ``stokes="pseudoI"``. And a mask can exclude a real source: look at the residuals
+#    outside it. How large all these effects are depends on your sky; ours is one small
+#    disk.
 #
 # Your turn
 # ---------

@@ -25,9 +25,11 @@ contains, however fast the computer is that images it.
 #
 # If the star is exactly overhead, its waves reach both antennas at the same moment. If
 # it's a little to the east, they reach the eastern antenna first. The telescope
-# multiplies the two signals, and out comes a complex number, which depends on how many
-# wavelengths fit into the detour. **Before you run the cell: which will change when the
-# star moves, the size of the number, or its angle?**
+# multiplies the two signals, once as they are and once with one of them delayed by a
+# quarter of a wave. These two products are the real and the imaginary part of a complex
+# number, which depends on how many wavelengths fit into the detour. **Before you run
+# the cell: which will change when the star moves, the size of the number, or its
+# angle?**
 
 import numpy as np
 
@@ -95,7 +97,7 @@ fig.suptitle("A shift turns the phase, and a width lowers the amplitude")
 fig.set_label(
     "Above, stripes over the sky. Below, the visibility: as a point moves east it runs "
     "along a circle, three times as far for 450 m as for 150 m. As a source grows, V "
-    "moves inwards, and only for 450 m to zero."
+    "moves inwards, and only for 450 m nearly to zero."
 )
 plt.show()
 
@@ -116,7 +118,26 @@ plt.show()
 # because it's what ``seen_by`` does for one star. It's also the two-dimensional Fourier
 # transform of the sky :math:`I`. A row of the file is the value of that transform at
 # one point :math:`(u, v)`, and the points lie in the :term:`plane of u and v`, or *uv
-# plane*.
+# plane*. Mind the sign: CASA writes the exponent with a plus. If you mix the two up,
+# your image is rotated by half a turn.
+#
+# .. list-table:: From a measurement set to the five columns
+#    :header-rows: 1
+#    :widths: 30 70
+#
+#    * - in CASA
+#      - here
+#    * - ``UVW``, in metres
+#      - ``uu`` and ``vv``: divide by the wavelength of the channel
+#    * - ``DATA``, for each channel and polarization
+#      - ``data_re`` and ``data_im``, a row for each channel: the conjugate of the mean
+#        of XX and YY (or RR and LL)
+#    * - ``WEIGHT``, or ``WEIGHT_SPECTRUM``
+#      - ``weight``: the sum of those of XX and YY
+#    * - ``FLAG``
+#      - what is flagged is left out
+#
+# ``read_ms`` does all this (:doc:`/tutorials/4_imaging/02_your_own_data`).
 #
 # A night of rows
 # ---------------
@@ -137,15 +158,17 @@ fig, axes = plt.subplots(1, 3, sharex=True, sharey=True, **look)
 for ax, hours in zip(axes, (0, 1, 6), strict=True):
     span = {"hour_angles": (-hours / 2, hours / 2), "n_times": 1 + 10 * hours}
     u, v = uv_track(declination=-24, **span).uvw.T[:2] / wavelength
-    cells = grid.packed_cells(np.append(u, -u), np.append(v, -v))
-    filled[hours] = np.unique(cells).size / npix**2
+    cells = np.unique(grid.packed_cells(np.append(u, -u), np.append(v, -v))).size
+    filled[hours] = cells / npix**2
+    within = cells / np.sum(np.hypot(*grid.packed_uv()) <= np.hypot(u, v).max())
     for sign, colour in ((1, BLUE), (-1, ORANGE)):
         ax.plot(sign * u[::3] / 1e6, sign * v[::3] / 1e6, ".", ms=0.5, color=colour)
     ax.set(xlim=(2, -2), ylim=(-2, 2), aspect="equal")
     title = {0: "a moment", 1: "1 hour"}.get(hours, f"{hours} hours")
     ax.set_title(f"{title}: {filled[hours]:.1%} filled", fontsize=10)
 fig.supxlabel("u to the left, v upwards: million wavelengths", fontsize=11)
-fig.suptitle(f"Even six hours fill only {filled[6]:.0%} of the cells")
+title = f"Even six hours fill only {filled[6]:.0%} of the cells"
+fig.suptitle(f"{title}, and {within:.0%} of those within reach")
 fig.set_label(
     f"The uv plane. In a moment 43 antennas fill {filled[0]:.1%} of the cells, in "
     f"6 hours {filled[6]:.0%}. The points crowd in the middle."
@@ -153,8 +176,10 @@ fig.set_label(
 plt.show()
 
 # %%
-# Most people guess too much. Six hours with one of the largest telescopes in the world
-# leave six cells in seven empty. (The orange points aren't measured. They come for
+# Six hours with one of the largest telescopes in the world leave six cells in seven
+# empty. Most of these lie beyond the longest baseline, because our pixels are finer
+# than this array can resolve. But even of the cells within its reach, two in five have
+# nothing. (The orange points aren't measured. They come for
 # free: a sky is a real number everywhere, so :math:`V(-u, -v)` must be the complex
 # conjugate of :math:`V(u, v)`. They are called the :term:`mirror image`, and a file
 # must not contain them a second time.)
@@ -173,6 +198,10 @@ plt.show()
 # Nobody can look at 54,180 rows one by one, so we average those with baselines of about
 # the same length. There are two ways to do it: average the complex numbers, or take the
 # amplitudes first and average those. **Which one would you plot?**
+#
+# The position of the ring turns the phases, and numbers of different phases cancel. So
+# we first put the :term:`phase centre` on the source, with ``shift_phase_centre``.
+# (It must be round, too. If yours is a tilted disk, straighten it first.)
 
 # folded: The observation: a ring in a glow, and 54,180 rows
 from dataclasses import replace
@@ -184,7 +213,6 @@ ring, glow = Ring(flux=0.25, radius=0.8, width=0.12), Ring(flux=0.5, radius=0, w
 sky = [replace(part, **place) for part in (ring, glow)]
 sigma = np.where(np.arange(43) % 4 == 0, 0.06, 0.02)  # Jy, of each antenna
 seen = with_noise(observe(sky, uv_track(n_times=60)), sigma, seed=1)
-centred = shift_phase_centre(seen, **place).data[0]  # else phases differ and cancel
 length, weight = np.hypot(seen.uu, seen.vv)[0], seen.weight[0]
 
 # %%
@@ -195,6 +223,7 @@ def means(values, edges):
     return np.histogram(length, edges, weights=weight * values)[0] / total, total**-0.5
 
 
+centred = shift_phase_centre(seen, **place).data[0]
 edges = np.quantile(length, np.linspace(0, 1, 40))
 amplitude, _ = means(np.abs(centred), edges)
 real, error = means(centred.real, edges)
@@ -234,18 +263,11 @@ plt.show()
 # On the longest baselines the sky has next to nothing left. The complex numbers say so:
 # 0.7 ± 0.7 mJy. But the amplitudes average to 29 mJy, as if something were there. It's
 # only noise, because an amplitude is never negative, so noise adds up instead of
-# cancelling. *Average complex numbers.*
+# cancelling. *Centre the source, then average complex numbers.*
 #
 # All this relies on the weights, and in real files they are often wrong by a factor.
-# ``check_weights`` finds that from the data themselves, because two rows of one pair,
-# seconds apart, differ by little but noise. Let's spoil ours by a factor of four:
-
-from firstlight.imaging import check_weights
-
-report = check_weights(replace(seen, weight=4 * seen.weight))
-print(f"multiply the weights by {report.worst:.3f}")
-
-# %%
+# :doc:`/tutorials/4_imaging/12_ten_traps` shows how to find that.
+#
 # Two things that no row contains
 # -------------------------------
 #
@@ -257,11 +279,15 @@ print(f"multiply the weights by {report.worst:.3f}")
 total = ring.flux + glow.flux
 shortest = sum(part.visibilities(length.min(), 0).real for part in (ring, glow))
 print(f"shortest pair, without noise: {shortest:.2f} of {total:.2f} Jy")
+fringe = 1 / length.min() / ARCSEC
+print(f"the widest fringe: {fringe:.1f} arcsec; 0.6 of it: {0.6 * fringe:.1f} arcsec")
 
 # %%
-# Less than half! The glow is wider than the widest fringe, so it hides in the grey band
-# where nobody measures. If you need it, you need a more compact array, or a single
-# dish.
+# Less than half! Half of the glow's light falls within 19 arcsec, so it reaches over a
+# bright and a dark stripe of even the widest fringe, and they cancel. The glow hides in
+# the grey band where nobody measures. As a rule, an array loses what is wider than 0.6
+# λ/b, where b is its shortest baseline. That's its *maximum recoverable scale*. To see
+# more, you need a more compact array, or a single dish.
 #
 # The second one hides in the empty cells farther out. Take 11 antennas for an hour, and
 # find the largest hole between their tracks, at :math:`(u_0, v_0)`. Now take a smooth
@@ -347,25 +373,14 @@ for count, hours, times in ((11, 1, 20), (11, 6, 120), (22, 1, 20), (43, 1, 20))
     print(f"{count} antennas, {hours} h: {apart[count, hours]:.2g} apart in chi²")
 
 # %%
-# Does a GPU help?
-# ----------------
-#
-# It can't find what wasn't measured. But it's good at the sum over waves. To predict
-# all 299,796 rows of a long night from 180 × 180 pixels takes four operations for each
-# row and each pixel, 39 billion in all. The way back, from rows to pixels, takes as
-# many, and :doc:`the next page </tutorials/4_imaging/05_dirty_image>` times it.
-#
-# There, an H100 added up the waves of 90,300 rows at all these pixels in
-# :timing:`dirty-image median "direct, GPU" @nvidia-h100-80gb-hbm3`. The 16 CPU cores of
-# the same computer took :timing:`dirty-image median "direct" @nvidia-h100-80gb-hbm3`.
+# A GPU can't help here either: it can't find what wasn't measured.
 #
 # .. dropdown:: Where the formula stops being true
 #
 #    The integral takes the sky to be flat, the antennas to see all of it equally well,
 #    and each row to be measured at one frequency in one moment. For wide fields that
-#    isn't so (:doc:`/scope`). The atmosphere turns phases as well, so real data have to
-#    be calibrated first. And CASA writes the exponent with a plus. If you mix the two
-#    signs up, your image is rotated by half a turn (:doc:`/vocabulary`).
+#    isn't so (:doc:`/scope`). And the atmosphere turns phases as well, so real data
+#    have to be calibrated first.
 #
 # Your turn
 # ---------
@@ -431,8 +446,8 @@ print(check(visibility))
 # remember
 print("1. A pair of antennas measures one point of the sky's Fourier transform.")
 print("   Position turns its phase, and size lowers its amplitude.")
-print("2. Average complex numbers, with their weights. Amplitudes average to")
-print(f"   {1e3 * amplitude[-1]:.0f} mJy where the sky has nothing.")
+print("2. Put the phase centre on a source that is round, then average complex")
+print(f"   numbers. Amplitudes average to {1e3 * amplitude[-1]:.0f} mJy of mere noise.")
 print(f"3. The shortest pair saw {shortest:.2f} of {total:.2f} Jy, and a striped cloud")
 print("   fits as well as a smooth one. A prior decides what was not measured.")
 

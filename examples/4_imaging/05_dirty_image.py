@@ -110,9 +110,9 @@ plt.show()
 # but add. In other words, *the dirty image is the sky convolved with the dirty beam,
 # plus noise.* That's not an approximation, and the fold checks it.
 #
-# **One minute:** the beam above has ripples of up to 3% of its peak, outside its core.
-# Your image shows a source of 100 mJy, and beside it a faint spot of 2 mJy. Would you
-# publish the spot?
+# **One minute:** from 0.4 arcsec outwards, the beam above has ripples of up to 3% of
+# its peak. Your image shows a source of 100 mJy, and one arcsec away a faint spot of 2
+# mJy. Would you publish the spot?
 
 # folded: An exact identity, checked with three stars
 points = [Point(1.0), Point(0.7, east=1.2, north=-2.1), Point(-0.4, -1.5, 0.63)]
@@ -162,26 +162,10 @@ for name, how in HOW.items():
 assert np.allclose(images["natural"], dirty, atol=1e-6 * dirty.max())
 
 # %%
-# There's no free lunch. Uniform weights give a beam of about half the width, and pay
-# with nearly twice the noise and with sidelobes of a tenth of the peak. Robust 0.5 is
-# the usual compromise: most of the resolution for little noise.
-#
-# Where has the light gone?
-# -------------------------
-#
-# The disk has a flux of 0.25 Jy. Let's add up our images. For that we need their unit.
-# A star of 1 Jy has a peak of 1 in all of them, so the unit is :term:`Jy/beam`. Divided
-# by the area of the beam, it's Jy/arcsec². **How much of the 0.25 Jy will we find?**
-
-panels = {name: image / fitted[name].area for name, image in images.items()}
-flux = {name: image.sum() * coords.cell_size**2 for name, image in panels.items()}
-for name, found in flux.items():
-    print(f"{name:<10} {found:.2f} Jy, lowest {panels[name].min():+.3f} Jy/arcsec²")
-
-# %%
 
 # figure
-panels = {"the true sky": truth} | panels
+in_pixels = {name: image / fitted[name].area for name, image in images.items()}
+panels = {"the true sky": truth} | in_pixels
 label = "Beside the truth: natural blurred, in a dark bowl; uniform sharp and mottled."
 coarse, narrow = fitted["natural"].major, fitted["uniform"].major
 finding = f"Uniform weights: a beam {coarse / narrow:.1f} × finer, but "
@@ -190,16 +174,57 @@ maps(finding, panels, "Jy/arcsec²", [0, 0.1, 0.2], label, vmin=-0.02, vmax=0.2)
 plt.show()
 
 # %%
-# More than a third is missing, or even more than a half, and around the disk the
-# brightness is *negative*, which no sky can be. Both have one cause. The flux is the
-# visibility at :math:`u = v = 0`, and no pair of antennas measures that. A wave that
-# wasn't measured counts as zero in our sum. So a dirty image that is wide enough adds
-# up to zero, and whatever is positive on the disk has to be negative around it.
+# There's no free lunch. Uniform weights give a beam of about half the width, and pay
+# with nearly twice the noise and with sidelobes of a tenth of the peak. Robust 0.5 is
+# the usual compromise: most of the resolution for little noise.
 #
-# No weighting can mend that. A fit can, because it may assume something, for example
-# that the sky is nowhere negative (:doc:`/tutorials/4_imaging/01_first_light`). So the
-# dirty image is for *looking*: is the source there, where is it, are there others? It
-# isn't for measuring.
+# .. dropdown:: The same image by tclean, and Briggs' formula
+#
+#    Compare with CASA first, before you trust anybody's image, ours included:
+#
+#    .. code-block:: python
+#
+#       tclean(vis="mine.ms", imagename="dirty", imsize=180, cell="0.03arcsec",
+#              specmode="mfs", weighting="briggs", robust=0.5, niter=0)
+#
+#    A cell of the uv plane is one over the field, so take the same pixels in both.
+#    The weights are :math:`w_k / (1 + f^2 W_k)`. There, :math:`W_k` is the sum of all
+#    :math:`w` in the cell of :math:`k`, and :math:`f^2 = (5 \cdot 10^{-R})^2\, \sum W /
+#    \sum W^2` over all cells, with :math:`R` for *robust*.
+#
+# Can you add up the pixels?
+# --------------------------
+#
+# The disk has a flux of 0.25 Jy. A star of 1 Jy has a peak of 1 in all our images, so
+# their unit is :term:`Jy/beam`. Divided by the area of the beam's core, it's
+# Jy/arcsec², as in the figure. **How much of the 0.25 Jy will we find in our field of
+# 5.4 arcsec? And in a wider one?**
+
+found = {}
+for wide in (180, 360, 720):
+    field = GridCoords(coords.cell_size, wide)
+    wider = DirtyImager(field, u, v, weight, data.real, data.imag)
+    image = wider.get_dirty_image("natural", check_visibility_scatter=False)[0][0]
+    found[wide] = image.sum() * coords.cell_size**2 / fitted["natural"].area
+    print(f"{wide * coords.cell_size:4.1f} arcsec: {found[wide]:+.2f} Jy")
+
+shortest = observe(disk, track).data[0][np.hypot(u, v).argmin()]
+print(f"the shortest pair sees {abs(shortest):.3f} Jy, without noise")
+
+# %%
+# It depends on where we stop adding! In our field it's little more than half, in one of
+# twice the width it's far too much, and in the widest it's less than nothing. Yet the
+# light is in the data, because the shortest pair alone sees 98% of it.
+#
+# So what did we add up? Each point of the sky brings a whole beam with it, and its
+# ripples reach as far as the image does. The area that we divided by is only that of
+# the core. The dark bowl comes from the ripples as well: there the brightness is
+# *negative*, which no sky can be. *The sum over a dirty image isn't a flux, with any
+# weights.*
+#
+# Both :term:`CLEAN` and a fit take the ripples out, and then the flux comes right
+# (:doc:`/tutorials/4_imaging/13_rml_and_clean`). The dirty image is for *looking*: is
+# the source there, where is it, are there others? It isn't for measuring.
 #
 # Three ways to add up the waves
 # ------------------------------
@@ -301,9 +326,10 @@ plt.show()
 # Time it
 # -------
 #
-# Now for the race. Each row of the table goes from weighted visibilities to one image.
+# Now for the race. Each row of the table goes from weighted visibilities to one image
+# (:doc:`/how_we_measure` explains the columns).
 
-# folded: A gridding kernel for CUDA, which a GPU runs below
+# folded: How each way is timed, and compared; first, a gridding kernel for a GPU
 
 
 @cuda.jit
@@ -316,21 +342,6 @@ def to_cells(u, v, re, im, grid_re, grid_im):
         cuda.atomic.add(grid_re, (row, column), re[k])  # others may add there, too
         cuda.atomic.add(grid_im, (row, column), im[k])
 
-
-rng = np.random.default_rng(seed=3)
-few = rng.permutation(u.size)[:1501]  # an odd number
-cells = [(x[few] / coords.du).astype(np.float32) for x in (u, v)]
-whole = [rng.integers(-9, 10, few.size).astype(np.float32) for _ in range(2)]
-grids = [cuda.to_device(np.zeros((npix, npix), np.float32)) for _ in range(2)]
-to_cells[blocks_for(few.size, 128), 128](*map(cuda.to_device, cells + whole), *grids)
-for grid, values in zip(grids, whole, strict=True):
-    assert np.array_equal(grid.copy_to_host(), by_bincount(*cells, values))
-where = "in the simulator" if simulated() else "on the GPU"
-print(f"{where}, {few.size:,} visibilities: all cells equal those of np.bincount")
-
-# %%
-
-# folded: How each way is timed, and compared with the exact sum
 
 bench, error, typical = Bench("dirty-image", budget=1.7), {}, {}
 
@@ -431,21 +442,15 @@ plt.show()
 # And on a GPU? A computer with an H100 had 90,300 rows. On its 16 CPU cores the direct
 # sum took :timing:`dirty-image median "direct" @nvidia-h100-80gb-hbm3`, and the NUFFT
 # of four digits :timing:`dirty-image median "NUFFT 1e-4" @nvidia-h100-80gb-hbm3`. On
-# the GPU the same direct sum took
+# the GPU, which had the data in its memory already, the same direct sum took
 # :timing:`dirty-image median "direct, GPU" @nvidia-h100-80gb-hbm3`, in ``float32``,
 # which keeps some six digits. The slow way on the GPU beat the clever way on the CPU!
 # Two matrix products are just what a GPU is good at. It won't stay so, because the
 # direct sum grows with the number of pixels *times* the number of rows. With twice as
-# many pixels on a side, it has four times the work, and the NUFFT hardly more, because
-# most of its work is with the rows.
-#
-# Our gridding kernel with its Fourier transform took
-# :timing:`dirty-image median "nearest cell, GPU" @nvidia-h100-80gb-hbm3` there. We had
-# expected trouble if the rows are sorted by baseline: then neighbouring threads add to
-# the same cell and have to queue. They took
-# :timing:`dirty-image median "cell, by baseline, GPU" @nvidia-h100-80gb-hbm3`, so we
-# were wrong. In both cases the GPU mostly waits for the next launch, and a queue that
-# is over before the next launch comes bothers nobody.
+# many pixels on a side, it has four times the work, and the NUFFT hardly more.
+# (Gridding to the nearest cell took the GPU
+# :timing:`dirty-image median "nearest cell, GPU" @nvidia-h100-80gb-hbm3`, and is as
+# wrong there as anywhere.)
 #
 # There is a NUFFT for GPUs, too, cuFINUFFT, which wasn't on that computer. Here's what
 # its authors measured:
@@ -514,8 +519,9 @@ print(check(image_noise))
 noisier = rms["uniform"] / rms["natural"]
 print("1. A dirty image is the sky convolved with the beam, plus noise. Uniform")
 print(f"   weights give the finest beam, and {noisier:.1f} times the noise.")
-print("2. What no pair of antennas measured counts as zero, so flux is missing, and")
-print("   the source sits in a negative bowl. Look at it, but don't measure in it.")
+here, there = found[180], found[360]
+print(f"2. Its sum isn't a flux: {here:.2f} Jy here and {there:.2f} in a wider field,")
+print("   for a disk of 0.25. Look at the image, but don't measure in it.")
 nearest_off = f"{worst['nearest cell']:.0%}"
 print(f"3. The nearest cell is off by up to {nearest_off} of the peak, and nothing")
 print("   mends it. A NUFFT is as exact as you ask, and digits are cheap.")

@@ -5,7 +5,6 @@ import pytest
 import torch
 from pages import judged
 
-from firstlight.imaging import DirtyImager
 from firstlight.imaging.units import ARCSEC
 from firstlight.kernels import blocks_for, cuda
 
@@ -21,21 +20,16 @@ def test_weights_trade_resolution_for_noise(page):
     assert noises[0] == pytest.approx(page["weight"].sum() ** -0.5, rel=0.05)
 
 
-def test_flux_is_missing_in_a_bowl_in_every_weighting(page):
-    assert set(page["flux"]) == set(page["HOW"])
-    assert all(0 < flux < 0.2 for flux in page["flux"].values())
+def test_every_weighting_leaves_a_dark_bowl(page):
     assert all(image.min() < -3 * page["rms"][name] for name, image in page["images"].items())
 
 
-def test_a_dirty_image_adds_up_to_nothing_far_enough(page):
-    """A window that fades towards the edges, as wide as this, sees next to nothing of the shortest baselines."""
-    seen, coords = page["seen"], type(page["coords"])(page["coords"].cell_size * 4, 720)
-    short = np.hypot(seen.uu, seen.vv) < coords.uv_limit
-    parts = (x[short] for x in (seen.uu, seen.vv, seen.weight, seen.data.real, seen.data.imag))
-    image = DirtyImager(coords, *parts, eps=1e-6).get_dirty_image("natural")[0][0]
-    window = np.blackman(coords.npix)
-    far = window @ image @ window * coords.cell_size**2 / page["fitted"]["natural"].area
-    assert abs(far) < 0.03 * page["flux"]["natural"]
+def test_the_sum_depends_on_the_field_although_the_light_is_in_the_data(page):
+    sums = np.array(list(page["found"].values())) / 0.25
+    assert 0.5 < sums[0] < 0.65
+    assert sums[1] > 1.5
+    assert sums[2] < 0
+    assert abs(page["shortest"]) == pytest.approx(0.98 * 0.25, rel=0.005)
 
 
 @pytest.mark.parametrize("count", [1, 31, 129])

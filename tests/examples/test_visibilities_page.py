@@ -33,10 +33,6 @@ def test_the_shortest_pair_misses_more_than_half_of_the_flux(page):
     assert 0.25 < page["shortest"] < page["total"] / 2
 
 
-def test_weights_off_by_a_factor_are_found(page):
-    assert page["report"].worst == pytest.approx(1 / 4, rel=0.05)
-
-
 def test_the_pair_of_the_first_cell_measures_what_the_package_says(page):
     u = 150 / page["wavelength"]
     for east in (0.3, -1.2):

@@ -194,11 +194,12 @@ plt.show()
 # IV`__). One of these programs, eht-imaging, gives 42.1 µas when we let it make an
 # image of the closure quantities of the same file.
 #
-# How far should you trust it? The ring, its diameter and its bright side were found by
-# everybody who tried. The wisps around it weren't: seven telescopes leave an image a
-# lot of freedom, and a program fills it with whatever it prefers. So before you believe
-# a detail, change something that shouldn't matter (the field, or the day: there's a
-# file of 5 April, too) and see whether it's still there.
+# How far should you trust it? Everybody who made this image found the ring, its diameter
+# and its bright side. Everything else in our picture, such as the faint arc to the left
+# of the ring, isn't in theirs. Seven telescopes leave an image a lot of freedom, and a
+# program fills it with whatever it prefers. So before you believe a detail, change
+# something that shouldn't matter (the field, say, or the day: the archive has a file of
+# 5 April, too), and see whether it's still there.
 #
 # For a file of your own, it's one line in a terminal:
 #
@@ -273,7 +274,7 @@ if disk_file:
     fig.suptitle(f"CI Tau: residuals fall {said}")
     fig.set_label(
         "Left, an elongated disk. Middle, its residuals before self-calibration, with "
-        f"strong blobs of both signs. Right, residuals after it: {said}."
+        f"strong negative blobs beside it. Right, after it, they fall {said}."
     )
 plt.show()
 

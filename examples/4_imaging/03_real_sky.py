@@ -194,12 +194,12 @@ plt.show()
 # IV`__). One of these programs, eht-imaging, gives 42.1 µas when we let it make an
 # image of the closure quantities of the same file.
 #
-# How far should you trust it? Everybody who made this image found the ring, its diameter
-# and its bright side. Everything else in our picture, such as the faint arc to the left
-# of the ring, isn't in theirs. Seven telescopes leave an image a lot of freedom, and a
-# program fills it with whatever it prefers. So before you believe a detail, change
-# something that shouldn't matter (the field, say, or the day: the archive has a file of
-# 5 April, too), and see whether it's still there.
+# How far should you trust it? Everybody who made this image found the ring, its
+# diameter and its bright side. Everything else in our picture, such as the faint arc to
+# the left of the ring, isn't in theirs. Seven telescopes leave an image a lot of
+# freedom, and a program fills it with whatever it prefers. So before you believe a
+# detail, change something that shouldn't matter (the field, say, or the day: the
+# archive has a file of 5 April, too), and see whether it's still there.
 #
 # For a file of your own, it's one line in a terminal:
 #

@@ -189,7 +189,7 @@ plt.show()
 # %%
 # There it is: a ring with a dark middle, brighter in the south. Light that passes too
 # close to the black hole is lost, and the rest is bent into a ring around the place
-# where it's missing. Ours is 41 µas wide on the machine that built this page. The
+# where it's missing. Ours is 40 µas wide on the machine that built this page. The
 # collaboration's papers give 42 ± 3 µas, from several independent programs (`paper
 # IV`__). One of these programs, eht-imaging, gives 42.1 µas when we let it make an
 # image of the closure quantities of the same file.

@@ -2,25 +2,98 @@
 What about your own data?
 =========================
 
-Every sky on the pages before this one was made by us, so we knew the right answer. Now
-you have a file from a real telescope, and nobody knows the answer. How do you get an
-image out of it, and how do you know whether to believe it?
+You have a measurement set from ALMA, calibrated, and until now you've made images with
+``tclean``. How do you get an image out of it here, and how do you know whether to
+believe it? The first question takes one line. For the second, we'll go through a real
+observation that you can download. By the end you'll be able to read the report that
+comes with each image, and to recognize three faults that spoil one.
 
-We'll go through it together with an observation that you can download. ALMA looked at
-SPT0346-52, a galaxy whose light has travelled for more than twelve billion years.
-**Write down a guess: how many galaxies does the picture show, and would you publish its
-flux?**
-
-By the end you'll be able to image a file of your own, read the report that comes with
-it, and recognize three faults that spoil an image.
-
-**Time:** 11 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
+**Time:** 9 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
 shows what the real file gave. Without a network, the script simulates a sky like it.
 """
 
 # %%
-# Get the file
-# ------------
+# Copy this
+# ---------
+#
+# .. code-block:: bash
+#
+#     pip install python-casacore  # reads measurement sets
+#     firstlight image my.ms --of 0 --out images
+#
+# That's all for a first image. Cell, image size, mask, threshold and number of
+# iterations are chosen from the data. If you want to choose yourself, here is what you
+# know from ``tclean``:
+#
+# .. list-table:: The same things by two names
+#    :header-rows: 1
+#
+#    * - ``tclean``
+#      - ``firstlight image``
+#      - if you don't say it
+#    * - ``field="0"``
+#      - ``--of 0``, or its name
+#      - needed if there are several
+#    * - ``spw="1,3"``
+#      - ``--spw 1,3``
+#      - all
+#    * - ``datacolumn="data"``
+#      - ``--column DATA``
+#      - ``CORRECTED_DATA``, or else ``DATA``
+#    * - ``uvrange=">50klambda"``
+#      - ``--shortest 50e3``
+#      - all
+#    * - ``imsize`` times ``cell``
+#      - ``--field 9``, in arcsec
+#      - as wide as the source needs
+#    * - ``robust=0``
+#      - ``--robust 0``, of the restored map; the fit uses each weight as it is
+#      - 0.5
+#    * - ``mask``, ``threshold``, ``niter``
+#      - nothing to choose
+#      - until noise is left over
+#    * - ``pbcor=True``
+#      - ``--dish 12``, in metres
+#      - no correction
+#    * - ``gaincal`` and ``applycal``, in a loop
+#      - ``--self-calibrate``
+#      - no calibration
+#
+# All channels make one image, as with ``specmode="mfs"``. With ``--channels 4``, only
+# the fifth does, because we count from 0. Flagged data are left out, and the two
+# parallel hands are averaged. You find three FITS files that you'll want:
+#
+# .. list-table:: What you get, and what ``tclean`` calls it
+#    :header-rows: 1
+#
+#    * - file
+#      - what it holds
+#      - unit
+#      - in ``tclean``
+#    * - ``my.restored.fits``
+#      - smoothed with the beam, residuals added: **publish this one**
+#      - Jy/beam
+#      - ``.image``
+#    * - ``my.model.fits``
+#      - the pixels that were fitted, for ``startmodel``
+#      - Jy/pixel
+#      - ``.model``
+#    * - ``my.image.fits``
+#      - the image that this page shows, without residuals
+#      - Jy/pixel
+#      - nothing; it's *not* the ``.image``
+#
+# Without casacore, run ``exportuvfits`` in CASA (with ``field="0"``,
+# ``multisource=False`` and ``padwithflags=True``) and give the command that file, or
+# use our :download:`casa_export.py </_snippets/casa_export.py>`, which writes an npz
+# for each spectral window.
+#
+# Get a file that everybody can have
+# ----------------------------------
+#
+# ALMA looked at SPT0346-52, a galaxy whose light has travelled for more than twelve
+# billion years. **Write down a guess: how many galaxies does the picture show, and
+# would you publish its flux?**
 #
 # The data come with visilens, a program by Justin Spilker and colleagues that finds out
 # where the mass of a gravitational lens is. If you use them, `visilens says what to
@@ -105,8 +178,8 @@ print(f"{u.size:,} visibilities, baselines up to {np.hypot(u, v).max() / 1e3:.0f
 # One command
 # -----------
 #
-# In a terminal, you'd now write one line. It leaves you with FITS files, a picture and
-# a report (an image needs no frequency, but a FITS file does):
+# In a terminal, it's the same line again. (An image needs no frequency, but a FITS file
+# does, and an npz doesn't say it.)
 #
 # .. code-block:: bash
 #
@@ -123,7 +196,7 @@ from firstlight.imaging import image, read_visibilities
 how = {"field": 9, "device": best_device()}
 seen = read_visibilities(mine)
 began = time.perf_counter()
-found = image(seen, draws=8, **how)
+found = image(seen, draws=4, **how)
 seconds = time.perf_counter() - began
 for line in str(found).splitlines():
     print(textwrap.fill(line, 80, subsequent_indent="    "))
@@ -208,7 +281,7 @@ assert 0.0145 < found.flux < 0.0160
 # it. If the errors were complete, that would be 95 % of them:
 
 sky, known = simulated(seed=2)
-again = image(known, draws=8, **how)
+again = image(known, draws=4, **how)
 truth = sky_image(sky, again.coords.cell_size, again.coords.npix)
 off = np.abs(again.sky - truth)[again.mask] / again.error[again.mask].clip(1e-5)
 within = np.mean(off < 2)
@@ -293,31 +366,14 @@ assert abs(images["weights"].quality.chi2 / images["as it is"].quality.chi2 - 4)
 assert images["antennas"].quality.verdict == "limited by calibration"
 
 # %%
-# Can a bad calibration be cured?
-# -------------------------------
+# What can you do about a bad calibration?
+# ----------------------------------------
 #
 # The report of the last image says more than "limited by calibration". It has worked
 # out which phases of the antennas would make the image fit the data:
 
 for line in images["antennas"].quality.faults[0][1].split(": "):
     print(textwrap.fill(line, 80, subsequent_indent="    "))
-
-# %%
-# So the image, imperfect as it is, knows something about the antennas. There are many
-# more baselines than antennas, and so 41 angles can't hide a whole sky. Correct the
-# data by these phases, make a better image, get better phases, and so on. That's called
-# *self-calibration*. In a terminal it's ``--self-calibrate``, and here:
-
-from firstlight.imaging.calibration import self_calibrate
-
-cured = self_calibrate(damaged["antennas"], **how)
-images["cured"] = image(cured.vis, draws=0, **how)
-for fault in ("as it is", "antennas", "cured"):
-    one = images[fault]
-    print(
-        f"{fault:9} {1e3 * one.flux:.1f} mJy, chi² {one.quality.chi2:.3f}, "
-        f"up to {one.quality.largest:.1f} σ: {one.quality.verdict}"
-    )
 
 # %%
 
@@ -327,76 +383,38 @@ draw(
     [
         ("antennas turned", images["antennas"], "sky"),
         ("what is left over", images["antennas"], "residual"),
-        ("self-calibrated", images["cured"], "residual"),
     ],
-    "Wrong phases leave blobs in the residuals; self-calibration removes them",
-    "Left, the image from damaged data; middle, its residuals, with blobs far above "
-    "noise all over the field; right, the residuals after self-calibration: noise.",
+    "Wrong phases leave blobs in the residuals, all over the field",
+    "Left, the image from damaged data; right, its residuals, with blobs far above "
+    "noise all over the field.",
 )
 
 # %%
-# The cured data even have a smaller :math:`\chi^2` than the ones that we downloaded,
-# because those weren't perfect either.
+# So the image, imperfect as it is, knows something about the antennas, and
+# ``--self-calibrate`` uses it to correct them. It writes the gains into
+# ``my.gains.npz`` and draws them in ``my.gains.png``.
+# :doc:`/tutorials/4_imaging/03_real_sky` does it with real data, and their largest
+# residual falls to a third.
 #
-# And if it stays limited?
-# ------------------------
+# Sometimes that isn't enough. We imaged another file of ALMA's, the disk around the
+# young star HD 142527. :math:`\chi^2` stays above 7, and the image misses a tenth of
+# what the shortest baselines see. What can you do then?
 #
-# That happens. We imaged another file of ALMA's, the disk around the young star
-# HD 142527. :math:`\chi^2` stays above 7, and the image misses a tenth of what the
-# shortest baselines see. What can you do then?
-#
-# - Self-calibrate phases first. Calibrate amplitudes only if the report still asks for
-#   it. They can move your flux scale (here by 10 %), and the report says by how much.
+# - Calibrate amplitudes as well, but only if the report asks for it. They can move your
+#   flux scale (here by 10 %), and the report says by how much.
 # - Give the flux without an error bar, beside that of the shortest baselines.
 # - Don't believe faint pieces. They may be artefacts of the bright ones.
 # - Show the restored map, with contours from 5 times its rms, as ``my.png`` does.
 #
-# Now yours
-# ---------
+# An npz of your own
+# ------------------
 #
-# For CASA's measurement sets, you need ``pip install python-casacore``. Then it's again
-# one line, where ``--of`` is the number or the name of the field:
-#
-# .. code-block:: bash
-#
-#     firstlight image my.ms --of 0 --out images
-#
-# It takes ``CORRECTED_DATA`` if your set has it, and else ``DATA``. It takes all
-# spectral windows, leaves out what is flagged, and averages the two parallel hands. All
-# channels make one image; with ``--channels 4``, only the fifth does: we count from 0.
-#
-# If you can't install casacore, run ``exportuvfits`` in CASA (with ``field="0"``,
-# ``multisource=False`` and ``padwithflags=True``), or our
-# :download:`casa_export.py </_snippets/casa_export.py>`, which writes an npz for each
-# spectral window.
-#
-# An npz of your own needs the arrays ``uu``, ``vv`` and ``weight``, and ``data``, or
-# ``data_re`` and ``data_im`` in its place. With the latter two, we take baselines for
-# kilo-wavelengths unless you say ``--unit lambda``. Add ``antennas`` and ``time``, and
-# the command checks your weights, too. (Ours above has no ``time``.) If you fill it by
-# hand from a measurement set, remember the minus: CASA counts phases the other way.
-#
-# And back to CASA, or to CARTA? These are the files to know:
-#
-# .. list-table:: What you get, and what ``tclean`` calls it
-#    :header-rows: 1
-#
-#    * - file
-#      - what it holds
-#      - unit
-#      - in ``tclean``
-#    * - ``my.restored.fits``
-#      - smoothed with the beam, residuals added: **publish this one**
-#      - Jy/beam
-#      - ``.image``
-#    * - ``my.model.fits``
-#      - the pixels that were fitted, for ``startmodel``
-#      - Jy/pixel
-#      - ``.model``
-#    * - ``my.image.fits``
-#      - the image that this page shows, without residuals
-#      - Jy/pixel
-#      - nothing; it's *not* the ``.image``
+# If your data aren't in a measurement set or a UVFITS file, do as we did above. An npz
+# needs the arrays ``uu``, ``vv`` and ``weight``, and ``data``, or ``data_re`` and
+# ``data_im`` in its place. With the latter two, we take baselines for kilo-wavelengths
+# unless you say ``--unit lambda``. Add ``antennas`` and ``time``, and the command
+# checks your weights, too. (Ours above has no ``time``.) If you fill it by hand from a
+# measurement set, remember the minus: CASA counts phases the other way.
 #
 # Where this stops being true
 # ---------------------------
@@ -486,7 +504,7 @@ print(check(faults))
 # remember
 print("1. Read the report before the picture: chi², residuals, short baselines.")
 print("2. A wrong sign shows in no number. Try it once on a source that you know.")
-print("3. Limited by calibration? Self-calibrate, and compare before with after.")
+print("3. Limited by calibration? Self-calibrate, and don't give an error bar.")
 folder.cleanup()
 
 # %%

@@ -174,7 +174,7 @@ TRANSFERS, MEMORY, WINS = (f"{DEVICES}/{page}" for page in ("04_small_copies", "
 PRECISION, NETWORK = f"{DEVICES}/13_precision", f"{DEVICES}/17_training_a_cnn"
 MODELS = f"{DEVICES}/05_moving_a_model"
 PRODUCT, COALESCING = f"{KERNELS}/02_matrix_vector", f"{KERNELS}/05_coalescing"
-COMPILER = f"{KERNELS}/09_what_the_compiler_did"
+COMPILER = f"{KERNELS}/10_what_the_compiler_did"
 
 
 # -- The GPU tutorial of MPoL --------------------------------------------------------------------------------------

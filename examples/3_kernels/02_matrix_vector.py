@@ -59,7 +59,7 @@ def cu_mv_product(m, v, u):
 
 # %%
 # (Why not ``total = 0.``, as in the notebook? In Python that is a double, so
-# :doc:`every addition </tutorials/3_kernels/09_what_the_compiler_did>` would be in
+# :doc:`every addition </tutorials/3_kernels/10_what_the_compiler_did>` would be in
 # ``float64``, and a card for games does that at 1/32 or 1/64 of its usual rate.)
 #
 # Launch it, and compare with NumPy. On a GPU, all 100,000 rows take part. The simulator

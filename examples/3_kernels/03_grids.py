@@ -312,7 +312,7 @@ show_table("What a block of 256 threads asks for", head, rows)
 # A row of 32 numbers fills 4 sectors, or touches 5 if it doesn't begin at the border of
 # one. The turned kernel touches 32, more than six times as many. The H100 took only
 # :timing:`grids speedup "kernel, 32 × 8"/"kernel, turned" @nvidia-h100-80gb-hbm3` as
-# long, because its :doc:`caches </tutorials/3_kernels/15_caches>` kept some of them.
+# long, because its :doc:`caches </tutorials/3_kernels/06_caches>` kept some of them.
 # Others saw the same mistake cost more on one card than on another.
 #
 # .. measured-by-others:: swapped-gtx1650 swapped-rtx3060ti

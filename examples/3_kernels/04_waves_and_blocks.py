@@ -311,7 +311,7 @@ for access in (race.first, race.second):
 #   first one are done.
 # - *Use an atomic operation*, if the order doesn't matter. It changes a number so that
 #   nobody comes between reading and writing
-#   (:doc:`reductions </tutorials/3_kernels/07_reductions>`).
+#   (:doc:`reductions </tutorials/3_kernels/08_reductions>`).
 # - *Need nobody*: let each block compute what it needs by itself, even if others
 #   compute the same.
 #

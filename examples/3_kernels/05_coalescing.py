@@ -440,9 +440,9 @@ print("sectors a load:", noted.sectors_per_load["table"])
 # median "torch, transposed" @nvidia-h100-80gb-hbm3`. So let it be the reads.
 #
 # Our rule is right about *each load*, but it doesn't know what's left over from the one
-# before. That's the subject of :doc:`the next page </tutorials/3_kernels/15_caches>`.
+# before. That's the subject of :doc:`the next page </tutorials/3_kernels/06_caches>`.
 # And if both are to be side by side, you need :doc:`a tile in shared memory
-# </tutorials/3_kernels/06_shared_memory>`.
+# </tutorials/3_kernels/07_shared_memory>`.
 #
 # Here are all our measurements. Without a GPU, NumPy adds up the same numbers on the
 # CPU, which has boxes, too. On most CPUs, 16 numbers fit into one.
@@ -533,8 +533,8 @@ print(f"""\
 3. If reads or writes have to be far apart, let it be the reads.""")
 
 # %%
-# Next: :doc:`what the caches save </tutorials/3_kernels/15_caches>`, or :doc:`a tile
-# that many threads share </tutorials/3_kernels/06_shared_memory>`.
+# Next: :doc:`what the caches save </tutorials/3_kernels/06_caches>`, or :doc:`a tile
+# that many threads share </tutorials/3_kernels/07_shared_memory>`.
 #
 # Solution
 # --------

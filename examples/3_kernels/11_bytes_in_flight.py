@@ -184,7 +184,7 @@ for name, (multiprocessors, room, clock) in CARDS.items():
 #
 # **How many loads does a thread have in flight now?** You might say four. Let's ask the
 # compiler, as on :doc:`the page before
-# </tutorials/3_kernels/09_what_the_compiler_did>`. In the machine code we mark each
+# </tutorials/3_kernels/10_what_the_compiler_did>`. In the machine code we mark each
 # load with an L and each store with an S. We also give it another version, which loads
 # all four numbers first and stores them afterwards:
 #

@@ -460,7 +460,7 @@ plt.show()
 #
 #    ``tl.dot(a_tile, b_tile)`` multiplies two tiles. On a GPU it uses the *tensor
 #    cores*, which are made for that, and you needn't write the shared memory and the
-#    barriers of :doc:`our own product </tutorials/3_kernels/06_shared_memory>`. But
+#    barriers of :doc:`our own product </tutorials/3_kernels/07_shared_memory>`. But
 #    tensor cores don't take ``float32`` as it is. They keep 10 of the 23 bits of the
 #    fraction, which is called TF32, and Triton does that without asking. If you want
 #    all bits, write ``tl.dot(a, b, input_precision="ieee")``. Triton's interpreter cuts

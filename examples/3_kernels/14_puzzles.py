@@ -67,7 +67,7 @@ def square_at_once(x, out):
 # than elements. Its smallest case has 21 elements, and 2 blocks of 4 threads. We'll
 # solve it in three attempts. First we write what we always write. (``float32(1)`` and
 # not ``1``, because a plain number would make Numba :doc:`calculate in float64
-# </tutorials/3_kernels/09_what_the_compiler_did>`.)
+# </tutorials/3_kernels/10_what_the_compiler_did>`.)
 
 
 @attempt("stride")
@@ -250,8 +250,8 @@ def distance(u, v, out): ...
 # --------
 #
 # From here on, threads exchange numbers. If you get stuck, read the page about
-# :doc:`reductions </tutorials/3_kernels/07_reductions>`, and :doc:`when a kernel goes
-# wrong </tutorials/3_kernels/08_when_a_kernel_goes_wrong>` about races and barriers.
+# :doc:`reductions </tutorials/3_kernels/08_reductions>`, and :doc:`when a kernel goes
+# wrong </tutorials/3_kernels/09_when_a_kernel_goes_wrong>` about races and barriers.
 #
 # 8. ``warp sum``
 # ~~~~~~~~~~~~~~~
@@ -328,7 +328,7 @@ def scan(x, out): ...
 # --------------
 #
 # A block fetches a piece of the data into shared memory first, and then works on it, as
-# on the page about :doc:`shared memory </tutorials/3_kernels/06_shared_memory>`.
+# on the page about :doc:`shared memory </tutorials/3_kernels/07_shared_memory>`.
 #
 # 13. ``tile``
 # ~~~~~~~~~~~~

@@ -6,7 +6,7 @@ from pages import judged
 
 from firstlight.kernels import trace
 
-PAGE = "3_kernels/15_caches.py"
+PAGE = "3_kernels/06_caches.py"
 
 
 def test_a_block_fetches_a_matrix_once_in_either_order(page) -> None:

@@ -10,7 +10,7 @@ from firstlight.kernels import cuda, trace
 from firstlight.records.record import read
 from firstlight.timing.specs import spec
 
-PAGE = "3_kernels/07_reductions.py"
+PAGE = "3_kernels/08_reductions.py"
 RECORDS = EXAMPLES.parent / "records"
 
 
@@ -127,7 +127,7 @@ def test_another_order_gives_another_sum(page) -> None:
 
 
 def test_the_h100_did_what_the_text_says_of_it() -> None:
-    record = read(RECORDS / "nvidia-h100-80gb-hbm3/3_kernels/07_reductions.json")
+    record = read(RECORDS / "nvidia-h100-80gb-hbm3/3_kernels/08_reductions.json")
     times = {row.label: row.median for row in record.timings.values()}
     one_each = [times[f"{name}, one each"] for name in ("strided", "sequential", "shuffles")]
     assert one_each == sorted(one_each, reverse=True)
@@ -145,6 +145,6 @@ def test_the_h100_did_what_the_text_says_of_it() -> None:
 
 
 def test_numbas_own_is_slow_on_the_h200() -> None:
-    timings = read(RECORDS / "nvidia-h200/3_kernels/07_reductions.json").timings.values()
+    timings = read(RECORDS / "nvidia-h200/3_kernels/08_reductions.json").timings.values()
     times = {row.label: row.median for row in timings}
     assert times["cuda.reduce"] > 10 * times["sequential"]

@@ -6,7 +6,7 @@ from pages import judged
 
 from firstlight.kernels import cuda, trace
 
-PAGE = "3_kernels/06_shared_memory.py"
+PAGE = "3_kernels/07_shared_memory.py"
 
 
 # -- The exercise ------------------------------------------------------------------------------------------------------

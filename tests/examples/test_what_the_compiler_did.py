@@ -13,7 +13,7 @@ from pages import EXAMPLES, judged, running
 from firstlight.kernels import cuda, ptx
 from firstlight.records.record import read
 
-PAGE = "3_kernels/09_what_the_compiler_did.py"
+PAGE = "3_kernels/10_what_the_compiler_did.py"
 RECORDS = EXAMPLES.parent / "records"
 SOURCE = (EXAMPLES / PAGE).read_text(encoding="utf-8")
 
@@ -127,7 +127,7 @@ def test_reading_takes_longer_than_adding_in_float64(page) -> None:
 
 
 def test_the_h200_did_what_the_text_says_of_it() -> None:
-    timings = read(RECORDS / "nvidia-h200/3_kernels/09_what_the_compiler_did.json").timings
+    timings = read(RECORDS / "nvidia-h200/3_kernels/10_what_the_compiler_did.json").timings
     ratio = {}
     for layout in ("rows", "columns"):
         double, single = (

@@ -14,7 +14,7 @@ from pages import EXAMPLES, judged
 
 from firstlight.kernels import cuda, simulated, trace
 
-PAGE = "3_kernels/08_when_a_kernel_goes_wrong.py"
+PAGE = "3_kernels/09_when_a_kernel_goes_wrong.py"
 T = 64
 TYPES = "float32[::1], float32[::1]"
 WITH_BARRIER = {"first_try", "cured_shared", "power", "power_solution"}

@@ -91,7 +91,7 @@ def test_caches_forgive_reads_and_not_writes(median) -> None:
 
 
 def test_a_tile_and_registers_climb_but_eight_by_eight_does_not() -> None:
-    path = RECORDS.with_name("nvidia-h200") / "3_kernels/06_shared_memory.json"
+    path = RECORDS.with_name("nvidia-h200") / "3_kernels/07_shared_memory.json"
     times = {name.split("/")[1]: timing.median for name, timing in read(path).timings.items()}
     climbed = [times[step] for step in ("column along x", "tile", "4 x 4 each", "torch")]
     assert climbed == sorted(climbed, reverse=True)
@@ -125,7 +125,7 @@ def test_a_second_block_costs_little_while_the_first_waits_for_memory(median) ->
 
 
 def test_an_array_in_l2_is_read_faster_than_one_in_memory() -> None:
-    path = RECORDS.with_name("nvidia-h200") / "3_kernels/15_caches.json"
+    path = RECORDS.with_name("nvidia-h200") / "3_kernels/06_caches.json"
     rates = {t.n: t.byte_rate for t in read(path).timings.values() if t.label == "kernel"}
     assert rates[2**24] == max(rates.values()) > 1.6 * rates[2**30]
 

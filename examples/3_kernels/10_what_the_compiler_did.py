@@ -309,7 +309,7 @@ for name, result in results.items():
 # ``np.float32(0)``. If you want all that a ``float32`` can hold, and wait for memory
 # anyway, write ``np.float64(0)``, so that readers see that you mean it. (If you need
 # the digits on a card that is slow in ``float64``, *Kahan's sum* gets them with four
-# ``float32`` additions: :doc:`/tutorials/3_kernels/07_reductions`.)
+# ``float32`` additions: :doc:`/tutorials/3_kernels/08_reductions`.)
 #
 # What really runs
 # ----------------
@@ -483,7 +483,7 @@ plt.show()
 # save instructions. Yet two doubles hide in it, and neither of them is a constant.
 #
 # Mend the kernel where it stands, and run ``firstlight try
-# 09_what_the_compiler_did.py``. It runs the kernel on odd sizes, compiles it, and tells
+# 10_what_the_compiler_did.py``. It runs the kernel on odd sizes, compiles it, and tells
 # you about one double at a time.
 
 import math

@@ -13,7 +13,7 @@ have a sum that is as fast as PyTorch's, you'll know how many of its digits to b
 and why some sums come out differently each time you run them.
 
 **Time:** 12 minutes. **Needs:** :doc:`shared memory
-</tutorials/3_kernels/06_shared_memory>`. With an NVIDIA GPU, all sums are timed on it.
+</tutorials/3_kernels/07_shared_memory>`. With an NVIDIA GPU, all sums are timed on it.
 In a file of your own, write ``from numba import cuda``.
 """
 
@@ -564,7 +564,7 @@ for attempt in (1, 2, 3):
 # ``part``, the number ``t`` of its thread, and ``n``, and in the end ``part[0]`` must
 # hold the sum. All threads of the block call it.
 #
-# Put your answer where the dots are, and run ``firstlight try 07_reductions.py``.
+# Put your answer where the dots are, and run ``firstlight try 08_reductions.py``.
 
 
 @cuda.jit(device=True)

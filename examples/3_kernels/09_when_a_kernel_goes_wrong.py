@@ -16,7 +16,7 @@ If you are in a hurry, go to :ref:`the table of symptoms <symptoms>`.
 
 **Time:** 10 minutes. **Needs:** any computer, and :doc:`a first kernel
 </tutorials/3_kernels/01_first_kernel>`. The third kernel uses :doc:`shared memory
-</tutorials/3_kernels/06_shared_memory>`.
+</tutorials/3_kernels/07_shared_memory>`.
 """
 
 # %%
@@ -390,7 +390,7 @@ plt.show()
 # kernel do, and it is slow, so give it small arrays. An index that is wrong but still
 # inside shows only when you compare with the right answer. And if the last digits of a
 # sum change from run to run, that may be :doc:`rounding
-# </tutorials/3_kernels/07_reductions>`, and no mistake.
+# </tutorials/3_kernels/08_reductions>`, and no mistake.
 #
 # Your turn
 # ---------
@@ -398,7 +398,7 @@ plt.show()
 # This kernel adds up the power of each block of 64 samples. It squares them, and then
 # folds the block in half, again and again, until one number is left. It has three
 # mistakes, of three kinds. Mend it where it stands, and run ``firstlight try
-# 08_when_a_kernel_goes_wrong.py``, which names one at a time.
+# 09_when_a_kernel_goes_wrong.py``, which names one at a time.
 
 
 @cuda.jit

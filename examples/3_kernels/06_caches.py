@@ -290,7 +290,7 @@ def mean_of_nine_rows(image, out):
 # bytes, with the loads still coalesced? ``check`` traces one block, and counts. With
 # 256 × 1 it's 40 bytes a pixel, and with 32 × 32 it's 9, but there are better ones. Put
 # the threads along x and along y where the dots are, and run
-# ``firstlight try 15_caches.py``.
+# ``firstlight try 06_caches.py``.
 
 block = ...
 
@@ -342,7 +342,7 @@ print(f"""\
 
 # %%
 # Next: keep numbers close by yourself, in :doc:`shared memory
-# </tutorials/3_kernels/06_shared_memory>`. And why do caches not help if too few loads
+# </tutorials/3_kernels/07_shared_memory>`. And why do caches not help if too few loads
 # are under way? See :doc:`bytes in flight </tutorials/3_kernels/11_bytes_in_flight>`.
 #
 # Solution

@@ -194,7 +194,7 @@ print("numbers loaded:", shared_by_eight.counts("load", "global").sum())
 # the loads are a 32nd.
 #
 # Why not more? Because the plain kernel wasn't as bad as its count. Its :doc:`caches
-# </tutorials/3_kernels/15_caches>` kept many of the numbers by themselves.
+# </tutorials/3_kernels/06_caches>` kept many of the numbers by themselves.
 #
 # And a tile isn't always worth it. If every number is used only once, the blackboard is
 # a detour. For an addition, shared memory gains nothing.
@@ -544,7 +544,7 @@ plt.show()
 # Read a tile of the image along its rows, and wait. Then let the block write *its* tile
 # of ``out``, which is the one with the two block numbers swapped. Think about the
 # edges, because the guard for writing isn't the guard for reading. Put your kernel
-# where the dots are, and run ``firstlight try 06_shared_memory.py``.
+# where the dots are, and run ``firstlight try 07_shared_memory.py``.
 
 
 @cuda.jit

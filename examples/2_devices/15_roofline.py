@@ -151,15 +151,18 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 # matrices (:doc:`/tutorials/2_devices/13_precision`). And what have the usual steps to
 # offer, in ``float32``?
 #
-# .. table:: Operations a byte
+# .. list-table:: Operations a byte
 #
-#    ==========================================  ===========================
-#    an addition of two vectors                  1/12
-#    a sum of a vector                           1/4
-#    a matrix times a vector                     1/2
-#    an FFT of :math:`N` real numbers            :math:`0.3 \log_2 N`
-#    a product of :math:`N \times N` matrices    :math:`N / 6`
-#    ==========================================  ===========================
+#    * - an addition of two vectors
+#      - 1/12
+#    * - a sum of a vector
+#      - 1/4
+#    * - a matrix times a vector
+#      - 1/2
+#    * - an FFT of :math:`N` real numbers
+#      - :math:`0.3 \log_2 N`
+#    * - a product of :math:`N \times N` matrices
+#      - :math:`N / 6`
 #
 # So only the last one waits for the arithmetic, if :math:`N` is larger than a few
 # hundred.

@@ -359,8 +359,8 @@ bench.show()
 # :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3` for such a step,
 # and its computer's core :timing:`faster-step median "CPU, package"
 # @nvidia-h100-80gb-hbm3`. That's the number at the top of this section. (And the
-# hundred times? You get them if you compare the good step on the GPU with the usual
-# loop on the core. Part of that credit is the step's.)
+# hundred times? You get even more if you compare the good step on the GPU with the
+# usual loop on the core. But part of that credit is the step's.)
 # :doc:`/tutorials/4_imaging/08_faster` gets there change by change.
 #
 # A whole fit at 180 × 180 pixels took

@@ -81,7 +81,9 @@ if m87_file:
 #
 # Astronomers call this unknown factor of each antenna its *gain*. ALMA looks at a
 # bright point every few minutes to measure its gains. The EHT can't do that well
-# enough.
+# enough. (Somebody has lined up the stations of this file as well as one can without
+# knowing the source. For most of them little is left, but for one it's dozens of
+# degrees, as the report says.)
 #
 # What three telescopes know
 # --------------------------
@@ -174,7 +176,8 @@ if m87_file:
     north, east, diameter, south = ring_of(found)
     extent = np.array(found.coords.img_ext) / micro
     ax.imshow(found.sky, origin="lower", extent=extent, cmap="afmhot")
-    circle = plt.Circle((east, north), diameter / 2, fill=False, ls=":", ec="white")
+    dotted = {"fill": False, "ls": ":", "ec": "whitesmoke"}
+    circle = plt.Circle((east, north), diameter / 2, **dotted)
     ax.add_patch(circle)
     ax.set(xlabel="µas to the east", ylabel="µas to the north")
     assert abs(diameter - 42) < 6  # as the text says
@@ -195,11 +198,12 @@ plt.show()
 # image of the closure quantities of the same file.
 #
 # How far should you trust it? Everybody who made this image found the ring, its
-# diameter and its bright side. Everything else in our picture, such as the faint arc to
-# the left of the ring, isn't in theirs. Seven telescopes leave an image a lot of
-# freedom, and a program fills it with whatever it prefers. So before you believe a
-# detail, change something that shouldn't matter (the field, say, or the day: the
-# archive has a file of 5 April, too), and see whether it's still there.
+# diameter and its bright side. Everything else in our picture, such as the faint arc
+# to the left of the ring, isn't in theirs, and our brightest spot lies farther to the
+# left. Seven telescopes leave an image a lot of freedom, and a program fills it with
+# whatever it prefers. So before you believe a detail, change something that shouldn't
+# matter (the field, say, or the day: the archive has a file of 5 April, too), and see
+# whether it's still there.
 #
 # For a file of your own, it's one line in a terminal:
 #
@@ -282,7 +286,7 @@ plt.show()
 # The largest residual has fallen from 45 to 16 times the noise, and the flux from 0.225
 # to 0.219 Jy. Is that better? We asked two witnesses. The shortest baselines see 0.216
 # Jy and need no image. And `frank`__, a program that fits rings to disks instead of
-# pixels, finds 0.217 Jy. So the image is now within a percent of both, and before it
+# pixels, finds 0.217 Jy. So the image is now within two percent of both, and before it
 # was 4 % too bright. Too much flux is what you should expect from bad phases, because
 # pixels that can't be negative collect what the sky can't explain.
 #

@@ -120,11 +120,11 @@ fig, axes = plt.subplots(1, 2, figsize=(7.4, 3.6), layout="constrained")
 faint = {"stretch": "linear", "unit": None, "vmin": 0, "vmax": 5 * unit}
 plot_image(unit * everywhere.image, wide, ax=axes[0], scale_bar=4, **faint)
 plot_image(found.sky, coords, ax=axes[1], scale_bar=1, **faint)
-outline = {"extent": coords.img_ext, "colors": "white", "linewidths": 1}
+outline = {"extent": coords.img_ext, "colors": "whitesmoke", "linewidths": 1}
 axes[1].contour(found.mask, levels=[0.5], origin="lower", **outline)
 half = coords.npix * coords.cell_size / 2
 square = np.array([-1, 1, 1, -1, -1]) * half, np.array([-1, -1, 1, 1, -1]) * half
-axes[0].plot(*square, color="white", lw=0.8, ls="--")
+axes[0].plot(*square, color="whitesmoke", lw=0.8, ls="--")
 axes[0].set_title(f"no mask: {wide_flux:.2f} Jy (dashed: right)")
 axes[1].set_title(f"inside the mask (line): {found.flux:.2f} Jy")
 fig.suptitle("Without a mask, the empty sky adds flux that isn't there")

@@ -24,7 +24,7 @@ PART = re.compile(r"\n(?=\n|[-*] |\d+\. )")  # between two paragraphs or lines o
 NAMED = re.compile(r"(?<!`)`([^`]+)`__")
 ADDRESS = re.compile(r"^__ (\S+)\n?", re.MULTILINE)
 BOX = re.compile(r"^\.\. measured-by-others:: (.*\n(?: +\S.*\n)*)", re.MULTILINE)
-TABLE = re.compile(r"^\.\. (?:list-)?table:: (.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
+TABLE = re.compile(r"^\.\. (?:list-)?table::(.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
 FOLD = re.compile(r"^\.\. dropdown:: (.*)\n((?:\n| .*\n?)+)", re.MULTILINE)
 
 
@@ -74,7 +74,8 @@ def table(found: re.Match[str]) -> str:
     """Write a table as Markdown has it."""
     rows = [[cell_text(cell) for cell in row.children] for row in publish_doctree(found[0]).findall(nodes.row)]
     lines = ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join([f"**{found[1]}**", "", lines[0], "|---" * len(rows[0]) + "|", *lines[1:], ""])
+    title = [f"**{found[1].strip()}**", ""] if found[1].strip() else []
+    return "\n".join([*title, lines[0], "|---" * len(rows[0]) + "|", *lines[1:], ""])
 
 
 def fold(found: re.Match[str]) -> str:

@@ -7,11 +7,11 @@ group to buy one. Everybody says that it will be faster. But for *your* network,
 data, how much faster could it be? Twice? Fifty times?
 
 **Write down a guess** for two of them, a network of 30,000 weights that looks at one
-small picture at a time, and one with 9 million weights: how many times as fast is an
-H100 as the processor next to it?
+small picture at a time, and one with 9 million weights that looks at eight: how many
+times as fast is an H100 as the processor next to it?
 
 At the end of this page you'll be able to say what *any* GPU can do for your loop at
-most, from three times that you measure on your own CPU.
+most, from two times that you measure on your own CPU.
 
 **Time:** 10 minutes. **Needs:** any computer, and scikit-learn for its digits.
 """
@@ -21,7 +21,9 @@ most, from three times that you measure on your own CPU.
 # ---------
 #
 # First find out what your program does all night. ``loader`` and ``step`` are yours:
-# ``step`` takes one batch, trains on it, and returns the loss.
+# ``step`` takes one batch, trains on it, and returns the loss. Give ``loader`` the
+# argument ``drop_last=True``, so that all batches are full, and no workers, so that the
+# two times add up. Your network trains meanwhile, so use a copy of it.
 
 from time import perf_counter
 
@@ -32,6 +34,7 @@ def two_parts(loader, step):
         x, y = batch
     load = (perf_counter() - start) / len(loader)
 
+    # With drop_last=True in the loader, this last batch is a full one.
     step(x, y).item()  # the first step takes longer
     start = perf_counter()
     for _ in range(len(loader)):  # the same batch every time: nothing to load
@@ -250,7 +253,8 @@ bench.show()
 #        @nvidia-h100-80gb-hbm3`
 #
 # How good was your guess? For the small network one of the fastest GPUs in the world
-# gained next to nothing.
+# gained next to nothing. And don't take the last factor for the gain of a large
+# network: with only 8 pictures, most of the H100 waited there, too, as you'll see.
 #
 # A factor like these says as much about the CPU as about the GPU. Two cores of an AMD
 # EPYC needed :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc` for
@@ -284,33 +288,45 @@ bench.show()
 #
 # The small network with one picture is nearly all queue. The large network does 80
 # times as much arithmetic for a picture as the medium one, with only half as many
-# operations again. That journey is mostly ride, so there it pays to take the faster
-# train.
+# operations again. On the CPU that journey is mostly ride, so it pays to take the
+# faster train. But the H100 took :timing:`training-a-cnn median "large,
+# GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` for one picture and :timing:`training-a-cnn
+# median "large, GPU/cuda:0/n=8" @nvidia-h100-80gb-hbm3` for eight. So it was still
+# mostly in the queue. With more pictures the large network should gain more than in our
+# table, but we haven't measured how much.
 #
 # And the walk? To load 256 pictures one by one, the H100's server needed
 # :timing:`training-a-cnn median "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`,
 # about double the time of the step itself. So the H100 would mostly wait for the next
-# batch. A faster GPU would only wait longer.
+# batch.
 #
 # The most that any GPU can do
 # ----------------------------
 #
 # This gives you a limit for every GPU, without having one. On your CPU, a step takes
 # :math:`t_\text{load} + t_\text{compute}`, the two times from the top of the page. On
-# the best GPU you can imagine, the computing takes no time at all. But you still load,
-# and you still launch. So it becomes at most
+# the best GPU you can imagine, the computing takes no time at all. But you still load.
+# So, if you don't change the loading, it becomes at most
 #
 # .. math::
 #
-#     \frac{t_\text{load} + t_\text{compute}}{t_\text{load} + t_\text{launch}}
+#     \frac{t_\text{load} + t_\text{compute}}{t_\text{load}}
 #
-# times as fast. You need one more number, the time for the launches. The small network
+# times as fast, and that's sure. You still launch, too, so what you can hope for is
+# rather
+#
+# .. math::
+#
+#     \frac{t_\text{load} + t_\text{compute}}{t_\text{load} + t_\text{launch}}.
+#
+# For this you need one more number, the time for the launches. The small network
 # with a single picture computes next to nothing. So time such a step on your CPU,
-# divide by its 35 operations, and you have about the time of one launch. Then multiply
-# by the number of operations of yours (:doc:`/tutorials/2_devices/14_profile` counts
-# them).
+# divide by its 35 operations, and you have roughly the time of one launch. Then
+# multiply by the number of operations of yours
+# (:doc:`/tutorials/2_devices/14_profile` counts them).
 #
-# Let's do it for the medium network, with 256 pictures and 45 operations:
+# Let's do it with the launches, for the medium network, 256 pictures and 45 operations
+# (the "at most" in the figure is as rough as our launches):
 
 # figure
 # sphinx_gallery_thumbnail_number = 1
@@ -359,16 +375,16 @@ plt.show()
 # :timing:`training-a-cnn median "load, item by item/cpu/n=256" @nvidia-h100-80gb-hbm3`,
 # computing on its 16 cores :timing:`training-a-cnn median "lesson, CPU/cpu/n=256"
 # @nvidia-h100-80gb-hbm3`, and a step of the small network :timing:`training-a-cnn
-# median "small, CPU/cpu/n=1" @nvidia-h100-80gb-hbm3`. **Work out the limit before you
-# read on.**
+# median "small, CPU/cpu/n=1" @nvidia-h100-80gb-hbm3`. **Work out both numbers before
+# you read on.**
 #
-# You should find a bit more than two. With its :timing:`training-a-cnn median "lesson,
-# GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for a step, plus the loading, the real H100
-# comes out at about two. It has reached nearly all that was possible, and
-# it didn't take a benchmark of GPUs to see that.
+# You should find three, and with the launches a bit more than two. With its
+# :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=256" @nvidia-h100-80gb-hbm3` for
+# a step, plus the loading, the real H100 comes out at about two. It came near the
+# second number.
 #
-# Be generous with the launches, though, because the estimate isn't exact. For the
-# medium network with one picture it gives a few percent more than the
+# But only the first number is a limit. For the medium network with one picture, our
+# launches alone take a few percent more than the
 # :timing:`training-a-cnn median "lesson, GPU/cuda:0/n=1" @nvidia-h100-80gb-hbm3` that
 # the H100 took for everything.
 #
@@ -383,7 +399,9 @@ plt.show()
 #
 # You'll find long lists of tricks for faster training. Each of them shortens one part
 # of the journey, so it brings nothing if another part decides. Find your largest part
-# first. Here is what each trick did on the H100 or its server:
+# first. We measured only the first row and the larger batch on this page's network. The
+# other factors are from other programs, each for the one part that the trick shortens,
+# so expect less of them:
 #
 # .. list-table:: What each trick brought
 #    :header-rows: 1
@@ -399,31 +417,30 @@ plt.show()
 #    * - loading
 #      - keep all data on the GPU
 #      - :timing:`feeding speedup "rows of tensors on the device"/"DataLoader, then .to"
-#        @nvidia-h100-80gb-hbm3` as fast, 1,000 rows
+#        @nvidia-h100-80gb-hbm3` as fast in another program, 1,000 rows
 #    * - loading
 #      - ``num_workers=4``
 #      - a fourth of the time at best, with four free cores
 #    * - moving
 #      - ``pin_memory=True``
 #      - :timing:`pinned-memory speedup "to the GPU, pinned/cuda:0/n=4194304"/"to the
-#        GPU, pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` as fast, 4 MB
+#        GPU, pageable/cuda:0/n=4194304" @nvidia-h100-80gb-hbm3` as fast, a copy of 4 MB
+#        and nothing else
 #    * - launching
 #      - ``torch.compile``
-#      - :timing:`fewer-launches speedup "compiled/cuda:0/n=1000"/"as
-#        written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3` as fast, a chain of small
-#        operations (:doc:`/tutorials/2_devices/16_fewer_launches`)
+#      - fewer operations, not measured on a network
+#        (:doc:`/tutorials/2_devices/16_fewer_launches`)
 #    * - launching
 #      - a larger batch
 #      - 32 times the pictures, in hardly more time
 #    * - computing
 #      - ``autocast``
-#      - :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, float32"
-#        @nvidia-h100-80gb-hbm3` as fast, a product of two large matrices
-#        (:doc:`/tutorials/2_devices/13_precision`)
+#      - :timing:`precision speedup "GPU, matmul, float16"/"GPU, matmul, tf32"
+#        @nvidia-h100-80gb-hbm3` as fast, a product of two large matrices, against tf32,
+#        which convolutions use anyway (:doc:`/tutorials/2_devices/13_precision`)
 #
 # For example, ``autocast`` does nothing for the medium network on an H100, because that
-# waits for its launches. It even adds some of its own. (Another trick for the
-# computing is ``channels_last``, which we haven't measured on a GPU.)
+# waits for its launches. It even adds some of its own.
 #
 # .. dropdown:: Workers need a guard, and this is a whole script with one
 #
@@ -514,12 +531,12 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # Your turn
 # ---------
 #
-# Write the limit as a function. Each step of your loop takes ``load`` seconds to load a
-# batch, and then ``compute`` seconds for the network on the CPU. The network has
-# ``calls`` operations, and one launch takes ``c`` seconds. How many times as fast does
-# the loop become on a GPU, at most? Put your answer where the dots are, and run
-# ``firstlight try 17_training_a_cnn.py``. Then call it with the two times of your own
-# loop.
+# Write the formula with the launches as a function. Each step of your loop takes
+# ``load`` seconds to load a batch, and then ``compute`` seconds for the network on the
+# CPU. The network has ``calls`` operations, and one launch takes ``c`` seconds. How
+# many times as fast does the loop become on a GPU, at most? Put your answer where the
+# dots are, and run ``firstlight try 17_training_a_cnn.py``. Then call it with the two
+# times of your own loop.
 
 
 def at_most(load, compute, calls, c): ...
@@ -566,7 +583,7 @@ few, enough = sweep["1024"][3], sweep["64"][3]
 print(
     f"""1. A step is loading, launching and computing. A GPU speeds up only the last,
    so large networks with large batches gain most.
-2. Whatever the GPU, the gain is at most (load + compute) / (load + launch).
+2. Whatever the GPU, the gain is at most (load + compute) / load. Launching lowers it.
 3. Compare the time to the same score. From 64 to 1024 pictures in a batch, eight
    epochs became faster, but got {few:.0%} of the digits right, not {enough:.0%}."""
 )

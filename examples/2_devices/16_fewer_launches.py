@@ -213,16 +213,19 @@ print("\n".join(times))
 # %%
 # For the H100 you should have found about a quarter of a millisecond. It took
 # :timing:`fewer-launches median "as written/cuda:0/n=10"
-# @nvidia-h100-80gb-hbm3` with ten asteroids. That is half as much again, so our
-# prediction was too low. The operations of ``advance`` aren't all as simple as those
-# that we priced. But look what happened with more asteroids.
+# @nvidia-h100-80gb-hbm3` with ten asteroids. That is half as much again! But the same
+# 38 operations, on the stacked arrays of the next section, took only
+# :timing:`fewer-launches median "stacked" @nvidia-h100-80gb-hbm3`. So it wasn't the
+# operations. The first samples with ten asteroids lay near the prediction, too, and
+# then something slowed down, probably the CPU. But look what happened with more
+# asteroids.
 #
 # With a million of them, it took :timing:`fewer-launches median "as
 # written/cuda:0/n=1000000" @nvidia-h100-80gb-hbm3`. For a hundred thousand times the
 # work, the time is practically the same. Only at ten million did it rise, to
 # :timing:`fewer-launches median "as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`.
 #
-# So the formula is right in what matters: the number of asteroids isn't in it. On a CPU
+# So in one thing the formula was right: the number of asteroids isn't in it. On a CPU
 # the time rises much earlier, because there the CPU does the work itself.
 #
 # What can you do, then? You can order for many guests in one call (*batch*), you can
@@ -433,7 +436,10 @@ if compiled:
 #
 # With 1,000 asteroids, the compiled call was :timing:`fewer-launches speedup
 # "compiled/cuda:0/n=1000"/"as written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3` as fast as
-# before. With ten million, it was :timing:`fewer-launches speedup
+# before. (Before was slow, as you know. It took :timing:`fewer-launches median
+# "compiled/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`, so compare it with the
+# :timing:`fewer-launches median "stacked" @nvidia-h100-80gb-hbm3` of the stacked call.)
+# With ten million, it was :timing:`fewer-launches speedup
 # "compiled/cuda:0/n=10000000"/"as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`.
 #
 # Why does it gain *more* when the launches don't matter any longer? Each operation
@@ -443,9 +449,9 @@ if compiled:
 # to the pantry as well as phone calls.
 #
 # And when has the building paid for itself? Divide its time by what each call saves. On
-# the H100, that is after about 20,000 calls with 1,000 asteroids. If you run a script
-# for a minute, leave it as it is. (The second time, PyTorch finds the program on your
-# disk, and needs a few hundred calls.)
+# the H100, that is after 20,000 to 35,000 calls with 1,000 asteroids. If you run a
+# script for a minute, leave it as it is. (The second time, PyTorch finds the program on
+# your disk, and needs less than a thousand calls.)
 #
 # A compiled call isn't free, either. It first checks whether the program fits its
 # inputs, and these checks, the *guards*, run on the CPU.
@@ -551,6 +557,8 @@ else:
 # With 1,000 asteroids on the H100, a replay was :timing:`fewer-launches speedup
 # "captured/cuda:0/n=1000"/"as written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3` as fast as
 # the call as written, twice the gain of compiling, and there was nothing to build.
+# (Again, that's against the slow one. It took :timing:`fewer-launches median
+# "captured/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`.)
 #
 # With ten million it was :timing:`fewer-launches speedup "captured/cuda:0/n=10000000"/
 # "as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`. The launches are gone, but the
@@ -689,9 +697,9 @@ folder.cleanup()
 
 # remember
 print(
-    f"""1. An operation costs {quantity(slope, "s")} here, however little there is to
+    f"""1. An operation costs microseconds of the CPU's time, however little there is to
    compute, and no faster GPU lowers that.
-2. Batch first: fifty stars at once are {gains["stacked"]:.0f} × as fast as one by one.
+2. Batch first: here, fifty stars at once are {gains["stacked"]:.0f} × as fast.
 3. Compile what you call very often, and capture what never changes."""
 )
 

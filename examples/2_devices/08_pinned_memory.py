@@ -37,8 +37,9 @@ print("the last batch is on", x.device)
 # %%
 # In short:
 #
-# - Let the ``DataLoader`` pin your batches. It does so in a thread of its own, beside
-#   your loop.
+# - Let the ``DataLoader`` pin your batches, and give it workers, as in
+#   ``num_workers=2``. Then it pins in a thread of its own, beside your loop. Without
+#   workers, as above, it pins *in* your loop.
 # - If you send the same array many times, pin it once, before the loop:
 #   ``buffer = torch.empty(shape, pin_memory=True)``.
 # - Don't write ``x.pin_memory()`` inside the loop unless you have measured that it
@@ -128,7 +129,7 @@ for label, (move, target, source) in ways.items():
 bench.plot()
 
 # %%
-# On the left, the curves lie nearly on top of each other. A small copy of 16 kB took
+# For small copies, those with a GPU are nearly alike. A small copy of 16 kB took
 # :timing:`pinned-memory median "to the GPU, pageable/cuda:0/n=16384"
 # @nvidia-h100-80gb-hbm3` from ordinary memory, and :timing:`pinned-memory median "to
 # the GPU, pinned/cuda:0/n=16384" @nvidia-h100-80gb-hbm3` from pinned memory. Most of
@@ -194,12 +195,12 @@ plt.show()
 # The CPU copies one piece while the GPU fetches the piece before, so the slower of the
 # two sets the pace. On a fast link, that is the CPU.
 #
-# Can we check that? If the CPU's copy sets the pace, then the whole transfer should
-# take about as long as that copy alone. Beside our H100, one core of the CPU needs
-# :timing:`pinned-memory median "copy in memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3`
-# to copy 64 MiB from one place in its own memory to another. The transfer from ordinary
-# memory, in the table above, took about that long, and the one from pinned memory only
-# a fraction of it. So it wasn't the link that we waited for.
+# Can we check that? Beside our H100, one core of the CPU needs :timing:`pinned-memory
+# median "copy in memory/cpu/n=67108864" @nvidia-h100-80gb-hbm3` to copy 64 MiB from one
+# place in its own memory to another. The transfer from ordinary memory, in the table
+# above, took a bit less, perhaps because the driver's buffer is small and stays in the
+# CPU's cache. The one from pinned memory took only a fraction of it. So it wasn't the
+# link that we waited for.
 #
 # Others found the same on their cards. Beside each stands what its link should do,
 # by the data sheet. From pinned memory it nearly does, and from ordinary memory it
@@ -237,8 +238,9 @@ plt.show()
 # can't have been the bytes. We suspect that the copy waited for cores that were busy
 # elsewhere, but we don't know.
 #
-# So the same line gained a lot on one computer, and lost far more on another. Measure
-# it on yours, with a batch of your size, or let the ``DataLoader`` pin. (Without a GPU
+# So with the same batch, the line lost a little on one computer, and very much on
+# another. Measure it on yours, with a batch of your size, or let the ``DataLoader`` pin
+# with workers. (Without a GPU
 # there is nothing to send, so the first line takes next to no time.)
 
 from torch.utils.benchmark import Timer

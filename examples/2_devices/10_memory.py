@@ -36,10 +36,13 @@ if torch.cuda.is_available():
 #
 # - Collect ``loss.item()`` or ``loss.detach()`` in your list, never ``loss``. Run the
 #   validation under ``with torch.no_grad():``.
-# - Halve the batch, and add up the gradients of two batches before each step. Or let
-#   ``torch.utils.checkpoint`` compute things twice instead of keeping them.
+# - Halve the batch, and call ``(loss / 2).backward()`` for two batches before each
+#   step, which adds up their gradients. (Without the half, the gradient of a mean would
+#   be twice as large.) Or let ``torch.utils.checkpoint`` compute things twice instead
+#   of keeping them.
 # - If the error says that much is *reserved by PyTorch but unallocated*, start Python
-#   with ``PYTORCH_ALLOC_CONF=expandable_segments:True`` in its environment.
+#   with ``PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`` in its environment. Newer
+#   versions call it ``PYTORCH_ALLOC_CONF``, and older ones ignore that name silently.
 # - If ``nvidia-smi`` lists other programs, end them. A forgotten notebook is one, too.
 #
 # Three meters
@@ -524,9 +527,11 @@ show_table("What a list of losses keeps", head, rows)
 # each step keeps five million bytes alive, for four that you wanted.
 #
 # The cures are ``loss.item()``, which waits for the GPU, ``loss.detach()``, which
-# doesn't, and ``torch.no_grad()`` around the whole loop. There are four more owners
+# doesn't, and ``torch.no_grad()`` around the whole loop. There are five more owners
 # that nobody thinks of:
 #
+# - *The optimizer*. If you delete only the model, it still keeps the parameters, their
+#   gradients, and Adam's averages, all of the 16 bytes.
 # - *A slice.* ``x[:10]`` keeps all of ``x``, because it's a view of the same memory.
 #   ``x[:10].clone()`` doesn't.
 # - *An exception* keeps the variables of all the functions that it came through.

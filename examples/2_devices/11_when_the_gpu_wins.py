@@ -161,8 +161,9 @@ print("work  ", quantity(work, "s"))
 # %%
 # It's the carrying, by far. 1.2 GB have to cross the street, and no card can change
 # that, however fast it is. We even took the best that the link can do. From ordinary
-# memory it does worse (:doc:`/tutorials/2_devices/08_pinned_memory`), and that's why
-# the measured time was several times as long again.
+# memory it does worse (:doc:`/tutorials/2_devices/08_pinned_memory`). The measured time
+# was several times as long again, and that explains about half of the difference. The
+# rest we can't explain.
 #
 # The CPU has the same bytes in a memory of its own. Beside our H100, it moved
 # :timing:`wins-add rate "CPU/cpu/n=100000000" @nvidia-h100-80gb-hbm3` from there. The
@@ -570,7 +571,8 @@ plt.show()
 # larger vector also takes longer to send.
 #
 # **From how many numbers on does the GPU add faster? Guess, then run the next cell.**
-# It puts the two rates of this CPU into the rule, and compares with what was measured.
+# It puts the two rates of this CPU into the rule, and compares with what was measured
+# (without a GPU, with a model that knows only the CPU's measured times).
 
 
 # folded: How to find the size from which a GPU is faster
@@ -628,7 +630,7 @@ show_table("The n from which a GPU is faster than this CPU (rule: an H100)", hea
 # from 250 on, and we measured 660. That's because it believes what the link promises,
 # and ordinary memory doesn't reach that.
 #
-# But where the rule said *never*, the measurement said so, too. So trust it where it
+# But where it said *never* there, the measurement said so, too. So trust it where it
 # says ten or a tenth. Where it says two, measure. PyTorch brings all that you need:
 
 from torch.utils.benchmark import Timer
@@ -706,7 +708,10 @@ print("  their work would take    ", quantity(work, "s"))
 # many operations to do, and it hardly noticed.
 #
 # That is because a step is 22 calls of PyTorch, and Python and PyTorch need nearly all
-# of the time to prepare and launch them. The GPU waits. We call such a job
+# of the time to prepare and launch them. The launches of the rule, printed above, are
+# only a fourth of what the H100 took. In training a call costs more than in an
+# addition, because PyTorch also keeps account of it for the gradients, so count
+# *four* launches for each call of a training step. The GPU waits. We call such a job
 # :term:`launch-bound`. No faster card helps. What helps is to put more work into each
 # call: wider layers, a larger batch, or :doc:`several operations in one call
 # </tutorials/2_devices/16_fewer_launches>`. Or leave it on the CPU, which learned the

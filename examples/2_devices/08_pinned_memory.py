@@ -451,7 +451,7 @@ print(check(send_all))
 print("""\
 1. A GPU can only fetch from pinned memory. From ordinary memory, the CPU copies every
    byte first, and on a fast link the CPU is the slower of the two.
-2. Let the DataLoader pin, or pin once before the loop. x.pin_memory() inside the loop
+2. Let a DataLoader with workers pin, or pin once before the loop. x.pin_memory() in it
    may be slower than the plain x.to(device), so measure it.
 3. After a copy with non_blocking=True, wait before you read what it brings back, and
    before you refill what it sends.""")

@@ -254,7 +254,7 @@ bench.show()
 #
 # How good was your guess? For the small network one of the fastest GPUs in the world
 # gained next to nothing. And don't take the last factor for the gain of a large
-# network: with only 8 pictures, most of the H100 waited there, too, as you'll see.
+# network: with only 8 pictures, the H100 mostly waited there, too, as you'll see.
 #
 # A factor like these says as much about the CPU as about the GPU. Two cores of an AMD
 # EPYC needed :timing:`training-a-cnn median "lesson, CPU/cpu/n=256" @cpu-amd-epyc` for

@@ -65,7 +65,7 @@ for use_amp in (False, True):
 #
 # (Convolutions use TF32 without being asked.) And if something goes wrong:
 #
-# .. list-table::
+# .. list-table:: What you see, and what to try
 #    :header-rows: 1
 #    :widths: 35 65
 #

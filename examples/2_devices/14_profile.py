@@ -424,7 +424,7 @@ plt.show()
 # from the :term:`data sheet`. Gaps in the GPU's row mean that it waits. And what for?
 # The rows of the table tell you:
 #
-# .. list-table::
+# .. list-table:: What a row at the top waits for
 #    :header-rows: 1
 #    :widths: 40 60
 #

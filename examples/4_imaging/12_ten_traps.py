@@ -227,7 +227,7 @@ print(f"χ² of the truth: {of_truth:.4f}, {(of_truth - 1) / error:+.1f} σ from
 #
 # The numbers are those of the ten mistakes, which we'll now go through.
 #
-# .. list-table::
+# .. list-table:: Where each mistake shows
 #    :header-rows: 1
 #    :widths: 46 54
 #

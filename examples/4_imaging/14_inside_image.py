@@ -99,7 +99,7 @@ print(f"reduced χ² without a mask: {everywhere.terms['chi2']:.2f}")
 # darker, the fit leaves zero.
 #
 # We can even say how rich. The positive half of Gaussian noise has a mean of
-# :math:`\sigma/\sqrt{2\pi}`, or 0.4 σ, and each :term:`beam` plays once. So multiply
+# :math:`\sigma/\sqrt{2\pi}`, or 0.4 σ, and each beam plays once. So multiply
 # that by the number of beams in the field:
 
 beams = (wide.npix * wide.cell_size) ** 2 / beam.area

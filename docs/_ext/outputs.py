@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from functools import partial
 from html import escape
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -49,7 +49,9 @@ class ShowOutputs(SphinxTransform):
                 show(comment, records, place, keys)
                 show_figure(self.document, comment, records, keys[place])
         for block in list(self.document.findall(nodes.literal_block)):
-            if block.get("language") == "none" and any(RULE.fullmatch(line) for line in block.astext().splitlines()):
+            lines = ["", *block.astext().splitlines()]
+            rules = [above for above, line in pairwise(lines) if RULE.fullmatch(line)]
+            if block.get("language") == "none" and rules and all(map(str.strip, rules)):  # another program's begin so
                 block.replace_self(tables_in(block.astext()))
             elif len(re.findall(r"\S {2,}\S.*", block.astext())) > 1:  # a table, though none that Table wrote
                 block["classes"].append("fl-columns")

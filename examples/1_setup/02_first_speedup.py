@@ -169,7 +169,7 @@ bench.show()
 # .. list-table:: 99 million additions, on the H100 and on the CPU beside it
 #    :header-rows: 1
 #
-#    * -
+#    * - by
 #      - new result
 #      - same result
 #    * - NumPy, one core

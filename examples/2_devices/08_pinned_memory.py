@@ -56,7 +56,7 @@ print("the last batch is on", x.device)
 # .. list-table:: 64 MiB and an H100
 #    :header-rows: 1
 #
-#    * -
+#    * - from or into
 #      - to the GPU
 #      - from the GPU
 #    * - ordinary memory

@@ -93,8 +93,13 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 #
 # .. math::
 #
-#     t_\text{CPU} > L c + \frac{t_\text{transfer} + t_\text{wait}}{k} +
-#     \max\left(\frac{\text{bytes}}{\text{bandwidth}},
+#     t_\text{CPU} > L c + \frac{t_\text{transfer} + t_\text{wait}}{k} + t_\text{work}.
+#
+# The GPU's own work takes
+#
+# .. math::
+#
+#     t_\text{work} = \max\left(\frac{\text{bytes}}{\text{bandwidth}},
 #     \frac{\text{operations}}{\text{operations a second}}\right).
 #
 # Let's predict the third job with it. The rule in the fold wants to know how many bytes

@@ -152,7 +152,10 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 # offer, in ``float32``?
 #
 # .. list-table:: Operations a byte
+#    :header-rows: 1
 #
+#    * - step
+#      - operations a byte
 #    * - an addition of two vectors
 #      - 1/12
 #    * - a sum of a vector

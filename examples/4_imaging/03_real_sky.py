@@ -171,8 +171,9 @@ def ring_of(found):
 # %%
 
 # measured figure
+fig, ax = plt.subplots(figsize=(5.2, 4.6), layout="constrained")
+fig.set_label("Empty axes: the file of M87* is not here.")
 if m87_file:
-    fig, ax = plt.subplots(figsize=(5.2, 4.6), layout="constrained")
     north, east, diameter, south = ring_of(found)
     extent = np.array(found.coords.img_ext) / micro
     ax.imshow(found.sky, origin="lower", extent=extent, cmap="afmhot")
@@ -261,8 +262,9 @@ if disk_file:
 # %%
 
 # measured figure
+fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.4), layout="constrained")
+fig.set_label("Empty axes: the file of CI Tau is not here.")
 if disk_file:
-    fig, axes = plt.subplots(1, 3, figsize=(9.6, 3.4), layout="constrained")
     pair = {"before": before, "after": after}
     for ax, (name, one) in zip(axes[1:], pair.items(), strict=True):
         extent = one.coords.img_ext

@@ -24,7 +24,7 @@ QUICK = (
     "1_setup/02_first_speedup",
     "2_devices/07_timing_it_right",
     "3_kernels/01_first_kernel",
-    "4_imaging/04_visibilities",
+    "4_imaging/05_dirty_image",
 )
 RUN = """
 import sys
@@ -58,7 +58,9 @@ def test_every_file_arrives_whole(taken):
         assert (folder / Path(file).name).read_bytes() == (SITE / "downloads" / file).read_bytes()
     examples = {path.relative_to(ROOT / "examples").with_suffix("") for path in (ROOT / "examples").glob("*/*.py")}
     for end in (".py", ".ipynb"):
-        assert {path.relative_to(folder).with_suffix("") for path in folder.glob(f"*/*{end}")} == examples
+        assert {path.relative_to(folder).with_suffix("") for path in folder.glob(f"*/*{end}")} == examples | {
+            Path("3_kernels/sixteen_kernels")
+        }
 
 
 def needed(*names):

@@ -158,7 +158,18 @@ class _ImagingProblem:
 
 
 def model_visibilities(model: Real, vis: Visibilities, coords: GridCoords) -> Complex:
-    """Return what an interferometer would see of an image, (nchan, nvis)."""
+    """Return what an interferometer would see of an image in sky order, (nchan, nvis).
+
+    Examples
+    --------
+    >>> from firstlight.imaging.simulate.observation import observe, uv_track
+    >>> from firstlight.imaging.simulate.skies import Point
+    >>> vis = observe([Point(1.0)], uv_track(n_times=1))
+    >>> star = np.zeros((8, 8))
+    >>> star[4, 3] = 1 / 0.01**2  # 1 Jy in the middle
+    >>> bool(np.allclose(model_visibilities(star, vis, GridCoords(0.01, 8)), vis.data))
+    True
+    """
     seen = visibilities(torch.from_numpy(model[None]), vis.uu.ravel(), vis.vv.ravel(), coords.cell_size)
     return np.asarray(seen[0].numpy().reshape(vis.data.shape))
 

@@ -292,7 +292,14 @@ def _upsampling_factor(eps: float, dtype: torch.dtype) -> float:
 
 @cache
 def find_cufinufft() -> Any:
-    """Return cufinufft, which is 115 MB and therefore not a dependency, or None; warn if it is there and broken."""
+    """Return cufinufft, which is 115 MB and therefore not a dependency, or None; warn if it is there and broken.
+
+    Examples
+    --------
+    >>> found = find_cufinufft()
+    >>> found is None or found.__name__ == "cufinufft"
+    True
+    """
     if find_spec("cufinufft") is None:
         return None
     try:

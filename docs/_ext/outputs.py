@@ -90,9 +90,10 @@ def is_begun(here: str, text: str) -> bool:
 
 
 def show_figure(document: nodes.document, comment: nodes.comment, records: list[Record], key: str) -> None:
-    """Show what the newest record with the same code drew in place of this build's figure, folded behind it."""
+    """Show what the newest record of a GPU, or else of a CPU, drew with the same code, and fold this build's behind."""
     images = [node for node in until_next(comment) for node in node.findall(nodes.image)]
-    newest = next((record for record in records if key in record.figures), None)
+    drawn = sorted((one for one in records if key in one.figures), key=lambda one: one.facts["device_kind"] == "cpu")
+    newest = next(iter(drawn), None)
     if not newest or not images:
         return
     said = f"Drawn from what was measured on {newest.facts['device_name']}"

@@ -343,8 +343,8 @@ print(f"measured:                {gain:.1f} times as fast")
 # Where did the rest go? Look for ``match`` in the first table. It has self time, and a
 # lot of it, although it only calls others. Probably it's the memory of the converted
 # matrix, which has to be *freed*, and that happens there. On the H100's computer, the
-# copies had 82 % and ``match`` itself another 16 %, so both together leave about a
-# fiftieth, and a profiler also slows down what it watches. In other words, a profile
+# copies had about four fifths and ``match`` itself most of the rest, so both together
+# leave about a fiftieth, and a profiler also slows down what it watches. In other words, a profile
 # tells you how long an operation *took*. Only a timer tells you what you *gain* without
 # it (:doc:`/tutorials/2_devices/07_timing_it_right`).
 #

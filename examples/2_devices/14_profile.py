@@ -340,13 +340,14 @@ print(f"measured:                {gain:.1f} times as fast")
 # fifths of the time there. So we expected a fifth to remain, and only a *hundredth*
 # did!
 #
-# Where did the rest go? Look for ``match`` in the first table. It has self time, and a
-# lot of it, although it only calls others. Probably it's the memory of the converted
-# matrix, which has to be *freed*, and that happens there. On the H100's computer, the
-# copies had about four fifths and ``match`` itself most of the rest, so both together
-# leave about a fiftieth, and a profiler also slows down what it watches. In other words, a profile
-# tells you how long an operation *took*. Only a timer tells you what you *gain* without
-# it (:doc:`/tutorials/2_devices/07_timing_it_right`).
+# Where did the rest go? Look for ``match`` in the first table. It has self time, and
+# a lot of it, although it only calls others. Probably it's the memory of the
+# converted matrix, which has to be *freed*, and that happens there. On the H100's
+# computer, the copies had about four fifths and ``match`` itself most of the rest, so
+# both together leave about a fiftieth, and a profiler also slows down what it
+# watches. In other words, a profile tells you how long an operation *took*. Only a
+# timer tells you what you *gain* without it
+# (:doc:`/tutorials/2_devices/07_timing_it_right`).
 #
 # And now profile again, because something else is in the first place:
 

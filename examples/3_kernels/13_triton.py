@@ -130,7 +130,8 @@ def apart(task, *kernels):
     """Return what a task prints in a process of its own, where Triton may interpret."""
     if not hasattr(triton, "cdiv"):
         return "There is no Triton here, so this was not run."
-    needed = (*kernels, task)  # PyTorch 2.11's can't interpret with NumPy 2.4
+    # PyTorch 2.11's Triton can't interpret with NumPy 2.4.
+    needed = (*kernels, task)
     text = "\n".join(inspect.getsource(getattr(each, "fn", each)) for each in needed)
     head = "import torch, triton\nimport triton.language as tl\n"
     first = getattr(kernels[0], "fn", kernels[0]).__name__

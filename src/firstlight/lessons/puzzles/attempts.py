@@ -35,7 +35,7 @@ PRAISE = {
 YOURS: dict[str, tuple[object, str]] = {}
 
 
-def attempt(name: str, answers: Answers = YOURS) -> Callable[[object], object]:
+def attempt(name: str, answers: Answers | None = None) -> Callable[[object], object]:
     """Return a decorator that judges a kernel and prints the verdict; it says nothing of an empty kernel.
 
     Parameters
@@ -43,7 +43,7 @@ def attempt(name: str, answers: Answers = YOURS) -> Callable[[object], object]:
     name
         The name of a puzzle.
     answers
-        Where the kernel and its verdict are kept.
+        Where the kernel and its verdict are kept, if not with your own.
 
     Examples
     --------
@@ -59,18 +59,20 @@ def attempt(name: str, answers: Answers = YOURS) -> Callable[[object], object]:
     correction of a detector, pixel by pixel, is one of these.
     """
 
+    kept = YOURS if answers is None else answers  # a default of YOURS would print all kernels into the reference
+
     def judge(kernel: object) -> object:
         said = GAP if _is_empty(name, kernel) else PUZZLES[name].check(kernel)
         if said != GAP:
             praise = f" {PRAISE[name]}" if said.startswith("Right") else ""
             print(textwrap.fill(f"{name}: {said}{praise}", 88))
-        answers[name] = kernel, said
+        kept[name] = kernel, said
         return kernel
 
     return judge
 
 
-def tally(answers: Answers = YOURS) -> str:
+def tally(answers: Answers | None = None) -> str:
     """Return how many puzzles are solved, and which one comes next.
 
     Examples
@@ -78,7 +80,8 @@ def tally(answers: Answers = YOURS) -> str:
     >>> tally({"map": (None, "Right: …")})
     '1 of 16 solved. Next: guard.'
     """
-    solved = [name for name in PUZZLES if answers.get(name, ("", ""))[1].startswith("Right")]
+    kept = YOURS if answers is None else answers
+    solved = [name for name in PUZZLES if kept.get(name, ("", ""))[1].startswith("Right")]
     if len(solved) == len(PUZZLES):
         return f"{len(solved)} of {len(PUZZLES)} solved. All of them! Now go and write a kernel of your own."
     return f"{len(solved)} of {len(PUZZLES)} solved. Next: {next(name for name in PUZZLES if name not in solved)}."

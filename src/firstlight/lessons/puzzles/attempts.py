@@ -58,7 +58,6 @@ def attempt(name: str, answers: Answers | None = None) -> Callable[[object], obj
     once: what it needs twice, it keeps in a variable. That's a whole kernel. Every
     correction of a detector, pixel by pixel, is one of these.
     """
-
     kept = YOURS if answers is None else answers  # a default of YOURS would print all kernels into the reference
 
     def judge(kernel: object) -> object:

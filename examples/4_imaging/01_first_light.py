@@ -4,16 +4,19 @@ First light: can a GPU find the sky behind these numbers?
 
 Somebody has sent you a file from a radio telescope. It contains 299,796 rows of five
 numbers, and no picture. Behind these numbers is a disk around a young star, and a short
-loop in PyTorch is said to find it, up to a hundred times as fast on a GPU.
+loop in PyTorch can find it. The loop comes from a tutorial of MPoL, which says that for
+large images a GPU can be up to a hundred times as fast.
 
 Is that so? **Write down a guess before you go on: how many times as fast as one core of
 a CPU is an NVIDIA H100 at this job?** By the end of this page you'll be able to fit an
 image to such data in eight lines, to see from what is left over whether you should
-believe it, and to say whether a GPU will make it faster. You need no astronomy, and you
-can follow along on any computer. (If you know ``tclean``: this is what you'd do in its
-place, and not a version of it.)
+believe it, and to say whether a GPU will make it faster. You need no astronomy.
 
-**Time:** 14 minutes. **Needs:** any computer. With a GPU, the page fits on it.
+(In a hurry, and with a :term:`measurement set` of your own? Then begin with
+:doc:`/tutorials/4_imaging/02_your_own_data`, where one command does what ``tclean``
+does for you today. You won't need a GPU for a single image.)
+
+**Time:** 13 minutes. **Needs:** any computer. With a GPU, the page fits on it.
 """
 
 # folded: Make the file: a disk, nine channels, 43 antennas, noise
@@ -101,8 +104,10 @@ for row in np.argsort(np.hypot(uu, vv))[[0, 1, 2, -3, -2, -1]]:
 #
 # If you have met `MPoL's GPU tutorial`__, you know this script. It has a *model* of the
 # sky, an image of 180 × 180 pixels whose visibilities it compares with the data, and it
-# changes the pixels 600 times. We've changed the imports and the line that chooses the
-# :term:`device`, and ``nll_gridded`` has its newer name. **Will 600 steps be enough?**
+# changes the pixels 600 times. (In its place you'd otherwise use ``tclean``. But CLEAN
+# takes light out of an image bit by bit, and here an image is fitted to the data.)
+# We've changed the imports and the line that chooses the :term:`device`, and
+# ``nll_gridded`` has its newer name. **Will 600 steps be enough?**
 #
 # __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -220,9 +225,8 @@ loss.backward()
 print(f"the loss of a dark sky: {loss.item():.1f}")
 
 # %%
-# (The script began far higher, with a sky much too bright, and it divides by the number
-# of its averages, 3,607, not of rows.) In ``image.grad`` there is one number for each
-# pixel, so we can draw it as an image.
+# (The script's loss began far higher, because its first sky was much too bright.) In
+# ``image.grad`` there is one number for each pixel, so we can draw it as an image.
 
 # figure
 fig, ax = plt.subplots(figsize=(4.6, 3.6), layout="constrained")
@@ -270,13 +274,9 @@ with torch.no_grad():
 # Will a GPU make it faster?
 # --------------------------
 #
-# You have a guess. For an image of 512 × 512 pixels, an H100 is
-# :timing:`faster-step speedup "GPU, package"/"CPU, package" @nvidia-h100-80gb-hbm3` as
-# fast as one core, if both take the same, well-made steps.
-#
-# But that isn't what you get if you just move the script's loop to a GPU. We timed one
-# step of such a loop, on one core of a CPU and on a GPU, for the image above and for
-# one of 512 × 512 pixels. (Run the page to time yours.)
+# You have a guess. To see how good it is, we timed one step of such a loop, on one core
+# of a CPU and on a GPU, for the image above and for one of 512 × 512 pixels. (Run the
+# page to time yours.)
 
 # folded: The timed step and the timed fit
 unit = 0.01  # Jy/arcsec²: what brightness is measured in
@@ -335,16 +335,11 @@ bench.show()
 # On a computer with an H100, one core of the CPU took
 # :timing:`first-light median "a step, 180, CPU" @nvidia-h100-80gb-hbm3` for a step at
 # 180 × 180 pixels, and the GPU took
-# :timing:`first-light median "a step, 180, GPU" @nvidia-h100-80gb-hbm3`. That's
-# :timing:`first-light speedup "a step, 180, GPU"/"a step, 180, CPU"
-# @nvidia-h100-80gb-hbm3` as fast, which is hardly faster at all.
-#
-# At 512 × 512 pixels, which is eight times as many, the core took
-# :timing:`first-light median "a step, 512, CPU" @nvidia-h100-80gb-hbm3` and the GPU
+# :timing:`first-light median "a step, 180, GPU" @nvidia-h100-80gb-hbm3`. So it was
+# hardly faster at all! At 512 × 512 pixels, which is eight times as many, the core took
+# :timing:`first-light median "a step, 512, CPU" @nvidia-h100-80gb-hbm3`, and the GPU
 # :timing:`first-light median "a step, 512, GPU" @nvidia-h100-80gb-hbm3`, nearly the
-# same as for the small image. So now the GPU was
-# :timing:`first-light speedup "a step, 512, GPU"/"a step, 512, CPU"
-# @nvidia-h100-80gb-hbm3` as fast.
+# same as for the small image.
 #
 # Why would eight times the work take no longer? Think of ordering a hundred dishes from
 # a very quick kitchen, with a phone call for each dish. You'll be on the phone all
@@ -353,36 +348,31 @@ bench.show()
 # :term:`kernel`. The GPU has finished most of these before the next call comes. We call
 # such a loop :term:`launch-bound`.
 #
-# The remedy is to order everything in one call. The step inside ``fit``, which we'll
-# use next, does the same work in about a dozen kernels of its own. At 512 × 512 pixels
-# the same H100 took
-# :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3` for such a step,
-# and its computer's core :timing:`faster-step median "CPU, package"
-# @nvidia-h100-80gb-hbm3`. That's the number at the top of this section. (And the
-# hundred times? You get even more if you compare the good step on the GPU with the
-# usual loop on the core. But part of that credit is the step's.)
-# :doc:`/tutorials/4_imaging/08_faster` gets there change by change.
+# The remedy is to order everything in one call. :doc:`/tutorials/4_imaging/08_faster`
+# gets there change by change, to a step in a dozen kernels that are started together.
+# At 512 × 512 pixels that step took the H100
+# :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`, and the core
+# beside it :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`. That's
+# :timing:`faster-step speedup "GPU, package"/"CPU, package" @nvidia-h100-80gb-hbm3` as
+# fast, with the same step on both, and it's our answer. **How close was your guess?**
 #
-# A whole fit at 180 × 180 pixels took
-# :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on the H100,
-# and :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one core of an
-# AMD EPYC. (A fit decides on the CPU after each step how to go on, so it isn't just a
-# number of steps. We haven't taken its time apart.)
-#
-# **Will it help you?** Time one step on one core. If that takes no longer than the
-# calls alone take on a GPU, some milliseconds for a hundred, then stay on the CPU: for
-# one image of 180 × 180 pixels, don't use a GPU. If it takes far longer, the GPU
-# gains nearly as much, and with few, large calls much more.
+# But for *one image of 180 × 180 pixels, stay on the CPU*. A whole fit, like those
+# below, took :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on
+# the H100, and :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one
+# core of an AMD EPYC. (Why so long, after such quick steps? The optimizer below isn't
+# started together. By our count, each of its iterations makes 250 small calls, and 46
+# times it waits for a number from the GPU.)
 
 # %%
 # Turn the knob, and look at what is left over
 # --------------------------------------------
 #
 # Here is a fit in eight lines. It differs from the script in three ways. It compares
-# the image with every single visibility. (The script averages them in cells first, and
-# that :doc:`spoils this image </tutorials/4_imaging/06_averaging>`.) It uses
+# the image with every single visibility, and not with averages in cells. It uses
 # :term:`L-BFGS`, an optimizer that also learns from earlier gradients how the slope
-# changes. And ``fit`` goes on until the loss stops falling.
+# changes. And ``fit`` goes on until the loss stops falling. (``GriddedNet`` is the
+# model. Its parameters, ``base_cube``, become pixels by a softplus, and the pixels are
+# smoothed a little over their neighbours. ``SimpleNet`` above is its older name.)
 
 from torch.nn.functional import softplus
 
@@ -466,8 +456,7 @@ plt.show()
 #   as specks.
 #
 # Hence a rule: **take the strongest regularizer that leaves no residual above 5 σ.**
-# (It's an old idea, called the :term:`discrepancy principle`.) Here it chooses 0.0012.
-# And the script's image?
+# Here it chooses 0.0012. And the script's image?
 
 script_left = residual_image(after_600[None].float().to(device), data)[0]
 print(f"the script's image leaves {abs(script_left).max():.0f} σ")
@@ -476,7 +465,11 @@ print(f"its rms is {rms(script_left[disk_at]):.1f} inside the disk, where 1 is n
 # %%
 # That's a pattern far above 5 σ, and yet the image isn't smooth, it's full of specks.
 # So there's a third case: *large residuals and specks: the fit was given wrong data.*
-# No strength can mend that. Here the averages are wrong.
+# No strength can mend that. Here the averages are wrong: the script first averages the
+# rows in the cells of a grid, and the sky changes within these cells
+# (:doc:`/tutorials/4_imaging/06_averaging`). To be fair, it would have told us. The
+# gridder looks at the scatter in its cells and warns. *We* switched that off, with
+# ``check_visibility_scatter=False``; MPoL's script leaves it on.
 #
 # Now look at the truth
 # ---------------------

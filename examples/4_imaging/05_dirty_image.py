@@ -230,10 +230,10 @@ print(f"the shortest pair sees {abs(shortest):.3f} Jy, without noise")
 # ------------------------------
 #
 # Our sum draws every wave at every pixel, which is called the :term:`direct sum`. For
-# :math:`M` rows and :math:`N` pixels that's :math:`4MN` operations, and a night with
-# many channels has a hundred million rows. The usual way out is :term:`gridding`: add
-# each visibility to the nearest cell of a regular grid, and make one
-# :term:`fast Fourier transform` of it. That's two additions a row. Nothing is free,
+# 15,351 rows and 32,400 pixels that's some two billion operations, and a night with
+# many channels has thousands of times as many rows. The usual way out is
+# :term:`gridding`: add each visibility to the nearest cell of a regular grid, and make
+# one :term:`fast Fourier transform` of it. That's two additions a row. Nothing is free,
 # though. **What does it cost to move a measurement to the middle of its cell?**
 
 # folded: The direct sum in float32 or float64, on a CPU or a GPU
@@ -280,11 +280,11 @@ def nearest():
 
 # %%
 # In the middle of the image it costs nothing, because there all waves have the phase
-# zero. But towards the edges a wave of the wrong frequency drifts out of step, by up to
-# a quarter of a turn. Averaged over a cell, out-of-step waves add up to less, so the
-# edges should come out too faint, by a factor that one can work out (it's a *sinc*).
-# Fine, you might say, then let's divide by it. Let's do so, and compare both with the
-# exact sum. A third way spreads each visibility over 2 × 2 finer cells.
+# zero. But towards the edges a wave of the wrong frequency drifts out of step. Waves
+# that are out of step add up to less, so the edges should come out too faint, by a
+# factor that one can work out (it's a *sinc*). Fine, you might say, then let's divide
+# by it! Let's do so, and compare both with the exact sum. And let's try a third way,
+# which spreads each visibility over 2 × 2 finer cells.
 
 fade = np.sinc((np.arange(npix) - npix // 2) / npix)
 off = {"nearest cell": nearest()}
@@ -445,12 +445,9 @@ plt.show()
 # the GPU, which had the data in its memory already, the same direct sum took
 # :timing:`dirty-image median "direct, GPU" @nvidia-h100-80gb-hbm3`, in ``float32``,
 # which keeps some six digits. The slow way on the GPU beat the clever way on the CPU!
-# Two matrix products are just what a GPU is good at. It won't stay so, because the
-# direct sum grows with the number of pixels *times* the number of rows. With twice as
-# many pixels on a side, it has four times the work, and the NUFFT hardly more.
-# (Gridding to the nearest cell took the GPU
-# :timing:`dirty-image median "nearest cell, GPU" @nvidia-h100-80gb-hbm3`, and is as
-# wrong there as anywhere.)
+# It consists of two matrix products, and these are just what a GPU is good at. (With
+# larger images it won't stay so. With twice as many pixels on a side the direct sum has
+# four times the work, and the NUFFT hardly more.)
 #
 # There is a NUFFT for GPUs, too, cuFINUFFT, which wasn't on that computer. Here's what
 # its authors measured:

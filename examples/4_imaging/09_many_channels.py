@@ -42,9 +42,9 @@ from firstlight.timing.specs import spec
 # Let's begin with the second guess. What does a fit have to keep for a channel? The
 # image, of course. Its gradient, which is as large. Two moving averages of Adam's,
 # again as large. And then come the transforms: the dirty beam at twice the width, which
-# is four images, and the padded images that go through the FFTs. We have counted about
-# *30 images* for each channel. The :term:`visibilities <visibility>` hardly matter,
-# because they stay in your computer's memory.
+# is four images, and the padded images that go through the FFTs. All in all, we count
+# about *30 images* for each channel. The :term:`visibilities <visibility>` hardly
+# matter, because they stay in your computer's memory.
 #
 # So here is a rule that you can use without a computer. A number in ``float32`` has 4
 # bytes, so a channel of :math:`n \times n` pixels takes :math:`30 \cdot 4\, n^2` bytes.
@@ -90,10 +90,12 @@ go {small} of 1024 pixels.""")
 plt.show()
 
 # %%
-# This is a count, which we haven't measured on a GPU, and the driver and PyTorch's
-# reserves want some gigabytes, too. So measure yours before you rely on it. Fit two
-# channels, and in a new process six, and divide the difference of
-# ``torch.cuda.max_memory_allocated()`` by four.
+# This is a count, and it's a rough one. We haven't measured it on a GPU. On a CPU,
+# PyTorch handed out 22 images for each channel, and the whole process grew by 43,
+# because the transforms need room inside as well. On a GPU the driver wants some of the
+# memory, too. So measure yours before you rely on it. Fit two channels, and in a new
+# process six, and divide the difference of ``torch.cuda.max_memory_allocated()`` by
+# four.
 
 # folded: And how many would an H100 carry in the time of one? A model
 c, starts = spec("PyTorch operation", "seconds"), 100
@@ -412,10 +414,10 @@ plt.show()
 # fold), an H100 carries hundreds of channels of 96 × 96 pixels in the time of one if
 # the step makes 100 calls, but only four of 1024 × 1024.
 #
-# And ``fit``? It makes 12 calls, so its journey is shorter, and its bus smaller: 58
-# channels of 96 × 96, and one of 1024 × 1024. (That is the model. We haven't timed
-# ``fit`` with many channels on a GPU.) So you gain most where a loop is slow, and next
-# to nothing with large images. But you lose nothing either.
+# And ``fit``? It makes 12 calls, so its journey is shorter, and its bus is full sooner:
+# with 58 channels of 96 × 96, or a single one of 1024 × 1024. (That's the model. We
+# haven't timed ``fit`` with many channels on a GPU.) So you gain most where a loop is
+# slow, and next to nothing with large images. But you lose nothing either.
 #
 # When the memory is too small
 # ----------------------------

@@ -9,10 +9,10 @@ So now you'll have it in a quarter of a night, won't you?
 **Write down a guess: how many times as fast will four GPUs be?** And a second one: what
 if your cube has only eight small channels? By the end of this page you can start such a
 job in two ways, stop it in the middle and finish it with fewer GPUs, and say beforehand
-how many of them you can use. You don't need a single GPU for it: two
-:term:`processes <process>` on two CPU cores do what four do on four GPUs. (Nor did we
-have four. We measured one H200 and two CPU cores. For the rest we count, or name who
-measured.)
+how many of them you can use. You don't need a single GPU for it, because two
+:term:`processes <process>` on two CPU cores do what four do on four GPUs. (We haven't
+had four either. We measured one H200 and two CPU cores. The rest we count, or we name
+who measured it.)
 
 **Time:** 9 minutes. **Needs:** any computer with two cores.
 """
@@ -123,15 +123,11 @@ else:
 #   (:doc:`/tutorials/4_imaging/10_off_the_grid`).
 # - *One image is a piano.* You can cut it into four strips, but a Fourier transform
 #   needs all of them. So in every step, each GPU has to send a part of its strip to
-#   every other one, twice. (To exchange rows for columns is called a *transpose*.)
+#   every other one, twice, and each time they all wait for the slowest.
 # - *One network to train* is a piano on wheels. Each GPU takes a quarter of the batch,
 #   and after each step they have to add up their gradients. This is called an
-#   :term:`all-reduce`, and PyTorch's ``DistributedDataParallel`` does it for you. It
-#   can go well, since a batch is a lot of work: see Lambda's row in the table below.
-#
-# How heavy is the piano? Let's count the bytes that four GPUs must send in each step of
-# an image of 1024 × 1024 pixels, and divide them by what the data sheets of two links
-# promise. :term:`NVLink` joins GPUs within one computer, InfiniBand joins computers.
+#   :term:`all-reduce`, and PyTorch's ``DistributedDataParallel`` does it for you. A
+#   batch is a lot of work, so it can go well: see Lambda's row in the table below.
 
 # folded: A fit of some channels, for later
 import matplotlib.pyplot as plt
@@ -158,6 +154,7 @@ def make_fit(nchan, kind=torch.float32, on="cpu"):
 
 # %%
 
+# folded: How heavy is the piano? Bytes between four GPUs, by the links' data sheets
 channels, fits, npix = 200, 5 * 5, 1024
 links = {name: spec(name, "bandwidth") for name in ("NVLink 4", "InfiniBand NDR")}
 for name, rate_of_link in links.items():
@@ -165,17 +162,18 @@ for name, rate_of_link in links.items():
     print(f"two transposes by four GPUs over {name}: {1e6 * time:.0f} µs, and messages")
 
 # %%
-# That isn't much, over NVLink. But each message also has a latency, whatever it
-# carries, and here is what others measured:
+# Is the piano worth carrying? For an image of 1024 × 1024 pixels the bytes aren't many,
+# if :term:`NVLink` joins the four GPUs (the fold counts them). But each message also
+# takes a while, whatever it carries. Here is what others measured:
 #
 # .. measured-by-others:: message-h100 nvlink-h200 four-v100
 #
-# Now compare. At 512 × 512 pixels, with a quarter of these bytes, an H100 makes a
-# *whole step* of our fit in :timing:`faster-step median "GPU, package"
-# @nvidia-h100-80gb-hbm3`. On four of them that's a quarter of the work each, the bytes,
-# and at least two messages: add it up, and you gain a factor of two or so, at best.
-# With four channels you gain four, for nothing. So this package doesn't cut images,
-# and unless you have a single huge one, neither should you.
+# Now compare. At 512 × 512 pixels an H100 makes a *whole step* of our fit in
+# :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`. On four of them
+# you'd have a quarter of the work each, a few microseconds for the bytes, and at least
+# two messages. Add it up, and you gain a factor of two or so, at best. With four
+# channels you gain four, for nothing. So this package doesn't cut images, and unless
+# you have a single huge one, neither should you.
 #
 # Pull the plug
 # -------------

@@ -8,8 +8,8 @@ or how large the errors are. Somebody has decided all of this for you. Would you
 decided in the same way?
 
 Let's take these three decisions ourselves, on a sky that we simulate, so that we know
-what is right. At the end you'll be able to explain each of them to a referee, and to
-make it differently if you don't agree.
+what is right. At the end you'll be able to explain each of them to a referee, and
+you'll have a fit of a dozen lines that takes yours instead, if you don't agree.
 
 **Time:** 8 minutes. **Needs:** any computer, and some idea of what a fit to
 visibilities is (:doc:`/tutorials/4_imaging/01_first_light`).
@@ -42,14 +42,16 @@ for line in str(found).splitlines()[:3]:
 print(f"flux {found.flux:.4f} Jy, {found.quality.verdict}")
 
 # %%
-# The flux is right to a part in 700, and the report names the decisions: a *mask*,
-# where emission is allowed, an amount of smoothing, and a moment to stop. We'll come to
-# each of these words.
+# The flux is right, within an error that we'll find below. The report names the
+# decisions: a *mask*, where emission is allowed, an amount of smoothing, and a moment
+# to stop. We'll come to each of these words. (The first line is simple. The finest
+# fringe gets three pixels, and the field reaches a quarter farther than the source.)
 #
 # Here is a fit where *we* decide. ``fit_where`` takes a mask and a strength of *total
 # variation* (TV), which is the sum of the differences between neighbouring pixels: the
-# stronger it is, the smoother the image. (A strength of 1 is about as strong as the
-# noise. Pixels can't be negative, and brightness is in units of the noise.)
+# stronger it is, the smoother the image. With a strength of 1 it pulls at a pixel about
+# as hard as the noise does. (That's the unit of the report's 8, too. Pixels can't be
+# negative.)
 
 from functools import partial
 
@@ -70,6 +72,7 @@ def fit_where(mask, coords, strength):
     """Fit with positive pixels inside the mask, and zero outside it."""
     grid = {"cell_size": coords.cell_size, "npix": coords.npix, "progress": False}
     likelihood = ExactLikelihood(u, v, data / unit, weight * unit**2, **grid)
+    # Parameters: a softplus makes pixels of them, and of -1e4 it makes zero for ever.
     allowed = sky_to_packed(torch.as_tensor(mask)[None])
     model = GriddedNet(coords, base_cube=torch.where(allowed, -3.0, -1e4))
     slope = coords.cell_size**2 / beam.area / len(u)
@@ -143,10 +146,11 @@ plt.show()
 # So we need a mask, and the data can draw it themselves. ``image`` looks at the
 # :term:`dirty image` and marks what is brighter than 5 σ. Noise almost never is. From
 # there the mask grows outwards, as long as the image stays above 2.5 σ, because the
-# outskirts of a source are fainter than its middle. (It does so at four different
-# resolutions, so that a faint but extended glow isn't missed. Then it fits, and looks
-# at what is left over for sources that it has missed.) You'll write such a mask
-# yourself at the end.
+# outskirts of a source are fainter than its middle. If you know CASA's
+# *auto-multithresh*, these two numbers are its ``noisethreshold`` and
+# ``lownoisethreshold``. (It does so at four resolutions, so that a faint but extended
+# glow isn't missed, and then again with what a first fit has left over.) You'll write
+# such a mask yourself at the end.
 #
 # How smooth?
 # -----------
@@ -168,17 +172,49 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 # large as noise, so part of the source was left behind. That part is missing from the
 # flux.
 #
-# So a good image leaves exactly the noise: an rms of 1 σ. This rule has a name, the
-# :term:`discrepancy principle`, and ``image`` stops by it. A strength of 1 would have
-# been nearly right here, but you'd have to search for it again for each source. So
-# ``image`` does something else. It always takes a strength of 8, which is too smooth.
-# Then it adds what is left over back to the data, and fits again. Each time, a bit more
-# of the source comes back. These are called *Bregman iterations*, and it takes as many
-# as it needs to get down to 1 σ, even 0.93 of one, as here.
+# So a good image leaves exactly the noise: an rms of 1 σ. This rule is called the
+# :term:`discrepancy principle`, and ``image`` stops by it. (It's stricter than the rule
+# of thumb in :doc:`First light </tutorials/4_imaging/01_first_light>`, which only asks
+# for nothing above 5 σ, and there let the rms sink to 0.84.)
 #
-# (Is the image that leaves noise also the one nearest to the truth? Not always. The
-# page :doc:`/tutorials/4_imaging/01_first_light` meets a case where it isn't. But it's
-# the best that you can tell from the data alone.)
+# A strength of 1 would have been nearly right here, but you'd have to search for it
+# again for each source. So ``image`` does something else. It takes a strength of 8,
+# which is too smooth. Then it adds what is left over back to the data, and fits again.
+# Each time, a bit more of the source comes back. These are called *Bregman iterations*,
+# and it takes as many as it needs to get down to 1 σ, even 0.93 of one, as here.
+#
+# **And why 8?** That's what a referee will ask. We tried other strengths, on five such
+# data sets with noise of their own:
+#
+# .. list-table:: The strength hardly matters (medians of five)
+#    :header-rows: 1
+#
+#    * - strength
+#      - iterations
+#      - residuals
+#      - flux
+#    * - 4
+#      - IT4
+#      - R4 σ
+#      - F4 Jy
+#    * - 8
+#      - IT8
+#      - R8 σ
+#      - F8 Jy
+#    * - 16
+#      - IT16
+#      - R16 σ
+#      - F16 Jy
+#
+# With twice the strength it takes about two times as many iterations, and arrives at
+# the same image. So 8 is a matter of convenience.
+#
+# Is the image that leaves noise also the one nearest to the truth? Not always, as you
+# may have seen in *First light*, but it's the best that you can tell from the data
+# alone. (If you compare ``found.sky`` with a simulated sky pixel by pixel, as we did,
+# remember that it's smoothed over two pixels. It's off by EPIX of the true sky, most of
+# it because stars and edges are sharper than that. Blur the truth in the same way and
+# it's ESM, no more and no less than one fit with a strength of 1, blurred as well.)
 #
 # How well is the flux known?
 # ---------------------------
@@ -195,19 +231,26 @@ clean = replace(seen, data=model_visibilities(found.model, seen, coords))
 again = [image(with_noise(clean, sigma, seed=s), draws=0).flux for s in range(10, 14)]
 scatter, bias = np.std(again, ddof=1), np.mean(again) - found.flux
 print("fluxes:", *(f"{flux:.4f}" for flux in again))
-print(f"scatter {scatter:.4f} Jy, and on average {bias:+.4f} Jy from our image")
-print(f"so the flux is {found.flux - bias:.4f} ± {scatter:.4f} Jy; the truth is 0.2900")
+print(f"so the flux is {found.flux:.4f} ± {scatter:.4f} Jy; the truth is 0.2900")
+print(f"on average they are {bias:+.4f} ± {scatter / 2:.4f} Jy from our image")
 
 # %%
-# We get two things for the price of one. The scatter is the error. And if the new
-# images are brighter *on average* than the one they were made from, then fitting adds
-# flux (the casino again, inside the mask), and we can subtract that.
+# The scatter is the error. And it shows a second thing, too. If the new images were
+# brighter *on average* than the one they were made from, then fitting would add flux
+# (the casino again, inside the mask), and we could subtract that. Here the excess is no
+# larger than its own error, which is half the scatter, with four repetitions.
 #
 # It's called a *parametric bootstrap*. ``image(seen)`` does the same with 16 draws, for
-# each pixel as well as for the flux, and four were enough to see how it works. But
-# remember what such an error knows: the noise, and nothing else. It doesn't know of a
-# bad calibration, of a wrong flux scale, or of what no baseline has measured. For
-# these, see :doc:`/tutorials/4_imaging/02_your_own_data`.
+# each pixel as well as for the flux, and subtracts the excess. But remember what such
+# an error knows: the noise, and nothing else. It doesn't know of a bad calibration, of
+# a wrong flux scale, or of what no baseline has measured. For these, see
+# :doc:`/tutorials/4_imaging/02_your_own_data`.
+#
+# So here is a sentence for your paper. "We fitted a non-negative image to the
+# visibilities with total variation, at 8 times the noise of the gradient, and with
+# Bregman iterations until the residuals of the source were noise (discrepancy
+# principle). Emission was allowed in a mask that contains all above 2.5 σ that is
+# connected to a peak above 5 σ. Errors are from a parametric bootstrap with 16 draws."
 #
 # When it fails
 # -------------

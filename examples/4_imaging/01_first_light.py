@@ -255,28 +255,23 @@ with torch.no_grad():
 # %%
 # If we add it, the loss rises. The gradient points *uphill*, so we have to subtract it,
 # and ``optimizer.step()`` does just that. But even the right direction isn't enough. In
-# the third line we went the right way and too far, and the loss is higher than it was
-# before. That's because :math:`\chi^2` is a *quadratic* function of the pixels: along
-# any straight way through the images it's a parabola. The three numbers, with 11.0 for
-# no step at all, fix this one. It's lowest at 0.47 times the gradient, and at twice
-# that we're as high as where we began.
-#
-# The length of a step is what ``lr``, the learning rate, stands for. Adam, which the
-# script uses, moves each parameter by about ``lr``, however steep the slope.
+# the third line we went the right way and too far: we crossed the valley and stand
+# higher on its other side than where we began. How far to go is what ``lr``, the
+# learning rate, is for. Adam, which the script uses, moves each parameter by about
+# ``lr``, however steep the slope.
 #
 # Now you know the whole loop: ``zero_grad()`` forgets the last gradient, the model
 # makes an image and its visibilities, ``loss`` compares, ``backward()`` finds the way
 # up, and ``step()`` goes down. Two things are added. Each pixel is a *softplus* of its
-# parameter, so it can't become negative. And the script adds two terms to
-# :math:`\chi^2`, which say what kind of image we'd rather have. We'll turn that knob
-# in a moment.
+# parameter, so it can't become negative. And two more terms in the loss say what kind
+# of image we'd rather have. We'll turn that knob in a moment.
 #
 # Will a GPU make it faster?
 # --------------------------
 #
-# You have a guess. To see how good it is, we timed one step of such a loop, on one core
-# of a CPU and on a GPU, for the image above and for one of 512 × 512 pixels. (Run the
-# page to time yours.)
+# To see how good your guess is, we timed one step of such a loop, on one core of a CPU
+# and on a GPU, for the image above and for one of 512 × 512 pixels. (Run the page to
+# time yours.)
 
 # folded: The timed step and the timed fit
 unit = 0.01  # Jy/arcsec²: what brightness is measured in
@@ -524,9 +519,8 @@ plt.show()
 # *nearer* to the truth than the one it chooses. That isn't a mistake. The residual
 # tells you whether an image goes with the data. It can't tell you what the antennas
 # didn't measure, the details finer than the telescope can see. The regularizer fills
-# these in by its own taste, and a taste for flat patches turns a smooth slope into
-# steps. So the rule protects you from noise, and nothing in the data protects you from
-# a wrong taste. Go on with
+# these in by its own taste. So the rule protects you from noise, and nothing in the
+# data protects you from a wrong taste. Go on with
 # :doc:`/tutorials/4_imaging/07_choosing_regularizers`, or, if you use ``tclean``, with
 # :doc:`/tutorials/4_imaging/13_rml_and_clean`.
 

@@ -214,7 +214,7 @@ print(f"image() {found.quality.inside:>20.2f} σ {found.flux:>13.4f} Jy")
 #
 #    By the residuals alone nobody can tell, as you've seen in *First light*. But we
 #    know this sky. Compare ``found.sky`` with it, and it's off by 30 %, while a single
-#    fit with a strength of 1 is off by 18 % (medians of five). Is ``image`` worse, then?
+#    fit with a strength of 1 is off by 18 % (medians of five). Is ``image`` worse?
 #    No. It smooths its result over two pixels, less than half a beam, and the rings and
 #    the companion have edges that are finer. Smooth the truth and the single fit in the
 #    same way, and both are off by 10 or 11 %. And once the beam has blurred everything,

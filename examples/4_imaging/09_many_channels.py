@@ -410,9 +410,9 @@ plt.show()
 # %%
 # In the figure, the marks of a machine without a GPU fall at first and then level off,
 # where the work of a channel is all that counts. Where is that point on a GPU? Count
-# 150 images that a step reads or writes for each channel. By this model (in the first
-# fold), an H100 carries hundreds of channels of 96 × 96 pixels in the time of one if
-# the step makes 100 calls, but only four of 1024 × 1024.
+# 150 images that a step reads or writes for each channel. By this model (in the fold
+# on memory), an H100 carries hundreds of channels of 96 × 96 pixels in the time of one,
+# if the step makes 100 calls, but only four of 1024 × 1024.
 #
 # And ``fit``? It makes 12 calls, so its journey is shorter, and its bus is full sooner:
 # with 58 channels of 96 × 96, or a single one of 1024 × 1024. (That's the model. We

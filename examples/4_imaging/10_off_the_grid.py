@@ -316,8 +316,7 @@ print(f"χ² of the truth: {lost:.2f}, and after recentre(): {kept:.2f}")
 # thousand of them took :timing:`off-the-grid median "NUFFT, 10,000" @cpu-amd-epyc`, and
 # *all* of a million, in the exact form, :timing:`off-the-grid median "exact, 1,000,000"
 # @cpu-amd-epyc`. (If the phases change only now and then, ``replace`` takes the
-# corrected data, and :doc:`the page on your own data
-# </tutorials/4_imaging/02_your_own_data>` does all of this for you.)
+# corrected data. :doc:`/tutorials/4_imaging/03_real_sky` has such a loop, ready-made.)
 #
 # Your turn
 # ---------

@@ -457,7 +457,7 @@ print(check(mine))
 # remember
 print("1. Divide what needs no talking: channels, folds, strengths. Don't cut images.")
 print("2. Fill one GPU first. Then C large fits on P GPUs take C/P rounds, rounded up:")
-print(f"   {fits} fits on four GPUs are {speedup(fits, 4):.1f} times faster.")
+print(f"   {fits} fits on four GPUs are {speedup(fits, 4):.1f} times as fast.")
 print("3. Save each fit when it is finished, so that any number of processes can make")
 print("   the rest. And think first whether four separate programs would do.")
 

@@ -264,14 +264,8 @@ with torch.no_grad():
 # makes an image and its visibilities, ``loss`` compares, ``backward()`` finds the way
 # up, and ``step()`` goes down. Two things are added. Each pixel is a *softplus* of its
 # parameter, so it can't become negative. And two more terms in the loss say what kind
-# of image we'd rather have. We'll turn that knob in a moment.
-#
-# Will a GPU make it faster?
-# --------------------------
-#
-# To see how good your guess is, we timed one step of such a loop, on one core of a CPU
-# and on a GPU, for the image above and for one of 512 × 512 pixels. (Run the page to
-# time yours.)
+# of image we'd rather have. We'll turn that knob in a moment. (The two folds here time
+# a step on your computer. You won't need them until we come back to your guess.)
 
 # folded: The timed step and the timed fit
 unit = 0.01  # Jy/arcsec²: what brightness is measured in
@@ -325,38 +319,6 @@ for side in (npix, 512):
         step = make_step(device, side)
         bench.time(f"a step, {side}, GPU", step, n=side**2, device=device)
 bench.show()
-
-# %%
-# On a computer with an H100, one core of the CPU took
-# :timing:`first-light median "a step, 180, CPU" @nvidia-h100-80gb-hbm3` for a step at
-# 180 × 180 pixels, and the GPU took
-# :timing:`first-light median "a step, 180, GPU" @nvidia-h100-80gb-hbm3`. So it was
-# hardly faster at all! At 512 × 512 pixels, which is eight times as many, the core took
-# :timing:`first-light median "a step, 512, CPU" @nvidia-h100-80gb-hbm3`, and the GPU
-# :timing:`first-light median "a step, 512, GPU" @nvidia-h100-80gb-hbm3`, nearly the
-# same as for the small image.
-#
-# Why would eight times the work take no longer? Think of ordering a hundred dishes from
-# a very quick kitchen, with a phone call for each dish. You'll be on the phone all
-# evening, and the kitchen waits for you. A step of this loop makes about 100 calls of
-# PyTorch, and for each of them the CPU has to start a piece of work on the GPU, a
-# :term:`kernel`. The GPU has finished most of these before the next call comes. We call
-# such a loop :term:`launch-bound`.
-#
-# The remedy is to order everything in one call. :doc:`/tutorials/4_imaging/08_faster`
-# gets there change by change, to a step in a dozen kernels that are started together.
-# At 512 × 512 pixels that step took the H100
-# :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`, and the core
-# beside it :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`. That's
-# :timing:`faster-step speedup "GPU, package"/"CPU, package" @nvidia-h100-80gb-hbm3` as
-# fast, with the same step on both, and it's our answer. **How close was your guess?**
-#
-# But for *one image of 180 × 180 pixels, stay on the CPU*. A whole fit, like those
-# below, took :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on
-# the H100, and :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one
-# core of an AMD EPYC. (Why so long, after such quick steps? The optimizer below isn't
-# started together. By our count, each of its iterations makes 250 small calls, and 46
-# times it waits for a number from the GPU.)
 
 # %%
 # Turn the knob, and look at what is left over
@@ -462,9 +424,9 @@ print(f"its rms is {rms(script_left[disk_at]):.1f} inside the disk, where 1 is n
 # So there's a third case: *large residuals and specks: the fit was given wrong data.*
 # No strength can mend that. Here the averages are wrong: the script first averages the
 # rows in the cells of a grid, and the sky changes within these cells
-# (:doc:`/tutorials/4_imaging/06_averaging`). To be fair, it would have told us. The
-# gridder looks at the scatter in its cells and warns. *We* switched that off, with
-# ``check_visibility_scatter=False``; MPoL's script leaves it on.
+# (:doc:`/tutorials/4_imaging/06_averaging`). To be fair, the gridder knew. It looks at
+# the scatter in its cells and warns, and it was *us* who switched that off, with
+# ``check_visibility_scatter=False``. MPoL's script leaves it on.
 #
 # Now look at the truth
 # ---------------------
@@ -523,6 +485,43 @@ plt.show()
 # data protects you from a wrong taste. Go on with
 # :doc:`/tutorials/4_imaging/07_choosing_regularizers`, or, if you use ``tclean``, with
 # :doc:`/tutorials/4_imaging/13_rml_and_clean`.
+#
+# Will a GPU make it faster?
+# --------------------------
+#
+# Now back to your guess. We timed one step of a loop like the script's, on one core of
+# a CPU and on a GPU, for the image above and for one of 512 × 512 pixels.
+#
+# On a computer with an H100, one core of the CPU took
+# :timing:`first-light median "a step, 180, CPU" @nvidia-h100-80gb-hbm3` for a step at
+# 180 × 180 pixels, and the GPU took
+# :timing:`first-light median "a step, 180, GPU" @nvidia-h100-80gb-hbm3`. So it was
+# hardly faster at all! At 512 × 512 pixels, which is eight times as many, the core took
+# :timing:`first-light median "a step, 512, CPU" @nvidia-h100-80gb-hbm3`, and the GPU
+# :timing:`first-light median "a step, 512, GPU" @nvidia-h100-80gb-hbm3`, nearly the
+# same as for the small image.
+#
+# Why would eight times the work take no longer? Think of ordering a hundred dishes from
+# a very quick kitchen, with a phone call for each dish. You'll be on the phone all
+# evening, and the kitchen waits for you. A step of this loop makes about 100 calls of
+# PyTorch, and for each of them the CPU has to start a piece of work on the GPU, a
+# :term:`kernel`. The GPU has finished most of these before the next call comes. We call
+# such a loop :term:`launch-bound`.
+#
+# The remedy is to order everything in one call. :doc:`/tutorials/4_imaging/08_faster`
+# gets there change by change, to a step in a dozen kernels that are started together.
+# At 512 × 512 pixels that step took the H100
+# :timing:`faster-step median "GPU, package" @nvidia-h100-80gb-hbm3`, and the core
+# beside it :timing:`faster-step median "CPU, package" @nvidia-h100-80gb-hbm3`. That's
+# :timing:`faster-step speedup "GPU, package"/"CPU, package" @nvidia-h100-80gb-hbm3` as
+# fast, with the same step on both, and it's our answer. **How close was your guess?**
+#
+# But for *one image of 180 × 180 pixels, stay on the CPU*. A whole fit, like those
+# above, took :timing:`first-light median "a whole fit, 180" @nvidia-h100-80gb-hbm3` on
+# the H100, and :timing:`first-light median "a whole fit, 180" @cpu-amd-epyc` on one
+# core of an AMD EPYC. (Why so long, after such quick steps? L-BFGS isn't started as a
+# whole. By our count, each of its iterations makes 250 small calls, and 46 times it
+# waits for a number from the GPU.)
 
 # %%
 # Your turn

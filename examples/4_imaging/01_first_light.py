@@ -16,7 +16,7 @@ believe it, and to say whether a GPU will make it faster. You need no astronomy.
 :doc:`/tutorials/4_imaging/02_your_own_data`, where one command does what ``tclean``
 does for you today. You won't need a GPU for a single image.)
 
-**Time:** 13 minutes. **Needs:** any computer. With a GPU, the page fits on it.
+**Time:** 14 minutes. **Needs:** any computer. With a GPU, the page fits on it.
 """
 
 # folded: Make the file: a disk, nine channels, 43 antennas, noise
@@ -104,10 +104,8 @@ for row in np.argsort(np.hypot(uu, vv))[[0, 1, 2, -3, -2, -1]]:
 #
 # If you have met `MPoL's GPU tutorial`__, you know this script. It has a *model* of the
 # sky, an image of 180 × 180 pixels whose visibilities it compares with the data, and it
-# changes the pixels 600 times. (In its place you'd otherwise use ``tclean``. But CLEAN
-# takes light out of an image bit by bit, and here an image is fitted to the data.)
-# We've changed the imports and the line that chooses the :term:`device`, and
-# ``nll_gridded`` has its newer name. **Will 600 steps be enough?**
+# changes the pixels 600 times. We've changed the imports and the line that chooses the
+# :term:`device`, and ``nll_gridded`` has its newer name. **Will 600 steps be enough?**
 #
 # __ https://github.com/MPoL-dev/MPoL/blob/424929a421a126dce7a20f67d62154d79109be7a/docs/ci-tutorials/gpu_setup.rst
 
@@ -265,7 +263,7 @@ with torch.no_grad():
 # up, and ``step()`` goes down. Two things are added. Each pixel is a *softplus* of its
 # parameter, so it can't become negative. And two more terms in the loss say what kind
 # of image we'd rather have. We'll turn that knob in a moment. (The two folds here time
-# a step on your computer. You won't need them until we come back to your guess.)
+# a step on your computer, for the end of the page.)
 
 # folded: The timed step and the timed fit
 unit = 0.01  # Jy/arcsec²: what brightness is measured in
@@ -406,8 +404,8 @@ plt.show()
 #
 # - *A pattern above 5 σ: too smooth.* There are rings in the residual at the lower
 #   left. Where they're positive, the data contain light that the image hasn't got, and
-#   where they're negative, the image has too much: the smooth image has spread the
-#   light of each ring into the gaps beside it.
+#   where they're negative, the image has too much: it has spread the light of each ring
+#   into the gaps beside it.
 # - *Much less than noise: over-fitted.* At the lower right the residual is blank where
 #   the disk is. Noise can't vanish, so it must be in the image, and there you see it,
 #   as specks.
@@ -485,6 +483,28 @@ plt.show()
 # data protects you from a wrong taste. Go on with
 # :doc:`/tutorials/4_imaging/07_choosing_regularizers`, or, if you use ``tclean``, with
 # :doc:`/tutorials/4_imaging/13_rml_and_clean`.
+#
+# .. dropdown:: If you know tclean: what is different here?
+#
+#    .. list-table:: CLEAN, and the fit of this page
+#       :header-rows: 1
+#       :widths: 22 39 39
+#
+#       * - question
+#         - CLEAN
+#         - this fit
+#       * - What is the model?
+#         - a list of points and blobs
+#         - all pixels, none of them negative
+#       * - What do you choose?
+#         - a mask, scales, a threshold
+#         - a strength, by the residuals
+#       * - When does it stop?
+#         - at the threshold
+#         - when the loss stops falling
+#       * - What is the image?
+#         - the model, blurred by the beam, plus the residuals
+#         - the model itself, in Jy/arcsec², without either
 #
 # Will a GPU make it faster?
 # --------------------------

@@ -486,25 +486,13 @@ plt.show()
 #
 # .. dropdown:: If you know tclean: what is different here?
 #
-#    .. list-table:: CLEAN, and the fit of this page
-#       :header-rows: 1
-#       :widths: 22 39 39
-#
-#       * - question
-#         - CLEAN
-#         - this fit
-#       * - What is the model?
-#         - a list of points and blobs
-#         - all pixels, none of them negative
-#       * - What do you choose?
-#         - a mask, scales, a threshold
-#         - a strength, by the residuals
-#       * - When does it stop?
-#         - at the threshold
-#         - when the loss stops falling
-#       * - What is the image?
-#         - the model, blurred by the beam, plus the residuals
-#         - the model itself, in Jy/arcsec², without either
+#    - *The model.* CLEAN has a list of points and blobs. The fit has all pixels, and
+#      none of them is negative.
+#    - *What you choose.* For CLEAN it's a mask, scales and a threshold. Here it's a
+#      strength, and you choose it by the residuals.
+#    - *The end.* CLEAN stops at the threshold, and the fit when the loss stops falling.
+#    - *The image.* CLEAN's is the model, blurred by a beam, plus the residuals. The fit's
+#      is the model itself, in Jy/arcsec², without either.
 #
 # Will a GPU make it faster?
 # --------------------------

@@ -125,21 +125,13 @@ plt.show()
 #
 #    ``read_ms`` does this for you (:doc:`/tutorials/4_imaging/02_your_own_data`).
 #
-#    .. list-table:: The columns of a measurement set, and ours
-#       :header-rows: 1
-#       :widths: 30 70
-#
-#       * - in CASA
-#         - here
-#       * - ``UVW``, in metres
-#         - ``uu`` and ``vv``: divide by the wavelength of the channel
-#       * - ``DATA``, for each channel and polarization
-#         - ``data_re`` and ``data_im``, a row for each channel: the conjugate of the
-#           mean of XX and YY (or RR and LL)
-#       * - ``WEIGHT``, or ``WEIGHT_SPECTRUM``
-#         - ``weight``: the sum of those of XX and YY
-#       * - ``FLAG``
-#         - what is flagged is left out
+#    - ``UVW``, in metres, becomes ``uu`` and ``vv``. Divide by the wavelength of the
+#      channel.
+#    - ``DATA``, for each channel and polarization, becomes ``data_re`` and ``data_im``,
+#      a row for each channel: the conjugate of the mean of XX and YY (or RR and LL).
+#    - ``WEIGHT``, or ``WEIGHT_SPECTRUM``, becomes ``weight``: the sum of those of XX and
+#      YY.
+#    - ``FLAG``: what is flagged is left out.
 #
 # A night of rows
 # ---------------

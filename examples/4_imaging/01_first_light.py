@@ -491,8 +491,8 @@ plt.show()
 #    - *What you choose.* For CLEAN it's a mask, scales and a threshold. Here it's a
 #      strength, and you choose it by the residuals.
 #    - *The end.* CLEAN stops at the threshold, and the fit when the loss stops falling.
-#    - *The image.* CLEAN's is the model, blurred by a beam, plus the residuals. The fit's
-#      is the model itself, in Jy/arcsec², without either.
+#    - *The image.* CLEAN's is the model, blurred by a beam, plus the residuals. The
+#      fit's is the model itself, in Jy/arcsec², without either.
 #
 # Will a GPU make it faster?
 # --------------------------

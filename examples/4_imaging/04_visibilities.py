@@ -129,8 +129,8 @@ plt.show()
 #      channel.
 #    - ``DATA``, for each channel and polarization, becomes ``data_re`` and ``data_im``,
 #      a row for each channel: the conjugate of the mean of XX and YY (or RR and LL).
-#    - ``WEIGHT``, or ``WEIGHT_SPECTRUM``, becomes ``weight``: the sum of those of XX and
-#      YY.
+#    - ``WEIGHT``, or ``WEIGHT_SPECTRUM``, becomes ``weight``: the sum of those of XX
+#      and YY.
 #    - ``FLAG``: what is flagged is left out.
 #
 # A night of rows

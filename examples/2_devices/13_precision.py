@@ -84,8 +84,8 @@ for use_amp in (False, True):
 #    * - ``mix of the legacy and new APIs``
 #      - Somebody has set TF32 in the first of the two ways, and asks in the second.
 #    * - it isn't faster
-#      - Only large products and convolutions gain. On the H100, a small network even
-#        got slower (:doc:`/tutorials/2_devices/17_training_a_cnn`).
+#      - Only large products and convolutions gain. A small network waits for its
+#        launches, and gets some more (:doc:`/tutorials/2_devices/17_training_a_cnn`).
 #
 # Try it
 # ------
@@ -163,15 +163,12 @@ for dtype in (torch.bfloat16, torch.float16, torch.float32):
 # A fifth of an eps, whatever the format. That is all we need to predict the error of a
 # product of two matrices. Each element is a sum of many products :math:`a\cdot b`. Both
 # factors are rounded, and the roundings know nothing of each other, so their *squares*
-# add: :math:`\sqrt 2` times a fifth of an eps. A GPU adds the products up in
-# ``float32``, which loses nothing that matters here, and # rounds the result once more.
-# That makes :math:`\sqrt 3`. (The parts of a long sum may be added in 16 bits, unless
-# you set ``torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction`` to
-# ``False``.)
+# add: :math:`\sqrt 2` times a fifth of an eps. The products are added up in
+# ``float32``, which loses nothing that matters here. Then the result is rounded as
+# well, and that makes :math:`\sqrt 3`. Larger matrices have no larger error, because
+# the result grows with it. (This is for numbers that scatter around 0, as ours do. If
+# all are positive, the roundings of the factors average out.)
 #
-# The error doesn't grow with the size of the matrices, because the sum grows with them.
-# (That's for numbers that scatter around 0, as these do. If all are positive, the
-# roundings of the factors average out, and it's smaller.)
 # **So what do you expect for** ``bfloat16``, **with its eps of 0.0078?** Work it out,
 # and look:
 
@@ -195,7 +192,8 @@ for name in ("bfloat16", "float16"):
 # %%
 # The prediction was right to a few percent of itself, and an H100 gave 0.29 % as well.
 # (What had you guessed at the top?) If your data are good to a percent, you can afford
-# that.
+# that. If your product is off by more, its long sums may be added in 16 bits: set
+# ``torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction`` to ``False``.
 #
 # What does it save?
 # ------------------
@@ -259,11 +257,9 @@ show_table("Rates, in units of float32's", ("", *SHEET), rows)
 # from ``float64`` to ``float32`` there, and don't allow TF32, you give nine digits away
 # and gain nothing in a product. (An addition still takes half the time.)
 #
-# A CPU has its likings, too. On the one of our own record, a product of 384 rows took
-# :timing:`precision median "matmul, float32" @cpu` in ``float32``, :timing:`precision
-# median "matmul, bfloat16" @cpu` in ``bfloat16``, but :timing:`precision median
-# "matmul, float16" @cpu` in ``float16``, probably because the library has to convert
-# each number first.
+# A CPU has its likings, too. On two cores of an AMD EPYC, a product of 384 rows took
+# :timing:`precision median "matmul, float32" @cpu-amd-epyc` in ``float32``, but
+# :timing:`precision median "matmul, float16" @cpu-amd-epyc` in ``float16``.
 #
 # The figure shows the error and the time of each format, so you want to be at the
 # bottom left.
@@ -500,8 +496,7 @@ print("np.allclose:", np.allclose(loop, shares, atol=1e-5))
 # that, and adds halves of halves, but only along the *last* axis. Along another one, it
 # adds row after row, as a plain loop does. So the answer to the referee is: *on
 # average, the one with the shorter chain of roundings is closer to the truth*, whether
-# it's the GPU's or NumPy's. (A GPU also computes :math:`a b + c` with one rounding and
-# not two, a :term:`fused multiply-add`. That hardly matters.)
+# it's the GPU's or NumPy's.
 #
 # And which difference is too large? An ``atol`` of ``1e-5`` knows nothing of your
 # numbers. Take some eps of the *terms* that were added, since the sum may be small

@@ -296,10 +296,9 @@ for depth, name in enumerate(above):
 # ``float64``. For each frame, this line makes a new ``float32`` matrix out of them.
 # With a GPU, it also sends it there, each time. It's always the same matrix.
 #
-# (You can look at the timeline of your own program, too.
-# ``prof.export_chrome_trace("trace.json")`` writes it to a file. Open that at
-# https://ui.perfetto.dev, where it stays within your browser, and move with the keys W,
-# A, S and D. The file has your computer's name in it, so look before you share it.)
+# (You can look at the timeline of your own program, too: that's the ``trace.json`` from
+# the top of the page. Open it at https://ui.perfetto.dev, where it stays within your
+# browser, and move with the keys W, A, S and D. It has your computer's name in it.)
 #
 # Mend it, and time it
 # --------------------
@@ -330,8 +329,9 @@ print(f"expected from the share: {promised:.1f} times as fast")
 print(f"measured:                {gain:.1f} times as fast")
 
 # %%
-# On the CPU of our own record, a frame took :timing:`profile median "as found" @cpu`
-# before and :timing:`profile median "converted once" @cpu` after.
+# On two cores of an AMD EPYC, a frame took :timing:`profile median "as found"
+# @cpu-amd-epyc` before and :timing:`profile median "converted once" @cpu-amd-epyc`
+# after.
 #
 # On an H100, a frame took :timing:`profile median "as found" @nvidia-h100-80gb-hbm3`
 # before. After we had moved that one line out of the loop, it took :timing:`profile
@@ -341,12 +341,13 @@ print(f"measured:                {gain:.1f} times as fast")
 # did!
 #
 # Where did the rest go? Look for ``match`` in the first table. It has self time, and
-# a lot of it, although it only calls others. Probably it's the memory of the
-# converted matrix, which has to be *freed*, and that happens there. On the H100's
-# computer, the copies had about four fifths and ``match`` itself most of the rest, so
-# both together leave about a fiftieth, and a profiler also slows down what it
-# watches. In other words, a profile tells you how long an operation *took*. Only a
-# timer tells you what you *gain* without it
+# a lot of it, although it only calls others. On the H100's computer it had most of
+# what the copies had left: without both, only a fiftieth remains. It's probably the
+# memory of the converted matrix, which has to be *freed* after each frame, and that
+# happens there.
+#
+# So the copies took their own time and somebody else's. A profile tells you how long
+# an operation *took*. Only a timer tells you what you *gain* without it
 # (:doc:`/tutorials/2_devices/07_timing_it_right`).
 #
 # And now profile again, because something else is in the first place:
@@ -377,13 +378,13 @@ plt.show()
 # this sum with the time that your program took. If they are about the same, the GPU is
 # busy, and only faster kernels will help. If the sum is much smaller, the GPU waits.
 #
-# What did our H100 do, after the cure? In its profile, the kernels of a frame added up
-# to little more than the product, which takes :timing:`roofline median match
-# @nvidia-h100-80gb-hbm3`. That's a fifth of the :timing:`profile median "converted
-# once" @nvidia-h100-80gb-hbm3` that a frame takes. So for most of the time, this
-# expensive GPU was waiting: for the frame to arrive, for Python, and for the CPU to
-# start the next *kernel*, as a program on a GPU is called. On the timeline of a model,
-# it looks like this:
+# What did our H100 do, after the cure? A program that runs on a GPU is called a
+# *kernel*. In the H100's profile, the kernels of a frame had a fifth of the
+# :timing:`profile median "converted once" @nvidia-h100-80gb-hbm3` that a frame takes,
+# and nearly all of that was the product, :timing:`roofline median match
+# @nvidia-h100-80gb-hbm3`. So for most of the time, this expensive GPU was waiting: for
+# the frame to arrive, for Python, and for the CPU to start the next kernel. On the
+# timeline of a model, it looks like this:
 
 # figure
 from firstlight.timing.specs import spec

@@ -167,8 +167,8 @@ show_table("Operations a byte, at the ridge", ("", "float32", "bfloat16"), ridge
 #    * - a product of :math:`N \times N` matrices
 #      - :math:`N / 6`
 #
-# So only the last one waits for the arithmetic, if :math:`N` is larger than a few
-# hundred.
+# So only the last one waits for the arithmetic, on an H100 if :math:`N` is larger than
+# 120: there, :math:`N / 6` is the ridge.
 #
 # Draw the roof
 # -------------
@@ -372,9 +372,9 @@ plt.show()
 
 # %%
 # Find *match*. How far is it below the solid line? That is all that a better program
-# could gain. Each arrow leads from the way that people often write a step to ours. It
-# points straight up or down, because the work is the same, and only the time changed.
-# (The dotted roof is for the other steps, whose frames may fit into a :term:`cache`.)
+# could gain. Each arrow leads from the way that people often write a step to ours,
+# straight up or down, because only the time changed. (The dotted roof is for the other
+# steps, whose frames may fit into a :term:`cache`.)
 #
 # On the H100, *match* took :timing:`roofline median match @nvidia-h100-80gb-hbm3`, and
 # reached more than nine tenths of its roof. With the conversion in it, it took
@@ -386,9 +386,9 @@ plt.show()
 # The other three don't come near any roof. The taper took :timing:`roofline median
 # taper @nvidia-h100-80gb-hbm3`, the FFT :timing:`roofline median FFT
 # @nvidia-h100-80gb-hbm3`, and *power* :timing:`roofline median power
-# @nvidia-h100-80gb-hbm3`, although all three have work for less than a microsecond.
-# They're waiting to be started. A :term:`launch` takes some microseconds, however
-# little there is to do. So our better *power* gains nothing on this card: with
+# @nvidia-h100-80gb-hbm3`, although none of them has work for much more than a
+# microsecond. They're waiting to be started. A :term:`launch` takes some microseconds,
+# however little there is to do. So our better *power* gains nothing on this card: with
 # ``abs()`` it took :timing:`roofline median "power, abs" @nvidia-h100-80gb-hbm3`. The
 # roofline knows bytes and operations, and nothing of waiting.
 #

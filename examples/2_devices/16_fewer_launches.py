@@ -576,6 +576,7 @@ bench.plot()
 
 # %%
 
+# folded: All of these times
 bench.show()
 
 # %%

@@ -19,7 +19,6 @@ PAGES = [
 ]
 MPOL = "what MPoL's early tutorial says of itself"
 COURSE = "what a course notebook on PyTorch and Numba says of itself"
-CAMP = "what a boot camp on PyTorch says of its own training"
 NOTES = "what notes on a textbook's GPU chapter say of themselves"
 EXAMPLE = "a made-up number to reckon with"
 TITLE = "the question of its title, which it answers"
@@ -41,9 +40,6 @@ QUOTED = {
         "a vector in 10.4 microseconds": COURSE,
         "6.007 seconds for the CPU and 0.001 seconds for the GPU": NOTES,
         "The 6.007 seconds are for one product, and the 0.001 seconds for ten": NOTES,
-    },
-    "examples/2_devices/11_when_the_gpu_wins.py": {
-        "trained it for 100 steps in 0.467 seconds": CAMP,
     },
     "examples/3_kernels/02_matrix_vector.py": {
         "matrix × vector: 1.25 ms": COURSE,

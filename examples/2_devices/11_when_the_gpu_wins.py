@@ -88,23 +88,9 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 #   memory, and to do the arithmetic. It does both at the same time, so the longer of
 #   the two counts.
 #
-# The CPU has only the last one. So if a job makes :math:`L` launches of :math:`c` each,
-# and uses its data :math:`k` times before they are replaced, then the GPU wins if
-#
-# .. math::
-#
-#     t_\text{CPU} > L c + \frac{t_\text{transfer} + t_\text{wait}}{k} + t_\text{work}.
-#
-# The GPU's own work takes
-#
-# .. math::
-#
-#     t_\text{work} = \max\left(\frac{\text{bytes}}{\text{bandwidth}},
-#     \frac{\text{operations}}{\text{operations a second}}\right).
-#
-# Let's predict the third job with it. The rule in the fold wants to know how many bytes
-# are sent and moved, and how many operations there are. 100 million additions need 12
-# bytes each. **Which of the three will take longest?**
+# The CPU has only the last one. Let's predict the three for the third job. 100 million
+# additions need 12 bytes each, which have to be sent, and then to be read and written.
+# **Which of the three will take longest?**
 
 # folded: The rule in code
 from math import ceil, inf
@@ -165,10 +151,10 @@ print("work  ", quantity(work, "s"))
 
 # %%
 # It's the carrying, by far. 1.2 GB have to cross the street, and no card can change
-# that, however fast it is. We even took the best that the link can do. From ordinary
-# memory it does worse (:doc:`/tutorials/2_devices/08_pinned_memory`). The measured time
-# was several times as long again, and that explains about half of the difference. The
-# rest we can't explain.
+# that, however fast it is. (And this is the best that the link can do. What we measured
+# was several times as long. From ordinary memory the link carries less,
+# :doc:`/tutorials/2_devices/08_pinned_memory`, which explains about half of the
+# difference. The rest we can't explain.)
 #
 # The CPU has the same bytes in a memory of its own. Beside our H100, it moved
 # :timing:`wins-add rate "CPU/cpu/n=100000000" @nvidia-h100-80gb-hbm3` from there. The
@@ -178,6 +164,16 @@ print("work  ", quantity(work, "s"))
 # That's worth the walk. In other words, ask *how often will each byte be used that I
 # send?* If your data stay on the GPU for thousands of steps, as in a fit, you carry
 # them across once, and forget about the walk.
+#
+# This is the whole rule. If a job makes :math:`L` launches of :math:`c` each, and uses
+# its data :math:`k` times before they are replaced, then the GPU wins if
+#
+# .. math::
+#
+#     t_\text{CPU} > L c + \frac{t_\text{transfer} + t_\text{wait}}{k} + t_\text{work}.
+#
+# The work takes as long as the bytes need from the memory, or the operations from the
+# arithmetic, whichever is longer.
 
 # %%
 
@@ -303,25 +299,21 @@ Calculator(
 # The calculator believes the :term:`data sheets <data sheet>` of both sides, and nobody
 # reaches all of what they promise. So what do you do with its answer?
 #
-# - *Below two: stay with the CPU*, and first make sure that your program uses all of
-#   its cores. The same holds if the GPU's part is less than half of your program: the
-#   other half stays as slow as it is (:term:`Amdahl's law`). And if the whole job takes
-#   seconds, the start of the GPU alone takes as long.
-# - *More than the ratio of the prices: rent.* Google Colab lends a GPU for nothing, and
-#   the big providers rent them by the hour. If such an hour costs :math:`p` times as
-#   much as one of your CPU, you have to gain more than :math:`p`. Run your job there
-#   once before you believe any calculator, ours included.
-# - *Buy* if you would rent for more hours than the card's price pays for. Look at its
-#   memory first, because your data have to fit. And if you need ``float64``, few cards
-#   are fast (:doc:`/tutorials/2_devices/13_precision`).
+# - *Below two: stay with the CPU*, and make sure that your program uses all of its
+#   cores. The same holds if the GPU's part is less than half of your program: the other
+#   half stays as slow as it is (:term:`Amdahl's law`).
+# - *Otherwise, try it once on a GPU that somebody lends you*, before you believe any
+#   calculator, ours included. Google Colab does so for nothing. If you pay by the hour,
+#   your gain has to be larger than the ratio of the prices.
 #
 # Does the rule hold?
 # -------------------
 #
 # Let's put it to the test, with these five jobs and a small network. Each of them runs
 # in up to six sizes on the CPU, on the GPU with the data there, and on the GPU with the
-# data sent each time. Before anything is timed, all results are checked against
-# ``float64``.
+# data sent each time. (Before anything is timed, all results are checked against
+# ``float64``.) **From how many numbers on will the H100 add faster than the 16 cores
+# beside it?** Work it out, or guess.
 
 # folded: The sixth job, a network that learns to tell flowers
 
@@ -568,16 +560,54 @@ fig.set_label(
 plt.show()
 
 # %%
-# Each point is a job at one size. From left to right the jobs get longer, and from
-# bottom to top the GPU gains more. You needn't know what a job computes to read off the
-# first half of the rule: if a call takes your CPU less time than a launch, the GPU
-# can't win. That's what the dashed line says. And look at the circles, the additions.
-# The filled ones climb as the vectors grow. The hollow ones lag far behind, because a
-# larger vector also takes longer to send.
+# In the figure, each point is a job at one size. From left to right the jobs get
+# longer, and from bottom to top the GPU gains more. If a call takes your CPU less time
+# than a launch, the GPU can't win: that's the dashed line. And look at the circles, the
+# additions. The filled ones climb as the vectors grow. The hollow ones lag far behind,
+# because a larger vector also takes longer to send.
 #
-# **From how many numbers on does the GPU add faster? Guess, then run the next cell.**
-# It puts the two rates of this CPU into the rule, and compares with what was measured
-# (without a GPU, with a model that knows only the CPU's measured times).
+# And here are the sizes from which the H100 was faster. The rule knows its data sheet,
+# and the two rates of the CPU beside it:
+#
+# .. list-table:: From which n on does the H100 win?
+#    :header-rows: 1
+#
+#    * - job
+#      - stay: rule
+#      - stay: measured
+#      - sent: rule
+#      - sent: measured
+#    * - add
+#      - 140,000
+#      - 42,000
+#      - never
+#      - never
+#    * - matrix × vector
+#      - 4,200
+#      - 1,200
+#      - never
+#      - never
+#    * - matrix × matrix
+#      - 210
+#      - 96
+#      - 250
+#      - 660
+#    * - stack
+#      - 120
+#      - 4
+#      - never
+#      - never
+#    * - sampler
+#      - 2,100
+#      - 360
+#      - 2,100
+#      - 7,700
+#
+# Where the rule says *never*, the measurement says so, too. The numbers are off by a
+# factor of two to six. If the data stay, the rule was too careful, because it counts a
+# wait for each result, and our clock let one call follow the other. If they are sent,
+# it was too hopeful, because it believes what the link promises. For the stack it was
+# plainly wrong: PyTorch has an overhead on a CPU, too, of which the rule knows nothing.
 
 
 # folded: How to find the size from which a GPU is faster
@@ -605,6 +635,7 @@ def written(n):
 
 # %%
 
+# folded: The same table for the computer that ran this page
 from firstlight.timing.roofs import measured_roof
 
 roof = measured_roof("cpu")
@@ -624,19 +655,8 @@ head = ("", "stay: rule", there, "sent: rule", there)
 show_table("The n from which a GPU is faster than this CPU (rule: an H100)", head, rows)
 
 # %%
-# On our H100's computer, the rule said that adding pays from 140,000 numbers on, if
-# they stay there. We measured 42,000. Here, and for the products and the sampler, the
-# rule was too careful by a factor of two to six. That's because it counts a wait for
-# each result, while our clock lets one call follow the other. For the stack of images
-# it was plainly wrong. It said 120 pixels, and the CPU lost already with four. PyTorch
-# has an overhead on a CPU, too, and the rule knows nothing of it.
-#
-# If the data are sent, the rule was too hopeful. It said that products of matrices pay
-# from 250 on, and we measured 660. That's because it believes what the link promises,
-# and ordinary memory doesn't reach that.
-#
-# But where it said *never* there, the measurement said so, too. So trust it where it
-# says ten or a tenth. Where it says two, measure. PyTorch brings all that you need:
+# So trust the rule where it says ten or a tenth. Where it says two, measure. PyTorch
+# brings all that you need:
 
 from torch.utils.benchmark import Timer
 
@@ -669,8 +689,7 @@ for name, line in lines.items():
 # There's one job left. A PyTorch boot camp (see :doc:`/claims`) trains a small network
 # on `Fisher's 150 irises`__: four lengths of each flower go in, and one of three kinds
 # comes out. It has two layers of 8 and 9 units, and sets 30 flowers aside as a *test
-# set*. The boot camp's GPU trained it for 100 steps in 0.467 seconds, including the
-# GPU's start-up. **Is a GPU a good idea here?**
+# set*. **Is a GPU a good idea here?**
 #
 # __ https://scikit-learn.org/stable/datasets/toy_dataset.html#iris-plants-dataset
 
@@ -784,7 +803,7 @@ print("""\
 1. A CPU only has to do the work. A GPU also has to be told, once a call, and to get the
    data, once a transfer. Count five numbers before you move your program.
 2. Ask how often each byte will be used that you send. If it is used once, as in a sum
-   of two vectors, a good CPU is done before it has arrived, whatever your card.
+   of two vectors, a fast CPU is done before it has arrived, whatever your card.
 3. Many small calls keep any GPU waiting: a network of 8 units took an H100 as long as
    one of 4,096. Put more work into each call, or use the CPU.""")
 

@@ -211,22 +211,21 @@ times = [f"{t.n:12,} asteroids  {quantity(t.median, 's')}" for t in bench.timing
 print("\n".join(times))
 
 # %%
-# For the H100 you should have found about a quarter of a millisecond. It took
-# :timing:`fewer-launches median "as written/cuda:0/n=10"
-# @nvidia-h100-80gb-hbm3` with ten asteroids. That is half as much again! But the same
-# 38 operations, on the stacked arrays of the next section, took only
-# :timing:`fewer-launches median "stacked" @nvidia-h100-80gb-hbm3`. So it wasn't the
-# operations. The first samples with ten asteroids lay near the prediction, too, and
-# then something slowed down, probably the CPU. But look what happened with more
-# asteroids.
+# For the H100 you should have found about a quarter of a millisecond. The same 38
+# operations, on the larger arrays of the next section, took :timing:`fewer-launches
+# median "stacked" @nvidia-h100-80gb-hbm3`, a little more. With ten asteroids it was
+# :timing:`fewer-launches median "as written/cuda:0/n=10" @nvidia-h100-80gb-hbm3`. There
+# the first samples lay near the prediction, and then something slowed down, probably
+# the CPU. (So below we compare with the stacked call, which wasn't slowed down.)
 #
-# With a million of them, it took :timing:`fewer-launches median "as
-# written/cuda:0/n=1000000" @nvidia-h100-80gb-hbm3`. For a hundred thousand times the
-# work, the time is practically the same. Only at ten million did it rise, to
+# Now look what happened with more asteroids. With a million of them, it took
+# :timing:`fewer-launches median "as written/cuda:0/n=1000000" @nvidia-h100-80gb-hbm3`.
+# For a hundred thousand times the work, the time is practically the same. Only at ten
+# million did it rise, to
 # :timing:`fewer-launches median "as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`.
 #
-# So in one thing the formula was right: the number of asteroids isn't in it. On a CPU
-# the time rises much earlier, because there the CPU does the work itself.
+# So in this the formula was right: the number of asteroids isn't in it. On a CPU the
+# time rises much earlier, because there the CPU does the work itself.
 #
 # What can you do, then? You can order for many guests in one call (*batch*), you can
 # order dishes in place of ingredients (*compile*), or you can leave a written list in
@@ -434,13 +433,11 @@ if compiled:
 # %%
 # It takes several seconds, for a function that takes microseconds. Was it worth it?
 #
-# With 1,000 asteroids, the compiled call was :timing:`fewer-launches speedup
-# "compiled/cuda:0/n=1000"/"as written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3` as fast as
-# before. (Before was slow, as you know. It took :timing:`fewer-launches median
-# "compiled/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`, so compare it with the
-# :timing:`fewer-launches median "stacked" @nvidia-h100-80gb-hbm3` of the stacked call.)
-# With ten million, it was :timing:`fewer-launches speedup
-# "compiled/cuda:0/n=10000000"/"as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`.
+# With 1,000 asteroids on the H100, the compiled call took :timing:`fewer-launches
+# median "compiled/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`, less than half of the
+# :timing:`fewer-launches median "stacked" @nvidia-h100-80gb-hbm3` from before. With ten
+# million, it was even :timing:`fewer-launches speedup "compiled/cuda:0/n=10000000"/"as
+# written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as fast as written.
 #
 # Why does it gain *more* when the launches don't matter any longer? Each operation
 # reads its arrays from memory and writes its result back, and the next one reads it
@@ -449,9 +446,9 @@ if compiled:
 # to the pantry as well as phone calls.
 #
 # And when has the building paid for itself? Divide its time by what each call saves. On
-# the H100, that is after 20,000 to 35,000 calls with 1,000 asteroids. If you run a
-# script for a minute, leave it as it is. (The second time, PyTorch finds the program on
-# your disk, and needs less than a thousand calls.)
+# the H100, that is after some 35,000 calls with 1,000 asteroids. If you run a script
+# for a minute, leave it as it is. (The second time, PyTorch finds the program on your
+# disk, and needs less than a thousand calls.)
 #
 # A compiled call isn't free, either. It first checks whether the program fits its
 # inputs, and these checks, the *guards*, run on the CPU.
@@ -554,15 +551,14 @@ else:
     print("No card here can capture.")
 
 # %%
-# With 1,000 asteroids on the H100, a replay was :timing:`fewer-launches speedup
-# "captured/cuda:0/n=1000"/"as written/cuda:0/n=1000" @nvidia-h100-80gb-hbm3` as fast as
-# the call as written, twice the gain of compiling, and there was nothing to build.
-# (Again, that's against the slow one. It took :timing:`fewer-launches median
-# "captured/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`.)
+# With 1,000 asteroids on the H100, a replay took :timing:`fewer-launches median
+# "captured/cuda:0/n=1000" @nvidia-h100-80gb-hbm3`. That is less than half of the
+# compiled call, and there was nothing to build.
 #
-# With ten million it was :timing:`fewer-launches speedup "captured/cuda:0/n=10000000"/
-# "as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3`. The launches are gone, but the
-# GPU still has to do everything that was on the list.
+# With ten million it brought nothing: it was :timing:`fewer-launches speedup
+# "captured/cuda:0/n=10000000"/"as written/cuda:0/n=10000000" @nvidia-h100-80gb-hbm3` as
+# fast as written. The launches are gone, but the GPU still has to do everything that
+# was on the list.
 #
 # (``torch.compile(…, mode="reduce-overhead")`` captures for you.)
 #

@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from firstlight.records.record import read
 
 PAGE = "2_devices/11_when_the_gpu_wins.py"
+FIVE = "add", "matrix × vector", "matrix × matrix", "stack", "sampler"
 CPU, GPU, PCIE, CALL = (5e10, 5e11), (5e11, 1e13), 2.5e10, 5e-6
 
 
@@ -128,10 +129,8 @@ def test_what_the_text_says_of_the_model_holds(page) -> None:
         for name in ("add", "matrix × vector", "stack"):
             assert page["predicted"](name, cpu, False, card="RTX 4090") == math.inf
     recorded = page["Rates"](97.8e9, 1.06e12)  # what the H100's page printed of its CPU
-    assert page["written"](page["predicted"]("add", recorded, True)) == "140,000"
-    assert page["written"](page["predicted"]("stack", recorded, True, (4, 2048))) == "120"
-    for name in ("add", "matrix × vector", "stack"):
-        assert page["predicted"](name, recorded, False) == math.inf
+    rule = [[page["written"](page["predicted"](name, recorded, stay)) for name in FIVE] for stay in (True, False)]
+    assert rule == [["140,000", "4,200", "210", "120", "2,100"], ["never", "never", "250", "never", "2,100"]]
 
 
 def test_a_training_step_is_many_calls_and_each_counts_once(page) -> None:
@@ -175,10 +174,10 @@ def test_the_h100_did_what_the_text_says_of_it(page) -> None:
         known = [np.exp(np.interp(np.log(fine), np.log(sizes), np.log([of[n] for n in sizes]))) for of in (cpu, gpu)]
         return page["written"](page["crossing"](fine, *known))
 
-    there, sent = "GPU", "GPU, there and back"
-    assert [first_win(bench, there) for bench in ("add", "stack")] == ["42,000", "4"]
-    assert [first_win(bench, sent) for bench in ("add", "matrix-vector", "stack")] == ["never"] * 3
-    assert first_win("matrix-matrix", sent) == "660"
+    benches = [name.replace(" × ", "-") for name in FIVE]
+    assert [first_win(bench, "GPU") for bench in benches] == ["42,000", "1,200", "96", "4", "360"]
+    sent = [first_win(bench, "GPU, there and back") for bench in benches]
+    assert sent == ["never", "never", "660", "never", "7,700"]
     small, large = (timings[f"wins-network/GPU/cuda:0/n={n}"].median for n in (8, 4096))
     assert large == pytest.approx(small, rel=0.2)
     assert timings["wins-network/CPU/cpu/n=8"].median < small

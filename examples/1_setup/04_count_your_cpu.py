@@ -414,14 +414,11 @@ for cups in (1, 65_536, 2**20):
 #
 # It's in where a step gets its numbers. Our line needs three, ``t``, ``keep`` and
 # ``gain``, and each comes from a :term:`register`, the place where a thread keeps a
-# number. On an H200, which has the same multiprocessors, a lane did less than half a
-# multiply-add in a cycle, as on the H100. Then we made ``keep`` and ``gain`` the same
-# number, so that the step reads two registers, and it did nearly twice as many. With
-# three registers, but two cups for each thread that share ``keep`` and ``gain``, it
-# was in between. So it seems that a lane can't fetch three new numbers in every
-# cycle. A product of matrices shares far more of them, and did :timing:`precision
-# rate "GPU, matmul, float32" @nvidia-h100-80gb-hbm3` on an H100. Our model knew
-# nothing of that.
+# number. It seems that a lane can't fetch three new ones in every cycle. When we made
+# ``keep`` and ``gain`` the same number, an H200 did nearly twice as many steps. And a
+# product of matrices, which uses a number several times once it's fetched, did
+# :timing:`precision rate "GPU, matmul, float32" @nvidia-h100-80gb-hbm3` on an H100.
+# Our model knew nothing of that.
 #
 # Others found full lanes with programs of their own. The first line is a single chain,
 # and the last one is of a CPU, which its owner didn't name:

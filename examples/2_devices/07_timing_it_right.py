@@ -169,13 +169,30 @@ plt.show()
 #
 # __ https://docs.python.org/3/library/timeit.html#timeit.Timer.repeat
 #
+# Two right answers
+# -----------------
+#
+# On a GPU there's one more decision to make, and it changes the number more than all of
+# the above. Do you wait after each call, or once after many? The H100 added its
+# 1,456,355 pairs in :timing:`timing-it-right median "GPU, a wait each"
+# @nvidia-h100-80gb-hbm3`, if we waited for each result. If we made many calls and
+# waited once, a call took :timing:`timing-it-right median "GPU, one wait"
+# @nvidia-h100-80gb-hbm3`. **Which of the two is right?**
+#
+# Both are. The first is the :term:`latency`: how long *you* wait for one result. The
+# second says how many of them you get in a second, which is the :term:`throughput`,
+# because the GPU works on one call while your program launches the next. If your
+# program needs each result before it can go on, report the first one, otherwise the
+# second. But say which.
+#
 # A timer of twenty lines
 # -----------------------
 #
-# There's one fault left. To read the clock, and to wait, takes time as well, and for a
-# short call that's a good part of the result. It's like weighing a letter on a bathroom
-# scale: weigh a hundred of them together, and divide. So we make many calls, wait once,
-# and divide by their number. Let's call that a *block*.
+# Now let's write a better timer, for the second answer. To read the clock, and to wait,
+# takes time as well, and for a short call that's a good part of the result. It's like
+# weighing a letter on a bathroom scale: weigh a hundred of them together, and divide.
+# So we make many calls, wait once, and divide by their number. Let's call that a
+# *block*.
 
 from math import ceil
 
@@ -279,29 +296,12 @@ for old in (add, add_anew, stack_and_sum):
 # that I can measure". That's a result, too, and it saves you the trouble of rewriting
 # your program.
 #
-# Two right answers
-# -----------------
+# The GPU's own clock
+# -------------------
 #
-# On a GPU there's one more decision to make, and it changes the number more than all of
-# the above. Do you wait after each call, or once after many? The H100 added its
-# 1,456,355 pairs in :timing:`timing-it-right median "GPU, a wait each"
-# @nvidia-h100-80gb-hbm3`, if we waited for each result. If we made many calls and
-# waited once, a call took :timing:`timing-it-right median "GPU, one wait"
-# @nvidia-h100-80gb-hbm3`. **Which of the two is right?**
-#
-# Both are. The first is the :term:`latency`: how long *you* wait for one result. The
-# second says how many of them you get in a second, which is the :term:`throughput`,
-# because the GPU works on one call while your program launches the next. If your
-# program needs each result before it can go on, report the first one, otherwise the
-# second. But say which.
-#
-# Even a speed-up has two right values, then, as far as the GPU is concerned. And what
-# about the CPU? One thread of the one beside that H100 took :timing:`timing-it-right
-# median "CPU, one thread" @nvidia-h100-80gb-hbm3` for the same addition. We don't give
-# you the factor, because this CPU has sixteen cores, and we timed only one of them. On
-# the page :doc:`/tutorials/1_setup/02_first_speedup`, all of them took part.
+# The H100's two right answers, from above, were measured like this:
 
-# folded: The measurement of all three, and its table
+# folded: A wait each time, a wait once, and one thread of the CPU
 
 from functools import partial
 
@@ -314,9 +314,10 @@ if has_gpu:
 bench.show()
 
 # %%
-# You can also ask the GPU's own clock. You put two marks into its list of jobs, which
-# are called :term:`events <event>`, and the GPU notes the time when it gets there. Your
-# own waiting isn't in the result. On NVIDIA's and AMD's GPUs it goes like this:
+# A third way is to ask the GPU's own clock. You put two marks into its list of jobs,
+# which are called :term:`events <event>`, and the GPU notes the time when it gets
+# there. Your own waiting isn't in the result. On NVIDIA's and AMD's GPUs it goes like
+# this:
 
 if device.type == "cuda":
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -339,7 +340,7 @@ if device.type == "cuda":
 # A good timer times what you give it, and that may not be what your program does.
 #
 # - *The data are warm.* We call ``add`` again and again with the same vectors, so they
-#   stay in the :term:`cache`, a small and fast memory. The table says ``in-cache`` if a
+#   stay in the :term:`cache`, a small and fast memory. Our tables say ``in-cache`` if a
 #   row is faster than memory could be. In your program, other data may push them out
 #   between two calls, and then they're *cold* and take longer. Time with arrays as
 #   large as yours, or write to a large array before each call.

@@ -222,9 +222,9 @@ except RuntimeError as error:
 #      - :timing:`training-a-cnn speedup "large, GPU/cuda:0/n=8"/"large,
 #        CPU/cpu/n=8" @nvidia-h100-80gb-hbm3` as fast
 #
-# With a single picture, the H100 *lost* to the two cores, and hardly beat its own 16
-# (more cores don't make such a short step faster). What was your guess? Perhaps it was
-# busy with the arithmetic. Then its time should grow with the number of pictures.
+# Divide, and compare with your guess. With a single picture, the H100 *lost* to the two
+# cores, and hardly beat its own 16. Perhaps it was busy with the arithmetic? Then its
+# time should grow with the number of pictures.
 #
 # But with 256 pictures, it took only a little longer than with one.
 #
@@ -272,8 +272,7 @@ print(f"On {device}, an epoch with 256 was {faster:.1f} times as fast as with 16
 #
 # But look at the last column. Larger batches take fewer steps, so the network has
 # learned less. Compare the time to *the same score*, not the time of an epoch
-# (:doc:`/tutorials/2_devices/17_training_a_cnn` does). The table doesn't tell you how
-# long the batches take to move, either.
+# (:doc:`/tutorials/2_devices/17_training_a_cnn` does).
 #
 # The losses show the same. A curve that still falls wants more steps:
 

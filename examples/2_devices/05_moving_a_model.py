@@ -301,8 +301,10 @@ print(error_of(step, line, adam, torch.ones(1, 3, dtype=torch.float64)))
 # the states of both**. ``load_state_dict`` brings the averages to where the parameters
 # are.
 
-# folded: Why you call model(x), and not model.forward(x)
+# folded: By the way: why you call model(x), and not model.forward(x)
 
+# Somebody may have asked a model to call a function of theirs, a *hook*, at each call.
+# Profilers and wrappers for several GPUs do. model.forward(x) leaves the hooks out.
 calls = []
 layer = nn.Linear(4, 2)
 layer.register_forward_hook(lambda *_: calls.append("the hook ran"))
@@ -314,18 +316,13 @@ layer.forward(colours)
 print("after layer.forward(x):", calls)
 
 # %%
-# ``model(x)`` runs ``forward`` and, around it, the *hooks*: functions that somebody
-# asked the model to call. Profilers and wrappers for several GPUs work by hooks, and
-# ``model.forward(x)`` leaves them out.
-#
 # Does the loader hold you up?
 # ----------------------------
 #
 # One thing is left that doesn't move with the model, the data. A ``DataLoader`` picks
 # the samples *one by one*, in Python. If each is a picture that has to be decoded,
-# there's no way around it, and ``num_workers=4`` lets four processes do it. But our
-# stars are four numbers each. We can move them all once, and pick rows on the GPU.
-# **How many times as fast will that be?**
+# there's no way around it. But our stars are four numbers each. We can move them all
+# once, and pick rows on the GPU. **How many times as fast will that be?**
 
 inputs, targets = colours[:1000].to(device), kinds[:1000].to(device)
 

@@ -259,9 +259,9 @@ bench.plot()
 # computes. But with a plain ``x.to(device, non_blocking=True)``, its copy stands in the
 # same stream as the computing, so these two still take turns. Often the copy is so
 # short that nobody minds. If the :doc:`profiler </tutorials/2_devices/14_profile>`
-# shows that you should, the fold gives it a stream of its own.
-
-# folded: Send the next batch while the GPU trains on this one
+# shows that you should, give it a stream of its own. This sends the next batch while
+# the GPU trains on this one. You write ``for x, y in sent_ahead(loader):``, and the
+# loader has to pin:
 
 from itertools import chain
 
@@ -283,6 +283,9 @@ def sent_ahead(loader):
             yield ready
 
 
+# %%
+
+# folded: Check: all batches come, in order
 if on_cuda:
     numbers = torch.arange(1003.0)
     loader = DataLoader(TensorDataset(numbers), batch_size=100, pin_memory=True)

@@ -560,7 +560,7 @@ fig.set_label(
 plt.show()
 
 # %%
-# In the figure, each point is a job at one size. From left to right the jobs get
+# In the figure at the top, each point is a job at one size. From left to right they get
 # longer, and from bottom to top the GPU gains more. If a call takes your CPU less time
 # than a launch, the GPU can't win: that's the dashed line. And look at the circles, the
 # additions. The filled ones climb as the vectors grow. The hollow ones lag far behind,

@@ -43,7 +43,8 @@ print("the last batch is on", x.device)
 # - If you send the same array many times, pin it once, before the loop:
 #   ``buffer = torch.empty(shape, pin_memory=True)``.
 # - Don't write ``x.pin_memory()`` inside the loop unless you have measured that it
-#   helps.
+#   helps. But from ordinary memory, ``non_blocking=True`` alone gains little, because
+#   the CPU has to copy the bytes first. ``x.is_pinned()`` tells you which you have.
 # - After ``to(device, non_blocking=True)``, don't write into the array until the copy
 #   is done. After ``to("cpu", non_blocking=True)``, don't read it.
 #

@@ -11,7 +11,7 @@ out whether it's worth it.
 By the end of this page you'll be able to predict it from five numbers that you can
 count on a sheet of paper.
 
-**Time:** 12 minutes. **Needs:** any computer, and scikit-learn for its flowers. With a
+**Time:** 11 minutes. **Needs:** any computer, and scikit-learn for its flowers. With a
 GPU, the page measures both sides. Without one, the GPU's side is a model.
 """
 

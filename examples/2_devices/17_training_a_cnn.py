@@ -13,7 +13,7 @@ times as fast is an H100 as the processor next to it?
 At the end of this page you'll be able to say what *any* GPU can do for your loop at
 most, from two times that you measure on your own CPU.
 
-**Time:** 10 minutes. **Needs:** any computer, and scikit-learn for its digits.
+**Time:** 11 minutes. **Needs:** any computer, and scikit-learn for its digits.
 """
 
 # %%
@@ -529,11 +529,9 @@ for batch, (epochs, steps, time, p) in sweep.items():
 # (The ± is how far a share of 360 digits can be off by chance.)
 #
 # In the last row we trained with 256 for as many *steps* as with 64. The score is back,
-# but so is the time. In other words, an epoch per second isn't what you want. Compare
-# the time *to the same score*. People also raise the learning rate with the batch, for
-# SGD `in proportion, with a warm-up`__, and for Adam `by the square root`__.
+# but so is the time. So compare the time *to the same score*. (A larger batch wants a
+# larger learning rate, too: for Adam, by `the square root`__.)
 #
-# __ https://arxiv.org/abs/1706.02677
 # __ https://arxiv.org/abs/2205.10287
 #
 # Your turn

@@ -78,6 +78,7 @@ class Row:
 def numbers(name: str) -> dict[str, float]:
     """Return the numbers that a model may use by name: those of one specification, its slot's, and the overheads."""
     found = {key.replace(" ", "_").lower(): of.seconds for key, of in specs.SPECS.items() if of.seconds}
+    found["pageable_copy"] = specs.spec("pageable copy", "bandwidth")
     if name:
         of = specs.spec_of(name)
         found |= {key: number for key in specs.UNITS if (number := getattr(of, key))}

@@ -352,10 +352,10 @@ if device.type == "cuda":
 #   -lgc`` holds the clock at one rate.
 # - *The work changes*, or is too good to be true. See :doc:`03_is_it_possible`.
 #
-# Here is what other people measured on their cards. Three of them waited for the GPU,
-# and one didn't. Can you tell which?
+# Here is what other people measured on their cards. Two of them waited for the GPU, and
+# one didn't. Can you tell which?
 #
-# .. measured-by-others:: add-a100 read-gtx1080 read-h200 course-nine
+# .. measured-by-others:: add-a100 read-gtx1080 course-nine
 
 # folded: Check: what was timed is the exact sum, rounded once
 

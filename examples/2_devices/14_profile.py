@@ -389,7 +389,7 @@ plt.show()
 # figure
 from firstlight.timing.specs import spec
 
-LAUNCH, RATE = spec("PyTorch operation", "seconds"), spec("RTX 4090", "bandwidth")
+LAUNCH, RATE = spec("PyTorch operation", "seconds"), spec("GTX 1080", "bandwidth")
 
 
 def draw_model(ax, side, title):
@@ -409,10 +409,10 @@ def draw_model(ax, side, title):
 
 
 fig, axes = plt.subplots(2, sharex=True, figsize=(7.2, 3.6), layout="constrained")
-draw_model(axes[0], 512, "Gaps on the GPU: save launches")
-draw_model(axes[1], 2048, "No gaps: make the kernels faster")
+draw_model(axes[0], 256, "Gaps on the GPU: save launches")
+draw_model(axes[1], 1024, "No gaps: make the kernels faster")
 axes[1].set_xlabel("µs (a model)")
-fig.suptitle("A GPU's row tells what to improve (a model of an RTX 4090)", size=13)
+fig.suptitle("A GPU's row tells what to improve (a model of a GTX 1080)", size=13)
 fig.set_label(
     "A model of two timelines, each with a row for the CPU and one for the GPU. Small "
     "frame: each kernel is far shorter than its launch, and the GPU is mostly idle. "
@@ -423,7 +423,9 @@ plt.show()
 # %%
 # The model takes the time of a :term:`launch`, which is
 # what it costs to start one operation on a GPU, from others' measurements, and the rest
-# from the :term:`data sheet`. Gaps in the GPU's row mean that it waits. And what for?
+# from the :term:`data sheet`. (It has no cache. An RTX 4090's is so large that a frame
+# of 2048 × 2048 stays in it, and takes a quarter of the model's time: see the box
+# below.) Gaps in the GPU's row mean that it waits. And what for?
 # The rows of the table tell you:
 #
 # .. list-table:: What a row at the top waits for
@@ -444,11 +446,11 @@ plt.show()
 #    * - a name of yours, as self time
 #      - NumPy, files, and Python itself
 #
-# It happens in famous programs, too. Others measured a program of 740 kernels, for
-# which a GPU mostly waits, and a product of two large matrices and a large frame, for
-# which it doesn't:
+# It happens in famous programs, too. Others measured a program of 1,185 launches,
+# for which a GPU mostly waits, and a product of two large matrices and a large frame,
+# for which it doesn't:
 #
-# .. measured-by-others:: dalle-h100 product-a100 frame-rtx4090
+# .. measured-by-others:: sam-a6000 product-a100 frame-rtx4090
 #
 # Three things a profile won't tell you. Kernels that don't come from PyTorch, such as
 # :term:`Numba`'s, may be missing; ``nsys profile python program.py`` (Nsight Systems)

@@ -602,7 +602,9 @@ bench.show()
 # .. measured-by-others:: whisper-h200 code2wav-h200 code2wav-h200-graph node-a100
 #
 # The first one gains nothing from a graph, since its GPU is busy. The second one waited
-# for launches most of the time.
+# for launches most of the time. In a whole program each of them takes longer than one
+# bare operation, because its modules and their Python come on top. Count with
+# :spec:`kernel of a program seconds`, as the model in the box does.
 #
 # Your turn
 # ---------

@@ -288,6 +288,11 @@ print(f"{large / 1e6:.0f} MB: at least {1e6 * least:.0f} µs")
 # rows" @nvidia-h100-80gb-hbm3`. (By rows ours lost far less than the counts
 # say, because a thread often finds the next number of its sector still in a cache.)
 #
+# On an old card, the count can be the whole truth. Somebody wrote both kinds of kernel
+# for a GTX 1050 Ti. By rows, it was nearly as slow as eight times the bytes would be:
+#
+# .. measured-by-others:: matvec-rows-gtx1050ti matvec-author-gtx1050ti
+#
 # When neighbouring threads read neighbouring numbers, their reads are *coalesced*. How
 # to see that in any kernel is the subject of :doc:`coalescing
 # </tutorials/3_kernels/05_coalescing>`.

@@ -261,10 +261,10 @@ print(f"at least {1e6 * least:.0f} µs")
 # fourth rung :timing:`reductions median sequential @nvidia-h200`. It's convenient, but
 # slow.
 #
-# Others measured the same ladder on an A100, and atomic additions on a GTX 1650:
+# Others measured the fourth rung on an A100, and on a GTX 1650 an atomic addition for
+# *every* number, to the same address:
 #
-# .. measured-by-others:: tree-strided-a100 tree-sequential-a100 two-stages-a100
-#    atomics-gtx1650
+# .. measured-by-others:: two-stages-a100 atomics-gtx1650
 
 # folded: The two other trees: strided, and with shuffles
 

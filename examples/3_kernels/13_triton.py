@@ -255,7 +255,7 @@ plt.show()
 #
 # Others have measured it on an A100, and ``torch.softmax`` on an old GTX 1050 Ti:
 #
-# .. measured-by-others:: fused-gain-a100 softmax-a100 softmax-gtx1050ti
+# .. measured-by-others:: fused-gain-a100 softmax-gtx1050ti
 #
 # But you'd never write softmax in five steps, because PyTorch has ``torch.softmax``. It
 # is *one* operation, and somebody has fused it for you already. Your kernel can't move

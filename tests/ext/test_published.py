@@ -142,7 +142,7 @@ def test_every_box_of_the_site_can_be_shown_and_every_row_is():
     names = {name for each in boxes.values() for box in each for name in box.split()}
     assert all(rows_of(box) for each in boxes.values() for box in each)
     assert all(len(each) <= 1 for each in boxes.values())
-    assert sum(map(len, boxes.values())) >= 25
+    assert sum(map(len, boxes.values())) >= 28
     assert names == set(read(published.FILE.read_text("utf-8")))
 
 

@@ -248,15 +248,16 @@ A100 = {
 }
 fig, ax = plt.subplots(figsize=(7.2, 3.2), layout="constrained")
 places = [100 * filled(size, *ROOM["H100"]) for size in sizes]
-ax.plot(sizes, places, "--", color="grey", label="places in use")
+ax.plot(sizes, places, "--", color="grey", label="places in use, counted")
 for (label, rates), mark in zip(A100.items(), "os", strict=True):
     reached = [100 * rate / 1319.5 for rate in rates]
-    ax.plot(sizes, reached, mark, mfc="none", mec="black", ms=9, mew=1.5, label=label)
+    style = {"mfc": "none", "mec": "black", "ms": 9, "mew": 1.5}
+    ax.plot(sizes, reached, mark, label=f"infra-practices, {label}", **style)
 ax.set(xscale="log", ylim=(0, 110), xlabel="threads a block, on an A100")
 ax.set_xticks(sizes, sizes)
 ax.minorticks_off()
 ax.set_ylabel("% of the best rate")
-ax.legend(frameon=False, title="measured by infra-practices:")
+ax.legend(frameon=False)
 ax.spines[["top", "right"]].set_visible(False)
 ax.set_title("Small blocks are slow, unless each thread has more to do", loc="left")
 fig.set_label(

@@ -227,7 +227,7 @@ fig.suptitle("From pinned memory, a link does most of what it can")
 fig.set_label(
     "Rates to four GPUs, measured by clpeak's users, beside the rates of their slots. "
     "From pinned memory all reach most of it. From ordinary memory a T4 reaches a "
-    "third, a GTX 1660 Ti less than half, an RTX 4090 two thirds, a V100 three quarters."
+    "third, a GTX 1660 Ti less than half, an RTX 4090 two thirds, a V100 even more."
 )
 plt.show()
 

@@ -233,8 +233,8 @@ for card, part in PART.items():
 #
 # So beware of the other case. If a kernel uses each number many times, as a matrix
 # product does, or finds its data in the :term:`cache`, nothing hides the ``float64``.
-# We haven't timed such a kernel, but on a card for games the price would be high: as
-# the row below shows, its ``float64`` really is as slow as the data sheet says.
+# We haven't timed such a kernel, but on a card for games the price would be high,
+# because its ``float64`` really is as slow as the data sheet says:
 #
 # .. measured-by-others:: f64-rtx5060
 

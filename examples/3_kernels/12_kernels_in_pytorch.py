@@ -429,6 +429,10 @@ plt.show()
 # what no chain of operations can, such as a loop that stops early, and if you give it
 # enough to do.
 #
+# Others have measured what fusing brings, too, for softmax on an A100:
+#
+# .. measured-by-others:: fused-gain-a100 softmax-steps-a100
+#
 # Who shares memory with whom?
 # ----------------------------
 #

@@ -253,9 +253,9 @@ plt.show()
 # bandwidth` at most, and the kernel moved :timing:`triton-rows rate
 # "Triton/cuda:0/n=1024" @nvidia-h200`. So there isn't much.
 #
-# Others have measured it on an A100, and ``torch.softmax`` on an old GTX 1050 Ti:
+# Others have measured it on an A100:
 #
-# .. measured-by-others:: fused-gain-a100 softmax-gtx1050ti
+# .. measured-by-others:: fused-gain-a100 softmax-a100
 #
 # But you'd never write softmax in five steps, because PyTorch has ``torch.softmax``. It
 # is *one* operation, and somebody has fused it for you already. Your kernel can't move

@@ -200,7 +200,7 @@ print("  bandwidth", quantity(bandwidth, "B/s"))
 # they travel for free, because you have to walk anyway. Far above it, a bigger copy
 # gains little.
 #
-# For example, take a latency of ``10e-6`` seconds, which many GPUs come close to. And
+# For example, take a latency of ``10e-6`` seconds, about that of our H100. And
 # take the bandwidth of :term:`PCIe` 4, the slot that connects many GPUs to their CPU:
 # :spec:`PCIe 4 x16 bandwidth`. **How many of our events make one half-bandwidth size?**
 # Work it out before you run the next cell.

@@ -79,9 +79,9 @@ GPU, the page measures both sides. Without one, the GPU's side is a model.
 # With a GPU it's the same:
 #
 # - *Explaining.* Each call of PyTorch has to start something on the GPU. We call it a
-#   :term:`launch`, and it takes :spec:`PyTorch operation seconds` or so, even if there
-#   is next to nothing to do. When you want to see the result, you wait once more, for
-#   :spec:`wait for a GPU seconds`.
+#   :term:`launch`. Somebody measured :spec:`PyTorch operation seconds` for it on an
+#   A100, even if there is next to nothing to do. When you want to see the result, you
+#   wait once more, and on that computer for :spec:`wait for a GPU seconds`.
 # - *Carrying.* The bytes go through the link between CPU and GPU, there and back. On a
 #   recent computer that is :term:`PCIe` 5, with :spec:`PCIe 5 x16 bandwidth` at best.
 # - *Printing*, the work itself. The GPU has to read and write the bytes in its own

@@ -11,7 +11,7 @@ is what PyTorch does, and it's many times as fast on the same card.
 ladder that leads up there. It's the one that you'll need for kernels of your own,
 because it makes a whole block of threads share what one of them has fetched.
 
-**Time:** 10 minutes. **Needs:** any computer, and :doc:`coalescing
+**Time:** 11 minutes. **Needs:** any computer, and :doc:`coalescing
 </tutorials/3_kernels/05_coalescing>`. With a CUDA GPU, you time each step on it.
 """
 

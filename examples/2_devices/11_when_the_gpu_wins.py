@@ -162,8 +162,9 @@ print("work  ", quantity(work, "s"))
 # It's the carrying, by far. 1.2 GB have to cross the street, and no card can change
 # that, however fast it is. The rule comes closer to the measured :timing:`wins-add
 # median "GPU, there and back/cuda:0/n=100000000" @nvidia-h100-80gb-hbm3` than a round
-# number deserves. (From pinned memory it would be faster, but you'd have to put your
-# data there first.)
+# number deserves. Part of that is luck: other copies on that computer were faster, or
+# slower. (From pinned memory it would be faster, but you'd have to put your data there
+# first.)
 #
 # The CPU has the same bytes in a memory of its own. Beside our H100, it moved
 # :timing:`wins-add rate "CPU/cpu/n=100000000" @nvidia-h100-80gb-hbm3` from there. The

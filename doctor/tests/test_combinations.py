@@ -67,7 +67,7 @@ def test_windows_is_told_nothing_of_linux() -> None:
         for code in (0, *MEANS) if facts is not machines[0] else range(1000):
             cuda = replace(facts.cuda, init=code, devices=() if code else facts.cuda.devices)
             for finding in examine(replace(facts, cuda=cuda)).findings:
-                assert finding.rule.code in TO_MEND or not [step for step in finding.seen.fix if wrong.match(step)]
+                assert finding.rule.code in TO_MEND or not [step for step in finding.fix if wrong.match(step)]
 
 
 @pytest.mark.parametrize("code", [*MEANS, 1, 35, 205, 700])
@@ -105,7 +105,7 @@ def test_what_is_in_the_way_first_leads_though_what_comes_later_is_surer() -> No
     numba = case("numba-without-toolkit").facts.content()["numba"]
     report = examine(Facts.of(case("address-space-limit").facts.content() | {"numba": numba}))
     assert causes(report.facts) == ["address-space-limit", "numba-without-toolkit"]
-    assert [finding.seen.certainty for finding in report.findings][:2] == ["likely", "certain"]
+    assert [finding.certainty for finding in report.findings][:2] == ["likely", "certain"]
 
 
 def test_on_a_cluster_only_the_administrators_are_told_to_use_sudo() -> None:
@@ -136,7 +136,7 @@ def test_a_driver_is_not_to_be_installed_in_a_container() -> None:
 def test_an_old_card_without_a_driver_gets_a_wheel_that_will_have_code_for_it() -> None:
     report = on("no-driver", bus("0x1b80", driver=None), {"torch": FOR_CPU})
     assert causes(report.facts) == ["no-driver", "cpu-wheel"]
-    assert "whl/cu126" in "\n".join(report.findings[1].seen.fix)
+    assert "whl/cu126" in "\n".join(report.findings[1].fix)
 
 
 def test_a_module_that_the_distribution_signed_is_not_blamed_on_secure_boot() -> None:

@@ -119,7 +119,7 @@ def test_each_kind_of_container_is_given_the_card_in_its_own_way(engine: str, ve
 def test_a_container_on_a_machine_without_a_card_is_no_problem_but_told_how_to_get_one() -> None:
     report = examine(Facts.of({"system": {"container": "docker"}, "torch": {"version": "2.13.0"}}))
     assert report.status == "no-gpu"
-    assert "$ docker run --gpus all " in "\n".join(report.findings[0].seen.fix)
+    assert "$ docker run --gpus all " in "\n".join(report.findings[0].fix)
 
 
 # -- On every case -----------------------------------------------------------------------------------------------------
@@ -249,4 +249,4 @@ def test_it_is_told_from_its_neighbours(name: str, changes: dict[str, Any], expe
     ],
 )
 def test_how_certain_it_is(name: str, changes: dict[str, Any], certainty: str) -> None:
-    assert diagnose(like(name, changes))[0].seen.certainty == certainty
+    assert diagnose(like(name, changes))[0].certainty == certainty

@@ -43,15 +43,6 @@ def signs(*evidence: str | None, certainty: Certainty = "certain", **words: Any)
 
 
 @dataclass(frozen=True)
-class Seen:
-    """What shows a cause, and what to do about it."""
-
-    evidence: tuple[str, ...]
-    fix: tuple[str, ...]
-    certainty: Certainty = "certain"
-
-
-@dataclass(frozen=True)
 class Rule:
     """A cause, how it is recognised, and the words in which readers meet it."""
 
@@ -82,17 +73,18 @@ class Rule:
         """How the cause comes about."""
         return PART.split(self.text)[0].partition("\n")[2].strip()
 
-    def look(self, facts: Facts) -> Seen | None:
+    def look(self, facts: Facts) -> Finding | None:
         """Return what shows the cause in the facts, and what to do about it; None where it does not hold."""
         if not all(holds(word, facts) for word in self.on) or any(holds(word, facts) for word in self.unless):
             return None
-        found = self.judge(facts)
-        return Seen(found.evidence, steps(self.text, facts, found.words), found.certainty) if found else None
+        if not (found := self.judge(facts)):
+            return None
+        return Finding(self, found.evidence, steps(self.text, facts, found.words), found.certainty)
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A cause that holds on this machine.
+    """A cause that holds on this machine, what shows it, and what to do about it.
 
     Examples
     --------
@@ -100,12 +92,14 @@ class Finding:
     >>> finding = diagnose(Facts.of({"gpus": [{"vendor": "nvidia", "driver": "nouveau"}]}))[0]
     >>> finding.rule.title
     'Linux runs the card with nouveau, a driver that has no CUDA'
-    >>> finding.seen.evidence
+    >>> finding.evidence
     ('the driver that holds the card on the bus is nouveau',)
     """
 
     rule: Rule
-    seen: Seen
+    evidence: tuple[str, ...]
+    fix: tuple[str, ...]
+    certainty: Certainty = "certain"
 
 
 RULES: list[Rule] = []

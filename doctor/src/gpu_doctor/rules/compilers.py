@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpu_doctor.rules.commands import EXTRAS, numba_with_cuda
+from gpu_doctor.rules.commands import EXTRAS, numba_cuda
 from gpu_doctor.rules.machine import as_version, find_message, has_card, major_minor, manager_of
 from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.schema import Facts
@@ -113,7 +113,7 @@ def ptx_newer_than_driver(facts: Facts) -> Signs | None:
         f"Numba writes PTX {numba.ptx}, which needs a driver for CUDA {as_version(needs)}" if both else None,
         f"the driver knows CUDA up to {as_version(knows)}" if both else None,
         certainty="certain" if sure else "likely" if line else "possible",
-        install=numba_with_cuda(facts, "" if ours else f"cu{as_version(knows).replace('.', '')}"),
+        install=numba_cuda(facts, "" if ours else f"cu{as_version(knows).replace('.', '')}"),
         for_cuda=f" for CUDA {as_version(needs)}" if needs else "",
     )
 

@@ -11,6 +11,7 @@ from gpu_doctor.schema import Facts, Gpu, Node, Torch
 VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple"}
 TORCH_BUILDS = {"nvidia": "cuda", "amd": "hip", "intel": "xpu", "apple": "mps"}  # the part of PyTorch for each
 DRIVERS = {"nvidia", "amdgpu", "i915", "xe"}  # that compute
+CONTAINERS = ("docker", "podman", "apptainer", "kubernetes")
 MANAGERS = ("apt", "dnf", "pacman", "zypper")  # of packages
 # What PyTorch's wheel for ROCm 7.2 has code for.
 ROCM = (
@@ -29,11 +30,6 @@ def vendor_of(facts: Facts) -> str | None:
     """Return whose card this machine has; where there are several, the one that the installed PyTorch is built for."""
     here = [vendor for vendor in TORCH_BUILDS if has_card(facts, vendor)]
     return next((vendor for vendor in here if getattr(facts.torch, TORCH_BUILDS[vendor])), here[0] if here else None)
-
-
-def is_for(facts: Facts, vendor: str) -> bool:
-    """Return whether it is a vendor's card that this machine computes on."""
-    return vendor_of(facts) == vendor
 
 
 def has_card(facts: Facts, vendor: str) -> bool:
@@ -124,11 +120,6 @@ def plain_linux(facts: Facts) -> bool:
 def manager_of(facts: Facts) -> str | None:
     """Return the package manager of this distribution."""
     return next((name for name in MANAGERS if name in facts.system.commands), None)
-
-
-def has_manager(facts: Facts, name: str) -> bool:
-    """Return whether this distribution has a package manager."""
-    return manager_of(facts) == name
 
 
 def cluster(facts: Facts) -> bool:
@@ -243,14 +234,19 @@ def nvml_sees(facts: Facts) -> str:
     return f"NVML, the library behind nvidia-smi, sees {', '.join(names) or 'no card'}"
 
 
+def answers(question: Callable[[Facts], str | None], answer: str) -> Callable[[Facts], bool]:
+    """Return the place where a question about the facts has an answer."""
+    return lambda facts: question(facts) == answer
+
+
 #: The places that a rule, or a step in its docstring, may be meant for.
 PLACES: dict[str, Callable[[Facts], bool]] = {
-    **{name: partial(has_manager, name=name) for name in MANAGERS},
+    **{name: answers(manager_of, name) for name in MANAGERS},
     "manager": lambda facts: manager_of(facts) is not None,
     "ubuntu": lambda facts: "ubuntu" in facts.system.distro,
     "fedora": lambda facts: facts.system.distro[:1] == ("fedora",),
     **{vendor: partial(has_card, vendor=vendor) for vendor in VENDORS},
-    **{f"for_{vendor}": partial(is_for, vendor=vendor) for vendor in VENDORS},
+    **{f"for_{vendor}": answers(vendor_of, vendor) for vendor in VENDORS},
     "gpu": lambda facts: vendor_of(facts) is not None,
     "linux": lambda facts: facts.system.os == "linux",
     "windows": lambda facts: facts.system.os == "windows",
@@ -258,6 +254,7 @@ PLACES: dict[str, Callable[[Facts], bool]] = {
     "bare": plain_linux,
     "cluster": cluster,
     "container": lambda facts: bool(facts.system.container),
+    **{kind: answers(lambda facts: facts.system.container, kind) for kind in CONTAINERS},
     "wsl": lambda facts: facts.system.wsl,
     "jetson": lambda facts: facts.system.tegra,
     "closed": lambda facts: bool(closed_files(facts)),  # device files that this user may not open

@@ -1,31 +1,24 @@
 """What a rule is: a function that looks for one cause in the facts, and whose docstring is all that is said of it.
 
 Its first line names the cause, as a heading does, and the next paragraphs tell how it comes about. Then comes "To do:",
-with one step a line. A line that begins with "$ " is a command, and an indented line continues the step before it.
-
-- ``{name}`` in a step is a word that the rule passed to `signs`, or one of `COMMANDS`. Alone on its line, it may be
-  several steps, or none.
-- ``[wsl]`` or ``[dnf not fedora]`` before a step says where it applies. There stand `PLACES`, and words of the rule.
-- ``To do (wsl):`` says so for a whole part. The first part that fits is the one that counts.
+in the language of `steps`, with the words that the rule passed to `signs`.
 """
 
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Callable, Literal
 
 from gpu_doctor.errors import TABLE
-from gpu_doctor.rules.commands import COMMANDS
 from gpu_doctor.rules.machine import PLACES
+from gpu_doctor.rules.steps import PART, steps
 from gpu_doctor.schema import Facts
 
 Kind = Literal["problem", "note", "no-gpu"]
 Certainty = Literal["certain", "likely", "possible"]
 CERTAINTIES: tuple[Certainty, ...] = ("certain", "likely", "possible")
-PART = re.compile(r"^To do(?: \((.+)\))?:\n", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -126,23 +119,3 @@ def holds(word: str, facts: Facts) -> bool:
     if word in PLACES:
         return PLACES[word](facts)
     return next(each for each in RULES if each.code == word).look(facts) is not None
-
-
-def steps(text: str, facts: Facts, words: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the steps of the first part of a rule's docstring that fits the facts, with their words filled in."""
-
-    def fits(condition: str | None) -> bool:
-        wanted = re.findall(r"(not )?(\w+)", condition or "")
-        return all(bool(words[word] if word in words else PLACES[word](facts)) != bool(no) for no, word in wanted)
-
-    parts = PART.split(text)[1:]
-    part = next(steps for condition, steps in zip(parts[::2], parts[1::2]) if fits(condition))
-    told: list[str] = []
-    for line in re.sub(r"\n +", " ", part.strip()).splitlines():
-        condition, step = re.fullmatch(r"(?:\[(.+?)\] )?(.*)", line).groups()  # type: ignore[union-attr]
-        if fits(condition):
-            names = re.findall(r"(?<!{){(\w+)}", step)
-            known = {name: words[name] if name in words else COMMANDS[name](facts) for name in names}
-            value = known[names[0]] if step == f"{{{''.join(names[:1])}}}" else step.format(**known)
-            told += value if isinstance(value, tuple) else [value] if value else []
-    return tuple(told)

@@ -1,5 +1,7 @@
 """What is to be done fits the place, the card and what is installed; and neighbours of a cause are told from it."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,82 +22,18 @@ def system(**what: Any) -> dict[str, Any]:
     return {"system": what}
 
 
-def amd(card: str, *archs: str) -> dict[str, Any]:
-    return {"kernel": {"gfx": [card]}, "torch": {"archs": archs}}
-
-
-def old(driver: str) -> dict[str, Any]:
-    return {"kernel": {"version": driver}, "nvml": {"driver": driver}}
-
-
-def arch(device: str, kernel: str = "6.12.1-arch1-1") -> dict[str, Any]:
-    return system(distro=["arch"], commands=["pacman"], kernel=kernel) | gpu("nvidia", device)
-
-
 FULL = case("memory-full").facts.content()["nvml"]["devices"][0]
-STUBS = "/opt/cuda/lib64/stubs"
-WSL_2 = system(kernel="6.6.87.2-microsoft-standard-WSL2")
-TWO_CARDS = [{"name": "GTX 1080", "capability": [6, 1]}, {"name": "RTX 4090", "capability": [8, 9]}]
 
 # A kept machine, what is changed on it, what has to be done then, and what must not be said.
-PRESCRIBED: list[tuple[str, dict[str, Any], str, str]] = [
-    ("not-in-render-group", {}, "$ sudo usermod -aG render $USER", ""),
-    ("not-in-render-group", system(root=True), "$ usermod -aG render $USER", "sudo"),
-    ("not-in-render-group", system(container="docker"), "--device /dev/kfd --device /dev/dri --group-add", ""),
-    ("not-built-for-amd", system(commands=["uv"]), "$ uv pip install torch --index-url https://", "python -m pip"),
-    ("not-built-for-amd", system(os="windows") | {"nodes": None, "kernel": None}, "AMD", "$ "),
-    ("no-code-for-amd", amd("gfx1031", "gfx1030", "gfx1100"), "HSA_OVERRIDE_GFX_VERSION=10.3.0", ""),
-    ("no-code-for-amd", amd("gfx1031", "gfx1100"), "FIRSTLIGHT_DEVICE=cpu", "HSA_OVERRIDE"),
-    ("no-code-for-amd", amd("gfx1151", "gfx1030", "gfx1100"), "pip uninstall --yes torch", "HSA_OVERRIDE"),
-    ("no-code-for-amd", amd("gfx1010", "gfx1030", "gfx1100"), "FIRSTLIGHT_DEVICE=cpu", "HSA_OVERRIDE"),
-    ("no-code-for-amd", {"kernel": {"gfx": ["gfx1036", "gfx1100"]}}, "$ export HIP_VISIBLE_DEVICES=1", ""),
-    ("memory-full", {"nvml": {"devices": [FULL, {**FULL, "memory_used": 0, "processes": 0}]}}, "VISIBLE_DEVICES=1", ""),
-    ("stub-library", {"env": {"LD_LIBRARY_PATH": f"/opt/lib:{STUBS}:/opt"}}, "LD_LIBRARY_PATH=/opt/lib:/opt", "unset"),
-    ("stub-library", {"env": {"LD_LIBRARY_PATH": STUBS}}, "$ unset LD_LIBRARY_PATH", ""),
-    ("stub-library", {"env": {"LD_LIBRARY_PATH": None}}, "/etc/ld.so.conf.d", ""),
-    ("wsl-without-gpu", {}, "--set-version", ""),
-    ("wsl-without-gpu", WSL_2, "wsl --update", "--set-version"),
-    ("no-gpu", system(os="windows"), '$ $env:NUMBA_ENABLE_CUDASIM = "1"; python', ""),
-    (
-        "cluster-node-without-gpu",
-        {"torch": None},
-        "torch --index-url https://download.pytorch.org/whl/cu130",
-        "whl/cpu",
-    ),
-    ("cluster-node-without-gpu", {}, "$ srun --gpus=1", "whl/"),  # its PyTorch has CUDA
-    ("no-metal", {}, "not over ssh", "Software Update"),
-    ("no-metal", system(macos="13.6"), "Software Update", "ssh"),
-    ("numba-disabled", system(os="windows"), "$ Remove-Item Env:NUMBA_DISABLE_CUDA", ""),
-    ("numba-simulator", {"env": None}, ".numba_config.yaml", ""),
-    ("jetson-wheel", {"cuda": {"devices": [{"name": "J", "capability": [8, 7], "context": 0}]}}, "jetson-ai-lab", ""),
-    ("jetson-wheel", {"cuda": {"devices": [{"name": "J", "capability": [11, 0], "context": 0}]}}, "whl/cu130", ""),
-    ("driver-too-old-for-wheel", {}, "ubuntu-drivers install", ""),
-    ("driver-too-old-for-wheel", {}, '"numba-cuda[cu12]" "cuda-toolkit==12.6.*"', ""),
-    ("driver-too-old-for-wheel", old("515.105.01"), "whl/cu130", "cu126"),
-    ("driver-too-old-for-blackwell", old("570.133.20"), "ubuntu-drivers install", "cu126"),
-    ("no-code-for-card", {"cuda": {"version": 13000}, "torch": {"cuda": "13.0"}}, "whl/cu126", "cu130"),
-    ("no-code-for-card", {"cuda": {"version": 12040}, "torch": {"cuda": "12.8"}}, "whl/cu126", "cu130"),
-    ("no-code-for-card", {"cuda": {"devices": TWO_CARDS}}, "$ export CUDA_VISIBLE_DEVICES=1", ""),
-    ("no-code-for-blackwell", {"torch": {"version": "2.10.0.post3"}}, '"torch==2.10.0"', ""),
-    ("no-code-for-blackwell", {"torch": {"version": "2.9.0.dev20250801+cu126"}}, "cu130", "torch=="),
-    ("numba-without-toolkit", {"torch": {"cuda": "12.6"}}, "cuda-toolkit==12.6.*", ""),
-    ("numba-without-toolkit", system(conda=["numba-0.61.2-py312h7bcfee6_1"]), 'numba-cuda "cuda-version=13.0"', ""),
-    ("numba-refuses-numpy", {}, '"numpy<2.1"', ""),
-    ("numpy-too-new", {}, '"numpy<2.5"', ""),
-    ("no-driver", arch("0x2684"), "pacman -S nvidia-open nvidia-utils", ""),
-    ("no-driver", arch("0x2684", "6.12.1-1-lts"), "nvidia-open-dkms", ""),
-    ("no-driver", arch("0x1b80"), "nvidia-580xx-dkms", ""),
-    ("no-driver", system(distro=["fedora"], commands=["dnf"]) | gpu("nvidia", "0x1b80"), "akmod-nvidia-580xx", ""),
-    ("no-driver", system(distro=["debian"]) | gpu("nvidia", "0x2b85"), "driver-installation-guide", ""),
-]
+PRESCRIBED = json.loads(Path(__file__).with_name("prescribed.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize(("name", "changes", "said", "unsaid"), PRESCRIBED)
-def test_what_is_prescribed(name: str, changes: dict[str, Any], said: str, unsaid: str) -> None:
-    facts = like(name, changes)
-    assert diagnose(facts)[0].rule.code == case(name).cause
-    assert said in steps(facts)
-    assert not unsaid or unsaid not in steps(facts)
+@pytest.mark.parametrize("row", PRESCRIBED, ids=lambda row: f"{row['on']}: {row['says']}")
+def test_what_is_prescribed(row: dict[str, Any]) -> None:
+    facts = like(row["on"], row.get("changes", {}))
+    assert diagnose(facts)[0].rule.code == case(row["on"]).cause
+    assert row["says"] in steps(facts)
+    assert "never" not in row or row["never"] not in steps(facts)
 
 
 GIVEN = {
@@ -136,25 +74,12 @@ def test_commands_are_those_of_the_system(name: str, manager: str) -> None:
     assert not [other for other, words in INSTALLS.items() if other != manager and words in told]
 
 
-DRIVER = (".driver", ".libcuda", ".cuda_init", ".card")
-OTHERS = (".platforms", ".containers", ".hidden", ".intel_apple", ".amd", ".notes")
-WHEEL = (".wheels", ".installs", ".imports", ".compilers")
-WINDOWS = system(os="windows", commands=["nvidia-smi"], wsl=None, container=None) | {"nodes": None, "kernel": None}
-
-
-@pytest.mark.parametrize(
-    ("modules", "changes", "wrong"),
-    [
-        (DRIVER, system(root=True), ["sudo"]),
-        (WHEEL + OTHERS, WINDOWS, ["sudo", "export ", "unset ", "/etc/", "/dev/", "~/", "source "]),
-    ],
-)
-def test_root_needs_no_sudo_and_windows_is_told_nothing_of_linux(modules, changes, wrong) -> None:
-    ours = [(name, rule) for name in cases() for rule in RULES if case(name).cause == rule.code]
-    seen = [rule.look(like(name, changes)) for name, rule in ours if rule.judge.__module__.endswith(modules)]
-    said = [step for each in seen if each for step in each.fix]
-    assert said
-    assert not [step for step in said if any(word in step for word in wrong)]
+@pytest.mark.parametrize("module", ["driver", "libcuda", "cuda_init", "card"])  # others tell also what a host has to do
+def test_root_needs_no_sudo(module: str) -> None:
+    codes = {rule.code for rule in RULES if rule.judge.__module__.endswith(f".{module}")}
+    ours = [like(name, system(root=True)) for name in cases() if case(name).cause in codes]
+    assert ours
+    assert not [facts for facts in ours if "sudo" in steps(facts)]
 
 
 # -- Neighbours --------------------------------------------------------------------------------------------------------

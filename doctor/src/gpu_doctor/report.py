@@ -16,7 +16,7 @@ from gpu_doctor.rules.machine import vendor_of
 from gpu_doctor.schema import Facts
 
 FORMAT = 1
-MOST = 5  # causes of an error that a person reads of
+MAX_CAUSES = 5  # causes of an error that a person reads of
 MARKS = {True: "✓", False: "✗", None: "·"}
 COLOURS = {"✓": 32, "✗": 31, "·": 90}
 END = {
@@ -101,7 +101,7 @@ class Report:
         lines = []
         if not causes or causes[0].near:
             lines = ["This text is not known here.", *["These causes share most words with it:"] * bool(causes)]
-        for number, each in enumerate(causes[:MOST], 1):
+        for number, each in enumerate(causes[:MAX_CAUSES], 1):
             words = ", ".join(f'"{piece}"' for piece in each.words)
             lines += [f"{number}. {title_of(each.code)} ({'likely' if each.likely else 'possible'})"]
             lines += _wrapped(f"{'Words' if each.near else 'It shows itself by'}: {words}.", width, "  ", "  ")

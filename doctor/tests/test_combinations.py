@@ -13,8 +13,6 @@ from gpu_doctor import Facts, Report, case, cases, examine
 from gpu_doctor.rules.libcuda import MEANS
 
 FOR_CPU = {"version": "2.13.0+cpu"} | dict.fromkeys(("cuda", "archs", "kind", "names", "kernel"))
-NO_TORCH = FOR_CPU | {"version": None, "imported": None, "error": "ModuleNotFoundError: No module named 'torch'"}
-OLD_PYTHON = {"torch": NO_TORCH, "system": {"python": "3.9.18"}}
 
 
 def on(base: str, *changes: dict[str, Any]) -> Report:
@@ -76,28 +74,6 @@ def test_a_driver_that_finds_no_card_is_never_without_a_known_cause(code: int, w
     assert "no-known-cause" not in causes(
         like("healthy-nvidia", {"cuda": {"init": code, "devices": None}}, where, nvml)
     )
-
-
-@pytest.mark.parametrize(
-    ("base", "change", "expected"),
-    [
-        # First the driver or the container, then PyTorch.
-        ("driver-half-updated", {"torch": FOR_CPU}, ["driver-half-updated", "cpu-wheel"]),
-        ("cluster-node-without-gpu", OLD_PYTHON, ["cluster-node-without-gpu", "python-without-wheels"]),
-        ("no-driver", {"torch": NO_TORCH}, ["no-driver", "torch-missing"]),
-        ("container-without-gpu", {"torch": NO_TORCH}, ["container-without-gpu", "torch-missing"]),
-        ("linux-driver-in-wsl", {"torch": FOR_CPU}, ["linux-driver-in-wsl", "cpu-wheel"]),
-        # Where only the wheel is wrong, it leads; what follows from it does not.
-        ("healthy-nvidia", {"torch": NO_TORCH, "system": {"shadowed": ["torch.py"]}}, ["torch-missing", "shadowed"]),
-        ("numba-without-toolkit", {"torch": FOR_CPU}, ["cpu-wheel", "numba-without-toolkit"]),
-        ("nouveau", {"system": {"container": "docker"}}, ["nouveau", "container-without-gpu"]),
-        ("uvm-missing", {"env": {"CUDA_VISIBLE_DEVICES": ""}}, ["uvm-missing"]),
-        ("numba-without-toolkit", {"env": {"CUDA_VISIBLE_DEVICES": "-1"}}, ["numba-without-toolkit"]),
-        ("no-driver", {"system": {"shadowed": ["torch.py"]}}, ["no-driver", "shadowed"]),
-    ],
-)
-def test_of_two_causes_the_one_in_the_way_first_leads(base: str, change: dict[str, Any], expected: list[str]) -> None:
-    assert causes(like(base, change)) == expected
 
 
 def test_what_is_in_the_way_first_leads_though_what_comes_later_is_surer() -> None:

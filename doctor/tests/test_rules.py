@@ -22,8 +22,6 @@ def system(**what: Any) -> dict[str, Any]:
     return {"system": what}
 
 
-FULL = case("memory-full").facts.content()["nvml"]["devices"][0]
-
 # A kept machine, what is changed on it, what has to be done then, and what must not be said.
 PRESCRIBED = json.loads(Path(__file__).with_name("prescribed.json").read_text("utf-8"))
 
@@ -129,41 +127,13 @@ def test_what_explains_better_silences_the_rest(patch: dict[str, Any], cause: st
     assert cause not in running(patch)
 
 
-def throttled(bits: int) -> dict[str, Any]:
-    return {"nvml": {"devices": [{"name": "GPU", "throttle": bits}]}}
+# A kept machine, what is changed on it, and the causes that it then has, the one in the way first before the others.
+NEIGHBOURS = json.loads(Path(__file__).with_name("neighbours.json").read_text("utf-8"))
 
 
-GONE = dict.fromkeys(("cuda", "archs", "kind", "names", "kernel"))
-JOB = {"SLURM_JOB_ID": "4711"}
-LEFT = {"packages": {"nvidia-cudnn-cu12": "9.10.2.21"}, "system": {"conda": ["pytorch-2.5.1-py3.12_cuda12.4_0"]}}
-OLD_INTEL = ("0x9a49", "0x46A6", "0xa780", "0x3e9b", "0x5917", "0x1912", "0x4c8a")
-NEW_INTEL = ("0x56a0", "0xe20b", "0x0bda", "0x64a0", "0x7d55", "0x7d51", "0xb080")
-RESTING = (0, 0x1, 0x2, 0x4, 0x8, 0x10, 0x100, 0x1 | 0x8, 0x4 | 0x2 | 0x100)
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "expected"),
-    [
-        *(("intel-not-supported", gpu("intel", card, driver="i915"), ["not-supported"]) for card in OLD_INTEL),
-        *(("not-built-for-intel", gpu("intel", card, driver="xe"), ["not-built-for-intel"]) for card in NEW_INTEL),
-        ("healthy-intel", gpu("intel", "0xa780", driver="i915"), []),  # it computes
-        *(("healthy-nvidia", throttled(bits), []) for bits in RESTING),
-        *(("healthy-nvidia", throttled(bits), ["throttled"]) for bits in (0x20, 0x40, 0x80, 0x41)),
-        ("healthy-nvidia", {"nvml": {"devices": [FULL]}}, []),
-        ("healthy-amd", {"kernel": {"gfx": ["gfx1036", "gfx1100"]}}, []),
-        ("healthy-amd", gpu("amd", *["0x744c"] * 2, driver="amdgpu") | {"kernel": {"gfx": ["gfx1100"] * 2}}, []),
-        ("no-gpu", {}, ["no-gpu"]),
-        ("no-gpu", system(commands=["sbatch"]), ["cluster-node-without-gpu"]),
-        ("no-gpu", system(os="darwin"), ["no-gpu"]),
-        ("cluster-node-without-gpu", {"env": JOB}, ["cluster-node-without-gpu"]),
-        ("cuda-visible-devices", {"env": JOB | {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}}, ["slurm-job-without-gpu"]),
-        ("cuda-visible-devices", {"env": {"CUDA_VISIBLE_DEVICES": "GPU-…"}}, ["cuda-visible-devices"]),
-        ("jetson-wheel", {"torch": {"version": "2.13.0", **GONE}}, ["jetson-wheel"]),
-        ("no-nvcc", {**LEFT, "said": None}, []),
-    ],
-)
-def test_it_is_told_from_its_neighbours(name: str, changes: dict[str, Any], expected: list[str]) -> None:
-    assert causes(like(name, changes)) == expected
+@pytest.mark.parametrize("row", NEIGHBOURS, ids=str)
+def test_it_is_told_from_its_neighbours(row: dict[str, Any]) -> None:
+    assert causes(like(row["on"], row.get("changes", {}))) == row["causes"]
 
 
 @pytest.mark.parametrize(

@@ -184,6 +184,17 @@ def unset(facts: Facts, *names: str) -> tuple[str, ...]:
     return (f"$ unset {' '.join(names)}", again, f"$ grep -sn {names[0]} {where}")
 
 
+@command
+def without_library_path(facts: Facts) -> Words:
+    """Try without the libraries that LD_LIBRARY_PATH brings in.
+
+    To do:
+    [path not windows] First without the libraries that LD_LIBRARY_PATH brings in:
+    [path not windows] $ unset LD_LIBRARY_PATH
+    """
+    return {"path": facts.env.get("LD_LIBRARY_PATH")}
+
+
 def search_path_without(facts: Facts, piece: str) -> tuple[str, ...]:
     """Return how a folder leaves the search path of libraries."""
     folders = facts.env.get("LD_LIBRARY_PATH", "").split(":")

@@ -170,8 +170,7 @@ def numba_stops(facts: Facts) -> Signs | None:
     which waits for its lock on some network disks.
 
     To do:
-    [path] First without the libraries that LD_LIBRARY_PATH brings in:
-    [path] $ unset LD_LIBRARY_PATH
+    {without_library_path}
     This prints where it stops:
     $ python -X faulthandler -c "import faulthandler; faulthandler.dump_traceback_later(50, exit=True);
       from numba import cuda; cuda.detect()"
@@ -180,7 +179,7 @@ def numba_stops(facts: Facts) -> Signs | None:
     if not facts.numba.failed:
         return None
     found = f"LD_LIBRARY_PATH={path}" if path else None
-    return signs(f"the check of Numba {facts.numba.failed}", found, certainty="likely", path=path)
+    return signs(f"the check of Numba {facts.numba.failed}", found, certainty="likely")
 
 
 @rule("numba", unless="numpy-too-new numba-without-toolkit numba-cuda-missing numba-cuda-too-old ptx-newer-than-driver")

@@ -203,6 +203,13 @@ def major(version: str | None) -> int:
     return major_minor(version)[0]
 
 
+def built_for(torch: Torch) -> str:
+    """Return in words what PyTorch is built for."""
+    if torch.cuda:
+        return f"CUDA {torch.cuda}, so for NVIDIA"
+    return "ROCm, so for AMD" if torch.hip else "XPU, so for Intel" if torch.xpu else "the CPU alone"
+
+
 def driver_version(facts: Facts) -> str | None:
     """Return the version of NVIDIA's driver, from whichever half tells it."""
     return facts.kernel.version or facts.nvml.driver

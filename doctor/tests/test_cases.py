@@ -10,7 +10,7 @@ import pytest
 
 from gpu_doctor import Facts, case, cases, diagnose, examine
 from gpu_doctor.rules import QUESTIONS, RULES, run_checks
-from gpu_doctor.rules.machine import PLACES
+from gpu_doctor.rules.machine import CONDITIONS
 from gpu_doctor.rules.steps import COMMANDS
 
 HOSTILE = 'x"; $(reboot) `reboot`'
@@ -61,7 +61,7 @@ def test_every_word_of_a_step_is_one_of_the_function_or_one_that_all_have(told) 
     own = {*re.findall(r"\b(\w+)=", code), *re.findall(r'"(\w+)":', code), *OF_SETTING}
     assert {*re.findall(r"(?<!{){(\w+)}", steps)} <= own | {*COMMANDS}
     conditions = re.findall(r"^ *(?:\[(.+?)\] |To do \((.+)\):)", f"To do{steps}", re.MULTILINE)
-    assert {word for one in conditions for word in "".join(one).split()} <= own | {*PLACES, "not"}
+    assert {word for one in conditions for word in "".join(one).split()} <= own | {*CONDITIONS, "not"}
 
 
 # -- Facts may come from anywhere; what they hold must not become part of a command that a reader copies ---------------

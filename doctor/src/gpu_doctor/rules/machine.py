@@ -242,12 +242,12 @@ def nvml_sees(facts: Facts) -> str:
 
 
 def answers(question: Callable[[Facts], str | None], answer: str) -> Callable[[Facts], bool]:
-    """Return the place where a question about the facts has an answer."""
+    """Return the condition that a question about the facts has this answer."""
     return lambda facts: question(facts) == answer
 
 
-#: The places that a rule, or a step in its docstring, may be meant for.
-PLACES: dict[str, Callable[[Facts], bool]] = {
+#: The conditions on which a rule is asked, or a step in a docstring is told.
+CONDITIONS: dict[str, Callable[[Facts], bool]] = {
     **{name: answers(manager_of, name) for name in MANAGERS},
     "manager": lambda facts: manager_of(facts) is not None,
     "ubuntu": lambda facts: "ubuntu" in facts.system.distro,

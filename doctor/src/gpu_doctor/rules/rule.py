@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Literal
 
 from gpu_doctor.errors import TABLE
-from gpu_doctor.rules.machine import PLACES
+from gpu_doctor.rules.machine import CONDITIONS
 from gpu_doctor.rules.steps import PART, steps
 from gpu_doctor.schema import Facts
 
@@ -102,7 +102,7 @@ Judge = Callable[[Facts], "Signs | None"]
 def rule(question: str, *, kind: Kind = "problem", on: str = "", unless: str = "") -> Callable[[Judge], Judge]:
     """Make a function a rule; its name becomes the rule's code.
 
-    It is asked only where every word of `on` holds and none of `unless`. A word is a place ("nvidia", "container") or
+    It is asked only where every word of `on` holds and none of `unless`. A word is one of `CONDITIONS` ("nvidia", "container") or
     the code of another rule, whose cause explains it already.
     """
 
@@ -115,7 +115,7 @@ def rule(question: str, *, kind: Kind = "problem", on: str = "", unless: str = "
 
 
 def holds(word: str, facts: Facts) -> bool:
-    """Return whether the facts are of a place, or a rule sees its cause in them."""
-    if word in PLACES:
-        return PLACES[word](facts)
+    """Return whether a condition holds, or a rule sees its cause in the facts."""
+    if word in CONDITIONS:
+        return CONDITIONS[word](facts)
     return next(each for each in RULES if each.code == word).look(facts) is not None

@@ -5,7 +5,7 @@ continues the step before it.
 
 - ``{name}`` in a step is a word that the function returned, or one of `COMMANDS`. Alone on its line, it may be several
   steps, or none.
-- ``[wsl]`` or ``[dnf not fedora]`` before a step says where it applies. There stand `PLACES`, and the words.
+- ``[wsl]`` or ``[dnf not fedora]`` before a step says where it applies. There stand `CONDITIONS`, and the words.
 - ``To do (wsl):`` says so for a whole part. The first part that fits is the one that counts.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from functools import wraps
 from typing import Any, Callable, Dict
 
-from gpu_doctor.rules.machine import PLACES
+from gpu_doctor.rules.machine import CONDITIONS
 from gpu_doctor.schema import Facts
 
 Words = Dict[str, Any]
@@ -38,7 +38,7 @@ def steps(text: str, facts: Facts, words: Mapping[str, Any]) -> tuple[str, ...]:
 
     def fits(condition: str | None) -> bool:
         wanted = re.findall(r"(not )?(\w+)", condition or "")
-        return all(bool(words[word] if word in words else PLACES[word](facts)) != bool(no) for no, word in wanted)
+        return all(bool(words[word] if word in words else CONDITIONS[word](facts)) != bool(no) for no, word in wanted)
 
     parts = PART.split(text)[1:]
     part = next(steps for condition, steps in zip(parts[::2], parts[1::2]) if fits(condition))

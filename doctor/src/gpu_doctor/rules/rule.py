@@ -102,8 +102,8 @@ Judge = Callable[[Facts], "Signs | None"]
 def rule(question: str, *, kind: Kind = "problem", on: str = "", unless: str = "") -> Callable[[Judge], Judge]:
     """Make a function a rule; its name becomes the rule's code.
 
-    It is asked only where every word of `on` holds and none of `unless`. A word is one of `CONDITIONS` ("nvidia", "container") or
-    the code of another rule, whose cause explains it already.
+    It is asked only where every word of `on` holds and none of `unless`. A word is one of `CONDITIONS` ("nvidia",
+    "container") or the code of another rule, whose cause explains it already.
     """
 
     def enter(judge: Judge) -> Judge:

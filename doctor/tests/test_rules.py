@@ -131,7 +131,7 @@ def test_what_explains_better_silences_the_rest(patch: dict[str, Any], cause: st
 NEIGHBOURS = json.loads(Path(__file__).with_name("neighbours.json").read_text("utf-8"))
 
 
-@pytest.mark.parametrize("row", NEIGHBOURS, ids=str)
+@pytest.mark.parametrize("row", NEIGHBOURS, ids=lambda row: row["on"])
 def test_it_is_told_from_its_neighbours(row: dict[str, Any]) -> None:
     assert causes(like(row["on"], row.get("changes", {}))) == row["causes"]
 

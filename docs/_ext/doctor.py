@@ -58,7 +58,7 @@ class Rules(SphinxDirective):
         shown = sorted((each for each in kept if each.cause == rule.code), key=lambda each: each.name != rule.code)
         card = nodes.definition_list()
         if shown:
-            seen = next(found for found in examine(shown[0].facts).findings if found.rule.code == rule.code).seen
+            seen = next(found for found in examine(shown[0].facts).findings if found.rule.code == rule.code)
             card += item("For example", *(part for each in shown for part in printed(each)))
             card += item(f"What shows it there ({seen.certainty})", listed(map(nodes.Text, seen.evidence)))
             card += item("What to do there", *steps(seen.fix))

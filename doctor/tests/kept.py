@@ -21,4 +21,4 @@ def causes(facts: Facts) -> list[str]:
 
 def steps(facts: Facts) -> str:
     """What the first finding says is to be done."""
-    return "\n".join(diagnose(facts)[0].seen.fix)
+    return "\n".join(diagnose(facts)[0].fix)

@@ -10,8 +10,8 @@ import pytest
 
 from gpu_doctor import Facts, case, cases, diagnose, examine
 from gpu_doctor.rules import QUESTIONS, RULES, run_checks
-from gpu_doctor.rules.commands import COMMANDS
-from gpu_doctor.rules.machine import PLACES
+from gpu_doctor.rules.machine import CONDITIONS
+from gpu_doctor.rules.steps import COMMANDS
 
 HOSTILE = 'x"; $(reboot) `reboot`'
 OF_SETTING = ("unset",)  # which rules pass on that differ only in a name
@@ -54,14 +54,14 @@ def test_every_rule_is_shown_and_told() -> None:
             assert all(step == step.strip() and "\n" not in step for step in seen.fix)
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_every_word_of_a_step_is_one_of_the_rule_or_one_that_all_rules_have(rule) -> None:
+@pytest.mark.parametrize("told", [*(rule.judge for rule in RULES), *COMMANDS.values()], ids=lambda told: told.__name__)
+def test_every_word_of_a_step_is_one_of_the_function_or_one_that_all_have(told) -> None:
     """Steps are filled in only where their part fits, which no case may reach."""
-    steps = rule.text.partition("\nTo do")[2]
-    own = {*re.findall(r"\b(\w+)=", inspect.getsource(inspect.unwrap(rule.judge)).rpartition('"""')[2]), *OF_SETTING}
+    steps, code = told.__doc__.partition("\n    To do")[2], inspect.getsource(inspect.unwrap(told)).rpartition('"""')[2]
+    own = {*re.findall(r"\b(\w+)=", code), *re.findall(r'"(\w+)":', code), *OF_SETTING}
     assert {*re.findall(r"(?<!{){(\w+)}", steps)} <= own | {*COMMANDS}
     conditions = re.findall(r"^ *(?:\[(.+?)\] |To do \((.+)\):)", f"To do{steps}", re.MULTILINE)
-    assert {word for one in conditions for word in "".join(one).split()} <= own | {*PLACES, "not"}
+    assert {word for one in conditions for word in "".join(one).split()} <= own | {*CONDITIONS, "not"}
 
 
 # -- Facts may come from anywhere; what they hold must not become part of a command that a reader copies ---------------

@@ -13,8 +13,6 @@ from gpu_doctor import Facts, Report, case, cases, examine
 from gpu_doctor.rules.libcuda import MEANS
 
 FOR_CPU = {"version": "2.13.0+cpu"} | dict.fromkeys(("cuda", "archs", "kind", "names", "kernel"))
-NO_TORCH = FOR_CPU | {"version": None, "imported": None, "error": "ModuleNotFoundError: No module named 'torch'"}
-OLD_PYTHON = {"torch": NO_TORCH, "system": {"python": "3.9.18"}}
 
 
 def on(base: str, *changes: dict[str, Any]) -> Report:
@@ -57,17 +55,16 @@ def test_a_gpu_that_pytorch_cannot_use_is_no_fault(name: str) -> None:
 
 LINUX_ALONE = ("distro", "kernel", "wsl", "container", "tegra", "rosetta", "memory_limit", "commands")
 ON_WINDOWS = {"system": {"os": "windows", **dict.fromkeys(LINUX_ALONE)}, "nodes": None, "kernel": None}
-TO_MEND = ()
 
 
 def test_windows_is_told_nothing_of_linux() -> None:
-    wrong = re.compile(r"\$ .*(sudo|/etc|/dev/|modprobe|rmmod|systemctl|apt |export |source )")
+    wrong = re.compile(r"\$ .*(sudo|/etc|/dev/|modprobe|rmmod|systemctl|apt |export |unset |source |~/)")
     machines = [like(name, ON_WINDOWS, {"cuda": {"path": None}}) for name in cases()]
     for facts in machines + [like("healthy-nvidia", *WELL[name], ON_WINDOWS) for name in WELL]:
         for code in (0, *MEANS) if facts is not machines[0] else range(1000):
             cuda = replace(facts.cuda, init=code, devices=() if code else facts.cuda.devices)
             for finding in examine(replace(facts, cuda=cuda)).findings:
-                assert finding.rule.code in TO_MEND or not [step for step in finding.seen.fix if wrong.match(step)]
+                assert not [step for step in finding.fix if wrong.match(step)]
 
 
 @pytest.mark.parametrize("code", [*MEANS, 1, 35, 205, 700])
@@ -79,33 +76,11 @@ def test_a_driver_that_finds_no_card_is_never_without_a_known_cause(code: int, w
     )
 
 
-@pytest.mark.parametrize(
-    ("base", "change", "expected"),
-    [
-        # First the driver or the container, then PyTorch.
-        ("driver-half-updated", {"torch": FOR_CPU}, ["driver-half-updated", "cpu-wheel"]),
-        ("cluster-node-without-gpu", OLD_PYTHON, ["cluster-node-without-gpu", "python-without-wheels"]),
-        ("no-driver", {"torch": NO_TORCH}, ["no-driver", "torch-missing"]),
-        ("container-without-gpu", {"torch": NO_TORCH}, ["container-without-gpu", "torch-missing"]),
-        ("linux-driver-in-wsl", {"torch": FOR_CPU}, ["linux-driver-in-wsl", "cpu-wheel"]),
-        # Where only the wheel is wrong, it leads; what follows from it does not.
-        ("healthy-nvidia", {"torch": NO_TORCH, "system": {"shadowed": ["torch.py"]}}, ["torch-missing", "shadowed"]),
-        ("numba-without-toolkit", {"torch": FOR_CPU}, ["cpu-wheel", "numba-without-toolkit"]),
-        ("nouveau", {"system": {"container": "docker"}}, ["nouveau", "container-without-gpu"]),
-        ("uvm-missing", {"env": {"CUDA_VISIBLE_DEVICES": ""}}, ["uvm-missing"]),
-        ("numba-without-toolkit", {"env": {"CUDA_VISIBLE_DEVICES": "-1"}}, ["numba-without-toolkit"]),
-        ("no-driver", {"system": {"shadowed": ["torch.py"]}}, ["no-driver", "shadowed"]),
-    ],
-)
-def test_of_two_causes_the_one_in_the_way_first_leads(base: str, change: dict[str, Any], expected: list[str]) -> None:
-    assert causes(like(base, change)) == expected
-
-
 def test_what_is_in_the_way_first_leads_though_what_comes_later_is_surer() -> None:
     numba = case("numba-without-toolkit").facts.content()["numba"]
     report = examine(Facts.of(case("address-space-limit").facts.content() | {"numba": numba}))
     assert causes(report.facts) == ["address-space-limit", "numba-without-toolkit"]
-    assert [finding.seen.certainty for finding in report.findings][:2] == ["likely", "certain"]
+    assert [finding.certainty for finding in report.findings][:2] == ["likely", "certain"]
 
 
 def test_on_a_cluster_only_the_administrators_are_told_to_use_sudo() -> None:
@@ -136,7 +111,7 @@ def test_a_driver_is_not_to_be_installed_in_a_container() -> None:
 def test_an_old_card_without_a_driver_gets_a_wheel_that_will_have_code_for_it() -> None:
     report = on("no-driver", bus("0x1b80", driver=None), {"torch": FOR_CPU})
     assert causes(report.facts) == ["no-driver", "cpu-wheel"]
-    assert "whl/cu126" in "\n".join(report.findings[1].seen.fix)
+    assert "whl/cu126" in "\n".join(report.findings[1].fix)
 
 
 def test_a_module_that_the_distribution_signed_is_not_blamed_on_secure_boot() -> None:

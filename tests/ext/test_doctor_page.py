@@ -64,7 +64,7 @@ def test_a_section_says_what_the_doctor_says(rule, sections) -> None:
     shown = [case(name) for name in cases() if case(name).cause == rule.code]
     first = next((each for each in shown if each.name == rule.code), shown[0])
     finding = next(found for found in examine(first.facts).findings if found.rule.code == rule.code)
-    for seen in finding.seen.evidence:
+    for seen in finding.evidence:
         assert seen in words
     for each in shown:
         assert each.title in words

@@ -14,7 +14,7 @@ from gpu_doctor import __version__
 if TYPE_CHECKING:
     from gpu_doctor.schema import Facts
 
-NAMES = {"cuda": "CUDA's driver", "nvml": "NVML", "torch": "PyTorch", "numba": "Numba"}
+PROBES = {"cuda": "CUDA's driver", "nvml": "NVML", "torch": "PyTorch", "numba": "Numba"}
 
 # The doctor as another Python runs it, which must find there neither our packages nor those of the working folder.
 IN_ANOTHER_PYTHON = """import sys
@@ -128,7 +128,7 @@ def collected(root: Path) -> Facts:
     from gpu_doctor.children import in_child
 
     def ask(probe: str, env: Mapping[str, str], seconds: float) -> dict[str, Any]:
-        print(f"\rAsking {NAMES[probe]} ...{'':20}", end="", file=sys.stderr, flush=True)
+        print(f"\rAsking {PROBES[probe]} ...{'':20}", end="", file=sys.stderr, flush=True)
         return in_child(probe, env, seconds)
 
     if not sys.stderr.isatty():

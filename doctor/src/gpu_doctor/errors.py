@@ -1,7 +1,9 @@
 """Find the causes of an error message, by the phrases of `causes.json`.
 
 The table has two parts. `causes` gives each cause the patterns that show it (`says`), that only go with it (`hints`)
-or that rule it out (`unless`). `lists` names alternatives that several patterns use. In a pattern
+or that rule it out (`unless`), how often it is met (`often`), and where people met it (`links`). A cause without a
+rule in `rules`, because no fact shows it, also has its `title`, `story` and `fix` here. `lists` names alternatives that
+several patterns use. In a pattern
 
 * `…` stands for up to `GAP` characters; at an end, for the rest of a word,
 * `{one|another}` for any of the alternatives, where `{|the}` may be missing, and
@@ -142,6 +144,7 @@ def causes_of(text: str) -> list[ErrorMatch]:
     for code, cause in TABLE.items():
         seen = [(kind, phrase) for kind in WEIGHTS for phrase in cause.get(kind, ()) if phrase in there]
         seen = [(kind, phrase) for kind, phrase in seen if not any(is_within(phrase, other) for _, other in seen)]
+        # Somebody who is still typing, or pasted only a part.
         typed = [phrase for phrase in cause["says"] if len(text) > 2 and text in bare(phrase)][:1]
         shown = typed or any(kind == "says" for kind, _ in seen)
         if shown and not any(has(text, phrase) for phrase in cause.get("unless", ())):

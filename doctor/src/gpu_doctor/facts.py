@@ -25,14 +25,14 @@ from gpu_doctor.schema import Facts
 Run = Callable[[str, "Mapping[str, str]", float], "dict[str, Any]"]
 
 SECONDS = {"nvml": 15.0, "cuda": 15.0, "torch": 90.0, "numba": 60.0}  # at most
-VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
+PCI_VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
 ROOM = 2**31  # bytes of a card that PyTorch and Numba need at most, together
-ENOUGH = 2_000_000  # bytes of one file
+MAX_BYTES = 2_000_000  # of one file
 MODULES = ("nvidia", "nvidia_uvm", "nouveau", "amdgpu", "i915", "xe")
 MODULE_FOLDERS = ("updates", "extra", "extramodules", "weak-updates", "kernel")  # distributions differ
 NVIDIA_MODULES = ("**/nvidia.ko*", "**/nvidia-current.ko*")  # the latter is Debian's
 NODES = ("nvidia[0-9]*", "nvidiactl", "nvidia-uvm", "kfd", "dri/renderD*", "dxg", "nvhost-gpu", "nvmap")
-COMMANDS = ("apt", "cc", "conda", "dnf", "mokutil", "nvcc", "nvidia-smi", "pacman", "sbatch", "uv", "zypper")
+LOOKED_FOR = ("apt", "cc", "conda", "dnf", "mokutil", "nvcc", "nvidia-smi", "pacman", "sbatch", "uv", "zypper")
 VARIABLES = re.compile(
     "CUDA_(VISIBLE_DEVICES|DEVICE_ORDER|HOME|PATH|LAUNCH_BLOCKING|MODULE_LOADING)|CONDA_OVERRIDE_CUDA|"
     "NVIDIA_(VISIBLE_DEVICES|DRIVER_CAPABILITIES)|(HIP|ROCR)_VISIBLE_DEVICES|HSA_OVERRIDE_GFX_VERSION|"
@@ -140,7 +140,7 @@ def system(root: Path, env: Mapping[str, str]) -> dict[str, Any]:
         "executable": sys.executable,
         "free_threaded": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
         "conda": sorted(path.stem for path in _entries(prefix, "*.json") if CONDA.fullmatch(path.stem)),
-        "commands": [name for name in COMMANDS if shutil.which(name, path=env.get("PATH"))],
+        "commands": [name for name in LOOKED_FOR if shutil.which(name, path=env.get("PATH"))],
         "python_h": Path(sysconfig.get_path("include"), "Python.h").exists(),
         "wsl": "microsoft" in version.lower(),
         "container": container(root, env),
@@ -188,7 +188,7 @@ def gpus(root: Path) -> Iterator[dict[str, Any]]:
     if sys.platform == "win32":
         yield from windows_gpus()
     for path in _entries(root / "sys/bus/pci/devices", "*"):
-        vendor = VENDORS.get(_read(path / "vendor").strip())
+        vendor = PCI_VENDORS.get(_read(path / "vendor").strip())
         if vendor and re.match("0x(03|12)", _read(path / "class")):  # display controllers and accelerators
             driver = None
             with suppress(OSError):
@@ -200,7 +200,7 @@ def windows_gpus() -> Iterator[dict[str, Any]]:
     """Look for cards in the registry of Windows."""
     winreg: Any = importlib.import_module("winreg")
 
-    makers = {f"VEN_{number[2:].upper()}": name for number, name in VENDORS.items()}
+    makers = {f"VEN_{number[2:].upper()}": name for number, name in PCI_VENDORS.items()}
     with suppress(OSError), winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"SYSTEM\CurrentControlSet\Enum\PCI") as pci:
         for card in (winreg.EnumKey(pci, number) for number in range(winreg.QueryInfoKey(pci)[0])):
             with suppress(OSError, KeyError), winreg.OpenKey(pci, card) as key:  # not a card; one of another maker
@@ -287,8 +287,8 @@ def _read(path: Path, last: bool = False) -> str:
     try:
         with path.open("rb") as file:
             if last:
-                file.seek(max(0, path.stat().st_size - ENOUGH))
-            return file.read(ENOUGH).decode(errors="replace")
+                file.seek(max(0, path.stat().st_size - MAX_BYTES))
+            return file.read(MAX_BYTES).decode(errors="replace")
     except OSError:
         return ""
 

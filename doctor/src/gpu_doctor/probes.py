@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 Say = Callable[..., None]
-MOST = 16  # cards that are described
+MAX_CARDS = 16
 MIG, EXCLUSIVE = 1, (1, 3)  # NVML's numbers for a mode that is on, and for compute modes that admit one process
 FABRIC = ("not supported", "not started", "in progress", "completed")
 
@@ -81,7 +81,7 @@ def cuda(say: Say) -> None:
     if code or driver.cuDeviceGetCount(ctypes.byref(number)):
         return None
     devices = []
-    for index in range(min(number.value, MOST)):
+    for index in range(min(number.value, MAX_CARDS)):
         device, name = ctypes.c_int(), ctypes.create_string_buffer(100)
         driver.cuDeviceGet(ctypes.byref(device), index)
         driver.cuDeviceGetName(name, 100, device)
@@ -118,7 +118,7 @@ def nvml(say: Say) -> None:
         say(cuda=number.value)
     library.nvmlDeviceGetCount_v2(ctypes.byref(number))
     devices, refused = [], []
-    for index in range(min(number.value, MOST)):
+    for index in range(min(number.value, MAX_CARDS)):
         handle = ctypes.c_void_p()
         if code := library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)):
             refused.append(code)
@@ -205,7 +205,7 @@ def torch(say: Say) -> None:
     if kind is None:
         return None
     name = getattr(kinds[kind], "get_device_name", lambda _: "Apple GPU")
-    say(names=[name(index) for index in range(min(kinds[kind].device_count(), MOST))])
+    say(names=[name(index) for index in range(min(kinds[kind].device_count(), MAX_CARDS))])
     try:
         numbers = torch.arange(1 << 12, dtype=torch.float32).reshape(64, 64)
         expected = (numbers @ numbers.T).sum() + 1.0

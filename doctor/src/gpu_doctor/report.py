@@ -16,7 +16,7 @@ from gpu_doctor.rules.machine import vendor_of
 from gpu_doctor.schema import Facts
 
 FORMAT = 1
-MOST = 5  # causes of an error that a person reads of
+MAX_CAUSES = 5  # causes of an error that a person reads of
 MARKS = {True: "✓", False: "✗", None: "·"}
 COLOURS = {"✓": 32, "✗": 31, "·": 90}
 END = {
@@ -88,7 +88,7 @@ class Report:
             lines += ["", END["error" if self.error else "computes" if computes else "untried"]]
         for number, finding in enumerate(self.findings):
             head = "Note" if finding.rule.kind == "note" else "Diagnosis" if number == 0 else "Also"
-            lines += ["", f"{head}: {finding.rule.title} ({finding.seen.certainty})", *_body(finding, width)]
+            lines += ["", f"{head}: {finding.rule.title} ({finding.certainty})", *_body(finding, width)]
         text = "\n".join(lines)
         if colour:
             text = re.sub("(?m)^([✓✗·])", lambda mark: f"\x1b[{COLOURS[mark[1]]}m{mark[1]}\x1b[0m", text)
@@ -101,7 +101,7 @@ class Report:
         lines = []
         if not causes or causes[0].near:
             lines = ["This text is not known here.", *["These causes share most words with it:"] * bool(causes)]
-        for number, each in enumerate(causes[:MOST], 1):
+        for number, each in enumerate(causes[:MAX_CAUSES], 1):
             words = ", ".join(f'"{piece}"' for piece in each.words)
             lines += [f"{number}. {title_of(each.code)} ({'likely' if each.likely else 'possible'})"]
             lines += _wrapped(f"{'Words' if each.near else 'It shows itself by'}: {words}.", width, "  ", "  ")
@@ -116,17 +116,17 @@ class Report:
 
     def cure(self, code: str) -> tuple[str, ...]:
         """Return what to do about a cause: here, if this machine has it; else as on a machine that had it."""
-        here = [finding.seen.fix for finding in self.findings if finding.rule.code == code]
+        here = [finding.fix for finding in self.findings if finding.rule.code == code]
         if here or "fix" in TABLE[code]:
             return here[0] if here else tuple(TABLE[code]["fix"])
         title, found = _example(code)
         title = re.sub("^(A|An|The|Two|One) ", lambda first: first[0].lower(), title)
-        return (f"For example, on {title}:", *found.seen.fix) if found else ()
+        return (f"For example, on {title}:", *found.fix) if found else ()
 
     def content(self) -> dict[str, Any]:
         """Return the report as JSON has it."""
         causes = [(each.code, title_of(each.code), self.cure(each.code)) for each in self.error_causes]
-        causes = causes or [(each.rule.code, each.rule.title, each.seen.fix) for each in self.findings]
+        causes = causes or [(each.rule.code, each.rule.title, each.fix) for each in self.findings]
         return {
             "format": FORMAT,
             "status": self.status,
@@ -138,9 +138,9 @@ class Report:
                     "title": finding.rule.title,
                     "kind": finding.rule.kind,
                     "question": finding.rule.question,
-                    "certainty": finding.seen.certainty,
-                    "evidence": list(finding.seen.evidence),
-                    "fix": list(finding.seen.fix),
+                    "certainty": finding.certainty,
+                    "evidence": list(finding.evidence),
+                    "fix": list(finding.fix),
                     "links": list(finding.rule.links),
                 }
                 for finding in self.findings
@@ -160,7 +160,7 @@ def _sign(code: str) -> str:
     """Return how to tell whether it is this cause: its story, and what the doctor saw on a machine that had it."""
     story = TABLE[code].get("story") or next(rule.story for rule in RULES if rule.code == code)
     _, found = _example(code)
-    seen = f" On such a machine the doctor sees: {'; '.join(found.seen.evidence)}." if found else ""
+    seen = f" On such a machine the doctor sees: {'; '.join(found.evidence)}." if found else ""
     return _plain(story.split("\n\n")[0] + seen)
 
 
@@ -170,10 +170,10 @@ def _body(finding: Finding, width: int) -> list[str]:
     for paragraph in finding.rule.story.split("\n\n"):
         lines += _wrapped(" ".join(paragraph.split()), width, "  ", "  ")
     lines.append("  Seen here:")
-    for seen in finding.seen.evidence:
+    for seen in finding.evidence:
         lines += _wrapped(_plain(seen), width, "    - ", "      ")
     lines.append("  What to do:")
-    lines += [line for step in finding.seen.fix for line in _step(step, width)]
+    lines += [line for step in finding.fix for line in _step(step, width)]
     return [*lines, *(f"  See {link}" for link in finding.rule.links)]
 
 

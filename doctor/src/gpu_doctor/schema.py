@@ -231,10 +231,10 @@ def _value(kind: str, value: Any, place: str) -> Any:
         if not re.fullmatch(PATTERNS[kind], plain if isinstance(plain, str) else ".".join(map(str, plain))):
             raise ValueError(f"{place} must be like {PATTERNS[kind]}, not {_brief(value)}")
         return plain
-    if kind not in NAMES:
+    if kind not in PLAIN_KINDS:
         return build(globals()[kind], value, place)
     if type(value).__name__ != kind:
-        raise ValueError(f"{place} must be {NAMES[kind]}, not {_brief(value)}")
+        raise ValueError(f"{place} must be {PLAIN_KINDS[kind]}, not {_brief(value)}")
     if kind == "str" and len(value) > LONGEST:
         raise ValueError(f"{place} is longer than {LONGEST} characters")
     if kind == "str" and re.search("[\ud800-\udfff]", value):
@@ -248,7 +248,7 @@ def _brief(value: Any) -> str:
     return type(value).__name__ if isinstance(value, (dict, list, tuple)) else f"{value!r:.60}"
 
 
-NAMES = {"str": "a text", "int": "a whole number", "bool": "true or false"}
+PLAIN_KINDS = {"str": "a text", "int": "a whole number", "bool": "true or false"}
 
 
 def _known(content: Any) -> Any:

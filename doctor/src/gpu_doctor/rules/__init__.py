@@ -7,10 +7,10 @@ from importlib import import_module
 
 from gpu_doctor.rules.checks import QUESTIONS, Check, run_checks
 from gpu_doctor.rules.machine import cluster
-from gpu_doctor.rules.rule import CERTAINTIES, RULES, Finding, Rule, Seen, Signs
+from gpu_doctor.rules.rule import CERTAINTIES, RULES, Finding, Rule, Signs
 from gpu_doctor.schema import Facts
 
-__all__ = ["QUESTIONS", "RULES", "Check", "Finding", "Rule", "Seen", "diagnose", "ruled_out", "run_checks"]
+__all__ = ["QUESTIONS", "RULES", "Check", "Finding", "Rule", "diagnose", "ruled_out", "run_checks"]
 
 MODULES = """
 amd driver libcuda card wheels compilers containers hidden imports jetson installs intel_apple notes platforms cuda_init
@@ -41,12 +41,12 @@ def diagnose(facts: Facts) -> list[Finding]:
     'nouveau'
     """
     order = list(QUESTIONS)
-    findings = [for_whom(Finding(each, seen), facts) for each in RULES if (seen := each.look(facts))]
+    findings = [for_whom(found, facts) for each in RULES if (found := each.look(facts))]
     findings.sort(
         key=lambda finding: (
             finding.rule.kind == "note",
             order.index(finding.rule.question),
-            CERTAINTIES.index(finding.seen.certainty),
+            CERTAINTIES.index(finding.certainty),
         )
     )
     failed = next((check for check in run_checks(facts) if check.state is False), None)
@@ -55,7 +55,7 @@ def diagnose(facts: Facts) -> list[Finding]:
         keep = ("Save the report, and show it when you ask for help:", "$ gpu-doctor --json > report.json")
         first = int(findings[:1] != [] and findings[0].rule.question == "wheel")  # has to be changed in any case
         unexplained = replace(UNEXPLAINED, question=failed.question)
-        findings.insert(first, Finding(unexplained, Seen((failed.words,), keep, "possible")))
+        findings.insert(first, Finding(unexplained, (failed.words,), keep, "possible"))
     return findings
 
 
@@ -76,7 +76,7 @@ def ruled_out(facts: Facts) -> dict[str, str]:
 
 def for_whom(finding: Finding, facts: Facts) -> Finding:
     """Add who has to do it and where, if that is not the reader here: an administrator, or the host of a container."""
-    fix, rule = finding.seen.fix, finding.rule
+    fix, rule = finding.fix, finding.rule
     if rule.question == "driver" and facts.system.container:
         fix = ("The driver belongs to the machine outside this container. Do this there, not in here:", *fix)
     commands = [step for step in fix if step.startswith("$ ")]
@@ -90,12 +90,12 @@ def for_whom(finding: Finding, facts: Facts) -> Finding:
             fix = (*for_administrators(finding, facts), *fix)
         else:  # what you can do yourself comes first
             fix = (*fix, *for_administrators(finding, facts))
-    return replace(finding, seen=replace(finding.seen, fix=fix))
+    return replace(finding, fix=fix)
 
 
 def for_administrators(finding: Finding, facts: Facts) -> tuple[str, ...]:
     """Return how the administrators of a cluster are told."""
-    said = f"gpu-doctor says about a node of yours: {finding.rule.title}. It saw: {finding.seen.evidence[0]}."
+    said = f"gpu-doctor says about a node of yours: {finding.rule.title}. It saw: {finding.evidence[0]}."
     other = ("Meanwhile, ask Slurm for another node:", "$ sbatch --exclude=$(hostname -s) JOB_SCRIPT")
     return (
         "Only the administrators of the cluster may run what begins with sudo. Send them the report, and write: "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_doctor.rules.commands import fresh, unset
-from gpu_doctor.rules.machine import ROCM, compatible_arch, find_message
+from gpu_doctor.rules.machine import ROCM, built_for, compatible_arch, find_message
 from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.schema import Facts
 
@@ -21,9 +21,8 @@ def not_built_for_amd(facts: Facts) -> Signs | None:
     torch, gfx = facts.torch, " and ".join(facts.kernel.gfx)
     if torch.hip or not torch.version:
         return None
-    other = f"CUDA {torch.cuda}, so for NVIDIA" if torch.cuda else "Intel" if torch.xpu else "the CPU alone"
     return signs(
-        f"PyTorch {torch.version} is built for {other}",
+        f"PyTorch {torch.version} is built for {built_for(torch)}",
         "the card is AMD's",
         gfx and f"amdgpu calls its architecture {gfx}",
         certainty="certain" if gfx else "likely",

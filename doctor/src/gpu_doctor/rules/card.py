@@ -220,7 +220,8 @@ def exclusive_card(facts: Facts) -> Signs | None:
     $ nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv
     $ kill PID
     If several processes must share the card, or its mode is Prohibited, ask for the default:
-    {share}
+    [windows] In a PowerShell that you start with "Run as administrator":
+    $ {sudo}nvidia-smi --compute-mode=DEFAULT
     A virtual card needs a licence, of which nvidia-smi -q tells. Otherwise restart the machine.
     """
     exclusive = [card for card in facts.nvml.devices if card.exclusive]

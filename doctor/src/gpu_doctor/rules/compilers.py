@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from gpu_doctor.rules.commands import EXTRAS, numba_with_cuda
+from gpu_doctor.rules.commands import EXTRAS, numba_cuda
 from gpu_doctor.rules.machine import as_version, find_message, has_card, major_minor, manager_of
 from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.schema import Facts
@@ -113,7 +113,7 @@ def ptx_newer_than_driver(facts: Facts) -> Signs | None:
         f"Numba writes PTX {numba.ptx}, which needs a driver for CUDA {as_version(needs)}" if both else None,
         f"the driver knows CUDA up to {as_version(knows)}" if both else None,
         certainty="certain" if sure else "likely" if line else "possible",
-        install=numba_with_cuda(facts, "" if ours else f"cu{as_version(knows).replace('.', '')}"),
+        install=numba_cuda(facts, "" if ours else f"cu{as_version(knows).replace('.', '')}"),
         for_cuda=f" for CUDA {as_version(needs)}" if needs else "",
     )
 
@@ -170,8 +170,7 @@ def numba_stops(facts: Facts) -> Signs | None:
     which waits for its lock on some network disks.
 
     To do:
-    [path] First without the libraries that LD_LIBRARY_PATH brings in:
-    [path] $ unset LD_LIBRARY_PATH
+    {without_library_path}
     This prints where it stops:
     $ python -X faulthandler -c "import faulthandler; faulthandler.dump_traceback_later(50, exit=True);
       from numba import cuda; cuda.detect()"
@@ -180,7 +179,7 @@ def numba_stops(facts: Facts) -> Signs | None:
     if not facts.numba.failed:
         return None
     found = f"LD_LIBRARY_PATH={path}" if path else None
-    return signs(f"the check of Numba {facts.numba.failed}", found, certainty="likely", path=path)
+    return signs(f"the check of Numba {facts.numba.failed}", found, certainty="likely")
 
 
 @rule("numba", unless="numpy-too-new numba-without-toolkit numba-cuda-missing numba-cuda-too-old ptx-newer-than-driver")

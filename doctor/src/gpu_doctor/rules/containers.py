@@ -6,9 +6,9 @@ import re
 
 from gpu_doctor.rules.machine import driver_version, find_message, vendor_of
 from gpu_doctor.rules.rule import Signs, rule, signs
+from gpu_doctor.rules.steps import Words, command
 from gpu_doctor.schema import Facts
 
-TOOLKIT = "https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html"
 FILES = {"nvidia": r"/dev/(nvidia\d|dxg)", "amd": "/dev/kfd", "intel": "/dev/dri/renderD"}  # of a card
 OPTIONS = {
     ("docker", "nvidia"): "--gpus all",
@@ -22,26 +22,29 @@ LIMITS = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu", "intel": "gpu.intel.
 NO_RUNTIME, NO_CDI = "could not select device driver", "unresolvable CDI devices"
 
 
-def start_with_gpu(facts: Facts, vendor: str) -> tuple[str, ...]:
-    """Return how a container of this kind is started so that it has the card."""
-    engine = facts.system.container or "docker"
-    if engine == "kubernetes":
-        limit = LIMITS[vendor]
-        return (
-            f"A pod gets a GPU if its description asks for one: resources: {{limits: {{{limit}: 1}}}}",
-            "Whether the cluster has any to give, this tells:",
-            f"$ kubectl describe nodes | grep {limit}",
-        )
-    option = OPTIONS.get((engine, vendor)) or DEVICES[vendor]
-    if engine == "apptainer":
-        return (f"$ apptainer exec {option} YOUR_IMAGE.sif python your_script.py",)
-    again = f"$ {engine} run {option} YOUR_IMAGE"
-    if vendor != "nvidia":
-        return (again,)
-    if engine == "docker":
-        return again, f'If Docker answers "{NO_RUNTIME}", install the NVIDIA Container Toolkit there: {TOOLKIT}'
-    describe = "$ sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml"
-    return again, f'If Podman answers "{NO_CDI}", describe the cards to it once:', describe
+@command
+def start_with_gpu(facts: Facts) -> Words:
+    """Start a container of this kind so that it has the card.
+
+    To do (kubernetes):
+    A pod gets a GPU if its description asks for one: resources: {limits}
+    Whether the cluster has any to give, this tells:
+    $ kubectl describe nodes | grep {limit}
+
+    To do (apptainer):
+    $ apptainer exec {option} YOUR_IMAGE.sif python your_script.py
+
+    To do:
+    $ {engine} run {option} YOUR_IMAGE
+    [docker nvidia] If Docker answers "could not select device driver", install the NVIDIA Container Toolkit there:
+      https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/install-guide.html
+    [podman nvidia] If Podman answers "unresolvable CDI devices", describe the cards to it once:
+    [podman nvidia] $ sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml
+    """
+    engine, vendor = facts.system.container or "", vendor_of(facts) or "nvidia"
+    limit, option = LIMITS[vendor], OPTIONS.get((engine, vendor)) or DEVICES.get(vendor)
+    limits = f"{{limits: {{{limit}: 1}}}}"
+    return {"nvidia": vendor == "nvidia", "engine": engine, "option": option, "limit": limit, "limits": limits}
 
 
 @rule("nodes", on="container")
@@ -55,7 +58,7 @@ def container_without_gpu(facts: Facts) -> Signs | None:
 
     To do:
     Leave the container, and start it again on the machine around it:
-    {start}
+    {start_with_gpu}
     [refused] NVIDIA_VISIBLE_DEVICES={asked} keeps every card out. Look where the image or its description sets it, and
       set it to all.
     """
@@ -74,7 +77,6 @@ def container_without_gpu(facts: Facts) -> Signs | None:
         if shared
         else f"there is no {first}… in here",
         f"NVIDIA_VISIBLE_DEVICES={asked}" if vendor == "nvidia" and asked else None,
-        start=start_with_gpu(facts, vendor),
         asked=asked,
         refused=asked in ("", "none", "void"),
     )
@@ -89,7 +91,7 @@ def apptainer_without_nv(facts: Facts) -> Signs | None:
 
     To do:
     Leave the container, and start it again:
-    {start}
+    {start_with_gpu}
     """
     files = [node.path for node in facts.nodes if node.path.startswith("/dev/nvidia")]
     if facts.system.container != "apptainer" or not files or not facts.cuda.error:
@@ -98,7 +100,6 @@ def apptainer_without_nv(facts: Facts) -> Signs | None:
         "this is a container of Apptainer",
         f"the card's files are here: {', '.join(files[:3])}",
         f"its library is not: {facts.cuda.error}",
-        start=start_with_gpu(facts, "nvidia"),
     )
 
 
@@ -122,7 +123,7 @@ def container_without_compute(facts: Facts) -> Signs | None:
     if {"compute", "all"} & {part.strip() for part in parts.split(",")}:
         return None
     missing = f"the library of nvidia-smi works in here, CUDA's is missing: {facts.cuda.error}"
-    return signs(f"NVIDIA_DRIVER_CAPABILITIES={parts}", missing, docker=facts.system.container == "docker")
+    return signs(f"NVIDIA_DRIVER_CAPABILITIES={parts}", missing)
 
 
 @rule("nodes", on="linux")
@@ -135,8 +136,8 @@ def container_lost_gpu(facts: Facts) -> Signs | None:
 
     To do:
     On the machine around the container, start it again; it has the GPU until the next time:
-    [pod] $ kubectl delete pod YOUR_POD
-    [not pod] $ {engine} restart YOUR_CONTAINER
+    [kubernetes] $ kubectl delete pod YOUR_POD
+    [not kubernetes] $ {engine} restart YOUR_CONTAINER
     So that there is no next time, its administrator makes the links that systemd looks for, at every boot:
     $ sudo nvidia-ctk system create-dev-char-symlinks --create-all
     """
@@ -149,7 +150,6 @@ def container_lost_gpu(facts: Facts) -> Signs | None:
         f"this is a container ({inside})" if inside else None,
         f"these device files are here, but closed: {', '.join(shut)}" if shut else None,
         certainty="likely",
-        pod=inside == "kubernetes",
         engine=inside or "docker",
     )
 

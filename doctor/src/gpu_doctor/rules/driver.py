@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpu_doctor.rules.commands import install, last_driver
 from gpu_doctor.rules.machine import (
     BLACKWELL,
     DRIVERS,
@@ -141,7 +140,8 @@ def secure_boot(facts: Facts) -> Signs | None:
     that was built on this machine is signed with a key of this machine, and you have to make that key known, once.
 
     To do:
-    {mokutil}
+    [apt not mokutil] $ {sudo}apt install mokutil
+    [dnf not mokutil] $ {sudo}dnf install mokutil
     $ {sudo}mokutil --import {key}
     It asks you to invent a password, which you need only once.
     $ {sudo}reboot
@@ -162,7 +162,7 @@ def secure_boot(facts: Facts) -> Signs | None:
         line or "Secure Boot is on",
         f"the module is installed and not loaded: {facts.kernel.on_disk or 'nvidia'}",
         certainty="certain" if line and facts.system.secure_boot else "likely",
-        mokutil=() if "mokutil" in facts.system.commands else install(facts, apt="mokutil", dnf="mokutil"),
+        mokutil="mokutil" in facts.system.commands,
         key=next(suits, "/var/lib/dkms/mok.pub"),
     )
 
@@ -227,7 +227,7 @@ def card_too_old(facts: Facts) -> Signs | None:
 
     To do:
     Install the driver of the branch 580, with the closed kernel module:
-    {packages}
+    {last_driver}
     $ {sudo}reboot
     """
     line = find_in_log(facts, "Legacy drivers|does not include the required GPU")
@@ -240,5 +240,4 @@ def card_too_old(facts: Facts) -> Signs | None:
         line,
         *(f"the card's model number is {gpu.device}" for gpu in old),
         f"driver {facts.kernel.version}{kind}" if facts.kernel.version else None,
-        packages=last_driver(facts),
     )

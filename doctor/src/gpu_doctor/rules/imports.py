@@ -72,25 +72,24 @@ def torch_stops(facts: Facts) -> Signs | None:
     The system ended it, most likely because memory ran out: give the job or the container more.
 
     To do (slow):
-    {without_path}
+    {without_library_path}
     Try it once more by hand: if it only was slow, the second time is quicker. If it hangs again, this prints after a
       minute where it waits:
     $ python -c "import faulthandler; faulthandler.dump_traceback_later(60, exit=True); import torch"
 
     To do (no_instruction):
-    {without_path}
+    {without_library_path}
     The processor lacks an instruction. In a virtual machine, let it have the processor of the host (its type "host");
       in a container, take an image for this kind of processor.
 
     To do:
-    {without_path}
+    {without_library_path}
     This prints where it stops; a path outside of the environment is what to take away:
     $ python -X faulthandler -c "import torch; torch.ones(2, device=torch.accelerator.current_accelerator()).sum()"
     """
     torch, failed = facts.torch, facts.torch.failed
     if not failed:
         return None
-    first = "First without the libraries that LD_LIBRARY_PATH brings in:"
     return signs(
         f"the check of PyTorch {failed}",
         f"it stopped {'after it had been imported, at its first work' if torch.imported else 'at import torch'}",
@@ -98,7 +97,6 @@ def torch_stops(facts: Facts) -> Signs | None:
         slow="hung" in failed and not torch.imported,
         no_instruction="signal 4" in failed,
         out_of_memory="signal 9" in failed,
-        without_path=(first, *unset(facts, "LD_LIBRARY_PATH")[:1]) if facts.env.get("LD_LIBRARY_PATH") else (),
     )
 
 

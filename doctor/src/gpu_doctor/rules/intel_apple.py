@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpu_doctor.rules.containers import DEVICES
-from gpu_doctor.rules.machine import closed_files, device_files, find_message, major, vendor_of
+from gpu_doctor.rules.machine import built_for, closed_files, device_files, find_message, major, vendor_of
 from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.schema import Facts
 
@@ -91,9 +91,8 @@ def not_built_for_intel(facts: Facts) -> Signs | None:
     if torch.xpu or not torch.version:
         return None
     models = [gpu.device or "unknown" for gpu in facts.gpus if gpu.vendor == "intel"]
-    other = f"CUDA {torch.cuda}, so for NVIDIA" if torch.cuda else "AMD" if torch.hip else "the CPU alone"
     return signs(
-        f"PyTorch {torch.version} is built for {other}",
+        f"PyTorch {torch.version} is built for {built_for(torch)}",
         f"the card is Intel's, model {', '.join(models)}",
         certainty="certain" if any(model.lower().startswith(NEW_INTEL) for model in models) else "likely",
     )

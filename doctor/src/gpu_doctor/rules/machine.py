@@ -11,6 +11,7 @@ from gpu_doctor.schema import Facts, Gpu, Node, Torch
 VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel", "apple": "Apple"}
 TORCH_BUILDS = {"nvidia": "cuda", "amd": "hip", "intel": "xpu", "apple": "mps"}  # the part of PyTorch for each
 DRIVERS = {"nvidia", "amdgpu", "i915", "xe"}  # that compute
+CONTAINERS = ("docker", "podman", "apptainer", "kubernetes")
 MANAGERS = ("apt", "dnf", "pacman", "zypper")  # of packages
 # What PyTorch's wheel for ROCm 7.2 has code for.
 ROCM = (
@@ -29,11 +30,6 @@ def vendor_of(facts: Facts) -> str | None:
     """Return whose card this machine has; where there are several, the one that the installed PyTorch is built for."""
     here = [vendor for vendor in TORCH_BUILDS if has_card(facts, vendor)]
     return next((vendor for vendor in here if getattr(facts.torch, TORCH_BUILDS[vendor])), here[0] if here else None)
-
-
-def is_for(facts: Facts, vendor: str) -> bool:
-    """Return whether it is a vendor's card that this machine computes on."""
-    return vendor_of(facts) == vendor
 
 
 def has_card(facts: Facts, vendor: str) -> bool:
@@ -126,11 +122,6 @@ def manager_of(facts: Facts) -> str | None:
     return next((name for name in MANAGERS if name in facts.system.commands), None)
 
 
-def has_manager(facts: Facts, name: str) -> bool:
-    """Return whether this distribution has a package manager."""
-    return manager_of(facts) == name
-
-
 def cluster(facts: Facts) -> bool:
     """Return whether this is a machine of a cluster that Slurm runs, which others look after."""
     return "SLURM_JOB_ID" in facts.env or "sbatch" in facts.system.commands
@@ -212,6 +203,13 @@ def major(version: str | None) -> int:
     return major_minor(version)[0]
 
 
+def built_for(torch: Torch) -> str:
+    """Return in words what PyTorch is built for."""
+    if torch.cuda:
+        return f"CUDA {torch.cuda}, so for NVIDIA"
+    return "ROCm, so for AMD" if torch.hip else "XPU, so for Intel" if torch.xpu else "the CPU alone"
+
+
 def driver_version(facts: Facts) -> str | None:
     """Return the version of NVIDIA's driver, from whichever half tells it."""
     return facts.kernel.version or facts.nvml.driver
@@ -243,14 +241,19 @@ def nvml_sees(facts: Facts) -> str:
     return f"NVML, the library behind nvidia-smi, sees {', '.join(names) or 'no card'}"
 
 
-#: The places that a rule, or a step in its docstring, may be meant for.
-PLACES: dict[str, Callable[[Facts], bool]] = {
-    **{name: partial(has_manager, name=name) for name in MANAGERS},
+def answers(question: Callable[[Facts], str | None], answer: str) -> Callable[[Facts], bool]:
+    """Return the condition that a question about the facts has this answer."""
+    return lambda facts: question(facts) == answer
+
+
+#: The conditions on which a rule is asked, or a step in a docstring is told.
+CONDITIONS: dict[str, Callable[[Facts], bool]] = {
+    **{name: answers(manager_of, name) for name in MANAGERS},
     "manager": lambda facts: manager_of(facts) is not None,
     "ubuntu": lambda facts: "ubuntu" in facts.system.distro,
     "fedora": lambda facts: facts.system.distro[:1] == ("fedora",),
     **{vendor: partial(has_card, vendor=vendor) for vendor in VENDORS},
-    **{f"for_{vendor}": partial(is_for, vendor=vendor) for vendor in VENDORS},
+    **{f"for_{vendor}": answers(vendor_of, vendor) for vendor in VENDORS},
     "gpu": lambda facts: vendor_of(facts) is not None,
     "linux": lambda facts: facts.system.os == "linux",
     "windows": lambda facts: facts.system.os == "windows",
@@ -258,6 +261,7 @@ PLACES: dict[str, Callable[[Facts], bool]] = {
     "bare": plain_linux,
     "cluster": cluster,
     "container": lambda facts: bool(facts.system.container),
+    **{kind: answers(lambda facts: facts.system.container, kind) for kind in CONTAINERS},
     "wsl": lambda facts: facts.system.wsl,
     "jetson": lambda facts: facts.system.tegra,
     "closed": lambda facts: bool(closed_files(facts)),  # device files that this user may not open

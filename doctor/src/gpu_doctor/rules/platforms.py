@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from shlex import quote
 
-from gpu_doctor.rules.containers import start_with_gpu
 from gpu_doctor.rules.machine import VENDORS, closed_files, unsupported
 from gpu_doctor.rules.rule import Signs, rule, signs
 from gpu_doctor.rules.wheels import conda_cpu_build
@@ -23,7 +22,7 @@ def no_gpu(facts: Facts) -> Signs | None:
     {works_on_cpu}
     [container] This is a container ({engine}): it sees what it was given. If the machine around it has a GPU of NVIDIA,
       start it there with the GPU:
-    [container] {start}
+    [container] {start_with_gpu}
     To compute on a GPU, take your program to a machine that has one: a colleague's, a cluster (there you ask for a GPU
       when you start a job), or a notebook service that lends one.
     """
@@ -34,7 +33,7 @@ def no_gpu(facts: Facts) -> Signs | None:
         seen = f"on the bus is only what draws the screen, and PyTorch has no code for it: {models}"
     else:
         seen = "no card of NVIDIA, AMD or Intel is on the bus, and there are no device files of one"
-    return signs(seen, engine=facts.system.container, start=start_with_gpu(facts, "nvidia"))
+    return signs(seen, engine=facts.system.container)
 
 
 @rule("bus", kind="no-gpu", unless="gpu cluster")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpu_doctor.rules.commands import cuda_tag, wheel_needs_driver
 from gpu_doctor.rules.machine import (
     as_version,
+    built_for,
     cluster,
     driver_version,
     find_message,
@@ -35,8 +36,7 @@ def cpu_wheel(facts: Facts) -> Signs | None:
     torch = facts.torch
     if not torch.version or torch.cuda:
         return None
-    build = "ROCm, so for AMD" if torch.hip else "Intel" if torch.xpu else "the CPU alone"
-    return signs(f"PyTorch {torch.version} is built for {build}", "the card is NVIDIA's")
+    return signs(f"PyTorch {torch.version} is built for {built_for(torch)}", "the card is NVIDIA's")
 
 
 @rule("wheel")

@@ -19,7 +19,7 @@ from torch import Tensor
 from firstlight.imaging._types import Ints, Real
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.data.visibilities import Visibilities
-from firstlight.imaging.fitting.auto_image import leave_out_intra_site
+from firstlight.imaging.fitting.image_grid import leave_out_intra_site
 from firstlight.imaging.fourier.limits import suggest_grid
 from firstlight.imaging.fourier.nufft import COMPLEX
 from firstlight.imaging.model.losses import TSV

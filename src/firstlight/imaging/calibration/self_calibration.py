@@ -13,7 +13,9 @@ import torch
 from firstlight.imaging.calibration.closures import closure_image
 from firstlight.imaging.calibration.gains import Gains, apply_gains, describe_gains, solve_gains
 from firstlight.imaging.data.visibilities import Visibilities
-from firstlight.imaging.fitting.auto_image import image, leave_out_intra_site, model_visibilities
+from firstlight.imaging.fitting.auto_image import image
+from firstlight.imaging.fitting.image_grid import leave_out_intra_site
+from firstlight.imaging.fitting.imaging_problem import model_visibilities
 
 _PHASE_ROUNDS, _AMPLITUDE_ROUNDS = 4, 3
 _MAX_CLOSURE_ANTENNAS = 16  # of a VLBI array: more antennas than that make more closure quantities than can be fitted

@@ -95,7 +95,7 @@ def fit(
     check_every: int = 25,
     lambdas: Literal["gridded", "exact"] = "gridded",
     separate: bool = False,
-    progress: bool | None = None,
+    progress: bool | str | None = None,
 ) -> Fit:
     """Minimize the reduced chi² of a model plus its regularizers, and return the best image.
 
@@ -128,7 +128,8 @@ def fit(
         Whether each channel is a fit of its own: its own reduced chi², its own λ where there are as many as channels.
         A sweep over λ, or over folds (`stack_folds`), then runs as one.
     progress
-        Whether to draw a bar and print the notes, on stderr; by default a bar is drawn in a terminal only.
+        Whether to draw a bar and print the notes, on stderr; by default, or with a text to stand before it, a bar is
+        drawn in a terminal only.
 
     Examples
     --------
@@ -167,7 +168,7 @@ def _run(
     max_iter: int,
     tolerance: float | None,
     check_every: int,
-    progress: bool | None,
+    progress: bool | str | None,
 ) -> Fit:
     """Iterate until it is time to stop."""
     model = objective.model
@@ -177,8 +178,10 @@ def _run(
     if progress is not False:
         for note in objective.notes:
             print(note, file=sys.stderr)
-    disable = None if progress is None else not progress
-    with tqdm(total=max_iter, desc="fit", leave=False, disable=disable) as bar:
+    what, disable = (
+        (progress, None) if isinstance(progress, str) else ("fit", progress if progress is None else not progress)
+    )
+    with tqdm(total=max_iter, desc=what, leave=False, disable=disable) as bar:
         while not state.why:
             if tolerance is not None and _has_converged(state.losses, tolerance):
                 state.why = "converged"

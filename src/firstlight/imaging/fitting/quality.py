@@ -20,7 +20,7 @@ Verdict = Literal["converged", "over-fitted", "not converged", "limited by calib
 
 SOURCE_FLOOR = 0.05  # of the brightest pixel: what is above it is the source, if no mask says where it is
 _BEAM_PIXELS = 12  # pixels of a beam, about, at three cells for the finest fringe
-_MAX_SIGMA = 5.0  # of a residual, and of chi² from 1
+MAX_SIGMA = 5.0  # of a residual, and of chi² from 1
 _MIN_RMS, _MAX_RMS = 0.8, 1.25  # of the residuals, in units of the noise
 _FLUX_TOLERANCE, _FLUX_SIGMA = 0.1, 4.0  # of the flux, plus σ: how far the shortest baselines may disagree
 _MIN_DIFFERENCE = 0.03  # of the flux, that is worth a word
@@ -110,21 +110,24 @@ def assess(
     beams: float = math.inf,
     bias: float = 0.0,
     dynamic_range: float = math.nan,
-    calibration: tuple[Verdict, str] | None = None,
+    cause: tuple[Verdict, str] | None = None,
+    advice: str = "take more steps or a smaller λ; if neither helps, check_weights",
 ) -> Quality:
-    """Return the quality that such numbers mean; those of few visibilities, or of few beams, may be off by chance."""
+    """Return the quality that such numbers mean; those of few visibilities, or of few beams, may be off by chance.
+
+    If residuals are larger than noise, a known ``cause`` is told, or else the ``advice``.
+    """
     off = (chi2 - 1) * math.sqrt(count)
-    rms_scatter = _MAX_SIGMA / math.sqrt(2 * max(1, min(beams, count)))
+    rms_scatter = MAX_SIGMA / math.sqrt(2 * max(1, min(beams, count)))
     flux, short_flux, error = fluxes
     faults: list[tuple[Verdict, str]] = []
-    if calibration:
-        faults.append(calibration)
-    elif off < -_MAX_SIGMA or inside < min(_MIN_RMS, 1 - rms_scatter):
+    if cause:
+        faults.append(cause)
+    elif off < -MAX_SIGMA or inside < min(_MIN_RMS, 1 - rms_scatter):
         faults.append(("over-fitted", "the residuals are quieter than noise: take a larger λ, or a smaller field"))
-    if not calibration and (inside > max(_MAX_RMS, 1 + rms_scatter) or largest > _MAX_SIGMA or off > _MAX_SIGMA):
-        message = "the residuals are larger than noise: take more steps or a smaller λ; if neither helps, check_weights"
-        faults.append(("not converged", message))
-    uncalibrated = calibration is not None and calibration[0] == "not calibrated"
+    if not cause and (inside > max(_MAX_RMS, 1 + rms_scatter) or largest > MAX_SIGMA or off > MAX_SIGMA):
+        faults.append(("not converged", f"the residuals are larger than noise: {advice}"))
+    uncalibrated = cause is not None and cause[0] == "not calibrated"
     if not uncalibrated and abs(flux - short_flux) > _FLUX_TOLERANCE * abs(short_flux) + _FLUX_SIGMA * error:
         faults.append(("doubtful", "the flux is not what the shortest baselines see: take a narrower field"))
     if bias > _MAX_BIAS:

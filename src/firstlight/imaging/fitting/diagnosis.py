@@ -1,0 +1,80 @@
+"""Why residuals are larger than noise: the gains of antennas, the weights, or neither; and what to do about it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from firstlight.imaging._types import Complex, Mask, Real
+from firstlight.imaging.calibration.gains import apply_gains, chi2_of_gains, describe_gains, solve_gains
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.data.visibilities import Visibilities
+from firstlight.imaging.fitting.bregman import MAX_RESIDUAL
+from firstlight.imaging.fitting.quality import MAX_MAP_NOISE, MAX_SIGMA, Verdict, map_noise, rms
+from firstlight.imaging.fourier.beams import Beam, convolve
+
+_MAX_ARTEFACT = 6.5  # σ: a larger residual is no noise
+_SURE, _MAX_LEFT = 10.0, 0.5  # σ of chi², and how much of the data's power an image may leave unexplained
+_RANDOM_PHASES = 60.0  # degrees, rms over antennas
+_MIN_DYNAMIC_RANGE = 20.0  # of an image of data that are calibrated at all, if noise does not limit it
+_MIN_CURED = {False: 0.1, True: 0.5}  # of chi² above 1, for gains to be to blame: where noise does not limit, and does
+_PHASES_FIRST = 0.5  # of what phases and amplitudes cure: more than that, and phases are to be calibrated
+
+
+def is_noise(residual: Real, mask: Mask) -> bool:
+    """Return whether residuals are no louder than noise, as far as a map of them tells."""
+    return map_noise(residual, mask) <= MAX_MAP_NOISE and float(np.abs(residual).max()) <= _MAX_ARTEFACT
+
+
+def dynamic_range_of(residual: Real, mask: Mask, model: Real, beam: Beam, coords: GridCoords) -> float:
+    """Return the peak of the restored image over the noise of the residuals."""
+    restored = convolve(model, coords, beam) / beam.area + residual
+    return float(restored.max()) / max(map_noise(residual, mask), rms(residual))
+
+
+def diagnose(
+    observed: Visibilities, seen: Complex, residual: Real, chi2: float, dynamic_range: float, *, limited: bool
+) -> tuple[Verdict, str] | None:
+    """Return what makes residuals larger than noise, of data and what a model has of them, if anything does.
+
+    ``limited`` says that the residuals are far louder than noise, so that something else limits the image.
+    """
+    data = np.where(observed.flagged, 0, observed.data)
+    count = int((~observed.flagged).sum())
+    power, largest = float((observed.weight * np.abs(data) ** 2).sum()) / 2 / count - 1, float(np.abs(residual).max())
+    left = (chi2 - 1) / power if (chi2 - 1) * math.sqrt(count) > _SURE else 0.0
+    is_larger = largest > MAX_SIGMA or (chi2 - 1) * math.sqrt(count) > MAX_SIGMA
+    if not limited and left < _MAX_LEFT and not is_larger:
+        return None
+    unexplained = f"the image leaves {left:.0%} of the power of the data unexplained"
+    reached = f"dynamic range {dynamic_range:.0f}; " if limited else ""
+    if not observed.antennas.any():
+        if left > _MAX_LEFT:
+            return "not calibrated", f"{unexplained}: calibrate the data first"
+        return ("limited by calibration", f"{reached}the data do not say which antennas saw what") if limited else None
+    phases = solve_gains(observed, seen)
+    because, scatter = describe_gains(phases), phases.phase_scatter
+    random = rms(scatter[np.isfinite(scatter)]) > _RANDOM_PHASES or (limited and dynamic_range < _MIN_DYNAMIC_RANGE)
+    if left > _MAX_LEFT or random:
+        return (
+            "not calibrated",
+            f"{unexplained}; {because}. Calibrate the data first, or image their closure quantities",
+        )
+    with_phases, with_both = (chi2_of_gains(observed, seen, amplitude=amplitude) for amplitude in (False, True))
+    message = f"{reached}chi² is {chi2:.3g}, with the best phases of antennas {with_phases:.3g}, "
+    message += f"and with the best amplitudes {with_both:.3g}: "
+    cured = chi2 - min(with_phases, with_both)
+    if cured < max(_MIN_CURED[not limited] * (chi2 - 1), MAX_SIGMA / math.sqrt(count)):
+        if largest < MAX_RESIDUAL * math.sqrt(chi2):  # as large as chi² says, and no larger anywhere
+            message += f"the residuals look like noise: the weights may be {chi2:.3g} times too large (check_weights)"
+            return "limited by calibration" if limited else "doubtful", message
+        return (
+            ("limited by calibration", f"{message}gains of antennas are not what limits it; look at the weights, too")
+            if limited
+            else None
+        )
+    if chi2 - with_phases > _PHASES_FIRST * cured:
+        return "limited by calibration", f"{message}{because}. Self-calibrate phases"
+    amplitudes = solve_gains(apply_gains(observed, phases), seen, amplitude=True)
+    return "limited by calibration", f"{message}{describe_gains(amplitudes, amplitude=True)}. Self-calibrate amplitudes"

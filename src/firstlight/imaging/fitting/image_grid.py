@@ -1,0 +1,86 @@
+"""The grid of an image: which baselines it is made of, how wide it is, and how fine."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+
+from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.data.visibilities import Visibilities, select_baselines
+from firstlight.imaging.fitting.imaging_problem import whiten
+from firstlight.imaging.fitting.source_mask import find_source
+from firstlight.imaging.fourier.limits import suggest_grid
+from firstlight.imaging.fourier.padding import fast_fft_size
+
+_MIN_PIXELS, _MAX_PIXELS = 48, 1024  # of the width of a field that nobody asked for
+_MAX_PIXELS_ASKED = 4096  # of one that somebody did: 4 GB
+_MAX_CELL = 1.2  # of the suggested one, which is a third of the finest fringe: half of it is the end
+_INTRA_SITE = 10.0  # times as long is the next baseline, at least
+
+
+def leave_out_intra_site(vis: Visibilities) -> tuple[Visibilities, tuple[str, ...]]:
+    """Return visibilities without baselines so short that their field has too many pixels, and a sentence on it.
+
+    Those of antennas of one site see flux on scales that no other baseline knows of.
+    """
+    lengths = np.sort(vis.lengths[~vis.flagged & (vis.lengths > 0)])
+    if not lengths.size or suggest_grid(vis).npix <= _MAX_PIXELS:
+        return vis, ()
+    jumps = lengths[1:] / lengths[:-1]
+    if jumps.max() < _INTRA_SITE:
+        return vis, ()
+    shortest = float(lengths[1:][jumps >= _INTRA_SITE][-1])
+    kept = select_baselines(vis, shortest=shortest)
+    sentence = (
+        f"{len(vis.time) - len(kept.time)} of {len(vis.time)} visibilities are left out, of baselines up to "
+        f"{lengths[lengths < shortest].max():.3g} wavelengths, within a site: the next are of {shortest:.3g}"
+    )
+    return kept, (sentence,)
+
+
+def choose_grid(
+    vis: Visibilities, field: float | None, cell: float | None, device: torch.device | str
+) -> tuple[GridCoords, str]:
+    """Return the grid of an image, and why it is as wide; the field and the cell are as asked for, in arcsec."""
+    source_width = _suggest_field(vis, device) if field is None else field
+    suggested = suggest_grid(vis, source_width)
+    npix, size = suggested.npix, suggested.cell_size
+    if cell is not None:
+        if not 0 < cell <= _MAX_CELL * size:
+            raise ValueError(
+                f"cell must be above 0, and at most {_MAX_CELL * size:.3g} arcsec for the finest fringe of these data "
+                f"to be one; got {cell:g}. Leave out the longest baselines (select_baselines) for a coarser one"
+            )
+        npix, size = fast_fft_size(math.ceil((source_width or npix * size) / cell * (1 - 1e-9))), cell
+    if not source_width:
+        npix = max(npix, _MIN_PIXELS)
+    if field is None:
+        npix = min(npix, _MAX_PIXELS)
+    elif npix > _MAX_PIXELS_ASKED:
+        raise ValueError(
+            f"a field of {field:g} arcsec needs {npix} x {npix} pixels of {size:g} arcsec; more than "
+            f"{_MAX_PIXELS_ASKED} x {_MAX_PIXELS_ASKED} take too much memory: take a field of "
+            f"{_MAX_PIXELS_ASKED * size:.3g} arcsec or less, or leave out the longest baselines (select_baselines)"
+        )
+    why = "as asked for" if field else "as the source needs" if source_width else "all that the shortest baseline sees"
+    return GridCoords(size, npix), why
+
+
+def _suggest_field(vis: Visibilities, device: torch.device | str) -> float | None:
+    """Return a field two and a half times as wide as the source, which is found in a coarse image of a wide field."""
+    longest = float(np.quantile(vis.lengths.max(axis=0), 0.25))
+    short = select_baselines(vis, longest=longest)
+    suggested = suggest_grid(short)
+    coords = GridCoords(suggested.cell_size, min(suggested.npix, _MAX_PIXELS))
+    try:
+        problem, beam, observed, _ = whiten(short, coords, device)
+    except ValueError:  # so few baselines have no beam
+        return None
+    mask, _ = find_source(problem, beam, observed)
+    if not mask.any():
+        return None  # all baselines together may see more
+    half = coords.npix / 2
+    farthest = max(np.abs(axis + 0.5 - half).max() for axis in np.nonzero(mask))
+    return float(min(2.5 * farthest, coords.npix) * coords.cell_size)

@@ -11,10 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from tqdm import tqdm
 
 from firstlight.imaging._types import Ints, Real
 from firstlight.imaging.coordinates import GridCoords
@@ -249,8 +251,9 @@ def closure_image(vis: Visibilities, *, field: float | None = None, device: torc
     prior = -4 * math.log(2) * (east**2 + north**2) / (_PRIOR_WIDTH * width) ** 2
     prior = prior - prior.logsumexp((0, 1))
     parameters = torch.cat([prior.flatten(), likelihood.log_data.quantile(0.9)[None]])
-    for smoothness, entropy in zip(_SMOOTHNESS, _ENTROPY, strict=True):
-        parameters = _fit(likelihood, parameters, prior, smoothness, entropy)
+    for count, (smoothness, entropy) in enumerate(zip(_SMOOTHNESS, _ENTROPY, strict=True), start=1):
+        with tqdm(desc=f"closures, {count} of {len(_ENTROPY)}", leave=False, disable=None) as bar:
+            parameters = _fit(likelihood, parameters, prior, smoothness, entropy, bar)
     image = _image_of(parameters, coords)
     phase_chi2, amplitude_chi2 = (float(term) for term in likelihood.terms(image))
     sky = (image * likelihood.scale(image).exp()).double().cpu().numpy()
@@ -263,7 +266,9 @@ def _image_of(parameters: Tensor, coords: GridCoords) -> Tensor:
     return shape * parameters[-1].exp() / coords.cell_size**2
 
 
-def _fit(likelihood: ClosureLikelihood, start: Tensor, prior: Tensor, smoothness: float, entropy: float) -> Tensor:
+def _fit(
+    likelihood: ClosureLikelihood, start: Tensor, prior: Tensor, smoothness: float, entropy: float, bar: tqdm[Any]
+) -> Tensor:
     """Return the parameters of the image with the least chi² plus regularizers."""
     parameters, coords = start.clone().requires_grad_(), likelihood.coords
     optimizer = torch.optim.LBFGS([parameters], max_iter=_STEPS, history_size=20, line_search_fn="strong_wolfe")
@@ -271,6 +276,7 @@ def _fit(likelihood: ClosureLikelihood, start: Tensor, prior: Tensor, smoothness
 
     def loss() -> Tensor:
         optimizer.zero_grad()
+        bar.update()
         image = _image_of(parameters, coords)
         phases, amplitudes = likelihood.terms(image)
         # Fringes know nothing of a halo that they resolve: of all images that fit, one of little flux is taken.

@@ -169,14 +169,16 @@ def chi2_of_gains(vis: Visibilities, model: Complex, *, amplitude: bool = False)
     >>> abs(chi2_of_gains(noisy, clean.data) - 1) < 0.1
     True
     """
-    baselines, noise, residuals = _Baselines.of(vis, model), 1.0, np.zeros(0)
+    baselines, noise, residuals, solved = _Baselines.of(vis, model), 1.0, np.zeros(0), np.zeros(0)
     for _ in range(2):
         start, _, interval = baselines.intervals(_MIN_SIGNAL[amplitude] * noise, None)
-        values = _stefcal(*baselines.matrices(interval, len(start)), amplitude)
+        cross, power = baselines.matrices(interval, len(start))
+        values = _stefcal(cross, power, amplitude)
         factor = values[interval, baselines.first] * values[interval, baselines.second].conj()
         residuals = baselines.residuals(factor)
-        noise = baselines.noise(residuals)
-    return float(residuals.sum() / 2 / baselines.count.sum())
+        noise, solved = baselines.noise(residuals), power.any(axis=2).sum(axis=1)
+    free = 2 * baselines.count.sum() - ((1 + amplitude) * solved - 1).clip(0).sum()  # gains fit some of the noise, too
+    return float(residuals.sum() / max(1, free))
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 import torch
 
+from firstlight.imaging._types import Mask, Real
 from firstlight.imaging.calibration.closures import closure_image
 from firstlight.imaging.calibration.gains import Gains, apply_gains, describe_gains, solve_gains
 from firstlight.imaging.data.visibilities import Visibilities
@@ -67,6 +68,8 @@ def self_calibrate(
     amplitude: bool = False,
     every: float | None = None,
     field: float | None = None,
+    cell: float | None = None,
+    mask: Callable[[Real, Real], Mask] | None = None,
     device: torch.device | str = "cpu",
 ) -> SelfCalibration:
     """Return visibilities calibrated by their own image: first the antennas' phases, then amplitudes if asked for.
@@ -81,7 +84,7 @@ def self_calibrate(
         Whether amplitudes are calibrated, too. Their mean over antennas is kept, but the flux scale may move a little.
     every
         The least interval of solutions in seconds; by default as short as the signal allows.
-    field, device
+    field, cell, mask, device
         As of `image`.
 
     Examples
@@ -102,7 +105,7 @@ def self_calibrate(
     for most in (_PHASE_ROUNDS, _AMPLITUDE_ROUNDS)[: 1 + amplitude]:
         before, kept = None, len(tables)
         for _ in range(most):
-            found = image(_apply_all(imaged, tables), field=field, draws=0, device=device)
+            found = image(_apply_all(imaged, tables), field=field, cell=cell, mask=mask, draws=0, device=device)
             seen = _apply_all(imaged, tables[:kept])
             sky, coords = found.model, found.coords
             few = len(np.unique(imaged.antennas)) <= _MAX_CLOSURE_ANTENNAS

@@ -25,6 +25,7 @@ _Arrays = dict[str, NDArray[Any]]
 _KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencies", "telescope")
 _KINDS = {"data": ("complex numbers", "c"), "flag": ("yes or no", "bfiu"), "telescope": ("text", "SU")}
 _METADATA = {"antennas": int, "time": float, "execution": int, "start": float, "phase_centre": float}
+_SHORTEST = 100.0  # wavelengths: antennas stand no closer, but for metre waves
 _LONGEST = 1e4, 1e10  # wavelengths: the longest baseline of any array is between them, or nearly so
 
 
@@ -37,8 +38,8 @@ def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool = Fa
         Of the file.
     unit
         Of ``uu`` and ``vv``: ``"lambda"``, ``"kilolambda"`` or ``"metres"``, for which the file needs ``frequencies``.
-        Without it, files with ``data_re`` and ``data_im`` are taken to be in kilo-lambda and others in lambda, and
-        refused where the baselines that result are unlikely.
+        Without it, files with ``data_re`` and ``data_im`` are taken to be in kilo-lambda and others in lambda. They are
+        refused where the baselines that result are unlikely, or where those in parts may be in lambda as well.
     conjugate
         For data of the other sign, exp(+2πi(ul + vm)), as CASA has them: if the image comes out turned by 180 degrees,
         this is why.
@@ -81,7 +82,7 @@ def _from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list
     if undeclared := int(((weight == 0) & ~flag).sum()):
         raise ValueError(f"{undeclared} weights are 0, and no array flag says that this is meant")
     frequency = _frequencies(arrays.get("frequencies"), nchan)
-    kilo = unit == "kilolambda" or (unit is None and in_parts)
+    kilo = unit == "kilolambda" or (unit is None and in_parts and _in_kilolambda(np.hypot(u, v)))
     scale = frequency[:, None] / LIGHT_SPEED if unit == "metres" else 1000 if kilo else 1
     if not np.isfinite(scale).all():
         raise ValueError("baselines in metres need an array frequencies, in Hz; it has none")
@@ -107,6 +108,19 @@ def _from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list
             f"{longest:.3g} wavelengths. Say unit='lambda', unit='kilolambda' or unit='metres' (or --unit), as it is"
         )
     return vis
+
+
+def _in_kilolambda(lengths: Real) -> bool:
+    """Return whether baselines are in kilo-lambda, and not in lambda; raise an error where they may be in either."""
+    shortest, longest = float(lengths.min(where=lengths > 0, initial=np.inf)), float(lengths.max())
+    if shortest < _SHORTEST or longest < _LONGEST[0]:
+        return True
+    if 1000 * longest > _LONGEST[1]:
+        return False
+    raise ValueError(
+        f"its baselines are {shortest:.3g} to {longest:.3g} long, which may be wavelengths or thousands of them. Say "
+        "unit='lambda' or unit='kilolambda' (or --unit), as it is"
+    )
 
 
 def _metadata(arrays: _Arrays) -> dict[str, Any]:

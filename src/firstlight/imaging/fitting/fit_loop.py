@@ -178,9 +178,8 @@ def _run(
     if progress is not False:
         for note in objective.notes:
             print(note, file=sys.stderr)
-    what, disable = (
-        (progress, None) if isinstance(progress, str) else ("fit", progress if progress is None else not progress)
-    )
+    what = progress if isinstance(progress, str) else "fit"
+    disable = not progress if isinstance(progress, bool) else None
     with tqdm(total=max_iter, desc=what, leave=False, disable=disable) as bar:
         while not state.why:
             if tolerance is not None and _has_converged(state.losses, tolerance):

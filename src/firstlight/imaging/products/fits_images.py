@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ import torch
 from astropy.io import fits  # type: ignore[import-untyped]
 from astropy.time import Time  # type: ignore[import-untyped]
 from astropy.wcs import WCS  # type: ignore[import-untyped]
+from scipy.ndimage import map_coordinates
 
-from firstlight.imaging._types import Real
+from firstlight.imaging._types import Mask, Real
 from firstlight.imaging.coordinates import GridCoords
+from firstlight.imaging.data.visibilities import check_is_file, readable
 from firstlight.imaging.fourier.beams import Beam
 
 _MAX_STRAY = 1e-3  # of a channel's width, by which frequencies may differ from even steps
@@ -121,6 +124,42 @@ def write_image(
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -> Callable[[Real, Real], Mask]:
+    """Return the mask of a FITS file, such as CASA exports, for `image`: where its first plane is above one half.
+
+    Parameters
+    ----------
+    path
+        Of the file, whose pixels have a place on the sky.
+    phase_centre
+        Of the data, right ascension and declination in degrees (ICRS).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> ones, grid = np.ones((1, 8, 8)), GridCoords(cell_size=0.5, npix=8)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "mask.fits")
+    ...     write_image(path, ones, grid, unit="Jy/pixel", frequencies=[1e9], ra=10, dec=20)
+    ...     read_mask(path, (10, 20))(np.array([1.4, 2.6]), np.array([0.0, 0.0]))
+    array([ True, False])
+    """
+    check_is_file(Path(path))
+    with readable(Path(path)):
+        values, header = fits.getdata(path, header=True)
+        theirs = WCS(header).celestial
+    if values is None or not theirs.has_celestial:
+        raise ValueError(f"{path} holds no image with a place on the sky; a mask must, as CASA's exportfits writes it")
+    plane = np.nan_to_num(np.reshape(values, (-1, *np.shape(values)[-2:]))[0])
+    ours = _image_wcs(GridCoords(1.0, 2), *phase_centre, np.ones(1)).celestial
+
+    def mask(east: Real, north: Real) -> Mask:
+        column, row = theirs.world_to_pixel(ours.pixel_to_world(-np.asarray(east), 1 + np.asarray(north)))
+        return np.asarray(map_coordinates(plane.astype(float), [row, column], order=0) > 0.5)
+
+    return mask
 
 
 def _image_wcs(coords: GridCoords, ra: float | None, dec: float | None, frequencies: Real) -> WCS:

@@ -8,7 +8,7 @@ import pytest
 from astropy.io import fits
 
 from firstlight.cli import main
-from firstlight.imaging import Visibilities
+from firstlight.imaging import GridCoords, Visibilities, write_image
 from firstlight.imaging.simulate.observation import alma_antennas, channels, observe, uv_track, with_noise
 from firstlight.imaging.simulate.skies import Point, Ring
 
@@ -110,6 +110,26 @@ def test_baselines_are_chosen_by_their_length(npz, monkeypatch):
     assert 1e5 <= lengths.min() <= lengths.max() <= 4e5
 
 
+def test_a_mask_of_casa_and_a_cell_reach_the_image(npz, tmp_path, monkeypatch):
+    inside, coords = np.zeros((16, 16)), GridCoords(0.25, 16)
+    inside[10, 4] = 1  # 0.75" to the east and 0.5" to the north of its own centre
+    write_image(tmp_path / "mask.fits", inside[None], coords, unit="Jy/pixel", frequencies=[1e9], ra=10, dec=20)
+    given = {}
+
+    def stop(_, **how):
+        given.update(how)
+        raise ValueError
+
+    monkeypatch.setattr("firstlight.imaging.image", stop)
+    words = ["--mask", str(tmp_path / "mask.fits"), "--cell", "0.05", "--phase-centre", f"10,{20 + 1 / 3600}"]
+    main(["image", str(npz), "--out", str(tmp_path / "out"), *words])
+    assert given["cell"] == 0.05
+    east, north = GridCoords(0.05, 80).sky_coordinates()  # seen from 1" farther to the north
+    allowed = given["mask"](east, north)
+    assert (east[allowed].mean(), north[allowed].mean()) == pytest.approx((0.75, -0.5), abs=0.03)
+    assert allowed.sum() == pytest.approx(25, abs=5)
+
+
 def test_gains_are_kept_beside_the_image(arrays, tmp_path):
     turned = np.where(arrays["antennas"] == 3, 1.0, 0) @ [0.5, -0.5]
     np.savez(tmp_path / "off.npz", **arrays | {"data": arrays["data"] * np.exp(1j * turned)})
@@ -145,6 +165,9 @@ def test_closures_make_an_image_without_a_place(tmp_path, capsys):
         ["--frequency", "-1e9"],
         ["--field", "1e9"],
         ["--field", "-1"],
+        ["--cell", "0"],
+        ["--cell", "0.1", "--closures"],
+        ["--mask", "my.fits"],
         ["--phase-centre", "10,95"],
         ["--phase-centre", "nan,nan"],
         ["--phase-centre", "-5,-91"],

@@ -21,9 +21,10 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #     pip install python-casacore  # reads measurement sets
 #     firstlight image my.ms --of 0 --out images
 #
-# That's all for a first image. Cell, image size, mask, threshold and number of
-# iterations are chosen from the data. If you want to choose yourself, here is what you
-# know from ``tclean``:
+# That's all for a first image, once our package is there (:doc:`/install`). You don't
+# need a GPU: ``image`` uses one only from 512 × 512 pixels on, and most images are
+# smaller. Cell, image size, mask, threshold and number of iterations are chosen from
+# the data. If you don't agree, here is what you know from ``tclean``:
 #
 # .. list-table:: The same things by two names
 #    :header-rows: 1
@@ -43,13 +44,22 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #    * - ``uvrange=">50klambda"``
 #      - ``--shortest 50e3``
 #      - all
+#    * - ``vis=["a.ms", "b.ms"]``
+#      - ``a.ms b.ms``, of one pointing
+#      - one set
 #    * - ``imsize`` times ``cell``
 #      - ``--field 9``, in arcsec
 #      - as wide as the source needs
+#    * - ``cell="0.05arcsec"``
+#      - ``--cell 0.05``
+#      - a third of the finest fringe, or less
 #    * - ``robust=0``
 #      - ``--robust 0``, of the restored map; the fit uses each weight as it is
 #      - 0.5
-#    * - ``mask``, ``threshold``, ``niter``
+#    * - ``mask="my.mask"``
+#      - ``--mask my.mask.fits``, by ``exportfits``
+#      - found, as ``auto-multithresh`` does
+#    * - ``threshold``, ``niter``
 #      - nothing to choose
 #      - until noise is left over
 #    * - ``pbcor=True``
@@ -58,6 +68,9 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #    * - ``gaincal`` and ``applycal``, in a loop
 #      - ``--self-calibrate``
 #      - no calibration
+#    * - ``specmode="cube"``
+#      - a loop over ``--channels``, or :doc:`/tutorials/4_imaging/09_many_channels`
+#      - one image of all
 #
 # All channels make one image, as with ``specmode="mfs"``. With ``--channels 4``, only
 # the fifth does, because we count from 0. Flagged data are left out, and the two
@@ -75,11 +88,11 @@ shows what the real file gave. Without a network, the script simulates a sky lik
 #      - Jy/beam
 #      - ``.image``
 #    * - ``my.model.fits``
-#      - the pixels that were fitted, for ``startmodel``
+#      - the pixels that were fitted, for ``startmodel`` after ``importfits``
 #      - Jy/pixel
 #      - ``.model``
 #    * - ``my.image.fits``
-#      - the image that this page shows, without residuals
+#      - what this page shows, without residuals; the report's flux is its sum
 #      - Jy/pixel
 #      - nothing; it's *not* the ``.image``
 #
@@ -287,7 +300,9 @@ print(f"flux {1e3 * again.flux:.2f} ± {1e3 * again.flux_error:.2f} mJy, true 15
 # %%
 # The errors know of the noise, and nothing of what no baseline measured: edges sharper
 # than the beam, or a glow more extended than the shortest baseline can see. So
-# trust the flux of a compact source, and don't trust a single pixel.
+# trust the flux of a compact source, and don't trust a single pixel. Would we publish
+# this one? Yes, as 15.2 ± 0.3 mJy, and with a word on the flux scale, which ALMA promises
+# to a few percent only: no residual shows when it's off.
 #
 # What can spoil it?
 # ------------------
@@ -341,9 +356,8 @@ for fault, one in images.items():
 #
 # With weights that are four times too large, :math:`\chi^2` is four times too large. A
 # wrong phase of the antennas shows in :math:`\chi^2` and in the residuals. The verdict
-# is the same for both, but the report tells them apart. It says that the weights may
-# be too large, because the residuals still look like noise. Of the antennas, it names
-# the worst. And the wrong sign? It shows *nowhere*. All numbers are as good as
+# is the same for both, but the report tells them apart, as we'll see in a moment. And
+# the wrong sign? It shows *nowhere*. All numbers are as good as
 # before, only the sky is turned by 180°, so that what was in the east is in the west.
 #
 # No fit can find this out, because it's a matter of convention. You have to know
@@ -365,13 +379,19 @@ assert images["antennas"].quality.verdict == "limited by calibration"
 # What can you do about a bad calibration?
 # ----------------------------------------
 #
-# The report of the last image says more than "limited by calibration". It has worked
-# out which phases of the antennas would make the image fit the data:
+# The reports say more than "limited by calibration". Each has worked out whether other
+# gains of the antennas would make the image fit the data:
 
-for line in images["antennas"].quality.faults[0][1].split(": "):
-    print(textwrap.fill(line, 80, subsequent_indent="    "))
+for fault in "weights", "antennas":
+    print(f"{fault}:")
+    for line in images[fault].quality.faults[0][1].split(": "):
+        print(textwrap.fill(line, 80, initial_indent="  ", subsequent_indent="    "))
 
 # %%
+# No gains explain the first. And its residuals are as large everywhere as
+# :math:`\chi^2` says, so it's the weights. For the second, phases do most of it, and the
+# worst antennas are named. (47° is more than the 40° that we planted, because the report
+# counts from the mean of all antennas.)
 
 # measured figure
 
@@ -393,22 +413,25 @@ draw(
 # residual falls to a third.
 #
 # Sometimes that isn't enough. We imaged another file of ALMA's, the disk around the
-# young star HD 142527. :math:`\chi^2` stays above 7, and the image misses a tenth of
-# what the shortest baselines see. What can you do then?
+# young star HD 142527 (from the tests of `gpuvmem`__). :math:`\chi^2` stays above 7, and
+# the image misses a tenth of what the shortest baselines see. What can you do then?
 #
 # - Calibrate amplitudes as well, but only if the report asks for it. They can move your
 #   flux scale (here by 10 %), and the report says by how much.
 # - Give the flux without an error bar, beside that of the shortest baselines.
 # - Don't believe faint pieces. They may be artefacts of the bright ones.
 # - Show the restored map, with contours from 5 times its rms, as ``my.png`` does.
+# - Hold it beside ``tclean``'s, as :doc:`/tutorials/4_imaging/13_rml_and_clean` does.
+#
+# __ https://github.com/miguelcarcamov/gpuvmem
 #
 # An npz of your own
 # ------------------
 #
 # If your data aren't in a measurement set or a UVFITS file, do as we did above. An npz
 # needs the arrays ``uu``, ``vv`` and ``weight``, and ``data``, or ``data_re`` and
-# ``data_im`` in its place. With the latter two, we take baselines for kilo-wavelengths
-# unless you say ``--unit lambda``. Add ``antennas`` and ``time``, and the command
+# ``data_im`` in its place. Baselines are in wavelengths, but with the latter two often
+# in thousands of them. Where both are possible, the command asks you for ``--unit``. Add ``antennas`` and ``time``, and the command
 # checks your weights, too. (Ours above has no ``time``.) If you fill it by hand from a
 # measurement set, remember the minus: CASA counts phases the other way.
 #

@@ -81,8 +81,22 @@ def test_the_unit_may_be_said(tmp_path):
     assert read_npz(path, unit="kilolambda").uu == pytest.approx(arrays()["uu"])
     assert read_npz(path, unit="lambda").uu == pytest.approx(short["uu"])
     long = old(arrays()) | {key: 1e5 * arrays()[key] for key in ("uu", "vv")}
-    with pytest.raises(ValueError, match="kilo-lambda"):
+    with pytest.raises(ValueError, match="lambda"):
         read_npz(saved(tmp_path / "b.npz", long))
+
+
+@pytest.mark.parametrize(
+    ("shortest", "longest", "factor"),
+    [(12, 12_000, 1000), (200, 5_000, 1000), (2e5, 8e9, 1), (5e3, 7.5e5, None), (2e4, 7e4, None)],
+)
+def test_baselines_of_data_in_parts_are_in_the_one_unit_that_is_possible(tmp_path, shortest, longest, factor):
+    uv = {"uu": np.geomspace(shortest, longest, 18).reshape(2, 9), "vv": np.zeros((2, 9))}
+    path = saved(tmp_path / "a.npz", old(arrays()) | uv)
+    if factor:
+        assert read_npz(path).uu == pytest.approx(factor * uv["uu"])
+    else:
+        with pytest.raises(ValueError, match="--unit"):
+            read_npz(path)
 
 
 def test_flags_are_applied_and_say_that_zeros_are_meant(tmp_path):

@@ -1,6 +1,8 @@
 """Automatic images: skies of known flux, over fields, noise, antennas and places, and what it says of them."""
 
+import io
 import math
+import sys
 import tarfile
 from dataclasses import replace
 from pathlib import Path
@@ -155,6 +157,46 @@ def test_baselines_within_a_site_do_not_make_the_field():
 def test_a_field_that_would_not_fit_into_memory():
     with pytest.raises(ValueError, match="pixels"):
         image(seen([Point(0.1)], signal=50)[1], field=3600.0)
+
+
+def test_cell_and_mask_of_ones_own():
+    noisy = seen([Point(0.1, east=0.5), Point(0.1, east=-0.8)], signal=50)[1]
+    found = image(noisy, field=4.0, cell=0.04, mask=lambda east, north: np.hypot(east - 0.5, north) < 0.3, draws=2)
+    east, north = found.coords.sky_coordinates()
+    assert found.coords.cell_size == 0.04
+    assert (found.mask == (np.hypot(east - 0.5, north) < 0.3)).all()
+    assert not found.model[~found.mask].any()
+    assert found.quality.verdict != "converged"  # half of the light is outside
+    assert abs(found.flux - 0.1) < 0.03
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"cell": 1.0}, "finest fringe"),
+        ({"cell": -0.1}, "cell must be above 0"),
+        ({"cell": 1e-4}, "pixels"),
+        ({"mask": lambda east, north: east + north}, "float64"),
+        ({"mask": lambda *_: np.ones((4, 4), bool)}, r"\(4, 4\)"),
+        ({"mask": lambda east, _: east > 9}, "True somewhere"),
+    ],
+)
+def test_a_cell_or_a_mask_that_cannot_be(asked, said):
+    with pytest.raises(ValueError, match=said):
+        image(seen([Point(0.1)], signal=50, antennas=12, n_times=4)[1], field=4.0, **asked)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("stream", [Terminal, io.StringIO])
+def test_a_terminal_shows_what_is_going_on(monkeypatch, stream):
+    monkeypatch.setattr(sys, "stderr", said := stream())
+    image(seen([Point(0.1)], signal=50, antennas=12, n_times=4)[1], field=4.0, draws=2)
+    stages = [what in said.getvalue() for what in ("where the source is", "iteration 1", "simulated noise")]
+    assert stages == [said.isatty()] * 3
 
 
 def test_noise_alone_is_no_source():

@@ -1,0 +1,72 @@
+"""Why residuals are larger than noise, as it is told, and what advice comes with it."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from firstlight.imaging.calibration.gains import apply_gains, chi2_of_gains, solve_gains
+from firstlight.imaging.fitting.auto_image import image
+from firstlight.imaging.fitting.diagnosis import diagnose
+from firstlight.imaging.simulate.observation import alma_antennas, observe, uv_track, with_noise
+from firstlight.imaging.simulate.skies import Point, Ring
+
+CLEAN = observe(
+    [Ring(0.5, 0.4, 0.3, east=0.2), Point(0.1, north=-0.3)], uv_track(alma_antennas()[:20], n_times=8), 230e9
+)
+
+
+def with_gains(vis, degrees, percent):
+    rng = np.random.default_rng(0)
+    when, count = np.unique(vis.time, return_inverse=True)[1], (len(np.unique(vis.time)), vis.antennas.max() + 1)
+    gains = np.exp(1j * np.radians(degrees) * rng.normal(size=count) + percent / 100 * rng.normal(size=count))
+    first, second = (gains[when, antenna] for antenna in vis.antennas.T)
+    return replace(vis, data=vis.data * first * second.conj())
+
+
+def told(vis, largest, limited):
+    chi2 = float((vis.weight * np.abs(vis.data - CLEAN.data) ** 2).mean()) / 2
+    return diagnose(vis, CLEAN.data, np.array([0.0, largest]), chi2, 50.0, limited=limited)
+
+
+@pytest.mark.parametrize("limited", [False, True])
+@pytest.mark.parametrize(("degrees", "percent", "advice"), [(20, 0, "phases"), (0, 20, "amplitudes")])
+def test_gains_are_named_however_loud_the_residuals_are(degrees, percent, advice, limited):
+    verdict, message = told(with_noise(with_gains(CLEAN, degrees, percent), 0.1, seed=1), 6.0, limited)
+    assert verdict == "limited by calibration"
+    assert message.endswith(f"Self-calibrate {advice}")
+
+
+def test_phases_that_were_calibrated_are_not_blamed_again():
+    noisy = with_noise(with_gains(CLEAN, 15, 8), 0.01, seed=1)
+    assert told(noisy, 30.0, limited=True)[1].endswith("phases")
+    assert told(apply_gains(noisy, solve_gains(noisy, CLEAN.data)), 30.0, limited=True)[1].endswith("amplitudes")
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1.3, "doubtful"), (9, "limited by calibration")])
+def test_weights_are_blamed_where_residuals_look_like_noise(factor, verdict):
+    noisy = with_noise(CLEAN, 0.05, seed=1)
+    found = told(replace(noisy, weight=factor * noisy.weight), 4.0 * math.sqrt(factor), limited=factor > 2)
+    assert found[0] == verdict
+    assert "check_weights" in found[1]
+
+
+def test_noise_has_no_cause():
+    noisy = with_noise(CLEAN, 0.05, seed=1)
+    assert told(noisy, 4.0, limited=False) is None
+    assert told(noisy, 5.6, limited=False) is None  # a faint source elsewhere: no gain explains that
+    assert told(replace(noisy, antennas=0 * noisy.antennas), 5.6, limited=False) is None
+
+
+@pytest.mark.parametrize("amplitude", [False, True])
+def test_gains_that_fit_noise_explain_nothing(amplitude):
+    assert chi2_of_gains(with_noise(CLEAN, 0.05, seed=2), CLEAN.data, amplitude=amplitude) == pytest.approx(1, abs=0.04)
+
+
+def test_an_image_of_phases_that_are_off_asks_for_no_steps():
+    """So little signal that the residuals are hardly louder than noise."""
+    found = image(with_noise(with_gains(CLEAN, 20, 0), 0.15, seed=1), field=3.0, draws=2)
+    assert "steps" not in str(found)
+    assert "Self-calibrate phases" in str(found)
+    assert math.isnan(found.flux_error)

@@ -262,7 +262,8 @@ draw(
 # A pretty picture proves nothing. Read the report instead. Its first lines say what was
 # chosen: the field, the *mask* (the part of it that may be bright), and how smooth the
 # image is. With "0.59 Bregman iterations" it was sharpened by a bit more than half a
-# step, and then what was left over was noise. The other lines answer four questions:
+# step, and then what was left over was noise. (You'll do such steps by hand in
+# :doc:`/tutorials/4_imaging/14_inside_image`.) The other lines answer four questions:
 #
 # 1. **Does the image explain the data?** Then the reduced :math:`\chi^2` is 1. Here
 #    it's 1.03, because the weights promise slightly less noise than there is.

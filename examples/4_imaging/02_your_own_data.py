@@ -300,10 +300,10 @@ print(f"flux {1e3 * again.flux:.2f} ± {1e3 * again.flux_error:.2f} mJy, true 15
 
 # %%
 # The errors know of the noise, and nothing of what no baseline measured: edges sharper
-# than the beam, or a glow more extended than the shortest baseline can see. So
-# trust the flux of a compact source, and don't trust a single pixel. Would we publish
-# this one? Yes, as 15.2 ± 0.3 mJy, and with a word on the flux scale, which ALMA promises
-# to a few percent only: no residual shows when it's off.
+# than the beam, or a glow more extended than the shortest baseline can see. So trust
+# the flux of a compact source, and don't trust a single pixel. Would we publish this
+# one? Yes, as 15.2 ± 0.3 mJy, and with a word on the flux scale, which ALMA promises to
+# a few percent only: no residual shows when it's off.
 #
 # What can spoil it?
 # ------------------
@@ -390,9 +390,9 @@ for fault in "weights", "antennas":
 
 # %%
 # No gains explain the first. And its residuals are as large everywhere as
-# :math:`\chi^2` says, so it's the weights. For the second, phases do most of it, and the
-# worst antennas are named. (47° is more than the 40° that we planted, because the report
-# counts from the mean of all antennas.)
+# :math:`\chi^2` says, so it's the weights. For the second, phases do most of it, and
+# the worst antennas are named. (47° is more than the 40° that we planted, because the
+# report counts from the mean of all antennas.)
 
 # measured figure
 
@@ -414,8 +414,8 @@ draw(
 # residual falls to a third.
 #
 # Sometimes that isn't enough. We imaged another file of ALMA's, the disk around the
-# young star HD 142527 (from the tests of `gpuvmem`__). :math:`\chi^2` stays above 7, and
-# the image misses a tenth of what the shortest baselines see. What can you do then?
+# young star HD 142527 (from the tests of `gpuvmem`__). :math:`\chi^2` stays above 7,
+# and the image misses a tenth of what the shortest baselines see. What can you do then?
 #
 # - Calibrate amplitudes as well, but only if the report asks for it. They can move your
 #   flux scale (here by 10 %), and the report says by how much.
@@ -432,9 +432,10 @@ draw(
 # If your data aren't in a measurement set or a UVFITS file, do as we did above. An npz
 # needs the arrays ``uu``, ``vv`` and ``weight``, and ``data``, or ``data_re`` and
 # ``data_im`` in its place. Baselines are in wavelengths, but with the latter two often
-# in thousands of them. Where both are possible, the command asks you for ``--unit``. Add ``antennas`` and ``time``, and the command
-# checks your weights, too. (Ours above has no ``time``.) If you fill it by hand from a
-# measurement set, remember the minus: CASA counts phases the other way.
+# in thousands of them. Where both are possible, the command asks you for ``--unit``.
+# Add ``antennas`` and ``time``, and the command checks your weights, too. (Ours above
+# has no ``time``.) If you fill it by hand from a measurement set, remember the minus:
+# CASA counts phases the other way.
 #
 # Where this stops being true
 # ---------------------------

@@ -220,8 +220,9 @@ plt.show()
 # Your data are probably better than that. Most arrays have been calibrated before you
 # get a file, and their phases are still wrong by a few degrees. Is that harmless? Here
 # is a disk of dust around the young star CI Tau, seen by ten antennas of NOEMA in the
-# French Alps. The file is one of the tests of `diskchef`__. Its weights aren't in 1/Jy²,
-# as with many files of NOEMA's, so we first ask how far the data scatter, and scale them.
+# French Alps. The file is one of the tests of `diskchef`__. Its weights aren't in
+# 1/Jy², as with many files of NOEMA's, so we first ask how far the data scatter, and
+# scale them.
 #
 # __ https://github.com/rfranceschi/diskchef
 
@@ -298,6 +299,8 @@ plt.show()
 # antennas, or noise? Look at the gains. The phases of an antenna should drift smoothly,
 # as air does. If they jump about at random, you've calibrated noise.
 
+# %%
+
 # measured figure
 fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 fig.set_label("Empty axes: the file of CI Tau is not here.")
@@ -311,7 +314,7 @@ if disk_file:
     ax.set(xlabel="interval", ylabel="phase in degrees", ylim=(-90, 90))
     ax.legend(ncols=3, fontsize="small")
     fig.suptitle("CI Tau: the phases of its three worst antennas, and of the others")
-    fig.set_label("Phases of ten antennas over time; three wander by dozens of degrees.")
+    fig.set_label("Phases of ten antennas over time; three wander by tens of degrees.")
 plt.show()
 
 # %%
@@ -322,10 +325,11 @@ plt.show()
 #
 #    firstlight image my.ms --self-calibrate
 #
-# This also writes the gains to ``my.gains.npz`` and draws them in ``my.gains.png``. That
-# file isn't a table of CASA's, and ``applycal`` can't read it. So you can't carry the
-# gains over to the windows of a spectral line yet. If you need that, run ``gaincal`` in
-# CASA, with our ``my.model.fits`` as the model (``importfits``, then ``ft``).
+# This also writes the gains to ``my.gains.npz`` and draws them in ``my.gains.png``.
+# That file isn't a table of CASA's, and ``applycal`` can't read it. So you can't carry
+# the gains over to the windows of a spectral line yet. If you need that, run
+# ``gaincal`` in CASA, with our ``my.model.fits`` as the model (``importfits``, then
+# ``ft``).
 #
 # Does it agree with what others make of the same data? Before you look at the table,
 # guess by how much two programs differ for one disk.
@@ -347,7 +351,8 @@ plt.show()
 #      - 5.39, 5.71 and 5.90 (CASA's ``tclean``, with three masks)
 #
 # In other words, a mask of ``tclean``'s moves the flux by as much as 9 %. So a percent
-# or two between programs is no reason to worry, and no reason to quote an error of 0.1 %.
+# or two between programs is no reason to worry, and no reason to quote an error of 0.1
+# %.
 #
 # __ https://discsim.github.io/frank/
 #

@@ -33,7 +33,7 @@ def told(vis, largest, limited):
 @pytest.mark.parametrize("limited", [False, True])
 @pytest.mark.parametrize(("degrees", "percent", "advice"), [(20, 0, "phases"), (0, 20, "amplitudes")])
 def test_gains_are_named_however_loud_the_residuals_are(degrees, percent, advice, limited):
-    verdict, message = told(with_noise(with_gains(CLEAN, degrees, percent), 0.1, seed=1), 6.0, limited)
+    verdict, message = told(with_noise(with_gains(CLEAN, degrees, percent), 0.05, seed=1), 6.0, limited)
     assert verdict == "limited by calibration"
     assert message.endswith(f"Self-calibrate {advice}")
 

@@ -8,7 +8,7 @@ believe it? The first question takes one line. For the second, we'll go through 
 observation that you can download. By the end you'll be able to read the report that
 comes with each image, and to recognize three faults that spoil one.
 
-**Time:** 11 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
+**Time:** 12 minutes. **Needs:** any computer, and a network once, for 1.2 MB. The site
 shows what the real file gave. Without a network, the script simulates a sky like it.
 """
 

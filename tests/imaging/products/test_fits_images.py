@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from firstlight.imaging.coordinates import GridCoords
 from firstlight.imaging.fourier.beams import Beam
-from firstlight.imaging.products.fits_images import write_image
+from firstlight.imaging.products.fits_images import read_mask, write_image
 from firstlight.imaging.units import ARCSEC
 
 COORDS = GridCoords(cell_size=0.03, npix=60)
@@ -152,3 +152,14 @@ def test_what_makes_no_image_is_refused(tmp_path, change, message):
     with pytest.raises((ValueError, TypeError), match=message):
         write_image(tmp_path / "a.fits", coords=COORDS, **arguments)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_mask_needs_a_place_and_a_whole_file(tmp_path):
+    write_image(tmp_path / "nowhere.fits", cube(), COORDS, unit="Jy/pixel", frequencies=WHERE["frequencies"])
+    with pytest.raises(ValueError, match="place on the sky"):
+        read_mask(tmp_path / "nowhere.fits", (83.82, -24.3))
+    (tmp_path / "part.fits").write_bytes((tmp_path / "nowhere.fits").read_bytes()[:1000])
+    with pytest.raises(ValueError, match=r"part\.fits"):
+        read_mask(tmp_path / "part.fits", (83.82, -24.3))
+    with pytest.raises(FileNotFoundError, match="absent"):
+        read_mask(tmp_path / "absent.fits", (83.82, -24.3))

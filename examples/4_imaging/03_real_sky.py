@@ -297,8 +297,8 @@ plt.show()
 #
 # It's still not perfect, but the report no longer blames the antennas: no phases and
 # amplitudes of theirs would explain what is left. Did we calibrate them, or noise? Look
-# at the gains. The phases of an antenna should drift smoothly, as air does. If they jump
-# about at random, you've calibrated noise.
+# at the gains. The phases of an antenna should drift smoothly, as air does. If they
+# jump about at random, you've calibrated noise.
 
 # %%
 
@@ -322,10 +322,10 @@ plt.show()
 
 # %%
 # Nine antennas drift by a few degrees, and hardly change from one interval to the next.
-# The worst one jumps by up to 90° and back, a dozen times in the first part. Air doesn't
-# do that. Something was wrong with that antenna for some minutes, and in CASA you'd flag
-# them. (How long is an interval? As short as the signal allows: most antennas have to
-# see the source with 5 times the noise in it.) In a terminal:
+# The worst one jumps by up to 90° and back, a dozen times in the first part. Air
+# doesn't do that. Something was wrong with that antenna for some minutes, and in CASA
+# you'd flag them. (How long is an interval? As short as the signal allows: most
+# antennas have to see the source with 5 times the noise in it.) In a terminal:
 #
 # .. code-block:: bash
 #

@@ -146,10 +146,10 @@ def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -
     ...     read_mask(path, (10, 20))(np.array([1.4, 2.6]), np.array([0.0, 0.0]))
     array([ True, False])
     """
-    check_is_file(Path(path))
-    with readable(Path(path)):
-        values, header = fits.getdata(path, header=True)
-        theirs = WCS(header).celestial
+    path = Path(path)
+    check_is_file(path)
+    with readable(path), path.open("rb") as file, fits.open(file) as hdus:
+        values, theirs = hdus[0].data, WCS(hdus[0].header).celestial
     if values is None or not theirs.has_celestial:
         raise ValueError(f"{path} holds no image with a place on the sky; a mask must, as CASA's exportfits writes it")
     plane = np.nan_to_num(np.reshape(values, (-1, *np.shape(values)[-2:]))[0])

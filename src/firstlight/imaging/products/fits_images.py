@@ -148,7 +148,7 @@ def read_mask(path: str | os.PathLike[str], phase_centre: tuple[float, float]) -
     """
     path = Path(path)
     check_is_file(path)
-    with readable(path), path.open("rb") as file, fits.open(file) as hdus:
+    with readable(path), path.open("rb") as file, fits.open(file, memmap=False) as hdus:
         values, theirs = hdus[0].data, WCS(hdus[0].header).celestial
     if values is None or not theirs.has_celestial:
         raise ValueError(f"{path} holds no image with a place on the sky; a mask must, as CASA's exportfits writes it")

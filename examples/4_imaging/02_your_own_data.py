@@ -420,7 +420,7 @@ draw(
 # - Look where the largest residual is. Here it was at an end of the crescent, just
 #   outside the mask. With a mask of our own, a circle of 1.9 arcsec, it fell to half,
 #   and the flux rose from 5.92 to 6.05 Jy. (In Python, a mask is a function:
-#   ``image(vis, mask=lambda east, north: np.hypot(east, north) < 1.9)``.)
+#   ``image(vis, mask=lambda east, north: np.hypot(east + 0.2, north) < 1.9)``.)
 # - Calibrate amplitudes as well, but only if the report asks for it. They can move your
 #   flux scale (here by 10 %), and the report says by how much.
 # - Give the flux without an error bar, beside that of the shortest baselines.

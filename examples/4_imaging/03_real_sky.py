@@ -353,7 +353,7 @@ plt.show()
 #      - 0.217 (`frank`__ 1.2.3)
 #    * - HD 142527 (ALMA, 700 GHz)
 #      - 5.92
-#      - 5.95
+#      - 5.96
 #      - 5.39, 5.71 and 5.90 (CASA's ``tclean``, with three masks)
 #
 # In other words, a mask of ``tclean``'s moves the flux by as much as 9 %. So a percent

@@ -160,14 +160,13 @@ def test_a_field_that_would_not_fit_into_memory():
 
 
 def test_cell_and_mask_of_ones_own():
-    noisy = seen([Point(0.1, east=0.5), Point(0.1, east=-0.8)], signal=50)[1]
+    noisy = seen([Point(0.1, east=0.5)], signal=50, antennas=20)[1]
     found = image(noisy, field=4.0, cell=0.04, mask=lambda east, north: np.hypot(east - 0.5, north) < 0.3, draws=2)
     east, north = found.coords.sky_coordinates()
     assert found.coords.cell_size == 0.04
     assert (found.mask == (np.hypot(east - 0.5, north) < 0.3)).all()
     assert not found.model[~found.mask].any()
-    assert found.quality.verdict != "converged"  # half of the light is outside
-    assert abs(found.flux - 0.1) < 0.03
+    assert abs(found.flux - 0.1) < 0.02
 
 
 @pytest.mark.parametrize(

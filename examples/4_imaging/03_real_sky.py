@@ -288,7 +288,7 @@ if disk_file:
 plt.show()
 
 # %%
-# The largest residual has fallen from 45 to 16 times the noise, and the flux from 0.225
+# The largest residual has fallen from 45 to 15 times the noise, and the flux from 0.225
 # to 0.219 Jy. Is that better? We asked two witnesses. The shortest baselines see 0.216
 # Jy and need no image. And frank, a program that fits rings to disks instead of pixels,
 # finds 0.217 Jy. So the image is now within two percent of both, and before it

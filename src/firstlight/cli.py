@@ -62,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--strict", action="store_true", help="fail on stale records, too")
     command.add_argument("--root", type=Path, default=Path(), help="the folder that holds records/ and examples/")
     command = add(image)
-    command.add_argument("data", type=Path, nargs="+", help="UVFITS, npz or a measurement set; several: its windows")
+    command.add_argument(
+        "data", type=Path, nargs="+", help="UVFITS, npz, measurement set or text; several: its windows"
+    )
     command.add_argument("--out", type=Path, default=Path(), metavar="DIR", help="where to write (default: here)")
     command.add_argument("--overwrite", action="store_true", help="replace what was written before")
     command.add_argument(
@@ -78,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     command.add_argument("--column", help="of a measurement set: its data (default: CORRECTED_DATA, else DATA)")
     command.add_argument("--shortest", type=float, metavar="LAMBDA", help="only baselines from so many wavelengths")
     command.add_argument("--longest", type=float, metavar="LAMBDA", help="and up to so many")
-    command.add_argument("--unit", choices=["lambda", "kilolambda", "metres"], help="of an npz file's baselines")
+    command.add_argument("--unit", choices=["lambda", "kilolambda", "metres"], help="of baselines in npz or text")
     command.add_argument(
         "--self-calibrate",
         nargs="?",
@@ -258,7 +260,7 @@ def _read(arguments: argparse.Namespace) -> tuple[Visibilities, list[str]]:
     try:
         vis = read_visibilities(arguments.data if len(arguments.data) > 1 else arguments.data[0], **options)
     except TypeError:  # of an option that a reader does not have
-        only_for = "--of, --spw and --column are for measurement sets, --unit for npz files: leave it out"
+        only_for = "--of, --spw and --column are for measurement sets, --unit for npz and text: leave it out"
         raise ValueError(only_for) from None
     every = vis.frequency
     notes = [f"{', '.join(map(str, arguments.data))}: {vis.data.size:,} visibilities, {vis.flagged.mean():.1%} flagged"]

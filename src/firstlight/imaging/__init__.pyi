@@ -5,6 +5,7 @@ from .data.ms import read_ms
 from .data.npz import read_npz
 from .data.reading import read_visibilities
 from .data.uvfits import read_uvfits
+from .data.uvtable import read_uvtable, write_uvtable
 from .data.visibilities import Visibilities
 from .data.weights import check_weights, scale_weights
 from .fitting.auto_image import Image, image
@@ -50,10 +51,12 @@ __all__ = [
     "read_ms",
     "read_npz",
     "read_uvfits",
+    "read_uvtable",
     "read_visibilities",
     "scale_weights",
     "split_cells",
     "split_dartboard",
     "suggest_grid",
     "write_image",
+    "write_uvtable",
 ]

@@ -4,6 +4,7 @@ from .ms import read_ms
 from .npz import read_npz
 from .reading import read_visibilities
 from .uvfits import read_uvfits
+from .uvtable import read_uvtable, write_uvtable
 from .visibilities import (
     Visibilities,
     antenna_mask,
@@ -30,9 +31,11 @@ __all__ = [
     "read_ms",
     "read_npz",
     "read_uvfits",
+    "read_uvtable",
     "read_visibilities",
     "scale_weights",
     "select_baselines",
     "select_channels",
     "shift_phase_centre",
+    "write_uvtable",
 ]

@@ -2,7 +2,8 @@
 
 A file holds ``uu`` and ``vv``, ``weight``, and ``data`` or ``data_re`` and ``data_im``, each of shape (nchan, nvis) or
 (nvis,). It may hold ``frequencies`` and, where weights of 0 are meant, ``flag``; and what our script keeps of CASA's
-sets: ``antennas``, ``time`` and ``execution`` of each visibility, ``start``, ``phase_centre`` and ``telescope``.
+sets: ``antennas``, ``time`` and ``execution`` of each visibility, ``start``, ``phase_centre`` and ``telescope``. Or it
+holds what frank reads: ``u``, ``v``, ``V`` and ``weights``.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ _KEYS = ("uu", "vv", "weight", "data", "data_re", "data_im", "flag", "frequencie
 _KINDS = {"data": ("complex numbers", "c"), "flag": ("yes or no", "bfiu"), "telescope": ("text", "SU")}
 _METADATA = {"antennas": int, "time": float, "execution": int, "start": float, "phase_centre": float}
 _SHORTEST = 100.0  # wavelengths: antennas stand no closer, but for metre waves
+_OF_FRANK = {"u": "uu", "v": "vv", "V": "data", "weights": "weight"}
 _LONGEST = 1e4, 1e10  # wavelengths: the longest baseline of any array is between them, or nearly so
 
 
-def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool = False) -> Visibilities:
+def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool | None = None) -> Visibilities:
     """Return the visibilities of a file; antennas, times and executions are 0 where it knows none.
 
     Parameters
@@ -42,7 +44,7 @@ def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool = Fa
         refused where the baselines that result are unlikely, or where those in parts may be in lambda as well.
     conjugate
         For data of the other sign, exp(+2πi(ul + vm)), as CASA has them: if the image comes out turned by 180 degrees,
-        this is why.
+        this is why. Without it, only frank's files are taken to be of this sign.
 
     Examples
     --------
@@ -58,11 +60,14 @@ def read_npz(path: str | Path, *, unit: Unit | None = None, conjugate: bool = Fa
     if not zipfile.is_zipfile(path):
         raise ValueError(f"{path} is not an .npz file, or a truncated one")
     with readable(path), path.open("rb") as file, np.load(file) as held:
-        arrays = {key: np.asarray(held[key]) for key in (*_KEYS, *_METADATA) if key in held.files}
-        return _from_arrays(arrays, unit, conjugate, held.files)
+        if of_frank := _OF_FRANK.keys() <= set(held.files):
+            arrays = {key: np.asarray(held[name]) for name, key in _OF_FRANK.items()}
+        else:
+            arrays = {key: np.asarray(held[key]) for key in (*_KEYS, *_METADATA) if key in held.files}
+        return from_arrays(arrays, unit, of_frank if conjugate is None else conjugate, held.files)
 
 
-def _from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list[str]) -> Visibilities:
+def from_arrays(arrays: _Arrays, unit: Unit | None, conjugate: bool, held: list[str]) -> Visibilities:
     """Return arrays as visibilities, with one shape, unit and sign; ``held`` is all that the file has."""
     in_parts = "data" not in arrays
     needed = ["uu", "vv", "weight", *(["data_re", "data_im"] if in_parts else ["data"])]

@@ -1,4 +1,4 @@
-"""Read visibilities, whatever the file: UVFITS, npz, or a measurement set."""
+"""Read visibilities, whatever the file: UVFITS, npz, a measurement set, or a table of text."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ import numpy as np
 from firstlight.imaging.data.ms import read_ms
 from firstlight.imaging.data.npz import read_npz
 from firstlight.imaging.data.uvfits import read_uvfits
+from firstlight.imaging.data.uvtable import is_uvtable, read_uvtable
 from firstlight.imaging.data.visibilities import Visibilities, join_windows
 
 _ROUNDED = (1e-8, 1e-6, 1e-6, 1e-6)  # by which a frequency and sums of u, v and data may differ in two kinds of files
 
 
 def read_visibilities(path: str | Path | Sequence[str | Path], **options: Any) -> Visibilities:
-    """Return the visibilities of a UVFITS file, an npz file or a measurement set.
+    """Return the visibilities of a UVFITS file, an npz file, a measurement set or a table of text.
 
     Parameters
     ----------
@@ -27,7 +28,7 @@ def read_visibilities(path: str | Path | Sequence[str | Path], **options: Any) -
         Of the file, or of the folder that a measurement set is; or of several, whose windows are joined by
         `join_windows`.
     **options
-        Go to `read_uvfits`, `read_npz` or `read_ms`.
+        Go to `read_uvfits`, `read_npz`, `read_ms` or `read_uvtable`.
 
     Examples
     --------
@@ -51,7 +52,7 @@ def read_visibilities(path: str | Path | Sequence[str | Path], **options: Any) -
         return read_ms(path, **options)
     if path.suffix == ".npz" or (path.is_file() and zipfile.is_zipfile(path)):
         return read_npz(path, **options)
-    return read_uvfits(path, **options)
+    return read_uvtable(path, **options) if is_uvtable(path) else read_uvfits(path, **options)
 
 
 def _share_channels(one: Visibilities, other: Visibilities) -> bool:

@@ -87,8 +87,8 @@ def read_uvfits(path: str | Path, *, conjugate: bool = True) -> Visibilities:
         warnings.simplefilter("ignore")  # of a truncated file, which is refused below
         if file.read(6) != b"SIMPLE":
             raise ValueError(
-                "it is not a FITS file, nor an npz file or a measurement set. Unpack a compressed file first, and make "
-                "an npz file of a table of text"
+                "it is not a FITS file, nor an npz file or a measurement set. Unpack a compressed file first, and let "
+                "the name of a table of text, with u, v, Re, Im and weight, end in .txt or .dat"
             )
         with fits.open(file, memmap=True) as hdus:
             vis, may_be_divided = _visibilities(_Groups(path, hdus), conjugate)

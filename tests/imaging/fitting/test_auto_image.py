@@ -89,6 +89,15 @@ def test_a_source_far_from_the_centre_of_four_channels(signal):
     assert not found.model[~found.mask].any()
 
 
+def test_weights_that_are_far_too_small_do_not_smooth_the_source_away():
+    _, noisy = seen(protoplanetary_disk(FLUX, size=0.7), signal=100)
+    found = image(replace(noisy, weight=noisy.weight / 5000), draws=0)
+    assert abs(found.flux - FLUX) < 0.05 * FLUX
+    assert found.quality.verdict == "converged", str(found)
+    factor = float(found.choices[0].split(" multiplied by ")[1].split(":")[0])
+    assert factor == pytest.approx(5000, rel=0.05)
+
+
 def test_what_is_flagged_does_not_count():
     _, noisy = seen([Point(0.1)], signal=50)
     spoilt = replace(noisy, data=np.where(noisy.time > 0, np.nan, noisy.data), weight=noisy.weight * (noisy.time <= 0))

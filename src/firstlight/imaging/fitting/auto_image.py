@@ -45,6 +45,8 @@ from firstlight.imaging.fitting.source_mask import MASK_SEED, crop_to_mask, find
 from firstlight.imaging.fourier.beams import Beam
 from firstlight.imaging.units import angular_unit
 
+_QUIET = 0.5  # of the noise power that the weights promise: a fit to noise alone comes nowhere near it
+_SCALED, _MAX_SCALINGS = 0.95, 2  # the same once they were scaled, and how often they are
 _MAX_BREGMAN = 6
 _ADVICE = (
     "look where they are in the residual map. A source outside the mask needs a wider field, or a mask of yours; one "
@@ -159,6 +161,29 @@ def image(
     (True, np.float64(1.0))
     """
     check_visibilities(vis)
+    power = float(np.mean(vis.weight[~vis.flagged] * np.abs(vis.data[~vis.flagged]) ** 2)) / 2  # chi² of a dark sky
+    scale, quiet = (1 / power, _SCALED) if power < _QUIET else (1.0, _QUIET)
+    for scalings in range(_MAX_SCALINGS + 1):  # each takes more of the source out of chi²
+        found, chi2 = _image(replace(vis, weight=vis.weight * scale), field, cell, mask, draws, seed, device)
+        if scalings == _MAX_SCALINGS or max(chi2, rms(found.residual[~found.mask]) ** 2) > quiet:
+            break
+        scale, quiet = scale / chi2, _SCALED
+    if scale == 1:
+        return found
+    said = f"the weights are multiplied by {scale:.3g}: so much quieter is the noise of the residuals than they promise"
+    return replace(found, choices=(said, *found.choices))
+
+
+def _image(
+    vis: Visibilities,
+    field: float | None,
+    cell: float | None,
+    mask: Callable[[Real, Real], Mask] | None,
+    draws: int,
+    seed: int,
+    device: torch.device | str,
+) -> tuple[Image, float]:
+    """Return an image made with the weights as they are, and its reduced chi²."""
     # In seconds, as float32: so a UVFITS has them, and the same data make the same image, whatever file they were in.
     hertz = np.nan_to_num(vis.frequency, nan=1.0)[:, None]
     vis = replace(vis, uu=np.float32(vis.uu / hertz) * hertz, vv=np.float32(vis.vv / hertz) * hertz)
@@ -198,7 +223,7 @@ def image(
         per_arcsec * size for size in (coords.npix * coords.cell_size, coords.cell_size, beam.major, beam.minor)
     )
     doubt = ", or artefacts: faint pieces may not be real" if limited and where.mean() > _WIDE_MASK else ""
-    return Image(
+    found = Image(
         sky=sky,
         error=error,
         model=model * unit,
@@ -219,6 +244,7 @@ def image(
             f"iterations, until the residuals of the source were {_noise_text(noise)} (discrepancy principle)",
         ),
     )
+    return found, chi2
 
 
 def _mask_of(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 
 import pytest
@@ -86,12 +87,15 @@ def test_an_answer_that_fails_names_its_line_and_one_that_is_no_python_too(answe
     assert "Traceback" not in error
 
 
-def test_an_answer_that_never_ends_is_stopped_and_nothing_stays_behind(answered, monkeypatch):
+@pytest.mark.parametrize("interrupt", [signal.default_int_handler, signal.SIG_IGN])
+def test_an_answer_that_never_ends_is_stopped_and_nothing_stays_behind(answered, monkeypatch, interrupt):
     monkeypatch.setattr("firstlight.records.exercise.LIMIT", 1.0)
+    before = signal.signal(signal.SIGINT, interrupt)
     status, _, error = answered("i = 0\n    while i < len(x): pass")
     assert status == 1
     assert "line 12 of page.py (while i < len(x): pass)" in error
     answered("return sum(x)")  # its timer has been called off
+    assert signal.signal(signal.SIGINT, before) is interrupt
     assert not [thread for thread in threading.enumerate() if isinstance(thread, threading.Timer)]
 
 

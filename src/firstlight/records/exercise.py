@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import ast
+import signal
 import sys
 import threading
 import traceback
@@ -60,6 +61,8 @@ def try_exercise(script: Path) -> None:
         late.set()
         _thread.interrupt_main()
 
+    # A job in the background of a shell ignores Ctrl-C, and with it what interrupts the main thread.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     timer = threading.Timer(LIMIT, stop)
     timer.daemon = True
     timer.start()
@@ -75,6 +78,7 @@ def try_exercise(script: Path) -> None:
     finally:
         timer.cancel()
         timer.join()
+        signal.signal(signal.SIGINT, handler)
         sys.modules["__main__"] = previous
 
 

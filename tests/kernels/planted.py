@@ -128,6 +128,19 @@ def unlocked_by_a_store(x, out):
     x[0] = 0  # here
 
 
+@cuda.jit
+def fence_for_the_own_block_only(x, out):
+    if cuda.blockIdx.x == 0:
+        out[0] = 5  # here
+        cuda.threadfence_block()
+        cuda.atomic.exch(x, 0, 1)
+    else:
+        while cuda.atomic.add(x, 0, 0) == 0:
+            pass
+        cuda.threadfence()
+        out[0] += 1
+
+
 # -- Records, states, constants ----------------------------------------------------------------------------------------
 
 
@@ -242,6 +255,16 @@ def shuffle_from_a_lane_that_has_returned(x, out):
 
 
 @cuda.jit
+def shuffle_from_lanes_that_a_block_does_not_have(x, out):
+    t = cuda.threadIdx.x + 8 * cuda.threadIdx.y
+    value = x[t]
+    for step in (16, 8, 4, 2, 1):
+        value += cuda.shfl_down_sync(ALL, value, step)  # here
+    if t % 32 == 0:
+        out[t // 32] = value
+
+
+@cuda.jit
 def draws_from_one_state(states, out):
     out[cuda.grid(1)] = random.xoroshiro128p_uniform_float32(states, 0)
 
@@ -271,6 +294,7 @@ PLANTED = [  # kernel, blocks, threads, what makes its arguments, and in which l
     (lock_without_fences, 2, 4, lambda: (np.zeros(1, np.int32), zeros(1)), "races"),
     (lock_without_a_fence_after_it_is_taken, 2, 4, lambda: (np.zeros(1, np.int32), zeros(1)), "races"),
     (unlocked_by_a_store, 2, 4, lambda: (np.zeros(1, np.int32), zeros(8)), "races"),
+    (fence_for_the_own_block_only, 2, 1, lambda: (np.zeros(1, np.int32), zeros(1)), "races"),
     (a_field_of_all, 1, 8, lambda: (record(), zeros(1)), "races"),
     (a_field_and_its_record, 1, 8, lambda: (record(), record()), "races"),
     (constant_before_the_first, 1, 32, pair, "out_of_bounds"),
@@ -283,6 +307,10 @@ PLANTED = [  # kernel, blocks, threads, what makes its arguments, and in which l
     (barrier_in_both_branches, 1, 32, pair, "divergent_barriers"),
     (some_leave_the_loop_before, 1, 32, pair, "divergent_barriers"),
     (shuffle_from_a_lane_that_has_returned, 1, 32, pair, "divergent_barriers"),
+    *(
+        (shuffle_from_lanes_that_a_block_does_not_have, 1, threads, pair, "divergent_barriers")
+        for threads in (5, (8, 5))
+    ),
 ]
 
 

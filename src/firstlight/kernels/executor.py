@@ -11,6 +11,7 @@ import sys
 from array import array
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from math import prod
 from types import CodeType, FrameType
 from typing import Any
@@ -25,6 +26,8 @@ WARP = 32
 #: The kind of an access, in ``Trace.accesses["kind"]``.
 LOAD, STORE, ATOMIC = range(3)
 KINDS = ("load", "store", "atomic")
+#: Those to whom a fence shows what came before it.
+ALL_BLOCKS, OWN_BLOCK = range(2)
 #: What is recorded of an access. Accesses of one array, instruction and kind make one line of the trace's table;
 #: the n-th executions of one instruction by the lanes of a warp are one request.
 ACCESS = np.dtype(
@@ -296,7 +299,8 @@ class Thread:
     epoch: int = 0
     clock: int = 0  # in the executor's clocks
     acquired: Clock = field(default_factory=dict)  # from atomic operations; its next fence makes it known
-    released: tuple[int, int] | None = None  # clock and epoch at its last fence, for its atomic operations to tell
+    # For its atomic operations to tell: clock and epoch at its last fence of any kind, and at the last for all blocks.
+    released: dict[int, tuple[int, int]] = field(default_factory=dict)
     line: int = 0  # of the kernel, where it is
     wait: Any = None  # a Wait, while it waits
     result: Any = None  # of its last vote or shuffle
@@ -326,7 +330,7 @@ class Executor:
         self.current: Thread
         self.shared_arrays: dict[tuple[int, int], Any] = {}
         self.codes: set[int] = set()  # of the kernel and its device functions
-        self._told: dict[tuple[int, int], Clock] = {}  # by atomic operations, at a place
+        self._told: dict[object, Clock] = {}  # by atomic operations, at a place, to one block or to all
         self._calls: dict[object, int] = {(): 0}
         self._instruction_numbers: dict[object, int] = {}
         self._positions: dict[int, list[tuple[int | None, ...]]] = {}  # of each instruction of a function
@@ -491,6 +495,7 @@ class Executor:
                 continue
             if read_by := group[0].wait.read_by:
                 read = {read_by(lane % WARP) for lane in lanes}
+                absent += self._never_started(warp, mask)
                 if unread := [thread for thread in absent if thread.rank % WARP in read]:
                     self._record_divergence(group, unread)
             released = True
@@ -500,6 +505,15 @@ class Executor:
                 self._record_divergence(group, missing)
                 self._release(group)
         return released or bool(stuck)
+
+    def _never_started(self, warp: list[Thread], mask: int) -> list[Thread]:
+        """Return the threads that a mask names, and that the last warp lacks because its block has no more."""
+        if len(warp) == WARP:
+            return []
+        axis = max((axis for axis in range(3) if self.threads[axis] > 1), default=0)
+        grown = indices(self.threads._replace(**{"xyz"[axis]: self.threads[axis] + WARP}))
+        beyond = enumerate(islice(grown, warp[-1].rank + 1, warp[0].rank + WARP), len(warp))
+        return [replace(warp[0], rank=lane, index=index, greenlet=None) for lane, index in beyond if mask >> lane & 1]
 
     def _release_block(self, threads: list[Thread], waiting: list[Thread]) -> None:
         """Release the barrier at which most threads wait, and record if others are missed."""
@@ -534,26 +548,28 @@ class Executor:
             thread.clock, thread.acquired = len(self.clocks), {}
         self.clocks.append(known)
 
-    def fence(self, *_: Any) -> None:
+    def fence(self, to: int = ALL_BLOCKS) -> None:
         """Order what the current thread does around a fence, for those that meet it in an atomic operation."""
-        if self.current.acquired:
-            self._order([self.current])
+        thread = self.current
+        if thread.acquired:
+            self._order([thread])
         else:
-            self.current.epoch += 1
-        self.current.released = self.current.clock, self.current.epoch
+            thread.epoch += 1
+        thread.released |= dict.fromkeys((to, OWN_BLOCK), (thread.clock, thread.epoch))
 
     def synchronize(self, number: int, offset: int, *, wrote: bool) -> None:
         """Let the current thread's atomic operation tell what came before its last fence, and hear what others told."""
         thread, array = self.current, self.arrays[number]
         block = thread.number // prod(self.threads)
         place = array.address + offset, 0 if array.space == "global" else block + 1
-        if told := self._told.get(place):
-            thread.acquired = _joined((thread.acquired, told))
-        if wrote and thread.released:
-            clock, epoch = thread.released
-            own = np.zeros(prod(self.threads), np.int64)
-            own[thread.rank] = epoch
-            self._told[place] = _joined((told or {}, self.clocks[clock], {block: own}))
+        for to, whom in ((ALL_BLOCKS, None), (OWN_BLOCK, block)):
+            if told := self._told.get((place, whom)):
+                thread.acquired = _joined((thread.acquired, told))
+            if wrote and to in thread.released:
+                clock, epoch = thread.released[to]
+                own = np.zeros(prod(self.threads), np.int64)
+                own[thread.rank] = epoch
+                self._told[place, whom] = _joined((told or {}, self.clocks[clock], {block: own}))
 
     def _record_divergence(self, group: list[Thread], missing: list[Thread]) -> None:
         other, wait = missing[0], group[0].wait
@@ -562,7 +578,7 @@ class Executor:
             return
         elsewhere = f"waits elsewhere, in {other.wait.source}" if other.wait else "is elsewhere"
         returned = "went past it" if other.line > wait.line else "has returned"
-        why = returned if other.done else elsewhere
+        why = "does not exist" if not other.greenlet else returned if other.done else elsewhere
         waits, lacks = (tuple(thread.index for thread in threads) for threads in (group, missing))
         self.divergent_barriers[wait.stack] = DivergentBarrier(wait.source, waits, lacks, why, group[0].block)
 

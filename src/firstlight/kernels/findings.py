@@ -133,7 +133,7 @@ class DivergentBarrier(_Finding):
     """A barrier that some threads reached, and that others went past, or have not reached.
 
     A thread that has returned before the barrier is no problem: GPUs since Volta wait for the others only. A shuffle
-    that asks for the value of such a thread is one.
+    that asks for the value of such a thread is one, or of a thread that a block's last warp doesn't have.
 
     Examples
     --------

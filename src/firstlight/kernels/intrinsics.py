@@ -23,7 +23,7 @@ from firstlight.kernels.arithmetic import (
     typed_code,
 )
 from firstlight.kernels.backend import cuda, empty_copy, fill_copy
-from firstlight.kernels.executor import WARP, Executor, TracedArray, codes_of, poison, write_elements
+from firstlight.kernels.executor import OWN_BLOCK, WARP, Executor, TracedArray, codes_of, poison, write_elements
 from firstlight.kernels.findings import Dim3, TraceError
 
 _ALL_LANES = 0xFFFFFFFF
@@ -40,7 +40,8 @@ class TracedCuda:
         self.shared = SimpleNamespace(array=partial(self._array, "shared"))
         self.local = SimpleNamespace(array=partial(self._array, "local"))
         self.const = SimpleNamespace(array_like=lambda array: array)
-        self.threadfence = self.threadfence_block = self.threadfence_system = executor.fence
+        self.threadfence = self.threadfence_system = executor.fence
+        self.threadfence_block = partial(executor.fence, OWN_BLOCK)
         self.atomic = SimpleNamespace(**{name: partial(self._atomic, change) for name, change in _ATOMICS.items()})
         self.atomic.cas = self.atomic.compare_and_swap = self._compare_and_swap  # the second of the first element
         for name, result_of in {**VOTES, **BLOCK_VOTES}.items():

@@ -38,6 +38,8 @@ def shaped(kind: str) -> st.SearchStrategy[Any]:
         return st.none() | shaped(kind[: -len(" | None")])
     if kind.startswith("tuple["):
         return st.lists(shaped(kind[len("tuple[") : -len(", ...]")]), max_size=3)
+    if kind in schema.LIMITS:
+        return st.integers(0, schema.LIMITS[kind] - 1)
     if kind == "Capability":
         return st.just([]) | st.lists(st.integers(0, 15), min_size=2, max_size=2)
     if kind in schema.PATTERNS:
@@ -99,6 +101,8 @@ def test_every_report_of_good_facts_can_be_written(content):
         ({"gpus": [{"device": "0x1"}]}, "facts.gpus[0].vendor"),
         ({"cuda": {"init": True}}, "facts.cuda.init"),
         ({"cuda": {"init": 2**64}}, "facts.cuda.init"),
+        ({"nvml": {"devices": [{"ecc_errors": -1}]}}, "facts.nvml.devices[0].ecc_errors"),
+        ({"numba": {"needs": 100_000}}, "facts.numba.needs"),
         ({"env": {"\x1b\n": 1}}, r"facts.env['\x1b\n']"),
         ({"env": {1: "A"}}, "facts.env"),
         ({"said": "x" * 20_001}, "facts.said"),

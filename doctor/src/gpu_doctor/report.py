@@ -196,9 +196,12 @@ def _wrapped(text: str, width: int, first: str, then: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Take out what could move a terminal's cursor, or turn what follows around: facts may come from anywhere."""
+    """Take out what could move a terminal's cursor, turn what follows around, or begin a line as a command does.
+
+    Facts may come from anywhere.
+    """
     clean = re.sub(r"[\x00-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]", " ", text)
-    return clean if text.startswith("$ ") else " ".join(clean.split())
+    return clean if text.startswith("$ ") else re.sub(r"\$\s+", "$", " ".join(clean.split()))
 
 
 def examine(facts: Facts | None = None, error: str = "") -> Report:

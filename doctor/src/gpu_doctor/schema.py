@@ -10,6 +10,8 @@ from typing import Any, Tuple, TypeVar, cast
 T = TypeVar("T")
 LONGEST = 20_000  # characters of one text in a report
 LARGEST = 2**64
+# Numbers that rules say aloud: below 0, or beyond these, no machine has counted them.
+LIMITS = {"Count": 2**53, "CudaVersion": 100_000}
 
 # Texts that rules take apart or write into commands, which a reader may copy: nothing else may stand in them.
 PATTERNS = {
@@ -24,6 +26,8 @@ Name = str
 Vendor = str
 Container = str
 Capability = Tuple[int, ...]
+Count = int
+CudaVersion = int
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,7 @@ class Cuda:
 
     path: str | None = None  # the file that was really loaded
     error: str | None = None  # why it was not
-    version: int | None = None  # 13000: up to CUDA 13.0
+    version: CudaVersion | None = None  # 13000: up to CUDA 13.0
     init: int | None = None  # what cuInit returned
     devices: tuple[CudaDevice, ...] = ()
     failed: str | None = None  # how the probe itself ended, if it did not end well
@@ -109,12 +113,12 @@ class NvmlDevice:
     name: str = ""
     bus: str = ""  # its place on the bus, such as "0000:3b:00.0"
     mig: bool = False
-    mig_instances: int = 0
+    mig_instances: Count = 0
     exclusive: bool = False  # one process at a time
-    processes: int = 0  # that compute on it
-    memory: int | None = None
-    memory_used: int | None = None
-    ecc_errors: int = 0  # that could not be corrected
+    processes: Count = 0  # that compute on it
+    memory: Count | None = None
+    memory_used: Count | None = None
+    ecc_errors: Count = 0  # that could not be corrected
     throttle: int = 0  # NVML's bits for why the clock is held down
     fabric: str | None = None  # state of an NVSwitch fabric: "completed" is well
 
@@ -126,7 +130,7 @@ class Nvml:
     error: str | None = None  # why it was not loaded
     init: int | None = None  # what nvmlInit returned
     driver: str | None = None
-    cuda: int | None = None  # what nvidia-smi calls "CUDA Version"
+    cuda: CudaVersion | None = None  # what nvidia-smi calls "CUDA Version"
     devices: tuple[NvmlDevice, ...] = ()
     refused: tuple[int, ...] = ()  # codes for cards that it found and could not reach: 15 is a lost one
     failed: str | None = None
@@ -163,7 +167,7 @@ class Numba:
     disabled: bool = False
     toolchain: str | None = None  # "works", or the error of compiling a kernel
     ptx: str | None = None  # version of the PTX it writes, such as "9.0"
-    needs: int | None = None  # the CUDA that a driver must know for that: 13000
+    needs: CudaVersion | None = None  # the CUDA that a driver must know for that: 13000
     kernel: str | None = None  # "right", "wrong", or the error
     failed: str | None = None
 
@@ -231,6 +235,11 @@ def _value(kind: str, value: Any, place: str) -> Any:
         if not re.fullmatch(PATTERNS[kind], plain if isinstance(plain, str) else ".".join(map(str, plain))):
             raise ValueError(f"{place} must be like {PATTERNS[kind]}, not {_brief(value)}")
         return plain
+    if kind in LIMITS:
+        number: int = _value("int", value, place)
+        if not 0 <= number < LIMITS[kind]:
+            raise ValueError(f"{place} must be from 0 to {LIMITS[kind] - 1}, not {number}")
+        return number
     if kind not in PLAIN_KINDS:
         return build(globals()[kind], value, place)
     if type(value).__name__ != kind:

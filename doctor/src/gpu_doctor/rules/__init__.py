@@ -41,7 +41,7 @@ def diagnose(facts: Facts) -> list[Finding]:
     'nouveau'
     """
     order = list(QUESTIONS)
-    findings = [for_whom(found, facts) for each in RULES if (found := each.look(facts))]
+    findings = [for_whom(doubted(found, facts), facts) for each in RULES if (found := each.look(facts))]
     findings.sort(
         key=lambda finding: (
             finding.rule.kind == "note",
@@ -72,6 +72,16 @@ def ruled_out(facts: Facts) -> dict[str, str]:
     return {
         code: f"{QUESTIONS[question]} Yes: {passed[question]}" for code, question in by.items() if question in passed
     }
+
+
+def doubted(finding: Finding, facts: Facts) -> Finding:
+    """Call a cause that would stop PyTorch no more than possible where PyTorch computes."""
+    order = list(QUESTIONS)
+    stops = finding.rule.kind == "problem" and order.index(finding.rule.question) < order.index("torch")
+    if not stops or facts.torch.kernel != "right":
+        return finding
+    yet = "yet PyTorch computes right: on another card, or this is a report of two machines"
+    return replace(finding, evidence=(*finding.evidence, yet), certainty="possible")
 
 
 def for_whom(finding: Finding, facts: Facts) -> Finding:

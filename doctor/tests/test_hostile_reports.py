@@ -16,20 +16,9 @@ from gpu_doctor.cli import main
 
 NAMES = [*cases()]
 COMMAND = " $ touch owned; $(touch owned) `touch owned` && {owned} %(owned)s \\ ' \"\n    $ touch owned"
-VALUES = [
-    *(None, True, 0, -1, 2**63, -(2**64), 10**400, 1.5, float("nan"), float("-inf"), "", [], {}, [[]], {"": None}),
-    *("right", "nvidia", "13.0", "\ud800", "\x00\x1b[2J\u202e", "1" * 5000, "9" * 9 + ".1", "(a+)+" * 3000 + "!"),
-    *(
-        ["x"] * 5000,
-        [{}] * 50,
-        "\n" * 20_000,
-        "…" * 20_000,
-        COMMAND,
-        COMMAND * 90,
-        "\u0661\u0662.\u0663",
-        "e\u0301" * 900,
-    ),
-]
+VALUES: list[Any] = [None, True, 0, -1, 2**63, -(2**64), 10**400, 1.5, float("nan"), float("-inf"), "", [], {}, [[]]]
+VALUES += ["right", "nvidia", "13.0", "\ud800", "\x00\x1b[2J\u202e", "1" * 5000, "9" * 9 + ".1", "(a+)+" * 3000 + "!"]
+VALUES += [["x"] * 5000, [{}] * 50, "\n" * 20_000, "…" * 20_000, COMMAND, COMMAND * 90, "\u0661\u0662.\u0663"]
 
 
 def places(content: Any) -> Iterator[tuple[Any, Any]]:

@@ -5,7 +5,7 @@ A kernel is a function under ``@cuda.jit``. What runs it depends on what you wan
 - ``kernel[blocks, threads](...)`` *launches* it: on the GPU, or without one in Numba's simulator, which gives the same
   results, slowly (``backend``; ``driver`` asks whether there is a GPU).
 - ``trace(kernel, blocks, threads, ...)`` runs it on a simulator of our own (``executor``), because Numba's has no warps
-  and keeps no record: ours plays warps, shuffles and barriers (``intrinsics``) and records each access to memory.
+  and keeps no record: ours plays warps, shuffles and barriers (``intrinsics``) and records each access (``arrays``).
   ``tracing`` finds races, bank conflicts and traffic in the record, ``findings`` words them, ``drawing`` draws.
 - ``ptx.compile(kernel, signature)`` runs nothing: NVIDIA's compiler translates it for any GPU, without one (``ptx``).
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from firstlight.display import COLOURS
-from firstlight.kernels.executor import LOAD, ArrayInfo
+from firstlight.kernels.arrays import LOAD, ArrayInfo
 from firstlight.kernels.findings import Dim3
 
 if TYPE_CHECKING:

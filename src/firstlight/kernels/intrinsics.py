@@ -22,8 +22,9 @@ from firstlight.kernels.arithmetic import (
     typed,
     typed_code,
 )
+from firstlight.kernels.arrays import TracedArray, poison, write_elements
 from firstlight.kernels.backend import cuda, empty_copy, fill_copy
-from firstlight.kernels.executor import OWN_BLOCK, WARP, Executor, TracedArray, codes_of, poison, write_elements
+from firstlight.kernels.executor import OWN_BLOCK, WARP, Executor, codes_of
 from firstlight.kernels.findings import Dim3, TraceError
 
 _ALL_LANES = 0xFFFFFFFF

@@ -20,9 +20,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from firstlight.display import Table
+from firstlight.kernels.arguments import host_array, mirrors_of, on_a_gpu, size_of
 from firstlight.kernels.arithmetic import typed
-from firstlight.kernels.backend import MAX_THREADS, are_integers, python_function
-from firstlight.kernels.executor import ACCESS, ATOMIC, KINDS, LOAD, STORE, WARP, ArrayInfo, Executor
+from firstlight.kernels.arrays import ACCESS, ATOMIC, KINDS, LOAD, STORE, ArrayInfo
+from firstlight.kernels.backend import python_function
+from firstlight.kernels.executor import WARP, Executor
 from firstlight.kernels.findings import (
     BankConflict,
     Dim3,
@@ -43,7 +45,6 @@ __all__ = ["STORE", "Trace", "TraceError", "Traffic", "trace"]
 
 SECTOR, CACHE_LINE, WORD, BANKS = 32, 128, 4, 32  # bytes, bytes, bytes; banks of shared memory, each a word wide
 _HEAD = ("line", "does", "in", "to", "accesses", "by warps", "sectors each", "source")
-_MAX_THREADS_Z = 64  # of a block, along z
 
 
 @dataclass(frozen=True)
@@ -125,17 +126,17 @@ def trace(
     (4.0, [], [])
     """
     function = python_function(kernel)
-    executor = Executor(_dim3("blocks", blocks), _dim3("threads", threads), limit, shared_bytes)
+    executor = Executor(size_of("blocks", blocks), size_of("threads", threads), limit, shared_bytes)
     try:
         given = inspect.signature(function).bind(*arrays).arguments
     except TypeError as error:
         raise TypeError(
             f"{function.__name__}{inspect.signature(function)} got {len(arrays)} arguments: {error}"
         ) from None
-    mirrors = _mirrors([value for value in given.values() if _on_a_gpu(value)])
+    mirrors = mirrors_of([value for value in given.values() if on_a_gpu(value)])
     traced = []
     for name, value in given.items():
-        data = mirrors[id(value)] if id(value) in mirrors else _host_array(value)
+        data = mirrors[id(value)] if id(value) in mirrors else host_array(value)
         traced.append(executor.trace_array(data, name, "global") if data is not None else typed(value))
     executor.run(instrument(function, TracedCuda(executor), executor.codes), tuple(traced))
     for value in given.values():
@@ -467,65 +468,3 @@ def _size_text(size: Dim3) -> str:
     """Return the size of a grid or a block with as few axes as tell it."""
     kept = next((count for count in (1, 2) if prod(size[count:]) == 1), 3)
     return str(size.x) if kept == 1 else str(size[:kept])
-
-
-def _dim3(name: str, given: int | Sequence[int]) -> Dim3:
-    """Return a size of three axes, or raise a ValueError that says what CUDA allows."""
-    axes = tuple(given) if isinstance(given, Sequence) else (given,)
-    if not 1 <= len(axes) <= 3 or not are_integers(axes, least=1):
-        raise ValueError(f"{name}={given!r}: give one to three whole numbers of at least 1")
-    size = Dim3(*map(int, (*axes, 1, 1)[:3]))
-    if name == "threads" and (prod(size) > MAX_THREADS or size.z > _MAX_THREADS_Z):
-        axes_too = f", all axes multiplied, and {_MAX_THREADS_Z} along z" if len(axes) > 1 else ""
-        raise ValueError(f"threads={given!r}: CUDA allows {MAX_THREADS} threads in a block{axes_too}")
-    return size
-
-
-def _host_array(value: Any) -> np.ndarray | None:
-    """Return an argument's elements as NumPy has them, or None if it is not an array."""
-    if hasattr(value, "to_device") and hasattr(value, "value"):  # cuda.In, Out, or InOut
-        return np.array(value.value) if type(value).__name__ == "In" else np.asarray(value.value)
-    if isinstance(value, np.ndarray):
-        return value if value.ndim else None
-    if hasattr(value, "copy_to_host"):  # the simulator's device arrays are NumPy's
-        of_numpy: np.ndarray = value.copy_to_host() if hasattr(value, "__cuda_array_interface__") else value.__array__()
-        return of_numpy
-    if hasattr(value, "__array__") and hasattr(value, "detach"):  # a tensor of PyTorch, on the CPU
-        tensor = value.detach()
-        stored = tensor.untyped_storage().nbytes() // tensor.element_size()
-        whole = np.asarray(tensor.as_strided((stored,), (1,), 0))
-        strides = [stride * whole.itemsize for stride in tensor.stride()]
-        part: np.ndarray = np.ndarray(
-            tuple(tensor.shape), whole.dtype, whole, tensor.storage_offset() * whole.itemsize, strides
-        )
-        return part
-    return None
-
-
-def _on_a_gpu(value: Any) -> bool:
-    """Return whether an argument is an array on a GPU that is not empty."""
-    return hasattr(value, "copy_to_host") and hasattr(value, "__cuda_array_interface__") and value.size > 0
-
-
-def _mirrors(arrays: list[Any]) -> dict[int, np.ndarray]:
-    """Return copies of arrays on a GPU, by their ids, which overlap where the arrays do."""
-    extents = []
-    for each in arrays:
-        pointer = each.__cuda_array_interface__["data"][0]
-        reach = [(n - 1) * stride for n, stride in zip(each.shape, each.strides, strict=True)]
-        low, high = (pointer + sum(step for step in reach if (step > 0) == up) for up in (False, True))
-        extents.append((low, high + each.dtype.itemsize, pointer))
-    memory: dict[int, np.ndarray] = {}
-    end = 0
-    for low, high, _ in sorted(extents):
-        if low >= end or not memory:
-            begin = low // CACHE_LINE * CACHE_LINE
-        end = max(end, high)
-        memory[begin] = np.zeros(end - begin, np.uint8)
-    copies = {}
-    for each, (_, _, pointer) in zip(arrays, extents, strict=True):
-        begin = max(begin for begin in memory if begin <= pointer)
-        copy: np.ndarray = np.ndarray(each.shape, each.dtype, memory[begin], pointer - begin, each.strides)
-        copy[...] = each.copy_to_host()
-        copies[id(each)] = copy
-    return copies

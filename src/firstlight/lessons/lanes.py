@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from firstlight.display import COLOURS, Table, Widget
+from firstlight.kernels.arrays import LOAD
 from firstlight.kernels.drawing import stack_panels
-from firstlight.kernels.executor import LOAD, WARP
+from firstlight.kernels.executor import WARP
 from firstlight.kernels.tracing import CACHE_LINE, SECTOR, WORD, Trace, group_rows
 from firstlight.lessons.svg import STATUS_REGION, board, choice, controls, drawing, hatch, label, slider
 

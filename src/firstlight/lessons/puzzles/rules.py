@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from firstlight.kernels.executor import ATOMIC, KINDS, LOAD, STORE
+from firstlight.kernels.arrays import ATOMIC, KINDS, LOAD, STORE
 from firstlight.kernels.tracing import Trace, group_rows
 
 ANY = (LOAD, STORE, ATOMIC)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy import ndarray as Array
 
-from firstlight.kernels.executor import ATOMIC, LOAD
+from firstlight.kernels.arrays import ATOMIC, LOAD
 from firstlight.lessons.puzzles.puzzle import Puzzle
 from firstlight.lessons.puzzles.rules import ANY, Launch, accesses, no_bank_conflicts, sectors
 

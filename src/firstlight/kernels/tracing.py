@@ -4,8 +4,10 @@ The kernel runs thread by thread in Python, so it needs no GPU and the result is
 of the source. A compiler may merge some, or move them out of a loop; :mod:`firstlight.kernels.ptx` shows what it made.
 
 Numbers are those of a GPU, where Numba widens integers to 64 bits and makes ``float32`` times a constant ``float64``;
-dividing by zero, or storing what doesn't fit, raises nothing. One thing differs: Numba gives a variable one type in all
-of a kernel, and here it has that of its last value.
+dividing by zero, or storing what doesn't fit, raises nothing. One thing differs. Numba gives a variable one type where
+branches, or turns of a loop, meet, and here it has that of its last value. So what is ``uint64`` in one branch and
+``int64`` in the other is ``float64`` on a GPU: it is rounded beyond 2**53, and Numba compiles no shift of it, and no
+index. :func:`firstlight.kernels.ptx.compile` names the line of those.
 """
 
 from __future__ import annotations

@@ -233,12 +233,10 @@ for card, part in PART.items():
 #
 # So beware of the other case. If a kernel uses each number many times, as a matrix
 # product does, or finds its data in the :term:`cache`, nothing hides the ``float64``.
-# We haven't timed such a kernel, but on a card for games the price would be high: as
-# the first row below shows, its ``float64`` really is as slow as the data sheet says.
-# (The others show that a matrix and a vector can come close to the time of their
-# bytes.)
+# We haven't timed such a kernel, but on a card for games the price would be high,
+# because its ``float64`` really is as slow as the data sheet says:
 #
-# .. measured-by-others:: f64-rtx5060 matvec-author-gtx1050ti matvec-v100
+# .. measured-by-others:: f64-rtx5060
 
 # folded: The timing, and what it gave on each computer
 

@@ -73,8 +73,9 @@ print("numbers loaded:    ", plain.counts("load", "global").sum())
 
 # %%
 # Each number is loaded 32 times, because 32 elements of :math:`C` need it. In the large
-# product, each is loaded 4,096 times. That's where your kernel spends its time: it asks
-# for two numbers to do a single multiply-add with them, and then asks for them again.
+# product, each is loaded 4,096 times. That's where your kernel spends its time: each
+# thread asks for two numbers to do a single multiply-add, and thousands of others ask
+# for the same ones.
 #
 # One page on the blackboard
 # --------------------------
